@@ -1,10 +1,18 @@
 """Renders the results of `fleet check` as text and as JSON. Prints nothing."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import NamedTuple
 
-from fleet.console.summary import MANY, MESSAGES_SHOWN, outcome_object, render_failures
+from fleet.agent.forecast import Forecast
+from fleet.console.summary import (
+    MANY,
+    MESSAGES_SHOWN,
+    count_hosts,
+    outcome_object,
+    render_failures,
+)
 from fleet.facts.systems import WORST_FIRST
 from fleet.hostnames import join_names
 from fleet.model import Facts, Finding, Severity
@@ -22,70 +30,80 @@ def render_checks(checks: Sequence[CheckedHost]) -> str:
     if len(checks) <= _FOLD_FINDINGS_ABOVE:
         parts = [_render_host(check, findings=True) for check in checks]
     elif len(checks) <= MANY:
-        parts = [
-            *(_render_host(check, findings=False) for check in checks),
-            *_group_findings(checks),
-        ]
+        parts = [_render_host(check, findings=False) for check in checks]
+        parts += _group_findings(checks)
     else:
-        failures = render_failures([check.outcome for check in checks])
-        parts = [*_group_machines(checks), *failures, *_group_findings(checks)]
+        parts = _group_machines(checks)
+        parts += render_failures([check.outcome for check in checks])
+        parts += _group_findings(checks)
         able = sum(check.intended is not None for check in checks)
         parts.append(f"{able} of {len(checks)} hosts can be measured.")
     return "\n\n".join(parts)
 
 
 def _render_host(check: CheckedHost, *, findings: bool) -> str:
-    outcome, facts = check.outcome, check.facts
+    outcome = check.outcome
+    facts = check.facts
     name = outcome.host.name
-    lines = [] if facts is None else [f"{name}: {_describe_machine(facts)}"]
+    lines = []
+    if facts is not None:
+        lines.append(f"{name}: {_describe_machine(facts)}")
     if facts is not None and check.intended is not None:
         lines += [f"  {line}" for line in _describe_run(facts, check.intended)]
     else:
-        lines += [
-            f"{name}: {outcome.state} in stage {outcome.stage}",
-            f"  {outcome.message}",
-        ]
+        lines.append(f"{name}: {outcome.state} in stage {outcome.stage}")
+        lines.append(f"  {outcome.message}")
     if findings:
         lines += [_render_finding(finding) for finding in check.findings]
     if check.reported:
-        lines += [
+        lines.append(
             "  The host reported (if fleet misinterprets it, include this in a bug"
             " report):"
-        ]
+        )
         lines += [f"    {line}" for line in check.reported]
     return "\n".join(lines)
 
 
 def _describe_machine(facts: Facts) -> str:
-    cpus = (
-        f"{facts.cpu_model or 'unknown CPU'}, {len(facts.usable_cpus)} of"
-        f" {len(facts.cpus)} CPUs usable"
-    )
-    return f"{cpus}, kernel {facts.kernel or 'unknown'}, {facts.os}-{facts.arch}"
+    """Describe a host's CPU model, usable CPUs, kernel and target in a line."""
+    parts = [
+        facts.cpu_model or "unknown CPU",
+        f"{len(facts.usable_cpus)} of {len(facts.cpus)} CPUs usable",
+        f"kernel {facts.kernel or 'unknown'}",
+        f"{facts.os}-{facts.arch}",
+    ]
+    return ", ".join(parts)
 
 
 def _describe_run(facts: Facts, intended: RunPreview) -> list[str]:
-    place = (
-        f"its directory is {facts.workdir}"
-        if facts.workdir_made
-        else f"would create {facts.workdir}"
-    )
-    forecast, kinds = intended.forecast, intended.plan.benchmarks
-    if forecast is None:
+    """Describe the agent and its place, then what would be measured and its cost."""
+    place = f"would create {facts.workdir}"
+    if facts.workdir_made:
+        place = f"its directory is {facts.workdir}"
+    benchmarks = intended.plan.benchmarks
+    if intended.forecast is None:
         cost = f"; no forecast: {intended.why}"
     else:
-        counts = [format_count(forecast.pairs, "pair")] if needs_pairs(kinds) else []
-        counts += [format_count(forecast.points, "point")] if forecast.points else []
-        counts += [
-            f"{format_count(forecast.bursts, 'burst')} or more",
-            f"about {forecast.time_text}",
-        ]
-        counts += [forecast.memory_text] if forecast.memory_text else []
-        cost = f" on {format_count(forecast.cpus, 'CPU')}: {', '.join(counts)}"
+        counts = _describe_forecast(intended.forecast, benchmarks)
+        cost = f" on {format_count(intended.forecast.cpus, 'CPU')}: {counts}"
     return [
         f"The agent {intended.agent}; {place}.",
-        f"fleet run would measure {', '.join(kinds)}{cost}.",
+        f"fleet run would measure {', '.join(benchmarks)}{cost}.",
     ]
+
+
+def _describe_forecast(forecast: Forecast, benchmarks: Sequence[str]) -> str:
+    """List what would be measured, the time and the memory."""
+    counts = []
+    if needs_pairs(benchmarks):
+        counts.append(format_count(forecast.pairs, "pair"))
+    if forecast.points:
+        counts.append(format_count(forecast.points, "point"))
+    counts.append(f"{format_count(forecast.bursts, 'burst')} or more")
+    counts.append(f"about {forecast.time_text}")
+    if forecast.memory_text:
+        counts.append(forecast.memory_text)
+    return ", ".join(counts)
 
 
 def _group_machines(checks: Sequence[CheckedHost]) -> list[str]:
@@ -95,23 +113,18 @@ def _group_machines(checks: Sequence[CheckedHost]) -> list[str]:
     names_by_kind: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for check in checks:
         if check.facts is not None and check.intended is not None:
-            kind = (
-                _describe_machine(check.facts),
-                *_describe_run(check.facts, check.intended),
-            )
-            names_by_kind[kind].append(check.outcome.host.name)
+            machine = _describe_machine(check.facts)
+            run = _describe_run(check.facts, check.intended)
+            names_by_kind[machine, *run].append(check.outcome.host.name)
     kinds = sorted(names_by_kind.items(), key=lambda item: -len(item[1]))
-    texts = [
-        "\n  ".join(
-            [f"{format_count(len(names), 'host')}: {join_names(names)}", *lines]
-        )
-        for lines, names in kinds[:MESSAGES_SHOWN]
-    ]
-    if rest := kinds[MESSAGES_SHOWN:]:
-        hosts = format_count(sum(len(names) for _, names in rest), "host")
-        texts.append(
-            f"{format_count(len(rest), 'other kind')} of machine, {hosts}: see --json."
-        )
+    texts = []
+    for description, names in kinds[:MESSAGES_SHOWN]:
+        heading = f"{format_count(len(names), 'host')}: {join_names(names)}"
+        texts.append("\n  ".join([heading, *description]))
+    rest = kinds[MESSAGES_SHOWN:]
+    if rest:
+        count = format_count(len(rest), "other kind")
+        texts.append(f"{count} of machine, {count_hosts(rest)}: see --json.")
     return texts
 
 
@@ -124,28 +137,36 @@ def _group_findings(checks: Sequence[CheckedHost]) -> list[str]:
     """Render each kind of finding once, worded as for its first host, with all its
     hosts; the worst first.
     """
-    findings_by_kind: dict[tuple[Severity, str, str], dict[str, Finding]] = defaultdict(
-        dict
-    )
+    kinds: dict[_KindOfFinding, dict[str, Finding]] = defaultdict(dict)
     for check in checks:
         for finding in check.findings:
-            kind = (finding.severity, finding.kind, finding.remedy)
-            findings_by_kind[kind][check.outcome.host.name] = finding
-    kinds = sorted(
-        findings_by_kind.items(),
-        key=lambda item: (WORST_FIRST.index(item[0][0]), -len(item[1])),
+            kind = _KindOfFinding(finding.severity, finding.kind, finding.remedy)
+            kinds[kind][check.outcome.host.name] = finding
+    if not kinds:
+        return []
+    most_frequent_first = sorted(kinds, key=lambda kind: -len(kinds[kind]))
+    worst_first = sorted(
+        most_frequent_first, key=lambda kind: WORST_FIRST.index(kind.severity)
     )
-    lines = []
-    for _, by_name in kinds:
-        name, first = next(iter(by_name.items()))
-        differ = len({finding.found for finding in by_name.values()}) > 1
-        similar = f" (on {name}; similar on the others)" * differ
-        hosts = (
-            f"{similar}\n      {format_count(len(by_name), 'host')}:"
-            f" {join_names(by_name)}"
-        )
-        lines.append(_render_finding(first, hosts))
-    return ["Findings\n" + "\n".join(lines)] if lines else []
+    texts = [_render_kind_of_finding(kinds[kind]) for kind in worst_first]
+    return ["\n".join(["Findings", *texts])]
+
+
+class _KindOfFinding(NamedTuple):
+    """What findings that are told once have in common."""
+
+    severity: Severity
+    kind: str
+    remedy: str
+
+
+def _render_kind_of_finding(by_name: Mapping[str, Finding]) -> str:
+    """Render the first host's finding, and the names of all its hosts."""
+    first_name, first = next(iter(by_name.items()))
+    hosts = f"\n      {format_count(len(by_name), 'host')}: {join_names(by_name)}"
+    if any(finding.found != first.found for finding in by_name.values()):
+        hosts = f" (on {first_name}; similar on the others){hosts}"
+    return _render_finding(first, hosts)
 
 
 def render_checks_json(checks: Sequence[CheckedHost]) -> str:
@@ -154,34 +175,40 @@ def render_checks_json(checks: Sequence[CheckedHost]) -> str:
     """
     rows = []
     for check in checks:
-        facts, notes = check.facts, list(check.outcome.notes)
-        row = outcome_object(check.outcome) | {
-            "notes": notes,
-            "reported": list(check.reported),
-        }
-        row["check"] = facts and {
-            "target": str(facts.target),
-            "cpu_model": facts.cpu_model,
-            "kernel": facts.kernel,
-            "cpus": len(facts.usable_cpus),
-            "workdir": facts.workdir or None,
-            "workdir_made": facts.workdir_made,
-            "run": check.intended and _make_preview_object(check.intended),
-            "findings": [asdict(finding) for finding in check.findings],
-        }
+        row = outcome_object(check.outcome)
+        row["notes"] = list(check.outcome.notes)
+        row["reported"] = list(check.reported)
+        row["check"] = None
+        if check.facts is not None:
+            row["check"] = _make_check_object(check, check.facts)
         rows.append(row)
     return as_document("check", rows)
 
 
+def _make_check_object(check: CheckedHost, facts: Facts) -> dict[str, object]:
+    intended = check.intended
+    return {
+        "target": str(facts.target),
+        "cpu_model": facts.cpu_model,
+        "kernel": facts.kernel,
+        "cpus": len(facts.usable_cpus),
+        "workdir": facts.workdir or None,
+        "workdir_made": facts.workdir_made,
+        "run": None if intended is None else _make_preview_object(intended),
+        "findings": [asdict(finding) for finding in check.findings],
+    }
+
+
 def _make_preview_object(intended: RunPreview) -> dict[str, object]:
+    """Return what a run would do; what it costs is null without a forecast."""
     forecast = intended.forecast
     return {
         "agent": intended.agent,
         "plan": asdict(intended.plan),
-        **{
-            name: forecast and getattr(forecast, name)
-            for name in ("cpus", "pairs", "points", "bursts")
-        },
+        "cpus": forecast and forecast.cpus,
+        "pairs": forecast and forecast.pairs,
+        "points": forecast and forecast.points,
+        "bursts": forecast and forecast.bursts,
         "memory_bytes": forecast and forecast.bytes,
         "seconds": forecast and asdict(forecast.duration),
         "no_forecast": None if forecast else intended.why,

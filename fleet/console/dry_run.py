@@ -3,8 +3,9 @@ text and as JSON.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Any, NamedTuple
 
 from fleet.console.hosts import format_address, host_object
 from fleet.hostnames import join_names
@@ -14,6 +15,8 @@ from fleet.plan.options import resolve_defaults
 from fleet.session.dry_run import Cost, PlannedHost
 from fleet.text import as_document, format_count, table
 
+_NAMES = ("host", "address")
+_SETTINGS = ("benchmarks", "variant", "cpus", "sampling")
 _TYPICAL = (
     "Machines unknown: {hosts}. Assumed: caches of 48 KiB and 2 MiB a core and 32 MiB"
     " for all; `fleet check` asks the host."
@@ -22,51 +25,64 @@ _TYPICAL = (
 
 def render_plans(plans: Sequence[PlannedHost]) -> str:
     """Render the plan of each host, and what measuring costs."""
-    rows = []
-    for planned in plans:
-        host, plan = planned.host, planned.plan
-        benchmarks = (
-            "all"
-            if set(plan.benchmarks) == set(BENCHMARKS)
-            else ",".join(plan.benchmarks)
-        )
-        cpus = "all allowed" if plan.cpus is None else format_cpus_or_kind(plan.cpus)
-        settings = (benchmarks, plan.variant or "auto", cpus, _describe_sampling(plan))
-        rows.append((host.name, format_address(host), *settings))
-    titles = ("host", "address", "benchmarks", "variant", "cpus", "sampling")
-    if len(rows) > 1 and len({row[2:] for row in rows}) == 1:
-        common = "; ".join(map(" ".join, zip(titles[2:], rows[0][2:], strict=True)))
-        text = f"{table(titles[:2], [row[:2] for row in rows])}\nOn each: {common}"
-    else:
-        text = table(titles, rows)
-    return "\n\n".join(
-        (text, _render_costs(plans), "Dry run: connected to no host, stored nothing.")
-    )
+    parts = [
+        _tabulate_plans(plans),
+        _render_costs(plans),
+        "Dry run: connected to no host, stored nothing.",
+    ]
+    return "\n\n".join(parts)
+
+
+def _tabulate_plans(plans: Sequence[PlannedHost]) -> str:
+    """Render a row per host; what several hosts have in common, once below them."""
+    hosts = [planned.host for planned in plans]
+    names = [(host.name, format_address(host)) for host in hosts]
+    settings = [_describe_settings(planned.plan) for planned in plans]
+    if len(plans) > 1 and len(set(settings)) == 1:
+        titled = zip(_SETTINGS, settings[0], strict=True)
+        common = "; ".join(f"{title} {text}" for title, text in titled)
+        return f"{table(_NAMES, names)}\nOn each: {common}"
+    rows = [(*name, *setting) for name, setting in zip(names, settings, strict=True)]
+    return table((*_NAMES, *_SETTINGS), rows)
+
+
+def _describe_settings(plan: Plan) -> tuple[str, ...]:
+    """Return the texts below the titles in _SETTINGS."""
+    benchmarks = ",".join(plan.benchmarks)
+    if set(plan.benchmarks) == set(BENCHMARKS):
+        benchmarks = "all"
+    cpus = "all allowed"
+    if plan.cpus is not None:
+        cpus = format_cpus_or_kind(plan.cpus)
+    return (benchmarks, plan.variant or "auto", cpus, _describe_sampling(plan))
 
 
 def _describe_sampling(plan: Plan) -> str:
     """Describe rounds, precision, samples and pairs, with defaults, in a line."""
     options = resolve_defaults(plan)
-    parts = [f"as {plan.preset} does"] if plan.preset else []
+    parts = []
+    if plan.preset:
+        parts.append(f"as {plan.preset} does")
     if plan.rounds is not None or plan.preset is None:
-        parts.append(
-            format_count(options.rounds, "round") + " or more" * bool(options.precision)
-        )
-    parts += [f"over {options.spread_s:g} s"] if options.spread_s else []
-    parts += [f"until ±{100 * options.precision:.3g}%"] if options.precision else []
-    for name, value in (
-        ("samples", plan.samples),
-        ("round trips a sample", plan.iterations),
-    ):
-        parts += [f"{value} {name}"] if value is not None else []
-    parts += [_describe_pairs(plan.pairs)] if plan.pairs is not None else []
+        rounds = format_count(options.rounds, "round")
+        parts.append(f"{rounds} or more" if options.precision else rounds)
+    if options.spread_s:
+        parts.append(f"over {options.spread_s:g} s")
+    if options.precision:
+        parts.append(f"until ±{100 * options.precision:.3g}%")
+    if plan.samples is not None:
+        parts.append(f"{plan.samples} samples")
+    if plan.iterations is not None:
+        parts.append(f"{plan.iterations} round trips a sample")
+    if plan.pairs is not None:
+        parts.append(_describe_pairs(plan.pairs))
     return ", ".join(part for part in parts if part)
 
 
 def _describe_pairs(choice: PairChoice) -> str:
     match choice.which:
         case Pairs.HALF:
-            return ""
+            return ""  # as by default
         case Pairs.ORDERED:
             return "both directions"
         case Pairs.LISTED:
@@ -79,54 +95,63 @@ def _render_costs(plans: Sequence[PlannedHost]) -> str:
     """Render the time and memory needed: on machines measured before, then on assumed
     typical ones.
     """
-    names_by_cost: dict[tuple[bool, int, str], list[str]] = defaultdict(list)
+    names_by_cost: dict[_CostText, list[str]] = defaultdict(list)
     for planned in plans:
         for cost in planned.costs:
-            names_by_cost[planned.was_measured, cost.cpus, _describe_cost(cost)].append(
-                planned.host.name
-            )
+            key = _CostText(planned.was_measured, cost.cpus, _describe_cost(cost))
+            names_by_cost[key].append(planned.host.name)
     if not names_by_cost:
         return (
             "`fleet check` counts the CPUs of that kind, and forecasts how long it"
             " takes."
         )
-    texts = {text for _, _, text in names_by_cost}
-    if (
-        len(names_by_cost) > 1
-        and len(texts) == 1
-        and not any(key[0] for key in names_by_cost)
-    ):
-        duration = texts.pop().removesuffix(".")
-        lines = [
-            "Measuring takes"
-            f" {'' if duration.startswith('under') else 'about '}{duration}."
-        ]
-    else:
-        lines = ["Measuring takes about"]
-        for was_measured, cpus, text in sorted(
-            names_by_cost, key=lambda key: (not key[0], *key[1:])
-        ):
-            names = (
-                join_names(names_by_cost[was_measured, cpus, text])
-                if was_measured
-                else ""
-            )
-            width = format_count(cpus, "CPU")
-            lines.append(
-                f"  {names} ({width}): {text}" if names else f"  {width}: {text}"
-            )
+    lines = _list_costs(names_by_cost)
     unknown = [planned.host.name for planned in plans if not planned.was_measured]
-    return "\n".join(
-        lines + ([_TYPICAL.format(hosts=join_names(unknown))] if unknown else [])
-    )
+    if unknown:
+        lines.append(_TYPICAL.format(hosts=join_names(unknown)))
+    return "\n".join(lines)
+
+
+class _CostText(NamedTuple):
+    """What measuring costs on a machine of this size. was_measured: the machine is
+    known; else it is assumed.
+    """
+
+    was_measured: bool
+    cpus: int
+    text: str
+
+
+def _list_costs(names_by_cost: Mapping[_CostText, Sequence[str]]) -> list[str]:
+    """Render a line per cost, known machines first; one line if assumed machines of all
+    sizes take as long.
+    """
+    costs = sorted(names_by_cost, key=lambda cost: (not cost.was_measured, cost))
+    texts = {cost.text for cost in costs}
+    are_assumed = not any(cost.was_measured for cost in costs)
+    if len(costs) > 1 and len(texts) == 1 and are_assumed:
+        duration = costs[0].text.removesuffix(".")
+        about = "" if duration.startswith("under") else "about "
+        return [f"Measuring takes {about}{duration}."]
+    lines = ["Measuring takes about"]
+    for cost in costs:
+        size = format_count(cost.cpus, "CPU")
+        if cost.was_measured:
+            size = f"{join_names(names_by_cost[cost])} ({size})"
+        lines.append(f"  {size}: {cost.text}")
+    return lines
 
 
 def _describe_cost(cost: Cost) -> str:
     forecast = cost.forecast
     if forecast is None:
         return cost.why
-    points = format_count(forecast.points, "point") if forecast.points else ""
-    return ", ".join(filter(None, (forecast.time_text, points, forecast.memory_text)))
+    parts = [forecast.time_text]
+    if forecast.points:
+        parts.append(format_count(forecast.points, "point"))
+    if forecast.memory_text:
+        parts.append(forecast.memory_text)
+    return ", ".join(parts)
 
 
 def render_plans_json(plans: Sequence[PlannedHost]) -> str:
@@ -137,9 +162,14 @@ def render_plans_json(plans: Sequence[PlannedHost]) -> str:
     for planned in plans:
         plan = asdict(planned.plan)
         del plan["deadline_s"]  # depends on the host
-        forecast = planned.costs[0].forecast if len(planned.costs) == 1 else None
-        seconds = None if forecast is None else asdict(forecast.duration)
-        objects.append(
-            {"host": host_object(planned.host), "plan": plan, "seconds": seconds}
-        )
+        host = host_object(planned.host)
+        seconds = _make_seconds_object(planned)
+        objects.append({"host": host, "plan": plan, "seconds": seconds})
     return as_document("plan", objects)
+
+
+def _make_seconds_object(planned: PlannedHost) -> dict[str, Any] | None:
+    if len(planned.costs) != 1:  # of typical machines of several sizes, or of none
+        return None
+    forecast = planned.costs[0].forecast
+    return None if forecast is None else asdict(forecast.duration)

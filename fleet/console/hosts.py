@@ -21,18 +21,8 @@ def render_hosts(
     rows = []
     for host in hosts:
         start = (last_runs or {}).get(host.host_id)
-        labels = " ".join(f"{key}={value}" for key, value in host.labels.items()) or "-"
-        system = f"{host.os or 'auto'}/{host.arch or 'auto'}"
-        address = (
-            host.name,
-            format_address(host),
-            str(host.via),
-            system,
-            str(host.build),
-        )
-        answer = (smt or {}).get(host.host_id, "-").partition(",")[0]
-        begin = f"{start:%Y-%m-%d %H:%M}" if start else "-"
-        rows.append((*address, begin, answer, ",".join(host.groups) or "-", labels))
+        smt_text = (smt or {}).get(host.host_id, "-")
+        rows.append(_make_row(host, start, smt_text))
     titles = (
         "host",
         "address",
@@ -45,6 +35,26 @@ def render_hosts(
         "labels",
     )
     return table(titles, rows, width=width, drop=("via", "build", "os/arch", "groups"))
+
+
+def _make_row(host: Host, start: datetime | None, smt: str) -> tuple[str, ...]:
+    """Return a host's cells. start: of its last run. smt: shown up to the first
+    comma.
+    """
+    measured = f"{start:%Y-%m-%d %H:%M}" if start else "-"
+    short_answer, _, _ = smt.partition(",")
+    labels = " ".join(f"{key}={value}" for key, value in host.labels.items())
+    return (
+        host.name,
+        format_address(host),
+        str(host.via),
+        f"{host.os or 'auto'}/{host.arch or 'auto'}",
+        str(host.build),
+        measured,
+        short_answer,
+        ",".join(host.groups) or "-",
+        labels or "-",
+    )
 
 
 def format_address(host: Host) -> str:
@@ -66,17 +76,13 @@ def render_hosts_json(
     """Render a JSON list: each `host_object` with its last run's start in UTC and its
     SMT, or null.
     """
-    starts = {
-        host_id: f"{start:%Y-%m-%dT%H:%M:%SZ}" for host_id, start in last_runs.items()
-    }
-    rows = [
-        host_object(host)
-        | {
-            "measured_utc": starts.get(host.host_id),
-            "smt": smt.get(host.host_id),
-        }
-        for host in hosts
-    ]
+    rows = []
+    for host in hosts:
+        row = host_object(host)
+        start = last_runs.get(host.host_id)
+        row["measured_utc"] = f"{start:%Y-%m-%dT%H:%M:%SZ}" if start else None
+        row["smt"] = smt.get(host.host_id)
+        rows.append(row)
     return as_document("hosts", rows)
 
 
@@ -85,13 +91,11 @@ def host_object(host: Host) -> dict[str, Any]:
     may be secret.
     """
     values = {part.name: getattr(host, part.name) for part in fields(Host)}
-    return values | {
-        "host_id": host.host_id,
-        "env": sorted(host.env),
-        "labels": dict(host.labels),
-        "toolchain": asdict(host.toolchain),
-        "build_host": host.build_host.name if host.build_host else None,
-        "plan": {
-            key: value for key, value in asdict(host.plan).items() if value is not None
-        },
-    }
+    values["host_id"] = host.host_id
+    values["env"] = sorted(host.env)
+    values["labels"] = dict(host.labels)
+    values["toolchain"] = asdict(host.toolchain)
+    values["build_host"] = host.build_host.name if host.build_host else None
+    plan = asdict(host.plan)
+    values["plan"] = {key: value for key, value in plan.items() if value is not None}
+    return values

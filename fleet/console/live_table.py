@@ -38,12 +38,11 @@ class LiveTable:
     def __call__(self, event: events.Event) -> None:
         """Update the table. If there are few hosts, print their notes above it."""
         self._rows.update(event)
-        if (
-            isinstance(event, events.NoteAdded)
-            and len(self._rows.by_name) <= NOTES_AS_THEY_ARRIVE
-        ):
-            line = f"{event.host.name}: {strip_host_name(event.host, event.text)}"
-            self._console.print(Text(line, style="dim"))  # takes the console's own lock
+        are_few = len(self._rows.by_name) <= NOTES_AS_THEY_ARRIVE
+        if are_few and isinstance(event, events.NoteAdded):
+            note = strip_host_name(event.host, event.text)
+            line = Text(f"{event.host.name}: {note}", style="dim")
+            self._console.print(line)  # takes the console's own lock
 
     def live(self) -> Live:
         """Return a context manager that shows the table on the terminal."""
@@ -59,30 +58,34 @@ class LiveTable:
         """Draw the present state; called by the thread that refreshes the table."""
         height = max(1, self._console.size.height - _LINES_BESIDE_TABLE)
         with self._rows.guard:
-            rows = self._rows.by_name
-            if len(rows) <= min(height, MANY):
-                table: Table | Group = self._draw_rows(list(rows.values()), height)
-            else:
-                overview = _one_line(self._rows.describe_hosts())
-                table = Group(
-                    overview,
-                    self._draw_rows(choose_rows(rows.values(), height - 1), height - 1),
-                )
-            with_pairs = [
-                row
-                for row in rows.values()
-                if row.live_medians and row.live_medians.latest
-            ]
-            first = (
-                min(with_pairs, key=lambda row: row.entered)
-                if self._as_map and with_pairs
-                else None
-            )
-            medians = first.live_medians if first else None
-        if first is None or medians is None:
+            table = self._draw_table(height)
+            mapped = self._choose_row_to_map()
+            medians = mapped.live_medians if mapped else None
+        if mapped is None or medians is None:
             return table
         height -= len(self._console.render_lines(table))
-        return Group(table, *self._draw_maps(first.host.name, medians, height))
+        return Group(table, *self._draw_maps(mapped.host.name, medians, height))
+
+    def _draw_table(self, height: int) -> Table | Group:
+        """Draw a row per host, or counts and the rows that fit below them."""
+        rows = self._rows.by_name.values()
+        if len(rows) <= min(height, MANY):
+            return self._draw_rows(list(rows), height)
+        overview = _one_line(self._rows.describe_hosts())
+        height -= 1
+        chosen = choose_rows(rows, height)
+        return Group(overview, self._draw_rows(chosen, height))
+
+    def _choose_row_to_map(self) -> Row | None:
+        """Return the row of the host that has measured longest, of those with pairs."""
+        if not self._as_map:
+            return None
+        with_pairs = [
+            row
+            for row in self._rows.by_name.values()
+            if row.live_medians and row.live_medians.latest
+        ]
+        return min(with_pairs, key=lambda row: row.entered, default=None)
 
     def _draw_maps(
         self, host: str, medians: LiveMedians, height: int
@@ -90,80 +93,81 @@ class LiveTable:
         """Draw a heat map of the pairs' last bursts for each benchmark, as many
         as fit.
         """
-        from fleet.analysis.reduce.topology import lay_out_cpus  # noqa: PLC0415
-        from fleet.analysis.views.heatmap import Canvas, draw_matrix  # noqa: PLC0415
-
-        numbers = [cpu.cpu for cpu in medians.cpus]
-        for benchmark, cells in sorted(medians.latest.items()):
-            matrix = np.array(cells, dtype=np.float64).reshape(len(numbers), -1)
-            columns = np.flatnonzero(np.isfinite(matrix).any(axis=0))
-            layout = lay_out_cpus(medians.cpus, [numbers[column] for column in columns])
-            order = [numbers.index(cpu) for cpu in layout.cpus]
-            canvas = Canvas(
-                self._console.width, self._console.color_system is not None, height - 1
-            )
-            label = medians.labels[benchmark]
-            drawing = draw_matrix(
-                matrix[np.ix_(order, order)], layout, canvas, label=label, as_map=True
-            )
+        for benchmark in sorted(medians.latest):
+            heading = Text(f"{host}, {benchmark}, the last burst of each pair\n")
+            drawing = self._draw_map(medians, benchmark, height - 1)
             height -= 1 + len(drawing.plain.splitlines())
             if height < 0:
                 return
             drawing.rstrip()
-            yield (
-                Text(f"{host}, {benchmark}, the last burst of each pair")
-                .append("\n")
-                .append_text(drawing)
-            )
+            yield heading.append_text(drawing)
+
+    def _draw_map(self, medians: LiveMedians, benchmark: str, height: int) -> Text:
+        """Draw the heat map of a benchmark: the CPUs measured so far, in the order of
+        the topology.
+        """
+        from fleet.analysis.reduce.topology import lay_out_cpus  # noqa: PLC0415
+        from fleet.analysis.views.heatmap import Canvas, draw_matrix  # noqa: PLC0415
+
+        numbers = [cpu.cpu for cpu in medians.cpus]
+        cells = np.array(medians.latest[benchmark], dtype=np.float64)
+        matrix = cells.reshape(len(numbers), -1)
+        is_measured = np.isfinite(matrix).any(axis=0)
+        measured = [numbers[column] for column in np.flatnonzero(is_measured)]
+        layout = lay_out_cpus(medians.cpus, measured)
+        order = [numbers.index(cpu) for cpu in layout.cpus]
+        has_colour = self._console.color_system is not None
+        return draw_matrix(
+            matrix[np.ix_(order, order)],
+            layout,
+            Canvas(self._console.width, has_colour, height),
+            label=medians.labels[benchmark],
+            as_map=True,
+        )
 
     def _draw_rows(self, rows: Sequence[Row], height: int) -> Table:
         """Draw these rows. If `height` allows, each benchmark's medians stand on their
         own line.
         """
-        separator = (
-            "\n" if sum(max(len(row.medians), 1) for row in rows) <= height else "; "
-        )
-        titles = ["host", "stage", "bursts", "left"]
-        if any(row.medians for row in rows):
-            titles.append("medians so far, ns")
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for title in titles:
-            justify = "right" if title in ("bursts", "left") else "left"
-            # The others give way to these.
-            no_wrap = title in ("host", "bursts", "left")
-            table.add_column(
-                _one_line(title),
-                justify=justify,  # type: ignore[arg-type]
-                no_wrap=no_wrap,
-                overflow="ellipsis",
-            )
+        has_medians = any(row.medians for row in rows)
+        lines = sum(max(len(row.medians), 1) for row in rows)
+        separator = "\n" if lines <= height else "; "
+        name_length = max(NAME_LENGTH, self._console.width // 3)
+        table = _make_table(has_medians=has_medians)
         for row in rows:
-            name = shorten_name(
-                row.host.name, max(NAME_LENGTH, self._console.width // 3)
-            )
-            cells = [
-                name,
-                *self._make_state_cells(row),
-                _one_line(row.format_medians(separator)),
-            ]
-            table.add_row(*cells[: len(titles)])
+            name = shorten_name(row.host.name, name_length)
+            cells = [name, *self._make_state_cells(row)]
+            if has_medians:
+                cells.append(_one_line(row.format_medians(separator)))
+            table.add_row(*cells)
         return table
 
     def _make_state_cells(self, row: Row) -> tuple[Text | str, ...]:
+        """Return the cells of the stage or final state, the bursts and the time."""
         if row.outcome is not None:
             state = row.outcome.state
-            word = f"{state}" if state is State.COMPLETE else f"{state} ({row.stage})"
-            cell = _one_line(word, style=_COLOURS.get(state, "yellow"))
-            return cell, row.bursts, f"in {row.outcome.seconds:.1f} s"
-        left = (
-            row.estimate_left(self._rows.clock())[1] if row.stage == "measure" else ""
+            text = str(state)
+            if state is not State.COMPLETE:
+                text += f" ({row.stage})"
+            ending = _one_line(text, style=_COLOURS.get(state, "yellow"))
+            return ending, row.bursts, f"in {row.outcome.seconds:.1f} s"
+        text = f"{row.stage}: {row.detail}" if row.detail else row.stage
+        stage = _one_line(text, style="dim" if row.stage == WAITING else "")
+        return stage, row.bursts, row.describe_left(self._rows.clock())
+
+
+def _make_table(*, has_medians: bool) -> Table:
+    """Return a table without rows, whose texts give way to its names and numbers."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(_one_line("host"), no_wrap=True, overflow="ellipsis")
+    table.add_column(_one_line("stage"), overflow="ellipsis")
+    for title in ("bursts", "left"):
+        table.add_column(
+            _one_line(title), justify="right", no_wrap=True, overflow="ellipsis"
         )
-        stage = f"{row.stage}: {row.detail}" if row.detail else row.stage
-        return (
-            _one_line(stage, style="dim" if row.stage == WAITING else ""),
-            row.bursts,
-            left,
-        )
+    if has_medians:
+        table.add_column(_one_line("medians so far, ns"), overflow="ellipsis")
+    return table
 
 
 def choose_rows(rows: Collection[Row], count: int) -> list[Row]:

@@ -31,16 +31,10 @@ def progress(
     """Yield a handler that shows events: in a live table, or in lines for pipes, CI and
     --verbose.
     """
-    is_verbose = logging.getLogger("fleet").isEnabledFor(logging.INFO)
-    if (
-        quiet or sys.stderr is None
-    ):  # it is None where the program was started with stderr closed
+    # stderr is None where the program was started with it closed
+    if quiet or sys.stderr is None:
         yield events.ignore
-    elif (
-        sys.stderr.isatty()
-        and not is_verbose
-        and os.environ.get("CI", "false") in ("", "false")
-    ):
+    elif _can_redraw():
         from fleet.console.live_table import (  # noqa: PLC0415  a tenth of a second of rich
             LiveTable,
         )
@@ -54,6 +48,13 @@ def progress(
         lines = Lines(hosts) if len(hosts) <= MANY else Tallies(hosts)
         with lines.breaking_silence():
             yield lines
+
+
+def _can_redraw() -> bool:
+    """Report whether a person watches stderr, and nothing else prints there."""
+    is_verbose = logging.getLogger("fleet").isEnabledFor(logging.INFO)
+    is_in_ci = os.environ.get("CI", "false") not in ("", "false")
+    return sys.stderr.isatty() and not is_verbose and not is_in_ci
 
 
 class _LineWriter:
@@ -75,16 +76,18 @@ class _LineWriter:
             try:
                 print(text, file=sys.stderr, flush=True)  # noqa: T201 - progress belongs there
             except OSError:  # a full disk costs no run
-                null = os.open(os.devnull, os.O_WRONLY)
-                os.dup2(null, sys.stderr.fileno())
-                os.close(null)
+                _silence_stderr()
 
     def break_silence(self) -> float:
         """Write a line if there was none for SILENCE_S. Return how many seconds later
         to call this again.
         """
-        if self._wrote_at + SILENCE_S <= self.rows.clock():
+        if self._measure_time_left() <= 0:
             self.write(self.rows.describe_session())
+        return self._measure_time_left()
+
+    def _measure_time_left(self) -> float:
+        """Return in how many seconds a line is due."""
         return self._wrote_at + SILENCE_S - self.rows.clock()
 
     @contextmanager
@@ -105,6 +108,13 @@ class _LineWriter:
             finally:
                 ended.set()
             watching.result()  # raises what ended it
+
+
+def _silence_stderr() -> None:
+    """Send all further lines nowhere."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stderr.fileno())
+    os.close(null)
 
 
 class Lines(_LineWriter):
@@ -130,6 +140,7 @@ class Lines(_LineWriter):
                     self._write(host, f"{stage}: {detail}" if detail else stage)
             case events.BurstsReceived():
                 self._write_tenths(event)
+                self._announce_further_rounds(event)
             case events.CommandEnded() | events.DurationEstimated():
                 # its output is in the log; the agent's own estimate arrives as a note
                 pass
@@ -137,30 +148,28 @@ class Lines(_LineWriter):
                 if self._with_notes:
                     self._write(host, strip_host_name(host, text))
             case events.HostFinished(outcome):
-                bursts = (
-                    f", {format_count(outcome.bursts, 'burst')}"
-                    if outcome.bursts
-                    else ""
-                )
-                self._write(
-                    outcome.host, f"{outcome.state}{bursts} in {outcome.seconds:.1f} s"
-                )
+                ending = str(outcome.state)
+                if outcome.bursts:
+                    ending += f", {format_count(outcome.bursts, 'burst')}"
+                self._write(outcome.host, f"{ending} in {outcome.seconds:.1f} s")
 
     def _write_tenths(self, event: events.BurstsReceived) -> None:
-        """Print the count at each tenth that is done, and a line the first time that
-        rounds are added.
-        """
-        host, done, total = event.host, event.done, event.total
-        tenth = 10 * done // max(total, 1)
-        if tenth > self._tenths.get(host.name, 0):
-            self._tenths[host.name] = tenth
-            medians = self.rows.by_name[host.name].format_medians()
-            self._write(
-                host, f"{done} of {total} bursts{', ' * bool(medians)}{medians}"
-            )
-        if total > self._planned.setdefault(host.name, total):
-            self._planned[host.name] = sys.maxsize  # printed once
-            self._write(host, "further rounds, until every pair reaches the precision")
+        """Print the count and the medians at each tenth that is done."""
+        name = event.host.name
+        tenth = 10 * event.done // max(event.total, 1)
+        if tenth > self._tenths.get(name, 0):
+            self._tenths[name] = tenth
+            text = f"{event.done} of {event.total} bursts"
+            medians = self.rows.by_name[name].format_medians()
+            self._write(event.host, f"{text}, {medians}" if medians else text)
+
+    def _announce_further_rounds(self, event: events.BurstsReceived) -> None:
+        """Print a line the first time that rounds are added."""
+        name = event.host.name
+        if event.total > self._planned.setdefault(name, event.total):
+            self._planned[name] = sys.maxsize  # printed once
+            text = "further rounds, until every pair reaches the precision"
+            self._write(event.host, text)
 
     def _write(self, host: Host, text: str) -> None:
         self.write(f"{host.name}: {text}")
@@ -190,15 +199,13 @@ class Tallies(_LineWriter):
         if outcome.state is not State.COMPLETE:
             self._failures += 1
             if self._failures <= FAILURES_NAMED:
-                self.write(
-                    f"{outcome.host.name}: {outcome.state} in stage {outcome.stage}"
-                )
+                ending = f"{outcome.state} in stage {outcome.stage}"
+                self.write(f"{outcome.host.name}: {ending}")
         with self.rows.guard:
             rows = self.rows.by_name.values()
-            steps, counts = (
-                TALLIES * sum(row.state is not None for row in rows) // len(rows),
-                tally(rows),
-            )
+            ended = sum(row.state is not None for row in rows)
+            steps = TALLIES * ended // len(rows)
+            counts = tally(rows)
         if steps > self._steps:
             self.write(counts)
         self._steps = steps

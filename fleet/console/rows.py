@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from fleet.errors import EXIT_INTERRUPTED
 from fleet.model import Host
@@ -17,6 +18,13 @@ from fleet.session.live_medians import LiveMedians, Medians
 
 MANY = 30  # hosts; above it they are counted, also on a tall terminal
 WAITING = "queued"
+
+
+class TimeLeft(NamedTuple):
+    """How long a host will still measure; text: "" if nothing is known."""
+
+    seconds: float
+    text: str
 
 
 @dataclass(slots=True)
@@ -48,63 +56,70 @@ class Row:
         """The bursts as "5/12", "12+" when further rounds follow, or "" when the total
         is unknown.
         """
-        if (
-            self.state is None
-            and self.stage == "measure"
-            and self.done >= self.total > 0
-        ):
+        if self.state is None and self.stage == "measure" and self._has_planned_bursts:
             return f"{self.done}+"
         return f"{self.done}/{self.total}" if self.total else ""
+
+    @property
+    def _has_planned_bursts(self) -> bool:
+        return self.done >= self.total > 0
 
     def make_interrupted_outcome(self) -> Outcome:
         """Return the host's outcome; if it has none yet, one that states that it was
         interrupted.
         """
-        left = f"left in stage {self.stage}; `fleet resume` finishes what it has begun."
-        return self.outcome or Outcome(
+        if self.outcome is not None:
+            return self.outcome
+        if self.stage == WAITING:
+            end = "not begun."
+        else:
+            end = f"left in stage {self.stage}; `fleet resume` finishes what it has"
+            end += " begun."
+        return Outcome(
             self.host,
             State.INTERRUPTED,
             stage=self.stage,
-            message=(
-                f"{self.host.name}: {'not begun.' if self.stage == WAITING else left}"
-            ),
+            message=f"{self.host.name}: {end}",
             exit_code=EXIT_INTERRUPTED,
             bursts=self.done,
             notes=tuple(self.notes),
         )
 
-    def estimate_left(self, now: float) -> tuple[float, str]:
-        """Estimate how long measuring still takes, in seconds and as text, by its pace,
-        else the forecast.
-        """
+    def estimate_left(self, now: float) -> TimeLeft:
+        """Estimate how long measuring still takes, by its pace, else the forecast."""
         elapsed_s = now - self.entered
-        longest_s = (
-            max(self.expected.most_s - elapsed_s, 0)
-            if self.expected is not None
-            else 0.0
-        )
-        if self.expected is not None and self.done >= self.total > 0:
-            return longest_s, f"at most {longest_s:.0f} s"
+        longest_s = 0.0
+        if self.expected is not None:
+            longest_s = max(self.expected.most_s - elapsed_s, 0)
+            if self._has_planned_bursts:
+                return TimeLeft(longest_s, f"at most {longest_s:.0f} s")
         if self.done:
-            seconds = elapsed_s * (self.total - self.done) / self.done
-            return seconds, f"{seconds:.0f} s"
-        return longest_s, "" if self.expected is None else f"about {self.expected}"
+            left_s = elapsed_s * (self.total - self.done) / self.done
+            return TimeLeft(left_s, f"{left_s:.0f} s")
+        if self.expected is None:
+            return TimeLeft(longest_s, "")
+        return TimeLeft(longest_s, f"about {self.expected}")
+
+    def describe_left(self, now: float) -> str:
+        """Return `estimate_left` as text; "" while the host does not measure."""
+        return self.estimate_left(now).text if self.stage == "measure" else ""
 
     def format_medians(self, separator: str = "; ") -> str:
         """Format medians as "cas smt 24.1  llc 55.3; readwrite smt 30.2"; align them if
         on separate lines.
         """
+        width = 0
+        if separator == "\n":
+            width = max((len(name) for name, _ in self.medians), default=0)
         texts = []
-        width = max((len(name) for name, _ in self.medians), default=0) * (
-            separator == "\n"
-        )
         for benchmark, relations in self.medians:
-            numbers = (
-                f"{name} {ns:.1f}" if ns < 1000 else f"{name} {ns:.0f}"
-                for name, ns in relations
-            )
-            texts.append(f"{benchmark:<{width}} {'  '.join(numbers)}")
+            numbers = "  ".join(_format_median(name, ns) for name, ns in relations)
+            texts.append(f"{benchmark:<{width}} {numbers}")
         return separator.join(texts)
+
+
+def _format_median(relation: str, ns: float) -> str:
+    return f"{relation} {ns:.1f}" if ns < 1000 else f"{relation} {ns:.0f}"
 
 
 class Rows:
@@ -124,28 +139,22 @@ class Rows:
             row = self.by_name[event.host.name]
             match event:
                 case events.StageEntered(_, stage, detail):
-                    row.stage, row.detail, row.outcome, row.entered = (
-                        stage,
-                        detail,
-                        None,
-                        self.clock(),
-                    )
+                    row.stage = stage
+                    row.detail = detail
+                    row.outcome = None
+                    row.entered = self.clock()
                     row.started = row.started or row.entered
                 case events.BurstsReceived(_, done, total, medians, live_medians):
-                    row.done, row.total, row.medians, row.live_medians = (
-                        done,
-                        total,
-                        medians,
-                        live_medians,
-                    )
+                    row.done = done
+                    row.total = total
+                    row.medians = medians
+                    row.live_medians = live_medians
                 case events.DurationEstimated(_, duration):
                     row.expected = duration
                 case events.HostFinished(outcome):
-                    row.outcome, row.stage, row.live_medians = (
-                        outcome,
-                        outcome.stage,
-                        None,
-                    )
+                    row.outcome = outcome
+                    row.stage = outcome.stage
+                    row.live_medians = None
                 case events.NoteAdded(_, text):
                     row.notes.append(text)
 
@@ -154,40 +163,64 @@ class Rows:
         has not ended.
         """
         with self.guard:
-            at_work = {
-                name: row for name, row in self.by_name.items() if row.state is None
-            }
-            if len(at_work) != 1:
-                done = sum(row.done for row in at_work.values())
-                total = sum(row.total for row in at_work.values())
-                planned = f" of {total:,}" * (done < total)
-                return self.describe_hosts() + f"; {done:,}{planned} bursts" * (
-                    done > 0
-                )
-            [(name, row)] = at_work.items()
-            bursts = f"{row.bursts} bursts" if row.bursts else ""
-            left = row.estimate_left(self.clock())[1] if row.stage == "measure" else ""
-            parts = (
-                row.stage,
-                bursts,
-                f"{left} left" if left else "",
-                row.format_medians(),
-            )
-            return f"{name}: {', '.join(part for part in parts if part)}"
+            at_work = self._list_at_work()
+            if len(at_work) == 1:
+                return self._describe_host(at_work[0])
+            return self.describe_hosts() + _count_bursts(at_work)
+
+    def _list_at_work(self) -> list[Row]:
+        return [row for row in self.by_name.values() if row.state is None]
+
+    def _describe_host(self, row: Row) -> str:
+        """Describe a host's stage, and if it measures, its bursts and the time left."""
+        parts = [row.stage]
+        if row.bursts:
+            parts.append(f"{row.bursts} bursts")
+        left = row.describe_left(self.clock())
+        if left:
+            parts.append(f"{left} left")
+        medians = row.format_medians()
+        if medians:
+            parts.append(medians)
+        return f"{row.host.name}: {', '.join(parts)}"
 
     def describe_hosts(self) -> str:
         """Count the hosts by what they do, and estimate the time left. The caller must
         hold `guard`.
         """
-        rows, now = self.by_name.values(), self.clock()
-        left = [row for row in rows if row.state is None]
-        if left and all(row.stage == "measure" for row in left):
-            left_s = max(row.estimate_left(now)[0] for row in left)
-        elif left and len(left) < len(rows):
-            left_s = (now - self._started) * len(left) / (len(rows) - len(left))
-        else:
-            return tally(rows)
-        return f"{tally(rows)}; about {format_seconds(left_s)} left"
+        counts = tally(self.by_name.values())
+        left_s = self._estimate_left_s()
+        if left_s is None:
+            return counts
+        return f"{counts}; about {format_seconds(left_s)} left"
+
+    def _estimate_left_s(self) -> float | None:
+        """Estimate when all will have ended: by the slowest host if all measure, else
+        by the pace of those that have ended. None if none has.
+        """
+        now = self.clock()
+        at_work = self._list_at_work()
+        if not at_work:
+            return None
+        if all(row.stage == "measure" for row in at_work):
+            return max(row.estimate_left(now).seconds for row in at_work)
+        ended = len(self.by_name) - len(at_work)
+        if not ended:
+            return None
+        return (now - self._started) * len(at_work) / ended
+
+
+def _count_bursts(rows: Collection[Row]) -> str:
+    """Return "; 1,200 of 5,000 bursts"; without the total when more than that are
+    done, and "" before the first.
+    """
+    done = sum(row.done for row in rows)
+    total = sum(row.total for row in rows)
+    if not done:
+        return ""
+    if done < total:
+        return f"; {done:,} of {total:,} bursts"
+    return f"; {done:,} bursts"
 
 
 def tally(rows: Collection[Row]) -> str:
@@ -196,9 +229,10 @@ def tally(rows: Collection[Row]) -> str:
     """
     ended = Counter(str(row.state) for row in rows if row.state is not None)
     others = Counter(row.stage for row in rows if row.state is None)
-    parts = [
-        ", ".join(f"{count:,} {word}" for word, count in part.most_common())
-        for part in (ended, others)
-    ]
+    parts = [_join_counts(counts) for counts in (ended, others) if counts]
     done = f"{ended.total():,} of {len(rows):,} hosts done"
-    return f"{done}: {'; '.join(part for part in parts if part)}"
+    return f"{done}: {'; '.join(parts)}"
+
+
+def _join_counts(counts: Counter[str]) -> str:
+    return ", ".join(f"{count:,} {word}" for word, count in counts.most_common())

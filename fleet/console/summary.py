@@ -3,18 +3,18 @@ Prints nothing.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from textwrap import indent
 
 from fleet.errors import StoreError
 from fleet.hostnames import group_messages, join_names, strip_host_name
-from fleet.model import FORECAST
+from fleet.model import FORECAST, Host
 from fleet.session.clean import CleanedHost
 from fleet.session.events import Outcome, State
 from fleet.session.resume import Remaining
-from fleet.store import Listing, Store
+from fleet.store import Listing, RunSummary, Store
 from fleet.text import as_document, format_count, table
 
 MANY = 20  # hosts; above it people want groups, not rows
@@ -23,6 +23,7 @@ MESSAGES_SHOWN = 20
 MESSAGE_LIMIT = 3_000  # characters of one message; the session's log has all of it
 # Reducing more would delay the end of a session; `fleet show` does it.
 MAX_BURSTS, MAX_HOSTS = 400_000, 50
+_NAMES_LENGTH = 60  # characters of the hosts' names in a row
 MAX_EARLIER_RUNS = 20  # of a host, to say how far its runs differ
 
 
@@ -51,31 +52,36 @@ def render_outcomes(
     """Render a row per host, or per state and stage for many hosts; then failures,
     notes and next steps.
     """
-    rows = [
-        (
-            o.host.name,
-            str(o.state),
-            o.stage,
-            o.run_id or "-",
-            str(o.bursts),
-            f"{o.seconds:.1f} s",
+    parts = []
+    # medians have the hosts that are complete
+    listed = [o for o in outcomes if o.state is not State.COMPLETE or not medians]
+    if listed and len(outcomes) > MANY:
+        parts.append(_tabulate_endings(outcomes))
+    elif listed:
+        parts.append(_tabulate_hosts(listed, width))
+    parts += render_failures(outcomes)
+    if medians:
+        parts.append(medians)
+    if len(outcomes) > NOTES_AS_THEY_ARRIVE:
+        parts += _group_notes(outcomes)
+    parts.append(_render_ending(outcomes, seconds, hints))
+    return "\n\n".join(parts)
+
+
+def _tabulate_hosts(outcomes: Sequence[Outcome], width: int | None) -> str:
+    rows = []
+    for outcome in outcomes:
+        row = (
+            outcome.host.name,
+            str(outcome.state),
+            outcome.stage,
+            outcome.run_id or "-",
+            str(outcome.bursts),
+            f"{outcome.seconds:.1f} s",
         )
-        for o in outcomes
-        if o.state is not State.COMPLETE or not medians
-    ]
+        rows.append(row)
     titles = ("host", "state", "stage", "run", "bursts", "time")
-    listed = (
-        _tabulate_endings(outcomes)
-        if len(outcomes) > MANY
-        else table(titles, rows, width=width)
-    )
-    parts = [
-        *([listed] if rows else []),
-        *render_failures(outcomes),
-        *filter(None, [medians]),
-    ]
-    notes = _group_notes(outcomes) if len(outcomes) > NOTES_AS_THEY_ARRIVE else []
-    return "\n\n".join([*parts, *notes, _render_ending(outcomes, seconds, hints)])
+    return table(titles, rows, width=width)
 
 
 def render_medians(
@@ -93,86 +99,107 @@ def render_medians(
     bursts = sum(outcome.bursts for outcome in outcomes)
     if not stored or bursts > MAX_BURSTS or len(stored) > MAX_HOSTS:
         return ""
-    from fleet.analysis.base.selection import (  # noqa: PLC0415  numpy takes a while
+    try:
+        return _summarize_runs(store, stored, width, colour=colour, as_map=as_map)
+    except StoreError as err:
+        return f"The runs are stored, but cannot be summarized: {err}"
+
+
+def _summarize_runs(
+    store: Store,
+    run_ids: Collection[str | None],
+    width: int | None,
+    *,
+    colour: bool,
+    as_map: bool,
+) -> str:
+    """Render an overview of these runs, and their heat maps if asked for and not too
+    many. Raises StoreError.
+    """
+    from fleet.analysis.views.heatmap import Canvas  # noqa: PLC0415  it loads numpy
+    from fleet.analysis.views.show import render_maps, render_overview  # noqa: PLC0415
+
+    root = Listing(store.place)
+    canvas = Canvas(width, colour)
+    runs = [run for run in root.runs if run.run_id in run_ids]
+    are_many = len(run_ids) > MANY
+    earlier = [] if are_many else _find_earlier_runs(root, runs)
+    parts = [render_overview(root, runs, canvas, earlier, ends=are_many)]
+    if as_map and len(runs) <= MANY:
+        parts += [render_maps(root, run.run_id, canvas) for run in runs]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _find_earlier_runs(root: Listing, runs: Sequence[RunSummary]) -> list[RunSummary]:
+    """Return the last comparable runs of the same hosts, without `runs` themselves."""
+    from fleet.analysis.base.selection import (  # noqa: PLC0415  it loads numpy
         group_by_host,
         keep_comparable_with_last,
     )
-    from fleet.analysis.views.heatmap import Canvas  # noqa: PLC0415
-    from fleet.analysis.views.show import render_maps, render_overview  # noqa: PLC0415
 
-    try:
-        root, canvas, many = (
-            Listing(store.place),
-            Canvas(width, colour),
-            len(stored) > MANY,
-        )
-        runs = [run for run in root.runs if run.run_id in stored]
-        hosts = set() if many else {run.host_id for run in runs}
-        groups = group_by_host(
-            [run for run in root.runs if run.host_id in hosts]
-        ).values()
-        last = (
-            run
-            for group in groups
-            for run in keep_comparable_with_last(group)[-MAX_EARLIER_RUNS:]
-        )
-        earlier = [run for run in last if run.run_id not in stored]
-        parts = [render_overview(root, runs, canvas, earlier, ends=many)]
-        if as_map and len(runs) <= MANY:
-            parts += [render_maps(root, run.run_id, canvas) for run in runs]
-    except StoreError as err:
-        return f"The runs are stored, but cannot be summarized: {err}"
-    return "\n\n".join(filter(None, parts))
+    host_ids = {run.host_id for run in runs}
+    run_ids = {run.run_id for run in runs}
+    runs_of_hosts = [run for run in root.runs if run.host_id in host_ids]
+    earlier = []
+    for runs_of_host in group_by_host(runs_of_hosts).values():
+        last = keep_comparable_with_last(runs_of_host)[-MAX_EARLIER_RUNS:]
+        earlier += [run for run in last if run.run_id not in run_ids]
+    return earlier
 
 
 def _render_ending(outcomes: Sequence[Outcome], seconds: float, hints: Hints) -> str:
+    """Render how many runs were stored, and what to do next."""
     stored = [outcome for outcome in outcomes if outcome.is_stored]
-    settled = all(outcome.is_settled for outcome in outcomes)
-    is_single_session = len({outcome.host.name for outcome in outcomes}) == len(
-        outcomes
-    )
-    total = format_count(len(outcomes), "host" if is_single_session else "run")
-    bursts = format_count(sum(outcome.bursts for outcome in stored), "burst")
-    lines = [
-        f"{len(stored)} of {total}"
-        f" stored{f', {bursts}, {seconds:.1f} s' if stored else ''}."
-    ]
+    lines = [_count_stored(outcomes, stored, seconds)]
+    are_settled = all(outcome.is_settled for outcome in outcomes)
     if stored:
         lines.append(f"Next: fleet show {hints.results}")
-        if len(outcomes) > 1 and settled:
+        if len(outcomes) > 1 and are_settled:
             lines.append(f"  fleet show {stored[0].host.name} {hints.results}")
-    if not settled and hints.resumes:
-        options = " ".join(filter(None, (hints.results, hints.inventory)))
+    if not are_settled and hints.resumes:
+        options = f"{hints.results} {hints.inventory}".strip()
         lines.append(f"To measure what is missing: fleet resume {options}")
     if hints.logs and any(outcome.message for outcome in outcomes):
         lines.append(f"Full log: {hints.logs}")
-    return "\n".join(map(str.rstrip, lines))
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _count_stored(
+    outcomes: Sequence[Outcome], stored: Sequence[Outcome], seconds: float
+) -> str:
+    """Render "2 of 3 hosts stored, 48 bursts, 3.1 s."; runs are counted if a host has
+    several.
+    """
+    names = {outcome.host.name for outcome in outcomes}
+    noun = "host" if len(names) == len(outcomes) else "run"
+    total = format_count(len(outcomes), noun)
+    if not stored:
+        return f"0 of {total} stored."
+    bursts = format_count(sum(outcome.bursts for outcome in stored), "burst")
+    return f"{len(stored)} of {total} stored, {bursts}, {seconds:.1f} s."
 
 
 def _tabulate_endings(outcomes: Sequence[Outcome]) -> str:
+    """Render a row per state and stage, the most frequent first."""
     outcomes_by_ending: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         outcomes_by_ending[str(outcome.state), outcome.stage].append(outcome)
+    endings = sorted(outcomes_by_ending.items(), key=lambda item: -len(item[1]))
     rows = []
-    for ending, group in sorted(
-        outcomes_by_ending.items(), key=lambda item: -len(item[1])
-    ):
-        seconds = [o.seconds for o in group]
-        numbers = (
-            f"{sum(o.bursts for o in group):,}",
+    for (state, stage), group in endings:
+        seconds = [outcome.seconds for outcome in group]
+        bursts = sum(outcome.bursts for outcome in group)
+        row = (
+            f"{len(group):,}",
+            state,
+            stage,
+            f"{bursts:,}",
             f"{median(seconds):.1f} s, {max(seconds):.1f} s",
+            join_names((outcome.host.name for outcome in group), _NAMES_LENGTH),
         )
-        rows.append(
-            (
-                f"{len(group):,}",
-                *ending,
-                *numbers,
-                join_names((o.host.name for o in group), 60),
-            )
-        )
-    return table(
-        ("hosts", "state", "stage", "bursts", "time: median, longest", "which"), rows
-    )
+        rows.append(row)
+    titles = ("hosts", "state", "stage", "bursts", "time: median, longest", "which")
+    return table(titles, rows)
 
 
 def render_failures(outcomes: Sequence[Outcome]) -> list[str]:
@@ -185,63 +212,75 @@ def render_failures(outcomes: Sequence[Outcome]) -> list[str]:
     )
     texts = []
     for text, names in groups[:MESSAGES_SHOWN]:
-        stage, message = stages[names[0]], shorten_message(text.partition(": ")[2])
-        if len(names) > 1:
-            stage = f"{format_count(len(names), 'host')}, {stage}"
-            message = f"{join_names(names)}\n  the first: {message}"
-        texts.append(f"{stage}: {message}")
-    if rest := groups[MESSAGES_SHOWN:]:
-        hosts = format_count(sum(len(names) for _, names in rest), "host")
-        texts.append(
-            f"{format_count(len(rest), 'other failure')} on {hosts}: see --json."
-        )
+        _, _, message = text.partition(": ")
+        texts.append(_render_failure(stages[names[0]], message, names))
+    rest = groups[MESSAGES_SHOWN:]
+    if rest:
+        failures = format_count(len(rest), "other failure")
+        texts.append(f"{failures} on {count_hosts(rest)}: see --json.")
     return texts
+
+
+def _render_failure(stage: str, message: str, names: Sequence[str]) -> str:
+    """Render a failure of these hosts. message: that of the first."""
+    message = shorten_message(message)
+    if len(names) == 1:
+        return f"{stage}: {message}"
+    hosts = format_count(len(names), "host")
+    return f"{hosts}, {stage}: {join_names(names)}\n  the first: {message}"
+
+
+def count_hosts(groups: Iterable[tuple[object, Sequence[str]]]) -> str:
+    """Count the hosts of several groups, each with the names of its own."""
+    return format_count(sum(len(names) for _, names in groups), "host")
 
 
 def _group_notes(outcomes: Sequence[Outcome]) -> list[str]:
     """Render each note once, with its hosts, the most frequent first; count the
     rest.
     """
-    notes = (
-        (o.host, note)
-        for o in outcomes
-        for note in o.notes
-        if not note.startswith(FORECAST)
-    )
-    groups = group_messages(
-        ((host, strip_host_name(host, note)) for host, note in notes),
-        numbers_alike=True,
-    )
-    lines = [
-        f"{format_count(len(names), 'host')} ({join_names(names, 60)}):"
-        f" {shorten_message(text)}"
-        for text, names in groups[:MESSAGES_SHOWN]
-    ]
+    groups = group_messages(_list_notes(outcomes), numbers_alike=True)
+    if not groups:
+        return []
+    lines = ["Notes"]
+    for text, names in groups[:MESSAGES_SHOWN]:
+        hosts = format_count(len(names), "host")
+        which = join_names(names, _NAMES_LENGTH)
+        lines.append(f"  {hosts} ({which}): {shorten_message(text)}")
     hidden = len(groups) - MESSAGES_SHOWN
-    lines += (
-        [f"and {format_count(hidden, 'other note')}: see --json."] if hidden > 0 else []
-    )
-    return ["Notes\n" + "\n".join(f"  {line}" for line in lines)] if lines else []
+    if hidden > 0:
+        lines.append(f"  and {format_count(hidden, 'other note')}: see --json.")
+    return ["\n".join(lines)]
+
+
+def _list_notes(outcomes: Sequence[Outcome]) -> Iterator[tuple[Host, str]]:
+    """Yield each host's notes, without its name and without the forecast."""
+    for outcome in outcomes:
+        for note in outcome.notes:
+            if not note.startswith(FORECAST):
+                yield outcome.host, strip_host_name(outcome.host, note)
 
 
 def shorten_message(text: str) -> str:
     """Leave out the middle of a message longer than MESSAGE_LIMIT."""
-    hidden, half = len(text) - MESSAGE_LIMIT, MESSAGE_LIMIT // 2
-    return (
-        f"{text[:half]} … ({hidden:,} characters) … {text[-half:]}"
-        if hidden > 0
-        else text
-    )
+    hidden = len(text) - MESSAGE_LIMIT
+    if hidden <= 0:
+        return text
+    half = MESSAGE_LIMIT // 2
+    return f"{text[:half]} … ({hidden:,} characters) … {text[-half:]}"
 
 
 def render_outcomes_json(outcomes: Sequence[Outcome]) -> str:
     """Render a JSON list, one object per host."""
-    rows = [
-        outcome_object(o)
-        | {"host_id": o.host.host_id, "run_id": o.run_id, "bursts": o.bursts}
-        | {"seconds": round(o.seconds, 3), "notes": list(o.notes)}
-        for o in outcomes
-    ]
+    rows = []
+    for outcome in outcomes:
+        row = outcome_object(outcome)
+        row["host_id"] = outcome.host.host_id
+        row["run_id"] = outcome.run_id
+        row["bursts"] = outcome.bursts
+        row["seconds"] = round(outcome.seconds, 3)
+        row["notes"] = list(outcome.notes)
+        rows.append(row)
     return as_document("run", rows)
 
 
@@ -249,10 +288,12 @@ def outcome_object(outcome: Outcome) -> dict[str, object]:
     """Return the keys that a host's JSON object has for every command: its name and how
     it ended.
     """
-    names = ("state", "stage", "exit_code", "message")
     return {
         "host": outcome.host.name,
-        **{name: getattr(outcome, name) for name in names},
+        "state": outcome.state,
+        "stage": outcome.stage,
+        "exit_code": outcome.exit_code,
+        "message": outcome.message,
     }
 
 
@@ -261,38 +302,40 @@ def render_cleaned(cleaned: Sequence[CleanedHost], *, dry_run: bool = False) -> 
     then the failures.
     """
     verb = "would remove" if dry_run else "removed"
-    blocks = []
-    for host in cleaned:
-        if not host.outcome.message:
-            lines = [f"{verb} {path}" for path in host.removed] + [
-                f"left {text}" for text in host.left
-            ]
-            blocks.append(
-                (host.outcome.host, "\n".join(lines) or "nothing of ours is there")
-            )
-    parts = [
-        f"{join_names(names)}:\n{indent(text, '  ')}"
-        for text, names in group_messages(blocks)
+    messages = [
+        (host.outcome.host, _describe_cleaned(host, verb))
+        for host in cleaned
+        if not host.outcome.message
     ]
+    parts = []
+    for text, names in group_messages(messages):
+        parts.append(f"{join_names(names)}:\n{indent(text, '  ')}")
     parts += render_failures([host.outcome for host in cleaned])
     paths = format_count(sum(len(host.removed) for host in cleaned), "path")
+    hosts = format_count(len(messages), "host")
     ending = "to be removed" if dry_run else "removed"
-    return "\n\n".join(
-        [*parts, f"{paths} {ending} on {format_count(len(blocks), 'host')}."]
-    )
+    parts.append(f"{paths} {ending} on {hosts}.")
+    return "\n\n".join(parts)
+
+
+def _describe_cleaned(host: CleanedHost, verb: str) -> str:
+    """Render a line for each path removed or left. verb: "removed" or "would
+    remove".
+    """
+    lines = [f"{verb} {path}" for path in host.removed]
+    lines += [f"left {text}" for text in host.left]
+    return "\n".join(lines) or "nothing of ours is there"
 
 
 def render_cleaned_json(cleaned: Sequence[CleanedHost]) -> str:
     """Render a JSON list, one object per host."""
-    rows = (
-        outcome_object(host.outcome)
-        | {
-            "removed": list(host.removed),
-            "left": list(host.left),
-        }
-        for host in cleaned
-    )
-    return as_document("clean", list(rows))
+    rows = []
+    for host in cleaned:
+        row = outcome_object(host.outcome)
+        row["removed"] = list(host.removed)
+        row["left"] = list(host.left)
+        rows.append(row)
+    return as_document("clean", rows)
 
 
 def render_remaining(remaining: Remaining) -> str:
@@ -310,11 +353,12 @@ def render_remaining_json(remaining: Remaining) -> str:
     """Render a JSON list of {host, run, session}; run is null for a host that was not
     begun.
     """
-    rows: list[tuple[str, str | None]] = [
-        (run.host.name, run.run_id) for run in remaining.runs
+    session = remaining.session_id
+    rows: list[dict[str, str | None]] = [
+        {"host": run.host.name, "run": run.run_id, "session": session}
+        for run in remaining.runs
     ]
-    rows += [(name, None) for name in remaining.hosts]
-    session = {"session": remaining.session_id}
-    return as_document(
-        "resume", [{"host": name, "run": run, **session} for name, run in rows]
-    )
+    rows += [
+        {"host": name, "run": None, "session": session} for name in remaining.hosts
+    ]
+    return as_document("resume", rows)
