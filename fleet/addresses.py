@@ -30,8 +30,11 @@ def read_address(text: str) -> str:
     """
     if _NAME.fullmatch(text):
         return text
-    bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
-    if ":" in bare and _ZONE.fullmatch(bare.partition("%")[2]):
+    bare = text
+    if text.startswith("[") and text.endswith("]"):
+        bare = text[1:-1]
+    _, _, zone = bare.partition("%")
+    if ":" in bare and _ZONE.fullmatch(zone):
         with suppress(ValueError):
             ipaddress.IPv6Address(bare)
             return bare
@@ -58,20 +61,30 @@ def read_hop(text: str) -> Hop:
     """Read `[user@]address[:port]`, `[v6]:port` or `ssh://...`. Raises InputError, also
     for a password.
     """
-    user, separator, address_and_port = text.removeprefix("ssh://").rpartition("@")
-    address, colon, port = address_and_port.rpartition(":")
-    if not colon or (address_and_port.count(":") > 1 and not address.endswith("]")):
-        address, port = address_and_port, ""
+    user, at, address_and_port = text.removeprefix("ssh://").rpartition("@")
+    address, port = _split_port(address_and_port)
     try:
-        has_port = address != address_and_port
-        if has_port and not (re.fullmatch("[0-9]{1,5}", port) and int(port) in _PORTS):
-            raise InputError
         return Hop(
-            read_address(address),
-            read_user(user) if separator else None,
-            int(port) if port else None,
+            address=read_address(address),
+            user=read_user(user) if at else None,
+            port=None if port is None else _read_port(port),
         )
     except InputError:
         raise InputError(
             "a hop is [user@]host[:port], a name or an IP address, no password"
         ) from None
+
+
+def _split_port(text: str) -> tuple[str, str | None]:
+    """Split `address:port`; the port is None without one, as in a bare IPv6 address."""
+    address, colon, port = text.rpartition(":")
+    is_bare_ipv6 = text.count(":") > 1 and not address.endswith("]")
+    if not colon or is_bare_ipv6:
+        return text, None
+    return address, port
+
+
+def _read_port(text: str) -> int:
+    if not re.fullmatch("[0-9]{1,5}", text) or int(text) not in _PORTS:
+        raise InputError("must be a port")
+    return int(text)

@@ -60,7 +60,8 @@ class UnreachableError(FleetError, stage="connect", exit_code=3):
         self, message: str, *, passing: bool = False, reason: str = ""
     ) -> None:
         super().__init__(message)
-        self.passing, self.reason = passing, reason
+        self.passing = passing
+        self.reason = reason
 
 
 class HostKeyError(FleetError, stage="host-key", exit_code=4):
@@ -149,9 +150,10 @@ class PreparationError(FleetError, stage="before", exit_code=16):
 
 def is_lack_of_memory(err: BaseException) -> bool:
     """Report whether a library raised this because it got no memory or no thread."""
-    return isinstance(err, MemoryError) or any(
-        sign in str(err).lower() for sign in _LACK
-    )
+    if isinstance(err, MemoryError):
+        return True
+    message = str(err).lower()
+    return any(sign in message for sign in _LACK)
 
 
 def explain(err: BaseException, where: str = "") -> FleetError | None:
@@ -165,33 +167,41 @@ def explain(err: BaseException, where: str = "") -> FleetError | None:
             " -u` and the limits of the container; free some memory, or measure fewer"
             " hosts at once (--parallel)."
         )
-    if isinstance(err, ImportError) and (err.name or "").partition(".")[0] != "fleet":
-        library, marks = err.name or "a library", Path(sys.prefix)
-        advice = "Install fleet again, with all it needs."
-        if (marks / "measures").exists() and not (
-            marks / "complete"
-        ).exists():  # by `make run`
-            advice = f"`make setup` in {marks.parent} installs it."
-        elif extra := _EXTRAS.get(library.partition(".")[0]):
-            advice = (
-                f"Install what this command needs: pip install 'corefleet[{extra}]'."
-            )
+    if isinstance(err, ImportError) and _get_package(err.name) != "fleet":
+        library = err.name or "a library"
+        advice = _advise_installing(_get_package(err.name))
         return LibraryError(f"{where}{library} cannot be imported: {err}. {advice}")
     if isinstance(err, OSError) and err.errno is not None:
         path = f"{err.filename}: " if err.filename is not None else ""
         return StoreError(f"{where}{path}{os.strerror(err.errno)}.")
-    if isinstance(err, OSError) and "writable" in str(
-        err
-    ):  # of matplotlib, for its cache
-        return StoreError(f"{where}{err}")
+    if isinstance(err, OSError) and "writable" in str(err):
+        return StoreError(f"{where}{err}")  # matplotlib's, about its cache
     return None
+
+
+def _get_package(module: str | None) -> str:
+    """Return the package of a module: "PIL.Image" -> "PIL"; "" if it is unknown."""
+    return (module or "").partition(".")[0]
+
+
+def _advise_installing(package: str) -> str:
+    """Return a sentence on how to install a library that fleet lacks."""
+    environment = Path(sys.prefix)
+    is_for_measuring = (environment / "measures").exists()  # `make run` made it
+    if is_for_measuring and not (environment / "complete").exists():
+        return f"`make setup` in {environment.parent} installs it."
+    extra = _EXTRAS.get(package)
+    if extra:
+        return f"Install what this command needs: pip install 'corefleet[{extra}]'."
+    return "Install fleet again, with all it needs."
 
 
 def describe_bug(err: BaseException) -> str:
     """Return a line that names this exception a bug in fleet and says how to
     report it.
     """
-    text = " ".join(f"{type(err).__name__}: {err}".split()).rstrip(".: ")
+    words = f"{type(err).__name__}: {err}".split()
+    text = " ".join(words).rstrip(".: ")
     return (
         f"a bug in fleet; please report it: {text}. FLEET_DEBUG=1 shows the traceback."
     )

@@ -13,7 +13,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # of a host
 _RANGE = re.compile(r"\[(?=[0-9]+[-,])([0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*)\]")
 _RUN_ID = r"r\d{8}T\d{6}Z-[0-9a-f]+"
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-_ALONE = re.compile(r"(?<![\w.\0-])\0(?![\w\0-])")  # \0 stands for a word
+_WORD = "\0"  # stands for a word
+_ALONE = re.compile(rf"(?<![\w.{_WORD}-]){_WORD}(?![\w{_WORD}-])")
 _OF_ONE_RUN = re.compile(rf"\b\d+ bursts\b|\b{_RUN_ID}\b")
 
 
@@ -24,49 +25,67 @@ def expand_range(name: str) -> list[str]:
     match = _RANGE.search(name)
     if not match:
         return [name]
-    rest = expand_range(name[match.end() :])
-    numbers = [
-        number for part in match[1].split(",") for number in _expand_numbers(part)
-    ]
-    if len(numbers) * len(rest) > HOST_LIMIT:
+    before = name[: match.start()]
+    tails = expand_range(name[match.end() :])
+    parts = match[1].split(",")
+    numbers = [number for part in parts for number in _expand_numbers(part)]
+    if len(numbers) * len(tails) > HOST_LIMIT:
         raise InputError(f"{name} is more than {HOST_LIMIT} names")
-    return [
-        f"{name[: match.start()]}{number}{tail}" for number in numbers for tail in rest
-    ]
+    return [f"{before}{number}{tail}" for number in numbers for tail in tails]
 
 
 def _expand_numbers(part: str) -> list[str]:
-    low, _, high = part.partition("-")
-    high = high or low
-    if len(low) > 9 or len(high) > 9:
+    """Expand "08-10" -> ["08", "09", "10"]; the first number's digits are the fewest of
+    each. Raises InputError.
+    """
+    low_digits, _, high_digits = part.partition("-")
+    high_digits = high_digits or low_digits
+    digits = len(low_digits)
+    if digits > 9 or len(high_digits) > 9:
         raise InputError(f"the numbers in [{part}] are too long")
-    if int(low) > int(high):
+    low = int(low_digits)
+    high = int(high_digits)
+    if low > high:
         raise InputError(f"the range [{part}] runs backwards")
-    if int(high) - int(low) >= HOST_LIMIT:
+    if high - low >= HOST_LIMIT:
         raise InputError(f"[{part}] is more than {HOST_LIMIT} names")
-    return [f"{number:0{len(low)}d}" for number in range(int(low), int(high) + 1)]
+    return [f"{number:0{digits}d}" for number in range(low, high + 1)]
 
 
 def fold_names(names: Iterable[str]) -> list[str]:
     """Fold numbered names, in their order: ["web01", "web02", "db"] -> ["web[01-02]",
     "db"].
     """
-    items = [tuple(re.split(r"([0-9]+)", name)) for name in dict.fromkeys(names)]
-    for position in range(max(map(len, items), default=0) - 2, 0, -2):
-        groups: dict[tuple[str, ...], list[str]] = {}
-        for item in items:
-            numbered = position < len(item)
-            key = (*item[:position], "", *item[position + 1 :]) if numbered else item
-            groups.setdefault(key, []).extend(item[position : position + 1])
-        items = [
-            (
-                (*key[:position], _fold_numbers(numbers), *key[position + 1 :])
-                if numbers
-                else key
-            )
-            for key, numbers in groups.items()
-        ]
-    return ["".join(item) for item in items]
+    # texts and numbers in turn: "r1n02x" -> ("r", "1", "n", "02", "x")
+    split_names = [tuple(re.split(r"([0-9]+)", name)) for name in dict.fromkeys(names)]
+    longest = max(map(len, split_names), default=0)
+    last_number = longest - 2
+    for position in range(last_number, 0, -2):
+        split_names = _fold_at(position, split_names)
+    return ["".join(parts) for parts in split_names]
+
+
+def _fold_at(
+    position: int, split_names: Iterable[tuple[str, ...]]
+) -> list[tuple[str, ...]]:
+    """Fold names that differ only in the number at this place into one, in its place;
+    keep names that have no number there.
+    """
+    numbers_by_name: dict[tuple[str, ...], list[str]] = {}
+    for parts in split_names:
+        if position >= len(parts):
+            numbers_by_name[parts] = []
+            continue
+        without_number = (*parts[:position], "", *parts[position + 1 :])
+        numbers_by_name.setdefault(without_number, []).append(parts[position])
+    folded = []
+    for parts, numbers in numbers_by_name.items():
+        if numbers:
+            number = _fold_numbers(numbers)
+            folded.append((*parts[:position], number, *parts[position + 1 :]))
+        else:
+            folded.append(parts)
+    return folded
 
 
 def join_names(names: Iterable[str], limit: int = 1_000) -> str:
@@ -90,19 +109,26 @@ def group_messages(
     Return each group's first message and the names of its hosts. numbers_alike: numbers
     may differ, too.
     """
-    hosts_by_message: dict[str, tuple[str, list[str]]] = {}
+    first_texts: dict[str, str] = {}
+    names_by_key: dict[str, dict[str, None]] = {}
     for host, text in messages:
-        key, words = text, {host.name, host.address, str(host.port or 22)}
-        for word in sorted(filter(None, words), key=len, reverse=True):
-            key = _ALONE.sub("…", key.replace(word, "\0")).replace("\0", word)
-        key = _OF_ONE_RUN.sub("…", key)
+        key = _hide_what_differs(host, text)
         if numbers_alike:
             key = _NUMBER.sub("…", key)
-        hosts_by_message.setdefault(key, (text, []))[1].append(host.name)
-    groups = [
-        (text, tuple(dict.fromkeys(names))) for text, names in hosts_by_message.values()
-    ]
+        first_texts.setdefault(key, text)
+        names_by_key.setdefault(key, {})[host.name] = None
+    groups = [(first_texts[key], tuple(names)) for key, names in names_by_key.items()]
     return sorted(groups, key=lambda group: -len(group[1]))
+
+
+def _hide_what_differs(host: Host, text: str) -> str:
+    """Replace the host's name, address and port, and what is of one run, by "…"."""
+    words = {host.name, host.address, str(host.port or 22)} - {""}
+    # the longest first: one may be part of another
+    for word in sorted(words, key=len, reverse=True):
+        marked = text.replace(word, _WORD)
+        text = _ALONE.sub("…", marked).replace(_WORD, word)
+    return _OF_ONE_RUN.sub("…", text)
 
 
 def strip_host_name(host: Host, text: str) -> str:
@@ -112,11 +138,20 @@ def strip_host_name(host: Host, text: str) -> str:
 
 def _fold_numbers(numbers: Sequence[str]) -> str:
     """Fold ["08", "09", "10"] -> "[08-10]"; a single number -> itself."""
-    runs: list[list[str]] = []
-    for number in sorted(set(numbers), key=lambda digits: (int(digits), len(digits))):
-        if runs and number == f"{int(runs[-1][-1]) + 1:0{len(runs[-1][0])}d}":
-            runs[-1].append(number)
+    distinct = sorted(set(numbers), key=lambda digits: (int(digits), len(digits)))
+    if len(distinct) == 1:
+        return distinct[0]
+    ranges: list[list[str]] = []
+    expected = None
+    for number in distinct:
+        if number == expected:
+            ranges[-1].append(number)
         else:
-            runs.append([number])
-    texts = [run[0] if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
-    return texts[0] if len(runs) == 1 and len(runs[0]) == 1 else f"[{','.join(texts)}]"
+            ranges.append([number])
+        digits = len(ranges[-1][0])
+        expected = f"{int(number) + 1:0{digits}d}"
+    return f"[{','.join(map(_format_range, ranges))}]"
+
+
+def _format_range(numbers: Sequence[str]) -> str:
+    return numbers[0] if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"

@@ -34,13 +34,17 @@ else:
             setattr(self, name, attribute)  # it is used some 300 times a run
             return attribute
 
-    msgspec, np, random, tempfile = map(
-        _Late, ("msgspec", "numpy", "random", "tempfile")
-    )
-    futures, special = _Late("concurrent.futures"), _Late("scipy.special")
-    pa, fs = _Late("pyarrow"), _Late("pyarrow.fs")
-    ds, pc = _Late("pyarrow.dataset"), _Late("pyarrow.compute")
+    futures = _Late("concurrent.futures")
+    msgspec = _Late("msgspec")
+    np = _Late("numpy")
+    pa = _Late("pyarrow")
+    pc = _Late("pyarrow.compute")
+    ds = _Late("pyarrow.dataset")
+    fs = _Late("pyarrow.fs")
     pq = _Late("pyarrow.parquet")
+    random = _Late("random")
+    special = _Late("scipy.special")
+    tempfile = _Late("tempfile")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -55,11 +59,13 @@ def import_on_access(package: str) -> Callable[[str], Any]:
         import ast  # noqa: PLC0415  no command needs it
 
         page = Path(str(sys.modules[package].__file__))
-        for node in ast.walk(ast.parse(page.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and name in {
-                alias.name for alias in node.names
-            }:
-                return getattr(import_module(str(node.module)), name)
+        tree = ast.parse(page.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.ImportFrom):
+                continue
+            if any(alias.name == name for alias in node.names):
+                module = import_module(str(node.module))
+                return getattr(module, name)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return import_name

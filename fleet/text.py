@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -56,18 +57,16 @@ def as_json(value: Any, default: Callable[[Any], Any] | None = None) -> str:
     """Return indented JSON with unprintable characters escaped. default: as in
     `json.dumps`.
     """
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=default)
+    return _MAYBE_UNPRINTABLE.sub(_escape_for_json, text)
 
-    def escape(match: re.Match[str]) -> str:
-        sign = match[0]
-        return (
-            sign
-            if sign.isprintable()
-            else json.dumps(sign)[1:-1].replace("\x7f", "\\u007f")
-        )
 
-    return _MAYBE_UNPRINTABLE.sub(
-        escape, json.dumps(value, indent=2, ensure_ascii=False, default=default)
-    )
+def _escape_for_json(match: re.Match[str]) -> str:
+    character = match[0]
+    if character.isprintable():
+        return character
+    escaped = json.dumps(character).strip('"')
+    return escaped.replace("\x7f", "\\u007f")  # which json leaves as it is
 
 
 def as_document(
@@ -90,43 +89,48 @@ def console_class() -> "type[Console]":
     class EscapingConsole(Console):
         def render(self, *arguments: Any, **options: Any) -> Iterator[Segment]:
             for part in super().render(*arguments, **options):
-                yield (
-                    part if part.control else Segment(printable(part.text), part.style)
-                )
+                if part.control:
+                    yield part
+                else:
+                    yield Segment(printable(part.text), part.style)
 
     return EscapingConsole
 
 
 def describe_msgspec_error(err: Exception, key_prefix: str = "") -> str:
     """Describe an error of msgspec in one line: "ticks[1]: expected int >= 0"."""
-    if err.__cause__ is not None and not isinstance(
-        err.__cause__, InputError
-    ):  # a bug in a __post_init__
-        raise err.__cause__
-    reason, _, path = str(err).replace("`", "").partition(" - at $")
-    key = f"{key_prefix}{path}".lstrip(".")
+    cause = err.__cause__
+    if cause is not None and not isinstance(cause, InputError):
+        raise cause  # a bug in a __post_init__
+    message = str(err).replace("`", "")
+    reason, _, path = message.partition(" - at $")
     reason = f"{reason[:1].lower()}{reason[1:200]}"
+    key = f"{key_prefix}{path}".lstrip(".")
     return one_line(f"{key}: {reason}" if key else reason)
 
 
 def quote_short(text: str) -> str:
     """Quote a user's word, shortened to LONGEST_QUOTED characters."""
-    return repr(
-        text if len(text) <= LONGEST_QUOTED else f"{text[: LONGEST_QUOTED - 3]}..."
-    )
+    if len(text) > LONGEST_QUOTED:
+        text = f"{text[: LONGEST_QUOTED - 3]}..."
+    return repr(text)
 
 
 def last_lines(output: bytes) -> str:
     """Return the end of a command's output, indented to follow the first line of a
     message.
     """
-    lines = output.decode("utf-8", "replace").strip().splitlines()[-LINES_QUOTED:]
-    return "\n      ".join(line[:LINE_QUOTED] for line in lines) or "(no output)"
+    text = output.decode("utf-8", "replace").strip()
+    if not text:
+        return "(no output)"
+    lines = text.splitlines()[-LINES_QUOTED:]
+    return "\n      ".join(line[:LINE_QUOTED] for line in lines)
 
 
 def format_count(count: int, noun: str) -> str:
     """Write "1 host", "2 hosts", "1,200 hosts"."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    plural = "" if count == 1 else "s"
+    return f"{count:,} {noun}{plural}"
 
 
 def table(
@@ -146,24 +150,58 @@ def table(
     """
     lines = [titles, *(map(one_line, row) for row in rows)]
     columns = [
-        (place in right, list(cells))
+        _Column(cells, is_right=place in right)
         for place, cells in enumerate(zip(*lines, strict=True))
     ]
-    if width is not None and _measure_width(columns) > width:
-        for _, cells in columns:
-            if cells[0] == "host":
-                cells[:] = map(shorten_name, cells)
-    for title in drop:
-        if width is None or _measure_width(columns) <= width:
-            break
-        columns = [column for column in columns if column[1][0] != title]
-    adjusted = []
-    for is_right, cells in columns:
-        size = max(map(len, cells))
-        adjusted.append(
-            [cell.rjust(size) if is_right else cell.ljust(size) for cell in cells]
-        )
+    if width is not None:
+        columns = _fit_columns(columns, width, drop)
+    adjusted = [column.adjust() for column in columns]
     return "\n".join("  ".join(line).rstrip() for line in zip(*adjusted, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column of a table. cells: the title and the texts below it."""
+
+    cells: Sequence[str]
+    is_right: bool
+
+    @property
+    def title(self) -> str:
+        return self.cells[0]
+
+    @property
+    def width(self) -> int:
+        return max(map(len, self.cells))
+
+    def adjust(self) -> list[str]:
+        """Return the cells, all of one width."""
+        width = self.width
+        if self.is_right:
+            return [cell.rjust(width) for cell in self.cells]
+        return [cell.ljust(width) for cell in self.cells]
+
+    def shorten_names(self) -> "_Column":
+        """Return the column with names cut to NAME_LENGTH."""
+        return replace(self, cells=[shorten_name(cell) for cell in self.cells])
+
+
+def _fit_columns(
+    columns: list[_Column], width: int, drop: Sequence[str]
+) -> list[_Column]:
+    """Cut the names of hosts, then leave out columns of these titles, until the table
+    is no wider than `width`.
+    """
+    if _measure_width(columns) > width:
+        columns = [
+            column.shorten_names() if column.title == "host" else column
+            for column in columns
+        ]
+    for title in drop:
+        if _measure_width(columns) <= width:
+            break
+        columns = [column for column in columns if column.title != title]
+    return columns
 
 
 def shorten_name(name: str, length: int = NAME_LENGTH) -> str:
@@ -171,11 +209,12 @@ def shorten_name(name: str, length: int = NAME_LENGTH) -> str:
     return name if len(name) <= length else f"{name[: length - 1]}…"
 
 
-def _measure_width(columns: Sequence[tuple[bool, Sequence[str]]]) -> int:
-    widths = [max(map(len, cells)) for _, cells in columns]
-    if not columns[-1][0]:
+def _measure_width(columns: Sequence[_Column]) -> int:
+    widths = [column.width for column in columns]
+    if not columns[-1].is_right:
         widths[-1] = min(widths[-1], LAST_COLUMN)
-    return sum(widths) + 2 * (len(widths) - 1)
+    gaps = len(columns) - 1
+    return sum(widths) + 2 * gaps
 
 
 def suggest_similar(word: str, known: Iterable[str]) -> str:
@@ -185,8 +224,7 @@ def suggest_similar(word: str, known: Iterable[str]) -> str:
     import difflib  # noqa: PLC0415  only a mistake needs it
 
     close = difflib.get_close_matches(word, list(known), n=3, cutoff=0.6)
-    return (
-        f"; did you mean {' or '.join(repr(str(name)) for name in close)}?"
-        if close
-        else "."
-    )
+    if not close:
+        return "."
+    names = " or ".join(repr(str(name)) for name in close)
+    return f"; did you mean {names}?"
