@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase, translate
+from itertools import chain
 from operator import attrgetter
 
 from fleet.errors import DamagedFileError, UsageError
@@ -27,6 +28,7 @@ from fleet.text import one_line, suggest_similar
 ALL = "all"
 _SHOWN = 8
 _NEWEST_SHOWN = 5
+_END_OF_CLAUSE = re.compile(r" \(|[.?!:;,]\s|[.?!]$")
 
 
 def select_runs(
@@ -41,11 +43,12 @@ def select_runs(
     if unwanted:
         chosen -= _match_any(listed, unwanted, place, chosen)
     if texts and not chosen:
-        leaves_none = (
+        if not listed:
+            raise UsageError(_describe_empty_root(place))
+        raise UsageError(
             f"{place}: the selection {' '.join(texts)!r} leaves no run. `fleet runs`"
             " lists all."
         )
-        raise UsageError(leaves_none if listed else _describe_empty_root(place))
     return [run for run in listed if run.run_id in chosen]
 
 
@@ -63,11 +66,9 @@ def describe_smt(
         return f"hidden, if the machine has it, by the hypervisor ({hypervisor})"
     if control == "notsupported":
         return "not supported, by the CPU or as its firmware has it"
-    return (
-        "not reported by the host"
-        if smt is None
-        else "off, or not supported by the CPU"
-    )
+    if smt is None:
+        return "not reported by the host"
+    return "off, or not supported by the CPU"
 
 
 def describe_smt_by_host(root: Listing, runs: Sequence[RunSummary]) -> dict[str, str]:
@@ -76,18 +77,21 @@ def describe_smt_by_host(root: Listing, runs: Sequence[RunSummary]) -> dict[str,
     """
     answers = {}
     for run in runs:
-        if record := root.read_records([run], ("smt", "smt_control", "hypervisor")).get(
-            run.run_id
-        ):
-            cores = [
-                (cpu["package"], cpu["core"])
-                for cpu in record.cpus
-                if cpu["core"] is not None
-            ]
-            facts = (record.row[name] for name in ("smt", "smt_control", "hypervisor"))
-            answers[run.host_id] = describe_smt(
-                *facts, has_siblings=len(set(cores)) < len(cores)
-            )
+        records = root.read_records([run], ("smt", "smt_control", "hypervisor"))
+        record = records.get(run.run_id)
+        if not record:
+            continue
+        cores = [
+            (cpu["package"], cpu["core"])
+            for cpu in record.cpus
+            if cpu["core"] is not None
+        ]
+        answers[run.host_id] = describe_smt(
+            record.row["smt"],
+            record.row["smt_control"],
+            record.row["hypervisor"],
+            has_siblings=len(set(cores)) < len(cores),
+        )
     return answers
 
 
@@ -95,9 +99,10 @@ def match_runs(listed: Sequence[RunSummary], text: str, place: Place) -> set[str
     """Return IDs of runs that `text` selects. Raises UsageError if none match, except
     for `all` and ages.
     """
+    ids = {run.run_id for run in listed}
     if text == ALL:
-        return {run.run_id for run in listed}
-    if any(run.run_id == text for run in listed):
+        return ids
+    if text in ids:
         return {text}
     try:
         is_of_age = parse_age_condition(text)
@@ -105,18 +110,15 @@ def match_runs(listed: Sequence[RunSummary], text: str, place: Place) -> set[str
         raise UsageError(f"the selection {text!r}: {err}") from err
     if is_of_age is not None:
         return {run.run_id for run in listed if is_of_age(run.started_utc)}
-    host, mark, label = text.rpartition("@")
-    if "=" in host:  # the @ is in the label's value
-        host, mark, label = "", "", text
-    if "=" in label:
-        return _match_label(listed, text, host if mark else "*", label)
+    if "=" in text:
+        return _match_label(listed, text)
     if "," in text and "[" not in text:
         parts = {part for part in text.split(",") if part}
-        ids = {run.run_id for run in listed} & parts
-        return ids | _match_any(listed, parts - ids, place, ids)
+        named_ids = ids & parts
+        return named_ids | _match_any(listed, parts - named_ids, place, named_ids)
     return (
         {run.run_id for run in _select_hosts(listed, text)}
-        or {run.run_id for run in listed if fnmatchcase(run.run_id, text)}
+        or {run_id for run_id in ids if fnmatchcase(run_id, text)}
         or {find_run(listed, text, place)}
     )
 
@@ -133,7 +135,8 @@ def _match_any(
     Raises DamagedFileError if this leaves no run and `other_ids` is empty.
     StoreWarnings name each such file.
     """
-    ids, errors = set[str](), list[DamagedFileError]()
+    ids = set[str]()
+    errors = list[DamagedFileError]()
     for text in texts:
         try:
             ids |= match_runs(listed, text, place)
@@ -153,9 +156,8 @@ def find_last_session_runs(
     if not listed:
         raise UsageError(_describe_empty_root(place))
     having = [run for run in _keep_measured(listed, benchmark) if run.samples]
-    newest = max(having or listed, key=lambda run: (run.started_utc, run.run_id))
-    last = newest.session_id
-    return [run.run_id for run in listed if run.session_id == last]
+    last = max(having or listed, key=lambda run: (run.started_utc, run.run_id))
+    return [run.run_id for run in listed if run.session_id == last.session_id]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,21 +175,20 @@ class MissingHost:
         """Report whether one of these texts is `all`, or a name, glob or range that
         matches this host.
         """
-        globs = (
-            "*" if text == ALL else glob
-            for text in texts
-            for glob in expand_range(text)
-        )
+        if ALL in texts:
+            return True
+        globs = chain.from_iterable(map(expand_range, texts))
         return any(fnmatchcase(self.name, glob) for glob in globs)
 
     def __str__(self) -> str:
-        why = self.failure
-        reason = why.reason or re.split(r" \(|[.?!:;,]\s|[.?!]$", why.message)[0]
-        return (
-            f"{self.name} ({reason}, {why.time_utc[11:16]})"
-            if why.message
-            else self.name
-        )
+        failure = self.failure
+        if not failure.message:
+            return self.name
+        reason = failure.reason
+        if not reason:
+            reason = _END_OF_CLAUSE.split(failure.message)[0]
+        hour_and_minute = failure.time_utc[11:16]
+        return f"{self.name} ({reason}, {hour_and_minute})"
 
 
 def list_missing_hosts(
@@ -197,15 +198,22 @@ def list_missing_hosts(
     session to consider.
     """
     stored = {(run.session_id, run.host_name) for run in listed}
-    names = {name for _, name in stored}
+    names_with_runs = {run.host_name for run in listed}
     missing: dict[str, MissingHost] = {}
     for intent in Store(place.address).read_idle_intents():
         session = intent.session_id
-        for name in intent.hosts if session >= since else ():
-            missing.pop(name, None)
-            if (session, name) not in stored:
-                failure = intent.failures.get(name, Failure("", ""))
-                missing[name] = MissingHost(name, session, name in names, failure)
+        if session < since:
+            continue
+        for name in intent.hosts:
+            if (session, name) in stored:
+                missing.pop(name, None)
+                continue
+            missing[name] = MissingHost(
+                name,
+                session,
+                has_runs=name in names_with_runs,
+                failure=intent.failures.get(name, Failure("", "")),
+            )
     return [missing[name] for name in sorted(missing)]
 
 
@@ -213,9 +221,11 @@ def find_run(listed: Sequence[RunSummary], text: str, place: Place) -> str:
     """Find the run that `text` means, by its ID, a unique beginning, or host (last
     run); else UsageError.
     """
-    runs = [run for run in listed if run.run_id == text]
-    if runs := runs or [run for run in listed if text in (run.host_name, run.host_id)]:
-        return runs[-1].run_id
+    if any(run.run_id == text for run in listed):
+        return text
+    of_host = [run for run in listed if text in (run.host_name, run.host_id)]
+    if of_host:
+        return of_host[-1].run_id
     if text in {run.run_id for run in list_unfinished(place)}:
         raise UsageError(
             f"run {text} is not finished: `fleet resume` measures what it lacks and"
@@ -231,24 +241,33 @@ def find_run(listed: Sequence[RunSummary], text: str, place: Place) -> str:
         )
     for host in list_missing_hosts(listed, place):
         if host.name == text:
-            failure = host.failure
-            why = (
-                f"At {failure.time_utc or host.session_id}:"
-                f" {failure.message or 'interrupted.'}"
-            )
-            raise UsageError(f"{text}: not measured. {why} `fleet resume` tries again.")
+            raise UsageError(_describe_missing_host(host))
     if not listed:
         raise UsageError(_describe_empty_root(place))
-    listing, readable_keys = Listing(place), {run.key for run in listed}
-    for host_id, run_id in listing.stamps.keys() - readable_keys:
-        if text == host_id or run_id.startswith(text):
-            # says why it cannot be read, if it is not withdrawn
-            listing.find_runs([run_id])
+    _require_readable(listed, text, place)
     hosts = sorted({run.host_name for run in listed})
     choices = f"{suggest_similar(text, hosts)} Hosts: {_list_newest(hosts)}"
     raise UsageError(
         f"no run and no host {text!r} in {place}{choices}. `fleet runs` lists all."
     )
+
+
+def _describe_missing_host(host: MissingHost) -> str:
+    when = host.failure.time_utc or host.session_id
+    why = host.failure.message or "interrupted."
+    return f"{host.name}: not measured. At {when}: {why} `fleet resume` tries again."
+
+
+def _require_readable(listed: Sequence[RunSummary], text: str, place: Place) -> None:
+    """Raise DamagedFileError if `text` means a stored run that is not listed, since it
+    cannot be read.
+    """
+    listing = Listing(place)
+    readable_keys = {run.key for run in listed}
+    for host_id, run_id in listing.stamps.keys() - readable_keys:
+        if text == host_id or run_id.startswith(text):
+            # says why it cannot be read, if it is not withdrawn
+            listing.find_runs([run_id])
 
 
 def _describe_empty_root(place: Place) -> str:
@@ -316,8 +335,8 @@ def filter_runs(runs: Sequence[RunSummary], benchmark: str | None) -> list[RunSu
     """
     chosen = _keep_measured(runs, benchmark)
     if benchmark is not None and not chosen:
-        kinds = sorted({kind for run in runs for kind in run.benchmarks})
-        raise UsageError(describe_unmeasured_benchmark(benchmark, kinds))
+        kinds = set(chain.from_iterable(run.benchmarks for run in runs))
+        raise UsageError(describe_unmeasured_benchmark(benchmark, sorted(kinds)))
     return chosen
 
 
@@ -353,29 +372,42 @@ def _select_hosts(listed: Sequence[RunSummary], pattern: str) -> list[RunSummary
         globs = expand_range(pattern)
     except InputError as err:
         raise UsageError(f"the selection {pattern!r}: {err}") from err
-    matches = re.compile("|".join(map(translate, globs))).match
-    return [run for run in listed if matches(run.host_name) or matches(run.host_id)]
+    any_glob = re.compile("|".join(map(translate, globs)))
+    return [
+        run
+        for run in listed
+        if any_glob.match(run.host_name) or any_glob.match(run.host_id)
+    ]
 
 
-def _match_label(
-    listed: Sequence[RunSummary], text: str, host: str, label: str
-) -> set[str]:
+def _match_label(listed: Sequence[RunSummary], text: str) -> set[str]:
+    """Return the IDs of runs that match label=value or host@label=value. Raises
+    UsageError if there are none.
+    """
+    host, at, label = text.rpartition("@")
+    if not at or "=" in host:  # an @ behind the = is in the label's value
+        host = "*"
+        label = text
     key, _, value = label.partition("=")
-    ids = {
-        run.run_id
-        for run in _select_hosts(listed, host)
-        if any(
-            k == key and (v == value or fnmatchcase(v, value)) for k, v in run.labels
-        )
-    }
+    ids = set()
+    for run in _select_hosts(listed, host):
+        values = [v for k, v in run.labels if k == key]
+        if any(v == value or fnmatchcase(v, value) for v in values):
+            ids.add(run.run_id)
     if not ids:
-        labels = sorted({f"{k}={v}" for run in listed for k, v in run.labels})
-        names = ", ".join([*labels[:_SHOWN], *["…"] * (len(labels) > _SHOWN)]) or "none"
-        suggestion = suggest_similar(text, labels)
-        raise UsageError(
-            one_line(f"no run has the label {text!r}{suggestion} Labels: {names}.")
-        )
+        raise UsageError(_describe_missing_label(listed, text))
     return ids
+
+
+def _describe_missing_label(listed: Sequence[RunSummary], text: str) -> str:
+    every = chain.from_iterable(run.labels for run in listed)
+    labels = sorted({f"{key}={value}" for key, value in every})
+    shown = labels[:_SHOWN]
+    if len(labels) > _SHOWN:
+        shown.append("…")
+    names = ", ".join(shown) or "none"
+    suggestion = suggest_similar(text, labels)
+    return one_line(f"no run has the label {text!r}{suggestion} Labels: {names}.")
 
 
 def _list_newest(names: list[str]) -> str:

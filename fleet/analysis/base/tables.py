@@ -26,14 +26,19 @@ def decode_categories(rows: pd.DataFrame) -> pd.DataFrame:
     """Replace categorical columns by plain strings, which group and compare fastest;
     None where missing.
     """
-    texts = {}
+    decoded = {}
     for name, column in rows.items():
         if isinstance(column.dtype, pd.CategoricalDtype):
-            words = np.array([*column.cat.categories, None], dtype=object)
-            texts[str(name)] = pd.Series(
-                words[column.cat.codes], rows.index, dtype=object
-            )
-    return rows.assign(**texts)
+            decoded[str(name)] = _decode(column)
+    return rows.assign(**decoded)
+
+
+def _decode(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    """Return a categorical column as plain strings."""
+    # the code of a missing value, -1, is the place of None
+    words = np.array([*column.cat.categories, None], dtype=object)
+    texts = words[column.cat.codes]
+    return pd.Series(texts, column.index, dtype=object)
 
 
 def number_groups(rows: pd.DataFrame, keys: Sequence[str]) -> Ints:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _NO_LIMIT = 100_000
+_BELOW = " " * 6  # what lines below a row of a table begin with
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what begins one, for a spreadsheet
 # What two CPUs of a relation share, for the legends.
 SHARED = {
@@ -54,33 +55,42 @@ def wrap_to_width(text: str, width: int | None) -> str:
     """Wrap lines wider than `width` (None: none), tables in their last column; leave
     coloured lines.
     """
-    return (
-        text
-        if width is None
-        else "\n".join(_wrap_line(line, width) for line in text.split("\n"))
-    )
+    if width is None:
+        return text
+    return "\n".join(_wrap_line(line, width) for line in text.split("\n"))
 
 
 def _wrap_line(line: str, width: int) -> str:
-    words = line.lstrip(" ")
+    """Wrap a line of words, or of a table the last column."""
     if len(line) <= width or "\x1b" in line:
         return line
-    start, head = len(line) - len(words), ""
-    first, indent = " " * start, start + 2
-    if (
-        "  " in words
-    ):  # of a table the last column is wrapped in place, or below if there is no room
-        start = indent = line.rindex("  ") + 2
-        first = line[:start]
-        if start + LAST_COLUMN > width:
-            head, indent = f"{first.rstrip()}\n", 6
-            first = " " * indent
-    indents: dict[str, Any] = {
-        "initial_indent": first,
-        "subsequent_indent": " " * indent,
-    }
-    return head + fill(
-        line[start:], width, **indents, break_on_hyphens=False, break_long_words=False
+    words = line.lstrip(" ")
+    if "  " in words:
+        return _wrap_last_column(line, width)
+    indent = " " * (len(line) - len(words))
+    return _fill(words, width, first=indent, others=f"{indent}  ")
+
+
+def _wrap_last_column(line: str, width: int) -> str:
+    """Wrap the last column in its place, or below the line if there is no room."""
+    start = line.rindex("  ") + 2
+    columns = line[:start]
+    last = line[start:]
+    if start + LAST_COLUMN <= width:
+        return _fill(last, width, first=columns, others=" " * start)
+    below = _fill(last, width, first=_BELOW, others=_BELOW)
+    return f"{columns.rstrip()}\n{below}"
+
+
+def _fill(words: str, width: int, *, first: str, others: str) -> str:
+    """Break words into lines. first, others: what the lines begin with."""
+    return fill(
+        words,
+        width,
+        initial_indent=first,
+        subsequent_indent=others,
+        break_on_hyphens=False,
+        break_long_words=False,
     )
 
 
@@ -93,10 +103,12 @@ def format_span(first: datetime, last: datetime) -> str:
     """Format two times in UTC: "2026-05-01 10:00 to 12:30", or just one if both are in
     the same minute.
     """
-    begin, end = (f"{when.astimezone(UTC):%Y-%m-%d %H:%M}" for when in (first, last))
-    return (
-        begin if begin == end else f"{begin} to {end.removeprefix(begin[:10]).strip()}"
-    )
+    begin = f"{first.astimezone(UTC):%Y-%m-%d %H:%M}"
+    end = f"{last.astimezone(UTC):%Y-%m-%d %H:%M}"
+    if begin == end:
+        return begin
+    day = begin[:10]
+    return f"{begin} to {end.removeprefix(day).strip()}"
 
 
 def format_half_width(share: float | None) -> str:
@@ -114,11 +126,9 @@ def describe_half_widths(subject: str, middle: float, largest: float) -> str:
     """
     if middle > 1:
         return f"{subject} unsettled"
-    others = (
-        f"all within {format_half_width(largest)}"
-        if largest <= 1
-        else "others unsettled"
-    )
+    others = "others unsettled"
+    if largest <= 1:
+        others = f"all within {format_half_width(largest)}"
     return f"{subject} within {format_half_width(middle)}, {others}"
 
 
@@ -149,11 +159,8 @@ def format_labels(labels: Mapping[str, str], *, without: Container[str] = ()) ->
     """Format labels as on the command line: "kernel=6.12 rack=b2". without: keys to
     leave out.
     """
-    return one_line(
-        " ".join(
-            f"{key}={value}" for key, value in labels.items() if key not in without
-        )
-    )
+    shown = [f"{key}={labels[key]}" for key in labels if key not in without]
+    return one_line(" ".join(shown))
 
 
 def find_common_labels(every: Sequence[Mapping[str, str]]) -> dict[str, str]:
@@ -162,8 +169,12 @@ def find_common_labels(every: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """
     if len(every) < 2:
         return {}
-    common = set.intersection(*(set(labels.items()) for labels in every))
-    return {key: value for key, value in every[0].items() if (key, value) in common}
+    first, *others = every
+    return {
+        key: value
+        for key, value in first.items()
+        if all(labels.get(key) == value for labels in others)
+    }
 
 
 def add_common_labels(listed: str, alike: Mapping[str, str]) -> str:
@@ -177,7 +188,9 @@ def format_pair(row: Mapping[str, Any]) -> str:
     """Format a row of `pairs` as its point, if any, and its CPUs: "3-40", or "3" for a
     single CPU.
     """
-    ping, pong, point = row["ping_cpu"], row["pong_cpu"], row.get("point")
+    ping = row["ping_cpu"]
+    pong = row["pong_cpu"]
+    point = row.get("point")
     cpus = f"{ping}-{pong}" if ping != pong else str(ping)
     return f"{point} {cpus}" if point else cpus
 
@@ -186,13 +199,16 @@ def explain_relations(relations: Iterable[str]) -> str:
     """Render the legend of these relations, each word once: "smt: siblings of one core;
     package: ...".
     """
-    names = {*map(drop_node, relations)}
-    ordered = sorted(filter(is_relation, names), key=relation_sort_key)
-    named = [re.split("[ -]", name) for name in ordered]
-    kinds = sorted(
-        {kind for _, *kinds in named for kind in kinds}, key=list(KINDS).index
-    )
-    words = dict.fromkeys([*(name for name, *_ in named), *kinds])
+    names = {drop_node(name) for name in relations}
+    distinct = {name for name in names if is_relation(name)}
+    places: dict[str, None] = {}  # what the CPUs share, once each, in order
+    kinds: set[str] = set()  # of cores, such as P and E
+    for name in sorted(distinct, key=relation_sort_key):
+        place, *kinds_of_cores = re.split("[ -]", name)
+        places[place] = None
+        kinds.update(kinds_of_cores)
+    ordered_kinds = [kind for kind in KINDS if kind in kinds]
+    words = [*places, *ordered_kinds]
     return "; ".join(f"{word}: {SHARED[word]}" for word in words)
 
 
@@ -211,12 +227,14 @@ def describe_units(
     """
     names_by_heading: dict[str, list[str]] = {}
     for name in dict.fromkeys(benchmarks):
-        names_by_heading.setdefault(descriptions[name].heading, []).append(name)
+        heading = descriptions[name].heading
+        names_by_heading.setdefault(heading, []).append(name)
     if len(names_by_heading) == 1:
         return next(iter(names_by_heading))
-    return "; ".join(
-        f"{', '.join(names)}: {heading}" for heading, names in names_by_heading.items()
-    )
+    parts = []
+    for heading, names in names_by_heading.items():
+        parts.append(f"{', '.join(names)}: {heading}")
+    return "; ".join(parts)
 
 
 def explain_a_and_b(
@@ -247,13 +265,11 @@ def format_value(benchmark: Benchmark, ns: float) -> str:
     if benchmark.view in (View.MATRIX, View.CPUS):
         return f"{ns:.1f}"
     value = convert_to_shown(benchmark, ns)
-    return (
-        f"{value:.2f}"
-        if value < 10
-        else f"{value:.1f}"
-        if value < 1000
-        else f"{value:.0f}"
-    )
+    if value < 10:
+        return f"{value:.2f}"
+    if value < 1000:
+        return f"{value:.1f}"
+    return f"{value:.0f}"
 
 
 def format_values(
@@ -275,13 +291,18 @@ def convert_change(
     """Return a row's relative change and its interval, in rates if rates are shown; NaN
     if missing.
     """
-    none = float("nan")
-    ratio, low, high = (
-        none if is_none(row[name]) else row[name] for name in ("ratio", "low", "high")
-    )
+    ratio = _none_to_nan(row["ratio"])
+    low = _none_to_nan(row["low"])
+    high = _none_to_nan(row["high"])
     if is_rate(descriptions[row["benchmark"]]):
-        ratio, low, high = 1 / ratio, 1 / high, 1 / low
+        # a rate is the inverse of a time, so the ends change places
+        ratio = 1 / ratio
+        low, high = 1 / high, 1 / low
     return ratio - 1, low - 1, high - 1
+
+
+def _none_to_nan(value: float | None) -> float:
+    return float("nan") if value is None else value
 
 
 def is_none(value: float | None) -> bool:
@@ -309,25 +330,29 @@ def to_records(frame: "pd.DataFrame") -> list[dict[str, Any]]:
     """Convert rows to dictionaries of plain values: arrays to lists, nulls and NaN in
     arrays to None.
     """
-    columns = {}
-    for name, column in frame.items():
-        values = (
-            [*map(_to_plain, column)] if column.dtype == object else column.tolist()
-        )
-        for place in column.isna().to_numpy().nonzero()[0].tolist():
-            values[place] = None
-        columns[str(name)] = values
-    return [
-        dict(zip(columns, row, strict=True))
-        for row in zip(*columns.values(), strict=True)
-    ]
+    columns = {str(name): _list_plain(column) for name, column in frame.items()}
+    rows = zip(*columns.values(), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _list_plain(column: "pd.Series[Any]") -> list[Any]:
+    """Return a column's plain values, None where one is missing."""
+    if column.dtype == object:
+        values = [_to_plain(value) for value in column]
+    else:
+        values = column.tolist()
+    (missing,) = column.isna().to_numpy().nonzero()
+    for place in missing:
+        values[place] = None
+    return values
 
 
 def _to_plain(value: Any) -> Any:
     plain = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(plain, list):
         return [_to_plain(item) for item in plain]
-    return None if isinstance(plain, float) and is_none(plain) else plain
+    is_nan = isinstance(plain, float) and is_none(plain)
+    return None if is_nan else plain
 
 
 def format_csv(rows: "pd.DataFrame", *, header: bool = True) -> str:
@@ -336,33 +361,37 @@ def format_csv(rows: "pd.DataFrame", *, header: bool = True) -> str:
     """
     import pandas as pd  # noqa: PLC0415
 
-    def write_column(column: "pd.Series[Any]") -> "pd.Series[Any]":
-        if isinstance(column.dtype, pd.CategoricalDtype):
-            column = column.astype(object)
-        if pd.api.types.infer_dtype(column, skipna=True) == "string":
-            texts = column.dropna().unique()
-            return column.map(
-                {x: one_line("'" * x.startswith(_FORMULA) + x) for x in texts}
-            )
-        return (
-            column.map(_format_cell, na_action="ignore")
-            if column.dtype == object
-            else column
-        )
-
-    table = pd.DataFrame(
-        {name: write_column(column) for name, column in rows.items()}, index=rows.index
-    )
+    columns = {name: _format_csv_column(column) for name, column in rows.items()}
+    table = pd.DataFrame(columns, index=rows.index)
     return str(table.to_csv(index=False, header=header, lineterminator="\n"))
+
+
+def _format_csv_column(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    """Return a column as CSV shows it; numbers as they are."""
+    import pandas as pd  # noqa: PLC0415
+
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.astype(object)
+    if pd.api.types.infer_dtype(column, skipna=True) == "string":
+        texts = column.dropna().unique()
+        return column.map({text: _quote_formula(text) for text in texts})
+    if column.dtype == object:
+        return column.map(_format_cell, na_action="ignore")
+    return column
+
+
+def _quote_formula(text: str) -> str:
+    """Return a text on one line, which no spreadsheet takes for a formula."""
+    if text.startswith(_FORMULA):
+        text = f"'{text}"
+    return one_line(text)
 
 
 def _format_cell(value: Any) -> str:
     """Write a date or time in ISO 8601, and anything else that is not text as JSON."""
-    return (
-        str(_to_json_value(value))
-        if isinstance(value, date)
-        else json.dumps(_to_plain(value))
-    )
+    if isinstance(value, date):
+        return str(_to_json_value(value))
+    return json.dumps(_to_plain(value))
 
 
 def format_json(value: Any) -> str:
@@ -384,7 +413,9 @@ def _to_json_value(value: Any) -> Any:
         return value.astimezone(UTC).isoformat()
     if isinstance(value, date):
         return value.isoformat()
-    return to_records(value) if hasattr(value, "columns") else value.tolist()
+    if hasattr(value, "columns"):  # a data frame
+        return to_records(value)
+    return value.tolist()
 
 
 def name_benchmark(row: Mapping[Any, Any]) -> str:
