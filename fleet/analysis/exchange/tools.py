@@ -15,7 +15,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from itertools import takewhile
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -46,6 +45,8 @@ _COUNTS = re.compile(
     r"Num (samples|(?:iterations|round trips) per samples?): (\d{1,15})$"
 )
 _EMPTY = ("", "-", "x", "na", "nan")  # cells without a number
+_CORNER = re.compile(r"[^\d.]*|Unnamed: 0")  # above the CPU numbers of labelled rows
+_X_OF_R = re.compile(r"^X(?=\d)")  # which R puts before numbers that are names
 # No two parts that stand together match the same text, so that a line takes one pass.
 _CELL = r"\s*(?:(?:[\d.eE+-]+|nan|NaN|inf)\s*)?"
 _CSV = re.compile(rf"{_CELL}(?:[,;]{_CELL})*")
@@ -79,14 +80,32 @@ class Grid:
         """Return the cells; fill each missing one from the other side of the
         diagonal.
         """
-        return {
-            (column, row): value for (row, column), value in self.cells.items()
-        } | dict(self.cells)
+        across = {(column, row): value for (row, column), value in self.cells.items()}
+        return across | dict(self.cells)
+
+
+class Row(NamedTuple):
+    """A row of a printed matrix. line: its number in the text, from 1."""
+
+    line: int
+    words: list[str]
 
 
 def _get_line(lines: list[str], number: int) -> str:
     """Return line `number`, counted from 1, or an empty string beyond the last line."""
-    return lines[number - 1] if number <= len(lines) else ""
+    if number > len(lines):
+        return ""
+    return lines[number - 1]
+
+
+def _get_row(lines: list[str], number: int) -> Row:
+    """Return the words of line `number`; none beyond the last line."""
+    return Row(number, _get_line(lines, number).split())
+
+
+def _list_others(cpus: Sequence[int], cpu: int) -> list[int]:
+    """Return the CPUs without `cpu`: the columns of its row without the diagonal."""
+    return [other for other in cpus if other != cpu]
 
 
 def _parse_heading(words: Sequence[str]) -> tuple[int, ...]:
@@ -95,21 +114,24 @@ def _parse_heading(words: Sequence[str]) -> tuple[int, ...]:
     """
     if not all(map(_CPU.fullmatch, words)):
         return ()
-    numbers = tuple(map(int, words))
-    return (
-        numbers
-        if len(numbers) == len(set(numbers)) and max(numbers, default=0) <= MAX_CPU
-        else ()
-    )
+    cpus = tuple(map(int, words))
+    are_distinct = len(cpus) == len(set(cpus))
+    if not are_distinct or max(cpus, default=0) > MAX_CPU:
+        return ()
+    return cpus
 
 
-def _parse_latency(word: str, line: int) -> float | None:
+def _is_empty(cell: str) -> bool:
+    return cell.strip().lower() in _EMPTY
+
+
+def _parse_latency(cell: str, line: int) -> float | None:
     """Parse one cell. Return None if it is empty; raise InputError if it cannot be a
     latency.
     """
-    text = word.strip()
-    if text.lower() in _EMPTY:
+    if _is_empty(cell):
         return None
+    text = cell.strip()
     try:
         value = float(text)
     except ValueError:
@@ -119,27 +141,29 @@ def _parse_latency(word: str, line: int) -> float | None:
     return value
 
 
-def _parse_row(
-    words: Sequence[str], line: int, cpu: int, columns: Sequence[int]
-) -> NewCells:
+def _parse_latencies(cells: Sequence[str], line: int) -> list[float | None]:
+    return [_parse_latency(cell, line) for cell in cells]
+
+
+def _parse_row(row: Row, cpu: int, columns: Sequence[int]) -> NewCells:
     """Parse a printed row, which begins with its CPU. Leave out empty cells and the
     diagonal.
 
     columns: the CPU of each cell. Raises InputError for a row of another CPU or length.
     """
-    if words[:1] != [str(cpu)]:
+    if row.words[:1] != [str(cpu)]:
+        found = " ".join(row.words)[:40]
         raise InputError(
-            f"line {line}: expected the row of CPU {cpu}, found"
-            f" {' '.join(words)[:40]!r}."
+            f"line {row.line}: expected the row of CPU {cpu}, found {found!r}."
         )
-    if len(words) - 1 != len(columns):
+    cells = row.words[1:]
+    if len(cells) != len(columns):
         raise InputError(
-            f"line {line}: {len(words) - 1} values for CPU {cpu}, expected"
+            f"line {row.line}: {len(cells)} values for CPU {cpu}, expected"
             f" {len(columns)}."
         )
-    return _make_cells(
-        line, cpu, columns, [_parse_latency(word, line) for word in words[1:]]
-    )
+    latencies = _parse_latencies(cells, row.line)
+    return _make_cells(row.line, cpu, columns, latencies)
 
 
 def _make_cells(
@@ -153,7 +177,8 @@ def _make_cells(
         for other, value in zip(columns, values, strict=True)
         if value is not None
     }
-    if itself := cells.pop((cpu, cpu), 0):
+    itself = cells.pop((cpu, cpu), 0)
+    if itself:
         raise InputError(
             f"line {line}: CPU {cpu} has {itself:g} with itself, unlike in a matrix of"
             " CPUs. Tables of pairs and memory nodes cannot be read. If line 1 has CPU"
@@ -166,36 +191,62 @@ def _make_square(rows: Sequence[tuple[int, Sequence[float | None]]]) -> Grid:
     """Make a matrix whose rows are the CPUs from 0. rows: the line number and the
     values of each.
     """
-    cpus, cells = range(len(rows)), NewCells()
-    for cpu, (number, values) in enumerate(rows):
-        cells |= _make_cells(number, cpu, cpus, values)
-    return Grid(tuple(cpus), cells)
+    cpus = tuple(range(len(rows)))
+    cells = NewCells()
+    for cpu, (line, values) in zip(cpus, rows, strict=True):
+        cells |= _make_cells(line, cpu, cpus, values)
+    return Grid(cpus, cells)
+
+
+def _set_count(head: Grid, name: str, count: str) -> Grid:
+    """Return `head` with its samples or its iterations, whichever `name` is."""
+    if name.lower() == "samples":
+        return replace(head, samples=int(count))
+    return replace(head, iterations=int(count))
 
 
 def _read_core_latency_screen(text: str) -> list[Grid]:
-    grids, head, lines = list[Grid](), Grid(()), text.splitlines()
+    lines = text.splitlines()
+    grids = list[Grid]()
+    head = Grid(())
     for number, line in enumerate(lines, 1):
         if title := _TITLE.match(line):
-            variant, arch = _CAS_TITLES.get(title[1], (None, None))
-            name = (
-                "cas"
-                if variant
-                else _BENCHMARKS.get(title[1] or "CAS", str(title[1]).lower())
-            )
-            head = Grid((), benchmark=name, variant=variant, arch=arch)
+            head = _read_core_latency_title(title[1])
         elif count := _COUNT.match(line.strip()):
-            head = replace(head, **{count[1].lower(): int(count[2])})  # type: ignore[arg-type]
-        elif line.startswith("  ") and (cpus := _parse_heading(line.split())):
-            cells = NewCells()
-            for row, cpu in enumerate(cpus, number + 1):
-                words = _get_line(lines, row).split()
-                if cpu != cpus[0] and not words:
-                    break
-                cells |= _parse_row(
-                    words, row, cpu, [other for other in cpus if other != cpu]
-                )
-            grids.append(replace(head, cpus=cpus, cells=cells))
+            head = _set_count(head, count[1], count[2])
+        elif line.startswith("  "):
+            cpus = _parse_heading(line.split())
+            if cpus:
+                cells = _read_core_latency_rows(lines, number, cpus)
+                grids.append(replace(head, cpus=cpus, cells=cells))
     return grids
+
+
+def _read_core_latency_title(title: str | None) -> Grid:
+    """Return what a title says of the matrix below it. None: of an old version, which
+    has only `cas`.
+    """
+    if title is None:
+        return Grid((), benchmark="cas")
+    if title in _CAS_TITLES:
+        variant, arch = _CAS_TITLES[title]
+        return Grid((), benchmark="cas", variant=variant, arch=arch)
+    return Grid((), benchmark=_BENCHMARKS.get(title, title.lower()))
+
+
+def _read_core_latency_rows(
+    lines: list[str], heading: int, cpus: tuple[int, ...]
+) -> NewCells:
+    """Read the rows below line `heading`, up to the first empty one. Raises InputError,
+    also if there is none.
+    """
+    cells = NewCells()
+    for number, cpu in enumerate(cpus, heading + 1):
+        row = _get_row(lines, number)
+        if not row.words and cpu != cpus[0]:
+            break
+        cells |= _parse_row(row, cpu, _list_others(cpus, cpu))
+    return cells
 
 
 def _is_c2clat(text: str) -> bool:
@@ -209,51 +260,82 @@ def _read_c2clat(text: str) -> list[Grid]:
     """Read one table, or several whose titles, [CAS (ns)] and [RW (ns)], differ. Raises
     InputError.
     """
-    lines, grids = text.splitlines(), dict[str, Grid]()
-    usual, title = "cas" if _PLOT_OF_WRITES in text else "readwrite", None
+    lines = text.splitlines()
+    grids = dict[str, Grid]()
+    title = None  # of the table to come
     for number, line in enumerate(lines, 1):
-        title = _C2CLAT_TITLE.fullmatch(line.strip()) or title
+        if titled := _C2CLAT_TITLE.fullmatch(line.strip()):
+            title = titled[1].strip()
         cpus = _parse_c2clat_heading(line)
-        is_plot = line.strip() == _PLOT_BEGIN and not _parse_c2clat_heading(
-            _get_line(lines, number + 1)
-        )
+        is_plot = _is_plot_without_headings(lines, number)
         if not cpus and not is_plot:
             continue
-        benchmark = _C2CLAT_TITLES.get(title[1].strip().lower()) if title else usual
-        if benchmark is None:
-            raise InputError(
-                f"line {number}: a table of {title and title[1].strip()!r}; fleet"
-                " reads CAS and RW."
-            )
-        if benchmark in grids or (grids and not title):
+        benchmark = _name_c2clat_benchmark(title, number, text)
+        if benchmark in grids or (grids and title is None):
             raise InputError(
                 f"line {number}: a second table; import each from a file of its own."
             )
         if is_plot:
-            grids[benchmark] = replace(_parse_plot(lines, number), benchmark=benchmark)
+            grid = _parse_plot(lines, number)
         else:
-            cells = NewCells()
-            for row, cpu in enumerate(cpus, number + 1):
-                cells |= _parse_row(_get_line(lines, row).split(), row, cpu, cpus)
-            grids[benchmark] = Grid(tuple(sorted(cpus)), cells, benchmark=benchmark)
+            grid = _read_c2clat_table(lines, number, cpus)
+        grids[benchmark] = replace(grid, benchmark=benchmark)
         title = None
     return list(grids.values())
 
 
+def _name_c2clat_benchmark(title: str | None, line: int, text: str) -> str:
+    """Return the benchmark of the table at `line`: as its title says, or without one as
+    the whole text does. Raises InputError for an unknown title.
+    """
+    if title is None and _PLOT_OF_WRITES in text:
+        return "cas"
+    if title is None:
+        return "readwrite"
+    benchmark = _C2CLAT_TITLES.get(title.lower())
+    if benchmark is None:
+        raise InputError(f"line {line}: a table of {title!r}; fleet reads CAS and RW.")
+    return benchmark
+
+
+def _read_c2clat_table(lines: list[str], heading: int, cpus: tuple[int, ...]) -> Grid:
+    """Read the table whose heading, at line `heading`, names `cpus`. Raises
+    InputError.
+    """
+    cells = NewCells()
+    for number, cpu in enumerate(cpus, heading + 1):
+        cells |= _parse_row(_get_row(lines, number), cpu, cpus)
+    return Grid(tuple(sorted(cpus)), cells)
+
+
 def _parse_c2clat_heading(line: str) -> tuple[int, ...]:
     words = line.split()
-    return _parse_heading(words[1:]) if words[:1] == ["CPU"] else ()
+    if words[:1] != ["CPU"]:
+        return ()
+    return _parse_heading(words[1:])
+
+
+def _is_plot_without_headings(lines: list[str], number: int) -> bool:
+    """Report whether a plot begins at line `number`, as old versions print it."""
+    if _get_line(lines, number).strip() != _PLOT_BEGIN:
+        return False
+    return not _parse_c2clat_heading(_get_line(lines, number + 1))
 
 
 def _parse_plot(lines: list[str], begin: int) -> Grid:
     """Parse a plot without headings, whose rows follow line `begin`. Raises
     InputError.
     """
-    numbered = (
-        (number, line.split()) for number, line in enumerate(lines[begin:], begin + 1)
-    )
-    rows = [*takewhile(lambda row: row[1] != [_PLOT_END], numbered)]
-    return _parse_squares(rows or [(begin, [])], 1)[0]
+    rows = list[Row]()
+    for number in range(begin + 1, len(lines) + 1):
+        row = _get_row(lines, number)
+        if row.words == [_PLOT_END]:
+            break
+        rows.append(row)
+    if not rows:
+        rows = [Row(begin, [])]  # for the error to name its line
+    (grid,) = _parse_squares(rows, 1)
+    return grid
 
 
 def _is_core_to_core(text: str) -> bool:
@@ -261,193 +343,248 @@ def _is_core_to_core(text: str) -> bool:
     its CSV format.
     """
     lines = [line.strip() for line in _COLOR.sub("", text).splitlines()]
-    is_csv = ("," in text or ";" in text) and all(map(_CSV.fullmatch, lines))
-    return is_csv or any(line.startswith("Num cores:") for line in lines)
+    if any(line.startswith("Num cores:") for line in lines):
+        return True
+    has_separator = "," in text or ";" in text
+    return has_separator and all(map(_CSV.fullmatch, lines))
+
+
+class _CoreToCoreOutput(NamedTuple):
+    """What core-to-core-latency printed. head: the properties of all matrices. screens:
+    the matrices of the screen. blocks: the lines of CSV that stand together.
+    """
+
+    head: Grid
+    screens: list[Grid]
+    blocks: list[NumberedLines]
 
 
 def _read_core_to_core(text: str) -> list[Grid]:
     """Read all matrices, with the exact numbers of the CSV if there is one. Raises
     InputError.
     """
-    head, screens, blocks = _split_into_head_screens_and_csv(text)
-    exact = [grid for block in blocks for grid in _parse_csv_block(block)]
+    output = _split_core_to_core(text)
+    exact = list[Grid]()
+    for block in output.blocks:
+        exact += _parse_csv_block(block)
     if not exact:
-        return screens
-    names = _OF_SECTION if len(exact) > 1 else (None,)
-    heads = screens or [
-        replace(head, cpus=grid.cpus, benchmark=name)
-        for grid, name in zip(exact, names, strict=False)
-    ]
-    if [len(grid.cpus) for grid in exact] != [len(grid.cpus) for grid in heads]:
+        return output.screens
+    heads = output.screens or _name_csv_matrices(output.head, exact)
+    if _count_cpus(exact) != _count_cpus(heads):
         raise InputError(
             f"{len(heads)} matrices on the screen but {len(exact)} in the CSV."
         )
     return [
-        replace(
-            seen,
-            cells={
-                (seen.cpus[i], seen.cpus[j]): value
-                for (i, j), value in grid.cells.items()
-            },
-        )
-        for seen, grid in zip(heads, exact, strict=True)
+        replace(head, cells=_number_cells(head.cpus, grid.cells))
+        for head, grid in zip(heads, exact, strict=True)
     ]
+
+
+def _name_csv_matrices(head: Grid, matrices: Sequence[Grid]) -> list[Grid]:
+    """Return a head for each matrix of a CSV without a screen. Only several of them
+    tell their benchmarks, by their order; a fourth gets none.
+    """
+    if len(matrices) == 1:
+        return [replace(head, cpus=matrices[0].cpus, benchmark=None)]
+    return [
+        replace(head, cpus=grid.cpus, benchmark=name)
+        for grid, name in zip(matrices, _OF_SECTION, strict=False)
+    ]
+
+
+def _count_cpus(grids: Sequence[Grid]) -> list[int]:
+    return [len(grid.cpus) for grid in grids]
+
+
+def _number_cells(cpus: Sequence[int], cells: Cells) -> NewCells:
+    """Give cells, whose ends are places in `cpus`, their CPU numbers."""
+    return {(cpus[row], cpus[column]): ns for (row, column), ns in cells.items()}
 
 
 def _write_core_to_core_csv(grid: Grid) -> str:
     """Write the tool's --csv: a row per CPU, without CPU numbers; a cell without a
     number is empty.
     """
-    cells = {ends: _format_number(value) for ends, value in grid.cells.items()}
-    rows = ([cells.get((row, column), "") for column in grid.cpus] for row in grid.cpus)
-    return "".join(f"{','.join(row)}\n" for row in rows)
+    texts = {ends: _format_number(value) for ends, value in grid.cells.items()}
+    rows = list[list[str]]()
+    for row in grid.cpus:
+        rows.append([texts.get((row, column), "") for column in grid.cpus])
+    return _join_csv(rows)
 
 
-def _split_into_head_screens_and_csv(
-    text: str,
-) -> tuple[Grid, list[Grid], list[NumberedLines]]:
-    """Return the properties of all matrices, the matrices of the screen, and the blocks
-    of CSV.
-    """
-    head, benchmark, screens, blocks = (
-        Grid(()),
-        None,
-        list[Grid](),
-        list[NumberedLines](),
-    )
-    lines = [
-        line.strip()
-        for line in _COLOR.sub("", text).removeprefix("\ufeff").splitlines()
-    ]
-    place = 0
-    while place < len(lines):
-        line, first = lines[place], place + 1
-        place += 1
-        if line.startswith("CPU: "):
-            head = replace(head, cpu_model=line.removeprefix("CPU: "))
-        elif count := _COUNTS.match(line):
-            name = "samples" if count[1] == "samples" else "iterations"
-            head = replace(head, **{name: int(count[2])})  # type: ignore[arg-type]
-        elif section := _SECTION.match(line):
-            benchmark = _OF_SECTION[int(section[1]) - 1]
-        elif (cpus := _parse_heading(line.split())) and len(cpus) > 1:
-            cells = NewCells()
-            for cpu in cpus:
-                place += 1
-                words = _ERROR_OF_MEAN.sub(" ", _get_line(lines, place)).split()
-                is_full = len(words) == len(cpus)
-                others = [other for other in cpus if other != cpu]
-                cells |= _parse_row(
-                    words, place, cpu, others if is_full else cpus[: cpus.index(cpu)]
-                )
-            screens.append(replace(head, cpus=cpus, cells=cells, benchmark=benchmark))
+def _join_csv(rows: Sequence[Sequence[str]]) -> str:
+    return "".join(f"{','.join(cells)}\n" for cells in rows)
+
+
+def _split_core_to_core(text: str) -> _CoreToCoreOutput:
+    """Parse the screen, and find the blocks of CSV. Raises InputError."""
+    plain = _COLOR.sub("", text).removeprefix("\ufeff")
+    lines = [line.strip() for line in plain.splitlines()]
+    head = Grid(())
+    screens = list[Grid]()
+    blocks = list[NumberedLines]()
+    number = 1
+    while number <= len(lines):
+        line = _get_line(lines, number)
+        head = _read_property(line, head)
+        cpus = _parse_heading(line.split())
+        used = 1
+        if len(cpus) > 1:
+            cells = _read_screen_rows(lines, number, cpus)
+            screens.append(replace(head, cpus=cpus, cells=cells))
+            used += len(cpus)
         elif _CSV.fullmatch(line):
-            while place < len(lines) and _CSV.fullmatch(lines[place]):
-                place += 1
-            block = [*enumerate(lines[first - 1 : place], first)]
+            block = _take_csv_block(lines, number)
             if any("," in line or ";" in line for _, line in block):
                 blocks.append(block)
-    return head, screens, blocks
+            used = len(block)
+        number += used
+    return _CoreToCoreOutput(head, screens, blocks)
+
+
+def _read_property(line: str, head: Grid) -> Grid:
+    """Return `head` with what a line tells of the matrices below it, if anything."""
+    if line.startswith("CPU: "):
+        return replace(head, cpu_model=line.removeprefix("CPU: "))
+    if count := _COUNTS.match(line):
+        return _set_count(head, count[1], count[2])
+    if section := _SECTION.match(line):
+        return replace(head, benchmark=_OF_SECTION[int(section[1]) - 1])
+    return head
+
+
+def _read_screen_rows(
+    lines: list[str], heading: int, cpus: tuple[int, ...]
+) -> NewCells:
+    """Read the rows below line `heading`: whole ones, or of the half below the
+    diagonal. Raises InputError.
+    """
+    cells = NewCells()
+    for place, cpu in enumerate(cpus):
+        number = heading + 1 + place
+        without_errors = _ERROR_OF_MEAN.sub(" ", _get_line(lines, number))
+        row = Row(number, without_errors.split())
+        columns = list(cpus[:place])
+        if len(row.words) == len(cpus):
+            columns = _list_others(cpus, cpu)
+        cells |= _parse_row(row, cpu, columns)
+    return cells
+
+
+def _take_csv_block(lines: list[str], first: int) -> NumberedLines:
+    """Return the lines of CSV that stand together from line `first` on."""
+    block = NumberedLines()
+    for number in range(first, len(lines) + 1):
+        line = _get_line(lines, number)
+        if not _CSV.fullmatch(line):
+            break
+        block.append((number, line))
+    return block
 
 
 def _parse_csv_block(block: NumberedLines) -> list[Grid]:
     """Parse a block of CSV into square matrices, which stand one below another. Raises
     InputError.
     """
-    separator = ";" if any(";" in line for _, line in block) else ","
-    rows = _pad_if_triangle(
-        [(number, line.split(separator)) for number, line in block if line]
-    )
-    return _parse_squares(rows, len(_OF_SECTION))
+    separator = ","
+    if any(";" in line for _, line in block):
+        separator = ";"
+    rows = [Row(number, line.split(separator)) for number, line in block if line]
+    return _parse_squares(_pad_if_triangle(rows), len(_OF_SECTION))
 
 
-def _parse_squares(rows: Sequence[tuple[int, list[str]]], most: int) -> list[Grid]:
-    """Parse rows with line numbers as up to `most` square matrices, one below another.
-    Raises InputError.
+def _parse_squares(rows: Sequence[Row], most: int) -> list[Grid]:
+    """Parse rows as up to `most` square matrices, one below another. Raises
+    InputError.
     """
-    width = len(rows[0][1])
-    for number, cells in rows:
+    width = len(rows[0].words)
+    for line, cells in rows:
         if len(cells) != width:
             raise InputError(
-                f"line {number}: {len(cells)} values, expected {width}. Did lines run"
+                f"line {line}: {len(cells)} values, expected {width}. Did lines run"
                 " together?"
             )
     if not width or len(rows) % width or len(rows) // width > most:
         raise InputError(
-            f"line {rows[0][0]}: {len(rows)} rows of {width} values are not a square"
+            f"line {rows[0].line}: {len(rows)} rows of {width} values are not a square"
             " matrix."
         )
-    values = [
-        (number, [_parse_latency(cell, number) for cell in cells])
-        for number, cells in rows
-    ]
-    return [
-        _make_square(values[begin : begin + width])
-        for begin in range(0, len(values), width)
-    ]
+    parsed = [(line, _parse_latencies(cells, line)) for line, cells in rows]
+    begins = range(0, len(rows), width)
+    return [_make_square(parsed[begin : begin + width]) for begin in begins]
 
 
-def _pad_if_triangle(rows: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]]:
+def _pad_if_triangle(rows: list[Row]) -> list[Row]:
     """Pad the rows of a lower triangle to a square; return other rows unchanged.
 
     Empty lines are not in `rows`, so the first CPU's row is absent unless its own cell
     is written out.
     """
-    lengths = [len(cells) for _, cells in rows]
-    if lengths != list(range(lengths[0], lengths[0] + len(lengths))) or lengths[0] > 2:
+    first = rows[0]
+    shortest = len(first.words)
+    lengths = [len(row.words) for row in rows]
+    is_triangle = lengths == list(range(shortest, shortest + len(rows)))
+    if not is_triangle or shortest > 2:
         return rows
-    first_is_there = (
-        lengths[0] == 1 and _parse_latency(rows[0][1][0], rows[0][0]) is None
-    )
-    full = rows if first_is_there else [(rows[0][0], [""]), *rows]
-    return [
-        (number, [*cells[: len(full)], *[""] * (len(full) - len(cells))])
-        for number, cells in full
-    ]
+    is_of_first_cpu = shortest == 1 and _is_empty(first.words[0])
+    if not is_of_first_cpu:
+        rows = [Row(first.line, [""]), *rows]
+    return [_pad(row, len(rows)) for row in rows]
 
 
-def _split_labelled_rows(text: str) -> list[tuple[int, list[str]]]:
-    """Split CSV whose first row and column are CPU numbers; return line numbers and
-    cells, [] for other text.
+def _pad(row: Row, length: int) -> Row:
+    missing = length - len(row.words)
+    return Row(row.line, row.words + [""] * missing)
+
+
+def _split_labelled_rows(text: str) -> list[Row]:
+    """Split CSV whose first row and column are CPU numbers; return [] for other text.
 
     Fleet, pandas, R and spreadsheets write it, sometimes with quotation marks; R puts
     an X before numbers.
     """
-    lines = [
-        (number, line)
-        for number, line in enumerate(text.splitlines(), 1)
-        if line.strip()
-    ]
-    first = lines[0][1] if lines else ""
-    separator = next((mark for mark in (";", "\t") if mark in first), ",")
-    rows = [
-        (
-            number,
-            [
-                re.sub(r"^X(?=\d)", "", cell.strip(" \"'\ufeff"))
-                for cell in line.split(separator)
-            ],
-        )
-        for number, line in lines
-    ]
-    is_labelled = (
-        len(rows) > 2
-        and bool(_parse_heading(rows[0][1][1:]))
-        and re.fullmatch(r"[^\d.]*|Unnamed: 0", rows[0][1][0]) is not None
-        and rows[1][1][0] == rows[0][1][1]
-    )
-    return rows if is_labelled else []
+    rows = _split_csv(text)
+    if len(rows) < 3:
+        return []
+    corner, *labels = rows[0].words
+    if not _parse_heading(labels) or not _CORNER.fullmatch(corner):
+        return []
+    if rows[1].words[0] != labels[0]:
+        return []
+    return rows
+
+
+def _split_csv(text: str) -> list[Row]:
+    """Split CSV into its rows without empty lines. Its first line tells the
+    separator.
+    """
+    lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if not lines:
+        return []
+    separator = _find_separator(lines[0][1])
+    return [Row(number, _split_cells(line, separator)) for number, line in lines]
+
+
+def _find_separator(line: str) -> str:
+    for mark in (";", "\t"):
+        if mark in line:
+            return mark
+    return ","
+
+
+def _split_cells(line: str, separator: str) -> list[str]:
+    """Split a line of CSV, without quotation marks and the X of R."""
+    cells = [cell.strip(" \"'\ufeff") for cell in line.split(separator)]
+    return [_X_OF_R.sub("", cell) for cell in cells]
 
 
 def _read_labelled(text: str) -> list[Grid]:
-    if not (rows := _split_labelled_rows(text)):
+    rows = _split_labelled_rows(text)
+    if not rows:
         return []
-    corner, *labels = rows[0][1]
+    corner, *labels = rows[0].words
     cpus = _parse_heading(labels)
-    cells = NewCells()
-    for (number, words), cpu in zip(rows[1:], cpus, strict=False):
-        columns = [other for other in cpus if other != cpu or len(words) > len(cpus)]
-        cells |= _parse_row(words, number, cpu, columns)
+    cells = _read_labelled_rows(rows[1:], cpus)
     if "node" in corner.lower():
         raise InputError(
             "line 1: a matrix of memory nodes; fleet reads latencies between CPUs."
@@ -456,15 +593,25 @@ def _read_labelled(text: str) -> list[Grid]:
         raise InputError(
             f"line 1: {len(labels)} CPUs as columns, {len(rows) - 1} as rows."
         )
-    if (
-        not corner
-        and 0 not in cpus
-        and all(float(value).is_integer() for value in cells.values())
-    ):
+    are_integers = all(float(value).is_integer() for value in cells.values())
+    if not corner and 0 not in cpus and are_integers:
         raise InputError(
             "line 1: if these are CPU numbers, write CPU in the line's first cell."
         )
     return [Grid(tuple(sorted(cpus)), cells)]
+
+
+def _read_labelled_rows(rows: Sequence[Row], cpus: Sequence[int]) -> NewCells:
+    """Read rows, each with a cell for every CPU or for all but its own. Raises
+    InputError.
+    """
+    cells = NewCells()
+    for row, cpu in zip(rows, cpus, strict=False):
+        columns = cpus
+        if len(row.words) <= len(cpus):
+            columns = _list_others(cpus, cpu)
+        cells |= _parse_row(row, cpu, columns)
+    return cells
 
 
 def _write_labelled(grid: Grid) -> str:
@@ -482,11 +629,10 @@ def write_matrix_csv(
     """
     texts = {ends: _format_number(round(value, 2)) for ends, value in cells.items()}
     lines = [[corner, *map(str, columns)]]
-    lines += [
-        [str(row), *(texts.get((row, column), "") for column in columns)]
-        for row in rows
-    ]
-    return "".join(f"{','.join(line)}\n" for line in lines)
+    for row in rows:
+        values = [texts.get((row, column), "") for column in columns]
+        lines.append([str(row), *values])
+    return _join_csv(lines)
 
 
 def _format_number(value: float) -> str:
@@ -494,7 +640,9 @@ def _format_number(value: float) -> str:
     exponent.
     """
     text = repr(float(value))
-    return format(Decimal(text), "f") if "e" in text else text.removesuffix(".0")
+    if "e" in text:
+        return format(Decimal(text), "f")
+    return text.removesuffix(".0")
 
 
 class Tool(NamedTuple):
@@ -514,6 +662,13 @@ TOOLS: Mapping[str, Tool] = {
     "core-to-core-latency": Tool(_is_core_to_core, _read_core_to_core, "mean"),
 }
 
+_WHAT_IS_READ = (
+    "fleet reads what core-to-core-latency (screen or --csv), core_latency and c2clat"
+    " print; if this is one of them, name it with --tool. Convert others to CSV with"
+    " CPU numbers as first row and column, one-way latencies in ns between CPUs up to"
+    f" {MAX_CPU}."
+)
+
 # formats that programs read
 WRITERS: Mapping[str, Callable[[Grid], str]] = {
     "csv": _write_labelled,
@@ -530,26 +685,33 @@ def read_matrices(
     tool: None to recognize it. where: the file's name. Raises UsageError for unknown or
     damaged text.
     """
-    tool = tool or next(
-        (name for name, candidate in TOOLS.items() if candidate.claims(text)), None
-    )
+    tool = tool or _recognize_tool(text)
+    if tool is None:
+        raise UsageError(f"{where}: unknown format. {_WHAT_IS_READ}")
     try:
-        grids = TOOLS[tool].read(text) if tool else []
+        grids = TOOLS[tool].read(text)
     except InputError as err:
         raise UsageError(f"{where}: {err}") from err
-    if tool is None or not grids:
-        problem = f"no matrix of {tool} found" if tool else "unknown format"
-        raise UsageError(
-            f"{where}: {problem}. fleet reads what core-to-core-latency (screen or"
-            " --csv), core_latency and c2clat print; if this is one of them, name it"
-            " with --tool. Convert others to CSV with CPU numbers as first row and"
-            f" column, one-way latencies in ns between CPUs up to {MAX_CPU}."
-        )
-    for (ping, pong), value in (cell for grid in grids for cell in grid.cells.items()):
+    if not grids:
+        raise UsageError(f"{where}: no matrix of {tool} found. {_WHAT_IS_READ}")
+    for grid in grids:
+        _require_ns(grid, where)
+    return tool, grids
+
+
+def _recognize_tool(text: str) -> str | None:
+    for name, tool in TOOLS.items():
+        if tool.claims(text):
+            return name
+    return None
+
+
+def _require_ns(grid: Grid, where: str) -> None:
+    """Raise UsageError for a cell that is not a latency in ns."""
+    for (ping, pong), value in grid.cells.items():
         if value < 1:
             raise UsageError(
                 f"{where}: the cell of CPUs {ping} and {pong} is {value:g}, which is"
                 " not a latency in ns. Convert other units; leave a cell without a"
                 " number empty."
             )
-    return tool, grids
