@@ -49,8 +49,11 @@ from fleet.analysis.reduce import (
 from fleet.analysis.reduce.matrices import estimator_column
 from fleet.store import Listing
 
-PAIRS, BURSTS, SAMPLES = 64, 10, 5
-AUTOCORRELATION, SCATTER = 0.5, 0.02
+PAIRS = 64
+BURSTS = 10
+SAMPLES = 5
+AUTOCORRELATION = 0.5
+SCATTER = 0.02
 OUTLIERS = 0.004
 LEVEL_NS = 50.0
 THRESHOLD = 0.03

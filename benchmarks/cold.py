@@ -56,7 +56,9 @@ class Sessions:
     """
 
     def __init__(self, folder: Path, known_hosts: Path, config: Path) -> None:
-        self.folder, self.known, self.config = folder, known_hosts, config
+        self.folder = folder
+        self.known = known_hosts
+        self.config = config
         self.compiled = folder / "compiled"
         self._count = 0
         cc = folder / "bin/cc"
@@ -205,7 +207,8 @@ def slow(
 ) -> None:
     """Print a line for each way of the agent to a host that has so little of a CPU."""
     (group / "cpu.cfs_quota_us").write_text(str(round(PERIOD_US * percent / 100)))
-    host, seconds = server.entry(), {}
+    host = server.entry()
+    seconds = {}
     for way in ("own", "finished", "alike", "warm"):
         if way != "warm":
             sessions.forget([server, like])

@@ -105,7 +105,8 @@ def main() -> None:
         ).splitlines()
         took = time.perf_counter() - began
         end = json.loads(records[-1])
-        lowest_s, highest_s = forecast["ms"] / 1000, forecast["ms_max"] / 1000
+        lowest_s = forecast["ms"] / 1000
+        highest_s = forecast["ms_max"] / 1000
         ratio = (
             lowest_s / took
             if took < lowest_s

@@ -53,7 +53,10 @@ def read_tables(arguments: Sequence[str]) -> Iterator[tuple[str, pd.DataFrame]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print a row per machine, then the totals."""
-    total, right, exact, machines = 0, 0, 0, 0
+    total = 0
+    right = 0
+    exact = 0
+    machines = 0
     for name, rows in read_tables(sys.argv[1:] if arguments is None else arguments):
         relations = rows["relation"].astype(str)
         sockets = 2 if (relations == "system").any() else 1
@@ -64,12 +67,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         names = [row["relation"] for row in guess]
         pairs = Counter(zip(relations, names, strict=True))
         hits = sum(count for (own, other), count in pairs.items() if own == other)
-        total, right, machines, exact = (
-            total + len(rows),
-            right + hits,
-            machines + 1,
-            exact + (hits == len(rows)),
-        )
+        total += len(rows)
+        right += hits
+        machines += 1
+        exact += hits == len(rows)
         wrong = [f"{own} as {other}" for own, other in pairs if own != other]
         print(
             f"{name:28}{hits / len(rows):>6.0%} of {len(rows):>5} pairs "

@@ -75,12 +75,12 @@ class Tools:
         cpus: tuple[int, int],
         options: argparse.Namespace,
     ) -> None:
-        self.agent, self.folder, self.cpus = agent, folder, cpus
-        nice, realtime, self.windows = (
-            options.nice,
-            options.realtime,
-            str(options.windows),
-        )
+        self.agent = agent
+        self.folder = folder
+        self.cpus = cpus
+        nice = options.nice
+        realtime = options.realtime
+        self.windows = str(options.windows)
         self.prefix = (
             ("chrt", "-r", str(realtime)) if realtime else ("nice", "-n", str(nice))
         )
@@ -245,7 +245,8 @@ def busy(tools: Tools) -> Iterator[None]:
 def our_chase_in_memory(tools: Tools, pages: str, stride: int) -> float:
     """The median of 250 samples of 2 ms; see multichase()."""
     mark = "" if stride == 64 else f".s{stride}"
-    size, point = f"{IN_MEMORY >> 20}M", f"window.{IN_MEMORY >> 20}M{mark}.{pages}"
+    size = f"{IN_MEMORY >> 20}M"
+    point = f"window.{IN_MEMORY >> 20}M{mark}.{pages}"
     plan = ("-b", "chase", "-v", "auto", "--cpus", str(tools.cpus[0]), "--sizes", size)
     how = ("--stride", str(stride), "--pages", pages, "--samples", "250")
     with busy(tools) if stride != 64 else contextlib.nullcontext():
@@ -298,10 +299,8 @@ def load_at_rate(
         "2",
     )
     text = tools.output(path, *options, "-c", "chaseload", "-l", load)
-    ns, rate = (
-        windows(text, r"avg=([\d.]+)\(ns\)"),
-        windows(text, r"Total\(MiB/s\)=([\d.]+)") * 1.048576e-3,
-    )
+    ns = windows(text, r"avg=([\d.]+)\(ns\)")
+    rate = windows(text, r"Total\(MiB/s\)=([\d.]+)") * 1.048576e-3
     ours, got = our_load(tools, f"{rate:.3f}", operation)
     print(
         f"multiload {ns:.1f} ns at {rate:.2f} GB/s, ours {ours:.1f} at {got:.2f}",
@@ -520,7 +519,8 @@ def multichase_contests(tools: Tools) -> Iterator[Contest]:
                 (0.95, 1.05),
             )
     if path := tools.path("fairness"):
-        ours, theirs = partial(our_contest, tools), partial(fairness, tools, path)
+        ours = partial(our_contest, tools)
+        theirs = partial(fairness, tools, path)
         yield Contest("contend faa", "ns", ours, theirs, (0.95, 1.05))
 
 
@@ -687,7 +687,8 @@ def main() -> None:
             for c in contests(tools)
             if any(w in c.name for w in options.only.split(","))
         ]
-        began, load = time.time(), os.getloadavg()[0]
+        began = time.time()
+        load = os.getloadavg()[0]
         rounds = measure(chosen, options.rounds, options.seconds)
         took = (
             f"{time.time() - began:.0f} s, load average {load:.1f} before,"

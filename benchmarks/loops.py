@@ -28,7 +28,8 @@ BENCHMARKS = ("cas", "readwrite")
 
 
 def build(folder: Path) -> tuple[Path, Path]:
-    agent, reference = folder / "fleet-agent", folder / "reference"
+    agent = folder / "fleet-agent"
+    reference = folder / "reference"
     subprocess.run(["make", "-s", "-C", ROOT / "agent", f"OUT={agent}"], check=True)
     source = ROOT / "benchmarks" / "reference" / "reference.c"
     subprocess.run(
@@ -115,7 +116,8 @@ def show(medians: dict[tuple[str, str], list[float]]) -> None:
                 f"{benchmark:10} {tool:10} "
                 + " ".join(f"{value:7.1f}" for value in row)
             )
-        ours, theirs = medians[benchmark, "agent"], medians[benchmark, "reference"]
+        ours = medians[benchmark, "agent"]
+        theirs = medians[benchmark, "reference"]
         paired = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
         of_medians = statistics.median(ours) / statistics.median(theirs)
         print(

@@ -34,7 +34,8 @@ from fleet.analysis.compare import (
 )
 from fleet.analysis.reduce import label_levels_of_hosts
 
-HOSTS, RELATIONS = 20, 8
+HOSTS = 20
+RELATIONS = 8
 NOISES = ("normal", "heavy", "AR", "levels", "sticky", "spikes", "drift", "season")
 _ONE_IN = 8
 _AT = 5e-4  # the p for which the table is made
@@ -110,7 +111,8 @@ def measure_power(chance: np.random.Generator, nights: int, change: float) -> Fl
         logs[row, date:] += np.log1p(change)
     all_found = find_session_changes(logs, "normal")
     near = max(3, nights / 20)
-    hits, false = {}, 0
+    hits = {}
+    false = 0
     for step in all_found:
         planted = np.flatnonzero(rows == step.row)
         if len(planted) and abs(step.night - dates[planted[0]]) <= near:
@@ -144,7 +146,8 @@ def measure_power(chance: np.random.Generator, nights: int, change: float) -> Fl
 
 def print_calibration(chance: np.random.Generator, sessions: int) -> None:
     """Print the constants of `CALIBRATION`."""
-    lengths, rows = np.exp(CALIBRATION.nights).round().astype(int), []
+    lengths = np.exp(CALIBRATION.nights).round().astype(int)
+    rows = []
     for nights in lengths:
         walks = chance.standard_normal((2, 4000, nights)) * 0.01
         for night in range(1, nights):
@@ -197,7 +200,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("nights  noise   sessions    any  dated  CPU ms a session")
     for nights in options.nights:
         for noise in NOISES:
-            chance, begun = np.random.default_rng(options.seed), time.process_time()
+            chance = np.random.default_rng(options.seed)
+            begun = time.process_time()
             every = [
                 find_session_changes(make_series(chance, nights, noise), noise)
                 for _ in range(options.sessions)
@@ -216,10 +220,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("nights  change  sessions  found  dated  night  holds  false  all 2%")
     for nights in options.nights:
         for change in (0.05, 0.03, 0.02):
-            chance, times = (
-                np.random.default_rng(options.seed),
-                max(options.sessions // 4, 3),
-            )
+            chance = np.random.default_rng(options.seed)
+            times = max(options.sessions // 4, 3)
             rows = np.array(
                 [measure_power(chance, nights, change) for _ in range(times)]
             )

@@ -90,10 +90,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     if changed
                     else " " * 7
                 )
-                false, any_ = (
-                    np.mean([len(run) for run in every]),
-                    np.mean([bool(run) for run in every]),
-                )
+                false = np.mean([len(run) for run in every])
+                any_ = np.mean([bool(run) for run in every])
                 print(
                     f"{nights:>6} "
                     f" {noise:<8}{name:>9}{options.sessions:>10}{any_:>7.0%}"
@@ -117,7 +115,8 @@ def find_planted(program: Callable[[Floats, str], Dated], logs: Floats) -> tuple
     slower = logs.copy()
     for row, date in zip(rows, dates, strict=True):
         slower[row, date:] += np.log(1.05)
-    near, dated = max(3, nights / 20), list(program(slower, "normal"))
+    near = max(3, nights / 20)
+    dated = list(program(slower, "normal"))
     hits = [
         any(other == row and abs(night - date) <= near for other, night in dated)
         for row, date in zip(rows, dates, strict=True)

@@ -96,7 +96,8 @@ def side_text(numbers: Sequence[float]) -> str:
 
 
 def ratio_text(ours: Sequence[float], theirs: Sequence[float]) -> str:
-    ratios, chance = np.array(ours) / np.array(theirs), np.random.default_rng(1)
+    ratios = np.array(ours) / np.array(theirs)
+    chance = np.random.default_rng(1)
     medians = np.median(chance.choice(ratios, (RESAMPLES, len(ratios))), axis=1)
     low, high = np.quantile(medians, (0.025, 0.975))
     return f"{np.median(ratios):.3f} [{low:.3f}, {high:.3f}]"
@@ -121,7 +122,8 @@ def main() -> None:
                 numbers[side].append(side.number())
     print(f"load average {os.getloadavg()[0]:.1f}, {options.rounds} rounds")
     for (benchmark, peer), (ours, theirs) in against.items():
-        a, b = numbers[ours], numbers[theirs]
+        a = numbers[ours]
+        b = numbers[theirs]
         print(f"{benchmark:9} {peer}: ours to theirs {ratio_text(a, b)}")
         for name, values in (("ours", a), ("theirs", b)):
             print(f"    {name:6} {side_text(values)}  levels {levels_text(values)}")

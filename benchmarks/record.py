@@ -55,7 +55,8 @@ def errors(medians: list[Floats], count: int, *, spread: bool) -> Floats:
     """
     off: list[float] = []
     for window in medians:
-        truth, step = level(window), len(window) // count if spread else 1
+        truth = level(window)
+        step = len(window) // count if spread else 1
         starts = np.linspace(0, len(window) - step * (count - 1) - 1, STARTS).astype(
             int
         )

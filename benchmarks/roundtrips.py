@@ -137,7 +137,8 @@ def through(field: Field, host: SshHost, one_way_s: float) -> tuple[DelayLine, F
     """Enter the host behind a line."""
     line = DelayLine((host.address, host.port), one_way_s)
     behind = SshHost(host.folder, host.client_key)
-    behind.address, behind.port = line.address, line.port
+    behind.address = line.address
+    behind.port = line.port
     key = " ".join(host.known_hosts_line.split()[1:])
     with field.known_hosts.open("a") as known_hosts:
         known_hosts.write(f"[{line.address}]:{line.port} {key}\n")

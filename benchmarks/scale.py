@@ -153,7 +153,8 @@ def openssh(field: Field) -> list[str]:
 
 
 def openssh_with_questions(field: Field) -> list[str]:
-    script, linux = field.folder / "questions.sh", SYSTEMS["linux"]
+    script = field.folder / "questions.sh"
+    linux = SYSTEMS["linux"]
     script.write_text(
         "\n".join(
             (
@@ -382,7 +383,8 @@ def row(
 ) -> dict[str, Any]:
     """Print one line of the table; return it with every figure."""
     walls, cpus, peaks = (sorted(column) for column in zip(*taken, strict=True))
-    wall, cpu = statistics.median(walls), statistics.median(cpus)
+    wall = statistics.median(walls)
+    cpu = statistics.median(cpus)
     print(
         f"{count:4} hosts  {tool:14} wall {wall:7.2f} s"
         f" ({walls[0]:.2f}-{walls[-1]:.2f})   CPU {cpu:6.2f} s"

@@ -53,7 +53,8 @@ from fleet.session.alternate import Alternation
 SCATTER = 0.01
 PLANTED = (0.05, 0.15, 1.0)
 TITLES = ("+5 %", "+15 %", "+100 %", "3 hosts +100 %")
-ABBA, IN_BLOCKS = ", A B B A", ", in blocks"
+ABBA = ", A B B A"
+IN_BLOCKS = ", in blocks"
 SWITCHING = ("levels", "modes", "states", "flips")
 NULLS = (
     *(
@@ -77,7 +78,9 @@ NULLS = (
         *SWITCHING,
     ),
 )
-BURSTS, DWELL, POOL = 20, 8, 4000
+BURSTS = 20
+DWELL = 8
+POOL = 4000
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
@@ -86,7 +89,8 @@ def numbers(  # noqa: C901, PLR0912  a case per null
     null: str, hosts: int, relations: int, runs: int, chance: np.random.Generator
 ) -> Floats:
     """Logarithms of the numbers, in order of time: hosts x relations x runs."""
-    size, turns = (hosts, relations, runs), np.arange(runs)
+    size = (hosts, relations, runs)
+    turns = np.arange(runs)
     logs = chance.normal(0, SCATTER, size)
     for part in null.split(", "):
         match part:

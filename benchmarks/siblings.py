@@ -26,7 +26,8 @@ from fleet.analysis.compare import (
 )
 from fleet.analysis.reduce import label_levels_of_hosts
 
-RELATIONS, CPUS = 8, 32
+RELATIONS = 8
+CPUS = 32
 CELLS = [
     (count, runs, kind)
     for kind in ("normal", "levels", "heavy")
@@ -85,13 +86,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sessions", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
-    first_relation, every_relation = np.eye(RELATIONS)[0], np.ones(RELATIONS)
+    first_relation = np.eye(RELATIONS)[0]
+    every_relation = np.ones(RELATIONS)
     print("kind    machines  runs  sessions   any   none    5%   10%  all 5%")
     for count, runs, kind in CELLS:
-        chance, times = (
-            np.random.default_rng(options.seed),
-            min(options.sessions, max(_MOST, 10000 // count)),
-        )
+        chance = np.random.default_rng(options.seed)
+        times = min(options.sessions, max(_MOST, 10000 // count))
         rows = []
         for _ in range(times):
             null = session(chance, count, runs, kind, 0 * first_relation)
