@@ -21,8 +21,9 @@ from fleet.analysis.compare import (
     MIN_VALUES,
     THRESHOLD,
     Outcome,
+    find_first_below,
     judge_numbers,
-    measure_distances,
+    leave_out_odd,
     predict_next,
 )
 
@@ -35,28 +36,19 @@ def judge_machine(logs: Floats, others: Floats, earlier: Floats) -> pd.DataFrame
     runs.
     """
     relations = [f"r{number}" for number in range(RELATIONS)]
+    every = np.column_stack([others, logs])
+    without_odd = leave_out_odd(every)[:, :-1]
+    own = np.column_stack([earlier, logs])
+    is_before = np.arange(earlier.shape[1]) < find_first_below(own, THRESHOLD)[:, None]
+    before = np.where(is_before, earlier, np.nan)
     parts = []
-    for source, values in (("others", others), ("earlier", earlier)):
-        if values.shape[1] >= MIN_VALUES:
-            if source == "others":
-                values = np.where(  # noqa: PLW2901
-                    measure_distances(values, THRESHOLD).are_odd(THRESHOLD),
-                    np.nan,
-                    values,
-                )
-            predicted = dict(
-                zip(("mean", "error", "freedom"), predict_next(values), strict=True)
-            )
-            parts.append(
-                pd.DataFrame(
-                    {
-                        "relation": relations,
-                        "ns": np.exp(logs),
-                        "source": source,
-                        **predicted,
-                    }
-                )
-            )
+    for source, values in (("others", without_odd), ("earlier", before)):
+        if values.shape[1] < MIN_VALUES:
+            continue
+        mean, error, freedom = predict_next(values)
+        columns = {"mean": mean, "error": error, "freedom": freedom}
+        rows = pd.DataFrame({"relation": relations, "ns": np.exp(logs), **columns})
+        parts.append(rows.assign(source=source))
     return judge_numbers(
         pd.concat(parts, ignore_index=True).assign(low=np.nan, high=np.nan), THRESHOLD
     )
@@ -100,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     print("machines  runs  between  within  false   10 %  inside")
     for machines in (1, 4, 8, 30, 200):
-        for runs in (1, 3, 5) if machines > 1 else (4, 5):
+        for runs in (1, 3, 5) if machines > 1 else (4, 5, 8, 12):
             for between, within in (
                 (0.005, 0.003),
                 (0.01, 0.01),

@@ -231,7 +231,7 @@ def accept(
         compare.judge_last_runs, root, select or ("all",), load_tables=tables, only=only
     )
     if write:
-        write_output(path, [views.propose_ranges(judge())])
+        write_output(path, [views.propose_ranges(judge(accepts_changes=True))])
         typer.echo(f"Wrote {path}. Read it before you rely on it.")
         return
     ranges = read_expected(path, root.runs) if expected or path.exists() else []

@@ -8,8 +8,10 @@ if TYPE_CHECKING:
     from fleet.analysis.compare.accept import (
         MIN_VALUES,
         Outcome,
+        find_first_below,
         judge_last_runs,
         judge_numbers,
+        leave_out_odd,
         predict_next,
     )
     from fleet.analysis.compare.baseline import mark_usual

@@ -2,35 +2,52 @@
 (docs/accepting.md).
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
 from enum import StrEnum
-from functools import cache
-from typing import Any
+from functools import cache, partial
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.selection import select_like_last_run
-from fleet.analysis.base.tables import Floats, number_groups
+from fleet.analysis.base.selection import (
+    filter_runs,
+    group_by_host,
+    keep_comparable_with_last,
+    select_runs,
+)
+from fleet.analysis.base.tables import Floats, Ints
 from fleet.analysis.base.text import is_rate, to_records
 from fleet.analysis.compare import judge
-from fleet.analysis.compare.siblings import join_equal_facts, measure_distances
-from fleet.analysis.compare.sides import (
-    NOTHING,
-    read_selected_runs,
-    reduce_to_relations,
+from fleet.analysis.compare.baseline import (
+    RunTable,
+    find_accepted,
+    find_nights,
+    find_open_changes,
+    read_facts,
+    tabulate_runs,
 )
+from fleet.analysis.compare.siblings import join_equal_facts, measure_distances
+from fleet.analysis.compare.sides import NOTHING
 from fleet.analysis.compare.verdicts import CLASS, THRESHOLD
-from fleet.analysis.reduce.numbers import ALL, Only
-from fleet.analysis.reduce.run_levels import label_levels_of_hosts
+from fleet.analysis.reduce.load import load_runs_and_cpus, merge_descriptions
+from fleet.analysis.reduce.matrices import choose_shared_column
+from fleet.analysis.reduce.numbers import ALL, Only, select_numbers
+from fleet.analysis.reduce.run_levels import find_main_levels, label_levels_of_hosts
 from fleet.errors import UsageError
 from fleet.inventory.expected import ExpectedRange
 from fleet.model import Descriptions
-from fleet.store.runs import Root, open_listing
+from fleet.plan.benchmark_names import select_kinds
+from fleet.store.gate import RunRecord
+from fleet.store.runs import Listing, Root, RunSummary, open_listing
 
 MIN_VALUES = 3  # earlier runs, other machines or tables, for a range
 MACHINE, TABLE = "equal machine", "table"
+_PREDICTED = ("mean", "error", "freedom")
 DISTURBED = 0.5  # of the bursts of a run: it measured other work too
 
 
@@ -50,8 +67,11 @@ class Acceptance:
     failed: the share of bursts without a number. flagged: of the other bursts, the
     share with a flag. rows: a row per number and expectation, with CLASS, `ns`, the
     expected range `low` to `high` in ns (NaN: no such limit), its `source`, the `count`
-    of runs, machines or tables behind it, how many of these are slower (`beaten`), `p`
-    and `q` (NaN for ranges set by hand), and `outcome`.
+    of runs, machines or tables behind it, how many of these are slower (`beaten`), for
+    earlier runs `since`, the night of a change that nobody accepted, or None, and its
+    `ratio` (NaN if it is not proved), `p` and `q` (NaN for ranges set by hand), and
+    `outcome`. older: benchmarks that only earlier runs have. empty: the ID of a later
+    run without a number.
     """
 
     host: str
@@ -61,6 +81,8 @@ class Acceptance:
     descriptions: Descriptions
     failed: float = 0.0
     flagged: float = 0.0
+    older: tuple[str, ...] = ()
+    empty: str | None = None
 
     @property
     def is_disturbed(self) -> bool:
@@ -92,6 +114,7 @@ def judge_last_runs(
     load_tables: Callable[[str], pd.DataFrame] | None = None,
     threshold: float | None = None,
     only: Only = ALL,
+    accepts_changes: bool = False,
 ) -> list[Acceptance]:
     """Compare the last selected run of each host with its earlier runs and with equal
     machines.
@@ -100,132 +123,406 @@ def judge_last_runs(
     that are odd among themselves are left out. load_tables: takes a CPU model and
     returns `median_ns` by `summary` and CLASS; called if neither earlier runs nor equal
     machines give three values. threshold: the smallest deviation that matters, as a
-    share. Raises UsageError if no run is selected or none has numbers.
+    share. accepts_changes: of a number that changed, expect what it is since. Raises
+    UsageError if no run is selected or none has numbers.
     """
     listing = open_listing(root)
-    last_runs = {
-        run.host_id: run.run_id
-        for run in select_like_last_run(listing.runs, texts, listing.place)
-    }
-    measured = select_like_last_run(listing.runs, texts, listing.place, only.benchmark)
-    listing, runs, cpus = read_selected_runs(listing, ["all"], only.benchmark)
-    chosen = {run.host_id: run.run_id for run in measured}
-    facts = join_equal_facts(runs, cpus)
-    last = runs.groupby("host_id")["run_id"].transform("last") == runs["run_id"]
-    is_equal = facts.isin(facts[runs["run_id"].isin(chosen.values())])
-    runs = runs.assign(facts=facts, is_last=last)[
-        is_equal & (last | runs["host_id"].isin(chosen))
-    ]
-    read, _, medians = reduce_to_relations(
-        listing, runs, cpus[cpus["run_id"].isin(runs["run_id"])], only
-    )
-    table = medians.set_index(["run_id", *CLASS])["median_ns"].unstack("run_id")
-    judged = to_records(runs[runs["run_id"].isin(chosen.values())])
-    load = cache(load_tables) if load_tables else None
-    stored = [run for run in judged if run["run_id"] in table.columns]
-    tables = [
-        _compute_expected(runs, table, run, ranges, read.descriptions, load)
-        for run in stored
-    ]
-    if not tables:
+    machines = _select_machines(listing, texts, only.benchmark)
+    last_runs = _select_last_runs(listing, machines, only.benchmark)
+    wanted = {run.run_id for machine in machines for run in machine.runs}
+    wanted.update(run.run_id for run in last_runs)
+    used = [run for run in listing.runs if run.run_id in wanted]
+    descriptions = merge_descriptions(used)
+    numbers = select_numbers(listing, used, only, descriptions)
+    if numbers.empty:
         raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")
-    rows = judge_numbers(pd.concat(tables, ignore_index=True), threshold or THRESHOLD)
-    by_id = {run["run_id"]: run for run in judged}
-    own = {
-        run_id: part.drop(columns="run_id")
-        for run_id, part in rows.groupby("run_id", sort=False)
-    }
+    facts = read_facts(listing, used)
+    column = choose_shared_column(record.row for record in facts.values())
+    table = tabulate_runs(numbers, column)
+    tables = cache(partial(_tabulate_summaries, load_tables, table.keys))
+    judged = [machine.runs[-1] for machine in machines if machine.runs]
+    equals = _EqualMachines.read(listing, judged, last_runs, table)
+    matters = threshold or THRESHOLD
+    parts = list[dict[str, Any]]()
+    for place, machine in enumerate(machines):
+        own_runs = [run for run in machine.runs if run.run_id in table.columns]
+        if not own_runs or own_runs[-1] != machine.runs[-1]:
+            continue  # its last run cannot be read
+        run = equals.rows[own_runs[-1].run_id]
+        own = table.select([run["run_id"]])[:, 0]
+        measured = np.flatnonzero(~np.isnan(own))
+        expected = _Expected(place, measured, own)
+        expected.add_ranges(ranges, run, table.keys, descriptions)
+        open_numbers = expected.list_open()
+        earlier = _choose_earlier(table, own_runs, facts, matters, accepts_changes)
+        expected.add(earlier.logs, "earlier run", open_numbers, changes=earlier)
+        expected.add(equals.select(run), MACHINE, open_numbers)
+        open_numbers = expected.list_open()
+        if len(open_numbers) and run["cpu_model"]:
+            summaries = tables(run["cpu_model"])
+            if run["hypervisor"] is not None:
+                summaries = _keep_at_level(own, summaries, table.kinds)
+            expected.add(summaries, TABLE, open_numbers, minimum=1)
+        expected.add_unknown()
+        parts += expected.parts
+    rows = _join_parts(parts, table)
+    judged_rows = judge_numbers(rows, matters)
+    owners = judged_rows.pop("machine").to_numpy()
+    ends = np.searchsorted(owners, np.arange(len(machines) + 1))
     acceptances = []
-    for host, run_id in last_runs.items():
-        run = by_id.get(
-            run_id,
-            dict.fromkeys(("cpu_model", "bursts", "failed_bursts", "flagged_bursts")),
-        )
-        bursts, failed = run["bursts"] or 1, run["failed_bursts"] or 0
-        shares = failed / (bursts + failed), (run["flagged_bursts"] or 0) / bursts
-        about = (host, run_id, run["cpu_model"], own.get(run_id, rows[:0]))
-        acceptances.append(Acceptance(*about, read.descriptions, *shares))
+    for machine, (first, end) in zip(machines, pairwise(ends), strict=True):
+        own_rows = judged_rows.iloc[first:end]
+        run = equals.rows.get(machine.last_id, {})
+        acceptances.append(_make_acceptance(machine, run, own_rows, descriptions))
     return acceptances
 
 
-def _compute_expected(
-    runs: pd.DataFrame,
-    table: pd.DataFrame,
-    run: dict[str, Any],
-    ranges: Sequence[ExpectedRange],
-    descriptions: Descriptions,
-    load_tables: Callable[[str], pd.DataFrame] | None,
-) -> pd.DataFrame:
-    """Return a row per number of `run` and expectation. table: ns, a row per number, a
-    column per run.
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """A host that is judged.
+
+    runs: those like the judged one and up to it, oldest first; none if nothing was
+    measured. last_id: the ID of the judged run, else of the host's last. older:
+    benchmarks that only earlier runs have. empty: the ID of a later run without a
+    number, or None.
     """
-    logs = np.log(table[table[run["run_id"]].notna()])
-    own = logs[run["run_id"]].to_numpy()
-    is_own = runs["host_id"] == run["host_id"]
-    earlier = runs[is_own & (runs["started_utc"] < run["started_utc"])]["run_id"]
-    others = runs[~is_own & runs["is_last"] & (runs["facts"] == run["facts"])]["run_id"]
-    numbers = logs.index.to_frame(index=False).assign(
-        run_id=run["run_id"], ns=np.exp(own)
+
+    host: str
+    runs: Sequence[RunSummary]
+    last_id: str
+    older: Sequence[str]
+    empty: str | None
+
+
+def _select_machines(
+    listing: Listing, texts: Sequence[str], benchmark: str | None
+) -> list[_Machine]:
+    selected = select_runs(listing.runs, texts, listing.place)
+    filter_runs(selected, benchmark)  # raises an error if no run has it
+    every = group_by_host(listing.runs)
+    machines = []
+    for host, runs in group_by_host(selected).items():
+        comparable = keep_comparable_with_last(runs, benchmark)
+        if not comparable or not comparable[-1].samples:
+            machines.append(_Machine(host, [], runs[-1].run_id, [], runs[-1].run_id))
+            continue
+        last = comparable[-1]
+        before = every[host][: every[host].index(last) + 1]
+        own = keep_comparable_with_last(before, benchmark)
+        later = runs[runs.index(last) + 1 :]
+        empty = [run.run_id for run in later if not run.samples]
+        older = _list_older(last, runs, benchmark)
+        newest_empty = empty[-1] if empty else None
+        machines.append(_Machine(host, own, last.run_id, older, newest_empty))
+    return machines
+
+
+def _list_older(
+    last: RunSummary, runs: Sequence[RunSummary], benchmark: str | None
+) -> list[str]:
+    """List the benchmarks that earlier runs of a host have and its last run lacks."""
+    kinds = dict.fromkeys(
+        kind for run in runs if run.samples for kind in run.benchmarks
     )
-    by_hand = []
-    for key in logs.index:
-        expected = next(
-            (expected for expected in ranges if expected.matches(run, *key)), None
-        )
-        low, high = (np.nan, np.nan)
-        if expected:
-            low, high = expected.limits_ns(is_rate=is_rate(descriptions[str(key[0])]))
-        by_hand.append((expected.source if expected else "", low, high))
-    rows = numbers.join(pd.DataFrame(by_hand, columns=["source", "low", "high"]))
-    is_told = np.array(rows["source"] != "")
-    parts, is_open = [rows[is_told]], ~is_told
+    if benchmark is not None:
+        kinds = dict.fromkeys(select_kinds(benchmark, list(kinds)))
+    own = {kind.partition("/")[0] for kind in last.benchmarks}
+    names = dict.fromkeys(kind.partition("/")[0] for kind in kinds)
+    return [name for name in names if name not in own]
 
-    def add_expected(values: Floats, minimum: int, noun: str) -> None:
-        """Add a row for each open number with `minimum` values or more at its level.
-        values: logarithms.
+
+def _select_last_runs(
+    listing: Listing, machines: Sequence[_Machine], benchmark: str | None
+) -> list[RunSummary]:
+    """Select the last run of each host that may equal one of the machines."""
+    models = {machine.runs[-1].cpu_model for machine in machines if machine.runs}
+    models.discard(None)
+    last_runs = []
+    for runs in group_by_host(listing.runs).values():
+        comparable = keep_comparable_with_last(runs, benchmark)
+        if comparable and comparable[-1].cpu_model in models:
+            last_runs.append(comparable[-1])
+    return last_runs
+
+
+class _Earlier(NamedTuple):
+    """The earlier runs that are expected of each number, as logarithms, NaN elsewhere.
+    since: the night from which on a change is not accepted, or None. ratio: of that
+    change if it is proved, else NaN.
+    """
+
+    logs: Floats
+    since: list[date | None]
+    ratio: Floats
+
+
+def _choose_earlier(
+    table: RunTable,
+    runs: Sequence[RunSummary],
+    facts: Mapping[str, RunRecord],
+    threshold: float,
+    accepts_changes: bool,
+) -> _Earlier:
+    """Choose the runs before a change that nobody accepted; if `accepts_changes`, those
+    since. runs: comparable, the last one is judged.
+    """
+    logs = table.select([run.run_id for run in runs])
+    levels = label_levels_of_hosts(logs, table.kinds)
+    is_at_own_level = levels == levels[:, -1:]
+    record = facts.get(runs[-1].run_id)
+    switches = record is not None and record.row["hypervisor"] is not None
+    if switches:
+        logs = np.where(is_at_own_level, logs, np.nan)
+    begin = find_accepted(runs)
+    first, ratio = find_open_changes(table, runs, facts)
+    slow = begin + find_first_below(logs[:, begin:], threshold)
+    first = np.where(first < len(runs), first, slow)
+    is_open = first < len(runs)
+    place = np.arange(len(runs))
+    end = np.minimum(first, len(runs) - 1)
+    chosen = (place >= begin) & (place < end[:, None])
+    if accepts_changes:
+        chosen = np.where(is_open[:, None], place >= first[:, None], chosen)
+    values = np.where(chosen, logs, np.nan)
+    if not switches:
+        values = _keep_own_or_main_level(values, levels)
+    values = values[:, ~np.isnan(values).all(axis=0)]
+    nights = find_nights(runs)
+    since = [None if at == len(runs) else nights[runs[at].run_id] for at in first]
+    return _Earlier(values, since, ratio)
+
+
+def _keep_own_or_main_level(values: Floats, levels: Ints) -> Floats:
+    """Keep the values at the level of the last run if they are enough for a range, else
+    those at their main level.
+    """
+    own_level = levels[:, -1]
+    at_own = (levels == own_level[:, None]) & ~np.isnan(values)
+    enough = at_own.sum(axis=1) >= MIN_VALUES
+    main_level = find_main_levels(np.where(np.isnan(values), -1, levels))
+    level = np.where(enough, own_level, main_level)
+    return np.where(levels == level[:, None], values, np.nan)
+
+
+def _keep_at_level(own: Floats, values: Floats, kinds: Ints) -> Floats:
+    """Keep the values of each row that are at the level of its own number."""
+    levels = label_levels_of_hosts(np.column_stack([own, values]), kinds)
+    return np.where(levels[:, 1:] == levels[:, :1], values, np.nan)
+
+
+def find_first_below(logs: Floats, threshold: float) -> Ints:
+    """Return the place of the first of the last runs that are all slower than the runs
+    before them let expect; the count of runs if there are not two such runs.
+
+    logs: a row per number, a column per run. threshold: as of `judge_numbers`.
+    """
+    count = logs.shape[1]
+    first = np.full(len(logs), count)
+    is_measured = ~np.isnan(logs)
+    rest = np.where(is_measured, logs, np.inf)
+    fastest = np.minimum.accumulate(rest[:, ::-1], axis=1)[:, ::-1]
+    before = np.cumsum(is_measured, axis=1) - is_measured
+    sums = np.cumsum(np.nan_to_num(logs), axis=1) - np.nan_to_num(logs)
+    means = sums / np.maximum(before, 1)
+    is_apart = (fastest - means > np.log1p(threshold)) & np.isfinite(fastest)
+    is_possible = is_apart & (before >= MIN_VALUES) & is_measured
+    for place in np.flatnonzero(is_possible[:, :-1].any(axis=0)):
+        enough = before[:, place] >= MIN_VALUES
+        mean, error, freedom = predict_next(logs[enough, :place])
+        off = np.where(
+            np.isfinite(fastest[enough, place]), fastest[enough, place], mean
+        )
+        p = judge.apply_student(off - mean, error, freedom)[2]
+        is_below = np.zeros(len(logs), dtype=bool)
+        is_below[enough] = judge.control_false_discovery(p) < judge.ALPHA
+        is_first = is_below & is_possible[:, place] & (first == count)
+        first[is_first] = place
+    return first
+
+
+@dataclass(slots=True)
+class _Expected:
+    """What is expected of the last run of a machine, by source. machine: its place.
+    measured: the places of the numbers that the run has. own: its numbers, logarithms.
+    """
+
+    machine: int
+    measured: Ints
+    own: Floats
+    parts: list[dict[str, Any]] = field(default_factory=list)
+
+    def list_open(self) -> Ints:
+        """Return the places of the numbers for which nothing was added yet."""
+        told = [part["number"] for part in self.parts]
+        return np.setdiff1d(self.measured, np.concatenate([*told, self.measured[:0]]))
+
+    def add_ranges(
+        self,
+        ranges: Sequence[ExpectedRange],
+        run: Mapping[str, Any],
+        keys: Sequence[tuple[str, str, str]],
+        descriptions: Descriptions,
+    ) -> None:
+        """Add the first range that applies to each number."""
+        for number in self.measured if ranges else ():
+            key = keys[number]
+            matching = (expected for expected in ranges if expected.matches(run, *key))
+            if expected := next(matching, None):
+                rates = is_rate(descriptions[key[0]])
+                low, high = expected.limits_ns(is_rate=rates)
+                limits = {"low": np.array([low]), "high": np.array([high])}
+                self._add_part(np.array([number]), expected.source, **limits)
+
+    def add(
+        self,
+        logs: Floats,
+        noun: str,
+        numbers: Ints,
+        minimum: int = MIN_VALUES,
+        changes: _Earlier | None = None,
+    ) -> None:
+        """Add what these runs, machines or tables let expect of those of `numbers` that
+        `minimum` of them have. logs: a row per number of the table.
         """
-        if run["hypervisor"] is not None:  # it may be at one of several levels
-            kinds = number_groups(numbers, CLASS[:2])
-            labels = label_levels_of_hosts(np.column_stack([own, values]), kinds)
-            values = np.where(labels[:, 1:] == labels[:, :1], values, np.nan)
-        if noun == MACHINE and values.shape[1]:  # as --siblings finds them
-            values = np.where(
-                measure_distances(values, THRESHOLD).are_odd(THRESHOLD), np.nan, values
-            )
-        counts = (~np.isnan(values)).sum(axis=1)
-        chosen = is_open & (counts >= minimum)
-        enough = chosen & (counts >= MIN_VALUES)
-        predicted = np.full((3, len(own)), np.nan)
-        predicted[:, enough] = predict_next(values[enough])
-        beaten = (values > own[:, None]).sum(axis=1)
-        columns = dict(
-            zip(("mean", "error", "freedom"), predicted, strict=True),
-            count=counts,
-            beaten=beaten,
-        )
-        parts.append(numbers.assign(source=f"{noun}s", **columns)[chosen])
-        is_told[chosen] = True
+        counts = (~np.isnan(logs)).sum(axis=1)
+        chosen = numbers[counts[numbers] >= minimum]
+        enough = chosen[counts[chosen] >= MIN_VALUES]
+        predicted = np.full((3, len(logs)), np.nan)
+        if len(enough):
+            predicted[:, enough] = predict_next(logs[enough])
+        slower = (logs > self.own[:, None]).sum(axis=1)
+        columns = dict(zip(_PREDICTED, predicted[:, chosen], strict=True))
+        columns["count"] = counts[chosen].astype(float)
+        columns["beaten"] = slower[chosen].astype(float)
+        if changes is not None:
+            columns["since"] = np.array(changes.since, dtype=object)[chosen]
+            columns["ratio"] = changes.ratio[chosen]
+        self._add_part(chosen, f"{noun}s", **columns)
 
-    for ids, noun in ((earlier, "earlier run"), (others, MACHINE)):
-        add_expected(
-            logs[[name for name in ids if name in logs.columns]].to_numpy(),
-            MIN_VALUES,
-            noun,
-        )
-    is_open &= ~is_told
-    if is_open.any() and load_tables and run["cpu_model"]:
-        medians = load_tables(run["cpu_model"]).set_index(["summary", *CLASS])[
-            "median_ns"
+    def add_unknown(self) -> None:
+        """Add the numbers of which nothing is expected."""
+        self._add_part(self.list_open(), "")
+
+    def _add_part(self, numbers: Ints, source: str, **columns: Any) -> None:
+        if len(numbers):
+            about = {"machine": self.machine, "source": source, "number": numbers}
+            self.parts.append({**about, "log": self.own[numbers], **columns})
+
+
+def _join_parts(parts: Sequence[dict[str, Any]], table: RunTable) -> pd.DataFrame:
+    """Return a row per machine, number and expectation, as `judge_numbers` takes."""
+    if not parts:
+        raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")
+    counts = [len(part["number"]) for part in parts]
+    numbers = np.concatenate([part["number"] for part in parts])
+    keys = np.array(table.keys, dtype=object)[numbers]
+    rows = pd.DataFrame(keys, columns=CLASS)
+    rows["ns"] = np.exp(np.concatenate([part["log"] for part in parts]))
+    for name in ("source", "machine"):
+        rows[name] = np.repeat([part[name] for part in parts], counts)
+    unknown = [np.full(count, np.nan) for count in counts]
+    for name in ("low", "high", *_PREDICTED, "count", "beaten", "since", "ratio"):
+        given = [
+            part.get(name, none) for part, none in zip(parts, unknown, strict=True)
         ]
-        add_expected(
-            np.log(
-                medians.unstack("summary").reindex(logs.index).to_numpy(dtype=float)
-            ),
-            1,
-            TABLE,
-        )
-    parts.append(rows[is_open & ~is_told])
-    return pd.DataFrame(pd.concat(parts, ignore_index=True))
+        rows[name] = np.concatenate(given)
+    rows["since"] = rows["since"].astype(object).where(rows["since"].notna(), None)
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class _EqualMachines:
+    """The last runs of all machines that equal a judged one. rows: of the table `runs`,
+    by run ID, with `facts`. groups: by facts, the hosts, and the numbers of their last
+    runs as logarithms, NaN where a machine is odd.
+    """
+
+    rows: Mapping[str, dict[str, Any]]
+    groups: Mapping[str, tuple[Any, Floats]]
+    table: RunTable
+
+    @classmethod
+    def read(
+        cls,
+        listing: Listing,
+        judged: Sequence[RunSummary],
+        last_runs: Sequence[RunSummary],
+        table: RunTable,
+    ) -> "_EqualMachines":
+        ids = {run.run_id for run in [*judged, *last_runs]}
+        runs, cpus = load_runs_and_cpus(listing, run_id=ids)
+        runs = runs.assign(facts=join_equal_facts(runs, cpus))
+        rows = {row["run_id"]: row for row in to_records(runs)}
+        members = defaultdict[str, list[str]](list)
+        for run in last_runs:
+            if run.run_id in rows and run.run_id in table.columns:
+                members[rows[run.run_id]["facts"]].append(run.run_id)
+        groups = {}
+        for facts, run_ids in members.items():
+            logs = table.select(run_ids)
+            if all(rows[run_id]["hypervisor"] is None for run_id in run_ids):
+                logs = leave_out_odd(logs)
+            hosts = [rows[run_id]["host_id"] for run_id in run_ids]
+            groups[facts] = (np.array(hosts, dtype=object), logs)
+        return cls(rows, groups, table)
+
+    def select(self, run: Mapping[str, Any]) -> Floats:
+        """Return the numbers of the other machines that equal that of a run."""
+        nothing = (np.empty(0, dtype=object), self.table.logs[:, :0])
+        hosts, logs = self.groups.get(run["facts"], nothing)
+        values = logs[:, hosts != run["host_id"]]
+        if run["hypervisor"] is not None:
+            own = self.table.select([run["run_id"]])[:, 0]
+            values = _keep_at_level(own, values, self.table.kinds)
+            values = leave_out_odd(values)
+        return values
+
+
+def leave_out_odd(logs: Floats) -> Floats:
+    """Replace by NaN the numbers in which a machine is odd, as --siblings finds them.
+    logs: a row per number, a column per machine.
+    """
+    if not logs.shape[1]:
+        return logs
+    are_odd = measure_distances(logs, THRESHOLD).are_odd(THRESHOLD)
+    return np.where(are_odd, np.nan, logs)
+
+
+def _tabulate_summaries(
+    load_tables: Callable[[str], pd.DataFrame] | None,
+    keys: Sequence[tuple[str, str, str]],
+    cpu_model: str,
+) -> Floats:
+    """Return the medians of a CPU model's tables as logarithms, a row per key."""
+    if load_tables is None:
+        return np.empty((len(keys), 0))
+    medians = load_tables(cpu_model).set_index(["summary", *CLASS])["median_ns"]
+    index = pd.MultiIndex.from_tuples(keys, names=CLASS)
+    table = medians.unstack("summary").reindex(index)
+    logs: Floats = np.log(table.to_numpy(dtype=float))
+    return logs
+
+
+def _make_acceptance(
+    machine: _Machine,
+    run: Mapping[str, Any],
+    rows: pd.DataFrame,
+    descriptions: Descriptions,
+) -> Acceptance:
+    bursts = run.get("bursts") or 1
+    failed = run.get("failed_bursts") or 0
+    flagged = run.get("flagged_bursts") or 0
+    return Acceptance(
+        machine.host,
+        machine.last_id,
+        run.get("cpu_model"),
+        rows.reset_index(drop=True),
+        descriptions,
+        failed / (bursts + failed),
+        flagged / bursts,
+        older=tuple(machine.older),
+        empty=machine.empty,
+    )
 
 
 def predict_next(logs: Floats) -> tuple[Floats, Floats, Floats]:
@@ -247,7 +544,7 @@ def judge_numbers(rows: pd.DataFrame, threshold: float) -> pd.DataFrame:
     `error` and `freedom` from `predict_next`; with NaN in all of them the outcome is
     CANNOT_TELL.
     """
-    names = ("mean", "error", "freedom")
+    names = _PREDICTED
     centre, error, freedom = rows.reindex(columns=[*names]).to_numpy(dtype=float).T
     off = np.log(rows["ns"].to_numpy()) - centre
     _, _, p = judge.apply_student(off, error, freedom)

@@ -23,6 +23,7 @@ from fleet.errors import StoreWarning, explain
 from fleet.store.gate import RunRecord
 from fleet.store.runs import Listing, Root, RunSummary, open_listing
 
+ACCEPTED = ("accepted", "yes")  # the label of a run that begins a new baseline
 _Nights = Mapping[str, date]  # by run ID
 _FACTS = ("preset", "estimator", "hypervisor")
 
@@ -98,6 +99,44 @@ def tabulate_runs(numbers: pd.DataFrame, column: str) -> RunTable:
     columns = {str(run_id): place for place, run_id in enumerate(table.columns)}
     kinds = number_groups(table.index.to_frame(index=False), CLASS[:2])
     return RunTable(table.index.tolist(), kinds, columns, np.log(table.to_numpy()))
+
+
+class OpenChanges(NamedTuple):
+    """Of each number, the first proved change that nobody accepted. first: the column
+    of the first run after it, the count of runs if there is none. ratio: the number
+    after it to that before, else NaN.
+    """
+
+    first: Ints
+    ratio: Floats
+
+
+def find_accepted(runs: Sequence[RunSummary]) -> int:
+    """Return the place of the last run with the label ACCEPTED, 0 if none has it."""
+    places = [place for place, run in enumerate(runs) if ACCEPTED in run.labels]
+    return max(places, default=0)
+
+
+def find_open_changes(
+    table: RunTable, runs: Sequence[RunSummary], facts: Mapping[str, RunRecord]
+) -> OpenChanges:
+    """Find the changes of a host that no label accepts. runs: comparable ones of the
+    table, oldest first.
+    """
+    nights = find_nights(runs)
+    own_nights = [nights[run.run_id] for run in runs]
+    accepted = own_nights[find_accepted(runs)]
+    first = np.full(len(table.keys), len(runs))
+    ratio = np.full(len(table.keys), np.nan)
+    for step in find_steps_of_runs(table, runs, nights, facts):
+        if step.night <= accepted:
+            continue
+        rows = slice(None) if step.row is None else slice(step.row, step.row + 1)
+        after = own_nights.index(step.night)
+        is_first = first[rows] > after
+        first[rows] = np.where(is_first, after, first[rows])
+        ratio[rows] = np.where(is_first, step.ratio, ratio[rows])
+    return OpenChanges(first, ratio)
 
 
 def _find_last_steps(

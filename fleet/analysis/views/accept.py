@@ -4,7 +4,8 @@ scheduler's reason field.
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -12,9 +13,10 @@ from fleet.analysis.base import text
 from fleet.analysis.compare.accept import TABLE, Acceptance, Outcome
 from fleet.analysis.compare.verdicts import CLASS
 from fleet.errors import UsageError
-from fleet.model import Descriptions
-from fleet.text import format_count, one_line
+from fleet.model import Benchmark, Descriptions
+from fleet.text import format_command, format_count, one_line
 
+Row = Mapping[str, Any]  # of the rows of an Acceptance
 _LISTED = 3  # numbers named for each machine
 # share of a run's bursts that failed or are flagged, from which on the line says so
 _MANY = 0.1
@@ -51,55 +53,11 @@ def explain_acceptances(acceptances: Sequence[Acceptance]) -> str:
 
 def render_acceptance(acceptance: Acceptance) -> str:
     """Compare a machine's last run with what is expected of it, in one line."""
-    rows, outcome, descriptions = (
-        acceptance.rows,
-        acceptance.outcome,
-        acceptance.descriptions,
-    )
-    own = rows[rows["outcome"] == outcome]
-    if acceptance.is_disturbed:
-        words = ["other work disturbed the run, measure again when the host is quiet"]
-    elif outcome is Outcome.AS_EXPECTED:
-        count = format_count(len(own.drop_duplicates(CLASS)), "number")
-        kinds = own["source"].str.partition(":")[0]
-        # number of runs or machines
-        largest = own["count"].groupby(kinds, sort=False).max()
-        sources = [_name_source(str(kind), number) for kind, number in largest.items()]
-        words = [f"{count} held against {' and '.join(sources)}"]
-        words += _describe_against_expected(
-            own[own["source"] == f"{TABLE}s"][: _LISTED - 1], descriptions
-        )
-    elif outcome is not Outcome.CANNOT_TELL:
-        words = [
-            *_describe_against_expected(
-                own.sort_values("q", na_position="first"), descriptions
-            )
-        ]
-    elif rows.empty:
-        words = ["it has not measured this"]
-    else:
-        placed = rows[rows["source"] != ""]
-        model = acceptance.cpu_model if placed.empty else None
-        none = f"no table of {model} is here; " if model else ""
-        words = [
-            *_describe_against_expected(placed[: _LISTED - 1], descriptions),
-            f"{none}{NEEDS}",
-        ]
-    hint = "; other settings?" if outcome is Outcome.ABOVE else ""
-    if outcome is Outcome.AS_EXPECTED and (
-        unjudged := int((rows["source"] == "").sum())
-    ):
-        hint += f"; no expectation for {format_count(unjudged, 'number')}"
-    hint += (
-        f"; {acceptance.failed:.0%} of bursts failed"
-        if acceptance.failed >= _MANY
-        else ""
-    )
-    hint += (
-        f"; {acceptance.flagged:.0%} of bursts are flagged"
-        if acceptance.flagged >= _MANY
-        else ""
-    )
+    outcome = acceptance.outcome
+    rows = text.to_records(acceptance.rows)
+    words = _describe_outcome(acceptance, outcome, rows)
+    hint = _describe_rest(acceptance, outcome, rows)
+    line = ""
     for listed in range(_LISTED, 0, -1):
         more = len(words) - listed
         rest = f"; {more} more" if more > 0 else ""
@@ -109,54 +67,131 @@ def render_acceptance(acceptance: Acceptance) -> str:
     return line
 
 
+def _describe_outcome(
+    acceptance: Acceptance, outcome: Outcome, rows: Sequence[Row]
+) -> list[str]:
+    """Return the reasons of an outcome, the clearest first."""
+    if acceptance.is_disturbed:
+        return ["other work disturbed the run, measure again when the host is quiet"]
+    descriptions = acceptance.descriptions
+    own = [row for row in rows if row["outcome"] == outcome]
+    if outcome is Outcome.AS_EXPECTED:
+        named = [row for row in own if row["source"] == f"{TABLE}s"][: _LISTED - 1]
+        words = [_count_numbers(own)]
+    elif outcome is not Outcome.CANNOT_TELL:
+        named = sorted(own, key=lambda row: row["q"] or 0.0)
+        words = []
+    elif rows:
+        named = [row for row in rows if row["source"]][: _LISTED - 1]
+        words = []
+    else:
+        return ["it has not measured this"]
+    words += [_describe_against_expected(row, descriptions) for row in named]
+    if outcome is Outcome.CANNOT_TELL:
+        model = acceptance.cpu_model
+        is_unknown = not words and model is not None
+        none = f"no table of {model} is here; " if is_unknown else ""
+        words.append(f"{none}{NEEDS}")
+    return words
+
+
+def _count_numbers(rows: Sequence[Row]) -> str:
+    """Say how many numbers were held against how many runs, machines or tables."""
+    numbers = {tuple(row[name] for name in CLASS) for row in rows}
+    largest = dict[str, float | None]()
+    for row in rows:
+        source = row["source"].partition(":")[0]
+        largest[source] = max(largest.get(source) or 0.0, row["count"] or 0.0) or None
+    sources = [_name_source(source, count) for source, count in largest.items()]
+    counted = format_count(len(numbers), "number")
+    return f"{counted} held against {' and '.join(sources)}"
+
+
+def _describe_rest(
+    acceptance: Acceptance, outcome: Outcome, rows: Sequence[Row]
+) -> str:
+    """Return what a line ends with: what to do, and what was not judged."""
+    parts = list[str]()
+    if outcome is Outcome.ABOVE:
+        parts.append("other settings?")
+    if any(_has_open_change(row) for row in rows) and not acceptance.is_disturbed:
+        command = format_command("fleet", "accept", acceptance.host, "--write")
+        parts.append(f"{command} if that is to be")
+    unjudged = sum(not row["source"] for row in rows)
+    if outcome is Outcome.AS_EXPECTED and unjudged:
+        parts.append(f"no expectation for {format_count(unjudged, 'number')}")
+    if acceptance.failed >= _MANY:
+        parts.append(f"{acceptance.failed:.0%} of bursts failed")
+    if acceptance.flagged >= _MANY:
+        parts.append(f"{acceptance.flagged:.0%} of bursts are flagged")
+    if acceptance.older:
+        parts.append(f"only in older runs: {', '.join(acceptance.older)}")
+    if acceptance.empty:
+        parts.append(f"no burst of {acceptance.empty} gave a number")
+    return "".join(f"; {part}" for part in parts)
+
+
+def _has_open_change(row: Row) -> bool:
+    """Report whether a number is off since a change that nobody accepted."""
+    is_off = row["outcome"] in (Outcome.BELOW, Outcome.ABOVE)
+    return is_off and row["since"] is not None
+
+
 def _name_source(source: str, count: float | None) -> str:
-    return (
-        source
-        if text.is_none(count)
-        else format_count(int(count or 0), source.removesuffix("s"))
+    if text.is_none(count):
+        return source
+    return format_count(int(count or 0), source.removesuffix("s"))
+
+
+def _describe_against_expected(row: Row, descriptions: Descriptions) -> str:
+    benchmark = descriptions[row["benchmark"]]
+    name = f"{text.name_benchmark(row)} {row['relation']}"
+    words = [f"{name} {text.format_value(benchmark, row['ns'])}"]
+    source = _name_source(row["source"], row["count"])
+    if span := _format_span(row, benchmark):
+        words.append(f"expected {span} ({source})")
+    if row["count"] and row["outcome"] != Outcome.BELOW:
+        words.append(f"better than {row['beaten']:.0f} of {source}")
+    if _has_open_change(row):
+        words.append(_describe_change(row, benchmark))
+    return ", ".join(words)
+
+
+def _format_span(row: Row, benchmark: Benchmark) -> str:
+    """Format an expected range in the unit of its benchmark; "" without a limit."""
+    limits = [row["low"], row["high"]]
+    if text.is_rate(benchmark):
+        limits.reverse()
+    low, high = (
+        None if limit is None else text.format_value(benchmark, limit)
+        for limit in limits
     )
+    if low and high:
+        return f"{low} to {high}"
+    if high:
+        return f"at most {high}"
+    return f"at least {low}" if low else ""
 
 
-def _describe_against_expected(
-    rows: pd.DataFrame, descriptions: Descriptions
-) -> Iterator[str]:
-    for row in text.to_records(rows):
-        benchmark = descriptions[row["benchmark"]]
-        limits = [row["low"], row["high"]]
-        if text.is_rate(benchmark):
-            limits.reverse()
-        low, high = (
-            None if limit is None else text.format_value(benchmark, limit)
-            for limit in limits
-        )
-        span = (
-            f"{low} to {high}"
-            if low and high
-            else f"at most {high}"
-            if high
-            else f"at least {low}"
-        )
-        words = [
-            f"{text.name_benchmark(row)} {row['relation']}"
-            f" {text.format_value(benchmark, row['ns'])}"
-        ]
-        if low or high:
-            words.append(
-                f"expected {span} ({_name_source(row['source'], row['count'])})"
-            )
-        if row["count"] and (row["outcome"] != Outcome.BELOW):
-            words.append(
-                f"better than {row['beaten']:.0f} of"
-                f" {_name_source(row['source'], row['count'])}"
-            )
-        yield ", ".join(words)
+def _describe_change(row: Row, benchmark: Benchmark) -> str:
+    """Say since when a number is slower or faster, and by how much if that is
+    proved.
+    """
+    word = "faster" if row["outcome"] == Outcome.ABOVE else "slower"
+    words = f"{word} since {row['since']}"
+    ratio = row["ratio"]
+    if ratio is None:
+        return words
+    if text.is_rate(benchmark):
+        ratio = 1 / ratio
+    return f"{words}, {text.format_change(ratio - 1)}"
 
 
 def acceptances_as_json(acceptances: Sequence[Acceptance]) -> str:
     """Render machines as a JSON document, with `ns`, `low` and `high` in ns, null where
     unknown.
     """
-    names = ("host", "run_id", "outcome", "failed", "flagged", "rows")
+    names = ("host", "run_id", "outcome", "failed", "flagged", "older", "empty", "rows")
     machines = [
         {name: getattr(acceptance, name) for name in names}
         for acceptance in acceptances

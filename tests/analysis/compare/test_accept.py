@@ -4,7 +4,7 @@ command on the lab.
 
 import csv
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,14 +13,19 @@ import pandas as pd
 import pytest
 
 from benchmarks.acceptance import judge_machine, simulate
-from fleet.analysis.compare import Outcome, judge_last_runs, predict_next
+from fleet.analysis.compare import (
+    Outcome,
+    find_first_below,
+    judge_last_runs,
+    predict_next,
+)
 from fleet.analysis.reduce import Only
 from fleet.analysis.views import render_acceptance
 from fleet.errors import EXIT_BELOW, EXIT_SOME_FAILED, UsageError
 from fleet.inventory.expected import read_expected
 from fleet.model import Host, Relation
-from fleet.store import Store
-from tests import builders
+from fleet.store import Listing, Store
+from tests import builders, simulated
 from tests.command import Done, Fleet
 
 
@@ -376,3 +381,148 @@ def test_a_mistake_is_refused_with_file_and_line(
     file.write_text(text)
     with pytest.raises(UsageError, match="expected.yaml" + message):
         read_expected(file)
+
+
+def judge_nights(root: Path, host: str) -> list[str]:
+    """Return the line of each run of a host, each judged as the last one."""
+    listing = Listing(root)
+    runs = [run.run_id for run in listing.runs if run.host_id == host]
+    return [render_acceptance(*judge_last_runs(listing, [run])) for run in runs]
+
+
+def test_a_change_that_nobody_accepted_stays_on_each_night(made_lab: Path) -> None:
+    lines = judge_nights(made_lab / "results", "lucca")
+    outcomes = [line.split(": ")[1] for line in lines]
+    assert outcomes == ["cannot tell"] * 3 + ["as expected"] * 6 + ["below"] * 5
+    assert all("expected 40.6 to 41.5 (9 earlier runs)" in line for line in lines[9:])
+    assert "since" not in lines[9]
+    how = "; fleet accept lucca --write if that is to be"
+    assert lines[10].endswith(f", slower since 2026-11-04{how}")
+    proved = f", slower since 2026-11-04, +5.8%{how}"
+    assert all(line.endswith(proved) for line in lines[11:])
+
+
+def test_a_host_that_only_scatters_is_never_below(made_lab: Path) -> None:
+    lines = judge_nights(made_lab / "results", "siena")
+    outcomes = [line.split(": ")[1] for line in lines]
+    assert outcomes.count("cannot tell") == 3
+    assert outcomes.count("as expected") == 16
+    assert outcomes.count("above") == 1
+
+
+def test_text_json_csv_and_page_name_the_same_change(
+    made_lab: Path, fleet_here: Callable[..., Done], tmp_path: Path
+) -> None:
+    root = ("-r", str(made_lab / "results"))
+    done = fleet_here("accept", "lucca", *root)
+    assert done.exit_code == EXIT_BELOW
+    words = "slower since 2026-11-04, +5.8%"
+    assert words in done.stdout
+    (machine,) = fleet_here("accept", "lucca", "--json", *root).json
+    (row,) = [row for row in machine["rows"] if row["outcome"] == Outcome.BELOW]
+    assert (row["since"], f"{row['ratio'] - 1:+.1%}") == ("2026-11-04", "+5.8%")
+    table = fleet_here("accept", "lucca", "--csv", *root).stdout
+    (line,) = [
+        line
+        for line in csv.DictReader(io.StringIO(table))
+        if line["outcome"] == Outcome.BELOW
+    ]
+    assert (line["since"], float(line["ratio"])) == ("2026-11-04", row["ratio"])
+    page = tmp_path / "page.html"
+    fleet_here("report", "lucca", "-o", str(page), *root)
+    assert words in page.read_text()
+    changes = fleet_here("compare", "lucca", "--json", *root).json[0]["changes"]
+    assert changes[0]["ratio"] == pytest.approx(row["ratio"])
+
+
+def test_writing_a_file_accepts_what_a_number_is_since_it_changed(
+    made_lab: Path, fleet_here: Callable[..., Done], tmp_path: Path
+) -> None:
+    file = tmp_path / "expected.yaml"
+    options = ("--expected", str(file), "-r", str(made_lab / "results"))
+    assert fleet_here("accept", "lucca", "--write", *options).exit_code == 0
+    (package, _) = read_expected(file)
+    assert package.low is not None
+    assert package.high is not None
+    assert 41.5 < package.low < 43.47 < package.high
+    done = fleet_here("accept", "lucca", *options)
+    assert (done.exit_code, "as expected" in done.stdout) == (0, True)
+
+
+def test_a_range_by_hand_ends_a_change(made_lab: Path, tmp_path: Path) -> None:
+    file = tmp_path / "expected.yaml"
+    file.write_text("- host: lucca\n  cas:\n    package: at most 45\n")
+    root = made_lab / "results"
+    (machine,) = judge_last_runs(root, ["lucca"], read_expected(file))
+    assert machine.outcome is Outcome.AS_EXPECTED
+
+
+def publish_nights(root: Path, factors: Sequence[float]) -> list[str]:
+    """Publish a run of host h0 for each night; return their IDs."""
+    ids = []
+    for number, factor in enumerate(factors):
+        ns = {name: ns * factor for name, ns in builders.NS.items()}
+        desktop = simulated.desktop("h0", ns=ns, run_sd=0.003)
+        session = f"s202601{number + 1:02}T000000Z-00000000"
+        run = simulated.publish(root, desktop, number, rounds=4, session=session)
+        ids.append(run.run_id)
+    return ids
+
+
+def test_a_label_begins_a_new_baseline(
+    tmp_path: Path, fleet_here: Callable[..., Done]
+) -> None:
+    ids = publish_nights(tmp_path, [1.0] * 8 + [1.06] * 4)
+    (machine,) = judge_last_runs(tmp_path, ["h0"])
+    assert machine.outcome is Outcome.BELOW
+    fleet_here("label", ids[8], "accepted=yes", "-r", str(tmp_path))
+    (machine,) = judge_last_runs(tmp_path, ["h0"])
+    assert machine.outcome is Outcome.AS_EXPECTED
+    assert set(machine.rows["count"]) == {3}
+
+
+def test_nights_too_few_to_prove_a_change_do_not_heal_it(tmp_path: Path) -> None:
+    ids = publish_nights(tmp_path, [1.0] * 4 + [1.1] * 3)
+    machines = [judge_last_runs(tmp_path, [run])[0] for run in ids[4:]]
+    assert [machine.outcome for machine in machines] == [Outcome.BELOW] * 3
+    assert set(machines[-1].rows["count"]) == {4}
+
+
+def test_a_run_whose_bursts_all_failed_is_named_and_never_the_last(
+    tmp_path: Path,
+) -> None:
+    publish_nights(tmp_path, [1.0] * 5)
+    empty = builders.a_run(
+        simulated.desktop("h0").cpus, "r20260301T000000Z-0badcafe", Host("h0", "")
+    )
+    empty = replace(empty, started_utc="2026-03-01T00:00:00Z")
+    Store(tmp_path).publish(empty, [])
+    (machine,) = judge_last_runs(tmp_path, ["h0"])
+    assert machine.outcome is Outcome.AS_EXPECTED
+    line = render_acceptance(machine)
+    assert line.endswith(f"; no burst of {empty.run_id} gave a number")
+
+
+def test_the_last_run_is_the_last_that_has_the_benchmark(tmp_path: Path) -> None:
+    publish_nights(tmp_path, [1.0] * 5)
+    cpus = simulated.desktop("h0").cpus
+    other = builders.a_run(
+        cpus, "r20260301T000000Z-0badcafe", Host("h0", ""), ("clock",)
+    )
+    other = replace(other, started_utc="2026-03-01T00:00:00Z")
+    Store(tmp_path).publish(other, builders.make_bursts(other))
+    (machine,) = judge_last_runs(tmp_path, ["h0"], only=Only("cas"))
+    assert (machine.outcome, machine.older) == (Outcome.AS_EXPECTED, ())
+    (machine,) = judge_last_runs(tmp_path, ["h0"])
+    assert machine.older == ("cas",)
+    assert "only in older runs: cas" in render_acceptance(machine)
+
+
+def test_rows_that_are_slower_at_the_end_begin_where_they_leave_what_was_before() -> (
+    None
+):
+    logs = 0.002 * np.random.default_rng(4).standard_normal((6, 9))
+    logs[2, 6:] += 0.1
+    logs[4, 8:] += 0.1
+    logs[5, 5:7] += 0.1
+    assert find_first_below(logs, 0.03).tolist() == [9, 9, 6, 9, 9, 9]
