@@ -123,15 +123,16 @@ class Index:
         """Note which files the tables `runs` and `cpus` have. If one of those noted
         before is gone, the rows of any run may be missing.
         """
+        present = {os.fsencode(name) for name in names}  # they need not be UTF-8
 
         def write(db: sqlite3.Connection) -> None:
             noted = {name for (name,) in db.execute("select name from table_files")}
-            if noted == {*names}:
+            if noted == present:
                 return
-            if noted - {*names}:
+            if noted - present:
                 db.execute("update runs set in_tables = 0")
             db.execute("delete from table_files")
-            rows = [[name] for name in names]
+            rows = [[name] for name in present]
             db.executemany("insert into table_files values (?)", rows)
 
         self._transact(write)
