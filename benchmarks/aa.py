@@ -38,7 +38,7 @@ from fleet.analysis.compare import (
     compare_relations,
     judge_comparisons,
 )
-from fleet.analysis.compare.verdicts import lay_out_pairs, lay_out_relations
+from fleet.analysis.compare.verdicts import lay_out_sides
 from fleet.analysis.reduce import (
     as_float64,
     drop_points,
@@ -245,8 +245,7 @@ def draw_indices(count: int, chance: np.random.Generator) -> list[int]:
 def compute_alarm_shares(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.DataFrame:
     """Compute SHARES of each benchmark for one split, by the rules of `compare`."""
     kind = ["benchmark", "variant"]
-    relations = lay_out_relations(a, b, number)
-    pairs = lay_out_pairs(a, b, number)
+    relations, pairs = lay_out_sides(a, b, number)
     questions = 1 + int(relations.rows["pairs"].max() > 1)
     (judged,), _ = judge_comparisons([relations], THRESHOLD, questions=questions)
     (tested,), _ = judge_comparisons(

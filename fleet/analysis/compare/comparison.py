@@ -2,10 +2,10 @@
 replication.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -24,12 +24,19 @@ from fleet.analysis.compare.sides import (
     select_sides,
 )
 from fleet.analysis.reduce import environment
-from fleet.analysis.reduce.burst_levels import are_at_main_level
 from fleet.analysis.reduce.cells import are_pairs, name_cells, name_cells_of_point
 from fleet.analysis.reduce.flags import MEANINGS, count_flags
-from fleet.analysis.reduce.interval import MIN_RUNS, compute_geometric_mean
+from fleet.analysis.reduce.interval import MIN_RUNS
+from fleet.analysis.reduce.load import list_published
 from fleet.analysis.reduce.matrices import choose_number_column
-from fleet.analysis.reduce.numbers import ALL, Only
+from fleet.analysis.reduce.numbers import (
+    ALL,
+    NUMBER_COLUMNS,
+    Only,
+    reduce_cells,
+    select_numbers,
+)
+from fleet.analysis.reduce.run_levels import add_run_levels
 from fleet.analysis.reduce.topology import GROUPS
 from fleet.errors import UsageError
 from fleet.hostnames import join_names
@@ -133,6 +140,7 @@ def compare(
     root, matters = open_listing(root), threshold or verdicts.THRESHOLD
     chosen = match_sides(root, texts)
     ids = set[str]().union(*chosen.values())
+    are_all_read = tables is None
     tables = tables or read_tables(root, ids)
     runs, cpus, rows = (
         own[own["run_id"].isin(ids)] for own in (tables.runs, tables.cpus, tables.pairs)
@@ -148,32 +156,41 @@ def compare(
             f"{NOTHING}; --point compares one point of a ladder, and `fleet show` lists"
             " them."
         )
+    has_all_numbers = are_all_read and point is None and not only.divides_numbers
+    if has_all_numbers:
+        summaries = list_published(root, run_id=ids)
+        numbers = select_numbers(root, summaries, only, tables.descriptions)
+    else:
+        numbers = reduce_cells(pairs, tables.descriptions)
+    pairs = pairs.assign(key=verdicts.number_keys(pairs, verdicts.CELL))
+    numbers = numbers.assign(key=verdicts.number_keys(numbers, verdicts.CLASS))
+    described = environment.describe_runs(runs)
     rows_of_runs = pairs.groupby("run_id", sort=False, observed=True).indices
+    numbers_of_runs = numbers.groupby("run_id", sort=False, observed=True).indices
     laid_out, hosts = [], dict[str, None]()
     for a, b in (matched for side in others for matched in _match_hosts(first, side)):
-        sides = [
-            [rows_of_runs[run] for run in side.runs["run_id"] if run in rows_of_runs]
-            for side in (a, b)
-        ]
-        if not all(sides):
+        own_a = _select_rows(a, numbers, numbers_of_runs, pairs, rows_of_runs)
+        own_b = _select_rows(b, numbers, numbers_of_runs, pairs, rows_of_runs)
+        if own_a.pairs.empty or own_b.pairs.empty:
             hosts |= dict.fromkeys((*a.hosts, *b.hosts))
             continue
-        own = [pairs.iloc[np.sort(np.concatenate(places))] for places in sides]
-        laid_out.append(_lay_out_comparison(a, b, own, matters, blocks))
+        laid_out.append(
+            _lay_out_comparison(a, b, own_a, own_b, matters, blocks, described)
+        )
     without = f"{join_names(hosts)}: not compared: no latencies{only} on both sides."
     if not laid_out:
         raise UsageError(f"{without} `fleet runs` lists what each run has.")
-    unjudged, numbers, pair_numbers = zip(*laid_out, strict=True)
+    unjudged, side_runs, pair_runs = zip(*laid_out, strict=True)
     questions = 1 + any(comparison.has_pair_tests for comparison in unjudged)
     relations, fleets = verdicts.judge_comparisons(
-        numbers, matters, questions=questions
+        side_runs, matters, questions=questions
     )
     pair_tables, _ = verdicts.judge_comparisons(
-        pair_numbers, matters, questions=questions, are_pairs=True
+        pair_runs, matters, questions=questions, are_pairs=True
     )
     comparisons, compared = [], {*pairs["benchmark"].unique()}
-    for comparison, side_runs, table, of_pairs in zip(
-        unjudged, numbers, relations, pair_tables, strict=True
+    for comparison, own_runs, table, of_pairs in zip(
+        unjudged, side_runs, relations, pair_tables, strict=True
     ):
         ladders = _list_measured_ladders(
             comparison, only.benchmark, tables.descriptions
@@ -190,7 +207,7 @@ def compare(
             "descriptions": tables.descriptions,
         }
         fleet, caveats = (
-            fleets.get(side_runs.sides, comparison.fleet),
+            fleets.get(own_runs.sides, comparison.fleet),
             (*comparison.caveats, *notes),
         )
         comparisons.append(replace(comparison, **judged, fleet=fleet, caveats=caveats))
@@ -223,45 +240,75 @@ def _match_hosts(
     shared = sorted({*a.hosts} & {*b.hosts})
     if not shared or len(a.hosts) == len(b.hosts) == 1:
         return [(a, b)]
-    return [(a.select_host(host), b.select_host(host)) for host in shared]
+    hosts_of_a = a.split_by_host()
+    hosts_of_b = b.split_by_host()
+    return [(hosts_of_a[host], hosts_of_b[host]) for host in shared]
+
+
+class _Rows(NamedTuple):
+    """Rows of `numbers` and of `pairs` of a side, with `key` from `number_keys`."""
+
+    numbers: pd.DataFrame
+    pairs: pd.DataFrame
+
+
+def _select_rows(
+    side: ComparisonSide,
+    numbers: pd.DataFrame,
+    numbers_of_runs: Mapping[Any, Any],
+    pairs: pd.DataFrame,
+    pairs_of_runs: Mapping[Any, Any],
+) -> _Rows:
+    """Select the rows of a side's runs. numbers_of_runs, pairs_of_runs: places by run
+    ID.
+    """
+    parts = []
+    for rows, places_of_runs in ((numbers, numbers_of_runs), (pairs, pairs_of_runs)):
+        places = [
+            places_of_runs[run] for run in side.runs["run_id"] if run in places_of_runs
+        ]
+        chosen = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *places]))
+        parts.append(rows.iloc[chosen])
+    return _Rows(*parts)
 
 
 def _lay_out_comparison(
     a: ComparisonSide,
     b: ComparisonSide,
-    pairs: Sequence[pd.DataFrame],
+    rows_a: _Rows,
+    rows_b: _Rows,
     threshold: float,
     by: str | None,
+    described: environment.DescribedRuns,
 ) -> tuple[Comparison, verdicts.SideRuns, verdicts.SideRuns]:
     """Return the comparison without verdicts, and its numbers to judge, by relation and
     by pair.
     """
-    runs, number = pd.concat([a.runs, b.runs]), choose_number_column(a.runs, b.runs)
+    runs = pd.concat([a.runs, b.runs])
+    number = choose_number_column(a.runs, b.runs)
     unit = "host" if max(len(a.hosts), len(b.hosts)) > 1 else "run"
-    is_one_host = unit == "run" and a.hosts == b.hosts
-    is_one_model = (
-        runs["cpu_model"].nunique(dropna=False) == 1 and runs["cpu_model"].notna().all()
-    )
-    same = (
-        unit == "run"
-        and len({*runs["topology"]}) == 1
-        and bool(is_one_host or is_one_model)
-    )
-    rows_a, rows_b = (
-        _reduce_by_unit(a, pairs[0], unit, number),
-        _reduce_by_unit(b, pairs[1], unit, number),
-    )
-    warnings = list_caveats(a, b, (rows_a, rows_b), unit=unit, same_topology=same)
-    if same:
-        rows_a, rows_b, less = _keep_common_pairs(rows_a, rows_b)
+    same = unit == "run" and _have_one_topology(a, b, runs)
+    pairs_a = _add_units(rows_a.pairs, a, unit).assign(ns=rows_a.pairs[number])
+    pairs_b = _add_units(rows_b.pairs, b, unit).assign(ns=rows_b.pairs[number])
+    warnings = list_caveats(a, b, (pairs_a, pairs_b), unit=unit, same_topology=same)
+    numbers_a = _reduce_by_unit(rows_a.numbers, a, unit, NUMBER_COLUMNS[number])
+    numbers_b = _reduce_by_unit(rows_b.numbers, b, unit, NUMBER_COLUMNS[number])
+    if same and not _have_common_pairs(pd.concat([rows_a.numbers, rows_b.numbers])):
+        pairs_a, pairs_b, less = _keep_common_pairs(pairs_a, pairs_b)
         if less:
+            numbers_a = verdicts.reduce_to_relations(pairs_a)
+            numbers_b = verdicts.reduce_to_relations(pairs_b)
+            both = pd.concat([numbers_a, numbers_b])
+            keys = verdicts.number_keys(both, verdicts.CLASS)
+            numbers_a["key"] = keys[: len(numbers_a)]
+            numbers_b["key"] = keys[len(numbers_a) :]
             warnings.append(
                 f"Pairs or points left out, since not every run has them: {less}."
             )
-    pairs_a, pairs_b = (
-        own[are_pairs(own["relation"]) & same] for own in (rows_a, rows_b)
-    )
-    levels, blocks = compare_burst_levels(pairs_a, pairs_b), None
+    pairs_a = pairs_a[are_pairs(pairs_a["relation"]) & same]
+    pairs_b = pairs_b[are_pairs(pairs_b["relation"]) & same]
+    levels = compare_burst_levels(pairs_a, pairs_b)
+    blocks = None
     if by is not None:
         if unit != "run":
             raise UsageError(
@@ -269,79 +316,114 @@ def _lay_out_comparison(
                 " both."
             )
         blocks = assign_blocks(a, b, by)
-        rows_a, rows_b = (
-            own[own["unit"].isin(list(blocks))] for own in (rows_a, rows_b)
-        )
-        pairs_a, pairs_b = pairs_a[:0], pairs_b[:0]
+        numbers_a = numbers_a[numbers_a["unit"].isin(list(blocks))]
+        numbers_b = numbers_b[numbers_b["unit"].isin(list(blocks))]
+        pairs_a = pairs_a[:0]
+        pairs_b = pairs_b[:0]
         if missing := len(runs) - len(blocks):
             warnings.append(
                 f"{format_count(missing, 'run')} left out: no block with runs of both"
                 " sides."
             )
-    turns = dict(zip(runs["run_id"], runs["turn"], strict=True))
-    order = (
-        {"sides": (a.name_without_host, b.name_without_host), "turns": turns}
-        if is_one_host
-        else {}
+    order = verdicts.Order(blocks=blocks)
+    if unit == "run" and a.hosts == b.hosts:
+        turns = dict(zip(runs["run_id"], runs["turn"], strict=True))
+        names = (a.name_without_host, b.name_without_host)
+        order = verdicts.Order(names, turns, blocks)
+    relations = verdicts.lay_out_relations(numbers_a, numbers_b, order)
+    pair_runs = verdicts.lay_out_pairs(pairs_a, pairs_b, replace(order, blocks=None))
+    comparison = Comparison(
+        a=a,
+        b=b,
+        unit=unit,
+        threshold=threshold,
+        relations=relations.rows,
+        pairs=pair_runs.rows,
+        fleet=pd.DataFrame(),
+        levels=levels,
+        environment=environment.find_differences(a.runs, b.runs, described),
+        unlike=list_unlike_variants(numbers_a, numbers_b),
+        caveats=tuple(warnings),
     )
-    relations = verdicts.lay_out_relations(
-        rows_a, rows_b, number, blocks=blocks, **order
-    )
-    pair_runs = verdicts.lay_out_pairs(pairs_a, pairs_b, number, **order)
-    tables = (relations.rows, pair_runs.rows, pd.DataFrame(), levels)
-    others = (
-        environment.find_differences(a.runs, b.runs),
-        list_unlike_variants(rows_a, rows_b, number),
-    )
-    return (
-        Comparison(a, b, unit, threshold, *tables, *others, tuple(warnings)),
-        relations,
-        pair_runs,
-    )
+    return comparison, relations, pair_runs
 
 
-def list_unlike_variants(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.DataFrame:
-    """Return mean `ns` by benchmark, relation, side and variant, where the sides have
-    no common variant.
-    """
-    kinds = [
-        rows.groupby("benchmark", sort=False, observed=True)["variant"].agg(set)
-        for rows in (a, b)
-    ]
-    both = kinds[0].index.intersection(kinds[1].index)
-    unlike = [name for name in both if not kinds[0][name] & kinds[1][name]]
-    sides = zip(_SIDES, (a, b), strict=True)
-    rows = pd.concat(
-        [own[own["benchmark"].isin(unlike)].assign(side=side) for side, own in sides]
-    )
-    medians = rows.groupby(
-        ["unit", "side", *verdicts.CLASS], sort=False, observed=True
-    )[number].median()
-    means = medians.groupby(
-        ["benchmark", "relation", "side", "variant"], sort=False, observed=True
-    )
-    return means.agg(_average_main_level).rename("ns").reset_index()
+def _have_one_topology(
+    a: ComparisonSide, b: ComparisonSide, runs: pd.DataFrame
+) -> bool:
+    """Report whether all runs are of one host or CPU model, and of one topology."""
+    models = set(runs["cpu_model"])
+    is_one_model = len(models) == 1 and runs["cpu_model"].notna().all()
+    return bool(a.hosts == b.hosts or is_one_model) and len({*runs["topology"]}) == 1
+
+
+def _have_common_pairs(numbers: pd.DataFrame) -> bool:
+    """Report whether each run has each number, from the same pairs or points."""
+    keys = set(numbers["key"])
+    units = set(numbers["run_id"])
+    parts = set(zip(numbers["key"], numbers["pairs_hash"], strict=True))
+    return len(numbers) == len(keys) * len(units) and len(parts) == len(keys)
+
+
+def _add_units(rows: pd.DataFrame, side: ComparisonSide, unit: str) -> pd.DataFrame:
+    """Add the column `unit`, a run or host."""
+    if unit == "run":
+        return rows.assign(unit=rows["run_id"])
+    hosts = dict(zip(side.runs["run_id"], side.runs["host_id"], strict=True))
+    return rows.assign(unit=rows["run_id"].map(hosts))
 
 
 def _reduce_by_unit(
-    side: ComparisonSide, rows: pd.DataFrame, unit: str, number: str
+    numbers: pd.DataFrame, side: ComparisonSide, unit: str, column: str
 ) -> pd.DataFrame:
-    """Add the column `unit`, a run or host; for hosts, average each pair over its runs
-    at the main level.
+    """Return a row per unit and relation, with its `ns`: a host's are of its runs at
+    the main level. numbers: of the side's runs. column: what is compared.
     """
+    rows = _add_units(numbers, side, unit).assign(ns=numbers[column])
     if unit == "run":
-        return rows.assign(unit=rows["run_id"])
-    hosts = rows["run_id"].map(side.runs.set_index("run_id")["host_id"])
-    groups = rows.assign(unit=hosts).groupby(["unit", *verdicts.CELL], sort=False)
-    return groups.agg(
-        {number: _average_main_level, "spread": "median", "flags": "first"}
+        return rows
+    rows = add_run_levels(rows.assign(host_id=rows["unit"]), "ns")
+    main = rows[rows["is_main"]]
+    groups = main.assign(log=np.log(main["ns"])).groupby(
+        ["unit", *verdicts.CLASS, "key"], sort=False, observed=True
+    )
+    hosts = groups.agg(
+        log=("log", "mean"), spread=("spread", "median"), pairs=("pairs", "max")
     ).reset_index()
+    return hosts.assign(ns=np.exp(hosts["log"]))
 
 
-def _average_main_level(runs: pd.Series) -> float:
-    """Return the geometric mean of those runs that are at the main level."""
-    values = runs.to_numpy(dtype=float)
-    return compute_geometric_mean(values[are_at_main_level(values)])
+def list_unlike_variants(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
+    """Return mean `ns` by benchmark, relation, side and variant, where the sides have
+    no common variant. a, b: rows per unit and relation.
+    """
+    columns = ["benchmark", "relation", "side", "variant"]
+    variants_of_a = _list_variants(a)
+    variants_of_b = _list_variants(b)
+    unlike = [
+        name
+        for name in variants_of_a.keys() & variants_of_b.keys()
+        if not variants_of_a[name] & variants_of_b[name]
+    ]
+    if not unlike:
+        return pd.DataFrame(columns=[*columns, "ns"])
+    both = pd.concat([a.assign(side="a"), b.assign(side="b")], ignore_index=True)
+    rows = both[both["benchmark"].isin(unlike)]
+    levels = add_run_levels(rows.assign(host_id=rows["side"]), "ns")
+    main = levels[levels["is_main"]]
+    groups = main.assign(log=np.log(main["ns"])).groupby(columns, sort=False)
+    means = groups["log"].mean().rename("ns").reset_index()
+    means["ns"] = np.exp(means["ns"])
+    return means
+
+
+def _list_variants(rows: pd.DataFrame) -> dict[str, set[str]]:
+    """Return the variants of each benchmark of these rows, in order of occurrence."""
+    variants = dict[str, set[str]]()
+    kinds = dict.fromkeys(zip(rows["benchmark"], rows["variant"], strict=True))
+    for benchmark, variant in kinds:
+        variants.setdefault(benchmark, set()).add(variant)
+    return variants
 
 
 def _keep_common_pairs(
@@ -351,12 +433,16 @@ def _keep_common_pairs(
     if none is common.
     """
     both = pd.concat([a, b])
-    units = both.groupby(verdicts.CELL, observed=True)["unit"].transform("nunique")
-    is_common = (units == both["unit"].nunique()).to_numpy()
+    cell, _ = pd.factorize(both["key"])
+    unit, units = pd.factorize(both["unit"])
+    has_cell = np.zeros((cell.max(initial=-1) + 1, len(units)), dtype=bool)
+    has_cell[cell, unit] = True
+    is_common = np.asarray(has_cell.all(axis=1))
     if not is_common.any():
         return a, b, 0
-    less = len(both.loc[~is_common, verdicts.CELL].drop_duplicates())
-    return a[is_common[: len(a)]], b[is_common[len(a) :]], less
+    is_kept = is_common[cell]
+    less = int((~is_common).sum())
+    return a[is_kept[: len(a)]], b[is_kept[len(a) :]], less
 
 
 def _add_topologies_and_turns(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
@@ -398,7 +484,8 @@ def compare_burst_levels(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
     ]
     both = pd.concat([a.assign(side="a"), b.assign(side="b")])
     rows = list[tuple[Any, ...]]()
-    if len(a) and len(b) and "other_ns" in both:
+    has_others = "other_ns" in both and both["other_ns"].count() >= _MIN_SWITCHING
+    if len(a) and len(b) and has_others:
         counts = both.groupby(verdicts.CELL, observed=True)["other_ns"].transform(
             "count"
         )
@@ -563,12 +650,9 @@ def _warn_about_sampling(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
 
 
 def _warn_about_variants(pairs: _Pairs) -> Iterator[str]:
-    kinds = [
-        rows.groupby("benchmark", sort=False)["variant"].unique().to_dict()
-        for rows in pairs
-    ]
+    kinds = [_list_variants(rows) for rows in pairs]
     for benchmark in dict.fromkeys([*kinds[0], *kinds[1]]):
-        variants = [set(kind.get(benchmark, ())) for kind in kinds]
+        variants = [kind.get(benchmark, set()) for kind in kinds]
         if not all(variants):
             yield f"{benchmark}: only {'A' if variants[0] else 'B'} measured it."
         elif variants[0] != variants[1] and variants[0] & variants[1]:

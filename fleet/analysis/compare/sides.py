@@ -58,14 +58,17 @@ class ComparisonSide:
 
     def select_host(self, host_id: str) -> "ComparisonSide":
         """Return a side of only the runs on one host, named host@side."""
-        name = (
-            self.name
-            if self.name.startswith(f"{host_id}@")
-            else f"{host_id}@{self.name}"
-        )
-        return ComparisonSide(
-            name, self.runs[self.runs["host_id"] == host_id].reset_index(drop=True)
-        )
+        return self.split_by_host()[host_id]
+
+    def split_by_host(self) -> dict[str, "ComparisonSide"]:
+        """Return a side of the runs on each host, named host@side, by host."""
+        sides = dict[str, ComparisonSide]()
+        for host, runs in self.runs.groupby("host_id"):
+            name = self.name
+            if not name.startswith(f"{host}@"):
+                name = f"{host}@{name}"
+            sides[str(host)] = ComparisonSide(name, runs.reset_index(drop=True))
+        return sides
 
 
 @dataclass(frozen=True, slots=True)

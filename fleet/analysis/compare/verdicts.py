@@ -101,97 +101,125 @@ class _Session(NamedTuple):
 _NO_SESSION = _Session({}, 0.0, 0.0, 0.0)
 
 
+@dataclass(frozen=True, slots=True)
+class Order:
+    """How the units of a comparison are ordered. turns, blocks: by unit; without turns
+    units stand by side and name. sides, blocks: as in `SideRuns`.
+    """
+
+    sides: Hashable = None
+    turns: Mapping[str, tuple[str, int]] | None = None
+    blocks: Mapping[str, object] | None = None
+
+
+NO_ORDER = Order()
+
+
 def lay_out_relations(
-    a: pd.DataFrame, b: pd.DataFrame, number: str, **order: Any
+    a: pd.DataFrame, b: pd.DataFrame, order: Order = NO_ORDER
 ) -> SideRuns:
     """Lay out a row per benchmark, variant and relation that both sides have, the
     nearest relation first.
 
-    a, b: rows per pair and `unit`, a run's ID or a host's name, with latencies in ns in
-    the column `number`. A unit's number of a relation is the median of its pairs.
-    `a_within`, `b_within`: the median half interval within a run; the error of the
-    change does not use it. order: see `_order_runs`.
+    a, b: rows per relation and `unit`, a run's ID or a host's name, with `key`, a
+    number per relation, `ns`, `spread` and `pairs`. `a_within`, `b_within`: the median
+    half interval within a run; the error of the change does not use it.
     """
-    kinds = list(dict.fromkeys(zip(a["benchmark"], a["variant"], strict=True)))
-    ns = _pivot_medians(a, b, number, CLASS)
-    within = [
-        side.groupby(CLASS)["spread"].median().reindex(ns.index).to_numpy()
-        for side in (a, b)
-    ]
-    pairs = a.drop_duplicates(CELL).groupby(CLASS).size().reindex(ns.index).to_numpy()
-    rows = ns.index.to_frame(index=False).assign(
-        pairs=pairs, a_within=within[0], b_within=within[1]
+    table = _tabulate_units(a, b)
+    keys = table.rows["key"]
+    rows = table.rows[CLASS].reset_index(drop=True)
+    rows["pairs"] = keys.map(a.groupby("key")["pairs"].max()).to_numpy()
+    rows["a_within"] = keys.map(a.groupby("key")["spread"].median()).to_numpy()
+    rows["b_within"] = keys.map(b.groupby("key")["spread"].median()).to_numpy()
+    kinds = dict.fromkeys(zip(a["benchmark"], a["variant"], strict=True))
+    places = {kind: place for place, kind in enumerate(kinds)}
+    of_rows = zip(rows["benchmark"], rows["variant"], strict=True)
+    place = [places[kind] for kind in of_rows]
+    is_a = np.array([side == "a" for side, _ in table.units], dtype=bool)
+    near = table.logs[:, is_a].mean(axis=1) if len(rows) else np.empty(0)
+    nearest_first = np.lexsort((near, np.array(place, dtype=np.int64)))
+    return _order_units(
+        rows.iloc[nearest_first], table.logs[nearest_first], table.units, order
     )
-    place = [
-        kinds.index(kind)
-        for kind in zip(rows["benchmark"], rows["variant"], strict=True)
-    ]
-    near = np.log(ns["a"].to_numpy()).mean(axis=1) if len(ns) else []
-    ranks = (
-        rows.assign(place=place, near=near)
-        .sort_values(["place", "near"], kind="stable")
-        .index.to_numpy()
-    )
-    return _order_runs(rows.iloc[ranks], ns.iloc[ranks], **order)
 
 
 def lay_out_pairs(
-    a: pd.DataFrame, b: pd.DataFrame, number: str, **order: Any
+    a: pd.DataFrame, b: pd.DataFrame, order: Order = NO_ORDER
 ) -> SideRuns:
-    """Lay out a row per pair that every unit has. a, b: as for `lay_out_relations`, of
-    one topology.
+    """Lay out a row per pair that every unit has. a, b: rows per pair and unit, with
+    `key`, a number per pair in the order of CELL, and `ns`; of one topology.
     """
-    ns = _pivot_medians(a, b, number, CELL).dropna()
-    return _order_runs(ns.index.to_frame(index=False), ns, **order)
+    table = _tabulate_units(a, b)
+    has_all = np.asarray(~np.isnan(table.logs).any(axis=1))
+    rows = table.rows[CELL][has_all]
+    return _order_units(rows, table.logs[has_all], table.units, order)
 
 
-def _pivot_medians(
-    a: pd.DataFrame, b: pd.DataFrame, number: str, keys: list[str]
-) -> pd.DataFrame:
-    """Return medians: a row per key that both sides have, a column per side and unit,
-    NaN where missing.
+class _Units(NamedTuple):
+    """Numbers of units as logarithms: a row per key that both sides have, a column per
+    side and unit, NaN where missing. rows: side A's first row of each key.
     """
-    tables = []
-    for side in (a, b):
-        medians = side.groupby([*keys, "unit"], sort=False, observed=True)[
-            number
-        ].median()
-        # three times as fast as a pivot table
-        tables.append(medians.dropna().unstack("unit").add_prefix(""))
-    return pd.concat(tables, axis=1, keys=["a", "b"], join="inner").astype(float)
+
+    rows: pd.DataFrame
+    units: list[tuple[str, str]]
+    logs: Floats
 
 
-def _order_runs(
-    rows: pd.DataFrame,
-    ns: pd.DataFrame,
-    sides: Hashable = None,
-    turns: Mapping[str, tuple[str, int]] | None = None,
-    blocks: Mapping[str, object] | None = None,
+def _tabulate_units(a: pd.DataFrame, b: pd.DataFrame) -> _Units:
+    a = a[a["ns"].notna()]
+    b = b[b["ns"].notna()]
+    cells = [("a", unit) for unit in a["unit"]] + [("b", unit) for unit in b["unit"]]
+    units = list(dict.fromkeys(cells))
+    places = {unit: place for place, unit in enumerate(units)}
+    column = [places[cell] for cell in cells]
+    keys, row = np.unique(np.append(a["key"], b["key"]), return_inverse=True)
+    logs = np.full((len(keys), len(units)), np.nan)
+    logs[row, column] = np.log(np.append(a["ns"], b["ns"]).astype(float))
+    is_shared = np.isin(keys, a["key"]) & np.isin(keys, b["key"])
+    rows = a.drop_duplicates("key").sort_values("key")
+    rows = rows[rows["key"].isin(keys[is_shared])]
+    return _Units(rows, units, logs[is_shared])
+
+
+def _order_units(
+    rows: pd.DataFrame, logs: Floats, units: Sequence[tuple[str, str]], order: Order
 ) -> SideRuns:
-    """Make SideRuns; sort columns by turn (session, place) or else side and unit.
-    turns, blocks: by unit.
+    """Make SideRuns with columns in order of their turns (session, place), else of side
+    and unit.
     """
-    turn: dict[Any, Any] = {
-        run: run if turns is None else turns[run[1]] for run in ns.columns
-    }
-    runs = sorted(turn, key=turn.__getitem__)
-    is_b, logs = (
-        np.array([side == "b" for side, _ in runs], dtype=np.bool_),
-        np.log(ns[runs].to_numpy()),
-    )
-    numbers = (
-        None
-        if blocks is None
-        else pd.factorize(np.array([blocks[unit] for _, unit in runs]))[0]
-    )
+    turns: list[Any] = list(units)
+    if order.turns is not None:
+        turns = [order.turns[unit] for _, unit in units]
+    columns = sorted(range(len(units)), key=turns.__getitem__)
+    blocks = None
+    if order.blocks is not None:
+        own = [order.blocks[units[column][1]] for column in columns]
+        blocks = pd.factorize(np.array(own))[0]
     return SideRuns(
         rows.reset_index(drop=True),
-        logs,
-        is_b,
-        tuple(turn[run] for run in runs),
-        sides,
-        numbers,
+        logs[:, columns],
+        np.array([units[column][0] == "b" for column in columns], dtype=np.bool_),
+        tuple(turns[column] for column in columns),
+        order.sides,
+        blocks,
     )
+
+
+def number_keys(rows: pd.DataFrame, names: Sequence[str]) -> Ints:
+    """Number each row's combination of `names`, in the order of these."""
+    groups = rows.groupby(list(names), sort=True, dropna=False, observed=True)
+    return np.asarray(groups.ngroup(), dtype=np.int64)
+
+
+def reduce_to_relations(rows: pd.DataFrame) -> pd.DataFrame:
+    """Reduce pairs to a row per `unit` and relation for `lay_out_relations`: the median
+    of their `ns`. rows: with `unit`, CELL, `ns` and `spread`.
+    """
+    groups = rows.groupby(["unit", *CLASS], sort=False, observed=True)
+    relations = groups.agg(
+        ns=("ns", "median"), spread=("spread", "median"), pairs=("ns", "size")
+    ).reset_index()
+    return relations.assign(key=number_keys(relations, CLASS))
 
 
 def judge_comparisons(
@@ -304,13 +332,32 @@ def _fit_rows(
     return rows.assign(**columns)
 
 
+def lay_out_sides(
+    a: pd.DataFrame, b: pd.DataFrame, number: str
+) -> tuple[SideRuns, SideRuns]:
+    """Lay out the relations and the pairs of two sides. a, b: rows per pair and `unit`,
+    with ns in column `number`.
+    """
+    rows = pd.concat([a.assign(is_b=False), b.assign(is_b=True)], ignore_index=True)
+    pairs = rows.assign(ns=rows[number], key=number_keys(rows, CELL))
+    sides = pairs["is_b"].map({False: "a ", True: "b "})
+    relations = reduce_to_relations(pairs.assign(unit=sides + pairs["unit"]))
+    of_b = relations["unit"].str.startswith("b ")
+    return (
+        lay_out_relations(relations[~of_b], relations[of_b]),
+        lay_out_pairs(pairs[~pairs["is_b"]], pairs[pairs["is_b"]]),
+    )
+
+
 def compare_relations(
     a: pd.DataFrame, b: pd.DataFrame, threshold: float, *, number: str = "median_ns"
 ) -> pd.DataFrame:
     """Judge the relations of one comparison. a, b: rows per pair and `unit`, with ns in
     column `number`.
     """
-    return judge_comparisons([lay_out_relations(a, b, number)], threshold)[0][0]
+    relations, _ = lay_out_sides(a, b, number)
+    (table,), _ = judge_comparisons([relations], threshold)
+    return table
 
 
 def compare_pairs(
@@ -319,9 +366,9 @@ def compare_pairs(
     """Judge each pair that every run has and that can be tested; the sides must have
     the same topology.
     """
-    return judge_comparisons([lay_out_pairs(a, b, number)], threshold, are_pairs=True)[
-        0
-    ][0]
+    _, pairs = lay_out_sides(a, b, number)
+    (table,), _ = judge_comparisons([pairs], threshold, are_pairs=True)
+    return table
 
 
 def _estimate_shared_shifts(

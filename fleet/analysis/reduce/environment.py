@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -90,33 +90,48 @@ def describe_table_facts_by_name(runs: pd.DataFrame) -> dict[str, list[str]]:
     return describe_facts_by_name(decode_run_rows(to_records(runs[[*_DESCRIBED]])))
 
 
-def find_differences(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
+class DescribedRuns(NamedTuple):
+    """Facts of runs as text. texts: by name, a value per run. places: by run ID."""
+
+    texts: Mapping[str, Sequence[str]]
+    places: Mapping[str, int]
+
+    def count_values(self, name: str, run_ids: "pd.Series[str]") -> Counter[str]:
+        """Count the values of a fact over runs."""
+        values = self.texts[name]
+        return Counter(values[self.places[run_id]] for run_id in run_ids)
+
+
+def describe_runs(runs: pd.DataFrame) -> DescribedRuns:
+    """Describe rows of the `runs` table, for `find_differences`."""
+    places = {run_id: place for place, run_id in enumerate(runs["run_id"])}
+    return DescribedRuns(describe_table_facts_by_name(runs), places)
+
+
+def find_differences(
+    a: pd.DataFrame, b: pd.DataFrame, described: DescribedRuns
+) -> pd.DataFrame:
     """List what differs: rows of `what`, `a`, `b` (values as text, most frequent first)
     and `between`.
 
     between: whether the sides have no value in common. a, b: rows of the `runs` table.
+    described: these runs, and perhaps others.
     """
     rows = list[tuple[str, str, str, bool]]()
-    both = pd.concat([side[[*_DESCRIBED]] for side in (a, b)])
-    for name, texts in describe_table_facts_by_name(both).items():
-        values, others = Counter(texts[: len(a)]), Counter(texts[len(a) :])
-        if set(values) != set(others):
-            rows.append(
-                (
-                    name,
-                    _list_values(values),
-                    _list_values(others),
-                    not set(values) & set(others),
-                )
-            )
-    boots = [set(side["boot_id"]) for side in (a, b)]
-    has_all = all(side["boot_id"].notna().all() for side in (a, b))
-    if has_all and set(a["host_id"]) == set(b["host_id"]) and not boots[0] & boots[1]:
-        counts = (
-            format_count(len(boots[0]), "boot"),
-            format_count(len(boots[1]), "other boot"),
-        )
-        rows.append(("boot", *counts, True))
+    for name in described.texts:
+        of_a = described.count_values(name, a["run_id"])
+        of_b = described.count_values(name, b["run_id"])
+        if of_a.keys() != of_b.keys():
+            are_apart = not of_a.keys() & of_b.keys()
+            rows.append((name, _list_values(of_a), _list_values(of_b), are_apart))
+    boots_of_a = set(a["boot_id"])
+    boots_of_b = set(b["boot_id"])
+    has_all = a["boot_id"].notna().all() and b["boot_id"].notna().all()
+    is_one_host = set(a["host_id"]) == set(b["host_id"])
+    if has_all and is_one_host and not boots_of_a & boots_of_b:
+        count_of_a = format_count(len(boots_of_a), "boot")
+        count_of_b = format_count(len(boots_of_b), "other boot")
+        rows.append(("boot", count_of_a, count_of_b, True))
     return pd.DataFrame(rows, columns=["what", "a", "b", "between"])
 
 
