@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 
 from fleet.analysis.exchange import read_matrices
-from fleet.analysis.reduce import are_at_main_level
+from fleet.analysis.reduce import are_at_main_level, label_levels_of_hosts
 
 ROOT = Path(__file__).parents[1]
 RESAMPLES = 4000
@@ -83,7 +83,8 @@ def levels_text(numbers: Sequence[float]) -> str:
     share.
     """
     values = np.array(numbers)
-    is_main = are_at_main_level(values)
+    levels = label_levels_of_hosts(np.log(values)[None, :], np.zeros(1, dtype=np.int64))
+    is_main = are_at_main_level(levels)[0]
     parts = (part for part in (values[is_main], values[~is_main]) if len(part))
     return ", ".join(
         f"{np.median(part):.0f} ({len(part) / len(values):.0%})" for part in parts

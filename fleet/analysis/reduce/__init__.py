@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from fleet.analysis.reduce.burst_levels import (
         DIRECTION_BURSTS,
         DRIFT_CHANGE,
-        are_at_main_level,
         estimate_half_widths,
         find_asymmetry,
         find_drift,
@@ -90,6 +89,7 @@ if TYPE_CHECKING:
     )
     from fleet.analysis.reduce.run_levels import (
         add_run_levels,
+        are_at_main_level,
         estimate_scatter,
         label_levels,
         label_levels_of_hosts,

@@ -54,15 +54,6 @@ def _keep_closest_half(rows: Floats) -> Floats:
     return closest
 
 
-def are_at_main_level(medians: Floats) -> Bools:
-    """Report which runs are at the main level, near the half-sample mode of all.
-    medians: positive.
-    """
-    logs = np.log(medians)
-    mode = find_half_sample_modes(logs[None, :])
-    return _are_near(logs, mode)
-
-
 def _are_near(logs: Floats, modes: Floats) -> Bools:
     """Report which logarithms are at the level of their mode."""
     near: Bools = np.abs(logs - modes) <= np.log(REACH)

@@ -90,11 +90,6 @@ def look_up_t(count: int, effective: Floats | float) -> Floats:
     return np.array([student_t(int(degrees)) for degrees in freedoms])[places]
 
 
-def compute_geometric_mean(values: Floats) -> float:
-    """Compute the geometric mean of positive values."""
-    return float(np.exp(np.log(values).mean()))
-
-
 def compute_mean_half_width(values: Floats) -> float:
     """Compute half the relative 95 % interval of the runs' geometric mean; NaN for
     fewer than MIN_RUNS.

@@ -12,7 +12,6 @@ from fleet.analysis.base import Floats
 from fleet.analysis.reduce import (
     DIRECTION_BURSTS,
     DRIFT_CHANGE,
-    are_at_main_level,
     estimate_half_widths,
     find_asymmetry,
     find_drift,
@@ -190,26 +189,6 @@ def test_bursts_that_switch_levels_do_not_drift() -> None:
     row = [50 + x / 100 for x in range(15)] + [80 + x / 100 for x in range(15)]
     assert compute_drift(row) > 0.4
     assert np.isnan(describe(row)["drift"][0])
-
-
-# Between runs
-
-
-@pytest.mark.parametrize(
-    ("runs", "main"),
-    [
-        ([62.0, 6.0, 62.5, 63.0, 6.1, 130.0, 62.2], [0, 2, 3, 6]),
-        ([24.0, 50.0], [0]),
-        ([24.0, 24.5, 50.0], [0, 1]),
-        ([24.0, 50.0, 110.0], [0]),
-        ([50.0, 52.0, 53.0], [0, 1, 2]),
-        ([50.0], [0]),
-    ],
-)
-def test_runs_are_at_the_main_level_by_the_rule_of_bursts(
-    runs: list[float], main: list[int]
-) -> None:
-    assert np.flatnonzero(are_at_main_level(np.array(runs))).tolist() == main
 
 
 # Drift

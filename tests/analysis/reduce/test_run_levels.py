@@ -1,8 +1,14 @@
 """The one rule of levels between runs."""
 
 import numpy as np
+import pytest
 
-from fleet.analysis.reduce import estimate_scatter, label_levels, label_levels_of_hosts
+from fleet.analysis.reduce import (
+    are_at_main_level,
+    estimate_scatter,
+    label_levels,
+    label_levels_of_hosts,
+)
 
 
 def test_a_gap_of_eight_percent_or_six_times_the_scatter_is_another_level() -> None:
@@ -26,3 +32,21 @@ def test_levels_of_a_quiet_benchmark_are_not_hidden_by_a_noisy_one() -> None:
     labels = label_levels_of_hosts(np.vstack([noisy, quiet]), np.repeat([0, 1], 4))
     assert labels[:4].max() == 0
     assert (labels[4:] == np.arange(12) % 2).all()
+
+
+@pytest.mark.parametrize(
+    ("runs", "main"),
+    [
+        ([62.0, 6.0, 62.5, 63.0, 6.1, 130.0, 62.2], [0, 2, 3, 6]),
+        ([24.0, 50.0], [0]),
+        ([24.0, 24.5, 50.0], [0, 1]),
+        ([24.0, 50.0, 110.0], [0]),
+        ([50.0, 52.0, 53.0], [0, 1, 2]),
+        ([50.0], [0]),
+    ],
+)
+def test_the_main_level_is_that_of_most_runs_of_several_the_lowest(
+    runs: list[float], main: list[int]
+) -> None:
+    labels = label_levels_of_hosts(np.log([runs]), np.zeros(1, dtype=np.int64))
+    assert np.flatnonzero(are_at_main_level(labels)).tolist() == main
