@@ -6,7 +6,6 @@ reports (docs/flags.md). A difference within known intervals is not a breach.
 """
 
 import math
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -25,8 +24,7 @@ WHOLE_CYCLES = 0.02  # of the cycles of a load from L1
 MIN_CYCLES, MAX_CYCLES = 3, 6
 FALL = 0.05  # of a ladder that must rise, or of a sum of rates that cannot be exceeded
 OVER = 1.02  # times a physical limit
-# takes at least so many times the other
-PLACES = {
+PLACES = {  # the first takes at least so many times the second
     ("words", "own"): 1 / 1.05,
     ("one", "words"): 0.9 / 1.05,
 }
@@ -59,16 +57,16 @@ class Numbers:
         `drop_points` keeps.
         """
         rows = self.pairs[self.pairs["benchmark"] == benchmark]
-        rows = rows if parameters else drop_points(rows)
+        if not parameters:
+            return drop_points(rows)
         for name, value in parameters.items():
             rows = rows[rows[name] == value]
         return rows
 
     def select_level(self, benchmark: str, level: str) -> pd.DataFrame:
         """Select a level of a benchmark's ladders."""
-        return self.levels[
-            (self.levels["benchmark"] == benchmark) & (self.levels["level"] == level)
-        ]
+        is_of_benchmark = self.levels["benchmark"] == benchmark
+        return self.levels[is_of_benchmark & (self.levels["level"] == level)]
 
 
 # how far off, which numbers, and whether that is a breach
@@ -102,18 +100,19 @@ def check_run(
     """
     if not has_cross_checks(set(pairs["benchmark"]), descriptions):
         return NO_COMPARISONS
-    steps = ladders.select_ladder_steps(pairs, descriptions)
-    levels = ladders.find_plateaus(pairs, cpus, descriptions)
-    nodes = ladders.select_node_cells(pairs, cpus, descriptions)
-    numbers = Numbers(run, pairs, steps, levels, nodes)
-    comparisons = [
-        (check, *row)
-        for check, (_, compare) in CHECKS.items()
-        for row in compare(numbers)
-    ]
-    return pd.DataFrame(comparisons, columns=list(CROSS_CHECK_COLUMNS)).astype(
-        {"breach": bool}
+    numbers = Numbers(
+        run,
+        pairs,
+        steps=ladders.select_ladder_steps(pairs, descriptions),
+        levels=ladders.find_plateaus(pairs, cpus, descriptions),
+        nodes=ladders.select_node_cells(pairs, cpus, descriptions),
     )
+    comparisons = []
+    for check, (_, compare) in CHECKS.items():
+        for value, says, is_breach in compare(numbers):
+            comparisons.append((check, value, says, is_breach))
+    table = pd.DataFrame(comparisons, columns=list(CROSS_CHECK_COLUMNS))
+    return table.astype({"breach": bool})
 
 
 def select_breaches(comparisons: pd.DataFrame) -> pd.DataFrame:
@@ -125,25 +124,19 @@ def _check_l1_cycles(numbers: Numbers) -> CheckResults:
     rows = numbers.select_level("chase", "L1")
     for row in to_records(rows[rows["core_ghz"].notna()]):
         cycles = row["median_ns"] * row["core_ghz"]
-        off, allowed = (
-            abs(cycles / max(round(cycles), 1) - 1),
-            max(WHOLE_CYCLES, _read_spread(row)),
-        )
-        fits = MIN_CYCLES - 0.1 < cycles < MAX_CYCLES + 0.1 and off <= allowed
-        yield (
-            1 + off,
-            f"chase {row['setting']} on CPU {row['ping_cpu']}: {cycles:.2f} cycles",
-            not fits,
-        )
+        off = abs(cycles / max(round(cycles), 1) - 1)
+        is_whole = off <= max(WHOLE_CYCLES, _read_spread(row))
+        is_usual = MIN_CYCLES - 0.1 < cycles < MAX_CYCLES + 0.1
+        says = f"chase {row['setting']} on CPU {row['ping_cpu']}: {cycles:.2f} cycles"
+        yield 1 + off, says, not (is_usual and is_whole)
 
 
 def _check_ladder_order(numbers: Numbers) -> CheckResults:
     rows = numbers.levels[numbers.levels["setting"].isin(["random", "window", "read"])]
     keys = ["benchmark", "variant", "setting", "threads", "ping_cpu", "pong_cpu"]
     for key, ladder in rows.groupby(keys, sort=False):
-        for near, far in pairwise(
-            to_records(ladder.sort_values("least_bytes", kind="stable"))
-        ):
+        levels = to_records(ladder.sort_values("least_bytes", kind="stable"))
+        for near, far in pairwise(levels):
             fall = near["median_ns"] / far["median_ns"]
             ratio = f"1/{fall:.2f} of" if fall > 1 else f"{1 / fall:.2f} times"
             says = f"{_format_key(key)}: {far['level']} takes {ratio} {near['level']}"
@@ -151,63 +144,62 @@ def _check_ladder_order(numbers: Numbers) -> CheckResults:
 
 
 def _check_port_limit(numbers: Numbers) -> CheckResults:
+    ports_by_variant = find_core_limits(numbers.run).ports
     rows = numbers.steps[numbers.steps["benchmark"] == "bandwidth"]
     for row in to_records(rows[rows["core_ghz"].notna()]):
-        ports = find_core_limits(numbers.run).ports.get(row["variant"])
-        if a_cycle := ports and ports.bytes_per_cycle(row["operation"]):
-            rate, limit = (
-                1 / row["median_ns"],
-                a_cycle * row["core_ghz"] * row["threads"],
-            )
-            over = rate > OVER * limit * (1 + _read_spread(row))
-            yield (
-                rate / limit,
-                f"{row['point']}: {rate:.0f} GB/s, {limit:.0f} at most",
-                over,
-            )
+        ports = ports_by_variant.get(row["variant"])
+        bytes_per_cycle = ports and ports.bytes_per_cycle(row["operation"])
+        if bytes_per_cycle:
+            rate = 1 / row["median_ns"]
+            limit = bytes_per_cycle * row["core_ghz"] * row["threads"]
+            says = f"{row['point']}: {rate:.0f} GB/s, {limit:.0f} at most"
+            is_over = rate > OVER * limit * (1 + _read_spread(row))
+            yield rate / limit, says, is_over
 
 
 def _check_group_rate(numbers: Numbers) -> CheckResults:
     moved = numbers.levels[numbers.levels["benchmark"] == "bandwidth"]
-    yield from _check_group_sum(
-        moved, ["benchmark", "variant", "setting", "level"], "GB/s"
-    )
+    by_level = ["benchmark", "variant", "setting", "level"]
+    yield from _check_group_sum(moved, by_level, "GB/s")
+
     multiplied = numbers.pairs[numbers.pairs["benchmark"] == "gemm"]
-    points = multiplied["point"].map(lambda name: re.sub(r"\.x\d+$", "", str(name)))
-    yield from _check_group_sum(
-        multiplied.assign(point=points), ["benchmark", "variant", "point"], "Gop/s"
-    )
+    points = multiplied["point"].astype(str)
+    without_threads = points.str.replace(r"\.x\d+$", "", regex=True)
+    multiplied = multiplied.assign(point=without_threads)
+    yield from _check_group_sum(multiplied, ["benchmark", "variant", "point"], "Gop/s")
 
 
 def _check_group_sum(rows: pd.DataFrame, keys: list[str], unit: str) -> CheckResults:
     for key, part in rows.groupby(keys, sort=False):
         alone = part[part["threads"] == 1]
-        for row in to_records(part[part["threads"] > 1]) if len(alone) else ():
-            best = to_records(alone.sort_values("median_ns"))[0]
-            over = best["median_ns"] / row["threads"] / row["median_ns"]
-            rates = f"{1 / row['median_ns']:.0f} {unit} by {int(row['threads'])} CPUs"
-            says = f"{_format_key(key)}: {rates}, {1 / best['median_ns']:.0f} by one"
+        if alone.empty:
+            continue
+        best = to_records(alone.sort_values("median_ns"))[0]
+        best_rate = f"{1 / best['median_ns']:.0f} by one"
+        for row in to_records(part[part["threads"] > 1]):
+            threads = row["threads"]
+            over = best["median_ns"] / threads / row["median_ns"]
+            rate = f"{1 / row['median_ns']:.0f} {unit} by {int(threads)} CPUs"
+            says = f"{_format_key(key)}: {rate}, {best_rate}"
             yield over, says, over > _compute_allowed_fall(row, best)
 
 
 def _check_shared_buffer(numbers: Numbers) -> CheckResults:
-    rows = numbers.levels[
-        (numbers.levels["level"] == ladders.MEMORY) & (numbers.levels["threads"] > 1)
-    ]
+    levels = numbers.levels
+    is_of_memory = levels["level"] == ladders.MEMORY
+    rows = levels[is_of_memory & (levels["threads"] > 1)]
     for key, part in rows.groupby(["benchmark", "variant", "threads"], sort=False):
-        own, others = (part[part["setting"] == name] for name in ("read", "read one"))
-        if len(own) and len(others):
-            slower = float(others["median_ns"].median() / own["median_ns"].median())
-            says = (
-                f"{_format_key(key)} CPUs: one buffer takes {slower:.2f} times as long"
-                " as own ones"
-            )
-            yield (
-                slower,
-                says,
-                slower
-                > _compute_allowed_fall(to_records(own)[0], to_records(others)[0]),
-            )
+        own = part[part["setting"] == "read"]
+        shared = part[part["setting"] == "read one"]
+        if own.empty or shared.empty:
+            continue
+        slower = float(shared["median_ns"].median() / own["median_ns"].median())
+        allowed = _compute_allowed_fall(to_records(own)[0], to_records(shared)[0])
+        says = (
+            f"{_format_key(key)} CPUs: one buffer takes {slower:.2f} times as long as"
+            " own ones"
+        )
+        yield slower, says, slower > allowed
 
 
 def _compare_rows(
@@ -219,25 +211,32 @@ def _compare_rows(
     """Compare medians of `rows` and `others` with equal columns `by`; a ratio beyond
     `limits` is a breach.
     """
+    lowest, highest = limits
     others_by_key: dict[Any, pd.DataFrame] = dict(
         iter(others.groupby([*by], sort=False))
     )
     for key, part in rows.groupby([*by], sort=False):
-        if key in others_by_key:
-            sides = part, others_by_key[key]
-            (ns, spread), (to_ns, to_spread) = map(_compute_median_and_spread, sides)
-            ratio, open_by = ns / to_ns, 1 + spread + to_spread
-            points = (to_records(side)[0] for side in sides)
-            named, to = (
-                row["benchmark"] if is_none(row["point"]) else row["point"]
-                for row in points
-            )
-            says = (
-                f"{part['relation'].iloc[0]} {named}: {ns:.1f} ns, {to} {to_ns:.1f} ns"
-                f" ({ratio:.2f})"
-            )
-            fits = limits[0] / open_by <= ratio <= limits[1] * open_by
-            yield max(ratio, 1 / ratio), says, not fits
+        if key not in others_by_key:
+            continue
+        other = others_by_key[key]
+        ns, spread = _compute_median_and_spread(part)
+        other_ns, other_spread = _compute_median_and_spread(other)
+        ratio = ns / other_ns
+        open_by = 1 + spread + other_spread
+        fits = lowest / open_by <= ratio <= highest * open_by
+        relation = part["relation"].iloc[0]
+        says = (
+            f"{relation} {_name_first_point(part)}: {ns:.1f} ns,"
+            f" {_name_first_point(other)} {other_ns:.1f} ns ({ratio:.2f})"
+        )
+        yield max(ratio, 1 / ratio), says, not fits
+
+
+def _name_first_point(rows: pd.DataFrame) -> str:
+    first = to_records(rows)[0]
+    if is_none(first["point"]):
+        return str(first["benchmark"])
+    return str(first["point"])
 
 
 def _check_contend_sharing(numbers: Numbers) -> CheckResults:
@@ -245,128 +244,137 @@ def _check_contend_sharing(numbers: Numbers) -> CheckResults:
     for (near, far), limit in PLACES.items():
         rows = numbers.select("contend", sharing=near)
         rows = rows[rows["operation"] != "store"]  # a core merges them
-        yield from _compare_rows(
-            rows, numbers.select("contend", sharing=far), columns, (limit, math.inf)
-        )
+        others = numbers.select("contend", sharing=far)
+        yield from _compare_rows(rows, others, columns, (limit, math.inf))
 
 
 def _check_own_scaling(numbers: Numbers) -> CheckResults:
     rows = numbers.select("contend", sharing="own")
-    by_threads = rows.assign(median_ns=rows["median_ns"] * rows["threads"]).groupby(
-        "threads"
-    )
-    fewest, *more = (part for _, part in by_threads) if len(rows) else (rows,)
+    if rows.empty:
+        return
+    ns_each = rows["median_ns"] * rows["threads"]
+    by_threads = rows.assign(median_ns=ns_each).groupby("threads")
+    fewest, *more = [part for _, part in by_threads]
     for part in more:
-        yield from _compare_rows(
-            part, fewest, ["variant", "operation"], (0.0, OWN_LINES)
-        )
+        limits = (0.0, OWN_LINES)
+        yield from _compare_rows(part, fewest, ["variant", "operation"], limits)
 
 
 def _check_loaded_rate(numbers: Numbers) -> CheckResults:
     moved = numbers.select_level("bandwidth", ladders.MEMORY)
-    rows = numbers.pairs[
-        (numbers.pairs["benchmark"] == "loaded") & numbers.pairs["load_mbps"].isna()
-    ]
-    for row in to_records(rows):
-        alone = moved[
-            (moved["setting"] == row["operation"])
-            & (moved["threads"] == row["threads"] - 1)
-        ]
-        if len(alone):
-            ns, spread = _compute_median_and_spread(alone)
-            says = (
-                f"{row['point']}: {row['other_rate']:.1f} GB/s, {1 / ns:.1f} without"
-                " the chase"
-            )
-            share = row["other_rate"] * ns
-            yield share, says, share > MORE_THAN_ALONE * (1 + spread)
+    is_loaded = numbers.pairs["benchmark"] == "loaded"
+    at_full_rate = numbers.pairs[is_loaded & numbers.pairs["load_mbps"].isna()]
+    for row in to_records(at_full_rate):
+        is_same_operation = moved["setting"] == row["operation"]
+        is_as_many = moved["threads"] == row["threads"] - 1
+        alone = moved[is_same_operation & is_as_many]
+        if alone.empty:
+            continue
+        ns, spread = _compute_median_and_spread(alone)
+        rate = row["other_rate"]
+        share = rate * ns
+        says = f"{row['point']}: {rate:.1f} GB/s, {1 / ns:.1f} without the chase"
+        yield share, says, share > MORE_THAN_ALONE * (1 + spread)
 
 
 def _check_message_readwrite(numbers: Numbers) -> CheckResults:
-    if is_none(numbers.run["clock_cost_ticks"]):
+    run = numbers.run
+    if is_none(run["clock_cost_ticks"]):
         return
-    reading = numbers.run["clock_cost_ticks"] * 1e9 / numbers.run["ticks_per_second"]
+    reading_ns = run["clock_cost_ticks"] * 1e9 / run["ticks_per_second"]
     hand_offs = dict(iter(numbers.select("readwrite").groupby("relation")))
     for relation, part in numbers.select("message").groupby("relation", sort=False):
-        if relation in hand_offs:
-            (ns, spread), (to_ns, to_spread) = map(
-                _compute_median_and_spread, (part, hand_offs[relation])
-            )
-            more, open_ns = ns - to_ns, ns * spread + to_ns * to_spread
-            says = (
-                f"{relation!s}: message {ns:.1f} ns, readwrite {to_ns:.1f} ns, a"
-                f" reading {reading:.1f} ns"
-            )
-            yield (
-                max(ns / to_ns, 1.0),
-                says,
-                not -open_ns <= more <= READINGS * reading + open_ns,
-            )
+        if relation not in hand_offs:
+            continue
+        ns, spread = _compute_median_and_spread(part)
+        hand_off_ns, hand_off_spread = _compute_median_and_spread(hand_offs[relation])
+        more_ns = ns - hand_off_ns
+        open_ns = ns * spread + hand_off_ns * hand_off_spread
+        fits = -open_ns <= more_ns <= READINGS * reading_ns + open_ns
+        says = (
+            f"{relation!s}: message {ns:.1f} ns, readwrite {hand_off_ns:.1f} ns, a"
+            f" reading {reading_ns:.1f} ns"
+        )
+        yield max(ns / hand_off_ns, 1.0), says, not fits
 
 
 def _check_gemm_peak(numbers: Numbers) -> CheckResults:
     rows = numbers.pairs[numbers.pairs["benchmark"] == "gemm"]
-    for key, part in rows.groupby(
-        ["variant", "threads", "ping_cpu", "pong_cpu"], sort=False
-    ):
-        is_peak = part["point"].astype(str).str.startswith("peak")
-        for row in to_records(part[~is_peak]) if is_peak.any() else ():
-            peak, spread = _compute_median_and_spread(part[is_peak])
-            share = peak / row["median_ns"]
-            peak_ghz = part[is_peak]["core_ghz"].median()
+    keys = ["variant", "threads", "ping_cpu", "pong_cpu"]
+    for (variant, *_), part in rows.groupby(keys, sort=False):
+        is_peak = _are_peaks(part)
+        if not is_peak.any():
+            continue
+        peaks = part[is_peak]
+        peak_ns, peak_spread = _compute_median_and_spread(peaks)
+        peak_ghz = peaks["core_ghz"].median()
+        for row in to_records(part[~is_peak]):
+            share = peak_ns / row["median_ns"]
             if not is_none(peak_ghz) and not is_none(row["core_ghz"]):
                 share *= peak_ghz / row["core_ghz"]
-            says = f"gemm/{key[0]} {row['point']}: {share:.0%} of the peak of its unit"
-            yield share, says, share > OVER * (1 + spread + _read_spread(row, 0.0))
+            limit = OVER * (1 + peak_spread + _read_spread(row, 0.0))
+            point = f"gemm/{variant} {row['point']}"
+            says = f"{point}: {share:.0%} of the peak of its unit"
+            yield share, says, share > limit
+
+
+def _are_peaks(rows: pd.DataFrame) -> "pd.Series[bool]":
+    """Report which rows of gemm measure the peak of a unit."""
+    return rows["point"].astype(str).str.startswith("peak")
 
 
 def _check_gemm_limit(numbers: Numbers) -> CheckResults:
-    rows = numbers.pairs[numbers.pairs["benchmark"] == "gemm"]
     limits = find_core_limits(numbers.run).operations
-    is_peak = rows["point"].astype(str).str.startswith("peak")
-    for row in to_records(
-        rows[is_peak & rows["core_ghz"].notna() & rows["variant"].isin(list(limits))]
-    ):
-        limit = limits[row["variant"]]
+    rows = numbers.pairs[numbers.pairs["benchmark"] == "gemm"]
+    is_limited = rows["variant"].isin(list(limits))
+    peaks = rows[_are_peaks(rows) & rows["core_ghz"].notna() & is_limited]
+    for row in to_records(peaks):
+        variant = row["variant"]
+        limit = limits[variant]
         reached = 1 / row["median_ns"] / row["threads"] / row["core_ghz"]
-        says = (
-            f"gemm/{row['variant']}: {reached:.0f} operations a cycle, {limit} at most"
-        )
-        yield reached / limit, says, reached > OVER * limit * (1 + _read_spread(row))
+        is_over = reached > OVER * limit * (1 + _read_spread(row))
+        says = f"gemm/{variant}: {reached:.0f} operations a cycle, {limit} at most"
+        yield reached / limit, says, is_over
 
 
 def _check_node_order(numbers: Numbers) -> CheckResults:
-    for key, cells in numbers.nodes.groupby(
-        ["benchmark", "variant", "setting"], sort=False, observed=True
-    ):
-        own: dict[Any, pd.DataFrame] = dict(
-            iter(cells[ladders.is_local_memory(cells)].groupby("cpu_node"))
+    keys = ["benchmark", "variant", "setting"]
+    for key, cells in numbers.nodes.groupby(keys, sort=False, observed=True):
+        for far, says, is_breach in _compare_nodes(cells):
+            yield far, f"{_format_key(key)}: {says}", is_breach
+
+
+def _compare_nodes(cells: pd.DataFrame) -> CheckResults:
+    """Compare the memory of other nodes with that of each node of CPUs. cells: of one
+    setting.
+    """
+    is_local = ladders.is_local_memory(cells)
+    own_by_node: dict[Any, pd.DataFrame] = dict(
+        iter(cells[is_local].groupby("cpu_node"))
+    )
+    remote = cells[~is_local].groupby(["cpu_node", "memory_node"])
+    for (cpu_node, memory_node), part in remote:
+        if cpu_node not in own_by_node:
+            continue
+        ns, spread = _compute_median_and_spread(part)
+        own_ns, own_spread = _compute_median_and_spread(own_by_node[cpu_node])
+        limit = (1 + FALL) * ns * (1 + spread + own_spread)
+        says = (
+            f"node {memory_node} from node {cpu_node} takes {ns / own_ns:.2f} of its"
+            " own"
         )
-        for ends, part in cells[~ladders.is_local_memory(cells)].groupby(
-            ["cpu_node", "memory_node"]
-        ):
-            if ends[0] in own:
-                (ns, spread), (own_ns, own_spread) = map(
-                    _compute_median_and_spread, (part, own[ends[0]])
-                )
-                far = (
-                    f"node {ends[1]} from node {ends[0]} takes {ns / own_ns:.2f} of"
-                    " its own"
-                )
-                says = f"{_format_key(key)}: {far}"
-                yield (
-                    own_ns / ns,
-                    says,
-                    own_ns > (1 + FALL) * ns * (1 + spread + own_spread),
-                )
+        yield own_ns / ns, says, own_ns > limit
 
 
 def _compute_median_and_spread(rows: pd.DataFrame) -> tuple[float, float]:
     """Compute the medians of the rows' ns and of their relative half intervals (0 if
     unknown).
     """
+    ns = float(rows["median_ns"].median())
     spread = rows["spread"].median()
-    return float(rows["median_ns"].median()), 0.0 if is_none(spread) else float(spread)
+    if is_none(spread):
+        return ns, 0.0
+    return ns, float(spread)
 
 
 def _read_spread(row: Mapping[str, Any], unknown: float = UNKNOWN) -> float:
@@ -377,21 +385,23 @@ def _compute_allowed_fall(*rows: Mapping[str, Any]) -> float:
     """Return the factor by which one of these numbers may exceed another that should be
     larger.
     """
-    return (1 + FALL) * sum(map(_read_spread, rows), 1.0)
+    spreads = [_read_spread(row) for row in rows]
+    return (1 + FALL) * sum(spreads, 1.0)
 
 
 def _format_key(key: Any) -> str:
+    """Name a group of rows: benchmark, variant, setting or threads, and threads or
+    level, if it has one.
+    """
     benchmark, variant, setting, *rest = key
-    many = [
-        f"x{word}" if isinstance(word, Integral) else str(word) for word in rest[:1]
-    ]
-    return " ".join(
-        [
-            f"{benchmark}/{variant}",
-            str(setting),
-            *(word for word in many if word != "x1"),
-        ]
-    )
+    words = [f"{benchmark}/{variant}", str(setting)]
+    if rest:
+        word = rest[0]
+        if not isinstance(word, Integral):
+            words.append(str(word))
+        elif word != 1:
+            words.append(f"x{word}")
+    return " ".join(words)
 
 
 # Each check: what a breach is, the same for every run, and the comparisons.
@@ -453,13 +463,12 @@ def summarize_checks(comparisons: pd.DataFrame) -> list[tuple[str, ...]]:
     and breaches it has.
     """
     lines = list[tuple[str, ...]]()
-    for check, part in comparisons.groupby(
-        "check", sort=False
-    ):  # in the order of CHECKS
-        worst = part.sort_values(
+    in_order_of_checks = comparisons.groupby("check", sort=False)
+    for check, part in in_order_of_checks:
+        worst_first = part.sort_values(
             ["breach", "value"], ascending=False, kind="stable"
-        ).iloc[0]
-        lines.append(
-            (str(check), str(worst["says"]), str(len(part)), str(part["breach"].sum()))
         )
+        worst = str(worst_first["says"].iloc[0])
+        breaches = str(part["breach"].sum())
+        lines.append((str(check), worst, str(len(part)), breaches))
     return lines

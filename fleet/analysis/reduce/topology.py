@@ -41,51 +41,44 @@ class Layout:
     def blocks(self, level: str) -> tuple[tuple[int, ...], ...]:
         """Return the CPUs of each group of `level`, in display order."""
         cpus = iter(self.cpus)
-        return tuple(
-            tuple(islice(cpus, count))
-            for _, count in self._list_groups_and_sizes(level)
-        )
+        sizes = [size for _, size in self._list_groups_and_sizes(level)]
+        return tuple(tuple(islice(cpus, size)) for size in sizes)
 
     def choose_border_level(self) -> str | None:
         """Return the level to draw borders of: the finest averaging four CPUs a group,
         else two, or None.
         """
         for size in (4, 2):
-            if (level := self.choose_finest_level(len(self.cpus) // size)) is not None:
+            level = self.choose_finest_level(len(self.cpus) // size)
+            if level is not None:
                 return level
-        return (
-            "core"
-            if 2 <= len(self._list_groups_and_sizes("core")) <= len(self.cpus) // 2
-            else None
-        )
+        cores = len(self._list_groups_and_sizes("core"))
+        if 2 <= cores <= len(self.cpus) // 2:
+            return "core"
+        return None
 
     def mark_group_starts(self) -> tuple[bool, ...]:
         """Report for each CPU whether a line separates it from the one before."""
         level = self.choose_border_level()
-        begins = (
-            {*accumulate(count for _, count in self._list_groups_and_sizes(level))}
-            if level
-            else set()
-        )
-        return tuple(place in begins for place in range(len(self.cpus)))
+        if level is None:
+            return (False,) * len(self.cpus)
+        sizes = [size for _, size in self._list_groups_and_sizes(level)]
+        starts = set(accumulate(sizes))  # but that of the first group
+        return tuple(place in starts for place in range(len(self.cpus)))
 
     def label_groups(self) -> GroupLabels:
         """List the groups to name beside a map, by level, outermost first: each name,
         if any, and size.
         """
-        counts = {level: len(self._list_groups_and_sizes(level)) for level in NAMES}
-        named = (
-            next((level for level in NAMES if counts[level] > 1), None),
-            self.choose_border_level(),
-        )
-        return tuple(
-            tuple(
-                (f"{NAMES[level]} {number}" if number >= 0 else "", count)
-                for number, count in self._list_groups_and_sizes(level)
-            )
-            for level in NAMES
-            if level in named and counts[level] <= len(self.cpus) // 2
-        )
+        groups_by_level = {level: self._list_groups_and_sizes(level) for level in NAMES}
+        divided = [level for level in NAMES if len(groups_by_level[level]) > 1]
+        to_name = {*divided[:1], self.choose_border_level()}
+        labels = []
+        for level, groups in groups_by_level.items():
+            if level in to_name and len(groups) <= len(self.cpus) // 2:
+                name = NAMES[level]
+                labels.append(tuple(_label_group(name, *group) for group in groups))
+        return tuple(labels)
 
     def _list_groups_and_sizes(self, level: str) -> list[tuple[int, int]]:
         """Return each group of `level`, in display order: its number, and how many CPUs
@@ -99,13 +92,19 @@ class Layout:
         """Return the finest level above cores with 2 to `limit` groups; of equal
         levels, the outermost.
         """
-        counts = {
-            level: len(self._list_groups_and_sizes(level)) for level in GROUPS[:-1]
-        }
-        fitting = {
-            level: count for level, count in counts.items() if 2 <= count <= limit
-        }
+        fitting = {}
+        for level in GROUPS[:-1]:
+            count = len(self._list_groups_and_sizes(level))
+            if 2 <= count <= limit:
+                fitting[level] = count
         return max(fitting, key=fitting.__getitem__, default=None)
+
+
+def _label_group(name: str, number: int, size: int) -> GroupLabel:
+    """Label a group "node 1"; a group without a number has no name."""
+    if number < 0:
+        return "", size
+    return f"{name} {number}", size
 
 
 def make_layout(cpus: pd.DataFrame, measured: Sequence[int]) -> Layout:
@@ -122,16 +121,14 @@ def make_layouts(
     CPUs share one.
     """
     rows_by_run: dict[str, list[tuple[int, Any]]] = {run_id: [] for run_id in measured}
-    for row in to_records(
-        cpus[[name for name in ("run_id", "cpu", *_COLUMNS) if name in cpus]]
-    ):
+    present = [name for name in ("run_id", "cpu", *_COLUMNS) if name in cpus]
+    for row in to_records(cpus[present]):
         if row["run_id"] in rows_by_run:
-            rows_by_run[row["run_id"]].append(
-                (int(row["cpu"]), tuple(map(row.get, _COLUMNS)))
-            )
-    make = cache(lambda rows, numbers: _order_cpus(dict(rows), numbers))
+            described = tuple(row.get(name) for name in _COLUMNS)
+            rows_by_run[row["run_id"]].append((int(row["cpu"]), described))
+    order = cache(lambda rows, numbers: _order_cpus(dict(rows), numbers))
     return {
-        run_id: make(tuple(rows), tuple(measured[run_id]))
+        run_id: order(tuple(rows), tuple(measured[run_id]))
         for run_id, rows in rows_by_run.items()
     }
 
@@ -142,45 +139,47 @@ def find_core_kinds(cpus: pd.DataFrame) -> dict[int, str]:
     """
     if not {"kind", "capacity"} <= set(cpus):
         return {}
-    return name_core_kinds(
-        tuple(row.values()) for row in to_records(cpus[["cpu", "kind", "capacity"]])
-    )
+    rows = to_records(cpus[["cpu", "kind", "capacity"]])
+    return name_core_kinds((row["cpu"], row["kind"], row["capacity"]) for row in rows)
 
 
 def lay_out_cpus(cpus: Sequence[Cpu], measured: Sequence[int]) -> Layout:
     """Make the layout of CPUs that are not in a table yet."""
-    return _order_cpus(
-        {cpu.cpu: [getattr(cpu, name) for name in _COLUMNS] for cpu in cpus}, measured
-    )
+    rows = {cpu.cpu: [getattr(cpu, name) for name in _COLUMNS] for cpu in cpus}
+    return _order_cpus(rows, measured)
 
 
 def _order_cpus(rows: Mapping[int, Sequence[Any]], measured: Sequence[int]) -> Layout:
     """Order CPUs by their groups. rows: each CPU's _COLUMNS; None or NaN where the CPU
     has no group.
     """
-    numbers = list[dict[Any, int]]()
-    for column, level in enumerate(GROUPS, 2):
-        groups = sorted(
-            {row[column] for row in rows.values() if not is_none(row[column])}
-        )
-        numbers.append(
-            {
-                group: int(group) if level == "node" else place
-                for place, group in enumerate(groups)
-            }
-        )
+    numbers_by_level = []
+    for column, level in enumerate(GROUPS, start=_COLUMNS.index(GROUPS[0])):
+        groups = {row[column] for row in rows.values() if not is_none(row[column])}
+        numbers_by_level.append(_number_groups(level, sorted(groups)))
 
-    def list_groups(cpu: int) -> tuple[int, ...]:
-        own = rows[cpu][2:] if cpu in rows else [None] * len(GROUPS)
-        return tuple(
-            of_level.get(group, -1)
-            for of_level, group in zip(numbers, own, strict=True)
-        )
+    groups_by_cpu = {}
+    for cpu in map(int, measured):
+        groups_by_cpu[cpu] = (-1,) * len(GROUPS)
+        if cpu in rows:
+            own = rows[cpu][-len(GROUPS) :]
+            levels = zip(numbers_by_level, own, strict=True)
+            groups_by_cpu[cpu] = tuple(
+                numbers.get(group, -1) for numbers, group in levels
+            )
 
-    ordered = tuple(
-        sorted(
-            map(int, measured), key=lambda cpu: (cpu not in rows, list_groups(cpu), cpu)
-        )
+    ordered = sorted(
+        map(int, measured), key=lambda cpu: (cpu not in rows, groups_by_cpu[cpu], cpu)
     )
     kinds = name_core_kinds((cpu, row[0], row[1]) for cpu, row in rows.items())
-    return Layout(ordered, tuple(map(list_groups, ordered)), kinds)
+    groups_in_order = tuple(groups_by_cpu[cpu] for cpu in ordered)
+    return Layout(tuple(ordered), groups_in_order, kinds)
+
+
+def _number_groups(level: str, groups: Sequence[Any]) -> dict[Any, int]:
+    """Number a level's groups, given in order; NUMA nodes keep the numbers of the
+    OS.
+    """
+    if level == "node":
+        return {group: int(group) for group in groups}
+    return {group: place for place, group in enumerate(groups)}

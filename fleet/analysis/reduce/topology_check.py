@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import chain, pairwise
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -48,7 +48,10 @@ def check_topology(
     """Find everything odd about one run. pairs: from `pair_medians`. history: from
     `load_host_history`.
     """
-    past = [] if history is None else [*chain(*group_medians_by_run(history).values())]
+    past: list[Median] = []
+    if history is not None:
+        for medians in group_medians_by_run(history).values():
+            past.extend(medians)
     findings = check_runs(pairs.assign(run_id=""), {"": past}, descriptions)[""]
     return pd.DataFrame(findings, columns=list(FINDING_COLUMNS))
 
@@ -58,8 +61,10 @@ def group_medians_by_run(relations: pd.DataFrame) -> dict[str, Medians]:
     variant, relation and ns.
     """
     medians: dict[str, list[Median]] = {}
-    for run_id, *row in _iter_values(relations, *_RUN, "relation", "median_ns"):
-        medians.setdefault(run_id, []).append((row[0], row[1], row[2], row[3]))
+    columns = (*_RUN, "relation", "median_ns")
+    for run_id, *median_of_relation in _iter_values(relations, *columns):
+        benchmark, variant, relation, ns = median_of_relation
+        medians.setdefault(run_id, []).append((benchmark, variant, relation, ns))
     return dict(medians)
 
 
@@ -72,24 +77,19 @@ def check_runs(
     medians by run ID.
     """
     pairs = drop_points(pairs, descriptions)
-    medians = (
-        pairs.groupby([*_RUN, "relation"], sort=False)["median_ns"]
-        .median()
-        .reset_index()
-    )
-    now = group_medians_by_run(medians)
+    relations = pairs.groupby([*_RUN, "relation"], sort=False)
+    medians = relations["median_ns"].median().reset_index()
+    medians_by_run = group_medians_by_run(medians)
+
     findings: dict[str, list[tuple[object, ...]]] = defaultdict(list)
-    orders = (
-        (run_id, *finding)
-        for run_id, own in now.items()
-        for finding in _check_relation_order(own)
-    )
-    for run_id, *finding in chain(
-        _check_siblings(pairs), orders, _check_asymmetry(pairs)
-    ):
+    for run_id, *finding in _check_siblings(pairs):
         findings[run_id].append(tuple(finding))
-    for run_id, own in now.items():
-        findings[run_id] += _check_history(own, past.get(run_id, ()))
+    for run_id, now in medians_by_run.items():
+        findings[run_id] += _check_relation_order(now)
+    for run_id, *finding in _check_asymmetry(pairs):
+        findings[run_id].append(tuple(finding))
+    for run_id, now in medians_by_run.items():
+        findings[run_id] += _check_history(now, past.get(run_id, ()))
     return findings
 
 
@@ -114,11 +114,10 @@ def find_earlier_runs(
             hosts[past.host_id].append((past.started_utc, past.run_id))
     earlier = {}
     for run in runs:
-        listed = hosts[run["host_id"]]
-        place = bisect_left(listed, (run["started_utc"], run["run_id"]))
-        earlier[run["run_id"]] = [
-            run_id for _, run_id in listed[max(place - MAX_HISTORY, 0) : place]
-        ]
+        runs_of_host = hosts[run["host_id"]]
+        place = bisect_left(runs_of_host, (run["started_utc"], run["run_id"]))
+        last_before = runs_of_host[max(place - MAX_HISTORY, 0) : place]
+        earlier[run["run_id"]] = [run_id for _, run_id in last_before]
     return earlier
 
 
@@ -126,61 +125,66 @@ def _check_siblings(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
     """Yield the run ID and finding of each pair of SMT siblings that are not clearly
     nearest.
     """
-    pairs = pairs.assign(
-        factor=compute_sibling_nearness(pairs, number_groups(pairs, _RUN))
-    )
+    nearness = compute_sibling_nearness(pairs, number_groups(pairs, _RUN))
+    pairs = pairs.assign(factor=nearness)
+    doubtful = pairs[pairs["factor"] < SIBLING_NEARER]
     columns = (*_RUN, "ping_cpu", "pong_cpu", "median_ns", "factor")
-    for *run, a, b, ns, factor in _iter_values(
-        pairs[pairs["factor"] < SIBLING_NEARER], *columns
-    ):
+    for run_id, *kind, a, b, ns, factor in _iter_values(doubtful, *columns):
         says = f"{a}-{b} ({ns:.1f} ns, another CPU at {factor * ns:.1f})"
-        yield run[0], "siblings", *run[1:], f"{a}-{b}", factor, says
+        yield run_id, "siblings", *kind, f"{a}-{b}", factor, says
 
 
 def _check_relation_order(medians: Medians) -> Iterator[tuple[object, ...]]:
     """Yield a finding for each relation that is over 10 % slower than the next wider
     one.
     """
-    kinds: dict[tuple[str, str, str], list[tuple[str, float]]] = {}
+    relations_by_kind: dict[tuple[str, str, str], list[tuple[str, float]]] = {}
     for benchmark, variant, relation, ns in medians:
         name, _, cores = relation.partition(" ")  # other kinds of core have other times
         if name not in ("self", "unknown"):
-            kinds.setdefault((benchmark, variant, cores), []).append((relation, ns))
-    for (*kind, _), relations in kinds.items():
-        ordered = sorted(relations, key=lambda item: relation_sort_key(item[0]))
-        for (near, its_ns), (wide, other_ns) in pairwise(ordered):
-            if its_ns > DISORDER * other_ns:
-                says = f"{near} {its_ns:.1f} ns, {wide} {other_ns:.1f}"
-                yield "order", *kind, f"{near}>{wide}", its_ns / other_ns, says
+            kind = (benchmark, variant, cores)
+            relations_by_kind.setdefault(kind, []).append((relation, ns))
+    for (benchmark, variant, _), relations in relations_by_kind.items():
+        nearest_first = sorted(relations, key=lambda item: relation_sort_key(item[0]))
+        for (near, near_ns), (wide, wide_ns) in pairwise(nearest_first):
+            if near_ns > DISORDER * wide_ns:
+                subject = f"{near}>{wide}"
+                says = f"{near} {near_ns:.1f} ns, {wide} {wide_ns:.1f}"
+                yield "order", benchmark, variant, subject, near_ns / wide_ns, says
 
 
 def _check_history(medians: Medians, past: Medians) -> Iterator[tuple[object, ...]]:
-    now = {row[:3]: row[3] for row in medians}
-    # one of each run
-    numbers: dict[tuple[str, str, str], list[float]] = defaultdict(list)
-    for row in past:
-        numbers[row[:3]].append(row[3])
-    for kind, before in numbers.items():
-        if len(before) >= MIN_HISTORY and kind in now:
-            usual = median(before)
-            factor = float(now[kind] / usual)
-            if not 1 / OFF_HISTORY <= factor <= OFF_HISTORY:
-                says = (
-                    f"{kind[2]} {now[kind]:.1f} ns, in {len(before)} earlier runs"
-                    f" {usual:.1f}"
-                )
-                yield "history", *kind, factor, says
+    """Yield a finding for each relation far from the median of earlier runs."""
+    now = {(*kind,): ns for *kind, ns in medians}
+    past_numbers: dict[tuple[Any, ...], list[float]] = defaultdict(list)
+    for *kind, ns in past:
+        past_numbers[(*kind,)].append(ns)
+    for kind_of_past, numbers in past_numbers.items():
+        if len(numbers) < MIN_HISTORY or kind_of_past not in now:
+            continue
+        ns = now[kind_of_past]
+        usual = median(numbers)
+        factor = float(ns / usual)
+        if not 1 / OFF_HISTORY <= factor <= OFF_HISTORY:
+            relation = kind_of_past[2]
+            says = f"{relation} {ns:.1f} ns, in {len(numbers)} earlier runs {usual:.1f}"
+            yield "history", *kind_of_past, factor, says
 
 
 def _check_asymmetry(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
     """Yield the run ID and finding of each pair that takes longer in one direction than
     in the other.
     """
+    asymmetric = pairs[pairs["asymmetry"].notna()]
     columns = (*_RUN, "ping_cpu", "pong_cpu", "median_ns", "asymmetry")
-    for *run, a, b, ns, by in _iter_values(pairs[pairs["asymmetry"].notna()], *columns):
-        ratio, slow = (1 + by, b) if by >= 0 else (1 / (1 + by), a)
-        says = f"{a}-{b} {ns:.1f} ns, {ratio - 1:+.0%} when {slow} pings"
-        yield run[0], "asymmetry", *run[1:], f"{a}-{b}", ratio, says
+    for run_id, *kind, a, b, ns, asymmetry in _iter_values(asymmetric, *columns):
+        ratio = 1 + asymmetry  # of the time when b pings to that when a does
+        slower = b
+        if asymmetry < 0:
+            ratio = 1 / ratio
+            slower = a
+        says = f"{a}-{b} {ns:.1f} ns, {ratio - 1:+.0%} when {slower} pings"
+        yield run_id, "asymmetry", *kind, f"{a}-{b}", ratio, says
 
 
 def _iter_values(rows: pd.DataFrame, *columns: str) -> Iterable[tuple[Any, ...]]:
