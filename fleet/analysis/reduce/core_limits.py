@@ -29,11 +29,16 @@ class Ports(NamedTuple):
         """Return the bytes moved in a cycle, as `bandwidth` counts them; None where no
         limit is known.
         """
-        limits = {"read": self.load, **dict.fromkeys(("write", "nt"), self.store)}
-        both = 2 * min(self)  # each byte is loaded and stored, and counts twice
-        return (limits | dict.fromkeys(("copy", "ntcopy", "modify"), both)).get(
-            operation
-        )
+        match operation:
+            case "read":
+                return self.load
+            case "write" | "nt":
+                return self.store
+            case "copy" | "ntcopy" | "modify":
+                # each byte is loaded and stored, and counts twice
+                return 2 * min(self.load, self.store)
+            case _:
+                return None
 
 
 class Core(NamedTuple):
@@ -51,14 +56,27 @@ def _make_core(
     """Make a core that multiplies and adds `fma_bytes` of fp32 in a cycle, but at most
     64 bytes with AVX2.
     """
-    ports = {"avx512": avx512, "avx": avx, "sse2": sse2}
-    ports |= (
-        dict.fromkeys(("prefetch", "streams", "tile", "tileblock"), avx512) | others
-    )
+    ports = {
+        "avx512": avx512,
+        "avx": avx,
+        "sse2": sse2,
+        "prefetch": avx512,
+        "streams": avx512,
+        "tile": avx512,
+        "tileblock": avx512,
+        **others,
+    }
     fp32 = fma_bytes // 4 * 2
-    operations = {"avx512": fp32, "avx512-bf16": 2 * fp32, "avx512-vnni": 4 * fp32}
-    operations |= {"avx2": min(fp32, 32), "amx-bf16": 1024, "amx-int8": 2048}
-    return Core(ports, operations | _compute_arm_operations(6))
+    operations = {
+        "avx512": fp32,
+        "avx512-bf16": 2 * fp32,
+        "avx512-vnni": 4 * fp32,
+        "avx2": min(fp32, 32),
+        "amx-bf16": 1024,
+        "amx-int8": 2048,
+        **_compute_arm_operations(6),
+    }
+    return Core(ports, operations)
 
 
 def _compute_arm_operations(pipelines: int) -> dict[str, int]:
@@ -95,8 +113,10 @@ def find_core_limits(run: Mapping[str, Any]) -> Core:
     vendor's widest core.
     """
     name = f"{run.get('cpu_vendor')} {run.get('cpu_model')}".lower()
-    family, model = (str(run.get(key)) for key in ("cpu_family", "cpu_model_number"))
-    for vendor, its_family, models, core in _MODELS:
-        if vendor in name and str(its_family) == family and model in map(str, models):
+    family = str(run.get("cpu_family"))
+    model = str(run.get("cpu_model_number"))
+    for vendor, core_family, models, core in _MODELS:
+        is_of_family = vendor in name and str(core_family) == family
+        if is_of_family and model in map(str, models):
             return core
     return next(core for vendor, core in _WIDEST.items() if vendor in name)

@@ -23,26 +23,26 @@ _NO_EFFECT = {"seed", "deadline_s"}  # of a plan, on the measurement
 _CLOCK_RATE = 3  # significant figures; two calibrations of one clock differ beyond
 _NAMES_WIDTH = 60  # characters of host names
 _ALSO = (
-    *(
-        "started_utc",
-        "ended_utc",
-        "state",
-        "precision",
-        "agent_place",
-        "fleet_version",
-        "clock_cost_ticks",
-    ),
-    *("clock_quantum_ticks", "load_1m_before", "load_1m_after", "temperature_c_before"),
-    *(
-        "temperature_c_after",
-        "os",
-        "arch",
-        "cpu_vendor",
-        "firmware_date",
-        "memory_bytes",
-        "core_throttles",
-    ),
-    *("package_throttles", "cpu_flags"),
+    "started_utc",
+    "ended_utc",
+    "state",
+    "precision",
+    "agent_place",
+    "fleet_version",
+    "clock_cost_ticks",
+    "clock_quantum_ticks",
+    "load_1m_before",
+    "load_1m_after",
+    "temperature_c_before",
+    "temperature_c_after",
+    "os",
+    "arch",
+    "cpu_vendor",
+    "firmware_date",
+    "memory_bytes",
+    "core_throttles",
+    "package_throttles",
+    "cpu_flags",
 )
 _ALWAYS_OTHERWISE = {"started_utc", "ended_utc"}  # never counted as a difference
 
@@ -53,36 +53,40 @@ def describe_facts_by_name(
     """Map each fact to a text per run. Facts: ENVIRONMENT, `extra`, and others such as
     label.kernel.
     """
-    described, names, rounded = (
-        list[dict[str, Any]](),
-        (*extra, *ENVIRONMENT),
-        f".{_CLOCK_RATE}g",
-    )
-    for run in runs:
-        rate = f"{float(format(run['ticks_per_second'], rounded)):.0f}"
-        plan = {
-            key: value for key, value in run["plan"].items() if key not in _NO_EFFECT
-        }
-        values = {name: run[name] for name in (*names, *_OBJECTS)}
-        described.append(values | {"ticks_per_second": rate, "plan": plan})
-    keys = [*map(repr, described)]
+    names = (*extra, *ENVIRONMENT)
+    described = [_select_facts(run, names) for run in runs]
+    keys = [repr(facts) for facts in described]
     distinct = dict(zip(keys, described, strict=True))  # most runs of a host are alike
-    environments = {
-        name: [_format_value(run[name]) for run in distinct.values()] for name in names
-    }
-    for place, run in enumerate(distinct.values()):
-        for column, kind in _OBJECTS.items():
-            write = _format_plan_value if kind == "plan" else _format_value
-            for key, value in run[column].items():
-                environments.setdefault(f"{kind}.{key}", [UNKNOWN] * len(distinct))[
-                    place
-                ] = write(value)
-    places = [
-        *map({key: place for place, key in enumerate(distinct)}.__getitem__, keys)
-    ]
+    formatted = {key: _format_facts(facts, names) for key, facts in distinct.items()}
+    all_names = dict.fromkeys(names)
+    for texts in formatted.values():
+        all_names |= dict.fromkeys(texts)
+    texts_by_run = [formatted[key] for key in keys]
     return {
-        name: [texts[place] for place in places] for name, texts in environments.items()
+        name: [texts.get(name, UNKNOWN) for texts in texts_by_run] for name in all_names
     }
+
+
+def _select_facts(run: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Select these facts of a run and the objects among its columns, without what has
+    no effect on a measurement.
+    """
+    facts = {name: run[name] for name in (*names, *_OBJECTS)}
+    rounded = format(run["ticks_per_second"], f".{_CLOCK_RATE}g")
+    facts["ticks_per_second"] = f"{float(rounded):.0f}"
+    plan = run["plan"].items()
+    facts["plan"] = {key: value for key, value in plan if key not in _NO_EFFECT}
+    return facts
+
+
+def _format_facts(facts: Mapping[str, Any], names: Sequence[str]) -> dict[str, str]:
+    """Return a text for each of these facts and for each key of an object."""
+    texts = {name: _format_value(facts[name]) for name in names}
+    for column, kind in _OBJECTS.items():
+        write = _format_plan_value if kind == "plan" else _format_value
+        for key, value in facts[column].items():
+            texts[f"{kind}.{key}"] = write(value)
+    return texts
 
 
 def describe_table_facts_by_name(runs: pd.DataFrame) -> dict[str, list[str]]:
@@ -142,19 +146,17 @@ def _list_values(values: Counter[str]) -> str:
 
 
 def _format_plan_value(value: Any) -> str:
+    if value is None:
+        return DEFAULT
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
-    if (
-        not isinstance(value, Mapping) or "which" not in value
-    ):  # that is of an option of a later version
-        return DEFAULT if value is None else _format_value(value)
+    if not isinstance(value, Mapping) or "which" not in value:
+        return _format_value(value)  # a mapping: an option of a later version
     if value.get("listed"):
         return " ".join(f"{a}-{b}" for a, b in value["listed"])
-    return (
-        f"{value['which']}:{value['per_relation']}"
-        if value.get("per_relation")
-        else str(value["which"])
-    )
+    if value.get("per_relation"):
+        return f"{value['which']}:{value['per_relation']}"
+    return str(value["which"])
 
 
 def _format_value(value: Any) -> str:
@@ -199,40 +201,45 @@ def _count_runs_by_host(hosts: Sequence[str]) -> str:
     """Name hosts, each with the number of its runs: "web[01-17]", "rome (3 runs),
     milan".
     """
-    runs = {host: hosts.count(host) for host in dict.fromkeys(hosts)}
-    single = [host for host, count in runs.items() if count == 1]
-    more = [
-        f"{host} ({format_count(count, 'run')})"
-        for host, count in runs.items()
-        if count > 1
-    ]
-    return ", ".join([*more, *([join_names(single, _NAMES_WIDTH)] if single else [])])
+    single = []
+    parts = []
+    for host, count in Counter(hosts).items():
+        if count == 1:
+            single.append(host)
+        else:
+            parts.append(f"{host} ({format_count(count, 'run')})")
+    if single:
+        parts.append(join_names(single, _NAMES_WIDTH))
+    return ", ".join(parts)
 
 
 def list_properties(runs: Sequence[dict[str, Any]]) -> list[Property]:
     """List the properties known of any run, those that differ first, with values in the
     order of `runs`.
     """
-    environments = describe_facts_by_name(runs, _ALSO)
-    if (
-        len(runs) > 1
-    ):  # there are hundreds of features of a CPU: only those that not every run has
-        flags = [set(run["cpu_flags"]) for run in runs]
-        common = set.intersection(*flags)
-        others = (" ".join(sorted(own - common)) or "no others" for own in flags)
-        environments["cpu_flags"] = [
-            f"{len(common)} in common; {text}" for text in others
-        ]
-    rows = [_make_property(name, values) for name, values in environments.items()]
+    texts_by_name = describe_facts_by_name(runs, _ALSO)
+    if len(runs) > 1:
+        texts_by_name["cpu_flags"] = _describe_cpu_flags(runs)
+    rows = [_make_property(name, texts) for name, texts in texts_by_name.items()]
     informative = [row for row in rows if not set(row.values) <= {UNKNOWN, DEFAULT}]
     return sorted(informative, key=lambda row: not row.differs)
+
+
+def _describe_cpu_flags(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Name of each run's hundreds of CPU features only those that not every run has."""
+    flags = [set(run["cpu_flags"]) for run in runs]
+    common = set.intersection(*flags)
+    texts = []
+    for own in flags:
+        others = " ".join(sorted(own - common)) or "no others"
+        texts.append(f"{len(common)} in common; {others}")
+    return texts
 
 
 def _make_property(name: str, values: list[str]) -> Property:
     ((commonest, count),) = Counter(values).most_common(1)
     differs = count < len(values) and name not in _ALWAYS_OTHERWISE
-    agreed = differs and count > len(values) / 2
-    odd = tuple(agreed and value != commonest for value in values)
-    return Property(
-        name.replace("_", " ").replace(".", " ", 1), tuple(values), odd, differs
-    )
+    most_agree = differs and count > len(values) / 2
+    odd = tuple(most_agree and value != commonest for value in values)
+    title = name.replace("_", " ").replace(".", " ", 1)
+    return Property(title, tuple(values), odd, differs)

@@ -5,6 +5,7 @@ Its renderers are `views.heatmap` (terminal), `report.page` and a macro (HTML),
 `report.card`, and `plots`.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
@@ -19,17 +20,12 @@ from fleet.plan.cpulist import format_cpus
 SHADES = 32
 MAX_GROUPS = 32
 MAX_NUMBERS = 40  # CPUs; the numbers of a larger map would be too small to read
-LOG_BEYOND = (
-    10  # a scale whose highest value is over so many times its lowest is logarithmic
-)
-_HALF_SCALE = (
-    4  # half intervals of a pair, at least, from the middle of a scale to each end
-)
-# of the middle: beyond 0.8 a scale would be logarithmic
-_MIN_NOISE, _MAX_HALF = (
-    0.01,
-    0.8,
-)
+# a scale whose highest value is over so many times its lowest is logarithmic
+LOG_BEYOND = 10
+# half intervals of a pair, at least, from the middle of a scale to each end
+_HALF_SCALE = 4
+_MIN_NOISE = 0.01
+_MAX_HALF = 0.8  # of the middle: beyond, a scale would be logarithmic
 _GROUP_OF = 8  # CPUs to a group where the host reports no groups
 
 Limits = tuple[float, float]
@@ -98,18 +94,18 @@ def place_on_scale(values: Floats, limits: Limits) -> Floats:
     """
     low, high = limits
     if is_log(limits):
-        values, low, high = np.log(np.maximum(values, low)), np.log(low), np.log(high)
+        values = np.log(np.maximum(values, low))
+        low = np.log(low)
+        high = np.log(high)
     return np.clip((values - low) / (high - low), 0, 1)
 
 
 def find_scale_value(share: float, limits: Limits) -> float:
     """Return the value at a share of a scale: 0 is its lower end, 1 its upper end."""
     low, high = limits
-    return (
-        float(low * (high / low) ** share)
-        if is_log(limits)
-        else low + share * (high - low)
-    )
+    if is_log(limits):
+        return float(low * (high / low) ** share)
+    return low + share * (high - low)
 
 
 def map_cpus(
@@ -118,11 +114,12 @@ def map_cpus(
     """Map each pair to a cell. table: from `matrix` or `lay_out_matrix`, in the order
     of `order.cpus`.
     """
-    labels = tuple(str(cpu) for cpu in order.cpus)
-    ends = limits or choose_limits([table])
-    starts, names = order.mark_group_starts(), order.label_groups()
     return Heatmap(
-        labels, starts, np.asarray(table, dtype=np.float64), ends, group_labels=names
+        labels=tuple(str(cpu) for cpu in order.cpus),
+        borders=order.mark_group_starts(),
+        values=np.asarray(table, dtype=np.float64),
+        limits=limits or choose_limits([table]),
+        group_labels=order.label_groups(),
     )
 
 
@@ -133,11 +130,16 @@ def map_nodes(
     rows may be empty.
     """
     nodes = list(dict.fromkeys((*rows, *columns)))
-    values = np.array(
-        [[cells.get((row, column), np.nan) for column in nodes] for row in nodes]
+    values = np.full((len(nodes), len(nodes)), np.nan)
+    for (row, column), value in cells.items():
+        if row in nodes and column in nodes:
+            values[nodes.index(row), nodes.index(column)] = value
+    return Heatmap(
+        labels=tuple(f"n{node}" for node in nodes),
+        borders=(False,) * len(nodes),
+        values=values,
+        limits=choose_limits([values]),
     )
-    labels, borders = tuple(f"n{node}" for node in nodes), (False,) * len(nodes)
-    return Heatmap(labels, borders, values, choose_limits([values]))
 
 
 def map_groups(table: npt.ArrayLike, order: Layout, limit: int = MAX_GROUPS) -> Heatmap:
@@ -145,18 +147,17 @@ def map_groups(table: npt.ArrayLike, order: Layout, limit: int = MAX_GROUPS) -> 
     of their pairs.
     """
     blocks, groups = choose_blocks(order, limit)
-    parts = [slice(*ends) for ends in pairwise([0, *accumulate(map(len, blocks))])]
+    ends = _find_block_ends(blocks)
+    parts = [slice(start, end) for start, end in pairwise(ends)]
     cells = np.asarray(table, dtype=np.float64)
-    values = np.array([[_compute_median(cells[a, b]) for b in parts] for a in parts])
-    labels = tuple(format_cpus(block) for block in blocks)
-    borders = (False,) * len(blocks)
+    rows = [[_compute_median(cells[ping, pong]) for pong in parts] for ping in parts]
     return Heatmap(
-        labels,
-        borders,
-        values,
-        choose_limits([table]),
-        groups,
-        _label_blocks(order, blocks),
+        labels=tuple(format_cpus(block) for block in blocks),
+        borders=(False,) * len(blocks),
+        values=np.array(rows),
+        limits=choose_limits([table]),
+        groups=groups,
+        group_labels=_label_blocks(order, blocks),
     )
 
 
@@ -170,10 +171,16 @@ def map_changes(
     that chance explains; changes up to that get no colour.
     """
     changes = np.asarray(change, dtype=np.float64)
-    finite = np.abs(changes[np.isfinite(changes)])
-    limit = 100 * max(float(np.percentile(finite, 98)), 0.01) if len(finite) else 1.0
-    faint = None if chance is None else np.abs(changes) <= np.asarray(chance)
-    return replace(map_cpus(100 * changes, order, (-limit, limit)), faint=faint)
+    sizes = np.abs(changes)
+    known = sizes[np.isfinite(sizes)]
+    largest = 0.01
+    if len(known):
+        largest = max(float(np.percentile(known, 98)), largest)
+    limit = 100 * largest
+    heatmap = map_cpus(100 * changes, order, (-limit, limit))
+    if chance is None:
+        return heatmap
+    return replace(heatmap, faint=sizes <= np.asarray(chance))
 
 
 def choose_limits(tables: Sequence[npt.ArrayLike]) -> Limits:
@@ -184,22 +191,19 @@ def choose_limits(tables: Sequence[npt.ArrayLike]) -> Limits:
     middle, so that values that differ by noise alone have one hue. Return (0, 1)
     without values.
     """
-    values = np.concatenate(
-        [
-            np.empty(0),
-            *(np.asarray(table, dtype=np.float64).ravel() for table in tables),
-        ]
-    )
-    values = values[np.isfinite(values)]
+    values = np.empty(0)
+    noise = _MIN_NOISE
+    for table in tables:
+        cells = np.asarray(table, dtype=np.float64).ravel()
+        values = np.concatenate([values, cells[np.isfinite(cells)]])
+        noise = max(noise, getattr(table, "attrs", {}).get("noise", 0.0))
     if not len(values):
         return 0.0, 1.0
     low, high = map(float, np.percentile(values, [0, 98]))
-    noise = max(
-        _MIN_NOISE, *(getattr(table, "attrs", {}).get("noise", 0.0) for table in tables)
-    )
-    middle, half = (low + high) / 2, min(_HALF_SCALE * noise, _MAX_HALF)
-    if low > 0 and high - low < 2 * half * middle:
-        return middle * (1 - half), middle * (1 + half)
+    middle = (low + high) / 2
+    half_scale = min(_HALF_SCALE * noise, _MAX_HALF)
+    if low > 0 and high - low < 2 * half_scale * middle:
+        return middle * (1 - half_scale), middle * (1 + half_scale)
     return low, max(high, low + 1e-9)
 
 
@@ -213,10 +217,10 @@ def choose_blocks(
     if level is not None:
         names = {"llc": "CPUs that share a last-level cache", "node": "NUMA nodes"}
         return order.blocks(level), names.get(level, f"{level}s")
-    size = max(_GROUP_OF, -(-len(order.cpus) // limit))
-    blocks = tuple(
-        order.cpus[start : start + size] for start in range(0, len(order.cpus), size)
-    )
+    cpus = order.cpus
+    size = max(_GROUP_OF, math.ceil(len(cpus) / limit))
+    starts = range(0, len(cpus), size)
+    blocks = tuple(cpus[start : start + size] for start in starts)
     return blocks, f"{size} consecutive CPUs each; the host reports no groups"
 
 
@@ -224,20 +228,31 @@ def _label_blocks(order: Layout, blocks: tuple[tuple[int, ...], ...]) -> GroupLa
     """Return the outermost groups with their sizes in blocks; empty if a block is in
     two groups.
     """
-    ends = [0, *accumulate(map(len, blocks))]
-    for level in order.label_groups()[:1]:
-        bounds = [0, *accumulate(count for _, count in level)]
-        if {*bounds} <= {*ends} and len(level) < len(blocks):
-            counts = np.diff([ends.index(bound) for bound in bounds]).tolist()
-            return (
-                tuple(
-                    (name, count)
-                    for (name, _), count in zip(level, counts, strict=True)
-                ),
-            )
-    return ()
+    levels = order.label_groups()
+    if not levels or len(levels[0]) >= len(blocks):
+        return ()
+    block_ends = _find_block_ends(blocks)
+    labels = []
+    end = 0
+    blocks_before = 0
+    for name, size in levels[0]:
+        end += size
+        if end not in block_ends:
+            return ()
+        blocks_to_end = block_ends.index(end)
+        labels.append((name, blocks_to_end - blocks_before))
+        blocks_before = blocks_to_end
+    return (tuple(labels),)
+
+
+def _find_block_ends(blocks: Sequence[Sequence[int]]) -> list[int]:
+    """Return the places where blocks begin and end: 0 and the end of each."""
+    sizes = [len(block) for block in blocks]
+    return list(accumulate(sizes, initial=0))
 
 
 def _compute_median(values: Floats) -> float:
     finite = values[np.isfinite(values)]
-    return float(np.median(finite)) if len(finite) else float("nan")
+    if not len(finite):
+        return float("nan")
+    return float(np.median(finite))

@@ -45,22 +45,30 @@ def estimate_autocorrelation(deviations: Floats) -> Floats:
     at all lags up to the first two whose sum is not above 0 (C. J. Geyer, Stat. Sci. 7
     (1992)); -1 if all values are equal.
     """
-    count, squares = deviations.shape[1], (deviations**2).sum(axis=1)
-    total, more = -squares, squares > 0
+    count = deviations.shape[1]
+    squares = (deviations**2).sum(axis=1)
+    total = -squares  # the sum of products at lags above 0: lag 0 gives the squares
+    is_summing = squares > 0
     for lag in range(0, count - 1, 2):
-        two = np.einsum("ij,ij->i", deviations[:, lag:], deviations[:, : count - lag])
-        two += np.einsum(
-            "ij,ij->i", deviations[:, lag + 1 :], deviations[:, : count - lag - 1]
-        )
-        more = more & (two > 0)
-        if not more.any():
+        two = _sum_products(deviations, lag)
+        two += _sum_products(deviations, lag + 1)
+        is_summing = is_summing & (two > 0)
+        if not is_summing.any():
             break
-        total += np.where(more, two, 0)
+        total += np.where(is_summing, two, 0)
     denominator = np.where(total > 0, squares + total, squares)
-    correlation: Floats = np.divide(
-        total, denominator, out=np.full(len(deviations), -1.0), where=squares > 0
-    )
+    correlation: Floats = np.full(len(deviations), -1.0)
+    np.divide(total, denominator, out=correlation, where=squares > 0)
     return correlation
+
+
+def _sum_products(rows: Floats, lag: int) -> Floats:
+    """Return of each row the sum of products of values `lag` apart."""
+    count = rows.shape[1]
+    later = rows[:, lag:]
+    earlier = rows[:, : count - lag]
+    products: Floats = np.einsum("ij,ij->i", later, earlier)
+    return products
 
 
 def count_effective(count: int, autocorrelation: Floats | float) -> Floats:
@@ -72,9 +80,8 @@ def count_effective(count: int, autocorrelation: Floats | float) -> Floats:
     the first narrow interval stops where r shows least, so r is raised by a margin.
     Negative r is not used.
     """
-    r = np.clip(
-        autocorrelation + AUTOCORRELATION_MARGIN / sqrt(count), 0.0, MAX_AUTOCORRELATION
-    )
+    margin = AUTOCORRELATION_MARGIN / sqrt(count)
+    r = np.clip(autocorrelation + margin, 0.0, MAX_AUTOCORRELATION)
     effective: Floats = count * (1 - r) / (1 + r)
     return effective
 
@@ -83,20 +90,19 @@ def look_up_t(count: int, effective: Floats | float) -> Floats:
     """Return Student's t for a mean of `count` values that are worth `effective`
     independent ones.
     """
-    freedom: Ints = (
-        np.maximum(effective, min(float(count), MIN_EFFECTIVE)).astype(np.int64) - 1
-    )
-    freedoms, places = np.unique(freedom, return_inverse=True)
-    return np.array([student_t(int(degrees)) for degrees in freedoms])[places]
+    fewest = min(float(count), MIN_EFFECTIVE)
+    freedom: Ints = np.maximum(effective, fewest).astype(np.int64) - 1
+    distinct, places = np.unique(freedom, return_inverse=True)
+    t = np.array([student_t(int(degrees)) for degrees in distinct])
+    return t[places]
 
 
 def compute_mean_half_width(values: Floats) -> float:
     """Compute half the relative 95 % interval of the runs' geometric mean; NaN for
     fewer than MIN_RUNS.
     """
-    return float(
-        np.expm1(np.log1p(compute_prediction_half_width(values)) / sqrt(len(values)))
-    )
+    of_a_run = np.log1p(compute_prediction_half_width(values))
+    return float(np.expm1(of_a_run / sqrt(len(values))))
 
 
 def compute_prediction_half_width(values: Floats) -> float:
@@ -105,4 +111,5 @@ def compute_prediction_half_width(values: Floats) -> float:
     """
     if len(values) < MIN_RUNS:
         return float("nan")
-    return float(np.expm1(student_t(len(values) - 1) * np.log(values).std(ddof=1)))
+    deviation = np.log(values).std(ddof=1)
+    return float(np.expm1(student_t(len(values) - 1) * deviation))

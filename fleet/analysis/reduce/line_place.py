@@ -19,21 +19,21 @@ _BURSTS_A_PLACE = 3  # on average, at least
 _OUTLIER = 4.5  # times the median deviation: three standard deviations
 _ERRORS = 3  # standard errors of the share where place explains nothing
 _MAX_SAMPLES = 1_000_000  # that are read for it
-_LINE, _COLOURS = 64, 16  # bytes; of physical pages
+_LINE = 64  # bytes
+_COLOURS = 16  # of physical pages
 _PAIR = ["benchmark", "variant", "point", "ping_cpu", "pong_cpu"]
 _COLUMNS = (
-    *(
-        "run_id",
-        *_PAIR,
-        "relation",
-        "unit",
-        "iterations",
-        "warmup",
-        "ticks",
-        "ns_per_tick",
-        "other_ticks",
-    ),
-    *("line_offset", "line_physical"),
+    "run_id",
+    *_PAIR,
+    "relation",
+    "unit",
+    "iterations",
+    "warmup",
+    "ticks",
+    "ns_per_tick",
+    "other_ticks",
+    "line_offset",
+    "line_physical",
 )
 
 
@@ -56,30 +56,33 @@ def explain_place_scatter(
     samples = samples[samples["line_offset"].notna()].reset_index(drop=True)
     if samples.empty:
         return []
+    bursts = _add_burst_medians(samples, descriptions)
+    kinds = bursts.groupby(["benchmark", "variant"], observed=True)
+    sentences = []
+    for (name, variant), part in kinds:
+        for place, share, places in _find_influential_places(part):
+            sentences.append(
+                f"{name}/{variant}: the line's {place} explains {share:.0%} of the"
+                f" scatter between a pair's bursts (n {len(part)}, {places} places)"
+            )
+    return sentences
+
+
+def _add_burst_medians(
+    samples: pd.DataFrame, descriptions: Descriptions
+) -> pd.DataFrame:
+    """Add `ns`, each burst's median without warm-ups; drop bursts of warm-ups only."""
     latency, burst, is_warmup = compute_sample_latencies(samples, descriptions)
-    medians = pd.Series(latency[~is_warmup]).groupby(burst[~is_warmup]).median()
-    samples = samples.loc[medians.index].assign(ns=medians)
-    return [
-        f"{name}/{variant}: the line's {place} explains {share:.0%} of the scatter"
-        f" between a pair's bursts (n {len(part)}, {places} places)"
-        for (name, variant), part in samples.groupby(
-            ["benchmark", "variant"], observed=True
-        )
-        for place, share, places in _find_influential_places(part)
-    ]
+    measured = pd.Series(latency[~is_warmup])
+    medians = measured.groupby(burst[~is_warmup]).median()
+    return samples.loc[medians.index].assign(ns=medians)
 
 
 def _find_influential_places(bursts: pd.DataFrame) -> Iterator[tuple[str, float, int]]:
     """Yield each kind of place that explains much variance, the share explained, and
     the number of places.
     """
-    logs = np.log(bursts["ns"].to_numpy(dtype=float))
-    pairs = pd.Series(logs).groupby(
-        bursts.groupby(_PAIR, dropna=False, observed=True).ngroup().to_numpy()
-    )
-    residuals = logs - pairs.transform("median").to_numpy()
-    limit = _OUTLIER * float(np.median(np.abs(residuals)))
-    residuals = residuals.clip(-limit, limit)  # so that no single burst decides
+    residuals = _compute_residuals(bursts)
     kinds = {"offset in its page": bursts["line_offset"] // _LINE}
     if bursts["line_physical"].notna().all():
         kinds["physical page, modulo 16,"] = bursts["line_physical"] % _COLOURS
@@ -87,11 +90,22 @@ def _find_influential_places(bursts: pd.DataFrame) -> Iterator[tuple[str, float,
         groups, values = pd.factorize(places)
         if 1 < len(values) <= len(bursts) / _BURSTS_A_PLACE:
             share = compute_variance_share(residuals, groups)
-            by_chance = (
-                _ERRORS * math.sqrt(2 * (len(values) - 1)) / (len(bursts) - len(values))
-            )
-            if share > max(MIN_SHARE, by_chance):
+            freedom = len(bursts) - len(values)
+            standard_error = math.sqrt(2 * (len(values) - 1)) / freedom
+            if share > max(MIN_SHARE, _ERRORS * standard_error):
                 yield name, share, len(values)
+
+
+def _compute_residuals(bursts: pd.DataFrame) -> Floats:
+    """Return the logarithms of `ns` less the median of their pair; clip outliers, so
+    that no single burst decides.
+    """
+    logs = np.log(bursts["ns"].to_numpy(dtype=float))
+    pair_numbers = bursts.groupby(_PAIR, dropna=False, observed=True).ngroup()
+    pairs = pd.Series(logs).groupby(pair_numbers.to_numpy())
+    residuals = logs - pairs.transform("median").to_numpy()
+    limit = _OUTLIER * float(np.median(np.abs(residuals)))
+    return np.asarray(residuals.clip(-limit, limit), dtype=np.float64)
 
 
 def compute_variance_share(values: Floats, groups: Ints) -> float:
@@ -101,8 +115,10 @@ def compute_variance_share(values: Floats, groups: Ints) -> float:
     counts = np.bincount(groups)
     means = np.bincount(groups, values) / counts
     total = float(((values - values.mean()) ** 2).sum())
-    within = float(((values - means[groups]) ** 2).sum())
     if not total:
         return 0.0
-    free = len(values) - len(counts)
-    return max(0.0, (total - within - (len(counts) - 1) * within / free) / total)
+    within = float(((values - means[groups]) ** 2).sum())
+    freedom_between = len(counts) - 1
+    freedom_within = len(values) - len(counts)
+    by_chance = freedom_between * within / freedom_within
+    return max(0.0, (total - within - by_chance) / total)

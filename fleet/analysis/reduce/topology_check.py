@@ -155,20 +155,23 @@ def _check_relation_order(medians: Medians) -> Iterator[tuple[object, ...]]:
 
 def _check_history(medians: Medians, past: Medians) -> Iterator[tuple[object, ...]]:
     """Yield a finding for each relation far from the median of earlier runs."""
-    now = {(*kind,): ns for *kind, ns in medians}
-    past_numbers: dict[tuple[Any, ...], list[float]] = defaultdict(list)
-    for *kind, ns in past:
-        past_numbers[(*kind,)].append(ns)
-    for kind_of_past, numbers in past_numbers.items():
-        if len(numbers) < MIN_HISTORY or kind_of_past not in now:
+    now = {
+        (benchmark, variant, relation): ns
+        for benchmark, variant, relation, ns in medians
+    }
+    past_numbers: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    for benchmark, variant, relation, ns in past:
+        past_numbers[benchmark, variant, relation].append(ns)
+    for kind, numbers in past_numbers.items():
+        if len(numbers) < MIN_HISTORY or kind not in now:
             continue
-        ns = now[kind_of_past]
+        ns = now[kind]
         usual = median(numbers)
         factor = float(ns / usual)
         if not 1 / OFF_HISTORY <= factor <= OFF_HISTORY:
-            relation = kind_of_past[2]
+            relation = kind[-1]
             says = f"{relation} {ns:.1f} ns, in {len(numbers)} earlier runs {usual:.1f}"
-            yield "history", *kind_of_past, factor, says
+            yield "history", *kind, factor, says
 
 
 def _check_asymmetry(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
