@@ -5,9 +5,10 @@ Also compare the measured bandwidth with the theoretical peak of the memory chan
 """
 
 import json
+import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,11 +32,8 @@ _NUMBERS = (
     "p99_ns",
     "core_ghz",
 )
-# times smaller than its cache, times larger than the one before
-_INSIDE, _OUTSIDE = (
-    2,
-    2,
-)
+_INSIDE = 2  # times smaller than its cache
+_OUTSIDE = 2  # times larger than the one before
 STEP = 1.5  # times slower, at least, is another level
 NODE_CELL = ["benchmark", "variant", "setting", "cpu_node", "memory_node"]
 _ABOVE_PEAK = (
@@ -51,15 +49,12 @@ def is_node_placed(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) ->
     """
     is_placed = np.zeros(len(pairs), dtype=bool)
     for name in pairs["benchmark"].unique():
-        node = descriptions[str(name)].node
-        if (
-            node is not None
-            and node.name in pairs
-            and descriptions[str(name)].shape is not Shape.PAIR
-        ):
-            is_placed |= (
-                (pairs["benchmark"] == name) & pairs[node.name].notna()
-            ).to_numpy(dtype=bool)
+        benchmark = descriptions[str(name)]
+        node = benchmark.node
+        if node is None or node.name not in pairs or benchmark.shape is Shape.PAIR:
+            continue
+        has_node = (pairs["benchmark"] == name) & pairs[node.name].notna()
+        is_placed |= has_node.to_numpy(dtype=bool)
     return is_placed
 
 
@@ -77,16 +72,15 @@ def select_ladder_steps(
     """Select the steps of ladders, sorted; add `setting`, the point without its size,
     such as "read one".
     """
-    of_memory = get_views(pairs["benchmark"], descriptions).eq(View.LADDER)
-    rows = pairs[
-        of_memory & pairs["bytes"].notna() & ~is_node_placed(pairs, descriptions)
-    ]
+    is_ladder = get_views(pairs["benchmark"], descriptions).eq(View.LADDER)
+    is_step = is_ladder & pairs["bytes"].notna()
+    rows = pairs[is_step & ~is_node_placed(pairs, descriptions)]
+    sizes = rows["bytes"].astype(int)
+    points = zip(rows["point"], sizes, strict=True)
     rows = rows.assign(
-        bytes=rows["bytes"].astype(int), threads=rows["threads"].fillna(1).astype(int)
-    )
-    points = zip(rows["point"], rows["bytes"], strict=True)
-    rows = rows.assign(
-        setting=[name_setting(str(point), size) for point, size in points]
+        bytes=sizes,
+        threads=rows["threads"].fillna(1).astype(int),
+        setting=[name_setting(str(point), size) for point, size in points],
     )
     return rows.sort_values([*LADDER, "bytes"], kind="stable", ignore_index=True)
 
@@ -103,21 +97,36 @@ def find_plateaus(
     `least_bytes`, `most_bytes`, `sizes`: the smallest and largest size, and how many
     there are. No rows if no cache sizes are known.
     """
-    rows = select_ladder_steps(pairs, descriptions)
-    parts = [
-        part.assign(level=name, cache_bytes=cache)
-        for _, group in (
-            rows.groupby(_SET, sort=False, observed=True) if len(rows) else ()
-        )
-        for name, cache, sizes in _split_levels(group, list_cache_levels(cpus, group))
-        if len(part := group[group["bytes"].isin(sizes)])
-    ]
+    steps = select_ladder_steps(pairs, descriptions)
+    parts: list[pd.DataFrame] = []
+    if len(steps):
+        for _, group in steps.groupby(_SET, sort=False, observed=True):
+            parts += _select_levels(group, list_cache_levels(cpus, group))
     if not parts:
         return pd.DataFrame([], columns=[*_PLATEAU, *_OF_PLATEAU])
-    by_plateau = pd.concat(parts, ignore_index=True).groupby(
-        _PLATEAU, sort=False, observed=True
-    )
+    levels = pd.concat(parts, ignore_index=True)
+    by_plateau = levels.groupby(_PLATEAU, sort=False, observed=True)
     return pd.DataFrame(by_plateau.agg(**_OF_PLATEAU).reset_index())
+
+
+def _select_levels(
+    group: pd.DataFrame, caches: Sequence[tuple[str, int]]
+) -> Iterator[pd.DataFrame]:
+    """Yield the steps of each level that has any, with `level` and `cache_bytes`.
+    group: a run's ladders of one benchmark and CPUs.
+    """
+    for name, cache, sizes in _split_levels(group, caches):
+        part = group[group["bytes"].isin(sizes)]
+        if len(part):
+            yield part.assign(level=name, cache_bytes=cache)
+
+
+def _merge_flags(texts: Iterable[object]) -> str:
+    """Return every flag of these texts once, sorted."""
+    flags = set[str]()
+    for text in texts:
+        flags.update(str(text).split(","))
+    return ",".join(sorted(flags - {""}))
 
 
 _PLATEAU = ["host_id", "run_id", *LADDER, "level", "cache_bytes"]
@@ -132,10 +141,7 @@ _OF_PLATEAU: dict[str, Any] = {
     "sizes": ("bytes", "nunique"),
     "bursts": ("bursts", "sum"),
     "flagged_bursts": ("flagged_bursts", "sum"),
-    "flags": (
-        "flags",
-        lambda texts: ",".join(sorted({*",".join(map(str, texts)).split(",")} - {""})),
-    ),
+    "flags": ("flags", _merge_flags),
 }
 
 
@@ -144,35 +150,46 @@ def list_cache_levels(cpus: pd.DataFrame, group: pd.DataFrame) -> list[tuple[str
     ladder sharing it.
     """
     first = group.iloc[0]
-    rows = cpus[cpus["run_id"] == first["run_id"]]
-    texts = rows.loc[rows["cpu"] == first["ping_cpu"], "caches_json"]
-    caches = [cache for text in texts for cache in json.loads(text)]
-    caches = [
+    cpus_of_run = cpus[cpus["run_id"] == first["run_id"]]
+    measured = max(int(cpus_of_run["measured"].sum()), 1)
+    threads = int(first["threads"])
+    caches = _list_data_caches(cpus_of_run, first["ping_cpu"])
+    levels = []
+    for cache in caches:
+        among = len(cache["shared_cpus"]) or 1
+        sharing = 1
+        if first["sharing"] != "one":  # groups are spread over the machine
+            its_threads = math.ceil(threads * among / measured)
+            sharing = max(1, min(among, threads, its_threads))
+        size = max(int(cache["size_bytes"]) // sharing, 1)
+        name = f"L{cache['level']}"
+        if cache is caches[-1] and int(cache["level"]) >= 3:  # a last L2 is called L2
+            name = "LLC"
+        levels.append((name, size))
+    return levels
+
+
+def _list_data_caches(cpus: pd.DataFrame, cpu: int) -> list[dict[str, Any]]:
+    """List the caches of a CPU that hold data and whose size is known, nearest
+    first.
+    """
+    caches: list[dict[str, Any]] = []
+    for text in cpus.loc[cpus["cpu"] == cpu, "caches_json"]:
+        caches += json.loads(text)
+    of_data = [
         cache
         for cache in caches
         if cache["kind"] != "Instruction" and cache["size_bytes"]
     ]
-    caches.sort(key=lambda cache: int(cache["level"]))
-    measured, threads = max(int(rows["measured"].sum()), 1), int(first["threads"])
-    levels = []
-    for cache in caches:
-        # a last L2 is called L2
-        last = cache is caches[-1] and int(cache["level"]) >= 3
-        among, sharing = len(cache["shared_cpus"]) or 1, 1
-        if first["sharing"] != "one":  # groups are spread over the machine
-            sharing = max(1, min(among, threads, -(-threads * among // measured)))
-        name = "LLC" if last else f"L{cache['level']}"
-        levels.append((name, max(int(cache["size_bytes"]) // sharing, 1)))
-    return levels
+    return sorted(of_data, key=lambda cache: int(cache["level"]))
 
 
 def format_size(count: int) -> str:
     """Format bytes in the largest unit that divides them: 24576 -> "24K"."""
-    units = [(1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")]
-    size, unit = next(
-        (unit for unit in units if count and count % unit[0] == 0), (1, "")
-    )
-    return f"{count // size}{unit}"
+    for size, unit in ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")):
+        if count and count % size == 0:
+            return f"{count // size}{unit}"
+    return str(count)
 
 
 def sort_settings(
@@ -181,19 +198,18 @@ def sort_settings(
     """Return the distinct settings of one benchmark's rows, in the order of its
     description.
     """
-    columns = (
-        descriptions[str(rows["benchmark"].iloc[0])].parameters_with_role("column")
-        if len(rows)
-        else []
-    )
-    places = {
-        word: place
-        for place, word in enumerate(chain(*(parameter.words for parameter in columns)))
-    }
-    names = rows["setting"].unique()
-    return sorted(
-        names, key=lambda name: (places.get(name.split(" ")[0], len(places)), name)
-    )
+    words: list[str] = []
+    if len(rows):
+        benchmark = descriptions[str(rows["benchmark"].iloc[0])]
+        for parameter in benchmark.parameters_with_role("column"):
+            words += parameter.words
+    places = {word: place for place, word in enumerate(words)}
+
+    def get_place(setting: str) -> tuple[int, str]:
+        first_word, _, _ = setting.partition(" ")
+        return places.get(first_word, len(places)), setting
+
+    return sorted(rows["setting"].unique(), key=get_place)
 
 
 def _split_levels(
@@ -203,28 +219,30 @@ def _split_levels(
     benchmark and CPUs.
     """
     curve = _compute_relative_curve(group)
-    largest, behind = 0, set[int]()
+    largest = 0  # of the caches so far
+    behind = set[int]()  # sizes slower than the plateau of the last cache
     for name, cache in caches:
-        inside = [
-            size for size in curve if _OUTSIDE * largest <= size <= cache // _INSIDE
-        ]
+        smallest_size = _OUTSIDE * largest
+        largest_size = cache // _INSIDE
+        inside = [size for size in curve if smallest_size <= size <= largest_size]
+        end = _find_step_up([curve[size] for size in inside])
+        behind = set()
+        if end < len(inside):
+            behind = {size for size in curve if size >= inside[end]}
         largest = max(largest, cache)
-        values = [curve[size] for size in inside]
-        ends = (
-            cut
-            for cut in range(1, len(values))
-            if min(values[cut:]) > STEP * max(values[:cut])
-        )
-        # at the first step up after which all sizes stay up
-        end = next(ends, len(values))
-        behind = (
-            {size for size in curve if size >= inside[end]}
-            if end < len(inside)
-            else set()
-        )
         yield name, cache, set(inside[:end])
     beyond = {size for size in curve if largest and size >= _OUTSIDE * largest}
     yield MEMORY, 0, beyond or behind
+
+
+def _find_step_up(times: Sequence[float]) -> int:
+    """Return the first place from which on all times are STEP times those before, or
+    the end.
+    """
+    for place in range(1, len(times)):
+        if min(times[place:]) > STEP * max(times[:place]):
+            return place
+    return len(times)
 
 
 def _compute_relative_curve(group: pd.DataFrame) -> dict[int, float]:
@@ -232,11 +250,8 @@ def _compute_relative_curve(group: pd.DataFrame) -> dict[int, float]:
     median over settings.
     """
     medians = group.groupby(["setting", "bytes"])["median_ns"].median()
-    slower = (
-        (medians / medians.groupby(level="setting").transform("min"))
-        .groupby(level="bytes")
-        .median()
-    )
+    fastest = medians.groupby(level="setting").transform("min")
+    slower = (medians / fastest).groupby(level="bytes").median()
     return {int(str(size)): float(ratio) for size, ratio in slower.items()}
 
 
@@ -245,11 +260,13 @@ def name_setting(point: str, size: int) -> str:
     sharing: "read one".
     """
     left_out = {format_size(size), "base", "huge", "own"}
-    named = re.sub(r"\.n\d+-n(?=\d+$)", ".load on node ", point)
-    words = (word for word in named.split(".") if word not in left_out)
-    return " ".join(
-        word for word in words if not (word[:1] in "xn" and word[1:].isdigit())
-    )
+    point = re.sub(r"\.n\d+-n(?=\d+$)", ".load on node ", point)
+    words = []
+    for word in point.split("."):
+        is_threads_or_node = word[:1] in ("x", "n") and word[1:].isdigit()
+        if word not in left_out and not is_threads_or_node:
+            words.append(word)
+    return " ".join(words)
 
 
 def select_node_cells(
@@ -264,35 +281,37 @@ def select_node_cells(
     rows = pairs[is_node_placed(pairs, descriptions)]
     if rows.empty:
         return rows.assign(cpu_node=0, setting="")
-    nodes = {
-        (cpu["run_id"], cpu["cpu"]): cpu["node"]
-        for cpu in to_records(cpus[["run_id", "cpu", "node"]])
-    }
-    benchmarks = {name: descriptions[str(name)] for name in rows["benchmark"].unique()}
-    names = {
-        name: benchmark.node.name
-        for name, benchmark in benchmarks.items()
-        if benchmark.node
-    }
-    cells = list[tuple[int, int, str, int]]()
+    nodes = {}
+    for cpu in to_records(cpus[["run_id", "cpu", "node"]]):
+        if cpu["node"] is not None:
+            nodes[cpu["run_id"], cpu["cpu"]] = int(cpu["node"])
+    node_columns = _find_node_columns(rows, descriptions)
+    cells: dict[str, list[Any]] = defaultdict(list)
     for row in to_records(rows):
-        cpu_node, threads = (
-            nodes.get((row["run_id"], row["ping_cpu"])),
-            int(row["threads"] or 1),
-        )
-        setting = name_setting(str(row["point"]), int(row["bytes"])) + " x1" * (
-            threads == 1
-        )
-        memory_node = int(row[names[row["benchmark"]]])
-        cells.append(
-            (-1 if cpu_node is None else int(cpu_node), memory_node, setting, threads)
-        )
-    columns = ("cpu_node", "memory_node", "setting", "threads")
-    rows = rows.assign(**dict(zip(columns, zip(*cells, strict=True), strict=True)))
-    most_threads = rows.groupby(["run_id", *NODE_CELL], observed=True)[
-        "threads"
-    ].transform("max")
+        threads = int(row["threads"] or 1)
+        setting = name_setting(str(row["point"]), int(row["bytes"]))
+        if threads == 1:
+            setting += " x1"
+        cells["cpu_node"].append(nodes.get((row["run_id"], row["ping_cpu"]), -1))
+        cells["memory_node"].append(int(row[node_columns[row["benchmark"]]]))
+        cells["setting"].append(setting)
+        cells["threads"].append(threads)
+    rows = rows.assign(**cells)
+    by_cell = rows.groupby(["run_id", *NODE_CELL], observed=True)
+    most_threads = by_cell["threads"].transform("max")
     return rows[rows["threads"] == most_threads]
+
+
+def _find_node_columns(
+    rows: pd.DataFrame, descriptions: Descriptions
+) -> dict[str, str]:
+    """Return by benchmark the column that has the requested node."""
+    columns = {}
+    for name in rows["benchmark"].unique():
+        node = descriptions[str(name)].node
+        if node is not None:
+            columns[name] = node.name
+    return columns
 
 
 def lay_out_node_matrix(
@@ -303,14 +322,11 @@ def lay_out_node_matrix(
     """
     table: Any = cells.groupby(["cpu_node", "memory_node"])[column].median()
     medians = {(int(row), int(node)): float(ns) for (row, node), ns in table.items()}
-    rows = sorted({row for row, _ in medians})
-    return (
-        rows,
-        sorted(
-            {node for _, node in medians}, key=lambda node: (node not in rows, node)
-        ),
-        medians,
-    )
+    cpu_nodes = sorted({cpu_node for cpu_node, _ in medians})
+    memory_nodes = {memory_node for _, memory_node in medians}
+    with_cpus = sorted(memory_nodes.intersection(cpu_nodes))
+    without_cpus = sorted(memory_nodes.difference(cpu_nodes))
+    return cpu_nodes, with_cpus + without_cpus, medians
 
 
 def is_local_memory(cells: pd.DataFrame) -> "pd.Series[Any]":
@@ -327,40 +343,61 @@ def describe_memory(
     """Return lines on a run's memory, if known: the modules, and by node the best
     bandwidth and the peak.
     """
-    lines = [f"memory: {run['memory_modules']}"] if run.get("memory_modules") else []
-    nodes, memory = (
-        {node["node"]: node for node in run.get("nodes") or []},
-        run.get("memory") or {},
-    )
-    peaks: dict[int, Mapping[str, Any]] = {_MACHINE: memory, **nodes}
-    if len(nodes) == 1 and not memory.get("peak_mbps"):
-        (peaks[_MACHINE],) = nodes.values()
+    lines = []
+    if run.get("memory_modules"):
+        lines.append(f"memory: {run['memory_modules']}")
+    plateaus = find_plateaus(pairs, cpus, descriptions)
+    cells = select_node_cells(pairs, cpus, descriptions)
+    in_memory = plateaus[plateaus["level"] == MEMORY]
+    rows = [*to_records(in_memory), *to_records(cells)]
     node_of_cpu = dict(zip(cpus["cpu"], cpus["node"], strict=True))
+    peaks = _find_peaks(run)
+    is_single_node = len(run.get("nodes") or []) < 2
     best: dict[int, tuple[float, str]] = {}
-    plateaus, cells = (
-        find_plateaus(pairs, cpus, descriptions),
-        select_node_cells(pairs, cpus, descriptions),
-    )
-    rows = [*to_records(plateaus[plateaus["level"] == MEMORY]), *to_records(cells)]
-    for row in (row for row in rows if row["unit"] == "byte"):
-        count, node = row["threads"], row.get("memory_node", _MACHINE)
-        if node == _MACHINE and len(nodes) > 1 and row["relation"] != Relation.SYSTEM:
-            node = node_of_cpu.get(row["ping_cpu"])
-            if row["relation"].partition(" ")[0] in (
-                Relation.PACKAGE,
-                Relation.UNKNOWN,
-            ) or is_none(node):
-                continue
-        name = f"{row['benchmark']} {row['setting']} of {count} CPU{'s' * (count > 1)}"
-        fastest = (row["median_ns"], name)  # of one byte, by all threads together
-        best[int(node)] = min(best.get(int(node), fastest), fastest)
+    for row in rows:
+        node = _find_node_of_memory(row, node_of_cpu, is_single_node=is_single_node)
+        if row["unit"] == "byte" and not is_none(node):
+            measured = (row["median_ns"], _name_group(row))
+            best[int(node)] = min(best.get(int(node), measured), measured)
     for node, (ns, name) in sorted(best.items()):
-        if share := _describe_peak_share(1 / ns, peaks.get(node, {})):
-            lines.append(
-                f"memory{'' if node == _MACHINE else f' of node {node}'}, {name}:"
-                f" {share}"
-            )
+        share = _describe_peak_share(1 / ns, peaks.get(node, {}))
+        place = "memory"
+        if node != _MACHINE:
+            place = f"memory of node {node}"
+        if share:
+            lines.append(f"{place}, {name}: {share}")
     return lines
+
+
+def _find_peaks(run: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
+    """Return what is known of the peak of each node and, by _MACHINE, of all."""
+    memory = run.get("memory") or {}
+    peaks = {node["node"]: node for node in run.get("nodes") or []}
+    if len(peaks) == 1 and not memory.get("peak_mbps"):
+        (memory,) = peaks.values()
+    return {_MACHINE: memory, **peaks}
+
+
+def _find_node_of_memory(
+    row: Mapping[str, Any], node_of_cpu: Mapping[int, Any], *, is_single_node: bool
+) -> Any:
+    """Return the node whose memory a row measures, _MACHINE for that of the machine;
+    None if unknown.
+    """
+    if "memory_node" in row:
+        return row["memory_node"]
+    if is_single_node or row["relation"] == Relation.SYSTEM:
+        return _MACHINE
+    if row["relation"].partition(" ")[0] in (Relation.PACKAGE, Relation.UNKNOWN):
+        return None
+    return node_of_cpu.get(row["ping_cpu"])
+
+
+def _name_group(row: Mapping[str, Any]) -> str:
+    """Name what a row measures: "bandwidth read of 4 CPUs"."""
+    count = row["threads"]
+    plural = "" if count == 1 else "s"
+    return f"{row['benchmark']} {row['setting']} of {count} CPU{plural}"
 
 
 def _describe_peak_share(rate: float, place: Mapping[str, Any]) -> str:
@@ -370,16 +407,15 @@ def _describe_peak_share(rate: float, place: Mapping[str, Any]) -> str:
     mbps = place.get("peak_mbps") or place.get("read_mbps")
     if not mbps:
         return ""
-    share, populated, channels = (
-        rate * 1000 / mbps,
-        place.get("channels_populated"),
-        place.get("channels"),
-    )
-    parts = (
+    share = rate * 1000 / mbps
+    populated = place.get("channels_populated") or None
+    parts = [
         f"{rate:.1f} of {mbps / 1000:.1f} GB/s",
         f"{share:.0%}",
-        describe_channels(populated or None, channels),
-        "" if place.get("peak_mbps") else "the peak as ACPI has it",
-        _ABOVE_PEAK if share > 1 else "",
-    )
+        describe_channels(populated, place.get("channels")),
+    ]
+    if not place.get("peak_mbps"):
+        parts.append("the peak as ACPI has it")
+    if share > 1:
+        parts.append(_ABOVE_PEAK)
     return ", ".join(filter(None, parts))
