@@ -163,12 +163,20 @@ def compute_sibling_nearness(pairs: pd.DataFrame, kind_numbers: Ints) -> Floats:
     cpus_a_kind = cpus.max(initial=0) + 1
     ends = kind_numbers * cpus_a_kind + cpus  # one number for each kind and CPU
     is_other = ~_is_sibling_or_single(pairs)
-    nearest = np.full(ends.max(initial=0) + 1, np.inf)
-    for end in ends:
-        np.fmin.at(nearest, end[is_other], ns[is_other])
+    nearest = _find_nearest(ends[:, is_other], ns[is_other], ends.max(initial=0) + 1)
     closest = nearest[ends].min(axis=0)
     is_sibling = pairs["relation"].to_numpy(dtype=object) == "smt"
     return np.where(is_sibling & np.isfinite(closest), closest / ns, np.nan)
+
+
+def _find_nearest(ends: Ints, ns: Floats, count: int) -> Floats:
+    """Return each end's least ns to another, infinite without one. ends: 2 x pairs,
+    numbers below `count`.
+    """
+    nearest = np.full(count, np.inf)
+    for end in ends:
+        np.fmin.at(nearest, end, ns)
+    return nearest
 
 
 def _is_sibling_or_single(rows: pd.DataFrame) -> Bools:

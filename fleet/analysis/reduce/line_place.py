@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.tables import Floats, Ints
+from fleet.analysis.base.tables import Floats, Ints, group_medians, number_groups
 from fleet.analysis.reduce.load import compute_sample_latencies, load_samples
 from fleet.model import SHIPPED, Descriptions, View
 from fleet.store.runs import Root
@@ -101,11 +101,12 @@ def _compute_residuals(bursts: pd.DataFrame) -> Floats:
     that no single burst decides.
     """
     logs = np.log(bursts["ns"].to_numpy(dtype=float))
-    pair_numbers = bursts.groupby(_PAIR, dropna=False, observed=True).ngroup()
-    pairs = pd.Series(logs).groupby(pair_numbers.to_numpy())
-    residuals = logs - pairs.transform("median").to_numpy()
-    limit = _OUTLIER * float(np.median(np.abs(residuals)))
-    return np.asarray(residuals.clip(-limit, limit), dtype=np.float64)
+    pair_numbers = number_groups(bursts, _PAIR)
+    residuals = logs - group_medians(logs, pair_numbers)[pair_numbers]
+    deviation = float(np.median(np.abs(residuals)))
+    limit = _OUTLIER * deviation
+    clipped: Floats = residuals.clip(-limit, limit)
+    return clipped
 
 
 def compute_variance_share(values: Floats, groups: Ints) -> float:

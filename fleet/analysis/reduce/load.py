@@ -146,8 +146,10 @@ def _read_records(root: Root, **which: Unpack[Runs]) -> _Records:
     listing = open_listing(root)
     runs = list_published(listing, **which)
     if len(runs) == 1:
-        name = samples_name(runs[0].host_id, runs[0].run_id)
-        return [(runs[0], TableFile(listing.place, name, "samples").record)]
+        (run,) = runs
+        name = samples_name(run.host_id, run.run_id)
+        file = TableFile(listing.place, name, "samples")
+        return [(run, file.record)]
     records = listing.read_records(runs)
     return [(run, records[run.run_id]) for run in runs if run.run_id in records]
 
@@ -441,13 +443,17 @@ def is_at_usual_point(
     views = get_views(rows["benchmark"], descriptions)
     is_single = views.isin([View.MATRIX, View.CPUS])
     if "point" in rows and rows["point"].notna().any():
-        usual = {
-            name: descriptions[str(name)].point for name in rows["benchmark"].unique()
-        }
-        kinds = zip(rows["benchmark"].tolist(), rows["point"].tolist(), strict=True)
-        is_usual = np.array([usual[name] == point for name, point in kinds], dtype=bool)
-        is_single &= rows["point"].isna() | is_usual
+        is_single &= rows["point"].isna() | _has_usual_point(rows, descriptions)
     return is_single.to_numpy(dtype=bool)
+
+
+def _has_usual_point(rows: pd.DataFrame, descriptions: Descriptions) -> Bools:
+    """Report which rows have the point that their benchmark is usually shown at."""
+    usual = {name: descriptions[str(name)].point for name in rows["benchmark"].unique()}
+    benchmarks = rows["benchmark"].tolist()
+    points = rows["point"].tolist()
+    kinds = zip(benchmarks, points, strict=True)
+    return np.array([usual[name] == point for name, point in kinds], dtype=bool)
 
 
 def compute_latency_ns_per_tick(

@@ -123,14 +123,15 @@ def make_layouts(
     rows_by_run: dict[str, list[tuple[int, Any]]] = {run_id: [] for run_id in measured}
     present = [name for name in ("run_id", "cpu", *_COLUMNS) if name in cpus]
     for row in to_records(cpus[present]):
-        if row["run_id"] in rows_by_run:
+        run_id = row["run_id"]
+        if run_id in rows_by_run:
             described = tuple(row.get(name) for name in _COLUMNS)
-            rows_by_run[row["run_id"]].append((int(row["cpu"]), described))
+            rows_by_run[run_id].append((int(row["cpu"]), described))
     order = cache(lambda rows, numbers: _order_cpus(dict(rows), numbers))
-    return {
-        run_id: order(tuple(rows), tuple(measured[run_id]))
-        for run_id, rows in rows_by_run.items()
-    }
+    layouts = {}
+    for run_id, rows in rows_by_run.items():
+        layouts[run_id] = order(tuple(rows), tuple(measured[run_id]))
+    return layouts
 
 
 def find_core_kinds(cpus: pd.DataFrame) -> dict[int, str]:
