@@ -119,7 +119,8 @@ def _combine_thread_times(
     """Convert samples of groups in place to the time of a unit by all threads.
     other_ticks: of the other threads.
     """
-    about, counts = bursts.about, bursts.counts
+    about = bursts.about
+    counts = bursts.counts
     is_group = has_shape(about["benchmark"], Shape.GROUP, descriptions)
     first = np.cumsum(counts) - counts
     ns_per_tick = compute_latency_ns_per_tick(about, descriptions)
@@ -145,7 +146,8 @@ def _normalize_and_summarize_work(
     that a thread did, as shares of the mean, or of ping's count if the others count
     another unit.
     """
-    about, counts = bursts.about, bursts.counts
+    about = bursts.about
+    counts = bursts.counts
     columns = {name: np.full(len(about), np.nan) for name in WORK_COLUMNS}
     first = np.cumsum(counts) - counts
     iterations = about["iterations"].to_numpy(dtype=np.float64)

@@ -16,7 +16,8 @@ from fleet.hostnames import join_names
 from fleet.store.schema import ENVIRONMENT
 from fleet.text import format_count
 
-UNKNOWN, DEFAULT = "unknown", "default"
+UNKNOWN = "unknown"
+DEFAULT = "default"
 _OBJECTS = {"labels": "label", "mitigations": "mitigation", "plan": "plan"}
 _DESCRIBED = (*ENVIRONMENT, *(f"{name}_json" for name in _OBJECTS))
 _NO_EFFECT = {"seed", "deadline_s"}  # of a plan, on the measurement
