@@ -2,11 +2,11 @@
 shipped with fleet.
 """
 
+import codecs
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.selection import select_runs
+from fleet.analysis.base.tables import Ints
 from fleet.analysis.base.text import to_records
 from fleet.analysis.exchange.guess import guess_topology
 from fleet.analysis.exchange.tools import TOOLS, Grid, read_matrices
@@ -112,15 +113,14 @@ def locate_summaries(root: Root) -> dict[str, tuple[Place, str]]:
     """Return the place and the file of each summary, imported or shipped, by name."""
     place = open_listing(root).place
     with store_errors("read the summaries", place):
-        files_by_place = [
-            (_SHIPPED, _SHIPPED.files("*.parquet")),
-            (place, place.files(SUMMARIES)),
-        ]
-    return {
-        Path(file).stem: (where, file)
-        for where, files in files_by_place
-        for file in files
-    }
+        shipped = _SHIPPED.files("*.parquet")
+        imported = place.files(SUMMARIES)
+    located = dict[str, tuple[Place, str]]()
+    for file in shipped:
+        located[Path(file).stem] = (_SHIPPED, file)
+    for file in imported:
+        located[Path(file).stem] = (place, file)
+    return located
 
 
 def find_summaries(root: Root, texts: Sequence[str]) -> dict[str, pd.DataFrame]:
@@ -130,8 +130,10 @@ def find_summaries(root: Root, texts: Sequence[str]) -> dict[str, pd.DataFrame]:
     names = locate_summaries(root)
     summaries = dict[str, pd.DataFrame]()
     for text in texts:
-        meant = [name for name in names if fnmatchcase(name, text.removeprefix(PREFIX))]
-        summaries |= {name: find_summary(root, name) for name in meant or [text]}
+        pattern = text.removeprefix(PREFIX)
+        meant = [name for name in names if fnmatchcase(name, pattern)]
+        for name in meant or [text]:
+            summaries[name] = find_summary(root, name)
     return summaries
 
 
@@ -139,7 +141,8 @@ def find_summary(root: Root, name: str) -> pd.DataFrame:
     """Return the rows of a summary, named with or without `summary:`. Raises UsageError
     if there is none.
     """
-    name, names = name.removeprefix(PREFIX), locate_summaries(root)
+    name = name.removeprefix(PREFIX)
+    names = locate_summaries(root)
     if name not in names:
         raise UsageError(
             f"no summary is called {name!r}{suggest_similar(name, names)} "
@@ -151,37 +154,37 @@ def find_summary(root: Root, name: str) -> pd.DataFrame:
 
 def find_summaries_of_model(root: Root, cpu_model: str) -> pd.DataFrame:
     """Return the rows of all summaries of a CPU model; skip damaged files."""
-    names, simplified = locate_summaries(root), simplify_cpu_model(cpu_model)
+    wanted = simplify_cpu_model(cpu_model)
+    located = locate_summaries(root)
 
     def read_if_of_model(name: str) -> pd.DataFrame | None:
-        place, file = names[name]
-        models = (
-            TableFile(place, file, "summaries")
-            .read(["cpu_model"])
-            .column(0)
-            .unique()
-            .to_pylist()
-        )
-        is_of_model = any(
-            model and simplify_cpu_model(model) == simplified for model in models
-        )
-        return _read_summaries(place, [file]) if is_of_model else None
+        place, file = located[name]
+        if wanted not in _read_simplified_models(place, file):
+            return None
+        return _read_summaries(place, [file])
 
-    parts = [
-        part
-        for part in read_undamaged([*names], read_if_of_model).values()
-        if part is not None
-    ]
-    return pd.concat(parts or [_read_summaries(_SHIPPED, [])], ignore_index=True)
+    frames = read_undamaged([*located], read_if_of_model).values()
+    parts = [rows for rows in frames if rows is not None]
+    if not parts:
+        parts = [_read_summaries(_SHIPPED, [])]
+    return pd.concat(parts, ignore_index=True)
+
+
+def _read_simplified_models(place: Place, file: str) -> set[str]:
+    """Read the CPU models that a file of summaries states, as `simplify_cpu_model`
+    returns them.
+    """
+    column = TableFile(place, file, "summaries").read(["cpu_model"]).column(0)
+    models = column.unique().to_pylist()
+    return {simplify_cpu_model(model) for model in models if model}
 
 
 def compute_medians(rows: pd.DataFrame) -> pd.DataFrame:
     """Return `median_ns` by summary, benchmark, variant ("" for unknown) and
     relation.
     """
-    groups = rows.fillna({"variant": ""}).groupby(
-        ["summary", "benchmark", "variant", "relation"], sort=False
-    )
+    keys = ["summary", "benchmark", "variant", "relation"]
+    groups = rows.fillna({"variant": ""}).groupby(keys, sort=False)
     return groups["latency_ns"].median().rename("median_ns").reset_index()
 
 
@@ -231,23 +234,36 @@ def make_summary_rows(
     constant |= {"summary": name, "benchmark": benchmark, "tool": tool}
     constant["estimator"] = columns.get("estimator") or TOOLS[tool].estimator
     constant["labels_json"] = json.dumps(columns.get("labels") or {})
-    cpus = machine.cpus if machine else ()
-    topology = Topology(
-        cpus, name_core_kinds((cpu.cpu, cpu.kind, cpu.capacity) for cpu in cpus)
-    )
-    return [
-        constant
-        | {"ping_cpu": row, "pong_cpu": column}
-        | {"relation": topology.name_relation(row, column), "latency_ns": value}
-        for (row, column), value in grid.cells.items()
-    ]
+    topology = _with_core_kinds(machine)
+    rows = list[dict[str, Any]]()
+    for (ping, pong), latency_ns in grid.cells.items():
+        pair = {
+            "ping_cpu": ping,
+            "pong_cpu": pong,
+            "relation": topology.name_relation(ping, pong),
+            "latency_ns": latency_ns,
+        }
+        rows.append(constant | pair)
+    return rows
+
+
+def _with_core_kinds(machine: Topology | None) -> Topology:
+    """Return a topology that tells its kinds of core apart; None: one without CPUs,
+    where every relation is unknown.
+    """
+    if machine is None:
+        return Topology(())
+    cpus = machine.cpus
+    kinds = name_core_kinds((cpu.cpu, cpu.kind, cpu.capacity) for cpu in cpus)
+    return Topology(cpus, kinds)
 
 
 def compute_half_widths(rows: pd.DataFrame) -> "pd.Series[float]":
     """Compute half the width of each pair's interval, relative to its latency; NaN
     without an interval.
     """
-    low, high = (rows[end].astype(float) for end in ("low_ns", "high_ns"))
+    low = rows["low_ns"].astype(float)
+    high = rows["high_ns"].astype(float)
     return (high - low) / 2 / rows["latency_ns"]
 
 
@@ -272,18 +288,24 @@ def renumber_cpus(grid: Grid, cpus: Sequence[int] | None) -> Grid:
 def make_grid(rows: pd.DataFrame) -> Grid:
     """Make the matrix of one benchmark and variant of a summary from its rows."""
     (first,) = to_records(rows.head(1))
-    both = rows[["ping_cpu", "pong_cpu"]].to_numpy(dtype=int)
+    ends = rows[["ping_cpu", "pong_cpu"]].to_numpy(dtype=int)
+    pairs = map(tuple, ends.tolist())
+    latencies = rows["latency_ns"].astype(float)
     return Grid(
-        cpus=tuple(np.unique(both).tolist()),
-        cells=dict(
-            zip(
-                map(tuple, both.tolist()), rows["latency_ns"].astype(float), strict=True
-            )
-        ),
-        samples=first["samples"] and int(first["samples"]),
-        iterations=first["iterations"] and int(first["iterations"]),
-        **{name: first[name] for name in ("benchmark", "cpu_model", "variant")},
+        cpus=tuple(np.unique(ends).tolist()),
+        cells=dict(zip(pairs, latencies, strict=True)),
+        benchmark=first["benchmark"],
+        samples=_to_int(first["samples"]),
+        iterations=_to_int(first["iterations"]),
+        cpu_model=first["cpu_model"],
+        variant=first["variant"],
     )
+
+
+def _to_int(value: float | None) -> int | None:
+    if value is None:
+        return None
+    return int(value)
 
 
 def derive_cpus(rows: pd.DataFrame) -> pd.DataFrame:
@@ -291,45 +313,60 @@ def derive_cpus(rows: pd.DataFrame) -> pd.DataFrame:
     relations are unknown.
     """
     words = rows["relation"].str.split(" ")
+    nearness = words.str[0]
+    kinds = words.str[-1]
     cpus = np.unique(rows[["ping_cpu", "pong_cpu"]])
     table = pd.DataFrame({"cpu": cpus, "kind": None}).astype({"kind": "object"})
     for kind in KINDS:
-        own = rows[words.str[-1].isin((kind, f"{kind}-{kind}"))]
-        table.loc[table["cpu"].isin({*own["ping_cpu"], *own["pong_cpu"]}), "kind"] = (
-            kind
-        )
+        within = rows[kinds.isin((kind, f"{kind}-{kind}"))]
+        ends = {*within["ping_cpu"], *within["pong_cpu"]}
+        table.loc[table["cpu"].isin(ends), "kind"] = kind
     for count, level in enumerate(_NEAR, 1):
-        near = rows[words.str[0].isin(_NEAR[:count])]
-        ends = [np.searchsorted(cpus, near[name]) for name in ("ping_cpu", "pong_cpu")]
-        groups, before = cpus.copy(), cpus[:0]
-        while not np.array_equal(
-            groups, before
-        ):  # until each CPU has the lowest that near pairs lead to
-            before = groups.copy()
-            for end, other in (ends, ends[::-1]):
-                np.minimum.at(groups, end, groups[other])
-        table["core" if level == Relation.SMT else level] = groups
-    return table[: 0 if (words.str[0] == Relation.UNKNOWN).all() else None]
+        near = rows[nearness.isin(_NEAR[:count])]
+        table[_name_group_column(level)] = _find_lowest_reached(cpus, near)
+    if (nearness == Relation.UNKNOWN).all():
+        return table[:0]
+    return table
+
+
+def _name_group_column(level: Relation) -> str:
+    """Return the column of `cpus` whose groups are of this relation."""
+    if level == Relation.SMT:
+        return "core"
+    return level
+
+
+def _find_lowest_reached(cpus: Ints, near: pd.DataFrame) -> Ints:
+    """Return for each CPU the lowest one that a chain of `near` pairs leads to.
+
+    cpus: ascending. near: rows with `ping_cpu` and `pong_cpu`.
+    """
+    ping = np.searchsorted(cpus, near["ping_cpu"])
+    pong = np.searchsorted(cpus, near["pong_cpu"])
+    lowest = cpus.copy()
+    while True:
+        before = lowest.copy()
+        np.minimum.at(lowest, ping, lowest[pong])
+        np.minimum.at(lowest, pong, lowest[ping])
+        if np.array_equal(lowest, before):
+            return lowest
 
 
 def lay_out_summary(rows: pd.DataFrame) -> Layout:
     """Order the CPUs of a summary by topology, if its relations are known, else by
     number.
     """
-    return make_layout(
-        derive_cpus(rows),
-        np.unique(rows[["ping_cpu", "pong_cpu"]].astype(int)).tolist(),
-    )
+    ends = rows[["ping_cpu", "pong_cpu"]].astype(int)
+    return make_layout(derive_cpus(rows), np.unique(ends).tolist())
 
 
 def name_benchmarks(rows: pd.DataFrame) -> "pd.Series[str]":
     """Name each row by benchmark and variant, as `cas/llsc`, or by benchmark alone if
     it has no variant.
     """
-    names = rows["benchmark"].astype(str)
-    return names.where(
-        rows["variant"].isna(), names + "/" + rows["variant"].astype(str)
-    )
+    benchmarks = rows["benchmark"].astype(str)
+    with_variants = benchmarks + "/" + rows["variant"].astype(str)
+    return benchmarks.where(rows["variant"].isna(), with_variants)
 
 
 def is_guessed(rows: pd.DataFrame) -> "pd.Series[bool]":
@@ -364,6 +401,14 @@ class ImportMetadata(NamedTuple):
     labels: Mapping[str, str] = MappingProxyType({})
 
 
+class _Matrix(NamedTuple):
+    """A matrix to import. tool: the one that printed it in `file`."""
+
+    file: Path
+    tool: str
+    grid: Grid
+
+
 def import_files(
     root: str | Path, files: Sequence[Path], name: str, metadata: ImportMetadata
 ) -> str:
@@ -374,88 +419,157 @@ def import_files(
     be stored.
     """
     _require_valid(name, metadata)
-    matrices = list[tuple[Path, str, Grid]]()
+    matrices = list[_Matrix]()
     for file in files:
-        tool, grids = read_matrices(_read_text(file), str(file), metadata.tool)
-        if metadata.benchmark is not None and len(grids) > 1:
-            raise UsageError(
-                f"{file}: holds {len(grids)} matrices; --benchmark can name only one."
-            )
-        matrices += [(file, tool, renumber_cpus(grid, metadata.cpus)) for grid in grids]
-    labels, machine = dict(metadata.labels), None
-    if metadata.topology is not None:
-        machine = _load_run_topology(open_listing(root), metadata.topology, matrices)
-    elif (machine := guess_topology(matrices[0][2], metadata.sockets)) is not None:
+        matrices += _read_file(file, metadata)
+    machine = _choose_topology(root, matrices, metadata)
+    labels = dict(metadata.labels)
+    if machine is not None and metadata.topology is None:
         labels[RELATIONS] = GUESSED
-    stated = metadata._asdict() | {"imported_utc": datetime.now(UTC), "labels": labels}
-    rows, kinds = list[dict[str, Any]](), list[str]()
+    columns = metadata._asdict()
+    columns["imported_utc"] = datetime.now(UTC)
+    columns["labels"] = labels
+    rows_by_benchmark = _make_rows_by_benchmark(name, matrices, columns, machine)
+    rows = [row for part in rows_by_benchmark.values() for row in part]
+    is_new = write_summary(root, name, rows)
+    return _tell_of_import(
+        name,
+        [*rows_by_benchmark],
+        matrices[-1].grid,
+        is_new=is_new,
+        is_guessed=RELATIONS in labels,
+    )
+
+
+def _read_file(file: Path, metadata: ImportMetadata) -> list[_Matrix]:
+    """Read the matrices of a file, with the CPU numbers that the user states. Raises
+    UsageError.
+    """
+    tool, grids = read_matrices(_read_text(file), str(file), metadata.tool)
+    if metadata.benchmark is not None and len(grids) > 1:
+        raise UsageError(
+            f"{file}: holds {len(grids)} matrices; --benchmark can name only one."
+        )
+    return [_Matrix(file, tool, renumber_cpus(grid, metadata.cpus)) for grid in grids]
+
+
+def _make_rows_by_benchmark(
+    name: str,
+    matrices: Sequence[_Matrix],
+    columns: Mapping[str, Any],
+    machine: Topology | None,
+) -> dict[str, list[dict[str, Any]]]:
+    """Make each matrix's rows of the summary `name`, by its benchmark. Raises
+    UsageError for a matrix without values or a second one of a benchmark.
+
+    columns: see `make_summary_rows`; without a source it is the file.
+    """
+    rows_by_benchmark = dict[str, list[dict[str, Any]]]()
     for file, tool, grid in matrices:
-        columns = stated | {"source": metadata.source or printable(str(file))}
-        rows += make_summary_rows(name, tool, grid, columns, machine)
-        if not grid.cells:
+        source = columns["source"] or printable(str(file))
+        sourced = {**columns, "source": source}
+        rows = make_summary_rows(name, tool, grid, sourced, machine)
+        if not rows:
             raise UsageError(f"{file}: the matrix has no values.")
-        if rows[-1]["benchmark"] in kinds:
+        benchmark = rows[0]["benchmark"]
+        if benchmark in rows_by_benchmark:
+            *_, last = rows_by_benchmark
             raise UsageError(
-                f"{file}: a second matrix of {kinds[-1]}; import it under another"
-                " --name."
+                f"{file}: a second matrix of {last}; import it under another --name."
             )
-        kinds.append(rows[-1]["benchmark"])
-    stored = "Stored" if write_summary(root, name, rows) else "Is here already:"
-    cpus, cells = len(grid.cpus), len(grid.cells)
-    full_count = cpus * (cpus - 1)
-    part = {full_count: "", full_count // 2: " (half a matrix)"}.get(
-        cells, f" of {full_count:,}"
-    )
-    size = f"{format_count(cpus, 'CPU')}, {format_count(cells, 'cell')}{part}"
-    guess = "" if RELATIONS not in labels else " Relations are guessed from its levels."
+        rows_by_benchmark[benchmark] = rows
+    return rows_by_benchmark
+
+
+def _tell_of_import(
+    name: str,
+    benchmarks: Sequence[str],
+    grid: Grid,
+    *,
+    is_new: bool,
+    is_guessed: bool,
+) -> str:
+    """Tell the user what was imported. grid: the matrix whose size is told."""
+    stored = "Is here already:"
+    if is_new:
+        stored = "Stored"
+    guess = ""
+    if is_guessed:
+        guess = " Relations are guessed from its levels."
     return (
-        f"{stored} {PREFIX}{name}: {', '.join(kinds)}, {size}.{guess} See it: fleet"
-        f" show {PREFIX}{name}"
+        f"{stored} {PREFIX}{name}: {', '.join(benchmarks)}, {_format_size(grid)}."
+        f"{guess} See it: fleet show {PREFIX}{name}"
     )
+
+
+def _format_size(grid: Grid) -> str:
+    """Format how many CPUs and cells a matrix has, and of how many if it lacks any."""
+    cpus = len(grid.cpus)
+    cells = len(grid.cells)
+    full = cpus * (cpus - 1)
+    part = f" of {full:,}"
+    if cells == full:
+        part = ""
+    elif cells == full // 2:
+        part = " (half a matrix)"
+    return f"{format_count(cpus, 'CPU')}, {format_count(cells, 'cell')}{part}"
+
+
+def _choose_topology(
+    root: Root, matrices: Sequence[_Matrix], metadata: ImportMetadata
+) -> Topology | None:
+    """Load the topology of the run that the user selects, or guess it from the first
+    matrix.
+    """
+    if metadata.topology is None:
+        return guess_topology(matrices[0].grid, metadata.sockets)
+    return _load_run_topology(open_listing(root), metadata.topology, matrices)
 
 
 def _load_run_topology(
-    listing: Listing, selection: str, matrices: Sequence[tuple[Path, str, Grid]]
+    listing: Listing, selection: str, matrices: Sequence[_Matrix]
 ) -> Topology:
     """Load the topology of the last run selected. Raises UsageError if it lacks a CPU
     of a matrix.
     """
     run = select_runs(listing.runs, [selection], listing.place)[-1]
-    rows = to_records(load_cpus(listing, run_id=run.run_id)[["cpu", *GROUPS]])
-    cpus = [
-        {name: None if value is None else int(value) for name, value in row.items()}
-        for row in rows
-    ]
-    for file, _, grid in matrices:
-        if unknown := sorted(set(grid.cpus) - {row["cpu"] for row in cpus}):
+    table = load_cpus(listing, run_id=run.run_id)[["cpu", *GROUPS]]
+    cpus = [_make_cpu(row) for row in to_records(table)]
+    known = {cpu.cpu for cpu in cpus}
+    for matrix in matrices:
+        unknown = sorted(set(matrix.grid.cpus) - known)
+        if unknown:
             raise UsageError(
                 f"--topology {selection}: that machine has no CPU"
-                f" {format_cpus(unknown)}, which {file} has; name the CPUs of the"
-                " matrix with --cpus, or choose a run of the machine it was"
+                f" {format_cpus(unknown)}, which {matrix.file} has; name the CPUs of"
+                " the matrix with --cpus, or choose a run of the machine it was"
                 " measured on."
             )
-    return Topology(tuple(Cpu(**row) for row in cpus))  # type: ignore[arg-type]
+    return Topology(cpus)
+
+
+def _make_cpu(row: Mapping[str, float | None]) -> Cpu:
+    """Make a CPU of the numbers of its row in `cpus`."""
+    numbers = {name: _to_int(value) for name, value in row.items()}
+    return Cpu(**numbers)  # type: ignore[arg-type]
 
 
 def _require_valid(name: str, metadata: ImportMetadata) -> None:
     require_free_name(name)
-    for word, allowed in (
-        ("tool", TOOLS),
-        (
-            "benchmark",
-            tuple(name for name in VARIANTS if BENCHMARKS[name].view is View.MATRIX),
-        ),
-        ("estimator", ("median", "mean", "min")),
-    ):
-        if (value := getattr(metadata, word)) not in (None, *allowed):
-            raise UsageError(
-                f"--{word} {value}: unknown; there are {', '.join(allowed)}."
-            )
+    benchmarks = [name for name in VARIANTS if BENCHMARKS[name].view is View.MATRIX]
+    _require_known("tool", metadata.tool, TOOLS)
+    _require_known("benchmark", metadata.benchmark, benchmarks)
+    _require_known("estimator", metadata.estimator, ("median", "mean", "min"))
     for word in ("variant", "cpu_model", "os", "conditions", "source"):
-        if not (getattr(metadata, word) or "").isprintable():
-            raise UsageError(
-                f"--{word.replace('_', '-')}: must be one line of text in UTF-8."
-            )
+        text = getattr(metadata, word) or ""
+        if not text.isprintable():
+            option = word.replace("_", "-")
+            raise UsageError(f"--{option}: must be one line of text in UTF-8.")
+
+
+def _require_known(option: str, value: str | None, known: Collection[str]) -> None:
+    if value is not None and value not in known:
+        raise UsageError(f"--{option} {value}: unknown; there are {', '.join(known)}.")
 
 
 def _read_text(file: Path) -> str:
@@ -463,20 +577,27 @@ def _read_text(file: Path) -> str:
     UsageError.
     """
     try:
-        with (
-            nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb")
-        ) as stream:
-            data = stream.read(MAX_BYTES + 1)
+        data = _read_bytes(file, MAX_BYTES + 1)
     except OSError as err:
         raise UsageError(f"{file}: cannot be read: {err.strerror}.") from err
     if len(data) > MAX_BYTES:
         raise UsageError(
             f"{file}: larger than {MAX_BYTES >> 20} MiB; no matrix is so large."
         )
-    utf16 = data[:2] in (b"\xff\xfe", b"\xfe\xff")
+    encoding = "utf-8-sig"
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding = "utf-16"
     try:
-        return data.decode("utf-16" if utf16 else "utf-8-sig")
+        return data.decode(encoding)
     except UnicodeDecodeError as err:
         raise UsageError(
             f"{file}: not text in UTF-8 or UTF-16 (byte {err.start})."
         ) from err
+
+
+def _read_bytes(file: Path, most: int) -> bytes:
+    """Read up to `most` bytes of a file, or of standard input if it is `-`."""
+    if str(file) == "-":
+        return sys.stdin.buffer.read(most)
+    with file.open("rb") as stream:
+        return stream.read(most)
