@@ -2,17 +2,27 @@
 (docs/exchange.md).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.tables import Floats, Ints
+from fleet.analysis.base.tables import Bools, Floats, Ints
 from fleet.analysis.exchange.tools import Grid
 from fleet.model import Cpu, Topology
 
 APART = 1.3  # a jump between latencies by more than this factor divides groups of CPUs
 SIBLINGS_NS = 25.0  # SMT siblings share an L1 cache, so they are faster than this
+
+
+class _Level(NamedTuple):
+    """Groups of CPUs that a jump of latencies divides. ns: the median within them.
+    groups: the group of each CPU, numbered from 1.
+    """
+
+    ns: float
+    groups: Ints
 
 
 def guess_topology(grid: Grid, sockets: int = 1) -> Topology | None:
@@ -23,74 +33,44 @@ def guess_topology(grid: Grid, sockets: int = 1) -> Topology | None:
     cluster if they have two cores, else a last-level cache. Return None for fewer than
     three CPUs, a missing cell, or sockets that cannot be told apart.
     """
-    from scipy.cluster import hierarchy  # type: ignore[import-untyped]  # noqa: PLC0415  few commands need it
-
-    cpus, logs = np.array(grid.cpus), _compute_mean_logs(grid)
-    if len(cpus) < 3 or np.isnan(logs).any():
+    logs = _compute_mean_logs(grid)
+    if len(logs) < 3 or np.isnan(logs).any():
         return None
-    distances = logs[np.triu_indices(len(cpus), 1)]
-    linkage = hierarchy.linkage(distances, "average")
-    package = hierarchy.fcluster(
-        hierarchy.linkage(distances, "ward"), sockets, "maxclust"
-    )
-    if not _have_equal_sizes(package) or package.max() != sockets:
+    package = _cut_into_equal_groups(logs, sockets)
+    if package is None:
         return None
-    core, is_single = np.arange(len(cpus)), np.zeros(len(cpus), dtype=bool)
-    levels = list(_cut_into_inner_ns_and_groups(linkage))
-    for ns, groups in levels:
-        singles, largest = np.bincount(groups)[groups] == 1, np.bincount(groups).max()
-        if (
-            ns <= SIBLINGS_NS
-            and largest == 2
-            and _are_pairs_before_singles(groups, singles)
-        ):
-            core, is_single = groups, singles
-    size = np.bincount(core).max()
-    llc, cluster = package, core
-    wider = [
-        ids
-        for _, ids in levels
-        if _have_equal_sizes(ids) and sockets < ids.max() < core.max()
-    ]
+    levels = list(_cut_at_jumps(_link(logs, "average")))
+    core = _find_cores(levels, len(logs))
+    threads = np.bincount(core)[core]
+    is_single = threads < threads.max()
+    wider = _find_wider_groups(levels, core, sockets)
+    cluster = core
+    llc = package
     if is_single.any():
-        members = np.flatnonzero(is_single)
-        own = hierarchy.linkage(
-            logs[np.ix_(members, members)][np.triu_indices(len(members), 1)], "average"
-        )
-        for _, groups in _cut_into_inner_ns_and_groups(own):
-            if _have_equal_sizes(groups):
-                cluster = cluster.copy()
-                cluster[members] = core.max() + groups
-                break
-    elif wider and len(cpus) == 2 * size * wider[0].max():
-        cluster = wider[0]
-    elif wider:
-        llc = wider[0]
-    levels_by_lowest = (
-        pd.Series(cpus).groupby(groups).transform("min").tolist()
-        for groups in (core, cluster, llc, package)
-    )
-    kinds = (
-        np.where(is_single, "efficiency", "performance")
-        if is_single.any()
-        else [None] * len(cpus)
-    )
+        cluster = _cluster_singles(logs, core, is_single)
+    elif wider is not None:
+        cpus_of_group = len(logs) / wider.max()
+        if cpus_of_group == 2 * threads.max():  # two cores
+            cluster = wider
+        else:
+            llc = wider
+    cores = _name_by_lowest(grid.cpus, core)
+    clusters = _name_by_lowest(grid.cpus, cluster)
+    llcs = _name_by_lowest(grid.cpus, llc)
+    packages = _name_by_lowest(grid.cpus, package)
+    kinds = _name_kinds(is_single)
     return Topology(
-        tuple(
-            Cpu(
-                int(cpu),
-                core=c,
-                cluster=k,
-                llc=cache,
-                die=p,
-                package=p,
-                node=p,
-                kind=kind,
-            )
-            for cpu, c, k, cache, p, kind in zip(
-                cpus, *levels_by_lowest, kinds, strict=True
-            )
+        Cpu(
+            int(cpu),
+            core=cores[place],
+            cluster=clusters[place],
+            llc=llcs[place],
+            die=packages[place],
+            package=packages[place],
+            node=packages[place],
+            kind=kinds[place],
         )
+        for place, cpu in enumerate(grid.cpus)
     )
 
 
@@ -98,29 +78,48 @@ def _compute_mean_logs(grid: Grid) -> Floats:
     """Return the log latencies, each the mean of a pair's two directions; NaN where
     neither is known.
     """
+    count = len(grid.cpus)
     places = {cpu: place for place, cpu in enumerate(grid.cpus)}
-    values = np.full((len(places), len(places)), np.nan)
+    logs = np.full((count, count), np.nan)
     for (row, column), ns in grid.cells.items():
-        values[places[row], places[column]] = np.log(ns)
-    both = np.where(np.isnan(values), values.T, values)
-    both = (both + both.T) / 2
-    np.fill_diagonal(both, 0)
-    return np.asarray(both)
+        logs[places[row], places[column]] = np.log(ns)
+    filled = np.where(np.isnan(logs), logs.T, logs)
+    means = (filled + filled.T) / 2
+    np.fill_diagonal(means, 0)
+    return np.asarray(means)
 
 
-def _cut_into_inner_ns_and_groups(linkage: Floats) -> Iterator[tuple[float, Ints]]:
-    """Cut a linkage at each jump of its heights. Yield the median ns below the jump,
-    and each CPU's group.
+def _link(logs: Floats, method: str) -> Floats:
+    """Return scipy's linkage of the CPUs, whose distances are their log latencies."""
+    from scipy.cluster import hierarchy  # type: ignore[import-untyped]  # noqa: PLC0415  few commands need it
+
+    distances = logs[np.triu_indices(len(logs), 1)]
+    return np.asarray(hierarchy.linkage(distances, method))
+
+
+def _cut_into_equal_groups(logs: Floats, count: int) -> Ints | None:
+    """Return each CPU's group of `count` groups of equal size, numbered from 1, or None
+    if the CPUs do not fall into such.
     """
     from scipy.cluster import hierarchy  # noqa: PLC0415
 
+    groups: Ints = hierarchy.fcluster(_link(logs, "ward"), count, "maxclust")
+    if groups.max() != count or not _have_equal_sizes(groups):
+        return None
+    return groups
+
+
+def _cut_at_jumps(linkage: Floats) -> Iterator[_Level]:
+    """Cut a linkage at each jump of its heights, the lowest first."""
+    from scipy.cluster import hierarchy  # noqa: PLC0415
+
     heights = linkage[:, 2]
-    for place in np.flatnonzero(np.diff(heights) > np.log(APART)):
+    is_before_jump = np.diff(heights) > np.log(APART)
+    for place in np.flatnonzero(is_before_jump):
+        median = np.median(heights[: place + 1])
         middle = (heights[place] + heights[place + 1]) / 2
-        yield (
-            float(np.exp(np.median(heights[: place + 1]))),
-            hierarchy.fcluster(linkage, middle, "distance"),
-        )
+        groups = hierarchy.fcluster(linkage, middle, "distance")
+        yield _Level(float(np.exp(median)), groups)
 
 
 def _have_equal_sizes(groups: Ints) -> bool:
@@ -130,12 +129,68 @@ def _have_equal_sizes(groups: Ints) -> bool:
     return len({*np.bincount(groups)[1:]}) == 1
 
 
-def _are_pairs_before_singles(groups: Ints, is_single: Ints) -> bool:
-    """Report whether no CPU is single, or two or more are and follow all pairs of
-    neighbouring CPUs.
+def _find_cores(levels: Sequence[_Level], count: int) -> Ints:
+    """Return the core of each of `count` CPUs: the groups of the widest level that can
+    be SMT siblings, else one core for each CPU.
     """
-    first = len(groups) - int(is_single.sum())
-    are_neighbours = first % 2 == 0 and (groups[:first:2] == groups[1:first:2]).all()
-    return first == len(groups) or bool(
-        first < len(groups) - 1 and is_single[first:].all() and are_neighbours
-    )
+    core = np.arange(count)
+    for level in levels:
+        if level.ns <= SIBLINGS_NS and _can_be_siblings(level.groups):
+            core = level.groups
+    return core
+
+
+def _can_be_siblings(groups: Ints) -> bool:
+    """Report whether the groups are pairs, and no CPU is single, or two or more are and
+    follow all pairs of neighbouring CPUs.
+    """
+    sizes = np.bincount(groups)
+    if sizes.max() != 2:
+        return False
+    is_single = sizes[groups] == 1
+    singles = int(is_single.sum())
+    if singles == 0:
+        return True
+    paired = len(groups) - singles
+    if singles == 1 or not is_single[paired:].all():
+        return False
+    neighbours = groups[:paired].reshape(-1, 2)
+    return bool((neighbours[:, 0] == neighbours[:, 1]).all())
+
+
+def _find_wider_groups(
+    levels: Sequence[_Level], core: Ints, sockets: int
+) -> Ints | None:
+    """Return the narrowest groups of equal size between cores and sockets, or None."""
+    for level in levels:
+        is_between = sockets < level.groups.max() < core.max()
+        if is_between and _have_equal_sizes(level.groups):
+            return level.groups
+    return None
+
+
+def _cluster_singles(logs: Floats, core: Ints, is_single: Bools) -> Ints:
+    """Return each CPU's cluster: for single CPUs their narrowest groups of equal size,
+    if there are any, for others their core.
+    """
+    members = np.flatnonzero(is_single)
+    linkage = _link(logs[np.ix_(members, members)], "average")
+    for level in _cut_at_jumps(linkage):
+        if _have_equal_sizes(level.groups):
+            cluster = core.copy()
+            cluster[members] = core.max() + level.groups
+            return cluster
+    return core
+
+
+def _name_by_lowest(cpus: Sequence[int], groups: Ints) -> list[int]:
+    """Return for each CPU the lowest number of its group's CPUs."""
+    lowest = pd.Series(cpus).groupby(groups).transform("min")
+    return list(lowest.tolist())
+
+
+def _name_kinds(is_single: Bools) -> list[str | None]:
+    """Name the kind of each CPU's core; None where all are alike."""
+    if not is_single.any():
+        return [None] * len(is_single)
+    return ["efficiency" if single else "performance" for single in is_single]
