@@ -318,7 +318,12 @@ def load_derived(
     rows = concat_tables(tables, kind.table, columns_to_read)
     ids = rows.column("run_id").cast(pa.string())
     places = pc.index_in(ids, pa.array([run_id for _, run_id in marks], pa.string()))
-    rows = rows.take(np.argsort(places.to_numpy(), kind="stable"))
+    order = np.argsort(places.to_numpy(), kind="stable")
+    rows = rows.take(order)
+    # as a dictionary of the runs in this order, which is that of pandas' categories
+    place = rows.column_names.index("run_id")
+    ordered = ids.take(order).dictionary_encode()
+    rows = rows.set_column(place, rows.schema.field(place), ordered)
     return rows if columns_to_read is columns else rows.drop_columns(["run_id"])
 
 

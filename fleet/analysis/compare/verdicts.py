@@ -21,6 +21,7 @@ CLASS = ["benchmark", "variant", "relation"]
 CELL = [*CLASS, "ping_cpu", "pong_cpu"]
 ALL = "all"  # the relation of a change that all rows of a session share
 THRESHOLD = 0.03
+_SHOWN_CHANGE = 0.0005  # a lesser one is printed as 0.0 %
 _MAX_RUNS = 200  # a side, the most that a message advises to measure
 # chance makes shares of levels as unlike in one of two comparisons; below that the
 # sides are not equivalent
@@ -557,17 +558,22 @@ def _choose_verdict(
         return Verdict.CHANGED, _describe_change(row, threshold)
     is_within = max(-np.log(row["low"]), np.log(row["high"])) < matters
     if is_within and not are_shares_unlike(row, threshold):
-        beside = " of all hosts" if row["shared"] != 1 else ""
+        beside = " of all hosts" if _is_beside_shared_change(row) else ""
         return Verdict.EQUIVALENT, f"within ±{threshold * 100:g}%{beside}"
     if row["chance"] > 0:
         return Verdict.AT_ANOTHER_LEVEL, _describe_levels(row)
     return Verdict.CANNOT_TELL, _explain_no_answer(row, threshold, tests)
 
 
+def _is_beside_shared_change(row: Mapping[Any, Any]) -> bool:
+    """Report whether a change of all hosts was taken out that is printed as one."""
+    return bool(abs(row["shared"] - 1) >= _SHOWN_CHANGE)
+
+
 def _describe_change(row: Mapping[Any, Any], threshold: float) -> str:
     """Say in which direction a row changed, and whether surely beyond the threshold."""
     direction = "slower" if row["ratio"] > 1 else "faster"
-    if row["shared"] != 1:
+    if _is_beside_shared_change(row):
         direction += " than all hosts"
     size = "perhaps by less than"
     if min(abs(np.log(row["low"])), abs(np.log(row["high"]))) > np.log1p(threshold):

@@ -292,3 +292,10 @@ def test_memory_does_not_grow_with_the_run(tmp_path: Path) -> None:
         return kib
 
     assert grown_kib(1_000_000) < 0.5 * grown_kib(10_000_000)
+
+
+def test_runs_are_oldest_first_whichever_were_reduced_first(root: Path) -> None:
+    runs = [run.run_id for run in Listing(root).runs]
+    forget(root)
+    load_pairs(root, run_id=runs[-1])
+    assert [*load_pairs(root)["run_id"].cat.categories] == runs
