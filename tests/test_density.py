@@ -1,0 +1,82 @@
+"""A function is about one thing: what a reader holds in mind at once does not grow.
+
+A node is a node of the syntax tree, without docstrings and annotations. The limits are
+what each room has reached; lower them when it reaches less.
+"""
+
+import ast
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+ROOT = Path(__file__).parent.parent / "fleet"
+_LARGE = 150  # nodes
+# by room: the most nodes of its median function, and the largest share of large ones
+LIMITS = {
+    ".": (76, 0.20),
+    "agent": (85, 0.16),
+    "analysis/base": (56, 0.04),
+    "analysis/compare": (136, 0.44),
+    "analysis/exchange": (76, 0.19),
+    "analysis/reduce": (88, 0.22),
+    "analysis/report": (140, 0.46),
+    "analysis/views": (140, 0.48),
+    "cli": (62, 0.13),
+    "console": (88, 0.16),
+    "facts": (66, 0.20),
+    "inventory": (74, 0.16),
+    "model": (60, 0.07),
+    "plan": (56, 0.08),
+    "remote": (60, 0.14),
+    "session": (74, 0.15),
+    "store": (62, 0.16),
+}
+
+
+class _Bodies(ast.NodeTransformer):
+    """Drop what is no statement to be held in mind."""
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        node.annotation = None
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        self.generic_visit(node)
+        if node.value is None:
+            return ast.Pass()
+        return ast.Assign([node.target], node.value)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        if ast.get_docstring(node) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+        self.generic_visit(node)
+        return node
+
+
+def count_nodes(folder: Path) -> list[int]:
+    """Count the nodes of each function below a folder."""
+    counts = []
+    for path in folder.rglob("*.py"):
+        module = _Bodies().visit(ast.parse(path.read_text()))
+        functions = [
+            node for node in ast.walk(module) if isinstance(node, ast.FunctionDef)
+        ]
+        counts += [len([*ast.walk(node)]) for node in functions]
+    return counts
+
+
+@pytest.mark.parametrize("room", LIMITS)
+def test_functions_of_a_room_do_not_grow(room: str) -> None:
+    counts = count_nodes(ROOT / room)
+    most, share = LIMITS[room]
+    assert median(counts) <= most
+    assert sum(count > _LARGE for count in counts) / len(counts) <= share
+
+
+def test_what_a_function_says_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text('def f(x: int) -> int:\n    """Words."""\n')
+    (tmp_path / "b.py").write_text("def g(x):\n    y = x + 1\n    return y\n")
+    one, other = sorted(count_nodes(tmp_path))
+    assert (one, other) == (4, 14)
