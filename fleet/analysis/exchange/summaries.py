@@ -2,10 +2,13 @@
 and runs.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from fleet.analysis.base.tables import Floats
 from fleet.analysis.base.text import (
     format_document,
     format_half_width,
@@ -13,7 +16,7 @@ from fleet.analysis.base.text import (
     render_rich,
     to_records,
 )
-from fleet.analysis.compare.sides import read_tables, resolve_sides
+from fleet.analysis.compare.sides import ComparisonSide, read_tables, resolve_sides
 from fleet.analysis.exchange import imports
 from fleet.analysis.exchange.imports import (
     PREFIX,
@@ -26,12 +29,23 @@ from fleet.analysis.reduce.matrices import lay_out_matrix
 from fleet.analysis.views.heatmap import Canvas, draw_matrix
 from fleet.errors import UsageError
 from fleet.hostnames import join_names
-from fleet.model import SHIPPED, View
+from fleet.model import SHIPPED, Descriptions, View
 from fleet.store.runs import Root
 from fleet.text import format_command, format_count, one_line, table
 
 ALL = "all pairs"
 _KIND = ["benchmark", "variant", "relation"]
+_SIDE_TITLES = (
+    "side",
+    "from",
+    "variant",
+    "of",
+    "relation",
+    "cells",
+    "median",
+    "±95%",
+    "ratio",
+)
 
 
 def render_summaries(root: Root, names: Sequence[str], canvas: Canvas) -> str:
@@ -40,50 +54,56 @@ def render_summaries(root: Root, names: Sequence[str], canvas: Canvas) -> str:
     """
     if not names:
         return list_summaries(load_all_summaries(root))
-    return "\n\n".join(
-        (
-            render_summary(rows, canvas)
-            if set(rows["summary"]) == {name}
-            else render_cpu_model(name, rows)
-        )
-        for name, rows in _find_named(root, names)
-    )
+    parts = []
+    for name, rows in _find_named(root, names):
+        is_one_summary = set(rows["summary"]) == {name}
+        if is_one_summary:
+            parts.append(render_summary(rows, canvas))
+        else:
+            parts.append(render_cpu_model(name, rows))
+    return "\n\n".join(parts)
 
 
 def render_cpu_model(cpu_model: str, rows: pd.DataFrame) -> str:
     """Render how the machines of a CPU model differ. rows: from
     `find_summaries_of_model`.
     """
-    rows = imports.compute_medians(rows)
-    machines = list(rows["summary"].unique())
-    parts = [
-        one_line(
-            f"{cpu_model}: {format_count(len(machines), 'table')},"
-            f" {join_names(machines)}"
-        )
-    ]
-    for kind, part in rows.groupby(name_benchmarks(rows).str.rstrip("/"), sort=False):
-        by = (
-            part.groupby("relation")["median_ns"]
-            .agg(["size", "median", "min", "max"])
-            .sort_values("median")
-        )
-        lines = [
+    medians = imports.compute_medians(rows)
+    machines = list(medians["summary"].unique())
+    count = format_count(len(machines), "table")
+    parts = [one_line(f"{cpu_model}: {count}, {join_names(machines)}")]
+    kinds = name_benchmarks(medians).str.rstrip("/")
+    for kind, part in medians.groupby(kinds, sort=False):
+        parts.append(_tabulate_machines(str(kind), part))
+    return "\n\n".join(parts)
+
+
+def _tabulate_machines(kind: str, medians: pd.DataFrame) -> str:
+    """Tabulate how each relation's medians differ between machines. kind: the name of
+    their benchmark.
+    """
+    groups = medians.groupby("relation")["median_ns"]
+    by_relation = groups.agg(["size", "median", "min", "max"]).sort_values("median")
+    lines = []
+    for relation, size, median, low, high in by_relation.itertuples():
+        lines.append(
             (
-                str(name),
+                str(relation),
                 f"{size:.0f}",
-                *map("{:.1f}".format, (median, low, high)),
+                f"{median:.1f}",
+                f"{low:.1f}",
+                f"{high:.1f}",
                 f"{high / low:.2f}",
             )
-            for name, size, median, low, high in by.itertuples()
-        ]
-        titles = ("relation", "tables", "median", "min", "max", "max/min")
-        title = (
-            f"{one_line(str(kind))}: one-way latency in ns, the median of each table's"
-            " pairs"
         )
-        parts.append(f"{title}\n{table(titles, lines, right={*range(1, len(titles))})}")
-    return "\n\n".join(parts)
+    title = f"{one_line(kind)}: one-way latency in ns, the median of each table's pairs"
+    titles = ("relation", "tables", "median", "min", "max", "max/min")
+    return f"{title}\n{_align_numbers(titles, lines)}"
+
+
+def _align_numbers(titles: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Lay out a table whose columns after the first are numbers."""
+    return table(titles, lines, right={*range(1, len(titles))})
 
 
 def format_summaries_json(root: Root, names: Sequence[str]) -> str:
@@ -91,9 +111,9 @@ def format_summaries_json(root: Root, names: Sequence[str]) -> str:
     if empty.
     """
     chosen = [rows for _, rows in _find_named(root, names)]
-    return format_document(
-        "summaries", pd.concat(chosen or [load_all_summaries(root)], ignore_index=True)
-    )
+    if not chosen:
+        chosen = [load_all_summaries(root)]
+    return format_document("summaries", pd.concat(chosen, ignore_index=True))
 
 
 def _find_named(root: Root, names: Sequence[str]) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -107,13 +127,22 @@ def _find_named(root: Root, names: Sequence[str]) -> Iterator[tuple[str, pd.Data
             " side."
         )
     stored = imports.locate_summaries(root)
-    for name in (name.removeprefix(PREFIX) for name in names):
-        rows = (
-            find_summary(root, name)
-            if name in stored
-            else imports.find_summaries_of_model(root, name)
-        )
-        yield name, rows if len(rows) else find_summary(root, name)
+    for text in names:
+        name = text.removeprefix(PREFIX)
+        yield name, _find_of_name_or_model(root, name, stored)
+
+
+def _find_of_name_or_model(
+    root: Root, name: str, stored: Collection[str]
+) -> pd.DataFrame:
+    """Return the rows of the summary `name`, or of a CPU model's summaries. Raises
+    UsageError if there is neither.
+    """
+    if name not in stored:
+        of_model = imports.find_summaries_of_model(root, name)
+        if len(of_model):
+            return of_model
+    return find_summary(root, name)
 
 
 def list_summaries(rows: pd.DataFrame) -> str:
@@ -125,78 +154,84 @@ def list_summaries(rows: pd.DataFrame) -> str:
     ]
     for name, part in rows.groupby("summary", sort=False):
         (first,) = to_records(part.head(1))
-        conditions = f" ({first['conditions']})" if first["conditions"] else ""
-        machine = f"{first['cpu_model'] or 'unknown CPU model'}{conditions}"
-        day = (
-            f"imported {first['imported_utc']:%Y-%m-%d}"
-            if first["imported_utc"]
-            else "shipped"
-        )
-        number = f"{first['tool']}'s {first['estimator'] or 'number'}"
-        lines = [
-            one_line(
-                f"{name}:"
-                f" {', '.join(filter(None, (machine, first['os'], number, day)))}"
-            )
-        ]
-        medians = part.groupby(name_benchmarks(part), sort=False)["latency_ns"].agg(
-            ["size", "median"]
-        )
-        for kind, size, median in medians.itertuples():
+        lines = [one_line(f"{name}: {_describe_origin(first)}")]
+        groups = part.groupby(name_benchmarks(part), sort=False)["latency_ns"]
+        for kind, size, median in groups.agg(["size", "median"]).itertuples():
             lines.append(f"  {one_line(kind):13}  {size:6} cells  {median:7.1f} ns")
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
+
+
+def _describe_origin(row: Mapping[str, Any]) -> str:
+    """Describe a summary's machine, its tool's number, and when it was imported. row:
+    any of it.
+    """
+    machine = row["cpu_model"] or "unknown CPU model"
+    if row["conditions"]:
+        machine += f" ({row['conditions']})"
+    number = f"{row['tool']}'s {row['estimator'] or 'number'}"
+    day = "shipped"
+    if row["imported_utc"]:
+        day = f"imported {row['imported_utc']:%Y-%m-%d}"
+    known = filter(None, (machine, row["os"], number, day))
+    return ", ".join(known)
 
 
 def render_summary(rows: pd.DataFrame, canvas: Canvas) -> str:
     """Render a summary: its source, and for each benchmark its relations and its
     matrix.
     """
-    ns = "{:.1f}".format
-    (first,), order = to_records(rows.head(1)), imports.lay_out_summary(rows)
-    machine = ", ".join(
-        filter(None, (first[key] for key in ("cpu_model", "os", "conditions")))
-    )
-    guessed = ", guessed from these numbers" if imports.is_guessed(rows).any() else ""
-    parts = [
-        one_line(f"{PREFIX}{first['summary']}  {machine}".rstrip())
-        + f"\nsummary, not raw: the {first['estimator'] or 'number'} of each pair, "
-        + one_line(f"as {first['tool']} printed it; from {first['source']}")
-    ]
+    order = imports.lay_out_summary(rows)
+    guessed = ""
+    if imports.is_guessed(rows).any():
+        guessed = ", guessed from these numbers"
+    parts = [_describe_source(rows)]
     for kind, part in rows.groupby(name_benchmarks(rows), sort=False):
-        groups = part.assign(half=imports.compute_half_widths(part)).groupby("relation")
-        by = (
-            groups["latency_ns"]
-            .agg(["size", "median", "min", "max"])
-            .assign(half=groups["half"].median())
-        )
-        has_half = bool(by["half"].notna().any())
-        lines = [
-            (
-                relation,
-                f"{size}",
-                ns(median),
-                *[format_half_width(half)] * has_half,
-                ns(low),
-                ns(high),
-            )
-            for relation, size, median, low, high, half in by.sort_values(
-                "median"
-            ).itertuples()
-        ]
-        titles = ("relation", "cells", "median", *["±95%"] * has_half, "min", "max")
         title = (
             f"{one_line(str(kind))}: one-way latency in ns, by what two CPUs"
             f" share{guessed}"
         )
-        drawn = draw_matrix(
-            lay_out_matrix(part, order.cpus, "latency_ns"), order, canvas
-        )
-        parts.append(f"{title}\n{table(titles, lines, right={*range(1, len(titles))})}")
-        parts.append(
-            render_rich(drawn, canvas.width, colour=canvas.colour).rstrip("\n")
-        )
+        parts.append(f"{title}\n{_tabulate_relations(part)}")
+        matrix = lay_out_matrix(part, order.cpus, "latency_ns")
+        drawn = draw_matrix(matrix, order, canvas)
+        text = render_rich(drawn, canvas.width, colour=canvas.colour)
+        parts.append(text.rstrip("\n"))
     return "\n\n".join(parts)
+
+
+def _describe_source(rows: pd.DataFrame) -> str:
+    """Describe in two lines a summary's machine, and where its numbers are from."""
+    (first,) = to_records(rows.head(1))
+    known = filter(None, (first["cpu_model"], first["os"], first["conditions"]))
+    heading = f"{PREFIX}{first['summary']}  {', '.join(known)}"
+    number = first["estimator"] or "number"
+    source = f"as {first['tool']} printed it; from {first['source']}"
+    return (
+        f"{one_line(heading.rstrip())}\n"
+        f"summary, not raw: the {number} of each pair, {one_line(source)}"
+    )
+
+
+def _tabulate_relations(pairs: pd.DataFrame) -> str:
+    """Tabulate the latencies of each relation; with their intervals, if any has one."""
+    half = imports.compute_half_widths(pairs)
+    groups = pairs.assign(half=half).groupby("relation")
+    by_relation = groups["latency_ns"].agg(["size", "median", "min", "max"])
+    by_relation["half"] = groups["half"].median()
+    by_relation = by_relation.sort_values("median")
+    ns = "{:.1f}".format
+    columns = {
+        "relation": by_relation.index,
+        "cells": by_relation["size"].astype(str),
+        "median": by_relation["median"].map(ns),
+        "±95%": by_relation["half"].map(format_half_width),
+        "min": by_relation["min"].map(ns),
+        "max": by_relation["max"].map(ns),
+    }
+    if by_relation["half"].isna().all():
+        del columns["±95%"]
+    lines = [*zip(*columns.values(), strict=True)]
+    return _align_numbers(tuple(columns), lines)
 
 
 def tabulate_side_medians(root: Root, sides: Sequence[str]) -> pd.DataFrame:
@@ -208,47 +243,84 @@ def tabulate_side_medians(root: Root, sides: Sequence[str]) -> pd.DataFrame:
     intervals, relative; NaN without any) and `ratio` (to the same row of the first
     side, or NaN). Raises UsageError if a side is missing or has no pairs.
     """
+    of_runs = dict[str, ComparisonSide]()
     named = [text for text in sides if not text.startswith(PREFIX)]
-    runs = {side.name: side for side in (resolve_sides(root, named) if named else [])}
+    if named:
+        of_runs = {side.name: side for side in resolve_sides(root, named)}
     parts = []
     for text in sides:
-        count, descriptions = 0, SHIPPED  # which are enough for summaries
-        if text in runs:
-            tables = read_tables(root, runs[text].runs["run_id"])
-            count, descriptions = len(tables.runs), tables.descriptions
-            pairs = drop_points(tables.pairs, descriptions).astype(
-                dict.fromkeys(_KIND, "object")
-            )
-            by = pairs.groupby([*_KIND, "ping_cpu", "pong_cpu"], sort=False)
-            rows = by.agg(
-                latency_ns=("median_ns", "median"), half=("spread", "median")
-            ).reset_index()
-            rows = rows.assign(estimator="median")
+        if text in of_runs:
+            pairs = _load_pairs_of_runs(root, of_runs[text])
         else:
-            rows = find_summary(root, text)
-            rows = rows.assign(half=imports.compute_half_widths(rows))
-        rows = rows[get_views(rows["benchmark"], descriptions) == View.MATRIX]
-        if rows.empty:
+            pairs = _load_pairs_of_summary(root, text)
+        if pairs.empty:
             raise UsageError(f"{text}: has no pairs of CPUs to compare.")
-        every = pd.concat([rows, rows.assign(relation=ALL)])
-        numbers = {
-            "cells": ("latency_ns", "size"),
-            "median_ns": ("latency_ns", "median"),
-        }
-        by = every.groupby(_KIND, sort=False, dropna=False)
-        medians = by.agg(**numbers, half=("half", "median")).reset_index()
-        medians = medians.sort_values(
-            "variant", kind="stable", key=lambda column: column.astype(str)
-        )
-        parts.append(
-            medians.assign(side=text, runs=count, of=rows["estimator"].iloc[0])
-        )
-    table_ = pd.concat(parts, ignore_index=True)
-    first = table_[table_["side"] == sides[0]].set_index(_KIND)["median_ns"]
-    kinds = pd.MultiIndex.from_frame(table_[_KIND])
-    return table_.assign(
-        ratio=table_["median_ns"].to_numpy() / first.reindex(kinds).to_numpy()
+        medians = _compute_relation_medians(pairs)
+        medians["side"] = text
+        medians["runs"] = pairs["runs"].iloc[0]
+        medians["of"] = pairs["estimator"].iloc[0]
+        parts.append(medians)
+    rows = pd.concat(parts, ignore_index=True)
+    rows["ratio"] = _compute_ratios(rows, sides[0])
+    return rows
+
+
+def _load_pairs_of_runs(root: Root, side: ComparisonSide) -> pd.DataFrame:
+    """Load a row per pair of CPUs, benchmark, variant and relation of a side's runs:
+    `latency_ns` and `half`, medians of the runs, `estimator` and `runs`.
+    """
+    tables = read_tables(root, side.runs["run_id"])
+    pairs = drop_points(tables.pairs, tables.descriptions)
+    pairs = pairs.astype(dict.fromkeys(_KIND, "object"))
+    groups = pairs.groupby([*_KIND, "ping_cpu", "pong_cpu"], sort=False)
+    rows = groups.agg(
+        latency_ns=("median_ns", "median"), half=("spread", "median")
+    ).reset_index()
+    rows["estimator"] = "median"
+    rows["runs"] = len(tables.runs)
+    return _keep_matrices(rows, tables.descriptions)
+
+
+def _load_pairs_of_summary(root: Root, name: str) -> pd.DataFrame:
+    """Load the pairs of CPUs of a summary, in the columns of `_load_pairs_of_runs` and
+    its own.
+    """
+    rows = find_summary(root, name)
+    rows["half"] = imports.compute_half_widths(rows)
+    rows["runs"] = 0
+    return _keep_matrices(rows, SHIPPED)
+
+
+def _keep_matrices(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
+    """Return the rows of benchmarks that measure pairs of CPUs."""
+    return rows[get_views(rows["benchmark"], descriptions) == View.MATRIX]
+
+
+def _compute_relation_medians(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Compute `cells`, `median_ns` and `half` by benchmark, variant and relation, and
+    of ALL; sort by variant.
+    """
+    every = pd.concat([pairs, pairs.assign(relation=ALL)])
+    groups = every.groupby(_KIND, sort=False, dropna=False)
+    medians = groups.agg(
+        cells=("latency_ns", "size"),
+        median_ns=("latency_ns", "median"),
+        half=("half", "median"),
     )
+    return medians.reset_index().sort_values(
+        "variant", kind="stable", key=lambda column: column.astype(str)
+    )
+
+
+def _compute_ratios(rows: pd.DataFrame, first_side: str) -> Floats:
+    """Compute the ratio of each row's median to that of the first side's same row; NaN
+    if that has none.
+    """
+    is_first = rows["side"] == first_side
+    first = rows[is_first].set_index(_KIND)["median_ns"]
+    kinds = pd.MultiIndex.from_frame(rows[_KIND])
+    same = first.reindex(kinds).to_numpy()
+    return np.asarray(rows["median_ns"].to_numpy() / same)
 
 
 def render_sides(rows: pd.DataFrame) -> str:
@@ -261,51 +333,43 @@ def render_sides(rows: pd.DataFrame) -> str:
         one_line(f"{names}: no verdict is possible, since a summary is of one run.")
     ]
     for benchmark, part in rows.groupby("benchmark", sort=False):
-        if part.loc[part["relation"] != ALL, "relation"].nunique() == 1:
-            part = part[part["relation"] != ALL]  # noqa: PLW2901
-        lines = []
-        for row in to_records(part):
-            ratio = (
-                "-"
-                if is_none(row["ratio"]) or row["side"] == first
-                else f"x{row['ratio']:.3f}"
-            )
-            source = format_count(row["runs"], "run") if row["runs"] else "summary"
-            about = (
-                row["side"],
-                source,
-                row["variant"] or "-",
-                row["of"] or "-",
-                row["relation"],
-            )
-            lines.append(
-                (
-                    *about,
-                    str(row["cells"]),
-                    f"{row['median_ns']:.1f}",
-                    format_half_width(row["half"]),
-                    ratio,
-                )
-            )
-        titles = (
-            "side",
-            "from",
-            "variant",
-            "of",
-            "relation",
-            "cells",
-            "median",
-            "±95%",
-            "ratio",
-        )
-        parts.append(
-            f"{benchmark}: one-way latency in"
-            f" ns\n{table(titles, lines, right={5, 6, 7, 8})}"
-        )
-    within_run = "±95%: half the interval of the median pair within its run; "
+        shown = _drop_all_of_one_relation(part)
+        lines = [_format_side(row, first) for row in to_records(shown)]
+        table_ = table(_SIDE_TITLES, lines, right={5, 6, 7, 8})
+        parts.append(f"{benchmark}: one-way latency in ns\n{table_}")
     parts.append(
         one_line(
-            f"{within_run}ratio: to {first}, only of the same variant and relation."
+            "±95%: half the interval of the median pair within its run; ratio: to"
+            f" {first}, only of the same variant and relation."
         )
     )
     return "\n\n".join(parts)
+
+
+def _drop_all_of_one_relation(rows: pd.DataFrame) -> pd.DataFrame:
+    """Drop the rows of ALL if they repeat those of the only relation."""
+    of_relations = rows[rows["relation"] != ALL]
+    if of_relations["relation"].nunique() == 1:
+        return of_relations
+    return rows
+
+
+def _format_side(row: Mapping[str, Any], first_side: str) -> tuple[str, ...]:
+    """Format a row of `tabulate_side_medians`, in the order of _SIDE_TITLES."""
+    source = "summary"
+    if row["runs"]:
+        source = format_count(row["runs"], "run")
+    ratio = "-"
+    if row["side"] != first_side and not is_none(row["ratio"]):
+        ratio = f"x{row['ratio']:.3f}"
+    return (
+        row["side"],
+        source,
+        row["variant"] or "-",
+        row["of"] or "-",
+        row["relation"],
+        str(row["cells"]),
+        f"{row['median_ns']:.1f}",
+        format_half_width(row["half"]),
+        ratio,
+    )
