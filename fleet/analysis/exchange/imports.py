@@ -437,7 +437,7 @@ def import_files(
         [*rows_by_benchmark],
         matrices[-1].grid,
         is_new=is_new,
-        is_guessed=RELATIONS in labels,
+        has_guesses=RELATIONS in labels,
     )
 
 
@@ -487,14 +487,14 @@ def _tell_of_import(
     grid: Grid,
     *,
     is_new: bool,
-    is_guessed: bool,
+    has_guesses: bool,
 ) -> str:
     """Tell the user what was imported. grid: the matrix whose size is told."""
     stored = "Is here already:"
     if is_new:
         stored = "Stored"
     guess = ""
-    if is_guessed:
+    if has_guesses:
         guess = " Relations are guessed from its levels."
     return (
         f"{stored} {PREFIX}{name}: {', '.join(benchmarks)}, {_format_size(grid)}."
