@@ -286,9 +286,8 @@ def export(
     format_: Annotated[
         str,
         option(
-            "Matrix: csv, core-to-core-latency, hwloc. Samples:"
-            " samples. "
-            "Medians of hosts: bmf, openmetrics, markdown.",
+            "Matrix: csv, core-to-core-latency, hwloc. Every sample: samples. Every"
+            " number of each run: numbers. Of hosts: bmf, openmetrics, markdown.",
             "--format -F",
             complete_formats,
         ),
@@ -351,13 +350,13 @@ def export(
         chosen = views.select_runs_to_show(root, select or (), benchmarks).runs
         only = reduce.Only(benchmarks)
         _write([exports.export_numbers(root, chosen, format_, only)], output)
-    elif format_ == exports.SAMPLES:
+    elif format_ in (exports.SAMPLES, exports.NUMBERS):
         if value is not None:
             raise UsageError(
-                "--value chooses a number per pair; -F samples exports every sample."
+                f"--value chooses a number per pair; -F {format_} exports every one."
             )
-        run_ids = _select_run_ids(root, select)
-        _write(exports.export_samples(root, run_ids, benchmarks), output)
+        runs = base.select_runs(root.runs, select or ["all"], root.place)
+        _write(exports.export_rows(root, runs, format_, benchmarks), output)
     else:
         name = " ".join(select or ())
         if not name.startswith(SUMMARY):

@@ -165,3 +165,14 @@ def test_a_comparison_has_the_levels_of_show(place: Path) -> None:
                 (numbers["host_id"] == host) & (numbers["relation"] == row.relation)
             ]
             assert row.levels == own["run_level"].nunique()
+
+
+def test_numbers_go_out_as_rows(place: Path) -> None:
+    with Fleet(place) as command:
+        command("export", "all", "-F", "numbers", "-o", "numbers.csv")
+        refused = command("export", "all", "-F", "numbers", "--value", "min")
+    rows = pd.read_csv(place / "numbers.csv")
+    numbers = fleet.open(place / "results").numbers()
+    assert [*rows["run_id"]] == [*numbers["run_id"]]
+    assert [*rows["median_ns"]] == pytest.approx([*numbers["median_ns"]])
+    assert refused.exit_code == 2

@@ -17,7 +17,7 @@ from fleet.analysis.exchange.imports import (
 from fleet.analysis.exchange.tools import TOOLS, WRITERS, Grid, write_matrix_csv
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.ladders import lay_out_node_matrix, select_node_cells
-from fleet.analysis.reduce.numbers import ALL, Only
+from fleet.analysis.reduce.numbers import ALL, Only, select_numbers
 from fleet.analysis.reduce.pairs import as_float64, load_pairs, reduce_run
 from fleet.analysis.views.overview import describe_interval
 from fleet.analysis.views.usual import load_usual_numbers
@@ -29,8 +29,9 @@ from fleet.store.runs import Root
 from fleet.text import one_line, printable
 
 SAMPLES = "samples"
+NUMBERS = "numbers"
 HWLOC = "hwloc"
-EXPORT_FORMATS = (*WRITERS, HWLOC, SAMPLES)
+EXPORT_FORMATS = (*WRITERS, HWLOC, SAMPLES, NUMBERS)
 VALUES = ("median", "mean", "min", "p10", "p99", "max")
 SAMPLES_AT_ONCE = 20_000
 _OF_OTHERS = ("other_ticks", "other_units")
@@ -68,6 +69,25 @@ def export_matrix(
         _list_pair_kinds(kinds.unique(), SHIPPED), benchmark, run_or_summary
     )
     return WRITERS[tool](make_grid(rows[kinds == chosen]))
+
+
+def export_rows(
+    root: Root, runs: Sequence[RunSummary], format_: str, benchmark: str | None
+) -> Iterator[str]:
+    """Yield the samples or the numbers of several runs as CSV, in pieces. Raises
+    UsageError if they have none.
+    """
+    run_ids = [run.run_id for run in runs]
+    if format_ == SAMPLES:
+        yield from export_samples(root, run_ids, benchmark)
+        return
+    numbers = select_numbers(root, runs, Only(benchmark))
+    if numbers.empty:
+        raise UsageError(
+            "these runs have no numbers to export; `fleet runs` lists what each has."
+        )
+    facts = load.load_runs(root, run_id=run_ids)
+    yield text.format_csv(load.add_run_columns(numbers, facts))
 
 
 def export_samples(
