@@ -473,9 +473,9 @@ def _make_rows_by_benchmark(
             raise UsageError(f"{file}: the matrix has no values.")
         benchmark = rows[0]["benchmark"]
         if benchmark in rows_by_benchmark:
-            *_, last = rows_by_benchmark
             raise UsageError(
-                f"{file}: a second matrix of {last}; import it under another --name."
+                f"{file}: a second matrix of {benchmark}; import it under another"
+                " --name."
             )
         rows_by_benchmark[benchmark] = rows
     return rows_by_benchmark

@@ -130,6 +130,11 @@ def test_the_relations_of_an_import_are_those_of_the_run_named_if_it_has_the_cpu
             "--tool lmbench: unknown; there are",
         ),
         (CORE_LATENCY * 2, ImportMetadata(), "a second matrix of cas"),
+        (
+            CORE_LATENCY + CORE_LATENCY.replace("CAS", "Read/Write") + CORE_LATENCY,
+            ImportMetadata(),
+            "a second matrix of cas",
+        ),
         (CORE_LATENCY * 2, ImportMetadata(benchmark="cas"), "holds 2 matrices"),
         (
             "CPU 0 99999999999\n0 0 5\n99999999999 5 0\n",
