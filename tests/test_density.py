@@ -18,7 +18,7 @@ LIMITS = {
     "agent": (85, 0.16),
     "analysis/base": (56, 0.04),
     "analysis/compare": (136, 0.44),
-    "analysis/exchange": (76, 0.19),
+    "analysis/exchange": (78, 0.15),
     "analysis/reduce": (88, 0.22),
     "analysis/report": (140, 0.46),
     "analysis/views": (140, 0.48),
