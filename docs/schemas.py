@@ -120,6 +120,10 @@ SIDES: Row = {
     "b_units": "int64",
     "a_ns": "number?",
     "b_ns": "number?",
+    "a_compared": "number?",
+    "b_compared": "number?",
+    "shares": "number?",
+    "whole": "number?",
 }
 JUDGED: Row = SIDES | TESTED | {"borrowed": "number?"}
 SIDE: Row = {"name": "string", "hosts": "list<string>", "runs": "list<string>"}
@@ -377,6 +381,8 @@ OUTPUTS: Mapping[str, Row | tuple[Row, ...]] = {
         "outcome": "string",
         "failed": "number?",
         "flagged": "number?",
+        "older": "list<string>",
+        "empty": "string?",
         "rows": [
             {
                 **KIND,
@@ -385,6 +391,8 @@ OUTPUTS: Mapping[str, Row | tuple[Row, ...]] = {
                 **dict.fromkeys(
                     ("low", "high", "p", "q", "count", "beaten"), "number?"
                 ),
+                "since": "date?",
+                "ratio": "number?",
                 "outcome": "string",
             }
         ],

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fleet.errors import UsageError
 from fleet.model import BENCHMARKS, InputError, Plan
-from fleet.text import suggest_similar
+from fleet.text import one_line, suggest_similar
 
 AUTO = "auto"
 ALL = "all"
@@ -100,9 +100,9 @@ def describe_unmeasured_benchmark(text: str, kinds: Sequence[str]) -> str:
     there_are = f"There are {', '.join(kinds) or 'none'}."
     if text in BENCHMARKS and text not in names:
         advice = f"`fleet run -b {text}` measures it."
-        return f"--benchmark {text}: not measured. {there_are} {advice}"
+        return one_line(f"--benchmark {text}: not measured. {there_are} {advice}")
     similar = suggest_similar(text, {*kinds, *names})
-    return f"--benchmark {text}: not measured{similar} {there_are}"
+    return one_line(f"--benchmark {text}: not measured{similar} {there_are}")
 
 
 def check_variants(text: str) -> str:

@@ -33,7 +33,7 @@ _CREATE = (
     # Rows derived from several runs; made_of: JSON, a list of [host_id, run_id, mark].
     "create table parts (id integer primary key, kind text, made_of text, rows blob)",
     # the files of the tables `runs` and `cpus`, as last seen
-    "create table table_files (name text primary key)",
+    "create table table_files (name blob primary key) without rowid",
 )
 _TABLES = ("runs", "parts", "table_files")
 # a row of `runs` takes two kilobytes, and a page wastes less than one of them

@@ -84,7 +84,7 @@ def publish(root: Path, label: str) -> None:
         **run.hello.raw,
         "note": HOSTILE,
         "compiler": HOSTILE,
-        "plan": {"benchmarks": [KIND]},
+        "plan": {"benchmarks": [{"benchmark": "cas", "variant": "cmpxchg"}, KIND]},
     }
     run = replace(
         run,
@@ -152,6 +152,7 @@ COMMANDS = (
     "export -F markdown",
     "export -b cas",
     "export -b cas -F core-to-core-latency",
+    "export -b readwrite",
     "compare label=a label=b",
     "compare label=a label=b --json",
     "verify",

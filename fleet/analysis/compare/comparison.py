@@ -305,6 +305,7 @@ def _lay_out_comparison(
             warnings.append(
                 f"Pairs or points left out, since not every run has them: {less}."
             )
+    warnings += _warn_about_sizes(pd.concat([rows_a.numbers, rows_b.numbers]))
     pairs_a = pairs_a[are_pairs(pairs_a["relation"]) & same]
     pairs_b = pairs_b[are_pairs(pairs_b["relation"]) & same]
     levels = compare_burst_levels(pairs_a, pairs_b)
@@ -363,6 +364,21 @@ def _have_common_pairs(numbers: pd.DataFrame) -> bool:
     units = set(numbers["run_id"])
     parts = set(zip(numbers["key"], numbers["pairs_hash"], strict=True))
     return len(numbers) == len(keys) * len(units) and len(parts) == len(keys)
+
+
+def _warn_about_sizes(numbers: pd.DataFrame) -> list[str]:
+    """Warn of levels of memory that end at another size in some of the runs."""
+    levels = numbers[numbers["level"].notna()]
+    keys = ["host_id", "level", *verdicts.CLASS]
+    hashes = levels.groupby(keys)["pairs_hash"].nunique()
+    unlike = hashes[hashes > 1].reset_index()
+    if unlike.empty:
+        return []
+    names = (unlike["benchmark"] + " " + unlike["level"]).unique()
+    return [
+        f"{' and '.join(names)}: not of the same sizes in all runs, since some become"
+        " slower at a smaller size."
+    ]
 
 
 def _add_units(rows: pd.DataFrame, side: ComparisonSide, unit: str) -> pd.DataFrame:

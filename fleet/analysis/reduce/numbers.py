@@ -37,11 +37,13 @@ from fleet.store.index import Derived, load_derived
 from fleet.store.places import Key
 from fleet.store.runs import Listing, Root, RunSummary, open_listing
 
-NUMBERS_VERSION = 2  # raise it whenever a row of `numbers` changes
+NUMBERS_VERSION = 3  # raise it whenever a row of `numbers` changes
 NUMBERS = Derived("numbers", "numbers")
 CLASS = ["benchmark", "variant", "relation"]
 _AT_ONCE = 100  # runs
 _OF_PAIRS = (View.MATRIX, View.CPUS)
+# what tells which pairs, points or sizes a number is of
+_IDENTITY = ["ping_cpu", "pong_cpu", "point", "least_bytes", "most_bytes"]
 _COMPARED = (
     *("run_id", "benchmark", "variant", "relation", "point", "ping_cpu", "pong_cpu"),
     *("bursts", "median_ns", "p99_ns", "spread", "flagged_bursts", "flags"),
@@ -227,7 +229,7 @@ def compute_numbers(
 
 def reduce_cells(cells: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
     """Reduce cells, from `name_cells`, to a row per run and number."""
-    ends = cells.reindex(columns=["ping_cpu", "pong_cpu", "point"])
+    ends = cells.reindex(columns=_IDENTITY)
     hashes = pd.util.hash_pandas_object(ends, index=False).to_numpy().view("int64")
     cells = cells.assign(pairs_hash=hashes)
     made = {name: made for name, made in _MADE_OF.items() if made[0] in cells}

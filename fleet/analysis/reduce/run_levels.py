@@ -11,8 +11,7 @@ import pandas as pd
 from fleet.analysis.base.tables import Bools, Floats, Ints, number_groups
 
 LEVEL_GAP = np.log(1.08)  # between the values of two levels, at least,
-LEVEL_SCATTERS = 6.0  # or as a multiple of the usual scatter if that is more,
-WIDEST_GAP = np.log(1.15)  # but no more
+LEVEL_SCATTERS = 6.0  # or as a multiple of the usual scatter if that is more
 _MIDDLE_OF_NORMAL = 0.6745  # standard deviations that hold half of normal values
 _NUMBER = ["host_id", "benchmark", "variant", "relation"]
 
@@ -53,12 +52,11 @@ def label_levels(rows: Floats, scatter: Floats | float) -> Ints:
     the value is missing.
 
     A gap of more than 8 % begins another level; where runs scatter, one of more than
-    six times the usual scatter, at most 15 %. scatter: a standard deviation, of each
-    row or of all.
+    six times the usual scatter. scatter: a standard deviation, of each row or of all.
     """
     order = np.argsort(rows, axis=1)  # NaN last
     gaps = np.diff(np.take_along_axis(rows, order, axis=1), axis=1)
-    least_gap = np.clip(LEVEL_SCATTERS * np.asarray(scatter), LEVEL_GAP, WIDEST_GAP)
+    least_gap = np.maximum(LEVEL_SCATTERS * np.asarray(scatter), LEVEL_GAP)
     begins_level = gaps > least_gap.reshape(-1, 1)
     labels = np.zeros(rows.shape, dtype=np.int64)
     np.put_along_axis(labels, order[:, 1:], np.cumsum(begins_level, axis=1), axis=1)

@@ -123,10 +123,8 @@ def test_one_benchmark_or_one_point_can_be_compared(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_both_sides_are_compared_at_the_same_sizes(tmp_path: Path) -> None:
-    """A run whose ladder steps up early is not compared by other sizes: it is at
-    another level.
-    """
+def test_a_level_that_ends_early_in_a_run_is_named(tmp_path: Path) -> None:
+    """A run whose ladder steps up early has a level of fewer sizes."""
     for number, side in enumerate("abbaab"):
         llc = memory.LLC // 8 if number == 5 else memory.LLC
         memory.publish(
@@ -136,10 +134,13 @@ def test_both_sides_are_compared_at_the_same_sizes(tmp_path: Path) -> None:
             labels={"side": side},
             noise=0.003,
         )
-    rows = only(tmp_path).relations.set_index("relation")
+    comparison = only(tmp_path)
+    rows = comparison.relations.set_index("relation")
     assert rows.loc["mem read", "verdict"] == "equivalent"
-    assert rows.loc["LLC read", "levels"] == 2
     assert rows.loc["LLC read", "verdict"] != "changed"
+    (named,) = [text for text in comparison.caveats if "same sizes" in text]
+    assert "bandwidth LLC" in named
+    assert "L1" not in named
 
 
 @pytest.mark.long
