@@ -97,6 +97,15 @@ def console_class() -> "type[Console]":
     return EscapingConsole
 
 
+def raise_own_bug(err: RecursionError) -> None:
+    """Raise an error of a decoder again if code of ours raised it, as a __post_init__
+    does: then it says nothing of the data.
+    """
+    traceback = err.__traceback__
+    if traceback is not None and traceback.tb_next is not None:
+        raise err
+
+
 def describe_msgspec_error(err: Exception, key_prefix: str = "") -> str:
     """Describe an error of msgspec in one line: "ticks[1]: expected int >= 0"."""
     cause = err.__cause__

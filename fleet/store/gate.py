@@ -17,7 +17,7 @@ from fleet.errors import DataError
 from fleet.late import once
 from fleet.store import schema
 from fleet.store.places import KEY
-from fleet.text import describe_msgspec_error
+from fleet.text import describe_msgspec_error, raise_own_bug
 
 EXACT_MAX = 2**53  # the largest integer up to which float64 is exact
 INT64_MAX = 2**63 - 1
@@ -94,6 +94,7 @@ def _decode_json(name: str, text: str | bytes, decoder: _Decoder = _ANY) -> Any:
         try:
             return decoder.decode(text)
         except RecursionError as err:
+            raise_own_bug(err)
             raise DataError(f"{name} is nested too deeply") from err
 
 

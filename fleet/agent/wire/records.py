@@ -24,7 +24,7 @@ from fleet.model.benchmark import NAME, find_description_problem
 from fleet.plan.cpulist import MAX_CPU
 from fleet.store.gate import EXACT_MAX, INT64_MAX, nesting_depth
 from fleet.store.schema import largest_int
-from fleet.text import describe_msgspec_error
+from fleet.text import describe_msgspec_error, raise_own_bug
 
 PROTOCOL = 1
 PREFIX = "fleet-agent: "  # of the agent's messages on stderr
@@ -76,7 +76,10 @@ def decode_line(decoder: msgspec.json.Decoder[_S], line: bytes) -> _S:
         return decoder.decode(line)
     except msgspec.ValidationError as err:
         raise WireError(f"{describe_msgspec_error(err)}: {quote_start(line)}") from err
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as err:
+    except RecursionError as err:
+        raise_own_bug(err)
+        raise WireError(f"not a JSON record: {quote_start(line)}") from err
+    except (msgspec.DecodeError, UnicodeDecodeError) as err:
         raise WireError(f"not a JSON record: {quote_start(line)}") from err
 
 
