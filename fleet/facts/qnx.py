@@ -160,7 +160,7 @@ def describe_answer(sections: Sections) -> tuple[str, ...]:
     missing = []
     for line in sections.get("qnx", []):
         if line.startswith("tool "):
-            _, name, path = line.split(" ", 2)
+            name, _, path = line.removeprefix("tool ").partition(" ")
             if path in ("", "-"):
                 missing.append(name)
             else:
