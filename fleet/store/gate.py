@@ -30,13 +30,14 @@ _MAX_DEPTH = 10
 _SHORT = 4096  # characters
 _MAX_REASON = 1000  # characters
 MAX_CPUS = 1 << 16  # also of numbers in a list
-# in a list, and characters of each: benchmarks, notes
-_MAX_TEXTS, _MAX_LISTED_TEXT = (
-    1 << 10,
-    1 << 13,
-)
-_YEARS, _MOMENTS = (1970, 9998), ("started_utc", "ended_utc")
+_MAX_TEXTS = 1 << 10  # in a list: benchmarks, notes
+_MAX_LISTED_TEXT = 1 << 13  # characters of each
+_FIRST_YEAR = 1970
+_LAST_YEAR = 9998
+_MOMENTS = ("started_utc", "ended_utc")
 _KEYS = frozenset(("run_id", "session_id", "host_id"))
+_ENUMS = {"state": model.RunState, "estimator": model.Estimator}
+_CPU_COLUMNS = tuple(column.name for column in schema.TABLES["cpus"])
 
 
 class _Event(TypedDict):
@@ -129,34 +130,39 @@ def parse_record(text: bytes, names: tuple[str, ...] | None = None) -> RunRecord
     """
     record = _decode_json("record", text, _make_record_decoder(names))
     row = _check_row("runs", record.run)
-    shared = (
-        {"run_id": row["run_id"], "host_id": row["host_id"]} if names is None else {}
-    )
-    cpus = record.cpus if names is None else ()
-    return RunRecord(row, [_check_row("cpus", cpu) | shared for cpu in cpus])
+    if names is not None:
+        return RunRecord(row, [])
+    ids = {"run_id": row["run_id"], "host_id": row["host_id"]}
+    cpus = [_check_row("cpus", cpu) | ids for cpu in record.cpus]
+    return RunRecord(row, cpus)
 
 
 def decode_listed_row(text: bytes, names: tuple[str, ...]) -> dict[str, Any]:
     """Decode a JSON list, the values of these columns of `runs`. Return them by name.
     Raises DataError.
     """
-    return _check_row(
-        "runs", _decode_json("row", text, _make_row_decoder("runs", names, True))
-    )
+    decoder = _make_row_decoder("runs", names, True)
+    return _check_row("runs", _decode_json("row", text, decoder))
 
 
 def _check_row(table: str, struct: Any) -> dict[str, Any]:
+    """Check what the types do not bound: columns of JSON, names, times. Return the
+    row.
+    """
     row = msgspec.structs.asdict(struct)
     for name in _JSON:
-        if (text := row.get(name)) is not None:
-            (_parse_short_json if len(text) < _SHORT else parse_json_column)(name, text)
-    _raise_if_any(
-        model.find_name_problem(
-            kind.partition("/")[0] for kind in row.get("benchmarks") or ()
-        )
-    )
-    for moment in map(row.get, _MOMENTS):
-        if moment and not _YEARS[0] <= moment.year <= _YEARS[1]:
+        text = row.get(name)
+        if text is None:
+            continue
+        if len(text) < _SHORT:
+            _parse_short_json(name, text)
+        else:
+            parse_json_column(name, text)
+    names = [kind.partition("/")[0] for kind in row.get("benchmarks") or ()]
+    _raise_if_any(model.find_name_problem(names))
+    for name in _MOMENTS:
+        moment = row.get(name)
+        if moment and not _FIRST_YEAR <= moment.year <= _LAST_YEAR:
             raise DataError(f"{table}: {moment} is not a possible time of a run")
     return row
 
@@ -172,10 +178,10 @@ def parse_json_column(name: str, text: str) -> Any:
         listed = typed.get("plan", {}).get("benchmarks", ())
         _raise_if_any(model.find_name_problem(item["benchmark"] for item in listed))
         _raise_if_any(model.find_description_problem(typed.get("benchmarks", ())))
-    if name == "failed_json" and any(
-        len(failed.reason) > _MAX_REASON for failed in typed
-    ):
-        raise DataError(f"{name}: a reason has more than {_MAX_REASON} characters")
+    if name == "failed_json":
+        longest = max((len(failed.reason) for failed in typed), default=0)
+        if longest > _MAX_REASON:
+            raise DataError(f"{name}: a reason has more than {_MAX_REASON} characters")
     if nesting_depth(value, _MAX_DEPTH) > _MAX_DEPTH:
         raise DataError(f"{name}: more than {_MAX_DEPTH} levels of objects and lists")
     return value
@@ -186,37 +192,39 @@ _parse_short_json = lru_cache(parse_json_column)  # many rows have equal texts
 
 def nesting_depth(value: object, limit: int) -> int:
     """Return how deep lists and dicts are nested. Counting stops one above `limit`."""
-    depth, level = 0, [value]
+    depth = 0
+    level = [value]
     while level and depth <= limit:
         inner: list[object] = []
         for item in level:
-            inner.extend(
-                item.values()
-                if isinstance(item, dict)
-                else item
-                if isinstance(item, list)
-                else ()
-            )
-        depth, level = depth + 1, inner
+            if isinstance(item, dict):
+                inner += item.values()
+            elif isinstance(item, list):
+                inner += item
+        level = inner
+        depth += 1
     return depth
 
 
 def check_machine(machine: model.Facts | model.Load) -> None:
     """Raise DataError if a fact of a host, or its load, does not fit its column."""
-    load = machine.load if isinstance(machine, model.Facts) else machine
+    if isinstance(machine, model.Load):
+        _check_load(machine)
+        return
+    if len(json.dumps(machine.probe)) > _MAX_LONG_TEXT["probe"]:
+        raise DataError(f"its answer has more than {_MAX_LONG_TEXT['probe']} bytes")
+    for cpu in machine.cpus:
+        names = [name for name in _CPU_COLUMNS if name in cpu.__slots__]
+        columns = {name: getattr(cpu, name) for name in names}
+        convert_row("cpus", columns, columns)
+    _check_load(machine.load)
+    values = {name: getattr(machine, name) for name in schema.FACTS}
+    values |= {name: list(getattr(machine, name)) for name in schema.FACT_LISTS}
+    convert_row("runs", values, values)
+
+
+def _check_load(load: model.Load) -> None:
     values = {f"{name}_before": getattr(load, name) for name in load.__slots__}
-    if isinstance(machine, model.Facts):
-        if len(json.dumps(machine.probe)) > _MAX_LONG_TEXT["probe"]:
-            raise DataError(f"its answer has more than {_MAX_LONG_TEXT['probe']} bytes")
-        values |= {name: getattr(machine, name) for name in schema.FACTS}
-        values |= {name: list(getattr(machine, name)) for name in schema.FACT_LISTS}
-        for cpu in machine.cpus:
-            columns = {
-                c.name: getattr(cpu, c.name)
-                for c in schema.TABLES["cpus"]
-                if c.name in cpu.__slots__
-            }
-            convert_row("cpus", columns, columns)
     convert_row("runs", values, values)
 
 
@@ -225,15 +233,12 @@ def _make_record_decoder(names: tuple[str, ...] | None) -> _Decoder:
     """Make the decoder of a record, in which the rows of `cpus` have no run ID and host
     ID.
     """
-    record: list[tuple[str, Any]] = [("run", _make_row_decoder("runs", names).type)]
+    fields: list[tuple[str, Any]] = [("run", _make_row_decoder("runs", names).type)]
     if names is None:
-        cpu_names = tuple(
-            column.name for column in schema.TABLES["cpus"] if column.name not in _KEYS
-        )
-        row = _make_row_decoder("cpus", cpu_names).type
-        cpus: Any = list.__class_getitem__(row)
-        record.append(("cpus", Annotated[cpus, msgspec.Meta(max_length=MAX_CPUS)]))
-    return msgspec.json.Decoder(msgspec.defstruct("record", record))
+        own_names = tuple(name for name in _CPU_COLUMNS if name not in _KEYS)
+        cpu: Any = _make_row_decoder("cpus", own_names).type
+        fields.append(("cpus", _limit_list(cpu, MAX_CPUS)))
+    return msgspec.json.Decoder(msgspec.defstruct("record", fields))
 
 
 @once
@@ -244,35 +249,45 @@ def _make_row_decoder(
     fields: list[tuple[Any, ...]] = []
     for name in names or columns:
         type_ = _value_type(table, columns[name])
-        fields.append(
-            (name, type_ | None, None) if columns[name].nullable else (name, type_)
-        )
+        if columns[name].nullable:
+            fields.append((name, type_ | None, None))  # null where it is absent
+        else:
+            fields.append((name, type_))
     struct = msgspec.defstruct(table, fields, kw_only=True, array_like=as_list)
     return msgspec.json.Decoder(struct)
 
 
 def _value_type(table: str, column: schema.Column) -> Any:
-    if table == "runs" and column.name in ("state", "estimator"):
-        return model.RunState if column.name == "state" else model.Estimator
-    is_list = column.type.startswith("list<")
-    kind = column.type.removeprefix("list<").rstrip(">")
-    if kind.startswith("int"):
-        largest = schema.largest_int(table, column.name)
-        element: Any = Annotated[int, msgspec.Meta(ge=-largest - 1, le=largest)]
-    elif column.name in _KEYS:
-        element = Annotated[str, msgspec.Meta(pattern=KEY)]
-    elif kind == "string":
-        longest = (
-            _MAX_LISTED_TEXT if is_list else _MAX_LONG_TEXT.get(column.name, _MAX_TEXT)
-        )
-        element = Annotated[str, msgspec.Meta(max_length=longest)]
-    elif kind.startswith("timestamp"):
-        element = Annotated[datetime, msgspec.Meta(tz=True)]
-    else:
-        element = {"bool": bool, "float32": float, "float64": float}[kind]
-    if not is_list:
-        return element
-    return Annotated[
-        list[element],
-        msgspec.Meta(max_length=_MAX_TEXTS if kind == "string" else MAX_CPUS),
-    ]
+    """Return the type that msgspec checks a column's values against."""
+    if table == "runs" and column.name in _ENUMS:
+        return _ENUMS[column.name]
+    if column.type == "list<string>":
+        return _limit_list(_limit_text(_MAX_LISTED_TEXT), _MAX_TEXTS)
+    if column.type.startswith("list<"):
+        return _limit_list(_int_type(table, column.name), MAX_CPUS)
+    return _scalar_type(table, column)
+
+
+def _scalar_type(table: str, column: schema.Column) -> Any:
+    if column.name in _KEYS:
+        return Annotated[str, msgspec.Meta(pattern=KEY)]
+    if column.type == "string":
+        return _limit_text(_MAX_LONG_TEXT.get(column.name, _MAX_TEXT))
+    if column.type.startswith("timestamp"):
+        return Annotated[datetime, msgspec.Meta(tz=True)]
+    if column.type.startswith("int"):
+        return _int_type(table, column.name)
+    return {"bool": bool, "float32": float, "float64": float}[column.type]
+
+
+def _int_type(table: str, name: str) -> Any:
+    largest = schema.largest_int(table, name)
+    return Annotated[int, msgspec.Meta(ge=-largest - 1, le=largest)]
+
+
+def _limit_text(characters: int) -> Any:
+    return Annotated[str, msgspec.Meta(max_length=characters)]
+
+
+def _limit_list(element: Any, values: int) -> Any:
+    return Annotated[list[element], msgspec.Meta(max_length=values)]

@@ -15,7 +15,7 @@ import msgspec
 
 from fleet.errors import DataError, StoreError
 from fleet.late import pa
-from fleet.model import Hello, Host, Run
+from fleet.model import Hello, Host, Load, Run
 from fleet.store import schema
 from fleet.store.gate import RECORD_BYTES, RunRecord
 from fleet.text import describe_msgspec_error
@@ -23,6 +23,12 @@ from fleet.text import describe_msgspec_error
 RECORD = b"fleet.run"  # of the metadata of a samples file
 NOT_STORED = "(not stored)"  # in place of a command of `before` or `after`
 _ZSTD_LEVEL = 9
+_HELLO_COLUMNS = ("pairs", "preset", "precision", "clock", "ticks_per_second")
+_CPU_COLUMNS = (
+    *("core", "cluster", "llc", "die", "package", "node"),
+    *("cpu", "online", "allowed", "kind", "capacity", "model"),
+    *("max_khz", "governor", "isolated"),
+)
 _Model = TypeVar("_Model")
 RUN = msgspec.json.Decoder(Run)  # made here, as those of `gate`
 
@@ -80,13 +86,13 @@ def drop_nulls(instance: Any) -> dict[str, Any]:
     """Return a Failed or its Parameters as a dict without None, as a run may have
     100,000 failures.
     """
-    values = {
-        name: value for name, value in to_dict(instance).items() if value is not None
-    }
-    return {
-        n: drop_nulls(value) if is_dataclass(value) else value
-        for n, value in values.items()
-    }
+    values = {}
+    for name, value in to_dict(instance).items():
+        if is_dataclass(value):
+            values[name] = drop_nulls(value)
+        elif value is not None:
+            values[name] = value
+    return values
 
 
 def _to_plain(value: Any) -> Any:
@@ -122,58 +128,76 @@ def make_runs_row(run: Run, contents: Mapping[str, Any]) -> dict[str, Any]:
     """Make the run's row of `runs`. contents: the columns derived from its samples.
     Raises StoreError.
     """
-    hello, facts = require_hello(run), run.facts
-    row = {
-        **_pick_values(run, "run_id", "session_id", "fleet_version"),
-        **contents,
-        **_pick_values(
-            hello, "pairs", "preset", "precision", "clock", "ticks_per_second"
-        ),
-        **_pick_values(run.end, "converged", "unconverged"),
+    hello = require_hello(run)
+    facts = run.facts
+    ended = None
+    if run.ended_utc:
+        ended = datetime.fromisoformat(run.ended_utc)
+    row = _pick_values(run, "run_id", "session_id", "fleet_version")
+    row |= contents
+    row |= _pick_values(hello, *_HELLO_COLUMNS)
+    row |= _pick_values(run.end, "converged", "unconverged")
+    row |= {
         "host_id": run.host.host_id,
         "host_name": run.host.name,
         "state": str(run.state),
         "started_utc": datetime.fromisoformat(run.started_utc),
-        "ended_utc": datetime.fromisoformat(run.ended_utc) if run.ended_utc else None,
+        "ended_utc": ended,
         "benchmarks": _list_benchmarks(run),
         "cpus_measured": len(hello.cpus),
         "failed_bursts": len(run.failed),
         "estimator": str(hello.estimator),
-        "precision_reached": run.end.reached if run.end else None,
+        "precision_reached": run.end and run.end.reached,
         "target": f"{run.facts.os}-{run.facts.arch}",
         "agent_build": run.agent.build,
         "agent_place": run.agent.place,
         "agent_compiler": hello.raw.get("compiler"),
         "agent_cflags": hello.raw.get("cflags"),
-        **{
-            name: hello.raw.get(name)
-            for name in ("clock_cost_ticks", "clock_quantum_ticks")
-        },
-        **{name: list(getattr(facts, name)) for name in schema.FACT_LISTS},
-        "notes": [
-            *facts.notes,
-            *(note for note in run.notes if note not in facts.notes),
-        ],
-        "labels_json": to_json({**run.host.labels, **run.labels}),
-        **{
-            f"{name}_json": to_json(getattr(facts, name))
-            for name in ("mitigations", "nodes", "memory")
-        },
-        **{f"{name}_json": to_json(getattr(run, name)) for name in ("plan", "host")},
-        "hello_json": to_json(hello.raw),
-        "failed_json": to_json([drop_nulls(failure) for failure in run.failed]),
-        # what earlier agents left there says nothing of the machine
-        "probe": "\n".join(
-            line for line in facts.probe.split("\n") if "fleet-agent-" not in line
-        ),
+        "clock_cost_ticks": hello.raw.get("clock_cost_ticks"),
+        "clock_quantum_ticks": hello.raw.get("clock_quantum_ticks"),
     }
-    for load, when in (facts.load, "before"), (run.load_after, "after"):
-        row |= {f"{name}_{when}": value for name, value in to_dict(load).items()}
-    return row | _pick_values(facts, *schema.FACTS)
+    row |= {name: list(getattr(facts, name)) for name in schema.FACT_LISTS}
+    row["notes"] = _list_notes(run)
+    row |= _make_json_columns(run, hello)
+    row["probe"] = _drop_earlier_agents(facts.probe)
+    row |= _make_load_columns(facts.load, "before")
+    row |= _make_load_columns(run.load_after, "after")
+    row |= _pick_values(facts, *schema.FACTS)
+    return row
 
 
 def _pick_values(instance: Any, *names: str) -> dict[str, Any]:
     return {name: instance and getattr(instance, name) for name in names}
+
+
+def _list_notes(run: Run) -> list[str]:
+    """List the notes of the host's facts, then those that only the run has."""
+    notes = list(run.facts.notes)
+    notes += [note for note in run.notes if note not in run.facts.notes]
+    return notes
+
+
+def _make_json_columns(run: Run, hello: Hello) -> dict[str, str]:
+    return {
+        "labels_json": to_json({**run.host.labels, **run.labels}),
+        "mitigations_json": to_json(run.facts.mitigations),
+        "nodes_json": to_json(run.facts.nodes),
+        "memory_json": to_json(run.facts.memory),
+        "plan_json": to_json(run.plan),
+        "host_json": to_json(run.host),
+        "hello_json": to_json(hello.raw),
+        "failed_json": to_json([drop_nulls(failure) for failure in run.failed]),
+    }
+
+
+def _drop_earlier_agents(probe: str) -> str:
+    """Drop the lines on files of earlier agents, which say nothing of the machine."""
+    lines = [line for line in probe.split("\n") if "fleet-agent-" not in line]
+    return "\n".join(lines)
+
+
+def _make_load_columns(load: Load, when: str) -> dict[str, Any]:
+    return {f"{name}_{when}": value for name, value in to_dict(load).items()}
 
 
 def make_cpus_rows(run: Run) -> list[dict[str, Any]]:
@@ -181,28 +205,15 @@ def make_cpus_rows(run: Run) -> list[dict[str, Any]]:
     no hello.
     """
     measured = set(require_hello(run).cpus)
-    groups = ("core", "cluster", "llc", "die", "package", "node")
-    others = (
-        "cpu",
-        "online",
-        "allowed",
-        "kind",
-        "capacity",
-        "model",
-        "max_khz",
-        "governor",
-        "isolated",
-    )
-    ids = {"host_id": run.host.host_id, "run_id": run.run_id}
-    return [
-        _pick_values(cpu, *groups, *others)
-        | {
-            **ids,
-            "measured": cpu.cpu in measured,
-            "caches_json": to_json(cpu.caches),
-        }
-        for cpu in run.facts.cpus
-    ]
+    rows = []
+    for cpu in run.facts.cpus:
+        row = _pick_values(cpu, *_CPU_COLUMNS)
+        row["host_id"] = run.host.host_id
+        row["run_id"] = run.run_id
+        row["measured"] = cpu.cpu in measured
+        row["caches_json"] = to_json(cpu.caches)
+        rows.append(row)
+    return rows
 
 
 def _list_benchmarks(run: Run) -> list[str]:
@@ -229,7 +240,8 @@ def decode(decoder: msgspec.json.Decoder[_Model], value: object) -> _Model:
 def _drop_env(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
-    inner = {
-        key: _drop_env(value[key]) for key in ("host", "build_host") if key in value
-    }
-    return {key: item for key, item in (value | inner).items() if key != "env"}
+    without = {key: item for key, item in value.items() if key != "env"}
+    for key in ("host", "build_host"):
+        if key in without:
+            without[key] = _drop_env(without[key])
+    return without
