@@ -1,6 +1,6 @@
 """Text and JSON of `fleet runs`. Reads no samples and needs no pandas."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import asdict
 from datetime import UTC
 
@@ -13,6 +13,20 @@ from fleet.analysis.base.text import (
 from fleet.store import RunSummary
 from fleet.text import table
 
+_TITLES = (
+    "run",
+    "host",
+    "started (UTC)",
+    "target",
+    "benchmarks",
+    "pairs",
+    "bursts",
+    "state",
+    "labels",
+)
+_COUNTS = {_TITLES.index("pairs"), _TITLES.index("bursts")}
+# what a narrow terminal leaves out, in this order
+_DROPPED = ("target", "bursts", "pairs", "started (UTC)", "benchmarks")
 _MAX_KINDS = 4  # benchmarks and variants up to which all are named; --json has all
 
 
@@ -23,38 +37,54 @@ def render_runs(runs: Sequence[RunSummary], *, width: int | None = None) -> str:
             "No runs are stored here. `fleet run` measures; --results names another"
             " root."
         )
-    titles = (
-        "run",
-        "host",
-        "started (UTC)",
-        "target",
-        "benchmarks",
-        "pairs",
-        "bursts",
-        "state",
-        "labels",
+    common_labels = find_common_labels([dict(run.labels) for run in runs])
+    lines = [_describe_run(run, common_labels) for run in runs]
+    listed = table(_TITLES, lines, right=_COUNTS, width=width, drop=_DROPPED)
+    return add_common_labels(listed, common_labels)
+
+
+def _describe_run(run: RunSummary, common_labels: Container[str]) -> tuple[str, ...]:
+    """Return the cells of a run, in the order of _TITLES. common_labels: keys of labels
+    to leave out.
+    """
+    started = str(run.started_utc.astimezone(UTC))[:19]  # strftime is slow
+    state = str(run.state)
+    if run.failed:
+        state = f"{state}, {run.failed} failed"
+    return (
+        run.run_id,
+        run.host_name,
+        started,
+        run.target,
+        _name_kinds(run.benchmarks),
+        _format_known(run.pairs),
+        _format_known(run.bursts),
+        state,
+        format_labels(dict(run.labels), without=common_labels),
     )
-    drop = ("target", "bursts", "pairs", "started (UTC)", "benchmarks")
-    common_labels, lines = find_common_labels([dict(run.labels) for run in runs]), []
-    for run in runs:
-        kinds, more = run.benchmarks, len(run.benchmarks) - _MAX_KINDS + 1
-        kinds = (*kinds[:-more], f"+{more}") if more > 1 else kinds
-        started = str(run.started_utc.astimezone(UTC))[:19]  # strftime is slow
-        counts = (
-            "-" if count is None else str(count) for count in (run.pairs, run.bursts)
-        )
-        state = f"{run.state}, {run.failed} failed" if run.failed else run.state
-        labels = format_labels(dict(run.labels), without=common_labels)
-        about = (run.run_id, run.host_name, started, run.target, ",".join(kinds))
-        lines.append((*about, *counts, state, labels))
-    return add_common_labels(
-        table(titles, lines, right={5, 6}, width=width, drop=drop), common_labels
-    )
+
+
+def _name_kinds(kinds: Sequence[str]) -> str:
+    """Name benchmarks and variants: "cas/c11,readwrite/mov"; of many the first ones,
+    and how many more: "+3".
+    """
+    if len(kinds) <= _MAX_KINDS:
+        return ",".join(kinds)
+    shown = kinds[: _MAX_KINDS - 1]
+    more = len(kinds) - len(shown)
+    return ",".join([*shown, f"+{more}"])
+
+
+def _format_known(count: int | None) -> str:
+    return "-" if count is None else str(count)
 
 
 def runs_as_json(runs: Sequence[RunSummary]) -> str:
     """Render the runs as a list of objects, oldest first."""
-    rows = [asdict(run) | {"labels": dict(run.labels)} for run in runs]
-    for row in rows:
+    rows = []
+    for run in runs:
+        row = asdict(run)
         del row["descriptions"]
+        row["labels"] = dict(run.labels)
+        rows.append(row)
     return format_document("runs", rows)

@@ -14,7 +14,9 @@ from fleet.store.runs import Root
 from fleet.text import format_count
 
 _LONGEST = 110  # characters
+_LONGEST_NUMBERS = 60
 _FEW_CORES = 8
+_ORDINALS = {2: "second", 3: "third", 4: "fourth"}
 
 Blocks = Sequence[Sequence[int]]
 
@@ -27,22 +29,24 @@ def list_cpu_groups(root: Root, run_id: str, group: str) -> list[str]:
     per core in one list. Raises UsageError if the host does not report these groups.
     """
     cpus = load_cpus(root, run_id=run_id)
-    online = cpus[cpus["online"]]
-    order = make_layout(cpus, online["cpu"].tolist())
+    online = cpus.loc[cpus["online"], "cpu"].tolist()
+    order = make_layout(cpus, online)
     level = "core" if group in ("smt", CORES) else group
-    if all(groups[GROUPS.index(level)] < 0 for groups in order.groups):
+    depth = GROUPS.index(level)
+    if all(groups[depth] < 0 for groups in order.groups):
         raise UsageError(
             f"--cpus-of {group}: the host of {run_id} does not report these groups."
         )
     blocks = order.blocks(level)
-    if group == CORES:
-        blocks = (tuple(min(block) for block in blocks),)
-    elif group == "smt" and not (
-        blocks := tuple(block for block in blocks if len(block) > 1)
-    ):
-        raise UsageError(
-            f"--cpus-of smt: no CPUs of the host of {run_id} share a core."
-        )
+    if group == "smt":
+        blocks = tuple(block for block in blocks if len(block) > 1)
+        if not blocks:
+            raise UsageError(
+                f"--cpus-of smt: no CPUs of the host of {run_id} share a core."
+            )
+    elif group == CORES:
+        one_of_each = tuple(min(block) for block in blocks)
+        blocks = (one_of_each,)
     return [format_cpus(block) for block in blocks]
 
 
@@ -50,46 +54,60 @@ def describe_topology(order: Layout) -> list[str]:
     """Return a line per level that divides the CPUs, outermost first, then kinds of
     cores and siblings.
     """
+    if len(order.cpus) < 2:
+        return []
+    lines = []
+    for blocks, level in _find_dividing_levels(order).items():
+        lines.append(f"{level}: {_list_blocks(blocks)}")
+    kinds = list_core_kinds(order)
+    if kinds:
+        lines.append(kinds)
+    lines.append(f"SMT siblings: {_describe_siblings(order)}")
+    return lines
+
+
+def _find_dividing_levels(order: Layout) -> dict[Blocks, str]:
+    """Return the groups of the levels above cores that divide the CPUs, each with its
+    level; of equal levels, the outermost.
+    """
+    cores = order.blocks("core")
     levels: dict[Blocks, str] = {}
     for level in GROUPS[:-1]:
         blocks = order.blocks(level)
-        if 2 <= len(blocks) < len(order.cpus) and blocks != order.blocks("core"):
+        if 2 <= len(blocks) < len(order.cpus) and blocks != cores:
             levels.setdefault(blocks, level)
-    lines = []
-    for groups, level in levels.items():
-        listed, sizes = (
-            " | ".join(map(format_cpus, groups)),
-            sorted({len(cpus) for cpus in groups}),
-        )
-        if len(listed) > _LONGEST:
-            listed = (
-                f"{len(groups)} groups of {' or '.join(map(str, sizes))} CPUs; the"
-                " first "
-            )
-            listed += format_cpus(groups[0])
-        lines.append(f"{level}: {listed}")
-    if kinds := list_core_kinds(order):
-        lines.append(kinds)
-    return (
-        [*lines, f"SMT siblings: {_describe_siblings(order)}"]
-        if len(order.cpus) > 1
-        else []
-    )
+    return levels
+
+
+def _list_blocks(blocks: Blocks) -> str:
+    """List groups of CPUs: "0-7 | 8-15"; if that is too long, only their count, their
+    sizes and the first.
+    """
+    listed = " | ".join(format_cpus(block) for block in blocks)
+    if len(listed) <= _LONGEST:
+        return listed
+    sizes = sorted({len(block) for block in blocks})
+    either = " or ".join(str(size) for size in sizes)
+    first = format_cpus(blocks[0])
+    return f"{len(blocks)} groups of {either} CPUs; the first {first}"
 
 
 def list_core_kinds(order: Layout) -> str:
     """List CPUs by kind of core, "kinds of cores: P 0-7, E 8-15"; empty if the machine
     has only one kind.
     """
-    of_kinds = {
-        kind: [cpu for cpu in order.cpus if order.kinds.get(cpu) == kind]
-        for kind in KINDS
-    }
-    listed = [f"{kind} {format_cpus(cpus)}" for kind, cpus in of_kinds.items() if cpus]
-    return f"kinds of cores: {', '.join(listed)}" if listed else ""
+    listed = []
+    for kind in KINDS:
+        cpus = [cpu for cpu in order.cpus if order.kinds.get(cpu) == kind]
+        if cpus:
+            listed.append(f"{kind} {format_cpus(cpus)}")
+    if not listed:
+        return ""
+    return f"kinds of cores: {', '.join(listed)}"
 
 
 def _describe_siblings(order: Layout) -> str:
+    """Describe which CPUs share a core: as a rule of many cores, else "0-4 1-5"."""
     if all(groups[-1] < 0 for groups in order.groups):
         return "not reported by the host"
     cores = sorted(
@@ -97,40 +115,55 @@ def _describe_siblings(order: Layout) -> str:
     )
     if not cores:
         return "none among these CPUs"
+    rule = ""
+    if len(cores) > _FEW_CORES:
+        rule = _describe_sibling_rule(cores)
     alone = len(order.cpus) - sum(map(len, cores))
-    rest = (
-        f"; {format_count(alone, 'CPU')} {'has' if alone == 1 else 'have'} none"
-        if alone
-        else ""
-    )
-    if len(cores) > _FEW_CORES and (rule := _describe_sibling_rule(cores)):
-        return rule + rest
-    named = " ".join("-".join(map(str, core)) for core in cores[:_FEW_CORES])
-    more = (
-        f" and {len(cores) - _FEW_CORES} more cores" if len(cores) > _FEW_CORES else ""
-    )
-    return named + more + rest
+    return (rule or _list_cores(cores)) + _describe_cpus_alone(alone)
+
+
+def _list_cores(cores: Blocks) -> str:
+    """List the siblings of the first cores, and say how many more cores there are."""
+    listed = " ".join("-".join(map(str, core)) for core in cores[:_FEW_CORES])
+    more = len(cores) - _FEW_CORES
+    return f"{listed} and {more} more cores" if more > 0 else listed
+
+
+def _describe_cpus_alone(count: int) -> str:
+    """Say how many CPUs have no sibling: "; 1 CPU has none"; empty if there are
+    none.
+    """
+    if not count:
+        return ""
+    verb = "has" if count == 1 else "have"
+    return f"; {format_count(count, 'CPU')} {verb} none"
 
 
 def _describe_sibling_rule(cores: Blocks) -> str:
     """Describe the siblings as a rule where all cores are numbered alike; else return
     an empty text.
     """
-    steps = {tuple(cpu - core[0] for cpu in core[1:]) for core in cores}
-    if len(steps) > 1:
+    offsets = {tuple(cpu - core[0] for cpu in core[1:]) for core in cores}
+    if len(offsets) > 1:
         return ""
-    formula = " and ".join(["n", *(f"n+{step}" for step in steps.pop())])
+    siblings = [f"n+{offset}" for offset in offsets.pop()]
+    formula = " and ".join(["n", *siblings])
     firsts = [core[0] for core in cores]
-    apart = {later - earlier for earlier, later in pairwise(firsts)}
-    if apart == {1}:
-        return f"{formula}, for n of {firsts[0]}-{firsts[-1]}"
-    if len(apart) == 1:
-        ordinal = {2: "second", 3: "third", 4: "fourth"}.get(
-            step := apart.pop(), f"{step}th"
-        )
-        return f"{formula}, for every {ordinal} n from {firsts[0]} to {firsts[-1]}"
-    return (
-        f"{formula}, for n of {format_cpus(firsts)}"
-        if len(format_cpus(firsts)) < 60
-        else ""
-    )
+    numbers = _describe_numbers(firsts)
+    return f"{formula}, for {numbers}" if numbers else ""
+
+
+def _describe_numbers(numbers: Sequence[int]) -> str:
+    """Describe ascending CPUs: "n of 0-7", "every second n from 0 to 14"; empty if
+    that is too long.
+    """
+    first, last = numbers[0], numbers[-1]
+    steps = {later - earlier for earlier, later in pairwise(numbers)}
+    if steps == {1}:
+        return f"n of {first}-{last}"
+    if len(steps) == 1:
+        (step,) = steps
+        ordinal = _ORDINALS.get(step, f"{step}th")
+        return f"every {ordinal} n from {first} to {last}"
+    listed = format_cpus(numbers)
+    return f"n of {listed}" if len(listed) < _LONGEST_NUMBERS else ""

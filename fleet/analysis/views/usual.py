@@ -50,10 +50,11 @@ def load_usual_numbers(
     rows = mark_usual(root, load_overview(root, every, only, descriptions))
     if not earlier:
         return UsualNumbers(summarize_hosts(rows), rows, descriptions)
-    own = rows[rows["run_id"].isin({run.run_id for run in runs})]
-    table = summarize_hosts(
-        own.drop(columns=["since", "is_usual"]), rows[rows["is_usual"]]
-    )
+    run_ids = {run.run_id for run in runs}
+    own = rows[rows["run_id"].isin(run_ids)]
+    unmarked = own.drop(columns=["since", "is_usual"])  # all of them count
+    comparable = rows[rows["is_usual"]]
+    table = summarize_hosts(unmarked, comparable)
     return UsualNumbers(table, own, descriptions)
 
 
@@ -61,12 +62,12 @@ def list_last_changes(rows: pd.DataFrame) -> list[str]:
     """List hosts and benchmarks with the night since which their runs count: "lucca
     cas, 2026-11-04".
     """
-    changed = text.to_records(rows[rows["since"].notna()])
-    return list(
-        dict.fromkeys(
-            f"{row['host_name']} {row['benchmark']}, {row['since']}" for row in changed
-        )
-    )
+    changed = rows[rows["since"].notna()]
+    lines = [
+        f"{row['host_name']} {row['benchmark']}, {row['since']}"
+        for row in text.to_records(changed)
+    ]
+    return list(dict.fromkeys(lines))
 
 
 def list_several_levels(
@@ -75,19 +76,22 @@ def list_several_levels(
     """List the numbers whose runs are at several levels: "lucca, cas, core: 5 runs at
     43.4, 9 runs at 45.9".
     """
+    has_several = table["levels"].map(len) > 1
     listed = []
-    for row in text.to_records(table[table["levels"].map(len) > 1]):
-        name = f"{row['benchmark']}, {row['relation']}"
+    for row in text.to_records(table[has_several]):
+        benchmark = row["benchmark"]
+        name = f"{benchmark}, {row['relation']}"
         if names_host:
             name = f"{row['host_name']}, {name}"
-        levels = _describe_levels(descriptions[row["benchmark"]], row["levels"])
+        levels = _describe_levels(descriptions[benchmark], row["levels"])
         listed.append(one_line(f"{name}: {levels}"))
     return listed
 
 
 def _describe_levels(benchmark: Benchmark, levels: Iterable[Level]) -> str:
     """Describe levels between runs, each with its count."""
-    return ", ".join(
-        f"{format_count(level.runs, 'run')} at {text.format_value(benchmark, level.ns)}"
-        for level in levels
-    )
+    parts = []
+    for level in levels:
+        value = text.format_value(benchmark, level.ns)
+        parts.append(f"{format_count(level.runs, 'run')} at {value}")
+    return ", ".join(parts)
