@@ -27,17 +27,26 @@ from fleet.store.reading import Where, concat_tables, select_rows
 
 _CREATE = (
     # in_tables: whether the tables `runs` and `cpus` have it. listed: JSON, the columns
-    # of a listing. record: its JSON, deflated.
+    # of a listing. record: its JSON, deflated with _EMPTY_ROWS as the dictionary.
     """create table runs (host_id text, run_id text, stamp text, in_tables integer,
        listed blob, record blob, primary key (host_id, run_id))""",
     # Rows derived from several runs; made_of: JSON, a list of [host_id, run_id, mark].
-    "create table parts (id integer primary key, kind text, made_of text, rows blob)",
+    # batches: an Arrow stream without its schema, compressed.
+    """create table parts (id integer primary key, kind text, made_of text,
+       batches blob)""",
     # the files of the tables `runs` and `cpus`, as last seen
     "create table table_files (name blob primary key) without rowid",
 )
 _TABLES = ("runs", "parts", "table_files")
-# a row of `runs` takes two kilobytes, and a page wastes less than one of them
-_PAGE_BYTES = 16384
+_EMPTY_ROWS = ",".join(
+    f'"{column.name}":null'
+    for table in ("cpus", "runs")
+    for column in schema.TABLES[table]
+).encode()
+# Rows of `runs` and parts of one run take one to two kilobytes, several to a page.
+_PAGE_BYTES = 8192
+_ZSTD_LEVEL = 3
+_END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"  # of Arrow
 _WAIT_S = 2.0  # for another process that writes
 # ERROR: a missing table
 _BROKEN = {
@@ -89,7 +98,7 @@ class Index:
         """Return the records as JSON, by run; leave out runs not stored with the given
         stamp.
         """
-        return self._read_runs("record", stamps, zlib.decompress)
+        return self._read_runs("record", stamps, _unpack_record)
 
     def store_runs(
         self,
@@ -104,7 +113,7 @@ class Index:
             text = json.dumps(
                 values, separators=(",", ":"), default=datetime.isoformat
             ).encode()
-            packed = zlib.compress(record, 1)
+            packed = _pack_record(record)
             rows.append((*key, stamps[key], text, packed))
 
         def write(db: sqlite3.Connection) -> None:
@@ -156,15 +165,7 @@ class Index:
         made_of = json.dumps(
             [[*key, mark] for key, mark in marks.items()], separators=(",", ":")
         )
-        combined = rows.select(schema.arrow_schema(kind.table, kind.columns).names)
-        combined = (
-            combined.replace_schema_metadata(None).unify_dictionaries().combine_chunks()
-        )
-        data = pa.BufferOutputStream()
-        with pa.ipc.new_stream(data, combined.schema) as stream:
-            stream.write_table(combined)
-        data = data.getvalue()
-        packed = pa.compress(data, "zstd", asbytes=True)
+        packed = _pack_rows(rows, schema.arrow_schema(kind.table, kind.columns))
 
         def write(db: sqlite3.Connection) -> None:
             db.execute(
@@ -197,7 +198,7 @@ class Index:
         keys_of_parts = dict[int, set[Key]]()
         for key, part in self.find_newest_part_ids(kind, marks).items():
             keys_of_parts.setdefault(part, set()).add(key)
-        query = "select rows from parts where id = ?"
+        query = "select batches from parts where id = ?"
         shape = schema.arrow_schema(kind.table, kind.columns)
 
         def read(db: sqlite3.Connection) -> tuple[set[Key], list[Any]]:
@@ -344,12 +345,45 @@ def _require_bytes(value: object) -> bytes:
     return value
 
 
+def _pack_record(record: bytes) -> bytes:
+    stream = zlib.compressobj(level=1, zdict=_EMPTY_ROWS)
+    return stream.compress(record) + stream.flush()
+
+
+def _unpack_record(packed: bytes) -> bytes:
+    """Return a record as JSON. Raises DataError or zlib.error if it is damaged."""
+    stream = zlib.decompressobj(zdict=_EMPTY_ROWS)
+    record = stream.decompress(packed)
+    if not stream.eof:
+        raise DataError("a record that ends early")
+    return record
+
+
+def _pack_rows(rows: Any, shape: Any) -> bytes:
+    """Return the rows as an Arrow stream, compressed, without its schema, which would
+    take a third of the space of a small run.
+    """
+    combined = rows.select(shape.names).cast(shape.remove_metadata())
+    combined = combined.unify_dictionaries().combine_chunks()
+    stream = pa.BufferOutputStream()
+    with pa.ipc.new_stream(stream, combined.schema) as writer:
+        writer.write_table(combined)
+    batches = stream.getvalue()[combined.schema.serialize().size :]
+    codec = pa.Codec("zstd", compression_level=_ZSTD_LEVEL)
+    packed: bytes = codec.compress(batches, asbytes=True)
+    return packed
+
+
 def _unpack_rows(packed: bytes, shape: Any) -> Any:
-    """Return the rows of a part. Raises DataError if they have another schema."""
-    plain = pa.CompressedInputStream(pa.BufferReader(packed), "zstd").read()
+    """Return the rows of a part. Raises DataError or ArrowException if they do not fit
+    the schema.
+    """
+    own_schema = shape.remove_metadata().serialize()
+    start = pa.compress(own_schema, "zstd", asbytes=True)
+    plain = pa.CompressedInputStream(pa.BufferReader(start + packed), "zstd").read()
+    if not plain.endswith(_END_OF_STREAM):
+        raise DataError("rows that end early")
     rows = pa.ipc.open_stream(plain).read_all()
-    if not rows.schema.equals(shape):
-        raise DataError("rows of another schema")
     rows.validate(full=True)
     return rows
 

@@ -15,7 +15,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fleet.analysis.reduce import load_cpus, load_pairs, load_runs, verify_pairs
+from fleet.analysis.reduce import (
+    load_cpus,
+    load_numbers,
+    load_pairs,
+    load_runs,
+    verify_pairs,
+)
 from fleet.analysis.report import render
 from fleet.analysis.views import load_marked_bursts, verify_marked_bursts
 from fleet.errors import StoreError, StoreWarning
@@ -188,7 +194,7 @@ def test_one_that_cannot_be_used_counts_as_absent_and_is_made_anew(
 
 @pytest.mark.parametrize("value", [None, 7, "text", b"", b"rubbish"])
 @pytest.mark.parametrize(
-    ("table", "column"), [("runs", "listed"), ("runs", "record"), ("parts", "rows")]
+    ("table", "column"), [("runs", "listed"), ("runs", "record"), ("parts", "batches")]
 )
 def test_one_with_a_value_that_cannot_be_decoded_is_made_anew(
     root: Path, table: str, column: str, value: object
@@ -281,13 +287,13 @@ def test_rows_made_anew_replace_those_before(
 
 @pytest.mark.long
 def test_it_is_smaller_than_the_samples_that_it_is_made_of(tmp_path: Path) -> None:
-    """With pairs, records and marked bursts; in one batch, and run by run."""
+    """With records, pairs, numbers and marked bursts; in one batch, and run by run."""
     for name in ("at once", "run by run"):
         root = tmp_path / name
         fill(root, 2, 20)
         ids = [run.run_id for run in Listing(root).runs]
         for part in [ids] if name == "at once" else [[run_id] for run_id in ids]:
-            load_pairs(root, run_id=part)
+            load_numbers(root, run_id=part)
             load_marked_bursts(root, part)
         samples = sum(path.stat().st_size for path in root.rglob("samples.parquet"))
         assert index_path(root).stat().st_size < samples, name
