@@ -66,14 +66,23 @@ bool worker_do_units(struct worker *worker, uint64_t n)
 	return n == 0;
 }
 
+/* Where threads take turns, makes one that is not timed. Whatever ping does between two turns gives
+ * the others the time to answer, so that half of its next turn is over before it begins. */
+static bool take_untimed_turn(struct worker *worker)
+{
+	return !worker->burst->order.benchmark->release_waiting ||
+	       worker_do_units(worker, worker->side->first);
+}
+
 /* Stamps the clock before the first sample and after each. A unit of ping's work ends with its last
- * store or load, so the stretch between two stamps holds `iterations` whole units; the untimed work
- * before makes that true of the first sample, too. */
+ * store or load, so the stretch between two stamps holds `iterations` whole units. */
 static bool stamp_samples(struct worker *worker)
 {
 	const struct burst_order *order = &worker->burst->order;
 
 	worker->begin_ns = now_ns();
+	if (!take_untimed_turn(worker))
+		return false;
 	worker->stamps[0] = order->clock->ticks();
 	for (uint32_t i = 1; i <= order->samples; i++) {
 		if (!worker_do_units(worker, order->iterations))
@@ -136,6 +145,8 @@ static bool stamp_samples_and_others(struct worker *worker)
 	if (!order->point->by_turns && !wait_for_others_at_work(worker))
 		return false;
 	worker->begin_ns = now_ns();
+	if (!take_untimed_turn(worker))
+		return false;
 	worker->stamps[0] = order->clock->ticks();
 	read_units_of_others(worker, worker->done);
 	for (uint32_t i = 1; i <= order->samples; i++) {
@@ -226,6 +237,15 @@ static int64_t sum_lost_ns_in_grain(const struct burst *burst, uint64_t ticks)
 	return lost < (int64_t)ns ? lost : (int64_t)ns;
 }
 
+/* Makes as many turns as the thread that times them. */
+static bool take_turns_with_ping(struct worker *worker)
+{
+	const struct burst_order *order = &worker->burst->order;
+
+	return take_untimed_turn(worker) &&
+	       worker_do_units(worker, order->samples * order->iterations);
+}
+
 /* Takes samples of grains that are each prepared; threads that take no times wait for ping. */
 static bool stamp_prepared_samples(struct worker *worker)
 {
@@ -257,10 +277,10 @@ bool worker_take_samples(struct worker *worker)
 	return order->benchmark->make_ready         ? stamp_prepared_samples(worker)
 	       : worker->done                       ? stamp_samples_and_others(worker)
 	       : counted && !order->point->by_turns ? work_beside_ping(worker)
-	       : !worker->stamps ? worker_do_units(worker, order->samples * order->iterations)
-	       : order->benchmark->sample_ticks ? stamp_computed_samples(worker)
-	       : worker->clocked                ? stamp_samples_and_frequency(worker)
-						: stamp_samples(worker);
+	       : !worker->stamps                    ? take_turns_with_ping(worker)
+	       : order->benchmark->sample_ticks     ? stamp_computed_samples(worker)
+	       : worker->clocked                    ? stamp_samples_and_frequency(worker)
+						    : stamp_samples(worker);
 }
 
 /* Evaluates a trial: sets the order to the samples to keep, or to a longer trial if it was too
@@ -298,6 +318,5 @@ bool worker_run_trial(struct worker *worker)
 		burst->trial.spent_ns = now_ns() - start_ns;
 	if (tried && worker->lost_ns)
 		memset(worker->lost_ns, 0, burst->samples_most * sizeof *worker->lost_ns);
-	return !tried || !burst->order.benchmark->release_waiting ||
-	       worker_do_units(worker, worker->side->first);
+	return true;
 }

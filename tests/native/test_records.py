@@ -3,6 +3,7 @@
 import os
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -241,3 +242,17 @@ def test_a_sample_too_short_for_the_clock_is_said_once():
     needs.cpus(2)
     records = measure("-b", "cas,clock", "--iterations", "1", "--rounds", "3")
     assert len([text for text in notes(records) if "shorter than" in text]) == 1
+
+
+def test_the_first_sample_is_whole():
+    """Its first turn used to be half over, since pong had answered before."""
+    needs.cpus(2)
+    one_turn = ("--iterations", "1", "--warmup", "0", "--samples", "9")
+    records = measure("-b", "readwrite", *one_turn, "--rounds", "300")
+    firsts = []
+    later = []
+    for burst in bursts(records):
+        first, *others = burst["ticks"]
+        firsts.append(first)
+        later.extend(others)
+    assert median(firsts) > 0.6 * median(later)
