@@ -185,7 +185,7 @@ RECEIVE(aarch64_message_ldr, "ldr %[seen], %[word]\n\t"
 VARIANTS(arch_message, {.name = "ldr", .receive = aarch64_message_ldr});
 
 GO_BY_PAGES(aarch64_load_ldr, "ldr %[word], [%[line]]",
-	    "dmb ishld\n\t"
+	    "dsb ishld\n\t"
 	    "isb")
 GO_BY_PAGES(aarch64_store_ldr, "str %[line], [%[line], #8]", "dsb ish")
 SWAP(aarch64_swap_lse, ".arch_extension lse\n\t"

@@ -135,7 +135,7 @@ RECEIVE(armv7_message_ldr, "ldr %[seen], %[word]\n\t"
 VARIANTS(arch_message, {.name = "ldr", .receive = armv7_message_ldr});
 
 GO_BY_PAGES(armv7_load_ldr, "ldr %[word], [%[line]]",
-	    "dmb ish\n\t"
+	    "dsb ish\n\t"
 	    "isb")
 GO_BY_PAGES(armv7_store_ldr, "str %[line], [%[line], #4]", "dsb ish")
 SWAP(armv7_swap_ldr, "ldrex %[next], [%[line]]\n\t"
