@@ -227,7 +227,8 @@ static int make_and_use_plan(const struct options *options, struct machine *mach
 	static struct plan plan;
 	struct refusal refusal = {0};
 
-	if (plan_make(&plan, options, machine, &notes, &refusal))
+	if (plan_make(&plan, options, machine, &notes, &refusal) ||
+	    emit_check_choices(&plan, options->format, &notes, &refusal))
 		return print_refusal(&refusal);
 	if (options->forecast)
 		return print_forecast(&plan, &notes);

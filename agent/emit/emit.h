@@ -28,6 +28,10 @@ void emit_no_sign_of_life(const struct report *report);
 /* Returns the format of this name, which the options have checked. */
 const struct format *emit_find_format(const char *name);
 
+/* Notes what a format leaves out of the plan. Returns 0; or -1 and a refusal if it is all. */
+int emit_check_choices(const struct plan *plan, const char *format, struct notes *notes,
+		       struct refusal *refusal);
+
 /* Prints the records of docs/wire.md, "The machine". Returns 0, or -errno of the first CPU that
  * cannot be described; -ENOTSUP where the OS reports nothing. */
 int emit_machine(const struct machine *machine);

@@ -284,6 +284,42 @@ static void add_as_tool(const struct run *run, const struct choice *choice)
 	free(cells);
 }
 
+/* Reports whether a choice has one number for each pair, which is all that other programs print. */
+static bool is_one_matrix(const struct choice *choice)
+{
+	return choice->benchmark->shape == SHAPE_PAIR && choice->point_count == 1;
+}
+
+int emit_check_choices(const struct plan *plan, const char *format, struct notes *notes,
+		       struct refusal *refusal)
+{
+	struct text others = {0};
+	const struct benchmark *last = NULL;
+	size_t printed = 0;
+	int err = 0;
+
+	for (size_t i = 0; tool_find_printer(format) && i < plan->choice_count; i++) {
+		const struct benchmark *benchmark = plan->choices[i].benchmark;
+
+		if (is_one_matrix(&plan->choices[i])) {
+			printed++;
+		} else if (benchmark != last) {
+			text_add(&others, "%s%s", last ? ", " : "", benchmark->name);
+			last = benchmark;
+		}
+	}
+	if (last && printed)
+		notes_add(notes, "--format %s prints one number a pair; left out: %s.", format,
+			  others.data);
+	else if (last)
+		err = refuse(refusal, EXIT_OPTIONS,
+			     "--format %s prints one number a pair, and no benchmark chosen has "
+			     "that: %s",
+			     format, others.data);
+	text_free(&others);
+	return err;
+}
+
 static void add_page(const struct run *run)
 {
 	const struct plan *plan = run->plan;
@@ -293,7 +329,7 @@ static void add_page(const struct run *run)
 		const struct choice *choice = &plan->choices[i];
 
 		if (as_tool) {
-			if (choice->benchmark->shape == SHAPE_PAIR && choice->point_count == 1)
+			if (is_one_matrix(choice))
 				add_as_tool(run, choice);
 			continue;
 		}

@@ -11,6 +11,7 @@ NO_POINT = "no point of the operations and threads asked for"
 NEAREST = "nearest shape for all its variants is 256x256x256"
 RATES = "--load wants a list such as 0,0.5,16,full: GB/s from 0.1 to 64, or 0, "
 REFUSED = [
+    ("clock,fetch", ["--format", "c2clat"], 2, "chosen has that: clock, fetch"),
     ("contend", ["--threads", "1"], 2, "no point of contend"),
     ("contend", ["--op", "nt"], 5, NO_POINT),
     ("contend", ["--op", "modify", "--share", "one"], 2, "no point of contend"),
@@ -115,3 +116,11 @@ def test_what_a_benchmark_cannot_do_is_refused_with_what_there_is(
     done = run("-b", benchmark, *args)
     assert (done.returncode, done.stdout) == (code, "")
     assert words in done.stderr
+
+
+def test_what_a_matrix_of_pairs_leaves_out_is_named() -> None:
+    needs.cpus(2)
+    done = run("-b", "clock,cas", "--format", "c2clat", "--rounds", "1")
+    assert done.returncode == 0
+    assert "--format c2clat prints one number a pair; left out: clock." in done.stderr
+    assert done.stdout.startswith(" CPU ")
