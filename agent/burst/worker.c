@@ -243,8 +243,10 @@ void *worker_run(void *arg)
 					worker->counting->counts);
 	if (worker->waits >= 0)
 		os_wait_time_close(worker->waits);
+	int done_fd = burst->done_fd;
+
 	__atomic_store_n(&worker->out, 1, __ATOMIC_RELEASE);
-	ssize_t ignored = write(burst->done_fd, "", 1); /* full: the supervisor will wake anyway */
+	ssize_t ignored = write(done_fd, "", 1); /* full: the supervisor will wake anyway */
 	(void)ignored;
 	return NULL;
 }
