@@ -13,20 +13,33 @@ from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
-from fleet.analysis.base.tables import Bools
+from fleet.analysis.base.tables import Bools, Ints
 from fleet.analysis.reduce import heatmap
 from fleet.analysis.reduce.heatmap import Heatmap
 from fleet.analysis.reduce.topology import Layout
 
 MAX_CPUS = 64
+# the most groups to draw, fewer and fewer until they fit
+_GROUP_LIMITS = (
+    heatmap.MAX_GROUPS,
+    heatmap.MAX_GROUPS // 2,
+    heatmap.MAX_GROUPS // 4,
+    2,
+)
+_NO_SHADE = -1  # of `Heatmap.choose_shades`: nothing was measured
 _LEGEND_STEPS = 7
 _CODES = re.compile(r"\x1b\[[0-9;]*m")
 
 # Seven points of matplotlib's viridis, which takes too long to import here; it reads
 # without colour vision.
 _VIRIDIS = (
-    *((68, 1, 84), (68, 57, 131), (49, 104, 142), (33, 145, 140)),
-    *((53, 183, 121), (144, 215, 67), (253, 231, 37)),
+    (68, 1, 84),
+    (68, 57, 131),
+    (49, 104, 142),
+    (33, 145, 140),
+    (53, 183, 121),
+    (144, 215, 67),
+    (253, 231, 37),
 )
 _SIGNS = "·░▒▓█"
 Pairs = frozenset[tuple[int, int]]  # the lower CPU first
@@ -46,8 +59,9 @@ class Canvas:
     def fits(self, text: str) -> bool:
         """Report whether `text` fits in width and height; colours have no width."""
         lines = _CODES.sub("", text).splitlines()
-        wide = self.width is None or max(map(len, lines)) <= self.width
-        return wide and (self.height is None or len(lines) <= self.height)
+        if self.width is not None and max(map(len, lines)) > self.width:
+            return False
+        return self.height is None or len(lines) <= self.height
 
 
 NO_LIMIT = Canvas()
@@ -65,34 +79,117 @@ def draw_matrix(
     """Draw a matrix in numbers if they fit, else colours, else groups. as_map: if no
     colour, draw shades.
     """
-    drawn, cpus = heatmap.map_cpus(table, order), order.cpus
-    marks = np.array(
-        [[(min(a, b), max(a, b)) in marked for b in cpus] for a in cpus], dtype=bool
+    drawing = _Drawing(
+        heatmap=heatmap.map_cpus(table, order),
+        quantity=label,
+        marks=_mark_cells(order.cpus, marked),
     )
-    many = len(cpus) > min(MAX_CPUS, canvas.height or MAX_CPUS)
-    for number in (
-        () if many or (as_map and not canvas.colour) else ("{:.1f}", "{:.0f}")
-    ):
-        texts = [
-            [
-                text + ("*" if mark else " ") * bool(marked)
-                for text, mark in zip(row, line, strict=True)
-            ]
-            for row, line in zip(drawn.format_cells(number, "-"), marks, strict=True)
-        ]
-        ruled = _lay_out_matrix(drawn.labels, drawn.labels, texts, drawn, canvas.colour)
-        if canvas.fits(ruled.plain):
-            flagged = "; *: pair with a flag of its own (Warnings)" if marked else ""
-            return Text(f"{label}; rows ping, columns pong{flagged}\n").append_text(
-                ruled
-            )
+    are_few = len(order.cpus) <= min(MAX_CPUS, canvas.height or MAX_CPUS)
+    prefers_shades = as_map and not canvas.colour
+    if are_few and not prefers_shades:
+        for number_format in ("{:.1f}", "{:.0f}"):
+            numbers = drawing.draw_numbers(number_format, colour=canvas.colour)
+            if canvas.fits(numbers.plain):
+                return drawing.write_number_title().append_text(numbers)
     if canvas.colour or as_map:
-        cells = (_draw_half_blocks if canvas.colour else _draw_characters)(
-            drawn, label, marks
+        shades = (
+            drawing.draw_half_blocks() if canvas.colour else drawing.draw_characters()
         )
-        if canvas.fits(cells.plain):
-            return cells
+        if canvas.fits(shades.plain):
+            return shades
     return _draw_groups(table, order, canvas, label)
+
+
+def _mark_cells(cpus: Sequence[int], marked: Pairs) -> Bools:
+    """Report for each two CPUs whether their pair is marked: rows ping, columns
+    pong.
+    """
+    places = {cpu: place for place, cpu in enumerate(cpus)}
+    marks = np.zeros((len(cpus), len(cpus)), dtype=bool)
+    for low, high in marked:
+        marks[places[low], places[high]] = True
+        marks[places[high], places[low]] = True
+    return marks
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    """A map of CPUs to draw. quantity: what its values are. marks: cells of pairs with
+    a flag, rows x columns.
+    """
+
+    heatmap: Heatmap
+    quantity: str
+    marks: Bools
+
+    @property
+    def has_marks(self) -> bool:
+        return bool(self.marks.any())
+
+    def write_number_title(self) -> Text:
+        """Return the line above `draw_numbers`."""
+        note = "; *: pair with a flag of its own (Warnings)" if self.has_marks else ""
+        return Text(f"{self.quantity}; rows ping, columns pong{note}\n")
+
+    def draw_numbers(self, number_format: str, *, colour: bool) -> Text:
+        """Draw the value of each pair, marked ones with an asterisk."""
+        texts = self.heatmap.format_cells(number_format, "-")
+        if self.has_marks:
+            signs = np.where(self.marks, "*", " ")
+            texts = np.char.add(texts, signs).tolist()
+        labels = self.heatmap.labels
+        return _lay_out_matrix(labels, labels, texts, self.heatmap, colour=colour)
+
+    def draw_half_blocks(self) -> Text:
+        """Draw the pairs in colours, two cells of a column per character, with gaps
+        between groups.
+        """
+        labels = self.heatmap.labels
+        borders = self.heatmap.borders
+        width = _measure_labels(labels)
+        shades = self.heatmap.choose_shades()
+        note = "; x: pair with a flag" if self.has_marks else ""
+        text = Text(f"{self.quantity}, by colour; rows ping, columns pong{note}\n")
+        text.append_text(_draw_colour_scale(self.heatmap.limits)).append("\n")
+        text.append(_render_column_labels(labels, borders))
+        for rows in _pair_rows(borders):
+            text.append(f"{labels[rows[0]]:>{width}} ")
+            text.append_text(_draw_two_rows(shades[rows], self.marks[rows], borders))
+            text.append("\n")
+        return text
+
+    def draw_characters(self) -> Text:
+        """Draw a character for each pair, without colour; darker is slower."""
+        labels = self.heatmap.labels
+        borders = self.heatmap.borders
+        width = _measure_labels(labels)
+        text = Text(self._write_character_title())
+        text.append(_render_column_labels(labels, borders))
+        signs = self._choose_signs()
+        for name, row, border in zip(labels, signs, borders, strict=True):
+            if border:
+                text.append("\n")
+            text.append(f"{name:>{width}} {_spread_words(row, borders)}\n")
+        return text
+
+    def _write_character_title(self) -> str:
+        low, high = self.heatmap.limits
+        kind = ", logarithmic" if heatmap.is_log(self.heatmap.limits) else ""
+        scale = f"{_SIGNS[0]} {low:.0f} to {_SIGNS[-1]} {high:.0f}{kind}"
+        note = "; x: pair with a flag" if self.has_marks else ""
+        return f"{self.quantity}, {scale}; rows ping, columns pong{note}\n"
+
+    def _choose_signs(self) -> npt.NDArray[np.str_]:
+        """Return the character of each pair, a space where nothing was measured."""
+        shades = self.heatmap.choose_shades()
+        steps = shades * (len(_SIGNS) - 1) // (heatmap.SHADES - 1)
+        signs = np.array([*_SIGNS, " "])[steps]  # nothing was measured at step -1
+        signs[self.marks] = "x"
+        return signs
+
+
+def _measure_labels(labels: Sequence[str]) -> int:
+    return max(map(len, labels))
 
 
 def _lay_out_matrix(
@@ -100,55 +197,76 @@ def _lay_out_matrix(
     columns: Sequence[str],
     cells: Sequence[Sequence[str]],
     drawn: Heatmap,
+    *,
     colour: bool,
 ) -> Text:
     """Lay out right-aligned cells, with a rule before each row and column that has a
-    border.
+    border. rows, columns: their names.
     """
-    label = max(map(len, rows))
-    width = max(len(cell) for line in (*cells, columns) for cell in line)
-
-    def format_line(
-        name: str, line_cells: Sequence[str], shades: Iterable[int]
-    ) -> Text:
-        text = Text(f"{name:>{label}} |")
-        for cell, border, shade in zip(line_cells, drawn.borders, shades, strict=True):
-            style = _choose_style(shade) if colour and shade >= 0 else ""
-            text.append(f"{' |' if border else ''} ").append(f"{cell:>{width}}", style)
-        return text
-
-    head = format_line("", columns, [-1] * len(columns))
-    rule = Text("".join("+" if mark == "|" else "-" for mark in head.plain))
+    widest_cells = [max(map(len, line)) for line in (columns, *cells)]
+    line_format = _LineFormat(
+        label_width=_measure_labels(rows),
+        cell_width=max(widest_cells),
+        borders=drawn.borders,
+    )
+    no_shades = np.full(len(columns), _NO_SHADE)
+    head = line_format.format(name="", cells=columns, shades=no_shades)
+    rule = Text(re.sub(r"[^|]", "-", head.plain).replace("|", "+"))
     lines = [head, rule]
-    every = zip(rows, cells, drawn.choose_shades(), drawn.borders, strict=True)
-    for name, line_cells, shades, border in every:
-        lines += [rule] * border + [format_line(name, line_cells, shades)]
-    return Text("\n").join([*lines, Text()])
-
-
-def _draw_half_blocks(drawn: Heatmap, quantity: str, marks: Bools) -> Text:
-    """Draw a matrix in colours, two cells of a column per character, with gaps between
-    groups.
-    """
-    label = max(map(len, drawn.labels))
-    flagged = "; x: pair with a flag" * bool(marks.any())
-    text = Text(f"{quantity}, by colour; rows ping, columns pong{flagged}\n")
-    for share in np.linspace(0, 1, _LEGEND_STEPS):
-        text.append("  ", _choose_style(round(share * (heatmap.SHADES - 1))))
-        text.append(f" {heatmap.find_scale_value(share, drawn.limits):.0f}  ")
-    text.append("\n").append(_render_column_labels(drawn, label))
     shades = drawn.choose_shades()
-    begins = [row for row, border in enumerate(drawn.borders) if border]
-    for block in map(list, np.split(np.arange(len(shades)), begins)):
-        for rows in (block[start : start + 2] for start in range(0, len(block), 2)):
-            text.append(f"{drawn.labels[rows[0]]:>{label}} ")
-            for column, gap in enumerate(drawn.borders):
-                top, bottom = [*shades[rows, column], -1][:2]
-                is_marked = bool(marks[rows, column].any())
-                style = _style_two_cells(top, bottom, is_marked)
-                text.append(" " * gap).append("x" if is_marked else "▀", style)
-            text.append("\n")
-    return text
+    for row, name in enumerate(rows):
+        if drawn.borders[row]:
+            lines.append(rule)
+        row_shades = shades[row] if colour else no_shades
+        lines.append(line_format.format(name, cells[row], row_shades))
+    return Text("\n").join(lines).append("\n")
+
+
+@dataclass(frozen=True, slots=True)
+class _LineFormat:
+    """How each line of a matrix is laid out. label_width, cell_width: in characters.
+    borders: whether a rule stands before each column.
+    """
+
+    label_width: int
+    cell_width: int
+    borders: Sequence[bool]
+
+    def format(self, name: str, cells: Sequence[str], shades: Ints) -> Text:
+        """Lay out a row: its name, then each cell on its shade."""
+        line = Text(f"{name:>{self.label_width}} |")
+        for cell, border, shade in zip(cells, self.borders, shades, strict=True):
+            line.append(" | " if border else " ")
+            line.append(f"{cell:>{self.cell_width}}", _choose_style(shade))
+        return line
+
+
+def _pair_rows(borders: Sequence[bool]) -> list[list[int]]:
+    """Return the rows of a matrix two by two; the last row of a group may be alone."""
+    pairs: list[list[int]] = []
+    for row, begins_group in enumerate(borders):
+        if not pairs or begins_group or len(pairs[-1]) == 2:
+            pairs.append([])
+        pairs[-1].append(row)
+    return pairs
+
+
+def _draw_two_rows(shades: Ints, marks: Bools, borders: Sequence[bool]) -> Text:
+    """Draw one row, or two with one above the other, as a line of half blocks. shades,
+    marks: rows x columns.
+    """
+    upper = shades[0]
+    lower = shades[1] if len(shades) == 2 else np.full(len(upper), _NO_SHADE)
+    are_marked = np.logical_or.reduce(marks, axis=0)
+    line = Text()
+    for gap, top, bottom, is_marked in zip(
+        borders, upper, lower, are_marked, strict=True
+    ):
+        if gap:
+            line.append(" ")
+        sign = "x" if is_marked else "▀"
+        line.append(sign, _style_two_cells(top, bottom, is_marked))
+    return line
 
 
 @cache
@@ -156,113 +274,126 @@ def _style_two_cells(top: int, bottom: int, is_marked: bool) -> Style:
     """Return the style of a character that shows two pairs. Those not measured stay
     dark.
     """
-    upper, lower = (
-        Color.from_rgb(*shade_to_rgb(shade)) if shade >= 0 else Color.parse("black")
-        for shade in (top, bottom)
-    )
-    if is_marked:
-        return Style(
-            color="bright_red", bold=True, bgcolor=upper if top >= 0 else lower
-        )
-    return Style(color=upper, bgcolor=lower)
+    upper = _choose_colour(top)
+    lower = _choose_colour(bottom)
+    if not is_marked:
+        return Style(color=upper, bgcolor=lower)
+    background = lower if top == _NO_SHADE else upper
+    return Style(color="bright_red", bold=True, bgcolor=background)
 
 
-def _draw_characters(drawn: Heatmap, quantity: str, marks: Bools) -> Text:
-    """Draw a character for each pair, without colour; darker is slower."""
-    label, (low, high) = max(map(len, drawn.labels)), drawn.limits
-    scale = ", logarithmic" * heatmap.is_log(drawn.limits)
-    legend = "; x: pair with a flag" if marks.any() else ""
-    text = Text(
-        f"{quantity}, {_SIGNS[0]} {low:.0f} to {_SIGNS[-1]} {high:.0f}{scale}; rows"
-        f" ping, columns pong{legend}\n{_render_column_labels(drawn, label)}"
-    )
-    steps = drawn.choose_shades() * (len(_SIGNS) - 1) // (heatmap.SHADES - 1)
-    # nothing was measured at step -1
-    signs = np.where(marks, "x", np.array([*_SIGNS, " "])[steps])
-    for name, row, border in zip(drawn.labels, signs, drawn.borders, strict=True):
-        text.append(
-            "\n" * border + f"{name:>{label}} {_spread_words(row, drawn.borders)}\n"
-        )
-    return text
+def _choose_colour(shade: int) -> Color:
+    if shade == _NO_SHADE:
+        return Color.parse("black")
+    return Color.from_rgb(*shade_to_rgb(shade))
 
 
-def _render_column_labels(drawn: Heatmap, label: int) -> str:
+def _draw_colour_scale(limits: heatmap.Limits) -> Text:
+    """Draw samples of the colours, each with its value."""
+    scale = Text()
+    for share in np.linspace(0, 1, _LEGEND_STEPS):
+        value = heatmap.find_scale_value(share, limits)
+        scale.append("  ", _choose_style(_find_shade(share)))
+        scale.append(f" {value:.0f}  ")
+    return scale
+
+
+def _render_column_labels(labels: Sequence[str], borders: Sequence[bool]) -> str:
     """Render the columns' names vertically, a digit per line, so that neighbours do not
     run together.
     """
-    lines = (
-        " " * (label + 1)
-        + _spread_words(
-            [f"{name:>{label}}"[digit] for name in drawn.labels], drawn.borders
-        )
-        for digit in range(-label, 0)
-    )
-    return "".join(f"{line}\n" for line in lines)
+    width = _measure_labels(labels)
+    names = [name.rjust(width) for name in labels]
+    margin = " " * (width + 1)
+    lines = [
+        f"{margin}{_spread_words(digits, borders)}\n"
+        for digits in zip(*names, strict=True)
+    ]
+    return "".join(lines)
 
 
-def _spread_words(words: Sequence[str], gaps: Sequence[bool]) -> str:
-    return "".join(
-        " " * gap + word for word, gap in zip(words, gaps, strict=True)
-    ).rstrip()
+def _spread_words(words: Iterable[str], gaps: Sequence[bool]) -> str:
+    """Join words, with a space before each that has a gap."""
+    line = ""
+    for word, gap in zip(words, gaps, strict=True):
+        line += f" {word}" if gap else word
+    return line.rstrip()
 
 
 @cache
 def _choose_style(shade: int) -> Style:
-    colour = Color.from_rgb(*shade_to_rgb(shade))
-    return Style(
-        color="black" if is_light_shade(shade) else "bright_white", bgcolor=colour
-    )
+    """Return the style of text on a shade; without a shade, no style."""
+    if shade == _NO_SHADE:
+        return Style()
+    ink = "black" if is_light_shade(shade) else "bright_white"
+    return Style(color=ink, bgcolor=_choose_colour(shade))
 
 
 def is_light_shade(shade: int) -> bool:
     """Report whether black text is easier to read on a shade than white."""
-    return shade / (heatmap.SHADES - 1) * (len(_VIRIDIS) - 1) > _LIGHT
+    return _place_on_viridis(shade) > _LIGHT
 
 
 def shade_to_rgb(shade: int) -> tuple[int, ...]:
     """Return the red, green and blue of a shade, 0 to 255."""
-    step = shade / (heatmap.SHADES - 1) * (len(_VIRIDIS) - 1)
-    steps, parts = range(len(_VIRIDIS)), zip(*_VIRIDIS, strict=True)
-    return tuple(round(float(np.interp(step, steps, part))) for part in parts)
+    step = _place_on_viridis(shade)
+    steps = range(len(_VIRIDIS))
+    channels = np.array(_VIRIDIS).T
+    return tuple(round(float(np.interp(step, steps, channel))) for channel in channels)
+
+
+def _place_on_viridis(shade: int) -> float:
+    """Return the place of a shade among the points of _VIRIDIS: 0 is the first, 1.5
+    between the second and the third.
+    """
+    share = shade / (heatmap.SHADES - 1)
+    return share * (len(_VIRIDIS) - 1)
+
+
+def _find_shade(share: float) -> int:
+    """Return the shade at a share of a scale, 0 to 1."""
+    return round(share * (heatmap.SHADES - 1))
 
 
 def colour_by_rank(text: str, rank: float) -> str:
     """Render text on the colour of its rank: 0 the fastest, dark; 1 the slowest,
     light.
     """
-    return _choose_style(round(rank * (heatmap.SHADES - 1))).render(text)
+    return _choose_style(_find_shade(rank)).render(text)
 
 
 def _draw_groups(
     table: npt.ArrayLike, order: Layout, canvas: Canvas, quantity: str
 ) -> Text:
     """Draw the medians between groups of CPUs as numbers, for as many groups as fit."""
-    for max_groups in (
-        heatmap.MAX_GROUPS,
-        heatmap.MAX_GROUPS // 2,
-        heatmap.MAX_GROUPS // 4,
-        2,
-    ):
-        drawn = heatmap.map_groups(table, order, max_groups)
-        letters = [_name_group(number) for number in range(len(drawn.labels))]
-        rows = [
-            f"{label} {letter}"
-            for label, letter in zip(drawn.labels, letters, strict=True)
-        ]
-        body = _lay_out_matrix(
-            rows, letters, drawn.format_cells("{:.1f}", "-"), drawn, canvas.colour
-        )
-        if canvas.fits(body.plain):
+    for limit in _GROUP_LIMITS:
+        drawn = heatmap.map_groups(table, order, limit)
+        numbers = _draw_group_numbers(drawn, colour=canvas.colour)
+        if canvas.fits(numbers.plain):
             break
-    return Text(
-        f"{len(order.cpus)} CPUs as {len(letters)} groups"
-        f" ({drawn.groups}):\n{quantity}; median of the pairs between two groups, on"
-        " the diagonal within one\n"
-    ).append_text(body)
+    title = Text(
+        f"{len(order.cpus)} CPUs as {len(drawn.labels)} groups ({drawn.groups}):\n"
+        f"{quantity}; median of the pairs between two groups, on the diagonal within"
+        " one\n"
+    )
+    return title.append_text(numbers)
+
+
+def _draw_group_numbers(drawn: Heatmap, *, colour: bool) -> Text:
+    """Draw the value of each two groups; letters name the columns."""
+    letters = []
+    names = []
+    for number, label in enumerate(drawn.labels):
+        letter = _name_group(number)
+        letters.append(letter)
+        names.append(f"{label} {letter}")
+    cells = drawn.format_cells("{:.1f}", "-")
+    return _lay_out_matrix(names, letters, cells, drawn, colour=colour)
 
 
 def _name_group(number: int) -> str:
     """Return the name of a group: A, B, ... Z, AA, AB, ..."""
-    return ("" if number < 26 else _name_group(number // 26 - 1)) + chr(
-        ord("A") + number % 26
-    )
+    letter = chr(ord("A") + number % 26)
+    if number < 26:
+        return letter
+    return _name_group(number // 26 - 1) + letter
