@@ -10,6 +10,7 @@ import os
 import re
 import sqlite3
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime
@@ -78,13 +79,9 @@ class Index:
     """
 
     def __init__(self, place: Place, columns: Sequence[str]) -> None:
-        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        name = re.sub(r"[^A-Za-z0-9.]+", "-", place.address)[-60:].strip("-.")
-        folder = f"{name}-{sha256(place.address.encode()).hexdigest()[:12]}"
-        self.path = Path(home) / "fleet" / "roots" / folder / "index.sqlite"
+        self.path = _make_index_path(place.address)
         self._columns = tuple(columns)
-        described = repr((_CREATE, self._columns, [*BENCHMARKS], schema.TABLES))
-        self._version = zlib.crc32(described.encode()) >> 1  # SQLite keeps 31 bits
+        self._version = _compute_version(self._columns)
 
     def read_listed(self, stamps: Mapping[Key, str]) -> dict[Key, dict[str, Any]]:
         """Return the columns that a listing needs, by run; leave out runs not stored
@@ -110,11 +107,9 @@ class Index:
         rows = []
         for key, (listed, record) in contents.items():
             values = [listed[column] for column in self._columns]
-            text = json.dumps(
-                values, separators=(",", ":"), default=datetime.isoformat
-            ).encode()
+            text = json.dumps(values, separators=(",", ":"), default=datetime.isoformat)
             packed = _pack_record(record)
-            rows.append((*key, stamps[key], text, packed))
+            rows.append((*key, stamps[key], text.encode(), packed))
 
         def write(db: sqlite3.Connection) -> None:
             db.executemany(
@@ -162,26 +157,13 @@ class Index:
         """Store derived rows, a pyarrow table with `run_id`. marks: by run, what
         identifies its samples.
         """
-        made_of = json.dumps(
-            [[*key, mark] for key, mark in marks.items()], separators=(",", ":")
-        )
+        made_of = _write_marks(marks)
         packed = _pack_rows(rows, schema.arrow_schema(kind.table, kind.columns))
 
         def write(db: sqlite3.Connection) -> None:
-            db.execute(
-                "insert into parts values (null, ?, ?, ?)",
-                (kind.name, made_of, packed),
-            )
-            query = "select id, made_of from parts where kind = ? order by id"
-            parts = {
-                part: _parse_marks(text)
-                for part, text in db.execute(query, [kind.name])
-            }
-            newest = {key: part for part, runs in parts.items() for key, _ in runs}
-            replaced = parts.keys() - newest.values()
-            db.executemany(
-                "delete from parts where id = ?", [[part] for part in replaced]
-            )
+            row = (kind.name, made_of, packed)
+            db.execute("insert into parts values (null, ?, ?, ?)", row)
+            _delete_replaced_parts(db, kind)
 
         self._transact(write)
 
@@ -195,24 +177,21 @@ class Index:
         """Return the runs whose rows are stored with these marks, and the selected rows
         as pyarrow tables.
         """
-        keys_of_parts = dict[int, set[Key]]()
+        keys_of_parts = defaultdict[int, set[Key]](set)
         for key, part in self.find_newest_part_ids(kind, marks).items():
-            keys_of_parts.setdefault(part, set()).add(key)
-        query = "select batches from parts where id = ?"
-        shape = schema.arrow_schema(kind.table, kind.columns)
+            keys_of_parts[part].add(key)
 
         def read(db: sqlite3.Connection) -> tuple[set[Key], list[Any]]:
             keys_present = set[Key]()
             tables = []
             for part, keys in keys_of_parts.items():
-                row = db.execute(query, [part]).fetchone()
-                if row is None:
+                rows = _read_part(db, kind, part)
+                if rows is None:
                     continue  # it is gone
-                with _decoding():
-                    rows = _unpack_rows(_require_bytes(row[0]), shape)
-                chosen_runs = {**where, "run_id": {run_id for _, run_id in keys}}
+                run_ids = {run_id for _, run_id in keys}
+                chosen_runs = {**where, "run_id": run_ids}
                 tables.append(select_rows(rows, kind.table, columns, chosen_runs))
-                keys_present.update(keys)
+                keys_present |= keys
             return keys_present, tables
 
         return self._transact(read) or (set(), [])
@@ -223,16 +202,13 @@ class Index:
         """Return, by run, the ID of the newest row of `parts` that was stored with the
         run's mark.
         """
-        query = "select id, made_of from parts where kind = ? order by id"
-        rows = (
-            self._transact(lambda db: db.execute(query, [kind.name]).fetchall()) or []
-        )
-        parts = (
-            (key, part, mark)
-            for part, made_of in rows
-            for key, mark in _parse_marks(made_of)
-        )
-        return {key: part for key, part, mark in parts if marks.get(key) == mark}
+        parts = self._transact(lambda db: _read_marks(db, kind)) or {}
+        newest = dict[Key, int]()
+        for part, marks_of_part in parts.items():
+            for key, mark in marks_of_part:
+                if marks.get(key) == mark:
+                    newest[key] = part
+        return newest
 
     def _read_runs(
         self,
@@ -284,48 +260,109 @@ class Index:
         db.execute(f"pragma page_size = {_PAGE_BYTES}")
         # a file torn by a crash of the machine is made anew
         db.execute("pragma synchronous = off")
-        if db.execute("pragma user_version").fetchone()[0] != self._version:
-            drops = [f"drop table if exists {table}" for table in _TABLES]
-            for statement in (
-                "begin immediate",
-                *drops,
-                *_CREATE,
-                f"pragma user_version = {self._version}",
-            ):
+        (version,) = db.execute("pragma user_version").fetchone()
+        if version != self._version:
+            db.execute("begin immediate")
+            for table in _TABLES:
+                db.execute(f"drop table if exists {table}")
+            for statement in _CREATE:
                 db.execute(statement)
+            db.execute(f"pragma user_version = {self._version}")
             db.commit()
+
+
+def _make_index_path(address: str) -> Path:
+    """Return the path of the index of the root at an address."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    name = re.sub(r"[^A-Za-z0-9.]+", "-", address)[-60:].strip("-.")
+    digest = sha256(address.encode()).hexdigest()[:12]
+    return Path(cache) / "fleet" / "roots" / f"{name}-{digest}" / "index.sqlite"
+
+
+def _compute_version(columns: tuple[str, ...]) -> int:
+    """Return a number for the content of an index: with another one it is made anew."""
+    content = repr((_CREATE, columns, [*BENCHMARKS], schema.TABLES))
+    return zlib.crc32(content.encode()) >> 1  # SQLite keeps 31 bits
 
 
 def load_derived(
     index: Index,
     kind: Derived,
     marks: Mapping[Key, str],
-    derive: Callable[
-        [list[Key]], Iterable[tuple[Sequence[Key], Any]]
-    ],  # yields runs with a table of rows
-    columns: Sequence[str] | None = None,  # None: all
-    where: Where | None = None,  # only the rows with these values
+    derive: Callable[[list[Key]], Iterable[tuple[Sequence[Key], Any]]],
+    columns: Sequence[str] | None = None,
+    where: Where | None = None,
 ) -> Any:
     """Return rows of runs in `marks`, in that order, as a pyarrow table. Derive and
     store missing rows.
+
+    derive: yields runs with a table of their rows. columns: None for all. where: only
+    the rows with these values.
     """
-    columns_to_read = (
-        columns if columns is None or "run_id" in columns else [*columns, "run_id"]
-    )
-    keys_present, tables = index.read_rows(kind, marks, columns_to_read, where or {})
-    for keys, rows in derive([key for key in marks if key not in keys_present]):
+    where = where or {}
+    columns_to_read = columns
+    if columns is not None and "run_id" not in columns:
+        columns_to_read = [*columns, "run_id"]
+    keys_present, tables = index.read_rows(kind, marks, columns_to_read, where)
+    missing = [key for key in marks if key not in keys_present]
+    for keys, rows in derive(missing):
         index.store_rows(kind, {key: marks[key] for key in keys}, rows)
-        tables.append(select_rows(rows, kind.table, columns_to_read, where or {}))
+        tables.append(select_rows(rows, kind.table, columns_to_read, where))
     rows = concat_tables(tables, kind.table, columns_to_read)
+    rows = _sort_by_run(rows, [run_id for _, run_id in marks])
+    if columns_to_read is not columns:
+        rows = rows.drop_columns(["run_id"])
+    return rows
+
+
+def _sort_by_run(rows: Any, run_ids: list[str]) -> Any:
+    """Return rows in the order of their runs. The dictionary of `run_id` has it, too:
+    it is that of pandas' categories.
+    """
     ids = rows.column("run_id").cast(pa.string())
-    places = pc.index_in(ids, pa.array([run_id for _, run_id in marks], pa.string()))
-    order = np.argsort(places.to_numpy(), kind="stable")
-    rows = rows.take(order)
-    # as a dictionary of the runs in this order, which is that of pandas' categories
+    rank = pc.index_in(ids, pa.array(run_ids, pa.string()))
+    order = np.argsort(rank.to_numpy(), kind="stable")
+    ordered_ids = ids.take(order).dictionary_encode()
     place = rows.column_names.index("run_id")
-    ordered = ids.take(order).dictionary_encode()
-    rows = rows.set_column(place, rows.schema.field(place), ordered)
-    return rows if columns_to_read is columns else rows.drop_columns(["run_id"])
+    field = rows.schema.field(place)
+    return rows.take(order).set_column(place, field, ordered_ids)
+
+
+def _read_marks(
+    db: sqlite3.Connection, kind: Derived
+) -> dict[int, list[tuple[Key, str]]]:
+    """Return the runs that each part was derived from, with their marks; by the part's
+    ID, oldest first.
+    """
+    query = "select id, made_of from parts where kind = ? order by id"
+    rows = db.execute(query, [kind.name])
+    return {part: _parse_marks(made_of) for part, made_of in rows}
+
+
+def _delete_replaced_parts(db: sqlite3.Connection, kind: Derived) -> None:
+    """Delete the parts all of whose runs are in newer parts as well."""
+    parts = _read_marks(db, kind)
+    newest = dict[Key, int]()
+    for part, marks_of_part in parts.items():
+        newest |= {key: part for key, _ in marks_of_part}
+    replaced = parts.keys() - newest.values()
+    rows = [[part] for part in replaced]
+    db.executemany("delete from parts where id = ?", rows)
+
+
+def _read_part(db: sqlite3.Connection, kind: Derived, part: int) -> Any:
+    """Return the rows of a part, None if it is gone. Raises _DamagedValueError."""
+    row = db.execute("select batches from parts where id = ?", [part]).fetchone()
+    if row is None:
+        return None
+    shape = schema.arrow_schema(kind.table, kind.columns)
+    with _decoding():
+        return _unpack_rows(_require_bytes(row[0]), shape)
+
+
+def _write_marks(marks: Mapping[Key, str]) -> str:
+    made_of = [[*key, mark] for key, mark in marks.items()]
+    return json.dumps(made_of, separators=(",", ":"))
 
 
 def _parse_marks(made_of: str) -> list[tuple[Key, str]]:
@@ -333,9 +370,8 @@ def _parse_marks(made_of: str) -> list[tuple[Key, str]]:
     damaged.
     """
     with suppress(ValueError, TypeError):
-        return [
-            ((host_id, run_id), mark) for host_id, run_id, mark in json.loads(made_of)
-        ]
+        rows = json.loads(made_of)
+        return [((host_id, run_id), mark) for host_id, run_id, mark in rows]
     return []
 
 

@@ -100,12 +100,11 @@ def read_files(
                 check_values(table, rows)
         return rows
 
-    parts = (
-        read_undamaged(names, read).values()
-        if skip_damaged
-        else map_in_threads(read, names)
-    )
-    return concat_tables([*parts], table, columns)
+    if skip_damaged:
+        parts = list(read_undamaged(names, read).values())
+    else:
+        parts = map_in_threads(read, names)
+    return concat_tables(parts, table, columns)
 
 
 @contextmanager
@@ -119,29 +118,28 @@ def damage_errors(
         yield
     except (OSError, DataError, MemoryError) as err:
         reason = " ".join(str(err).split()).rstrip(".")
+        number = getattr(err, "errno", None)
         if isinstance(err, FileNotFoundError):
-            reason, remedy = (
-                "it is not there any more",
-                "Put it back from a copy; see `fleet verify`.",
-            )
-        elif isinstance(err, OSError) and err.errno in _FILE_ERRORS:
-            reason, remedy = (
-                os.strerror(err.errno),
-                "Let this user read it, or look at the disk.",
-            )
-        elif (
-            not isinstance(err, DataError)
-            and getattr(err, "errno", None) not in _NAME_ERRORS
-        ):
-            if (
-                cause := explain(err, f"{what}: ")
-            ) is not None:  # network or memory failed
-                raise cause from err
-            if (
-                "AWS Error" in reason
-            ):  # pyarrow's error has no errno, as where it cannot decode
-                raise StoreError(f"{what}: {reason}.") from err
+            reason = "it is not there any more"
+            remedy = "Put it back from a copy; see `fleet verify`."
+        elif number in _FILE_ERRORS:
+            reason = os.strerror(number)
+            remedy = "Let this user read it, or look at the disk."
+        elif not isinstance(err, DataError) and number not in _NAME_ERRORS:
+            _raise_if_file_is_not_to_blame(err, what, reason)
         raise DamagedFileError(f"{what}: {reason}. {remedy}", run_id=run_id) from err
+
+
+def _raise_if_file_is_not_to_blame(
+    err: OSError | MemoryError, what: str, reason: str
+) -> None:
+    """Raise another FleetError if the network, an object store or memory failed."""
+    cause = explain(err, f"{what}: ")
+    if cause is not None:
+        raise cause from err
+    # pyarrow's error has no errno, as where it cannot decode
+    if "AWS Error" in reason:
+        raise StoreError(f"{what}: {reason}.") from err
 
 
 @contextmanager
@@ -179,15 +177,14 @@ def read_undamaged(
         except DamagedFileError as err:
             return err
 
-    results = dict(zip(names, map_in_threads(try_read, names), strict=True))
-    for err in results.values():
-        if isinstance(err, StoreError):
-            warn_left_out(err)
-    return {
-        name: result
-        for name, result in results.items()
-        if not isinstance(result, StoreError)
-    }
+    results = map_in_threads(try_read, names)
+    undamaged = {}
+    for name, result in zip(names, results, strict=True):
+        if isinstance(result, StoreError):
+            warn_left_out(result)
+        else:
+            undamaged[name] = result
+    return undamaged
 
 
 def concat_tables(
@@ -196,9 +193,9 @@ def concat_tables(
     """Concatenate tables. If there are none, return an empty table with these
     columns.
     """
-    return pa.concat_tables(
-        parts or [_memory_schema(table, columns).empty_table()]
-    ).unify_dictionaries()
+    if not parts:
+        parts = [_memory_schema(table, columns).empty_table()]
+    return pa.concat_tables(parts).unify_dictionaries()
 
 
 def select_rows(
@@ -207,7 +204,8 @@ def select_rows(
     """Select rows and columns in memory as `read_files` does, in the schema of the
     table `name`.
     """
-    return _cast(_filter_rows(table, where), _memory_schema(name, columns))
+    rows = _filter_rows(table, where)
+    return _cast(rows, _memory_schema(name, columns))
 
 
 def map_in_threads(
@@ -284,23 +282,28 @@ class TableFile:
         """Raise DamagedFileError if a samples file unpacks to more than fleet writes
         into as many bytes. pyarrow may abort on a file that contradicts itself.
         """
-        groups = map(self._file.metadata.row_group, range(self._file.num_row_groups))
-        lists = [_count_list_values(group) for group in groups]
+        samples = [_count_list_values(group) for group in self._list_row_groups()]
+        values = self.rows * self._file.metadata.num_columns + sum(samples)
         size = self._source.size()
-        values = self.rows * self._file.metadata.num_columns + sum(lists)
-        too_many = values > _FEW_VALUES + _PACKED_VALUES * size
-        if too_many or max(lists, default=0) > _GROUP_VALUES:
+        has_too_many = values > _FEW_VALUES + _PACKED_VALUES * size
+        has_large_group = max(samples, default=0) > _GROUP_VALUES
+        if has_too_many or has_large_group:
             with self.damage_errors():
                 raise DataError(f"its {size} bytes unpack to more than bursts can")
+
+    def _list_row_groups(self) -> list[Any]:
+        """Return what the footer says of each row group."""
+        metadata = self._file.metadata
+        return [metadata.row_group(number) for number in range(metadata.num_row_groups)]
 
     @cached_property
     def _batch_rows(self) -> int:
         """Return the number of rows to read at a time: fewer if they are long."""
         rows = _BATCH_ROWS
-        for number in range(self._file.num_row_groups):
-            group = self._file.metadata.row_group(number)
+        for group in self._list_row_groups():
             row_bytes = group.total_byte_size / max(1, group.num_rows)
-            rows = min(rows, int(_BATCH_BYTES / max(1, row_bytes)))
+            rows_at_once = int(_BATCH_BYTES / max(1, row_bytes))
+            rows = min(rows, rows_at_once)
         return max(1, rows)
 
     def iter_chunks(self, sizes: Iterable[int]) -> Iterator[Any]:
@@ -309,19 +312,30 @@ class TableFile:
         """
         shape = schema.file_schema(self.table)
         stored = self._file.schema_arrow
-        if unknown := sorted({*stored.names} - {*shape.names}):
+        unknown = {*stored.names} - {*shape.names}
+        if unknown:
             with self.damage_errors():
-                raise DataError(f"a column {unknown[0]!r:.50} is not in the table")
-        parts, held = self._iter_rows(), [stored.empty_table()]
+                raise DataError(f"a column {min(unknown)!r:.50} is not in the table")
+        parts = self._iter_rows()
+        rows = stored.empty_table()
         for size in sizes:
-            while (
-                sum(map(len, held)) < size and (part := next(parts, None)) is not None
-            ):
-                held.append(part)
-            with self.damage_errors():
-                combined = pa.concat_tables(held).unify_dictionaries().combine_chunks()
-            part, held = combined.slice(0, size), [combined.slice(size)]
-            yield _cast(part, shape)
+            rows = self._extend_rows(rows, parts, size)
+            chunk = rows.slice(0, size)
+            rows = rows.slice(size)
+            yield _cast(chunk, shape)
+
+    def _extend_rows(self, rows: Any, parts: Iterator[Any], size: int) -> Any:
+        """Return rows with those of the next parts, until there are `size` or no
+        more.
+        """
+        tables = [rows]
+        while sum(map(len, tables)) < size:
+            part = next(parts, None)
+            if part is None:
+                break
+            tables.append(part)
+        with self.damage_errors():
+            return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
 
     def read(
         self, columns: Sequence[str] | None = None, where: Where | None = None
@@ -379,9 +393,8 @@ class TableFile:
         in_file = where.keys() & {*schema.file_schema(self.table).names}
         if count < 2 or not in_file:
             return list(range(count))
-        is_wanted = reduce(
-            and_, (pc.field(name).isin(sorted(where[name])) for name in sorted(in_file))
-        )
+        conditions = [pc.field(name).isin(sorted(where[name])) for name in in_file]
+        is_wanted = reduce(and_, conditions)
         with self.damage_errors(), _decoding():
             fragment = ds.ParquetFileFormat().make_fragment(self._source)
             return [group.id for group in fragment.subset(is_wanted).row_groups]
@@ -399,11 +412,15 @@ class TableFile:
         """
         for name in schema.PATH_COLUMNS.get(self.table, ()):
             if name in shape.names or name in where:
-                value = self.record.row[name]
-                place_of_value = pa.repeat(pa.scalar(0, pa.int32()), len(rows))
-                column = pa.DictionaryArray.from_arrays(place_of_value, [value])
+                column = _repeat_word(self.record.row[name], len(rows))
                 rows = rows.append_column(name, column)
         return _cast(_filter_rows(rows, where), shape)
+
+
+def _repeat_word(word: str, count: int) -> Any:
+    """Return a dictionary array of one word, repeated."""
+    indices = pa.repeat(pa.scalar(0, pa.int32()), count)
+    return pa.DictionaryArray.from_arrays(indices, [word])
 
 
 def extract_record(metadata: Mapping[bytes, bytes]) -> bytes:
@@ -417,18 +434,26 @@ def extract_record(metadata: Mapping[bytes, bytes]) -> bytes:
 
 def read_record(place: Place, name: str) -> bytes:
     """Read the JSON of the record in a samples file. Raises OSError, DataError."""
-    if isinstance(place, Folder):
-        with os.fdopen(open_regular(Path(place.path(name))), "rb") as file:
-            size = file.seek(0, 2)
-            footer = read_footer(
-                lambda count, at: os.pread(file.fileno(), count, at), size, pages=False
-            )
-    else:
-        with place.filesystem.open_input_file(place.path(name)) as source:
-            footer = read_footer(source.read_at, source.size(), pages=False)
+    footer = _read_footer_only(place, name)
     metadata = _read_metadata(pa.BufferReader(footer))
     schema.check_version(metadata.get(schema.VERSION, b""))
     return extract_record(metadata)
+
+
+def _read_footer_only(place: Place, name: str) -> bytes:
+    """Read and verify a file's footer, in a folder without pyarrow. Raises OSError,
+    DataError.
+    """
+    if not isinstance(place, Folder):
+        with place.filesystem.open_input_file(place.path(name)) as source:
+            return read_footer(source.read_at, source.size(), pages=False)
+    with os.fdopen(open_regular(Path(place.path(name))), "rb") as file:
+
+        def read_at(count: int, offset: int) -> bytes:
+            return os.pread(file.fileno(), count, offset)
+
+        size = file.seek(0, os.SEEK_END)
+        return read_footer(read_at, size, pages=False)
 
 
 def read_table_name(place: Place, name: str) -> str:
@@ -462,7 +487,8 @@ def _open_verified(place: Place, name: str, *, check_pages: bool) -> tuple[Any, 
     if size <= _READ_WHOLE:
         small = source.read_buffer()
         source.close()
-        source, check_pages = pa.BufferReader(small), True
+        source = pa.BufferReader(small)
+        check_pages = True
     return source, read_footer(source.read_at, size, pages=check_pages)
 
 
@@ -507,37 +533,43 @@ def _require_columns(stored: Any, shape: Any) -> None:
 
 def _count_list_values(group: Any) -> int:
     """Return the number of samples in a row group, from the footer."""
-    columns = map(group.column, range(group.num_columns))
-    return sum(
-        column.num_values
-        for column in columns
-        if column.path_in_schema.partition(".")[0] in _SAMPLE_LISTS
-    )
+    count = 0
+    for number in range(group.num_columns):
+        column = group.column(number)
+        name, _, _ = column.path_in_schema.partition(".")
+        if name in _SAMPLE_LISTS:
+            count += column.num_values
+    return count
 
 
 def _memory_schema(table: str, columns: Sequence[str] | None) -> Any:
-    return schema.arrow_schema(table, None if columns is None else tuple(columns))
+    if columns is None:
+        return schema.arrow_schema(table)
+    return schema.arrow_schema(table, tuple(columns))
 
 
 def _cast(table: Any, shape: Any) -> Any:
-    columns = [(table.column(field.name), field.type) for field in shape]
-    same = [
-        column if column.type == type_ else column.cast(type_)
-        for column, type_ in columns
-    ]
-    return pa.Table.from_arrays(same, schema=shape)
+    columns = []
+    for field in shape:
+        column = table.column(field.name)
+        if column.type != field.type:
+            column = column.cast(field.type)
+        columns.append(column)
+    return pa.Table.from_arrays(columns, schema=shape)
 
 
 def _filter_rows(table: Any, where: Where) -> Any:
-    selected: Any = None
-    for column, values in where.items():
-        cells = table.column(column)
-        if pa.types.is_dictionary(cells.type):
-            cells = cells.cast(pa.string())
-        mask = pc.is_in(cells, pa.array(sorted(values), cells.type))
-        selected = mask if selected is None else pc.and_(selected, mask)
-    return (
-        table
-        if selected is None or pc.all(selected).as_py()
-        else table.filter(selected)
-    )
+    if not where:
+        return table
+    masks = [_is_among(table.column(name), values) for name, values in where.items()]
+    is_selected = reduce(pc.and_, masks)
+    if pc.all(is_selected).as_py():
+        return table
+    return table.filter(is_selected)
+
+
+def _is_among(cells: Any, values: Collection[Any]) -> Any:
+    """Return for each cell of a column whether it is one of the values."""
+    if pa.types.is_dictionary(cells.type):
+        cells = cells.cast(pa.string())
+    return pc.is_in(cells, pa.array(sorted(values), cells.type))

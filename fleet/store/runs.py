@@ -18,7 +18,6 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from fnmatch import fnmatch
 from functools import cache, cached_property, wraps
-from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
@@ -199,16 +198,20 @@ class Listing:
         """
         if "all_runs" in self.__dict__:
             return [run for run in self.runs if run.run_id in run_ids]
-        stamps = {key: stamp for key, stamp in self.stamps.items() if key[1] in run_ids}
+        stamps = self._select_stamps(run_ids)
         rows, errors = self._read_rows(stamps)
-        errors |= {
-            key: _hidden.get()[key[1]] for key in stamps if key[1] in _hidden.get()
-        }
+        hidden = _hidden.get()
+        for key in stamps:
+            if key[1] in hidden:
+                errors[key] = hidden[key[1]]
         if errors and all(key in errors for key in stamps):
             raise next(iter(errors.values()))
         for err in dict.fromkeys(errors.values()):
             warn_left_out(err)
         return [run for run in self._summarize(rows) if not self._is_withdrawn(run)]
+
+    def _select_stamps(self, run_ids: Collection[str]) -> dict[Key, str]:
+        return {key: stamp for key, stamp in self.stamps.items() if key[1] in run_ids}
 
     def read_records(
         self, runs: Sequence[RunSummary], columns: tuple[str, ...] | None = None
@@ -216,20 +219,18 @@ class Listing:
         """Return records by run ID; warn of unreadable ones. columns: read only these
         columns of `runs`.
         """
-        texts = self.index.read_records(
-            {run.key: self.stamps.get(run.key, "") for run in runs}
-        )
+        stamps = {run.key: self.stamps.get(run.key, "") for run in runs}
         records = dict[str, RunRecord]()
-        for (_, run_id), text in texts.items():
+        for (_, run_id), text in self.index.read_records(stamps).items():
             with suppress(DataError):
                 records[run_id] = parse_record(text, columns)
-        for result in map_in_threads(
-            self.read_file, [run.key for run in runs if run.run_id not in records]
-        ):
+        not_indexed = [run.key for run in runs if run.run_id not in records]
+        for result in map_in_threads(self.read_file, not_indexed):
             if isinstance(result, DamagedFileError):
                 warn_left_out(result)
             else:
-                records[result[0]["run_id"]] = parse_record(result[1], columns)
+                row, text = result
+                records[row["run_id"]] = parse_record(text, columns)
         return records
 
     @cached_property
@@ -241,13 +242,13 @@ class Listing:
 
     def _summarize(self, rows: Iterable[_Row]) -> list[RunSummary]:
         """Return the runs of these rows, oldest first, with their current labels."""
-        visible = [row for row in rows if row["run_id"] not in _hidden.get()]
-        if (listed := _listed.get()) is not None:
-            keys = ((row["host_id"], row["run_id"]) for row in visible)
-            listed.extend((self.place, key) for key in keys)
-        return sorted(
-            (_make_summary(row, self._amendments) for row in visible), key=_sort_key
-        )
+        hidden = _hidden.get()
+        visible = [row for row in rows if row["run_id"] not in hidden]
+        runs = [_make_summary(row, self._amendments) for row in visible]
+        listed = _listed.get()
+        if listed is not None:
+            listed += [(self.place, run.key) for run in runs]
+        return sorted(runs, key=_sort_key)
 
     def _read_rows(
         self, stamps: Mapping[Key, str]
@@ -257,20 +258,19 @@ class Listing:
         """
         rows = self.index.read_listed(stamps)
         new = [key for key in stamps if key not in rows]
-        results = dict(zip(new, map_in_threads(self.read_file, new), strict=True))
-        errors = {
-            key: result
-            for key, result in results.items()
-            if isinstance(result, DamagedFileError)
-        }
-        contents = {
-            key: result for key, result in results.items() if isinstance(result, tuple)
-        }
+        contents = dict[Key, tuple[_Row, bytes]]()
+        errors = dict[Key, DamagedFileError]()
+        for key, result in zip(new, map_in_threads(self.read_file, new), strict=True):
+            if isinstance(result, DamagedFileError):
+                errors[key] = result
+            else:
+                contents[key] = result
         if contents:
             self.index.store_runs(stamps, contents, self.stamps)
         rows |= {key: row for key, (row, _) in contents.items()}
         errors |= find_duplicates(self.place, rows)
-        return [row for key, row in rows.items() if key not in errors], errors
+        readable = [row for key, row in rows.items() if key not in errors]
+        return readable, errors
 
     def read_file(self, key: Key) -> tuple[_Row, bytes] | DamagedFileError:
         """Read a run's samples file. Return its listed row and its record as JSON, or
@@ -298,13 +298,11 @@ class Listing:
         try:
             with store_errors("complete the tables runs and cpus", self.place):
                 files = list_tables(self.place)
-                self.index.note_table_files([*chain(*files.values())])
+                self.index.note_table_files(files["cpus"] + files["runs"])
                 ended = self._list_ended_not_in_tables()
+                run_ids = [run_id for _, run_id in ended]
                 had_all = add_missing_runs(
-                    self.place,
-                    files,
-                    [run_id for _, run_id in ended],
-                    self._read_indexed,
+                    self.place, files, run_ids, read=self._read_indexed
                 )
         except (StoreError, MemoryError, MemoryLimitError) as err:
             warn(str(err), StoreWarning, stacklevel=3)
@@ -321,8 +319,7 @@ class Listing:
 
     def _read_indexed(self, run_ids: Collection[str]) -> list[RunRecord]:
         """Return the records that the index has of these runs."""
-        stamps = {key: stamp for key, stamp in self.stamps.items() if key[1] in run_ids}
-        texts = self.index.read_records(stamps)
+        texts = self.index.read_records(self._select_stamps(run_ids))
         return [parse_record(text) for text in texts.values()]
 
 
@@ -376,11 +373,8 @@ def skip_damaged_runs(work: Callable[_P, _Result]) -> Callable[_P, _Result]:
                     raise
                 damaged[err.run_id] = err
                 continue
-            except (
-                UsageError,
-                StoreError,
-            ) as err:  # as of a selection that nothing is left of
-                if damaged:
+            except (UsageError, StoreError) as err:
+                if damaged:  # as of a selection that nothing is left of
                     raise next(iter(damaged.values())) from err
                 raise
             except _MISTAKES:
@@ -426,22 +420,24 @@ def open_listing(root: Root) -> Listing:
 
 def make_listed_row(row: Mapping[str, Any]) -> _Row:
     """Return the columns that a listing needs from a run's row of `runs`."""
-    benchmarks = json.loads(row["hello_json"]).get("benchmarks", ())
-    unknown = {
-        "benchmarks": [
-            benchmark for benchmark in benchmarks if benchmark["name"] not in BENCHMARKS
-        ]
-    }
-    return {name: row[name] for name in _COLUMNS} | {"hello_json": json.dumps(unknown)}
+    hello = json.loads(row["hello_json"])
+    described = hello.get("benchmarks", ())
+    unknown = [kind for kind in described if kind["name"] not in BENCHMARKS]
+    listed = {name: row[name] for name in _COLUMNS}
+    listed["hello_json"] = json.dumps({"benchmarks": unknown})
+    return listed
 
 
 def index_published(place: Place, records: Sequence[RunRecord]) -> None:
     """Store just published runs in the index."""
-    runs = {(record.row["host_id"], record.row["run_id"]): record for record in records}
-    stamps = {key: stamp for key in runs if (stamp := place.stamp(samples_name(*key)))}
-    contents = {
-        key: (make_listed_row(runs[key].row), write_record(runs[key])) for key in stamps
-    }
+    stamps = dict[Key, str]()
+    contents = dict[Key, tuple[_Row, bytes]]()
+    for record in records:
+        key = (record.row["host_id"], record.row["run_id"])
+        stamp = place.stamp(samples_name(*key))
+        if stamp:
+            stamps[key] = stamp
+            contents[key] = (make_listed_row(record.row), write_record(record))
     Index(place, _COLUMNS).store_runs(stamps, contents)
 
 
@@ -530,14 +526,14 @@ def parse_journal_run(data: bytes) -> Run:
 def _make_summary(
     row: Mapping[str, Any], amendments: Mapping[str, Amendment]
 ) -> RunSummary:
-    labels, amendment = _parse_labels(row["labels_json"]), amendments.get(row["run_id"])
-    values = {name: row[column] for name, column in _COLUMN_OF.items()} | {
-        "benchmarks": tuple(row["benchmarks"]),
-        "descriptions": _parse_descriptions(row["hello_json"]),
-        "labels": (
-            labels if amendment is None else tuple(amendment.apply(labels).items())
-        ),
-    }
+    labels = _parse_labels(row["labels_json"])
+    amendment = amendments.get(row["run_id"])
+    if amendment is not None:
+        labels = tuple(amendment.apply(labels).items())
+    values = {name: row[column] for name, column in _COLUMN_OF.items()}
+    values["benchmarks"] = tuple(row["benchmarks"])
+    values["descriptions"] = _parse_descriptions(row["hello_json"])
+    values["labels"] = labels
     return RunSummary(**values)
 
 
