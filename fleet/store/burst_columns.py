@@ -130,19 +130,18 @@ class BurstColumns:
         rows = self._collect_rows()
         words = self._make_word_columns(run, rows)
         order = _sort_bursts(words, rows)
-        columns = {
-            name: texts.take(order).dictionary_encode() for name, texts in words.items()
-        }
+        columns = {}
+        for name, texts in words.items():
+            columns[name] = texts.take(order).dictionary_encode()
         for name in (*_COUNTS, *_OPTIONAL):
             columns[name] = _mask_unknown(rows[name][order], types[name])
         ns_per_tick = 1e9 / require_hello(run).ticks_per_second
         columns["ns_per_tick"] = pa.repeat(ns_per_tick, len(self))
         columns["ticks"] = self._make_ticks_column(types["ticks"]).take(order)
         mhz_doubled = rows["core_mhz"][order]
+        ghz = mhz_doubled / 2000
         is_unknown = mhz_doubled == _UNKNOWN
-        columns["core_ghz"] = pa.array(
-            mhz_doubled / 2000, types["core_ghz"], mask=is_unknown
-        )
+        columns["core_ghz"] = pa.array(ghz, types["core_ghz"], mask=is_unknown)
         columns |= self._make_point_columns(order, types)
         return pa.table([columns[name] for name in shape.names], schema=shape)
 
@@ -160,11 +159,10 @@ class BurstColumns:
             return {name: pa.nulls(len(self), types[name]) for name in schema.POINT}
         no_point = (None,) * len(schema.POINT)
         rows = [self._points.get(burst, no_point) for burst in order.tolist()]
-        values_by_column = zip(*rows, strict=True)
-        return {
-            name: pa.array(values, types[name])
-            for name, values in zip(schema.POINT, values_by_column, strict=True)
-        }
+        columns = {}
+        for name, values in zip(schema.POINT, zip(*rows, strict=True), strict=True):
+            columns[name] = pa.array(values, types[name])
+        return columns
 
     def counters_table(self, run: Run) -> Any:
         """Return the event counts as a pyarrow table in the schema of `counters`; None
@@ -173,27 +171,32 @@ class BurstColumns:
         if not self._counters:
             return None
         shape = schema.arrow_schema("counters")
-        types = {field.name: field.type for field in shape}
-        numbers = _name_columns(_COUNTER_NUMBERS, self._counters)
-        burst = numbers["burst"]
+        counts = _name_columns(_COUNTER_NUMBERS, self._counters)
         rows = self._collect_rows()
-        for name in ("round", "ping_cpu", "pong_cpu"):
-            numbers[name] = rows[name][burst]
-        word = rows["words"][burst]
-        benchmarks, variants, _, _ = self._list_words()
+        burst = counts["burst"]
         words = {
             "host_id": pa.repeat(run.host.host_id, len(burst)),
             "run_id": pa.repeat(run.run_id, len(burst)),
-            "benchmark": pa.array(benchmarks).take(word),
-            "variant": pa.array(variants).take(word),
-            "event": pa.array(require_hello(run).counters).take(numbers["event"]),
+            **self._take_names(rows["words"][burst]),
+            "event": pa.array(require_hello(run).counters).take(counts["event"]),
         }
-        columns = {name: texts.dictionary_encode() for name, texts in words.items()}
-        points = [self._points.get(number, (None,))[0] for number in burst.tolist()]
-        columns["point"] = pa.array(points, types["point"])
-        for name in types.keys() - columns.keys():
-            columns[name] = _mask_unknown(numbers[name], types[name])
-        return pa.table([columns[name] for name in types], schema=shape)
+        numbers = {**counts}
+        for name in ("round", "ping_cpu", "pong_cpu"):
+            numbers[name] = rows[name][burst]
+        columns = []
+        for field in shape:
+            if field.name == "point":
+                columns.append(pa.array(self._list_points(burst), field.type))
+            elif field.name in words:
+                columns.append(words[field.name].dictionary_encode())
+            else:
+                columns.append(_mask_unknown(numbers[field.name], field.type))
+        return pa.table(columns, schema=shape)
+
+    def _list_points(self, bursts: Any) -> list[str | None]:
+        """Return the point of each of these bursts, given by number."""
+        no_point = (None,)
+        return [self._points.get(number, no_point)[0] for number in bursts.tolist()]
 
     def _collect_rows(self) -> dict[str, Any]:
         return _name_columns(_NUMBERS, self._numbers)
@@ -210,13 +213,20 @@ class BurstColumns:
         """Return the text columns of the bursts, with `relation`: how far apart each
         burst's CPUs are.
         """
-        benchmarks, variants, flags, groups = self._list_words()
-        number = rows["words"]
+        _, _, flags, groups = self._list_words()
+        words = rows["words"]
+        columns = self._take_names(words)
+        columns["flags"] = pa.array(flags, pa.string()).take(words)
+        topology = Topology(run.facts.cpus)
+        columns["relation"] = _make_relation_column(topology, groups, rows)
+        return columns
+
+    def _take_names(self, words: Any) -> dict[str, Any]:
+        """Return the columns `benchmark` and `variant` for these numbers of words."""
+        benchmarks, variants, _, _ = self._list_words()
         return {
-            "benchmark": pa.array(benchmarks, pa.string()).take(number),
-            "variant": pa.array(variants, pa.string()).take(number),
-            "flags": pa.array(flags, pa.string()).take(number),
-            "relation": _make_relation_column(Topology(run.facts.cpus), groups, rows),
+            "benchmark": pa.array(benchmarks, pa.string()).take(words),
+            "variant": pa.array(variants, pa.string()).take(words),
         }
 
 
@@ -226,21 +236,32 @@ def _make_relation_column(
     rows: Mapping[str, Any],
 ) -> Any:
     """Return the relation of each burst. groups: of CPUs, by the words' number."""
-    # one number for the words, ping and pong of a burst: equal ones are named once
-    base = 1 + max(rows["ping_cpu"].max(initial=0), rows["pong_cpu"].max(initial=0))
-    places = (rows["words"] * base + rows["ping_cpu"]) * base + rows["pong_cpu"]
-    distinct, which = np.unique(places, return_inverse=True)
-    names = []
-    for place in distinct.tolist():
-        word_and_ping, pong = divmod(place, int(base))
-        word, ping = divmod(word_and_ping, int(base))
-        names.append(_name_farthest_relation(topology, groups[word], ping, pong))
-    return pa.array(names, pa.string()).take(which)
+    examples, which = _find_distinct_pairs(rows)
+    relations = []
+    for burst in examples.tolist():
+        group = groups[rows["words"][burst]]
+        ping = int(rows["ping_cpu"][burst])
+        pong = int(rows["pong_cpu"][burst])
+        relations.append(_name_farthest_relation(topology, group, ping, pong))
+    return pa.array(relations, pa.string()).take(which)
+
+
+def _find_distinct_pairs(rows: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Find the combinations of words, ping and pong: return a burst of each, and which
+    of them each burst is.
+    """
+    largest_ping = rows["ping_cpu"].max(initial=0)
+    largest_pong = rows["pong_cpu"].max(initial=0)
+    word_and_ping = rows["words"] * (largest_ping + 1) + rows["ping_cpu"]
+    combination = word_and_ping * (largest_pong + 1) + rows["pong_cpu"]
+    _, examples, which = np.unique(combination, return_index=True, return_inverse=True)
+    return examples, which
 
 
 def _sort_bursts(words: Mapping[str, Any], rows: Mapping[str, Any]) -> Any:
     """Return the places of the bursts in _SORT_ORDER."""
-    keys = pa.table({name: words.get(name, rows.get(name)) for name in _SORT_ORDER})
+    columns = {**rows, **words}
+    keys = pa.table({name: columns[name] for name in _SORT_ORDER})
     ascending = [(name, "ascending") for name in _SORT_ORDER]
     return pc.sort_indices(keys, ascending).to_numpy()
 

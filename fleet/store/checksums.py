@@ -31,30 +31,42 @@ def seal_file(path: Path) -> None:
         file.seek(size - _TAIL)
         footer_start = _locate_footer(file.read(), size)
         file.seek(0)
-        crc, left = 0, footer_start
+        pages_crc = 0
+        left = footer_start
         while left:
             piece = file.read(min(_PIECE, left))
-            crc, left = zlib.crc32(piece, crc), left - len(piece)
+            pages_crc = zlib.crc32(piece, pages_crc)
+            left -= len(piece)
         footer = file.read()
+        seal = _SEAL.pack(_MARK, pages_crc, zlib.crc32(footer))
         file.seek(footer_start)
-        file.write(_SEAL.pack(_MARK, crc, zlib.crc32(footer)) + footer)
+        file.write(seal + footer)
 
 
 def read_footer(read: Callable[[int, int], bytes], size: int, *, pages: bool) -> bytes:
     """Read and verify a Parquet footer by read(count, offset). pages: verify pages too.
     Raises DataError.
     """
-    footer_start = _locate_footer(read(_TAIL, max(size - _TAIL, 0)), size)
+    tail = read(_TAIL, max(size - _TAIL, 0))
+    footer_start = _locate_footer(tail, size)
     pages_end = max(0, footer_start - _SEAL.size)
     end = read(size - pages_end, pages_end)
-    seal, footer = end[: footer_start - pages_end], end[footer_start - pages_end :]
+    seal = end[: footer_start - pages_end]
+    footer = end[footer_start - pages_end :]
     _verify_footer(seal, footer)
     if pages:
-        crc = 0
-        for start in range(0, pages_end, _PIECE):
-            crc = zlib.crc32(read(min(_PIECE, pages_end - start), start), crc)
-        _require_crc("pages are", crc, _SEAL.unpack(seal)[1])
+        _, pages_crc, _ = _SEAL.unpack(seal)
+        _require_crc("pages are", _compute_crc(read, pages_end), pages_crc)
     return footer
+
+
+def _compute_crc(read: Callable[[int, int], bytes], size: int) -> int:
+    """Return the CRC-32 of the first `size` bytes of a file."""
+    crc = 0
+    for start in range(0, size, _PIECE):
+        piece = read(min(_PIECE, size - start), start)
+        crc = zlib.crc32(piece, crc)
+    return crc
 
 
 def seal_json(text: str) -> bytes:
@@ -92,7 +104,8 @@ def unseal_line(line: bytes) -> bytes | None:
     """Strip the checksum from a sealed line that has no newline. Return None if it does
     not match.
     """
-    return line[:-9] if line + b"\n" == seal_line(line[:-9]) else None
+    content = line[:-9]
+    return content if line + b"\n" == seal_line(content) else None
 
 
 def _locate_footer(tail: bytes, size: int) -> int:
@@ -105,14 +118,14 @@ def _locate_footer(tail: bytes, size: int) -> int:
 
 
 def _verify_footer(seal: bytes, footer: bytes) -> None:
-    differing = sum(
-        byte != expected for byte, expected in zip(seal, _MARK, strict=False)
-    )
+    pairs = zip(seal, _MARK, strict=False)
+    differing = sum(byte != expected for byte, expected in pairs)
     if len(seal) < _SEAL.size or differing > len(_MARK) // 2:
         raise DataError("it has no checksums")
     if differing:
         raise DataError(f"the marker of its checksums is {NOT_AS_WRITTEN}")
-    _require_crc("footer is", zlib.crc32(footer), _SEAL.unpack(seal)[2])
+    _, _, footer_crc = _SEAL.unpack(seal)
+    _require_crc("footer is", zlib.crc32(footer), footer_crc)
 
 
 def _require_crc(part: str, crc: int, expected: int) -> None:

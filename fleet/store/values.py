@@ -2,7 +2,7 @@
 `fleet verify`, and of summaries where they are read. Other readers do without.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,9 +14,9 @@ from fleet.store.gate import EXACT_MAX, INT64_MAX, MAX_CPUS, parse_json_column
 
 _WORD_BYTES = 500  # of a text that is repeated often
 _BURST_TICKS = 1 << 19  # as many as a line of the wire has room for
-_SAMPLE_LISTS = ("ticks", "other_ticks", "other_units")
+_LISTS_OF_OTHERS = ("other_ticks", "other_units")  # of the threads beside ping
 _NUMBER_TYPES = ("int32", "int64", "float", "double")
-_LARGEST = dict.fromkeys(("iterations", *_SAMPLE_LISTS), EXACT_MAX)
+_LARGEST = dict.fromkeys(("iterations", "ticks", *_LISTS_OF_OTHERS), EXACT_MAX)
 _LARGEST |= dict.fromkeys(("ping_cpu", "pong_cpu"), MAX_CPUS - 1)
 _SMALLEST = {"iterations": 1, "ns_per_tick": 1e-7}
 
@@ -24,16 +24,17 @@ _POINT_LISTS = ("cpus", "other_ticks", "other_units")
 _POINT_NAMES = ("benchmark", "variant", "point", "unit", *schema.PARAMETERS)
 # parameters of a point that are known only after a burst
 _SET_BY_BURST = ("pages", "state")
+_FIXED_PARAMETERS = [name for name in schema.PARAMETERS if name not in _SET_BY_BURST]
 
 
 def check_values(name: str, table: Any) -> None:
     """Raise DataError if columns of a pyarrow table hold values that fleet never
     writes. name: samples, counters or summaries.
     """
-    nullable = {column.name: column.nullable for column in schema.TABLES[name]}
+    nullable = {column.name for column in schema.TABLES[name] if column.nullable}
     for column in table.column_names:
         values = table.column(column).combine_chunks()
-        if values.null_count and not nullable[column]:
+        if values.null_count and column not in nullable:
             raise DataError(f"{column} is null")
         if values.null_count < len(values):
             _check_column(name, column, values)
@@ -88,46 +89,51 @@ def check_bursts(table: Any, estimator: str, descriptions: model.Descriptions) -
     _check_cpus(table)
     points: dict[tuple[str, ...], Sequence[Any]] = {}
     for row in _select_distinct_rows(table):
-        parameters = None
-        if row["point"] is not None:
-            parameters = model.Parameters(*(row[name] for name in schema.PARAMETERS))
-        elif any(
-            row[name] is not None
-            for name in ("unit", *schema.PARAMETERS, *_POINT_LISTS)
-        ):
+        parameters = _parse_parameters(row)
+        burst = SimpleNamespace(**row, parameters=parameters)
+        mismatch = descriptions[row["benchmark"]].find_mismatch(burst)
+        if mismatch:
+            raise DataError(mismatch)
+        if parameters is None:
+            continue
+        point = (row["benchmark"], row["variant"], row["point"])
+        values = [row[name] for name in _FIXED_PARAMETERS]
+        if points.setdefault(point, values) != values:
+            raise DataError(
+                f"point {row['point']} of {row['benchmark']} has different parameters"
+            )
+
+
+def _parse_parameters(row: Mapping[str, Any]) -> model.Parameters | None:
+    """Return the parameters of a row's point, None without a point. Raises DataError
+    if only the point is missing.
+    """
+    if row["point"] is not None:
+        return model.Parameters(*[row[name] for name in schema.PARAMETERS])
+    for name in ("unit", *schema.PARAMETERS, *_POINT_LISTS):
+        if row[name] is not None:
             raise DataError(
                 f"{row['benchmark']}: a row without a point has values of a point"
             )
-        burst = SimpleNamespace(**row, parameters=parameters)
-        if why := descriptions[row["benchmark"]].find_mismatch(burst):
-            raise DataError(why)
-        if parameters is not None:
-            values = [
-                row[name] for name in schema.PARAMETERS if name not in _SET_BY_BURST
-            ]
-            key = (row["benchmark"], row["variant"], row["point"])
-            if points.setdefault(key, values) != values:
-                raise DataError(
-                    f"point {row['point']} of {row['benchmark']} has different"
-                    " parameters"
-                )
+    return None
 
 
 def _check_lengths(table: Any, estimator: str) -> None:
-    columns = {name: table.column(name).combine_chunks() for name in _SAMPLE_LISTS}
+    ticks = table.column("ticks").combine_chunks()
     warmup = table.column("warmup").to_numpy()
-    lengths = np.diff(columns["ticks"].offsets.to_numpy())
+    lengths = np.diff(ticks.offsets.to_numpy())
     if lengths.max(initial=0) > _BURST_TICKS:
         raise DataError(f"a burst has {lengths.max()} ticks")
     if (warmup > lengths).any():
         raise DataError("a burst has more warm-up samples than ticks")
-    zeros = _count_zeros(columns["ticks"], warmup)
+    zeros = _count_zeros(ticks, warmup)
     if (2 * zeros > lengths - warmup).any():
         raise DataError("most samples of a burst took no time")
     if estimator == "min" and zeros.any():  # the number is the smallest sample
         raise DataError("the least sample of a burst took no time")
-    for name in _SAMPLE_LISTS[1:]:
-        _check_samples_of_others(name, columns[name], lengths)
+    for name in _LISTS_OF_OTHERS:
+        lists = table.column(name).combine_chunks()
+        _check_samples_of_others(name, lists, lengths)
 
 
 def _check_samples_of_others(name: str, lists: Any, lengths: Any) -> None:
@@ -140,9 +146,12 @@ def _check_samples_of_others(name: str, lists: Any, lengths: Any) -> None:
 
 def _count_zeros(ticks: Any, warmup: Any) -> Any:
     """Return, for each burst, the number of samples after its warm-ups that are 0."""
-    zeros = np.flatnonzero(np.asarray(ticks.values) == 0)
-    ends = np.asarray(ticks.offsets)
-    return np.searchsorted(zeros, ends[1:]) - np.searchsorted(zeros, ends[:-1] + warmup)
+    places_of_zeros = np.flatnonzero(np.asarray(ticks.values) == 0)
+    offsets = np.asarray(ticks.offsets)
+    first = offsets[:-1] + warmup
+    end = offsets[1:]
+    zeros_before_end = np.searchsorted(places_of_zeros, end)
+    return zeros_before_end - np.searchsorted(places_of_zeros, first)
 
 
 def _check_cpus(table: Any) -> None:
@@ -150,11 +159,12 @@ def _check_cpus(table: Any) -> None:
     ping's, or none.
     """
     threads = _count_threads(table)
-    for name in _SAMPLE_LISTS[1:]:
+    for name in _LISTS_OF_OTHERS:
         lists = table.column(name).combine_chunks()
         lengths = np.diff(lists.offsets)
-        has_some = np.asarray(lists.is_valid()) & (lengths != 0)
-        if (has_some & (lengths != threads - 1)).any():
+        has_lists = np.asarray(lists.is_valid()) & (lengths != 0)
+        is_incomplete = has_lists & (lengths != threads - 1)
+        if is_incomplete.any():
             raise DataError(f"{name} does not have a list for each further CPU")
 
 
@@ -182,15 +192,22 @@ def _select_distinct_rows(table: Any) -> list[dict[str, Any]]:
     """Return the first row of each combination of names, parameters and number of
     threads.
     """
-    columns = table.select([*_POINT_NAMES, "ping_cpu", "pong_cpu", *_POINT_LISTS])
-    keys = columns.select(_POINT_NAMES).unify_dictionaries()
+    keys = table.select(_POINT_NAMES).unify_dictionaries()
     is_one_cpu = pc.equal(table.column("ping_cpu"), table.column("pong_cpu"))
-    keys = keys.append_column("self", is_one_cpu)
+    keys = keys.append_column("is_one_cpu", is_one_cpu)
     for name in _POINT_LISTS:
-        keys = keys.append_column(name, pc.list_value_length(table.column(name)))
-    names = keys.column_names
-    keys = keys.append_column("row", pa.array(np.arange(len(table))))
-    groups = keys.group_by(names, use_threads=False)
-    first = groups.aggregate([("row", "min")]).column("row_min")
-    distinct: list[dict[str, Any]] = columns.take(np.sort(first)).to_pylist()
+        length = pc.list_value_length(table.column(name))
+        keys = keys.append_column(name, length)
+    columns = table.select([*_POINT_NAMES, "ping_cpu", "pong_cpu", *_POINT_LISTS])
+    distinct: list[dict[str, Any]] = columns.take(_find_first_rows(keys)).to_pylist()
     return distinct
+
+
+def _find_first_rows(keys: Any) -> Any:
+    """Return the numbers of the rows that no earlier row equals."""
+    row = pa.array(np.arange(len(keys)))
+    groups = keys.append_column("row", row).group_by(
+        keys.column_names, use_threads=False
+    )
+    first = groups.aggregate([("row", "min")]).column("row_min")
+    return np.sort(first)

@@ -56,6 +56,40 @@ class Verification:
     problems: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """The files of a root. stamps: of the samples files of runs, by run. below_samples:
+    all names in their folders. closed: errors of folders that cannot be listed.
+    """
+
+    stamps: Mapping[Key, str]
+    below_samples: Collection[str]
+    tables: Mapping[str, Sequence[str]]
+    amendments: Sequence[str]
+    closed: Sequence[OSError]
+
+    def count(self) -> int:
+        """Count the files that fleet has written."""
+        files_of_tables = sum(map(len, self.tables.values()))
+        return len(self.stamps) + len(self.amendments) + files_of_tables
+
+    def describe_unlisted(self) -> list[str]:
+        """Return a sentence for each folder that cannot be listed."""
+        return list(dict.fromkeys(map(describe_unlisted, self.closed)))
+
+    def list_copies(self) -> list[str]:
+        """List the Parquet files among samples that are not those of runs, except
+        hidden ones.
+        """
+        own_names = {samples_name(*key) for key in self.stamps}
+        copies = []
+        for name in sorted({*self.below_samples} - own_names):
+            _, _, last = name.rpartition("/")
+            if not last.startswith((".", "_")):
+                copies.append(name)
+        return copies
+
+
 class _CheckedSamples(NamedTuple):
     """A samples file as read. record_json: the record of the run in its place, None if
     it has none. problem: None if intact.
@@ -77,42 +111,45 @@ def verify(place: Place) -> Verification:
     """Compare all in `place` with its checksums, digests and records; change nothing.
     Raises StoreError.
     """
-    closed = list[OSError]()
-    with store_errors("verify the results", place):
-        samples = place.stamps(closed)
-        below = {name for pattern in _SAMPLES for name in place.files(pattern, closed)}
-        others = {table: _list_table(place, table, closed) for table in _OTHERS}
-        amendments = _list_table(place, "amendments", closed)
-    problems = list(dict.fromkeys(map(describe_unlisted, closed)))
-    results = map_in_threads(lambda key: _verify_samples(place, key, samples), samples)
+    files = _list_files(place)
+    problems = files.describe_unlisted()
+    checked = _verify_all_samples(place, files.stamps)
     records = dict[Key, bytes]()
-    for key, result in zip(samples, results, strict=True):
+    for key, result in checked.items():
         if result.record_json is not None:
             records[key] = result.record_json
-    problems += [result.problem for result in results if result.problem]
-    copies = sorted(below - {samples_name(*key) for key in samples})
-    problems += [
-        _COPY.format(name)
-        for name in copies
-        if not name.rpartition("/")[2].startswith((".", "_"))
-    ]
+        if result.problem is not None:
+            problems.append(result.problem)
+    problems += [_COPY.format(name) for name in files.list_copies()]
     duplicates = find_duplicates(place, records)
     problems += dict.fromkeys(map(str, duplicates.values()))
     record_by_run = {
         key[1]: record for key, record in records.items() if key not in duplicates
     }
-    for table, names in others.items():
-        checked = [_verify_table(place, name, table, record_by_run) for name in names]
-        problems += [problem for file in checked for problem in file.problems]
-        if table in TABLES_OF_RUNS:
-            problems += _find_missing_rows(table, checked, record_by_run)
-    problems += _verify_index(place, samples, records)
-    problems += find_bad_amendments(place, amendments)
+    for table, names in files.tables.items():
+        problems += _verify_files_of_table(place, table, names, record_by_run)
+    problems += _verify_index(place, files.stamps, records)
+    problems += find_bad_amendments(place, files.amendments)
     problems += describe_damaged_journals(place.state_dir)
-    files = len(samples) + len(amendments) + sum(map(len, others.values()))
     return Verification(
-        len(samples), sum(result.samples for result in results), files, tuple(problems)
+        runs=len(files.stamps),
+        samples=sum(result.samples for result in checked.values()),
+        files=files.count(),
+        problems=tuple(problems),
     )
+
+
+def _list_files(place: Place) -> "_Files":
+    """List the files of a root. Raises StoreError."""
+    closed = list[OSError]()
+    with store_errors("verify the results", place):
+        stamps = place.stamps(closed)
+        below_samples = set[str]()
+        for pattern in _SAMPLES:
+            below_samples.update(place.files(pattern, closed))
+        tables = {table: _list_table(place, table, closed) for table in _OTHERS}
+        amendments = _list_table(place, "amendments", closed)
+    return _Files(stamps, below_samples, tables, amendments, closed)
 
 
 def _list_table(place: Place, table: str, closed: list[OSError]) -> list[str]:
@@ -131,32 +168,45 @@ def verify_file(path: Path) -> Verification:
     """Compare one exported file, a run or a summary, with its checksums and digest;
     return any problem.
     """
-    folder, runs, samples, problem = Folder(path.absolute().parent), 0, 0, None
+    folder = Folder(path.absolute().parent)
+    runs = 0
+    samples = 0
     try:
         with damage_errors(str(path)):
             table = read_table_name(folder, path.name)
             file = TableFile(folder, path.name, table, whole=table == "samples")
             if table == "samples":
                 file.require_plausible_size()
-                runs, samples = 1, file.count_samples()
-                if hash_samples(file) != file.record.row["content_sha256"]:
-                    problem = (
-                        f"{path}: its samples differ from its record. Write it again:"
-                        " fleet export."
-                    )
-            elif table != "summaries":
-                problem = (
-                    f"{path}: a file of {table}, not a run or a summary. Export one:"
-                    " fleet export."
-                )
-            elif len(file.read().column("summary").unique()) != 1:
-                problem = (
-                    f"{path}: does not hold one summary. Write it again: fleet export"
-                    " --medians."
-                )
+                samples = file.count_samples()
+                runs = 1
+            problem = _find_difference(file)
     except StoreError as err:
-        problem = str(err)
-    return Verification(runs, samples, 1, (problem,) if problem else ())
+        return Verification(runs, samples, files=1, problems=(str(err),))
+    problems = () if problem is None else (f"{path}: {problem}",)
+    return Verification(runs, samples, files=1, problems=problems)
+
+
+def _find_difference(file: TableFile) -> str | None:
+    """Return how an exported file differs from one run or summary; None if it is
+    intact. Raises StoreError.
+    """
+    if file.table == "samples":
+        if hash_samples(file) != file.record.row["content_sha256"]:
+            return "its samples differ from its record. Write it again: fleet export."
+    elif file.table != "summaries":
+        return (
+            f"a file of {file.table}, not a run or a summary. Export one: fleet export."
+        )
+    elif len(file.read().column("summary").unique()) != 1:
+        return "does not hold one summary. Write it again: fleet export --medians."
+    return None
+
+
+def _verify_all_samples(
+    place: Place, stamps: Mapping[Key, str]
+) -> dict[Key, _CheckedSamples]:
+    results = map_in_threads(lambda key: _verify_samples(place, key, stamps), stamps)
+    return dict(zip(stamps, results, strict=True))
 
 
 def _verify_samples(
@@ -164,27 +214,36 @@ def _verify_samples(
 ) -> _CheckedSamples:
     """Verify the samples file of a run. present: all runs that have one."""
     name = samples_name(*key)
-    record_json, samples, problem = None, 0, None
+    record_json = None
     try:
         with damage_errors(name):
             file = TableFile(place, name, "samples", whole=True)
             row = file.record.row
             own_key = (row["host_id"], row["run_id"])
             if own_key != key:
-                problem = f"{name}: {describe_misplaced(own_key, present)}"
-            else:
-                record_json = file.record_json
-                samples = file.count_samples()
-                if hash_samples(file) != row["content_sha256"]:
-                    samples = 0
-                    problem = (
-                        f"{name}: not the samples that were published. Restore it from"
-                        " a copy."
-                    )
+                misplaced = f"{name}: {describe_misplaced(own_key, present)}"
+                return _CheckedSamples(None, 0, misplaced)
+            record_json = file.record_json
+            if hash_samples(file) != row["content_sha256"]:
+                differing = (
+                    f"{name}: not the samples that were published. Restore it from a"
+                    " copy."
+                )
+                return _CheckedSamples(record_json, 0, differing)
+            return _CheckedSamples(record_json, file.count_samples(), None)
     except StoreError as err:
-        samples = 0
-        problem = str(err)
-    return _CheckedSamples(record_json, samples, problem)
+        return _CheckedSamples(record_json, 0, str(err))
+
+
+def _verify_files_of_table(
+    place: Place, table: str, names: Sequence[str], records: Mapping[str, bytes]
+) -> Iterator[str]:
+    """Yield the problems of a table's files. records: of the runs, by run ID."""
+    checked = [_verify_table(place, name, table, records) for name in names]
+    for file in checked:
+        yield from file.problems
+    if table in TABLES_OF_RUNS:
+        yield from _find_missing_rows(table, checked, records)
 
 
 def _find_missing_rows(
@@ -195,7 +254,9 @@ def _find_missing_rows(
     """
     if any(file.problems for file in files):
         return
-    counts = Counter(run_id for file in files for run_id in file.run_ids)
+    counts = Counter[str]()
+    for file in files:
+        counts.update(file.run_ids)
     for run_id, record_json in records.items():
         if counts[run_id] > 1:
             yield (
@@ -219,15 +280,14 @@ def _verify_index(
         if key not in records:
             continue
         record = parse_record(records[key])
+        is_same = False
         with suppress(DataError):
-            if parse_record(indexed.get(key, b"")) == record and row == make_listed_row(
-                record.row
-            ):
-                continue
-        yield (
-            f"{index.path}: what it holds of {key[1]} is not that of the samples."
-            f" {INDEX_REMEDY}"
-        )
+            is_same = parse_record(indexed.get(key, b"")) == record
+        if not is_same or row != make_listed_row(record.row):
+            yield (
+                f"{index.path}: what it holds of {key[1]} is not that of the samples."
+                f" {INDEX_REMEDY}"
+            )
 
 
 def _verify_table(
@@ -236,56 +296,67 @@ def _verify_table(
     """Read a file. Its problems: it cannot be read, is misnamed, or has rows that
     differ from `records`.
     """
-    differing = defaultdict[str, set[str]](set)
-    # by run and CPU, not yet read
-    expected = dict[str, dict[int | None, Any]]()
+    key_column = "summary" if table == "summaries" else "run_id"
     keys = set[str]()
+    comparison = _Comparison(table, records)
     try:
         with damage_errors(name, REMEDIES[table]):
-            for part in _iter_checked_tables(place, name, table):
-                keys |= {
-                    *part.column("summary" if table == "summaries" else "run_id")
-                    .unique()
-                    .to_pylist()
-                }
-                for batch in (
-                    part.to_batches(_AT_ONCE) if table in TABLES_OF_RUNS else ()
-                ):
-                    for row in batch.to_pylist():
-                        convert_row(table, row)
-                        if (run_id := row["run_id"]) not in records:
-                            continue
-                        if run_id not in expected:
-                            expected[run_id] = _rebuild_rows_by_cpu(
-                                table, records[run_id]
-                            )
-                        other = expected[run_id].pop(row.get("cpu"), {})
-                        differing[run_id] |= {
-                            key for key in row if row[key] != other.get(key)
-                        }
+            for part in TableFile(place, name, table).iter_tables():
+                keys.update(part.column(key_column).unique().to_pylist())
+                if table in TABLES_OF_RUNS:
+                    comparison.add_rows(part)
+                else:
+                    check_values(table, part)
     except StoreError as err:
         return _CheckedTable(keys, [str(err)])
     problems = list[str]()
     if keys and Path(name).stem != file_name(keys):
         problems.append(_COPY.format(name))
-    for run_id, rows in expected.items():
-        if rows or differing[run_id]:
-            fields = ", ".join(sorted(differing[run_id])) or "number of rows"
-            problems.append(
-                f"{name}: what it holds of {run_id} is not that of the samples:"
-                f" {fields}. {REMEDIES[table]}"
-            )
+    for run_id, columns in comparison.find_differences():
+        problems.append(
+            f"{name}: what it holds of {run_id} is not that of the samples: {columns}."
+            f" {REMEDIES[table]}"
+        )
     return _CheckedTable(keys, problems)
 
 
-def _iter_checked_tables(place: Place, name: str, table: str) -> Iterator[Any]:
-    """Yield the rows of a file in small tables. Raises DataError for a value that
-    fleet never writes.
-    """
-    for part in TableFile(place, name, table).iter_tables():
-        if table not in TABLES_OF_RUNS:  # these are compared with the records
-            check_values(table, part)
-        yield part
+class _Comparison:
+    """The rows of a file of `runs` or `cpus` beside those of the runs' records."""
+
+    def __init__(self, table: str, records: Mapping[str, bytes]) -> None:
+        self._table = table
+        self._records = records
+        # by run and CPU, not yet read
+        self._expected = dict[str, dict[int | None, Any]]()
+        self._differing = defaultdict[str, set[str]](set)  # columns, by run
+
+    def add_rows(self, part: Any) -> None:
+        """Compare further rows of the file, a pyarrow table. Raises DataError for a
+        value that fleet never writes.
+        """
+        for batch in part.to_batches(_AT_ONCE):
+            for row in batch.to_pylist():
+                convert_row(self._table, row)
+                if row["run_id"] in self._records:
+                    self._compare(row)
+
+    def _compare(self, row: Mapping[str, Any]) -> None:
+        run_id = row["run_id"]
+        if run_id not in self._expected:
+            record_json = self._records[run_id]
+            self._expected[run_id] = _rebuild_rows_by_cpu(self._table, record_json)
+        expected = self._expected[run_id].pop(row.get("cpu"), {})
+        differing = {column for column in row if row[column] != expected.get(column)}
+        self._differing[run_id] |= differing
+
+    def find_differences(self) -> Iterator[tuple[str, str]]:
+        """Yield each run whose rows differ, and the columns that do, as text."""
+        for run_id, not_read in self._expected.items():
+            differing = self._differing[run_id]
+            if differing:
+                yield run_id, ", ".join(sorted(differing))
+            elif not_read:
+                yield run_id, "number of rows"
 
 
 def _rebuild_rows_by_cpu(table: str, record_json: bytes) -> dict[int | None, Any]:
