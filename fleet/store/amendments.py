@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 from warnings import warn
 
@@ -47,15 +47,15 @@ class Amendment:
         """Return the labels as `key=value` (as typed for `fleet label`), and whether
         the run is withdrawn.
         """
-        labels = [f"{key}={value or ''}" for key, value in self.labels.items()]
-        return " ".join([*labels, "withdrawn" if self.withdrawn else "not withdrawn"])
+        words = [f"{key}={value or ''}" for key, value in self.labels.items()]
+        words.append("withdrawn" if self.withdrawn else "not withdrawn")
+        return " ".join(words)
 
     def combine(self, later: "Amendment") -> "Amendment":
         """Return one amendment with the effect of this one followed by `later`."""
+        labels = {**self.labels, **later.labels}
         withdrawn = self.withdrawn if later.withdrawn is None else later.withdrawn
-        return replace(
-            self, labels={**self.labels, **later.labels}, withdrawn=withdrawn
-        )
+        return Amendment(labels, withdrawn)
 
     def apply(self, labels: Iterable[tuple[str, str]]) -> dict[str, str]:
         """Return a run's `labels` after the amendment."""
@@ -92,7 +92,8 @@ def amend(place: Place, run_ids: Collection[str], amendment: Amendment) -> None:
     placed = list[str]()
     try:
         for run_id in run_ids:
-            placed.append(_place_file(place, AmendmentFile(counter, run_id, amendment)))
+            file = AmendmentFile(counter, run_id, amendment)
+            placed.append(_place_file(place, file))
         _require_in_effect(place, run_ids, amendment)
     except BaseException:
         for name in placed:
@@ -191,25 +192,25 @@ def _sort_out(
         except DamagedFileError as err:
             return err
 
-    results = dict(zip(names, map_in_threads(read, names), strict=True))
     errors = dict[str, StoreError]()
     readable = dict[str, AmendmentFile]()
-    for name, result in results.items():
+    for name, result in zip(names, map_in_threads(read, names), strict=True):
         if isinstance(result, DamagedFileError):
             errors[name] = result
         else:
             readable[name] = result
     good = list[AmendmentFile]()
+    last_counter = 0
     for name in sorted(readable, key=lambda name: (readable[name].counter, name)):
         file = readable[name]
-        last = good[-1].counter if good else 0
-        if file.counter > last + _MAX_STEP:
+        if file.counter > last_counter + _MAX_STEP:
             errors[name] = DamagedFileError(
                 f"{place}: {name} has the counter {file.counter}, though the one before"
-                f" it is {last}. {_REMEDY}"
+                f" it is {last_counter}. {_REMEDY}"
             )
         else:
             good.append(file)
+            last_counter = file.counter
     return good, errors
 
 

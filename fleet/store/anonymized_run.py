@@ -44,77 +44,89 @@ _WORDS = re.compile(  # of a kernel's command line, that matter for latencies
     r"(isolcpus|nohz_full|rcu_nocbs|mitigations|nosmt|maxcpus|(transparent_)?hugepage\w*|[\w.]*idle[\w.]*|"
     rf"[\w.]*pstate[\w.]*|clocksource|tsc|iommu|numa_balancing|preempt)(=({_VALUE})(,({_VALUE}))*)?"
 )
-_EMPTY = {"failed_json": "[]"}
 
 
 def anonymize(record: RunRecord, keep: Collection[str] = ()) -> RunRecord:
     """Return an anonymous copy: new IDs, no time of day, no private columns except
     `keep` (keys of KEEP).
     """
-    row, kept_columns = record.row, {name for word in keep for name in KEEP[word]}
+    kept_columns = set[str]()
+    for word in keep:
+        kept_columns.update(KEEP[word])
+    row = record.row
     day = row["started_utc"].replace(hour=0, minute=0, second=0, microsecond=0)
     salted = os.urandom(16) + str(row["cpu_model"]).encode()
     host = f"shared-{hashlib.sha256(salted).hexdigest()[:8]}"
-    plan, plan_fields = (
-        json.loads(row["plan_json"]),
-        {part.name for part in fields(Plan)},
-    )
-    values = {
-        **{
-            column.name: _keep_or_blank(column, row, kept_columns)
-            for column in schema.TABLES["runs"]
-        },
-        "run_id": new_run_id(day),
-        "session_id": new_session_id(day),
-        "host_id": host,
-        "started_utc": day,
-        "ended_utc": row["ended_utc"] and day + (row["ended_utc"] - row["started_utc"]),
-        "kernel_cmdline": (
-            " ".join(filter(_WORDS.fullmatch, (row["kernel_cmdline"] or "").split()))
-            or None
-        ),
-        "plan_json": to_json(
-            {name: value for name, value in plan.items() if name in plan_fields}
-        ),
-        "hello_json": to_json(_strip_hello(json.loads(row["hello_json"]))),
-    }
+    values = _blank_row("runs", row, kept_columns)
+    values["run_id"] = new_run_id(day)
+    values["session_id"] = new_session_id(day)
+    values["host_id"] = host
     values["host_name"] = values["host_name"] or host
+    values["started_utc"] = day
+    if row["ended_utc"]:
+        values["ended_utc"] = day + (row["ended_utc"] - row["started_utc"])
+    values["kernel_cmdline"] = _strip_command_line(row["kernel_cmdline"])
+    values["plan_json"] = to_json(_strip_plan(json.loads(row["plan_json"])))
+    values["hello_json"] = to_json(_strip_hello(json.loads(row["hello_json"])))
     ids = {"run_id": values["run_id"], "host_id": host}
-    columns = schema.TABLES["cpus"]
-    cpus = [
-        {c.name: _keep_or_blank(c, cpu, ()) for c in columns} | ids
-        for cpu in record.cpus
-    ]
+    cpus = [_blank_row("cpus", cpu, ()) | ids for cpu in record.cpus]
     return RunRecord(values, cpus)
 
 
-def _keep_or_blank(
-    column: schema.Column, row: Mapping[str, Any], kept_columns: Collection[str]
-) -> Any:
-    if column.name in STAYS or column.name in kept_columns:
-        return row[column.name]
+def _blank_row(
+    table: str, row: Mapping[str, Any], kept_columns: Collection[str]
+) -> dict[str, Any]:
+    """Return a row of which only the columns in STAYS and `kept_columns` have their
+    values.
+    """
+    values = {}
+    for column in schema.TABLES[table]:
+        if column.name in STAYS or column.name in kept_columns:
+            values[column.name] = row[column.name]
+        else:
+            values[column.name] = _make_blank(column)
+    return values
+
+
+def _make_blank(column: schema.Column) -> Any:
     if column.type.startswith("list<"):
         return []
     if column.nullable:
         return None
-    return _EMPTY.get(column.name, "{}" if column.name.endswith("_json") else "")
+    if column.name == "failed_json":
+        return "[]"
+    if column.name.endswith("_json"):
+        return "{}"
+    return ""
+
+
+def _strip_command_line(text: str | None) -> str | None:
+    """Return only the words of a kernel's command line that matter for latencies."""
+    words = filter(_WORDS.fullmatch, (text or "").split())
+    return " ".join(words) or None
+
+
+def _strip_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a plan without fields that are not of this version."""
+    names = {part.name for part in fields(Plan)}
+    return {name: value for name, value in plan.items() if name in names}
 
 
 def _strip_hello(hello: dict[str, Any]) -> dict[str, Any]:
     """Return the agent's first record, reduced to its version and benchmarks."""
+    names = ("record", "protocol", "agent", "benchmarks")
+    stripped = {name: hello[name] for name in names if name in hello}
     plan = hello.get("plan")
     listed = plan.get("benchmarks") if isinstance(plan, dict) else None
-    stripped = {
-        name: hello[name]
-        for name in ("record", "protocol", "agent", "benchmarks")
-        if name in hello
-    }
-    names = {"benchmark", "variant", "points"}
-    kinds = [
-        {key: value for key, value in kind.items() if key in names}
-        for kind in listed or ()
-    ]
-    return stripped | ({"plan": {"benchmarks": kinds}} if kinds else {})
+    if listed:
+        kinds = [_strip_kind(kind) for kind in listed]
+        stripped["plan"] = {"benchmarks": kinds}
+    return stripped
+
+
+def _strip_kind(kind: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("benchmark", "variant", "points")
+    return {name: value for name, value in kind.items() if name in names}
 
 
 def export_run(
@@ -123,12 +135,8 @@ def export_run(
     """Write an anonymous copy of a run to a new file; return its record. Raises
     OSError, StoreError.
     """
-    file = TableFile(
-        place,
-        samples_name(run.row["host_id"], run.row["run_id"]),
-        "samples",
-        whole=True,
-    )
+    name = samples_name(run.row["host_id"], run.row["run_id"])
+    file = TableFile(place, name, "samples", whole=True)
     record = anonymize(run, keep)
     rewrite_samples(file, path, record)
     return record
@@ -143,39 +151,36 @@ def import_run(
     file = TableFile(Folder(path.absolute().parent), path.name, "samples", whole=True)
     file.require_plausible_size()
     record = file.record
-    if (
-        hash_samples(file) != record.row["content_sha256"]
-        or file.rows != record.row["bursts"]
-    ):
+    has_same_samples = hash_samples(file) == record.row["content_sha256"]
+    if not has_same_samples or file.rows != record.row["bursts"]:
         raise StoreError(
             f"{path}: its samples differ from its record; nothing was imported."
         )
-    run_id, host_id = record.row["run_id"], record.row["host_id"]
+    run_id = record.row["run_id"]
+    host_id = record.row["host_id"]
     name = samples_name(host_id, run_id)
-    own = {
-        "host_name": (
-            require_key(host_name, "host") if host_name else record.row["host_name"]
-        )
-    }
+    row = {**record.row}
+    if host_name:
+        row["host_name"] = require_key(host_name, "host")
+    imported = RunRecord(row, record.cpus)
     with store_errors("import the run", place):
         with draft_path(place.state_dir, run_id) as new:
-            imported = RunRecord({**record.row, **own}, record.cpus)
             rewrite_samples(file, new, imported)
-            if others := {host for host, other in place.stamps() if other == run_id} - {
-                host_id
-            }:
-                text = (
-                    f"{path}: run {run_id} is here already, of {min(others)}; nothing"
-                    " was changed."
+            hosts = {host for host, other in place.stamps() if other == run_id}
+            other_hosts = hosts - {host_id}
+            if other_hosts:
+                raise StoreError(
+                    f"{path}: run {run_id} is here already, of {min(other_hosts)};"
+                    " nothing was changed."
                 )
-                raise StoreError(text)
             is_new = place.put(new, name)
         if is_new:
             add_runs(place, [imported])
-    stored = imported if is_new else TableFile(place, name, "samples").record
+            return imported, True
+    stored = TableFile(place, name, "samples").record
     if stored.row["content_sha256"] != record.row["content_sha256"]:
         raise StoreError(
             f"{path}: run {run_id} is here already, with other samples; nothing was"
             " changed."
         )
-    return stored, is_new
+    return stored, False

@@ -113,10 +113,9 @@ def enter_folder(root: Path, name: str, mode: int = 0o777) -> Iterator[Path]:
         # each opened in the one above, as others may put links in their place
         parts = name.split("/")
         for depth, part in enumerate(parts, 1):
+            mode_of_part = mode if depth == len(parts) else 0o777
             try:
-                below = _open_or_make(
-                    part, handle, mode if depth == len(parts) else 0o777
-                )
+                below = _open_or_make(part, handle, mode_of_part)
             except OSError as err:
                 path = root.joinpath(*parts[:depth])
                 _refuse_link(path)
@@ -170,10 +169,8 @@ def user_state_dir() -> Path:
     """Return the folder of the user's own state: $XDG_STATE_HOME/fleet, by default
     ~/.local/state/fleet.
     """
-    return (
-        Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser()
-        / "fleet"
-    )
+    folder = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(folder).expanduser() / "fleet"
 
 
 def sync(path: Path) -> None:
@@ -202,9 +199,8 @@ def write_output(
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.draft")
     try:
         with draft.open("xb") as file:
-            file.writelines(
-                piece.encode() if isinstance(piece, str) else piece for piece in pieces
-            )
+            for piece in pieces:
+                file.write(piece.encode() if isinstance(piece, str) else piece)
         draft.replace(target)
     except OSError as err:
         raise StoreError(
@@ -247,24 +243,24 @@ def discard(path: Path) -> None:
 
 
 def _advise(err: OSError, place: object) -> str:
-    where, elsewhere = "there", "or choose another results root with --results."
+    where = "there"
+    elsewhere = "or choose another results root with --results."
+    state_dir = user_state_dir()
     # what an object store says is neither
-    is_local = err.filename or err.errno not in (
-        None,
-        errno.ENOENT,
-    )
-    if is_local and str(place).startswith(("s3://", str(state := user_state_dir()))):
-        where, elsewhere = f"in {state}", "or set XDG_STATE_HOME to another folder."
+    is_local = err.filename or err.errno not in (None, errno.ENOENT)
+    if is_local and str(place).startswith(("s3://", str(state_dir))):
+        where = f"in {state_dir}"
+        elsewhere = "or set XDG_STATE_HOME to another folder."
     if err.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"Free some space {where}, {elsewhere}"
     if err.errno in (errno.EACCES, errno.EPERM):
         if err.filename is not None and str(err.filename) != str(place):
             where = f"for {err.filename}"
         return f"Give this user permission {where}, {elsewhere}"
-    if err.errno in (errno.EEXIST, errno.ENOTDIR) and (
-        blocking := _find_blocking_file(err.filename)
-    ):
-        return f"{blocking} is not a folder: move it away, {elsewhere}"
+    if err.errno in (errno.EEXIST, errno.ENOTDIR):
+        blocking = _find_blocking_file(err.filename)
+        if blocking is not None:
+            return f"{blocking} is not a folder: move it away, {elsewhere}"
     if any(word in str(err) for word in _REFUSALS):
         return (
             "Look at the credentials (AWS_ACCESS_KEY_ID, AWS_PROFILE) and what they may"
@@ -277,9 +273,10 @@ def _find_blocking_file(name: object) -> Path | None:
     """Return the topmost component of a path that exists and is not a folder; None if
     there is none.
     """
-    path = Path(os.fsdecode(name)) if isinstance(name, (str, bytes)) else Path()
-    above = (*reversed(path.parents), path)
-    return next(
-        (place for place in above if os.path.lexists(place) and not place.is_dir()),
-        None,
-    )
+    if not isinstance(name, (str, bytes)):
+        return None
+    path = Path(os.fsdecode(name))
+    for component in (*reversed(path.parents), path):
+        if os.path.lexists(component) and not component.is_dir():
+            return component
+    return None

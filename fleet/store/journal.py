@@ -60,13 +60,11 @@ class Journal(AbstractContextManager["Journal"]):
         # of the part being written
         self.part_path = self._make_path(max(1, len(self._list_paths())))
         self._length = 0
-        self.line_limits: Sequence[
-            int
-        ] = ()  # how many lines of each present part `parts` returns
+        # how many lines of each present part `parts` returns
+        self.line_limits: Sequence[int] = ()
         self._waiting = 0  # bytes the disk may not have
-        self._name_blocks = (
-            False  # whether the disk has the names of the files, and run.json
-        )
+        # whether the disk has the names of the files, and run.json
+        self._name_blocks = False
 
     @property
     def _opened_folder(self) -> Path:
@@ -87,10 +85,9 @@ class Journal(AbstractContextManager["Journal"]):
         """Return the lines of each part, up to its limit. Damaged lines are None; omit
         a torn last line.
         """
-        limits = zip(
-            self._list_paths(), chain(self.line_limits, repeat(None)), strict=False
-        )
-        return [islice(_read_lines(path), limit) for path, limit in limits]
+        limits = chain(self.line_limits, repeat(None))
+        paths_and_limits = zip(self._list_paths(), limits, strict=False)
+        return [islice(_read_lines(path), limit) for path, limit in paths_and_limits]
 
     def check_not_removed(self) -> None:
         """Raise StoreError if the journal was removed while it was written."""
@@ -104,9 +101,8 @@ class Journal(AbstractContextManager["Journal"]):
             )
 
     def _make_path(self, number: int) -> Path:
-        return self.folder / (
-            "stream.jsonl" if number == 1 else f"stream-{number}.jsonl"
-        )
+        name = "stream.jsonl" if number == 1 else f"stream-{number}.jsonl"
+        return self.folder / name
 
     def _list_paths(self) -> list[Path]:
         """Return the path of each part, up to the first one missing. Raises
@@ -134,14 +130,12 @@ class Journal(AbstractContextManager["Journal"]):
 
     def _open(self) -> int:
         with store_errors("open the journal", self.part_path):
-            path, flags = (
-                self._opened_folder / self.part_path.name,
-                os.O_WRONLY | os.O_CREAT | os.O_APPEND,
-            )
-            fd = open_regular(path, flags)
-            self._length = os.fstat(fd).st_size
-        self._synced, self._name_blocks = time.monotonic(), False
-        return fd
+            path = self._opened_folder / self.part_path.name
+            descriptor = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            self._length = os.fstat(descriptor).st_size
+        self._synced = time.monotonic()
+        self._name_blocks = False
+        return descriptor
 
     def append(self, line: bytes) -> None:
         """Write a line, given without newline; return when the kernel has all of it.
@@ -152,10 +146,9 @@ class Journal(AbstractContextManager["Journal"]):
         if self._descriptor is None:
             self._descriptor = self._open()
         data = seal_line(line)
+        has_lines = self._length > 0
         try:
-            with store_errors(
-                "write the journal", self.part_path, kept=self._length > 0
-            ):
+            with store_errors("write the journal", self.part_path, kept=has_lines):
                 write_all(self._descriptor, data)
                 self._length += len(data)
                 self._waiting += len(data)
@@ -163,9 +156,8 @@ class Journal(AbstractContextManager["Journal"]):
                     self.check_not_removed()
                     self._sync(self._descriptor)
         except StoreError:
-            with suppress(
-                OSError
-            ):  # where even that fails, `parts` leaves the torn line out
+            # where even that fails, `parts` leaves the torn line out
+            with suppress(OSError):
                 os.ftruncate(self._descriptor, self._length)
             raise
 
@@ -184,20 +176,21 @@ class Journal(AbstractContextManager["Journal"]):
         try:
             self._close_part()
         finally:
-            lock, self._lock = self._lock, None
+            lock = self._lock
+            self._lock = None
             if lock is not None:
                 os.close(lock)
                 os.close(self._handle)
 
     def _close_part(self) -> None:
-        if self._descriptor is None:
+        descriptor = self._descriptor
+        self._descriptor = None
+        if descriptor is None:
             return
-        descriptor, self._descriptor = self._descriptor, None
         try:
             with store_errors("write the journal", self.part_path, kept=True):
-                if (
-                    self.part_path.exists()
-                ):  # else the run is published and the journal gone
+                # else the run is published and the journal gone
+                if self.part_path.exists():
                     self._sync(descriptor)
         finally:
             os.close(descriptor)
@@ -216,7 +209,8 @@ class Journal(AbstractContextManager["Journal"]):
 
     def _sync(self, descriptor: int) -> None:
         os.fsync(descriptor)
-        self._synced, self._waiting = time.monotonic(), 0
+        self._synced = time.monotonic()
+        self._waiting = 0
         if not self._name_blocks:
             for path in (self.folder / RUN_FILE, self.folder, self.folder.parent):
                 sync(path)
@@ -228,7 +222,9 @@ def _read_lines(path: Path) -> Iterator[bytes | None]:
         store_errors("read the journal", path),
         os.fdopen(open_regular(path), "rb") as stream,
     ):
-        yield from (unseal_line(line[:-1]) for line in stream if line.endswith(b"\n"))
+        for line in stream:
+            if line.endswith(b"\n"):
+                yield unseal_line(line[:-1])
 
 
 def _lock_folder(inside: Path, folder: Path) -> int:

@@ -42,9 +42,8 @@ def new_run_id(now: datetime | None = None) -> str:
     read as a number.
     """
     moment = (now or datetime.now(UTC)).astimezone(UTC)
-    return (  # random: controllers need not coordinate
-        f"r{moment:%Y%m%dT%H%M%SZ}-{os.urandom(4).hex()}"
-    )
+    chance = os.urandom(4).hex()  # controllers need not coordinate
+    return f"r{moment:%Y%m%dT%H%M%SZ}-{chance}"
 
 
 def new_session_id(now: datetime | None = None) -> str:
@@ -66,7 +65,8 @@ def samples_name(host_id: str, run_id: str) -> str:
     """Return the path of a run's samples file, relative to the root. Raises
     StoreError.
     """
-    host, run = require_key(host_id, "host"), require_key(run_id, "run")
+    host = require_key(host_id, "host")
+    run = require_key(run_id, "run")
     return f"samples/host_id={host}/run_id={run}/{SAMPLES_FILE}"
 
 
@@ -116,9 +116,10 @@ class Folder:
         first, *others = pattern.split("/")
         names = [first] if others else fnmatch.filter(list_folder(self.root), first)
         for depth, part in enumerate(others):
+            closed_here = closed if depth else None
             below = list[str]()
             for folder in names:
-                inner = self._list_matching(folder, part, closed if depth else None)
+                inner = self._list_matching(folder, part, closed_here)
                 below += [f"{folder}/{name}" for name in inner]
             names = below
         return sorted(names)
@@ -187,9 +188,8 @@ class Folder:
             except OSError as err:
                 if err.errno not in _NO_LINKS:
                     raise
-                if (
-                    target.exists()
-                ):  # file systems without hard links: a rename would replace it
+                # file systems without hard links: a rename would replace it
+                if target.exists():
                     return False
                 draft.rename(target)
             draft.unlink(missing_ok=True)
@@ -210,11 +210,11 @@ class Bucket:
     def __init__(self, base: str, options: Mapping[str, str]) -> None:
         self.base = base
         self._options = dict(options)
-        if endpoint := os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get(
-            "AWS_ENDPOINT_URL"
-        ):
-            # pyarrow's client does not look there
-            self._options.setdefault("endpoint_override", endpoint)
+        # pyarrow's client does not look there
+        for variable in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
+            endpoint = os.environ.get(variable)
+            if endpoint:
+                self._options.setdefault("endpoint_override", endpoint)
 
     def __str__(self) -> str:
         return f"s3://{self.base}"
@@ -258,7 +258,7 @@ class Bucket:
         """Raise FileNotFoundError if there is no such bucket; fleet never
         creates it.
         """
-        bucket = self.base.split("/", 1)[0]
+        bucket, _, _ = self.base.partition("/")
         if self.filesystem.get_file_info(bucket).type == fs.FileType.NotFound:
             raise FileNotFoundError(f"there is no bucket {bucket!r}")
 
@@ -271,15 +271,12 @@ class Bucket:
     def _list_objects(self, pattern: str) -> Iterator[tuple[str, Any]]:
         first, *others = pattern.split("/")
         folder = self.base if "*" in first else f"{self.base}/{first}"
-        selector = fs.FileSelector(
-            folder, allow_not_found=True, recursive=bool(others[1:])
-        )
-        is_match = re.compile(
-            pattern.replace(".", r"\.").replace("*", "[^/]*")
-        ).fullmatch
+        is_deep = len(others) > 1
+        selector = fs.FileSelector(folder, allow_not_found=True, recursive=is_deep)
+        expression = re.compile(pattern.replace(".", r"\.").replace("*", "[^/]*"))
         for info in self.filesystem.get_file_info(selector):
-            name = info.path[len(self.base) + 1 :]
-            if info.is_file and is_match(name):
+            name = info.path.removeprefix(f"{self.base}/")
+            if info.is_file and expression.fullmatch(name):
                 yield name, info
 
     def stamps(self, _closed: list[OSError] | None = None) -> dict[Key, str]:
@@ -302,7 +299,8 @@ class Bucket:
         """Report whether a run is so old that its session, on whatever machine, has
         added its rows to the tables or never will: there is no lock.
         """
-        return int(stamp.partition(":")[2]) < time.time_ns() - _OLD_NS
+        _, _, uploaded_ns = stamp.partition(":")
+        return int(uploaded_ns) < time.time_ns() - _OLD_NS
 
     def remove(self, name: str) -> None:
         """Remove an object. Raises OSError."""
@@ -331,7 +329,8 @@ def parse_place(root: str | Path) -> Place:
     """Parse a path or an s3:// address; open nothing. Raises UsageError, which repeats
     no secret.
     """
-    match = _SCHEME.match(text := str(root))
+    text = str(root)
+    match = _SCHEME.match(text)
     if not match:
         path = os.path.expanduser(text)  # noqa: PTH111  Path("./~name") forgets that no home is meant
         if path.startswith("~"):
@@ -347,11 +346,17 @@ def parse_place(root: str | Path) -> Place:
             " results. Many other stores answer as S3 too: name theirs with"
             " s3://bucket/prefix?endpoint_override=…"
         )
+    return _parse_bucket(text)
+
+
+def _parse_bucket(text: str) -> Bucket:
+    """Parse an s3:// address. Raises UsageError."""
+    options = dict[str, str]()
     try:
         url = urlsplit(text)
-        options = dict(
-            parse_qsl(url.query, keep_blank_values=True, strict_parsing=bool(url.query))
-        )
+        if url.query:
+            pairs = parse_qsl(url.query, keep_blank_values=True, strict_parsing=True)
+            options = dict(pairs)
     except ValueError:
         raise UsageError(f"--results s3://…: not an address: {_SHAPE}.") from None
     if "@" in url.netloc or "@" in options.get("endpoint_override", ""):
@@ -361,7 +366,8 @@ def parse_place(root: str | Path) -> Place:
             " AWS_PROFILE."
         )
     address = f"--results {url.scheme}://{url.netloc}{url.path}"
-    if unknown := sorted(set(options) - set(_OPTIONS)):
+    unknown = sorted(set(options) - set(_OPTIONS))
+    if unknown:
         raise UsageError(
             f"{address}: unknown option {', '.join(unknown)}. There are"
             f" {', '.join(_OPTIONS)}."

@@ -29,15 +29,10 @@ _DICTIONARIES = sorted(
     {*schema.dictionary_columns("samples")} - {*schema.PATH_COLUMNS["samples"]}
 )
 # Encoded byte by byte, so that an outlier takes room for itself only.
-_SPLIT = [
-    "ticks.list.element",
-    "start_offset_ns",
-    "round",
-    "line_page",
-    "line_offset",
-    "line_physical",
-]
-_SPLIT += ["core_ghz"]
+_SPLIT = (
+    *("ticks.list.element", "start_offset_ns", "round"),
+    *("line_page", "line_offset", "line_physical", "core_ghz"),
+)
 
 
 def write_samples(
@@ -46,29 +41,36 @@ def write_samples(
     """Write bursts, and any event counts, to new files; return the record. Raises
     OSError, StoreError.
     """
-    digest, samples, flagged = hashlib.sha256(), 0, 0
-    sizes = list[int]()
+    digest = hashlib.sha256()
+    sizes = list[int]()  # bursts of each chunk
+    samples = 0
+    flagged = 0
     file: Any = None
     counters_file: Any = None
     with ExitStack() as files:
         for chunk in _pack_chunks(bursts):
-            table, counters = chunk.to_table(run), chunk.counters_table(run)
+            table = chunk.to_table(run)
             _hash_table(digest, table)
             if file is None:
                 small = chunk.sample_count < SMALL_SAMPLES and not _is_full(chunk)
                 file = files.enter_context(_open_writer(path, small=small))
             file.write_table(table, ROW_GROUP_BURSTS)
+            counters = chunk.counters_table(run)
             if counters is not None:
                 if counters_file is None:
-                    counters_file = files.enter_context(
-                        open_writer(counters_path, counters.schema)
-                    )
+                    writer = open_writer(counters_path, counters.schema)
+                    counters_file = files.enter_context(writer)
                 counters_file.write_table(counters)
             sizes.append(len(chunk))
-            samples, flagged = samples + chunk.sample_count, flagged + chunk.flagged
-        counts = {"bursts": sum(sizes), "samples": samples, "flagged_bursts": flagged}
-        row = make_runs_row(run, {**counts, "content_sha256": digest.hexdigest()})
-        record = RunRecord(row, make_cpus_rows(run))
+            samples += chunk.sample_count
+            flagged += chunk.flagged
+        contents = {
+            "bursts": sum(sizes),
+            "samples": samples,
+            "flagged_bursts": flagged,
+            "content_sha256": digest.hexdigest(),
+        }
+        record = RunRecord(make_runs_row(run, contents), make_cpus_rows(run))
         file.add_key_value_metadata(_make_metadata(record, sizes))
     return record
 
@@ -80,42 +82,52 @@ def _pack_chunks(bursts: Iterable[Burst] | BurstColumns) -> Iterator[BurstColumn
     if isinstance(bursts, BurstColumns):
         yield bursts
         return
-    chunk, is_first = BurstColumns(), True
+    chunk = BurstColumns()
+    is_first = True
     for burst in bursts:
         chunk.add(burst)
         if _is_full(chunk):
             yield chunk
-            chunk, is_first = BurstColumns(), False
+            chunk = BurstColumns()
+            is_first = False
     if len(chunk) or is_first:
         yield chunk
 
 
 def _is_full(chunk: BurstColumns) -> bool:
-    return (
-        chunk.sample_count + chunk.other_samples + chunk.counter_row_count
-        >= CHUNK_SAMPLES
-    )
+    values = chunk.sample_count + chunk.other_samples + chunk.counter_row_count
+    return values >= CHUNK_SAMPLES
 
 
 def _make_metadata(record: RunRecord, sizes: Sequence[int]) -> dict[str, str]:
-    chunks = {"fleet.chunks": ",".join(map(str, sizes))} if len(sizes) > 1 else {}
-    return {RECORD.decode(): pack_record(record)} | chunks
+    """Return the metadata of a samples file. sizes: the number of bursts of each
+    chunk.
+    """
+    metadata = {RECORD.decode(): pack_record(record)}
+    if len(sizes) > 1:
+        metadata["fleet.chunks"] = ",".join(map(str, sizes))
+    return metadata
 
 
 def _open_writer(path: Path, *, small: bool) -> AbstractContextManager[Any]:
     """Open a new samples file. small: leave out zstd, statistics and page checksums,
     which would not pay.
     """
-    return open_writer(
-        path,
-        schema.file_schema("samples"),
-        compression="lz4" if small else "zstd",
-        compression_level=None if small else 3,
-        use_dictionary=False if small else _DICTIONARIES,
-        column_encoding=dict.fromkeys(_SPLIT, "BYTE_STREAM_SPLIT"),
-        write_statistics=not small,
-        write_page_checksum=not small,
-    )
+    options: dict[str, Any] = {
+        "compression": "zstd",
+        "compression_level": 3,
+        "use_dictionary": _DICTIONARIES,
+    }
+    if small:
+        options = {
+            "compression": "lz4",
+            "use_dictionary": False,
+            "write_statistics": False,
+            "write_page_checksum": False,
+        }
+    encodings = dict.fromkeys(_SPLIT, "BYTE_STREAM_SPLIT")
+    shape = schema.file_schema("samples")
+    return open_writer(path, shape, column_encoding=encodings, **options)
 
 
 def hash_samples(file: TableFile) -> str:
@@ -147,9 +159,12 @@ def _read_chunk_sizes(file: TableFile) -> list[int]:
     """Return the number of bursts of each chunk. Raises StoreError if the list of
     chunks is damaged.
     """
-    if not (text := file.metadata.get(b"fleet.chunks")):
+    text = file.metadata.get(b"fleet.chunks")
+    if not text:
         return [file.rows]
-    sizes = [int(size) for size in text.split(b",")] if _CHUNKS.fullmatch(text) else []
+    sizes = []
+    if _CHUNKS.fullmatch(text):
+        sizes = [int(size) for size in text.split(b",")]
     if sum(sizes) != file.rows or 0 in sizes:
         raise StoreError(
             f"{file.what}: its list of chunks is damaged. Restore it from a copy."
@@ -161,12 +176,12 @@ def _hash_table(digest: Any, table: Any) -> None:
     """Hash the values, not the file: pyarrow may write equal values as different
     bytes.
     """
-    for name, chunked in zip(table.column_names, table.itercolumns(), strict=True):
+    for name, column in zip(table.column_names, table.itercolumns(), strict=True):
         digest.update(name.encode())
-        _hash_column(
-            digest,
-            chunked.chunk(0) if chunked.num_chunks == 1 else chunked.combine_chunks(),
-        )
+        if column.num_chunks == 1:
+            _hash_column(digest, column.chunk(0))
+        else:
+            _hash_column(digest, column.combine_chunks())
 
 
 def _hash_column(digest: Any, column: Any) -> None:
@@ -174,27 +189,25 @@ def _hash_column(digest: Any, column: Any) -> None:
     values.
     """
     # as most columns of a run: hashed in a tenth of the time
-    all_null = column.null_count == len(column)
-    if column.null_count:
-        digest.update(
-            bytes(len(column))
-            if all_null
-            else column.is_valid().to_numpy(zero_copy_only=False)
-        )
+    is_all_null = column.null_count == len(column)
+    if is_all_null:
+        digest.update(bytes(len(column)))
+    elif column.null_count:
+        digest.update(column.is_valid().to_numpy(zero_copy_only=False))
     if pa.types.is_list(column.type):
-        ends = column.offsets.to_numpy()
-        digest.update(np.diff(ends))
-        _hash_column(digest, column.values[int(ends[0]) : int(ends[-1])])
+        offsets = column.offsets.to_numpy()
+        digest.update(np.diff(offsets))
+        first = int(offsets[0])
+        end = int(offsets[-1])
+        _hash_column(digest, column.values[first:end])
     elif pa.types.is_dictionary(column.type):
-        words = ["" if word is None else word for word in column.dictionary.to_pylist()]
-        digest.update(
-            "\n".join(
-                "" if i is None else words[i] for i in column.indices.to_pylist()
-            ).encode()
-        )
+        texts = column.cast(pa.string()).fill_null("")
+        digest.update("\n".join(texts.to_pylist()).encode())
     elif pa.types.is_boolean(column.type):
         digest.update(bytes(map(bool, column.to_pylist())))
-    elif all_null:
+    elif is_all_null:
         digest.update(bytes(len(column) * column.type.bit_width // 8))
+    elif column.null_count:
+        digest.update(column.fill_null(0).to_numpy())
     else:
-        digest.update((column.fill_null(0) if column.null_count else column).to_numpy())
+        digest.update(column.to_numpy())

@@ -38,14 +38,18 @@ class Column:
     nullable: bool
 
 
+def _parse_columns(types: Mapping[str, str]) -> tuple[Column, ...]:
+    """Return the columns of a table. types: by name; `?` marks a nullable one."""
+    columns = []
+    for name, type_ in types.items():
+        nullable = type_.endswith("?")
+        columns.append(Column(name, type_.removesuffix("?"), nullable))
+    return tuple(columns)
+
+
+_LISTED = json.loads(Path(__file__).with_suffix(".json").read_text())
 TABLES: Mapping[str, tuple[Column, ...]] = {
-    table: tuple(
-        Column(name, kind.removesuffix("?"), kind.endswith("?"))
-        for name, kind in columns.items()
-    )
-    for table, columns in json.loads(
-        Path(__file__).with_suffix(".json").read_text()
-    ).items()
+    table: _parse_columns(types) for table, types in _LISTED.items()
 }
 
 # Groups of columns of `samples`.
@@ -110,16 +114,17 @@ def dictionary_columns(table: str) -> list[str]:
     """Return the names of the columns whose texts repeat: in memory they are pyarrow
     dictionaries.
     """
+    if table not in _REPEATING:
+        return []
     texts = [column.name for column in TABLES[table] if column.type == "string"]
-    return [
-        name for name in texts if table in _REPEATING and not name.endswith("_json")
-    ]
+    return [name for name in texts if not name.endswith("_json")]
 
 
 def largest_int(table: str, name: str) -> int:
     """Return the largest number that fits a column of integers or of lists of them."""
     (type_,) = (column.type for column in TABLES[table] if column.name == name)
-    return (1 << int(type_.rpartition("int")[2].rstrip(">")) - 1) - 1
+    _, _, bits = type_.rstrip(">").rpartition("int")
+    return (1 << int(bits) - 1) - 1
 
 
 @once
@@ -127,19 +132,16 @@ def arrow_schema(table: str, names: tuple[str, ...] | None = None) -> Any:
     """Return the pyarrow schema of a table in memory, or of these columns, with the
     version as metadata.
     """
-    words = dict.fromkeys(
-        dictionary_columns(table), pa.dictionary(pa.int32(), pa.string())
-    )
-    columns = [
-        pa.field(
-            column.name,
-            words.get(column.name) or _arrow_type(column.type),
-            nullable=column.nullable,
-        )
-        for column in TABLES[table]
-        if names is None or column.name in names
-    ]
-    return pa.schema(columns, {"fleet.table": table, VERSION.decode(): SCHEMA_VERSION})
+    repeating = dictionary_columns(table)
+    fields = []
+    for column in TABLES[table]:
+        if names is not None and column.name not in names:
+            continue
+        type_ = _arrow_type(column.type)
+        if column.name in repeating:
+            type_ = pa.dictionary(pa.int32(), type_)
+        fields.append(pa.field(column.name, type_, nullable=column.nullable))
+    return pa.schema(fields, {"fleet.table": table, VERSION.decode(): SCHEMA_VERSION})
 
 
 @once
@@ -148,17 +150,14 @@ def file_schema(table: str) -> Any:
     path.
     """
     in_path = PATH_COLUMNS.get(table, ())
-    return arrow_schema(
-        table,
-        tuple(column.name for column in TABLES[table] if column.name not in in_path),
-    )
+    names = [column.name for column in TABLES[table] if column.name not in in_path]
+    return arrow_schema(table, tuple(names))
 
 
 def _arrow_type(type_: str) -> Any:
     if type_.startswith("list<"):
-        return pa.list_(pa.field("element", _arrow_type(type_[5:-1]), nullable=False))
-    return (
-        pa.timestamp("ms", tz="UTC")
-        if type_.startswith("timestamp")
-        else pa.type_for_alias(type_)
-    )
+        element = _arrow_type(type_.removeprefix("list<").removesuffix(">"))
+        return pa.list_(pa.field("element", element, nullable=False))
+    if type_.startswith("timestamp"):
+        return pa.timestamp("ms", tz="UTC")
+    return pa.type_for_alias(type_)

@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -153,14 +153,9 @@ class Store:
             raise StoreError(
                 f"{folder}: this run has a journal already; a new run needs a new id."
             )
-        fields = {
-            key: value
-            for key, value in to_dict(run).items()
-            if key not in _NOT_IN_A_JOURNAL
-        }
         what = f"{run.host.name}: cannot be measured"
         with _refusing_unreadable(what):
-            data = seal_json(to_json(fields | {"host_id": run.host.host_id}))
+            data = _write_journal_run(run)
             runs.parse_journal_run(data)
         require_readable(run, what)
         with (
@@ -209,17 +204,14 @@ class Store:
             draft_path(self.state_dir, run.run_id) as staging,
         ):
             staging.mkdir()
-            samples, counters = (
-                staging / "samples.parquet",
-                staging / "counters.parquet",
-            )
+            samples = staging / "samples.parquet"
+            counters = staging / "counters.parquet"
             record = write_samples(samples, counters, run, bursts)
             with _refusing_unreadable(f"{self.place}: cannot publish {run.run_id}"):
                 _read_back(record)
-            placed = self.place.put(samples, name)
-            if not (
-                placed and isinstance(self.place, Folder)
-            ):  # a bucket cannot tell who was first
+            is_placed = self.place.put(samples, name)
+            # a bucket cannot tell who was first
+            if not is_placed or not isinstance(self.place, Folder):
                 record = self._read_same_record(name, record)
             if counters.exists():
                 self.place.put(counters, counters_name(run.run_id))
@@ -228,18 +220,21 @@ class Store:
             self._clear_staging(run.run_id)
             if folder.exists():
                 self._remove_journal(run.run_id)
-        with self._guard:
-            self._waiting.append(record)
-            due = (
-                len(self._waiting) >= BATCH_RUNS
-                or time.monotonic() - self._flushed > BATCH_S
-            )
-        if due or not batch:
-            with (
-                suppress(StoreError) if batch else nullcontext()
-            ):  # the rows wait for the next call
+        is_due = self._keep_waiting(record)
+        if not batch:
+            self.flush()
+        elif is_due:
+            with suppress(StoreError):  # the rows wait for the next call
                 self.flush()
         return name
+
+    def _keep_waiting(self, record: RunRecord) -> bool:
+        """Keep the rows of a run for `flush`; return whether that is due."""
+        with self._guard:
+            self._waiting.append(record)
+            if len(self._waiting) >= BATCH_RUNS:
+                return True
+            return time.monotonic() - self._flushed > BATCH_S
 
     def _read_same_record(self, name: str, record: RunRecord) -> RunRecord:
         """Return the record of a published file. Raises StoreError unless it has the
@@ -271,11 +266,10 @@ class Store:
         with enter_state_folder(self.state_dir, "staging") as staging:
             for name in list_folder(staging):
                 path = staging / name
-                is_ours = path.name.startswith(f"{run_id}-") or "-removed-" in path.name
-                with suppress(
-                    OSError
-                ):  # another controller was first, or it is not ours to remove
-                    if is_ours or path.lstat().st_mtime < old:
+                is_done = name.startswith(f"{run_id}-") or "-removed-" in name
+                # another controller was first, or it is not ours to remove
+                with suppress(OSError):
+                    if is_done or path.lstat().st_mtime < old:
                         discard(path)
 
     def flush(self) -> None:
@@ -283,7 +277,9 @@ class Store:
         next call.
         """
         with self._guard:
-            records, self._waiting, self._flushed = self._waiting, [], time.monotonic()
+            records = self._waiting
+            self._waiting = []
+            self._flushed = time.monotonic()
         try:
             with store_errors("write the tables runs and cpus", self.place):
                 add_runs(self.place, records)
@@ -303,12 +299,12 @@ class Store:
                 run for run in listing.all_runs if run.session_id == session_id
             ]
             records = listing.read_records(session_runs)
-            add_missing_runs(
-                self.place,
-                list_tables(self.place),
-                records.keys(),
-                lambda run_ids: [records[run_id] for run_id in run_ids],
-            )
+
+            def read(run_ids: Collection[str]) -> list[RunRecord]:
+                return [records[run_id] for run_id in run_ids]
+
+            files = list_tables(self.place)
+            add_missing_runs(self.place, files, records.keys(), read)
 
     def list_runs(self, *, withdrawn: bool = False) -> list[RunSummary]:
         """List the runs whose samples can be read, oldest first. withdrawn: include the
@@ -336,8 +332,10 @@ class Store:
         """
         path = self._intent_path(intent.session_id)
         with store_errors("note the session", path):
-            if path.exists() and (running := _read_if_locked(path)):
-                who = f"process {running[0]} on this machine is measuring it."
+            running = _read_if_locked(path) if path.exists() else None
+            if running is not None:
+                process, _ = running
+                who = f"process {process} on this machine is measuring it."
                 raise LockedError(f"session {intent.session_id} is under way: {who}")
             note = self._write_note(path, intent, lock=True)
         with note:
@@ -362,9 +360,8 @@ class Store:
             decode(INTENT, unseal_json(data))
         with enter_state_folder(self.state_dir, "journal") as folder:
             draft = folder / f".{path.name}.{os.getpid()}"
-            note = os.fdopen(
-                open_regular(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb"
-            )
+            descriptor = open_regular(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            note = os.fdopen(descriptor, "wb")
             note.write(data)
             note.flush()
             os.fsync(note.fileno())
@@ -400,13 +397,10 @@ class Store:
             except (OSError, DataError) as err:
                 text = (
                     f"{path}: cannot be read as the note of a session: {err}. Its"
-                    " journals are kept;"
+                    " journals are kept; measure the hosts that had none with `fleet"
+                    " run`, and move it away. It is left out."
                 )
-                advice = (
-                    "measure the hosts that had none with `fleet run`, and move it"
-                    " away. It is left out."
-                )
-                warn(f"{text} {advice}", StoreWarning, stacklevel=2)
+                warn(text, StoreWarning, stacklevel=2)
         return intents
 
     def running_sessions(self) -> dict[str, tuple[int, Intent]]:
@@ -416,7 +410,8 @@ class Store:
         sessions = {}
         for path in runs.list_session_notes(self.state_dir):
             with suppress(OSError, DataError):  # ended while we looked
-                if (running := _read_if_locked(path)) is not None:
+                running = _read_if_locked(path)
+                if running is not None:
                     sessions[path.stem] = running
         return sessions
 
@@ -469,7 +464,17 @@ def require_readable(run: Run, what: str) -> None:
     """
     begun = replace(run, hello=_NO_HELLO)
     with _refusing_unreadable(what):
-        _read_back(RunRecord(make_runs_row(begun, _NO_CONTENTS), make_cpus_rows(begun)))
+        row = make_runs_row(begun, _NO_CONTENTS)
+        _read_back(RunRecord(row, make_cpus_rows(begun)))
+
+
+def _write_journal_run(run: Run) -> bytes:
+    """Return a journal's `run.json`."""
+    fields = to_dict(run)
+    for name in _NOT_IN_A_JOURNAL:
+        fields.pop(name, None)
+    fields["host_id"] = run.host.host_id
+    return seal_json(to_json(fields))
 
 
 def _read_back(record: RunRecord) -> None:
@@ -485,7 +490,8 @@ def _read_if_locked(path: Path) -> tuple[int, Intent] | None:
         try:
             fcntl.flock(note, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            match content := unseal_json(note.read()):
+            content = unseal_json(note.read())
+            match content:
                 case {"pid": int(process)}:
                     return process, decode(INTENT, content)
             raise DataError("it names no process") from None

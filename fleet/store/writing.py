@@ -7,6 +7,7 @@ import hashlib
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,11 @@ SUMMARIES = (  # one number a pair, written once, never mixed with runs
 )
 # in the order of writing: whoever sees a run sees its CPUs
 TABLES_OF_RUNS = ("cpus", "runs")
+_OPTIONS = {
+    "compression": "zstd",
+    "write_page_checksum": True,
+    "store_schema": False,  # no Arrow schema: all readers see the same
+}
 
 
 @contextmanager
@@ -34,14 +40,7 @@ def open_writer(
     """Yield pyarrow's writer of a new file, then add checksums. lasting: sync to the
     disk. Raises OSError.
     """
-    options = {
-        "compression": "zstd",
-        "write_page_checksum": True,
-        "store_schema": False,
-    } | options
-    with pq.ParquetWriter(
-        path, shape, **options
-    ) as writer:  # no Arrow schema: all readers see the same
+    with pq.ParquetWriter(path, shape, **(_OPTIONS | options)) as writer:
         writer.add_key_value_metadata(shape.metadata)
         yield writer
     seal_file(path)
@@ -61,9 +60,11 @@ def add_runs(place: Place, records: Sequence[RunRecord]) -> None:
     """Add the rows of runs that the tables lack, as one file per table. Raises OSError,
     StoreError.
     """
+    if not records:
+        return
     by_run = {record.row["run_id"]: record for record in records}
     with _lock_tables(place, exclusive=False):
-        for table in TABLES_OF_RUNS if records else ():
+        for table in TABLES_OF_RUNS:
             missing = _find_missing(place, list_table_files(place, table), by_run)
             _write_rows(place, table, [by_run[run_id] for run_id in missing])
 
@@ -78,13 +79,16 @@ def add_missing_runs(
     had all already. files: of each table. read: returns the records of runs. Raises
     OSError, StoreError, `read`'s errors.
     """
-    lacking = [
-        table for table, names in files.items() if _find_missing(place, names, run_ids)
-    ]
-    if not lacking:
+    incomplete = []
+    for table, names in files.items():
+        if _find_missing(place, names, run_ids):
+            incomplete.append(table)
+    if not incomplete:
         return True
-    with _lock_tables(place, exclusive=True) as alone:
-        for table in lacking if alone else ():
+    with _lock_tables(place, exclusive=True) as is_locked:
+        if not is_locked:
+            return False
+        for table in incomplete:
             missing = _find_missing(place, list_table_files(place, table), run_ids)
             _write_rows(place, table, read(missing))
     return False
@@ -108,20 +112,21 @@ def _find_missing(
     """Return the runs, sorted, of which none of a table's files has rows. Raises
     OSError.
     """
-    stems = {Path(name).stem: name for name in names}
-    missing = set(run_ids) - stems.keys()
+    names_by_stem = {Path(name).stem: name for name in names}
+    missing = set(run_ids) - names_by_stem.keys()
     if not missing:
         return []
     # a file is named after its last run, so those before the first one have none of it
     first = min(missing)
-    later = [name for stem, name in stems.items() if stem >= first]
+    later = [name for stem, name in names_by_stem.items() if stem >= first]
 
-    def read(name: str) -> Any:
+    def read_run_ids(name: str) -> set[str]:
         table, _, _ = name.partition("/")
-        return TableFile(place, name, table).read(["run_id"])
+        rows = TableFile(place, name, table).read(["run_id"])
+        return set(rows.column("run_id").to_pylist())
 
-    for part in read_undamaged(later, read).values():
-        missing -= set(part.column("run_id").to_pylist())
+    for present in read_undamaged(later, read_run_ids).values():
+        missing -= present
     return sorted(missing)
 
 
@@ -130,11 +135,10 @@ def file_name(run_ids: Collection[str]) -> str:
     runs.
     """
     ids = sorted(run_ids)
-    return (
-        ids[-1]
-        if len(ids) == 1
-        else f"{ids[-1]}-{hashlib.sha256(' '.join(ids).encode()).hexdigest()[:8]}"
-    )
+    if len(ids) == 1:
+        return ids[0]
+    digest = hashlib.sha256(" ".join(ids).encode()).hexdigest()
+    return f"{ids[-1]}-{digest[:8]}"
 
 
 def _write_rows(place: Place, table: str, records: Sequence[RunRecord]) -> None:
@@ -142,11 +146,10 @@ def _write_rows(place: Place, table: str, records: Sequence[RunRecord]) -> None:
     if not records:
         return
     name = file_name([record.row["run_id"] for record in records])
-    listed = [
-        row
-        for record in records
-        for row in (record.cpus if table == "cpus" else [record.row])
-    ]
+    if table == "cpus":
+        listed = list(chain.from_iterable(record.cpus for record in records))
+    else:
+        listed = [record.row for record in records]
     rows = pa.Table.from_pylist(listed, arrow_schema(table))
     # Dictionaries would be larger than texts that differ in most rows; bounds only help
     # among many rows.
@@ -163,27 +166,26 @@ def _lock_tables(place: Place, *, exclusive: bool) -> Iterator[bool]:
     """Lock a root's tables in the block; do not wait if `exclusive`. Yield whether the
     lock was obtained.
     """
+    kind = fcntl.LOCK_EX | fcntl.LOCK_NB if exclusive else fcntl.LOCK_SH
+    state_dir = place.state_dir
     with ExitStack() as held:
         try:
-            state = held.enter_context(
-                enter_folder(place.state_dir.parent, place.state_dir.name)
-            )
+            state = held.enter_context(enter_folder(state_dir.parent, state_dir.name))
             lock = open_regular(state / "tables.lock", os.O_WRONLY | os.O_CREAT, 0o666)
             held.callback(os.close, lock)
-            fcntl.flock(
-                lock, fcntl.LOCK_EX | fcntl.LOCK_NB if exclusive else fcntl.LOCK_SH
-            )
-            alone = True
+            fcntl.flock(lock, kind)
+            is_locked = True
         except OSError:  # held by another, or no locks there
-            alone = False
-        yield alone
+            is_locked = False
+        yield is_locked
 
 
 def write_summary(root: str | Path, name: str, rows: Sequence[dict[str, Any]]) -> bool:
     """Store rows (docs/tables.md) as a summary; return False if it exists. Raises
     UsageError, StoreError.
     """
-    place, file = parse_place(root), f"summaries/{require_key(name, 'summary')}.parquet"
+    place = parse_place(root)
+    file = f"summaries/{require_key(name, 'summary')}.parquet"
     with store_errors("store the summary", place):
         place.check_reachable()
         try:
@@ -194,12 +196,17 @@ def write_summary(root: str | Path, name: str, rows: Sequence[dict[str, Any]]) -
         with draft_path(place.state_dir, f"{name}-summary") as path:
             write_table(path, table)
             is_new = place.put(path, file)
-        stored = table if is_new else TableFile(place, file, "summaries").read()
-        stored, table = (
-            rows.drop_columns(["imported_utc"]).to_pylist() for rows in (stored, table)
-        )
-        if stored != table:
-            raise UsageError(
-                f"{place}: another summary {name!r} is stored already; change --name."
-            )
+        if not is_new:
+            stored = TableFile(place, file, "summaries").read()
+            if _drop_time(stored) != _drop_time(table):
+                raise UsageError(
+                    f"{place}: another summary {name!r} is stored already; change"
+                    " --name."
+                )
     return is_new
+
+
+def _drop_time(summary: Any) -> list[dict[str, Any]]:
+    """Return the rows of a summary without the time of their import."""
+    rows: list[dict[str, Any]] = summary.drop_columns(["imported_utc"]).to_pylist()
+    return rows
