@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 
 from fleet.analysis.exchange import read_matrices
-from fleet.analysis.reduce import are_at_main_level, label_levels_of_hosts
+from fleet.analysis.reduce import find_main_levels, label_levels_of_hosts
 
 ROOT = Path(__file__).parents[1]
 RESAMPLES = 4000
@@ -84,7 +84,7 @@ def levels_text(numbers: Sequence[float]) -> str:
     """
     values = np.array(numbers)
     levels = label_levels_of_hosts(np.log(values)[None, :], np.zeros(1, dtype=np.int64))
-    is_main = are_at_main_level(levels)[0]
+    is_main = levels[0] == find_main_levels(levels)[0]
     parts = (part for part in (values[is_main], values[~is_main]) if len(part))
     return ", ".join(
         f"{np.median(part):.0f} ({len(part) / len(values):.0%})" for part in parts

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         summarize_levels,
     )
     from fleet.analysis.reduce.interval import (
-        compute_mean_half_width,
+        compute_half_widths_of_runs,
         count_effective,
         student_t,
     )
@@ -89,8 +89,8 @@ if TYPE_CHECKING:
     )
     from fleet.analysis.reduce.run_levels import (
         add_run_levels,
-        are_at_main_level,
         estimate_scatter,
+        find_main_levels,
         label_levels,
         label_levels_of_hosts,
     )

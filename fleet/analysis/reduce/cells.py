@@ -34,7 +34,6 @@ from fleet.model import (
 )
 from fleet.text import one_line, suggest_similar
 
-OVERVIEW = ["about", "column", "place"]
 SHOWN = 12  # of many names, in an error
 _KIND = ["run_id", "benchmark", "variant"]
 _FASTEST = {"", "P", "big"}
@@ -44,7 +43,8 @@ _OF_POINTS = (View.TABLE, View.BLOCKS, View.PRODUCTS)
 def name_cells(
     pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
-    """Name what each row of `pairs` is of, in `relation`; add the columns of OVERVIEW.
+    """Name what each row of `pairs` is of, in `relation`; add `about`, `column` and
+    `place`.
 
     pairs: from `as_float64`. cpus: of the same runs, needed for benchmarks with points.
     Rows of ladders become one per level. A row may stand in two cells: at full load.
@@ -168,8 +168,8 @@ def _name_nodes(
 
 
 def choose_shown_nodes(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
-    """Return OVERVIEW of the cells of the first setting: local and remote. rows: of one
-    run, benchmark and variant, from `select_node_cells`.
+    """Return `about`, `column` and `place` of the cells of the first setting: local and
+    remote. rows: of one run, benchmark and variant, from `select_node_cells`.
     """
     setting = ladders.sort_settings(rows, descriptions)[0]
     rows = rows[rows["setting"] == setting]

@@ -13,7 +13,7 @@ import pandas as pd
 from fleet.analysis.base.tables import number_groups
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.cells import list_names, name_cells_of_point
-from fleet.analysis.reduce.interval import MIN_RUNS, student_t
+from fleet.analysis.reduce.interval import MIN_RUNS, compute_half_widths_of_runs
 from fleet.analysis.reduce.ladders import MEMORY
 from fleet.analysis.reduce.numbers import (
     ALL,
@@ -243,16 +243,18 @@ def summarize_levels(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     be off. Both are NaN below MIN_RUNS. The main level has most runs; of several it is
     the lowest.
     """
-    logs = rows[[*keys, "run_level"]].assign(log=np.log(rows["median_ns"]))
-    groups = logs.groupby([*keys, "run_level"], sort=False)["log"]
-    parts = {"runs": groups.size(), "log": groups.mean(), "scatter": groups.std()}
-    levels = pd.DataFrame(parts).reset_index()
-    levels["ns"] = np.exp(levels["log"])
-    t = levels["runs"].map(lambda runs: student_t(runs - 1))
-    off = (t * levels["scatter"]).where(levels["runs"] >= MIN_RUNS)
-    levels["run_half"] = np.expm1(off)
-    levels["mean_half"] = np.expm1(off / np.sqrt(levels["runs"]))
+    level_keys = [*keys, "run_level"]
+    logs = rows[level_keys].assign(log=np.log(rows["median_ns"]))
+    groups = logs.groupby(level_keys, sort=False)["log"]
+    runs = groups.size()
+    scatter = groups.std()
+    levels = runs.to_frame("runs")
+    levels["ns"] = np.exp(groups.mean())
+    levels["run_half"], levels["mean_half"] = compute_half_widths_of_runs(
+        runs.to_numpy(dtype=np.int64), scatter.to_numpy(dtype=np.float64)
+    )
     order = ["runs", "run_level"]
+    levels = levels.reset_index()
     return levels.sort_values(order, ascending=[False, True], kind="stable")
 
 

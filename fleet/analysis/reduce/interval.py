@@ -92,24 +92,22 @@ def look_up_t(count: int, effective: Floats | float) -> Floats:
     """
     fewest = min(float(count), MIN_EFFECTIVE)
     freedom: Ints = np.maximum(effective, fewest).astype(np.int64) - 1
+    return _compute_t_of_each(freedom)
+
+
+def _compute_t_of_each(freedom: Ints) -> Floats:
     distinct, places = np.unique(freedom, return_inverse=True)
-    t = np.array([student_t(int(degrees)) for degrees in distinct])
+    t = np.array([student_t(int(degrees)) for degrees in distinct], dtype=np.float64)
     return t[places]
 
 
-def compute_mean_half_width(values: Floats) -> float:
-    """Compute half the relative 95 % interval of the runs' geometric mean; NaN for
-    fewer than MIN_RUNS.
-    """
-    of_a_run = np.log1p(compute_prediction_half_width(values))
-    return float(np.expm1(of_a_run / sqrt(len(values))))
+def compute_half_widths_of_runs(runs: Ints, scatter: Floats) -> tuple[Floats, Floats]:
+    """Compute how far a single run may be from its level, and half the 95 % interval of
+    the geometric mean of the level's runs; both as shares, NaN below MIN_RUNS.
 
-
-def compute_prediction_half_width(values: Floats) -> float:
-    """Compute how far a single run may be from the level of runs like it, as a share;
-    NaN below MIN_RUNS.
+    runs: how many each level has. scatter: the standard deviation of their logarithms.
     """
-    if len(values) < MIN_RUNS:
-        return float("nan")
-    deviation = np.log(values).std(ddof=1)
-    return float(np.expm1(student_t(len(values) - 1) * deviation))
+    has_enough = runs >= MIN_RUNS
+    of_a_run = np.where(has_enough, _compute_t_of_each(runs - 1) * scatter, np.nan)
+    of_the_mean = of_a_run / np.sqrt(runs)
+    return np.expm1(of_a_run), np.expm1(of_the_mean)

@@ -8,7 +8,7 @@ per number, a column per run, NaN where a run lacks it.
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.tables import Bools, Floats, Ints, number_groups
+from fleet.analysis.base.tables import Floats, Ints, number_groups
 
 LEVEL_GAP = np.log(1.08)  # between the values of two levels, at least,
 LEVEL_SCATTERS = 6.0  # or as a multiple of the usual scatter if that is more
@@ -68,11 +68,6 @@ def find_main_levels(labels: Ints) -> Ints:
     levels = np.arange(labels.max(initial=0) + 1)
     counts = (labels[:, :, None] == levels).sum(axis=1)
     return np.asarray(counts.argmax(axis=1))
-
-
-def are_at_main_level(labels: Ints) -> Bools:
-    """Report which values are at the main level of their row."""
-    return np.asarray(labels == find_main_levels(labels)[:, None])
 
 
 def estimate_scatter(rows: Floats) -> float:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fleet.analysis.reduce import (
-    compute_mean_half_width,
+    compute_half_widths_of_runs,
     count_effective,
     estimate_half_widths,
     student_t,
@@ -61,7 +61,7 @@ def test_between_runs_is_students_t_over_the_logarithms_of_three_runs_or_more() 
     values = np.array([50.0, 54.0, 51.0, 57.0])
     logs = np.log(values)
     high = stats.t.interval(0.95, 3, logs.mean(), stats.sem(logs))[1]
-    assert compute_mean_half_width(values) == pytest.approx(
-        math.expm1(high - logs.mean()), rel=1e-3
-    )
-    assert math.isnan(compute_mean_half_width(values[:2]))
+    scatter = np.array([logs.std(ddof=1), logs[:2].std(ddof=1)])
+    _, of_the_mean = compute_half_widths_of_runs(np.array([4, 2]), scatter)
+    assert of_the_mean[0] == pytest.approx(math.expm1(high - logs.mean()), rel=1e-3)
+    assert math.isnan(of_the_mean[1])
