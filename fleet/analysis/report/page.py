@@ -22,9 +22,10 @@ from fleet.analysis.report import figures, plots
 from fleet.analysis.report.differences import summarize_differences
 from fleet.analysis.report.figures import render_thumbnail
 from fleet.analysis.report.findings import Findings, find
-from fleet.analysis.report.ladders import draw_ladder, draw_roofline
+from fleet.analysis.report.ladders import draw_ladder
 from fleet.analysis.report.markup import format_ns, render_template
 from fleet.analysis.report.read_runs import MANY_RUNS, Part, Reading, load_readings
+from fleet.analysis.report.roofline import draw_roofline
 from fleet.analysis.views import overview
 from fleet.analysis.views.show import describe_burst_levels
 from fleet.analysis.views.topology import describe_topology

@@ -27,12 +27,8 @@ from fleet.analysis.reduce.matrices import estimator_column, matrix, reduce_by_r
 from fleet.analysis.reduce.numbers import load_numbers
 from fleet.analysis.reduce.pairs import add_kinds_to_relations, as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layouts
-from fleet.analysis.report.ladders import (
-    GemmRates,
-    Ladder,
-    build_ladders,
-    group_gemm_rates_by_threads,
-)
+from fleet.analysis.report.ladders import Ladder, build_ladders
+from fleet.analysis.report.roofline import GemmRates, group_gemm_rates_by_threads
 from fleet.analysis.views import point_tables
 from fleet.analysis.views import warnings as run_warnings
 from fleet.model import Descriptions, View, read_descriptions

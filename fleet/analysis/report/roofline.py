@@ -1,0 +1,300 @@
+"""Draw the roofline of matrix products: their rate over their operations per byte from
+memory.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from fleet.analysis.reduce.ladders import find_plateaus
+from fleet.analysis.reduce.load import get_views
+from fleet.analysis.report import figures, plots
+from fleet.analysis.views.point_tables import add_peak_shares, describe_cpus
+from fleet.model import SHIPPED, Descriptions, View
+from fleet.text import format_count
+
+_PEAK = "peak"  # the operation without memory
+_MARKS = {"stream": "o", "stream.prefetch": "^", "deep": "D"}  # of products from memory
+_STYLES: tuple[Any, ...] = ("-", "--", ":", "-.")
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5195")
+_GREY = "#888888"
+_LEGEND_COLUMNS = 2
+_ONE_BYTE = ("int8", "vnni", "i8mm")  # ends of variants with elements of this size
+
+
+@dataclass(frozen=True, slots=True)
+class GemmRates:
+    """The rates of matrix products on `threads` CPUs.
+
+    roofs: the rate at which these CPUs together read each memory level, nearest first,
+    in GB/s. rows: columns `variant`, `operation`, `shape` and `gops`, medians over like
+    CPUs, each of the largest size measured.
+    """
+
+    threads: int
+    cpus: str
+    roofs: dict[str, float]
+    rows: pd.DataFrame
+
+    @property
+    def top(self) -> float:
+        """Return the highest rate, where the roofs end, in Gop/s."""
+        return float(self.rows["gops"].max())
+
+    def select_peaks(self) -> pd.DataFrame:
+        """Select the rows of peaks, which read no memory."""
+        return self.rows[self.rows["operation"] == _PEAK]
+
+    def select_from_memory(self) -> pd.DataFrame:
+        """Select the rows of products whose matrices come from memory; add `intensity`,
+        their operations per byte.
+        """
+        rows = self.rows[self.rows["operation"].isin(_MARKS)]
+        intensity = [_compute_intensity(row) for row in rows.to_dict("records")]
+        return rows.assign(intensity=intensity)
+
+
+def _compute_intensity(row: dict[Any, Any]) -> float:
+    """Return a product's operations per byte read from memory: matrix B or, for `deep`,
+    matrices A and B.
+    """
+    m, n, k = map(int, row["shape"].split("x"))
+    elements = k * n
+    if row["operation"] == "deep":
+        elements += k * m
+    size = _find_element_size(row["variant"])
+    return 2 * m * n * k / (size * elements)
+
+
+def _find_element_size(variant: str) -> int:
+    """Return the bytes of an element of the matrices."""
+    if "bf" in variant:
+        return 2
+    if variant.endswith(_ONE_BYTE):
+        return 1
+    return 4
+
+
+def group_gemm_rates_by_threads(
+    pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
+) -> list[GemmRates]:
+    """Return a run's rates by number of CPUs, one CPU first. pairs, cpus: its rows of
+    these tables.
+    """
+    views = get_views(pairs["benchmark"], descriptions)
+    if not (views == View.PRODUCTS).any():
+        return []
+    products = _select_largest_products(pairs, descriptions)
+    levels = find_plateaus(pairs, cpus, descriptions)
+    rates = []
+    for _, own in products.groupby("threads", sort=True):
+        threads = int(own["threads"].iloc[0])
+        rates.append(
+            GemmRates(
+                threads=threads,
+                cpus=describe_cpus(own),
+                roofs=_find_roofs(levels, threads),
+                rows=_compute_median_gops(own, descriptions),
+            )
+        )
+    return rates
+
+
+def _select_largest_products(
+    pairs: pd.DataFrame, descriptions: Descriptions
+) -> pd.DataFrame:
+    """Select each operation's products of the largest size, with `gops` and `shape`."""
+    operation = ["variant", "operation", "ping_cpu", "pong_cpu", "threads"]
+    products = add_peak_shares(pairs, descriptions)
+    by_size = products.sort_values("bytes", na_position="first", kind="stable")
+    return by_size.drop_duplicates(operation, keep="last").sort_index()
+
+
+def _find_roofs(levels: pd.DataFrame, threads: int) -> dict[str, float]:
+    """Find the highest rate at which `threads` CPUs read each memory level, in GB/s,
+    nearest first. levels: from `find_plateaus`.
+    """
+    is_read = (levels["benchmark"] == "bandwidth") & (levels["setting"] == "read")
+    own = levels[is_read & (levels["threads"] == threads)]
+    fastest = own.groupby("level")["median_ns"].min().sort_values()
+    return {str(level): float(1 / ns) for level, ns in fastest.items()}
+
+
+def _compute_median_gops(
+    products: pd.DataFrame, descriptions: Descriptions
+) -> pd.DataFrame:
+    """Return the median `gops` of each variant, operation and shape, in the order in
+    which the benchmark lists its operations.
+    """
+    groups = products.groupby(["variant", "operation", "shape"], sort=False)
+    medians = groups["gops"].median().reset_index()
+    benchmark = descriptions[str(products["benchmark"].iloc[0])]
+    operation = benchmark.parameters_with_role("row")[0]
+    return medians.sort_values(
+        operation.name,
+        key=lambda words: words.map(operation.sort_key),
+        kind="stable",
+    )
+
+
+def draw_roofline(reading: Any) -> Markup:
+    """Draw the rate of matrix products over their operations per byte from memory."""
+    rates: list[GemmRates] = reading.gemm_rates
+    sentences = [sentence for group in rates for sentence in _describe(group)]
+    legend_lines = math.ceil(len(_list_legend_entries(rates)) / _LEGEND_COLUMNS)
+    above = 14 + 17 * legend_lines
+    return figures.draw(
+        f"{reading.anchor}-roofline",
+        f"Roofline of {reading.name}, {'. '.join(sentences)}",
+        (figures.PANEL, 280 + above),
+        partial(_plot_gemm_rates, rates),
+        margins=(56, 42, 12, above),
+    )
+
+
+def _describe(group: GemmRates) -> list[str]:
+    """Describe the roofs in a sentence, and the rates of each variant in another."""
+    roofs = "; ".join(f"{level} {rate:.0f} GB/s" for level, rate in group.roofs.items())
+    sentences = [f"{group.cpus}: Gop/s by operations per byte; {roofs}"]
+    for variant, rows in group.rows.groupby("variant", sort=False):
+        parts = [str(variant)]
+        for operation, gops in zip(rows["operation"], rows["gops"], strict=True):
+            parts.append(f"{operation} {gops:.1f}")
+        sentences.append("; ".join(parts))
+    return sentences
+
+
+def _plot_gemm_rates(rates: Sequence[GemmRates], axes: Axes) -> None:
+    """Plot a roofline: a line style per number of CPUs, a colour per variant."""
+    _fit_axes(axes, rates)
+    colours = _choose_colours(rates)
+    is_first = True
+    for group, style in zip(rates, itertools.cycle(_STYLES)):
+        _plot_roofs(axes, group, style)
+        _plot_peaks(axes, group, style, colours)
+        _plot_from_memory(axes, group, colours, fill="full" if is_first else "none")
+        is_first = False
+    axes.set(xlabel="operations per byte from memory", ylabel="Gop/s")
+    plots.label_log_ticks(axes.xaxis, *axes.get_xlim())
+    plots.label_log_ticks(axes.yaxis, *axes.get_ylim())
+    axes.legend(
+        handles=[Line2D([], [], **look) for look in _list_legend_entries(rates)],
+        ncols=_LEGEND_COLUMNS,
+        frameon=False,
+        columnspacing=1.2,
+        handlelength=1.8,
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        borderaxespad=0.3,
+    )
+
+
+def _fit_axes(axes: Axes, rates: Sequence[GemmRates]) -> None:
+    """Fit the axes to where roofs end and to the products that are plotted."""
+    intensities = list[float]()
+    gops = list[float]()
+    for group in rates:
+        from_memory = group.select_from_memory()
+        intensities += [group.top / rate for rate in group.roofs.values()]
+        intensities += from_memory["intensity"].tolist()
+        gops += [group.top, *from_memory["gops"], *group.select_peaks()["gops"]]
+    if not intensities:
+        intensities = [1.0]
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlim=(min(intensities) / 1.6, max(intensities) * 2.2),
+        ylim=(min(gops) / 2.2, max(gops) * 1.5),
+    )
+
+
+def _choose_colours(rates: Sequence[GemmRates]) -> dict[str, str]:
+    """Return the colour of each variant."""
+    variants = dict.fromkeys(name for group in rates for name in group.rows["variant"])
+    return dict(zip(variants, itertools.cycle(_COLOURS)))
+
+
+def _plot_roofs(axes: Axes, group: GemmRates, style: str) -> None:
+    """Plot each roof as a rising line up to the highest rate, its level's name on it.
+    On it a product does as many operations as its bytes allow.
+    """
+    left = axes.get_xlim()[0]
+    low = axes.get_ylim()[0]
+    angle = _compute_angle_of_rise(axes)
+    for level, rate in group.roofs.items():
+        begin = max(left, low / rate)
+        x = [begin, group.top / rate]
+        y = [begin * rate, group.top]
+        axes.plot(x, y, style, color=_GREY, linewidth=1)
+        axes.text(
+            begin * 1.3,
+            begin * 1.3 * rate,
+            level,
+            rotation=angle,
+            rotation_mode="anchor",
+            va="bottom",
+            fontsize=8,
+            clip_on=True,
+        )
+
+
+def _compute_angle_of_rise(axes: Axes) -> float:
+    """Return the angle, in degrees, of a line whose y grows as its x."""
+    left = axes.get_xlim()[0]
+    low = axes.get_ylim()[0]
+    ends = [(left, low), (10 * left, 10 * low)]
+    (x0, y0), (x1, y1) = axes.transData.transform(ends)
+    return float(np.degrees(np.arctan2(y1 - y0, x1 - x0)))
+
+
+def _plot_peaks(
+    axes: Axes, group: GemmRates, style: str, colours: dict[str, str]
+) -> None:
+    """Plot each peak as a level line from the nearest roof to the right edge."""
+    left, right = axes.get_xlim()
+    nearest = max(group.roofs.values(), default=math.inf)
+    for row in group.select_peaks().to_dict("records"):
+        gops = row["gops"]
+        x = [max(left, gops / nearest), right]
+        y = [gops, gops]
+        axes.plot(x, y, style, color=colours[row["variant"]], linewidth=1.6)
+
+
+def _plot_from_memory(
+    axes: Axes, group: GemmRates, colours: dict[str, str], *, fill: Any
+) -> None:
+    """Plot a dot for each product from memory."""
+    for row in group.select_from_memory().to_dict("records"):
+        axes.plot(
+            row["intensity"],
+            row["gops"],
+            color=colours[row["variant"]],
+            marker=_MARKS[row["operation"]],
+            markersize=5,
+            fillstyle=fill,
+        )
+
+
+def _list_legend_entries(rates: Sequence[GemmRates]) -> list[dict[str, Any]]:
+    """List the name and the look of each variant, number of CPUs and kind of dot."""
+    entries = list[dict[str, Any]]()
+    for variant, colour in _choose_colours(rates).items():
+        entries.append({"color": colour, "label": variant})
+    for group, style in zip(rates, itertools.cycle(_STYLES)):
+        label = format_count(group.threads, "CPU")
+        entries.append({"color": _GREY, "linestyle": style, "label": label})
+    operations = [name for group in rates for name in group.rows["operation"]]
+    for name in dict.fromkeys(operations):
+        if name in _MARKS:
+            look = {"color": _GREY, "linestyle": "none", "marker": _MARKS[name]}
+            entries.append({**look, "label": name})
+    return entries
