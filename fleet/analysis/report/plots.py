@@ -6,6 +6,7 @@ a host is never read as mathematics or markup. docs/report.md explains each pict
 """
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -17,6 +18,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
+from matplotlib.image import AxesImage
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from fleet.analysis.base.tables import Floats, Ints
@@ -33,22 +35,26 @@ from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.views.samples import find_main_level, make_bins
 from fleet.text import one_line
 
-# so that no number reaches into the next cell
-_INCHES_A_CELL, _INCHES_BESIDE = (
-    0.32,
-    1.8,
-)
-_LARGEST_NUMBER, _SMALLEST_NUMBER = 9.0, 3.0  # points
+_INCHES_A_CELL = 0.32  # so that no number reaches into the next cell
+_INCHES_BESIDE = 1.8
+_LARGEST_NUMBER = 9.0  # points
+_SMALLEST_NUMBER = 3.0
+_MAX_LEVEL = 16  # CPUs whose numbers stand level above a map; those of more are upright
 _MAX_TICKS = 24  # CPUs named along an axis, where there is no room for all
 _WIDTH_OF_DIGIT = 0.64  # of the size of the font
-LOG_BEYOND = (
-    20  # ratio of the largest to the smallest value beyond which an axis is logarithmic
-)
+# ratio of the largest to the smallest value beyond which an axis is logarithmic
+LOG_BEYOND = 20
 # ratio of its ends up to which a logarithmic axis labels 20 and 50 as well as 10
 _FEW_DECADES = 200
 _STEPS = 256  # points of a distribution: more make no visible difference
 _MIN_WIDTH = 0.05  # of the median; dots within it must not look far apart
 _SHORT = 9  # characters; longer names stand two, not three, side by side
+LADDER_COLUMNS = 3  # of the legend of a ladder
+
+_LEAST_NS = 1e-6  # so that no end of an interval is infinite as a rate
+_GREY = "#858585"
+_BLUE = "#3570eb"
+_ORANGE = "#c2500c"
 
 # Each has a contrast of 3:1 or more to white and to the report's dark page, and a dash
 # of its own.
@@ -64,8 +70,8 @@ RELATION_LINES = {
     "unknown": ("#737373", ":"),
 }
 _LINES = (
-    ("#3570eb", "-"),
-    ("#c2500c", "--"),
+    (_BLUE, "-"),
+    (_ORANGE, "--"),
     ("#1a8a45", "-."),
     ("#8b5cf6", ":"),
     ("#db2f7c", "-"),
@@ -104,37 +110,52 @@ def heatmap(
     """
     drawn = map_cpus(table, order, limits)
     count = len(drawn.labels)
-    axes = _make_axes(
-        axes, _INCHES_BESIDE + _INCHES_A_CELL * count if count <= MAX_NUMBERS else 0.0
-    )
-    scale = (LogNorm if is_log(drawn.limits) else Normalize)(*drawn.limits, clip=True)
+    is_large = count > MAX_NUMBERS
+    inches = 0.0
+    if not is_large:
+        inches = _INCHES_BESIDE + _INCHES_A_CELL * count
+    axes = _make_axes(axes, inches)
+    scale = LogNorm if is_log(drawn.limits) else Normalize
     image = axes.imshow(
-        drawn.values, interpolation="none", aspect="equal", cmap="viridis", norm=scale
+        drawn.values,
+        interpolation="none",
+        aspect="equal",
+        cmap="viridis",
+        norm=scale(*drawn.limits, clip=True),
     )
     borders = [place - 0.5 for place, border in enumerate(drawn.borders) if border]
-    for ruled in (axes.hlines, axes.vlines):
-        ruled(borders, -0.5, count - 0.5, color="white", linewidth=1.5)
-    every = 1 if count <= MAX_NUMBERS else -(-count // _MAX_TICKS)
-    axes.set_xticks(
-        range(0, count, every), drawn.labels[::every], rotation=90 if count > 16 else 0
-    )
-    axes.set_yticks(range(0, count, every), drawn.labels[::every])
-    axes.tick_params(length=0, labelsize="small" if count > MAX_NUMBERS else "medium")
-    axes.xaxis.set(ticks_position="top", label_position="top")
-    axes.set(xlabel="pong CPU", ylabel="ping CPU")
+    axes.hlines(borders, -0.5, count - 0.5, color="white", linewidth=1.5)
+    axes.vlines(borders, -0.5, count - 0.5, color="white", linewidth=1.5)
+    _label_cpus(axes, drawn.labels, is_large=is_large)
     axes.spines[:].set_visible(False)
-    figure: Any = axes.figure
-    marks: Any = (
-        {"ticks": LogLocator(subs=(1, 2, 5)), "format": "%g"}
-        if is_log(drawn.limits)
-        else {}
-    )
-    figure.colorbar(
-        image, ax=axes, label=table.attrs.get("unit", "ns"), shrink=0.8, **marks
-    ).minorticks_off()
-    if count <= MAX_NUMBERS:
+    _draw_colour_bar(axes, image, drawn, table.attrs.get("unit", "ns"))
+    if not is_large:
         _write_numbers(axes, drawn, image.to_rgba(drawn.values))
     return axes
+
+
+def _label_cpus(axes: Axes, labels: Sequence[str], *, is_large: bool) -> None:
+    """Label the CPUs of a map above and beside it; if it is large, only some."""
+    step = 1
+    if is_large:
+        step = math.ceil(len(labels) / _MAX_TICKS)
+    places = range(0, len(labels), step)
+    rotation = 90 if len(labels) > _MAX_LEVEL else 0
+    axes.set_xticks(places, labels[::step], rotation=rotation)
+    axes.set_yticks(places, labels[::step])
+    axes.tick_params(length=0, labelsize="small" if is_large else "medium")
+    axes.xaxis.set(ticks_position="top", label_position="top")
+    axes.set(xlabel="pong CPU", ylabel="ping CPU")
+
+
+def _draw_colour_bar(axes: Axes, image: AxesImage, drawn: Heatmap, unit: str) -> None:
+    """Draw the colour scale of a map beside it, without minor ticks."""
+    ticks: Any = {}
+    if is_log(drawn.limits):
+        ticks = {"ticks": LogLocator(subs=(1, 2, 5)), "format": "%g"}
+    figure: Any = axes.figure
+    bar = figure.colorbar(image, ax=axes, label=unit, shrink=0.8, **ticks)
+    bar.minorticks_off()
 
 
 def forest(
@@ -148,24 +169,41 @@ def forest(
     """
     axes = _make_axes(axes)
     if threshold is not None:
-        axes.axvspan(
-            -100 * threshold, 100 * threshold, color="#858585", alpha=0.15, linewidth=0
-        )
-    axes.axvline(0, color="#858585", linewidth=1)
+        most = 100 * threshold
+        axes.axvspan(-most, most, color=_GREY, alpha=0.15, linewidth=0)
+    axes.axvline(0, color=_GREY, linewidth=1)
     for place, row in enumerate(rows.to_dict("records")):
-        middle, low, high = (100 * row[name] for name in ("change", "low", "high"))
+        change = 100 * row["change"]
+        interval = [100 * row["low"], 100 * row["high"]]
         if row["pooled"]:
-            axes.fill(
-                [low, middle, high, middle],
-                np.array([0, -0.3, 0, 0.3]) + place,
-                color="#c2500c",
-            )
-            continue
-        if np.isfinite(low):
-            axes.plot([low, high], [place, place], color="#3570eb", linewidth=2)
-        axes.plot([middle], [place], "s", color="#3570eb", markersize=5)
+            _draw_diamond(axes, change, interval, place)
+        else:
+            _draw_interval(axes, change, interval, place)
     _set_up_named_lines(axes, rows["name"], [1, 2, 5, 10], "change, %")
     return axes
+
+
+def _draw_diamond(
+    axes: Axes, middle: float, interval: Sequence[float], place: int
+) -> None:
+    """Draw a diamond as wide as an interval, its upper and lower corners at its
+    middle.
+    """
+    low, high = interval
+    x = [low, middle, high, middle]
+    y = [place, place - 0.3, place, place + 0.3]
+    axes.fill(x, y, color=_ORANGE)
+
+
+def _draw_interval(
+    axes: Axes, middle: float, interval: Sequence[float], place: int
+) -> None:
+    """Draw a square at the middle of an interval, and a line along it if it is
+    known.
+    """
+    if np.isfinite(interval[0]):
+        axes.plot(interval, [place, place], color=_BLUE, linewidth=2)
+    axes.plot([middle], [place], "s", color=_BLUE, markersize=5)
 
 
 def run_dots(
@@ -185,33 +223,31 @@ def run_dots(
     hosts = list(dict.fromkeys(runs["host"]))
     for place, host in enumerate(hosts):
         if rounds is not None:
-            below = rounds.loc[rounds["host"] == host, "ns"].to_numpy()
-            axes.plot(
-                below,
-                np.full(len(below), place),
-                "|",
-                color="#858585",
-                markersize=7,
-                alpha=0.7,
-            )
-        values = runs.loc[runs["host"] == host, "ns"].to_numpy()
+            own = rounds.loc[rounds["host"] == host, "ns"]
+            _draw_marks(axes, own, place, "|", color=_GREY, markersize=7, alpha=0.7)
+        values = runs.loc[runs["host"] == host, "ns"]
         if len(values) > 1 and host in usual:
             bar = [place - 0.35, place + 0.35]
-            axes.plot([usual[host]] * 2, bar, color="#c2500c", linewidth=2)
-        axes.plot(
-            values,
-            np.full(len(values), place),
-            "o",
-            color="#3570eb",
-            markersize=6,
-            alpha=0.85,
-        )
-    low, high = axes.get_xlim()
-    middle, least_width = (low + high) / 2, _MIN_WIDTH * float(runs["ns"].median())
-    if high - low < least_width:
-        axes.set_xlim(middle - least_width / 2, middle + least_width / 2)
+            axes.plot([usual[host], usual[host]], bar, color=_ORANGE, linewidth=2)
+        _draw_marks(axes, values, place, "o", color=_BLUE, markersize=6, alpha=0.85)
+    _widen(axes, _MIN_WIDTH * float(runs["ns"].median()))
     _set_up_named_lines(axes, hosts, [1, 2, 2.5, 5, 10], unit)
     return axes
+
+
+def _draw_marks(
+    axes: Axes, values: "pd.Series[float]", place: int, mark: str, **look: Any
+) -> None:
+    """Draw a mark for each value on the line at `place`."""
+    axes.plot(values.to_numpy(), np.full(len(values), place), mark, **look)
+
+
+def _widen(axes: Axes, width: float) -> None:
+    """Let the horizontal axis span at least `width`, around the same middle."""
+    low, high = axes.get_xlim()
+    middle = (low + high) / 2
+    if high - low < width:
+        axes.set_xlim(middle - width / 2, middle + width / 2)
 
 
 def ecdf(
@@ -224,18 +260,26 @@ def ecdf(
     right is outliers.
     """
     axes = _make_axes(axes)
-    lowest, highest, counts = np.inf, 0.0, Counter[str]()
-    for name, these in values.items():
-        share = np.linspace(0, 1, _STEPS)
-        x = np.quantile(np.asarray(these, dtype=np.float64), share)
-        lowest, highest = min(lowest, x[0]), max(highest, float(x[-2]))
+    lowest = np.inf
+    highest = 0.0  # but for the last step, which would take most of the width
+    lines_by_relation = Counter[str]()
+    share = np.linspace(0, 1, _STEPS)
+    for name, samples in values.items():
+        x = np.quantile(np.asarray(samples, dtype=np.float64), share)
+        lowest = min(lowest, x[0])
+        highest = max(highest, float(x[-2]))
         relation = name.split()[0]
         colour, dash = RELATION_LINES.get(relation, (None, "-"))
-        style = (dash, *_OTHER_DASHES)[counts[relation] % 4]
-        counts[relation] += 1
+        dashes = (dash, *_OTHER_DASHES)
         axes.plot(
-            x, share, label=one_line(name), color=colour, linestyle=style, linewidth=1.6
+            x,
+            share,
+            label=one_line(name),
+            color=colour,
+            linestyle=dashes[lines_by_relation[relation] % len(dashes)],
+            linewidth=1.6,
         )
+        lines_by_relation[relation] += 1
     if lowest > 0 and highest > LOG_BEYOND * lowest:
         axes.set_xscale("log")
         label_log_ticks(axes.xaxis, lowest, highest)
@@ -254,15 +298,15 @@ def burst_histogram(bursts: pd.DataFrame, axes: Axes | None = None) -> Axes:
     bursts: from `Results.bursts`, of one benchmark and point.
     """
     axes = _make_axes(axes)
-    values, is_main = bursts["burst_ns"].to_numpy(dtype=float), find_main_level(bursts)
+    values = bursts["burst_ns"].to_numpy(dtype=float)
+    is_main = find_main_level(bursts)
     edges = make_bins(values, float(bursts["grain_ns"].median()))
-    labels, colours = ["main level", "another level"], [_LINES[0][0], _LINES[1][0]]
     axes.hist(
         [values[is_main], values[~is_main]],
         [*edges],
         stacked=True,
-        label=labels,
-        color=colours,
+        label=["main level", "another level"],
+        color=[_BLUE, _ORANGE],
     )
     axes.set(xlabel=bursts.attrs.get("unit", "ns"), ylabel="bursts")
     _draw_legend(axes, 1.0, 2)
@@ -287,82 +331,120 @@ def ladder(
     over; "other_rate" is the GB/s of other threads, joined in the rows' order.
     """
     axes = _make_axes(axes)
-
-    def convert(ns: npt.ArrayLike) -> Floats:
-        values = np.asarray(ns, dtype=float)
-        return 1 / values if rate else values
-
-    names = list(settings if settings is not None else dict.fromkeys(steps["setting"]))
-    every = convert(steps["median_ns"])
-    low, high = float(every.min()) / 1.6, float(every.max()) * 1.6
-    for name, (colour, dash) in zip(names, itertools.cycle(_LINES)):
-        own = steps[steps["setting"] == name]
-        own = own.sort_values("bytes") if over == "bytes" else own
-        bounded = own[own["low_ns"].notna()]
-        band = [
-            convert(bounded[end].clip(lower=1e-6)).clip(low, high)
-            for end in ("low_ns", "high_ns")
-        ]
-        axes.fill_between(
-            bounded[over].to_numpy(),
-            band[0],
-            band[1],
-            color=colour,
-            alpha=0.18,
-            linewidth=0,
-        )
-        sizes, values = own[over].to_numpy(), convert(own["median_ns"])
+    if settings is None:
+        settings = steps["setting"].unique().tolist()
+    numbers = _convert_steps(steps, over, rate=rate)
+    low = float(numbers["median"].min()) / 1.6
+    high = float(numbers["median"].max()) * 1.6
+    axes.set(yscale="log", ylim=(low, high), ylabel="GB/s" if rate else "ns")
+    for name, (colour, dash) in zip(settings, itertools.cycle(_LINES)):
+        own = numbers[numbers["setting"] == name]
+        if over == "bytes":
+            own = own.sort_values("x")
+        _draw_band(axes, own, colour)
         look: Any = {"color": colour, "linewidth": 1.6, "marker": ".", "markersize": 5}
-        axes.plot(sizes, values, dash, label=one_line(name), **look)
-        for row in (
-            []
-            if levels is None
-            else levels[levels["setting"] == name].to_dict("records")
-        ):
-            ends, value = (
-                [row["least_bytes"], row["most_bytes"]],
-                float(convert(row["median_ns"])),
-            )
-            axes.plot(
-                ends,
-                [value] * 2,
-                color=colour,
-                linewidth=4.5,
-                alpha=0.45,
-                solid_capstyle="round",
-            )
-    axes.set_yscale("log")
+        axes.plot(own["x"], own["median"], dash, label=one_line(name), **look)
+        if levels is not None:
+            own_levels = levels[levels["setting"] == name]
+            _draw_plateaus(axes, own_levels, colour, rate=rate)
     axes.set_xlabel("GB/s of the other threads")
     if over == "bytes":
         axes.set_xscale("log", base=2)
         _label_sizes(axes, steps["bytes"].to_numpy())
         axes.set_xlabel("memory of a thread")
-    axes.set(ylim=(low, high), ylabel="GB/s" if rate else "ns")
     label_log_ticks(axes.yaxis, low, high)
     axes.grid(visible=True, axis="y")
     if levels is not None:
         _mark_caches(axes, levels)
-    handles = axes.get_legend_handles_labels()[0]
-    by_rows = [handle for column in range(3) for handle in handles[column::3]]
-    _draw_legend(axes, 1.05, handles=by_rows, handlelength=1.8, columnspacing=1.2)
+    handles = _order_by_rows(axes.get_legend_handles_labels()[0], LADDER_COLUMNS)
+    _draw_legend(
+        axes,
+        1.05,
+        LADDER_COLUMNS,
+        handles=handles,
+        handlelength=1.8,
+        columnspacing=1.2,
+    )
     return axes
+
+
+def _convert_to_shown(ns: npt.ArrayLike, *, rate: bool) -> Floats:
+    """Convert ns of a unit to what is shown: GB/s of a rate, else ns."""
+    values = np.asarray(ns, dtype=float)
+    if rate:
+        return 1 / values
+    return values
+
+
+def _convert_steps(steps: pd.DataFrame, over: str, *, rate: bool) -> pd.DataFrame:
+    """Return `setting`, `x`, and `median` and both ends of its interval, `begin` and
+    `end`, as shown.
+    """
+    begin_ns = steps["low_ns"].clip(lower=_LEAST_NS)
+    end_ns = steps["high_ns"].clip(lower=_LEAST_NS)
+    numbers = steps[["setting"]].assign(x=steps[over])
+    numbers["median"] = _convert_to_shown(steps["median_ns"], rate=rate)
+    numbers["begin"] = _convert_to_shown(begin_ns, rate=rate)
+    numbers["end"] = _convert_to_shown(end_ns, rate=rate)
+    return numbers
+
+
+def _draw_band(axes: Axes, numbers: pd.DataFrame, colour: str) -> None:
+    """Draw the band of the intervals that are known, cut off at the ends of the
+    vertical axis.
+    """
+    bounded = numbers[numbers["begin"].notna()]
+    low, high = axes.get_ylim()
+    begin = bounded["begin"].clip(low, high)
+    end = bounded["end"].clip(low, high)
+    axes.fill_between(bounded["x"], begin, end, color=colour, alpha=0.18, linewidth=0)
+
+
+def _draw_plateaus(
+    axes: Axes, levels: pd.DataFrame, colour: str, *, rate: bool
+) -> None:
+    """Draw each level as a thick piece of line along its sizes."""
+    for row in levels.to_dict("records"):
+        value = float(_convert_to_shown(row["median_ns"], rate=rate))
+        axes.plot(
+            [row["least_bytes"], row["most_bytes"]],
+            [value, value],
+            color=colour,
+            linewidth=4.5,
+            alpha=0.45,
+            solid_capstyle="round",
+        )
+
+
+def _order_by_rows(handles: Sequence[Any], columns: int) -> list[Any]:
+    """Order the handles of a legend, which fills its columns first, so that it reads by
+    rows.
+    """
+    ordered = list[Any]()
+    for column in range(columns):
+        ordered += handles[column::columns]
+    return ordered
 
 
 def legend_columns(names: Iterable[str]) -> int:
     """Return how many names of lines fit side by side above a figure as wide as a
     telephone.
     """
-    return 2 if max(map(len, names), default=0) > _SHORT else 3
+    longest = max(map(len, names), default=0)
+    return 2 if longest > _SHORT else 3
 
 
-def _draw_legend(axes: Axes, bottom: float, columns: int = 3, **look: Any) -> None:
-    place: Any = {
-        "loc": "lower left",
-        "bbox_to_anchor": (0, bottom),
-        "ncols": columns,
-        "borderaxespad": 0.2,
-    }
-    for text in axes.legend(frameon=False, **place, **look).get_texts():
+def _draw_legend(axes: Axes, bottom: float, columns: int, **look: Any) -> None:
+    """Draw a legend above the axes. bottom: of its box, 1 for their upper edge."""
+    legend = axes.legend(
+        frameon=False,
+        loc="lower left",
+        bbox_to_anchor=(0, bottom),
+        ncols=columns,
+        borderaxespad=0.2,
+        **look,
+    )
+    for text in legend.get_texts():
         text.set_parse_math(False)
 
 
@@ -370,9 +452,8 @@ def label_log_ticks(axis: Axis, low: float, high: float) -> None:
     """Label a logarithmic axis at 1, 2 and 5 of each decade, or only at 1 if it spans
     many.
     """
-    axis.set_major_locator(
-        LogLocator(subs=(1, 2, 5) if high < _FEW_DECADES * low else (1,))
-    )
+    labelled = (1, 2, 5) if high < _FEW_DECADES * low else (1,)
+    axis.set_major_locator(LogLocator(subs=labelled))
     axis.set_major_formatter("{x:g}")
     axis.set_minor_formatter(NullFormatter())
 
@@ -380,6 +461,9 @@ def label_log_ticks(axis: Axis, low: float, high: float) -> None:
 def _set_up_named_lines(
     axes: Axes, names: Iterable[str], steps: Sequence[float], label: str
 ) -> None:
+    """Name each line from the top, and label the horizontal axis. steps: between its
+    ticks, times a power of ten.
+    """
     listed = [one_line(name) for name in names]
     axes.set_yticks(range(len(listed)), listed, parse_math=False)
     axes.set_ylim(len(listed) - 0.5, -0.5)
@@ -389,11 +473,13 @@ def _set_up_named_lines(
 
 
 def _label_sizes(axes: Axes, sizes: Ints) -> None:
-    smallest, largest = int(sizes.min()), int(sizes.max())
-    ticks = [tick for tick in _TICKS if smallest / 1.5 <= tick <= largest * 1.5]
+    """Let the horizontal axis span these sizes, and label some."""
+    left = int(sizes.min()) / 1.5
+    right = int(sizes.max()) * 1.5
+    ticks = [tick for tick in _TICKS if left <= tick <= right]
     axes.set_xticks(ticks, [format_size(size) for size in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlim(smallest / 1.5, largest * 1.5)
+    axes.set_xlim(left, right)
 
 
 def _mark_caches(axes: Axes, levels: pd.DataFrame) -> None:
@@ -406,7 +492,7 @@ def _mark_caches(axes: Axes, levels: pd.DataFrame) -> None:
         if left < row["cache_bytes"] < right:
             axes.axvline(
                 row["cache_bytes"],
-                color="#858585",
+                color=_GREY,
                 linewidth=1,
                 linestyle=(0, (4, 3)),
                 zorder=0,
@@ -425,11 +511,16 @@ def _mark_caches(axes: Axes, levels: pd.DataFrame) -> None:
 
 def choose_ink(red: float, green: float, blue: float) -> str:
     """Return black or white, whichever contrasts more with the colour (0 to 1 each)."""
-    linear = [
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
-        for part in (red, green, blue)
-    ]
-    return "black" if np.dot([0.2126, 0.7152, 0.0722], linear) > 0.179 else "white"
+    linear = [_linearize(part) for part in (red, green, blue)]
+    luminance = np.dot([0.2126, 0.7152, 0.0722], linear)
+    return "black" if luminance > 0.179 else "white"
+
+
+def _linearize(part: float) -> float:
+    """Return the light of a part of an sRGB colour, 0 to 1."""
+    if part <= 0.04045:
+        return part / 12.92
+    return math.pow((part + 0.055) / 1.055, 2.4)
 
 
 def _make_axes(axes: Axes | None, inches: float = 0.0) -> Axes:
@@ -452,21 +543,21 @@ def _write_numbers(axes: Axes, drawn: Heatmap, colours: Floats) -> None:
     figure: Any = axes.figure.figure  # the whole one, where the axes are of a part
     figure.draw_without_rendering()  # lays the axes out
     extent = axes.get_window_extent()
-    room = min(extent.width, extent.height) / figure.dpi * 72 / len(drawn.labels)
+    points = min(extent.width, extent.height) / figure.dpi * 72
+    cell = points / len(drawn.labels)
     texts = drawn.format_cells("{:.1f}", "")
-    longest = max((len(text) for row in texts for text in row), default=0)
-    size = min(_LARGEST_NUMBER, 0.9 * room / (_WIDTH_OF_DIGIT * max(longest, 2)))
+    lengths = [len(text) for row in texts for text in row]
+    longest = max(lengths, default=0)
+    size = min(_LARGEST_NUMBER, 0.9 * cell / (_WIDTH_OF_DIGIT * max(longest, 2)))
     if size < _SMALLEST_NUMBER:
         return
-    for (row, column), value in np.ndenumerate(drawn.values):
-        if np.isfinite(value):
-            ink = choose_ink(*colours[row, column][:3])
-            axes.text(
-                column,
-                row,
-                texts[row][column],
-                ha="center",
-                va="center",
-                color=ink,
-                fontsize=size,
-            )
+    for row, column in np.argwhere(np.isfinite(drawn.values)).tolist():
+        axes.text(
+            column,
+            row,
+            texts[row][column],
+            ha="center",
+            va="center",
+            color=choose_ink(*colours[row, column][:3]),
+            fontsize=size,
+        )
