@@ -251,7 +251,7 @@ def summarize_levels(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     levels = runs.to_frame("runs")
     levels["ns"] = np.exp(groups.mean())
     levels["run_half"], levels["mean_half"] = compute_half_widths_of_runs(
-        runs.to_numpy(dtype=np.int64), scatter.to_numpy(dtype=np.float64)
+        np.asarray(runs, dtype=np.int64), np.asarray(scatter, dtype=np.float64)
     )
     order = ["runs", "run_level"]
     levels = levels.reset_index()
