@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from itertools import accumulate, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import pandas as pd
 from PIL import Image, ImageDraw, ImageFont
 from PIL.PngImagePlugin import PngInfo
 
-from fleet.analysis.base.tables import Ints
+from fleet.analysis.base.tables import Floats, Ints
 from fleet.analysis.base.text import (
     convert_to_shown,
     format_half_width,
@@ -64,18 +64,14 @@ from fleet.text import format_count, one_line
 
 _SIZE = (1200, 630)
 _X, _Y, _SIDE = 64.0, 52.0, 520.0  # pixels: left edge, top and side of the map
-# pixels: edges of the texts beside it, and their last line
-_LEFT, _RIGHT, _FOOT = (
-    700.0,
-    1160.0,
-    588.0,
-)
+_LEFT, _RIGHT = 700.0, 1160.0  # pixels: edges of the texts beside it
+_FOOT = 588.0  # pixels: the last line of these texts
 _COLUMNS = ((_LEFT, "start"), (940.0, "end"), (1050.0, "end"), (_RIGHT, "end"))
 _NUMBERED = 16  # CPUs; with more, the numbers would be too small to read
 _MAX_ROWS = 8
 # width of a character relative to the font's size; most sans-serif fonts are narrower
 _EM = 0.64
-_FONTS = "mpl-data/fonts/ttf/DejaVuSans"  # of matplotlib, which is not imported
+_FONTS = "mpl-data/fonts/ttf"  # of matplotlib, which is not imported
 _ANCHORS = {"start": "ls", "middle": "ms", "end": "rs"}
 _INKS = {
     "ink": "#1b1f24",
@@ -122,6 +118,62 @@ class Card:
     about: Sequence[str]
 
 
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What of a run is on its card: pairs of CPUs, or cells of NUMA nodes, of one
+    benchmark and variant.
+
+    pairs: with the `relation` by which the table groups them. number: the column of
+    `pairs` that is shown. subject: what they are, without the benchmark's heading.
+    """
+
+    kind: str
+    benchmark: Benchmark
+    pairs: pd.DataFrame
+    number: str
+    subject: str
+    order: Layout
+    drawn: Heatmap
+    by_node: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What is written beside the map, from the top down; a line may be empty. table:
+    titles first. judged: whether the run is as expected.
+    """
+
+    model: str
+    counts: str
+    core_kinds: str
+    subject: str
+    table: Sequence[tuple[str, ...]]
+    memory: str
+    judged: str
+    extremes: Sequence[str]
+    foot: str
+
+    @property
+    def title(self) -> str:
+        """Return the text for those who do not see the card."""
+        rows = []
+        for relation, median, half, _ in self.table[1:]:
+            rows.append(f"{relation} {median} {half.strip('-')}".rstrip())
+        return f"{self.model}, {self.subject}: {', '.join(rows)}"
+
+    @property
+    def quotes(self) -> list[str]:
+        """Return the lines on whether the run is as expected and on single pairs."""
+        return [line for line in (self.judged, *self.extremes) if line]
+
+    @property
+    def about(self) -> list[str]:
+        """Return the lines about the machine and the run."""
+        machine = f"{self.model}, {self.counts}"
+        lines = (machine, self.core_kinds, self.memory, self.foot)
+        return [line for line in lines if line]
+
+
 def make_card(root: Root, run_id: str, ranges: Sequence[ExpectedRange] = ()) -> Card:
     """Return the card of a run's first benchmark between CPUs or, if it has none,
     between NUMA nodes. Of pairs whose lines lie on several nodes it has the first node.
@@ -130,13 +182,12 @@ def make_card(root: Root, run_id: str, ranges: Sequence[ExpectedRange] = ()) -> 
     has neither.
     """
     (run,), _, cpus = read_runs(root, [run_id])
+    pairs = as_float64(load_pairs(root, run_id=run_id))
     judged = judge_hosts(root, [run_id], ranges)
     accepted = "".join(
         render_acceptance(machine).partition(": ")[2] for machine in judged
     )
-    return lay_out_card(
-        run, cpus, as_float64(load_pairs(root, run_id=run_id)), accepted=accepted
-    )
+    return lay_out_card(run, cpus, pairs, accepted=accepted)
 
 
 def lay_out_card(
@@ -153,270 +204,404 @@ def lay_out_card(
     the last line, by default with version, date and run ID. accepted: the text of
     `fleet accept` about the run.
     """
+    shown = _choose_shown(run, cpus, every)
+    words = _Words(
+        model=one_line(run["cpu_model"] or "unknown CPU model"),
+        counts=_describe_counts(shown.order),
+        core_kinds=list_core_kinds(shown.order),
+        subject=one_line(f"{shown.subject}: {shown.benchmark.heading}"),
+        table=_tabulate(shown),
+        memory=_describe_memory(run, cpus, every, by_node=shown.by_node),
+        judged=_extract_judgement(accepted),
+        extremes=_describe_min_median_max(shown),
+        foot=foot or _format_footer(run, shown.pairs),
+    )
+    drawn = shown.drawn
+    shades = drawn.choose_shades()
+    cell = _SIDE / len(drawn.labels)
+    return Card(
+        shown.kind,
+        title=words.title,
+        cells=np.where(shades < 0, SHADES, shades),
+        edges=[place * cell for place, border in enumerate(drawn.borders) if border],
+        texts=[*_place_map_texts(drawn, shown.benchmark), *_place_words(words)],
+        rows=words.table,
+        quotes=words.quotes,
+        about=words.about,
+    )
+
+
+def _choose_shown(
+    run: dict[str, Any], cpus: pd.DataFrame, every: pd.DataFrame
+) -> _Shown:
+    """Choose what the card shows: a matrix of pairs, else one of NUMA nodes, of the
+    first benchmark planned. Raises UsageError if there is neither.
+    """
     descriptions = read_descriptions(run["hello"])
+    pairs = _select_pairs(every, descriptions)
+    by_node = pairs.empty
+    if by_node:
+        pairs = select_node_cells(every, cpus, descriptions)
+    kinds = pairs["benchmark"].astype(str) + "/" + pairs["variant"].astype(str)
+    kind = _choose_kind(run, kinds.unique().tolist())
+    own = pairs[kinds == kind]
+    if by_node:
+        return _show_nodes(run, cpus, own, kind, descriptions)
+    return _show_pairs(run, cpus, own, kind, descriptions[kind])
+
+
+def _select_pairs(every: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
+    """Select the rows of matrices of pairs or, without any, of pairs whose lines are
+    placed.
+    """
     pairs = drop_points(every, descriptions)
     pairs = pairs[get_views(pairs["benchmark"], descriptions) == View.MATRIX]
     if pairs.empty:
-        pairs = select_line_placed_pairs(every, descriptions)
-    if by_node := pairs.empty:
-        pairs = select_node_cells(every, cpus, descriptions)
-    named = pairs["benchmark"].astype(str) + "/" + pairs["variant"].astype(str)
-    kinds = named.unique().tolist()
-    kind = next((kind for kind in (*run["benchmarks"], *kinds) if kind in kinds), None)
-    if kind is None:
+        return select_line_placed_pairs(every, descriptions)
+    return pairs
+
+
+def _choose_kind(run: dict[str, Any], kinds: Sequence[str]) -> str:
+    """Return the first planned benchmark and variant that is among `kinds`, else the
+    first of these. Raises UsageError for none.
+    """
+    if not kinds:
         raise UsageError(
             f"{run['run_id']}: has no pairs of CPUs for a card; write a page: -o"
             " report.html."
         )
-    pairs, line_nodes = _select_first_line_node(pairs[named == kind], by_node=by_node)
-    subject = f"{kind.rstrip('/')} {line_nodes}".rstrip()
-    benchmark, number = descriptions[kind], estimator_column(run)
-    if by_node:
-        shown = choose_shown_nodes(pairs, descriptions)
-        pairs = pairs.loc[shown.index].assign(relation=shown["column"])
-        subject = f"{subject} {shown['about'].iloc[0]}"
-        order = make_layout(cpus, cpus["cpu"][cpus["measured"]].tolist())
-        drawn = map_nodes(*lay_out_node_matrix(pairs, number))
-    else:
-        order = make_layout(cpus, sorted({*pairs["ping_cpu"], *pairs["pong_cpu"]}))
-        drawn = map_cpus(matrix(pairs, order.cpus, number), order)
-    table = [("memory" if by_node else "shared", "median", "±95%", "pairs")]
-    for row in to_records(summarize_relations(pairs, number).astype({"pairs": str})):
-        median = f"{format_value(benchmark, row['median_ns'])} {benchmark.rate or 'ns'}"
-        table.append(
-            (row["relation"], median, format_half_width(row["spread"]), row["pairs"])
-        )
-    model = one_line(run["cpu_model"] or "unknown CPU model")
-    subject = one_line(f"{subject}: {benchmark.heading}")
-    memory = (
-        BY_NODE
-        if by_node
-        else _describe_memory(find_plateaus(every, cpus, descriptions), descriptions)
-    )
-    beside_peak = [
-        line for line in describe_memory(run, every, cpus, descriptions) if "%" in line
-    ]
-    memory = one_line("; ".join(filter(None, [memory, *beside_peak[:1]])))
-    extremes = [] if by_node else _describe_min_median_max(pairs, number, benchmark)
-    judged = (
-        ""
-        if accepted.startswith(Outcome.CANNOT_TELL)
-        else one_line(accepted.partition("; ")[0])
-    )
-    counts, core_kinds = _describe_counts(order), list_core_kinds(order)
-    foot = foot or _format_footer(run, pairs)
-    wrapped = (
-        textwrap.wrap(judged, 48) if len(table) < _MAX_ROWS else filter(None, [judged])
-    )
-    words = _place_words(
-        model, counts, core_kinds, subject, table, memory, [*wrapped, *extremes], foot
-    )
-    listed = ", ".join(
-        f"{relation} {ns} {half.strip('-')}".rstrip()
-        for relation, ns, half, _ in table[1:]
-    )
-    shades, cell = drawn.choose_shades(), _SIDE / len(drawn.labels)
-    return Card(
-        kind,
-        title=f"{model}, {subject}: {listed}",
-        cells=np.where(shades < 0, SHADES, shades),
-        edges=[place * cell for place, border in enumerate(drawn.borders) if border],
-        texts=[*_place_map_texts(drawn, benchmark), *words],
-        rows=table,
-        quotes=[*filter(None, [judged]), *extremes],
-        about=[*filter(None, (f"{model}, {counts}", core_kinds, memory, foot))],
-    )
+    planned: list[str] = [kind for kind in run["benchmarks"] if kind in kinds]
+    return [*planned, *kinds][0]
 
 
-def _select_first_line_node(
-    pairs: pd.DataFrame, *, by_node: bool
-) -> tuple[pd.DataFrame, str]:
-    """Select the pairs whose lines lie on the first of several requested nodes, and say
-    so: "n0, the first of 2 nodes". Pairs that are not placed stay as they are.
+def _show_pairs(
+    run: dict[str, Any],
+    cpus: pd.DataFrame,
+    pairs: pd.DataFrame,
+    kind: str,
+    benchmark: Benchmark,
+) -> _Shown:
+    """Show pairs of CPUs. If their lines lie on several requested nodes, show those of
+    the first, and say so: "n0, the first of 2 nodes".
     """
+    subject = kind.rstrip("/")
     nodes = sorted(pairs["memory_node"].dropna().astype(int).unique())
-    if by_node or not nodes:
-        return pairs, ""
-    words = f"n{nodes[0]}"
+    if nodes:
+        pairs = pairs[pairs["memory_node"] == nodes[0]]
+        subject += f" n{nodes[0]}"
     if len(nodes) > 1:
-        words += f", the first of {len(nodes)} nodes"
-    return pairs[pairs["memory_node"] == nodes[0]], words
+        subject += f", the first of {len(nodes)} nodes"
+    measured = {*pairs["ping_cpu"], *pairs["pong_cpu"]}
+    order = make_layout(cpus, sorted(measured))
+    number = estimator_column(run)
+    return _Shown(
+        kind=kind,
+        benchmark=benchmark,
+        pairs=pairs,
+        number=number,
+        subject=subject,
+        order=order,
+        drawn=map_cpus(matrix(pairs, order.cpus, number), order),
+        by_node=False,
+    )
+
+
+def _show_nodes(
+    run: dict[str, Any],
+    cpus: pd.DataFrame,
+    cells: pd.DataFrame,
+    kind: str,
+    descriptions: Descriptions,
+) -> _Shown:
+    """Show the cells of NUMA nodes of the first setting, local and remote."""
+    chosen = choose_shown_nodes(cells, descriptions)
+    cells = cells.loc[chosen.index].assign(relation=chosen["column"])
+    number = estimator_column(run)
+    measured = cpus["cpu"][cpus["measured"]]
+    return _Shown(
+        kind=kind,
+        benchmark=descriptions[kind],
+        pairs=cells,
+        number=number,
+        subject=f"{kind.rstrip('/')} {chosen['about'].iloc[0]}",
+        order=make_layout(cpus, measured.tolist()),
+        drawn=map_nodes(*lay_out_node_matrix(cells, number)),
+        by_node=True,
+    )
 
 
 def _describe_counts(order: Layout) -> str:
     """Count sockets, cores and threads where they are known, else CPUs."""
-    sockets, cores = ({groups[tier] for groups in order.groups} for tier in (0, -1))
+    sockets = {groups[0] for groups in order.groups}
+    cores = {groups[-1] for groups in order.groups}
     if -1 in sockets | cores:
         return format_count(len(order.cpus), "CPU")
-    units = ((sockets, "socket"), (cores, "core"), (order.cpus, "thread"))
-    return ", ".join(format_count(len(members), name) for members, name in units)
-
-
-def _describe_min_median_max(
-    pairs: pd.DataFrame, number: str, benchmark: Benchmark
-) -> list[str]:
-    """Return a line each for the pairs with the lowest, the middle and the highest
-    number.
-    """
-    rows = pairs.assign(shown=convert_to_shown(benchmark, pairs[number])).dropna(
-        subset="shown"
+    counts = (
+        format_count(len(sockets), "socket"),
+        format_count(len(cores), "core"),
+        format_count(len(order.cpus), "thread"),
     )
-    rows = rows.sort_values(["shown", "ping_cpu", "pong_cpu"], kind="stable")
-    chosen = to_records(rows.iloc[[0, (len(rows) - 1) // 2, -1]])
-    return [
-        f"{name}: {format_value(benchmark, row[number])} {benchmark.rate or 'ns'}, "
-        f"CPUs {row['ping_cpu']} and {row['pong_cpu']} ({row['relation']})"
-        for name, row in zip(("min", "median", "max"), chosen, strict=True)
+    return ", ".join(counts)
+
+
+def _tabulate(shown: _Shown) -> list[tuple[str, ...]]:
+    """Return titles and a row for each relation."""
+    titles = ("memory" if shown.by_node else "shared", "median", "±95%", "pairs")
+    table: list[tuple[str, ...]] = [titles]
+    for row in to_records(summarize_relations(shown.pairs, shown.number)):
+        median = _format_with_unit(shown.benchmark, row["median_ns"])
+        half = format_half_width(row["spread"])
+        table.append((row["relation"], median, half, str(row["pairs"])))
+    return table
+
+
+def _format_with_unit(benchmark: Benchmark, ns: float) -> str:
+    return f"{format_value(benchmark, ns)} {benchmark.rate or 'ns'}"
+
+
+def _describe_memory(
+    run: dict[str, Any], cpus: pd.DataFrame, every: pd.DataFrame, *, by_node: bool
+) -> str:
+    """Describe a run's memory in one line: its levels, and its best bandwidth beside
+    the peak. by_node: the card shows nodes instead of levels.
+    """
+    descriptions = read_descriptions(run["hello"])
+    if by_node:
+        subject = BY_NODE
+    else:
+        levels = find_plateaus(every, cpus, descriptions)
+        subject = _describe_levels(levels, descriptions)
+    beside_peak = [
+        line for line in describe_memory(run, every, cpus, descriptions) if "%" in line
     ]
+    parts = [subject, *beside_peak[:1]]
+    return one_line("; ".join(part for part in parts if part))
 
 
-def _describe_memory(levels: pd.DataFrame, descriptions: Descriptions) -> str:
+def _describe_levels(levels: pd.DataFrame, descriptions: Descriptions) -> str:
     """List the memory levels of the first latency ladder of one CPU; empty if none was
     measured.
     """
     rows = levels[(levels["threads"] == 1) & (levels["unit"] != "byte")]
     if rows.empty:
         return ""
-    _, first = next(
-        iter(rows.groupby(["benchmark", "variant", "setting", "ping_cpu"], sort=False))
-    )
-    listed = ", ".join(
-        f"{row['level']}"
-        f" {format_value(descriptions[row['benchmark']], row['median_ns'])}"
-        for row in to_records(first)
-    )
-    return one_line(f"memory, {first['setting'].iloc[0]}: {listed} ns")
+    ladders = rows.groupby(["benchmark", "variant", "setting", "ping_cpu"], sort=False)
+    _, first = next(iter(ladders))
+    listed = []
+    for row in to_records(first):
+        value = format_value(descriptions[row["benchmark"]], row["median_ns"])
+        listed.append(f"{row['level']} {value}")
+    return one_line(f"memory, {first['setting'].iloc[0]}: {', '.join(listed)} ns")
+
+
+def _extract_judgement(accepted: str) -> str:
+    """Return the judgement of `fleet accept` without its details; empty if it cannot
+    tell.
+    """
+    if accepted.startswith(Outcome.CANNOT_TELL):
+        return ""
+    return one_line(accepted.partition("; ")[0])
+
+
+def _describe_min_median_max(shown: _Shown) -> list[str]:
+    """Return a line each for the pairs of CPUs with the lowest, the middle and the
+    highest number; none for nodes.
+    """
+    if shown.by_node:
+        return []
+    values = convert_to_shown(shown.benchmark, shown.pairs[shown.number])
+    rows = shown.pairs.assign(shown=values).dropna(subset="shown")
+    rows = rows.sort_values(["shown", "ping_cpu", "pong_cpu"], kind="stable")
+    places = {"min": 0, "median": (len(rows) - 1) // 2, "max": -1}
+    chosen = to_records(rows.iloc[[*places.values()]])
+    lines = []
+    for name, row in zip(places, chosen, strict=True):
+        value = _format_with_unit(shown.benchmark, row[shown.number])
+        ends = f"CPUs {row['ping_cpu']} and {row['pong_cpu']} ({row['relation']})"
+        lines.append(f"{name}: {value}, {ends}")
+    return lines
 
 
 def _format_footer(run: dict[str, Any], pairs: pd.DataFrame) -> str:
+    """Format what produced the run, and on what system, in one line."""
+    parts = [f"fleet {VERSION}", f"{run['started_utc']:%Y-%m-%d}"]
+    if run["kernel"]:
+        parts.append(f"kernel {run['kernel']}")
+    if run["governor"]:
+        parts.append(f"governor {run['governor']}")
+    if run["hypervisor"]:
+        parts.append("virtual machine")
     counts = count_flags(pairs["flags"])
     flags = [
         f"{flag} {counts[flag]}"
         for flag in MEANINGS
         if flag in counts and flag not in MINOR_IF_FEW
     ]
-    parts = (
-        f"fleet {VERSION}",
-        f"{run['started_utc']:%Y-%m-%d}",
-        f"kernel {run['kernel']}" if run["kernel"] else "",
-        f"governor {run['governor']}" if run["governor"] else "",
-        "virtual machine" if run["hypervisor"] else "",
-        f"flags of pairs: {', '.join(flags)}" if flags else "",
-        f"run {run['run_id'][-8:]}",
-    )
-    return one_line(" · ".join(filter(None, parts)))
+    if flags:
+        parts.append(f"flags of pairs: {', '.join(flags)}")
+    parts.append(f"run {run['run_id'][-8:]}")
+    return one_line(" · ".join(parts))
+
+
+def _place_words(words: _Words) -> list[Text]:
+    """Place the texts beside the map: heading and table from the top, the others just
+    above the last line.
+    """
+    heading = _place_heading(words)
+    table, below = _place_table(words.table, heading[-1].y + 32)
+    texts = heading + table
+    if words.memory:
+        texts.append(_fit_line(_LEFT, below + 8, 15, words.memory))
+    lines = [*_wrap_judgement(words), *words.extremes]
+    for place, line in enumerate(lines, 1 - len(lines)):
+        texts.append(_fit_line(_LEFT, _FOOT + 21 * place, 15, line))
+    room = _SIZE[0] - 80
+    texts.append(_fit_line(40, _FOOT + 22, 14, words.foot, "muted", room))
+    return texts
+
+
+def _place_heading(words: _Words) -> list[Text]:
+    """Place the lines about the machine, and what was measured on it."""
+    texts = []
+    y = 76.0
+    for line in textwrap.wrap(words.model, 26)[:3]:
+        texts.append(_fit_line(_LEFT, y, 24, line, "strong"))
+        y += 30
+    texts.append(_fit_line(_LEFT, y, 17, words.counts))
+    if words.core_kinds:
+        y += 24
+        texts.append(_fit_line(_LEFT, y, 15, words.core_kinds))
+    texts.append(_fit_line(_LEFT, y + 30, 15, words.subject, "muted"))
+    return texts
+
+
+def _place_table(
+    table: Sequence[tuple[str, ...]], top: float
+) -> tuple[list[Text], float]:
+    """Place a table's texts, without the rows that are too many; return them and the
+    place of the line below.
+    """
+    titles, *rows = table
+    step = 36 if len(rows) <= _MAX_ROWS // 2 else 27
+    if len(rows) > _MAX_ROWS:
+        left_out = len(rows) - (_MAX_ROWS - 1)
+        rows = [*rows[: _MAX_ROWS - 1], (f"and {left_out} more",)]
+    texts = _place_row(titles, top, step, "muted")
+    y = top + step
+    for row in rows:
+        texts += _place_row(row, y, step, "ink")
+        y += step
+    return texts, y
+
+
+def _place_row(row: Sequence[str], y: float, step: int, kind: str) -> list[Text]:
+    """Place the cells of a row that is `step` pixels high; the last may be missing."""
+    size = 0.6 * step
+    columns = zip(_COLUMNS, row, strict=False)
+    return [Text(x, y, size, kind, anchor, cell) for (x, anchor), cell in columns]
+
+
+def _wrap_judgement(words: _Words) -> list[str]:
+    """Wrap the judgement if the table leaves room for it."""
+    if len(words.table) < _MAX_ROWS:
+        return textwrap.wrap(words.judged, 48)
+    return [line for line in [words.judged] if line]
 
 
 def _fit_line(
     x: float, y: float, largest: float, words: str, kind: str = "ink", room: float = 460
 ) -> Text:
-    return Text(
-        x, y, min(largest, room / (_EM * max(len(words), 1))), kind, "start", words
-    )
-
-
-def _place_words(
-    model: str,
-    counts: str,
-    core_kinds: str,
-    subject: str,
-    table: Sequence[tuple[str, ...]],
-    memory: str,
-    lines: Sequence[str],
-    foot: str,
-) -> Iterator[Text]:
-    """Yield the texts beside the map from the top down, with `lines` just above the
-    last line, `foot`.
+    """Place a line in letters of size `largest`, or smaller, so that it fits into
+    `room`.
     """
-    y = 76.0
-    for line in textwrap.wrap(model, 26)[:3]:
-        yield _fit_line(_LEFT, y, 24, line, "strong")
-        y += 30
-    yield _fit_line(_LEFT, y, 17, counts)
-    if core_kinds:
-        y += 24
-        yield _fit_line(_LEFT, y, 15, core_kinds)
-    yield _fit_line(_LEFT, y + 30, 15, subject, "muted")
-    y += 62
-    rows, step = [*table], 36 if len(table) - 1 <= _MAX_ROWS // 2 else 27
-    if len(rows) - 1 > _MAX_ROWS:
-        rows[_MAX_ROWS:] = [(f"and {len(rows) - _MAX_ROWS} more",)]
-    for place, row in enumerate(rows):
-        for (x, anchor), cell in zip(_COLUMNS, row, strict=False):
-            yield Text(x, y, 0.6 * step, "ink" if place else "muted", anchor, cell)
-        y += step
-    if memory:
-        yield _fit_line(_LEFT, y + 8, 15, memory)
-    for place, line in enumerate(lines, 1 - len(lines)):
-        yield _fit_line(_LEFT, _FOOT + 21 * place, 15, line)
-    yield _fit_line(40, _FOOT + 22, 14, foot, "muted", _SIZE[0] - 80)
+    fitting = room / (_EM * max(len(words), 1))
+    return Text(x, y, min(largest, fitting), kind, "start", words)
 
 
-def _place_map_texts(drawn: Heatmap, benchmark: Benchmark) -> Iterator[Text]:
-    """Yield the texts of a map: names of groups, numbers of pairs if it is small, and
+def _place_map_texts(drawn: Heatmap, benchmark: Benchmark) -> list[Text]:
+    """Place the texts of a map: names of groups, numbers of pairs if it is small, and
     its scale.
     """
-    cell, numbered = _SIDE / len(drawn.labels), len(drawn.labels) <= _NUMBERED
+    has_numbers = len(drawn.labels) <= _NUMBERED
+    texts = list(_place_group_names(drawn, 30.0 if has_numbers else 8.0))
+    if has_numbers:
+        texts += _place_labels_and_numbers(drawn, benchmark)
+    texts += _place_scale_numbers(drawn, benchmark)
+    return texts
+
+
+def _place_group_names(drawn: Heatmap, distance: float) -> Iterator[Text]:
+    """Yield the names of groups above and left of the map, as far as they fit.
+    distance: of the nearest from the map.
+    """
+    cell = _SIDE / len(drawn.labels)
     for line, level in enumerate(reversed(drawn.group_labels)):
-        away = 8.0 + 18 * line + 22 * numbered
-        bounds = accumulate((size * cell for _, size in level), initial=0.0)
-        for (name, _), (low, high) in zip(level, pairwise(bounds), strict=True):
-            if name and 13 * _EM * len(name) + 4 <= high - low:
+        away = distance + 18 * line
+        begin = 0.0
+        for name, count in level:
+            end = begin + count * cell
+            middle = (begin + end) / 2
+            if name and 13 * _EM * len(name) + 4 <= end - begin:
+                yield Text(_X + middle, _Y - away, 13, "muted", "middle", name)
                 yield Text(
-                    _X + (low + high) / 2, _Y - away, 13, "muted", "middle", name
+                    _X - away, _Y + middle, 13, "muted", "middle", name, upright=True
                 )
-                yield Text(
-                    _X - away,
-                    _Y + (low + high) / 2,
-                    13,
-                    "muted",
-                    "middle",
-                    name,
-                    upright=True,
-                )
-    if numbered:
-        yield from _place_numbers_and_labels(drawn, benchmark, cell)
-    low, high = sorted(convert_to_shown(benchmark, end) for end in drawn.limits)
-    right = _X + _SIDE + 38
-    for tick in range(0, 5, 4 if high - low < 0.4 else 1):  # no number twice
-        value = convert_to_shown(
-            benchmark, find_scale_value(1 - tick / 4, drawn.limits)
-        )
-        words = f"{value:.{1 if high < 1000 else 0}f}"
-        yield Text(
-            right, _Y + 11 + tick * (_SIDE - 13) / 4, 13, "muted", "start", words
-        )
-    unit = f"{benchmark.rate or 'ns'}{', log' if is_log(drawn.limits) else ''}"
-    yield Text(right, _Y - 8, 13, "muted", "start", unit)
+            begin = end
 
 
-def _place_numbers_and_labels(
-    drawn: Heatmap, benchmark: Benchmark, cell: float
-) -> Iterator[Text]:
-    size, shades = min(24.0, cell / 3.6), drawn.choose_shades()
+def _place_labels_and_numbers(drawn: Heatmap, benchmark: Benchmark) -> Iterator[Text]:
+    """Yield for each CPU or node its number above and left of the map, and those in its
+    row.
+    """
+    cell = _SIDE / len(drawn.labels)
     values = convert_to_shown(benchmark, drawn.values)
-    yield Text(
-        _X - 8,
-        _Y - 8,
-        13,
-        "muted",
-        "end",
-        "node" if drawn.labels[0].startswith("n") else "CPU",
-    )
+    shades = drawn.choose_shades()
+    subject = "node" if drawn.labels[0].startswith("n") else "CPU"
+    yield Text(_X - 8, _Y - 8, 13, "muted", "end", subject)
     for place, label in enumerate(drawn.labels):
         middle = (place + 0.5) * cell
         yield Text(_X + middle, _Y - 8, 13, "muted", "middle", label)
         yield Text(_X - 8, _Y + middle + 5, 13, "muted", "end", label)
-        for other, (value, shade) in enumerate(
-            zip(values[place], shades[place], strict=True)
-        ):
-            if shade >= 0:
-                kind = "black" if is_light_shade(shade) else "white"
-                words, x = (
-                    f"{value:.{1 if value < 1000 else 0}f}",
-                    _X + (other + 0.5) * cell,
-                )
-                yield Text(x, _Y + middle + 0.36 * size, size, kind, "middle", words)
+        yield from _place_numbers(values[place], shades[place], _Y + middle)
+
+
+def _place_numbers(values: Floats, shades: Ints, middle: float) -> Iterator[Text]:
+    """Yield the number of each cell of a row that was measured, in ink that is seen on
+    it. middle: of the row.
+    """
+    cell = _SIDE / len(values)
+    size = min(24.0, cell / 3.6)
+    y = middle + 0.36 * size
+    for column, shade in enumerate(shades.tolist()):
+        if shade < 0:
+            continue
+        x = _X + (column + 0.5) * cell
+        ink = "black" if is_light_shade(shade) else "white"
+        number = _format_number(values[column], values[column])
+        yield Text(x, y, size, ink, "middle", number)
+
+
+def _place_scale_numbers(drawn: Heatmap, benchmark: Benchmark) -> Iterator[Text]:
+    """Yield the numbers beside the colour scale, its highest first, and their unit."""
+    low, high = sorted(convert_to_shown(benchmark, end) for end in drawn.limits)
+    x = _X + _SIDE + 38
+    step = 4 if high - low < 0.4 else 1  # no number twice
+    for tick in range(0, 5, step):
+        ns = find_scale_value(1 - tick / 4, drawn.limits)
+        words = _format_number(convert_to_shown(benchmark, ns), high)
+        y = _Y + 11 + tick * (_SIDE - 13) / 4
+        yield Text(x, y, 13, "muted", "start", words)
+    unit = benchmark.rate or "ns"
+    if is_log(drawn.limits):
+        unit += ", log"
+    yield Text(x, _Y - 8, 13, "muted", "start", unit)
+
+
+def _format_number(value: float, largest: float) -> str:
+    """Format a number with one decimal, or with none if `largest` has four digits."""
+    if largest < 1000:
+        return f"{value:.1f}"
+    return f"{value:.0f}"
 
 
 def _place_map_and_scale(card: Card) -> list[tuple[tuple[float, ...], Ints]]:
@@ -435,10 +620,9 @@ def draw_pixels(cells: Ints) -> Image.Image:
     measured.
     """
     image = Image.frombytes("P", cells.shape[::-1], cells.astype(np.uint8).tobytes())
-    image.putpalette(
-        bytes(value for shade in range(SHADES) for value in shade_to_rgb(shade))
-        + b"\xff" * 3
-    )
+    colours = [shade_to_rgb(shade) for shade in range(SHADES)]
+    white = (255, 255, 255)
+    image.putpalette(bytes(chain(*colours, white)))
     return image
 
 
@@ -446,11 +630,11 @@ def to_png(cells: Ints, side: int | None = None) -> bytes:
     """Encode a PNG of a pixel per cell, or `side` pixels square; cells not measured are
     transparent.
     """
-    buffer, image = io.BytesIO(), draw_pixels(cells)
-    small = (
-        image if side is None else image.resize((side, side), Image.Resampling.NEAREST)
-    )
-    small.save(buffer, "png", transparency=SHADES)
+    image = draw_pixels(cells)
+    if side is not None:
+        image = image.resize((side, side), Image.Resampling.NEAREST)
+    buffer = io.BytesIO()
+    image.save(buffer, "png", transparency=SHADES)
     return buffer.getvalue()
 
 
@@ -458,69 +642,84 @@ def render_svg(card: Card) -> str:
     """Render the card as SVG, light or dark as its page is. The line before the last
     has the text `foot`.
     """
-    pictures = [
-        (place, f"data:image/png;base64,{base64.b64encode(to_png(cells)).decode()}")
-        for place, cells in _place_map_and_scale(card)
-    ]
-    place = {"width": _SIZE[0], "height": _SIZE[1], "x": _X, "y": _Y, "side": _SIDE}
-    return (
-        render_template("card.svg", card=card, pictures=pictures, mark=CARD, **place)
-        + "\n"
+    pictures = []
+    for place, cells in _place_map_and_scale(card):
+        encoded = base64.b64encode(to_png(cells)).decode()
+        pictures.append((place, f"data:image/png;base64,{encoded}"))
+    width, height = _SIZE
+    svg = render_template(
+        "card.svg",
+        card=card,
+        pictures=pictures,
+        mark=CARD,
+        width=width,
+        height=height,
+        x=_X,
+        y=_Y,
+        side=_SIDE,
     )
+    return svg + "\n"
 
 
 def render_png(card: Card) -> bytes:
     """Render the card as PNG, in light colours."""
     image = Image.new("RGB", _SIZE, "#fff")
+    for place, cells in _place_map_and_scale(card):
+        left, top, width, height = map(int, place)
+        pixels = draw_pixels(cells).convert("RGB")
+        large = pixels.resize((width, height), Image.Resampling.NEAREST)
+        image.paste(large, (left, top))
     draw = ImageDraw.Draw(image)
-    for (x, y, wide, high), cells in _place_map_and_scale(card):
-        large = (
-            draw_pixels(cells)
-            .convert("RGB")
-            .resize((int(wide), int(high)), Image.Resampling.NEAREST)
-        )
-        image.paste(large, (int(x), int(y)))
     for edge in card.edges:
         draw.line((_X, _Y + edge, _X + _SIDE, _Y + edge), "#fff")
         draw.line((_X + edge, _Y, _X + edge, _Y + _SIDE), "#fff")
-    matplotlib = find_spec("matplotlib")
-    assert matplotlib is not None  # noqa: S101  (a dependency)
-    fonts = Path(str(matplotlib.origin)).parent / _FONTS
+    fonts = _find_fonts()
     for text in card.texts:
-        font = ImageFont.truetype(
-            f"{fonts}{'-Bold' if text.kind == 'strong' else ''}.ttf", text.size
-        )
-        if text.upright:
-            turned = ImageFont.TransposedFont(font, Image.Transpose.ROTATE_90)
-            corner = (text.x - text.size, text.y - font.getlength(text.words) / 2)
-            draw.text(corner, text.words, _INKS[text.kind], turned)
-        else:
-            draw.text(
-                (text.x, text.y),
-                text.words,
-                _INKS[text.kind],
-                font,
-                _ANCHORS[text.anchor],
-            )
-    buffer, about = io.BytesIO(), PngInfo()
-    about.add_text("Software", CARD)
+        _draw_text(draw, text, fonts)
     few = image.quantize(dither=Image.Dither.NONE)  # 256 colours: a third of the bytes
+    about = PngInfo()
+    about.add_text("Software", CARD)
+    buffer = io.BytesIO()
     few.save(buffer, "png", pnginfo=about)
     return buffer.getvalue()
+
+
+def _find_fonts() -> Path:
+    """Return the folder of the fonts that matplotlib brings."""
+    matplotlib = find_spec("matplotlib")
+    assert matplotlib is not None  # noqa: S101  (a dependency)
+    return Path(str(matplotlib.origin)).parent / _FONTS
+
+
+def _draw_text(draw: ImageDraw.ImageDraw, text: Text, fonts: Path) -> None:
+    ink = _INKS[text.kind]
+    name = "DejaVuSans-Bold.ttf" if text.kind == "strong" else "DejaVuSans.ttf"
+    font = ImageFont.truetype(str(fonts / name), text.size)
+    if text.upright:
+        turned = ImageFont.TransposedFont(font, Image.Transpose.ROTATE_90)
+        corner = (text.x - text.size, text.y - font.getlength(text.words) / 2)
+        draw.text(corner, text.words, ink, turned)
+    else:
+        anchor = _ANCHORS[text.anchor]
+        draw.text((text.x, text.y), text.words, ink, font, anchor)
 
 
 def render_paste_text(card: Card, name: str) -> str:
     """Render Markdown to paste: the picture `name`, then the card's table and lines as
     text.
     """
-    clean = [[cell.replace("|", "\\|") for cell in row] for row in card.rows]
-    lines = [f"| {' | '.join(row)} |" for row in clean]
     alternative = card.title.replace("[", "\\[").replace("]", "\\]")
-    table = "\n".join((lines[0], "| --- | ---: | ---: | ---: |", *lines[1:]))
-    listed = "\n".join(f"- {line}" for line in card.quotes)
-    return "\n\n".join(
-        filter(None, (f"![{alternative}]({name})", table, listed, *card.about))
-    )
+    picture = f"![{alternative}]({name})"
+    titles, *rows = [_format_markdown_row(row) for row in card.rows]
+    table = "\n".join([titles, "| --- | ---: | ---: | ---: |", *rows])
+    quotes = "\n".join(f"- {line}" for line in card.quotes)
+    parts = [picture, table, quotes, *card.about]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _format_markdown_row(cells: Sequence[str]) -> str:
+    escaped = [cell.replace("|", "\\|") for cell in cells]
+    return f"| {' | '.join(escaped)} |"
 
 
 FORMATS: Mapping[str, Callable[[Card], str | bytes]] = dict(
