@@ -47,14 +47,12 @@ def deploy(
         return on_host.send_prebuilt(connection, host, facts)
     job = _make_job(host, facts, builder, benchmarks)
     if SYSTEMS[facts.target.os].sdp:
-        return qnx.deploy(
-            connection, qnx.Job(host, facts, job.all_sources, builder), notify
-        )
-    may_build_there = host.build is not BuildPlace.CONTROLLER
-    if may_build_there and (
-        agent := _deploy_finished_or_build(connection, job, notify)
-    ):
-        return agent
+        qnx_job = qnx.Job(host, facts, job.all_sources, builder)
+        return qnx.deploy(connection, qnx_job, notify)
+    if host.build is not BuildPlace.CONTROLLER:
+        agent = _deploy_finished_or_build(connection, job, notify)
+        if agent is not None:
+            return agent
     with _prefixing_errors_with_host(host):
         built = builder.build(
             facts.target, job.all_sources, *job.controller_options, notify
@@ -80,19 +78,18 @@ class _Job:
         for `build: host`.
         """
         cc = self.host.toolchain.cc
-        named = (
-            compiler
-            for compiler in self.facts.compilers
-            if cc in (None, compiler.command)
-        )
-        compiler = next(named, Compiler(cc, "") if cc is not None else None)
-        if compiler is None and self.host.build is BuildPlace.HOST:
+        for compiler in self.facts.compilers:
+            if cc in (None, compiler.command):
+                return compiler
+        if cc is not None:
+            return Compiler(cc, "")
+        if self.host.build is BuildPlace.HOST:
             raise BuildError(
                 f"{self.host.name}: no C compiler found on the host (looked for cc,"
                 " gcc, clang). Install one there, or set `build: controller` for this"
                 " host in the inventory."
             )
-        return compiler
+        return None
 
     @property
     def toolchain(self) -> tc.Toolchain:
@@ -112,10 +109,9 @@ class _Job:
         the inventory.
         """
         toolchain = self.host.toolchain
-        return (
-            toolchain.cc if self.host.build is BuildPlace.CONTROLLER else None,
-            toolchain.cflags,
-        )
+        if self.host.build is BuildPlace.CONTROLLER:
+            return toolchain.cc, toolchain.cflags
+        return None, toolchain.cflags
 
     def agent_on_host(self) -> str | None:
         """Return the file name of an agent of this build in the host's workdir; None if
@@ -127,52 +123,48 @@ class _Job:
         """Return the cache name of the agent shared by hosts like this one; None if
         this host shares none.
         """
-        # may contain `native`
-        host, facts, flags = (
-            self.host,
-            self.facts,
-            self.host.toolchain.cflags,
-        )
-        version = self.compiler.version if self.compiler else ""
-        is_own = host.build is BuildPlace.HOST or host.via is Via.LOCAL
-        if is_own or not version or not facts.libc or (flags and not facts.cpu_model):
+        if self.host.build is BuildPlace.HOST or self.host.via is Via.LOCAL:
             return None
-        like_hosts = (
-            facts.libc,
-            version,
-            (facts.cpu_model, facts.cpu_flags) if flags else (),
-        )
-        digest = hashlib.sha256(repr(like_hosts).encode()).hexdigest()[: tc.HASH_DIGITS]
-        return f"alike-{self.build_id}-{digest}"
+        version = self.compiler.version if self.compiler else ""
+        if not version or not self.facts.libc:
+            return None
+        cpu: tuple[object, ...] = ()
+        if self.host.toolchain.cflags:  # they may contain `native`
+            if not self.facts.cpu_model:
+                return None
+            cpu = (self.facts.cpu_model, self.facts.cpu_flags)
+        like_hosts = (self.facts.libc, version, cpu)
+        digest = hashlib.sha256(repr(like_hosts).encode()).hexdigest()
+        return f"alike-{self.build_id}-{digest[: tc.HASH_DIGITS]}"
 
     def find_static_agent(self) -> Built | None:
         """Return a finished static agent; None without one, or if the inventory sets
         `build` or `cc`.
         """
-        if self.host.build is BuildPlace.AUTO and self.host.toolchain.cc is None:
-            flags = self.host.toolchain.cflags
-            built = self.builder.find_finished(
-                self.facts.target, self.all_sources, None, flags
-            )
-            with suppress(DataError):  # a damaged file
-                return (
-                    built
-                    if built and read_elf(built.binary).interpreter is None
-                    else None
-                )
+        toolchain = self.host.toolchain
+        if self.host.build is not BuildPlace.AUTO or toolchain.cc is not None:
+            return None
+        built = self.builder.find_finished(
+            self.facts.target, self.all_sources, None, toolchain.cflags
+        )
+        if built is None:
+            return None
+        with suppress(DataError):  # a damaged file
+            if read_elf(built.binary).interpreter is None:
+                return built
         return None
 
     def find_built_agent(self) -> Built | None:
         """Return a finished static agent, or one built by a host like this one; None if
         there is neither.
         """
+        static = self.find_static_agent()
+        if static is not None:
+            return static
         name = self.cache_name_for_like_hosts()
-        cached = (
-            self.builder.read_cached(name, self.build_id, self.toolchain)
-            if name
-            else None
-        )
-        return self.find_static_agent() or cached
+        if name is None:
+            return None
+        return self.builder.read_cached(name, self.build_id, self.toolchain)
 
 
 def _make_job(
@@ -193,13 +185,8 @@ def _make_job(
         raise BuildError(
             f"{host.name}: `build: build-host` is for QNX hosts; {advice}."
         )
-    return _Job(
-        host,
-        facts,
-        sources,
-        tc.select_small_agent_if_enough(sources, benchmarks),
-        builder,
-    )
+    to_compile = tc.select_small_agent_if_enough(sources, benchmarks)
+    return _Job(host, facts, sources, to_compile, builder)
 
 
 def _deploy_finished_or_build(
@@ -208,23 +195,33 @@ def _deploy_finished_or_build(
     """Send a finished agent, else compile on the host. If both fail, return None or
     raise BuildError.
     """
-    host, facts = job.host, job.facts
     if job.agent_on_host() is None:
         finished = job.find_static_agent()
-        if finished and (agent := _send_and_check(connection, job, finished, notify)):
-            return agent
-        if not all(compiler.version for compiler in facts.compilers):
-            compilers = on_host.ask_versions(connection, facts.compilers)
-            job = replace(job, facts=replace(facts, compilers=compilers))
+        if finished is not None:
+            agent = _send_and_check(connection, job, finished, notify)
+            if agent is not None:
+                return agent
+        job = _ask_compiler_versions(connection, job)
     if job.compiler is None:
         return None
     try:
         return _build_once_for_like_hosts(connection, job, job.compiler.command, notify)
     except BuildError as err:
-        if host.build is BuildPlace.HOST or host.toolchain.cc is not None:
+        if job.host.build is BuildPlace.HOST or job.host.toolchain.cc is not None:
             raise
         notify(f"{err} The agent comes from the controller instead.")
         return None
+
+
+def _ask_compiler_versions(connection: Connection, job: _Job) -> _Job:
+    """Return the job with the versions of the host's compilers; ask for them unless
+    they are known.
+    """
+    compilers = job.facts.compilers
+    if all(compiler.version for compiler in compilers):
+        return job
+    known = on_host.ask_versions(connection, compilers)
+    return replace(job, facts=replace(job.facts, compilers=known))
 
 
 def _build_once_for_like_hosts(
@@ -233,34 +230,42 @@ def _build_once_for_like_hosts(
     """Use the agent that a host like this one compiled or is compiling; else compile
     and share it.
     """
-    host, facts, builder = job.host, job.facts, job.builder
-
-    def build() -> Agent:
-        return on_host.build_on_host(
-            connection, host, facts, job.sources, command, builder.cancellation
-        )
-
     cache_name = job.cache_name_for_like_hosts()
     if cache_name is None or job.agent_on_host():
-        return build()
-    with builder.wait_turn(cache_name):
-        if (built := job.find_built_agent()) is None:
+        return _build(connection, job, command)
+    with job.builder.wait_turn(cache_name):
+        built = job.find_built_agent()
+        if built is None:
             try:
-                agent = build()
+                agent = _build(connection, job, command)
             except BuildError:
-                if (
-                    built := job.find_built_agent()
-                ) is None:  # one that began later may have been faster
+                # one that began later may have been faster
+                built = job.find_built_agent()
+                if built is None:
                     raise
             else:
-                binary = connection.run(f"cat {shlex.quote(agent.path)}").stdout
-                with suppress(BuildError):
-                    on_host.check_fit(binary, host, facts, agent.place)
-                    builder.store_in_cache(
-                        cache_name, binary, agent.build, job.toolchain
-                    )
+                _share_with_like_hosts(connection, job, agent, cache_name)
                 return agent
-    return _send_and_check(connection, job, built, notify) or build()
+    sent = _send_and_check(connection, job, built, notify)
+    return sent or _build(connection, job, command)
+
+
+def _build(connection: Connection, job: _Job, command: str) -> Agent:
+    return on_host.build_on_host(
+        connection, job.host, job.facts, job.sources, command, job.builder.cancellation
+    )
+
+
+def _share_with_like_hosts(
+    connection: Connection, job: _Job, agent: Agent, cache_name: str
+) -> None:
+    """Fetch an agent just built on the host into the cache, unless hosts like this one
+    could not run it.
+    """
+    binary = connection.run(f"cat {shlex.quote(agent.path)}").stdout
+    with suppress(BuildError):
+        on_host.check_fit(binary, job.host, job.facts, agent.place)
+        job.builder.store_in_cache(cache_name, binary, agent.build, job.toolchain)
 
 
 def _send_and_check(
@@ -303,41 +308,44 @@ def preview(
     if SYSTEMS[facts.target.os].sdp:
         return qnx.preview(qnx.Job(host, facts, job.all_sources, builder))
     compiler = job.compiler if host.build is not BuildPlace.CONTROLLER else None
-    if compiler and (present := preview_agent_on_host(facts, job.agent_on_host())):
+    if compiler is None:
+        built = builder.find_finished(
+            facts.target, job.all_sources, *job.controller_options
+        )
+        return _preview_sending(job, built)
+    present = preview_agent_on_host(facts, job.agent_on_host())
+    if present is not None:
         return present
-    target, options = facts.target, job.controller_options
-    built = (
-        job.find_built_agent()
-        if compiler
-        else builder.find_finished(target, job.all_sources, *options)
-    )
-    if built is None and compiler:
-        others = (
-            "; the first of the hosts like it builds for all"
-            if job.cache_name_for_like_hosts()
-            else ""
-        )
-        reason = (
-            "the inventory says so"
-            if host.build is BuildPlace.HOST
-            else f"none is finished{others}"
-        )
-        return Preview(
-            f"would be built on the host with {compiler.version or compiler.command}"
-            f" ({reason})"
-        )
-    with _prefixing_errors_with_host(host):
-        toolchain = built.toolchain if built else find_first_toolchain(target, *options)
-    agent_name = tc.find_agent_of_build(
-        tc.build_id(job.all_sources, toolchain), facts.workdir_entries
-    )
-    name = toolchain.name
-    words = (
-        f"would be sent, built with {name}"
-        if built
-        else f"would be built with {name} and sent"
-    )
-    return preview_agent_on_host(facts, agent_name) or Preview(words)
+    built = job.find_built_agent()
+    if built is not None:
+        return _preview_sending(job, built)
+    return _preview_building_there(job, compiler)
+
+
+def _preview_building_there(job: _Job, compiler: Compiler) -> Preview:
+    reason = "none is finished"
+    if job.host.build is BuildPlace.HOST:
+        reason = "the inventory says so"
+    elif job.cache_name_for_like_hosts():
+        reason += "; the first of the hosts like it builds for all"
+    name = compiler.version or compiler.command
+    return Preview(f"would be built on the host with {name} ({reason})")
+
+
+def _preview_sending(job: _Job, built: Built | None) -> Preview:
+    """Describe the sending of an agent. built: a finished one, if there is one. Raises
+    BuildError.
+    """
+    if built is not None:
+        toolchain = built.toolchain
+        words = f"would be sent, built with {toolchain.name}"
+    else:
+        with _prefixing_errors_with_host(job.host):
+            toolchain = find_first_toolchain(job.facts.target, *job.controller_options)
+        words = f"would be built with {toolchain.name} and sent"
+    build = tc.build_id(job.all_sources, toolchain)
+    agent_name = tc.find_agent_of_build(build, job.facts.workdir_entries)
+    return preview_agent_on_host(job.facts, agent_name) or Preview(words)
 
 
 @contextmanager
@@ -352,32 +360,27 @@ def check_entries(hosts: Sequence[Host]) -> None:
     """Raise UsageError that lists each inventory entry that cannot work, with its line
     and what to do.
     """
-    if problems := [
-        problem for host in hosts for problem in _list_entry_problems(host)
-    ]:
+    problems = list[str]()
+    for host in hosts:
+        problems += _list_entry_problems(host)
+    if problems:
         raise UsageError("\n".join(problems[:20]))
 
 
 def _list_entry_problems(host: Host) -> Iterator[str]:
-    binary, files = host.toolchain.binary, host.identity_files
     entry = f"{host.origin or 'inventory'}: {host.name}: "
+    binary = host.toolchain.binary
     is_needed = host.build is BuildPlace.PREBUILT and binary is not None
     if is_needed and not os.access(_expand_home(binary or ""), os.R_OK):
         yield (
             f"{entry}`toolchain: {{binary: {binary}}}` cannot be read here; name the"
             " prebuilt agent's file."
         )
-    # one half is enough for ssh-agent
-    halves = [_expand_home(name) for file in files for name in (file, f"{file}.pub")]
-    if (
-        files
-        and host.via in {Via.SSH, Via.OPENSSH}
-        and not any(half.exists() for half in halves)
-    ):
-        names = ", ".join(files)
+    files = host.identity_files
+    if files and host.via in {Via.SSH, Via.OPENSSH} and not any(map(_has_key, files)):
         yield (
-            f"{entry}`identity_files`: none of {names} is there; name a key of yours,"
-            " or leave it out."
+            f"{entry}`identity_files`: none of {', '.join(files)} is there; name a key"
+            " of yours, or leave it out."
         )
     system = SYSTEMS.get(host.os or "")
     if system and system.sdp and host.arch is not None and host.arch not in VARIANTS:
@@ -386,6 +389,11 @@ def _list_entry_problems(host: Host) -> Iterator[str]:
             f"{entry}there is no compiler and no agent for {target}; correct or leave"
             " out `os` and `arch`."
         )
+
+
+def _has_key(file: str) -> bool:
+    """Report whether a key is there. One half is enough for ssh-agent."""
+    return _expand_home(file).exists() or _expand_home(f"{file}.pub").exists()
 
 
 def _expand_home(file: str) -> Path:

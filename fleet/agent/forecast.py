@@ -8,7 +8,7 @@ import shlex
 import subprocess
 import threading
 import weakref
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -83,13 +83,15 @@ class Forecast(Struct, tag_field="record", tag="forecast"):
     @property
     def load_duration(self) -> Duration:
         """How long load threads take memory bandwidth from other programs."""
-        load_ms = sum(
-            cost.ms
-            for cost in self.benchmarks
-            if SHIPPED[cost.benchmark].other_unit == "byte"
-        )
-        share = load_ms / max(sum(cost.ms for cost in self.benchmarks), 1)
-        return Duration(load_ms / 1000, max(load_ms, share * self.ms_max) / 1000)
+        all_ms = 0
+        load_ms = 0
+        for cost in self.benchmarks:
+            all_ms += cost.ms
+            if SHIPPED[cost.benchmark].other_unit == "byte":
+                load_ms += cost.ms
+        share = load_ms / max(all_ms, 1)
+        load_ms_max = max(load_ms, share * self.ms_max)
+        return Duration(load_ms / 1000, load_ms_max / 1000)
 
     @property
     def time_text(self) -> str:
@@ -99,30 +101,29 @@ class Forecast(Struct, tag_field="record", tag="forecast"):
         text = str(self.duration)
         if self.rounds > 1 and self.duration.first_s >= LONG_S:
             text += f", the first round {format_seconds(self.duration.first_s)}"
-        return (
-            f"{text} ({self.left_out}, as the time budget allows)"
-            if self.left_out
-            else text
-        )
+        if self.left_out:
+            text += f" ({self.left_out}, as the time budget allows)"
+        return text
 
     @property
     def memory_text(self) -> str:
         """Text of the plan's memory, and the bandwidth it takes from others; "" if it
         needs no memory.
         """
-        by_node = ", ".join(
-            f"{item.bytes >> 20} MiB on node {item.node}" for item in self.nodes
-        )
-        place = f" ({by_node})" if by_node else ""
-        bandwidth = (
-            "all" if self.load_mbps >= _FULL else f"{self.load_mbps / 1000:g} GB/s"
-        )
-        load = (
-            f" and for {self.load_duration} up to {bandwidth} of its bandwidth"
-            if self.load_mbps
-            else ""
-        )
-        return f"{self.bytes >> 20} MiB of memory{place}{load}" if self.bytes else ""
+        if not self.bytes:
+            return ""
+        text = f"{self.bytes >> 20} MiB of memory"
+        if self.nodes:
+            shares = [
+                f"{item.bytes >> 20} MiB on node {item.node}" for item in self.nodes
+            ]
+            text += f" ({', '.join(shares)})"
+        if self.load_mbps:
+            bandwidth = f"{self.load_mbps / 1000:g} GB/s"
+            if self.load_mbps >= _FULL:
+                bandwidth = "all"
+            text += f" and for {self.load_duration} up to {bandwidth} of its bandwidth"
+        return text
 
 
 def choose_deadline_s(
@@ -152,9 +153,8 @@ class Forecaster:
         self.builder = builder
         self._guard = threading.Lock()
         self._agent: int | None = None
-        self._cache: dict[
-            tuple[str, ...], Forecast
-        ] = {}  # of plans and machines, some without their memory
+        # of plans and machines, some without their memory
+        self._cache: dict[tuple[str, ...], Forecast] = {}
 
     def from_host(
         self, connection: Connection, host: Host, path: str, plan: Plan
@@ -189,42 +189,33 @@ class Forecaster:
         """
         cpus = named_cpus(plan)
         machine = render_facts(facts, cpus)
-        nodes = tuple(replace(node, free_bytes=None) for node in facts.nodes)
-        memoryless = replace(facts, memory_available_bytes=None, nodes=nodes)
         seedless_arguments = agent_arguments(replace(plan, seed=0))
         exact_key = (machine, *seedless_arguments)
-        key = (render_facts(memoryless, cpus), *seedless_arguments)
+        key = (render_facts(_drop_memory(facts), cpus), *seedless_arguments)
         cached = self._cache.get(exact_key) or self._cache.get(key)
         if cached is not None:
             return cached
-        program = f"/proc/self/fd/{agent}"
-        arguments = agent_arguments(plan)
-        try:
-            done = subprocess.run(
-                [program, "--forecast", "--facts=/proc/self/fd/0", *arguments],
-                input=machine.encode(),
-                capture_output=True,
-                pass_fds=(agent,),
-                timeout=TIMEOUT_S,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as err:
-            raise BuildError(f"the controller's own agent does not run: {err}") from err
+        done = _run_own_agent(agent, machine, plan)
         forecast = _parse_answer(host, plan, done.returncode, done.stdout, done.stderr)
-        self._cache[exact_key if forecast.bytes else key] = forecast
+        if forecast.bytes:
+            self._cache[exact_key] = forecast
+        else:
+            self._cache[key] = forecast
         return forecast
 
     def _open_own_agent(self) -> int:
         with self._guard:
             if self._agent is None:
-                built = self.builder.build(*_choose_own_sources())
+                target, sources = _choose_own_sources()
+                built = self.builder.build(target, sources)
                 self._agent = self._copy_to_memory(built)
             return self._agent
 
     def _open_own_agent_if_built(self) -> int | None:
         with self._guard:
             if self._agent is None:
-                built = self.builder.find_finished(*_choose_own_sources())
+                target, sources = _choose_own_sources()
+                built = self.builder.find_finished(target, sources)
                 if built is not None:
                     self._agent = self._copy_to_memory(built)
             return self._agent
@@ -238,6 +229,31 @@ class Forecaster:
         with os.fdopen(descriptor, "wb", closefd=False) as file:
             file.write(agent.binary)
         return descriptor
+
+
+def _drop_memory(facts: Facts) -> Facts:
+    """Return facts without the memory that is free."""
+    nodes = tuple(replace(node, free_bytes=None) for node in facts.nodes)
+    return replace(facts, memory_available_bytes=None, nodes=nodes)
+
+
+def _run_own_agent(
+    agent: int, machine: str, plan: Plan
+) -> subprocess.CompletedProcess[bytes]:
+    """Run the agent of this descriptor on rendered facts. Raises BuildError."""
+    program = f"/proc/self/fd/{agent}"
+    options = ["--forecast", "--facts=/proc/self/fd/0", *agent_arguments(plan)]
+    try:
+        return subprocess.run(
+            [program, *options],
+            input=machine.encode(),
+            capture_output=True,
+            pass_fds=(agent,),
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as err:
+        raise BuildError(f"the controller's own agent does not run: {err}") from err
 
 
 def _choose_own_sources() -> tuple[Target, tc.Sources]:
@@ -254,11 +270,12 @@ def _choose_own_sources() -> tuple[Target, tc.Sources]:
 def _parse_answer(
     host: Host, plan: Plan, exit_code: int, stdout: bytes, stderr: bytes
 ) -> Forecast:
-    words = stderr.decode("utf-8", "replace").strip().rpartition(records.PREFIX)[2]
+    text = stderr.decode("utf-8", "replace").strip()
+    _, _, words = text.rpartition(records.PREFIX)
+    if exit_code == _OPTIONS:
+        raise UsageError(f"{host.name}: {words}.")
     if exit_code in records.REFUSED:
-        raise (UsageError if exit_code == _OPTIONS else RefusedError)(
-            f"{host.name}: {words}."
-        )
+        raise RefusedError(f"{host.name}: {words}.")
     try:
         return read_forecast(stdout, plan.benchmarks)
     except WireError as err:
@@ -284,90 +301,94 @@ def read_forecast(output: bytes, benchmarks: Collection[str]) -> Forecast:
     """Parse the forecast in an agent's output. Raises WireError, also for benchmarks
     not asked for.
     """
-    parts = (record for _, record in map(records.split_noise, output.splitlines()))
-    lines = [record for record in parts if record.startswith(b'{"record":"forecast"')]
-    if len(lines) != 1:
-        raise WireError(f"a record `forecast` expected, got {quote_start(output)}")
-    forecast = records.decode_line(_FORECAST, lines[0])
-    if (
-        forecast.protocol != records.PROTOCOL
-        or not (forecast.left_out or "").isprintable()
-    ):
-        got = quote_start(lines[0])
+    line = _find_forecast(output)
+    forecast = records.decode_line(_FORECAST, line)
+    is_printable = (forecast.left_out or "").isprintable()
+    if forecast.protocol != records.PROTOCOL or not is_printable:
         raise WireError(
-            f"a record `forecast` of protocol {records.PROTOCOL} expected, got {got}"
+            f"a record `forecast` of protocol {records.PROTOCOL} expected, got"
+            f" {quote_start(line)}"
         )
-    if others := sorted(
-        {cost.benchmark for cost in forecast.benchmarks} - {*benchmarks}
-    ):
-        names = quote_start(", ".join(others))
+    others = {cost.benchmark for cost in forecast.benchmarks} - {*benchmarks}
+    if others:
+        names = quote_start(", ".join(sorted(others)))
         raise WireError(
             f"a forecast of {names}, but was asked for {', '.join(benchmarks)}"
         )
     return forecast
 
 
+def _find_forecast(output: bytes) -> bytes:
+    """Return the one record `forecast` in an agent's output. Raises WireError."""
+    found = []
+    for line in output.splitlines():
+        _, record = records.split_noise(line)
+        if record.startswith(b'{"record":"forecast"'):
+            found.append(record)
+    if len(found) != 1:
+        raise WireError(f"a record `forecast` expected, got {quote_start(output)}")
+    return found[0]
+
+
 def render_facts(facts: Facts, plan_cpus: Collection[int] = ()) -> str:
     """Render the facts that planning needs, for --facts. plan_cpus: CPUs to list even
     if not allowed.
     """
-    page = facts.page_bytes or 4096
-    by_arch = [name for name, arches in _BY_ARCH.items() if facts.arch in arches]
-    values = {
-        "arch": facts.arch or None,
-        "features": " ".join(
-            [*(_FLAGS.get(flag, flag) for flag in facts.cpu_flags), *by_arch]
-        ),
-        "page_bytes": page,
-        "huge_page_bytes": (
-            None if facts.huge_pages in (None, "never") else page * page // _TABLE_ENTRY
-        ),
-        "memory_bytes": facts.memory_available_bytes,
-        "memory_limit": facts.memory_limit,
-        "cpu_limit": (
-            None if facts.cpu_quota is None else f"{facts.cpu_quota} {facts.cpu_limit}"
-        ),
-    }
-    lines = [
-        f"{name} {value}".rstrip()
-        for name, value in values.items()
-        if value is not None
-    ]
-    lines += [
-        _join_none_as_dash("node", n.node, n.free_bytes, 1 if n.allowed else None)
-        for n in facts.nodes
-    ]
+    lines = list(_render_machine(facts))
+    for node in facts.nodes:
+        allowed = 1 if node.allowed else None
+        lines.append(_join_none_as_dash("node", node.node, node.free_bytes, allowed))
     for cpu in facts.cpus:
         if cpu.online and (cpu.allowed or cpu.cpu in plan_cpus):
-            groups = cpu.core, cpu.cluster, cpu.die, cpu.package, cpu.node
-            lines.append(_join_none_as_dash("cpu", cpu.cpu, *groups, cpu.capacity))
-            for cache in cpu.caches:
-                numbers = (
-                    cache.size_bytes,
-                    cache.line_bytes,
-                    min(cache.shared_cpus, default=None),
-                )
-                lines.append(
-                    _join_none_as_dash("cache", cache.level, cache.kind, *numbers)
-                )
-    return "".join(f"{line}\n" for line in (*lines, "end"))
+            lines += _render_cpu(cpu)
+    lines.append("end")
+    return "".join(f"{line}\n" for line in lines)
 
 
-def _join_none_as_dash(*words: str | int | None) -> str:
-    return " ".join(["-" if word is None else str(word) for word in words])
+def _render_machine(facts: Facts) -> Iterator[str]:
+    """Yield a line for each fact of the whole machine that is known."""
+    if facts.arch:
+        yield f"arch {facts.arch}"
+    features = [_FLAGS.get(flag, flag) for flag in facts.cpu_flags]
+    features += [name for name, arches in _BY_ARCH.items() if facts.arch in arches]
+    yield " ".join(["features", *features])
+    page_bytes = facts.page_bytes or 4096
+    yield f"page_bytes {page_bytes}"
+    if facts.huge_pages not in (None, "never"):
+        pages = page_bytes // _TABLE_ENTRY
+        yield f"huge_page_bytes {page_bytes * pages}"
+    if facts.memory_available_bytes is not None:
+        yield f"memory_bytes {facts.memory_available_bytes}"
+    if facts.memory_limit is not None:
+        yield f"memory_limit {facts.memory_limit}".rstrip()
+    if facts.cpu_quota is not None:
+        yield f"cpu_limit {facts.cpu_quota} {facts.cpu_limit}".rstrip()
+
+
+def _render_cpu(cpu: Cpu) -> Iterator[str]:
+    """Yield the line of a CPU, then those of its caches."""
+    groups = (cpu.core, cpu.cluster, cpu.die, cpu.package, cpu.node)
+    yield _join_none_as_dash("cpu", cpu.cpu, *groups, cpu.capacity)
+    for cache in cpu.caches:
+        first = min(cache.shared_cpus, default=None)
+        sizes = (cache.size_bytes, cache.line_bytes)
+        yield _join_none_as_dash("cache", cache.level, cache.kind, *sizes, first)
+
+
+def _join_none_as_dash(*values: str | int | None) -> str:
+    words = ["-" if value is None else str(value) for value in values]
+    return " ".join(words)
 
 
 def make_typical_machine(cpus: Sequence[int]) -> Facts:
     """Return facts of an unknown host: caches of 48 KiB and 2 MiB a core, and 32 MiB
     for all CPUs.
     """
-    last = Cache(3, "Unified", 32 << 20, 64, (0,))
-    own = ((1, 48 << 10), (2, 2 << 20))
-    caches = [
-        (*(Cache(n, "Unified", size, 64, (cpu,)) for n, size in own), last)
-        for cpu in cpus
-    ]
-    typical = map(
-        lambda cpu, own: Cpu(cpu, core=cpu, package=0, node=0, caches=own), cpus, caches
-    )
+    third = Cache(3, "Unified", 32 << 20, 64, (0,))
+    typical = []
+    for cpu in cpus:
+        first = Cache(1, "Unified", 48 << 10, 64, (cpu,))
+        second = Cache(2, "Unified", 2 << 20, 64, (cpu,))
+        caches = (first, second, third)
+        typical.append(Cpu(cpu, core=cpu, package=0, node=0, caches=caches))
     return Facts("", "", huge_pages="madvise", nodes=(Node(0),), cpus=tuple(typical))

@@ -196,41 +196,42 @@ def deploy(connection: Connection, job: Job, notify: Notify) -> Agent:
     """Put the agent on a QNX host; call `notify` for places that failed. Raises
     DeployError, BuildError.
     """
-    name, failed = job.host.name, list[BuildError]()
-
-    def report_failures() -> None:
-        for failure in failed:
-            if not isinstance(failure, _AbsentError):
-                notify(
-                    f"{name}: {failure}\nThe agent came from the next place instead."
-                )
-
-    places = _plan_places(job, failed)
-    while True:
-        place, _, put_agent = next(places)
+    failed = list[BuildError]()
+    for place, _, put_agent in _plan_places(job, failed):
         try:
             agent = put_agent(connection)
         except BuildError as err:
             failed.append(err)
             continue
         except DeployError:
-            report_failures()
+            _report_failures(job, failed, notify)
             raise
-        report_failures()
-        if job.release is None and place in (
-            BuildPlace.CONTROLLER,
-            BuildPlace.BUILD_HOST,
-        ):
+        _report_failures(job, failed, notify)
+        is_built_elsewhere = place in (BuildPlace.CONTROLLER, BuildPlace.BUILD_HOST)
+        if job.release is None and is_built_elsewhere:
             notify(
-                f"{name}: the host does not report its QNX version; the agent was"
-                f" {agent.place}."
+                f"{job.host.name}: the host does not report its QNX version; the agent"
+                f" was {agent.place}."
             )
         return agent
+    raise _make_nowhere_error(job, failed)
+
+
+def _report_failures(job: Job, failed: Sequence[BuildError], notify: Notify) -> None:
+    for failure in failed:
+        if not isinstance(failure, _AbsentError):
+            notify(
+                f"{job.host.name}: {failure}\nThe agent came from the next place"
+                " instead."
+            )
 
 
 def preview(job: Job) -> Preview:
     """Describe what `deploy` would do. Raises BuildError."""
-    return next(_plan_places(job, []))[1]
+    failed = list[BuildError]()
+    for _, planned, _ in _plan_places(job, failed):
+        return planned
+    raise _make_nowhere_error(job, failed)
 
 
 _PutAgent = Callable[[Connection], Agent]
@@ -239,22 +240,28 @@ _PutAgent = Callable[[Connection], Agent]
 def _plan_places(
     job: Job, failed: list[BuildError]
 ) -> Iterator[tuple[BuildPlace, Preview, _PutAgent]]:
-    """Yield usable places and plans; append the other places' errors to `failed`, then
-    raise BuildError.
-    """
-    for place in _ORDER if job.host.build is BuildPlace.AUTO else (job.host.build,):
+    """Yield usable places and plans; append the other places' errors to `failed`."""
+    places: Sequence[BuildPlace] = _ORDER
+    if job.host.build is not BuildPlace.AUTO:
+        places = (job.host.build,)
+    for place in places:
         try:
-            yield place, *_plan_place(place, job)
+            planned, put_agent = _plan_place(place, job)
         except BuildError as err:
             failed.append(err)
-    version = job.facts.kernel or job.host.os_release
-    raise BuildError(
-        f"{job.host.name}: no agent for {job.facts.target} (QNX"
-        f" {version or 'of unknown version'}). Looked for:\n"
-        + "".join(f"  - {err}\n" for err in failed)
-        + f"Install an SDP for QNX {job.release or '7 or 8'} in one of these places, or"
-        " name an SDP, a build host or a prebuilt agent for this host in the"
-        " inventory."
+        else:
+            yield place, planned, put_agent
+
+
+def _make_nowhere_error(job: Job, failed: Sequence[BuildError]) -> BuildError:
+    """Return the error of a host for which every place failed."""
+    version = job.facts.kernel or job.host.os_release or "of unknown version"
+    places = "".join(f"  - {err}\n" for err in failed)
+    return BuildError(
+        f"{job.host.name}: no agent for {job.facts.target} (QNX {version}). Looked"
+        f" for:\n{places}Install an SDP for QNX {job.release or '7 or 8'} in one of"
+        " these places, or name an SDP, a build host or a prebuilt agent for this host"
+        " in the inventory."
     )
 
 

@@ -42,19 +42,19 @@ class Done:
         """Add the next visit. Raises WireError for a repeated visit or a skipped
         round.
         """
-        place = self._pair_key(record)
-        visited = len(self._outcomes.get(place, ()))
+        pair = self._pair_key(record)
+        visited = len(self._outcomes.get(pair, ()))
         if record.round != visited:
             raise WireError(
-                f"visit {place} of round {record.round} came where round {visited} was"
+                f"visit {pair} of round {record.round} came where round {visited} was"
                 " the next"
             )
-        outcomes = self._outcomes.setdefault(place, array("Q"))
+        outcomes = self._outcomes.setdefault(pair, array("Q"))
         if isinstance(record, Burst):
             ticks = record.average_pair_ticks(shape)[record.warmup :]
-            # twice the median
-            outcomes.append(int(median_low(ticks) + median_high(ticks)))
-            self._iterations[place] = record.iterations
+            twice_the_median = median_low(ticks) + median_high(ticks)
+            outcomes.append(int(twice_the_median))
+            self._iterations[pair] = record.iterations
             self.bursts += 1
         else:
             outcomes.append(_FAILED[record.given_up])
@@ -64,22 +64,19 @@ class Done:
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of the file for the agent's --done."""
-        for place, outcomes in self._outcomes.items():
-            medians = " ".join(
-                _WORDS.get(outcome) or str(outcome) for outcome in outcomes
-            )
-            yield (
-                f"{' '.join(map(str, place))} {self._iterations.get(place, 0)}"
-                f" {medians}\n"
-            )
+        for pair, outcomes in self._outcomes.items():
+            words = [*pair, self._iterations.get(pair, 0)]
+            words += [_WORDS.get(outcome, outcome) for outcome in outcomes]
+            yield " ".join(map(str, words)) + "\n"
         yield "end\n"
 
     def _pair_key(self, record: Burst | Failed) -> PairKey:
-        ping, pong = record.ping_cpu, record.pong_cpu
-        if ping > pong and not self._ordered:
-            ping, pong = pong, ping
-        point = () if record.point is None else (record.point,)
-        return record.benchmark, record.variant, *point, ping, pong
+        cpus = [record.ping_cpu, record.pong_cpu]
+        if not self._ordered:
+            cpus.sort()
+        if record.point is None:
+            return record.benchmark, record.variant, *cpus
+        return record.benchmark, record.variant, record.point, *cpus
 
 
 def get_planned_point(record: Burst | Failed) -> PlannedPoint:
