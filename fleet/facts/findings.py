@@ -17,13 +17,17 @@ def make_finding(
     filled in.
     """
     texts = _FINDINGS[name]
-    kind = name.partition(".")[0]
-    condition = texts.get("condition")
+    kind, _, _ = name.partition(".")
+    if severity is None:
+        severity = Severity(texts["severity"])
+    condition = None
+    if "condition" in texts:
+        condition = Condition(texts["condition"])
     return Finding(
         kind,
-        severity or Severity(texts["severity"]),
+        severity,
         texts["found"].format(facts=facts, **values),
         texts["remedy"].format(facts=facts, **values),
         texts.get("evidence", kind),
-        Condition(condition) if condition else None,
+        condition,
     )

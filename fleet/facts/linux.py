@@ -139,6 +139,8 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
     cpu_quota, cpu_limit = find_tightest_cpu_quota(noise) or (None, None)
     idle_state, idle_exit_us = find_deepest_idle_state(noise)
     available_bytes, memory_limit = _find_available_memory_and_limit(files, noise)
+    uname_m = system.get("uname_m", "")
+    notes = _note_hidden_hardware(cpus, hypervisor, uname_m, arch)
     return Facts(
         os="linux",
         arch=arch,
@@ -201,10 +203,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         load=parse_load(sections),
         user=system.get("user"),
         compilers=parse_compilers(sections.get("compilers", [])),
-        notes=(
-            *_note_hidden_hardware(cpus, hypervisor, system.get("uname_m", ""), arch),
-            *groups.contradictions.values(),
-        ),
+        notes=(*notes, *groups.contradictions.values()),
         contradictions=MappingProxyType(groups.contradictions),
     )
 
@@ -449,15 +448,14 @@ def parse_usage(sections: Sections, online: int) -> Usage | None:
     """
     before = sections.get("before", [])
     after = sections.get("after", [])
-    ticks = [
-        now - then
-        for then, now in zip(_sum_ticks(before), _sum_ticks(after), strict=False)
-    ]
-    if len(ticks) < _TICKS_OF_A_CPU or sum(ticks) < online * _MIN_TICKS:
+    times = zip(_sum_ticks(before), _sum_ticks(after), strict=False)
+    ticks = [now - then for then, now in times]
+    total = sum(ticks)
+    if len(ticks) < _TICKS_OF_A_CPU or total < online * _MIN_TICKS:
         return None
     _user, _nice, _system, idle, iowait, _irq, _softirq, steal = ticks
-    busy = sum(ticks) - idle - iowait - steal
-    ticks_of_a_cpu = sum(ticks) / max(online, 1)
+    busy = total - idle - iowait - steal
+    ticks_of_a_cpu = total / max(online, 1)
     programs = _find_busiest_programs(before, after, ticks_of_a_cpu)
     return Usage(busy / ticks_of_a_cpu, max(steal, 0), programs)
 
@@ -511,11 +509,10 @@ def find_deepest_idle_state(lines: Iterable[str]) -> tuple[str | None, int | Non
     states = defaultdict[int, defaultdict[str, set[str]]](lambda: defaultdict(set))
     for number, part, value in _match_lines(_IDLE, lines):
         states[int(number)][part].add(value.strip())
-    enabled = [
-        number
-        for number, values in states.items()
-        if not values["disable"] or "0" in values["disable"]
-    ]
+    enabled = []
+    for state, values in states.items():
+        if not values["disable"] or "0" in values["disable"]:
+            enabled.append(state)
     if not enabled:
         return None, None
     deepest = states[max(enabled)]
@@ -567,22 +564,18 @@ def parse_bandwidth_limit(files: Files, vendor: str | None) -> str | None:
         return None
     if group == "res:":
         return "not mounted"
-    schemata = [
-        (path.rpartition(":")[2], text)
-        for path, text in files.items()
-        if path.startswith("sys/fs/resctrl/")
-    ]
-    if not schemata:
+    paths = [path for path in files if path.startswith("sys/fs/resctrl/")]
+    if not paths:
         return None
     is_amd = vendor in ("AuthenticAMD", "HygonGenuine")
     unlimited = _WHOLE_OF_AMD if is_amd else _WHOLE
     limited = []
-    for resource, text in schemata:
-        limits = [
-            f"{domain}={limit}"
-            for domain, limit in re.findall(r"([0-9]+)= *([0-9]+)", text)
-            if limit not in unlimited
-        ]
+    for path in paths:
+        _, _, resource = path.rpartition(":")
+        limits = []
+        for domain, limit in re.findall(r"([0-9]+)= *([0-9]+)", files[path]):
+            if limit not in unlimited:
+                limits.append(f"{domain}={limit}")
         if limits and resource in ("MB", "SMBA"):
             limited.append(f"{resource}:{';'.join(limits)}")
     return " ".join(limited) or "no limit"
@@ -592,11 +585,10 @@ def parse_throttles(lines: Iterable[str], part: str) -> int | None:
     """Return how often heat slowed CPUs down since boot; None if unknown. part: "core"
     or "package".
     """
-    counts = [
-        int(cpus) * int(count)
-        for cpus, throttled_part, count in _match_lines(_THROTTLED, lines)
-        if throttled_part == part
-    ]
+    counts = []
+    for cpus, throttled_part, count in _match_lines(_THROTTLED, lines):
+        if throttled_part == part:
+            counts.append(int(cpus) * int(count))
     if not counts:
         return None
     return min(sum(counts), 2**63 - 1)
@@ -712,9 +704,11 @@ def _parse_s390_machine(cpuinfo: Mapping[str, str]) -> str | None:
         return None
     if machine := cpuinfo.get("machine"):
         return machine
-    processors = [text for key, text in cpuinfo.items() if key.startswith("processor ")]
-    match = re.search(r"machine = ([0-9]+)", processors[0]) if processors else None
-    return match[1] if match else None
+    for key, text in cpuinfo.items():
+        if key.startswith("processor "):  # the first tells of all
+            match = re.search(r"machine = ([0-9]+)", text)
+            return match[1] if match else None
+    return None
 
 
 def _parse_cpu_revision(cpuinfo: Mapping[str, str]) -> str | None:

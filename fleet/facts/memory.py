@@ -139,10 +139,13 @@ def parse_smbios_table(lines: Collection[str]) -> bytes:
     if not any("DMI type" in line for line in lines):
         return _read_hex(lines)[:_TABLE_BYTES]
     table = b""
-    for structure in "\n".join(lines).split("Handle ")[1:]:
+    _, *structures = "\n".join(lines).split("Handle ")
+    for structure in structures:
         body, _, strings = structure.partition("Strings:")
-        table += _read_hex(body.splitlines()[1:])
-        table += _read_hex(_drop_texts(strings.splitlines()[1:])) or b"\0"
+        body_lines = body.splitlines()[1:]
+        string_lines = strings.splitlines()[1:]
+        table += _read_hex(body_lines)
+        table += _read_hex(_drop_texts(string_lines)) or b"\0"
         table += b"\0"
     return table[:_TABLE_BYTES]
 
@@ -299,11 +302,9 @@ def _find_sockets(
     """Return each device's socket by the name of its place. If a name has none, each
     array is a socket's, if there are several; else no socket is known.
     """
-    sockets: list[int | None] = []
-    for place in places:
-        match = _SOCKET.search(place)
-        sockets.append(int(match[1]) if match else None)
-    if None not in sockets:
+    matches = [_SOCKET.search(place) for place in places]
+    sockets: list[int | None] = [int(match[1]) for match in matches if match]
+    if len(sockets) == len(devices):
         return sockets
     if len(array_handles) == 1:
         return [None] * len(devices)
@@ -320,11 +321,11 @@ def _settle_channels(dimms: Sequence[Dimm], places: Iterable[str]) -> tuple[Dimm
     is_wide = any(dimm.is_populated and dimm.width_bits == 64 for dimm in dimms)
     if not (has_subchannels and is_wide):
         return tuple(dimms)
-    controllers = [(dimm.channel or "").rpartition(" ")[0] for dimm in dimms]
-    return tuple(
-        replace(dimm, channel=controller)
-        for dimm, controller in zip(dimms, controllers, strict=True)
-    )
+    joined = []
+    for dimm in dimms:
+        controller, _, _ = (dimm.channel or "").rpartition(" ")
+        joined.append(replace(dimm, channel=controller))
+    return tuple(joined)
 
 
 def _find_only_value(values: Iterable[str | None]) -> str | None:
@@ -415,34 +416,35 @@ def _read_edac_memory(files: Mapping[str, str]) -> Memory:
             channels += int(last_channel) + 1
 
     dimms = tuple(_join_ranks(ranks) for ranks in ranks_by_module.values())
-    has_unknown_channel = any(not dimm.channel for dimm in dimms)
+    memory = Memory(dimms)
+    if channels and all(dimm.channel for dimm in dimms):
+        memory = replace(memory, channels=channels)
     correction = _find_only_value(corrections)
-    return Memory(
-        dimms,
-        channels=None if has_unknown_channel else channels or None,
-        ecc=None if correction in ("", "unknown", "reserved") else correction,
-    )
+    if correction not in ("", "unknown", "reserved"):
+        memory = replace(memory, ecc=correction)
+    return memory
 
 
 def _read_edac_dimm(controller: str, name: str, texts: Mapping[str, str]) -> Dimm:
     """Return the module, or the rank of one, that EDAC lists by this name."""
     channel = _find_in_location(_EDAC_CHANNEL, texts)
     row = _find_in_location(_EDAC_ROW, texts)
-    module = name
-    ranks = None
-    if channel and row and name.startswith("rank"):
-        # rows 0 and 1 are of one module
-        module = f"channel {channel} module {int(row) // 2}"
-        ranks = 1
     kind = re.search(r"(LP)?DDR[0-9]", texts.get("dimm_mem_type", ""))
     mib = texts.get("size", "")
-    return Dimm(
-        slot=f"{controller} {module}",
-        channel=f"{controller} {channel}" if channel else None,
-        size_bytes=int(mib) << 20 if re.fullmatch(r"[0-9]{1,9}", mib) else None,
-        kind=kind[0] if kind else None,
-        ranks=ranks,
+    size_bytes = None
+    if re.fullmatch(r"[0-9]{1,9}", mib):
+        size_bytes = int(mib) << 20
+    dimm = Dimm(
+        slot=f"{controller} {name}", size_bytes=size_bytes, kind=kind and kind[0]
     )
+    if not channel:
+        return dimm
+    dimm = replace(dimm, channel=f"{controller} {channel}")
+    if not row or not name.startswith("rank"):
+        return dimm
+    # rows 0 and 1 are of one module
+    module = f"channel {channel} module {int(row) // 2}"
+    return replace(dimm, slot=f"{controller} {module}", ranks=1)
 
 
 def _find_in_location(pattern: re.Pattern[str], texts: Mapping[str, str]) -> str | None:
@@ -460,11 +462,11 @@ def _join_ranks(ranks: Sequence[Dimm]) -> Dimm:
     """
     first = ranks[0]
     sizes = [rank.size_bytes for rank in ranks if rank.size_bytes is not None]
-    return replace(
-        first,
-        size_bytes=sum(sizes) if len(sizes) == len(ranks) else None,
-        ranks=len(ranks) if first.ranks else None,
-    )
+    size_bytes = None
+    if len(sizes) == len(ranks):
+        size_bytes = sum(sizes)
+    count = len(ranks) if first.ranks else None
+    return replace(first, size_bytes=size_bytes, ranks=count)
 
 
 def _read_device_tree(sections: Mapping[str, list[str]]) -> tuple[Dimm, ...]:
@@ -476,15 +478,14 @@ def _read_device_tree(sections: Mapping[str, list[str]]) -> tuple[Dimm, ...]:
         words = line.split(None, 2)
         if not line.startswith("lpddr ") or len(words) < 3:
             continue
-        ranks = words[1]
-        if kind := _LPDDR.search(words[2]):
-            dimm = Dimm(
-                slot=None,
-                channel=str(len(dimms)),
-                kind=kind[1].upper(),
-                ranks=int(ranks) if ranks in "1234" else None,
-            )
-            dimms.append(dimm)
+        _, ranks, compatible = words
+        kind = _LPDDR.search(compatible)
+        if kind is None:
+            continue
+        dimm = Dimm(slot=None, channel=str(len(dimms)), kind=kind[1].upper())
+        if ranks in "1234":
+            dimm = replace(dimm, ranks=int(ranks))
+        dimms.append(dimm)
     return tuple(dimms)
 
 
@@ -524,14 +525,15 @@ def _compute_peak(dimms: Iterable[Dimm], populated: int | None) -> int | None:
             continue
         if not dimm.width_bits or not dimm.configured_mts:
             return None
-        rate = dimm.width_bits // 8 * dimm.configured_mts
-        rates_by_channel[dimm.channel].append(rate)
-    if None in rates_by_channel:  # then all must be alike
-        rates = set(rates_by_channel[None])
-        peak = rates.pop() * (populated or 0) if len(rates) == 1 else 0
-    else:
+        width_bytes = dimm.width_bits // 8
+        rates_by_channel[dimm.channel].append(width_bytes * dimm.configured_mts)
+    if None not in rates_by_channel:
         peak = sum(min(rates) for rates in rates_by_channel.values())
-    return peak or None
+        return peak or None
+    rates = set(rates_by_channel[None])
+    if len(rates) > 1:
+        return None
+    return rates.pop() * (populated or 0) or None
 
 
 def _add_node_bandwidth(
@@ -567,7 +569,7 @@ def _read_hmat_rate(files: Mapping[str, str], node: Node, access: str) -> int | 
 
 
 def _compute_node_share(
-    node: Node, memory: Memory, cpus: Iterable[Cpu], nodes: Iterable[Node]
+    node: Node, memory: Memory, cpus: Collection[Cpu], nodes: Iterable[Node]
 ) -> Memory:
     """Return a node's channels and their peak rate, without modules; an empty Memory if
     unknown.
@@ -580,7 +582,7 @@ def _compute_node_share(
     if len(own) != 1:
         return Memory()
     dimms = memory.dimms
-    packages = sorted(set().union(*packages_by_node.values()))
+    packages = sorted({cpu.package for cpu in cpus if cpu.package is not None})
     if len(packages) > 1:
         sockets = _list_sockets(dimms)
         if len(sockets) != len(packages):
@@ -594,12 +596,13 @@ def _compute_node_share(
     populated, channels = counts
     if populated % sharing or channels % sharing:
         return Memory()
-    peak = _compute_peak(dimms, populated)
-    return Memory(
-        channels=channels // sharing,
-        channels_populated=populated // sharing,
-        peak_mbps=peak // sharing if peak else None,
+    share = Memory(
+        channels=channels // sharing, channels_populated=populated // sharing
     )
+    peak = _compute_peak(dimms, populated)
+    if peak is None:
+        return share
+    return replace(share, peak_mbps=peak // sharing)
 
 
 def _list_sockets(dimms: Iterable[Dimm]) -> list[int]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from fleet.errors import DataError
 from fleet.facts.findings import make_finding
@@ -68,42 +69,52 @@ def parse(sections: Sections, declared_arch: str | None = None) -> Facts:
         "release", uname.get("release"), release and release[1], uname_line, pidin_line
     )
 
-    processors = [match.groups() for match in map(_PROCESSOR.match, pidin) if match]
-    cpus = []
-    for number, midr, name, mhz, _ in processors:
-        model = name
-        if not model and arch == "aarch64":
-            implementer, part, _ = _read_midr(midr)
-            model = arm_core_name(implementer, part)
-        cpus.append(
-            Cpu(
-                cpu=int(number) - 1,
-                model=model or None,
-                max_khz=int(mhz) * 1000 or None,
-            )
-        )
-    vendor = model_number = stepping = None
-    if processors and arch == "aarch64":
-        vendor, model_number, stepping = _read_midr(processors[0][1])
-    models = dict.fromkeys(cpu.model for cpu in cpus if cpu.model)
-    return Facts(
+    processors = [match for match in map(_PROCESSOR.match, pidin) if match]
+    facts = Facts(
         os=STANDIN if "standin" in system else "qnx",
         arch=arch,
         hostname=uname.get("hostname"),
         kernel=kernel,
         kernel_version=uname.get("build"),
         board=uname.get("board"),
+        memory_bytes=_parse_memory_bytes(text),
+        user=system.get("user") or None,
+        compilers=parse_compilers(sections.get("compilers", [])),
+    )
+    if not processors:
+        return replace(facts, notes=(_NO_CPUS,))
+    return _add_cpus(facts, processors)
+
+
+def _add_cpus(facts: Facts, processors: Sequence[re.Match[str]]) -> Facts:
+    """Add the CPUs of the lines of `pidin info` that match _PROCESSOR."""
+    cpus = tuple(_make_cpu(processor, facts.arch) for processor in processors)
+    models = dict.fromkeys(cpu.model for cpu in cpus if cpu.model)
+    _, midr, _, _, flags = processors[0].groups()
+    facts = replace(
+        facts,
+        cpus=cpus,
         cpu_model=" + ".join(models) or None,
+        cpu_flags=tuple(flags.split()),
+    )
+    if facts.arch != "aarch64":
+        return facts
+    vendor, model_number, stepping = _read_midr(midr)
+    return replace(
+        facts,
         cpu_vendor=vendor,
         cpu_model_number=model_number,
         cpu_stepping=stepping,
-        cpu_flags=tuple(processors[0][-1].split()) if processors else (),
-        memory_bytes=_parse_memory_bytes(text),
-        cpus=tuple(cpus),
-        user=system.get("user") or None,
-        compilers=parse_compilers(sections.get("compilers", [])),
-        notes=() if cpus else (_NO_CPUS,),
     )
+
+
+def _make_cpu(processor: re.Match[str], arch: str) -> Cpu:
+    number, midr, name, mhz, _ = processor.groups()
+    model: str | None = name
+    if not name and arch == "aarch64":
+        implementer, part, _ = _read_midr(midr)
+        model = arm_core_name(implementer, part)
+    return Cpu(int(number) - 1, model=model or None, max_khz=int(mhz) * 1000 or None)
 
 
 def _parse_uname(line: str) -> dict[str, str]:
@@ -166,7 +177,7 @@ def describe_answer(sections: Sections) -> tuple[str, ...]:
             else:
                 installed.append(path)
     compilers = [line.replace("\t", ": ") for line in sections.get("compilers", [])]
-    shells = _find_report_values(sections, "shell")
+    shells = _find_report_values(sections, "shell") or ["unknown"]
     return (
         f"uname -a      {system.get('uname') or 'not there'}",
         *_align_column("pidin info", sections.get("pidin", [])),
@@ -178,7 +189,7 @@ def describe_answer(sections: Sections) -> tuple[str, ...]:
         f"not there     {', '.join(missing) or 'none'}",
         *_align_column("compilers", compilers),
         *_align_column("directories", sections.get("workdir", [])),
-        f"shell         {shells[0] if shells else 'unknown'}",
+        f"shell         {shells[0]}",
         *_align_column("ls -ld", _find_report_values(sections, "place")),
         *_align_column("pidin rmasks", sections.get("rmasks", [])),
         *_align_column("pidin qtime", sections.get("qtime", [])),

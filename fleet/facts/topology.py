@@ -114,10 +114,15 @@ def parse_cpus(sections: Sections, files: Files) -> tuple[tuple[Cpu, ...], Group
             " counts."
         )
 
+    if online != listed:
+        present = online
     isolated = _find_isolated_cpus(files)
     kinds = _map_cpus_to_kinds(files)
     cpus = []
-    for cpu in sorted(present if online == listed else online):
+    for cpu in sorted(present):
+        is_isolated = None
+        if isolated is not None:
+            is_isolated = cpu in isolated
         caches = groups.caches.get(cpu, [])
         governor, max_khz = groups.policy.get(cpu, (None, None))
         cpus.append(
@@ -136,7 +141,7 @@ def parse_cpus(sections: Sections, files: Files) -> tuple[tuple[Cpu, ...], Group
                 model=models.get(cpu),
                 governor=governor,
                 max_khz=max_khz,
-                isolated=None if isolated is None else cpu in isolated,
+                isolated=is_isolated,
                 caches=tuple(sorted(caches, key=attrgetter("level", "kind"))),
             )
         )
@@ -224,10 +229,7 @@ def _read_groups(sections: Sections) -> Groups:
                 groups.add_cache(cache)
             case ["policy", governor, driver, khz, *cpus]:
                 members = [int(cpu) for cpu in cpus if _is_number(cpu)]
-                policy = (
-                    None if governor == "-" else governor,
-                    int(khz) if _is_number(khz) else None,
-                )
+                policy = _parse_policy(governor, khz)
                 groups.policy.update(dict.fromkeys(members, policy))
                 if members and driver != "-":
                     groups.drivers.add(driver)
@@ -240,6 +242,14 @@ def _read_groups(sections: Sections) -> Groups:
                 group = parse_cpu_list(shared)
                 leaders.update(dict.fromkeys(group, min(group, default=0)))
     return groups
+
+
+def _parse_policy(governor: str, khz: str) -> tuple[str | None, int | None]:
+    """Return a cpufreq policy's governor and most kHz; None for what is unknown."""
+    most_khz = int(khz) if _is_number(khz) else None
+    if governor == "-":
+        return None, most_khz
+    return governor, most_khz
 
 
 def parse_memory_nodes(files: Files, with_cpus: Collection[int]) -> tuple[Node, ...]:
@@ -255,11 +265,10 @@ def parse_memory_nodes(files: Files, with_cpus: Collection[int]) -> tuple[Node, 
     for node in numbers or sorted(set(with_cpus)):
         words = distances.get(node, "").split()
         far = [int(word) for word in words if _is_number(word)]
+        distance_by_node = zip(sorted_nodes, far, strict=False)
         free = parse_kib(files.get(f"{_NODE}{node}/meminfo:MemFree", ""))
         is_allowed = status not in files or node in allowed
-        nodes.append(
-            Node(node, is_allowed, free, tuple(zip(sorted_nodes, far, strict=False)))
-        )
+        nodes.append(Node(node, is_allowed, free, tuple(distance_by_node)))
     return tuple(nodes)
 
 
@@ -267,11 +276,11 @@ def _map_cpus_to_nodes(files: Files, contradictions: dict[str, str]) -> dict[int
     """Return the node of each CPU that is in just one; report others in
     `contradictions` (numa=fake).
     """
-    cpus_by_node = {
-        node: parse_cpu_list(text)
-        for node, text in _read_node_files(files, "cpulist").items()
-    }
-    times = Counter(cpu for cpus in cpus_by_node.values() for cpu in cpus)
+    texts = _read_node_files(files, "cpulist")
+    cpus_by_node = {node: parse_cpu_list(text) for node, text in texts.items()}
+    times = Counter[int]()
+    for cpus in cpus_by_node.values():
+        times.update(cpus)
     shared = {cpu for cpu, count in times.items() if count > 1}
     if shared:
         count = sum(not shared.isdisjoint(cpus) for cpus in cpus_by_node.values())
@@ -287,10 +296,13 @@ def _map_cpus_to_nodes(files: Files, contradictions: dict[str, str]) -> dict[int
 
 def _read_node_files(files: Files, name: str) -> dict[int, str]:
     """Return the content of the file `name` of each NUMA node, by node number."""
-    numbers = re.findall(
-        rf"^{_NODE}([0-9]{{1,6}})/{name}$", "\n".join(files), re.MULTILINE
-    )
-    return {int(number): files[f"{_NODE}{number}/{name}"] for number in numbers}
+    pattern = re.compile(rf"{_NODE}([0-9]{{1,6}})/{name}")
+    texts = {}
+    for path, text in files.items():
+        match = pattern.fullmatch(path)
+        if match is not None:
+            texts[int(match[1])] = text
+    return texts
 
 
 def _read_cpu_list(files: Files, path: str) -> tuple[int, ...]:
