@@ -119,8 +119,9 @@ def _group_machines(checks: Sequence[CheckedHost]) -> list[str]:
     kinds = sorted(names_by_kind.items(), key=lambda item: -len(item[1]))
     texts = []
     for description, names in kinds[:MESSAGES_SHOWN]:
-        heading = f"{format_count(len(names), 'host')}: {join_names(names)}"
-        texts.append("\n  ".join([heading, *description]))
+        hosts = format_count(len(names), "host")
+        lines = [f"{hosts}: {join_names(names)}", *description]
+        texts.append("\n  ".join(lines))
     rest = kinds[MESSAGES_SHOWN:]
     if rest:
         count = format_count(len(rest), "other kind")
@@ -144,11 +145,11 @@ def _group_findings(checks: Sequence[CheckedHost]) -> list[str]:
             kinds[kind][check.outcome.host.name] = finding
     if not kinds:
         return []
-    most_frequent_first = sorted(kinds, key=lambda kind: -len(kinds[kind]))
-    worst_first = sorted(
-        most_frequent_first, key=lambda kind: WORST_FIRST.index(kind.severity)
-    )
-    texts = [_render_kind_of_finding(kinds[kind]) for kind in worst_first]
+
+    def rank(kind: _KindOfFinding) -> tuple[int, int]:
+        return WORST_FIRST.index(kind.severity), -len(kinds[kind])
+
+    texts = [_render_kind_of_finding(kinds[kind]) for kind in sorted(kinds, key=rank)]
     return ["\n".join(["Findings", *texts])]
 
 
@@ -194,7 +195,7 @@ def _make_check_object(check: CheckedHost, facts: Facts) -> dict[str, object]:
         "cpus": len(facts.usable_cpus),
         "workdir": facts.workdir or None,
         "workdir_made": facts.workdir_made,
-        "run": None if intended is None else _make_preview_object(intended),
+        "run": intended and _make_preview_object(intended),
         "findings": [asdict(finding) for finding in check.findings],
     }
 

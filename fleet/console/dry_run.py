@@ -35,15 +35,19 @@ def render_plans(plans: Sequence[PlannedHost]) -> str:
 
 def _tabulate_plans(plans: Sequence[PlannedHost]) -> str:
     """Render a row per host; what several hosts have in common, once below them."""
-    hosts = [planned.host for planned in plans]
-    names = [(host.name, format_address(host)) for host in hosts]
-    settings = [_describe_settings(planned.plan) for planned in plans]
-    if len(plans) > 1 and len(set(settings)) == 1:
-        titled = zip(_SETTINGS, settings[0], strict=True)
-        common = "; ".join(f"{title} {text}" for title, text in titled)
-        return f"{table(_NAMES, names)}\nOn each: {common}"
-    rows = [(*name, *setting) for name, setting in zip(names, settings, strict=True)]
-    return table((*_NAMES, *_SETTINGS), rows)
+    names = []
+    settings = []
+    for planned in plans:
+        host = planned.host
+        names.append((host.name, format_address(host)))
+        settings.append(_describe_settings(planned.plan))
+    if len(plans) == 1 or len(set(settings)) > 1:
+        pairs = zip(names, settings, strict=True)
+        rows = [(*name, *setting) for name, setting in pairs]
+        return table((*_NAMES, *_SETTINGS), rows)
+    titled = zip(_SETTINGS, settings[0], strict=True)
+    common = "; ".join(f"{title} {text}" for title, text in titled)
+    return f"{table(_NAMES, names)}\nOn each: {common}"
 
 
 def _describe_settings(plan: Plan) -> tuple[str, ...]:
@@ -65,7 +69,9 @@ def _describe_sampling(plan: Plan) -> str:
         parts.append(f"as {plan.preset} does")
     if plan.rounds is not None or plan.preset is None:
         rounds = format_count(options.rounds, "round")
-        parts.append(f"{rounds} or more" if options.precision else rounds)
+        if options.precision:
+            rounds += " or more"
+        parts.append(rounds)
     if options.spread_s:
         parts.append(f"over {options.spread_s:g} s")
     if options.precision:

@@ -80,7 +80,7 @@ def render_hosts_json(
     for host in hosts:
         row = host_object(host)
         start = last_runs.get(host.host_id)
-        row["measured_utc"] = f"{start:%Y-%m-%dT%H:%M:%SZ}" if start else None
+        row["measured_utc"] = start and f"{start:%Y-%m-%dT%H:%M:%SZ}"
         row["smt"] = smt.get(host.host_id)
         rows.append(row)
     return as_document("hosts", rows)
@@ -95,7 +95,7 @@ def host_object(host: Host) -> dict[str, Any]:
     values["env"] = sorted(host.env)
     values["labels"] = dict(host.labels)
     values["toolchain"] = asdict(host.toolchain)
-    values["build_host"] = host.build_host.name if host.build_host else None
+    values["build_host"] = host.build_host and host.build_host.name
     plan = asdict(host.plan)
     values["plan"] = {key: value for key, value in plan.items() if value is not None}
     return values

@@ -64,7 +64,8 @@ class LiveTable:
         if mapped is None or medians is None:
             return table
         height -= len(self._console.render_lines(table))
-        return Group(table, *self._draw_maps(mapped.host.name, medians, height))
+        maps = self._draw_maps(mapped.host.name, medians, height)
+        return Group(table, *maps)
 
     def _draw_table(self, height: int) -> Table | Group:
         """Draw a row per host, or counts and the rows that fit below them."""
@@ -116,14 +117,11 @@ class LiveTable:
         measured = [numbers[column] for column in np.flatnonzero(is_measured)]
         layout = lay_out_cpus(medians.cpus, measured)
         order = [numbers.index(cpu) for cpu in layout.cpus]
+        ordered = matrix[np.ix_(order, order)]
         has_colour = self._console.color_system is not None
-        return draw_matrix(
-            matrix[np.ix_(order, order)],
-            layout,
-            Canvas(self._console.width, has_colour, height),
-            label=medians.labels[benchmark],
-            as_map=True,
-        )
+        canvas = Canvas(self._console.width, has_colour, height)
+        label = medians.labels[benchmark]
+        return draw_matrix(ordered, layout, canvas, label=label, as_map=True)
 
     def _draw_rows(self, rows: Sequence[Row], height: int) -> Table:
         """Draw these rows. If `height` allows, each benchmark's medians stand on their
@@ -152,8 +150,9 @@ class LiveTable:
             ending = _one_line(text, style=_COLOURS.get(state, "yellow"))
             return ending, row.bursts, f"in {row.outcome.seconds:.1f} s"
         text = f"{row.stage}: {row.detail}" if row.detail else row.stage
-        stage = _one_line(text, style="dim" if row.stage == WAITING else "")
-        return stage, row.bursts, row.describe_left(self._rows.clock())
+        style = "dim" if row.stage == WAITING else ""
+        left = row.describe_left(self._rows.clock())
+        return _one_line(text, style=style), row.bursts, left
 
 
 def _make_table(*, has_medians: bool) -> Table:
@@ -162,9 +161,8 @@ def _make_table(*, has_medians: bool) -> Table:
     table.add_column(_one_line("host"), no_wrap=True, overflow="ellipsis")
     table.add_column(_one_line("stage"), overflow="ellipsis")
     for title in ("bursts", "left"):
-        table.add_column(
-            _one_line(title), justify="right", no_wrap=True, overflow="ellipsis"
-        )
+        heading = _one_line(title)
+        table.add_column(heading, justify="right", no_wrap=True, overflow="ellipsis")
     if has_medians:
         table.add_column(_one_line("medians so far, ns"), overflow="ellipsis")
     return table

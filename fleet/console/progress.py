@@ -135,9 +135,11 @@ class Lines(_LineWriter):
         stage_before = self.rows.by_name[event.host.name].stage
         self.rows.update(event)
         match event:
+            case events.StageEntered(host, stage, ""):
+                self._write(host, stage)
             case events.StageEntered(host, stage, detail):
-                if stage != stage_before or not detail:
-                    self._write(host, f"{stage}: {detail}" if detail else stage)
+                if stage != stage_before:
+                    self._write(host, f"{stage}: {detail}")
             case events.BurstsReceived():
                 self._write_tenths(event)
                 self._announce_further_rounds(event)
@@ -157,11 +159,14 @@ class Lines(_LineWriter):
         """Print the count and the medians at each tenth that is done."""
         name = event.host.name
         tenth = 10 * event.done // max(event.total, 1)
-        if tenth > self._tenths.get(name, 0):
-            self._tenths[name] = tenth
-            text = f"{event.done} of {event.total} bursts"
-            medians = self.rows.by_name[name].format_medians()
-            self._write(event.host, f"{text}, {medians}" if medians else text)
+        if tenth <= self._tenths.get(name, 0):
+            return
+        self._tenths[name] = tenth
+        text = f"{event.done} of {event.total} bursts"
+        medians = self.rows.by_name[name].format_medians()
+        if medians:
+            text += f", {medians}"
+        self._write(event.host, text)
 
     def _announce_further_rounds(self, event: events.BurstsReceived) -> None:
         """Print a line the first time that rounds are added."""

@@ -22,7 +22,8 @@ NOTES_AS_THEY_ARRIVE = 3  # hosts; of more, notes are shown at the end, equal on
 MESSAGES_SHOWN = 20
 MESSAGE_LIMIT = 3_000  # characters of one message; the session's log has all of it
 # Reducing more would delay the end of a session; `fleet show` does it.
-MAX_BURSTS, MAX_HOSTS = 400_000, 50
+MAX_BURSTS = 400_000
+MAX_HOSTS = 50
 _NAMES_LENGTH = 60  # characters of the hosts' names in a row
 MAX_EARLIER_RUNS = 20  # of a host, to say how far its runs differ
 
@@ -53,8 +54,9 @@ def render_outcomes(
     notes and next steps.
     """
     parts = []
-    # medians have the hosts that are complete
-    listed = [o for o in outcomes if o.state is not State.COMPLETE or not medians]
+    listed = outcomes
+    if medians:  # they have the hosts that are complete
+        listed = [o for o in outcomes if o.state is not State.COMPLETE]
     if listed and len(outcomes) > MANY:
         parts.append(_tabulate_endings(outcomes))
     elif listed:
@@ -206,10 +208,14 @@ def render_failures(outcomes: Sequence[Outcome]) -> list[str]:
     """Render each failure message once, with its hosts, the most frequent first; count
     the rest.
     """
-    stages = {outcome.host.name: outcome.stage for outcome in outcomes}
-    groups = group_messages(
-        (o.host, f"{o.stage}: {o.message}") for o in outcomes if o.message
-    )
+    stages = {}
+    messages = []
+    for outcome in outcomes:
+        stages[outcome.host.name] = outcome.stage
+        if outcome.message:
+            message = f"{outcome.stage}: {outcome.message}"
+            messages.append((outcome.host, message))
+    groups = group_messages(messages)
     texts = []
     for text, names in groups[:MESSAGES_SHOWN]:
         _, _, message = text.partition(": ")
@@ -302,17 +308,14 @@ def render_cleaned(cleaned: Sequence[CleanedHost], *, dry_run: bool = False) -> 
     then the failures.
     """
     verb = "would remove" if dry_run else "removed"
-    messages = [
-        (host.outcome.host, _describe_cleaned(host, verb))
-        for host in cleaned
-        if not host.outcome.message
-    ]
+    done = [host for host in cleaned if not host.outcome.message]
+    messages = [(host.outcome.host, _describe_cleaned(host, verb)) for host in done]
     parts = []
     for text, names in group_messages(messages):
         parts.append(f"{join_names(names)}:\n{indent(text, '  ')}")
     parts += render_failures([host.outcome for host in cleaned])
     paths = format_count(sum(len(host.removed) for host in cleaned), "path")
-    hosts = format_count(len(messages), "host")
+    hosts = format_count(len(done), "host")
     ending = "to be removed" if dry_run else "removed"
     parts.append(f"{paths} {ending} on {hosts}.")
     return "\n\n".join(parts)
@@ -341,12 +344,12 @@ def render_cleaned_json(cleaned: Sequence[CleanedHost]) -> str:
 def render_remaining(remaining: Remaining) -> str:
     """Render what `fleet resume` would do, a line per host."""
     lines = [f"Session {remaining.session_id}:"]
-    lines += [
-        f"  {run.host.name}: continue {run.run_id}, begun {run.started_utc}"
-        for run in remaining.runs
-    ]
+    for run in remaining.runs:
+        begun = f"continue {run.run_id}, begun {run.started_utc}"
+        lines.append(f"  {run.host.name}: {begun}")
     lines += [f"  {name}: measure from the start" for name in remaining.hosts]
-    return "\n".join([*lines, "Dry run: connected to no host, stored nothing."])
+    lines.append("Dry run: connected to no host, stored nothing.")
+    return "\n".join(lines)
 
 
 def render_remaining_json(remaining: Remaining) -> str:
@@ -354,11 +357,9 @@ def render_remaining_json(remaining: Remaining) -> str:
     begun.
     """
     session = remaining.session_id
-    rows: list[dict[str, str | None]] = [
-        {"host": run.host.name, "run": run.run_id, "session": session}
-        for run in remaining.runs
-    ]
-    rows += [
-        {"host": name, "run": None, "session": session} for name in remaining.hosts
-    ]
+    rows = list[dict[str, str | None]]()
+    for run in remaining.runs:
+        rows.append({"host": run.host.name, "run": run.run_id, "session": session})
+    for name in remaining.hosts:
+        rows.append({"host": name, "run": None, "session": session})
     return as_document("resume", rows)
