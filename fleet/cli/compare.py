@@ -1,10 +1,10 @@
 """The commands that judge runs: compare, accept."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,9 @@ from fleet.analysis import base, compare, exchange, reduce, views
 from fleet.cli import app as cli
 from fleet.cli.app import option
 from fleet.errors import EXIT_AT_ANOTHER_LEVEL, EXIT_BELOW, EXIT_CHANGED, UsageError
+
+if TYPE_CHECKING:
+    from fleet.analysis.compare.accept import Acceptance
 
 EXPECTED = "expected.yaml"
 
@@ -112,8 +115,10 @@ def _print_answer(
     csv: bool,
 ) -> None:
     """Print an answer as text, or as JSON or CSV if asked for."""
-    if json or csv:
-        typer.echo((as_json if json else as_csv)(answer).rstrip("\n"))
+    if json:
+        typer.echo(as_json(answer).rstrip("\n"))
+    elif csv:
+        typer.echo(as_csv(answer).rstrip("\n"))
     else:
         cli.print_paged(as_text(answer))
 
@@ -172,7 +177,9 @@ def read_share(text: str | None) -> float | None:
     if text is None:
         return None
     try:
-        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        share = float(text.removesuffix("%"))
+        if text.endswith("%"):
+            share /= 100
     except ValueError:
         share = 0.0
     if not 0 < share < 1:
@@ -222,7 +229,8 @@ def accept(
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")
     path = expected or inventory.parent / EXPECTED
-    only, code = reduce.Only(cli.join_lists(benchmark), cpus), 0
+    only = reduce.Only(cli.join_lists(benchmark), cpus)
+    code = 0
     if run:
         select, code = _measure(inventory, results, select, only.benchmark)
     root = cli.open_listing(results)
@@ -234,31 +242,45 @@ def accept(
         write_output(path, [views.propose_ranges(judge(accepts_changes=True))])
         typer.echo(f"Wrote {path}. Read it before you rely on it.")
         return
-    ranges = read_expected(path, root.runs) if expected or path.exists() else []
+    ranges = []
+    if expected or path.exists():
+        ranges = read_expected(path, root.runs)
     acceptances = judge(ranges, threshold=read_share(threshold))
-    sources = [
-        source for acceptance in acceptances for source in acceptance.rows["source"]
-    ]
-    if ranges and not any(source.startswith(f"{path.name}:") for source in sources):
-        typer.echo(
-            f"fleet: no entry of {path} is about a number of these hosts.", err=True
-        )
-    if json or csv:
-        typer.echo(
-            (views.acceptances_as_json if json else views.acceptances_as_csv)(
-                acceptances
-            )
-        )
-    else:
-        # for a scheduler: nothing else, a line stays one
-        typer.echo(views.render_acceptances(acceptances))
-        if explanation := views.explain_acceptances(acceptances):
-            typer.echo(explanation, err=True)
+    if ranges and not _uses_entry_of(path, acceptances):
+        text = f"fleet: no entry of {path} is about a number of these hosts."
+        typer.echo(text, err=True)
+    _print_acceptances(acceptances, json=json, csv=csv)
     outcomes = {acceptance.outcome for acceptance in acceptances}
     if compare.Outcome.BELOW in outcomes:
         raise typer.Exit(EXIT_BELOW)
     if code or compare.Outcome.CANNOT_TELL in outcomes:
         raise typer.Exit(code or UsageError.exit_code)
+
+
+def _uses_entry_of(path: Path, acceptances: "Sequence[Acceptance]") -> bool:
+    """Report whether a number was judged by an entry of the file."""
+    for acceptance in acceptances:
+        for source in acceptance.rows["source"]:
+            if source.startswith(f"{path.name}:"):
+                return True
+    return False
+
+
+def _print_acceptances(
+    acceptances: "Sequence[Acceptance]", *, json: bool, csv: bool
+) -> None:
+    from fleet.analysis.views import accept as views
+
+    if json:
+        typer.echo(views.acceptances_as_json(acceptances))
+    elif csv:
+        typer.echo(views.acceptances_as_csv(acceptances))
+    else:
+        # for a scheduler: nothing else, a line stays one
+        typer.echo(views.render_acceptances(acceptances))
+        explanation = views.explain_acceptances(acceptances)
+        if explanation:
+            typer.echo(explanation, err=True)
 
 
 def _measure(
@@ -275,15 +297,16 @@ def _measure(
     hosts = cli.select_hosts(cli.load_inventory(inventory), select, results=results)
     requested = parse_requested({"benchmarks": benchmarks})
     cli.require_usable(hosts, requested)
-    root, started = store.Store(results), time.monotonic()
+    started = time.monotonic()
+    root = store.Store(results)
     root.require_writable()
     with show_progress(hosts, (), quiet=False, json=False) as on_event:
         outcomes, logs = measure_session(root, hosts, on_event, requested=requested)
-    if code := exit_code(outcomes):
+    code = exit_code(outcomes)
+    if code:
         hints = make_hints(results, inventory, logs)
-        cli.print_text(
-            render_outcomes(outcomes, time.monotonic() - started, hints), err=True
-        )
+        seconds = time.monotonic() - started
+        cli.print_text(render_outcomes(outcomes, seconds, hints), err=True)
     run_ids = [str(outcome.run_id) for outcome in outcomes if outcome.is_stored]
     if not run_ids:
         raise typer.Exit(code)

@@ -4,10 +4,10 @@ export.
 
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -18,6 +18,9 @@ from fleet.cli.app import option
 from fleet.cli.completion import SUMMARY, complete_formats
 from fleet.errors import UsageError
 from fleet.text import format_count, one_line, printable
+
+if TYPE_CHECKING:
+    from fleet.inventory.expected import ExpectedRange
 
 
 @cli.app.command(
@@ -52,14 +55,14 @@ def write_report(
     """
     import logging
 
-    from fleet.cli.compare import EXPECTED
-    from fleet.inventory.expected import read_expected
     from fleet.store.files import write_output
 
     # it warns of a home that it cannot write to
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
-    file, benchmarks = Path(output), cli.join_lists(benchmark)
-    to_stdout, to_folder = output == "-", output.endswith("/") or file.is_dir()
+    file = Path(output)
+    benchmarks = cli.join_lists(benchmark)
+    to_stdout = output == "-"
+    to_folder = output.endswith("/") or file.is_dir()
     if sides and select:
         raise UsageError(
             "--compare A B already names the runs; give no other selection."
@@ -75,17 +78,11 @@ def write_report(
         raise UsageError(
             f"{summaries[0]}: a summary is part of a site; name a folder, -o site/."
         )
-    is_empty = summaries and not (words and root.runs)
-    runs, heading = (
-        ([], "")
-        if is_empty
-        else _select_runs_with_heading(root, words, sides, benchmarks)
-    )
-    ranges = (
-        read_expected(Path(EXPECTED), root.runs if runs else ())
-        if Path(EXPECTED).exists()
-        else []
-    )
+    runs = list[store.RunSummary]()
+    heading = ""
+    if not summaries or (words and root.runs):
+        runs, heading = _select_runs_with_heading(root, words, sides, benchmarks)
+    ranges = _read_ranges(root, runs)
     if to_folder:
         tables = exchange.find_summaries(root, summaries)
         typer.echo(report.write_site(root, runs, file, title, tables, heading, ranges))
@@ -95,22 +92,34 @@ def write_report(
     if file.suffix in report.CARDS:
         last = base.find_last_with_samples(runs)
         card = report.make_card(root, last.run_id, ranges)
-        write_output(file, [report.FORMATS[file.suffix](card)], replace=True)
+        draw = report.FORMATS[file.suffix]
+        write_output(file, [draw(card)], replace=True)
         typer.echo(report.render_paste_text(card, file.name))
         return
-    ids, hosts = [run.run_id for run in runs], sorted({run.host_id for run in runs})
-    page = report.render(
-        root, ids, title, sides, words or hosts, benchmarks, heading, ranges
-    )
+    ids = [run.run_id for run in runs]
+    names = words or sorted({run.host_id for run in runs})
+    page = report.render(root, ids, title, sides, names, benchmarks, heading, ranges)
     if to_stdout:
         sys.stdout.write(page)
         return
     write_output(file, [page], replace=True)
-    typer.echo(
-        f"{output}: {format_count(len(ids), 'run')}, {len(page.encode()) / 1e6:.1f} MB"
-    )
+    megabytes = len(page.encode()) / 1e6
+    typer.echo(f"{output}: {format_count(len(ids), 'run')}, {megabytes:.1f} MB")
     if open_:
         typer.launch(file.absolute().as_uri())
+
+
+def _read_ranges(
+    root: "store.Listing", runs: "Sequence[store.RunSummary]"
+) -> "list[ExpectedRange]":
+    """Read the ranges expected, if a file here has some. Raises UsageError."""
+    from fleet.cli.compare import EXPECTED
+    from fleet.inventory.expected import read_expected
+
+    path = Path(EXPECTED)
+    if not path.exists():
+        return []
+    return read_expected(path, root.runs if runs else ())
 
 
 def _select_runs_with_heading(
@@ -124,15 +133,15 @@ def _select_runs_with_heading(
     """
     if sides:
         by_id = {run.run_id: run for run in root.runs}
-        chosen = [side.runs["run_id"] for side in compare.resolve_sides(root, sides)]
-        ids = dict.fromkeys(run_id for run_ids in chosen for run_id in run_ids)
+        ids = dict[str, None]()  # each once, in order
+        for side in compare.resolve_sides(root, sides):
+            ids |= dict.fromkeys(side.runs["run_id"])
         runs = base.filter_runs([by_id[run_id] for run_id in ids], benchmarks)
         return runs, views.render_heading(runs, command="report")
     selected = views.select_runs_to_show(root, words, benchmarks)
     runs = base.filter_runs(selected.runs, benchmarks)
-    return runs, views.render_heading(
-        runs, selected.left_out, selected.missing, "report"
-    )
+    heading = views.render_heading(runs, selected.left_out, selected.missing, "report")
+    return runs, heading
 
 
 @cli.app.command(
@@ -212,16 +221,15 @@ def import_(
         raise UsageError(
             f"--variant {variant}: --benchmark names {named_variant}; keep one of them."
         )
+    cpu_numbers = None
+    if cpus is not None:
+        cpu_numbers = options.parse_option("--cpus", cpus, kinds.CPU_NUMBERS)
     metadata = exchange.ImportMetadata(
         tool=tool,
         benchmark=named_benchmark,
         variant=variant or named_variant,
         estimator=estimator,
-        cpus=(
-            None
-            if cpus is None
-            else options.parse_option("--cpus", cpus, kinds.CPU_NUMBERS)
-        ),
+        cpus=cpu_numbers,
         cpu_model=cpu_model,
         os=os,
         conditions=conditions,
@@ -264,7 +272,8 @@ def _import_scheduler_steps(
     from fleet.session.events import exit_code
     from fleet.session.scheduler_files import import_step_files
 
-    started, root = time.monotonic(), store.Store(results)
+    started = time.monotonic()
+    root = store.Store(results)
     root.require_writable()
     access = HostAccess(connect=connect, emit=lambda _: None, parallel=4)
     outcomes = import_step_files(files, root, labels, access)
@@ -334,7 +343,8 @@ def export(
         raise UsageError(
             "--medians needs --output with the name of a .parquet or .zip file."
         )
-    root, benchmarks = store.Listing(results), cli.join_lists(benchmark)
+    root = store.Listing(results)
+    benchmarks = cli.join_lists(benchmark)
     if output is not None and is_run_file:
         if benchmarks:
             raise UsageError(
@@ -343,9 +353,8 @@ def export(
         run_ids = _select_run_ids(root, select)
         if output.suffix != ".zip":
             run_ids = [_select_last_run_id(root, select)]
-        cli.print_text(
-            export_runs(root, run_ids, output, keep or (), medians=without_samples)
-        )
+        text = export_runs(root, run_ids, output, keep or (), medians=without_samples)
+        cli.print_text(text)
     elif format_ in exports.DASHBOARDS:
         chosen = views.select_runs_to_show(root, select or (), benchmarks).runs
         only = reduce.Only(benchmarks)

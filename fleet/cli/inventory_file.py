@@ -148,7 +148,9 @@ def expand_group_names(
     file = read_inventory(find_inventory())
     if file is None:
         return texts
-    words = {word for text in texts for word in _split_selection(text)}
+    words = set[str]()
+    for text in texts:
+        words.update(_split_selection(text))
     if words.isdisjoint(file.values.get("groups", ())):
         return texts
     hosts_by_group = _list_hosts_by_group(file)

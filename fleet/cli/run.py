@@ -107,8 +107,7 @@ def run(
     labels = parse_labels(label or [])
     sides = parse_alternation(alternate, switch, labels)
     if not hosts:
-        nothing = "Nothing to measure in this shard."
-        typer.echo(as_document("run", []) if json else nothing)
+        _print_nothing("run", "Nothing to measure in this shard.", json=json)
         return
     if dry_run:
         _print_plans(hosts, requested, results, json=json)
@@ -235,7 +234,7 @@ def resume(
         cli.print_text("\n".join(damaged), err=True)
     if remaining is None:
         nothing = f"{store.place}: no unfinished session there."
-        typer.echo(as_document("resume", []) if json else nothing)
+        _print_nothing("resume", nothing, json=json)
         return
     if dry_run:
         _print_remaining(remaining, json=json)
@@ -281,9 +280,18 @@ def resume(
     others = resume.name_other_sessions(store, remaining)
     if others:
         cli.print_text(others, err=True)
+    code = StoreError.exit_code if damaged else 0
     if outcomes:
-        raise typer.Exit(events.exit_code(outcomes))
-    raise typer.Exit(StoreError.exit_code if damaged else 0)
+        code = events.exit_code(outcomes)
+    raise typer.Exit(code)
+
+
+def _print_nothing(command: str, sentence: str, *, json: bool) -> None:
+    """Print that there is nothing to do: a sentence, or an empty document."""
+    if json:
+        typer.echo(as_document(command, []))
+    else:
+        typer.echo(sentence)
 
 
 def _print_remaining(remaining: "Remaining", *, json: bool) -> None:

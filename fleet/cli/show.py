@@ -49,7 +49,8 @@ def runs(
             )
         _print_summaries([], results, json=json)
         return
-    root, benchmarks = cli.open_listing(results), cli.join_lists(benchmark)
+    root = cli.open_listing(results)
+    benchmarks = cli.join_lists(benchmark)
     for why in store.Store(results).describe_damaged_journals():
         typer.echo(why, err=True)
     listed = base.select_runs(root.list_with_unfinished(), select or (), root.place)
@@ -58,21 +59,20 @@ def runs(
         raise typer.BadParameter("--relation or --point, not both.")
     if relation is None and point is None:
         listed = base.filter_runs(listed, benchmarks)
-        text = (
-            views.runs_as_json(listed)
-            if json
-            else views.render_runs(listed, width=width)
-        )
-    else:
-        name, descriptions = point or str(relation), reduce.merge_descriptions(listed)
-        rows = reduce.load_history(
-            root, listed, name, benchmarks, descriptions, point=point is not None
-        )
         if json:
-            text = base.format_document("history", rows)
+            typer.echo(views.runs_as_json(listed))
         else:
-            text = views.render_relation_history(rows, width, descriptions)
-    (typer.echo if json else cli.print_paged)(text)
+            cli.print_paged(views.render_runs(listed, width=width))
+        return
+    name = point or str(relation)
+    descriptions = reduce.merge_descriptions(listed)
+    rows = reduce.load_history(
+        root, listed, name, benchmarks, descriptions, point=point is not None
+    )
+    if json:
+        typer.echo(base.format_document("history", rows))
+    else:
+        cli.print_paged(views.render_relation_history(rows, width, descriptions))
 
 
 @cli.app.command(short_help="Show latencies: many hosts in a table, one in detail.")
@@ -123,7 +123,8 @@ def show(
         others = (benchmark, cpus, csv, ladder, map_, ways, pair, cpus_of)
         _print_summaries(select or [], results, *others, json=json)
         return
-    root, only = cli.open_listing(results), reduce.Only(cli.join_lists(benchmark), cpus)
+    root = cli.open_listing(results)
+    only = reduce.Only(cli.join_lists(benchmark), cpus)
     chosen = views.select_runs_to_show(root, select or (), only.benchmark)
     having = base.filter_runs(chosen.runs, only.benchmark)
     run_ids = [run.run_id for run in having]
@@ -136,10 +137,9 @@ def show(
     elif csv:
         typer.echo(views.show_as_csv(root, run_ids, only))
         if chosen.missing:
-            typer.echo(
-                views.render_heading(chosen.runs, chosen.left_out, chosen.missing),
-                err=True,
-            )
+            left_out = chosen.left_out
+            heading = views.render_heading(chosen.runs, left_out, chosen.missing)
+            typer.echo(heading, err=True)
     else:
         canvas = views.Canvas(**cli.get_width_and_colour())
         text = views.show_runs(
@@ -161,17 +161,13 @@ def _print_pair(
     per burst.
     """
     bursts = views.load_pair_bursts(root, chosen, pair, only)
-    if json or csv:
-        text = (
-            base.format_document("bursts", bursts)
-            if json
-            else base.format_csv(bursts).removesuffix("\n")
-        )
-        typer.echo(text)
+    if json:
+        typer.echo(base.format_document("bursts", bursts))
+    elif csv:
+        typer.echo(base.format_csv(bursts).removesuffix("\n"))
     else:
-        cli.print_paged(
-            views.render_histograms(bursts, reduce.merge_descriptions(chosen))
-        )
+        descriptions = reduce.merge_descriptions(chosen)
+        cli.print_paged(views.render_histograms(bursts, descriptions))
 
 
 def _print_cpus(
@@ -183,19 +179,17 @@ def _print_cpus(
     if group not in CPU_GROUPS:
         raise typer.BadParameter(f"--cpus-of is one of {', '.join(CPU_GROUPS)}.")
     names = {run.run_id: one_line(run.host_name) for run in root.runs}
-    lists = {
-        names[run_id]: views.list_cpu_groups(root, run_id, group) for run_id in run_ids
-    }
+    lists_by_host = {}
+    for run_id in run_ids:
+        lists_by_host[names[run_id]] = views.list_cpu_groups(root, run_id, group)
     if json:
-        typer.echo(
-            as_document(
-                "cpus", [{"host": host, "cpus": cpus} for host, cpus in lists.items()]
-            )
-        )
+        rows = [{"host": host, "cpus": lists} for host, lists in lists_by_host.items()]
+        typer.echo(as_document("cpus", rows))
         return
-    for host, cpus in lists.items():
-        for line in cpus:
-            typer.echo(f"{host}  {line}" if len(lists) > 1 else line)
+    for host, lists in lists_by_host.items():
+        prefix = f"{host}  " if len(lists_by_host) > 1 else ""
+        for line in lists:
+            typer.echo(f"{prefix}{line}")
 
 
 def _print_summaries(
@@ -216,6 +210,5 @@ def _print_summaries(
     if json:
         typer.echo(format_summaries_json(results, names))
     else:
-        cli.print_paged(
-            render_summaries(results, names, views.Canvas(**cli.get_width_and_colour()))
-        )
+        canvas = views.Canvas(**cli.get_width_and_colour())
+        cli.print_paged(render_summaries(results, names, canvas))

@@ -36,7 +36,8 @@ def stop_on_signals(
         for number, handler in before.items():
             # once signalled, the same may come again while we end
             is_signalled = interrupter.signalled_at is not None
-            signal.signal(number, signal.SIG_IGN if is_signalled else handler)
+            restored = signal.SIG_IGN if is_signalled else handler
+            signal.signal(number, restored)
 
 
 class _Interrupter:

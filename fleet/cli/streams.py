@@ -80,8 +80,8 @@ def escape_controls(text: str, *, colours: bool) -> str:
     """Escape control characters for a terminal or a pager. colours: leave colour codes
     as they are.
     """
-    parts = _COLOURS.split(text) if colours else [text]  # at odd places the codes
-    return "".join(
-        part if place % 2 else printable(part, _KEPT)
-        for place, part in enumerate(parts)
-    )
+    if not colours:
+        return printable(text, _KEPT)
+    parts = _COLOURS.split(text)  # at odd places the codes
+    parts[::2] = [printable(part, _KEPT) for part in parts[::2]]
+    return "".join(parts)

@@ -64,13 +64,13 @@ def _parse_label_changes(texts: Sequence[str]) -> dict[str, str | None]:
     """Parse ["bios=2.1", "kernel="] -> {"bios": "2.1", "kernel": None}. Raises
     UsageError.
     """
-    to_set = [text for text in texts if not text.endswith("=")]
-    changes: dict[str, str | None] = {**parse_labels(to_set)}
-    keys_to_remove = [text.removesuffix("=") for text in texts if text.endswith("=")]
-    both = sorted(changes.keys() & set(keys_to_remove))
+    texts_to_set = [text for text in texts if not text.endswith("=")]
+    to_set = parse_labels(texts_to_set)
+    to_remove = [text.removesuffix("=") for text in texts if text.endswith("=")]
+    both = to_set.keys() & set(to_remove)
     if both:
-        raise UsageError(f"{both[0]}: set it or remove it, not both.")
-    return changes | dict.fromkeys(keys_to_remove)
+        raise UsageError(f"{min(both)}: set it or remove it, not both.")
+    return {**to_set, **dict.fromkeys(to_remove)}
 
 
 @cli.app.command(short_help="Leave runs out of all results; keep their files.")
@@ -95,7 +95,8 @@ def withdraw(
     if not select:
         _print_withdrawn(withdrawn)
         return
-    runs = base.select_runs(withdrawn if undo else listing.runs, select, root.place)
+    candidates = withdrawn if undo else listing.runs
+    runs = base.select_runs(candidates, select, root.place)
     root.withdraw([run.run_id for run in runs], undo=undo)
     done = "Read again" if undo else "Withdrawn, and kept"
     count = format_count(len(runs), "run")
@@ -134,7 +135,8 @@ def verify(
         typer.echo(as_document("verify", [asdict(result)]))
     else:
         typer.echo(_render_verified(result))
-    raise typer.Exit(StoreError.exit_code if result.problems else 0)
+    if result.problems:
+        raise typer.Exit(StoreError.exit_code)
 
 
 def _verify_root(root: str) -> "Verification":
