@@ -25,7 +25,7 @@ from fleet.analysis.reduce.matrices import matrix as laid_out
 from fleet.analysis.reduce.numbers import Only, select_numbers
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layout
-from fleet.analysis.views.samples import load_pair_bursts
+from fleet.analysis.views.pair_bursts import load_pair_bursts
 from fleet.errors import UsageError
 from fleet.model import SHIPPED, Descriptions, View
 from fleet.store.runs import Listing, RunSummary, skip_damaged_runs

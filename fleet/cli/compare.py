@@ -142,8 +142,6 @@ def _print_comparisons(
 def _print_siblings(
     root: "store.Listing", sides: list[str], show: _Show, **options: Any
 ) -> int | None:
-    from fleet.analysis.views import compare as views
-
     groups = compare.compare_siblings(root, sides, **options)
     text = partial(views.render_siblings, width=cli.get_width_and_colour()["width"])
     show(groups, text, views.siblings_as_json, views.siblings_as_csv)
@@ -155,14 +153,8 @@ def _print_siblings(
 def _print_changes(
     root: "store.Listing", sides: list[str], show: _Show, **options: Any
 ) -> int | None:
-    from fleet.analysis.views.compare import (
-        changes_as_csv,
-        changes_as_json,
-        render_changes,
-    )
-
     past = compare.find_changes_over_time(root, sides, **options)
-    show(past, render_changes, changes_as_json, changes_as_csv)
+    show(past, views.render_changes, views.changes_as_json, views.changes_as_csv)
     if not past.has_verdict:
         return None
     if past.has_changed:

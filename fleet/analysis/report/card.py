@@ -53,7 +53,7 @@ from fleet.analysis.report.findings import judge_hosts
 from fleet.analysis.report.markup import CARD, CARDS, render_template
 from fleet.analysis.views.accept import render_acceptance
 from fleet.analysis.views.heatmap import is_light_shade, shade_to_rgb
-from fleet.analysis.views.point_tables import BY_NODE
+from fleet.analysis.views.node_tables import BY_NODE
 from fleet.analysis.views.topology import list_core_kinds
 from fleet.errors import UsageError
 from fleet.inventory.expected import ExpectedRange

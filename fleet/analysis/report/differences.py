@@ -25,11 +25,8 @@ from fleet.analysis.report.figures import (
 )
 from fleet.analysis.report.plots import CHANGES, forest
 from fleet.analysis.report.read_runs import Reading
-from fleet.analysis.views.compare import (
-    explain_scatter,
-    format_not_equivalent,
-    render_headlines_by_sides,
-)
+from fleet.analysis.views.compare import explain_scatter, format_not_equivalent
+from fleet.analysis.views.headlines import render_headlines_by_sides
 from fleet.store.runs import Root
 
 _MANY = 2  # comparisons; with more, each map is only a small picture

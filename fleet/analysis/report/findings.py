@@ -30,8 +30,13 @@ from fleet.analysis.compare.verdicts import CLASS
 from fleet.analysis.exchange.imports import compute_model_medians
 from fleet.analysis.reduce.numbers import ALL, Only
 from fleet.analysis.report.markup import render_template
-from fleet.analysis.views import compare as view
 from fleet.analysis.views.accept import render_acceptance
+from fleet.analysis.views.changes import format_changes, render_changes_headline
+from fleet.analysis.views.odd_machines import (
+    format_odd_numbers,
+    list_odd_environments,
+    render_siblings_headline,
+)
 from fleet.errors import UsageError
 from fleet.inventory.expected import ExpectedRange
 from fleet.store.runs import Root
@@ -147,9 +152,7 @@ def find(
     except UsageError:  # they have no numbers that are compared
         return Findings()
     findings, changes = [], []
-    for row, words in zip(
-        to_records(past.changes), view.format_changes(past), strict=True
-    ):
+    for row, words in zip(to_records(past.changes), format_changes(past), strict=True):
         when, where, change, interval, beside = words
         findings.append(
             Finding(
@@ -166,7 +169,7 @@ def find(
                 hosts[host].marks.append(
                     one_line(f"{where.rpartition(', ')[2]} {change} {day}")
                 )
-    headline = view.render_changes_headline(past)
+    headline = render_changes_headline(past)
     answers = [Answer("What changed when", headline, findings, " ".join(past.caveats))]
     answers += [
         _find_odd_machines(group, hosts) for group in groups if len(group.hosts) > 1
@@ -183,7 +186,7 @@ def _find_odd_machines(
     """Answer which machines of a group are odd. Add findings to `hosts`, each host's
     clearest as a mark.
     """
-    numbers = view.format_odd_numbers(group) if group.odd_hosts else []
+    numbers = format_odd_numbers(group) if group.odd_hosts else []
     findings = list[tuple[str, Finding]]()
     for host, kind, relation, this, others, change, interval, _ in numbers:
         if all(host != other for other, _ in findings):
@@ -196,11 +199,11 @@ def _find_odd_machines(
             (host, Finding(f"{host}, {where}: {change}", f"{interval}{beside}"))
         )
     findings += [
-        (host, Finding(host, text)) for host, text in view.list_odd_environments(group)
+        (host, Finding(host, text)) for host, text in list_odd_environments(group)
     ]
     for host, finding in findings:
         hosts[host].findings.append(finding)
-    headline = view.render_siblings_headline(group)
+    headline = render_siblings_headline(group)
     listed = [finding for _, finding in findings]
     return Answer(
         "Which of equal machines is odd", headline, listed, " ".join(group.caveats)

@@ -17,12 +17,8 @@ from fleet.analysis.reduce.ladders import (
     sort_settings,
 )
 from fleet.analysis.report import figures, plots
-from fleet.analysis.views.point_tables import (
-    describe_cpus,
-    explain_marks,
-    group_by_core_kinds,
-    tabulate_levels,
-)
+from fleet.analysis.views.benchmark_tables import describe_cpus, group_by_core_kinds
+from fleet.analysis.views.ladder_tables import explain_marks, tabulate_levels
 from fleet.model import SHIPPED, Descriptions, View
 
 _NUMBERS = ["median_ns", "low_ns", "high_ns"]

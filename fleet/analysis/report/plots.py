@@ -32,7 +32,7 @@ from fleet.analysis.reduce.heatmap import (
 )
 from fleet.analysis.reduce.ladders import format_size
 from fleet.analysis.reduce.topology import Layout
-from fleet.analysis.views.samples import find_main_level, make_bins
+from fleet.analysis.views.histograms import find_main_level, make_bins
 from fleet.text import one_line
 
 _INCHES_A_CELL = 0.32  # so that no number reaches into the next cell

@@ -29,8 +29,13 @@ from fleet.analysis.reduce.pairs import add_kinds_to_relations, as_float64, load
 from fleet.analysis.reduce.topology import Layout, make_layouts
 from fleet.analysis.report.ladders import Ladder, build_ladders
 from fleet.analysis.report.roofline import GemmRates, group_gemm_rates_by_threads
-from fleet.analysis.views import point_tables
-from fleet.analysis.views import warnings as run_warnings
+from fleet.analysis.views import marked_rows
+from fleet.analysis.views.benchmark_tables import PointTables
+from fleet.analysis.views.event_tables import count_per_unit, tabulate_events
+from fleet.analysis.views.node_tables import tabulate_by_node, tabulate_line_nodes
+from fleet.analysis.views.point_tables import tabulate_points
+from fleet.analysis.views.product_tables import tabulate_gemm_points
+from fleet.analysis.views.warnings import RunWarning, list_warnings
 from fleet.model import Descriptions, View, read_descriptions
 from fleet.store.runs import Listing, Root, open_listing
 
@@ -88,10 +93,10 @@ class Reading:
     order: Layout
     descriptions: Descriptions
     parts: list[Part] = field(default_factory=list)
-    points: list[point_tables.PointTables] = field(default_factory=list)
+    points: list[PointTables] = field(default_factory=list)
     ladders: Sequence[Ladder] = ()
     gemm_rates: Sequence[GemmRates] = ()
-    warnings: Sequence[run_warnings.RunWarning] = ()
+    warnings: Sequence[RunWarning] = ()
     checks: Sequence[tuple[str, ...]] = ()
     memory: Sequence[str] = ()
 
@@ -200,15 +205,15 @@ def _read_batch(
     """
     descriptions = read_descriptions(runs[0]["hello"])
     bursts = {run["run_id"]: run["bursts"] for run in runs}
-    flagged = [run_warnings.load_marked_bursts(listing, bursts.keys() - detailed)]
+    flagged = [marked_rows.load_marked_bursts(listing, bursts.keys() - detailed)]
     columns, own_ids = (
-        run_warnings.BURST_COLUMNS,
+        marked_rows.BURST_COLUMNS,
         [run_id for run_id in bursts if run_id in detailed],
     )
     flagged += [
         load.load_samples(listing, run_id=run_id, columns=columns) for run_id in own_ids
     ]
-    marked = run_warnings.select_marked_rows(pairs, pd.concat(flagged), bursts)
+    marked = marked_rows.select_marked_rows(pairs, pd.concat(flagged), bursts)
     relations: dict[str, dict[str, list[dict[str, Any]]]] = {
         run_id: {} for run_id in bursts
     }
@@ -256,15 +261,13 @@ def _read_batch(
             )
             reading.memory = describe_memory(run, own, own_cpus, descriptions)
             if reading.detailed:
-                counts = point_tables.count_per_unit(
-                    counters[counters["run_id"] == run_id], own
-                )
+                counts = count_per_unit(counters[counters["run_id"] == run_id], own)
                 _add_details(listing, reading, own, own_cpus, kinds, counts)
         odd = pd.DataFrame(
             findings.get(run_id, []), columns=list(topology_check.FINDING_COLUMNS)
         )
-        marks = marked.get(run_id, run_warnings.NOTHING)
-        reading.warnings = run_warnings.list_warnings(run, marks, checked, odd)
+        marks = marked.get(run_id, marked_rows.NOTHING)
+        reading.warnings = list_warnings(run, marks, checked, odd)
         yield reading
 
 
@@ -308,17 +311,13 @@ def _add_details(
             )
             _add_rounds_and_curves(part, named, descriptions)
         elif len(own) and view is not View.LADDER:
-            special = {View.PRODUCTS: point_tables.tabulate_gemm_points}
-            tabulate = special.get(view, point_tables.tabulate_points)
+            special = {View.PRODUCTS: tabulate_gemm_points}
+            tabulate = special.get(view, tabulate_points)
             reading.points.append(tabulate(own, descriptions))
-        if counted := point_tables.tabulate_events(
-            own_counts, reading.run["hello"], descriptions
-        ):
+        if counted := tabulate_events(own_counts, reading.run["hello"], descriptions):
             reading.points.append(counted)
-    reading.points += point_tables.tabulate_by_node(
-        pairs, cpus, reading.run, descriptions
-    )
-    reading.points += point_tables.tabulate_line_nodes(pairs, cpus, descriptions)
+    reading.points += tabulate_by_node(pairs, cpus, reading.run, descriptions)
+    reading.points += tabulate_line_nodes(pairs, cpus, descriptions)
 
 
 def _add_rounds_and_curves(

@@ -18,7 +18,8 @@ from matplotlib.lines import Line2D
 from fleet.analysis.reduce.ladders import find_plateaus
 from fleet.analysis.reduce.load import get_views
 from fleet.analysis.report import figures, plots
-from fleet.analysis.views.point_tables import add_peak_shares, describe_cpus
+from fleet.analysis.views.benchmark_tables import describe_cpus
+from fleet.analysis.views.product_tables import add_peak_shares
 from fleet.model import SHIPPED, Descriptions, View
 from fleet.text import format_count
 

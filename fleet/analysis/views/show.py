@@ -28,19 +28,20 @@ from fleet.analysis.reduce.numbers import ALL, Only
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layout
 from fleet.analysis.reduce.topology_check import check_topology, load_host_history
-from fleet.analysis.views import overview, point_tables
+from fleet.analysis.views import overview
+from fleet.analysis.views.benchmark_tables import render_tables
+from fleet.analysis.views.event_tables import count_per_unit, tabulate_events
 from fleet.analysis.views.heatmap import NO_LIMIT, Canvas, draw_matrix
+from fleet.analysis.views.ladder_tables import render_ladder
+from fleet.analysis.views.marked_rows import BURST_COLUMNS, select_marked_rows
+from fleet.analysis.views.message_directions import render_message_directions
+from fleet.analysis.views.node_tables import tabulate_by_node, tabulate_line_nodes
 from fleet.analysis.views.overview import render_host_history
-from fleet.analysis.views.point_tables import render_ladder, render_tables
-from fleet.analysis.views.samples import render_message_directions
+from fleet.analysis.views.point_tables import tabulate_points
+from fleet.analysis.views.product_tables import tabulate_gemm_points
 from fleet.analysis.views.topology import describe_topology
 from fleet.analysis.views.usual import UsualNumbers, load_usual_numbers
-from fleet.analysis.views.warnings import (
-    BURST_COLUMNS,
-    list_warnings,
-    render_warnings,
-    select_marked_rows,
-)
+from fleet.analysis.views.warnings import list_warnings, render_warnings
 from fleet.errors import UsageError
 from fleet.model import Descriptions, View, read_descriptions, take_one_of_each_core
 from fleet.plan.cpulist import format_cpus
@@ -98,9 +99,7 @@ def load_run_data(root: Root, run_id: str, only: Only) -> RunData:
     order = make_layout(cpus, sorted({*pairs["ping_cpu"], *pairs["pong_cpu"]}))
     bursts = load.load_samples(root, run_id=run_id, columns=BURST_COLUMNS)
     plateaus = ladders.find_plateaus(pairs, cpus, descriptions)
-    counters = point_tables.count_per_unit(
-        load.load_counters(root, run_id=run_id), pairs
-    )
+    counters = count_per_unit(load.load_counters(root, run_id=run_id), pairs)
     number = estimator_column(run)
     return RunData(
         run, cpus, order, bursts, pairs, plateaus, counters, descriptions, number
@@ -137,18 +136,14 @@ def render_sections(
                         width=width,
                     )
                 case View.TABLE | View.BLOCKS:
-                    yield render_tables(
-                        point_tables.tabulate_points(part, descriptions), width
-                    )
+                    yield render_tables(tabulate_points(part, descriptions), width)
                 case View.PRODUCTS:
-                    yield render_tables(
-                        point_tables.tabulate_gemm_points(part, descriptions), width
-                    )
+                    yield render_tables(tabulate_gemm_points(part, descriptions), width)
             yield _render_events(data, (name, variant), width, all_events=all_sizes)
-    nodes = point_tables.tabulate_by_node(data.pairs, data.cpus, data.run, descriptions)
+    nodes = tabulate_by_node(data.pairs, data.cpus, data.run, descriptions)
     for tables in (
         *nodes,
-        *point_tables.tabulate_line_nodes(data.pairs, data.cpus, descriptions),
+        *tabulate_line_nodes(data.pairs, data.cpus, descriptions),
     ):
         yield render_tables(tables, width)
 
@@ -162,9 +157,7 @@ def _render_events(
     own = (data.counters["benchmark"] == kind[0]) & (
         data.counters["variant"] == kind[1]
     )
-    tables = point_tables.tabulate_events(
-        data.counters[own], data.run["hello"], data.descriptions
-    )
+    tables = tabulate_events(data.counters[own], data.run["hello"], data.descriptions)
     if tables is None:
         return ""
     count = sum(len(point_table.lines) for point_table in tables.tables)

@@ -2,15 +2,14 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.tables import Floats, to_pandas
+from fleet.analysis.base.tables import Floats
 from fleet.analysis.base.text import (
     format_half_width,
     format_pair,
@@ -24,19 +23,12 @@ from fleet.analysis.reduce.flags import (
     SIBLING_NEARER,
     count_flags,
 )
-from fleet.analysis.reduce.load import list_published
-from fleet.analysis.reduce.pairs import verify_derived
 from fleet.analysis.reduce.topology_check import FINDING_MEANINGS
-from fleet.late import pa, pc
+from fleet.analysis.views.marked_rows import STEAL, WIDE, MarkedRows
 from fleet.model import FORECAST
-from fleet.store.index import Derived, load_derived
-from fleet.store.places import Key, Place, samples_name
-from fleet.store.reading import TableFile, concat_tables, read_undamaged
-from fleet.store.runs import Root, open_listing
 from fleet.text import format_count, one_line
 
 HEADING = "Warnings"
-_WIDE = 0.05  # widest interval without a warning, where no precision was requested
 _CHANCE = 0.01  # share of the pairs without drift that the test reports by chance
 _FEW_BURSTS = 0.05  # of a run's bursts; fewer do not move its medians
 _LISTED = 3
@@ -110,24 +102,6 @@ _KINDS_OF_NOTES = {
     " numbers are known to ": "not_converged",
 }
 _SAME_FACT = {"busy": "busy_cpu", "hypervisor": "steal"}
-_STEAL = ("ping_steal_ppm", "pong_steal_ppm")
-# Columns of `samples` that warnings are made of.
-BURST_COLUMNS = (
-    "run_id",
-    "flags",
-    "benchmark",
-    "point",
-    "round",
-    "ping_cpu",
-    "pong_cpu",
-    *_STEAL,
-)
-_MARKED = Derived("marked bursts", "samples", BURST_COLUMNS)
-# columns of `pairs` that warnings show
-_OF_PAIRS = (
-    *("run_id", "benchmark", "point", "ping_cpu", "pong_cpu", "relation", "flags"),
-    *("median_ns", "spread", "other_share", "drift", "outliers", "other_rate"),
-)
 # By flag of a pair: the column that ranks the pairs, and what to show of one.
 _MEASURES: Mapping[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     "multimodal": (
@@ -170,93 +144,6 @@ class RunWarning:
     def advice(self) -> str:
         """Return what the reader can do about it; empty for a note."""
         return ADVICE.get(self.key, "")
-
-
-@dataclass(frozen=True, slots=True)
-class MarkedRows:
-    """Pairs and bursts of a run that may be worth a warning. pair_count, burst_count:
-    of the whole run.
-    """
-
-    pairs: list[dict[str, Any]]
-    pair_count: int
-    bursts: pd.DataFrame
-    burst_count: int
-
-
-def _derive_marked_bursts(
-    place: Place, keys: Sequence[Key]
-) -> Iterator[tuple[list[Key], Any]]:
-    """Yield the runs whose samples can be read, and their bursts that may be worth a
-    warning.
-    """
-
-    def read_marked_rows(file_name: str) -> Any:
-        rows = TableFile(place, file_name, "samples").read(BURST_COLUMNS)
-        flagged = pc.not_equal(rows.column("flags").cast(pa.string()), "")
-        lost = (
-            pc.fill_null(pc.greater(rows.column(name), 0), False) for name in _STEAL
-        )
-        return rows.filter(reduce(pc.or_, lost, flagged))
-
-    names = {samples_name(*key): key for key in keys}
-    if rows := read_undamaged(list(names), read_marked_rows):
-        yield (
-            [names[name] for name in rows],
-            concat_tables(list(rows.values()), "samples", BURST_COLUMNS),
-        )
-
-
-def load_marked_bursts(root: Root, run_ids: Collection[str]) -> pd.DataFrame:
-    """Return the runs' bursts that have a flag or lost time to a hypervisor, with
-    BURST_COLUMNS.
-    """
-    listing = open_listing(root)
-    runs = list_published(listing, run_id=run_ids)
-    marks = {run.key: listing.stamps[run.key] for run in runs}
-    derive = partial(_derive_marked_bursts, listing.place)
-    rows = load_derived(listing.index, _MARKED, marks, derive, BURST_COLUMNS)
-    return to_pandas(rows).astype({"flags": object})
-
-
-def verify_marked_bursts(root: Root) -> list[str]:
-    """Derive the marked bursts in the index again; return a problem for each run whose
-    bursts differ.
-    """
-    listing = open_listing(root)
-    marks = {run.key: listing.stamps[run.key] for run in listing.all_runs}
-    return verify_derived(
-        listing, _MARKED, marks, partial(_derive_marked_bursts, listing.place)
-    )
-
-
-def select_marked_rows(
-    pairs: pd.DataFrame, bursts: pd.DataFrame, burst_counts: Mapping[str, int]
-) -> dict[str, MarkedRows]:
-    """Return marked rows by run ID. bursts: with BURST_COLUMNS. burst_counts: of all
-    bursts, by run ID.
-    """
-    pair_counts = Counter(pairs["run_id"].astype(str).tolist())
-    some = (pairs["flags"] != "").to_numpy(dtype=bool) | (
-        pairs["spread"].to_numpy() > _WIDE
-    )
-    groups = pairs[list(_OF_PAIRS)][some].groupby("run_id", sort=False, observed=True)
-    rows = {str(run_id): to_records(part) for run_id, part in groups}
-    lost = [bursts[name].notna().to_numpy() for name in _STEAL]
-    few = bursts[(bursts["flags"] != "").to_numpy(dtype=bool) | np.any(lost, axis=0)]
-    parts = {
-        str(run_id): part
-        for run_id, part in few.groupby("run_id", sort=False, observed=True)
-    }
-    return {
-        run_id: MarkedRows(
-            rows.get(run_id, []), pair_counts[run_id], parts.get(run_id, few[:0]), count
-        )
-        for run_id, count in burst_counts.items()
-    }
-
-
-NOTHING = MarkedRows([], 0, pd.DataFrame(), 0)
 
 
 def list_warnings(
@@ -388,7 +275,7 @@ def _warn_about_flags(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarn
                 )
             minor = flag in MINOR_IF_FEW and share <= _FEW_BURSTS
             yield RunWarning(flag, text, format_share(share), cause, minor=minor)
-    wide = [row for row in rows.pairs if (row["spread"] or 0) > _WIDE]
+    wide = [row for row in rows.pairs if (row["spread"] or 0) > WIDE]
     if run["precision"] is None and wide:  # else `not_converged` names them
         extent, worst = (
             f"{len(wide)} of {rows.pair_count}",
@@ -396,7 +283,7 @@ def _warn_about_flags(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarn
         )
         yield RunWarning(
             "wide",
-            f"pairs have an interval wider than {format_half_width(_WIDE)}",
+            f"pairs have an interval wider than {format_half_width(WIDE)}",
             extent,
             worst,
         )
@@ -406,7 +293,7 @@ def _compute_steal_shares(bursts: pd.DataFrame) -> Floats:
     """Return the largest share of each burst's time that a hypervisor took from a
     thread; 0 if unknown.
     """
-    parts = (bursts[name].to_numpy(dtype=float) for name in _STEAL)
+    parts = (bursts[name].to_numpy(dtype=float) for name in STEAL)
     shares: Floats = np.nan_to_num(np.fmax(*parts) / 1e6)
     return shares
 
