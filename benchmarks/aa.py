@@ -84,25 +84,29 @@ def samples(
     machine: Machine, runs: int, chance: np.random.Generator, pairs: int = PAIRS
 ) -> Floats:
     """Latencies of `runs` runs: runs x pairs x samples."""
-    shape = (runs, pairs, BURSTS * SAMPLES)
-    steps = chance.normal(0, SCATTER * (1 - AUTOCORRELATION**2) ** 0.5, shape)
-    steps[..., 0] /= (1 - AUTOCORRELATION**2) ** 0.5
-    for place in range(1, shape[-1]):
-        steps[..., place] += AUTOCORRELATION * steps[..., place - 1]
+    count = BURSTS * SAMPLES
+    shape = (runs, pairs, count)
+    innovation = (1 - AUTOCORRELATION**2) ** 0.5  # of the scatter, in each sample
+    noise = chance.normal(0, SCATTER * innovation, shape)
+    noise[..., 0] /= innovation
+    for place in range(1, count):
+        noise[..., place] += AUTOCORRELATION * noise[..., place - 1]
     together = chance.normal(0, machine.together, (runs, 1, 1))
     alone = chance.normal(0, machine.alone, (runs, pairs, 1))
     is_far = chance.random(shape) < OUTLIERS
-    factor = np.where(is_far, chance.uniform(2, 20, shape), 1.0)
-    latencies: Floats = LEVEL_NS * np.exp(together + alone + steps) * factor
+    times_too_long = chance.uniform(2, 20, shape)
+    factor = np.where(is_far, times_too_long, 1.0)
+    latencies: Floats = LEVEL_NS * np.exp(together + alone + noise) * factor
     return latencies
 
 
 def pair_rows(latencies: Floats, name: str) -> pd.DataFrame:
     """Make a side of a comparison: a row per run and pair with its median."""
     runs, pairs, _ = latencies.shape
+    units = [f"{name}{run}" for run in range(runs)]
     return pd.DataFrame(
         {
-            "unit": np.repeat([f"{name}{run}" for run in range(runs)], pairs),
+            "unit": np.repeat(units, pairs),
             "benchmark": "cas",
             "variant": "cmpxchg",
             "relation": "node",
@@ -173,18 +177,27 @@ def count_stored_alarms(root: Path, seed: int) -> pd.DataFrame:
     for runs in group_unchanged_runs(load_runs(root)):
         pairs = load_numbers(root, runs)
         number = estimator_column(runs.iloc[0])
-        by_run = [part for _, part in pairs.groupby("unit", sort=False)]
-        for size in SIZES:
-            for order, a, b in iter_orders(len(by_run), size, chance):
-                rows_a = pd.concat([by_run[run] for run in a])
-                rows_b = pd.concat([by_run[run] for run in b])
-                shares = compute_alarm_shares(rows_a, rows_b, number)
-                host = runs["host_name"].iloc[0]
-                rows.append(shares.assign(host=host, runs=size, order=order))
+        host = runs["host_name"].iloc[0]
+        splits = compare_splits(pairs, number, chance)
+        rows += [shares.assign(host=host) for shares in splits]
     if not rows:
         return pd.DataFrame()
     keys = ["host", "benchmark", "variant", "runs", "order"]
-    return pd.concat(rows).groupby(keys, sort=False)[SHARES].mean().reset_index()
+    by_order = pd.concat(rows).groupby(keys, sort=False)
+    return by_order[SHARES].mean().reset_index()
+
+
+def compare_splits(
+    pairs: pd.DataFrame, number: str, chance: np.random.Generator
+) -> Iterator[pd.DataFrame]:
+    """Yield SHARES by benchmark for each split of the runs of one host."""
+    by_run = [part for _, part in pairs.groupby("unit", sort=False)]
+    for size in SIZES:
+        for order, a, b in iter_orders(len(by_run), size, chance):
+            rows_a = pd.concat([by_run[run] for run in a])
+            rows_b = pd.concat([by_run[run] for run in b])
+            shares = compute_alarm_shares(rows_a, rows_b, number)
+            yield shares.assign(runs=size, order=order)
 
 
 def group_unchanged_runs(runs: pd.DataFrame) -> Iterator[pd.DataFrame]:
@@ -223,18 +236,36 @@ def iter_orders(
     for _ in range(SPLITS):
         dealt = chance.permutation(count)[: 2 * size]
         yield "random", dealt[:size], dealt[size:]
+    for a, b in iter_interleaved(count, size, chance):
+        yield "interleaved", a, b
+    for a, b in iter_blocks(count, size, chance):
+        yield "blocks", a, b
+
+
+def iter_interleaved(
+    count: int, size: int, chance: np.random.Generator
+) -> Iterator[tuple[Any, Any]]:
+    """Yield the indices of A and of B in 2 x `size` runs in a row: A B B A."""
     abba = [True, False, False, True]
-    to_a = np.resize(abba, 2 * size)
+    is_a = np.resize(abba, 2 * size)
     for first in draw_indices(count - 2 * size + 1, chance):
         window = np.arange(first, first + 2 * size)
-        yield "interleaved", window[to_a], window[~to_a]
+        yield window[is_a], window[~is_a]
+
+
+def iter_blocks(
+    count: int, size: int, chance: np.random.Generator
+) -> Iterator[tuple[Any, Any]]:
+    """Yield the indices of `size` runs in a row for A, and of `size` later ones for
+    B.
+    """
     # where the block of A ends, and that of B begins
     borders = list(combinations_with_replacement(range(size, count - size + 1), 2))
     for index in draw_indices(len(borders), chance):
         a_end, b_begin = borders[index]
         a = np.arange(a_end - size, a_end)
         b = np.arange(b_begin, b_begin + size)
-        yield "blocks", a, b
+        yield a, b
 
 
 def draw_indices(count: int, chance: np.random.Generator) -> list[int]:
@@ -255,7 +286,8 @@ def compute_alarm_shares(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.Da
     judged["verdict"] = judged["verdict"] == Verdict.CHANGED
     tested["pair"] = tested["p"] < ALPHA
     shares = judged.groupby(kind, sort=False)[["class", "verdict"]].mean()
-    return shares.join(tested.groupby(kind)["pair"].mean()).fillna(0.0).reset_index()
+    shares_of_pairs = tested.groupby(kind)["pair"].mean()
+    return shares.join(shares_of_pairs).fillna(0.0).reset_index()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -273,11 +305,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             parser.exit(
                 2, "six runs of one host, plan, agent, kernel and boot needed\n"
             )
-        print(
-            alarms.to_string(
-                index=False, formatters=dict.fromkeys(SHARES, "{:.1%}".format)
-            )
-        )
+        formatters = dict.fromkeys(SHARES, "{:.1%}".format)
+        print(alarms.to_string(index=False, formatters=formatters))
         return
     print(f"{'machine':<8} runs  class  verdict   pair  any pair  samples")
     for machine in MACHINES:

@@ -29,29 +29,37 @@ from fleet.analysis.compare import (
 
 RELATIONS = 8
 SLOWER = np.log(1.1)
+# between machines, and within one
+SCATTER = ((0.005, 0.003), (0.01, 0.01), (0.02, 0.01), (0.05, 0.03))
 
 
 def judge_machine(logs: Floats, others: Floats, earlier: Floats) -> pd.DataFrame:
     """Judge one machine as `accept` does; others, earlier: relations x machines, or x
     runs.
     """
-    relations = [f"r{number}" for number in range(RELATIONS)]
-    every = np.column_stack([others, logs])
-    without_odd = leave_out_odd(every)[:, :-1]
+    all_machines = np.column_stack([others, logs])
+    without_odd = leave_out_odd(all_machines)[:, :-1]
     own = np.column_stack([earlier, logs])
-    is_before = np.arange(earlier.shape[1]) < find_first_below(own, THRESHOLD)[:, None]
+    first_below = find_first_below(own, THRESHOLD)
+    is_before = np.arange(earlier.shape[1]) < first_below[:, None]
     before = np.where(is_before, earlier, np.nan)
     parts = []
-    for source, values in (("others", without_odd), ("earlier", before)):
-        if values.shape[1] < MIN_VALUES:
-            continue
-        mean, error, freedom = predict_next(values)
-        columns = {"mean": mean, "error": error, "freedom": freedom}
-        rows = pd.DataFrame({"relation": relations, "ns": np.exp(logs), **columns})
-        parts.append(rows.assign(source=source))
-    return judge_numbers(
-        pd.concat(parts, ignore_index=True).assign(low=np.nan, high=np.nan), THRESHOLD
-    )
+    if without_odd.shape[1] >= MIN_VALUES:
+        parts.append(expect_from(without_odd, logs).assign(source="others"))
+    if before.shape[1] >= MIN_VALUES:
+        parts.append(expect_from(before, logs).assign(source="earlier"))
+    rows = pd.concat(parts, ignore_index=True)
+    return judge_numbers(rows.assign(low=np.nan, high=np.nan), THRESHOLD)
+
+
+def expect_from(values: Floats, logs: Floats) -> pd.DataFrame:
+    """Make rows of a machine's numbers and of what is expected from these values:
+    relations x machines, or x runs.
+    """
+    rows = pd.DataFrame({"relation": [f"r{number}" for number in range(RELATIONS)]})
+    rows["ns"] = np.exp(logs)
+    rows["mean"], rows["error"], rows["freedom"] = predict_next(values)
+    return rows
 
 
 def simulate(
@@ -70,16 +78,19 @@ def simulate(
         earlier = own[:, :-1]
 
         good = judge_machine(own[:, -1], others, earlier)
-        false += bool((good["outcome"] == Outcome.BELOW).any())
+        false += is_any_below(good)
         first = good[good["source"] == good["source"].iloc[0]]
         is_inside = first["ns"].between(first["low"], first["high"])
         inside.append(float(is_inside.mean()))
 
         own[0] += SLOWER
         slow = judge_machine(own[:, -1], others, earlier)
-        slowed = slow[slow["relation"] == "r0"]
-        detected += bool((slowed["outcome"] == Outcome.BELOW).any())
+        detected += is_any_below(slow[slow["relation"] == "r0"])
     return false / sessions, detected / sessions, float(np.nanmean(inside))
+
+
+def is_any_below(judged: pd.DataFrame) -> bool:
+    return bool((judged["outcome"] == Outcome.BELOW).any())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -91,21 +102,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
     print("machines  runs  between  within  false   10 %  inside")
-    for machines in (1, 4, 8, 30, 200):
-        for runs in (1, 3, 5) if machines > 1 else (4, 5, 8, 12):
-            for between, within in (
-                (0.005, 0.003),
-                (0.01, 0.01),
-                (0.02, 0.01),
-                (0.05, 0.03),
-            ):
-                size = (machines, runs, between, within, options.sessions, options.seed)
-                false, detected, inside = simulate(*size)
-                print(
-                    f"{machines:>8}{runs:>6}{between:>9.1%}{within:>8.1%}{false:>7.1%}{detected:>7.0%}"
-                    f"{inside:>8.1%}",
-                    flush=True,
-                )
+    sizes = [(1, runs) for runs in (4, 5, 8, 12)]
+    for machines in (4, 8, 30, 200):
+        sizes += [(machines, runs) for runs in (1, 3, 5)]
+    for machines, runs in sizes:
+        for between, within in SCATTER:
+            false, detected, inside = simulate(
+                machines, runs, between, within, options.sessions, options.seed
+            )
+            print(
+                f"{machines:>8}{runs:>6}{between:>9.1%}{within:>8.1%}"
+                f"{false:>7.1%}{detected:>7.0%}{inside:>8.1%}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

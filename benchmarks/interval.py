@@ -34,6 +34,7 @@ LOOKS = (10, 20, 40, 80, 90)  # bursts after which a run may end, and has to
 AT_S = np.arange(LOOKS[-1]) / 9
 SAMPLES = 5
 LEVEL_NS = 51.0
+COLUMNS = ("median_ns", "low_ns", "high_ns", "spread", "other_share")
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Level = Callable[[Floats, np.random.Generator], Floats]
@@ -111,7 +112,8 @@ def bursts(level: Floats, count: int, chance: np.random.Generator) -> Floats:
     for place in range(1, count):
         noise[..., place] += 0.5 * noise[..., place - 1]
     is_far = chance.random(noise.shape) < 0.004
-    factor = np.where(is_far, chance.uniform(2, 20, noise.shape), 1.0)
+    times_too_long = chance.uniform(2, 20, noise.shape)
+    factor = np.where(is_far, times_too_long, 1.0)
     samples: Floats = level[..., None] * (1 + noise) * factor
     return samples
 
@@ -145,26 +147,49 @@ def simulate_runs(
     times = np.tile(AT_S, (runs, 1))
     level = case.level(times, chance) * wander(times, case.carry_over, chance)
     medians = np.median(bursts(level, SAMPLES, chance), axis=2)
-    counts = np.empty(runs)
-    ends = {
-        name: np.empty(runs) for name in ("median_ns", "low_ns", "high_ns", "spread")
-    }
-    going = np.arange(runs)
-    for count in LOOKS:
-        columns = describe_runs(medians[going, None, :count])
-        has_ended = (columns["spread"] <= PRECISION) | (count == LOOKS[-1])
-        ended = going[has_ended]
-        for name, values in ends.items():
-            values[ended] = columns[name][has_ended]
-        counts[ended] = count
-        going = going[~has_ended]
+    columns, counts = end_runs(medians[:, None, :])
 
     # of a run's levels, the one nearest its number
     truths = case.truths(AT_S[counts.astype(int) - 1])
-    nearest = np.abs(truths - ends["median_ns"][:, None]).argmin(axis=1)
+    distances = np.abs(truths - columns["median_ns"])
+    nearest = distances.argmin(axis=1)
     truth = truths[np.arange(runs), nearest]
-    is_covered = (ends["low_ns"] <= truth) & (truth <= ends["high_ns"])
-    return is_covered, counts, ends["spread"]
+    is_covered = is_in_interval(truth[:, None], columns)
+    return is_covered[:, 0], counts, columns["spread"][:, 0]
+
+
+def end_runs(
+    medians: Floats, *, together: bool = True
+) -> tuple[dict[str, Floats], Floats]:
+    """End each run once all its benchmarks are precise. Return COLUMNS, each runs x
+    benchmarks, and the number of bursts of each run.
+
+    medians: runs x benchmarks x bursts, in ns. Not `together`: each benchmark has its
+    own level.
+    """
+    runs, benchmarks, _ = medians.shape
+    columns = {name: np.empty((runs, benchmarks)) for name in COLUMNS}
+    counts = np.empty(runs)
+    going = np.arange(runs)
+    for count in LOOKS:
+        measured = medians[going, :, :count]
+        if not together:
+            measured = measured.reshape(-1, 1, count)
+        described = describe_runs(measured)
+        now = {name: described[name].reshape(-1, benchmarks) for name in COLUMNS}
+        is_precise = (now["spread"] <= PRECISION).all(axis=1)
+        has_ended = is_precise | (count == LOOKS[-1])
+        ended = going[has_ended]
+        for name, values in columns.items():
+            values[ended] = now[name][has_ended]
+        counts[ended] = count
+        going = going[~has_ended]
+    return columns, counts
+
+
+def is_in_interval(truth: Floats, columns: dict[str, Floats]) -> Bools:
+    covers: Bools = (columns["low_ns"] <= truth) & (truth <= columns["high_ns"])
+    return covers
 
 
 def naive(case: Case, runs: int, chance: np.random.Generator) -> float:
@@ -174,9 +199,11 @@ def naive(case: Case, runs: int, chance: np.random.Generator) -> float:
     start = np.zeros((runs, 1))
     level = case.level(start, chance) * wander(start, case.carry_over, chance)
     samples = bursts(level, 300, chance)[:, 0, :]
-    distances = np.abs(samples.mean(axis=1)[:, None] - case.truths(start[:, 0]))
-    half_width = 1.96 * samples.std(axis=1, ddof=1) / 300**0.5
-    is_covered = distances.min(axis=1) <= half_width
+    mean = samples.mean(axis=1)
+    truths = case.truths(start[:, 0])
+    distance = np.abs(mean[:, None] - truths).min(axis=1)
+    standard_error = samples.std(axis=1, ddof=1) / 300**0.5
+    is_covered = distance <= 1.96 * standard_error
     return float(np.mean(is_covered))
 
 
@@ -227,49 +254,43 @@ STATES_TITLE = (
 
 def simulate_visits(machine: Machine, runs: int, chance: np.random.Generator) -> Floats:
     """Burst medians: runs x benchmarks x visits."""
+    states = simulate_states(machine, runs, chance)
+    level_by_visit = np.array(machine.ns)[states]  # runs x visits x benchmarks
+    level = np.moveaxis(level_by_visit, 2, 1)
+    noise = chance.normal(0, machine.scatter, level.shape)
+    medians: Floats = level * np.exp(noise)
+    return medians
+
+
+def simulate_states(
+    machine: Machine, runs: int, chance: np.random.Generator
+) -> npt.NDArray[np.int64]:
+    """Simulate the number of the machine's state at each visit: runs x visits. It is
+    the one drawn at the last change.
+    """
     visits = LOOKS[-1]
     is_change = chance.random((runs, visits)) < 1 / machine.stays
     drawn_states = chance.integers(0, len(machine.ns), (runs, visits))
-    # a visit's state is the one drawn at the last change
     change_places = np.where(is_change, np.arange(visits), 0)
     last_change = np.maximum.accumulate(change_places, axis=1)
-    states = np.take_along_axis(drawn_states, last_change, axis=1)
-    level = np.moveaxis(np.array(machine.ns)[states], 2, 1)
-    medians: Floats = level * np.exp(chance.normal(0, machine.scatter, level.shape))
-    return medians
+    return np.take_along_axis(drawn_states, last_change, axis=1)
 
 
 def state_line(machine: Machine, medians: Floats, *, together: bool) -> str:
     """Describe runs that end once both benchmarks are precise; not `together`: each by
     its own level.
     """
-    runs = len(medians)
-    counts = np.empty(runs)
-    names = ("median_ns", "low_ns", "high_ns", "other_share")
-    ends = {name: np.empty((runs, 2)) for name in names}
-    going = np.arange(runs)
-    for count in LOOKS:
-        measured = medians[going, :, :count]
-        if not together:
-            measured = measured.reshape(-1, 1, count)
-        columns = describe_runs(measured)
-        is_precise = columns["spread"].reshape(-1, 2) <= PRECISION
-        has_ended = is_precise.all(axis=1) | (count == LOOKS[-1])
-        ended = going[has_ended]
-        for name, values in ends.items():
-            values[ended] = columns[name].reshape(-1, 2)[has_ended]
-        counts[ended] = count
-        going = going[~has_ended]
+    columns, counts = end_runs(medians, together=together)
 
     # the state nearest each benchmark's number, runs x states x benchmarks
     truths = np.array(machine.ns)
-    distances = np.abs(np.log(ends["median_ns"][:, None, :] / truths))
+    distances = np.abs(np.log(columns["median_ns"][:, None, :] / truths))
     states = distances.argmin(axis=1)
     truth = np.take_along_axis(truths, states, axis=0)
     same_state = np.mean(states[:, 0] == states[:, 1])
     near = np.mean(distances.min(axis=1) < 0.03)
-    covered = np.mean((ends["low_ns"] <= truth) & (truth <= ends["high_ns"]))
-    with_other_level = np.mean(ends["other_share"] > 0)
+    covered = np.mean(is_in_interval(truth, columns))
+    with_other_level = np.mean(columns["other_share"] > 0)
     name = machine.name if together else "  each alone"
     return (
         f"{name:33}{same_state:10.1%}{near:12.1%}{covered:9.1%}"

@@ -32,7 +32,7 @@ under the same rate of errors and threshold.
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import numpy as np
@@ -151,8 +151,8 @@ def states(size: tuple[int, int, int], chance: np.random.Generator) -> Floats:
         dwell = np.exp(chance.uniform(0, np.log(5000)))
         is_switch = chance.random(runs * BURSTS) < 1 / dwell
         drawn = chance.integers(len(levels), size=is_switch.sum() + 1)
-        bursts = drawn[np.cumsum(is_switch)].reshape(runs, BURSTS)
-        main_levels = [np.bincount(of_run).argmax() for of_run in bursts]
+        level_of_burst = drawn[np.cumsum(is_switch)].reshape(runs, BURSTS)
+        main_levels = [np.bincount(bursts).argmax() for bursts in level_of_burst]
         logs[place] = levels[main_levels]
     return logs
 
@@ -165,7 +165,8 @@ def flipping() -> Floats:
     flips[:, 0] = chance.random(POOL) < 0.5
     is_low = flips.cumsum(axis=1) % 2 == 1
     noise = np.exp(chance.normal(0, 0.015, flips.shape))
-    bursts = np.where(is_low, 24.0, 50.0) * noise
+    level = np.where(is_low, 24.0, 50.0)
+    bursts = level * noise
     runs = describe_runs(bursts[:, None, :])
     return np.log(runs["median_ns"])
 
@@ -189,20 +190,15 @@ def judge_logs(
     them.
     """
     _, relations, runs = logs.shape
-    rows = pd.DataFrame(
-        {
-            "benchmark": "cas",
-            "variant": "",
-            "relation": list(map(str, range(relations))),
-        }
-    )
+    names = [str(relation) for relation in range(relations)]
+    rows = pd.DataFrame({"benchmark": "cas", "variant": "", "relation": names})
     blocks = np.arange(runs) // 2 if null.endswith(IN_BLOCKS) else None
     turns = tuple(range(runs))
     comparisons = [SideRuns(rows, host, of_b, turns, "a, b", blocks) for host in logs]
     tables, fleets = judge_comparisons(comparisons, THRESHOLD)
-    return pd.concat(tables, ignore_index=True), next(
-        iter(fleets.values()), tables[0][:0]
-    )
+    no_rows = tables[0][:0]
+    fleet = next(iter(fleets.values()), no_rows)
+    return pd.concat(tables, ignore_index=True), fleet
 
 
 def rates(
@@ -223,43 +219,58 @@ def rates(
     chance = np.random.default_rng(seed)
     errors: list[list[float]] = []
     power: list[list[float]] = []
+    # which relations of which hosts: hosts x relations
     is_slow_host = np.arange(hosts)[:, None].repeat(relations, axis=1) < 3
-    spread = np.arange(hosts * relations).reshape(hosts, relations) % 8 == 0
+    is_every_eighth = np.arange(hosts * relations).reshape(hosts, relations) % 8 == 0
     for session in range(sessions):
         of_b = order(null, runs, chance)
         logs = numbers(null, hosts, relations, len(of_b), chance)
-        table, fleet = judge_logs(null, logs, of_b)
-        both = pd.concat([table, fleet])
-        is_changed = both["verdict"] == Verdict.CHANGED
-        out = [
-            float(((frame["low"] > 1) | (frame["high"] < 1)).mean())
-            for frame in (table, fleet)
-        ]
-        either = both["q"] < ALPHA
-        errors.append(
-            [
-                float(either.any()),
-                float(is_changed.any()),
-                *out,
-                float(table["p"].isna().mean()),
-            ]
-        )
+        errors.append(measure_errors(null, logs, of_b))
         if session % power_of == 0:
             shares: list[float] = []
-            for moved, change in (
-                *((spread, change) for change in PLANTED),
-                (is_slow_host, 1.0),
-            ):
-                slower = logs + (moved[..., None] & of_b) * np.log1p(change)
-                verdicts = judge_logs(null, slower, of_b)[0]["verdict"].to_numpy()[
-                    moved.ravel()
-                ]
-                shares += [
-                    float(np.mean(verdicts == kind))
-                    for kind in (Verdict.CHANGED, Verdict.AT_ANOTHER_LEVEL)
-                ]
+            for change in PLANTED:
+                shares += measure_power(null, logs, of_b, is_every_eighth, change)
+            shares += measure_power(null, logs, of_b, is_slow_host, 1.0)
             power.append(shares)
     return np.array(errors), np.array(power)
+
+
+def measure_errors(null: str, logs: Floats, of_b: Bools) -> list[float]:
+    """Return the shares error, verdict, each, fleet and none of a session in which
+    nothing changed.
+    """
+    table, fleet = judge_logs(null, logs, of_b)
+    both = pd.concat([table, fleet])
+    is_error = both["q"] < ALPHA
+    is_changed = both["verdict"] == Verdict.CHANGED
+    return [
+        float(is_error.any()),
+        float(is_changed.any()),
+        compute_share_excluded(table),
+        compute_share_excluded(fleet),
+        float(table["p"].isna().mean()),
+    ]
+
+
+def compute_share_excluded(judged: pd.DataFrame) -> float:
+    """Return the share of rows whose interval excludes no change."""
+    is_excluded = (judged["low"] > 1) | (judged["high"] < 1)
+    return float(is_excluded.mean())
+
+
+def measure_power(
+    null: str, logs: Floats, of_b: Bools, moved: Bools, change: float
+) -> list[float]:
+    """Plant a change in side B; return which shares of it are `changed` and `at another
+    level`. moved: hosts x relations.
+    """
+    slower = logs + (moved[..., None] & of_b) * np.log1p(change)
+    table, _ = judge_logs(null, slower, of_b)
+    verdicts = table["verdict"].to_numpy()[moved.ravel()]
+    return [
+        float(np.mean(verdicts == Verdict.CHANGED)),
+        float(np.mean(verdicts == Verdict.AT_ANOTHER_LEVEL)),
+    ]
 
 
 def two_hosts(
@@ -274,19 +285,14 @@ def two_hosts(
     for _ in range(sessions):
         of_b = order(null, runs, chance)
         logs = numbers(null, hosts, relations, len(of_b), chance)
-        table, _ = judge_logs(
-            null, logs + (slow[:, None, None] & of_b) * np.log(2), of_b
-        )
+        slower = logs + (slow[:, None, None] & of_b) * np.log(2)
+        table, _ = judge_logs(null, slower, of_b)
         either = table["verdict"].isin([Verdict.CHANGED, Verdict.AT_ANOTHER_LEVEL])
         is_found = either.to_numpy(dtype=float).reshape(hosts, relations)
+        names_both = is_found[slow].any(axis=1).all()
+        found = is_found[slow].mean()
         wrong = is_found[~slow].sum() / max(is_found.sum(), 1)
-        shares.append(
-            (
-                float(is_found[slow].any(axis=1).all()),
-                float(is_found[slow].mean()),
-                float(wrong),
-            )
-        )
+        shares.append((float(names_both), float(found), float(wrong)))
     found_of: Floats = np.array(shares).mean(axis=0)
     return found_of
 
@@ -301,9 +307,10 @@ def ideal(
     count = hosts * relations
     is_changed = np.arange(count) % 8 == 0
     change = np.log1p(PLANTED[0]) * is_changed
+    usual = 3 * SCATTER if null == "3 %" else SCATTER
     shares = []
     for _ in range(sessions):
-        deviation = np.full(count, SCATTER * (3 if null == "3 %" else 1))
+        deviation = np.full(count, usual)
         if null == "mixed":
             deviation *= np.exp(chance.uniform(np.log(0.3), np.log(3), count))
         error = deviation * (2 / runs) ** 0.5
@@ -311,7 +318,8 @@ def ideal(
         p = 2 * stats.norm.sf(np.abs(moved) / error)
         is_proved = stats.false_discovery_control(p) < ALPHA
         is_large = np.abs(moved) > np.log1p(THRESHOLD)
-        shares.append(np.mean((is_proved & is_large)[is_changed]))
+        is_found = is_proved & is_large
+        shares.append(np.mean(is_found[is_changed]))
     return np.array([np.mean(shares)])
 
 
@@ -323,8 +331,10 @@ def format_row(null: str, runs: int, errors: Floats, power: Floats) -> str:
     percents = [f"{share * 100:.0f}" for share in power.mean(axis=0)]
     cells = []
     for changed, at_other_level in zip(percents[::2], percents[1::2], strict=True):
-        has_levels = at_other_level != "0"
-        cells.append(f"{changed} + {at_other_level}" if has_levels else changed)
+        cell = changed
+        if at_other_level != "0":
+            cell += f" + {at_other_level}"
+        cells.append(cell)
     row = [null, str(runs), error, verdict, fleet, none, *cells]
     return f"| {' | '.join(row)} |"
 
@@ -348,25 +358,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--ideal", action="store_true", help="what a test that knows the noise finds"
     )
     options = parser.parse_args(arguments)
-    if options.two or options.ideal:
-        for null in options.null or (
-            SWITCHING if options.two else ("normal", "3 %", "mixed")
-        ):
-            for runs in options.runs or (3, 5, 10):
-                question = two_hosts if options.two else ideal
-                shares = question(
-                    null,
-                    options.hosts,
-                    options.relations,
-                    runs,
-                    options.sessions,
-                    options.seed,
-                )
-                print(
-                    f"{null:<18} {runs:>4} "
-                    + " ".join(f"{share:>6.1%}" for share in shares),
-                    flush=True,
-                )
+    if options.two:
+        print_shares(two_hosts, options.null or SWITCHING, options)
+        return
+    if options.ideal:
+        print_shares(ideal, options.null or ("normal", "3 %", "mixed"), options)
         return
     titles = (
         "runs vary by",
@@ -384,6 +380,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
             with np.errstate(invalid="ignore"):  # of relations that one side lacks
                 error_rates = rates(null, *size, options.seed, options.power_of)
             print(format_row(null, runs, *error_rates), flush=True)
+
+
+def print_shares(
+    question: Callable[..., Floats], nulls: Sequence[str], options: argparse.Namespace
+) -> None:
+    """Print the shares that a question asks for, a row per null and number of runs."""
+    for null in nulls:
+        for runs in options.runs or (3, 5, 10):
+            size = (options.hosts, options.relations, runs, options.sessions)
+            shares = question(null, *size, options.seed)
+            cells = " ".join(f"{share:>6.1%}" for share in shares)
+            print(f"{null:<18} {runs:>4} {cells}", flush=True)
 
 
 if __name__ == "__main__":

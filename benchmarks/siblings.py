@@ -12,9 +12,10 @@ machine is odd, and none was made so; `none`: machines x relations without a ver
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from fleet.analysis.base import Floats
 from fleet.analysis.compare import (
@@ -28,12 +29,9 @@ from fleet.analysis.reduce import label_levels_of_hosts
 
 RELATIONS = 8
 CPUS = 32
-CELLS = [
-    (count, runs, kind)
-    for kind in ("normal", "levels", "heavy")
-    for runs in (1, 3)
-    for count in (3, 4, 8, 30, 100, 500)
-]
+KINDS = ("normal", "levels", "heavy")
+RUNS = (1, 3)
+COUNTS = (3, 4, 8, 30, 100, 500)
 _LEVEL = np.log(2.1)
 _MOST = 12  # sessions of the largest
 
@@ -42,40 +40,45 @@ def session(
     chance: np.random.Generator, count: int, runs: int, kind: str, slower: Floats
 ) -> Distances:
     """One session; slower: the first machine's logarithm by relation."""
-    machines = np.repeat(np.arange(count), runs)
-    common, own = (
-        (
-            chance.standard_t(3, size) / 3**0.5
-            if kind == "heavy"
-            else chance.standard_normal(size)
-        )
-        for size in ((1, count), (RELATIONS, count))
-    )
+    common = draw_deviations(chance, (1, count), kind)
+    own = draw_deviations(chance, (RELATIONS, count), kind)
     machine_logs = 0.01 * 0.5**0.5 * (common + own)
     machine_logs[:, 0] += slower
-    wide = np.where(np.arange(count) % 4 == 0, 0.015, 0.01)
-    of_runs = machine_logs[:, machines] + wide[machines] * chance.standard_normal(
-        (RELATIONS, len(machines))
-    )
+
+    machines = np.repeat(np.arange(count), runs)  # of each run
+    scatter = np.where(machines % 4 == 0, 0.015, 0.01)
+    noise_of_runs = chance.standard_normal((RELATIONS, len(machines)))
+    run_logs = machine_logs[:, machines] + scatter * noise_of_runs
     if kind == "levels":
-        of_runs += _LEVEL * (chance.random(of_runs.shape) < 0.1)
-    levels = label_levels_of_hosts(of_runs, np.zeros(len(of_runs), dtype=np.int64))
-    logs, _, noise = reduce_machines(
-        of_runs, levels, machines, switches=kind == "levels"
-    )
+        run_logs += _LEVEL * (chance.random(run_logs.shape) < 0.1)
+
+    one_host = np.zeros(RELATIONS, dtype=np.int64)
+    levels = label_levels_of_hosts(run_logs, one_host)
+    has_switches = kind == "levels"
+    logs, _, noise = reduce_machines(run_logs, levels, machines, switches=has_switches)
     return measure_distances(logs, THRESHOLD, noise=noise)
+
+
+def draw_deviations(
+    chance: np.random.Generator, size: tuple[int, int], kind: str
+) -> Floats:
+    """Draw deviations with a variance of 1, from t(3) if they are heavy."""
+    if kind == "heavy":
+        return chance.standard_t(3, size) / 3**0.5
+    return chance.standard_normal(size)
 
 
 def simulate_cpus(chance: np.random.Generator, count: int, slower: float) -> Distances:
     """One session of CPUs; slower: the logarithm of the first machine's CPU 3."""
-    pairs = 0.02 * chance.standard_normal((count, CPUS, CPUS))
-    pairs = np.triu(pairs, 1) + np.triu(pairs, 1).transpose(0, 2, 1)
+    noise = 0.02 * chance.standard_normal((count, CPUS, CPUS))
+    above_diagonal = np.triu(noise, 1)
+    pairs = above_diagonal + above_diagonal.transpose(0, 2, 1)
     pairs[0, 3] += slower
     pairs[0, :, 3] += slower
     pairs[:, range(CPUS), range(CPUS)] = np.nan
-    return measure_distances(
-        compare_cpus(pairs, np.zeros(CPUS, dtype=np.int64))[0], THRESHOLD, 0.5
-    )
+    one_package = np.zeros(CPUS, dtype=np.int64)
+    logs, *_ = compare_cpus(pairs, one_package)
+    return measure_distances(logs, THRESHOLD, 0.5)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -86,61 +89,62 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sessions", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
-    first_relation = np.eye(RELATIONS)[0]
-    every_relation = np.ones(RELATIONS)
     print("kind    machines  runs  sessions   any   none    5%   10%  all 5%")
-    for count, runs, kind in CELLS:
-        chance = np.random.default_rng(options.seed)
-        times = min(options.sessions, max(_MOST, 10000 // count))
-        rows = []
-        for _ in range(times):
-            null = session(chance, count, runs, kind, 0 * first_relation)
-            outcomes = [
-                session(chance, count, runs, kind, np.log1p(by) * relations)
-                for by, relations in (
-                    (0.05, first_relation),
-                    (0.1, first_relation),
-                    (0.05, every_relation),
-                )
-            ]
-            odd = [outcome.are_odd(THRESHOLD) for outcome in outcomes]
-            rows.append(
-                (
-                    null.are_odd(THRESHOLD).any(),
-                    np.isnan(null.p).mean(),
-                    odd[0][0, 0],
-                    odd[1][0, 0],
-                    odd[2][:, 0].any(),
-                )
-            )
-        shares = np.mean(rows, axis=0)
-        print(
-            f"{kind:<8}{count:>8}{runs:>6}{times:>10}"
-            + "".join(f"{share:>6.0%}" for share in shares),
-            flush=True,
-        )
+    for kind in KINDS:
+        for runs in RUNS:
+            for count in COUNTS:
+                times = min(options.sessions, max(_MOST, 10000 // count))
+                chance = np.random.default_rng(options.seed)
+                rows = [judge_machines(chance, count, runs, kind) for _ in range(times)]
+                shares = format_shares(np.mean(rows, axis=0))
+                print(f"{kind:<8}{count:>8}{runs:>6}{times:>10}{shares}", flush=True)
     print("CPUs: machines  sessions   any    3%    5%")
     for count in (8, 30):
         chance = np.random.default_rng(options.seed)
-        null, *outcomes = (
-            [
-                simulate_cpus(chance, count, np.log1p(by)).are_odd(THRESHOLD)
-                for _ in range(options.sessions)
-            ]
-            for by in (0, 0.03, 0.05)
-        )
-        shares = [
-            np.mean([odd.any() for odd in null]),
-            *(
-                np.mean([odd[3, 0] for odd in odd_by_session])
-                for odd_by_session in outcomes
-            ),
-        ]
-        print(
-            f"{count:>14}{options.sessions:>10}"
-            + "".join(f"{share:>6.0%}" for share in shares),
-            flush=True,
-        )
+        shares = format_shares(judge_cpus(chance, count, options.sessions))
+        print(f"{count:>14}{options.sessions:>10}{shares}", flush=True)
+
+
+def judge_machines(
+    chance: np.random.Generator, count: int, runs: int, kind: str
+) -> tuple[float, ...]:
+    """Return any, none, 5 %, 10 % and all 5 % of a session of each."""
+    first = np.eye(RELATIONS)[0]
+    every = np.ones(RELATIONS)
+    null = session(chance, count, runs, kind, 0 * first)
+    by_5 = session(chance, count, runs, kind, np.log1p(0.05) * first)
+    by_10 = session(chance, count, runs, kind, np.log1p(0.1) * first)
+    all_by_5 = session(chance, count, runs, kind, np.log1p(0.05) * every)
+    return (
+        null.are_odd(THRESHOLD).any(),
+        np.isnan(null.p).mean(),
+        by_5.are_odd(THRESHOLD)[0, 0],
+        by_10.are_odd(THRESHOLD)[0, 0],
+        all_by_5.are_odd(THRESHOLD)[:, 0].any(),
+    )
+
+
+def judge_cpus(
+    chance: np.random.Generator, count: int, sessions: int
+) -> tuple[float, ...]:
+    """Return the shares of sessions any, 3 % and 5 %."""
+
+    def find_odd(slower: float) -> list[npt.NDArray[np.bool_]]:
+        outcomes = [simulate_cpus(chance, count, slower) for _ in range(sessions)]
+        return [outcome.are_odd(THRESHOLD) for outcome in outcomes]
+
+    any_is_odd = [odd.any() for odd in find_odd(0.0)]
+    is_found_at_3 = [odd[3, 0] for odd in find_odd(np.log1p(0.03))]
+    is_found_at_5 = [odd[3, 0] for odd in find_odd(np.log1p(0.05))]
+    return (
+        float(np.mean(any_is_odd)),
+        float(np.mean(is_found_at_3)),
+        float(np.mean(is_found_at_5)),
+    )
+
+
+def format_shares(shares: Iterable[float]) -> str:
+    return "".join(f"{share:>6.0%}" for share in shares)
 
 
 if __name__ == "__main__":
