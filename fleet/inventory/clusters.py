@@ -96,14 +96,18 @@ def _parse_slurm(line: str) -> _Candidate:
         key, _, value = word.partition("=")
         if key in _FREE_TEXT:
             break
-        fields.setdefault(key, "" if value == "(null)" else value)
+        if value == "(null)":
+            value = ""
+        fields.setdefault(key, value)
     name = _read(fields, "NodeName")
     state = _read(fields, "State")
     labels = {}
-    if partition := fields.get("Partitions"):
+    partition = fields.get("Partitions")
+    if partition:
         labels["partition"] = partition
     is_usable = set(state.split("+")) <= _USABLE
-    return _Candidate(name, name, labels, "" if is_usable else f"it is {state}")
+    unusable = "" if is_usable else f"it is {state}"
+    return _Candidate(name, name, labels, unusable)
 
 
 def _parse_pod(pod: Any) -> _Candidate:
@@ -187,15 +191,16 @@ def _parse_lines(printed: str) -> Iterator[_Candidate]:
         words = line.split("#")[0].split()
         if not words:
             continue
-        pattern = words[0]
-        labels = dict(word.split("=", 1) for word in words[1:] if "=" in word)
-        addresses = [word for word in words[1:] if "=" not in word]
+        pattern, *others = words
+        labels = dict(word.split("=", 1) for word in others if "=" in word)
+        addresses = [word for word in others if "=" not in word]
         if len(addresses) > 1:
             raise InputError(f"{line[:_SHOWN]!r} is not NAME [ADDRESS] [KEY=LABEL...]")
         for name in expand_range(pattern):
             if not NAME.fullmatch(name):
                 raise InputError(f"no host may be called {name[:_SHOWN]!r}")
-            yield _Candidate(name, addresses[0] if addresses else name, labels)
+            address = addresses[0] if addresses else name
+            yield _Candidate(name, address, labels)
 
 
 @dataclass(frozen=True, slots=True)

@@ -388,16 +388,16 @@ class _Resolver:
         children.
         """
         written, entry = self.entries[name]
-        merged = _merge_layers(
-            [self.defaults, *(self.groups[group] for group in groups), entry]
-        )
+        group_entries = [self.groups[group] for group in groups]
+        merged = _merge_layers([self.defaults, *group_entries, entry])
         place = ("hosts", written)
         self._check_target(name, merged, place)
+        arguments = _host_arguments(merged, self.path.parent, name)
         host = Host(
             name=name,
             groups=tuple(sorted(groups, key=self.places.__getitem__)),
             origin=f"{printable(str(self.path))}:{self.document.line(place)}",
-            **_host_arguments(merged, self.path.parent, name),
+            **arguments,
         )
         layers: list[KeyPath] = [("defaults",)]
         layers += [("groups", group) for group in groups]
@@ -519,11 +519,11 @@ def _host_arguments(
         toolchain["sdp"] = _join_path(directory, toolchain["sdp"])
     identity_files = merged.get("identity_files", ())
 
+    files = [_join_path(directory, file) for file in identity_files]
+
     arguments = {key: value for key, value in merged.items() if key != "wait"}
     arguments["address"] = address.replace("{name}", name)
-    arguments["identity_files"] = tuple(
-        _join_path(directory, file) for file in identity_files
-    )
+    arguments["identity_files"] = tuple(files)
     arguments["toolchain"] = RequestedToolchain(**toolchain)
     arguments["wait_s"] = merged.get("wait", 0.0)
     arguments["plan"] = RequestedOptions(**merged.get("plan", {}))

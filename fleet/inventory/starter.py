@@ -53,7 +53,10 @@ def _render_table(title: str, entries: Mapping[str, object]) -> list[str]:
     for key, value in entries.items():
         # keys of defaults are ours; names are foreign text
         name = key if title == "defaults" else as_yaml(key)
-        lines.append(f"  {name}: {as_yaml(value)}" if value else f"  {name}:")
+        line = f"  {name}:"
+        if value:
+            line += f" {as_yaml(value)}"
+        lines.append(line)
     return lines
 
 

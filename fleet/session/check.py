@@ -60,11 +60,10 @@ def check_hosts(
     checked = []
     for outcome in run_on_each(hosts, check.check_host, access):
         result = check.results[outcome.host.name]
-        checked.append(
-            CheckedHost(
-                outcome, result.facts, result.findings, result.intended, result.reported
-            )
+        host = CheckedHost(
+            outcome, result.facts, result.findings, result.intended, result.reported
         )
+        checked.append(host)
     return checked
 
 

@@ -112,9 +112,8 @@ def _extract_report_lines(host: Host, output: bytes) -> Iterator[str]:
     """
     text = output.decode("utf-8", "replace")
     mark = f"{MARK} "
-    lines = [
-        line.removeprefix(mark) for line in text.split("\n") if line.startswith(mark)
-    ]
+    marked = [line for line in text.split("\n") if line.startswith(mark)]
+    lines = [line.removeprefix(mark) for line in marked]
     if lines[:1] != ["begin"] or lines[-1:] != ["end"]:
         raise ProbeError(
             f"{host.name}: the answer of /bin/sh is incomplete; what was removed is"

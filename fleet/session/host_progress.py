@@ -71,20 +71,14 @@ class HostProgress:
         hidden.
         """
         output = completed.stdout + completed.stderr
-        text = output.decode("utf-8", "replace")
-        self._emit(
-            events.CommandEnded(
-                self.host,
-                stage,
-                command,
-                completed.exit_code,
-                hide_secrets(text, self.host.env.values()),
-            )
-        )
+        text = hide_secrets(output.decode("utf-8", "replace"), self.host.env.values())
+        code = completed.exit_code
+        self._emit(events.CommandEnded(self.host, stage, command, code, text))
 
     def note_once(self, *texts: str) -> None:
         """Add those notes that the host does not have yet."""
-        self.note(*(text for text in texts if text not in self.notes))
+        new = [text for text in texts if text not in self.notes]
+        self.note(*new)
 
     def follow_record(self, record: Record, reader: Reader) -> None:
         """Count the agent's bursts, update their medians and add its notes."""

@@ -51,8 +51,7 @@ class LiveMedians:
         self._topology = Topology(facts.cpus, facts.core_kinds)
         # by benchmark and relation
         self._values: dict[str, dict[str, _ThinnedValues]] = {}
-        numbers = [cpu.cpu for cpu in self.cpus]
-        self._places = {number: place for place, number in enumerate(numbers)}
+        self._places = {cpu.cpu: place for place, cpu in enumerate(self.cpus)}
 
     def add(self, burst: Burst, hello: Hello) -> None:
         """Add a burst; ignore it unless its benchmark and point have one number for
@@ -91,9 +90,9 @@ class LiveMedians:
         """Return, for each benchmark, the median of each relation's burst medians."""
         medians = []
         for benchmark, values_by_relation in sorted(self._values.items()):
-            relations = sorted(values_by_relation, key=relation_sort_key)
-            of_relations = tuple(
-                (name, median(values_by_relation[name].values)) for name in relations
-            )
-            medians.append((benchmark, of_relations))
+            relations = []
+            for name in sorted(values_by_relation, key=relation_sort_key):
+                values = values_by_relation[name].values
+                relations.append((name, median(values)))
+            medians.append((benchmark, tuple(relations)))
         return tuple(medians)

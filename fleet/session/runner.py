@@ -254,7 +254,8 @@ def plan_run(link: HostLink, facts: Facts, agent: Agent) -> Run:
     """
     host = link.host
     context = link.context
-    link.progress.note(*facts.notes, *systems.describe_serious_findings(facts))
+    link.progress.note(*facts.notes)
+    link.progress.note(*systems.describe_serious_findings(facts))
     plan = merge_plan_with_facts(host, context.requested, facts)
     forecast = context.forecaster.from_host(link.connection, host, agent.path, plan)
     context.emit(DurationEstimated(host, forecast.duration))
