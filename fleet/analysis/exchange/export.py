@@ -1,7 +1,9 @@
 """Export runs and summaries in the formats of other tools, and samples as CSV."""
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -22,8 +24,19 @@ from fleet.analysis.reduce.pairs import as_float64, load_pairs, reduce_run
 from fleet.analysis.views.overview import describe_interval
 from fleet.analysis.views.usual import load_usual_numbers
 from fleet.errors import UsageError
-from fleet.model import SHIPPED, Descriptions, Pairs, View, read_descriptions
-from fleet.plan.benchmark_names import parse_benchmark_names, select_kinds
+from fleet.model import (
+    SHIPPED,
+    Benchmark,
+    Descriptions,
+    Pairs,
+    View,
+    read_descriptions,
+)
+from fleet.plan.benchmark_names import (
+    BenchmarkName,
+    parse_benchmark_names,
+    select_kinds,
+)
 from fleet.store import RunSummary
 from fleet.store.runs import Root
 from fleet.text import one_line, printable
@@ -65,9 +78,8 @@ def export_matrix(
         )
     rows = find_summary(root, run_or_summary)
     kinds = name_benchmarks(rows)
-    chosen = _choose_kind(
-        _list_pair_kinds(kinds.unique(), SHIPPED), benchmark, run_or_summary
-    )
+    of_pairs = [kind for kind in kinds.unique() if SHIPPED[kind].view is View.MATRIX]
+    chosen = _choose_kind(of_pairs, benchmark, run_or_summary)
     return WRITERS[tool](make_grid(rows[kinds == chosen]))
 
 
@@ -104,11 +116,9 @@ def export_samples(
         if benchmark is not None:
             kinds = [*select_kinds(benchmark, _list_measured_kinds(root, run_id))]
         for rows in _read_samples(root, run_id, kinds):
-            chosen = (
-                rows
-                if benchmark is None
-                else rows[load.is_chosen_benchmark(rows, benchmark)]
-            )
+            chosen = rows
+            if benchmark is not None:
+                chosen = rows[load.is_chosen_benchmark(rows, benchmark)]
             if len(chosen):
                 yield text.format_csv(chosen, header=header)
                 header = False
@@ -126,49 +136,73 @@ def _export_run(
     """Format a run's matrix of pairs or, for the tool `csv`, of NUMA nodes. Raises
     UsageError if none.
     """
-    run, cpus = load.load_run(root, run_id), load.load_cpus(root, run_id=run_id)
-    ordered = (run["plan"].get("pairs") or {}).get("which") == Pairs.ORDERED
-    descriptions, kinds = (
-        read_descriptions(run["hello"]),
-        _list_measured_kinds(root, run_id),
-    )
-    placed = dict[str, pd.DataFrame]()
-    names = [
-        name
-        for name in {kind.partition("/")[0] for kind in kinds}
-        if descriptions[name].node
-    ]
-    if tool == "csv" and names:
-        pairs = as_float64(load_pairs(root, run_id=run_id, benchmark=names))
-        cells = select_node_cells(pairs, cpus, descriptions)
-        settings = name_benchmarks(cells) + " " + cells["setting"].astype(str)
-        placed = {str(name): part for name, part in cells.groupby(settings, sort=False)}
-    matrices = [*_list_pair_matrices(root, run_id, descriptions), *placed]
+    run = load.load_run(root, run_id)
+    cpus = load.load_cpus(root, run_id=run_id)
+    descriptions = read_descriptions(run["hello"])
+    node_cells = dict[str, pd.DataFrame]()
+    if tool == "csv":
+        node_cells = _load_node_cells(root, run_id, cpus, descriptions)
+    matrices = [*_list_pair_matrices(root, run_id, descriptions), *node_cells]
     chosen = _choose_kind(matrices, benchmark, run_id)
-    if chosen in placed:
-        rows, columns, by_nodes = lay_out_node_matrix(placed[chosen], f"{value}_ns")
-        description = descriptions[chosen.partition("/")[0]]
-        values = {
-            ends: text.convert_to_shown(description, ns)
-            for ends, ns in by_nodes.items()
-        }
-        return write_matrix_csv("node", rows, columns, values)
-    kind, _, node = chosen.partition(" n")
+    if chosen in node_cells:
+        described = descriptions[chosen.partition("/")[0]]
+        return _write_node_csv(node_cells[chosen], f"{value}_ns", described)
+    ordered = (run["plan"].get("pairs") or {}).get("which") == Pairs.ORDERED
+    grid = _load_grid(root, run_id, chosen, f"{value}_ns", ordered=ordered)
+    if tool == HWLOC:
+        return _write_hwloc(grid, cpus)
+    return WRITERS[tool](grid)
+
+
+def _load_node_cells(
+    root: Root, run_id: str, cpus: pd.DataFrame, descriptions: Descriptions
+) -> dict[str, pd.DataFrame]:
+    """Load the cells of a run's matrices of NUMA nodes, by benchmark, variant and
+    setting, such as "chase/mov random".
+    """
+    kinds = _list_measured_kinds(root, run_id)
+    names = dict.fromkeys(kind.partition("/")[0] for kind in kinds)
+    of_nodes = [name for name in names if descriptions[name].node]
+    if not of_nodes:
+        return {}
+    pairs = as_float64(load_pairs(root, run_id=run_id, benchmark=of_nodes))
+    cells = select_node_cells(pairs, cpus, descriptions)
+    settings = name_benchmarks(cells) + " " + cells["setting"].astype(str)
+    return {str(name): part for name, part in cells.groupby(settings, sort=False)}
+
+
+def _write_node_csv(cells: pd.DataFrame, column: str, benchmark: Benchmark) -> str:
+    """Write CSV with a row per CPU node and a column per memory node."""
+    rows, columns, ns_by_ends = lay_out_node_matrix(cells, column)
+    values = {
+        ends: text.convert_to_shown(benchmark, ns) for ends, ns in ns_by_ends.items()
+    }
+    return write_matrix_csv("node", rows, columns, values)
+
+
+def _load_grid(
+    root: Root, run_id: str, matrix: str, column: str, *, ordered: bool
+) -> Grid:
+    """Load the matrix of pairs that `_list_pair_matrices` lists as `matrix`; below the
+    diagonal unless the pairs are ordered. Raises UsageError without samples.
+    """
+    kind, _, node = matrix.partition(" n")
     pairs = reduce_run(root, run_id, kind, ordered=ordered)
     if node:
         pairs = pairs[pairs["memory_node"] == int(node)]
     elif len(pairs):
         pairs = pairs[pairs["memory_node"].isna()]
     if pairs.empty:
-        raise UsageError(f"{run_id}: has no samples of {chosen} to export.")
-    both = pairs[["ping_cpu", "pong_cpu"]].to_numpy(dtype=int)
-    ends = [*map(tuple, (both if ordered else np.sort(both, axis=1)[:, ::-1]).tolist())]
-    grid = Grid(
-        cpus=tuple(np.unique(both).tolist()),
-        cells=dict(zip(ends, pairs[f"{value}_ns"].astype(float), strict=True)),
+        raise UsageError(f"{run_id}: has no samples of {matrix} to export.")
+    ends = pairs[["ping_cpu", "pong_cpu"]].to_numpy(dtype=int)
+    if not ordered:
+        ends = np.sort(ends, axis=1)[:, ::-1]  # the higher CPU first
+    latencies = pairs[column].astype(float)
+    return Grid(
+        cpus=tuple(np.unique(ends).tolist()),
+        cells=dict(zip(map(tuple, ends.tolist()), latencies, strict=True)),
         benchmark=pairs["benchmark"].iloc[0],
     )
-    return _write_hwloc(grid, cpus) if tool == HWLOC else WRITERS[tool](grid)
 
 
 def _write_hwloc(grid: Grid, cpus: pd.DataFrame) -> str:
@@ -176,44 +210,44 @@ def _write_hwloc(grid: Grid, cpus: pd.DataFrame) -> str:
     FILE`.
 
     Format: its manual page; kind 6 is FROM_USER | MEANS_LATENCY of hwloc/distances.h.
-    hwloc numbers PUs in the order of its tree, groups by lowest CPU. cpus: from
-    `load_cpus`. Raises UsageError for a missing pair.
+    cpus: from `load_cpus`. Raises UsageError for a missing pair.
+    """
+    numbers = _number_pus(cpus)
+    cells = dict(grid.fill_both_halves())
+    cells |= {(cpu, cpu): 0.0 for cpu in grid.cpus}
+    lines = [f"name=fleet-{grid.benchmark}-ps", "6", str(len(grid.cpus))]
+    lines += [f"PU:{numbers[cpu]}" for cpu in grid.cpus]
+    for row, column in itertools.product(grid.cpus, repeat=2):
+        if (row, column) not in cells:
+            raise UsageError(
+                "hwloc takes a number for every pair of CPUs, and"
+                f" {row}-{column} has none."
+            )
+        lines.append(str(round(cells[row, column] * 1000)))
+    return "\n".join([*lines, ""])
+
+
+def _number_pus(cpus: pd.DataFrame) -> dict[int, int]:
+    """Number the CPUs that are online as hwloc numbers its PUs: in the order of its
+    tree, whose NUMA nodes stand by their lowest CPU.
     """
     online = cpus[cpus["online"].astype(bool)]
-    node = online.groupby("node", dropna=False)["cpu"].transform("min")
     groups = online[["package", "die", "llc", "cluster", "core", "cpu"]].fillna(0)
-    groups.insert(1, "node", node)
-    number = {
-        cpu: place
-        for place, cpu in enumerate(groups.sort_values([*groups])["cpu"].tolist())
-    }
-    cells = {**grid.fill_both_halves(), **{(cpu, cpu): 0.0 for cpu in grid.cpus}}
-    if missing := [
-        f"{a}-{b}" for a in grid.cpus for b in grid.cpus if (a, b) not in cells
-    ]:
-        raise UsageError(
-            f"hwloc takes a number for every pair of CPUs, and {missing[0]} has none."
-        )
-    objects = [f"PU:{number[cpu]}" for cpu in grid.cpus]
-    values = [str(round(cells[a, b] * 1000)) for a in grid.cpus for b in grid.cpus]
-    return "\n".join(
-        [
-            f"name=fleet-{grid.benchmark}-ps",
-            "6",
-            str(len(objects)),
-            *objects,
-            *values,
-            "",
-        ]
-    )
+    lowest_of_node = online.groupby("node", dropna=False)["cpu"].transform("min")
+    groups.insert(1, "node", lowest_of_node)
+    in_order = groups.sort_values([*groups])["cpu"].tolist()
+    return {cpu: number for number, cpu in enumerate(in_order)}
 
 
 def _list_measured_kinds(root: Root, run_id: str) -> list[str]:
     """List each `benchmark/variant` that has stored samples, regardless of what the
     host planned.
     """
-    parts = load.load_samples_in_parts(root, run_id, columns=["benchmark", "variant"])
-    return list(dict.fromkeys(kind for part in parts for kind in name_benchmarks(part)))
+    columns = ["benchmark", "variant"]
+    kinds = dict[str, None]()
+    for part in load.load_samples_in_parts(root, run_id, columns=columns):
+        kinds |= dict.fromkeys(name_benchmarks(part))
+    return list(kinds)
 
 
 def _list_pair_matrices(
@@ -235,10 +269,6 @@ def _list_pair_matrices(
     return list(dict.fromkeys(names))
 
 
-def _list_pair_kinds(kinds: Iterable[str], descriptions: Descriptions) -> list[str]:
-    return [kind for kind in kinds if descriptions[kind].view is View.MATRIX]
-
-
 def _choose_kind(kinds: Sequence[str], benchmark: str | None, what: str) -> str:
     """Return the kind, such as "cas/llsc", that `benchmark` names. Raises UsageError
     for none or several.
@@ -247,27 +277,26 @@ def _choose_kind(kinds: Sequence[str], benchmark: str | None, what: str) -> str:
         raise UsageError(
             f"{what}: has no pairs of CPUs to export. `fleet show` lists what it has."
         )
-    names = parse_benchmark_names(benchmark) if benchmark else ()
-    matching = [
-        kind
-        for kind in kinds
-        if not names
-        or any(
-            name.matches_kind(kind.partition(" ")[0])
-            and name.matches_point(kind.replace(" ", "."))
-            for name in names
-        )
-    ]
+    matching = kinds
+    unlike = ""
+    if benchmark:
+        names = parse_benchmark_names(benchmark)
+        matching = [kind for kind in kinds if _is_named(kind, names)]
+        unlike = f", not {benchmark!r}; `fleet show --csv` has the points of others"
     if len(matching) != 1:
-        unlike = (
-            f", not {benchmark!r}; `fleet show --csv` has the points of others"
-            if benchmark
-            else ""
-        )
         raise UsageError(
             f"{what}: --benchmark must name one of {', '.join(kinds)}{unlike}."
         )
     return matching[0]
+
+
+def _is_named(kind: str, names: Iterable[BenchmarkName]) -> bool:
+    """Report whether a name is of this matrix, such as "cas/llsc n0"."""
+    without_node = kind.partition(" ")[0]
+    point = kind.replace(" ", ".")
+    return any(
+        name.matches_kind(without_node) and name.matches_point(point) for name in names
+    )
 
 
 def _read_samples(
@@ -278,18 +307,10 @@ def _read_samples(
     """
     runs = load.load_runs(root, run_id=run_id)
     descriptions = read_descriptions(load.load_run(root, run_id)["hello"])
-    parts = (
-        part
-        for kind in kinds
-        for part in load.load_samples_in_parts(root, run_id, benchmark=kind)
-    )
-    for bursts in parts:
-        step = max(1, SAMPLES_AT_ONCE // max(map(len, bursts["ticks"]), default=1))
-        for begin in range(0, len(bursts), step):
-            for part in _cut_into_samples(
-                bursts.iloc[begin : begin + step], descriptions
-            ):
-                yield load.add_run_columns(part, runs)
+    for kind in kinds:
+        for bursts in load.load_samples_in_parts(root, run_id, benchmark=kind):
+            for samples in _cut_into_samples(bursts, descriptions):
+                yield load.add_run_columns(samples, runs)
 
 
 def _cut_into_samples(
@@ -298,31 +319,46 @@ def _cut_into_samples(
     """Yield frames with a row per sample and the other threads' numbers; split bursts
     that are too long.
     """
-    for first in range(0, max(map(len, bursts["ticks"])), SAMPLES_AT_ONCE):
-        places = slice(first, first + SAMPLES_AT_ONCE)
-        part = bursts.assign(
-            ticks=[ticks[places] for ticks in bursts["ticks"]],
-            warmup=(bursts["warmup"] - first).clip(lower=0),
-        )
-        others = {
-            name: [
-                sample
-                for own, threads in zip(part["ticks"], bursts[name], strict=True)
-                for sample in (
-                    [None] * len(own)
-                    if threads is None or not len(threads)
-                    else np.stack(
-                        [numbers[places] for numbers in threads], axis=1
-                    ).tolist()
-                )
-            ]
-            for name in _OF_OTHERS
-        }
-        long = load.samples_long(part, descriptions)
-        columns = {
-            name: pd.Series(numbers, dtype=object) for name, numbers in others.items()
-        }
-        yield long.assign(sample=long["sample"] + first, **columns)
+    longest = max(map(len, bursts["ticks"]), default=1)
+    at_once = max(1, SAMPLES_AT_ONCE // longest)  # bursts
+    for begin in range(0, len(bursts), at_once):
+        some = bursts.iloc[begin : begin + at_once]
+        longest_of_some = max(map(len, some["ticks"]))
+        for first in range(0, longest_of_some, SAMPLES_AT_ONCE):
+            cut = slice(first, first + SAMPLES_AT_ONCE)
+            yield _list_samples(some, cut, descriptions)
+
+
+def _list_samples(
+    bursts: pd.DataFrame, cut: slice, descriptions: Descriptions
+) -> pd.DataFrame:
+    """List the samples at these places of each burst, with the other threads'
+    numbers.
+    """
+    part = bursts.assign(ticks=[ticks[cut] for ticks in bursts["ticks"]])
+    part["warmup"] = (bursts["warmup"] - cut.start).clip(lower=0)
+    samples = load.samples_long(part, descriptions)
+    samples["sample"] += cut.start
+    for name in _OF_OTHERS:
+        numbers = _list_numbers_of_others(bursts, name, cut)
+        samples[name] = pd.Series(numbers, dtype=object)
+    return samples
+
+
+def _list_numbers_of_others(
+    bursts: pd.DataFrame, name: str, cut: slice
+) -> list[list[int] | None]:
+    """List for each sample the numbers of the other threads, None without any. name:
+    their column, which has an array of samples for each thread.
+    """
+    numbers = list[list[int] | None]()
+    for ticks, threads in zip(bursts["ticks"], bursts[name], strict=True):
+        if threads is None or not len(threads):
+            numbers += [None] * len(ticks[cut])
+        else:
+            of_threads = [thread[cut] for thread in threads]
+            numbers += np.stack(of_threads, axis=1).tolist()
+    return numbers
 
 
 def export_numbers(
@@ -345,50 +381,64 @@ def export_numbers(
     return DASHBOARDS[tool](table.assign(measured_utc=table["host_id"].map(last)))
 
 
+_FAMILIES = {  # of OpenMetrics: its column, and what it is
+    "fleet_median_latency": (
+        "median_ns",
+        "Median one-way latency between CPUs of a relation, of the runs at the"
+        " level of most.",
+    ),
+    "fleet_median_latency_lower": ("lower", "Lower end of its 95 % interval."),
+    "fleet_median_latency_upper": ("upper", "Upper end of its 95 % interval."),
+    "fleet_measured_timestamp": ("measured_utc", "When the last run began."),
+}
+
+
 def render_openmetrics(table: pd.DataFrame) -> str:
     """Render OpenMetrics in seconds, for the textfile collector of node_exporter.
 
     table: from `summarize_hosts`, with a column `measured_utc`, the start of the
     host's last run.
     """
-    families: dict[str, tuple[str, list[str]]] = {
-        "fleet_median_latency": (
-            "Median one-way latency between CPUs of a relation, of the runs at the"
-            " level of most.",
-            [],
-        ),
-        "fleet_median_latency_lower": ("Lower end of its 95 % interval.", []),
-        "fleet_median_latency_upper": ("Upper end of its 95 % interval.", []),
-        "fleet_measured_timestamp": ("When the last run began.", []),
-    }
-    for row in _list_medians_and_intervals(table):
-        names = ("host_name", "benchmark", "variant", "relation")
-        labels = (
-            (name.removesuffix("_name"), _escape_label(str(row[name])))
-            for name in names
-        )
-        listed = ",".join(f'{name}="{value}"' for name, value in labels)
-        ends = [
-            f"{ns * 1e-9:.6g}" if ns else ""
-            for ns in (row["median_ns"], row["lower"], row["upper"])
-        ]
-        values = [*ends, f"{row['measured_utc'].timestamp():.0f}"]
-        for (name, (_, samples)), value in zip(families.items(), values, strict=True):
-            if value:
-                samples.append(f"{name}_seconds{{{listed}}} {value}")
+    rows = _list_medians_and_intervals(table)
     lines = list[str]()
-    for name, (words, samples) in families.items():
-        lines += [f"# TYPE {name}_seconds gauge", f"# UNIT {name}_seconds seconds"]
-        lines += [f"# HELP {name}_seconds {words}", *samples]
+    for family, (column, words) in _FAMILIES.items():
+        name = f"{family}_seconds"
+        lines.append(f"# TYPE {name} gauge")
+        lines.append(f"# UNIT {name} seconds")
+        lines.append(f"# HELP {name} {words}")
+        for row in rows:
+            if row[column]:
+                value = _format_seconds(row[column])
+                lines.append(f"{name}{{{_format_labels(row)}}} {value}")
     return "\n".join([*lines, "# EOF", ""])
+
+
+def _format_labels(row: Mapping[str, Any]) -> str:
+    labels = {
+        "host": row["host_name"],
+        "benchmark": row["benchmark"],
+        "variant": row["variant"],
+        "relation": row["relation"],
+    }
+    return ",".join(
+        f'{name}="{_escape_label(str(value))}"' for name, value in labels.items()
+    )
+
+
+def _format_seconds(value: float | datetime) -> str:
+    """Format ns in seconds, or a time in seconds since 1970."""
+    if isinstance(value, datetime):
+        return f"{value.timestamp():.0f}"
+    return f"{value * 1e-9:.6g}"
 
 
 def _list_medians_and_intervals(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows as dicts, with the ends of the median's 95 % interval, `lower`
     and `upper`, or None.
     """
-    low, high = (table["median_ns"] * (1 + sign * table["half"]) for sign in (-1, 1))
-    return text.to_records(table.assign(lower=low, upper=high))
+    rows = table.assign(lower=table["median_ns"] * (1 - table["half"]))
+    rows["upper"] = table["median_ns"] * (1 + table["half"])
+    return text.to_records(rows)
 
 
 def render_bmf(table: pd.DataFrame) -> str:
@@ -400,13 +450,12 @@ def render_bmf(table: pd.DataFrame) -> str:
     """
     metrics = {}
     for row in _list_medians_and_intervals(table):
-        ends = {
-            f"{end}_value": row[end]
-            for end in ("lower", "upper")
-            if row[end] is not None
-        }
+        latency = {"value": row["median_ns"]}
+        for end in ("lower", "upper"):
+            if row[end] is not None:
+                latency[f"{end}_value"] = row[end]
         name = f"{row['host_name']} {text.name_benchmark(row)} {row['relation']}"
-        metrics[name] = {"latency": {"value": row["median_ns"], **ends}}
+        metrics[name] = {"latency": latency}
     return text.format_json(metrics) + "\n"
 
 
@@ -414,25 +463,30 @@ def render_markdown(table: pd.DataFrame) -> str:
     """Render a table for a pull request: a row per host, benchmark and relation. Runs
     at several levels are counted by level.
     """
+    interval = f"±95% {describe_interval(table)}"
     lines = [
-        (
-            "| host | benchmark | relation | runs | ns, one way | ±95%"
-            f" {describe_interval(table)} |"
-        ),
+        f"| host | benchmark | relation | runs | ns, one way | {interval} |",
         "| --- | --- | --- | ---: | ---: | ---: |",
     ]
     for row in text.to_records(table):
-        names = map(
-            _escape_cell, (row["host_name"], text.name_benchmark(row), row["relation"])
+        cells = (
+            _escape_cell(row["host_name"]),
+            _escape_cell(text.name_benchmark(row)),
+            _escape_cell(row["relation"]),
+            _count_runs_by_level(row),
+            f"{row['median_ns']:.1f}",
+            text.format_half_width(row["half"]),
         )
-        runs = str(row["runs"])
-        if len(row["levels"]) > 1:
-            counts = (f"{level.runs} at {level.ns:.1f}" for level in row["levels"])
-            runs = ", ".join(counts)
-        half = text.format_half_width(row["half"])
-        numbers = (runs, f"{row['median_ns']:.1f}", half)
-        lines.append(f"| {' | '.join((*names, *numbers))} |")
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
+
+
+def _count_runs_by_level(row: Mapping[str, Any]) -> str:
+    """Count a host's runs; if they are at several levels, those at each."""
+    levels = row["levels"]
+    if len(levels) <= 1:
+        return str(row["runs"])
+    return ", ".join(f"{level.runs} at {level.ns:.1f}" for level in levels)
 
 
 DASHBOARDS: Mapping[str, Callable[[pd.DataFrame], str]] = {
@@ -449,6 +503,5 @@ def _escape_cell(words: str) -> str:
 
 def _escape_label(words: str) -> str:
     """Escape a label's value for OpenMetrics; control characters become visible."""
-    return (
-        printable(words).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    )
+    visible = printable(words)
+    return visible.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
