@@ -33,20 +33,15 @@ from fleet.model import Descriptions
 from fleet.plan.options import parse_choice
 from fleet.store import schema
 from fleet.store.anonymized_run import KEEP, anonymize, export_run, import_run
+from fleet.store.gate import RunRecord
 from fleet.store.places import Folder, samples_name
 from fleet.store.reading import TableFile, read_table_name
-from fleet.store.runs import Root, open_listing
+from fleet.store.runs import Listing, Root, RunSummary, open_listing
 from fleet.store.writing import write_summary, write_table
 from fleet.text import format_count, one_line
 
 SUFFIXES = (".parquet", ".zip")
-_NOT_A_ZIP = (
-    zipfile.BadZipFile,
-    EOFError,
-    RuntimeError,
-    UnicodeError,
-    zlib.error,
-)
+_NOT_A_ZIP = (zipfile.BadZipFile, EOFError, RuntimeError, UnicodeError, zlib.error)
 _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _MAX_RUNS = 10_000
 _MAX_BYTES = 8 << 30
@@ -73,67 +68,88 @@ def export_runs(
     if output.exists():
         raise UsageError(f"{output}: exists; it was not changed. Name another file.")
     listing = open_listing(root)
-    runs = {run.run_id: run for run in listing.find_runs(set(run_ids))}
-    chosen, lines, drafts = (
-        run_ids if output.suffix == ".zip" else run_ids[-1:],
-        list[str](),
-        list[Path](),
-    )
-    names = set[str]()
+    is_zip = output.suffix == ".zip"
+    chosen = run_ids if is_zip else run_ids[-1:]
+    runs = {run.run_id: run for run in listing.find_runs(set(chosen))}
+    lines = []
     try:
         with tempfile.TemporaryDirectory(
             dir=output.absolute().parent, prefix=".fleet-"
         ) as folder:
+            drafts = _Drafts(listing, Path(folder), keep)
             for run_id in chosen:
-                source, draft = (
-                    samples_name(runs[run_id].host_id, run_id),
-                    Path(folder) / run_id,
-                )
-                record = TableFile(listing.place, source, "samples").record
                 if medians:
-                    exported, pairs = (
-                        anonymize(record, keep),
-                        load_pairs(root, run_id=run_id),
-                    )
-                    host, own_id = (
-                        str(exported.row["host_name"]),
-                        exported.row["run_id"],
-                    )
-                    names.add(name := f"{host}-{own_id}" if host in names else host)
-                    _write_median_summary(
-                        draft, name, exported.row, pairs, runs[run_id].descriptions
-                    )
+                    row = drafts.write_medians(runs[run_id])
                 else:
-                    exported = export_run(listing.place, record, draft, keep)
-                drafts.append(
-                    draft.rename(draft.with_name(f"{exported.row['run_id']}.parquet"))
-                )
-                lines.append(
-                    f"{run_id} as {exported.row['run_id']} of"
-                    f" {exported.row['host_name']}"
-                )
-            if output.suffix == ".zip":
-                with zipfile.ZipFile(
-                    Path(folder) / "all.zip", "x", zipfile.ZIP_STORED
-                ) as archive:
-                    for file in sorted(drafts):
-                        archive.write(file, file.name)
-                drafts = [Path(folder) / "all.zip"]
-            drafts[0].rename(output)
+                    row = drafts.write_samples(runs[run_id])
+                lines.append(f"{run_id} as {row['run_id']} of {row['host_name']}")
+            whole = drafts.pack() if is_zip else drafts.files[0]
+            whole.rename(output)
     except OSError as err:
         raise StoreError(
             f"{output}: cannot be written: {err.strerror or err}. Name another place."
         ) from err
-    left = [word for word in ("labels", "hostname") if word not in keep]
-    without = ", ".join(
-        [
-            *left,
-            "ids of machine, boot and session, user, notes, the probe's answer, uptime",
-        ]
-    )
     size = f"{format_count(len(chosen), 'run')}, {output.stat().st_size / 1e6:.1f} MB"
-    lines.append(f"{output}: {size}. Left out: {without}.")
+    lines.append(f"{output}: {size}. Left out: {_list_left_out(keep)}.")
     return "\n".join(lines)
+
+
+def _list_left_out(keep: Collection[str]) -> str:
+    """List what files of runs lack."""
+    anonymized = [word for word in ("labels", "hostname") if word not in keep]
+    always = "ids of machine, boot and session, user, notes, the probe's answer, uptime"
+    return ", ".join([*anonymized, always])
+
+
+class _Drafts:
+    """Files of runs in a folder, before they are moved to their place."""
+
+    def __init__(self, listing: Listing, folder: Path, keep: Collection[str]) -> None:
+        self.files = list[Path]()
+        self._listing = listing
+        self._folder = folder
+        self._keep = keep
+        self._summaries = set[str]()
+
+    def write_samples(self, run: RunSummary) -> Mapping[str, Any]:
+        """Write a run with its samples; return its anonymized row."""
+        draft = self._folder / run.run_id
+        record = self._read_record(run)
+        row = export_run(self._listing.place, record, draft, self._keep).row
+        self._add(draft, row)
+        return row
+
+    def write_medians(self, run: RunSummary) -> Mapping[str, Any]:
+        """Write a summary of a run; return its anonymized row. Raises UsageError if it
+        has no pairs.
+        """
+        draft = self._folder / run.run_id
+        row = anonymize(self._read_record(run), self._keep).row
+        name = str(row["host_name"])
+        if name in self._summaries:
+            name = f"{name}-{row['run_id']}"
+        self._summaries.add(name)
+        pairs = load_pairs(self._listing, run_id=run.run_id)
+        _write_median_summary(draft, name, row, pairs, run.descriptions)
+        self._add(draft, row)
+        return row
+
+    def pack(self) -> Path:
+        """Pack all files into a zip; return it."""
+        path = self._folder / "all.zip"
+        with zipfile.ZipFile(path, "x", zipfile.ZIP_STORED) as archive:
+            for file in sorted(self.files):
+                archive.write(file, file.name)
+        return path
+
+    def _read_record(self, run: RunSummary) -> RunRecord:
+        source = samples_name(run.host_id, run.run_id)
+        return TableFile(self._listing.place, source, "samples").record
+
+    def _add(self, draft: Path, row: Mapping[str, Any]) -> None:
+        """Name a file by its anonymized run."""
+        path = draft.with_name(f"{row['run_id']}.parquet")
+        self.files.append(draft.rename(path))
 
 
 def import_runs(root: Root, files: Sequence[Path], name: str | None) -> str:
@@ -207,9 +223,7 @@ def _prepare_child() -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
-    if hard == resource.RLIM_INFINITY or size < hard:
-        resource.setrlimit(resource.RLIMIT_DATA, (size, hard))
+    _lower_limit(resource.RLIMIT_DATA, size)
 
 
 def _call_within_limits(
@@ -218,10 +232,15 @@ def _call_within_limits(
     """Call a function; the process ends if that takes more than _CPU_SECONDS."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     end = int(used.ru_utime + used.ru_stime) + _CPU_SECONDS
-    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
-    if hard == resource.RLIM_INFINITY or end < hard:
-        resource.setrlimit(resource.RLIMIT_CPU, (end, hard))
+    _lower_limit(resource.RLIMIT_CPU, end)
     return function(*arguments)
+
+
+def _lower_limit(kind: int, limit: int) -> None:
+    """Limit a resource of this process, unless its hard limit is lower already."""
+    hard = resource.getrlimit(kind)[1]
+    if hard == resource.RLIM_INFINITY or limit < hard:
+        resource.setrlimit(kind, (limit, hard))
 
 
 def _read_table_name(file: Path) -> str:
@@ -252,37 +271,38 @@ def _write_median_summary(
             f"{run['run_id']}: has no latencies between CPUs; export it without"
             " --medians."
         )
-    constants = dict.fromkeys(column.name for column in schema.TABLES["summaries"]) | {
-        **{name: run[name] for name in ("cpu_model", "os", "labels_json")},
+    constants: dict[str, Any] = {
+        column.name: None for column in schema.TABLES["summaries"]
+    }
+    constants |= {
         "summary": name,
         "tool": "fleet",
         "estimator": "median",
+        "cpu_model": run["cpu_model"],
+        "os": run["os"],
+        "labels_json": run["labels_json"],
         "conditions": (
             f"kernel {run['kernel'] or 'unknown'}, {run['started_utc']:%Y-%m-%d}"
         ),
         "source": "fleet export --medians",
     }
-    pairs = pairs.assign(latency_ns=pairs["median_ns"])
-    own = ["benchmark", "variant", "relation", "ping_cpu", "pong_cpu", "samples"]
-    rows = [
-        constants | row
-        for row in to_records(pairs[[*own, "latency_ns", "low_ns", "high_ns"]])
-    ]
+    names = ["benchmark", "variant", "relation", "ping_cpu", "pong_cpu", "samples"]
+    numbers = pairs[[*names, "low_ns", "high_ns"]]
+    numbers = numbers.assign(latency_ns=pairs["median_ns"])
+    rows = [constants | row for row in to_records(numbers)]
     write_table(draft, pa.Table.from_pylist(rows, schema.arrow_schema("summaries")))
 
 
 def _import_medians(file: Path, address: str, name: str | None) -> tuple[str, bool]:
-    rows = (
-        TableFile(Folder(file.absolute().parent), file.name, "summaries")
-        .read()
-        .to_pylist()
-    )
+    table = TableFile(Folder(file.absolute().parent), file.name, "summaries")
+    rows = table.read().to_pylist()
     if not rows:
         raise UsageError(f"{file}: has no rows; export the runs again.")
     name = name or str(rows[0]["summary"])
     require_free_name(name)
     own = {"summary": name, "imported_utc": datetime.now(UTC)}
-    return f"{PREFIX}{name}", write_summary(address, name, [row | own for row in rows])
+    is_new = write_summary(address, name, [row | own for row in rows])
+    return f"{PREFIX}{name}", is_new
 
 
 def _unpack(file: Path, folder: str) -> dict[Path, str]:
@@ -308,7 +328,9 @@ def _unpack(file: Path, folder: str) -> dict[Path, str]:
     except (OSError, *_NOT_A_ZIP) as err:
         if isinstance(err, OSError) and err.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
-        title = [*titles.values()][-1] if titles else str(file)
+        title = str(file)
+        if titles:
+            title = list(titles.values())[-1]
         raise UsageError(f"{title}: cannot be read as a zip: {err}.") from err
     return titles
 
