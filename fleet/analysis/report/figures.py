@@ -4,9 +4,9 @@ page's colours.
 
 import base64
 import io
+import math
 import re
-from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
@@ -25,10 +25,8 @@ from fleet.analysis.report.plots import choose_ink
 from fleet.text import one_line
 
 # colours in figures.mplstyle, to be replaced by the page's
-_INK, _RULE = (
-    "#010203",
-    "#040506",
-)
+_INK = "#010203"
+_RULE = "#040506"
 # with all defaults, as matplotlib takes a matplotlibrc of the current folder, too
 _STYLE: Any = mpl.rc_params_from_file(
     Path(__file__).with_suffix(".mplstyle"), use_default_template=True
@@ -38,13 +36,12 @@ _NOTHING: Any = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 _NO_SOFTWARE: Any = {"Software": None}
 PANEL = 340  # CSS pixels: as wide as a telephone shows without scrolling
 _SHORT = 20  # characters
-_SIDE, _MAX_CELL = 640, 26  # CSS pixels of a map and of its cells
-# CSS pixels: a line of labels, a digit, a line of names
-_TEXT, _DIGIT, _TIER = (
-    9.5,
-    6.0,
-    16,
-)
+_SIDE = 640  # CSS pixels of a map
+_MAX_CELL = 26  # CSS pixels of a cell of a map
+_TEXT = 9.5  # CSS pixels of a line of labels
+_DIGIT = 6.0  # CSS pixels of a digit
+_TIER = 16  # CSS pixels of a line of names
+_POINTER = re.compile(r"(?:url\(|^)#([\w-]+)")  # to an ID
 _LONG = re.compile(r"-?\d+\.\d{3,}")
 
 
@@ -70,22 +67,23 @@ def draw(
     name: prefix of the element's IDs, unique on the page. title: a description for
     screen readers. margins: left, bottom, right, top, in CSS pixels.
     """
-    (width, height), (left, bottom, right, top) = size, margins
+    width, height = size
+    left, bottom, right, top = margins
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(width / 72, height / 72))
         FigureCanvasSVG(figure)
         figure.subplots_adjust(
-            left / width, bottom / height, 1 - right / width, 1 - top / height
+            left=left / width,
+            bottom=bottom / height,
+            right=1 - right / width,
+            top=1 - top / height,
         )
         onto(figure.add_subplot())
         buffer = io.BytesIO()
         figure.savefig(buffer, format="svg", metadata=_NOTHING)
-    return _embed_svg(
-        ET.fromstring(buffer.getvalue()),  # noqa: S314  (written right above)
-        re.sub(r"[^\w-]", "-", name),
-        title,
-        size,
-    )
+    svg = ET.fromstring(buffer.getvalue())  # noqa: S314  (written right above)
+    prefix = re.sub(r"[^\w-]", "-", name)
+    return _embed_svg(svg, prefix, title, size)
 
 
 def draw_map(
@@ -105,11 +103,16 @@ def draw_map(
     texts.
     """
     drawn = scales[0][1]
-    cell = min(_MAX_CELL, side / len(drawn.labels))
-    size = cell * len(drawn.labels)
-    beside = _DIGIT * max(map(len, drawn.labels)) + 8
+    count = len(drawn.labels)
+    cell = min(_MAX_CELL, side / count)
+    size = cell * count
+    longest = _DIGIT * max(map(len, drawn.labels))
+    beside = longest + 8
     margin = beside + _TIER * len(drawn.group_labels)
-    every = max(1, int(np.ceil(_TEXT / cell)))  # CPU that has room for its number
+    labels = [
+        (name, margin + (place + 0.5) * cell) for place, name in enumerate(drawn.labels)
+    ]
+    step = max(1, math.ceil(_TEXT / cell))  # to the next label that has room
     svg = render_template(
         "map.svg",
         title=title,
@@ -118,12 +121,9 @@ def draw_map(
         near=margin - 4,
         size=size,
         cell=cell,
-        labels=[
-            (name, margin + (place + 0.5) * cell)
-            for place, name in enumerate(drawn.labels)
-        ][::every],
-        upright=max(map(len, drawn.labels)) * _DIGIT + 2 > cell * every,
-        groups=list(_place_group_names(drawn, cell, margin, margin - beside)),
+        labels=labels[::step],
+        upright=longest + 2 > cell * step,
+        groups=_place_group_names(drawn, cell, margin, margin - beside),
         pictures=[(name, render_thumbnail(scaled, colours)) for name, scaled in scales],
         borders=[
             margin + place * cell
@@ -140,62 +140,86 @@ def render_thumbnail(drawn: Heatmap, colours: str | Colormap) -> str:
     are transparent.
     """
     shades = drawn.choose_shades()
-    pixels = mpl.colormaps.get_cmap(colours)(np.linspace(0, 1, SHADES), bytes=True)[
-        shades
-    ]
+    palette = _list_colours(colours, bytes=True)
+    pixels = palette[shades]
     pixels[shades < 0, 3] = 0
     buffer = io.BytesIO()
     mpl.image.imsave(buffer, pixels, format="png", metadata=_NO_SOFTWARE)
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode(
-        "ascii"
-    )
+    encoded = base64.b64encode(buffer.getvalue()).decode("ascii")
+    return f"data:image/png;base64,{encoded}"
+
+
+def _list_colours(colours: str | Colormap, **look: Any) -> Any:
+    """List the colour of every shade: shades x (red, green, blue, alpha)."""
+    return mpl.colormaps.get_cmap(colours)(np.linspace(0, 1, SHADES), **look)
 
 
 def list_backgrounds_and_inks(colours: str | Colormap) -> list[tuple[str, str]]:
     """Return the background and the ink of every shade, as CSS colours."""
-    every = mpl.colormaps.get_cmap(colours)(np.linspace(0, 1, SHADES))[:, :3]
     return [
-        (mpl.colors.to_hex(colour), choose_ink(*map(float, colour))) for colour in every
+        (mpl.colors.to_hex((red, green, blue)), choose_ink(red, green, blue))
+        for red, green, blue, _ in _list_colours(colours).tolist()
     ]
 
 
 def shorten_middle(name: str) -> str:
     """Shorten a long name to fit beside a picture, leaving out its middle."""
     clean = one_line(name)
-    return clean if len(clean) <= _SHORT else f"{clean[:10]}…{clean[-9:]}"
+    if len(clean) <= _SHORT:
+        return clean
+    return f"{clean[:10]}…{clean[-9:]}"
 
 
 def _embed_svg(svg: ET.Element, name: str, title: str, size: tuple[int, int]) -> Markup:
-    for parent in svg.iter():
-        for child in list(parent):
-            if child.tag.rpartition("}")[2] in {"metadata", "style"}:
-                parent.remove(child)
-    pointers = (value for element in svg.iter() for value in element.attrib.values())
-    targets = {
-        target
-        for value in pointers
-        for target in re.findall(r"(?:url\(|^)#([\w-]+)", value)
-    }
+    """Turn a file's SVG into an element of a page. name: prefix of its IDs."""
+    _remove_metadata(svg)
+    targets = _find_targets(svg)
     for element in svg.iter():
-        element.tag = element.tag.rpartition("}")[2]
-        element.text = (
-            (element.text or "").strip() if element.tag != "text" else element.text
-        )
+        element.tag = _drop_namespace(element.tag)
         element.tail = None
-        attributes = (
-            (key.rpartition("}")[2], value) for key, value in element.attrib.items()
-        )
-        element.attrib = {
-            key: _convert_attribute(key, value, name)
-            for key, value in attributes
-            if key != "id" or value in targets
-        }
+        if element.tag != "text":
+            element.text = (element.text or "").strip()
+        attributes = {}
+        for key, value in element.attrib.items():
+            own = _drop_namespace(key)
+            if own != "id" or value in targets:
+                attributes[own] = _convert_attribute(own, value, name)
+        element.attrib = attributes
         if element.tag == "g":
             _move_style_to_group(element)
     width, height = map(str, size)
-    svg.attrib = {"viewBox": f"0 0 {width} {height}", "width": width, "height": height}
-    svg.attrib |= {"role": "img", "aria-label": one_line(title)}
-    return Markup(ET.tostring(svg, encoding="unicode"))  # noqa: S704  (ElementTree has escaped every text)
+    svg.attrib = {
+        "viewBox": f"0 0 {width} {height}",
+        "width": width,
+        "height": height,
+        "role": "img",
+        "aria-label": one_line(title),
+    }
+    escaped = ET.tostring(svg, encoding="unicode")
+    return Markup(escaped)  # noqa: S704  (ElementTree has escaped every text)
+
+
+def _remove_metadata(svg: ET.Element) -> None:
+    """Remove what matplotlib writes about itself, and its style, which is the page's
+    matter.
+    """
+    for parent in svg.iter():
+        for child in list(parent):
+            if _drop_namespace(child.tag) in {"metadata", "style"}:
+                parent.remove(child)
+
+
+def _drop_namespace(name: str) -> str:
+    return name.rpartition("}")[2]
+
+
+def _find_targets(svg: ET.Element) -> set[str]:
+    """Find the IDs that attributes point to."""
+    targets = set[str]()
+    for element in svg.iter():
+        for value in element.attrib.values():
+            targets.update(_POINTER.findall(value))
+    return targets
 
 
 def _convert_attribute(key: str, value: str, name: str) -> str:
@@ -205,10 +229,8 @@ def _convert_attribute(key: str, value: str, name: str) -> str:
         return value
     if key == "href":
         return re.sub("^#", f"#{name}-", value)
-    value = _LONG.sub(
-        lambda number: f"{float(number[0]):.2f}",
-        value.replace("url(#", f"url(#{name}-"),
-    )
+    value = value.replace("url(#", f"url(#{name}-")
+    value = _LONG.sub(lambda number: f"{float(number[0]):.2f}", value)
     if key == "style":
         value = re.sub(r"font: ([\d.]+px) [^;]*", r"font-size: \1", value)
         value = value.replace(_INK, "currentColor").replace(_RULE, "var(--rule)")
@@ -219,28 +241,33 @@ def _move_style_to_group(group: ET.Element) -> None:
     """Move a style that all marks of a group share to the group. This halves the size
     of a scatter plot.
     """
+    are_marks = all(child.tag.endswith("use") for child in group)
     styles = {child.get("style") for child in group}
-    if (
-        len(group) > 1
-        and len(styles) == 1
-        and all(child.tag.endswith("use") for child in group)
-    ):
-        style = styles.pop()
-        if style and "style" not in group.attrib:
-            group.set("style", _convert_attribute("style", style, ""))
-            for child in group:
-                del child.attrib["style"]
+    if len(group) < 2 or not are_marks or len(styles) > 1 or "style" in group.attrib:
+        return
+    style = styles.pop()
+    if not style:
+        return
+    group.set("style", _convert_attribute("style", style, ""))
+    for child in group:
+        del child.attrib["style"]
 
 
 def _place_group_names(
     drawn: Heatmap, cell: float, margin: float, far: float
-) -> Iterator[PlacedName]:
-    """Yield each group's name, "" if it does not fit. far: place of the line nearest to
-    the map.
+) -> list[PlacedName]:
+    """Return each group's name, "" if it does not fit. far: place of the line nearest
+    to the map.
     """
-    for line, level in enumerate(reversed(drawn.group_labels)):
-        bounds = np.cumsum([0, *(count for _, count in level)]) * cell + margin
-        for (name, _), (low, high) in zip(level, pairwise(bounds), strict=True):
+    placed = []
+    for tier, level in enumerate(reversed(drawn.group_labels)):
+        line = far - _TIER * tier
+        first = 0
+        for name, count in level:
+            begin = first * cell + margin
+            first += count
+            end = first * cell + margin
+            fits = len(name) * _DIGIT + 4 <= end - begin
             if name:
-                fits = len(name) * _DIGIT + 4 <= high - low
-                yield PlacedName(name if fits else "", low, high, far - _TIER * line)
+                placed.append(PlacedName(name if fits else "", begin, end, line))
+    return placed
