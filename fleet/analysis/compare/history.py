@@ -14,7 +14,7 @@ import pandas as pd
 
 from fleet.analysis.base.tables import Bools, Floats, Ints
 from fleet.analysis.compare import judge
-from fleet.analysis.compare.sides import read_selected_runs, reduce_to_relations
+from fleet.analysis.compare.sides import RunNumbers, read_selected_runs
 from fleet.analysis.compare.verdicts import CLASS, THRESHOLD
 from fleet.analysis.reduce.environment import describe_table_facts_by_name
 from fleet.analysis.reduce.numbers import ALL, Only
@@ -563,11 +563,11 @@ def find_changes_over_time(
     """Find changes between nights, the UTC days on which sessions began. Raises
     UsageError without runs.
     """
-    listing, runs, cpus = read_selected_runs(root, texts, only.benchmark)
+    listing, runs, _ = read_selected_runs(root, texts, only.benchmark)
     runs["night"] = runs.groupby("session_id")["started_utc"].transform("min").dt.date
-    tables, _, numbers = reduce_to_relations(listing, runs, cpus, only)
+    numbers = RunNumbers.read(listing, runs, only)
     nights_of_runs = runs.set_index("run_id")["night"]
-    table, levels = _tabulate_runs_by_night(numbers, nights_of_runs)
+    table, levels = _tabulate_runs_by_night(numbers.rows, nights_of_runs)
     rows, logs = table.index.to_frame(index=False), table.to_numpy()
     virtual = set(runs.loc[runs["hypervisor"].notna(), "host_id"])
     switches = rows["host"].isin(virtual).to_numpy()
@@ -605,7 +605,7 @@ def find_changes_over_time(
         _tabulate_nights(apart, rows, nights) for apart in (clean.odd, clean.elsewhere)
     )
     return History(
-        *about, listed, odd, elsewhere, table, facts, caveats, tables.descriptions
+        *about, listed, odd, elsewhere, table, facts, caveats, numbers.descriptions
     )
 
 

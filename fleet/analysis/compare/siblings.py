@@ -16,7 +16,7 @@ import pandas as pd
 
 from fleet.analysis.base.tables import Bools, Floats, Ints, number_groups
 from fleet.analysis.compare import judge
-from fleet.analysis.compare.sides import Tables, read_selected_runs, reduce_to_relations
+from fleet.analysis.compare.sides import RunNumbers, read_selected_runs
 from fleet.analysis.compare.verdicts import CLASS, THRESHOLD
 from fleet.analysis.reduce.environment import describe_table_facts_by_name
 from fleet.analysis.reduce.interval import MIN_RUNS
@@ -136,23 +136,20 @@ def compare_siblings(
     has numbers.
     """
     listing, runs, cpus = read_selected_runs(root, texts, only.benchmark)
-    keys = join_equal_facts(runs, cpus)
-    runs = runs[keys == keys.groupby(runs["host_id"]).transform("last")].assign(
-        key=keys
-    )
-    tables, number, medians = reduce_to_relations(listing, runs, cpus, only)
-    table = medians.set_index(["run_id", *CLASS])["median_ns"].unstack("run_id")
-    groups = [
-        group
-        for _, group in runs[runs["run_id"].isin(table.columns)].groupby(
-            "key", sort=False
-        )
-    ]
-    groups.sort(key=lambda group: -group["host_id"].nunique())
-    return [
-        _compare_group(tables, group, table, number, threshold or THRESHOLD)
-        for group in groups
-    ]
+    runs["key"] = join_equal_facts(runs, cpus)
+    last_key = runs.groupby("host_id")["key"].transform("last")
+    runs = runs[runs["key"] == last_key]
+    numbers = RunNumbers.read(listing, runs, only)
+    by_run = numbers.rows.set_index(["run_id", *CLASS])
+    ns = by_run["median_ns"].unstack("run_id")
+    measured = runs[runs["run_id"].isin(ns.columns)]
+    matters = threshold or THRESHOLD
+    groups = []
+    for _, own in measured.groupby("key", sort=False):
+        group = _Group.select(own, cpus, ns, matters)
+        groups.append(_compare_group(group, numbers))
+    groups.sort(key=lambda group: -len(group.hosts))
+    return groups
 
 
 def join_equal_facts(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
@@ -168,182 +165,224 @@ def join_equal_facts(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
     return pd.Series(map(str, keys), index=runs.index) + alone
 
 
-def _compare_group(
-    tables: Tables,
-    runs: pd.DataFrame,
-    table: pd.DataFrame,
-    number: str,
-    threshold: float,
-) -> Siblings:
-    """Compare equal machines. runs: their rows of `runs`. table: ns, a row per
-    relation, a column per run.
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Equal machines.
+
+    runs, cpus: their rows of these tables. hosts: sorted. machines: the place in
+    `hosts` of each column of `ns`. ns: a row per relation, a column per run.
     """
-    hosts = tuple(sorted(runs["host_id"].unique()))
-    table = table.loc[:, table.columns.isin(runs["run_id"])].dropna(how="all")
-    machine_of_run = runs.set_index("run_id")["host_id"].map(hosts.index)
-    switches = bool(runs["hypervisor"].notna().any())
-    machines = machine_of_run[table.columns].to_numpy()
-    of_runs = np.log(table.to_numpy())
-    kinds = number_groups(table.index.to_frame(index=False), CLASS[:2])
-    levels = label_levels_of_hosts(of_runs, kinds)
+
+    runs: pd.DataFrame
+    cpus: pd.DataFrame
+    hosts: tuple[str, ...]
+    machines: Ints
+    ns: pd.DataFrame
+    threshold: float
+
+    @classmethod
+    def select(
+        cls, runs: pd.DataFrame, cpus: pd.DataFrame, ns: pd.DataFrame, threshold: float
+    ) -> "_Group":
+        """Select the group of these runs from `cpus` and `ns` of all."""
+        hosts = tuple(sorted(runs["host_id"].unique()))
+        own_ns = ns.loc[:, ns.columns.isin(runs["run_id"])].dropna(how="all")
+        host_of_run = runs.set_index("run_id")["host_id"]
+        machines = host_of_run[own_ns.columns].map(hosts.index).to_numpy()
+        own_cpus = cpus[cpus["run_id"].isin(runs["run_id"])]
+        return cls(runs, own_cpus, hosts, machines, own_ns, threshold)
+
+    @property
+    def may_switch_levels(self) -> bool:
+        """Report whether a machine is virtual."""
+        return bool(self.runs["hypervisor"].notna().any())
+
+    @property
+    def has_one_layout(self) -> bool:
+        """Report whether the machines number their CPUs alike."""
+        layouts = self.cpus[["cpu", "core", "llc", "node", "package"]]
+        return len(layouts.drop_duplicates()) <= self.cpus["cpu"].nunique()
+
+    def find_short_of_runs(self) -> Bools:
+        """Report which machines have fewer than MIN_RUNS runs."""
+        counts = self.runs["host_id"].value_counts()
+        return np.asarray(counts[[*self.hosts]].to_numpy() < MIN_RUNS)
+
+    def describe(self) -> str:
+        """Return a text that names what the machines share."""
+        last = self.runs.iloc[-1]
+        model = last["cpu_model"]
+        if pd.isna(model):
+            model = "unknown CPU"
+        words = [model, format_count(last["cpus_measured"], "CPU")]
+        sizes = {math.ceil(size / _GIB) for size in self.runs["memory_bytes"].dropna()}
+        if sizes:
+            words.append(f"{' or '.join(map(str, sorted(sizes)))} GiB")
+        return ", ".join(words)
+
+
+def _compare_group(group: _Group, numbers: RunNumbers) -> Siblings:
+    logs_of_runs = np.log(group.ns.to_numpy())
+    kinds = number_groups(group.ns.index.to_frame(index=False), CLASS[:2])
+    levels = label_levels_of_hosts(logs_of_runs, kinds)
     logs, elsewhere, noise = reduce_machines(
-        of_runs, levels, machines, switches=switches
+        logs_of_runs, levels, group.machines, switches=group.may_switch_levels
     )
+    are_short = group.find_short_of_runs()
+    has_levels = group.may_switch_levels or elsewhere.any()
+    of_cpus = None
+    has_verdicts = len(group.hosts) >= MIN_MACHINES
+    if has_verdicts and not (are_short.any() and has_levels):
+        of_cpus = _compare_all_cpus(group, numbers)
+    share = 0.5 if of_cpus else 1.0
+    distances = measure_distances(logs, group.threshold, share, noise)
+    names = [*group.ns.index]
     ns = np.exp(logs)
-    ns[len(table) :] = np.nan  # that of the mean
-    few = runs["host_id"].value_counts()[[*hosts]].to_numpy() < MIN_RUNS
-    names, numbers = list[Name](), list[Floats]()
-    if len(hosts) >= MIN_MACHINES and not (few.any() and (switches or elsewhere.any())):
-        names, numbers = _compare_all_cpus(tables, machine_of_run, number, len(hosts))
-    share = 0.5 if names else 1.0
-    distances = measure_distances(logs, threshold, share, noise)
-    relations = [*table.index, *[("", "", MEAN)] * (len(logs) > len(table))]
-    rows = _tabulate_numbers(hosts, relations, distances, threshold, ns)
-    if names:
-        of_cpus = measure_distances(np.concatenate(numbers), threshold, share)
-        rows = pd.concat(
-            [rows, _tabulate_numbers(hosts, names, of_cpus, threshold)],
-            ignore_index=True,
-        )
-    is_judged = ~np.isnan(distances.p)
-    smallest: float | None = None
-    if is_judged.any():
-        pair = (distances.error, distances.freedom)
-        error, freedom = (np.array([np.median(values[is_judged])]) for values in pair)
-        alpha = judge.ALPHA * share / is_judged.sum()
-        smallest = float(
-            np.expm1(
-                judge.estimate_detectable_change(
-                    error, freedom, alpha, float(np.log1p(threshold))
-                )[0]
-            )
-        )
-    caveats = tuple(
-        _list_caveats(
-            hosts, distances.p, few, dict(zip(table.index, elsewhere, strict=True))
-        )
-    )
-    last = runs.iloc[-1]
-    sizes = sorted({math.ceil(size / _GIB) for size in runs["memory_bytes"].dropna()})
-    memory = f"{' or '.join(map(str, sizes))} GiB" if sizes else ""
-    model = "unknown CPU" if pd.isna(last["cpu_model"]) else last["cpu_model"]
-    about = ", ".join(
-        filter(None, (model, format_count(last["cpus_measured"], "CPU"), memory))
-    )
-    unlike = _find_unlike_facts(runs, rows)
+    if len(logs) > len(names):  # the last row is the mean over relations
+        names.append(("", "", MEAN))
+        ns[-1] = np.nan
+    rows = _tabulate_numbers(group, names, distances, ns)
+    if of_cpus:
+        cpu_distances = measure_distances(of_cpus.numbers, group.threshold, share)
+        no_ns = np.full(of_cpus.numbers.shape, np.nan)
+        cpu_rows = _tabulate_numbers(group, of_cpus.names, cpu_distances, no_ns)
+        rows = pd.concat([rows, cpu_rows], ignore_index=True)
+    away = dict(zip(group.ns.index, elsewhere, strict=True))
+    caveats = _list_caveats(group.hosts, distances.p, are_short, away)
     return Siblings(
-        hosts,
-        about,
-        len(runs),
-        threshold,
-        rows,
-        smallest,
-        unlike,
-        caveats,
-        tables.descriptions,
+        hosts=group.hosts,
+        about=group.describe(),
+        runs=len(group.runs),
+        threshold=group.threshold,
+        rows=rows,
+        smallest=_estimate_smallest_found(distances, group.threshold, share),
+        environment=_find_unlike_facts(group.runs, rows),
+        caveats=tuple(caveats),
+        descriptions=numbers.descriptions,
     )
 
 
-def _compare_all_cpus(
-    tables: Tables, machine_of_run: "pd.Series[int]", number: str, count: int
-) -> tuple[list[Name], list[Floats]]:
-    """Return names of CPUs and nodes, and the results of `compare_cpus`; nothing if
-    layouts differ.
+def _estimate_smallest_found(
+    distances: Distances, threshold: float, share: float
+) -> float | None:
+    """Return the relative difference of one number that 8 of 10 comparisons find; None
+    without a verdict. share: as of `measure_distances`.
     """
-    cpus = tables.cpus[tables.cpus["run_id"].isin(machine_of_run.index)]
-    if (
-        len(cpus[["cpu", "core", "llc", "node", "package"]].drop_duplicates())
-        > cpus["cpu"].nunique()
-    ):
-        return [], []
-    order = cpus[cpus["measured"]].sort_values("cpu").drop_duplicates("cpu")
-    nodes = pd.factorize(order["node"], sort=True)[0].clip(0)
-    names, numbers = list[Name](), list[Floats]()
-    pairs = drop_points(
-        tables.pairs[tables.pairs["run_id"].isin(machine_of_run.index)],
-        tables.descriptions,
+    is_judged = ~np.isnan(distances.p)
+    if not is_judged.any():
+        return None
+    error = np.median(distances.error[is_judged])
+    freedom = np.median(distances.freedom[is_judged])
+    alpha = judge.ALPHA * share / is_judged.sum()
+    change = judge.estimate_detectable_change(
+        np.array([error]), np.array([freedom]), alpha, float(np.log1p(threshold))
     )
+    return float(np.expm1(change[0]))
+
+
+class _CpuDistances(NamedTuple):
+    """How far CPUs and nodes are from those of other machines. numbers: a row per name,
+    a column per machine.
+    """
+
+    names: list[Name]
+    numbers: Floats
+
+
+def _compare_all_cpus(group: _Group, numbers: RunNumbers) -> _CpuDistances | None:
+    """Compare the CPUs of machines, and their nodes, in each benchmark that all have a
+    matrix of; None if there is none or layouts differ.
+    """
+    if not group.has_one_layout:
+        return None
+    measured = group.cpus[group.cpus["measured"]]
+    order = measured.sort_values("cpu").drop_duplicates("cpu")
+    cpus = order["cpu"].tolist()
+    nodes = pd.factorize(order["node"], sort=True)[0].clip(0)
+    places = [f"CPU {cpu}" for cpu in cpus]
+    if nodes.max() > 0:
+        places += [f"node {node}" for node in range(nodes.max() + 1)]
+    machine_of_run = group.runs.set_index("run_id")["host_id"].map(group.hosts.index)
+    pairs = numbers.load_pairs(group.runs, group.cpus)
+    pairs = drop_points(pairs, numbers.descriptions)
+    names = list[Name]()
+    parts = list[Floats]()
     for kind, rows in pairs.groupby(CLASS[:2], sort=False):
         benchmark, variant = map(str, kind)
-        machines = np.array(machine_of_run[rows["run_id"]], dtype=np.int64)
-        if (
-            tables.descriptions[benchmark].view is View.MATRIX
-            and len(np.unique(machines)) == count
-        ):
-            maps = lay_out_matrices(rows, list(order["cpu"]), number, machines, count)
-            own, of_nodes = compare_cpus(np.log(maps), nodes)
-            places = [f"CPU {cpu}" for cpu in order["cpu"]]
-            if len(of_nodes) > 1:
-                places += [f"node {node}" for node in range(len(of_nodes))]
-            names += [(benchmark, variant, place) for place in places]
-            numbers.append(np.vstack([own, of_nodes])[: len(places)])
-    return names, numbers
+        if numbers.descriptions[benchmark].view is not View.MATRIX:
+            continue
+        machines = rows["run_id"].map(machine_of_run).to_numpy(dtype=np.int64)
+        if len(np.unique(machines)) < len(group.hosts):
+            continue
+        ns = lay_out_matrices(rows, cpus, numbers.column, machines, len(group.hosts))
+        of_cpus, of_nodes = compare_cpus(np.log(ns), nodes)
+        names += [(benchmark, variant, place) for place in places]
+        parts.append(np.vstack([of_cpus, of_nodes])[: len(places)])
+    if not parts:
+        return None
+    return _CpuDistances(names, np.concatenate(parts))
 
 
 def _tabulate_numbers(
-    hosts: Sequence[str],
-    names: Sequence[Name],
-    distances: Distances,
-    threshold: float,
-    ns: Floats | None = None,
+    group: _Group, names: Sequence[Name], distances: Distances, ns: Floats
 ) -> pd.DataFrame:
-    """Return a row per host and number that the host has. ns: a row per name; None if
-    not in ns.
+    """Return a row per host and number that the host has. ns: a row per name, NaN for
+    those not in ns.
     """
-    own_ns = np.full(distances.moved.shape, np.nan) if ns is None else ns
-    low, high = np.exp(
-        judge.apply_student(distances.moved, distances.error, distances.freedom)[:2]
+    low, high, _ = judge.apply_student(
+        distances.moved, distances.error, distances.freedom
     )
+    others_ns = np.exp(distances.mean)
+    scatter = np.expm1(distances.scatter)
     columns = {
-        "ns": own_ns,
-        "others_ns": np.where(np.isnan(own_ns), np.nan, np.exp(distances.mean)),
+        "ns": ns,
+        "others_ns": np.where(np.isnan(ns), np.nan, others_ns),
         "others": distances.others,
         "ratio": np.exp(distances.moved),
-        "low": low,
-        "high": high,
-        "scatter": np.where(np.isnan(distances.p), np.nan, np.expm1(distances.scatter)),
+        "low": np.exp(low),
+        "high": np.exp(high),
+        "scatter": np.where(np.isnan(distances.p), np.nan, scatter),
         "p": distances.p,
         "q": distances.q,
-        "odd": distances.are_odd(threshold),
+        "odd": distances.are_odd(group.threshold),
     }
-    every = np.repeat(np.array(names, dtype=object), len(hosts), axis=0)
-    numbers = {name: values.ravel() for name, values in columns.items()}
-    rows = pd.DataFrame(every, columns=CLASS).assign(**numbers)
-    rows.insert(0, "host", list(hosts) * len(names))
+    names_of_rows = np.repeat(np.array(names, dtype=object), len(group.hosts), axis=0)
+    rows = pd.DataFrame(names_of_rows, columns=CLASS)
+    rows.insert(0, "host", list(group.hosts) * len(names))
+    for name, values in columns.items():
+        rows[name] = values.ravel()
     return rows[rows["ratio"].notna()]
 
 
 def _list_caveats(
-    hosts: Sequence[str], p: Floats, few: Bools, away: Mapping[Any, Bools]
+    hosts: Sequence[str], p: Floats, are_short: Bools, away: Mapping[Any, Bools]
 ) -> Iterator[str]:
-    """Warn of hosts without a verdict and of runs left out. away: by relation, which
-    hosts had such runs.
+    """Warn of hosts without a verdict and of runs left out. are_short: of runs. away:
+    by relation, which hosts had runs at another level.
     """
-    none = [
-        host
-        for host, lacks, row in zip(hosts, few, p.T, strict=True)
-        if lacks and np.isnan(row).all()
-    ]
+    has_no_verdict = np.isnan(p).all(axis=0)
     if 1 < len(hosts) < MIN_MACHINES:
-        names = join_names(hosts)
         yield (
-            f"{names}: no verdict: {len(hosts)} equal machines; it needs {MIN_MACHINES}"
-            " or more."
+            f"{join_names(hosts)}: no verdict: {len(hosts)} equal machines; it needs"
+            f" {MIN_MACHINES} or more."
         )
-    elif len(hosts) > 1 and none:
+    elif len(hosts) > 1 and (are_short & has_no_verdict).any():
+        names = join_names(_select_names(hosts, are_short & has_no_verdict))
         yield (
-            f"{join_names(none)}: no verdict: fewer than {MIN_RUNS} runs, and these"
-            " machines switch levels, or may under their hypervisor."
+            f"{names}: no verdict: fewer than {MIN_RUNS} runs, and these machines"
+            " switch levels, or may under their hypervisor."
         )
-    for name, row in away.items():
-        if row.any():
-            names = join_names(
-                host for host, has in zip(hosts, row, strict=True) if has
-            )
+    for (benchmark, variant, relation), are_away in away.items():
+        if are_away.any():
+            names = join_names(_select_names(hosts, are_away))
             yield (
-                f"{names}: runs at another level are left out of {name[0]}/{name[1]}"
-                f" {name[2]}."
+                f"{names}: runs at another level are left out of {benchmark}/{variant}"
+                f" {relation}."
             )
+
+
+def _select_names(hosts: Sequence[str], are_chosen: Bools) -> list[str]:
+    return [host for host, is_own in zip(hosts, are_chosen, strict=True) if is_own]
 
 
 def _find_unlike_facts(runs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
@@ -351,20 +390,19 @@ def _find_unlike_facts(runs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     most others.
     """
     last = runs.groupby("host_id").tail(1).sort_values("host_id")
-    hosts, differences, around = (
-        list(last["host_id"]),
-        [],
-        describe_table_facts_by_name(last),
-    )
-    for host in dict.fromkeys(rows.loc[rows["odd"], "host"]):
+    hosts = last["host_id"].tolist()
+    around = describe_table_facts_by_name(last)
+    odd_hosts = rows.loc[rows["odd"], "host"].unique()
+    differences = []
+    for host in odd_hosts:
         for fact, values in around.items():
-            own, others = values[hosts.index(host)], Counter(values)
+            own = values[hosts.index(host)]
+            others = Counter(values)
             others[own] -= 1
             usual, count = others.most_common(1)[0]
             if own != usual and count * 2 > others.total():
-                differences.append(
-                    (host, fact, own, f"{usual} ({count} of {others.total()})")
-                )
+                beside = f"{usual} ({count} of {others.total()})"
+                differences.append((host, fact, own, beside))
     return pd.DataFrame(differences, columns=["host", "what", "value", "others"])
 
 

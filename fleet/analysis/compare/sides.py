@@ -157,21 +157,37 @@ def read_selected_runs(
     return listing, *load.load_runs_and_cpus(listing, run_id=ids)
 
 
-def reduce_to_relations(
-    root: Root, runs: pd.DataFrame, cpus: pd.DataFrame, only: Only
-) -> tuple[Tables, str, pd.DataFrame]:
-    """Return the runs' tables, the column to compare, its medians by run and relation.
-    UsageError if none.
+@dataclass(frozen=True, slots=True)
+class RunNumbers:
+    """Rows of `numbers` of some runs. column: that of `pairs` whose median is their
+    `median_ns`.
     """
-    number = choose_number_column(runs)
-    summaries = load.list_published(root, run_id=runs["run_id"])
-    descriptions = load.merge_descriptions(summaries)
-    numbers = select_numbers(root, summaries, only, descriptions)
-    if numbers.empty:
-        raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")
-    numbers["median_ns"] = numbers[NUMBER_COLUMNS[number]]
-    pairs = only.select(load_pair_numbers(root, summaries, descriptions, number), cpus)
-    return Tables(runs, cpus, pairs, descriptions), number, numbers
+
+    listing: Listing
+    only: Only
+    rows: pd.DataFrame
+    column: str
+    descriptions: Descriptions
+
+    @classmethod
+    def read(cls, listing: Listing, runs: pd.DataFrame, only: Only) -> "RunNumbers":
+        """Read the numbers of these rows of `runs`. UsageError if they have none."""
+        column = choose_number_column(runs)
+        summaries = load.list_published(listing, run_id=runs["run_id"])
+        descriptions = load.merge_descriptions(summaries)
+        rows = select_numbers(listing, summaries, only, descriptions)
+        if rows.empty:
+            raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")
+        rows["median_ns"] = rows[NUMBER_COLUMNS[column]]
+        return cls(listing, only, rows, column, descriptions)
+
+    def load_pairs(self, runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
+        """Load the pairs behind the numbers of some of the runs."""
+        summaries = load.list_published(self.listing, run_id=runs["run_id"])
+        pairs = load_pair_numbers(
+            self.listing, summaries, self.descriptions, self.column
+        )
+        return self.only.select(pairs, cpus)
 
 
 def assign_blocks(a: ComparisonSide, b: ComparisonSide, by: str) -> dict[str, object]:
