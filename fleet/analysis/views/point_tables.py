@@ -1,8 +1,9 @@
-"""Tables of `fleet show` besides matrices of pairs: ladders, points, products, NUMA
-nodes, counters.
+"""Tables of benchmarks with points, by the parameters of each: a table, a row and a
+column for each value.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -25,9 +26,8 @@ from fleet.model import (
     relation_sort_key,
 )
 
-_ENDS = ["ping_cpu", "pong_cpu"]
 _LINE = 64  # bytes
-_KNEE = 1.5
+_KNEE = 1.5  # times the idle time
 _RATE = "_mbps"
 
 
@@ -44,6 +44,41 @@ Key = tuple[Any, ...]  # the values of some parameters
 Cells = dict[Key, dict[Key, float]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Axes:
+    """The parameters that choose a table, a row and a column."""
+
+    tables: list[Parameter]
+    rows: list[Parameter]
+    columns: list[Parameter]
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """The numbers of one table by row and column. works: those of other threads."""
+
+    rows: list[Key]
+    columns: list[Key]
+    labels: list[str]
+    numbers: Cells
+    works: list[Cells]
+
+    def get_number(self, row: Key, label: str) -> float | None:
+        """Return a row's number in the column with this label, if any."""
+        if label not in self.labels:
+            return None
+        column = self.columns[self.labels.index(label)]
+        return self.numbers[row].get(column)
+
+
+@dataclass(frozen=True, slots=True)
+class _DerivedColumn:
+    """A column computed from a row's numbers."""
+
+    title: str
+    format_cell: Callable[[_Grid, Key], str]
+
+
 def tabulate_points(
     pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> PointTables:
@@ -51,130 +86,183 @@ def tabulate_points(
     median of pairs.
     """
     benchmark = descriptions[str(pairs["benchmark"].iloc[0])]
-    tables, rows, columns = split_parameters_by_axis(benchmark, pairs)
-    rows = rows or [_POINT]
-    tables, columns = (
-        ([_RELATION, *tables], columns) if columns else (tables, [_RELATION])
-    )
-    work_columns = [
-        name for name in WORK_COLUMNS if name in pairs and pairs[name].notna().any()
-    ]
-    names = ("median_ns", *work_columns)
-    cells, *others = (
-        _compute_cells(pairs, name, tables, rows, columns) for name in names
-    )
-    loaded = benchmark.other_unit == "byte"
-    usually = (
-        ("ratio", "boundary")
-        if benchmark.view is View.BLOCKS
-        else ("knee",)
-        if loaded
-        else ()
-    )
-    titled = [
-        item for item in tables if item.type == "word" or pairs[item.name].nunique() > 1
-    ]
-    row_title = ", ".join(parameter.name.removesuffix("_bytes") for parameter in rows)
-    point_tables = []
-    for key in _sort_keys(cells, tables):
-        across = _sort_keys(
-            {column for line in cells[key].values() for column in line}, columns
-        )
-        labels = [_format_key(column, columns) for column in across]
-        more = ("words/own",) if {"words", "own"} <= {*labels} else usually
-        lines = []
-        for row in _sort_keys(cells[key], rows):
-            numbers = [cells[key][row].get(column) for column in across]
-            texts = [
-                "-" if ns is None else text.format_value(benchmark, ns)
-                for ns in numbers
-            ]
-            by_title = dict(zip(labels, numbers, strict=True))
-            own, words = by_title.get("own"), by_title.get("words")
-            if benchmark.view is View.BLOCKS:
-                texts += _format_ratio_and_boundary(row[0], own, by_title.get("shared"))
-            elif "words/own" in more:
-                texts.append(f"{words / own:.1f}" if own and words else "-")
-            if loaded:
-                texts.append(_format_knee(cells[key], others[-1][key], row, across))
-            lines.append((_format_key(row, rows), *texts))
-            if others:
-                below = (
-                    [other[key][row].get(column) for other in others]
-                    for column in across
-                )
-                lines.append(("", *map(_format_other_work, below), *[""] * len(more)))
-        title_words = [
-            (
-                (parameter.words.get(value) or str(value))
-                if parameter.type == "word"
-                else (
-                    f"{parameter.name.removesuffix('_bytes')}"
-                    f" {_format_parameter(parameter, value)}"
-                )
-            )
-            for parameter, value in zip(tables, key, strict=True)
-            if parameter in titled
-        ]
-        point_tables.append(
-            PointTable(", ".join(title_words), (row_title, *labels, *more), lines)
-        )
-    described = _explain_axis_parameters(pairs, [*rows, *columns])
-    notes = [describe_bursts(pairs), *_list_notes(benchmark, bool(others))]
-    if any("words/own" in point_table.titles for point_table in point_tables):
-        notes.append("words/own: what false sharing costs")
-    legend = "; ".join((f"{benchmark.heading}, median of pairs", *described))
+    axes = _choose_axes(benchmark, pairs)
+    numbers = _compute_cells(pairs, "median_ns", axes)
+    works = [_compute_cells(pairs, name, axes) for name in _list_work_columns(pairs)]
+    tables = []
+    for key in _sort_keys(numbers, axes.tables):
+        grid = _lay_out_grid(numbers[key], [cells[key] for cells in works], axes)
+        title = _describe_table(pairs, key, axes.tables)
+        tables.append(_tabulate_grid(title, grid, benchmark, axes.rows))
+    explained = _explain_axis_parameters(pairs, [*axes.rows, *axes.columns])
+    notes = [describe_bursts(pairs), *_list_notes(benchmark, bool(works))]
+    if any(_FALSE_SHARING.title in point_table.titles for point_table in tables):
+        notes.append(f"{_FALSE_SHARING.title}: what false sharing costs")
     return PointTables(
-        f"{benchmark.name}/{pairs['variant'].iloc[0]}",
-        legend,
-        point_tables,
-        "; ".join(notes),
+        name=f"{benchmark.name}/{pairs['variant'].iloc[0]}",
+        legend="; ".join((f"{benchmark.heading}, median of pairs", *explained)),
+        tables=tables,
+        note="; ".join(notes),
     )
 
 
-def _format_other_work(values: Sequence[float | None]) -> str:
-    """Format what other threads did: the least and the most, or one rate; "-" if
-    unknown.
+def _choose_axes(benchmark: Benchmark, pairs: pd.DataFrame) -> _Axes:
+    """Choose the parameters of each axis. Relations are columns where no parameter is,
+    else each has tables of its own.
     """
-    decimals = 2 if len(values) > 1 else 1
-    return (
-        "-".join(f"{value:.{decimals}f}" for value in values if not text.is_none(value))
-        or "-"
+    tables, rows, columns = split_parameters_by_axis(benchmark, pairs)
+    if columns:
+        tables = [_RELATION, *tables]
+    else:
+        columns = [_RELATION]
+    return _Axes([*tables], rows or [_POINT], columns)
+
+
+def _list_work_columns(pairs: pd.DataFrame) -> list[str]:
+    """List the columns that say what other threads did, if they have numbers."""
+    present = [name for name in WORK_COLUMNS if name in pairs]
+    return [name for name in present if pairs[name].notna().any()]
+
+
+def _lay_out_grid(numbers: Cells, works: list[Cells], axes: _Axes) -> _Grid:
+    columns_with_numbers = {column for line in numbers.values() for column in line}
+    columns = _sort_keys(columns_with_numbers, axes.columns)
+    return _Grid(
+        rows=_sort_keys(numbers, axes.rows),
+        columns=columns,
+        labels=[_format_key(column, axes.columns) for column in columns],
+        numbers=numbers,
+        works=works,
     )
 
 
-def _format_knee(numbers: Cells, rates: Cells, row: Key, across: Sequence[Key]) -> str:
+def _describe_table(pairs: pd.DataFrame, key: Key, parameters: list[Parameter]) -> str:
+    """Name a table by its parameters' values, without numbers that all tables share."""
+    words = []
+    for parameter, value in zip(parameters, key, strict=True):
+        if parameter.type == "word":
+            words.append(parameter.words.get(value) or str(value))
+        elif pairs[parameter.name].nunique() > 1:
+            name = _name_parameter(parameter)
+            words.append(f"{name} {_format_parameter(parameter, value)}")
+    return ", ".join(words)
+
+
+def _tabulate_grid(
+    title: str, grid: _Grid, benchmark: Benchmark, row_parameters: list[Parameter]
+) -> PointTable:
+    """Print the numbers, row by row, with derived columns behind them and what other
+    threads did below.
+    """
+    derived = _choose_derived_columns(benchmark, grid)
+    lines = []
+    for row in grid.rows:
+        numbers = [grid.numbers[row].get(column) for column in grid.columns]
+        texts = [_format_number(benchmark, ns) for ns in numbers]
+        texts += [column.format_cell(grid, row) for column in derived]
+        lines.append((_format_key(row, row_parameters), *texts))
+        if grid.works:
+            texts = [_format_other_work(grid, row, column) for column in grid.columns]
+            texts += [""] * len(derived)
+            lines.append(("", *texts))
+    row_title = ", ".join(map(_name_parameter, row_parameters))
+    derived_titles = [column.title for column in derived]
+    return PointTable(title, (row_title, *grid.labels, *derived_titles), lines)
+
+
+def _name_parameter(parameter: Parameter) -> str:
+    return parameter.name.removesuffix("_bytes")
+
+
+def _format_number(benchmark: Benchmark, ns: float | None) -> str:
+    return "-" if ns is None else text.format_value(benchmark, ns)
+
+
+def _choose_derived_columns(benchmark: Benchmark, grid: _Grid) -> list[_DerivedColumn]:
+    """Choose the columns that a benchmark's view has behind its numbers."""
+    if benchmark.view is View.BLOCKS:
+        return [_RATIO, _BOUNDARY]
+    if benchmark.other_unit == "byte" and grid.works:
+        return [_KNEE_COLUMN]
+    if "words" in grid.labels and "own" in grid.labels:
+        return [_FALSE_SHARING]
+    return []
+
+
+def _format_false_sharing(grid: _Grid, row: Key) -> str:
+    """Format the cost of words of one line relative to a line each."""
+    own = grid.get_number(row, "own")
+    words = grid.get_number(row, "words")
+    return f"{words / own:.1f}" if own and words else "-"
+
+
+def _format_shared_ratio(grid: _Grid, row: Key) -> str:
+    """Format the cost of shared blocks relative to own memory."""
+    own = grid.get_number(row, "own")
+    shared = grid.get_number(row, "shared")
+    if own is None or shared is None:
+        return "-"
+    return f"{shared / own:.2f}"
+
+
+def _format_boundary(grid: _Grid, row: Key) -> str:
+    """Format the cost of each end of a block in ns."""
+    own = grid.get_number(row, "own")
+    shared = grid.get_number(row, "shared")
+    if own is None or shared is None:
+        return "-"
+    block_bytes = row[0]
+    boundary = (shared - own) * block_bytes / _LINE
+    return f"{round(boundary, 1) + 0.0:.1f}"  # no -0.0
+
+
+def _format_knee(grid: _Grid, row: Key) -> str:
     """Format the rate of other threads where a row takes _KNEE times its idle time,
     "not reached" or "-".
     """
-    ends = [
-        (rates[row_key][key], ns)
-        for row_key, line in numbers.items()
-        for key, ns in line.items()
-    ]
-    rate, idle = min(ends)
-    if rate:
+    rates = grid.works[-1]
+    points = []
+    for row_key, numbers in grid.numbers.items():
+        points += [(rates[row_key][column], ns) for column, ns in numbers.items()]
+    rate, ns = min(points)
+    if rate:  # never measured idle
         return "-"
-    before = (rate, idle)
-    for key in across:
-        if key in numbers[row]:
-            after = (rates[row][key], numbers[row][key])
-            if after[1] >= _KNEE * idle > before[1]:
-                part = (_KNEE * idle - before[1]) / (after[1] - before[1])
-                return f"{before[0] + part * (after[0] - before[0]):.1f}"
-            before = after
-    return "not reached" if before[0] else "-"
+    limit = _KNEE * ns
+    for column in grid.columns:
+        if column not in grid.numbers[row]:
+            continue
+        next_rate = rates[row][column]
+        next_ns = grid.numbers[row][column]
+        if ns < limit <= next_ns:
+            part = (limit - ns) / (next_ns - ns)
+            return f"{rate + part * (next_rate - rate):.1f}"
+        rate, ns = next_rate, next_ns
+    return "not reached" if rate else "-"
+
+
+_FALSE_SHARING = _DerivedColumn("words/own", _format_false_sharing)
+_RATIO = _DerivedColumn("ratio", _format_shared_ratio)
+_BOUNDARY = _DerivedColumn("boundary", _format_boundary)
+_KNEE_COLUMN = _DerivedColumn("knee", _format_knee)
+
+
+def _format_other_work(grid: _Grid, row: Key, column: Key) -> str:
+    """Format what other threads did: the least and the most, or one rate; "-" if
+    unknown.
+    """
+    values = [cells[row].get(column) for cells in grid.works]
+    decimals = 2 if len(values) > 1 else 1
+    texts = [f"{value:.{decimals}f}" for value in values if value is not None]
+    return "-".join(texts) or "-"
 
 
 def _list_notes(benchmark: Benchmark, has_others: bool) -> Iterator[str]:
+    unit = benchmark.unit
     if benchmark.other_unit == "byte":
         yield "below each: GB/s of all other threads in the same samples"
-        yield (
-            f"knee: where a {benchmark.unit} takes {_KNEE:g} times what it does without"
-            " them"
-        )
+        yield f"knee: where a {unit} takes {_KNEE:g} times what it does without them"
     elif benchmark.other_unit:
-        units = f"{benchmark.other_unit}s of another thread in a {benchmark.unit}"
+        units = f"{benchmark.other_unit}s of another thread in a {unit}"
         yield f"below each: the fewest and the most {units}"
     elif has_others:
         yield (
@@ -185,44 +273,46 @@ def _list_notes(benchmark: Benchmark, has_others: bool) -> Iterator[str]:
         yield "boundary: what each end of a block costs, (shared - own) times its lines"
 
 
-def _compute_cells(
-    pairs: pd.DataFrame, number: str, *parameters: Sequence[Parameter]
-) -> dict[Key, Cells]:
+def _compute_cells(pairs: pd.DataFrame, number: str, axes: _Axes) -> dict[Key, Cells]:
     """Return medians of the column `number`, by the parameters of tables, then of rows,
     then of columns.
     """
-    names = [parameter.name for part in parameters for parameter in part]
-    medians = pairs.groupby(names, sort=False, dropna=False, observed=True)[
-        number
-    ].median()
+    parameters = [*axes.tables, *axes.rows, *axes.columns]
+    names = [parameter.name for parameter in parameters]
+    groups = pairs.groupby(names, sort=False, dropna=False, observed=True)
+    medians = groups[number].median().reset_index()
     cells: dict[Key, Cells] = {}
-    for values in text.to_records(medians.reset_index()):
-        table, row, column = (
-            tuple(values[parameter.name] for parameter in part) for part in parameters
-        )
-        cells.setdefault(table, {}).setdefault(row, {})[column] = values[number]
+    for values in text.to_records(medians):
+        table_key = _take_key(values, axes.tables)
+        row = _take_key(values, axes.rows)
+        column = _take_key(values, axes.columns)
+        lines = cells.setdefault(table_key, {})
+        lines.setdefault(row, {})[column] = values[number]
     return cells
 
 
+def _take_key(values: Mapping[str, Any], parameters: list[Parameter]) -> Key:
+    return tuple(values[parameter.name] for parameter in parameters)
+
+
 def _sort_keys(keys: Iterable[Key], parameters: Sequence[Parameter]) -> list[Key]:
-    return sorted(
-        keys,
-        key=lambda key: [
-            (
-                (value is None) == bool(parameter.none),
-                value and parameter.sort_key(value),
-                len(str(value)),
-            )
-            for parameter, value in zip(parameters, key, strict=True)
-        ],
-    )
+    """Sort the values of parameters by their order; None where it belongs."""
+
+    def compute_place(key: Key) -> list[tuple[Any, ...]]:
+        places = []
+        for parameter, value in zip(parameters, key, strict=True):
+            is_late = (value is None) == bool(parameter.none)
+            place = value and parameter.sort_key(value)
+            places.append((is_late, place, len(str(value))))
+        return places
+
+    return sorted(keys, key=compute_place)
 
 
 def _format_key(key: Key, parameters: Sequence[Parameter]) -> str:
-    texts = (
-        _format_parameter(parameter, value)
-        for parameter, value in zip(parameters, key, strict=True)
-    )
+    texts = []
+    for parameter, value in zip(parameters, key, strict=True):
+        texts.append(_format_parameter(parameter, value))
     return " ".join(filter(None, texts)) or "all"
 
 
@@ -231,7 +321,8 @@ def _format_parameter(parameter: Parameter, value: Any) -> str:
         return parameter.none or ""
     if parameter.type == "bytes":
         return ladders.format_size(int(value))
-    value = value / 1000 if parameter.name.endswith(_RATE) else value
+    if parameter.name.endswith(_RATE):
+        value = value / 1000  # GB/s
     return f"{value:g}" if parameter.type == "count" else str(value)
 
 
@@ -239,28 +330,19 @@ def _explain_axis_parameters(
     pairs: pd.DataFrame, parameters: Sequence[Parameter]
 ) -> Iterator[str]:
     for parameter in parameters:
-        values = {str(value).partition("-")[0] for value in pairs[parameter.name]}
         if parameter is _RELATION:
             yield "columns: what the CPUs share"
         elif parameter.none:
             yield f"columns: {parameter.name.replace(_RATE, ', GB/s each')}"
-        elif meanings := [
-            f"{word}: {words}"
-            for word, words in parameter.words.items()
-            if word in values
-        ]:
+        elif meanings := _explain_words(parameter, pairs[parameter.name]):
             yield ", ".join(meanings)
 
 
-def _format_ratio_and_boundary(
-    block_bytes: Any, own: float | None, shared: float | None
-) -> tuple[str, str]:
-    """Format the cost of shared blocks relative to own memory, and the cost of each end
-    of a block.
-    """
-    if own is None or shared is None or text.is_none(own) or text.is_none(shared):
-        return "-", "-"
-    return (
-        f"{shared / own:.2f}",
-        f"{round((shared - own) * block_bytes / _LINE, 1) + 0.0:.1f}",
-    )
+def _explain_words(parameter: Parameter, values: "pd.Series[Any]") -> list[str]:
+    """Explain the words of a parameter that begin some of these values."""
+    present = {str(value).partition("-")[0] for value in values}
+    return [
+        f"{word}: {meaning}"
+        for word, meaning in parameter.words.items()
+        if word in present
+    ]
