@@ -142,9 +142,8 @@ def show(
             typer.echo(heading, err=True)
     else:
         canvas = views.Canvas(**cli.get_width_and_colour())
-        text = views.show_runs(
-            root, chosen, canvas, only, all_sizes=ladder, both_ways=ways, as_map=map_
-        )
+        detail = views.Detail(all_sizes=ladder, both_ways=ways, as_map=map_)
+        text = views.show_runs(root, chosen, canvas, only, detail)
         cli.print_paged(text)
 
 

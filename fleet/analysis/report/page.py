@@ -27,7 +27,7 @@ from fleet.analysis.report.markup import format_ns, render_template
 from fleet.analysis.report.read_runs import MANY_RUNS, Part, Reading, load_readings
 from fleet.analysis.report.roofline import draw_roofline
 from fleet.analysis.views import overview
-from fleet.analysis.views.show import describe_burst_levels
+from fleet.analysis.views.pair_tables import describe_burst_levels
 from fleet.analysis.views.topology import describe_topology
 from fleet.analysis.views.usual import (
     list_last_changes,

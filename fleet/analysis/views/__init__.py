@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         changes_as_json,
         render_changes,
     )
+    from fleet.analysis.views.chosen_runs import select_runs_to_show
     from fleet.analysis.views.compare import (
         comparisons_as_csv,
         comparisons_as_json,
@@ -47,9 +48,9 @@ if TYPE_CHECKING:
     from fleet.analysis.views.pair_bursts import load_pair_bursts
     from fleet.analysis.views.point_tables import tabulate_points
     from fleet.analysis.views.product_tables import add_peak_shares
+    from fleet.analysis.views.run_page import Detail
     from fleet.analysis.views.runs import render_runs, runs_as_json
     from fleet.analysis.views.show import (
-        select_runs_to_show,
         show_as_csv,
         show_as_json,
         show_run,

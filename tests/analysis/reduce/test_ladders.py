@@ -16,7 +16,7 @@ from fleet.analysis.reduce import (
     load_pairs,
     select_ladder_steps,
 )
-from fleet.analysis.views import render_ladder, show_run
+from fleet.analysis.views import Detail, render_ladder, show_run
 from tests import memory
 from tests.memory import LLC, K, M
 
@@ -112,7 +112,8 @@ def test_show_has_the_levels_first_and_every_size_on_demand(tmp_path: Path) -> N
         str.split, bandwidth.splitlines()
     )
     assert "512K   3.50" not in text
-    every = show_run(tmp_path, run.run_id, only=Only("chase"), all_sizes=True)
+    detail = Detail(all_sizes=True)
+    every = show_run(tmp_path, run.run_id, only=Only("chase"), detail=detail)
     sizes = [line.split()[0] for line in every.splitlines() if line.endswith("6.0")]
     assert sizes == ["L2", "64K", "256K", "512K", "768K"]
     assert "bandwidth" not in every

@@ -1,0 +1,206 @@
+"""Tables and lines on the pairs of one benchmark and variant: by relation, the extreme
+ones, those at several levels, and by CPU.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from fleet.analysis.base import text
+from fleet.analysis.reduce.flags import PAIR_FLAGS
+from fleet.analysis.reduce.matrices import summarize_relations
+from fleet.analysis.reduce.topology import Layout
+from fleet.text import format_count, table
+
+_LISTED = 3  # pairs or CPUs
+_FEW_CPUS = 16
+_FLAG_TITLE = "*"
+
+
+def find_flagged_pairs(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Return the pairs with a flag of their own; a flag of only some bursts does not
+    count.
+    """
+    has_flag = pairs["flags"].map(_has_pair_flag).astype(bool)
+    return pairs[has_flag]
+
+
+def _has_pair_flag(flags: str) -> bool:
+    return not set(flags.split(",")).isdisjoint(PAIR_FLAGS)
+
+
+def tabulate_relations(pairs: pd.DataFrame, number: str) -> str:
+    """Tabulate the numbers of each relation, and its flagged pairs if there are any.
+    number: the column of `pairs` to show.
+    """
+    flagged = find_flagged_pairs(pairs)
+    titles = ["relation", "pairs", "median", "min", "max", "p99", "±95%", "flagged"]
+    if len(flagged):
+        titles.append(_FLAG_TITLE)
+    rows = []
+    for row in text.to_records(summarize_relations(pairs, number)):
+        cells = [
+            row["relation"],
+            str(row["pairs"]),
+            *_format_ns(row, "median_ns", "min_ns", "max_ns", "p99_ns"),
+            text.format_half_width(row["spread"]),
+            text.format_share(row["flagged_share"]),
+        ]
+        if len(flagged):
+            count = (flagged["relation"] == row["relation"]).sum()
+            cells.append(str(count))
+        rows.append(cells)
+    return table(titles, rows, right=range(1, len(titles)))
+
+
+def _format_ns(row: Mapping[str, Any], *names: str) -> list[str]:
+    return [f"{row[name]:.1f}" for name in names]
+
+
+def explain_relation_table(pairs: pd.DataFrame) -> list[str]:
+    """Return the legend of `tabulate_relations`: the relations, then the titles."""
+    titles = (
+        "median, min, max: of pairs; p99, ±95%: of the median pair; flagged: of bursts"
+    )
+    if len(find_flagged_pairs(pairs)):
+        titles += f"; {_FLAG_TITLE}: pairs with a flag of their own"
+    return [text.explain_relations(pairs["relation"].unique()), titles]
+
+
+def describe_precision(pairs: pd.DataFrame, number: str) -> str:
+    """Say how precise the numbers of pairs are, and from how many bursts."""
+    few = int(pairs["bursts"].min())
+    many = int(pairs["bursts"].max())
+    bursts = format_count(few, "burst") if few == many else f"{few} to {many} bursts"
+    return f"interval: {_describe_spread(pairs, number)} ({bursts} a pair)"
+
+
+def _describe_spread(pairs: pd.DataFrame, number: str) -> str:
+    """Describe half the intervals of pairs, or why there are none."""
+    spread = pairs["spread"]
+    if number != "median_ns":
+        return "none; only medians have one"
+    if spread.isna().all():
+        return "none; it needs at least 2 bursts a pair"
+    if len(pairs) == 1:
+        return text.format_half_width(spread.max())
+    return text.describe_half_widths("half the pairs", spread.median(), spread.max())
+
+
+class _Extremes(NamedTuple):
+    """The extreme pairs of a relation, the most extreme first, each as "3-40 45.9"."""
+
+    median_ns: float
+    relation: str
+    fastest: list[str]
+    slowest: list[str]
+
+
+def render_extremes(pairs: pd.DataFrame, number: str, width: int | None) -> str:
+    """Render the fastest and slowest pairs, as many as fit, of relations with many
+    pairs; empty without any.
+    """
+    extremes = _list_extremes(pairs, number)
+    if not extremes:
+        return ""
+    every = chain.from_iterable([*row.fastest, *row.slowest] for row in extremes)
+    longest = max(map(len, every))
+    for count in range(_LISTED, 0, -1):
+        rows = []
+        for row in extremes:
+            fastest = _join_aligned(row.fastest[:count], longest)
+            slowest = _join_aligned(row.slowest[:count], longest)
+            rows.append((row.relation, fastest, slowest))
+        listed = table(("relation", "fastest pairs", "slowest pairs"), rows)
+        if not text.is_too_wide(listed, width):
+            break
+    return listed
+
+
+def _list_extremes(pairs: pd.DataFrame, number: str) -> list[_Extremes]:
+    """List the extreme pairs of each relation with many pairs, the fastest relation
+    first.
+    """
+    extremes = []
+    for relation, part in pairs.groupby("relation", sort=False):
+        if len(part) <= 2 * _LISTED:
+            continue
+        ordered = part.sort_values(number, kind="stable")
+        backwards = ordered.iloc[::-1]
+        extremes.append(
+            _Extremes(
+                median_ns=part[number].median(),
+                relation=str(relation),
+                fastest=_format_pairs(ordered.head(_LISTED), number),
+                slowest=_format_pairs(backwards.head(_LISTED), number),
+            )
+        )
+    return sorted(extremes)
+
+
+def _format_pairs(pairs: pd.DataFrame, number: str) -> list[str]:
+    """Format each pair with its number, without the point, which the heading has."""
+    return [
+        f"{row['ping_cpu']}-{row['pong_cpu']} {row[number]:.1f}"
+        for row in text.to_records(pairs)
+    ]
+
+
+def _join_aligned(words: Sequence[str], width: int) -> str:
+    return "  ".join(word.rjust(width) for word in words)
+
+
+def describe_burst_levels(pairs: pd.DataFrame) -> list[str]:
+    """Describe the pairs with bursts at another level, those with the largest share
+    first.
+    """
+    switching = pairs[pairs["other_ns"].notna()]
+    ordered = switching.sort_values("other_share", ascending=False, kind="stable")
+    lines = []
+    for row in text.to_records(ordered.head(_LISTED)):
+        main = f"{row['median_ns']:.1f} {text.format_half_width(row['spread'])}"
+        share = text.format_share(row["other_share"])
+        lines.append(
+            f"levels of {text.format_pair(row)}: {main}, and {share} of bursts at"
+            f" another level, median {row['other_ns']:.1f}"
+        )
+    if len(switching) > _LISTED:
+        more = format_count(len(switching) - _LISTED, "more pair")
+        lines.append(f"{more} with bursts at another level (fleet show --json)")
+    return lines
+
+
+def render_cpus(pairs: pd.DataFrame, order: Layout) -> list[str]:
+    """Return a summary, a table with a row per CPU and its legend; of many CPUs, only
+    those furthest from the median. pairs: each of a CPU with itself.
+    """
+    costs = pairs["median_ns"]
+    middle = costs.median()
+    rows_by_cpu = {row["ping_cpu"]: row for row in text.to_records(pairs)}
+    rows = [rows_by_cpu[cpu] for cpu in order.cpus if cpu in rows_by_cpu]
+    summary = (
+        f"min {costs.min():.1f}, median {middle:.1f}, max {costs.max():.1f} over"
+        f" {format_count(len(rows_by_cpu), 'CPU')}"
+    )
+    if len(rows) > _FEW_CPUS:
+        rows.sort(key=lambda row: -abs(row["median_ns"] / middle - 1))
+        rows = rows[:_LISTED]
+        summary += "; furthest from the median:"
+    legend = "±95%: within the run; flagged: of bursts"
+    return [summary, _tabulate_cpus(rows), legend]
+
+
+def _tabulate_cpus(rows: Sequence[Mapping[str, Any]]) -> str:
+    titles = ("cpu", "median", "min", "p99", "±95%", "flagged")
+    lines = []
+    for row in rows:
+        cells = (
+            str(row["ping_cpu"]),
+            *_format_ns(row, "median_ns", "min_ns", "p99_ns"),
+            text.format_half_width(row["spread"]),
+            text.format_share(row["flagged_bursts"] / row["bursts"]),
+        )
+        lines.append(cells)
+    return table(titles, lines, right=range(len(titles)))

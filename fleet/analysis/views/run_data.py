@@ -1,0 +1,70 @@
+"""Load what `fleet show` shows of a run: pairs in the order of the plan, plateaus,
+events.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from fleet.analysis.reduce import ladders, load
+from fleet.analysis.reduce.matrices import estimator_column
+from fleet.analysis.reduce.numbers import Only
+from fleet.analysis.reduce.pairs import as_float64, load_pairs
+from fleet.analysis.reduce.topology import Layout, make_layout
+from fleet.analysis.views.event_tables import count_per_unit
+from fleet.analysis.views.marked_rows import BURST_COLUMNS
+from fleet.model import Descriptions, read_descriptions
+from fleet.store.runs import Root
+
+
+@dataclass(frozen=True, slots=True)
+class RunData:
+    """A run to show. pairs: in plan order. counters: per unit. number: the column of
+    `pairs` to show.
+    """
+
+    run: dict[str, Any]
+    cpus: pd.DataFrame
+    order: Layout
+    bursts: pd.DataFrame
+    pairs: pd.DataFrame
+    plateaus: pd.DataFrame
+    counters: pd.DataFrame
+    descriptions: Descriptions
+    number: str
+
+
+def load_run_data(root: Root, run_id: str, only: Only) -> RunData:
+    """Load the data that is shown of a run. Raises UsageError if nothing of `only` was
+    measured.
+    """
+    (run,), _, cpus = load.read_runs(root, [run_id])
+    descriptions = read_descriptions(run["hello"])
+    stored = as_float64(load_pairs(root, run_id=run_id))
+    planned = _sort_as_planned(stored, run["benchmarks"])
+    pairs = only.select(planned, cpus)
+    measured = sorted({*pairs["ping_cpu"], *pairs["pong_cpu"]})
+    counters = load.load_counters(root, run_id=run_id)
+    return RunData(
+        run=run,
+        cpus=cpus,
+        order=make_layout(cpus, measured),
+        bursts=load.load_samples(root, run_id=run_id, columns=BURST_COLUMNS),
+        pairs=pairs,
+        plateaus=ladders.find_plateaus(pairs, cpus, descriptions),
+        counters=count_per_unit(counters, pairs),
+        descriptions=descriptions,
+        number=estimator_column(run),
+    )
+
+
+def _sort_as_planned(pairs: pd.DataFrame, planned: Sequence[str]) -> pd.DataFrame:
+    """Sort pairs by benchmark and variant. planned: these in order; others come
+    last.
+    """
+    places = {kind: place for place, kind in enumerate(planned)}
+    kinds = pairs["benchmark"] + "/" + pairs["variant"]
+    order = kinds.map(lambda kind: places.get(kind, len(places)))
+    return pairs.iloc[order.argsort(kind="stable")].reset_index(drop=True)
