@@ -157,7 +157,8 @@ def _render_ending(outcomes: Sequence[Outcome], seconds: float, hints: Hints) ->
     if stored:
         lines.append(f"Next: fleet show {hints.results}")
         if len(outcomes) > 1 and are_settled:
-            lines.append(f"  fleet show {stored[0].host.name} {hints.results}")
+            name = stored[0].host.name
+            lines.append(f"  fleet show {name} {hints.results}")
     if not are_settled and hints.resumes:
         options = f"{hints.results} {hints.inventory}".strip()
         lines.append(f"To measure what is missing: fleet resume {options}")
@@ -191,13 +192,14 @@ def _tabulate_endings(outcomes: Sequence[Outcome]) -> str:
     for (state, stage), group in endings:
         seconds = [outcome.seconds for outcome in group]
         bursts = sum(outcome.bursts for outcome in group)
+        names = [outcome.host.name for outcome in group]
         row = (
             f"{len(group):,}",
             state,
             stage,
             f"{bursts:,}",
             f"{median(seconds):.1f} s, {max(seconds):.1f} s",
-            join_names((outcome.host.name for outcome in group), _NAMES_LENGTH),
+            join_names(names, _NAMES_LENGTH),
         )
         rows.append(row)
     titles = ("hosts", "state", "stage", "bursts", "time: median, longest", "which")

@@ -99,20 +99,12 @@ def parse_cpus(sections: Sections, files: Files) -> tuple[tuple[Cpu, ...], Group
     online = _find_online_cpus(listed, allowed, groups.with_topology)
 
     if set(models) != online and any(models.values()):
-        groups.contradictions["cpuinfo"] = (
-            f"/proc/cpuinfo lists CPUs {format_cpus(models)}, and {format_cpus(online)}"
-            " are online: it is not the kernel's (lxcfs?), and does not tell which"
-            " core is which."
-        )
+        groups.contradictions["cpuinfo"] = _describe_other_cpuinfo(models, online)
         names = set(models.values())
         models = dict.fromkeys(online, names.pop()) if len(names) == 1 else {}
-    odd = allowed & online - from_sys
-    if from_sys and odd:
-        groups.contradictions["online"] = (
-            f"/sys lists CPUs {format_cpus(from_sys)} as online, the affinity mask has"
-            f" {format_cpus(odd)}: that list is not the kernel's (lxcfs?), and the mask"
-            " counts."
-        )
+    unlisted = allowed & online - from_sys
+    if from_sys and unlisted:
+        groups.contradictions["online"] = _describe_other_list(from_sys, unlisted)
 
     if online != listed:
         present = online
@@ -146,6 +138,22 @@ def parse_cpus(sections: Sections, files: Files) -> tuple[tuple[Cpu, ...], Group
             )
         )
     return tuple(cpus), groups
+
+
+def _describe_other_cpuinfo(listed: Collection[int], online: Collection[int]) -> str:
+    return (
+        f"/proc/cpuinfo lists CPUs {format_cpus(listed)}, and {format_cpus(online)}"
+        " are online: it is not the kernel's (lxcfs?), and does not tell which"
+        " core is which."
+    )
+
+
+def _describe_other_list(listed: Collection[int], unlisted: Collection[int]) -> str:
+    return (
+        f"/sys lists CPUs {format_cpus(listed)} as online, the affinity mask has"
+        f" {format_cpus(unlisted)}: that list is not the kernel's (lxcfs?), and the"
+        " mask counts."
+    )
 
 
 def _find_online_cpus(

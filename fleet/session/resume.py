@@ -104,8 +104,7 @@ def _find_unfinished_and_end_done(store: Store) -> Mapping[str, Remaining]:
     begun = store.read_begun_runs()
     listing = Listing(store.place)
     remaining = {}
-    sessions = intents.keys() | {run.session_id for run in begun}
-    for name in sessions:
+    for name in intents.keys() | {run.session_id for run in begun}:
         # none: all of its hosts were stored but for a last step
         intent = intents.get(name, Intent(name, ()))
         runs = tuple(run for run in begun if run.session_id == name)

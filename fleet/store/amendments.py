@@ -48,8 +48,8 @@ class Amendment:
         the run is withdrawn.
         """
         words = [f"{key}={value or ''}" for key, value in self.labels.items()]
-        words.append("withdrawn" if self.withdrawn else "not withdrawn")
-        return " ".join(words)
+        state = "withdrawn" if self.withdrawn else "not withdrawn"
+        return " ".join([*words, state])
 
     def combine(self, later: "Amendment") -> "Amendment":
         """Return one amendment with the effect of this one followed by `later`."""

@@ -55,8 +55,7 @@ def anonymize(record: RunRecord, keep: Collection[str] = ()) -> RunRecord:
         kept_columns.update(KEEP[word])
     row = record.row
     day = row["started_utc"].replace(hour=0, minute=0, second=0, microsecond=0)
-    salted = os.urandom(16) + str(row["cpu_model"]).encode()
-    host = f"shared-{hashlib.sha256(salted).hexdigest()[:8]}"
+    host = _make_host_id(row["cpu_model"])
     values = _blank_row("runs", row, kept_columns)
     values["run_id"] = new_run_id(day)
     values["session_id"] = new_session_id(day)
@@ -65,12 +64,21 @@ def anonymize(record: RunRecord, keep: Collection[str] = ()) -> RunRecord:
     values["started_utc"] = day
     if row["ended_utc"]:
         values["ended_utc"] = day + (row["ended_utc"] - row["started_utc"])
+    plan = _strip_plan(json.loads(row["plan_json"]))
+    hello = _strip_hello(json.loads(row["hello_json"]))
+    values["plan_json"] = to_json(plan)
+    values["hello_json"] = to_json(hello)
     values["kernel_cmdline"] = _strip_command_line(row["kernel_cmdline"])
-    values["plan_json"] = to_json(_strip_plan(json.loads(row["plan_json"])))
-    values["hello_json"] = to_json(_strip_hello(json.loads(row["hello_json"])))
     ids = {"run_id": values["run_id"], "host_id": host}
     cpus = [_blank_row("cpus", cpu, ()) | ids for cpu in record.cpus]
     return RunRecord(values, cpus)
+
+
+def _make_host_id(cpu_model: str | None) -> str:
+    """Make the ID of a host without a name, another one for each run."""
+    salted = os.urandom(16) + str(cpu_model).encode()
+    digest = hashlib.sha256(salted).hexdigest()
+    return f"shared-{digest[:8]}"
 
 
 def _blank_row(

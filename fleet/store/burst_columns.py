@@ -159,8 +159,9 @@ class BurstColumns:
             return {name: pa.nulls(len(self), types[name]) for name in schema.POINT}
         no_point = (None,) * len(schema.POINT)
         rows = [self._points.get(burst, no_point) for burst in order.tolist()]
+        values_by_column = zip(*rows, strict=True)
         columns = {}
-        for name, values in zip(schema.POINT, zip(*rows, strict=True), strict=True):
+        for name, values in zip(schema.POINT, values_by_column, strict=True):
             columns[name] = pa.array(values, types[name])
         return columns
 
@@ -242,7 +243,8 @@ def _make_relation_column(
         group = groups[rows["words"][burst]]
         ping = int(rows["ping_cpu"][burst])
         pong = int(rows["pong_cpu"][burst])
-        relations.append(_name_farthest_relation(topology, group, ping, pong))
+        relation = _name_farthest_relation(topology, group, ping, pong)
+        relations.append(relation)
     return pa.array(relations, pa.string()).take(which)
 
 
@@ -250,10 +252,12 @@ def _find_distinct_pairs(rows: Mapping[str, Any]) -> tuple[Any, Any]:
     """Find the combinations of words, ping and pong: return a burst of each, and which
     of them each burst is.
     """
-    largest_ping = rows["ping_cpu"].max(initial=0)
-    largest_pong = rows["pong_cpu"].max(initial=0)
-    word_and_ping = rows["words"] * (largest_ping + 1) + rows["ping_cpu"]
-    combination = word_and_ping * (largest_pong + 1) + rows["pong_cpu"]
+    ping = rows["ping_cpu"]
+    pong = rows["pong_cpu"]
+    pings = ping.max(initial=0) + 1
+    pongs = pong.max(initial=0) + 1
+    word_and_ping = rows["words"] * pings + ping
+    combination = word_and_ping * pongs + pong
     _, examples, which = np.unique(combination, return_index=True, return_inverse=True)
     return examples, which
 

@@ -200,7 +200,8 @@ def write_output(
     try:
         with draft.open("xb") as file:
             for piece in pieces:
-                file.write(piece.encode() if isinstance(piece, str) else piece)
+                data = piece.encode() if isinstance(piece, str) else piece
+                file.write(data)
         draft.replace(target)
     except OSError as err:
         raise StoreError(

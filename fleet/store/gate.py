@@ -118,7 +118,8 @@ def convert_row(
     """Check and return a row's values, None if absent. names: only these columns.
     Raises DataError.
     """
-    decoder = _make_row_decoder(table, None if names is None else tuple(names))
+    columns = None if names is None else tuple(names)
+    decoder = _make_row_decoder(table, columns)
     with _decoding(table):
         row = msgspec.convert(values, decoder.type)
     return _check_row(table, row)
@@ -214,13 +215,17 @@ def check_machine(machine: model.Facts | model.Load) -> None:
     if len(json.dumps(machine.probe)) > _MAX_LONG_TEXT["probe"]:
         raise DataError(f"its answer has more than {_MAX_LONG_TEXT['probe']} bytes")
     for cpu in machine.cpus:
-        names = [name for name in _CPU_COLUMNS if name in cpu.__slots__]
-        columns = {name: getattr(cpu, name) for name in names}
-        convert_row("cpus", columns, columns)
+        _check_cpu(cpu)
     _check_load(machine.load)
     values = {name: getattr(machine, name) for name in schema.FACTS}
     values |= {name: list(getattr(machine, name)) for name in schema.FACT_LISTS}
     convert_row("runs", values, values)
+
+
+def _check_cpu(cpu: model.Cpu) -> None:
+    names = [name for name in _CPU_COLUMNS if name in cpu.__slots__]
+    values = {name: getattr(cpu, name) for name in names}
+    convert_row("cpus", values, values)
 
 
 def _check_load(load: model.Load) -> None:
@@ -233,12 +238,15 @@ def _make_record_decoder(names: tuple[str, ...] | None) -> _Decoder:
     """Make the decoder of a record, in which the rows of `cpus` have no run ID and host
     ID.
     """
-    fields: list[tuple[str, Any]] = [("run", _make_row_decoder("runs", names).type)]
+    run = _make_row_decoder("runs", names).type
+    fields: list[tuple[str, Any]] = [("run", run)]
     if names is None:
-        own_names = tuple(name for name in _CPU_COLUMNS if name not in _KEYS)
-        cpu: Any = _make_row_decoder("cpus", own_names).type
-        fields.append(("cpus", _limit_list(cpu, MAX_CPUS)))
-    return msgspec.json.Decoder(msgspec.defstruct("record", fields))
+        own_names = [name for name in _CPU_COLUMNS if name not in _KEYS]
+        cpu = _make_row_decoder("cpus", tuple(own_names)).type
+        cpus = _limit_list(cpu, MAX_CPUS)
+        fields.append(("cpus", cpus))
+    record = msgspec.defstruct("record", fields)
+    return msgspec.json.Decoder(record)
 
 
 @once

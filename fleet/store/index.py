@@ -319,13 +319,15 @@ def _sort_by_run(rows: Any, run_ids: list[str]) -> Any:
     """Return rows in the order of their runs. The dictionary of `run_id` has it, too:
     it is that of pandas' categories.
     """
+    wanted = pa.array(run_ids, pa.string())
     ids = rows.column("run_id").cast(pa.string())
-    rank = pc.index_in(ids, pa.array(run_ids, pa.string()))
-    order = np.argsort(rank.to_numpy(), kind="stable")
+    rank = pc.index_in(ids, wanted).to_numpy()
+    order = np.argsort(rank, kind="stable")
+    rows = rows.take(order)
     ordered_ids = ids.take(order).dictionary_encode()
     place = rows.column_names.index("run_id")
     field = rows.schema.field(place)
-    return rows.take(order).set_column(place, field, ordered_ids)
+    return rows.set_column(place, field, ordered_ids)
 
 
 def _read_marks(

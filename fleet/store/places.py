@@ -273,10 +273,10 @@ class Bucket:
         folder = self.base if "*" in first else f"{self.base}/{first}"
         is_deep = len(others) > 1
         selector = fs.FileSelector(folder, allow_not_found=True, recursive=is_deep)
-        expression = re.compile(pattern.replace(".", r"\.").replace("*", "[^/]*"))
+        expression = pattern.replace(".", r"\.").replace("*", "[^/]*")
         for info in self.filesystem.get_file_info(selector):
             name = info.path.removeprefix(f"{self.base}/")
-            if info.is_file and expression.fullmatch(name):
+            if info.is_file and re.fullmatch(expression, name):
                 yield name, info
 
     def stamps(self, _closed: list[OSError] | None = None) -> dict[Key, str]:

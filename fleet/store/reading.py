@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from operator import and_
 from pathlib import Path
 from typing import Any, TypeVar
@@ -393,11 +393,15 @@ class TableFile:
         in_file = where.keys() & {*schema.file_schema(self.table).names}
         if count < 2 or not in_file:
             return list(range(count))
-        conditions = [pc.field(name).isin(sorted(where[name])) for name in in_file]
+        conditions = []
+        for name in in_file:
+            values = sorted(where[name])
+            conditions.append(pc.field(name).isin(values))
         is_wanted = reduce(and_, conditions)
         with self.damage_errors(), _decoding():
-            fragment = ds.ParquetFileFormat().make_fragment(self._source)
-            return [group.id for group in fragment.subset(is_wanted).row_groups]
+            whole = ds.ParquetFileFormat().make_fragment(self._source)
+            wanted = whole.subset(is_wanted)
+            return [group.id for group in wanted.row_groups]
 
     def _columns_to_read(self, shape: Any, where: Where) -> list[str]:
         """Return the columns to read from the file, without those in its path, which
@@ -444,16 +448,17 @@ def _read_footer_only(place: Place, name: str) -> bytes:
     """Read and verify a file's footer, in a folder without pyarrow. Raises OSError,
     DataError.
     """
+    path = place.path(name)
     if not isinstance(place, Folder):
-        with place.filesystem.open_input_file(place.path(name)) as source:
+        with place.filesystem.open_input_file(path) as source:
             return read_footer(source.read_at, source.size(), pages=False)
-    with os.fdopen(open_regular(Path(place.path(name))), "rb") as file:
-
-        def read_at(count: int, offset: int) -> bytes:
-            return os.pread(file.fileno(), count, offset)
-
-        size = file.seek(0, os.SEEK_END)
+    descriptor = open_regular(Path(path))
+    try:
+        size = os.lseek(descriptor, 0, os.SEEK_END)
+        read_at = partial(os.pread, descriptor)
         return read_footer(read_at, size, pages=False)
+    finally:
+        os.close(descriptor)
 
 
 def read_table_name(place: Place, name: str) -> str:

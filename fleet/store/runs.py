@@ -437,7 +437,8 @@ def index_published(place: Place, records: Sequence[RunRecord]) -> None:
         stamp = place.stamp(samples_name(*key))
         if stamp:
             stamps[key] = stamp
-            contents[key] = (make_listed_row(record.row), write_record(record))
+            listed = make_listed_row(record.row)
+            contents[key] = (listed, write_record(record))
     Index(place, _COLUMNS).store_runs(stamps, contents)
 
 

@@ -199,15 +199,15 @@ def _select_distinct_rows(table: Any) -> list[dict[str, Any]]:
         length = pc.list_value_length(table.column(name))
         keys = keys.append_column(name, length)
     columns = table.select([*_POINT_NAMES, "ping_cpu", "pong_cpu", *_POINT_LISTS])
-    distinct: list[dict[str, Any]] = columns.take(_find_first_rows(keys)).to_pylist()
+    first_rows = columns.take(_find_first_rows(keys))
+    distinct: list[dict[str, Any]] = first_rows.to_pylist()
     return distinct
 
 
 def _find_first_rows(keys: Any) -> Any:
     """Return the numbers of the rows that no earlier row equals."""
-    row = pa.array(np.arange(len(keys)))
-    groups = keys.append_column("row", row).group_by(
-        keys.column_names, use_threads=False
-    )
+    numbers = pa.array(np.arange(len(keys)))
+    numbered = keys.append_column("row", numbers)
+    groups = numbered.group_by(keys.column_names, use_threads=False)
     first = groups.aggregate([("row", "min")]).column("row_min")
     return np.sort(first)

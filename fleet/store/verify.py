@@ -345,9 +345,11 @@ class _Comparison:
         if run_id not in self._expected:
             record_json = self._records[run_id]
             self._expected[run_id] = _rebuild_rows_by_cpu(self._table, record_json)
-        expected = self._expected[run_id].pop(row.get("cpu"), {})
-        differing = {column for column in row if row[column] != expected.get(column)}
-        self._differing[run_id] |= differing
+        cpu = row.get("cpu")
+        expected = self._expected[run_id].pop(cpu, {})
+        for column, value in row.items():
+            if value != expected.get(column):
+                self._differing[run_id].add(column)
 
     def find_differences(self) -> Iterator[tuple[str, str]]:
         """Yield each run whose rows differ, and the columns that do, as text."""
