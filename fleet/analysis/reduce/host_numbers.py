@@ -143,23 +143,35 @@ def load_history(
         cells = name_cells_of_point(pairs, level_or_point, described)
         return join_runs(reduce_cells(cells, described), stored)[_HISTORY]
     numbers = select_numbers(root, stored, Only(benchmark), described)
+    names = _match_relations(numbers, level_or_point, benchmark)
+    return join_runs(numbers[numbers["relation"].isin(names)], stored)[_HISTORY]
+
+
+def _match_relations(
+    numbers: pd.DataFrame, wanted: str, benchmark: str | None
+) -> list[str]:
+    """Return the relations and levels of memory that are `wanted` or begin with that
+    word. Raises UsageError if there are none.
+    """
     names = [
         name
         for name in numbers["relation"].unique()
         if is_relation(drop_node(name)) or is_memory_level(name)
     ]
+    first_words = [name.partition(" ")[0] for name in names]
     matching = [
-        name for name in names if level_or_point in (name, name.partition(" ")[0])
+        name
+        for name, first_word in zip(names, first_words, strict=True)
+        if wanted in (name, first_word)
     ]
     if not matching:
-        firsts = [name.partition(" ")[0] for name in names]
-        choices = list(dict.fromkeys(firsts + names))
-        similar = suggest_similar(level_or_point, choices)
+        choices = list(dict.fromkeys(first_words + names))
+        similar = suggest_similar(wanted, choices)
         raise UsageError(
-            f"--relation {level_or_point}: no such relation{Only(benchmark)}{similar}"
+            f"--relation {wanted}: no such relation{Only(benchmark)}{similar}"
             f" There are {list_names(choices)}."
         )
-    return join_runs(numbers[numbers["relation"].isin(matching)], stored)[_HISTORY]
+    return matching
 
 
 def history(
@@ -215,22 +227,27 @@ def summarize_hosts(
     rows = rows.assign(number=number_groups(rows, _KEYS))
     levels = summarize_levels(rows, ["number"])
     main = levels.drop_duplicates("number").set_index("number")
-    table = rows.drop_duplicates("number").set_index("number")[[*_KEYS, "since"]]
-    table["runs"] = rows.groupby("number").size()
+    by_number = rows.groupby("number")
+
+    table = rows.drop_duplicates("number").set_index("number")
+    table = table[[*_KEYS, "since"]]
+    table["runs"] = by_number.size()
     table["median_ns"] = main["ns"]
     table["half"] = main["mean_half"]
     table["behind"] = main["runs"]
     if comparable is not None:
         _predict_from_comparable(table, main, comparable)
-    if (table["behind"] >= MIN_RUNS).any():
-        table.loc[table["behind"] < MIN_RUNS, "half"] = np.nan
+    has_enough = table["behind"] >= MIN_RUNS
+    if has_enough.any():
+        table.loc[~has_enough, "half"] = np.nan
     else:
-        at_main = rows[rows["run_level"].eq(rows["number"].map(main["run_level"]))]
+        main_level = rows["number"].map(main["run_level"])
+        at_main = rows[rows["run_level"] == main_level]
         last = at_main.drop_duplicates("number", keep="last").set_index("number")
         table["half"] = last["spread"]
     table["levels"] = list_levels(levels, "number")
     for name in ("bursts", "flagged_bursts"):
-        table[name] = rows.groupby("number")[name].sum()
+        table[name] = by_number[name].sum()
     return table.reset_index(drop=True)
 
 
@@ -274,9 +291,13 @@ def _predict_from_comparable(
     """Fill `half` and `behind` of numbers with fewer than MIN_RUNS runs from comparable
     runs at the same level.
     """
-    others = summarize_levels(comparable, _KEYS).set_index([*_KEYS, "run_level"])
     at_main = table[_KEYS].assign(run_level=main["run_level"])
-    near = others.reindex(pd.MultiIndex.from_frame(at_main))
-    is_short = (table["behind"] < MIN_RUNS) & (near["runs"] >= MIN_RUNS).to_numpy()
-    table.loc[is_short, "half"] = near["run_half"].to_numpy()[is_short]
-    table.loc[is_short, "behind"] = near["runs"].to_numpy()[is_short]
+    same_level = pd.MultiIndex.from_frame(at_main)
+    others = summarize_levels(comparable, _KEYS)
+    others = others.set_index([*_KEYS, "run_level"]).reindex(same_level)
+    others.index = table.index
+    has_few = table["behind"] < MIN_RUNS
+    has_comparable = others["runs"] >= MIN_RUNS
+    is_predicted = has_few & has_comparable
+    table.loc[is_predicted, "half"] = others["run_half"]
+    table.loc[is_predicted, "behind"] = others["runs"]

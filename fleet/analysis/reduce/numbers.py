@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, Unpack
 
+import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.tables import decode_categories, to_pandas
+from fleet.analysis.base.tables import Ints, decode_categories, to_pandas
 from fleet.analysis.base.text import to_records
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.cells import name_cells
@@ -22,12 +23,12 @@ from fleet.analysis.reduce.pairs import (
     load_pairs,
     make_index_marks,
     read_pairs,
+    to_arrow,
     verify_derived,
 )
 from fleet.analysis.reduce.topology import find_core_kinds
 from fleet.analysis.reduce.workers import MANY_RUNS, derive_in_processes
 from fleet.errors import UsageError
-from fleet.late import pa
 from fleet.model import CORES, LOAD, Descriptions, View, take_one_of_each_core
 from fleet.plan.benchmark_names import parse_benchmark_names
 from fleet.plan.kinds import CPU_NUMBERS
@@ -229,16 +230,24 @@ def compute_numbers(
 
 def reduce_cells(cells: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
     """Reduce cells, from `name_cells`, to a row per run and number."""
-    ends = cells.reindex(columns=_IDENTITY)
-    hashes = pd.util.hash_pandas_object(ends, index=False).to_numpy().view("int64")
-    cells = cells.assign(pairs_hash=hashes)
-    made = {name: made for name, made in _MADE_OF.items() if made[0] in cells}
-    first = {name: (name, "first") for name in _FIRST if name in cells}
+    cells = cells.assign(pairs_hash=_hash_identities(cells))
+    made = dict[str, tuple[str, str]]()
+    for name in _FIRST:
+        made[name] = (name, "first")
+    made |= _MADE_OF
+    present = {name: source for name, source in made.items() if source[0] in cells}
     groups = cells.groupby(["run_id", *CLASS], sort=False, observed=True)
-    numbers = groups.agg(**first, **made).reset_index()
+    numbers = groups.agg(**present).reset_index()
     numbers["unit"] = _list_units(numbers["benchmark"], descriptions)
     numbers["stats_version"] = STATS_VERSION
     return numbers.reindex(columns=schema.arrow_schema("numbers").names)
+
+
+def _hash_identities(cells: pd.DataFrame) -> Ints:
+    """Hash which pair, point or sizes each cell is of."""
+    identities = cells.reindex(columns=_IDENTITY)
+    hashes = pd.util.hash_pandas_object(identities, index=False)
+    return hashes.to_numpy().view(np.int64)
 
 
 def _list_units(benchmarks: "pd.Series[Any]", descriptions: Descriptions) -> Any:
@@ -269,14 +278,19 @@ def _make_marks(runs: Sequence[RunSummary]) -> dict[Key, str]:
 
 def _derive_batches(listing: Listing, runs: Sequence[RunSummary]) -> _NumberBatches:
     """Yield batches of runs with their numbers in one table; leave damaged runs out."""
+    for batch in _split_into_batches(runs):
+        pairs, damaged = read_pairs(listing, batch)
+        keys = [run.key for run in batch if run.key not in damaged]
+        yield keys, _derive_numbers(listing, batch, pairs)
+
+
+def _split_into_batches(runs: Sequence[RunSummary]) -> Iterator[list[RunSummary]]:
+    """Split runs into batches of the same benchmarks."""
     ordered = sorted(runs, key=lambda run: run.benchmarks)
     for _, alike in groupby(ordered, lambda run: (run.benchmarks, run.descriptions)):
         own = list(alike)
         for start in range(0, len(own), _AT_ONCE):
-            batch = own[start : start + _AT_ONCE]
-            pairs, damaged = read_pairs(listing, batch)
-            keys = [run.key for run in batch if run.key not in damaged]
-            yield keys, _derive_numbers(listing, batch, pairs)
+            yield own[start : start + _AT_ONCE]
 
 
 def _derive_numbers(
@@ -288,41 +302,45 @@ def _derive_numbers(
     with_points = runs if views - {*_OF_PAIRS} else []
     cpus = load.load_cpus(listing, run_id=[run.run_id for run in with_points])
     numbers = compute_numbers(as_float64(pairs), cpus, descriptions)
-    shape = schema.arrow_schema("numbers")
-    texts = [field.name for field in shape if pa.types.is_dictionary(field.type)]
-    numbers = numbers.astype(dict.fromkeys(texts, object))
-    columns = [
-        pa.array(numbers[field.name], field.type, from_pandas=True) for field in shape
-    ]
-    return pa.table(columns, schema=shape)
+    return to_arrow(numbers, "numbers")
 
 
 def _select_cpus(pairs: pd.DataFrame, cpus: pd.DataFrame, text: str) -> pd.DataFrame:
-    numbers = set[int]()
-    if text[:1].isdigit():
-        numbers = {*parse_option("--cpus", text, CPU_NUMBERS)}
-    cpus_by_run = dict[object, set[int]]()
-    kinds_present = set[str]()
-    for run, rows in cpus.groupby("run_id", sort=False):
-        kinds = find_core_kinds(rows)
-        kinds_present |= {*kinds.values()}
-        if text == CORES:
-            cpus_by_run[run] = _take_one_of_each_core(rows)
-        else:
-            of_kind = {cpu for cpu, kind in kinds.items() if kind == text}
-            cpus_by_run[run] = numbers or of_kind
-    ends = zip(pairs["run_id"], pairs["ping_cpu"], pairs["pong_cpu"], strict=True)
+    cpus_by_run = _find_selected_cpus(cpus, text)
     none = set[int]()
-    selected = pairs[
-        [{ping, pong} <= cpus_by_run.get(run, none) for run, ping, pong in ends]
-    ]
+    are_selected = []
+    ends = zip(pairs["run_id"], pairs["ping_cpu"], pairs["pong_cpu"], strict=True)
+    for run, ping, pong in ends:
+        own = cpus_by_run.get(run, none)
+        are_selected.append(ping in own and pong in own)
+    selected = pairs[are_selected]
     if selected.empty:
-        listed = ", ".join(sorted(kinds_present)) or "all alike"
+        kinds = set[str]()
+        for _, rows in cpus.groupby("run_id", sort=False):
+            kinds.update(find_core_kinds(rows).values())
+        listed = ", ".join(sorted(kinds)) or "all alike"
         raise UsageError(
             f"--cpus {text}: nothing was measured on such CPUs alone; kinds of cores:"
             f" {listed}."
         )
     return selected
+
+
+def _find_selected_cpus(cpus: pd.DataFrame, text: str) -> dict[object, set[int]]:
+    """Return by run the CPUs that --cpus selects."""
+    numbers = set[int]()
+    if text[:1].isdigit():
+        numbers = {*parse_option("--cpus", text, CPU_NUMBERS)}
+    cpus_by_run = dict[object, set[int]]()
+    for run, rows in cpus.groupby("run_id", sort=False):
+        if numbers:
+            cpus_by_run[run] = numbers
+        elif text == CORES:
+            cpus_by_run[run] = _take_one_of_each_core(rows)
+        else:
+            kinds = find_core_kinds(rows)
+            cpus_by_run[run] = {cpu for cpu, kind in kinds.items() if kind == text}
+    return cpus_by_run
 
 
 def _take_one_of_each_core(cpus: pd.DataFrame) -> set[int]:

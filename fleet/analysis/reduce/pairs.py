@@ -252,17 +252,20 @@ def derive_pairs(place: Place, runs: Sequence[RunSummary]) -> Any:
     `_derive_runs` makes them.
     """
     files = [TableFile(place, samples_name(*run.key), "samples") for run in runs]
-    records = {run.run_id: file.record for run, file in zip(runs, files, strict=True)}
     descriptions = runs[0].descriptions
     pairs = _reduce_files(files, descriptions)
+
+    records = {run.run_id: file.record for run, file in zip(runs, files, strict=True)}
     pairs = add_kinds_to_relations(pairs, _find_core_kinds(records))
     precisions = {run_id: record.row["precision"] for run_id, record in records.items()}
     requested = pairs["run_id"].map(precisions).to_numpy(dtype=float)
     pairs = add_pair_flags(pairs, requested, descriptions)
+
     pairs = pairs.sort_values(["run_id", *_SORTED_BY], kind="stable")
     hosts = {run.run_id: run.host_id for run in runs}
-    host_ids = pairs["run_id"].map(hosts)
-    return _to_arrow(pairs.assign(host_id=host_ids, stats_version=STATS_VERSION))
+    pairs["host_id"] = pairs["run_id"].map(hosts)
+    pairs["stats_version"] = STATS_VERSION
+    return to_arrow(pairs, "pairs")
 
 
 def _reduce_files(files: Sequence[TableFile], descriptions: Descriptions) -> Any:
@@ -283,12 +286,12 @@ def _find_core_kinds(records: Mapping[str, RunRecord]) -> dict[str, dict[int, st
     return kinds
 
 
-def _to_arrow(pairs: pd.DataFrame) -> Any:
-    """Convert to the stored columns of `pairs`, in their order and types."""
-    shape = schema.arrow_schema("pairs")
+def to_arrow(rows: pd.DataFrame, table: str) -> Any:
+    """Convert to the stored columns of a table, in their order and types."""
+    shape = schema.arrow_schema(table)
     texts = [field.name for field in shape if pa.types.is_dictionary(field.type)]
-    pairs = pairs.astype(dict.fromkeys(texts, object))
-    columns = [pa.array(pairs[field.name], field.type) for field in shape]
+    rows = rows.astype(dict.fromkeys(texts, object))
+    columns = [pa.array(rows[field.name], field.type) for field in shape]
     return pa.table(columns, schema=shape)
 
 
@@ -296,9 +299,9 @@ def reduce_run(root: Root, run_id: str, kind: str, *, ordered: bool) -> pd.DataF
     """Reduce a published run of any size as `matrices.pair_medians` does; kind: such as
     `cas/llsc`.
     """
+    benchmark, _, variant = kind.partition("/")
     listing = open_listing(root)
     (run,) = load.list_published(listing, run_id=run_id)
-    benchmark, _, variant = kind.partition("/")
     file = TableFile(listing.place, samples_name(*run.key), "samples")
     where = load.make_filters(benchmark=benchmark, variant=variant)
     return _reduce_file(file, where, run.descriptions, ordered=ordered)

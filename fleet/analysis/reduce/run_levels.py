@@ -8,7 +8,7 @@ per number, a column per run, NaN where a run lacks it.
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.tables import Floats, Ints, number_groups
+from fleet.analysis.base.tables import Bools, Floats, Ints, number_groups
 
 LEVEL_GAP = np.log(1.08)  # between the values of two levels, at least,
 LEVEL_SCATTERS = 6.0  # or as a multiple of the usual scatter if that is more
@@ -26,13 +26,17 @@ def add_run_levels(numbers: pd.DataFrame, column: str = "median_ns") -> pd.DataF
     """
     row = number_groups(numbers, _NUMBER)
     run = np.asarray(numbers.groupby(row).cumcount(), dtype=np.int64)
-    logs = np.full((row.max(initial=-1) + 1, run.max(initial=-1) + 1), np.nan)
+    row_count = row.max(initial=-1) + 1
+    most_runs = run.max(initial=-1) + 1
+    logs = np.full((row_count, most_runs), np.nan)
     logs[row, run] = np.log(numbers[column].to_numpy(dtype=float))
-    first = numbers.drop_duplicates(_NUMBER)
-    labels = label_levels_of_hosts(logs, number_groups(first, _NUMBER[:3]))
+
+    first_of_row = numbers.drop_duplicates(_NUMBER)
+    kind_of_row = number_groups(first_of_row, _NUMBER[:3])
+    labels = label_levels_of_hosts(logs, kind_of_row)
     level = labels[row, run]
-    main = find_main_levels(labels)
-    return numbers.assign(run_level=level, is_main=level == main[row])
+    main = find_main_levels(labels)[row]
+    return numbers.assign(run_level=level, is_main=level == main)
 
 
 def label_levels_of_hosts(logs: Floats, groups: Ints) -> Ints:
@@ -41,10 +45,11 @@ def label_levels_of_hosts(logs: Floats, groups: Ints) -> Ints:
     groups: each row's group, from 0: its host, benchmark and variant.
     """
     distances = measure_distances_within(logs)
-    owners = np.broadcast_to(groups[:, None], logs.shape)
-    usual = pd.Series(distances.ravel()).groupby(owners.ravel()).median()
-    scatter = usual.fillna(0.0).to_numpy(dtype=float)[groups] / _MIDDLE_OF_NORMAL
-    return label_levels(logs, scatter.astype(np.float64))
+    group_of_each = np.repeat(groups, logs.shape[1])
+    by_group = pd.Series(distances.ravel()).groupby(group_of_each)
+    usual = by_group.median().fillna(0.0)
+    scatter = np.asarray(usual / _MIDDLE_OF_NORMAL, dtype=np.float64)
+    return label_levels(logs, scatter[groups])
 
 
 def label_levels(rows: Floats, scatter: Floats | float) -> Ints:
@@ -55,11 +60,13 @@ def label_levels(rows: Floats, scatter: Floats | float) -> Ints:
     six times the usual scatter. scatter: a standard deviation, of each row or of all.
     """
     order = np.argsort(rows, axis=1)  # NaN last
-    gaps = np.diff(np.take_along_axis(rows, order, axis=1), axis=1)
+    ascending = np.take_along_axis(rows, order, axis=1)
+    gaps = np.diff(ascending, axis=1)
     least_gap = np.maximum(LEVEL_SCATTERS * np.asarray(scatter), LEVEL_GAP)
     begins_level = gaps > least_gap.reshape(-1, 1)
+    levels_but_first = np.cumsum(begins_level, axis=1)
     labels = np.zeros(rows.shape, dtype=np.int64)
-    np.put_along_axis(labels, order[:, 1:], np.cumsum(begins_level, axis=1), axis=1)
+    np.put_along_axis(labels, order[:, 1:], levels_but_first, axis=1)
     return np.where(np.isnan(rows), -1, labels)
 
 
@@ -76,7 +83,9 @@ def estimate_scatter(rows: Floats) -> float:
     """
     distances = measure_distances_within(rows)
     known = distances[~np.isnan(distances)]
-    return float(np.median(known)) / _MIDDLE_OF_NORMAL if len(known) else 0.0
+    if not len(known):
+        return 0.0
+    return float(np.median(known)) / _MIDDLE_OF_NORMAL
 
 
 def measure_distances_within(rows: Floats) -> Floats:
@@ -86,12 +95,21 @@ def measure_distances_within(rows: Floats) -> Floats:
     labels = label_levels(rows, 0.0)
     distances = np.full(rows.shape, np.nan)
     for level in range(int(labels.max(initial=-1)) + 1):
-        at_level = labels == level
-        counts = at_level.sum(axis=1)
-        several = counts >= 2
-        own, count = rows[several], counts[several, None]
-        values = np.where(at_level[several], own, 0.0)
-        means = values.sum(axis=1, keepdims=True) / count
-        away = np.abs(own - means) * np.sqrt(count / (count - 1))
-        distances[several] = np.where(at_level[several], away, distances[several])
+        is_at_level = labels == level
+        has_several = is_at_level.sum(axis=1) >= 2
+        own = rows[has_several]
+        is_own_at_level = is_at_level[has_several]
+        away = _measure_distances_from_mean(own, is_own_at_level)
+        distances[has_several] = np.where(is_own_at_level, away, distances[has_several])
+    return distances
+
+
+def _measure_distances_from_mean(rows: Floats, are_counted: Bools) -> Floats:
+    """Measure how far each value is from the mean of the counted values of its row, and
+    widen that as if the mean were known.
+    """
+    count = are_counted.sum(axis=1, keepdims=True)
+    total = np.where(are_counted, rows, 0.0).sum(axis=1, keepdims=True)
+    mean = total / count
+    distances: Floats = np.abs(rows - mean) * np.sqrt(count / (count - 1))
     return distances
