@@ -94,10 +94,10 @@ def _name_placed_lines(pairs: pd.DataFrame, descriptions: Descriptions) -> pd.Da
     other.
     """
     rows = ladders.select_line_placed_pairs(pairs, descriptions)
-    relation = _join_words(rows["relation"], rows["point"])
-    near = rows["relation"].map(lambda name: str(relation_sort_key(name)))
+    nearness = rows["relation"].map(lambda name: str(relation_sort_key(name)))
     node = rows["memory_node"].map("{:05.0f}".format).astype(object)
-    place = _join_words(near, node)
+    place = _join_words(nearness, node)
+    relation = _join_words(rows["relation"], rows["point"])
     return rows.assign(relation=relation, about="", column=relation, place=place)
 
 
@@ -159,8 +159,9 @@ def _name_nodes(
     parts = []
     for _, group in rows.groupby(_KIND, sort=False, observed=True):
         shown = choose_shown_nodes(group, descriptions)
-        nodes = zip(group["cpu_node"], group["memory_node"], strict=True)
-        ends = pd.Series([f"n{a}-n{b}" for a, b in nodes], group.index, dtype=object)
+        rows_of_nodes = zip(group["cpu_node"], group["memory_node"], strict=True)
+        names = [f"n{cpus}-n{memory}" for cpus, memory in rows_of_nodes]
+        ends = pd.Series(names, group.index, dtype=object)
         cells = group.assign(relation=ends + " " + group["setting"])
         cells = cells.join(shown)
         parts += [cells, _make_load_rates(cells)]
@@ -184,17 +185,16 @@ def _name_levels(
 ) -> pd.DataFrame:
     levels = ladders.find_plateaus(pairs, cpus, descriptions)
     threads = _format_threads(levels)
+    core_kinds = _format_core_kinds(levels)
+    relation = levels["level"] + " " + levels["setting"] + threads + core_kinds
+    named = levels.assign(relation=relation)
+
     shown = _choose_shown_levels(levels, descriptions)
-    shown = pd.DataFrame(
-        {
-            "about": shown["setting"] + threads[shown.index],
-            "column": shown["level"],
-            "place": shown["least_bytes"].map("{:020}".format),
-        }
-    )
-    of_level = levels["level"] + " " + levels["setting"] + threads
-    named = levels.assign(relation=of_level + _format_core_kinds(levels))
-    return named.join(shown)
+    in_overview = shown[[]].copy()
+    in_overview["about"] = shown["setting"] + threads[shown.index]
+    in_overview["column"] = shown["level"]
+    in_overview["place"] = shown["least_bytes"].map("{:020}".format)
+    return named.join(in_overview)
 
 
 def _choose_shown_levels(

@@ -76,12 +76,12 @@ def select_ladder_steps(
     is_step = is_ladder & pairs["bytes"].notna()
     rows = pairs[is_step & ~is_node_placed(pairs, descriptions)]
     sizes = rows["bytes"].astype(int)
-    points = zip(rows["point"], sizes, strict=True)
-    rows = rows.assign(
-        bytes=sizes,
-        threads=rows["threads"].fillna(1).astype(int),
-        setting=[name_setting(str(point), size) for point, size in points],
-    )
+    threads = rows["threads"].fillna(1).astype(int)
+    settings = [
+        name_setting(str(point), size)
+        for point, size in zip(rows["point"], sizes, strict=True)
+    ]
+    rows = rows.assign(bytes=sizes, threads=threads, setting=settings)
     return rows.sort_values([*LADDER, "bytes"], kind="stable", ignore_index=True)
 
 
@@ -97,11 +97,12 @@ def find_plateaus(
     `least_bytes`, `most_bytes`, `sizes`: the smallest and largest size, and how many
     there are. No rows if no cache sizes are known.
     """
-    steps = select_ladder_steps(pairs, descriptions)
     parts: list[pd.DataFrame] = []
+    steps = select_ladder_steps(pairs, descriptions)
     if len(steps):
         for _, group in steps.groupby(_SET, sort=False, observed=True):
-            parts += _select_levels(group, list_cache_levels(cpus, group))
+            caches = list_cache_levels(cpus, group)
+            parts += _select_levels(group, caches)
     if not parts:
         return pd.DataFrame([], columns=[*_PLATEAU, *_OF_PLATEAU])
     levels = pd.concat(parts, ignore_index=True)
@@ -320,8 +321,10 @@ def lay_out_node_matrix(
     """Return CPU nodes, memory nodes (those without CPUs last) and medians by both.
     cells: of one setting.
     """
-    table: Any = cells.groupby(["cpu_node", "memory_node"])[column].median()
-    medians = {(int(row), int(node)): float(ns) for (row, node), ns in table.items()}
+    by_nodes: Any = cells.groupby(["cpu_node", "memory_node"])[column]
+    medians = {}
+    for (cpu_node, memory_node), ns in by_nodes.median().items():
+        medians[int(cpu_node), int(memory_node)] = float(ns)
     cpu_nodes = sorted({cpu_node for cpu_node, _ in medians})
     memory_nodes = {memory_node for _, memory_node in medians}
     with_cpus = sorted(memory_nodes.intersection(cpu_nodes))

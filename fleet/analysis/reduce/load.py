@@ -102,11 +102,10 @@ def add_run_columns(rows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     `load_runs`.
     """
     labels = [_format_labels(text) for text in runs["labels_json"]]
-    described = runs.assign(labels=labels)[["run_id", *RUN_COLUMNS]]
-    described["run_id"] = described["run_id"].astype(object)
-    run_ids = rows[["run_id"]].astype(object)
-    merged = run_ids.merge(described, on="run_id", how="left")
-    run_columns = merged[[*RUN_COLUMNS]].set_index(rows.index)
+    described = runs.assign(labels=labels).set_index("run_id")[[*RUN_COLUMNS]]
+    described.index = described.index.astype(object)
+    run_columns = described.reindex(rows["run_id"].astype(object))
+    run_columns.index = rows.index
     return pd.concat([run_columns, rows], axis=1)
 
 
@@ -295,8 +294,9 @@ def compute_sample_latencies(
     columns = samples.reindex(columns=lists.names)
     table = pa.Table.from_pandas(columns, lists, preserve_index=False)
     latency, counts, is_warmup = convert_ticks(samples, table, descriptions)
-    burst = np.repeat(np.arange(len(samples)), counts)
-    return latency, burst, is_warmup
+    bursts = np.arange(len(samples))
+    burst_of_sample = np.repeat(bursts, counts)
+    return latency, burst_of_sample, is_warmup
 
 
 def convert_ticks(
@@ -322,10 +322,19 @@ def convert_ticks(
 
     ns_per_tick = compute_latency_ns_per_tick(rows, descriptions)
     latency: Floats = values * np.repeat(ns_per_tick, counts)
-    first = np.cumsum(counts) - counts
-    place_in_burst = np.arange(len(values)) - np.repeat(first, counts)
-    is_warmup = place_in_burst < np.repeat(rows["warmup"].to_numpy(), counts)
+    is_warmup = _mark_warmups(counts, rows["warmup"].to_numpy())
     return latency, counts, is_warmup
+
+
+def _mark_warmups(counts: Ints, warmup: Ints) -> Bools:
+    """Mark the first samples of each burst. counts, warmup: how many samples a burst
+    has, and how many of them are warm-ups.
+    """
+    first = np.cumsum(counts) - counts
+    places = np.arange(counts.sum())
+    place_in_burst = places - np.repeat(first, counts)
+    is_warmup: Bools = place_in_burst < np.repeat(warmup, counts)
+    return is_warmup
 
 
 def has_shape(
@@ -466,5 +475,6 @@ def compute_latency_ns_per_tick(
     latencies = [descriptions[str(name)].latencies for name in names]
     ways = np.array(latencies, dtype=np.int64)[codes]
     iterations = samples["iterations"].to_numpy()
-    factor: Floats = samples["ns_per_tick"].to_numpy() / iterations / ways
+    ns_per_tick = samples["ns_per_tick"].to_numpy()
+    factor: Floats = ns_per_tick / iterations / ways
     return factor

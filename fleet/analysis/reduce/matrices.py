@@ -109,21 +109,21 @@ def _put_lower_cpu_first(bursts: pd.DataFrame, *, ordered: bool) -> pd.DataFrame
     """Make the lower CPU of each burst its ping, unless `ordered`; add `turned`:
     whether it was swapped.
     """
-    ping, pong = (
-        bursts[end].to_numpy(dtype=np.int64) for end in ("ping_cpu", "pong_cpu")
-    )
+    ping = bursts["ping_cpu"].to_numpy(dtype=np.int64)
+    pong = bursts["pong_cpu"].to_numpy(dtype=np.int64)
     turned = (ping > pong) & (not ordered)
-    low, high = np.where(turned, pong, ping), np.where(turned, ping, pong)
-    return bursts.assign(ping_cpu=low, pong_cpu=high, turned=turned)
+    first = np.where(turned, pong, ping)
+    second = np.where(turned, ping, pong)
+    return bursts.assign(ping_cpu=first, pong_cpu=second, turned=turned)
 
 
 def _order_by_pair(bursts: pd.DataFrame) -> Ints:
     """Return the indices that sort bursts from `_put_lower_cpu_first` by pair, then by
     time.
     """
-    return np.lexsort(
-        (bursts["start_offset_ns"].to_numpy(), number_groups(bursts, PAIR))
-    )
+    started = bursts["start_offset_ns"].to_numpy()
+    pair = number_groups(bursts, PAIR)
+    return np.lexsort((started, pair))  # the last key counts first
 
 
 def _compute_pair_work_and_ghz(
@@ -136,23 +136,31 @@ def _compute_pair_work_and_ghz(
     frequency, over the half of the bursts nearest to the pair's median (others may be
     at another level), and kept within the bursts' frequencies.
     """
-    medians = {
-        name: group_medians(bursts[name].to_numpy(np.float64), pair_numbers)
-        for name in WORK_COLUMNS
-    }
-    ghz, order = (
-        bursts["core_ghz"].to_numpy(np.float64),
-        np.lexsort((np.abs(times - 1), pair_numbers)),
-    )
+    medians = {}
+    for name in WORK_COLUMNS:
+        values = bursts[name].to_numpy(np.float64)
+        medians[name] = group_medians(values, pair_numbers)
+
+    ghz = bursts["core_ghz"].to_numpy(np.float64)
+    near = _find_nearer_half(np.abs(times - 1), pair_numbers)
+    core_ghz = group_medians((ghz * times)[near], pair_numbers[near])
     sizes = np.bincount(pair_numbers)
     begins = np.cumsum(sizes) - sizes
-    near = order[
-        np.arange(len(pair_numbers)) - begins[pair_numbers]
-        < sizes[pair_numbers] / 2 + 1
-    ]
-    core_ghz = group_medians((ghz * times)[near], pair_numbers[near])
-    limits = (ends.reduceat(ghz, begins) for ends in (np.fmin, np.fmax))
-    return medians | {"core_ghz": np.clip(core_ghz, *limits)}
+    lowest = np.fmin.reduceat(ghz, begins)
+    highest = np.fmax.reduceat(ghz, begins)
+    medians["core_ghz"] = np.clip(core_ghz, lowest, highest)
+    return medians
+
+
+def _find_nearer_half(distances: Floats, groups: Ints) -> Ints:
+    """Return the places of the half of each group with the least distances, and one
+    more. groups: ascending, from 0.
+    """
+    order = np.lexsort((distances, groups))
+    sizes = np.bincount(groups)
+    begins = np.cumsum(sizes) - sizes
+    rank = np.arange(len(groups)) - begins[groups]
+    return order[rank < sizes[groups] / 2 + 1]
 
 
 def compute_medians_and_outliers(bursts: Bursts) -> tuple[Floats, Ints]:
@@ -319,22 +327,21 @@ def matrix(
     `attrs["noise"]`: half the 95 % interval of the median pair, relative, below which a
     colour scale shows no difference; 0 if unknown.
     """
-    ping, pong = (pd.Index(list(cpus), name=name) for name in ("ping_cpu", "pong_cpu"))
+    ping = pd.Index(list(cpus), name="ping_cpu")
+    pong = pd.Index(list(cpus), name="pong_cpu")
     table = pd.DataFrame(lay_out_matrix(pairs, cpus, value), ping, pong)
-    noise = (
-        pairs["spread"].median()
-        if value == "median_ns" and "spread" in pairs
-        else np.nan
-    )
-    table.attrs["noise"] = 0.0 if np.isnan(noise) else float(noise)
+    table.attrs["noise"] = 0.0
+    if value == "median_ns" and "spread" in pairs:
+        noise = pairs["spread"].median()
+        table.attrs["noise"] = 0.0 if np.isnan(noise) else float(noise)
     return table
 
 
 def lay_out_matrix(pairs: pd.DataFrame, cpus: Sequence[int], value: str) -> Floats:
     """Lay pairs out in an array as `matrix` does in a data frame."""
-    return np.asarray(
-        lay_out_matrices(pairs, cpus, value, np.zeros(len(pairs), dtype=np.int64), 1)[0]
-    )
+    only_run = np.zeros(len(pairs), dtype=np.int64)
+    (numbers,) = lay_out_matrices(pairs, cpus, value, only_run, 1)
+    return np.asarray(numbers)
 
 
 def lay_out_matrices(
@@ -343,16 +350,18 @@ def lay_out_matrices(
     """Lay out the pairs of `count` runs as `lay_out_matrix` does. runs: each row's run,
     from 0.
     """
-    index, size = pd.Index(cpus), len(cpus)
-    ping, pong = (
-        index.get_indexer(pd.Index(pairs[end])) for end in ("ping_cpu", "pong_cpu")
-    )
+    size = len(cpus)
+    index = pd.Index(cpus)
+    ping = index.get_indexer(pd.Index(pairs["ping_cpu"]))  # -1: not among `cpus`
+    pong = index.get_indexer(pd.Index(pairs["pong_cpu"]))
     is_inside = (ping >= 0) & (pong >= 0)
     cells = ((runs * size + ping) * size + pong)[is_inside]
     values = pairs[value].to_numpy(dtype=float)[is_inside]
-    if len(cells) > len(np.unique(cells)):
-        cells, number = np.unique(cells, return_inverse=True)
+    distinct, number = np.unique(cells, return_inverse=True)
+    if len(distinct) < len(cells):
+        cells = distinct
         values = group_medians(values, number)
     numbers: Floats = np.full((count, size, size), np.nan)
     numbers.flat[cells] = values
-    return np.where(np.isnan(numbers), numbers.transpose(0, 2, 1), numbers)
+    other_side = numbers.transpose(0, 2, 1)
+    return np.where(np.isnan(numbers), other_side, numbers)
