@@ -260,35 +260,37 @@ def ecdf(
     right is outliers.
     """
     axes = _make_axes(axes)
-    lowest = np.inf
-    highest = 0.0  # but for the last step, which would take most of the width
-    lines_by_relation = Counter[str]()
     share = np.linspace(0, 1, _STEPS)
+    curves = list[Floats]()
+    lines_by_relation = Counter[str]()
     for name, samples in values.items():
         x = np.quantile(np.asarray(samples, dtype=np.float64), share)
-        lowest = min(lowest, x[0])
-        highest = max(highest, float(x[-2]))
+        curves.append(x)
         relation = name.split()[0]
         colour, dash = RELATION_LINES.get(relation, (None, "-"))
         dashes = (dash, *_OTHER_DASHES)
-        axes.plot(
-            x,
-            share,
-            label=one_line(name),
-            color=colour,
-            linestyle=dashes[lines_by_relation[relation] % len(dashes)],
-            linewidth=1.6,
-        )
+        style = dashes[lines_by_relation[relation] % len(dashes)]
         lines_by_relation[relation] += 1
-    if lowest > 0 and highest > LOG_BEYOND * lowest:
-        axes.set_xscale("log")
-        label_log_ticks(axes.xaxis, lowest, highest)
-    if np.isfinite(lowest) and highest > lowest:
-        axes.set_xlim(lowest * 0.95, highest * 1.05)
+        look: Any = {"color": colour, "linestyle": style, "linewidth": 1.6}
+        axes.plot(x, share, label=one_line(name), **look)
+    _fit_to_curves(axes, curves)
     axes.set(ylim=(0, 1), xlabel=unit, ylabel="share of samples")
     axes.grid(visible=True)
     _draw_legend(axes, 1.0, legend_columns(values))
     return axes
+
+
+def _fit_to_curves(axes: Axes, curves: Sequence[Floats]) -> None:
+    """Fit the horizontal axis to all but the last step of distributions, which may be
+    very long.
+    """
+    lowest = min((float(x[0]) for x in curves), default=0.0)
+    highest = max((float(x[-2]) for x in curves), default=0.0)
+    if lowest > 0 and highest > LOG_BEYOND * lowest:
+        axes.set_xscale("log")
+        label_log_ticks(axes.xaxis, lowest, highest)
+    if highest > lowest:
+        axes.set_xlim(lowest * 0.95, highest * 1.05)
 
 
 def burst_histogram(bursts: pd.DataFrame, axes: Axes | None = None) -> Axes:
@@ -337,34 +339,26 @@ def ladder(
     low = float(numbers["median"].min()) / 1.6
     high = float(numbers["median"].max()) * 1.6
     axes.set(yscale="log", ylim=(low, high), ylabel="GB/s" if rate else "ns")
-    for name, (colour, dash) in zip(settings, itertools.cycle(_LINES)):
+    label_log_ticks(axes.yaxis, low, high)
+    axes.grid(visible=True, axis="y")
+    for name, line in zip(settings, itertools.cycle(_LINES)):
         own = numbers[numbers["setting"] == name]
         if over == "bytes":
             own = own.sort_values("x")
-        _draw_band(axes, own, colour)
-        look: Any = {"color": colour, "linewidth": 1.6, "marker": ".", "markersize": 5}
-        axes.plot(own["x"], own["median"], dash, label=one_line(name), **look)
+        _draw_setting(axes, own, name, line)
         if levels is not None:
             own_levels = levels[levels["setting"] == name]
-            _draw_plateaus(axes, own_levels, colour, rate=rate)
+            _draw_plateaus(axes, own_levels, line[0], rate=rate)
     axes.set_xlabel("GB/s of the other threads")
     if over == "bytes":
         axes.set_xscale("log", base=2)
         _label_sizes(axes, steps["bytes"].to_numpy())
         axes.set_xlabel("memory of a thread")
-    label_log_ticks(axes.yaxis, low, high)
-    axes.grid(visible=True, axis="y")
     if levels is not None:
         _mark_caches(axes, levels)
     handles = _order_by_rows(axes.get_legend_handles_labels()[0], LADDER_COLUMNS)
-    _draw_legend(
-        axes,
-        1.05,
-        LADDER_COLUMNS,
-        handles=handles,
-        handlelength=1.8,
-        columnspacing=1.2,
-    )
+    look: Any = {"handles": handles, "handlelength": 1.8, "columnspacing": 1.2}
+    _draw_legend(axes, 1.05, LADDER_COLUMNS, **look)
     return axes
 
 
@@ -389,15 +383,20 @@ def _convert_steps(steps: pd.DataFrame, over: str, *, rate: bool) -> pd.DataFram
     return numbers
 
 
-def _draw_band(axes: Axes, numbers: pd.DataFrame, colour: str) -> None:
-    """Draw the band of the intervals that are known, cut off at the ends of the
-    vertical axis.
+def _draw_setting(
+    axes: Axes, numbers: pd.DataFrame, name: str, line: tuple[str, str]
+) -> None:
+    """Draw a setting's numbers as dots on a line, and the band of the intervals that
+    are known, cut off at the ends of the vertical axis. line: its colour and dash.
     """
+    colour, dash = line
     bounded = numbers[numbers["begin"].notna()]
     low, high = axes.get_ylim()
     begin = bounded["begin"].clip(low, high)
     end = bounded["end"].clip(low, high)
     axes.fill_between(bounded["x"], begin, end, color=colour, alpha=0.18, linewidth=0)
+    look: Any = {"color": colour, "linewidth": 1.6, "marker": ".", "markersize": 5}
+    axes.plot(numbers["x"], numbers["median"], dash, label=one_line(name), **look)
 
 
 def _draw_plateaus(
