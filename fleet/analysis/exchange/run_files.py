@@ -33,7 +33,6 @@ from fleet.model import Descriptions
 from fleet.plan.options import parse_choice
 from fleet.store import schema
 from fleet.store.anonymized_run import KEEP, anonymize, export_run, import_run
-from fleet.store.gate import RunRecord
 from fleet.store.places import Folder, samples_name
 from fleet.store.reading import TableFile, read_table_name
 from fleet.store.runs import Listing, Root, RunSummary, open_listing
@@ -69,26 +68,25 @@ def export_runs(
         raise UsageError(f"{output}: exists; it was not changed. Name another file.")
     listing = open_listing(root)
     is_zip = output.suffix == ".zip"
-    chosen = run_ids if is_zip else run_ids[-1:]
-    runs = {run.run_id: run for run in listing.find_runs(set(chosen))}
-    lines = []
+    runs = {run.run_id: run for run in listing.find_runs(set(run_ids))}
+    chosen = [runs[run_id] for run_id in run_ids]
+    if not is_zip:
+        chosen = chosen[-1:]
     try:
         with tempfile.TemporaryDirectory(
             dir=output.absolute().parent, prefix=".fleet-"
         ) as folder:
             drafts = _Drafts(listing, Path(folder), keep)
-            for run_id in chosen:
-                if medians:
-                    row = drafts.write_medians(runs[run_id])
-                else:
-                    row = drafts.write_samples(runs[run_id])
-                lines.append(f"{run_id} as {row['run_id']} of {row['host_name']}")
+            rows = [drafts.write(run, medians=medians) for run in chosen]
             whole = drafts.pack() if is_zip else drafts.files[0]
             whole.rename(output)
     except OSError as err:
         raise StoreError(
             f"{output}: cannot be written: {err.strerror or err}. Name another place."
         ) from err
+    lines = []
+    for run, row in zip(chosen, rows, strict=True):
+        lines.append(f"{run.run_id} as {row['run_id']} of {row['host_name']}")
     size = f"{format_count(len(chosen), 'run')}, {output.stat().st_size / 1e6:.1f} MB"
     lines.append(f"{output}: {size}. Left out: {_list_left_out(keep)}.")
     return "\n".join(lines)
@@ -111,28 +109,31 @@ class _Drafts:
         self._keep = keep
         self._summaries = set[str]()
 
-    def write_samples(self, run: RunSummary) -> Mapping[str, Any]:
-        """Write a run with its samples; return its anonymized row."""
-        draft = self._folder / run.run_id
-        record = self._read_record(run)
-        row = export_run(self._listing.place, record, draft, self._keep).row
-        self._add(draft, row)
-        return row
-
-    def write_medians(self, run: RunSummary) -> Mapping[str, Any]:
-        """Write a summary of a run; return its anonymized row. Raises UsageError if it
-        has no pairs.
+    def write(self, run: RunSummary, *, medians: bool) -> Mapping[str, Any]:
+        """Write a run, or a summary of its medians; return its anonymized row. Raises
+        UsageError if there are no medians.
         """
         draft = self._folder / run.run_id
-        row = anonymize(self._read_record(run), self._keep).row
+        source = samples_name(run.host_id, run.run_id)
+        record = TableFile(self._listing.place, source, "samples").record
+        if medians:
+            row = anonymize(record, self._keep).row
+            name = self._choose_summary_name(row)
+            pairs = load_pairs(self._listing, run_id=run.run_id)
+            _write_median_summary(draft, name, row, pairs, run.descriptions)
+        else:
+            row = export_run(self._listing.place, record, draft, self._keep).row
+        path = self._folder / f"{row['run_id']}.parquet"
+        self.files.append(draft.rename(path))
+        return row
+
+    def _choose_summary_name(self, row: Mapping[str, Any]) -> str:
+        """Name a summary by its host, and by its run if the host has another."""
         name = str(row["host_name"])
         if name in self._summaries:
             name = f"{name}-{row['run_id']}"
         self._summaries.add(name)
-        pairs = load_pairs(self._listing, run_id=run.run_id)
-        _write_median_summary(draft, name, row, pairs, run.descriptions)
-        self._add(draft, row)
-        return row
+        return name
 
     def pack(self) -> Path:
         """Pack all files into a zip; return it."""
@@ -141,15 +142,6 @@ class _Drafts:
             for file in sorted(self.files):
                 archive.write(file, file.name)
         return path
-
-    def _read_record(self, run: RunSummary) -> RunRecord:
-        source = samples_name(run.host_id, run.run_id)
-        return TableFile(self._listing.place, source, "samples").record
-
-    def _add(self, draft: Path, row: Mapping[str, Any]) -> None:
-        """Name a file by its anonymized run."""
-        path = draft.with_name(f"{row['run_id']}.parquet")
-        self.files.append(draft.rename(path))
 
 
 def import_runs(root: Root, files: Sequence[Path], name: str | None) -> str:
