@@ -103,13 +103,21 @@ def _render_table(point_table: PointTable, width: int | None) -> str:
     names of the lines.
     """
     columns = list(zip(point_table.titles, *point_table.lines, strict=True))
-    parts: list[list[tuple[str, ...]]] = [columns[:2]]
+    names = columns[0]
+    parts = [columns[:2]]
     for column in columns[2:]:
-        wide = sum(2 + max(map(len, cells)) for cells in (*parts[-1], column)) - 2
-        if width is not None and wide > width:
-            parts.append([columns[0]])
+        if width is not None and _measure_width([*parts[-1], column]) > width:
+            parts.append([names])
         parts[-1].append(column)
-    return "\n".join(
-        table(titles, lines, right=set(range(1, len(titles))))
-        for titles, *lines in (list(zip(*part, strict=True)) for part in parts)
-    )
+    return "\n".join(map(_render_columns, parts))
+
+
+def _measure_width(columns: Sequence[tuple[str, ...]]) -> int:
+    """Return the characters that columns take, two spaces apart."""
+    widths = [max(map(len, cells)) for cells in columns]
+    return sum(widths) + 2 * (len(columns) - 1)
+
+
+def _render_columns(columns: Sequence[tuple[str, ...]]) -> str:
+    titles, *lines = zip(*columns, strict=True)
+    return table(titles, lines, right=set(range(1, len(titles))))

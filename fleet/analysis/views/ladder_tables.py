@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from itertools import chain
 
 import pandas as pd
 
@@ -85,15 +84,18 @@ def tabulate_levels(
     names = group.sort_values("least_bytes", kind="stable")["level"].unique().tolist()
     for level in sorted(names, key=lambda name: name == ladders.MEMORY):
         rows = group[group["level"] == level]
-        cache, ends = (
-            int(rows["cache_bytes"].max()),
-            (rows["least_bytes"].min(), rows["most_bytes"].max()),
-        )
-        sizes = "-".join(dict.fromkeys(ladders.format_size(int(size)) for size in ends))
-        parts[level, ladders.format_size(cache) if cache else _NONE, sizes] = rows
-    return _tabulate_settings(
-        ("level", "cache", "sizes"), parts, descriptions, in_cycles=in_cycles
-    )
+        cache_bytes = int(rows["cache_bytes"].max())
+        cache = ladders.format_size(cache_bytes) if cache_bytes else _NONE
+        parts[level, cache, _format_sizes(rows)] = rows
+    titles = ("level", "cache", "sizes")
+    return _tabulate_settings(titles, parts, descriptions, in_cycles=in_cycles)
+
+
+def _format_sizes(rows: pd.DataFrame) -> str:
+    """Format the smallest and the largest size, or one if they are equal."""
+    least = ladders.format_size(int(rows["least_bytes"].min()))
+    most = ladders.format_size(int(rows["most_bytes"].max()))
+    return least if least == most else f"{least}-{most}"
 
 
 def _tabulate_sizes(
@@ -127,15 +129,18 @@ def _format_median(
     12|34: two levels.
     """
     if not len(rows):
-        return [_NONE] * (1 + cycles)
-    middle, ghz = float(rows["median_ns"].median()), rows["core_ghz"].median()
-    uneven = "rise" in rows and bool((rows["rise"] > ladders.STEP).any())
-    in_cycles = (
-        [_NONE if text.is_none(ghz) else f"{middle * ghz:.1f}"] if cycles else []
-    )
-    levels = [ns for ns in (middle, rows["other_ns"].median()) if not text.is_none(ns)]
-    number = "|".join(text.format_value(benchmark, ns) for ns in levels)
-    return [("~" if uneven else "") + number, *in_cycles]
+        return [_NONE, _NONE] if cycles else [_NONE]
+    middle = float(rows["median_ns"].median())
+    other = rows["other_ns"].median()
+    number = text.format_value(benchmark, middle)
+    if not text.is_none(other):
+        number += f"|{text.format_value(benchmark, other)}"
+    if "rise" in rows and (rows["rise"] > ladders.STEP).any():
+        number = f"~{number}"
+    if not cycles:
+        return [number]
+    ghz = rows["core_ghz"].median()
+    return [number, _NONE if text.is_none(ghz) else f"{middle * ghz:.1f}"]
 
 
 def explain_marks(levels: pd.DataFrame) -> list[str]:
@@ -166,23 +171,18 @@ def _tabulate_settings(
     each setting.
     """
     rows = pd.concat(parts.values())
-    settings, benchmark = (
-        ladders.sort_settings(rows, descriptions),
-        descriptions[rows["benchmark"].iloc[0]],
-    )
-    cycles = (
-        in_cycles
-        and not text.is_rate(benchmark)
-        and bool(rows["core_ghz"].notna().any())
-    )
+    benchmark = descriptions[rows["benchmark"].iloc[0]]
+    has_frequency = bool(rows["core_ghz"].notna().any())
+    cycles = in_cycles and has_frequency and not text.is_rate(benchmark)
+    settings = ladders.sort_settings(rows, descriptions)
+    titles = [*names]
+    for setting in settings:
+        titles += [setting, "cycles"] if cycles else [setting]
     lines = []
     for names_of_line, part in parts.items():
-        cells = (
-            _format_median(part[part["setting"] == name], benchmark, cycles=cycles)
-            for name in settings
-        )
-        lines.append((*names_of_line, *chain(*cells)))
-    return (
-        *names,
-        *(title for setting in settings for title in (setting, *["cycles"] * cycles)),
-    ), lines
+        cells = [*names_of_line]
+        for setting in settings:
+            own = part[part["setting"] == setting]
+            cells += _format_median(own, benchmark, cycles=cycles)
+        lines.append(tuple(cells))
+    return tuple(titles), lines

@@ -1,8 +1,14 @@
 """Tables of matrix products, beside the peak of the same CPUs."""
 
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
 import pandas as pd
 
 from fleet.analysis.base import text
+from fleet.analysis.base.tables import Floats
+from fleet.analysis.reduce.load import get_views
 from fleet.analysis.views.benchmark_tables import (
     PointTable,
     PointTables,
@@ -14,6 +20,7 @@ from fleet.analysis.views.benchmark_tables import (
 from fleet.model import (
     SHIPPED,
     Descriptions,
+    Parameter,
     View,
 )
 
@@ -50,79 +57,83 @@ def add_peak_shares(
     unknown. `per_cycle`: operations of one core per cycle. `shape`: such as
     256x256x256, empty for the peak. NaN without a peak or frequency.
     """
-    cpus = ["run_id", "variant", "ping_cpu", "pong_cpu", "threads"]
-    rows = pairs[
-        pairs["benchmark"]
-        .map(lambda name: descriptions[name].view is View.PRODUCTS)
-        .astype(bool)
-    ]
+    is_product = get_views(pairs["benchmark"], descriptions) == View.PRODUCTS
+    rows = pairs[is_product.astype(bool)]
     rows = rows.assign(
         gops=1 / rows["median_ns"], operation=rows["operation"].astype(str)
     )
-    peaks = rows[rows["operation"] == "peak"].drop_duplicates(cpus)
-    numbers = rows[cpus].merge(peaks[[*cpus, "gops", "core_ghz"]], on=cpus, how="left")
-    gops, ghz = numbers[["gops", "core_ghz"]].to_numpy(dtype=float).T
+    peak_gops, peak_ghz = _find_peaks(rows)
+    relative_ghz = (peak_ghz / rows["core_ghz"]).fillna(1)
     rows = rows.assign(
-        share=rows["gops"] / gops * (ghz / rows["core_ghz"]).fillna(1),
+        share=rows["gops"] / peak_gops * relative_ghz,
         per_cycle=rows["gops"] / rows["threads"] / rows["core_ghz"],
-        shape=rows["point"].map(
-            lambda name: next((x for x in name.split(".") if x.count("x") == 2), "")
-        ),
+        shape=rows["point"].map(_find_shape),
     )
     rows = rows.sort_values("bytes", na_position="first", kind="stable")
-    benchmarks = rows["benchmark"].unique()
-    operations = [
-        item
-        for name in benchmarks
-        for item in descriptions[name].parameters_with_role("row")
-    ][:1]
+    return _sort_by_operation(rows, descriptions)
+
+
+def _find_peaks(rows: pd.DataFrame) -> tuple[Floats, Floats]:
+    """Return the rate in operations per ns and the frequency in GHz of each row's peak,
+    that of the same run, variant and CPUs; NaN without one.
+    """
+    cpus = ["run_id", "variant", "ping_cpu", "pong_cpu", "threads"]
+    peaks = rows[rows["operation"] == "peak"].drop_duplicates(cpus)
+    numbers = rows[cpus].merge(peaks[[*cpus, "gops", "core_ghz"]], on=cpus, how="left")
+    return numbers["gops"].to_numpy(dtype=float), numbers["core_ghz"].to_numpy(
+        dtype=float
+    )
+
+
+def _find_shape(point: str) -> str:
+    """Return the word of a point that is a shape, such as 256x256x256; "" without."""
+    shapes = [word for word in point.split(".") if word.count("x") == 2]
+    return shapes[0] if shapes else ""
+
+
+def _sort_by_operation(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
+    """Sort rows in the order that the first benchmark gives its operations."""
+    parameters: list[Parameter] = []
+    for name in rows["benchmark"].unique():
+        parameters += descriptions[name].parameters_with_role("row")
+    operations = parameters[:1]
     names = sorted(
         rows["operation"].unique(),
         key=lambda name: [item.sort_key(name) for item in operations],
     )
-    return rows.sort_values(
-        "operation", key=lambda column: column.map(names.index), kind="stable"
-    )
+    places = rows["operation"].map(names.index)
+    order = np.argsort(places.to_numpy(dtype=int), kind="stable")
+    return rows.iloc[order]
 
 
 def _tabulate_gemm(rows: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    numbers = {
-        name: (name, "median") for name in ("gops", "spread", "share", "per_cycle")
-    }
-    medians = (
-        rows.groupby(["operation", "point", "shape"], sort=False)
-        .agg(**numbers)
-        .reset_index()
-    )
+    """Return titles and a line per product, as medians over like CPUs."""
+    groups = rows.groupby(["operation", "point", "shape"], sort=False)
+    medians = groups[["gops", "spread", "share", "per_cycle"]].median().reset_index()
     threads = int(rows["threads"].iloc[0])
-    cpu_titles = ("a CPU",) * (threads > 1)
+    titles = ["point", "shape", "Gop/s", "±95%", "of peak", "op/cycle"]
+    if threads > 1:
+        titles.insert(3, "a CPU")
     lines = []
     for row in text.to_records(medians):
-        rates = (
-            f"{row['gops']:.1f}",
-            *(f"{row['gops'] / threads:.1f}" for _ in cpu_titles),
-        )
-        share = "-" if text.is_none(row["share"]) else f"{row['share']:.1%}"
-        per_cycle = "-" if text.is_none(row["per_cycle"]) else f"{row['per_cycle']:.1f}"
-        # The size, where one was asked for: .64M of stream.256x256x256.64M.huge.x1.
-        size = row["point"].removeprefix(row["operation"]).split(".")[2:-2][:1]
-        name = ".".join((row["operation"], *size))
-        lines.append(
-            (
-                name,
-                row["shape"],
-                *rates,
-                text.format_half_width(row["spread"]),
-                share,
-                per_cycle,
-            )
-        )
-    return (
-        "point",
-        "shape",
-        "Gop/s",
-        *cpu_titles,
-        "±95%",
-        "of peak",
-        "op/cycle",
-    ), lines
+        cells = [_name_product(row), row["shape"], f"{row['gops']:.1f}"]
+        if threads > 1:
+            cells.append(f"{row['gops'] / threads:.1f}")
+        cells.append(text.format_half_width(row["spread"]))
+        cells.append(_format_or_none(row["share"], ".1%"))
+        cells.append(_format_or_none(row["per_cycle"], ".1f"))
+        lines.append(tuple(cells))
+    return tuple(titles), lines
+
+
+def _name_product(row: Mapping[str, Any]) -> str:
+    """Name a product by its operation and the size, where one was asked for: .64M of
+    stream.256x256x256.64M.huge.x1.
+    """
+    words = row["point"].removeprefix(row["operation"]).split(".")
+    size = words[2:-2][:1]
+    return ".".join((row["operation"], *size))
+
+
+def _format_or_none(value: float | None, how: str) -> str:
+    return "-" if value is None else f"{value:{how}}"
