@@ -39,15 +39,10 @@ from fleet.analysis.views.warnings import RunWarning, list_warnings
 from fleet.model import Descriptions, View, read_descriptions
 from fleet.store.runs import Listing, Root, open_listing
 
-MANY_RUNS = (
-    6  # with more, only the last of each host has a section and a row of its own
-)
+MANY_RUNS = 6  # with more, only each host's last has a section and a row of its own
 _STEPS = 400  # quantiles kept of a distribution
-# runs that are read together, and their bursts
-_AT_ONCE, _BURSTS_AT_ONCE = (
-    4096,
-    200_000,
-)
+_AT_ONCE = 4096  # runs that are read together
+_BURSTS_AT_ONCE = 200_000  # and their bursts
 _MAX_DRAWN = 1 << 20  # samples of a distribution
 _DRAWN = (
     *("benchmark", "relation", "ping_cpu", "pong_cpu", "round", "iterations", "warmup"),
@@ -112,40 +107,65 @@ def load_readings(
     """
     listing = open_listing(root)
     rows, runs, cpus = load.read_runs(listing, list(dict.fromkeys(run_ids)))
-    hosts = list(dict.fromkeys(row["host_id"] for row in rows))
-    rows.sort(key=lambda row: (hosts.index(row["host_id"]), row["started_utc"]))
-    last = {row["host_id"]: row["run_id"] for row in rows}
-    detailed = {
-        row["run_id"]
-        for row in rows
-        if len(rows) <= MANY_RUNS or row["run_id"] in last.values()
-    }
-    before = topology_check.find_earlier_runs(listing, rows)
-    numbers = load_numbers(listing, run_id=[*chain(*before.values())])
-    past = topology_check.group_medians_by_run(numbers)
-    earlier = {
-        run_id: [row for old in ids for row in past.get(old, ())]
-        for run_id, ids in before.items()
-    }
-    readings, parts = list[Reading](), list[pd.DataFrame]()
-    names = (
-        (name, f"run-{number}")
-        for number, name in enumerate(name_runs(rows).values(), 1)
-    )
+    rows = _sort_by_host_and_time(rows)
+    detailed = _choose_detailed(rows)
+    names = name_runs(rows)
+    anchors = {run_id: f"run-{place}" for place, run_id in enumerate(names, 1)}
+    earlier = _load_earlier_medians(listing, rows)
+    readings = list[Reading]()
+    parts = list[pd.DataFrame]()
     for batch in _batch_runs(rows):
         ids = [run["run_id"] for run in batch]
         pairs = as_float64(load_pairs(listing, run_id=ids))
-        parts.append(load.select_benchmark(pairs, benchmark).reset_index(drop=True))
-        readings += _read_batch(
-            listing, batch, parts[-1], cpus, names, detailed, earlier
-        )
-    pairs = pd.concat(parts, ignore_index=True)
-    order = pd.Index(runs["run_id"]).get_indexer(pairs["run_id"])
-    pairs = pairs.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
+        pairs = load.select_benchmark(pairs, benchmark).reset_index(drop=True)
+        parts.append(pairs)
+        tables = _load_batch(listing, batch, pairs, cpus, detailed, earlier)
+        for run in batch:
+            run_id = run["run_id"]
+            reading = tables.start_reading(run, names[run_id], anchors[run_id])
+            _fill_reading(listing, reading, tables)
+            readings.append(reading)
+    pairs = _order_by_run(pd.concat(parts, ignore_index=True), runs)
     summaries = load.list_published(listing, run_id=run_ids)
     descriptions = load.merge_descriptions(summaries)
     pairs = load.drop_contradicting(pairs, summaries, descriptions)
     return readings, Tables(runs, cpus, pairs, descriptions)
+
+
+def _sort_by_host_and_time(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the runs host by host, hosts in the order given, each host's by time."""
+    hosts = list(dict.fromkeys(row["host_id"] for row in rows))
+    return sorted(
+        rows, key=lambda row: (hosts.index(row["host_id"]), row["started_utc"])
+    )
+
+
+def _choose_detailed(rows: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Return the runs with a section: all if they are few, else each host's last."""
+    if len(rows) <= MANY_RUNS:
+        return {row["run_id"] for row in rows}
+    last = {row["host_id"]: row["run_id"] for row in rows}
+    return set(last.values())
+
+
+def _load_earlier_medians(
+    listing: Listing, rows: Sequence[Mapping[str, Any]]
+) -> dict[str, topology_check.Medians]:
+    """Return the medians of each run's earlier runs, by its ID."""
+    ids_before = topology_check.find_earlier_runs(listing, rows)
+    numbers = load_numbers(listing, run_id=[*chain(*ids_before.values())])
+    medians = topology_check.group_medians_by_run(numbers)
+    earlier = dict[str, topology_check.Medians]()
+    for run_id, ids in ids_before.items():
+        earlier[run_id] = [row for old in ids for row in medians.get(old, ())]
+    return earlier
+
+
+def _order_by_run(pairs: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the pairs in the order of `runs`."""
+    place = pd.Index(runs["run_id"]).get_indexer(pairs["run_id"])
+    order = np.argsort(place, kind="stable")
+    return pairs.iloc[order].reset_index(drop=True)
 
 
 def name_runs(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -155,20 +175,24 @@ def name_runs(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     names = {}
     for host in dict.fromkeys(row["host_id"] for row in rows):
         runs = [row for row in rows if row["host_id"] == host]
-        common, moment = (
-            text.find_common_labels([run["labels"] for run in runs]),
-            "%Y-%m-%d",
-        )
-        if len({f"{run['started_utc']:{moment}}" for run in runs}) < len(runs):
-            moment += " %H:%M:%S"
+        if len(runs) == 1:
+            names[runs[0]["run_id"]] = runs[0]["host_name"]
+            continue
+        common = text.find_common_labels([run["labels"] for run in runs])
+        moment = _choose_moment_format(runs)
         for run in runs:
-            about = [
-                f"{run['started_utc']:{moment}}",
-                text.format_labels(run["labels"], without=common),
-            ]
-            parts = [run["host_name"], *(about if len(runs) > 1 else ())]
+            when = f"{run['started_utc']:{moment}}"
+            labels = text.format_labels(run["labels"], without=common)
+            parts = (run["host_name"], when, labels)
             names[run["run_id"]] = " ".join(filter(None, parts))
     return names
+
+
+def _choose_moment_format(runs: Sequence[Mapping[str, Any]]) -> str:
+    """Return the format of a run's start: its date, with the time if dates repeat."""
+    day = "%Y-%m-%d"
+    days = {f"{run['started_utc']:{day}}" for run in runs}
+    return day if len(days) == len(runs) else f"{day} %H:%M:%S"
 
 
 def _batch_runs(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
@@ -179,96 +203,173 @@ def _batch_runs(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]
     bursts = 0
     for row in rows:
         bursts += row["bursts"]
-        same_benchmarks = not batch or row["hello"].get("benchmarks") == batch[0][
-            "hello"
-        ].get("benchmarks")
-        if batch and (
-            len(batch) == _AT_ONCE or bursts > _BURSTS_AT_ONCE or not same_benchmarks
-        ):
+        is_full = len(batch) == _AT_ONCE or bursts > _BURSTS_AT_ONCE
+        if batch and (is_full or not _have_equal_benchmarks(batch[0], row)):
             yield batch
-            batch, bursts = [], row["bursts"]
+            batch = []
+            bursts = row["bursts"]
         batch.append(row)
     yield batch
 
 
-def _read_batch(
+def _have_equal_benchmarks(run: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Report whether the agents of two runs describe benchmarks alike."""
+    return bool(run["hello"].get("benchmarks") == other["hello"].get("benchmarks"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Tables of runs that are read together.
+
+    detailed: IDs of the runs with a section. relations: rows by run ID and benchmark.
+    counters: a row per pair and event. marked, findings: what warnings need, by run ID.
+    places: rows of `pairs` by run ID.
+    """
+
+    pairs: pd.DataFrame
+    cpus: pd.DataFrame
+    counters: pd.DataFrame
+    descriptions: Descriptions
+    detailed: Set[str]
+    layouts: Mapping[str, Layout]
+    places: Mapping[Any, Any]
+    relations: Mapping[str, Mapping[str, list[dict[str, Any]]]]
+    marked: Mapping[str, Any]
+    findings: Mapping[str, Any]
+
+    def start_reading(self, run: dict[str, Any], name: str, anchor: str) -> Reading:
+        """Return the reading of a run, with what is known without its tables."""
+        run_id = run["run_id"]
+        return Reading(
+            name=name,
+            anchor=anchor,
+            detailed=run_id in self.detailed,
+            run=run,
+            number=estimator_column(run),
+            order=self.layouts[run_id],
+            descriptions=self.descriptions,
+        )
+
+    def select_pairs(self, run_id: str) -> pd.DataFrame:
+        """Return the rows of a run's pairs."""
+        pairs: pd.DataFrame = self.pairs.iloc[self.places.get(run_id, [])]
+        return pairs.reset_index(drop=True)
+
+    def select_cpus(self, run_id: str) -> pd.DataFrame:
+        """Return the rows of a run's CPUs."""
+        cpus: pd.DataFrame = self.cpus[self.cpus["run_id"] == run_id]
+        return cpus.reset_index(drop=True)
+
+
+def _load_batch(
     listing: Listing,
     runs: Sequence[dict[str, Any]],
     pairs: pd.DataFrame,
     cpus: pd.DataFrame,
-    names: Iterator[tuple[str, str]],
     detailed: Set[str],
     earlier: Mapping[str, topology_check.Medians],
-) -> Iterator[Reading]:
-    """Yield a `Reading` per run of `pairs`. names: with anchors. earlier: medians of
-    past runs, by run ID.
+) -> _Batch:
+    """Load the tables of runs whose pairs are given. earlier: medians of past runs, by
+    run ID.
     """
     descriptions = read_descriptions(runs[0]["hello"])
     bursts = {run["run_id"]: run["bursts"] for run in runs}
-    flagged = [marked_rows.load_marked_bursts(listing, bursts.keys() - detailed)]
-    columns, own_ids = (
-        marked_rows.BURST_COLUMNS,
-        [run_id for run_id in bursts if run_id in detailed],
-    )
-    flagged += [
-        load.load_samples(listing, run_id=run_id, columns=columns) for run_id in own_ids
-    ]
-    marked = marked_rows.select_marked_rows(pairs, pd.concat(flagged), bursts)
-    relations: dict[str, dict[str, list[dict[str, Any]]]] = {
-        run_id: {} for run_id in bursts
-    }
-    for number in dict.fromkeys(map(estimator_column, runs)):
-        ids = [run["run_id"] for run in runs if estimator_column(run) == number]
-        table = reduce_by_relation(
-            pairs[pairs["run_id"].isin(ids)], _BY_RELATION, number
-        )
-        for row in text.to_records(table.sort_values("median_ns", kind="stable")):
-            relations[row["run_id"]].setdefault(text.name_benchmark(row), []).append(
-                row
-            )
-    counters = load.load_counters(listing, run_id=list(bursts))
+    flagged = _load_flagged_bursts(listing, list(bursts), detailed)
     places = pairs.groupby("run_id", sort=False, observed=True).indices
     ends = pairs[["ping_cpu", "pong_cpu"]].to_numpy()
-    measured = {
-        run_id: np.unique(ends[places.get(run_id, [])]).tolist() for run_id in bursts
-    }
-    orders = make_layouts(cpus, measured)
-    findings = topology_check.check_runs(pairs, earlier, descriptions)
+    measured = {}
+    for run_id in bursts:
+        measured[run_id] = np.unique(ends[places.get(run_id, [])]).tolist()
+    return _Batch(
+        pairs=pairs,
+        cpus=cpus,
+        counters=load.load_counters(listing, run_id=list(bursts)),
+        descriptions=descriptions,
+        detailed=detailed,
+        layouts=make_layouts(cpus, measured),
+        places=places,
+        relations=_reduce_by_run_and_kind(runs, pairs),
+        marked=marked_rows.select_marked_rows(pairs, flagged, bursts),
+        findings=topology_check.check_runs(pairs, earlier, descriptions),
+    )
+
+
+def _load_flagged_bursts(
+    listing: Listing, run_ids: Sequence[str], detailed: Set[str]
+) -> pd.DataFrame:
+    """Return the bursts that warnings need: all of a detailed run, the marked ones of
+    any other.
+    """
+    others = set(run_ids) - detailed
+    flagged = [marked_rows.load_marked_bursts(listing, others)]
+    for run_id in run_ids:
+        if run_id in detailed:
+            columns = marked_rows.BURST_COLUMNS
+            flagged.append(load.load_samples(listing, run_id=run_id, columns=columns))
+    filled = [bursts for bursts in flagged if len(bursts)]
+    return pd.concat(filled) if filled else flagged[0]
+
+
+def _reduce_by_run_and_kind(
+    runs: Sequence[Mapping[str, Any]], pairs: pd.DataFrame
+) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """Return a row per relation, the fastest first, by run ID and benchmark."""
+    ids_by_number: dict[str, list[str]] = {}
     for run in runs:
-        run_id, checked = run["run_id"], NO_COMPARISONS
-        number, order = estimator_column(run), orders[run_id]
-        reading = Reading(
-            *next(names), run_id in detailed, run, number, order, descriptions
-        )
-        rows_by_kind = relations[run_id]
-        kinds = [
-            kind
-            for kind in dict.fromkeys((*run["benchmarks"], *rows_by_kind))
-            if kind in rows_by_kind
-        ]
-        for kind in kinds:
-            if (view := descriptions[kind].view) in (View.MATRIX, View.CPUS):
-                heading, of_cpus = descriptions[kind].heading, view is View.CPUS
-                reading.parts.append(Part(kind, heading, of_cpus, rows_by_kind[kind]))
-        if reading.detailed or has_cross_checks(kinds, descriptions):
-            own = pairs.iloc[places.get(run_id, [])].reset_index(drop=True)
-            own_cpus = cpus[cpus["run_id"] == run_id].reset_index(drop=True)
-            checked = check_run(run, own, own_cpus, descriptions)
-            reading.checks = summarize_checks(checked)
-            reading.ladders = build_ladders(own, own_cpus, kinds, descriptions)
-            reading.gemm_rates = group_gemm_rates_by_threads(
-                own, own_cpus, descriptions
-            )
-            reading.memory = describe_memory(run, own, own_cpus, descriptions)
-            if reading.detailed:
-                counts = count_per_unit(counters[counters["run_id"] == run_id], own)
-                _add_details(listing, reading, own, own_cpus, kinds, counts)
-        odd = pd.DataFrame(
-            findings.get(run_id, []), columns=list(topology_check.FINDING_COLUMNS)
-        )
-        marks = marked.get(run_id, marked_rows.NOTHING)
-        reading.warnings = list_warnings(run, marks, checked, odd)
-        yield reading
+        ids_by_number.setdefault(estimator_column(run), []).append(run["run_id"])
+    relations: dict[str, dict[str, list[dict[str, Any]]]] = {
+        run["run_id"]: {} for run in runs
+    }
+    for number, ids in ids_by_number.items():
+        own = pairs[pairs["run_id"].isin(ids)]
+        table = reduce_by_relation(own, _BY_RELATION, number)
+        for row in text.to_records(table.sort_values("median_ns", kind="stable")):
+            rows_by_kind = relations[row["run_id"]]
+            rows_by_kind.setdefault(text.name_benchmark(row), []).append(row)
+    return relations
+
+
+def _fill_reading(listing: Listing, reading: Reading, batch: _Batch) -> None:
+    """Add parts, checks and warnings to a reading, and details if it has a section."""
+    run = reading.run
+    run_id = run["run_id"]
+    descriptions = batch.descriptions
+    rows_by_kind = batch.relations[run_id]
+    listed = dict.fromkeys((*run["benchmarks"], *rows_by_kind))
+    kinds = [kind for kind in listed if kind in rows_by_kind]
+    reading.parts = _list_parts(kinds, rows_by_kind, descriptions)
+    checked = NO_COMPARISONS
+    if reading.detailed or has_cross_checks(kinds, descriptions):
+        pairs = batch.select_pairs(run_id)
+        cpus = batch.select_cpus(run_id)
+        checked = check_run(run, pairs, cpus, descriptions)
+        reading.checks = summarize_checks(checked)
+        reading.ladders = build_ladders(pairs, cpus, kinds, descriptions)
+        reading.gemm_rates = group_gemm_rates_by_threads(pairs, cpus, descriptions)
+        reading.memory = describe_memory(run, pairs, cpus, descriptions)
+        if reading.detailed:
+            counters = batch.counters[batch.counters["run_id"] == run_id]
+            counts = count_per_unit(counters, pairs)
+            _add_details(listing, reading, pairs, cpus, kinds, counts)
+    columns = list(topology_check.FINDING_COLUMNS)
+    odd = pd.DataFrame(batch.findings.get(run_id, []), columns=columns)
+    marked = batch.marked.get(run_id, marked_rows.NOTHING)
+    reading.warnings = list_warnings(run, marked, checked, odd)
+
+
+def _list_parts(
+    kinds: Sequence[str],
+    rows_by_kind: Mapping[str, list[dict[str, Any]]],
+    descriptions: Descriptions,
+) -> list[Part]:
+    """Return a part per benchmark of pairs or of single CPUs."""
+    parts = []
+    for kind in kinds:
+        view = descriptions[kind].view
+        if view in (View.MATRIX, View.CPUS):
+            heading = descriptions[kind].heading
+            parts.append(Part(kind, heading, view is View.CPUS, rows_by_kind[kind]))
+    return parts
 
 
 def _add_details(
@@ -282,42 +383,56 @@ def _add_details(
     """Add rounds, curves and tables of points to the `reading` of a run. counts: from
     `count_per_unit`.
     """
-    run_id, descriptions = reading.run["run_id"], reading.descriptions
-    parts, placed = (
-        {part.name: part for part in reading.parts},
-        is_node_placed(pairs, descriptions),
-    )
+    descriptions = reading.descriptions
+    hello = reading.run["hello"]
+    parts = {part.name: part for part in reading.parts}
+    unplaced = pairs[~is_node_placed(pairs, descriptions)]
     for kind in kinds:
-        benchmark, _, variant = kind.partition("/")
-        own, own_counts = (
-            table[(table["benchmark"] == benchmark) & (table["variant"] == variant)]
-            for table in (pairs[~placed], counts)
-        )
-        view = descriptions[kind].view
+        own = _select_kind(unplaced, kind)
         if part := parts.get(kind):
             part.pairs = own
-            part.table = (
-                None
-                if part.of_cpus
-                else matrix(own, reading.order.cpus, reading.number)
-            )
-            bursts = load.load_samples_in_parts(
-                listing, run_id, benchmark=kind, columns=_DRAWN
-            )
-            cores = {run_id: reading.order.kinds}
-            named = (
-                add_kinds_to_relations(rows.assign(run_id=run_id), cores)
-                for rows in bursts
-            )
-            _add_rounds_and_curves(part, named, descriptions)
-        elif len(own) and view is not View.LADDER:
-            special = {View.PRODUCTS: tabulate_gemm_points}
-            tabulate = special.get(view, tabulate_points)
-            reading.points.append(tabulate(own, descriptions))
-        if counted := tabulate_events(own_counts, reading.run["hello"], descriptions):
-            reading.points.append(counted)
+            _draw_part(listing, reading, part)
+        elif len(own) and descriptions[kind].view is not View.LADDER:
+            reading.points.append(_tabulate_points(own, kind, descriptions))
+        own_counts = _select_kind(counts, kind)
+        events = tabulate_events(own_counts, hello, descriptions)
+        if events:
+            reading.points.append(events)
     reading.points += tabulate_by_node(pairs, cpus, reading.run, descriptions)
     reading.points += tabulate_line_nodes(pairs, cpus, descriptions)
+
+
+def _select_kind(table: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Return the rows of a benchmark and variant, named as in `kind`."""
+    benchmark, _, variant = kind.partition("/")
+    is_own = (table["benchmark"] == benchmark) & (table["variant"] == variant)
+    return table[is_own]
+
+
+def _tabulate_points(
+    pairs: pd.DataFrame, kind: str, descriptions: Descriptions
+) -> PointTables:
+    """Return the tables of a benchmark of points."""
+    if descriptions[kind].view is View.PRODUCTS:
+        return tabulate_gemm_points(pairs, descriptions)
+    return tabulate_points(pairs, descriptions)
+
+
+def _draw_part(listing: Listing, reading: Reading, part: Part) -> None:
+    """Fill a part's matrix, rounds and curves. Its pairs are given."""
+    run_id = reading.run["run_id"]
+    order = reading.order
+    if not part.of_cpus:
+        part.table = matrix(part.pairs, order.cpus, reading.number)
+    samples = load.load_samples_in_parts(
+        listing, run_id, benchmark=part.name, columns=_DRAWN
+    )
+    kinds_of_cores = {run_id: order.kinds}
+    bursts = (
+        add_kinds_to_relations(rows.assign(run_id=run_id), kinds_of_cores)
+        for rows in samples
+    )
+    _add_rounds_and_curves(part, bursts, reading.descriptions)
 
 
 def _add_rounds_and_curves(
@@ -327,27 +442,24 @@ def _add_rounds_and_curves(
     bursts: its own.
     """
     totals = part.pairs.groupby("relation", observed=True)["samples"].sum()
-    medians, values = [], {row["relation"]: list[Floats]() for row in part.relations}
+    drawn = {row["relation"]: list[Floats]() for row in part.relations}
+    medians = []
     for samples in bursts:
         latency, burst, is_warmup = load.compute_sample_latencies(samples, descriptions)
-        latency, burst = latency[~is_warmup], burst[~is_warmup]
+        latency = latency[~is_warmup]
+        burst = burst[~is_warmup]
         relation = samples["relation"].astype(str).to_numpy()
-        for name, own in values.items():
+        for name, own in drawn.items():
             step = 1 + int(totals.get(name, 0)) // _MAX_DRAWN
-            # no view of them all
-            own.append(np.sort(latency[(relation == name)[burst]])[::step].copy())
-        ns = pd.Series(latency).groupby(burst).median()
-        rows = samples.iloc[ns.index]
-        medians.append(
-            rows[["round"]].assign(relation=relation[ns.index], ns=ns.to_numpy())
-        )
-    part.rounds = (
-        pd.concat(medians)
-        .groupby(["relation", "round"], sort=False)["ns"]
-        .median()
-        .reset_index()
-    )
+            in_order = np.sort(latency[(relation == name)[burst]])
+            own.append(in_order[::step].copy())  # a view would keep them all
+        burst_ns = pd.Series(latency).groupby(burst).median()
+        rows = samples.iloc[burst_ns.index][["round"]]
+        rows = rows.assign(relation=relation[burst_ns.index], ns=burst_ns.to_numpy())
+        medians.append(rows)
+    by_round = pd.concat(medians).groupby(["relation", "round"], sort=False)
+    part.rounds = by_round["ns"].median().reset_index()
     shares = np.linspace(0, 1, _STEPS)
     part.curves = {
-        name: np.quantile(np.concatenate(own), shares) for name, own in values.items()
+        name: np.quantile(np.concatenate(own), shares) for name, own in drawn.items()
     }
