@@ -15,6 +15,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain, groupby
 from pathlib import Path
@@ -69,16 +70,16 @@ _OURS = re.compile(
     r"(index\.html|runs\.json|changes\.(html|xml)|(m|card|map|model)/[A-Za-z][\w.~-]*\.(html|svg|png|parquet))\Z"
 )
 _FACTS = (
-    *(
-        "kernel",
-        "distribution",
-        "governor",
-        "microcode",
-        "board",
-        "firmware",
-        "hypervisor",
-    ),
-    *("number", "conditions", "source"),
+    "kernel",
+    "distribution",
+    "governor",
+    "microcode",
+    "board",
+    "firmware",
+    "hypervisor",
+    "number",
+    "conditions",
+    "source",
 )
 _MACHINE_TITLES = (
     "machine",
@@ -136,6 +137,33 @@ class _StoredState(TypedDict):
 _STATE_DECODER = msgspec.json.Decoder(_StoredState)
 
 
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """A machine of the site. digest: of what is stored of it. summary: its rows, if it
+    is a summary, which has no runs.
+    """
+
+    host: str
+    cpu_model: str | None
+    digest: str
+    runs: Sequence[RunSummary] = ()
+    summary: pd.DataFrame | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _News:
+    """What the site does not have yet, or has differently.
+
+    keys: as in `_StoredState`. machines: those to be made anew. findings: of each CPU
+    model to be made anew, by slug. hosts: the findings about its machines, by host.
+    """
+
+    keys: dict[str, str]
+    machines: Sequence[_Machine]
+    findings: Mapping[str, Findings]
+    hosts: Mapping[str, HostFindings]
+
+
 def write_site(
     root: Root,
     runs: Sequence[RunSummary],
@@ -152,94 +180,151 @@ def write_site(
     is expected of machines. Raise UsageError if a file that fleet did not write is in
     the way.
     """
-    listing, hosts, before = (
-        open_listing(root),
-        group_by_host(runs),
-        _read_state(folder),
+    listing = open_listing(root)
+    before = _read_state(folder)
+    machines = _list_machines(runs, summaries)
+    news = _find_news(listing, machines, ranges, before["keys"])
+    _require_own_files(folder, news.machines, before["files"])
+    site = _keep_unchanged(before, news)
+    for row, machine_files in _render_changed(listing, news):
+        site["rows"][row["host"]] = row
+        for name, data in machine_files.items():
+            site["files"][name] = _write_file(folder, name, data)
+    rows = sorted(
+        site["rows"].values(), key=lambda row: (row["model"], row["name"], row["host"])
     )
-    tables = {f"{name}{_SUMMARY}": rows for name, rows in summaries.items()}
-    contents = {
-        host: _digest([(run.run_id, run.labels) for run in own])
-        for host, own in hosts.items()
-    }
-    contents |= {host: _digest(rows.to_csv()) for host, rows in tables.items()}
-    cpu_models = {host: own[-1].cpu_model for host, own in hosts.items()}
-    cpu_models |= {
-        host: next(iter(rows["cpu_model"].dropna()), None)
-        for host, rows in tables.items()
-    }
-    models = defaultdict[str, list[str]](list)
-    for host, cpu_model in cpu_models.items():
-        models[_make_slug(cpu_model)].append(host)
-    corpus, keys = load_imports(listing).to_csv(), dict[str, str]()
-    findings, by_host = dict[str, Findings](), dict[str, HostFindings]()
-    for slug, own in models.items():
-        keys[slug] = _digest([contents[host] for host in own], ranges, corpus)
-        if before["keys"].get(slug) == keys[slug]:
-            keys |= {host: before["keys"][host] for host in own}
+    for slug, findings in news.findings.items():
+        members = [row for row in rows if row["slug"] == slug]
+        model = members[0]["model"]
+        site["changes"][slug] = [
+            (day, slug, list(cells), model) for day, cells in findings.changes
+        ]
+        name = f"model/{slug}.html"
+        page = _render_model(model, members, findings)
+        site["files"][name] = _write_file(folder, name, page)
+    changes = sorted(chain(*site["changes"].values()))
+    for name, content in _render_index_files(rows, changes, title, heading):
+        written = before["files"].get(name)
+        site["files"][name] = _write_file(folder, name, content, written)
+    for name in before["files"].keys() - site["files"].keys():
+        (folder / name).unlink(missing_ok=True)
+    _write_state(folder, site)
+    count = format_count(len(rows), "machine")
+    made = len(news.machines)
+    return f"{folder}: {count}, {made} of them made anew, {len(site['files'])} files"
+
+
+def _list_machines(
+    runs: Sequence[RunSummary], summaries: Mapping[str, pd.DataFrame]
+) -> list[_Machine]:
+    """List the machines of runs, then the summaries."""
+    machines = []
+    for host, own in group_by_host(runs).items():
+        digest = _digest([(run.run_id, run.labels) for run in own])
+        machines.append(_Machine(host, own[-1].cpu_model, digest, runs=own))
+    for name, rows in summaries.items():
+        cpu_model = next(iter(rows["cpu_model"].dropna()), None)
+        digest = _digest(rows.to_csv())
+        machine = _Machine(f"{name}{_SUMMARY}", cpu_model, digest, summary=rows)
+        machines.append(machine)
+    return machines
+
+
+def _find_news(
+    listing: Listing,
+    machines: Sequence[_Machine],
+    ranges: Sequence[ExpectedRange],
+    keys_before: Mapping[str, str],
+) -> _News:
+    """Find which CPU models and machines are to be made anew. keys_before: `keys` of
+    the site as last written.
+    """
+    models = defaultdict[str, list[_Machine]](list)
+    for machine in machines:
+        models[_make_slug(machine.cpu_model)].append(machine)
+    imported = load_imports(listing).to_csv()
+    keys = dict[str, str]()
+    findings = dict[str, Findings]()
+    hosts = dict[str, HostFindings]()
+    for slug, members in models.items():
+        digests = [machine.digest for machine in members]
+        keys[slug] = _digest(digests, ranges, imported)
+        if keys_before.get(slug) == keys[slug]:
+            keys |= {machine.host: keys_before[machine.host] for machine in members}
             continue
-        ids = ",".join(run.run_id for host in own for run in hosts.get(host, ()))
-        findings[slug] = find(listing, [ids], ranges=ranges)
-        by_host |= {
-            host: findings[slug].hosts.get(host, HostFindings()) for host in own
-        }
-        keys |= {host: _digest(contents[host], by_host[host]) for host in own}
-    changed = [host for host in contents if before["keys"].get(host) != keys[host]]
-    for name in (*_SHARED_FILES, *(f"m/{host}.html" for host in changed)):
-        if (folder / name).exists() and name not in before["files"]:
+        ids = [run.run_id for machine in members for run in machine.runs]
+        findings[slug] = find(listing, [",".join(ids)], ranges=ranges)
+        for machine in members:
+            host = machine.host
+            hosts[host] = findings[slug].hosts.get(host, HostFindings())
+            keys[host] = _digest(machine.digest, hosts[host])
+    changed = [
+        machine
+        for machine in machines
+        if keys_before.get(machine.host) != keys[machine.host]
+    ]
+    return _News(keys, changed, findings, hosts)
+
+
+def _require_own_files(
+    folder: Path, changed: Sequence[_Machine], own: Mapping[str, str]
+) -> None:
+    """Raise UsageError if a file to be written is there and not the site's own."""
+    pages = [f"m/{machine.host}.html" for machine in changed]
+    for name in (*_SHARED_FILES, *pages):
+        if name not in own and (folder / name).exists():
             raise UsageError(
                 f"{folder / name}: not made by fleet; it was not changed. Name another"
                 " folder."
             )
-    unchanged = keys.keys() - {*changed, *findings}
-    files = {
-        name: digest
-        for name, digest in before["files"].items()
-        if Path(name).stem in unchanged
+
+
+def _keep_unchanged(before: State, news: _News) -> State:
+    """Return the site with what stays of its machines and CPU models."""
+    changed = {machine.host for machine in news.machines}
+    unchanged = news.keys.keys() - changed - news.findings.keys()
+    site: State = {"keys": news.keys, "rows": {}, "changes": {}, "files": {}}
+    for table in ("rows", "changes"):
+        for name, content in before[table].items():
+            if name in unchanged:
+                site[table][name] = content
+    for name, digest in before["files"].items():
+        if Path(name).stem in unchanged:
+            site["files"][name] = digest
+    return site
+
+
+def _render_changed(listing: Listing, news: _News) -> Iterator[tuple[Row, Files]]:
+    """Yield the index row and the files of each machine to be made anew."""
+    hosts = {
+        machine.host: machine.runs
+        for machine in news.machines
+        if machine.summary is None
     }
-    rows_by_host = {
-        host: row for host, row in before["rows"].items() if host in unchanged
-    }
-    new = {host: hosts[host] for host in changed if host in hosts}
-    others = (_render_summary(host, tables[host]) for host in changed if host in tables)
-    for row, machine_files in (*_render_machines(listing, new, by_host), *others):
-        rows_by_host[row["host"]] = row
-        files |= {
-            name: _write_file(folder, name, data)
-            for name, data in machine_files.items()
-        }
-    rows = sorted(
-        rows_by_host.values(), key=lambda row: (row["model"], row["name"], row["host"])
-    )
-    changes = {
-        slug: own for slug, own in before["changes"].items() if slug in unchanged
-    }
-    for slug, past in findings.items():
-        members = [row for row in rows if row["slug"] == slug]
-        model = members[0]["model"]
-        changes[slug] = [(day, slug, [*cells], model) for day, cells in past.changes]
-        note = "Numbers that are usual since the last change of each."
-        titles = ("finding", "95 % interval, and what else")
-        sections = [
-            ("Machines", note, _MACHINE_TITLES, [*_format_machine_cells(members)]),
-            *(
-                (answer.question, answer.headline, titles, answer.findings)
-                for answer in past.answers
-            ),
-        ]
-        page = _render_page("tables.html", title=model, up="../", sections=sections)
-        files[f"model/{slug}.html"] = _write_file(folder, f"model/{slug}.html", page)
-    for name, content in _render_index_files(
-        rows, sorted(chain(*changes.values())), title, heading
-    ):
-        files[name] = _write_file(folder, name, content, before["files"].get(name))
-    for name in before["files"].keys() - files.keys():
-        (folder / name).unlink(missing_ok=True)
-    state = {"keys": keys, "rows": rows_by_host, "changes": changes, "files": files}
-    ordered = {name: dict(sorted(table.items())) for name, table in state.items()}
+    yield from _render_machines(listing, hosts, news.hosts)
+    for machine in news.machines:
+        if machine.summary is not None:
+            yield _render_summary(machine.host, machine.summary)
+
+
+def _render_model(model: str, rows: Sequence[Row], findings: Findings) -> str:
+    """Render the page of a CPU model. rows: of its machines."""
+    note = "Numbers that are usual since the last change of each."
+    titles = ("finding", "95 % interval, and what else")
+    sections: list[tuple[Any, ...]] = [
+        ("Machines", note, _MACHINE_TITLES, list(_format_machine_cells(rows)))
+    ]
+    sections += [
+        (answer.question, answer.headline, titles, answer.findings)
+        for answer in findings.answers
+    ]
+    return _render_page("tables.html", title=model, up="../", sections=sections)
+
+
+def _write_state(folder: Path, site: State) -> None:
+    """Write STATE, its tables in the order of their names."""
+    ordered = {name: dict(sorted(table.items())) for name, table in site.items()}
     _write_file(folder, STATE, json.dumps(ordered, indent=0))
-    machines = format_count(len(rows), "machine")
-    return f"{folder}: {machines}, {len(changed)} of them made anew, {len(files)} files"
 
 
 def _render_index_files(
@@ -248,44 +333,46 @@ def _render_index_files(
     """Yield the name and text of each file about all machines. changes: as in `State`,
     oldest first.
     """
-    subject = (
-        title
-        or f"Core-to-core latency and memory of {format_count(len(rows), 'machine')}"
-    )
-    lines, entries = [], []
-    for day, slug, cells, model in reversed(changes):
-        page, identity = (
-            f"model/{slug}.html",
-            json.dumps([slug, cells], ensure_ascii=False),
-        )
-        lines.append((_LINK.format(page, model), *cells))
-        # An ID lasts as long as its words.
-        entries.append(
-            (uuid.uuid5(uuid.NAMESPACE_OID, identity).urn, day, page, model, cells)
-        )
-    section = (
-        "",
-        "Of each CPU model at one error rate.",
-        ("CPU model", *CHANGE_TITLES),
-        lines,
-    )
+    count = format_count(len(rows), "machine")
+    subject = title or f"Core-to-core latency and memory of {count}"
     groups = [
         (model, list(own)) for model, own in groupby(rows, lambda row: row["model"])
     ]
-    until = max((row["date"] for row in rows), default="")
-    numbers = {"groups": groups, "until": until, "changes": len(changes)}
-    yield (
-        "index.html",
-        _render_page("site.html", title=subject, heading=heading, **numbers),
+    index = _render_page(
+        "site.html",
+        title=subject,
+        heading=heading,
+        groups=groups,
+        until=max((row["date"] for row in rows), default=""),
+        changes=len(changes),
     )
+    yield "index.html", index
     yield "runs.json", json.dumps(rows, indent=0, ensure_ascii=False)
-    yield (
-        "changes.html",
-        _render_page(
-            "tables.html", title="What changed when", up="", sections=[section]
-        ),
-    )
+    newest_first = list(reversed(changes))
+    yield "changes.html", _render_changes(newest_first)
+    entries = []
+    for day, slug, cells, model in newest_first:
+        entry = (_identify_change(slug, cells), day, f"model/{slug}.html", model, cells)
+        entries.append(entry)
     yield "changes.xml", render_template("changes.xml", title=subject, entries=entries)
+
+
+def _render_changes(changes: Sequence[Any]) -> str:
+    """Render the page of all changes, in the order given."""
+    lines = []
+    for _, slug, cells, model in changes:
+        lines.append((_LINK.format(f"model/{slug}.html", model), *cells))
+    titles = ("CPU model", *CHANGE_TITLES)
+    section = ("", "Of each CPU model at one error rate.", titles, lines)
+    return _render_page(
+        "tables.html", title="What changed when", up="", sections=[section]
+    )
+
+
+def _identify_change(slug: str, cells: Sequence[str]) -> str:
+    """Return the ID of a change in the feed. It lasts as long as the change's words."""
+    identity = json.dumps([slug, cells], ensure_ascii=False)
+    return uuid.uuid5(uuid.NAMESPACE_OID, identity).urn
 
 
 def _format_machine_cells(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
