@@ -66,6 +66,12 @@ class Calibration(NamedTuple):
     seen: Floats
     less: Floats
 
+    def interpolate(self, counts: Ints) -> "Calibration":
+        """Return the corrections for these numbers of nights."""
+        nights = np.log(counts)
+        columns = [np.interp(nights, self.nights, column) for column in self[1:]]
+        return Calibration(nights, *columns)
+
 
 CALIBRATION = Calibration(
     np.log([6, 8, 10, 12, 16, 20, 30, 45, 60, 90, 130, 200, 365]),
@@ -203,78 +209,88 @@ def clean_series(logs: Floats, levels: Ints, switches: Bools) -> Cleaned:
         nights = np.flatnonzero(~np.isnan(values))
         if len(nights) < MIN_NIGHTS:
             continue
-        series, labels = values[nights], levels[row, nights]
+        series = values[nights]
+        labels = levels[row, nights]
         if labels.any():
-            series = _move_to_one_level(
-                series, labels, switches[row], nights, row, cleaned
-            )
+            leveled = _Leveled(row, nights, series, labels)
+            series = leveled.move_to_one_level(cleaned, may_switch=switches[row])
         if len(series) >= _CLIPPED:
-            usual = (
-                pd.Series(series)
-                .rolling(_WINDOW, center=True)
-                .median()
-                .bfill()
-                .ffill()
-                .to_numpy()
-            )
-            apart = series - usual
-            scale = max(_MAD * float(np.median(np.abs(apart))), judge.ROUNDING**0.5)
-            cleaned.add_odd(row, nights, apart, np.abs(apart) > _FAR * scale)
-            series = usual + np.clip(apart, -_NEAR * scale, _NEAR * scale)
+            series = _clip_outliers(row, nights, series, cleaned)
         cleaned.logs[row, nights] = series
     return cleaned
 
 
-def _move_to_one_level(
-    series: Floats,
-    labels: Ints,
-    switches: bool,
-    nights: Ints,
-    row: int,
-    cleaned: Cleaned,
-) -> Floats:
-    begins = np.flatnonzero(np.diff(labels, prepend=-1))
-    order = labels[begins]
-    counts = np.bincount(labels)
-    usual = int(counts.argmax())
-    means = np.array([series[labels == level].mean() for level in range(len(counts))])
-    again = [level for level in range(len(counts)) if (order == level).sum() > 1]
-    seldom = counts <= max(1, _SELDOM * len(series))
-    if not again and not switches:
-        return series
-    last = labels[-1]
-    if (order == last).sum() == 1 and len(order) > 1 and not seldom[last]:
-        before = order[-2]
-        if (
-            not switches
-            and seldom[np.delete(order, -1)].sum() >= len(set(order)) - 2 > 0
-        ):
-            is_last = labels == last  # odd nights, then a step
-            moved = np.where(is_last, series, series - means[labels] + means[before])
-            cleaned.add_odd(row, nights, series - means[before], seldom[labels])
-            return np.where(seldom[labels], moved, series)
-        cleaned.elsewhere.append(
-            (row, int(nights[begins[-1]]), float(means[last] - means[before]))
-        )
-    cleaned.add_odd(row, nights, series - means[usual], seldom[labels])
-    return np.asarray(series - means[labels] + means[usual])
+def _clip_outliers(row: int, nights: Ints, series: Floats, cleaned: Cleaned) -> Floats:
+    """Clip what is far from the running median, and note it in `cleaned`."""
+    medians = pd.Series(series).rolling(_WINDOW, center=True).median()
+    usual = medians.bfill().ffill().to_numpy()
+    apart = series - usual
+    deviation = _MAD * float(np.median(np.abs(apart)))
+    scale = max(deviation, judge.ROUNDING**0.5)
+    cleaned.add_odd(row, nights, apart, np.abs(apart) > _FAR * scale)
+    clipped: Floats = usual + np.clip(apart, -_NEAR * scale, _NEAR * scale)
+    return clipped
+
+
+@dataclass(frozen=True, slots=True)
+class _Leveled:
+    """A row's numbers, in order of the nights, with the level of each."""
+
+    row: int
+    nights: Ints
+    series: Floats
+    labels: Ints
+
+    def move_to_one_level(self, cleaned: Cleaned, *, may_switch: bool) -> Floats:
+        """Return the numbers shifted to their commonest level; note in `cleaned` nights
+        at rare levels, and a lasting switch.
+        """
+        begins = np.flatnonzero(np.diff(self.labels, prepend=-1))
+        order = self.labels[begins]  # of the levels, one for each stay
+        stays = np.bincount(order)
+        if not may_switch and stays.max() == 1:
+            return self.series
+        counts = np.bincount(self.labels)
+        is_rare = counts <= max(1, _SELDOM * len(self.series))
+        means = self._average_levels(len(counts))
+        at_zero = self.series - means[self.labels]
+        are_odd = is_rare[self.labels]
+        last = order[-1]
+        if len(order) > 1 and stays[last] == 1 and not is_rare[last]:
+            before = order[-2]
+            others = len(set(order)) - 2  # levels besides the last two stays'
+            rare_stays = is_rare[order[:-1]].sum()
+            if not may_switch and rare_stays >= others > 0:  # odd nights, then a step
+                apart = self.series - means[before]
+                cleaned.add_odd(self.row, self.nights, apart, are_odd)
+                return np.where(are_odd, at_zero + means[before], self.series)
+            night = int(self.nights[begins[-1]])
+            moved = float(means[last] - means[before])
+            cleaned.elsewhere.append((self.row, night, moved))
+        usual = means[counts.argmax()]
+        cleaned.add_odd(self.row, self.nights, self.series - usual, are_odd)
+        return np.asarray(at_zero + usual)
+
+    def _average_levels(self, count: int) -> Floats:
+        levels = range(count)
+        return np.array([self.series[self.labels == level].mean() for level in levels])
 
 
 def append_means(logs: Floats, hosts: Ints, relations: Ints) -> Pooled:
     """Append the means of each relation, each host and all. hosts, relations: each
     row's number, from 0.
     """
-    groups = [
-        keys == key
-        for keys in (relations, hosts, np.zeros_like(hosts))
-        for key in np.unique(keys)
-    ]
-    unlike = {group.tobytes(): group for group in groups if group.sum() > 1}
-    members = np.array([*np.eye(len(logs), dtype=bool), *unlike.values()])
+    groups = dict[bytes, Bools]()
+    for keys in (relations, hosts, np.zeros_like(hosts)):
+        for key in np.unique(keys):
+            group = keys == key
+            if group.sum() > 1:
+                groups[group.tobytes()] = group
+    singles = np.eye(len(logs), dtype=bool)
+    members = np.array([*singles, *groups.values()])
     is_measured = ~np.isnan(logs)
-    apart = np.where(
-        is_measured, logs - judge.compute_nanmedian(logs, axis=1)[:, None], 0.0
-    )
+    medians = judge.compute_nanmedian(logs, axis=1)
+    apart = np.where(is_measured, logs - medians[:, None], 0.0)
     counts = members.astype(float) @ is_measured
     means = members.astype(float) @ apart / np.where(counts > 0, counts, np.nan)
     return Pooled(np.vstack([logs, means[len(logs) :]]), members)
@@ -289,104 +305,150 @@ def find_changes(logs: Floats) -> list[Change]:
     those of all rows. Long rows are also tested in stretches of 30 nights. Rows with q
     < 0.05 are split, and their parts again at the same limit of p.
     """
-    rows = ((row, np.flatnonzero(~np.isnan(values))) for row, values in enumerate(logs))
-    long_rows = [(row, nights) for row, nights in rows if len(nights) >= MIN_NIGHTS]
+    long_rows = []
+    for row, values in enumerate(logs):
+        nights = np.flatnonzero(~np.isnan(values))
+        if len(nights) >= MIN_NIGHTS:
+            long_rows.append(_Part(row, nights))
     if not long_rows:
         return []
-    p, best_cuts, widened = _test_with_stretches(logs, long_rows)
-    q = judge.control_false_discovery(p)
-    limit = judge.ALPHA * float(np.mean(q < judge.ALPHA))  # of p, by that of q
-    parts, ends = long_rows, dict[int, list[int]]()
-    while (p <= limit).any():
-        further, same = [], []
-        for (row, nights), part_p, cut in zip(parts, p, best_cuts, strict=True):
-            if part_p > limit:
-                same.append((row, nights))
-                continue
-            ends.setdefault(row, []).append(int(nights[cut]))
-            further += [(row, part) for part in (nights[:cut], nights[cut:])]
-        parts = same + [part for part in further if len(part[1]) >= 2 * _SIDE]
-        if not parts:
-            break
-        p, best_cuts, _ = _test_with_stretches(logs, parts)
+    splits = _test_with_stretches(logs, long_rows)
+    q = judge.control_false_discovery(splits.p)
+    # Benjamini and Hochberg: of p, where q is 5 %
+    limit = judge.ALPHA * float(np.mean(q < judge.ALPHA))
+    cuts_by_row = _split_while_below(limit, logs, long_rows, splits)
     changes = []
-    for (row, nights), row_q, wide in zip(
-        long_rows, q.tolist(), widened.tolist(), strict=True
-    ):
-        if row in ends:
-            cuts = sorted(ends[row])
-            changes += _describe_row_changes(
-                logs[row], row, nights, cuts, row_q, wide, len(long_rows)
+    for place, (row, nights) in enumerate(long_rows):
+        if row in cuts_by_row:
+            found = _FoundCuts(
+                row=row,
+                nights=nights,
+                values=logs[row, nights],
+                cuts=sorted(cuts_by_row[row]),
+                q=float(q[place]),
+                wider=float(splits.wider[place]),
             )
+            changes += found.describe(rows=len(long_rows))
     return changes
 
 
-def _test_with_stretches(
-    logs: Floats, parts: list[tuple[int, Ints]]
-) -> tuple[Floats, Ints, Floats]:
+class _Part(NamedTuple):
+    """Nights, all measured, of a row of series."""
+
+    row: int
+    nights: Ints
+
+
+class BestSplits(NamedTuple):
+    """The best split of each part. cuts: how many nights are before it. wider: how much
+    correlation between nights multiplies variance.
+    """
+
+    p: Floats
+    cuts: Ints
+    wider: Floats
+
+
+def _split_while_below(
+    limit: float, logs: Floats, parts: Sequence[_Part], splits: BestSplits
+) -> dict[int, list[int]]:
+    """Split parts at their best splits until no part's p is within the limit; return
+    the first night after each split, by row.
+    """
+    cuts_by_row = dict[int, list[int]]()
+    while (splits.p <= limit).any():
+        same, halves = list[_Part](), list[_Part]()
+        for part, p, cut in zip(parts, splits.p, splits.cuts, strict=True):
+            if p > limit:
+                same.append(part)
+                continue
+            row, nights = part
+            cuts_by_row.setdefault(row, []).append(int(nights[cut]))
+            halves += [_Part(row, nights[:cut]), _Part(row, nights[cut:])]
+        parts = same + [half for half in halves if len(half.nights) >= 2 * _SIDE]
+        if not parts:
+            break
+        splits = _test_with_stretches(logs, parts)
+    return cuts_by_row
+
+
+def _test_with_stretches(logs: Floats, parts: Sequence[_Part]) -> BestSplits:
     """Test parts as `measure_parts` does, but long ones in stretches too: steps may
     hide each other.
     """
-    p, best_cuts, wider = measure_parts(logs, parts)
-    ends = [len(nights) - _STRETCH for _, nights in parts]
-    begins = [
-        [*range(0, end, _STRETCH // 2), end] * (2 * end >= _STRETCH) for end in ends
-    ]
-    counts = np.array([len(starts) for starts in begins])
-    p = np.where(counts > 0, np.minimum(2 * p, 1.0), p)
+    splits = measure_parts(logs, parts)
+    begins = [_list_stretches(len(part.nights)) for part in parts]
+    counts = np.array([len(own) for own in begins])
+    p = np.where(counts > 0, np.minimum(2 * splits.p, 1.0), splits.p)
+    splits = splits._replace(p=p)
     for turn in range(counts.max(initial=0)):
-        which = np.flatnonzero(counts > turn)
-        first = np.array([begins[index][turn] for index in which])
-        stretches = [
-            (parts[index][0], parts[index][1][begin : begin + _STRETCH])
-            for index, begin in zip(which, first, strict=True)
-        ]
-        stretch_p, cuts, wide = measure_parts(logs, stretches)
-        stretch_p = np.minimum(2 * counts[which] * stretch_p, 1.0)
-        better = stretch_p < p[which]
-        for old, new in ((p, stretch_p), (best_cuts, first + cuts), (wider, wide)):
-            old[which[better]] = new[better]
-    return p, best_cuts, wider
+        places = [place for place, own in enumerate(begins) if len(own) > turn]
+        first = np.array([begins[place][turn] for place in places])
+        stretches = []
+        for place, begin in zip(places, first, strict=True):
+            row, nights = parts[place]
+            stretches.append(_Part(row, nights[begin : begin + _STRETCH]))
+        found = measure_parts(logs, stretches)
+        p = np.minimum(2 * counts[places] * found.p, 1.0)
+        is_better = p < splits.p[places]
+        better = np.array(places)[is_better]
+        splits.p[better] = p[is_better]
+        splits.cuts[better] = (first + found.cuts)[is_better]
+        splits.wider[better] = found.wider[is_better]
+    return splits
+
+
+def _list_stretches(nights: int) -> list[int]:
+    """List where the stretches of a part begin; none if it is hardly longer than
+    one.
+    """
+    last = nights - _STRETCH
+    if 2 * last < _STRETCH:
+        return []
+    return [*range(0, last, _STRETCH // 2), last]
 
 
 def measure_parts(
-    logs: Floats, parts: list[tuple[int, Ints]], calibration: Calibration = CALIBRATION
-) -> tuple[Floats, Ints, Floats]:
-    """Return each part's p, best cut, and how much correlation multiplies variance.
-    parts: row and nights.
-    """
+    logs: Floats,
+    parts: Sequence[tuple[int, Ints]],
+    calibration: Calibration = CALIBRATION,
+) -> BestSplits:
+    """Test each part at its best split. parts: row and nights."""
     counts = np.array([len(nights) for _, nights in parts])
-    best_cuts, moved, left, correlated = (
-        np.zeros(len(parts), dtype=np.int64),
-        *np.zeros((3, len(parts))),
-    )
+    cuts = np.zeros(len(parts), dtype=np.int64)
+    moved = np.zeros(len(parts))
+    left = np.zeros(len(parts))
+    correlated = np.zeros(len(parts))
     for count in np.unique(counts):
-        which = np.flatnonzero(counts == count)
-        rows = np.array([logs[parts[index][0], parts[index][1]] for index in which])
-        best_cuts[which], moved[which], left[which], correlated[which] = (
-            find_best_splits(rows)
+        alike = np.flatnonzero(counts == count)
+        rows = np.array(
+            [logs[row, nights] for row, nights in parts if len(nights) == count]
         )
-    tables = [
-        np.interp(np.log(counts), calibration.nights, table)
-        for table in calibration[1:]
-    ]
-    splits, share_left, bias, seen, less = tables
-    correlated = (correlated - bias) / seen
-    middle, chance = float(np.median(correlated)), 1 / (counts * seen**2)
-    between = max(float(np.mean((correlated - middle) ** 2 - chance)), 0.0)
-    usual = np.clip(
-        middle + (correlated - middle) * between / (between + chance),
-        0.0,
-        _MAX_CORRELATED,
-    )
-    share_left = share_left * (1 - 2 * np.minimum(usual, 0.5) * (1 - less))
+        cuts[alike], moved[alike], left[alike], correlated[alike] = find_best_splits(
+            rows
+        )
+    at = calibration.interpolate(counts)
+    wanted = (correlated - at.correlated) / at.seen
+    usual = _moderate_correlations(wanted, 1 / (counts * at.seen**2))
+    share_left = at.left * (1 - 2 * np.minimum(usual, 0.5) * (1 - at.less))
     variance, freedom = judge.moderate_variances(
         np.maximum(left / share_left, judge.ROUNDING), counts - 2.0
     )
     wider = (1 + usual) / (1 - usual)
-    error = np.sqrt(variance * (1 / best_cuts + 1 / (counts - best_cuts)) * wider)
-    p = 2 * special.stdtr(freedom, -np.abs(moved) / error) * splits
-    return np.minimum(p, 1.0), best_cuts, wider
+    error = np.sqrt(variance * (1 / cuts + 1 / (counts - cuts)) * wider)
+    p = 2 * special.stdtr(freedom, -np.abs(moved) / error) * at.splits
+    return BestSplits(np.minimum(p, 1.0), cuts, wider)
+
+
+def _moderate_correlations(correlations: Floats, chance: Floats) -> Floats:
+    """Shrink correlations towards their median. chance: the variance of each by
+    chance.
+    """
+    middle = float(np.median(correlations))
+    apart = correlations - middle
+    between = max(float(np.mean(apart**2 - chance)), 0.0)
+    shrunk = middle + apart * between / (between + chance)
+    return np.clip(shrunk, 0.0, _MAX_CORRELATED)
 
 
 def find_best_splits(rows: Floats) -> tuple[Ints, Floats, Floats, Floats]:
@@ -399,92 +461,136 @@ def find_best_splits(rows: Floats) -> tuple[Ints, Floats, Floats, Floats]:
     sums = np.cumsum(values, axis=1)[:, cuts - 1]
     gain = sums**2 * count / (cuts * (count - cuts))
     best = gain.argmax(axis=1)
-    every, best_cuts = np.arange(len(rows)), cuts[best]
-    moved = -sums[every, best] * count / (best_cuts * (count - best_cuts))
-    before, total = best_cuts[:, None], sums[every, best][:, None]
-    residuals = values - np.where(
-        np.arange(count) < before, total / before, -total / (count - before)
-    )
+    best_cuts = cuts[best]
+    total = sums[np.arange(len(rows)), best]  # of the nights before the cut
+    moved = -total * count / (best_cuts * (count - best_cuts))
+    before = best_cuts[:, None]
+    mean_before = total[:, None] / before
+    mean_after = -total[:, None] / (count - before)
+    means = np.where(np.arange(count) < before, mean_before, mean_after)
+    residuals = values - means
     squares = np.maximum((residuals**2).sum(axis=1), judge.ROUNDING)
     correlated = (residuals[:, 1:] * residuals[:, :-1]).sum(axis=1) / squares
     return best_cuts, moved, squares / (count - 2), correlated
 
 
-def _describe_row_changes(
-    logs: Floats,
-    row: int,
-    nights: Ints,
-    cuts: list[int],
-    q: float,
-    wider: float,
-    rows: int,
-) -> list[Change]:
-    """Return a Change per cut, measured between the adjacent cuts; join gradual
-    neighbours of one sign.
+@dataclass(frozen=True, slots=True)
+class _FoundCuts:
+    """The proved cuts of a row. values: of its measured nights. cuts: the night after
+    each. wider: as of BestSplits.
     """
-    changes = list[Change]()
-    edges = [int(nights[0]), *cuts, int(nights[-1]) + 1]
-    values, variance_share = (
-        logs[nights],
-        _CLIPPED_TO if len(nights) >= _CLIPPED else 1.0,
-    )
-    for begin, night, end in zip(edges, edges[1:], edges[2:], strict=False):
-        first, cut, last = np.searchsorted(nights, (begin, night, end))
-        dated = _is_step(values, int(cut), wider, rows * len(cuts))
-        moved, (low, high), (near, far) = _estimate_change(
-            values[first:last], int(cut - first), wider, variance_share
+
+    row: int
+    nights: Ints
+    values: Floats
+    cuts: Sequence[int]
+    q: float
+    wider: float
+
+    def describe(self, *, rows: int) -> list[Change]:
+        """Return a Change per cut, measured between the adjacent cuts; join gradual
+        neighbours of one sign. rows: how many were tested.
+        """
+        changes = list[Change]()
+        tests = rows * len(self.cuts)
+        edges = [int(self.nights[0]), *self.cuts, int(self.nights[-1]) + 1]
+        places = np.searchsorted(self.nights, edges).tolist()
+        for first, cut, last in zip(places, places[1:], places[2:], strict=False):
+            change = self._measure(first, cut, last)
+            if _is_step(self.values, cut, self.wider, tests):
+                change = change._replace(dated=True)
+            if changes and _are_one_gradual_change(changes[-1], change):
+                change = _join_gradual(changes.pop(), change)
+            changes.append(change)
+        return changes
+
+    def _measure(self, first: int, cut: int, last: int) -> Change:
+        """Measure the change at a cut in the values `first` to `last`; not yet
+        dated.
+        """
+        nights = self.nights[first:last]
+        variance_share = _CLIPPED_TO if len(self.nights) >= _CLIPPED else 1.0
+        estimate = _estimate_change(
+            self.values[first:last], cut - first, self.wider, variance_share
         )
-        likely = int(nights[first + near]), int(nights[first + far])
-        ends = int(nights[first]), int(nights[last - 1])
-        change = Change(row, night, *likely, *ends, moved, low, high, q, dated)
-        if (
-            changes
-            and not dated
-            and not changes[-1].dated
-            and (changes[-1].moved > 0) == (moved > 0)
-        ):
-            before = changes.pop()
-            total = before.moved + moved
-            half = (
-                float(np.hypot(before.high - before.low, change.high - change.low)) / 2
-            )
-            change = change._replace(
-                begin=before.begin, moved=total, low=total - half, high=total + half
-            )
-        changes.append(change)
-    return changes
+        return Change(
+            row=self.row,
+            night=int(self.nights[cut]),
+            first=int(nights[estimate.first_cut]),
+            last=int(nights[estimate.last_cut]),
+            begin=int(nights[0]),
+            end=int(nights[-1]),
+            moved=estimate.moved,
+            low=estimate.low,
+            high=estimate.high,
+            q=self.q,
+            dated=False,
+        )
+
+
+def _are_one_gradual_change(before: Change, after: Change) -> bool:
+    is_one_sign = (before.moved > 0) == (after.moved > 0)
+    return is_one_sign and not before.dated and not after.dated
+
+
+def _join_gradual(before: Change, after: Change) -> Change:
+    moved = before.moved + after.moved
+    half = float(np.hypot(before.high - before.low, after.high - after.low)) / 2
+    return after._replace(
+        begin=before.begin, moved=moved, low=moved - half, high=moved + half
+    )
+
+
+class _Estimate(NamedTuple):
+    """A change as a logarithm, with its 95 % interval. first_cut, last_cut: the cuts
+    between which it may be as well.
+    """
+
+    moved: float
+    low: float
+    high: float
+    first_cut: int
+    last_cut: int
 
 
 def _estimate_change(
     values: Floats, cut: int, wider: float, variance_share: float
-) -> tuple[float, tuple[float, float], tuple[int, int]]:
-    """Return the change at a cut, its 95 % interval, and the first and last cut that
-    are nearly as likely.
+) -> _Estimate:
+    """Estimate the change of values at a cut. variance_share: of the variance, what
+    clipping leaves.
     """
     count = len(values)
-    sides = values[:cut], values[cut:]
-    squares = max(
-        float(sum(((side - side.mean()) ** 2).sum() for side in sides)), judge.ROUNDING
-    )
-    moved = float(values[cut:].mean() - values[:cut].mean())
-    error = (
-        squares
-        / max(count - 2, 1)
-        * (1 / cut + 1 / (count - cut))
-        * wider
-        / variance_share
-    ) ** 0.5
+    before = values[:cut]
+    after = values[cut:]
+    moved = float(after.mean() - before.mean())
+    squares = max(_sum_squares(before) + _sum_squares(after), judge.ROUNDING)
+    freedom = max(count - 2.0, 1.0)
+    per_night = squares / freedom
+    error = (per_night * (1 / cut + 1 / (count - cut)) * wider / variance_share) ** 0.5
     low, high, _ = judge.apply_student(
-        np.array(moved), np.array(error), np.array(max(count - 2.0, 1.0))
+        np.array(moved), np.array(error), np.array(freedom)
     )
+    likely = _measure_likelihoods(values, wider)
+    close = 1 + np.flatnonzero(likely >= likely[cut - 1] - _LIKELY)
+    return _Estimate(moved, float(low), float(high), int(close[0]), int(close[-1]))
+
+
+def _sum_squares(values: Floats) -> float:
+    """Return the sum of squares around the mean."""
+    return float(((values - values.mean()) ** 2).sum())
+
+
+def _measure_likelihoods(values: Floats, wider: float) -> Floats:
+    """Return the log likelihood of each cut, from 1 on, up to a constant: noise is
+    normal around a mean on either side.
+    """
+    count = len(values)
     cuts = np.arange(1, count)
     apart = values - values.mean()
-    left = (apart**2).sum() - np.cumsum(apart)[:-1] ** 2 * count / (
-        cuts * (count - cuts)
-    )
-    likely = -count / 2 / wider * np.log(np.maximum(left, judge.ROUNDING))
-    close = cuts[likely >= likely[cut - 1] - _LIKELY]
-    return moved, (float(low), float(high)), (int(close.min()), int(close.max()))
+    between = np.cumsum(apart)[:-1] ** 2 * count / (cuts * (count - cuts))
+    left = (apart**2).sum() - between
+    likely: Floats = -count / 2 / wider * np.log(np.maximum(left, judge.ROUNDING))
+    return likely
 
 
 def _is_step(values: Floats, cut: int, wider: float, many: int) -> bool:
@@ -492,20 +598,17 @@ def _is_step(values: Floats, cut: int, wider: float, many: int) -> bool:
     number of tests.
     """
     around = max(_AROUND, len(values) // 4)
-    window, place = values[max(cut - around, 0) : cut + around], min(cut, around)
+    before = values[max(cut - around, 0) : cut]
+    after = values[cut : cut + around]
+    of_step = np.concatenate([before - before.mean(), after - after.mean()])
+    window = np.concatenate([before, after])
     turns = np.linspace(-1, 1, len(window))
-    smooth = window - np.polynomial.Polynomial.fit(turns, window, 3)(turns)
-    step = np.concatenate(
-        [part - part.mean() for part in (window[:place], window[place:])]
-    )
-    squares = [
-        max(float(residuals @ residuals), judge.ROUNDING)
-        for residuals in (smooth, step)
-    ]
-    return bool(
-        len(window) / 2 / wider * np.log(squares[0] / squares[1])
-        >= np.log(_DATES * many)
-    )
+    curve = np.polynomial.Polynomial.fit(turns, window, 3)
+    of_curve = window - curve(turns)
+    squares_of_step = max(float(of_step @ of_step), judge.ROUNDING)
+    squares_of_curve = max(float(of_curve @ of_curve), judge.ROUNDING)
+    likelier = len(window) / 2 / wider * np.log(squares_of_curve / squares_of_step)
+    return bool(likelier >= np.log(_DATES * many))
 
 
 _ROW = ["host", *CLASS]
@@ -703,26 +806,26 @@ def drop_changes_of_parts(found: Sequence[Change], pool: Pooled) -> list[Change]
     """Drop changes of means that under 75 % of their members share, and parts of wider
     changes.
     """
-    remaining: list[Change] = []
-    for change in sorted(
-        found, key=lambda change: -int(pool.members[change.row].sum())
-    ):
-        own = pool.members[change.row]
+    remaining = list[Change]()
+    widest_first = sorted(found, key=lambda change: -pool.members[change.row].sum())
+    for change in widest_first:
         if any(_is_part_of_wider(change, wider, pool) for wider in remaining):
             continue
-        if own.sum() > 1:
-            members = pool.logs[: pool.members.shape[1]][own]
-            before, after = (
-                members[:, change.begin : change.night],
-                members[:, change.night : change.end + 1],
-            )
-            moved = judge.compute_nanmean(after, axis=1) - judge.compute_nanmean(
-                before, axis=1
-            )
-            if (moved * np.sign(change.moved) > abs(change.moved) / 2).mean() < _MOST:
-                continue
-        remaining.append(change)
+        if _is_shared_by_members(change, pool):
+            remaining.append(change)
     return sorted(remaining, key=lambda change: (change.night, change.row))
+
+
+def _is_shared_by_members(change: Change, pool: Pooled) -> bool:
+    """Report whether most of the series behind a row moved by half as much or more."""
+    are_members = pool.members[change.row]
+    if are_members.sum() == 1:
+        return True
+    series = pool.logs[: len(are_members)][are_members]
+    before = judge.compute_nanmean(series[:, change.begin : change.night], axis=1)
+    after = judge.compute_nanmean(series[:, change.night : change.end + 1], axis=1)
+    same_way = (after - before) * np.sign(change.moved)
+    return bool((same_way > abs(change.moved) / 2).mean() >= _MOST)
 
 
 def _is_part_of_wider(change: Change, wider: Change, pool: Pooled) -> bool:
