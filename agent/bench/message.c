@@ -2,10 +2,12 @@
  *
  * A sample is MESSAGES of them from ping to pong, then as many back; each side adds up how much
  * later by its own clock it saw them than the other had sent them by its clock. What the clocks
- * differ by is in both sums, once added and once subtracted. Each message has lines of its own, on
- * which the receiver waits before the sender stores, after a delay that is random: a clock that
- * moves in steps would otherwise be read at the same place of a step each time. */
+ * differ by is in both sums, once added and once subtracted. Each message has lines of its own. The
+ * receiver says on one more line which message it waits for, and the sender sends none before. It
+ * then waits a random time: a clock that moves in steps would otherwise be read at the same place
+ * of a step each time. */
 #include "bench/sizes.h"
+#include "machine/account.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -14,8 +16,8 @@ enum {
 	MESSAGES = 100,     /* one way in a sample */
 	DELAY_LEAST = 600,  /* turns of an empty loop, some 0.15 us */
 	DELAY_RANGE = 1000, /* up to so many more */
-	FIRST_DELAY = 10,   /* times as long before the first of a sample: see send_messages() */
 	PRIVATE_BYTES = 4096,
+	AWAITED_AT = 2048, /* in them, behind the values of the lines before */
 };
 
 /* Returns the bytes of the lines of one direction. */
@@ -67,6 +69,8 @@ static void set_up_mail(struct side *sides, size_t count, struct random *random)
 		side->mail.sent = i == 0 ? first : second;
 		side->mail.received = i == 0 ? second : first;
 		side->mail.last = (uintptr_t *)(own + i * PRIVATE_BYTES);
+		side->mail.awaited = (uint32_t *)(own + i * PRIVATE_BYTES + AWAITED_AT);
+		side->mail.partner = (uint32_t *)(own + (1 - i) * PRIVATE_BYTES + AWAITED_AT);
 		side->mail.random = random_start(random_next(random), i);
 		side->first = MESSAGES;
 	}
@@ -85,15 +89,24 @@ static int clear_received_lines(struct side *side)
 {
 	memset(side->mail.received, 0, direction_bytes(side->point));
 	memset(side->mail.last, 0, MESSAGES * sizeof *side->mail.last);
+	*side->mail.awaited = 0;
 	return 0;
 }
 
-/* Spins for a random time, longer for messages of more lines, so that the receiver waits again. */
-static void spin_random_time(struct side *side, uint64_t times)
+/* Waits until the receiver awaits the side's next message, the first being 1. */
+static void wait_for_receiver(struct side *side)
+{
+	uint32_t next = ++side->mail.sent_count;
+
+	while ((int32_t)(__atomic_load_n(side->mail.partner, __ATOMIC_ACQUIRE) - next) < 0)
+		;
+}
+
+static void spin_random_time(struct side *side)
 {
 	uint64_t turns = DELAY_LEAST + random_below(&side->mail.random, DELAY_RANGE);
 
-	for (turns *= times; turns; turns--)
+	for (; turns; turns--)
 		__asm__ volatile("" : : : "memory");
 }
 
@@ -102,7 +115,8 @@ static void send_message(struct side *side, size_t message)
 	uintptr_t *flag = message_flag(side, side->mail.sent, message);
 	size_t more = side->point->lines - 1;
 
-	spin_random_time(side, side->point->lines);
+	wait_for_receiver(side);
+	spin_random_time(side);
 	uintptr_t now = (uintptr_t)(side->clock->sent ? side->clock->sent : side->clock->ticks)();
 
 	now += now == 0;
@@ -119,6 +133,8 @@ static intptr_t receive_message_ticks(struct side *side, size_t message)
 {
 	uintptr_t *flag = message_flag(side, side->mail.received, message);
 	size_t more = side->point->lines - 1;
+
+	__atomic_store_n(side->mail.awaited, ++side->mail.received_count, __ATOMIC_RELEASE);
 	uintptr_t sent = side->variant->receive(flag, side->mail.last[message]);
 
 	if (more)
@@ -127,27 +143,27 @@ static intptr_t receive_message_ticks(struct side *side, size_t message)
 		(void)*(volatile uintptr_t *)((char *)flag - i * LINE_BYTES);
 	uintptr_t now = (uintptr_t)side->clock->ticks();
 
-	if ((intptr_t)(sent - side->mail.seen) < 0)
-		side->mail.late += (intptr_t)(now - sent);
-	side->mail.seen = now;
 	side->mail.last[message] = sent;
 	return (intptr_t)(now - sent);
 }
 
-/* Sends a sample's messages, the first after a longer delay: between samples the receiver reads its
- * CPU time, and must be waiting again. */
 static void send_messages(struct side *side)
 {
-	spin_random_time(side, FIRST_DELAY);
 	for (size_t i = 0; i < MESSAGES; i++)
 		send_message(side, i);
 }
 
+/* No message is sent to a thread before it waits, so what it loses here is part of a latency,
+ * unless the sender is late as well. */
 static void receive_messages(struct side *side)
 {
-	side->mail.sum = side->mail.late = 0;
+	struct account account = {0};
+
+	account_measure_lost_ns(&account);
+	side->mail.sum = 0;
 	for (size_t i = 0; i < MESSAGES; i++)
 		side->mail.sum += receive_message_ticks(side, i);
+	side->mail.lost_ns = account_measure_lost_ns(&account);
 }
 
 /* Exchanges n messages, a multiple of MESSAGES: so many each way by turns. */
@@ -167,21 +183,24 @@ static int64_t latency_sum_ticks(const struct side *side)
 	return side->mail.sum;
 }
 
-static int64_t lateness_sum_ticks(const struct side *side)
+static int64_t receiver_lost_ns(const struct side *side)
 {
-	return side->mail.late;
+	return side->mail.lost_ns;
 }
 
-/* Stores a value that no line held before in all flags. */
-static void release_receivers(struct side *sides, size_t count)
+/* Lets senders send, and stores a value that no line held before in all flags. */
+static void release_mail(struct side *sides, size_t count)
 {
 	static uintptr_t fresh;
 
 	fresh += 2;
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
+		__atomic_store_n(sides[i].mail.awaited, sides[1 - i].mail.sent_count + MESSAGES,
+				 __ATOMIC_RELAXED);
 		for (size_t k = 0; k < MESSAGES; k++)
 			__atomic_store_n(message_flag(&sides[i], sides[i].mail.sent, k), fresh | 1,
 					 __ATOMIC_RELAXED);
+	}
 }
 
 static void try_receive(const struct variant *variant)
@@ -216,6 +235,6 @@ const struct benchmark bench_message = {
 	.prepare = clear_received_lines,
 	.do_units = exchange_messages,
 	.sample_ticks = latency_sum_ticks,
-	.late_ticks = lateness_sum_ticks,
-	.release_waiting = release_receivers,
+	.sample_lost_ns = receiver_lost_ns,
+	.release_waiting = release_mail,
 };

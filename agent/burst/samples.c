@@ -2,15 +2,9 @@
 #include "burst/samples.h"
 
 #include "base/stop.h"
+#include "machine/account.h"
 
 #include <string.h>
-
-enum { CLOCKS_APART = 1000 };
-
-/* The CPU time of a thread and the time at which it was read. */
-struct account {
-	int64_t ran_ns, at_ns;
-};
 
 bool burst_is_given_up(const struct burst *burst)
 {
@@ -35,21 +29,6 @@ bool worker_wait_for_all(struct worker *worker)
 		if (burst_is_given_up(burst))
 			return false;
 	return true;
-}
-
-/* Returns how long the thread was without its CPU since *last, and replaces *last. The readings of
- * CPU time enclose those of the clock, and the two clocks may run at slightly different rates. */
-static int64_t measure_lost_ns(struct account *last)
-{
-	struct account now = {.at_ns = now_ns()};
-
-	os_thread_cpu_ns(&now.ran_ns);
-	int64_t elapsed_ns = now.at_ns - last->at_ns;
-	int64_t lost = elapsed_ns - elapsed_ns / CLOCKS_APART - (now.ran_ns - last->ran_ns);
-
-	now.at_ns = now_ns();
-	*last = now;
-	return lost > 0 ? lost : 0;
 }
 
 bool worker_do_units(struct worker *worker, uint64_t n)
@@ -171,28 +150,18 @@ static bool work_beside_ping(struct worker *worker)
 	return true;
 }
 
-static int64_t compute_late_ns(const struct worker *worker)
-{
-	const struct burst_order *order = &worker->burst->order;
-
-	return (int64_t)((double)order->benchmark->late_ticks(worker->side) /
-			 (double)order->clock->ticks_per_second * (double)NS_PER_S);
-}
-
 /* Takes the samples that a benchmark computes itself. A value of 0 or less counts as no time. */
 static bool stamp_computed_samples(struct worker *worker)
 {
 	const struct burst_order *order = &worker->burst->order;
-	struct account account = {0};
 
-	measure_lost_ns(&account);
 	for (uint32_t i = 1; i <= order->samples; i++) {
 		if (!worker_do_units(worker, order->iterations))
 			return false;
 		int64_t value = order->benchmark->sample_ticks(worker->side);
 
 		worker->stamps[i] = worker->stamps[i - 1] + (value > 0 ? (uint64_t)value : 0);
-		worker->lost_ns[i - 1] = measure_lost_ns(&account) + compute_late_ns(worker);
+		worker->lost_ns[i - 1] = order->benchmark->sample_lost_ns(worker->side);
 	}
 	return true;
 }
@@ -222,7 +191,7 @@ static bool time_prepared_units(struct worker *worker, struct account *account, 
 		if (counts)
 			os_counters_stop();
 	}
-	worker->grain_lost_ns = measure_lost_ns(account);
+	worker->grain_lost_ns = account_measure_lost_ns(account);
 	return worker_wait_for_all(worker);
 }
 
@@ -253,7 +222,7 @@ static bool stamp_prepared_samples(struct worker *worker)
 	uint64_t grain = bench_units_in_grain(order->benchmark, order->point), ticks = 0;
 	struct account account = {0};
 
-	measure_lost_ns(&account);
+	account_measure_lost_ns(&account);
 	for (uint32_t i = 0; i < order->samples; i++) {
 		if (worker->stamps)
 			worker->stamps[i + 1] = worker->stamps[i];
@@ -272,15 +241,21 @@ static bool stamp_prepared_samples(struct worker *worker)
 bool worker_take_samples(struct worker *worker)
 {
 	const struct burst_order *order = &worker->burst->order;
-	bool counted = order->benchmark->all_counted;
+	const struct benchmark *benchmark = order->benchmark;
 
-	return order->benchmark->make_ready         ? stamp_prepared_samples(worker)
-	       : worker->done                       ? stamp_samples_and_others(worker)
-	       : counted && !order->point->by_turns ? work_beside_ping(worker)
-	       : !worker->stamps                    ? take_turns_with_ping(worker)
-	       : order->benchmark->sample_ticks     ? stamp_computed_samples(worker)
-	       : worker->clocked                    ? stamp_samples_and_frequency(worker)
-						    : stamp_samples(worker);
+	if (benchmark->make_ready)
+		return stamp_prepared_samples(worker);
+	if (worker->done)
+		return stamp_samples_and_others(worker);
+	if (benchmark->all_counted && !order->point->by_turns)
+		return work_beside_ping(worker);
+	if (!worker->stamps)
+		return take_turns_with_ping(worker);
+	if (benchmark->sample_ticks)
+		return stamp_computed_samples(worker);
+	if (worker->clocked)
+		return stamp_samples_and_frequency(worker);
+	return stamp_samples(worker);
 }
 
 /* Evaluates a trial: sets the order to the samples to keep, or to a longer trial if it was too

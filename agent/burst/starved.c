@@ -19,19 +19,17 @@ static void describe_starved(const struct worker *worker, struct burst_result *r
 		 worker->name, worker->cpu);
 }
 
-/* Reports whether most samples are mostly time in which a thread was without its CPU. */
-static bool are_samples_starved(const struct burst *burst, const uint64_t *ticks,
-				double ns_per_tick)
+/* Reports whether most samples of a thread are mostly time that was lost in them. What was lost
+ * beyond a sample's ticks was lost outside them. */
+static bool are_samples_starved(const struct burst *burst, const struct worker *worker,
+				const uint64_t *ticks, double ns_per_tick)
 {
 	uint32_t first = burst->order.warmup, samples = burst->order.samples, starved = 0;
 
 	for (uint32_t i = first; i < samples; i++) {
-		double lost_ns = 0;
+		double lost_ns = (double)worker->lost_ns[i], ns = (double)ticks[i] * ns_per_tick;
 
-		for (size_t w = 0; w < burst->count; w++)
-			lost_ns += (double)burst->workers[w].lost_ns[i];
-		starved += lost_ns > 0 &&
-			   lost_ns * STARVED >= (double)ticks[i] * ns_per_tick * (STARVED - 1);
+		starved += lost_ns > 0 && lost_ns <= ns && lost_ns * STARVED >= ns * (STARVED - 1);
 	}
 	return starved && 2 * starved >= samples - first;
 }
@@ -86,8 +84,8 @@ bool burst_describe_starvation(const struct burst *burst, struct burst_result *r
 		starved = is_burst_starved(
 			burst, median(values + order->warmup, order->samples - order->warmup));
 	for (size_t t = 0; worst->lost_ns && t < result->timed; t++)
-		starved |=
-			are_samples_starved(burst, result->ticks + t * order->samples, ns_per_tick);
+		starved |= are_samples_starved(burst, &burst->workers[t],
+					       result->ticks + t * order->samples, ns_per_tick);
 	if (starved)
 		describe_starved(worst, result);
 	return starved;
