@@ -100,17 +100,26 @@ static uint64_t units_in_grain(const struct point *point)
 	return !has_waiting_threads(point) ? BATCH : is_lock(point) ? TURNS : 1;
 }
 
+/* Returns the word that the i-th thread works on. */
+static uint32_t *choose_word(struct side *side, size_t i)
+{
+	struct lock *lock = (void *)side->lines[0];
+
+	if (side->point->sharing == SHARING_OWN)
+		return (uint32_t *)side->arena;
+	if (is_lock(side->point))
+		return &lock->word;
+	if (side->point->sharing == SHARING_WORDS)
+		return side->lines[0] + i;
+	return side->lines[0];
+}
+
 static void set_up_contest(struct side *sides, size_t count, struct random *random)
 {
 	for (size_t i = 0; i < count; i++) {
 		struct side *side = &sides[i];
-		size_t word = side->point->sharing == SHARING_WORDS ? i : 0;
-		bool own = side->point->sharing == SHARING_OWN;
-		struct lock *lock = (void *)side->lines[0];
 
-		side->contest.word = own                    ? (uint32_t *)side->arena
-				     : is_lock(side->point) ? &lock->word
-							    : side->lines[0] + word;
+		side->contest.word = choose_word(side, i);
 		side->contest.from = (uint32_t)i;
 		side->contest.to = (uint32_t)((i + 1) % count);
 		side->contest.value = side->contest.first = (uint32_t)random_next(random);

@@ -16,19 +16,22 @@ static const uint64_t memory_most = UINT64_C(512) << 20;
 static int add_point(uint32_t lines, bool huge, struct points *points, struct refusal *refusal)
 {
 	uint64_t page = os_page_bytes();
+	uint64_t stride = page + LINE; /* a line further on in each page: sets of a cache differ */
 	struct point point = {.bytes = lines * page,
-			      .arena_bytes = lines * (page + LINE),
-			      .stride_bytes = (uint32_t)page + LINE,
+			      .arena_bytes = lines * stride,
+			      .stride_bytes = (uint32_t)stride,
 			      .threads = 1,
 			      .order = ORDER_RANDOM,
 			      .huge_pages = huge,
 			      .spared = lines == LEAST ? SPARED_NEVER : SPARED_MEMORY};
 	char size[SIZE_ROOM];
 
+	if (point.arena_bytes > memory_most)
+		return 0;
 	format_size(point.bytes, size);
-	point.cycle = chase_cycle_key(&point) + 1; /* of so many bytes, but one line a page */
 	snprintf(point.name, sizeof point.name, "%s.%s", size, pages_name(huge));
-	return point.arena_bytes > memory_most ? 0 : points_add(points, &point, refusal);
+	point.cycle = chase_cycle_key(&point) + 1; /* of so many bytes, but one line a page */
+	return points_add(points, &point, refusal);
 }
 
 static int add_points(const struct options *options, const struct point_context *context,

@@ -100,6 +100,19 @@ static void add_matrix_row(const char *head, const double *cells, size_t count)
 			text_add(&page, " %7s", "");
 }
 
+/* Returns a visit's place in a matrix of n columns. */
+static size_t find_cell(const struct plan *plan, const struct choice *choice,
+			const struct visit *visit)
+{
+	size_t n = plan->cpu_count;
+
+	if (choice->benchmark->shape != SHAPE_PAIR)
+		return visit->a;
+	if (plan->pairs == PAIRS_ORDERED)
+		return visit->a * n + visit->b;
+	return visit->b * n + visit->a;
+}
+
 /* Makes the cells of a matrix; the caller frees them. Rows are ping, columns pong; a pair visited
  * once a round stands below the diagonal. A benchmark of single CPUs has one row. Negative: marked.
  */
@@ -111,12 +124,10 @@ static double *make_cells(const struct plan *plan, const struct choice *choice,
 
 	for (size_t i = 0; cells && i < plan->visit_count; i++) {
 		const struct visit *visit = &plan->visits[i];
+		double number = has_many_off_level(i) ? -numbers[i] : numbers[i];
 
 		if (plan_visit_point(visit) == point)
-			cells[rows == 1                      ? visit->a
-			      : plan->pairs == PAIRS_ORDERED ? visit->a * n + visit->b
-							     : visit->b * n + visit->a] =
-				has_many_off_level(i) ? -numbers[i] : numbers[i];
+			cells[find_cell(plan, choice, visit)] = number;
 	}
 	return cells;
 }
@@ -264,23 +275,38 @@ static uint32_t most_bursts_of_a_pair(const struct plan *plan, const struct choi
 	return most;
 }
 
+/* Returns the units in a sample of the median pair; 0: no pair was measured. */
+static uint64_t usual_units_in_a_sample(const struct plan *plan, const struct choice *choice)
+{
+	size_t visits = 0;
+
+	for (size_t i = 0; i < plan->visit_count; i++)
+		if (plan->visits[i].choice == choice && units[i])
+			scratch[visits++] = (double)units[i];
+	return visits ? (uint64_t)median(scratch, visits) : 0;
+}
+
 /* Adds the matrix of pairs as the program that the format is named for prints it. */
 static void add_as_tool(const struct run *run, const struct choice *choice)
 {
 	const struct plan *plan = run->plan;
-	size_t n = plan->cpu_count, visits = 0;
+	size_t cell_count = plan->cpu_count * plan->cpu_count;
 	double *cells = make_cells(plan, choice, choice->points);
-	struct tool_matrix matrix = {choice, plan->cpus, n, cells, 0, 0};
 
-	for (size_t i = 0; cells && i < n * n; i++)
-		cells[i] = cells[i] < 0 ? -cells[i] : cells[i];
-	for (size_t i = 0; i < plan->visit_count; i++)
-		if (plan->visits[i].choice == choice && units[i])
-			scratch[visits++] = (double)units[i];
-	matrix.iterations = visits ? (uint64_t)median(scratch, visits) : 0;
-	matrix.samples = (uint64_t)plan->samples * most_bursts_of_a_pair(plan, choice);
-	if (cells)
-		tool_find_printer(run->format->name)(&page, &matrix);
+	if (!cells)
+		return;
+	for (size_t i = 0; i < cell_count; i++)
+		if (cells[i] < 0) /* at several levels, which other programs do not mark */
+			cells[i] = -cells[i];
+	const struct tool_matrix matrix = {.choice = choice,
+					   .cpus = plan->cpus,
+					   .count = plan->cpu_count,
+					   .ns = cells,
+					   .samples = (uint64_t)plan->samples *
+						      most_bursts_of_a_pair(plan, choice),
+					   .iterations = usual_units_in_a_sample(plan, choice)};
+
+	tool_find_printer(run->format->name)(&page, &matrix);
 	free(cells);
 }
 

@@ -209,8 +209,8 @@
  *
  * A turn moves 128 to 512 bytes. Loads go to rotating registers, and nothing is done with what they
  * bring. A store writes the address of the turn's first line: no two turns store alike, and none
- * stores zeros, which hardware treats apart. From the second pass on a line is overwritten with what
- * it holds. The compiler is never asked for an extension, and what a CPU lacks is never run:
+ * stores zeros, which hardware treats apart. From the second pass on a line is overwritten with
+ * what it holds. The compiler is never asked for an extension, and what a CPU lacks is never run:
  * os_features(). */
 
 /* One instruction for each i = 0 ... 7. */

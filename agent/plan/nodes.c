@@ -55,43 +55,67 @@ static int refuse_list(const struct machine *machine, const char *list, struct r
 	return -1;
 }
 
-int plan_choose_nodes(struct plan *plan, const struct options *options, struct notes *notes,
-		      struct refusal *refusal)
+/* Refuses --nodes where nothing of the plan can be placed, or is placed already. */
+static int check_what_is_placed(const struct plan *plan, struct refusal *refusal)
 {
-	const struct machine *machine = plan->machine;
-	const char *list = options->nodes;
-	bool all = list && !strcmp(list, "all"), any = !list, moves = false;
-	char name[WORD_ROOM];
+	bool any_memory = false, any_line = false;
 
 	for (size_t i = 0; i < plan->choice_count; i++) {
-		any |= bench_has_nodes(plan->choices[i].benchmark);
-		moves |= plan->choices[i].benchmark->lines > 0;
+		any_memory |= bench_has_nodes(plan->choices[i].benchmark);
+		any_line |= plan->choices[i].benchmark->lines > 0;
 	}
-	if (list && moves && plan->placement.fixed)
+	if (any_line && plan->placement.fixed)
 		return refuse(refusal, EXIT_OPTIONS,
 			      "--nodes puts lines on each node, --line fixed keeps them on one: "
 			      "leave one of them out");
-	if (!any)
+	if (!any_memory)
 		return refuse(refusal, EXIT_OPTIONS,
 			      "--nodes: no benchmark of this plan can place its memory");
-	for (size_t i = 0; list && i < machine->node_count; i++) {
-		const struct node *node = &machine->nodes[i];
+	return 0;
+}
+
+/* Adds the machine's nodes that the list names and that may be used. */
+static void add_listed_nodes(struct plan *plan, const char *list)
+{
+	char name[WORD_ROOM];
+
+	for (size_t i = 0; i < plan->machine->node_count; i++) {
+		const struct node *node = &plan->machine->nodes[i];
 
 		snprintf(name, sizeof name, "%d", node->number);
-		if (!has_word(list, name))
-			continue;
-		if (node->allowed)
+		if (node->allowed && has_word(list, name))
 			plan->nodes[plan->node_count++] = node->number;
-		else if (all)
+	}
+}
+
+static void note_nodes_left_out(const struct plan *plan, struct notes *notes)
+{
+	for (size_t i = 0; i < plan->machine->node_count; i++)
+		if (!plan->machine->nodes[i].allowed)
 			notes_add(notes,
 				  "NUMA node %d is not allowed here: its memory is left out.",
-				  node->number);
-	}
-	if (list && plan->node_count != count_words(list) && !(all && plan->node_count))
-		return refuse_list(machine, list, refusal);
-	if (all && plan->node_count == 1)
+				  plan->machine->nodes[i].number);
+	if (plan->node_count == 1)
 		notes_add(notes, "Of NUMA nodes only %d can be used: matrices have one column.",
 			  plan->nodes[0]);
+}
+
+int plan_choose_nodes(struct plan *plan, const struct options *options, struct notes *notes,
+		      struct refusal *refusal)
+{
+	const char *list = options->nodes;
+
+	if (!list)
+		return 0;
+	if (check_what_is_placed(plan, refusal))
+		return -1;
+	add_listed_nodes(plan, list);
+	if (!strcmp(list, "all")) {
+		note_nodes_left_out(plan, notes);
+		return plan->node_count ? 0 : refuse_list(plan->machine, list, refusal);
+	}
+	if (plan->node_count != count_words(list))
+		return refuse_list(plan->machine, list, refusal);
 	return 0;
 }
 

@@ -53,30 +53,44 @@ static bool has_better_variant(const struct plan *plan, const struct choice *cho
 	return false;
 }
 
+/* Adds a point whose memory is on this node, and that of its other threads on that one, which may
+ * be NO_NODE. */
+static int add_placed_point(struct point point, uint32_t node, uint32_t load_node,
+			    struct points *points, struct refusal *refusal)
+{
+	size_t length = strlen(point.name), room = sizeof point.name - length;
+	char load[WORD_ROOM] = "";
+
+	if (load_node != NO_NODE)
+		snprintf(load, sizeof load, "-n%u", load_node);
+	int used = snprintf(point.name + length, room, "%sn%u%s", length ? "." : "", node, load);
+
+	if ((size_t)used >= room)
+		return refuse(refusal, EXIT_OPTIONS, "the point %s has too long a name",
+			      point.name);
+	point.memory_node = node;
+	point.load_node = load_node;
+	return points_add(points, &point, refusal);
+}
+
 /* Adds a point on each node of --nodes, for both memories where other threads use one of their own.
  * Adds the point alone if the benchmark places no memory. */
 static int add_point_on_nodes(const struct plan *plan, const struct benchmark *benchmark,
 			      struct point point, struct points *points, struct refusal *refusal)
 {
-	size_t length = strlen(point.name), room = sizeof point.name - length, used;
-	size_t loads = point.load_variant ? plan->node_count : 1;
 	int err = 0;
 
 	point.memory_node = point.load_node = NO_NODE;
 	if (!plan->node_count || !bench_has_nodes(benchmark))
 		return points_add(points, &point, refusal);
-	for (size_t n = 0; !err && n < plan->node_count * loads; n++) {
-		point.memory_node = (uint32_t)plan->nodes[n / loads];
-		used = (size_t)snprintf(point.name + length, room, "%sn%u", length ? "." : "",
-					point.memory_node);
-		if (point.load_variant) {
-			point.load_node = (uint32_t)plan->nodes[n % loads];
-			used += (size_t)snprintf(point.name + length + used, room - used, "-n%u",
-						 point.load_node);
-		}
-		err = used < room ? points_add(points, &point, refusal)
-				  : refuse(refusal, EXIT_OPTIONS,
-					   "the point %s has too long a name", point.name);
+	for (size_t n = 0; !err && n < plan->node_count; n++) {
+		uint32_t node = (uint32_t)plan->nodes[n];
+
+		if (!point.load_variant)
+			err = add_placed_point(point, node, NO_NODE, points, refusal);
+		for (size_t m = 0; !err && point.load_variant && m < plan->node_count; m++)
+			err = add_placed_point(point, node, (uint32_t)plan->nodes[m], points,
+					       refusal);
 	}
 	return err;
 }

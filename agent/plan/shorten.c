@@ -46,13 +46,11 @@ static uint64_t cache_share(const struct plan *plan, const struct cpu_cache *cac
 	return cache == last_data_cache(&plan->facts) && share < bytes ? share : bytes;
 }
 
-/* Reports whether the point is one of the two sizes that show a level: the ends of the sizes well
- * inside a cache and well outside the one before. Two, since a guest may have less of a cache than
- * it is told. */
-static bool is_level_end(const struct plan *plan, const struct choice *choice,
-			 const struct point *point)
+/* Finds the sizes that lie with the point well outside the caches before and well inside the next.
+ * Returns false if the point lies between two levels, or is outside all caches. */
+static bool find_sizes_of_level(const struct plan *plan, const struct point *point, uint64_t *least,
+				uint64_t *most)
 {
-	size_t smaller, larger;
 	uint64_t before = 0;
 
 	for (size_t i = 0; i < plan->facts.cache_count; i++) {
@@ -61,14 +59,28 @@ static bool is_level_end(const struct plan *plan, const struct choice *choice,
 
 		if (!strcmp(cache->kind, "Instruction"))
 			continue;
-		if (point->bytes >= 2 * before && point->bytes <= bytes / 2) {
-			count_alike_by_size(choice, point, 2 * before, bytes / 2, &smaller,
-					    &larger);
-			return !smaller || !larger;
-		}
-		before = bytes > before ? bytes : before;
+		*least = 2 * before;
+		*most = bytes / 2;
+		if (point->bytes >= *least && point->bytes <= *most)
+			return true;
+		if (bytes > before)
+			before = bytes;
 	}
 	return false;
+}
+
+/* Reports whether the point is one of the two sizes that show a level: its smallest and its
+ * largest. Two, since a guest may have less of a cache than it is told. */
+static bool is_level_end(const struct plan *plan, const struct choice *choice,
+			 const struct point *point)
+{
+	uint64_t least, most;
+	size_t smaller, larger;
+
+	if (!find_sizes_of_level(plan, point, &least, &most))
+		return false;
+	count_alike_by_size(choice, point, least, most, &smaller, &larger);
+	return !smaller || !larger;
 }
 
 static enum spared decide_when_spared(const struct plan *plan, const struct choice *choice,
