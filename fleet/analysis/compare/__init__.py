@@ -15,13 +15,14 @@ if TYPE_CHECKING:
         predict_next,
     )
     from fleet.analysis.compare.baseline import mark_usual
-    from fleet.analysis.compare.comparison import (
-        Comparison,
-        compare,
-        compare_burst_levels,
+    from fleet.analysis.compare.burst_levels import compare_burst_levels
+    from fleet.analysis.compare.caveats import (
+        PairSummary,
         format_order,
         list_caveats,
+        summarize_pairs,
     )
+    from fleet.analysis.compare.comparison import Comparison, compare
     from fleet.analysis.compare.history import (
         CALIBRATION,
         Calibration,

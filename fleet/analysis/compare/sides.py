@@ -49,7 +49,12 @@ class ComparisonSide:
     @property
     def hosts(self) -> list[str]:
         """Return the IDs of the hosts of its runs."""
-        return sorted(self.runs["host_id"].unique())
+        return sorted(set(self.runs["host_id"]))
+
+    @property
+    def run_ids(self) -> list[str]:
+        """Return the IDs of its runs."""
+        return list(self.runs["run_id"])
 
     @property
     def name_without_host(self) -> str:

@@ -19,6 +19,8 @@ from fleet.analysis.reduce.run_levels import label_levels_of_hosts
 
 CLASS = ["benchmark", "variant", "relation"]
 CELL = [*CLASS, "ping_cpu", "pong_cpu"]
+_SIDE = ["comparison", "is_b"]
+_ROW = ["comparison", "key"]
 ALL = "all"  # the relation of a change that all rows of a session share
 THRESHOLD = 0.03
 _SHOWN_CHANGE = 0.0005  # a lesser one is printed as 0.0 %
@@ -112,98 +114,179 @@ class Order:
     turns: Mapping[str, tuple[str, int]] | None = None
     blocks: Mapping[str, object] | None = None
 
+    def list_turns(self, is_b: Sequence[bool], units: Sequence[str]) -> list[Any]:
+        """Return the turn of each unit, or its side and name."""
+        if self.turns is None:
+            return list(zip(is_b, units, strict=True))
+        return [self.turns[unit] for unit in units]
+
+    def number_blocks(self, units: Sequence[str]) -> Ints | None:
+        """Number the block of each unit from 0; None without blocks."""
+        if self.blocks is None:
+            return None
+        blocks = np.array([self.blocks[unit] for unit in units])
+        return pd.factorize(blocks)[0]
+
 
 NO_ORDER = Order()
 
 
-def lay_out_relations(
-    a: pd.DataFrame, b: pd.DataFrame, order: Order = NO_ORDER
-) -> SideRuns:
-    """Lay out a row per benchmark, variant and relation that both sides have, the
-    nearest relation first.
+def lay_out_relations(numbers: pd.DataFrame, orders: Sequence[Order]) -> list[SideRuns]:
+    """Lay out, for each comparison, a row per benchmark, variant and relation that both
+    sides have, the nearest relation first.
 
-    a, b: rows per relation and `unit`, a run's ID or a host's name, with `key`, a
-    number per relation, `ns`, `spread` and `pairs`. `a_within`, `b_within`: the median
-    half interval within a run; the error of the change does not use it.
+    numbers: a row per relation and `unit`, a run's ID or a host's name, with the number
+    of its `comparison`, `is_b`, `key`, a number per relation, `ns`, `spread` and
+    `pairs`; in order of comparison and side. orders: of each comparison. `a_within`,
+    `b_within`: the median half interval within a run; the error of the change does not
+    use it.
     """
-    table = _tabulate_units(a, b)
-    keys = table.rows["key"]
-    rows = table.rows[CLASS].reset_index(drop=True)
-    rows["pairs"] = keys.map(a.groupby("key")["pairs"].max()).to_numpy()
-    rows["a_within"] = keys.map(a.groupby("key")["spread"].median()).to_numpy()
-    rows["b_within"] = keys.map(b.groupby("key")["spread"].median()).to_numpy()
-    kinds = dict.fromkeys(zip(a["benchmark"], a["variant"], strict=True))
-    places = {kind: place for place, kind in enumerate(kinds)}
-    of_rows = zip(rows["benchmark"], rows["variant"], strict=True)
-    place = [places[kind] for kind in of_rows]
-    is_a = np.array([side == "a" for side, _ in table.units], dtype=bool)
-    near = table.logs[:, is_a].mean(axis=1) if len(rows) else np.empty(0)
-    nearest_first = np.lexsort((near, np.array(place, dtype=np.int64)))
-    return _order_units(
-        rows.iloc[nearest_first], table.logs[nearest_first], table.units, order
-    )
+    of_a = numbers[~numbers["is_b"]]
+    of_b = numbers[numbers["is_b"]]
+    kinds = pd.Series(number_groups(of_a, ["comparison", *CLASS[:2]]), of_a.index)
+    table = _tabulate_units(numbers.assign(kind=kinds), orders)
+    spread_of_a = of_a.groupby(_ROW)["spread"].median()
+    spread_of_b = of_b.groupby(_ROW)["spread"].median()
+    rows = table.rows[[*_ROW, *CLASS, "kind"]]
+    rows = rows.join(of_a.groupby(_ROW)["pairs"].max(), on=_ROW)
+    rows = rows.join(spread_of_a.rename("a_within"), on=_ROW)
+    rows = rows.join(spread_of_b.rename("b_within"), on=_ROW)
+    kinds_of_rows = rows["kind"].to_numpy()
+    kept = []
+    for place, units in zip(table.places, table.units, strict=True):
+        near = units.logs[:, ~units.is_b].mean(axis=1)
+        kept.append(np.lexsort((near, kinds_of_rows[place])))
+    columns = [*CLASS, "pairs", "a_within", "b_within"]
+    return _make_side_runs(table, rows[columns], kept)
 
 
-def lay_out_pairs(
-    a: pd.DataFrame, b: pd.DataFrame, order: Order = NO_ORDER
-) -> SideRuns:
-    """Lay out a row per pair that every unit has. a, b: rows per pair and unit, with
-    `key`, a number per pair in the order of CELL, and `ns`; of one topology.
+def lay_out_pairs(pairs: pd.DataFrame, orders: Sequence[Order]) -> list[SideRuns]:
+    """Lay out, for each comparison, a row per pair that every unit has.
+
+    pairs: a row per pair and unit, as in `lay_out_relations`, with `key`, a number per
+    pair in the order of CELL; the sides of a comparison are of one topology.
     """
-    table = _tabulate_units(a, b)
-    has_all = np.asarray(~np.isnan(table.logs).any(axis=1))
-    rows = table.rows[CELL][has_all]
-    return _order_units(rows, table.logs[has_all], table.units, order)
+    table = _tabulate_units(pairs, orders)
+    kept = []
+    for units in table.units:
+        has_all = ~np.isnan(units.logs).any(axis=1)
+        kept.append(np.flatnonzero(has_all))
+    return _make_side_runs(table, table.rows[CELL], kept)
 
 
 class _Units(NamedTuple):
-    """Numbers of units as logarithms: a row per key that both sides have, a column per
-    side and unit, NaN where missing. rows: side A's first row of each key.
+    """Numbers of a comparison's units as logarithms: a row per key that both sides
+    have, a column per unit in order of their turns, NaN where missing.
+    """
+
+    logs: Floats
+    is_b: Bools
+    turns: tuple[Hashable, ...]
+    blocks: Ints | None
+    sides: Hashable
+
+
+class _Table(NamedTuple):
+    """All comparisons. rows: side A's first row of each key that both sides have, in
+    order of comparison and key. places: of the rows of each comparison.
     """
 
     rows: pd.DataFrame
-    units: list[tuple[str, str]]
-    logs: Floats
+    places: list[slice]
+    units: list[_Units]
 
 
-def _tabulate_units(a: pd.DataFrame, b: pd.DataFrame) -> _Units:
-    a = a[a["ns"].notna()]
-    b = b[b["ns"].notna()]
-    cells = [("a", unit) for unit in a["unit"]] + [("b", unit) for unit in b["unit"]]
-    units = list(dict.fromkeys(cells))
-    places = {unit: place for place, unit in enumerate(units)}
-    column = [places[cell] for cell in cells]
-    keys, row = np.unique(np.append(a["key"], b["key"]), return_inverse=True)
-    logs = np.full((len(keys), len(units)), np.nan)
-    logs[row, column] = np.log(np.append(a["ns"], b["ns"]).astype(float))
-    is_shared = np.isin(keys, a["key"]) & np.isin(keys, b["key"])
-    rows = a.drop_duplicates("key").sort_values("key")
-    rows = rows[rows["key"].isin(keys[is_shared])]
-    return _Units(rows, units, logs[is_shared])
+def _tabulate_units(numbers: pd.DataFrame, orders: Sequence[Order]) -> _Table:
+    """Lay out the numbers of each comparison. numbers: in order of comparison and
+    side.
+    """
+    numbers = numbers[numbers["ns"].notna()]
+    columns = numbers[[*_SIDE, "unit"]].drop_duplicates()
+    numbers = numbers.assign(column=number_groups(numbers, [*_SIDE, "unit"]))
+    numbers = _keep_shared_rows(numbers)
+    of_a = numbers[~numbers["is_b"]]
+    rows = of_a.drop_duplicates("row").sort_values("row", ignore_index=True)
+    row_places = _split_places(rows["comparison"], len(orders))
+    column_places = _split_places(columns["comparison"], len(orders))
+    number_places = _split_places(numbers["comparison"], len(orders))
+    row = numbers["row"].to_numpy()
+    column = numbers["column"].to_numpy()
+    logs = np.log(numbers["ns"].to_numpy(dtype=np.float64))
+    is_b = columns["is_b"].to_numpy()
+    names = columns["unit"].tolist()
+    units = []
+    for number, order in enumerate(orders):
+        rows_here = row_places[number]
+        columns_here = column_places[number]
+        numbers_here = number_places[number]
+        own_is_b = is_b[columns_here]
+        own_names = names[columns_here]
+        shape = (rows_here.stop - rows_here.start, len(own_names))
+        own_logs = np.full(shape, np.nan)
+        own_row = row[numbers_here] - rows_here.start
+        own_column = column[numbers_here] - columns_here.start
+        own_logs[own_row, own_column] = logs[numbers_here]
+        units.append(_order_units(own_logs, own_is_b, own_names, order))
+    return _Table(rows, row_places, units)
 
 
 def _order_units(
-    rows: pd.DataFrame, logs: Floats, units: Sequence[tuple[str, str]], order: Order
-) -> SideRuns:
-    """Make SideRuns with columns in order of their turns (session, place), else of side
-    and unit.
-    """
-    turns: list[Any] = list(units)
-    if order.turns is not None:
-        turns = [order.turns[unit] for _, unit in units]
-    columns = sorted(range(len(units)), key=turns.__getitem__)
-    blocks = None
-    if order.blocks is not None:
-        own = [order.blocks[units[column][1]] for column in columns]
-        blocks = pd.factorize(np.array(own))[0]
-    return SideRuns(
-        rows.reset_index(drop=True),
-        logs[:, columns],
-        np.array([units[column][0] == "b" for column in columns], dtype=np.bool_),
-        tuple(turns[column] for column in columns),
+    logs: Floats, is_b: Bools, names: Sequence[str], order: Order
+) -> _Units:
+    """Order the columns of `logs` by the turns of their units."""
+    turns = order.list_turns(is_b.tolist(), names)
+    in_turn = sorted(range(len(turns)), key=turns.__getitem__)
+    return _Units(
+        logs[:, in_turn],
+        is_b[in_turn],
+        tuple(turns[place] for place in in_turn),
+        order.number_blocks([names[place] for place in in_turn]),
         order.sides,
-        blocks,
     )
+
+
+def _keep_shared_rows(numbers: pd.DataFrame) -> pd.DataFrame:
+    """Keep the keys that both sides of a comparison have; add `row`, a number per
+    comparison and key from 0, in their order.
+    """
+    of_a = numbers.loc[~numbers["is_b"], _ROW].drop_duplicates()
+    of_b = numbers.loc[numbers["is_b"], _ROW].drop_duplicates()
+    shared = of_a.merge(of_b, on=_ROW).sort_values(_ROW)
+    shared["row"] = np.arange(len(shared))
+    return numbers.merge(shared, on=_ROW)
+
+
+def _split_places(comparisons: "pd.Series[Any]", count: int) -> list[slice]:
+    """Return the places of the rows of each of `count` comparisons. comparisons: each
+    row's, in rising order.
+    """
+    ends = np.searchsorted(comparisons.to_numpy(), np.arange(count + 1))
+    return [slice(first, end) for first, end in pairwise(ends.tolist())]
+
+
+def _make_side_runs(
+    table: _Table, rows: pd.DataFrame, kept: Sequence[Ints]
+) -> list[SideRuns]:
+    """Make SideRuns of rows of each comparison. rows: of the table, with the columns to
+    show. kept: which rows of each comparison, in order.
+    """
+    starts = [place.start for place in table.places]
+    chosen = [start + own for start, own in zip(starts, kept, strict=True)]
+    ordered = rows.iloc[np.concatenate(chosen)].reset_index(drop=True)
+    ends = np.cumsum([len(own) for own in kept])
+    side_runs = []
+    for own, end, units in zip(kept, ends, table.units, strict=True):
+        side_runs.append(
+            SideRuns(
+                ordered.iloc[end - len(own) : end],
+                units.logs[own],
+                units.is_b,
+                units.turns,
+                units.sides,
+                units.blocks,
+            )
+        )
+    return side_runs
 
 
 def number_keys(rows: pd.DataFrame, names: Sequence[str]) -> Ints:
@@ -212,15 +295,16 @@ def number_keys(rows: pd.DataFrame, names: Sequence[str]) -> Ints:
     return np.asarray(groups.ngroup(), dtype=np.int64)
 
 
-def reduce_to_relations(rows: pd.DataFrame) -> pd.DataFrame:
-    """Reduce pairs to a row per `unit` and relation for `lay_out_relations`: the median
-    of their `ns`. rows: with `unit`, CELL, `ns` and `spread`.
+def reduce_to_relations(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Reduce pairs to a row per unit and relation for `lay_out_relations`: the median
+    of their `ns`. pairs: as in `lay_out_pairs`, with `spread`.
     """
-    groups = rows.groupby(["unit", *CLASS], sort=False, observed=True)
+    groups = pairs.groupby([*_SIDE, "unit", *CLASS], sort=False, observed=True)
     relations = groups.agg(
         ns=("ns", "median"), spread=("spread", "median"), pairs=("ns", "size")
     ).reset_index()
-    return relations.assign(key=number_keys(relations, CLASS))
+    relations["key"] = number_keys(relations, CLASS)
+    return relations
 
 
 def judge_comparisons(
@@ -339,15 +423,13 @@ def lay_out_sides(
     """Lay out the relations and the pairs of two sides. a, b: rows per pair and `unit`,
     with ns in column `number`.
     """
-    rows = pd.concat([a.assign(is_b=False), b.assign(is_b=True)], ignore_index=True)
-    pairs = rows.assign(ns=rows[number], key=number_keys(rows, CELL))
-    sides = pairs["is_b"].map({False: "a ", True: "b "})
-    relations = reduce_to_relations(pairs.assign(unit=sides + pairs["unit"]))
-    of_b = relations["unit"].str.startswith("b ")
-    return (
-        lay_out_relations(relations[~of_b], relations[of_b]),
-        lay_out_pairs(pairs[~pairs["is_b"]], pairs[pairs["is_b"]]),
-    )
+    pairs = pd.concat([a.assign(is_b=False), b.assign(is_b=True)], ignore_index=True)
+    pairs["comparison"] = 0
+    pairs["ns"] = pairs[number]
+    pairs["key"] = number_keys(pairs, CELL)
+    (relations,) = lay_out_relations(reduce_to_relations(pairs), [NO_ORDER])
+    (pair_runs,) = lay_out_pairs(pairs, [NO_ORDER])
+    return relations, pair_runs
 
 
 def compare_relations(

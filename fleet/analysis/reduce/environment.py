@@ -96,7 +96,10 @@ def describe_table_facts_by_name(runs: pd.DataFrame) -> dict[str, list[str]]:
 
 
 class DescribedRuns(NamedTuple):
-    """Facts of runs as text. texts: by name, a value per run. places: by run ID."""
+    """The facts that differ between runs, as text.
+
+    texts: by name, a value per run. places: by run ID.
+    """
 
     texts: Mapping[str, Sequence[str]]
     places: Mapping[str, int]
@@ -110,7 +113,9 @@ class DescribedRuns(NamedTuple):
 def describe_runs(runs: pd.DataFrame) -> DescribedRuns:
     """Describe rows of the `runs` table, for `find_differences`."""
     places = {run_id: place for place, run_id in enumerate(runs["run_id"])}
-    return DescribedRuns(describe_table_facts_by_name(runs), places)
+    texts = describe_table_facts_by_name(runs)
+    unlike = {name: values for name, values in texts.items() if len({*values}) > 1}
+    return DescribedRuns(unlike, places)
 
 
 def find_differences(

@@ -7,7 +7,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fleet.analysis.compare import ComparisonSide, format_order, list_caveats
+from fleet.analysis.compare import (
+    ComparisonSide,
+    PairSummary,
+    format_order,
+    list_caveats,
+    summarize_pairs,
+)
 from fleet.analysis.reduce import choose_number_column
 
 
@@ -53,6 +59,11 @@ def pairs(
     return pd.DataFrame(rows)
 
 
+def summarize(rows: pd.DataFrame) -> PairSummary:
+    (summary,) = summarize_pairs(rows.assign(comparison=0, is_b=False)).values()
+    return summary
+
+
 def build_caveats(
     a: ComparisonSide | None = None,
     b: ComparisonSide | None = None,
@@ -65,10 +76,8 @@ def build_caveats(
     return list_caveats(
         a or side("abbaba", "a"),
         b or side("abbaba", "b"),
-        (
-            pairs() if pairs_a is None else pairs_a,
-            pairs() if pairs_b is None else pairs_b,
-        ),
+        summarize(pairs() if pairs_a is None else pairs_a),
+        summarize(pairs() if pairs_b is None else pairs_b),
         unit=unit,
         same_topology=same_topology,
     )

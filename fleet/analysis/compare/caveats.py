@@ -1,0 +1,256 @@
+"""List what weakens a comparison: who was measured, in which order, how and under what
+load.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fleet.analysis.base.text import format_share
+from fleet.analysis.compare.judge import compute_nanmedian
+from fleet.analysis.compare.sides import ComparisonSide
+from fleet.analysis.reduce.flags import MEANINGS
+from fleet.analysis.reduce.interval import MIN_RUNS
+from fleet.text import format_count
+
+MANY_FLAGGED = 0.2  # of a side's pairs
+BUSIER = 0.5  # runnable threads per CPU more on one side than on the other
+SIDE = ["comparison", "is_b"]
+# `not_converged` shows in the intervals
+_OF_LEVELS = (
+    "multimodal",
+    "smt_pair",
+    "drift",
+    "outliers",
+)
+_MEASURED = {"complete", "partial"}
+_PERIODS = (2, 4)  # of an order that repeats itself, in runs
+
+
+@dataclass(slots=True)
+class PairSummary:
+    """What a side has: how many rows of pairs, of how many units, the variants of each
+    benchmark, and how many rows have each flag.
+    """
+
+    rows: int = 0
+    units: int = 0
+    variants: dict[str, set[str]] = field(default_factory=dict)
+    flags: dict[str, int] = field(default_factory=dict)
+
+    def compute_flagged_share(self, flag: str) -> float:
+        """Return the share of rows that have a flag."""
+        return self.flags.get(flag, 0) / max(self.rows, 1)
+
+
+def summarize_pairs(rows: pd.DataFrame) -> dict[tuple[int, bool], PairSummary]:
+    """Summarize the pairs of each side.
+
+    rows: a row per pair and unit, with its number of the `comparison`, `is_b`, `unit`,
+    `benchmark`, `variant` and `flags`.
+    """
+    summaries = dict[tuple[int, bool], PairSummary]()
+    groups = rows.groupby(SIDE, as_index=False)
+    counts = groups.agg(rows=("unit", "size"), units=("unit", "nunique"))
+    for comparison, is_b, count, units in counts.itertuples(index=False):
+        summaries[comparison, is_b] = PairSummary(count, units)
+    for side, variants in list_variants(rows).items():
+        summaries[side].variants = variants
+    flagged = rows[rows["flags"] != ""]
+    counts = flagged.groupby([*SIDE, "flags"], as_index=False).size()
+    for comparison, is_b, flags, count in counts.itertuples(index=False):
+        of_side = summaries[comparison, is_b].flags
+        for flag in flags.split(","):
+            of_side[flag] = of_side.get(flag, 0) + count
+    return summaries
+
+
+def list_variants(rows: pd.DataFrame) -> dict[tuple[int, bool], dict[str, set[str]]]:
+    """Return the variants of each benchmark, in order of occurrence, by side."""
+    kinds = rows[[*SIDE, "benchmark", "variant"]].drop_duplicates()
+    variants = dict[tuple[int, bool], dict[str, set[str]]]()
+    for comparison, is_b, benchmark, variant in kinds.itertuples(index=False):
+        own = variants.setdefault((comparison, is_b), {})
+        own.setdefault(benchmark, set()).add(variant)
+    return variants
+
+
+def list_caveats(
+    a: ComparisonSide,
+    b: ComparisonSide,
+    pairs_a: PairSummary,
+    pairs_b: PairSummary,
+    *,
+    unit: str,
+    same_topology: bool,
+) -> list[str]:
+    """List the warnings, the most serious first."""
+    return [
+        *_warn_about_too_few(pairs_a, pairs_b, unit),
+        *_warn_about_order(a, b),
+        *_warn_about_hosts(a, b, unit, same_topology=same_topology),
+        *_warn_about_sampling(a, b),
+        *_warn_about_variants(pairs_a, pairs_b),
+        *_warn_about_load(a, b),
+        *_warn_about_partial_runs("A", a),
+        *_warn_about_partial_runs("B", b),
+        *_warn_about_flags(pairs_a, pairs_b),
+    ]
+
+
+def format_order(a: ComparisonSide, b: ComparisonSide) -> str:
+    """Write the letter of each run's side in order of time, such as ABBA."""
+    starts = list[tuple[Any, str, str]]()
+    for letter, side in (("A", a), ("B", b)):
+        times = side.runs["started_utc"].tolist()
+        run_ids = side.runs["run_id"].tolist()
+        starts += zip(times, run_ids, [letter] * len(times), strict=True)
+    return "".join(letter for _, _, letter in sorted(starts))
+
+
+def _warn_about_too_few(a: PairSummary, b: PairSummary, unit: str) -> Iterator[str]:
+    missing = []
+    for letter, pairs in (("A", a), ("B", b)):
+        count = MIN_RUNS - pairs.units
+        if count > 0:
+            missing.append(f"{count} more of {letter}")
+    if missing:
+        yield (
+            f"No verdict: a verdict needs {MIN_RUNS} {unit}s a side; measure"
+            f" {' and '.join(missing)}. Any two {unit}s differ, even if nothing"
+            " changed."
+        )
+
+
+def _warn_about_order(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
+    order = format_order(a, b)
+    smaller_count = min(len(a.runs), len(b.runs))
+    periods = [period for period in _PERIODS if order[period:] == order[:-period]]
+    if smaller_count >= MIN_RUNS and periods and a.hosts == b.hosts:
+        yield (
+            f"The order of the sides repeats itself every {periods[0]} runs: what"
+            " disturbs runs as regularly looks like a difference. --alternate draws an"
+            " order that does not (docs/comparing.md)."
+        )
+    changes = sum(side != following for side, following in pairwise(order))
+    if smaller_count >= 2 and changes < smaller_count:
+        how = "in two separate blocks of time" if changes == 1 else "hardly interleaved"
+        yield (
+            f"The sides were measured {how}: anything else that changed with time looks"
+            " like a difference between them. Alternate them (docs/comparing.md)."
+        )
+
+
+def _warn_about_hosts(
+    a: ComparisonSide, b: ComparisonSide, unit: str, *, same_topology: bool
+) -> Iterator[str]:
+    if unit == "host":
+        yield (
+            "The sides are different sets of hosts: each counts once; relations are"
+            " matched by name."
+        )
+    elif a.hosts != b.hosts:
+        cells = ""
+        if not same_topology:
+            cells = "; relations are matched by name, pairs are not compared"
+        yield (
+            "The sides are different hosts: a change applies to these two machines"
+            f" only{cells}."
+        )
+    elif not same_topology:
+        yield (
+            "The topology of the host differs between the sides: pairs are not"
+            " compared."
+        )
+
+
+def _warn_about_sampling(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
+    states = _list_values("state", a, b)
+    without_samples = sum(state not in _MEASURED for state in states)
+    if without_samples:
+        yield (
+            f"{format_count(without_samples, 'run')} without samples: no evidence of a"
+            " change."
+        )
+    presets = _list_values("preset", a, b)
+    estimators = _list_values("estimator", a, b)
+    schemes = set()
+    for preset, estimator in zip(presets, estimators, strict=True):
+        schemes.add(f"{preset} ({estimator})" if preset else "default (median)")
+    if len(schemes) > 1:
+        yield (
+            f"The runs used different sampling, {', '.join(sorted(schemes))}: all are"
+            " compared by the median of their bursts, which may differ by the sampling"
+            " alone."
+        )
+    clocks = sorted({clock for clock in _list_values("clock", a, b) if clock})
+    if len(clocks) > 1:
+        yield f"The clocks differ: {', '.join(clocks)}."
+
+
+def _list_values(name: str, a: ComparisonSide, b: ComparisonSide) -> list[str]:
+    """List a fact of the runs of both sides, as text; empty where unknown."""
+    of_a = a.runs[name].fillna("").tolist()
+    of_b = b.runs[name].fillna("").tolist()
+    return [*of_a, *of_b]
+
+
+def _warn_about_variants(a: PairSummary, b: PairSummary) -> Iterator[str]:
+    for benchmark in {**a.variants, **b.variants}:
+        variants_of_a = a.variants.get(benchmark, set())
+        variants_of_b = b.variants.get(benchmark, set())
+        if not variants_of_b:
+            yield f"{benchmark}: only A measured it."
+        elif not variants_of_a:
+            yield f"{benchmark}: only B measured it."
+        elif variants_of_a != variants_of_b and variants_of_a & variants_of_b:
+            yield (
+                f"{benchmark}: A was measured with"
+                f" {' and '.join(sorted(variants_of_a))}, B with"
+                f" {' and '.join(sorted(variants_of_b))}. Only common variants are"
+                " compared."
+            )
+
+
+def _warn_about_load(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
+    load_of_a = _compute_median_load(a)
+    load_of_b = _compute_median_load(b)
+    if abs(load_of_b - load_of_a) > BUSIER:
+        yield (
+            f"The load differs: {load_of_a:.1f} runnable threads per CPU before the"
+            f" runs of A, {load_of_b:.1f} before those of B."
+        )
+
+
+def _compute_median_load(side: ComparisonSide) -> float:
+    """Return the median number of runnable threads per CPU before the side's runs."""
+    threads = side.runs["load_1m_before"].to_numpy(dtype=np.float64)
+    cpus = side.runs["cpus_measured"].to_numpy(dtype=np.float64)
+    return float(compute_nanmedian(threads / cpus, axis=0))
+
+
+def _warn_about_partial_runs(letter: str, side: ComparisonSide) -> Iterator[str]:
+    states = side.runs["state"].tolist()
+    count = states.count("partial")
+    if not count:
+        return
+    failed = int(side.runs.loc[side.runs["state"] == "partial", "failed_bursts"].sum())
+    lost = "not all pairs were measured"
+    if failed:
+        lost = f"{format_count(failed, 'burst')} failed"
+    yield f"Partial: {format_count(count, 'run')} of {letter}; {lost}."
+
+
+def _warn_about_flags(a: PairSummary, b: PairSummary) -> Iterator[str]:
+    for flag in _OF_LEVELS:
+        many = []
+        for letter, pairs in (("A", a), ("B", b)):
+            share = pairs.compute_flagged_share(flag)
+            if share > MANY_FLAGGED:
+                many.append(f"{format_share(share)} of {letter}")
+        if many:
+            yield f"{flag}: {MEANINGS[flag]} ({', '.join(many)})."
