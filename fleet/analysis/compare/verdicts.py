@@ -31,23 +31,29 @@ LIKELY_SHARES = 0.5
 # of sessions with so many runs must have two runs of each side at a common level
 _TOLD = 0.9
 _COLUMNS = (
-    *(
-        "a_units",
-        "b_units",
-        "a_ns",
-        "b_ns",
-        "a_compared",
-        "b_compared",
-        "levels",
-        "shares",
-        "whole",
-        "shared",
-        "error",
-        "freedom",
-        "borrowed",
-        "chance",
-    ),
-    *("more", "ratio", "low", "high", "p", "q", "smallest", "verdict", "why"),
+    "a_units",
+    "b_units",
+    "a_ns",
+    "b_ns",
+    "a_compared",
+    "b_compared",
+    "levels",
+    "shares",
+    "whole",
+    "shared",
+    "error",
+    "freedom",
+    "borrowed",
+    "chance",
+    "more",
+    "ratio",
+    "low",
+    "high",
+    "p",
+    "q",
+    "smallest",
+    "verdict",
+    "why",
 )
 
 
@@ -206,9 +212,9 @@ def _tabulate_units(numbers: pd.DataFrame, orders: Sequence[Order]) -> _Table:
     numbers = _keep_shared_rows(numbers)
     of_a = numbers[~numbers["is_b"]]
     rows = of_a.drop_duplicates("row").sort_values("row", ignore_index=True)
-    row_places = _split_places(rows["comparison"], len(orders))
-    column_places = _split_places(columns["comparison"], len(orders))
-    number_places = _split_places(numbers["comparison"], len(orders))
+    row_places = _split_places(rows["comparison"].to_numpy(), len(orders))
+    column_places = _split_places(columns["comparison"].to_numpy(), len(orders))
+    number_places = _split_places(numbers["comparison"].to_numpy(), len(orders))
     row = numbers["row"].to_numpy()
     column = numbers["column"].to_numpy()
     logs = np.log(numbers["ns"].to_numpy(dtype=np.float64))
@@ -256,11 +262,11 @@ def _keep_shared_rows(numbers: pd.DataFrame) -> pd.DataFrame:
     return numbers.merge(shared, on=_ROW)
 
 
-def _split_places(comparisons: "pd.Series[Any]", count: int) -> list[slice]:
+def _split_places(comparisons: Ints, count: int) -> list[slice]:
     """Return the places of the rows of each of `count` comparisons. comparisons: each
     row's, in rising order.
     """
-    ends = np.searchsorted(comparisons.to_numpy(), np.arange(count + 1))
+    ends = np.searchsorted(comparisons, np.arange(count + 1))
     return [slice(first, end) for first, end in pairwise(ends.tolist())]
 
 
@@ -338,26 +344,23 @@ def judge_comparisons(
     table = _test_rows(_fit_rows(comparisons, labels, sessions))
     owner = _number_owners(comparisons)
     fleets = []
-    for sides, session in {} if are_pairs else sessions.items():
-        hosts = [
-            number
-            for number, comparison in enumerate(comparisons)
-            if comparison.sides == sides
-        ]
-        fleets.append(
-            _test_all_hosts(table[np.isin(owner, hosts)], len(hosts), session)
-        )
+    if not are_pairs:
+        sides = [comparison.sides for comparison in comparisons]
+        for name, session in sessions.items():
+            hosts = [number for number, own in enumerate(sides) if own == name]
+            rows = table[np.isin(owner, hosts)]
+            fleets.append(_test_all_hosts(rows, len(hosts), session))
     questions += any(session.off for session in sessions.values())
-    table, *fleets = [
-        add_verdicts(part, threshold)
-        for part in _add_q_values([table, *fleets], questions)
-    ]
+    tables = _add_q_values([table, *fleets], questions)
+    table, *fleets = [add_verdicts(part, threshold) for part in tables]
     table = table[[*comparisons[0].rows, *_COLUMNS]]
-    tables = _split_by_owner(table, owner, len(comparisons))
     if are_pairs:
-        tables = [part[part["p"].notna()] for part in tables]
-    tables = [part.reset_index(drop=True) for part in tables]
-    return tables, dict(zip(sessions, fleets, strict=False))
+        is_tested = table["p"].notna().to_numpy()
+        table = table[is_tested]
+        owner = owner[is_tested]
+    places = _split_places(owner, len(comparisons))
+    parts = [table.iloc[place].reset_index(drop=True) for place in places]
+    return parts, dict(zip(sessions, fleets, strict=False))
 
 
 def _number_owners(comparisons: Sequence[SideRuns]) -> Ints:
@@ -368,33 +371,21 @@ def _number_owners(comparisons: Sequence[SideRuns]) -> Ints:
     return np.repeat(np.arange(len(comparisons)), counts)
 
 
-def _split_by_owner(table: pd.DataFrame, owner: Ints, count: int) -> list[pd.DataFrame]:
-    """Return the rows of each comparison. owner: in rising order."""
-    ends = np.searchsorted(owner, np.arange(count + 1))
-    return [table.iloc[first:end] for first, end in pairwise(ends)]
-
-
 def _label_levels(comparisons: Sequence[SideRuns]) -> list[Ints]:
     """Number the levels between the runs of each comparison (docs/statistics.md)."""
-    width = max(len(comparison.is_b) for comparison in comparisons)
-    padded = [
-        np.pad(
-            comparison.logs,
-            ((0, 0), (0, width - len(comparison.is_b))),
-            constant_values=np.nan,
-        )
-        for comparison in comparisons
-    ]
     rows = pd.concat([comparison.rows for comparison in comparisons])
-    rows = rows.assign(owner=_number_owners(comparisons))
-    groups = number_groups(rows, ["owner", *CLASS[:2]])
-    labels = label_levels_of_hosts(np.vstack(padded), groups)
-    ends = np.cumsum([len(comparison.rows) for comparison in comparisons])
-    parts = np.split(labels, ends[:-1])
-    return [
-        part[:, : len(comparison.is_b)]
-        for part, comparison in zip(parts, comparisons, strict=True)
-    ]
+    owner = _number_owners(comparisons)
+    width = max(len(comparison.is_b) for comparison in comparisons)
+    logs = np.full((len(rows), width), np.nan)
+    places = _split_places(owner, len(comparisons))
+    for comparison, place in zip(comparisons, places, strict=True):
+        logs[place, : len(comparison.is_b)] = comparison.logs
+    groups = number_groups(rows.assign(owner=owner), ["owner", *CLASS[:2]])
+    labels = label_levels_of_hosts(logs, groups)
+    parts = []
+    for comparison, place in zip(comparisons, places, strict=True):
+        parts.append(labels[place, : len(comparison.is_b)])
+    return parts
 
 
 def _fit_rows(
@@ -460,92 +451,108 @@ def _estimate_shared_shifts(
     """Return the shifts that all rows share, for each `sides` that three or more
     comparisons have.
     """
+    hosts_by_sides = dict[Hashable, list[tuple[SideRuns, Ints]]]()
+    for comparison, levels in zip(comparisons, labels, strict=True):
+        hosts = hosts_by_sides.setdefault(comparison.sides, [])
+        hosts.append((comparison, levels))
     sessions = {}
-    for sides in dict.fromkeys(comparison.sides for comparison in comparisons):
-        hosts = [
-            part
-            for part in zip(comparisons, labels, strict=True)
-            if part[0].sides == sides
-        ]
-        if sides is None or len(hosts) < MIN_HOSTS:
-            continue
-        keys = sorted({key for host, _ in hosts for key in host.keys})
-        places, row = {key: place for place, key in enumerate(keys)}, 0
-        logs = np.full((sum(len(levels) for _, levels in hosts), len(keys)), np.nan)
-        all_levels = np.full(logs.shape, -1)  # of a run that a host lacks, no level
-        for host, levels in hosts:
-            cells = np.ix_(
-                range(row, row := row + len(levels)), [places[key] for key in host.keys]
-            )
-            logs[cells], all_levels[cells] = host.logs, levels
-        is_b = np.array([side for _, side in keys], dtype=bool)
-        off = judge.estimate_session_shifts(logs, all_levels, is_b)
-        sessions[sides] = _NO_SESSION
-        if off.any():
-            fit = judge.fit_within_blocks(
-                off[None, :], is_b, judge.assign_passes(is_b, judge.MIN_PASSES)
-            )
-            change, scale, variance, freedom = (float(column[0]) for column in fit)
-            off_by_key = dict(zip(keys, off.tolist(), strict=True))
-            sessions[sides] = _Session(
-                off_by_key, change, (variance * scale) ** 0.5, freedom
-            )
+    for sides, hosts in hosts_by_sides.items():
+        if sides is not None and len(hosts) >= MIN_HOSTS:
+            sessions[sides] = _estimate_session(hosts)
     return sessions
+
+
+def _estimate_session(hosts: Sequence[tuple[SideRuns, Ints]]) -> _Session:
+    """Estimate the shifts that all rows of a session share. hosts: the numbers and
+    levels of each.
+    """
+    keys = sorted({key for host, _ in hosts for key in host.keys})
+    place_of_key = {key: place for place, key in enumerate(keys)}
+    height = sum(len(levels) for _, levels in hosts)
+    logs = np.full((height, len(keys)), np.nan)
+    all_levels = np.full(logs.shape, -1)  # of a run that a host lacks, no level
+    first = 0
+    for host, levels in hosts:
+        end = first + len(levels)
+        columns = [place_of_key[key] for key in host.keys]
+        logs[first:end, columns] = host.logs
+        all_levels[first:end, columns] = levels
+        first = end
+    is_b = np.array([side for _, side in keys], dtype=bool)
+    off = judge.estimate_session_shifts(logs, all_levels, is_b)
+    if not off.any():
+        return _NO_SESSION
+    passes = judge.assign_passes(is_b, judge.MIN_PASSES)
+    fit = judge.fit_within_blocks(off[None, :], is_b, passes)
+    error = np.sqrt(fit.variance * fit.scale)
+    return _Session(
+        dict(zip(keys, off.tolist(), strict=True)),
+        float(fit.change[0]),
+        float(error[0]),
+        float(fit.freedom[0]),
+    )
 
 
 def _test_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """Test changes by variances moderated over all rows, levels by how often runs leave
     the main level.
     """
-    tested, several = rows["change"].notna().to_numpy(), rows["levels"].to_numpy() > 1
-    variance, freedom, more = np.full((3, len(rows)), np.nan)
-    raw = rows.loc[tested, ["variance", "freedom"]].to_numpy()
-    variance[tested], freedom[tested] = judge.moderate_variances(*raw.T)
-    runs, total = (
-        rows[["a_runs", "b_runs"]].to_numpy(),
-        rows[["a_units", "b_units"]].to_numpy(),
+    is_tested = rows["change"].notna().to_numpy()
+    variance = np.full(len(rows), np.nan)
+    freedom = np.full(len(rows), np.nan)
+    variance[is_tested], freedom[is_tested] = judge.moderate_variances(
+        rows["variance"].to_numpy()[is_tested], rows["freedom"].to_numpy()[is_tested]
     )
-    rate = float(((total - runs).sum() + 0.5) / (total.sum() + 1))
-    chance = judge.compute_level_probability(runs, total, rate) * (
-        rows["are_apart"] & tested
-    )
-    more[several] = _count_runs_to_tell(rows[several], rate, tested.sum())
-    error, borrowed = np.sqrt(variance * rows["scale"]), freedom - rows["freedom"]
+    at_main_level = rows[["a_runs", "b_runs"]].to_numpy()
+    total = rows[["a_units", "b_units"]].to_numpy()
+    runs_off = (total - at_main_level).sum()
+    rate = float((runs_off + 0.5) / (total.sum() + 1))
+    chance = judge.compute_level_probability(at_main_level, total, rate)
+    has_several = rows["levels"].to_numpy() > 1
+    more = np.full(len(rows), np.nan)
+    more[has_several] = _count_runs_to_tell(rows[has_several], rate, is_tested.sum())
     rows = rows.assign(
-        error=error, freedom=freedom, borrowed=borrowed, chance=chance, more=more
+        error=np.sqrt(variance * rows["scale"]),
+        borrowed=freedom - rows["freedom"],
+        freedom=freedom,
+        chance=chance * (rows["are_apart"] & is_tested),
+        more=more,
     )
     table = _apply_student(rows)
-    return table.assign(ratio=table["ratio"].where(tested, rows["b_ns"] / rows["a_ns"]))
+    ratio_of_means = rows["b_ns"] / rows["a_ns"]
+    return table.assign(ratio=table["ratio"].where(is_tested, ratio_of_means))
 
 
 def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.DataFrame:
     """Test the mean change of three or more hosts by relation; add a change that all
     rows share, if any.
     """
-    changes = rows[rows["p"].notna()].groupby(CLASS, sort=False)["change"]
-    shared = float(np.exp(session.change))
-    numbers = [
-        (
-            *key,
-            count,
-            mean,
-            (max(variance, judge.ROUNDING) / count) ** 0.5,
-            count - 1,
-            shared,
-        )
-        for key, count, mean, variance in changes.agg(
-            ["count", "mean", "var"]
-        ).itertuples(name=None)
-        if count >= MIN_HOSTS
-    ]
+    tested = rows[rows["p"].notna()]
+    changes = tested.groupby(CLASS, sort=False)["change"]
+    table = changes.agg(hosts="count", change="mean", variance="var").reset_index()
+    table = table[table["hosts"] >= MIN_HOSTS].reset_index(drop=True)
+    variance = table["variance"].clip(lower=judge.ROUNDING)
+    table["error"] = np.sqrt(variance / table["hosts"])
+    table["freedom"] = table["hosts"] - 1.0
+    table["shared"] = float(np.exp(session.change))
+    table = table.drop(columns="variance")
     if session.off:
-        numbers.append(
-            ("", "", ALL, hosts, session.change, session.error, session.freedom, 1.0)
-        )
-    table = pd.DataFrame(
-        numbers, columns=[*CLASS, "hosts", "change", "error", "freedom", "shared"]
-    )
-    table = table.assign(chance=0.0, levels=1, more=np.nan, shares=1.0, whole=0.0)
+        of_all = {
+            "benchmark": "",
+            "variant": "",
+            "relation": ALL,
+            "hosts": hosts,
+            "change": session.change,
+            "error": session.error,
+            "freedom": session.freedom,
+            "shared": 1.0,
+        }
+        table = pd.concat([table, pd.DataFrame([of_all])], ignore_index=True)
+    table["chance"] = 0.0
+    table["levels"] = 1
+    table["more"] = np.nan
+    table["shares"] = 1.0
+    table["whole"] = 0.0
     return _apply_student(table).drop(columns=["change", "shares", "whole"])
 
 
@@ -553,14 +560,20 @@ def _apply_student(rows: pd.DataFrame) -> pd.DataFrame:
     """Add ratio, interval and p; where levels may differ by chance, extend the interval
     to the ratio 1.
     """
-    names = ["change", "error", "freedom", "chance"]
-    change, error, freedom, chance = rows[names].to_numpy(dtype=float).T
+    change = rows["change"].to_numpy(dtype=np.float64)
+    error = rows["error"].to_numpy(dtype=np.float64)
+    freedom = rows["freedom"].to_numpy(dtype=np.float64)
+    chance = rows["chance"].to_numpy(dtype=np.float64)
     low, high, p = judge.apply_student(change, error, freedom)
-    low, high = np.where(
-        chance >= ALPHA, (np.fmin(low, 0), np.fmax(high, 0)), (low, high)
+    may_be_chance = chance >= ALPHA
+    low = np.where(may_be_chance, np.fmin(low, 0), low)
+    high = np.where(may_be_chance, np.fmax(high, 0), high)
+    return rows.assign(
+        ratio=np.exp(change),
+        low=np.exp(low),
+        high=np.exp(high),
+        p=np.maximum(p, chance),
     )
-    numbers = {"ratio": np.exp(change), "low": np.exp(low), "high": np.exp(high)}
-    return rows.assign(**numbers, p=np.maximum(p, chance))
 
 
 def _add_q_values(tables: Sequence[pd.DataFrame], questions: int) -> list[pd.DataFrame]:
@@ -568,16 +581,14 @@ def _add_q_values(tables: Sequence[pd.DataFrame], questions: int) -> list[pd.Dat
     separately.
     """
     rows = pd.concat([table[["relation", "p"]] for table in tables])
-    p, are_common = (
-        rows["p"].to_numpy(dtype=float),
-        (rows["relation"] == ALL).to_numpy(),
-    )
+    p = rows["p"].to_numpy(dtype=np.float64)
+    is_of_all = (rows["relation"] == ALL).to_numpy()
     q = np.full(len(p), np.nan)
-    for question in (are_common, ~are_common):
-        q[question] = np.minimum(
-            judge.control_false_discovery(p[question]) * questions, 1.0
-        )
-    parts = np.split(q, np.cumsum([len(table) for table in tables])[:-1])
+    for part in (is_of_all, ~is_of_all):
+        corrected = judge.control_false_discovery(p[part])
+        q[part] = np.minimum(corrected * questions, 1.0)
+    ends = np.cumsum([len(table) for table in tables])
+    parts = np.split(q, ends[:-1])
     return [table.assign(q=part) for table, part in zip(tables, parts, strict=True)]
 
 
@@ -589,43 +600,44 @@ def _count_runs_to_tell(rows: pd.DataFrame, rate: float, tests: int) -> Floats:
     `tests` rows. Otherwise, both sides must have two runs at the commonest level in
     nine sessions of ten.
     """
-    at_level, total = (
-        rows[["a_runs", "b_runs"]].to_numpy(),
-        rows[["a_units", "b_units"]].to_numpy(),
-    )
+    at_level = rows[["a_runs", "b_runs"]].to_numpy()
+    total = rows[["a_units", "b_units"]].to_numpy()
     share = (at_level / np.maximum(total, 1)).min(axis=1)[:, None]
     are_apart = rows["are_apart"].to_numpy()[:, None]
-    runs = np.arange(MIN_RUNS, _MAX_RUNS + 1)
-    needed, rates = (
-        np.where(are_apart, np.ceil(share * runs), 2),
-        np.where(are_apart, rate, share),
-    )
+    runs = np.arange(MIN_RUNS, _MAX_RUNS + 1)  # the columns of what follows
+    needed = np.where(are_apart, np.ceil(share * runs), 2)
+    rates = np.where(are_apart, rate, share)
     chance = judge.compute_level_probability(
         needed[..., None], runs[:, None], rates[..., None]
     )
-    tells = np.where(are_apart, 2 * chance < ALPHA / max(tests, 1), chance > _TOLD)
+    is_seldom = 2 * chance < ALPHA / max(tests, 1)
+    tells = np.where(are_apart, is_seldom, chance > _TOLD)
     tells &= runs > total.max(axis=1, keepdims=True)
-    return np.where(tells.any(axis=1), runs[tells.argmax(axis=1)], np.nan)
+    fewest = runs[tells.argmax(axis=1)]
+    return np.where(tells.any(axis=1), fewest, np.nan)
 
 
 def add_verdicts(rows: pd.DataFrame, threshold: float) -> pd.DataFrame:
     """Add `smallest`, `verdict` and `why` to rows. threshold: the smallest change that
     matters, a share.
     """
-    tests, q = int(rows["p"].notna().sum()), rows["q"].to_numpy(dtype=float)
-    alpha = min(ALPHA * (int((q < ALPHA).sum()) + 1) / max(tests, 1), ALPHA)
-    error, freedom = rows[["error", "freedom"]].to_numpy(dtype=float).T
+    tests = int(rows["p"].notna().sum())
+    found = int((rows["q"] < ALPHA).sum())
+    alpha = min(ALPHA * (found + 1) / max(tests, 1), ALPHA)
     smallest = judge.estimate_detectable_change(
-        error, freedom, alpha, float(np.log1p(threshold))
+        rows["error"].to_numpy(dtype=np.float64),
+        rows["freedom"].to_numpy(dtype=np.float64),
+        alpha,
+        float(np.log1p(threshold)),
     )
     rows = rows.assign(smallest=np.expm1(smallest))
-    verdicts = [
-        _choose_verdict(row, threshold, tests) for row in rows.to_dict("records")
-    ]
-    return rows.assign(
-        verdict=[str(verdict) for verdict, _ in verdicts],
-        why=[why for _, why in verdicts],
-    )
+    verdicts = []
+    reasons = []
+    for row in rows.to_dict("records"):
+        verdict, why = _choose_verdict(row, threshold, tests)
+        verdicts.append(str(verdict))
+        reasons.append(why)
+    return rows.assign(verdict=verdicts, why=reasons)
 
 
 def _choose_verdict(
