@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.tables import Bools, Floats, Ints
+from fleet.analysis.base.tables import Bools, Floats, Ints, number_groups
 from fleet.analysis.compare import judge
 from fleet.analysis.compare.sides import RunNumbers, read_selected_runs
 from fleet.analysis.compare.verdicts import CLASS, THRESHOLD
@@ -612,6 +612,11 @@ def _is_step(values: Floats, cut: int, wider: float, many: int) -> bool:
 
 
 _ROW = ["host", *CLASS]
+_CHANGE_COLUMNS = [
+    *("hosts", *CLASS),
+    *("before", "after", "first", "last", "begin", "end"),
+    *("ratio", "low", "high", "q", "dated", "changed", "else"),
+]
 Step = tuple[str, str, str]  # a fact, and its values before and after
 Facts = Mapping[str, Mapping[date, set[Step]]]  # by host and night
 Nights = tuple[date, ...]
@@ -667,49 +672,52 @@ def find_changes_over_time(
     UsageError without runs.
     """
     listing, runs, _ = read_selected_runs(root, texts, only.benchmark)
-    runs["night"] = runs.groupby("session_id")["started_utc"].transform("min").dt.date
+    first_of_session = runs.groupby("session_id")["started_utc"].transform("min")
+    runs["night"] = first_of_session.dt.date
     numbers = RunNumbers.read(listing, runs, only)
     nights_of_runs = runs.set_index("run_id")["night"]
     table, levels = _tabulate_runs_by_night(numbers.rows, nights_of_runs)
-    rows, logs = table.index.to_frame(index=False), table.to_numpy()
-    virtual = set(runs.loc[runs["hypervisor"].notna(), "host_id"])
-    switches = rows["host"].isin(virtual).to_numpy()
-    clean = clean_series(logs, levels, switches)
-    relations = np.asarray(rows.groupby(CLASS, sort=False).ngroup())
-    pool = append_means(
-        clean.logs, np.asarray(rows.groupby("host").ngroup()), relations
-    )
+    rows = table.index.to_frame(index=False)
+    logs = table.to_numpy()
+    virtual = runs.loc[runs["hypervisor"].notna(), "host_id"]
+    clean = clean_series(logs, levels, rows["host"].isin(virtual).to_numpy())
+    relations = number_groups(rows, CLASS)
+    pool = append_means(clean.logs, number_groups(rows, ["host"]), relations)
     changes = drop_changes_of_parts(find_changes(pool.logs), pool)
-    matters, nights = threshold or THRESHOLD, tuple[Any, ...](table.columns)
-    facts = _find_fact_changes(runs) if changes else {}
-    counts = (~np.isnan(logs)).sum(axis=1)
-    short = rows.loc[counts < MIN_NIGHTS, "host"].unique()
+    facts = dict[str, dict[date, set[Step]]]()
+    if changes:
+        facts = _find_fact_changes(runs)
+    nights = tuple[Any, ...](table.columns)
+    matters = threshold or THRESHOLD
+    are_short = (~np.isnan(logs)).sum(axis=1) < MIN_NIGHTS
+    return History(
+        hosts=tuple(rows["host"].unique()),
+        relations=len(np.unique(relations)),
+        runs=len(runs),
+        nights=nights,
+        has_verdict=not are_short.all(),
+        threshold=matters,
+        changes=_tabulate_changes(changes, pool, rows, nights, facts, matters),
+        odd=_tabulate_nights(clean.odd, rows, nights),
+        elsewhere=_tabulate_nights(clean.elsewhere, rows, nights),
+        logs=table,
+        facts=facts,
+        caveats=_list_caveats(list(rows.loc[are_short, "host"].unique())),
+        descriptions=numbers.descriptions,
+    )
+
+
+def _list_caveats(short: Sequence[str]) -> tuple[str, ...]:
+    """Warn of hosts without a verdict. short: those of few nights."""
+    if not short:
+        return ()
     words = (
         f"{join_names(short)}: relations with fewer than {MIN_NIGHTS} nights have no"
         " verdict"
     )
-    words += (
-        "; --siblings finds the odd one of equal machines." if len(short) > 1 else "."
-    )
-    has_verdict, caveats = (
-        bool((counts >= MIN_NIGHTS).any()),
-        (words,) if len(short) else (),
-    )
-    about = (
-        tuple(rows["host"].unique()),
-        int(relations.max()) + 1,
-        len(runs),
-        nights,
-        has_verdict,
-        matters,
-    )
-    listed = _tabulate_changes(changes, pool, rows, nights, facts, matters)
-    odd, elsewhere = (
-        _tabulate_nights(apart, rows, nights) for apart in (clean.odd, clean.elsewhere)
-    )
-    return History(
-        *about, listed, odd, elsewhere, table, facts, caveats, numbers.descriptions
-    )
+    if len(short) > 1:
+        return (f"{words}; --siblings finds the odd one of equal machines.",)
+    return (f"{words}.",)
 
 
 def _tabulate_runs_by_night(
@@ -848,32 +856,34 @@ def _tabulate_changes(
     for change in changes:
         own = rows[pool.members[change.row]]
         kinds = own[CLASS].drop_duplicates()
-        hosts = tuple(own["host"].unique())
-        before = np.flatnonzero(~np.isnan(pool.logs[change.row, : change.night]))[-1]
         kind = kinds.iloc[0] if len(kinds) == 1 else ("", "", "")
-        places = (
-            before,
-            change.night,
-            change.first,
-            change.last,
-            change.begin,
-            change.end,
+        hosts = tuple(own["host"].unique())
+        is_measured = ~np.isnan(pool.logs[change.row])
+        night_before = np.flatnonzero(is_measured[: change.night])[-1]
+        ratio, low, high = np.exp([change.moved, change.low, change.high]).tolist()
+        facts_beside = list[str]()
+        if change.dated:
+            facts_beside += _explain_night(hosts, nights[change.night], facts)
+        listed.append(
+            {
+                "hosts": hosts,
+                **dict(zip(CLASS, kind, strict=True)),
+                "before": nights[night_before],
+                "after": nights[change.night],
+                "first": nights[change.first],
+                "last": nights[change.last],
+                "begin": nights[change.begin],
+                "end": nights[change.end],
+                "ratio": ratio,
+                "low": low,
+                "high": high,
+                "q": change.q,
+                "dated": change.dated,
+                "changed": abs(change.moved) > np.log1p(threshold),
+                "else": tuple(facts_beside),
+            }
         )
-        numbers = np.exp([change.moved, change.low, change.high]).tolist()
-        changed = abs(change.moved) > np.log1p(threshold)
-        beside = (
-            tuple(_explain_night(hosts, nights[change.night], facts))
-            if change.dated
-            else ()
-        )
-        about = (hosts, *kind, *(nights[place] for place in places), *numbers)
-        listed.append((*about, change.q, change.dated, changed, beside))
-    columns = (
-        "hosts",
-        *CLASS,
-        *("before", "after", "first", "last", "begin", "end", "ratio", "low", "high"),
-    )
-    return pd.DataFrame(listed, columns=[*columns, "q", "dated", "changed", "else"])
+    return pd.DataFrame(listed, columns=_CHANGE_COLUMNS)
 
 
 def _find_fact_changes(runs: pd.DataFrame) -> dict[str, dict[date, set[Step]]]:
@@ -883,17 +893,12 @@ def _find_fact_changes(runs: pd.DataFrame) -> dict[str, dict[date, set[Step]]]:
     steps = dict[str, dict[date, set[Step]]]()
     for host, of_host in runs.groupby("host_id"):
         last = of_host.groupby("night").tail(1)
-        around = describe_table_facts_by_name(last)
-        # by night, each fact before and after
-        turns = zip(*map(pairwise, around.values()), strict=True)
-        steps[str(host)] = {
-            night: {
-                (fact, *values)
-                for fact, values in zip(around, turn, strict=True)
-                if len({*values}) > 1
-            }
-            for night, turn in zip(last["night"][1:], turns, strict=True)
-        }
+        by_night = {night: set[Step]() for night in last["night"][1:]}
+        for fact, values in describe_table_facts_by_name(last).items():
+            for night, (before, after) in zip(by_night, pairwise(values), strict=True):
+                if before != after:
+                    by_night[night].add((fact, before, after))
+        steps[str(host)] = by_night
     return steps
 
 
@@ -903,16 +908,17 @@ def _explain_night(hosts: Sequence[str], night: date, steps: Facts) -> Iterator[
     """
     counts = Counter(step for host in hosts for step in steps[host].get(night, ()))
     for step, count in counts.most_common():
-        others = sum(
-            any(step in of for of in steps[host].values())
-            for host in steps.keys() - {*hosts}
-        )
         fact, before, after = step
-        beside = f"; {others} others without this change" if others else ""
-        yield (
-            f"{fact} {before} → {after} ({count} of"
-            f" {format_count(len(hosts), 'host')}{beside})"
-        )
+        words = f"{count} of {format_count(len(hosts), 'host')}"
+        if others := _count_others_with(step, hosts, steps):
+            words += f"; {others} others without this change"
+        yield f"{fact} {before} → {after} ({words})"
+
+
+def _count_others_with(step: Step, hosts: Sequence[str], steps: Facts) -> int:
+    """Count the other hosts on which a fact changed in this way on any night."""
+    others = steps.keys() - {*hosts}
+    return sum(any(step in of for of in steps[host].values()) for host in others)
 
 
 def _tabulate_nights(
