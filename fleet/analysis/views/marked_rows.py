@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.tables import to_pandas
+from fleet.analysis.base.tables import Bools, to_pandas
 from fleet.analysis.base.text import (
     to_records,
 )
@@ -105,23 +105,31 @@ def select_marked_rows(
     bursts, by run ID.
     """
     pair_counts = Counter(pairs["run_id"].astype(str).tolist())
-    some = (pairs["flags"] != "").to_numpy(dtype=bool) | (
-        pairs["spread"].to_numpy() > WIDE
-    )
-    groups = pairs[list(_OF_PAIRS)][some].groupby("run_id", sort=False, observed=True)
-    rows = {str(run_id): to_records(part) for run_id, part in groups}
-    lost = [bursts[name].notna().to_numpy() for name in STEAL]
-    few = bursts[(bursts["flags"] != "").to_numpy(dtype=bool) | np.any(lost, axis=0)]
-    parts = {
-        str(run_id): part
-        for run_id, part in few.groupby("run_id", sort=False, observed=True)
-    }
-    return {
-        run_id: MarkedRows(
-            rows.get(run_id, []), pair_counts[run_id], parts.get(run_id, few[:0]), count
+    is_wide = pairs["spread"].to_numpy() > WIDE
+    marked_pairs = pairs[list(_OF_PAIRS)][_has_flags(pairs) | is_wide]
+    pairs_by_run = _group_by_run(marked_pairs)
+    has_lost = [bursts[name].notna().to_numpy() for name in STEAL]
+    marked_bursts = bursts[_has_flags(bursts) | np.any(has_lost, axis=0)]
+    bursts_by_run = _group_by_run(marked_bursts)
+    marked_rows = {}
+    for run_id, burst_count in burst_counts.items():
+        marked_rows[run_id] = MarkedRows(
+            pairs=to_records(pairs_by_run.get(run_id, marked_pairs[:0])),
+            pair_count=pair_counts[run_id],
+            bursts=bursts_by_run.get(run_id, marked_bursts[:0]),
+            burst_count=burst_count,
         )
-        for run_id, count in burst_counts.items()
-    }
+    return marked_rows
+
+
+def _has_flags(rows: pd.DataFrame) -> Bools:
+    has_flags: Bools = (rows["flags"] != "").to_numpy(dtype=bool)
+    return has_flags
+
+
+def _group_by_run(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    groups = rows.groupby("run_id", sort=False, observed=True)
+    return {str(run_id): part for run_id, part in groups}
 
 
 NOTHING = MarkedRows([], 0, pd.DataFrame(), 0)

@@ -1,6 +1,7 @@
 """Text, JSON and CSV of `fleet compare --siblings`: which of equal machines is odd."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -91,27 +92,40 @@ def render_siblings_headline(group: Siblings) -> str:
 
 def format_odd_numbers(group: Siblings) -> list[tuple[str, ...]]:
     """Return the cells of SIBLING_TITLES for each number of an odd machine."""
-    rows = []
+    rows = list[tuple[str, ...]]()
     for row in text.to_records(_select_odd_numbers(group)):
-        numbers = ["-", "-"]
-        if row["benchmark"]:
-            numbers = text.format_values(row, ("ns", "others_ns"), group.descriptions)
-            numbers[1] += f" {text.format_half_width(row['scatter'])}" * (
-                not text.is_none(row["scatter"])
-            )
+        this, others = _format_this_and_others(row, group)
         change, low, high = text.convert_change(row, group.descriptions)
-        q = (
-            "-"
-            if text.is_none(row["q"])
-            else "<0.001"
-            if row["q"] < 0.001
-            else f"{row['q']:.3f}"
+        cells = (
+            row["host"],
+            text.name_benchmark(row),
+            row["relation"],
+            this,
+            others,
+            text.format_change(change),
+            text.format_interval(low, high),
+            _format_q(row["q"]),
         )
-        changes = (text.format_change(change), text.format_interval(low, high), q)
-        rows.append(
-            (row["host"], text.name_benchmark(row), row["relation"], *numbers, *changes)
-        )
+        rows.append(cells)
     return rows
+
+
+def _format_this_and_others(row: dict[str, Any], group: Siblings) -> tuple[str, str]:
+    """Format a machine's number and that of the others with its scatter; "-" for the
+    mean over benchmarks.
+    """
+    if not row["benchmark"]:
+        return "-", "-"
+    this, others = text.format_values(row, ("ns", "others_ns"), group.descriptions)
+    if not text.is_none(row["scatter"]):
+        others += f" {text.format_half_width(row['scatter'])}"
+    return this, others
+
+
+def _format_q(q: float | None) -> str:
+    if q is None:
+        return "-"
+    return "<0.001" if q < 0.001 else f"{q:.3f}"
 
 
 def list_odd_environments(group: Siblings) -> Iterator[tuple[str, str]]:

@@ -249,44 +249,41 @@ def _merge_reasons(reasons: Sequence[str]) -> str:
 
 def _warn_about_flags(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
     counts = count_flags(rows.bursts["flags"]) if len(rows.bursts) else {}
-    for flag, text in MEANINGS.items() if counts or rows.pairs else ():
-        pairs = (
-            [row for row in rows.pairs if flag in row["flags"].split(",")]
-            if flag in _MEASURES
-            else []
-        )
+    for flag, text in MEANINGS.items():
+        pairs = []
+        if flag in _MEASURES:
+            pairs = [row for row in rows.pairs if flag in row["flags"].split(",")]
         if pairs:
             yield from _warn_about_pairs(flag, text, run, pairs, rows.pair_count)
         elif flag in counts:
-            share, cause = counts[flag] / rows.burst_count, ""
-            if (
-                flag == "busy_cpu"
-            ):  # a hypervisor, not other work, may have taken the time
-                marked = rows.bursts["flags"].map(
-                    lambda flags: "busy_cpu" in flags.split(",")
-                )
-                taken_shares = _compute_steal_shares(rows.bursts[marked.astype(bool)])
-                taken, of = int((taken_shares >= _LACK).sum()), len(taken_shares)
-                if taken == of:
-                    continue  # `steal` is the same fact
-                cause = (
-                    f"the hypervisor took it from {taken} of"
-                    f" {format_count(of, 'burst')}" * bool(taken)
-                )
-            minor = flag in MINOR_IF_FEW and share <= _FEW_BURSTS
-            yield RunWarning(flag, text, format_share(share), cause, minor=minor)
+            yield from _warn_about_bursts(flag, text, counts[flag], rows)
     wide = [row for row in rows.pairs if (row["spread"] or 0) > WIDE]
     if run["precision"] is None and wide:  # else `not_converged` names them
-        extent, worst = (
-            f"{len(wide)} of {rows.pair_count}",
-            _format_worst_pairs(wide, "not_converged"),
-        )
         yield RunWarning(
             "wide",
             f"pairs have an interval wider than {format_half_width(WIDE)}",
-            extent,
-            worst,
+            extent=f"{len(wide)} of {rows.pair_count}",
+            worst=_format_worst_pairs(wide, "not_converged"),
         )
+
+
+def _warn_about_bursts(
+    flag: str, text: str, count: int, rows: MarkedRows
+) -> Iterator[RunWarning]:
+    """Yield a warning about bursts with a flag, unless `steal` is the same fact."""
+    cause = ""
+    if flag == "busy_cpu":  # a hypervisor, not other work, may have taken the time
+        is_busy = [flag in flags.split(",") for flags in rows.bursts["flags"]]
+        shares = _compute_steal_shares(rows.bursts[is_busy])
+        taken = int((shares >= _LACK).sum())
+        if taken == len(shares):
+            return
+        if taken:
+            bursts = format_count(len(shares), "burst")
+            cause = f"the hypervisor took it from {taken} of {bursts}"
+    share = count / rows.burst_count
+    minor = flag in MINOR_IF_FEW and share <= _FEW_BURSTS
+    yield RunWarning(flag, text, format_share(share), cause, minor=minor)
 
 
 def _compute_steal_shares(bursts: pd.DataFrame) -> Floats:
@@ -367,20 +364,35 @@ def _warn_about_checks(
     worst cases first.
     """
     if len(findings):
-        usual = np.where(findings["check"] == "siblings", SIBLING_NEARER, 1.0)
-        far = np.abs(np.log(findings["value"].to_numpy(dtype=float) / usual))
-        findings = findings.assign(says=findings["benchmark"] + " " + findings["says"])
-        findings = findings.iloc[np.argsort(-far, kind="stable")]
-    breaches = cross_checks.select_breaches(checked) if len(checked) else checked
-    if len(breaches):
-        breaches = breaches.sort_values("value", ascending=False, kind="stable")
-    for meanings, rows, noun, between in (
-        (FINDING_MEANINGS, findings, "finding", ", "),
-        (cross_checks.CROSS_CHECK_MEANINGS, breaches, "case", "; "),
-    ):
-        for check, text in meanings.items() if len(rows) else ():
-            cases = rows.loc[rows["check"] == check, "says"].tolist()
-            more = f" and {len(cases) - _LISTED} more" if len(cases) > _LISTED else ""
-            if cases:
-                worst = between.join(cases[:_LISTED]) + more
-                yield RunWarning(check, text, format_count(len(cases), noun), worst)
+        worst = _sort_findings(findings)
+        yield from _warn_about_cases(FINDING_MEANINGS, worst, "finding", ", ")
+    if len(checked):
+        breaches = cross_checks.select_breaches(checked)
+        worst = breaches.sort_values("value", ascending=False, kind="stable")
+        meanings = cross_checks.CROSS_CHECK_MEANINGS
+        yield from _warn_about_cases(meanings, worst, "case", "; ")
+
+
+def _sort_findings(findings: pd.DataFrame) -> pd.DataFrame:
+    """Sort findings by how far they are from usual, the farthest first, and name the
+    benchmark in what each says.
+    """
+    usual = np.where(findings["check"] == "siblings", SIBLING_NEARER, 1.0)
+    far = np.abs(np.log(findings["value"].to_numpy(dtype=float) / usual))
+    farthest_first = np.argsort(-far, kind="stable")
+    named = findings.assign(says=findings["benchmark"] + " " + findings["says"])
+    return named.iloc[farthest_first]
+
+
+def _warn_about_cases(
+    meanings: Mapping[str, str], rows: pd.DataFrame, noun: str, between: str
+) -> Iterator[RunWarning]:
+    """Yield a warning per check that has rows, with the first few of them."""
+    for check, text in meanings.items():
+        cases = rows.loc[rows["check"] == check, "says"].tolist()
+        if not cases:
+            continue
+        worst = between.join(cases[:_LISTED])
+        if len(cases) > _LISTED:
+            worst += f" and {len(cases) - _LISTED} more"
+        yield RunWarning(check, text, format_count(len(cases), noun), worst)
