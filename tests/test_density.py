@@ -17,7 +17,7 @@ LIMITS = {
     ".": (76, 0.20),
     "agent": (82, 0.14),
     "analysis/base": (55, 0.04),
-    "analysis/compare": (136, 0.44),
+    "analysis/compare": (112, 0.37),
     "analysis/exchange": (70, 0.12),
     "analysis/reduce": (88, 0.22),
     "analysis/report": (105, 0.32),

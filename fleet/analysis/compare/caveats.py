@@ -194,9 +194,7 @@ def _warn_about_sampling(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
 
 def _list_values(name: str, a: ComparisonSide, b: ComparisonSide) -> list[str]:
     """List a fact of the runs of both sides, as text; empty where unknown."""
-    of_a = a.runs[name].fillna("").tolist()
-    of_b = b.runs[name].fillna("").tolist()
-    return [*of_a, *of_b]
+    return [*a.list_texts(name), *b.list_texts(name)]
 
 
 def _warn_about_variants(a: PairSummary, b: PairSummary) -> Iterator[str]:

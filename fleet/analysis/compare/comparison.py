@@ -315,8 +315,8 @@ def _make_match(a: ComparisonSide, b: ComparisonSide) -> _Match:
 
 def _list_estimators(side: ComparisonSide) -> list[dict[str, str]]:
     """List the preset, empty if none, and the estimator of each run."""
-    presets = side.runs["preset"].fillna("").tolist()
-    estimators = side.runs["estimator"].tolist()
+    presets = side.list_texts("preset")
+    estimators = side.list_texts("estimator")
     return [
         {"preset": preset, "estimator": estimator}
         for preset, estimator in zip(presets, estimators, strict=True)

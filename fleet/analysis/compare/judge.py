@@ -49,16 +49,19 @@ def assign_passes(is_b: Bools, minimum: int = 1) -> Ints:
 
     minimum: if there are fewer passes, all runs are in pass 0.
     """
-    passes, sides, ended = [], set[bool](), 0
+    passes = []
+    ended = 0
+    sides = set[bool]()  # of the pass
     for side in is_b.tolist():
         passes.append(ended)
         sides.add(side)
         if len(sides) == 2:
             ended += 1
             sides.clear()
-    return np.minimum(np.array(passes, dtype=np.int64), max(ended - 1, 0)) * (
-        ended >= minimum
-    )
+    if ended < minimum:
+        return np.zeros(len(is_b), dtype=np.int64)
+    last = max(ended - 1, 0)
+    return np.minimum(np.array(passes, dtype=np.int64), last)
 
 
 def estimate_session_shifts(rows: Floats, labels: Ints, is_b: Bools) -> Floats:
@@ -94,18 +97,26 @@ def fit_within_blocks(values: Floats, is_b: Bools, blocks: Ints) -> LeastSquares
     """Fit an effect per block and per side to rows without NaN. values: rows x runs.
     blocks: of each run.
     """
-    side, left = is_b.astype(float), values.copy()
-    for block in np.unique(blocks):
+    side = is_b.astype(float)
+    left = values.copy()
+    distinct = np.unique(blocks)
+    for block in distinct:
         columns = blocks == block
         left[:, columns] -= left[:, columns].mean(axis=1, keepdims=True)
         side[columns] -= side[columns].mean()
-    squares, freedom = float(side @ side), len(is_b) - len(np.unique(blocks)) - 1
+    squares = float(side @ side)
+    freedom = len(is_b) - len(distinct) - 1
     if squares <= 1e-12 or freedom < 1:
         return LeastSquares(*np.full((4, len(values)), np.nan))
     change = left @ side / squares
-    variance = ((left - np.outer(change, side)) ** 2).sum(axis=1) / freedom
-    scale, degrees = np.full_like(change, 1 / squares), np.full_like(change, freedom)
-    return LeastSquares(change, scale, np.maximum(variance, ROUNDING), degrees)
+    residuals = left - np.outer(change, side)
+    variance = (residuals**2).sum(axis=1) / freedom
+    return LeastSquares(
+        change,
+        scale=np.full_like(change, 1 / squares),
+        variance=np.maximum(variance, ROUNDING),
+        freedom=np.full_like(change, freedom),
+    )
 
 
 def moderate_variances(variances: Floats, freedom: Floats) -> tuple[Floats, Floats]:
@@ -116,26 +127,27 @@ def moderate_variances(variances: Floats, freedom: Floats) -> tuple[Floats, Floa
         return variances, freedom
     logs = np.log(variances) - special.digamma(freedom / 2) + np.log(freedom / 2)
     excess = logs.var(ddof=1) - special.polygamma(1, freedom / 2).mean()
+    all_freedom = freedom.sum()
     if excess <= 0:
-        return np.full(len(logs), np.exp(logs.mean())), np.full(
-            len(logs), freedom.sum()
-        )
+        common = np.exp(logs.mean())
+        return np.full(len(logs), common), np.full(len(logs), all_freedom)
     half = 0.5 + 1 / excess  # the inverse of the trigamma function, by Newton's method
     for _ in range(50):
         trigamma = special.polygamma(1, half)
         half += trigamma * (1 - trigamma / excess) / special.polygamma(2, half)
-    prior, centre = 2 * half, np.exp(logs.mean() + special.digamma(half) - np.log(half))
+    prior = 2 * half
+    centre = np.exp(logs.mean() + special.digamma(half) - np.log(half))
     joined = freedom + prior
-    return (prior * centre + freedom * variances) / joined, np.minimum(
-        joined, freedom.sum()
-    )
+    moderated = (prior * centre + freedom * variances) / joined
+    return moderated, np.minimum(joined, all_freedom)
 
 
 def control_false_discovery(p: Floats) -> Floats:
     """Return Benjamini and Hochberg's q of each p, NaN for NaN. Of all q < 0.05, at
     most 1 in 20 is false.
     """
-    q, tested = np.full(len(p), np.nan), np.flatnonzero(~np.isnan(p))
+    q = np.full(len(p), np.nan)
+    tested = np.flatnonzero(~np.isnan(p))
     falling = tested[np.argsort(-p[tested])]
     adjusted = p[falling] * len(falling) / np.arange(len(falling), 0, -1)
     q[falling] = np.minimum.accumulate(adjusted).clip(max=1)
@@ -149,11 +161,8 @@ def apply_student(
     Student's t.
     """
     half = special.stdtrit(freedom, 1 - ALPHA / 2) * error
-    return (
-        change - half,
-        change + half,
-        2 * special.stdtr(freedom, -np.abs(change) / error),
-    )
+    p = 2 * special.stdtr(freedom, -np.abs(change) / error)
+    return change - half, change + half, p
 
 
 def estimate_detectable_change(
@@ -350,28 +359,26 @@ def find_chance_limits(a: Floats, b: Floats, relations: Iterable[object]) -> Flo
     come from the scatter of runs, moderated over the relation; with fewer, from the
     scatter of its pairs (inf below eight pairs).
     """
-    names, largest = np.array(list(relations), dtype=object), np.full(len(a), np.inf)
+    names = np.array(list(relations), dtype=object)
+    largest = np.full(len(a), np.inf)
     alpha = ALPHA / max(len(a), 1)  # every pair is looked at
     is_b = np.repeat([False, True], [a.shape[1], b.shape[1]])
     for relation in dict.fromkeys(names):
         rows = names == relation
-        values = np.hstack(
-            [side[rows] - np.median(side[rows], axis=0) for side in (a, b)]
-        )
+        of_a = a[rows] - np.median(a[rows], axis=0)
+        of_b = b[rows] - np.median(b[rows], axis=0)
+        values = np.hstack([of_a, of_b])
         if min(a.shape[1], b.shape[1]) >= MIN_RUNS:
             fit = fit_within_blocks(values, is_b, np.zeros(len(is_b), dtype=np.int64))
             variance, freedom = moderate_variances(fit.variance, fit.freedom)
-            largest[rows] = -special.stdtrit(freedom, alpha / 2) * np.sqrt(
-                variance * fit.scale
-            )
+            error = np.sqrt(variance * fit.scale)
+            largest[rows] = -special.stdtrit(freedom, alpha / 2) * error
         elif rows.sum() >= _MIN_PAIRS:
             changes = values[:, is_b].mean(axis=1) - values[:, ~is_b].mean(axis=1)
             middle = np.median(np.abs(changes - np.median(changes)))
-            largest[rows] = (
-                special.stdtrit(_TAILS, alpha / 2)
-                / special.stdtrit(_TAILS, 0.25)
-                * middle
-            )
+            farthest = special.stdtrit(_TAILS, alpha / 2)
+            quartile = special.stdtrit(_TAILS, 0.25)
+            largest[rows] = farthest / quartile * middle
     return largest
 
 

@@ -56,6 +56,11 @@ class ComparisonSide:
         """Return the IDs of its runs."""
         return list(self.runs["run_id"])
 
+    def list_texts(self, name: str) -> list[str]:
+        """List a column of text of its runs, empty where unknown."""
+        values = self.runs[name].tolist()
+        return [value if isinstance(value, str) else "" for value in values]
+
     @property
     def name_without_host(self) -> str:
         """Return the name without a leading `HOST@`, which `select_host` adds."""
