@@ -66,20 +66,26 @@ def export_matrix(
     if not run_or_summary.startswith(PREFIX):
         usual = TOOLS.get(tool, TOOLS["csv"]).estimator
         return _export_run(root, run_or_summary, tool, benchmark, value or usual)
+    return _export_summary(root, run_or_summary, tool, benchmark, value)
+
+
+def _export_summary(
+    root: Root, name: str, tool: str, benchmark: str | None, value: str | None
+) -> str:
+    """Format a summary's matrix of pairs. Raises UsageError."""
     if tool == HWLOC:
         raise UsageError(
-            f"{run_or_summary} is a summary, and hwloc orders CPUs by what they share:"
+            f"{name} is a summary, and hwloc orders CPUs by what they share:"
             " name a run."
         )
     if value is not None:
         raise UsageError(
-            f"{run_or_summary} is a summary: it has one number a pair, so leave out"
-            " --value."
+            f"{name} is a summary: it has one number a pair, so leave out --value."
         )
-    rows = find_summary(root, run_or_summary)
+    rows = find_summary(root, name)
     kinds = name_benchmarks(rows)
     of_pairs = [kind for kind in kinds.unique() if SHIPPED[kind].view is View.MATRIX]
-    chosen = _choose_kind(of_pairs, benchmark, run_or_summary)
+    chosen = _choose_kind(of_pairs, benchmark, name)
     return WRITERS[tool](make_grid(rows[kinds == chosen]))
 
 
@@ -188,10 +194,7 @@ def _load_grid(
     """
     kind, _, node = matrix.partition(" n")
     pairs = reduce_run(root, run_id, kind, ordered=ordered)
-    if node:
-        pairs = pairs[pairs["memory_node"] == int(node)]
-    elif len(pairs):
-        pairs = pairs[pairs["memory_node"].isna()]
+    pairs = _select_line_node(pairs, node)
     if pairs.empty:
         raise UsageError(f"{run_id}: has no samples of {matrix} to export.")
     ends = pairs[["ping_cpu", "pong_cpu"]].to_numpy(dtype=int)
@@ -203,6 +206,17 @@ def _load_grid(
         cells=dict(zip(map(tuple, ends.tolist()), latencies, strict=True)),
         benchmark=pairs["benchmark"].iloc[0],
     )
+
+
+def _select_line_node(pairs: pd.DataFrame, node: str) -> pd.DataFrame:
+    """Select the pairs whose lines lie on a requested node; without one, those whose
+    lines are not placed.
+    """
+    if pairs.empty:
+        return pairs
+    if node:
+        return pairs[pairs["memory_node"] == int(node)]
+    return pairs[pairs["memory_node"].isna()]
 
 
 def _write_hwloc(grid: Grid, cpus: pd.DataFrame) -> str:

@@ -167,8 +167,14 @@ def import_runs(root: Root, files: Sequence[Path], name: str | None) -> str:
             is_summary = tables[path] == "summaries"
             store_file = _import_medians if is_summary else _import_run
             subject, is_new = child.call(store_file, path, title, address, name)
-            lines.append(f"{subject}: {'imported' if is_new else 'is here already'}")
+            lines.append(_tell_of_import(subject, is_new=is_new))
     return "\n".join(lines)
+
+
+def _tell_of_import(subject: str, *, is_new: bool) -> str:
+    if is_new:
+        return f"{subject}: imported"
+    return f"{subject}: is here already"
 
 
 class _Child:
@@ -204,9 +210,14 @@ class _Child:
                 " of it was imported."
             ) from err
         except FleetError as err:
-            text = str(err).replace(f"{file.absolute().parent}: ", "")
-            err.args = (text.replace(str(file), title).replace(file.name, title),)
+            err.args = (_name_by_title(str(err), file, title),)
             raise
+
+
+def _name_by_title(message: str, file: Path, title: str) -> str:
+    """Name a file in a message by its title, without its folder, which may be ours."""
+    text = message.replace(f"{file.absolute().parent}: ", "")
+    return text.replace(str(file), title).replace(file.name, title)
 
 
 def _prepare_child() -> None:
@@ -263,9 +274,22 @@ def _write_median_summary(
             f"{run['run_id']}: has no latencies between CPUs; export it without"
             " --medians."
         )
+    names = ["benchmark", "variant", "relation", "ping_cpu", "pong_cpu", "samples"]
+    numbers = pairs[[*names, "low_ns", "high_ns"]]
+    numbers = numbers.assign(latency_ns=pairs["median_ns"])
+    constants = _describe_summary(name, run)
+    rows = [constants | row for row in to_records(numbers)]
+    write_table(draft, pa.Table.from_pylist(rows, schema.arrow_schema("summaries")))
+
+
+def _describe_summary(name: str, run: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the rows of `summaries` of a run have in common; other columns are
+    None.
+    """
     constants: dict[str, Any] = {
         column.name: None for column in schema.TABLES["summaries"]
     }
+    kernel = run["kernel"] or "unknown"
     constants |= {
         "summary": name,
         "tool": "fleet",
@@ -273,16 +297,10 @@ def _write_median_summary(
         "cpu_model": run["cpu_model"],
         "os": run["os"],
         "labels_json": run["labels_json"],
-        "conditions": (
-            f"kernel {run['kernel'] or 'unknown'}, {run['started_utc']:%Y-%m-%d}"
-        ),
+        "conditions": f"kernel {kernel}, {run['started_utc']:%Y-%m-%d}",
         "source": "fleet export --medians",
     }
-    names = ["benchmark", "variant", "relation", "ping_cpu", "pong_cpu", "samples"]
-    numbers = pairs[[*names, "low_ns", "high_ns"]]
-    numbers = numbers.assign(latency_ns=pairs["median_ns"])
-    rows = [constants | row for row in to_records(numbers)]
-    write_table(draft, pa.Table.from_pylist(rows, schema.arrow_schema("summaries")))
+    return constants
 
 
 def _import_medians(file: Path, address: str, name: str | None) -> tuple[str, bool]:
@@ -345,10 +363,17 @@ def _check_members(file: Path, members: Sequence[zipfile.ZipInfo]) -> None:
     names = set[str]()
     for member in members:
         title = f"{file}: {one_line(member.filename)}"
-        if member.compress_type not in _PACKINGS:
-            raise UsageError(f"{title}: is not packed by `deflate`; pack it anew.")
-        if member.flag_bits & 1:
-            raise UsageError(f"{title}: is encrypted; pack it without a password.")
+        _check_packing(title, member)
         if member.filename in names:
             raise UsageError(f"{title}: is there twice; leave one out.")
         names.add(member.filename)
+
+
+def _check_packing(title: str, member: zipfile.ZipInfo) -> None:
+    """Raise UsageError for a file in a zip that is encrypted or not packed by
+    `deflate`.
+    """
+    if member.compress_type not in _PACKINGS:
+        raise UsageError(f"{title}: is not packed by `deflate`; pack it anew.")
+    if member.flag_bits & 1:
+        raise UsageError(f"{title}: is encrypted; pack it without a password.")

@@ -218,17 +218,22 @@ def lay_out_card(
     )
     drawn = shown.drawn
     shades = drawn.choose_shades()
-    cell = _SIDE / len(drawn.labels)
     return Card(
         shown.kind,
         title=words.title,
         cells=np.where(shades < 0, SHADES, shades),
-        edges=[place * cell for place, border in enumerate(drawn.borders) if border],
+        edges=_place_edges(drawn),
         texts=[*_place_map_texts(drawn, shown.benchmark), *_place_words(words)],
         rows=words.table,
         quotes=words.quotes,
         about=words.about,
     )
+
+
+def _place_edges(drawn: Heatmap) -> list[float]:
+    """Return the offsets of the lines between groups in the map."""
+    cell = _SIDE / len(drawn.labels)
+    return [place * cell for place, border in enumerate(drawn.borders) if border]
 
 
 def _choose_shown(
@@ -626,13 +631,18 @@ def draw_pixels(cells: Ints) -> Image.Image:
     return image
 
 
+def _enlarge(pixels: Image.Image, width: int, height: int) -> Image.Image:
+    """Draw each pixel as a block of its colour."""
+    return pixels.resize((width, height), Image.Resampling.NEAREST)
+
+
 def to_png(cells: Ints, side: int | None = None) -> bytes:
     """Encode a PNG of a pixel per cell, or `side` pixels square; cells not measured are
     transparent.
     """
     image = draw_pixels(cells)
     if side is not None:
-        image = image.resize((side, side), Image.Resampling.NEAREST)
+        image = _enlarge(image, side, side)
     buffer = io.BytesIO()
     image.save(buffer, "png", transparency=SHADES)
     return buffer.getvalue()
@@ -667,8 +677,7 @@ def render_png(card: Card) -> bytes:
     for place, cells in _place_map_and_scale(card):
         left, top, width, height = map(int, place)
         pixels = draw_pixels(cells).convert("RGB")
-        large = pixels.resize((width, height), Image.Resampling.NEAREST)
-        image.paste(large, (left, top))
+        image.paste(_enlarge(pixels, width, height), (left, top))
     draw = ImageDraw.Draw(image)
     for edge in card.edges:
         draw.line((_X, _Y + edge, _X + _SIDE, _Y + edge), "#fff")
@@ -676,6 +685,11 @@ def render_png(card: Card) -> bytes:
     fonts = _find_fonts()
     for text in card.texts:
         _draw_text(draw, text, fonts)
+    return _encode_png(image)
+
+
+def _encode_png(image: Image.Image) -> bytes:
+    """Encode a card, with the mark by which it is known for one."""
     few = image.quantize(dither=Image.Dither.NONE)  # 256 colours: a third of the bytes
     about = PngInfo()
     about.add_text("Software", CARD)

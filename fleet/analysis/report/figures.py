@@ -179,12 +179,7 @@ def _embed_svg(svg: ET.Element, name: str, title: str, size: tuple[int, int]) ->
         element.tail = None
         if element.tag != "text":
             element.text = (element.text or "").strip()
-        attributes = {}
-        for key, value in element.attrib.items():
-            own = _drop_namespace(key)
-            if own != "id" or value in targets:
-                attributes[own] = _convert_attribute(own, value, name)
-        element.attrib = attributes
+        element.attrib = _convert_attributes(element, name, targets)
         if element.tag == "g":
             _move_style_to_group(element)
     width, height = map(str, size)
@@ -220,6 +215,20 @@ def _find_targets(svg: ET.Element) -> set[str]:
         for value in element.attrib.values():
             targets.update(_POINTER.findall(value))
     return targets
+
+
+def _convert_attributes(
+    element: ET.Element, name: str, targets: set[str]
+) -> dict[str, str]:
+    """Return an element's attributes for the page, without an ID that none points
+    to.
+    """
+    converted = {}
+    for key, value in element.attrib.items():
+        own = _drop_namespace(key)
+        if own != "id" or value in targets:
+            converted[own] = _convert_attribute(own, value, name)
+    return converted
 
 
 def _convert_attribute(key: str, value: str, name: str) -> str:
