@@ -21,7 +21,7 @@ LIMITS = {
     "analysis/exchange": (70, 0.12),
     "analysis/reduce": (88, 0.22),
     "analysis/report": (105, 0.32),
-    "analysis/views": (86, 0.30),
+    "analysis/views": (81, 0.23),
     "cli": (61, 0.13),
     "console": (88, 0.15),
     "facts": (65, 0.19),

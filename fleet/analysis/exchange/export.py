@@ -21,8 +21,7 @@ from fleet.analysis.reduce import load
 from fleet.analysis.reduce.ladders import lay_out_node_matrix, select_node_cells
 from fleet.analysis.reduce.numbers import ALL, Only, select_numbers
 from fleet.analysis.reduce.pairs import as_float64, load_pairs, reduce_run
-from fleet.analysis.views.overview import describe_interval
-from fleet.analysis.views.usual import load_usual_numbers
+from fleet.analysis.views.usual import describe_interval, load_usual_numbers
 from fleet.errors import UsageError
 from fleet.model import (
     SHIPPED,

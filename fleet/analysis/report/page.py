@@ -26,10 +26,12 @@ from fleet.analysis.report.ladders import draw_ladder
 from fleet.analysis.report.markup import format_ns, render_template
 from fleet.analysis.report.read_runs import MANY_RUNS, Part, Reading, load_readings
 from fleet.analysis.report.roofline import draw_roofline
-from fleet.analysis.views import overview
+from fleet.analysis.views.host_columns import Group, group_columns
+from fleet.analysis.views.overview import render_heading
 from fleet.analysis.views.pair_tables import describe_burst_levels
 from fleet.analysis.views.topology import describe_topology
 from fleet.analysis.views.usual import (
+    describe_interval,
     list_last_changes,
     list_several_levels,
     load_usual_numbers,
@@ -119,11 +121,11 @@ def render(
         title=title,
         made=datetime.now(UTC),
         readings=readings,
-        heading=heading or overview.render_heading(runs),
+        heading=heading or render_heading(runs),
         kinds=select_kinds(benchmark or ALL, dict.fromkeys(measured)),
         warnings=_list_page_warnings(readings),
         tables=_split_overview_into_tables(usual, descriptions),
-        within=overview.describe_interval(usual) if len(usual) else "",
+        within=describe_interval(usual) if len(usual) else "",
         since=list_last_changes(usual),
         levels=list_several_levels(usual, descriptions),
         latest=list({reading.run["host_id"]: reading for reading in readings}.values()),
@@ -232,13 +234,13 @@ def _group_by_host(
 
 def _split_overview_into_tables(
     rows: pd.DataFrame, descriptions: Descriptions
-) -> list[list[overview.Group]]:
+) -> list[list[Group]]:
     """Return the groups of each overview table: one group or, for a single host, all
     with equal columns.
     """
     is_single = rows["host_id"].nunique() == 1
-    shared = defaultdict[object, list[overview.Group]](list)
-    for group in overview.group_columns(sort_overview(rows), descriptions):
+    shared = defaultdict[object, list[Group]](list)
+    for group in group_columns(sort_overview(rows), descriptions):
         shared[tuple(group.columns) if is_single else group.title].append(group)
     return list(shared.values())
 

@@ -43,7 +43,7 @@ from fleet.analysis.report import card as cards
 from fleet.analysis.report.findings import Findings, HostFindings, find
 from fleet.analysis.report.markup import render_template
 from fleet.analysis.views.changes import CHANGE_TITLES
-from fleet.analysis.views.overview import draw_sparkline
+from fleet.analysis.views.sparkline import draw_sparkline
 from fleet.analysis.views.usual import (
     list_last_changes,
     list_several_levels,

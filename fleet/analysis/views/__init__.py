@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         make_bins,
         render_histograms,
     )
+    from fleet.analysis.views.host_columns import group_columns
     from fleet.analysis.views.ladder_tables import render_ladder
     from fleet.analysis.views.marked_rows import (
         load_marked_bursts,
@@ -37,17 +38,14 @@ if TYPE_CHECKING:
         siblings_as_json,
     )
     from fleet.analysis.views.overview import (
-        describe_interval,
-        draw_sparkline,
-        group_columns,
         render_extremes,
         render_heading,
         render_host_table,
-        render_relation_history,
     )
     from fleet.analysis.views.pair_bursts import load_pair_bursts
     from fleet.analysis.views.point_tables import tabulate_points
     from fleet.analysis.views.product_tables import add_peak_shares
+    from fleet.analysis.views.run_history import render_relation_history
     from fleet.analysis.views.run_page import Detail
     from fleet.analysis.views.runs import render_runs, runs_as_json
     from fleet.analysis.views.show import (
@@ -56,8 +54,13 @@ if TYPE_CHECKING:
         show_run,
         show_runs,
     )
+    from fleet.analysis.views.sparkline import draw_sparkline
     from fleet.analysis.views.topology import describe_topology, list_cpu_groups
-    from fleet.analysis.views.usual import UsualNumbers, load_usual_numbers
+    from fleet.analysis.views.usual import (
+        UsualNumbers,
+        describe_interval,
+        load_usual_numbers,
+    )
     from fleet.analysis.views.warnings import ADVICE
 
 __getattr__ = import_on_access(__name__)

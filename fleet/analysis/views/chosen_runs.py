@@ -35,30 +35,55 @@ def select_runs_to_show(
     benchmark: take each host's last run that has it; a host without it keeps its last
     run. Raises UsageError if no host has it.
     """
-    listed = root.runs
-    chosen = texts or selection.find_last_session_runs(listed, root.place, benchmark)
-    selected = selection.select_runs(listed, chosen, root.place)
-    selection.filter_runs(selected, benchmark)  # raises UsageError if no host has it
+    selected = _select_runs(root, texts, benchmark)
     runs_by_host = selection.group_by_host(selected)
-    comparable_by_host = [
-        _keep_comparable(runs, benchmark) for runs in runs_by_host.values()
-    ]
-    latest = [runs[-1].run_id for runs in comparable_by_host]
-    run_ids = {run.run_id for runs in comparable_by_host for run in runs}
-    shown = [run for run in listed if run.run_id in run_ids]
+    latest = []
+    run_ids = set[str]()
+    for runs_of_host in runs_by_host.values():
+        comparable = _keep_comparable(runs_of_host, benchmark)
+        latest.append(comparable[-1].run_id)
+        run_ids.update(run.run_id for run in comparable)
+    shown = tuple(run for run in root.runs if run.run_id in run_ids)
     last = shown[-1]
-    missing = selection.list_missing_hosts(listed, root.place, last.session_id)
     left_out = 0
-    if texts:
-        missing = [host for host in missing if host.is_selected_by(texts)]
-    else:
-        left_out = len({run.host_id for run in listed}) - len(runs_by_host)
+    if not texts:
+        every_host = {run.host_id for run in root.runs}
+        left_out = len(every_host) - len(runs_by_host)
     others = list[str]()
     if len(latest) == 1 and benchmark is None:
-        others = [*_describe_others(selected, last)]
+        others += _describe_others(selected, last)
     return RunsToShow(
-        tuple(shown), tuple(latest), left_out, tuple(missing), tuple(others)
+        runs=shown,
+        latest=tuple(latest),
+        left_out=left_out,
+        missing=_list_missing_hosts(root, texts, since=last.session_id),
+        others=tuple(others),
     )
+
+
+def _select_runs(
+    root: Listing, texts: Sequence[str], benchmark: str | None
+) -> list[RunSummary]:
+    """Select runs, by default those of the last session. Raises UsageError if none has
+    `benchmark`.
+    """
+    runs = root.runs
+    chosen = texts or selection.find_last_session_runs(runs, root.place, benchmark)
+    selected = selection.select_runs(runs, chosen, root.place)
+    selection.filter_runs(selected, benchmark)  # raises the error
+    return selected
+
+
+def _list_missing_hosts(
+    root: Listing, texts: Sequence[str], since: str
+) -> tuple[selection.MissingHost, ...]:
+    """List the selected hosts that `since` or a later session could not measure; all of
+    them if nothing was selected.
+    """
+    missing = selection.list_missing_hosts(root.runs, root.place, since)
+    if not texts:
+        return tuple(missing)
+    return tuple(host for host in missing if host.is_selected_by(texts))
 
 
 def _keep_comparable(
@@ -86,11 +111,13 @@ def _describe_others(
         yield one_line(f"only earlier runs have {listed}: {command}")
     for run in runs_of_host:
         if not run.samples and run.started_utc > last.started_utc:
-            began = f"{run.started_utc:%Y-%m-%d %H:%M}"
-            failed = format_count(run.failed or 0, "burst")
-            yield one_line(
-                f"later, without samples: {run.run_id}, {began}, {failed} failed"
-            )
+            yield _describe_run_without_samples(run)
+
+
+def _describe_run_without_samples(run: RunSummary) -> str:
+    began = f"{run.started_utc:%Y-%m-%d %H:%M}"
+    failed = format_count(run.failed or 0, "burst")
+    return one_line(f"later, without samples: {run.run_id}, {began}, {failed} failed")
 
 
 def _find_last_days(runs: Sequence[RunSummary]) -> dict[str, str]:
@@ -100,6 +127,7 @@ def _find_last_days(runs: Sequence[RunSummary]) -> dict[str, str]:
     days = dict[str, str]()
     for run in runs:
         if run.samples:
+            kinds = sorted(run.benchmarks)
             day = f"{run.started_utc:%Y-%m-%d}"
-            days |= dict.fromkeys(sorted(run.benchmarks), day)
+            days |= dict.fromkeys(kinds, day)
     return days

@@ -92,9 +92,7 @@ def draw_matrix(
             if canvas.fits(numbers.plain):
                 return drawing.write_number_title().append_text(numbers)
     if canvas.colour or as_map:
-        shades = (
-            drawing.draw_half_blocks() if canvas.colour else drawing.draw_characters()
-        )
+        shades = drawing.draw_shades(colour=canvas.colour)
         if canvas.fits(shades.plain):
             return shades
     return _draw_groups(table, order, canvas, label)
@@ -140,7 +138,11 @@ class _Drawing:
         labels = self.heatmap.labels
         return _lay_out_matrix(labels, labels, texts, self.heatmap, colour=colour)
 
-    def draw_half_blocks(self) -> Text:
+    def draw_shades(self, *, colour: bool) -> Text:
+        """Draw the shade of each pair; without colour, a character for it."""
+        return self._draw_half_blocks() if colour else self._draw_characters()
+
+    def _draw_half_blocks(self) -> Text:
         """Draw the pairs in colours, two cells of a column per character, with gaps
         between groups.
         """
@@ -153,12 +155,12 @@ class _Drawing:
         text.append_text(_draw_colour_scale(self.heatmap.limits)).append("\n")
         text.append(_render_column_labels(labels, borders))
         for rows in _pair_rows(borders):
-            text.append(f"{labels[rows[0]]:>{width}} ")
-            text.append_text(_draw_two_rows(shades[rows], self.marks[rows], borders))
-            text.append("\n")
+            name = labels[rows[0]]
+            cells = _draw_two_rows(shades[rows], self.marks[rows], borders)
+            text.append(f"{name:>{width}} ").append_text(cells).append("\n")
         return text
 
-    def draw_characters(self) -> Text:
+    def _draw_characters(self) -> Text:
         """Draw a character for each pair, without colour; darker is slower."""
         labels = self.heatmap.labels
         borders = self.heatmap.borders
@@ -210,16 +212,23 @@ def _lay_out_matrix(
         borders=drawn.borders,
     )
     no_shades = np.full(len(columns), _NO_SHADE)
-    head = line_format.format(name="", cells=columns, shades=no_shades)
-    rule = Text(re.sub(r"[^|]", "-", head.plain).replace("|", "+"))
+    head = line_format.format("", columns, no_shades)
+    rule = Text(_draw_rule(head.plain))
     lines = [head, rule]
     shades = drawn.choose_shades()
     for row, name in enumerate(rows):
         if drawn.borders[row]:
             lines.append(rule)
         row_shades = shades[row] if colour else no_shades
-        lines.append(line_format.format(name, cells[row], row_shades))
+        line = line_format.format(name, cells[row], row_shades)
+        lines.append(line)
     return Text("\n").join(lines).append("\n")
+
+
+def _draw_rule(line: str) -> str:
+    """Draw a rule below a line, with a cross at each of its bars."""
+    dashes = re.sub(r"[^|]", "-", line)
+    return dashes.replace("|", "+")
 
 
 @dataclass(frozen=True, slots=True)

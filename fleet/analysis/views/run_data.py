@@ -45,12 +45,12 @@ def load_run_data(root: Root, run_id: str, only: Only) -> RunData:
     stored = as_float64(load_pairs(root, run_id=run_id))
     planned = _sort_as_planned(stored, run["benchmarks"])
     pairs = only.select(planned, cpus)
-    measured = sorted({*pairs["ping_cpu"], *pairs["pong_cpu"]})
+    measured = {*pairs["ping_cpu"], *pairs["pong_cpu"]}
     counters = load.load_counters(root, run_id=run_id)
     return RunData(
         run=run,
         cpus=cpus,
-        order=make_layout(cpus, measured),
+        order=make_layout(cpus, sorted(measured)),
         bursts=load.load_samples(root, run_id=run_id, columns=BURST_COLUMNS),
         pairs=pairs,
         plateaus=ladders.find_plateaus(pairs, cpus, descriptions),
@@ -66,5 +66,6 @@ def _sort_as_planned(pairs: pd.DataFrame, planned: Sequence[str]) -> pd.DataFram
     """
     places = {kind: place for place, kind in enumerate(planned)}
     kinds = pairs["benchmark"] + "/" + pairs["variant"]
-    order = kinds.map(lambda kind: places.get(kind, len(places)))
-    return pairs.iloc[order.argsort(kind="stable")].reset_index(drop=True)
+    ranks = kinds.map(lambda kind: places.get(kind, len(places)))
+    order = ranks.argsort(kind="stable")
+    return pairs.iloc[order].reset_index(drop=True)

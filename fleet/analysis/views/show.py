@@ -22,8 +22,8 @@ from fleet.analysis.views.chosen_runs import RunsToShow
 from fleet.analysis.views.heatmap import NO_LIMIT, Canvas
 from fleet.analysis.views.marked_rows import select_marked_rows
 from fleet.analysis.views.message_directions import render_message_directions
-from fleet.analysis.views.overview import render_host_history
 from fleet.analysis.views.run_data import RunData, load_run_data
+from fleet.analysis.views.run_history import render_host_history
 from fleet.analysis.views.run_page import Detail, RunPage
 from fleet.analysis.views.usual import UsualNumbers, load_usual_numbers
 from fleet.analysis.views.warnings import list_warnings, render_warnings
@@ -129,19 +129,26 @@ def show_runs(
     `as_map`.
     """
     heading = overview.render_heading(shown.runs, shown.left_out, shown.missing)
-    if len(shown.latest) == 1:
-        (run_id,) = shown.latest
-        page = show_run(
-            root, run_id, canvas=canvas, only=only, detail=detail, among=shown
-        )
-        return f"{heading}\n\n{page}" if shown.missing else page
+    if len(shown.latest) > 1:
+        hosts = _show_hosts(root, shown, canvas, only, as_map=detail.as_map)
+        return _join_parts([heading, hosts])
+    (run_id,) = shown.latest
+    page = show_run(root, run_id, canvas=canvas, only=only, detail=detail, among=shown)
+    return f"{heading}\n\n{page}" if shown.missing else page
+
+
+def _show_hosts(
+    root: Root, shown: RunsToShow, canvas: Canvas, only: Only, *, as_map: bool
+) -> str:
+    """Render several hosts: a table, hosts without numbers, maps if asked for, and how
+    to see more.
+    """
     usual = load_usual_numbers(root, shown.runs, only)
     parts = [
-        heading,
         overview.render_host_table(usual.table, canvas, usual.descriptions),
         overview.name_hosts_without_numbers(usual.table, shown.runs, only),
     ]
-    if detail.as_map:
+    if as_map:
         parts += [render_maps(root, run_id, canvas, only) for run_id in shown.latest]
     parts.append(_suggest_details(usual, shown.runs))
     return _join_parts(parts)
@@ -197,12 +204,15 @@ def _render_history(root: Root, shown: RunsToShow, only: Only) -> str:
 
 
 def _render_run_warnings(root: Root, data: RunData) -> str:
-    checked = check_run(data.run, data.pairs, data.cpus, data.descriptions)
-    history = load_host_history(root, data.run)
+    run = data.run
+    checked = check_run(run, data.pairs, data.cpus, data.descriptions)
+    history = load_host_history(root, run)
     findings = check_topology(data.pairs, history, data.descriptions)
-    run_id = data.run["run_id"]
-    rows = select_marked_rows(data.pairs, data.bursts, {run_id: len(data.bursts)})
-    return render_warnings(list_warnings(data.run, rows[run_id], checked, findings))
+    run_id = run["run_id"]
+    burst_counts = {run_id: len(data.bursts)}
+    rows = select_marked_rows(data.pairs, data.bursts, burst_counts)
+    warnings = list_warnings(run, rows[run_id], checked, findings)
+    return render_warnings(warnings)
 
 
 def render_maps(root: Root, run_id: str, canvas: Canvas, only: Only = ALL) -> str:

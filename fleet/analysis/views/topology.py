@@ -28,9 +28,7 @@ def list_cpu_groups(root: Root, run_id: str, group: str) -> list[str]:
     group: one of CPU_GROUPS; `smt` lists the cores with several CPUs, `cores` one CPU
     per core in one list. Raises UsageError if the host does not report these groups.
     """
-    cpus = load_cpus(root, run_id=run_id)
-    online = cpus.loc[cpus["online"], "cpu"].tolist()
-    order = make_layout(cpus, online)
+    order = _load_online_layout(root, run_id)
     level = "core" if group in ("smt", CORES) else group
     depth = GROUPS.index(level)
     if all(groups[depth] < 0 for groups in order.groups):
@@ -38,16 +36,22 @@ def list_cpu_groups(root: Root, run_id: str, group: str) -> list[str]:
             f"--cpus-of {group}: the host of {run_id} does not report these groups."
         )
     blocks = order.blocks(level)
+    if group == CORES:
+        one_of_each = [min(block) for block in blocks]
+        return [format_cpus(one_of_each)]
     if group == "smt":
         blocks = tuple(block for block in blocks if len(block) > 1)
         if not blocks:
             raise UsageError(
                 f"--cpus-of smt: no CPUs of the host of {run_id} share a core."
             )
-    elif group == CORES:
-        one_of_each = tuple(min(block) for block in blocks)
-        blocks = (one_of_each,)
     return [format_cpus(block) for block in blocks]
+
+
+def _load_online_layout(root: Root, run_id: str) -> Layout:
+    cpus = load_cpus(root, run_id=run_id)
+    online = cpus.loc[cpus["online"], "cpu"]
+    return make_layout(cpus, online.tolist())
 
 
 def describe_topology(order: Layout) -> list[str]:
@@ -143,12 +147,13 @@ def _describe_sibling_rule(cores: Blocks) -> str:
     """Describe the siblings as a rule where all cores are numbered alike; else return
     an empty text.
     """
+    firsts = [core[0] for core in cores]
     offsets = {tuple(cpu - core[0] for cpu in core[1:]) for core in cores}
     if len(offsets) > 1:
         return ""
-    siblings = [f"n+{offset}" for offset in offsets.pop()]
+    (common_offsets,) = offsets
+    siblings = [f"n+{offset}" for offset in common_offsets]
     formula = " and ".join(["n", *siblings])
-    firsts = [core[0] for core in cores]
     numbers = _describe_numbers(firsts)
     return f"{formula}, for {numbers}" if numbers else ""
 

@@ -11,6 +11,7 @@ import pandas as pd
 from fleet.analysis.base import text
 from fleet.analysis.compare.baseline import mark_usual
 from fleet.analysis.reduce.host_numbers import Level, load_overview, summarize_hosts
+from fleet.analysis.reduce.interval import MIN_RUNS
 from fleet.analysis.reduce.load import merge_descriptions
 from fleet.analysis.reduce.numbers import ALL, Only
 from fleet.model import Benchmark, Descriptions
@@ -56,6 +57,19 @@ def load_usual_numbers(
     comparable = rows[rows["is_usual"]]
     table = summarize_hosts(unmarked, comparable)
     return UsualNumbers(table, own, descriptions)
+
+
+def describe_interval(table: pd.DataFrame) -> str:
+    """Say what ±95% means in a table of `summarize_hosts`, the same in all
+    rows.
+    """
+    if table["behind"].max() < MIN_RUNS:
+        return "of the median pair, within the run"
+    if table["runs"].max() >= MIN_RUNS:
+        return f"between the runs of a host, {MIN_RUNS} or more"
+    return (
+        f"how far a run may be off, by {MIN_RUNS} or more of the host that are like it"
+    )
 
 
 def list_last_changes(rows: pd.DataFrame) -> list[str]:

@@ -1,0 +1,262 @@
+"""Lay out the columns of an overview in tables that fit a canvas."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from fleet.analysis.base import text
+from fleet.analysis.views.heatmap import Canvas, colour_by_rank
+from fleet.analysis.views.host_columns import Cell, Group
+from fleet.text import one_line, shorten_name
+
+_GAP = "  "
+_WIDE_GAP = "    "  # between groups
+# hosts; with more, fewer tables without intervals are easier to read
+_SEPARATE_UP_TO = 10
+
+
+def lay_out_hosts(table: pd.DataFrame, groups: Sequence[Group], canvas: Canvas) -> str:
+    """Lay out groups in tables, the fastest host first, with intervals if they fit.
+    table: of `summarize_hosts`. groups: of its columns.
+    """
+    hosts = _sort_hosts(table)
+    detailed = _HostTables(hosts, canvas, has_intervals=True).render(groups)
+    fits = canvas.fits(detailed)
+    if fits and len(hosts) <= _SEPARATE_UP_TO:
+        return detailed
+    plain = _HostTables(hosts, canvas, has_intervals=False).render(groups)
+    if fits and _count_tables(plain) >= _count_tables(detailed):
+        return detailed
+    return plain
+
+
+def _count_tables(body: str) -> int:
+    return body.count("\n\n") + 1
+
+
+def _sort_hosts(table: pd.DataFrame) -> pd.DataFrame:
+    """Return `host_name` and `runs` of each host ID, the fastest first, beside the
+    others.
+    """
+    columns = table.groupby(["benchmark", "about", "relation"])
+    usual = columns["median_ns"].transform("median")
+    table = table.assign(log=np.log(table["median_ns"] / usual))
+    by_host = table.groupby("host_id", sort=False)
+    hosts = pd.DataFrame(
+        {
+            "host_name": by_host["host_name"].first(),
+            "runs": by_host["runs"].max(),
+            "log": by_host["log"].mean(),
+        }
+    )
+    return hosts.sort_values("log", kind="stable")
+
+
+@dataclass(frozen=True, slots=True)
+class _HostTables:
+    """Renders groups for some hosts. hosts: from `_sort_hosts`.
+
+    A table consists of blocks side by side. A block has a line for the title of a
+    group, two for the titles of columns, and one for each host.
+    """
+
+    hosts: pd.DataFrame
+    canvas: Canvas
+    has_intervals: bool
+
+    def render(self, groups: Sequence[Group]) -> str:
+        """Render groups in tables: side by side if they fit and are of the same hosts,
+        else one below another.
+        """
+        tables: list[list[Group]] = []
+        for group in groups:
+            for part in self._split_to_fit(group):
+                if tables and self._fits_beside(tables[-1], part):
+                    tables[-1].append(part)
+                else:
+                    tables.append([part])
+        return "\n\n".join(map(self._render_table, tables))
+
+    def _split_to_fit(self, group: Group) -> list[Group]:
+        """Halve the columns of a group until each part fits the canvas or has one
+        column. With intervals it stays whole.
+        """
+        names = list(group.columns)
+        if self.has_intervals or len(names) == 1 or self._fits([group]):
+            return [group]
+        middle = len(names) // 2
+        parts = []
+        for half in (names[:middle], names[middle:]):
+            columns = {name: group.columns[name] for name in half}
+            parts += self._split_to_fit(replace(group, columns=columns))
+        return parts
+
+    def _fits_beside(self, groups: Sequence[Group], group: Group) -> bool:
+        if set(groups[0].hosts) != set(group.hosts):
+            return False
+        return self._fits([*groups, group])
+
+    def _fits(self, groups: Sequence[Group]) -> bool:
+        return self.canvas.fits(self._render_table(groups))
+
+    def _render_table(self, groups: Sequence[Group]) -> str:
+        """Render groups side by side behind the names of their hosts, then the share of
+        flagged bursts, and the runs.
+        """
+        has_number = self.hosts.index.isin(groups[0].hosts)
+        hosts = self.hosts[has_number]
+        gap = _WIDE_GAP if len(groups) > 1 else _GAP
+        blocks = [_render_names(hosts["host_name"])]
+        for group in groups:
+            lines = self._render_group(group, hosts.index.tolist())
+            blocks.append(_indent_lines(lines, gap))
+        flagged = _compute_flagged(groups, hosts.index)
+        blocks.append(_render_counts("flagged", flagged))
+        if self.hosts["runs"].max() > 1:
+            counts = hosts["runs"].astype(str)
+            blocks.append(_render_counts("runs", counts))
+        return _join_blocks(blocks)
+
+    def _render_group(self, group: Group, hosts: Sequence[str]) -> list[str]:
+        """Return the lines of a group's block, all of one width."""
+        columns = self._make_columns(group, hosts)
+        widths = _choose_widths(columns, group.title)
+        aligned = []
+        for column, width in zip(columns, widths, strict=True):
+            lines = column.align(width, colour=self.canvas.colour)
+            aligned.append(lines)
+        rows = [_GAP.join(cells) for cells in zip(*aligned, strict=True)]
+        title = group.title.ljust(len(rows[0]))
+        return [title, *rows]
+
+    def _make_columns(self, group: Group, hosts: Sequence[str]) -> list["_Column"]:
+        columns = []
+        if group.variants:
+            columns.append(_make_variant_column(group.variants, hosts))
+        for title, cells in group.columns.items():
+            host_cells = [cells.get(host) for host in hosts]
+            column = _make_number_column(
+                title, host_cells, has_intervals=self.has_intervals
+            )
+            columns.append(column)
+        return columns
+
+
+def _join_blocks(blocks: Sequence[Sequence[str]]) -> str:
+    """Set blocks side by side, without lines that are empty in all of them."""
+    lines = []
+    for parts in zip(*blocks, strict=True):
+        line = "".join(parts).rstrip()
+        if line:
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def _choose_widths(columns: Sequence["_Column"], title: str) -> list[int]:
+    """Return the width of each column; the first is so wide that the group's title
+    fits.
+    """
+    widths = [column.width for column in columns]
+    gaps = len(_GAP) * (len(columns) - 1)
+    lacking = len(title) - sum(widths) - gaps
+    if lacking > 0:
+        widths[0] += lacking
+    return widths
+
+
+def _indent_lines(lines: Sequence[str], gap: str) -> list[str]:
+    return [f"{gap}{line}" for line in lines]
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column of text. title: in two lines, the kinds of cores in the second. texts,
+    ranks: of each host.
+    """
+
+    title: tuple[str, str]
+    texts: list[str]
+    ranks: list[float | None]
+
+    @property
+    def width(self) -> int:
+        return max(map(len, [*self.title, *self.texts]))
+
+    def align(self, width: int, *, colour: bool) -> list[str]:
+        """Return the lines of the title and the texts, aligned to the right. colour:
+        colour those that have a rank.
+        """
+        lines = [line.rjust(width) for line in self.title]
+        for cell, rank in zip(self.texts, self.ranks, strict=True):
+            line = cell.rjust(width)
+            if colour and rank is not None:
+                line = colour_by_rank(line, rank)
+            lines.append(line)
+        return lines
+
+
+def _make_variant_column(variants: Mapping[str, str], hosts: Sequence[str]) -> _Column:
+    texts = [variants[host] for host in hosts]
+    return _Column(("variant", ""), texts, ranks=[None] * len(hosts))
+
+
+def _make_number_column(
+    title: str, cells: Sequence[Cell | None], *, has_intervals: bool
+) -> _Column:
+    name, _, kinds = title.partition(" ")
+    return _Column(
+        title=(name, kinds),
+        texts=_format_cells(cells, has_intervals=has_intervals),
+        ranks=[cell and cell.rank for cell in cells],
+    )
+
+
+def _format_cells(cells: Sequence[Cell | None], *, has_intervals: bool) -> list[str]:
+    """Format numbers, with their intervals aligned if asked for and known."""
+    intervals = [_format_interval(cell) for cell in cells]
+    width = max(map(len, intervals))
+    texts = []
+    for cell, interval in zip(cells, intervals, strict=True):
+        if cell is None:
+            texts.append("-")
+        elif has_intervals and width:
+            texts.append(f"{cell.text} {interval:>{width}}")
+        else:
+            texts.append(cell.text)
+    return texts
+
+
+def _format_interval(cell: Cell | None) -> str:
+    """Return half the interval of a cell; empty if it has none."""
+    if cell is None or cell.within == "-":
+        return ""
+    return cell.within
+
+
+def _render_names(names: Iterable[str]) -> list[str]:
+    """Return the block of the hosts' names."""
+    shown = [shorten_name(one_line(name)) for name in names]
+    lines = ["", "host", "", *shown]
+    width = max(map(len, lines))
+    return [line.ljust(width) for line in lines]
+
+
+def _render_counts(title: str, texts: Iterable[str]) -> list[str]:
+    """Return the block of a column behind all groups."""
+    lines = ["", title, "", *texts]
+    width = max(map(len, lines))
+    aligned = [line.rjust(width) for line in lines]
+    return _indent_lines(aligned, _GAP)
+
+
+def _compute_flagged(groups: Sequence[Group], hosts: Iterable[str]) -> list[str]:
+    """Return each host's share of flagged bursts in these groups."""
+    shares = []
+    for host in hosts:
+        bursts = sum(group.bursts[host] for group in groups)
+        flagged = sum(group.flagged[host] * group.bursts[host] for group in groups)
+        share = flagged / bursts
+        shares.append(text.format_share(share))
+    return shares

@@ -1,0 +1,210 @@
+"""Show numbers run by run: a relation of several hosts, or all numbers of one host."""
+
+from collections.abc import Container, Mapping, Sequence
+from datetime import UTC
+from typing import Any
+
+import pandas as pd
+
+from fleet.analysis.base import text
+from fleet.analysis.compare.verdicts import CLASS
+from fleet.analysis.reduce.cells import are_pairs
+from fleet.analysis.views.sparkline import draw_sparkline
+from fleet.analysis.views.usual import (
+    UsualNumbers,
+    describe_interval,
+    list_last_changes,
+    list_several_levels,
+)
+from fleet.model import SHIPPED, Benchmark, Descriptions
+from fleet.store import RunSummary
+from fleet.text import format_command, one_line, table
+
+_NUMBER = ["benchmark", "variant", "about", "relation"]
+# what a narrow terminal leaves out, in this order
+_DROPPED = ("p99", "min", "max", "run", "flagged", "pairs")
+
+
+def render_relation_history(
+    history: pd.DataFrame,
+    width: int | None = None,
+    descriptions: Descriptions = SHIPPED,
+) -> str:
+    """Render a line per run, benchmark and variant, oldest first, then a sparkline per
+    host and relation.
+    """
+    common_labels = text.find_common_labels(history["labels"].tolist())
+    runs = _tabulate_runs(history, width, descriptions, common_labels)
+    title = _name_relations(history["relation"].unique().tolist())
+    explanation = _explain_columns(runs, history, descriptions)
+    courses = _tabulate_courses(history, width)
+    command = format_command("fleet", "compare", history["host_name"].iloc[-1])
+    parts = [
+        f"{title}: {explanation}\n{text.add_common_labels(runs, common_labels)}",
+        courses,
+        f"What changed when: {command}",
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _name_relations(relations: Sequence[str]) -> str:
+    """Name a relation, or several without their kinds of cores: "package"."""
+    if len(relations) == 1:
+        return relations[0]
+    return ", ".join(sorted({name.partition(" ")[0] for name in relations}))
+
+
+def _tabulate_runs(
+    history: pd.DataFrame,
+    width: int | None,
+    descriptions: Descriptions,
+    common_labels: Container[str],
+) -> str:
+    """Tabulate the numbers of each run. common_labels: keys of labels to leave out."""
+    names_relation = history["relation"].nunique() > 1
+    names = ["started (UTC)", "host", "run", "benchmark"]
+    if names_relation:
+        names.append("of")
+    numbers = ["pairs", "median", "min", "max", "p99", "±95%", "flagged"]
+    lines = []
+    for row in text.to_records(history):
+        cells = _name_run(row)
+        if names_relation:
+            cells.append(row["relation"])
+        cells += _format_numbers(row, descriptions)
+        cells.append(text.format_labels(row["labels"], without=common_labels))
+        lines.append(cells)
+    return table(
+        [*names, *numbers, "labels"],
+        lines,
+        right=range(len(names), len(names) + len(numbers)),
+        width=width,
+        drop=_DROPPED,
+    )
+
+
+def _name_run(row: Mapping[str, Any]) -> list[str]:
+    started = row["started_utc"].astimezone(UTC)
+    return [
+        f"{started:%Y-%m-%d %H:%M:%S}",
+        row["host_name"],
+        row["run_id"],
+        text.name_benchmark(row),
+    ]
+
+
+def _format_numbers(row: Mapping[str, Any], descriptions: Descriptions) -> list[str]:
+    """Format a row's count of pairs, median, min, max, p99, interval and share of
+    flagged bursts.
+    """
+    shown = ["median_ns", "min_ns", "max_ns", "p99_ns"]
+    if text.is_rate(descriptions[row["benchmark"]]):
+        # the longest time is the lowest rate
+        shown = ["median_ns", "max_ns", "min_ns", "p99_ns"]
+    return [
+        str(row["pairs"]),
+        *text.format_values(row, shown, descriptions),
+        text.format_half_width(row["spread"]),
+        text.format_share(row["flagged_share"]),
+    ]
+
+
+def _explain_columns(
+    listed: str, history: pd.DataFrame, descriptions: Descriptions
+) -> str:
+    """Say what the numbers of a table are: units, then of what each column is. listed:
+    the table, which may lack columns.
+    """
+    many = "pairs"
+    single = "pair"
+    if not are_pairs(history["relation"]).any():
+        many = "CPUs and groups"
+        single = "of them"
+    titles_by_subject = {
+        many: ("median", "min", "max"),
+        f"the median {single}": ("p99", "±95%"),
+        "bursts": ("flagged",),
+    }
+    header = listed.partition("\n")[0].split()
+    meanings = [text.describe_units(history["benchmark"], descriptions)]
+    for subject, titles in titles_by_subject.items():
+        shown = [title for title in titles if title in header]
+        if shown:
+            meanings.append(f"{', '.join(shown)}: of {subject}")
+    return "; ".join(meanings)
+
+
+def _tabulate_courses(history: pd.DataFrame, width: int | None) -> str:
+    """Draw the course of each number of a host over its runs; empty if no host has
+    several runs.
+    """
+    rows = []
+    for key, part in history.groupby(["host_name", *CLASS], sort=False):
+        if len(part) > 1:
+            host, name, variant, relation = map(str, key)
+            course = draw_sparkline(part["median_ns"])
+            rows.append((host, f"{name}/{variant}", relation, course))
+    if not rows:
+        return ""
+    return table(("host", "benchmark", "of", "oldest to newest"), rows, width=width)
+
+
+def render_host_history(runs: Sequence[RunSummary], usual: UsualNumbers) -> str:
+    """Render a host's comparable runs: usual number, extremes, sparkline."""
+    first = runs[0].started_utc
+    last = runs[-1].started_utc
+    lines = [
+        f"{len(runs)} comparable runs, {first:%Y-%m-%d} to {last:%Y-%m-%d}: medians by"
+        " run",
+        _tabulate_usual_numbers(usual),
+        "usual: geometric mean of the runs at the main level",
+        f"±95%: {describe_interval(usual.table)}",
+    ]
+    changes = list_last_changes(usual.table)
+    lines += [f"usual since the last change: {one_line(line)}" for line in changes]
+    levels = list_several_levels(usual.table, usual.descriptions, names_host=False)
+    lines += [f"levels differ between runs: {line}" for line in levels]
+    lines.append("The last run:")
+    return "\n".join(lines)
+
+
+def _tabulate_usual_numbers(usual: UsualNumbers) -> str:
+    titles = (
+        "benchmark",
+        "of",
+        "usual",
+        "±95%",
+        "runs",
+        "min",
+        "max",
+        "oldest to newest",
+    )
+    courses = dict(iter(usual.rows.groupby(_NUMBER, sort=False)["median_ns"]))
+    rows = []
+    for row in text.to_records(usual.table):
+        key = tuple(row[name] for name in _NUMBER)
+        benchmark = usual.descriptions[row["benchmark"]]
+        rows.append(_describe_usual_number(row, courses[key], benchmark))
+    return table(titles, rows, right={2, 3, 4, 5, 6})
+
+
+def _describe_usual_number(
+    row: Mapping[str, Any], medians: "pd.Series[float]", benchmark: Benchmark
+) -> tuple[str, ...]:
+    """Return the cells of a number. row: of `summarize_hosts`. medians: of each run,
+    in ns, oldest first.
+    """
+    kind = f"{row['benchmark']}/{row['variant']}".rstrip("/")
+    ends = [medians.min(), medians.max()]
+    if text.is_rate(benchmark):
+        ends.reverse()  # the longest time is the lowest rate
+    main_level = row["levels"][0]
+    return (
+        f"{kind} {row['about']}".rstrip(),
+        row["relation"],
+        text.format_value(benchmark, row["median_ns"]),
+        text.format_half_width(row["half"]),
+        f"{main_level.runs} of {len(medians)}",
+        *[text.format_value(benchmark, ns) for ns in ends],
+        draw_sparkline(medians),
+    )

@@ -1,0 +1,36 @@
+"""Draw a course of numbers in a line of text."""
+
+import numpy as np
+import numpy.typing as npt
+
+from fleet.analysis.base.tables import Floats
+
+SPARKS = 24
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_MIN_SPAN = 0.05  # of the smallest value; less would make noise look like change
+
+
+def draw_sparkline(values: npt.ArrayLike) -> str:
+    """Draw the newest values, at most SPARKS, as blocks; their scale spans at least 5 %
+    of the smallest.
+    """
+    newest = np.asarray(values, dtype=float)[-SPARKS:]
+    low, high = _choose_scale(newest)
+    if low == high:  # all values are 0
+        middle = _BLOCKS[len(_BLOCKS) // 2]
+        return middle * len(newest)
+    shares = (newest - low) / (high - low)
+    heights = (shares * len(_BLOCKS)).astype(int)
+    capped = np.minimum(heights, len(_BLOCKS) - 1)
+    return "".join(_BLOCKS[height] for height in capped)
+
+
+def _choose_scale(values: Floats) -> tuple[float, float]:
+    """Return the ends of a scale that has the values in its middle."""
+    low = float(values.min())
+    high = float(values.max())
+    span = high - low
+    lacking = _MIN_SPAN * low - span
+    if lacking <= 0:
+        return low, high
+    return low - lacking / 2, high + lacking / 2
