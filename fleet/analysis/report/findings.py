@@ -6,7 +6,7 @@ accept`.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from markupsafe import Markup
 
 from fleet.analysis.base.text import (
@@ -39,6 +40,7 @@ from fleet.analysis.views.odd_machines import (
 )
 from fleet.errors import UsageError
 from fleet.inventory.expected import ExpectedRange
+from fleet.model import Descriptions
 from fleet.store.runs import Root
 from fleet.text import format_count, one_line
 
@@ -145,39 +147,50 @@ def find(
     """Find what changed when, and which machines are odd or as expected; empty if
     nothing can be compared.
     """
-    only, hosts = Only(benchmark), defaultdict[str, HostFindings](HostFindings)
+    only = Only(benchmark)
     try:
         past = find_changes_over_time(root, selection, only=only)
         groups = compare_siblings(root, selection, only=only)
     except UsageError:  # they have no numbers that are compared
         return Findings()
-    findings, changes = [], []
+    hosts = defaultdict[str, HostFindings](HostFindings)
+    changes = []
+    findings = []
     for row, words in zip(to_records(past.changes), format_changes(past), strict=True):
-        when, where, change, interval, beside = words
-        findings.append(
-            Finding(
-                f"{where}: {change}",
-                f"{interval}; {when}" + f"; {beside}" * bool(beside),
-            )
-        )
-        changes.append((f"{row['after'] if row['dated'] else row['end']}", words))
+        finding = _word_change(words)
+        findings.append(finding)
+        day = row["after"] if row["dated"] else row["end"]
+        changes.append((f"{day}", words))
         for host in row["hosts"]:
-            hosts[host].findings.append(findings[-1])
+            hosts[host].findings.append(finding)
             hosts[host].courses.append(_draw_nights(past, row, words, host))
             if row["changed"]:
-                day = f"since {row['after']}" if row["dated"] else when
-                hosts[host].marks.append(
-                    one_line(f"{where.rpartition(', ')[2]} {change} {day}")
-                )
+                hosts[host].marks.append(_mark_change(row, words))
     headline = render_changes_headline(past)
     answers = [Answer("What changed when", headline, findings, " ".join(past.caveats))]
-    answers += [
-        _find_odd_machines(group, hosts) for group in groups if len(group.hosts) > 1
-    ]
+    several = [group for group in groups if len(group.hosts) > 1]
+    answers += [_find_odd_machines(group, hosts) for group in several]
     acceptances = judge_hosts(root, selection, ranges, only)
     for machine in acceptances:
         hosts[machine.host].accepted = render_acceptance(machine).partition(": ")[2]
     return Findings(answers, changes, dict(hosts), acceptances)
+
+
+def _word_change(words: tuple[str, ...]) -> Finding:
+    """Word a change. words: its table cells (titles: `CHANGE_TITLES`)."""
+    when, where, change, interval, beside = words
+    about = f"{interval}; {when}"
+    if beside:
+        about += f"; {beside}"
+    return Finding(f"{where}: {change}", about)
+
+
+def _mark_change(row: Mapping[str, Any], words: tuple[str, ...]) -> str:
+    """Word a change as a mark. words: its table cells (titles: `CHANGE_TITLES`)."""
+    when, where, change, *_ = words
+    relation = where.rpartition(", ")[2]
+    since = f"since {row['after']}" if row["dated"] else when
+    return one_line(f"{relation} {change} {since}")
 
 
 def _find_odd_machines(
@@ -187,27 +200,53 @@ def _find_odd_machines(
     clearest as a mark.
     """
     numbers = format_odd_numbers(group) if group.odd_hosts else []
-    findings = list[tuple[str, Finding]]()
+    findings = []
+    marked = set[str]()
     for host, kind, relation, this, others, change, interval, _ in numbers:
-        if all(host != other for other, _ in findings):
-            hosts[host].marks.append(
-                one_line(f"odd: {'mean' if relation == MEAN else relation} {change}")
-            )
-        where = "mean of all relations" if relation == MEAN else f"{kind} {relation}"
-        beside = f"; {this} against {others}" if this != "-" else ""
-        findings.append(
-            (host, Finding(f"{host}, {where}: {change}", f"{interval}{beside}"))
-        )
-    findings += [
-        (host, Finding(host, text)) for host, text in list_odd_environments(group)
-    ]
-    for host, finding in findings:
+        if relation == MEAN:
+            subject = "mean"
+            where = "mean of all relations"
+        else:
+            subject = relation
+            where = f"{kind} {relation}"
+        if host not in marked:
+            marked.add(host)
+            hosts[host].marks.append(one_line(f"odd: {subject} {change}"))
+        about = interval
+        if this != "-":
+            about += f"; {this} against {others}"
+        finding = Finding(f"{host}, {where}: {change}", about)
+        findings.append(finding)
+        hosts[host].findings.append(finding)
+    for host, text in list_odd_environments(group):
+        finding = Finding(host, text)
+        findings.append(finding)
         hosts[host].findings.append(finding)
     headline = render_siblings_headline(group)
-    listed = [finding for _, finding in findings]
-    return Answer(
-        "Which of equal machines is odd", headline, listed, " ".join(group.caveats)
-    )
+    note = " ".join(group.caveats)
+    return Answer("Which of equal machines is odd", headline, findings, note)
+
+
+@dataclass(frozen=True, slots=True)
+class _Axes:
+    """Where a drawing of nights has its points, in CSS pixels. bottom, top: logs."""
+
+    first: date
+    last: date
+    bottom: float
+    top: float
+
+    def place_night(self, night: date) -> float:
+        """Return a night's place from the left; one outside is at the nearest end."""
+        days = max((self.last - self.first).days, 1)
+        share = float(np.clip((night - self.first).days / days, 0, 1))
+        return round(_LEFT + share * (_RIGHT - _LEFT), 1)
+
+    def place_log(self, log: float) -> float:
+        """Return the place of a number's log from the top."""
+        height = max(self.top - self.bottom, 1e-9)
+        share = float((log - self.bottom) / height)
+        return round(_BOTTOM - share * (_BOTTOM - _TOP), 1)
 
 
 def _draw_nights(
@@ -216,68 +255,92 @@ def _draw_nights(
     """Draw a host's nights around a change. words: the change's table cells (titles:
     `CHANGE_TITLES`).
     """
-    rows, far_off = past.logs.loc[[host]], past.odd[past.odd["host"] == host]
-    kind, descriptions = change["benchmark"], past.descriptions
-    if kind:
-        own = [change[name] for name in CLASS]
-        rows, far_off = (
-            rows.loc[[(host, *own)]],
-            far_off[(far_off[CLASS] == own).all(axis=1)],
-        )
-    else:  # the mean of several relations, each relative to its own median
-        rows = rows.sub(rows.median(axis=1), axis=0)
-    sign = -1 if is_rate(descriptions[kind]) else 1
-    series = rows.mean().dropna() * sign
-    dates, far = list(series.index), set(far_off["night"])
-    is_before = [
-        night not in far and change["begin"] <= night <= change["before"]
-        for night in series.index
-    ]
-    level = float(np.mean(series[is_before] if any(is_before) else series))
-    after, low, high = level + np.log1p(convert_change(change, descriptions))
-    bottom, top = (end([*series, level, low, high]) for end in (min, max))
-    days = max((dates[-1] - dates[0]).days, 1)
-
-    def x(night: date) -> float:
-        share = float(np.clip((night - dates[0]).days / days, 0, 1))
-        return round(_LEFT + share * (_RIGHT - _LEFT), 1)
-
-    def y(log: float) -> float:
-        return round(
-            _BOTTOM
-            - float((log - bottom) / max(top - bottom, 1e-9)) * (_BOTTOM - _TOP),
-            1,
-        )
-
-    def format_level(log: float) -> str:
-        if not kind:
-            return format_change(float(np.expm1(log)))
-        return format_value(descriptions[kind], float(np.exp(sign * log)))
-
-    ticks = [
-        (
-            x(night),
-            f"{night}: "
-            + "; ".join(f"{fact} {old} → {new}" for fact, old, new in sorted(facts)),
-        )
-        for night, facts in sorted(past.facts.get(host, {}).items())
-        if facts and dates[0] <= night <= dates[-1]
-    ]
+    series, far = _select_nights(past, change, host)
+    before = _compute_level_before(series, far, change)
+    after, low, high = before + np.log1p(convert_change(change, past.descriptions))
+    shown = [*series, before, low, high]
+    axes = _Axes(series.index[0], series.index[-1], min(shown), max(shown))
     nights = [
-        (x(night), y(log), night in far)
-        for night, log in zip(dates, series, strict=True)
+        (axes.place_night(night), axes.place_log(log), night in far)
+        for night, log in zip(series.index, series, strict=True)
     ]
-    begin, until, since, end = (
-        x(change[name]) for name in ("begin", "before", "after", "end")
-    )
+    begin = axes.place_night(change["begin"])
+    until = axes.place_night(change["before"])
+    since = axes.place_night(change["after"])
+    end = max(axes.place_night(change["end"]), since)
+    scale = [
+        (axes.place_log(log), _format_level(log, change, past.descriptions))
+        for log in (axes.bottom, axes.top)
+    ]
     svg = render_template(
         "course.svg",
         words=words,
         nights=nights,
-        levels=((begin, until, y(level)), (since, max(end, since), y(after))),
-        band=(y(high), y(low)),
-        ticks=ticks,
-        scale=[(y(log), format_level(log)) for log in (bottom, top)],
-        ends=(dates[0], dates[-1]),
+        levels=(
+            (begin, until, axes.place_log(before)),
+            (since, end, axes.place_log(after)),
+        ),
+        band=(axes.place_log(high), axes.place_log(low)),
+        ticks=_list_ticks(past, host, axes),
+        scale=scale,
+        ends=(axes.first, axes.last),
     )
     return Markup(svg)  # noqa: S704  (the template escapes)
+
+
+def _select_nights(
+    past: History, change: Mapping[str, Any], host: str
+) -> tuple["pd.Series[float]", set[date]]:
+    """Return the logs of a host's numbers by night, greater where the number is, and
+    the nights that are far off.
+    """
+    far_off = past.odd[past.odd["host"] == host]
+    kind = change["benchmark"]
+    if kind:
+        own = [change[name] for name in CLASS]
+        rows = past.logs.loc[[(host, *own)]]
+        far_off = far_off[(far_off[CLASS] == own).all(axis=1)]
+    else:  # the mean of several relations, each relative to its own median
+        rows = past.logs.loc[[host]]
+        rows = rows.sub(rows.median(axis=1), axis=0)
+    sign = _choose_sign(kind, past.descriptions)
+    return rows.mean().dropna() * sign, set(far_off["night"])
+
+
+def _choose_sign(kind: str, descriptions: Descriptions) -> int:
+    """Return -1 for a rate, which is greater where the time is less, else 1."""
+    return -1 if is_rate(descriptions[kind]) else 1
+
+
+def _compute_level_before(
+    series: "pd.Series[float]", far: Set[date], change: Mapping[str, Any]
+) -> float:
+    """Return the mean log of the nights before a change; of all, if there are none."""
+    is_before = [
+        night not in far and change["begin"] <= night <= change["before"]
+        for night in series.index
+    ]
+    nights = series[is_before] if any(is_before) else series
+    return float(np.mean(nights))
+
+
+def _format_level(
+    log: float, change: Mapping[str, Any], descriptions: Descriptions
+) -> str:
+    """Format a number of the scale: a change if the number is a mean of relations."""
+    kind = change["benchmark"]
+    if not kind:
+        return format_change(float(np.expm1(log)))
+    ns = float(np.exp(_choose_sign(kind, descriptions) * log))
+    return format_value(descriptions[kind], ns)
+
+
+def _list_ticks(past: History, host: str, axes: _Axes) -> list[tuple[float, str]]:
+    """Return the place of each night when the host's environment changed, and how."""
+    ticks = []
+    for night, facts in sorted(past.facts.get(host, {}).items()):
+        if facts and axes.first <= night <= axes.last:
+            changes = [f"{fact} {old} → {new}" for fact, old, new in sorted(facts)]
+            tick = (axes.place_night(night), f"{night}: {'; '.join(changes)}")
+            ticks.append(tick)
+    return ticks
