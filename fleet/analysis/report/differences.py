@@ -1,13 +1,15 @@
 """Compare the two sides of a report host by host."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 
+from fleet.analysis.base.tables import Floats
 from fleet.analysis.base.text import convert_change, to_records
 from fleet.analysis.compare.comparison import Comparison, compare
 from fleet.analysis.compare.judge import find_chance_limits
@@ -41,37 +43,42 @@ def summarize_differences(
     by_run = {reading.run["run_id"]: reading for reading in readings}
     places = tables.pairs.groupby("run_id", sort=False, observed=True).indices
     comparisons = compare(root, sides, tables=tables)
+    are_small = len(comparisons) > _MANY
     drawn = []
     for comparison in comparisons:
-        a, b = (
-            [by_run[run] for run in side.runs["run_id"]]
-            for side in (comparison.a, comparison.b)
-        )
-        own = [places.get(reading.run["run_id"], []) for reading in (*a, *b)]
-        numbers = np.repeat(np.arange(len(own)), [*map(len, own)])
-        pairs = tables.pairs.iloc[[*chain(*own)]].assign(run=numbers)
-        small = len(comparisons) > _MANY
-        residuals = (
-            _map_residuals(comparison, a, b, pairs, small=small)
-            if _have_same_topology(a, b)
-            else []
-        )
+        a = [by_run[run_id] for run_id in comparison.a.runs["run_id"]]
+        b = [by_run[run_id] for run_id in comparison.b.runs["run_id"]]
+        residuals = []
+        if _have_same_topology(a, b):
+            pairs = _number_runs(tables.pairs, places, [*a, *b])
+            residuals = _map_residuals(comparison, a, b, pairs, small=are_small)
         rows = to_records(comparison.relations)
         drawn.append({"comparison": comparison, "rows": rows, "residuals": residuals})
-    some = [comparison for comparison in comparisons if len(comparison.relations)]
-    scatter = (
-        explain_scatter(pd.concat([comparison.relations for comparison in some]))
-        if some
-        else ""
-    )
+    judged = [comparison for comparison in comparisons if len(comparison.relations)]
+    scatter = ""
+    if judged:
+        relations = pd.concat([comparison.relations for comparison in judged])
+        scatter = explain_scatter(relations)
     return {
         "sides": sides,
         "by_host": drawn,
         "forests": _draw_forests(comparisons),
-        "headlines": render_headlines_by_sides(some),
+        "headlines": render_headlines_by_sides(judged),
         "scatter": scatter,
-        "rows": format_not_equivalent(some),
+        "rows": format_not_equivalent(judged),
     }
+
+
+def _number_runs(
+    pairs: pd.DataFrame, places: Mapping[Any, Any], readings: Sequence[Reading]
+) -> pd.DataFrame:
+    """Return the pairs of these runs, with a column `run`, an index into `readings`.
+    places: rows of `pairs` by run ID.
+    """
+    rows = [places.get(reading.run["run_id"], []) for reading in readings]
+    counts = [len(own) for own in rows]
+    numbered = pairs.iloc[list(chain(*rows))]
+    return numbered.assign(run=np.repeat(np.arange(len(rows)), counts))
 
 
 def _draw_forests(compared: Sequence[Comparison]) -> list[dict[str, Any]]:
@@ -81,45 +88,58 @@ def _draw_forests(compared: Sequence[Comparison]) -> list[dict[str, Any]]:
     effect: the change over all hosts, also the first row of the picture; None if there
     is none.
     """
-    pooled = {
-        tuple(row[name] for name in CLASS): row | {"name": "all hosts"}
-        for comparison in compared
-        for row in to_records(comparison.fleet)
-    }
+    pooled = {}
+    for comparison in compared:
+        for row in to_records(comparison.fleet):
+            key = tuple(row[name] for name in CLASS)
+            pooled[key] = row | {"name": "all hosts"}
     tables = []
     for comparison in compared:
-        label = (
-            comparison.b.hosts[0]
-            if comparison.a.hosts == comparison.b.hosts
-            else comparison.b.name
-        )
+        has_same_hosts = comparison.a.hosts == comparison.b.hosts
+        label = comparison.b.hosts[0] if has_same_hosts else comparison.b.name
         tables.append(comparison.relations.assign(name=label))
+    verdicts = pd.concat(tables).dropna(subset="low")
     forests = list[dict[str, Any]]()
-    for key, part in pd.concat(tables).dropna(subset="low").groupby(CLASS, sort=False):
+    for key, part in verdicts.groupby(CLASS, sort=False):
         if len(part) < 2:
             continue
-        rows, effect = to_records(part), pooled.get(key)
-        rows = [effect, *rows] if effect else rows
-        changes = [convert_change(row, compared[0].descriptions) for row in rows]
-        listed = "; ".join(
-            f"{row['name']} {change:+.1%} ({low:+.1%} to {high:+.1%})"
-            for row, (change, low, high) in zip(rows, changes, strict=True)
-        )
-        names = [shorten_middle(row["name"]) for row in rows]
-        table = pd.DataFrame(changes, columns=["change", "low", "high"])
-        table = table.assign(name=names, pooled=["hosts" in row for row in rows])
-        name, relation = f"{key[0]}/{key[1]}", key[2]
-        picture = draw(
-            f"forest-{len(forests) + 1}",
-            f"Changes of {name} {relation} with 95% intervals: {listed}",
-            (PANEL, 62 + 20 * len(rows)),
-            partial(forest, table, threshold=compared[0].threshold),
-            margins=(14 + 7 * max(map(len, names)), 42, 18, 8),
-        )
+        benchmark, variant, relation = key
+        effect = pooled.get(key)
+        rows = to_records(part)
+        if effect:
+            rows = [effect, *rows]
+        name = f"{benchmark}/{variant}"
+        title = f"{name} {relation}"
+        element = f"forest-{len(forests) + 1}"
+        picture = _draw_forest(element, title, rows, compared[0])
         forests.append(
             {"name": name, "relation": relation, "effect": effect, "picture": picture}
         )
     return forests
+
+
+def _draw_forest(
+    element: str, title: str, rows: Sequence[dict[str, Any]], comparison: Comparison
+) -> Markup:
+    """Draw the changes of a relation, a line per row. comparison: any, since all have
+    one threshold.
+    """
+    changes = [convert_change(row, comparison.descriptions) for row in rows]
+    words = []
+    for row, (change, low, high) in zip(rows, changes, strict=True):
+        words.append(f"{row['name']} {change:+.1%} ({low:+.1%} to {high:+.1%})")
+    names = [shorten_middle(row["name"]) for row in rows]
+    longest = max(map(len, names))
+    table = pd.DataFrame(changes, columns=["change", "low", "high"])
+    table["name"] = names
+    table["pooled"] = ["hosts" in row for row in rows]
+    return draw(
+        element,
+        f"Changes of {title} with 95% intervals: {'; '.join(words)}",
+        size=(PANEL, 62 + 20 * len(rows)),
+        onto=partial(forest, table, threshold=comparison.threshold),
+        margins=(14 + 7 * longest, 42, 18, 8),
+    )
 
 
 def _have_same_topology(a: Sequence[Reading], b: Sequence[Reading]) -> bool:
@@ -130,9 +150,8 @@ def _have_same_topology(a: Sequence[Reading], b: Sequence[Reading]) -> bool:
     hosts = {reading.run["host_id"] for reading in runs}
     models = {reading.run["cpu_model"] for reading in runs}
     orders = {(reading.order.cpus, reading.order.groups) for reading in runs}
-    return len(orders) == 1 and (
-        len(hosts) == 1 or (len(models) == 1 and None not in models)
-    )
+    is_one_model = len(models) == 1 and None not in models
+    return len(orders) == 1 and (len(hosts) == 1 or is_one_model)
 
 
 def _map_residuals(
@@ -150,52 +169,24 @@ def _map_residuals(
     result has the map `drawn` and its `picture`, a data URI or SVG, or None if the page
     shows the map as numbers.
     """
-    order, residuals = a[0].order, []
+    order = a[0].order
+    residuals = []
     for part in a[0].parts:
-        benchmark, _, variant = part.name.partition("/")
-        rows = pairs[(pairs["benchmark"] == benchmark) & (pairs["variant"] == variant)]
-        numbers = [
-            reading.number
-            for reading in (*a, *b)
-            for other in reading.parts
-            if other.name == part.name
-        ]
-        if (
-            part.of_cpus
-            or (rows["run"] == 0).sum() < 2
-            or len(numbers) < len(a) + len(b)
-        ):
+        rows = _select_kind(pairs, part.name)
+        numbers = _list_numbers([*a, *b], part.name)
+        is_in_every_run = len(numbers) == len(a) + len(b)
+        has_pairs = not part.of_cpus and (rows["run"] == 0).sum() >= 2
+        if not has_pairs or not is_in_every_run:
             continue
-        # a pair's number is in the column of its run
-        columns = np.array(numbers)[rows["run"].to_numpy()]
-        every = {name: rows[name].to_numpy() for name in set(numbers)}
-        rows = rows.assign(
-            ns=np.select(
-                [columns == name for name in every], list(every.values()), np.nan
-            )
-        )
-        logs = np.log(
-            lay_out_matrices(
-                rows, order.cpus, "ns", rows["run"].to_numpy(), len(numbers)
-            )
-        )
-        relations = comparison.relations
-        own = relations[
-            (relations["benchmark"] == benchmark) & (relations["variant"] == variant)
-        ]
-        ratios, first = own.set_index("relation")["ratio"], rows[rows["run"] == 0]
-        shift = matrix(
-            first.assign(ratio=first["relation"].map(ratios)), order.cpus, "ratio"
-        )
-        moved = np.mean(logs[len(a) :], axis=0) - np.mean(logs[: len(a)], axis=0)
-        change = (
-            pd.DataFrame(np.exp(moved), index=shift.index, columns=shift.columns)
-            / shift
-            - 1
-        )
-        drawn = map_changes(change, order, _estimate_chance_limits(rows, len(a), order))
-        picture: str | None = render_thumbnail(drawn, CHANGES) if small else None
-        if not small and len(drawn.labels) > MAX_NUMBERS:
+        rows = rows.assign(ns=_choose_latencies(rows, numbers))
+        relations = _select_kind(comparison.relations, part.name)
+        change = _compute_residuals(rows, relations, len(a), len(b), order)
+        limits = _estimate_chance_limits(rows, len(a), order)
+        drawn = map_changes(change, order, limits)
+        picture: str | None = None
+        if small:
+            picture = render_thumbnail(drawn, CHANGES)
+        elif len(drawn.labels) > MAX_NUMBERS:
             between = f"from {comparison.a.name} to {comparison.b.name}"
             title = f"Change of {part.name} {between} relative to its relation, in %"
             picture = draw_map(title, [("own", drawn)], colours=CHANGES)
@@ -205,18 +196,64 @@ def _map_residuals(
     return residuals
 
 
+def _select_kind(table: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Return the rows of a benchmark and variant, named as in `kind`."""
+    benchmark, _, variant = kind.partition("/")
+    is_own = (table["benchmark"] == benchmark) & (table["variant"] == variant)
+    return table[is_own]
+
+
+def _list_numbers(readings: Sequence[Reading], kind: str) -> list[str]:
+    """List the column of the number of each run that has this part."""
+    return [
+        reading.number
+        for reading in readings
+        if any(part.name == kind for part in reading.parts)
+    ]
+
+
+def _choose_latencies(pairs: pd.DataFrame, numbers: Sequence[str]) -> Floats:
+    """Return each pair's number, in the column that is the number of its run. numbers:
+    by `run`.
+    """
+    columns = np.array(numbers)[pairs["run"].to_numpy()]
+    latencies = np.full(len(pairs), np.nan)
+    for name in set(numbers):
+        is_own = columns == name
+        latencies[is_own] = pairs[name].to_numpy()[is_own]
+    return latencies
+
+
+def _compute_residuals(
+    pairs: pd.DataFrame,
+    relations: pd.DataFrame,
+    a_runs: int,
+    b_runs: int,
+    order: Layout,
+) -> pd.DataFrame:
+    """Return the change of each pair relative to that of its relation, CPU by CPU."""
+    runs = pairs["run"].to_numpy()
+    latencies = lay_out_matrices(pairs, order.cpus, "ns", runs, a_runs + b_runs)
+    logs = np.log(latencies)  # run x CPU x CPU
+    moved = np.mean(logs[a_runs:], axis=0) - np.mean(logs[:a_runs], axis=0)
+    ratios = relations.set_index("relation")["ratio"]
+    first = pairs[pairs["run"] == 0]
+    first = first.assign(ratio=first["relation"].map(ratios))
+    usual = matrix(first, order.cpus, "ratio")
+    ratio = pd.DataFrame(np.exp(moved), index=usual.index, columns=usual.columns)
+    return ratio / usual - 1
+
+
 def _estimate_chance_limits(
     pairs: pd.DataFrame, a_runs: int, order: Layout
 ) -> pd.DataFrame:
     """Return the largest relative change of each pair that chance explains. a_runs:
     number of runs of A.
     """
-    keys = ["relation", "ping_cpu", "pong_cpu", "run"]
-    rows = pairs[[*keys, "ns"]].set_index(keys).unstack("run").sort_index()
-    logs = np.log(rows["ns"].to_numpy())
-    half = find_chance_limits(
-        logs[:, :a_runs], logs[:, a_runs:], rows.index.get_level_values("relation")
-    )
-    return matrix(
-        rows.index.to_frame(index=False).assign(half=half), order.cpus, "half"
-    )
+    key = ["relation", "ping_cpu", "pong_cpu", "run"]
+    by_run = pairs.set_index(key)["ns"].unstack("run").sort_index()
+    logs = np.log(by_run.to_numpy())
+    relation = by_run.index.get_level_values("relation")
+    half = find_chance_limits(logs[:, :a_runs], logs[:, a_runs:], relation)
+    limits = by_run.index.to_frame(index=False).assign(half=half)
+    return matrix(limits, order.cpus, "half")
