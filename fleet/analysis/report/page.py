@@ -1,7 +1,8 @@
 """Build a report: read the runs, draw them and render one HTML page without scripts."""
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -48,10 +49,9 @@ from fleet.text import format_count, one_line
 _MIN_MAP = 4  # CPUs; a smaller map shows nothing
 _FRONT = 300  # CSS pixels of a map on the first screen
 _MAX_PAIR_TIPS = 64  # CPUs; with more, a tip is about the pairs of two groups
-_FEW_MAPS = (
-    10  # runs in detail; with more, pairs have no number and no tip of their own
-)
+_FEW_MAPS = 10  # runs in detail; with more, pairs have no number and tip of their own
 
+_RunMatrix = tuple[Reading, pd.DataFrame]
 Affected = tuple[Reading, str]  # a run that a warning applies to, and how much of it
 
 
@@ -90,31 +90,24 @@ def render(
     root = open_listing(root)
     readings, tables_read = load_readings(root, run_ids, benchmark)
     detailed = [reading for reading in readings if reading.detailed]
+    latest = {reading.run["host_id"]: reading for reading in readings}
     descriptions = tables_read.descriptions
     runs = root.find_runs(set(run_ids))
     usual, overall, _ = load_usual_numbers(root, runs, Only(benchmark))
-    maps = defaultdict[str, list[tuple[Reading, pd.DataFrame]]](list)
-    for reading in detailed:
-        for part in reading.parts:
-            if part.table is not None:
-                maps[part.name].append((reading, part.table))
-    shared = {
-        kind: heatmap.choose_limits([table for _, table in own])
-        for kind, own in maps.items()
-    }
-    thumbnails = {  # the benchmark of most runs comes first
-        kind: [
-            (
-                reading,
-                render_thumbnail(
-                    heatmap.map_cpus(table, reading.order, shared[kind]), "viridis"
-                ),
-            )
-            for reading, table in maps[kind]
-        ]
-        for kind in sorted(maps, key=lambda kind: -len(maps[kind]))
-        if len(maps[kind]) > 1
-    }
+    maps = _group_maps(detailed)
+    shared = {kind: _choose_shared_limits(own) for kind, own in maps.items()}
+    thumbnails = _draw_thumbnails(maps, shared)
+    front = None if thumbnails else _draw_captioned_cover(detailed[0])
+    dots: Mapping[str, Mapping[str, Markup]] = {}
+    if len(readings) > 1:
+        dots = _draw_dots_by_kind_and_relation(overall, usual, readings, descriptions)
+    differences = None
+    findings = Findings()
+    if sides:
+        differences = summarize_differences(root, readings, tables_read, sides)
+    else:
+        selected = selection or [",".join(run_ids)]
+        findings = find(root, selected, benchmark, ranges)
     measured = (kind for reading in readings for kind in reading.run["benchmarks"])
     return render_template(
         "page.html",
@@ -128,25 +121,15 @@ def render(
         within=describe_interval(usual) if len(usual) else "",
         since=list_last_changes(usual),
         levels=list_several_levels(usual, descriptions),
-        latest=list({reading.run["host_id"]: reading for reading in readings}.values()),
-        dots=(
-            _draw_dots_by_kind_and_relation(overall, usual, readings, descriptions)
-            if len(readings) > 1
-            else {}
-        ),
+        latest=list(latest.values()),
+        dots=dots,
         detailed=detailed,
         descriptions=descriptions,
-        front=None if thumbnails else _draw_captioned_cover(detailed[0]),
+        front=front,
         thumbnails=thumbnails,
         shared=shared,
-        differences=(
-            summarize_differences(root, readings, tables_read, sides) if sides else None
-        ),
-        findings=(
-            Findings()
-            if sides
-            else find(root, selection or [",".join(run_ids)], benchmark, ranges)
-        ),
+        differences=differences,
+        findings=findings,
         environment=list_properties([reading.run for reading in readings]),
         viridis=figures.list_backgrounds_and_inks("viridis"),
         diverging=figures.list_backgrounds_and_inks(plots.CHANGES),
@@ -159,63 +142,96 @@ def render(
     )
 
 
+def _group_maps(readings: Sequence[Reading]) -> dict[str, list[_RunMatrix]]:
+    """Return the matrices of each benchmark, with their runs."""
+    maps = defaultdict[str, list[_RunMatrix]](list)
+    for reading in readings:
+        for part in reading.parts:
+            if part.table is not None:
+                maps[part.name].append((reading, part.table))
+    return maps
+
+
+def _choose_shared_limits(maps: Sequence[_RunMatrix]) -> heatmap.Limits:
+    """Choose the limits of one colour scale for all these maps."""
+    return heatmap.choose_limits([table for _, table in maps])
+
+
+def _draw_thumbnails(
+    maps: Mapping[str, Sequence[_RunMatrix]], shared: Mapping[str, heatmap.Limits]
+) -> dict[str, list[tuple[Reading, str]]]:
+    """Draw small maps of each benchmark of several runs, that of most runs first."""
+    thumbnails = {}
+    for kind in sorted(maps, key=lambda kind: -len(maps[kind])):
+        if len(maps[kind]) > 1:
+            pictures = []
+            for reading, table in maps[kind]:
+                drawn = heatmap.map_cpus(table, reading.order, shared[kind])
+                pictures.append((reading, render_thumbnail(drawn, "viridis")))
+            thumbnails[kind] = pictures
+    return thumbnails
+
+
 def _list_page_warnings(readings: Sequence[Reading]) -> list[PageWarning]:
     """Return the page's warnings except minor ones, each once, with the runs that it
     applies to.
     """
+    return [
+        *_warn_about_differences(readings),
+        *_list_warnings_of_runs(readings),
+        *_warn_about_single_runs(readings),
+    ]
+
+
+def _list_warnings_of_runs(readings: Sequence[Reading]) -> list[PageWarning]:
+    """Return the runs' own warnings, each once, in the order of their kinds."""
     runs_by_warning = defaultdict[tuple[str, str], list[Affected]](list)
     for reading in readings:
         for warning in reading.warnings:
             if not warning.minor:
-                runs_by_warning[warning.key, warning.text].append(
-                    (reading, warning.extent)
-                )
-    about_runs = []
-    for (key, words), affected in sorted(
-        runs_by_warning.items(), key=lambda item: ORDER.index(item[0][0])
-    ):
-        listed = (
-            list(_group_by_host(affected, readings))
-            if len(readings) > MANY_RUNS
-            else affected
-        )
-        about_runs.append(PageWarning(key, words, listed, ADVICE.get(key, "")))
-    single = "the difference between runs is unknown, and ±95% does not include it"
-    hosts = Counter(reading.run["host_id"] for reading in readings)
-    single_runs = [
-        (reading, "") for reading in readings if hosts[reading.run["host_id"]] == 1
+                affected = runs_by_warning[warning.key, warning.text]
+                affected.append((reading, warning.extent))
+    are_many = len(readings) > MANY_RUNS
+    warnings = []
+    for key, words in sorted(runs_by_warning, key=lambda pair: ORDER.index(pair[0])):
+        affected = runs_by_warning[key, words]
+        if are_many:
+            affected = list(_group_by_host(affected, readings))
+        warnings.append(PageWarning(key, words, affected, ADVICE.get(key, "")))
+    return warnings
+
+
+def _warn_about_single_runs(readings: Sequence[Reading]) -> Iterator[PageWarning]:
+    """Warn of hosts with one run."""
+    fault = "the difference between runs is unknown, and ±95% does not include it"
+    counts = Counter(reading.run["host_id"] for reading in readings)
+    singles = [
+        (reading, "") for reading in readings if counts[reading.run["host_id"]] == 1
     ]
-    if len(single_runs) == len(readings) > 1:
-        about_runs.append(PageWarning("", f"one run of each host: {single}"))
-    elif single_runs:
-        about_runs.append(PageWarning("", f"one run only: {single}", single_runs))
-    return [*_warn_about_differences(readings), *about_runs]
+    if len(singles) == len(readings) > 1:
+        yield PageWarning("", f"one run of each host: {fault}")
+    elif singles:
+        yield PageWarning("", f"one run only: {fault}", singles)
 
 
 def _warn_about_differences(readings: Sequence[Reading]) -> Iterator[PageWarning]:
     """Warn of instructions and presets that differ between the runs."""
-    kinds = sorted(
-        {
-            part.name
-            for reading in readings
-            for part in reading.parts
-            if not part.of_cpus
-        }
-    )
-    for benchmark, own in groupby(kinds, lambda kind: kind.partition("/")[0]):
+    kinds = set[str]()
+    for reading in readings:
+        kinds.update(part.name for part in reading.parts if not part.of_cpus)
+    for benchmark, own in groupby(sorted(kinds), lambda kind: kind.partition("/")[0]):
         variants = [kind.partition("/")[2] for kind in own]
         if len(variants) > 1:
-            fault = (
-                f"used different instructions ({', '.join(variants)}); do not compare"
-                " their latencies"
+            yield PageWarning(
+                "",
+                f"{benchmark} used different instructions ({', '.join(variants)}); do"
+                " not compare their latencies",
             )
-            yield PageWarning("", f"{benchmark} {fault}")
     presets = [(reading, reading.run["preset"]) for reading in readings]
     if len({preset for _, preset in presets}) > 1:
-        runs = [(reading, preset) for reading, preset in presets if preset]
-        yield PageWarning(
-            "", "runs used the sampling and estimator of another tool", runs
-        )
+        affected = [(reading, preset) for reading, preset in presets if preset]
+        fault = "runs used the sampling and estimator of another tool"
+        yield PageWarning("", fault, affected)
 
 
 def _group_by_host(
@@ -224,12 +240,11 @@ def _group_by_host(
     """Yield the last run of each affected host, and how many of the host's runs are
     affected.
     """
-    counts = Counter(reading.run["host_id"] for reading in readings)
+    all_runs = Counter(reading.run["host_id"] for reading in readings)
+    affected_runs = Counter(reading.run["host_id"] for reading, _ in affected)
     last = {reading.run["host_id"]: reading for reading in readings}
-    for host, count in Counter(
-        reading.run["host_id"] for reading, _ in affected
-    ).items():
-        yield last[host], f"{count} of {format_count(counts[host], 'run')}"
+    for host, count in affected_runs.items():
+        yield last[host], f"{count} of {format_count(all_runs[host], 'run')}"
 
 
 def _split_overview_into_tables(
@@ -256,41 +271,66 @@ def _draw_dots_by_kind_and_relation(
     `UsualNumbers`.
     """
     panels = defaultdict[str, dict[str, Markup]](dict)
-    by_id = {reading.run["run_id"]: reading.run for reading in readings}
-    places = {run_id: place for place, run_id in enumerate(by_id)}
+    run_ids = dict.fromkeys(reading.run["run_id"] for reading in readings)
+    places = {run_id: place for place, run_id in enumerate(run_ids)}
     ordered = rows.iloc[rows["run_id"].map(places).argsort(kind="stable")]
-    numbers = dict(iter(usual.groupby(OVERVIEW[:4])))
-    groups = sort_overview(ordered).groupby(OVERVIEW[:4], sort=False)
-    for key, own in groups:
+    usual_by_key = dict(iter(usual.groupby(OVERVIEW[:4])))
+    for key, own in sort_overview(ordered).groupby(OVERVIEW[:4], sort=False):
         if len(own) < 2:
             continue
         benchmark, variant, about, column = map(str, key)
         kind = f"{benchmark}/{variant}".rstrip("/")
-        description = descriptions[benchmark]
-        ns = text.convert_to_shown(description, own["median_ns"])
-        runs = own.assign(host=own["host_name"].map(figures.shorten_middle), ns=ns)
-        rounds = [
-            part.rounds[part.rounds["relation"] == column].assign(
-                host=figures.shorten_middle(reading.run["host_name"])
-            )
-            for reading in readings
-            for part in reading.parts
-            if part.name == kind and len(part.rounds)
-        ]
-        ticks = pd.concat(rounds) if rounds else None
-        unit = description.label
-        bars = _list_bars(numbers[key], description)
-        bars = {host: bars[host] for host in runs["host"].unique() if host in bars}
-        listed = "; ".join(f"{host} {format_ns(ns)}" for host, ns in bars.items())
         title = f"{kind} {about}".rstrip()
-        panels[title][column] = figures.draw(
-            f"dots-{title.replace('/', '-')}-{column}",
-            f"Run medians of {title}, {column}: {listed} {unit.rpartition(' ')[2]}",
-            (figures.PANEL, 62 + 24 * runs["host"].nunique()),
-            partial(plots.run_dots, runs, ticks, usual=bars, unit=unit),
-            margins=(14 + 7 * max(map(len, runs["host"])), 42, 18, 8),
+        description = descriptions[benchmark]
+        bars = _list_bars(usual_by_key[key], description)
+        rounds = _collect_rounds(readings, kind, column)
+        panels[title][column] = _draw_dots(
+            title, column, own, rounds, bars, description
         )
     return panels
+
+
+def _collect_rounds(
+    readings: Sequence[Reading], kind: str, relation: str
+) -> pd.DataFrame | None:
+    """Return the medians of the rounds of all runs, with a column `host`, or None."""
+    tables = []
+    for reading in readings:
+        host = figures.shorten_middle(reading.run["host_name"])
+        for part in reading.parts:
+            if part.name == kind and len(part.rounds):
+                own = part.rounds[part.rounds["relation"] == relation]
+                tables.append(own.assign(host=host))
+    return pd.concat(tables) if tables else None
+
+
+def _draw_dots(
+    title: str,
+    column: str,
+    rows: pd.DataFrame,
+    rounds: pd.DataFrame | None,
+    bars: Mapping[str, float],
+    benchmark: Benchmark,
+) -> Markup:
+    """Draw a panel: a line per host. bars: numbers by host, as they are shown."""
+    runs = rows.assign(
+        host=rows["host_name"].map(figures.shorten_middle),
+        ns=text.convert_to_shown(benchmark, rows["median_ns"]),
+    )
+    hosts = runs["host"].unique()
+    own_bars = {host: bars[host] for host in hosts if host in bars}
+    words = [f"{host} {format_ns(ns)}" for host, ns in own_bars.items()]
+    unit = benchmark.label.rpartition(" ")[2]
+    longest = max(map(len, hosts))
+    return figures.draw(
+        f"dots-{title.replace('/', '-')}-{column}",
+        f"Run medians of {title}, {column}: {'; '.join(words)} {unit}",
+        size=(figures.PANEL, 62 + 24 * runs["host"].nunique()),
+        onto=partial(
+            plots.run_dots, runs, rounds, usual=own_bars, unit=benchmark.label
+        ),
+        margins=(14 + 7 * longest, 42, 18, 8),
+    )
 
 
 def _list_bars(usual: pd.DataFrame, benchmark: Benchmark) -> dict[str, float]:
@@ -314,71 +354,77 @@ def _build_map(
     page; if few are in detail, pairs get numbers.
     """
     assert part.table is not None  # noqa: S101  (asked for pairs only)
-    order, drawn = reading.order, heatmap.map_cpus(part.table, reading.order)
+    order = reading.order
+    drawn = heatmap.map_cpus(part.table, order)
     number = "{:.1f}" if drawn.limits[1] < 1000 else "{:.0f}"
-    fits = len(order.cpus) <= heatmap.MAX_NUMBERS
-    few = sum(reading.detailed for reading in readings) <= _FEW_MAPS
-    has_pair_tips = fits or (few and len(order.cpus) <= _MAX_PAIR_TIPS)
-    tips = _pair_tips(part.pairs, order, reading.number) if has_pair_tips else {}
     about = {"limits": drawn.limits, "number": number}
-    if fits and few:
+    fits = len(order.cpus) <= heatmap.MAX_NUMBERS
+    are_few = sum(other.detailed for other in readings) <= _FEW_MAPS
+    has_pair_tips = fits or (are_few and len(order.cpus) <= _MAX_PAIR_TIPS)
+    tips = _pair_tips(part.pairs, order, reading.number) if has_pair_tips else {}
+    if fits and are_few:
         return about | {"cells": drawn, "tips": tips, "picture": None}
-    shapes = [
-        (f"M{b} {a}h1v1h-1zM{a} {b}h1v1h-1z", tip) for (a, b), tip in tips.items()
-    ]
+    shapes = [(_outline_pair(row, column), tip) for (row, column), tip in tips.items()]
+    if not shapes:
+        shapes = _list_block_paths_and_tips(part.pairs, order, reading.number)
     scales = [("own", drawn)]
     if len(readings) > 1:
         scales.append(("common", replace(drawn, limits=shared[part.name])))
     numbers = "its numbers are in the tables and in fleet show"
     title = f"Map of {part.name} on {reading.name}, {len(order.cpus)} CPUs; {numbers}"
+    picture = figures.draw_map(title, scales, shapes)
     grouped = None if fits else heatmap.map_groups(part.table, order)
-    shapes = shapes or _list_block_paths_and_tips(part.pairs, order, reading.number)
-    drawing = figures.draw_map(title, scales, shapes)
-    return about | {"cells": grouped, "tips": {}, "picture": drawing}
+    return about | {"cells": grouped, "tips": {}, "picture": picture}
+
+
+def _outline_pair(row: int, column: int) -> str:
+    """Return the path around both cells of a pair."""
+    return f"M{column} {row}h1v1h-1zM{row} {column}h1v1h-1z"
 
 
 def _draw_captioned_cover(reading: Reading) -> tuple[str, Markup] | None:
     """Return a caption and a run's first map, ladder or distribution, for the first
     screen, or None.
     """
-    for part in reading.parts:
-        if part.table is not None and len(reading.order.cpus) >= _MIN_MAP:
-            drawn = heatmap.map_cpus(part.table, reading.order)
-            title = (
-                f"Map of {part.name} on {reading.name}, small; the section of the run"
-                " has it with numbers"
-            )
-            return f"{part.name}: dark is fast", figures.draw_map(
-                title, [("own", drawn)], side=_FRONT
-            )
+    if len(reading.order.cpus) >= _MIN_MAP:
+        for part in reading.parts:
+            if part.table is not None:
+                return f"{part.name}: dark is fast", _draw_cover_map(reading, part)
     if reading.ladders:
         ladder = reading.ladders[0]
-        return f"{ladder.name}: {ladder.heading} by {ladder.axis}", draw_ladder(
-            reading, ladder, 0
-        )
+        caption = f"{ladder.name}: {ladder.heading} by {ladder.axis}"
+        return caption, draw_ladder(reading, ladder, 0)
     for part in reading.parts:
         if part.curves:
             return f"{part.name}: all samples", _draw_ecdf(reading, part, "front")
     return None
 
 
-def _draw_ecdf(reading: Reading, part: Part, place: str = "section") -> Markup:
-    listed = "; ".join(
-        f"{relation}: half within {format_ns(float(np.median(curve)))} ns, 99% within "
-        f"{format_ns(float(np.quantile(curve, 0.99)))} ns"
-        for relation, curve in part.curves.items()
+def _draw_cover_map(reading: Reading, part: Part) -> Markup:
+    """Draw the map of a part for the first screen."""
+    assert part.table is not None  # noqa: S101  (asked for pairs only)
+    drawn = heatmap.map_cpus(part.table, reading.order)
+    title = (
+        f"Map of {part.name} on {reading.name}, small; the section of the run has it"
+        " with numbers"
     )
+    return figures.draw_map(title, [("own", drawn)], side=_FRONT)
+
+
+def _draw_ecdf(reading: Reading, part: Part, place: str = "section") -> Markup:
+    words = []
+    for relation, curve in part.curves.items():
+        half = format_ns(float(np.median(curve)))
+        most = format_ns(float(np.quantile(curve, 0.99)))
+        words.append(f"{relation}: half within {half} ns, 99% within {most} ns")
+    legend_lines = math.ceil(len(part.curves) / plots.legend_columns(part.curves))
     return figures.draw(
         f"{reading.anchor}-ecdf-{place}-{part.name.replace('/', '-')}",
-        f"Distribution of all samples of {part.name} on {reading.name}. {listed}",
-        (figures.PANEL, 260),
-        partial(plots.ecdf, part.curves, unit=part.heading),
-        margins=(
-            50,
-            42,
-            18,
-            16 + 17 * -(-len(part.curves) // plots.legend_columns(part.curves)),
-        ),
+        f"Distribution of all samples of {part.name} on {reading.name}."
+        f" {'; '.join(words)}",
+        size=(figures.PANEL, 260),
+        onto=partial(plots.ecdf, part.curves, unit=part.heading),
+        margins=(50, 42, 18, 16 + 17 * legend_lines),
     )
 
 
@@ -388,16 +434,16 @@ def _pair_tips(
     """Return each pair's tip, keyed by (row, column) of one of its cells. number: the
     column drawn.
     """
-    places, tips = {cpu: place for place, cpu in enumerate(order.cpus)}, {}
+    places = {cpu: place for place, cpu in enumerate(order.cpus)}
+    tips = {}
     for row in text.to_records(pairs):
-        ping, pong = row["ping_cpu"], row["pong_cpu"]
-        half = (
-            f" {text.format_half_width(row['spread'])}".removesuffix(" -")
-            if number == "median_ns"
-            else ""
-        )
-        flags = f", {row['flags']}" if row["flags"] else ""
-        tip = f"{ping}-{pong} {row['relation']}: {row[number]:.1f} ns{half}{flags}"
+        ping = row["ping_cpu"]
+        pong = row["pong_cpu"]
+        tip = f"{ping}-{pong} {row['relation']}: {row[number]:.1f} ns"
+        if number == "median_ns":
+            tip += f" {text.format_half_width(row['spread'])}".removesuffix(" -")
+        if row["flags"]:
+            tip += f", {row['flags']}"
         tips[places[ping], places[pong]] = one_line(tip)
     return tips
 
@@ -409,26 +455,30 @@ def _list_block_paths_and_tips(
     lowest, highest.
     """
     blocks, _ = heatmap.choose_blocks(order)
-    places = {cpu: place for place, block in enumerate(blocks) for cpu in block}
-    ends = np.sort(
-        [pairs["ping_cpu"].map(places), pairs["pong_cpu"].map(places)], axis=0
-    )
-    starts = np.cumsum([0, *map(len, blocks)])
-    groups: Iterator[Any] = iter(pairs.groupby([*ends], sort=True))
+    block_of_cpu = {cpu: place for place, block in enumerate(blocks) for cpu in block}
+    ping = pairs["ping_cpu"].map(block_of_cpu)
+    pong = pairs["pong_cpu"].map(block_of_cpu)
+    lower, upper = np.sort([ping, pong], axis=0)
+    groups: Iterator[Any] = iter(pairs.groupby([lower, upper], sort=True))
     tips = []
     for (a, b), part in groups:
-        shapes = [
-            f"M{starts[x]}"
-            f" {starts[y]}h{len(blocks[x])}v{len(blocks[y])}h-{len(blocks[x])}z"
-            for x, y in ((b, a), (a, b))
-        ]
-        across, values = ", ".join(part["relation"].unique()), part[number]
-        where = " and ".join(
-            format_cpus(blocks[place]) for place in dict.fromkeys((a, b))
-        )
-        tip = (
-            f"CPUs {where}: {across}, {values.median():.1f} ns ({values.min():.1f} to"
-            f" {values.max():.1f})"
-        )
-        tips.append(("".join(dict.fromkeys(shapes)), tip))
+        path = _outline_block(blocks, b, a)
+        where = format_cpus(blocks[a])
+        if a != b:
+            path += _outline_block(blocks, a, b)
+            where += f" and {format_cpus(blocks[b])}"
+        relations = ", ".join(part["relation"].unique())
+        values = part[number]
+        span = f"{values.min():.1f} to {values.max():.1f}"
+        tip = f"CPUs {where}: {relations}, {values.median():.1f} ns ({span})"
+        tips.append((path, tip))
     return tips
+
+
+def _outline_block(blocks: Sequence[Sequence[int]], column: int, row: int) -> str:
+    """Return the path around the cells of two groups, by their places in `blocks`."""
+    left = sum(map(len, blocks[:column]))
+    top = sum(map(len, blocks[:row]))
+    width = len(blocks[column])
+    height = len(blocks[row])
+    return f"M{left} {top}h{width}v{height}h-{width}z"
