@@ -20,7 +20,7 @@ LIMITS = {
     "analysis/compare": (112, 0.37),
     "analysis/exchange": (70, 0.12),
     "analysis/reduce": (88, 0.22),
-    "analysis/report": (105, 0.32),
+    "analysis/report": (92, 0.26),
     "analysis/views": (81, 0.23),
     "cli": (61, 0.13),
     "console": (88, 0.15),

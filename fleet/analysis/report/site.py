@@ -380,32 +380,49 @@ def _format_machine_cells(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
     _MACHINE_TITLES).
     """
     for row in rows:
-        numbers = [
-            "" if row[name] is None else f"{row[name]:.1f}"
-            for name in ("memory", "bandwidth")
-        ]
-        about = (row["kernel"], row["date"], str(row["runs"] or row["course"]))
         link = _LINK.format(f"../m/{row['host']}.html", row["name"])
-        yield (link, str(row["cpus"]), row["shared"], *numbers, *about)
+        memory = _format_memory_number(row["memory"])
+        bandwidth = _format_memory_number(row["bandwidth"])
+        yield (
+            link,
+            str(row["cpus"]),
+            row["shared"],
+            memory,
+            bandwidth,
+            row["kernel"],
+            row["date"],
+            str(row["runs"] or row["course"]),
+        )
+
+
+def _format_memory_number(number: float | None) -> str:
+    return "" if number is None else f"{number:.1f}"
 
 
 def _render_page(name: str, **values: Any) -> str:
     """Render a page of the site; its content security policy allows only its own style
     and script.
     """
-    base, own, script = (
-        (_TEMPLATES / part).read_text("utf-8")
-        for part in ("base.css", "site.css", "site.js")
+    style = "\n" + _read_template("base.css") + _read_template("site.css")
+    script = "\n" + _read_template("site.js")
+    return render_template(
+        name,
+        style=Markup(style),  # noqa: S704  (our own file)
+        script=Markup(script),  # noqa: S704  (our own file)
+        style_digest=_digest_for_policy(style),
+        script_digest=_digest_for_policy(script),
+        **values,
     )
-    parts = {
-        # Our own files.
-        "style": Markup(f"\n{base}{own}"),  # noqa: S704
-        "script": Markup(f"\n{script}"),  # noqa: S704
-    }
-    for part, content in [*parts.items()]:
-        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
-        parts[f"{part}_digest"] = Markup("sha256-{}").format(digest)
-    return render_template(name, **parts, **values)
+
+
+def _read_template(name: str) -> str:
+    return (_TEMPLATES / name).read_text("utf-8")
+
+
+def _digest_for_policy(content: str) -> Markup:
+    """Return the digest of a style or script as a content security policy has it."""
+    digest = hashlib.sha256(content.encode()).digest()
+    return Markup("sha256-{}").format(base64.b64encode(digest).decode())
 
 
 def _read_state(folder: Path) -> State:
@@ -470,15 +487,15 @@ def _write_file(
     digest of `data`.
     """
     path = folder / name
-    digest = hashlib.sha256(
-        data.encode() if isinstance(data, str) else data
-    ).hexdigest()
-    if digest != written or not path.exists():
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as err:
-            raise UsageError(f"{path.parent}: cannot be made: {err.strerror}.") from err
-        write_output(path, [data], replace=True)
+    content = data.encode() if isinstance(data, str) else data
+    digest = hashlib.sha256(content).hexdigest()
+    if digest == written and path.exists():
+        return digest
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as err:
+        raise UsageError(f"{path.parent}: cannot be made: {err.strerror}.") from err
+    write_output(path, [data], replace=True)
     return digest
 
 
@@ -490,23 +507,31 @@ def _render_machines(
     """Yield the index row and the files of each machine."""
     for start in range(0, len(hosts), _AT_ONCE):
         batch = list(hosts)[start : start + _AT_ONCE]
-        every = [run for host in batch for run in hosts[host]]
-        numbers_of_all = load_usual_numbers(listing, every)
-        runs, _, cpus = read_runs(listing, [hosts[host][-1].run_id for host in batch])
-        pairs = as_float64(load_pairs(listing, run_id=[run["run_id"] for run in runs]))
-        for host, run in zip(batch, runs, strict=True):
-            own, own_cpus = (
-                table[table["run_id"] == run["run_id"]].reset_index(drop=True)
-                for table in (pairs, cpus)
-            )
-            table, own_past, _ = numbers_of_all.select_host(host)
+        all_runs = [run for host in batch for run in hosts[host]]
+        last_ids = [hosts[host][-1].run_id for host in batch]
+        numbers = load_usual_numbers(listing, all_runs)
+        last_runs, _, cpus = read_runs(listing, last_ids)
+        pairs = as_float64(load_pairs(listing, run_id=last_ids))
+        for host, run in zip(batch, last_runs, strict=True):
+            run_id = run["run_id"]
+            table, past, _ = numbers.select_host(host)
             usual = table.rename(columns={"half": "spread"})
-            cells = own_past.loc[own_past["run_id"] == run["run_id"], [*_CELL, "pairs"]]
-            numbers = (own_cpus, own, own_past, usual.merge(cells, on=_CELL))
-            file = _encode_medians(listing, run["run_id"])
+            counts = past.loc[past["run_id"] == run_id, [*_CELL, "pairs"]]
             yield _render_machine(
-                run | {"runs": len(hosts[host])}, *numbers, findings[host], file=file
+                run | {"runs": len(hosts[host])},
+                cpus=_select_run(cpus, run_id),
+                pairs=_select_run(pairs, run_id),
+                past=past,
+                usual=usual.merge(counts, on=_CELL),
+                findings=findings[host],
+                file=_encode_medians(listing, run_id),
             )
+
+
+def _select_run(table: pd.DataFrame, run_id: str) -> pd.DataFrame:
+    """Return the rows of a run."""
+    rows: pd.DataFrame = table[table["run_id"] == run_id]
+    return rows.reset_index(drop=True)
 
 
 def _encode_medians(listing: Listing, run_id: str) -> bytes | None:
@@ -532,51 +557,15 @@ def _render_machine(
 ) -> tuple[Row, Files]:
     """Return the index row and the files of a machine, or of a summary, which has no
     runs.
-
-    In the row, shared: medians as text. far: the slowest of them, in ns. marks:
-    findings in a few words.
-    course: the last medians as blocks, or whether a summary has intervals.
     """
-    host, descriptions = run["host_id"], read_descriptions(run["hello"])
+    host = run["host_id"]
+    descriptions = read_descriptions(run["hello"])
     try:
         card = cards.lay_out_card(run, cpus, pairs, foot, findings.accepted)
     except UsageError:  # it has no pairs of CPUs
         card = None
-    kind = card.kind if card else ""
-    shared = usual[usual["benchmark"] + "/" + usual["variant"] == kind]
-    shared = shared.sort_values("median_ns", kind="stable")
-    far = shared["relation"].iloc[-1] if len(shared) else ""
-    course = past[
-        (past["benchmark"] + "/" + past["variant"] == kind) & (past["relation"] == far)
-    ]
-    medians = (
-        f"{cell['relation']}"
-        f" {text.format_value(descriptions[cell['benchmark']], cell['median_ns'])}"
-        for cell in text.to_records(shared)
-    )
-    row = {
-        "host": host,
-        "name": one_line(run["host_name"]),
-        "run": run["run_id"],
-        "date": f"{run['started_utc']:%Y-%m-%d}" if run["runs"] else "",
-        "model": one_line(run["cpu_model"] or "unknown CPU model"),
-        "slug": _make_slug(run["cpu_model"]),
-        "cpus": run["cpus_measured"],
-        "kernel": one_line(run["kernel"] or ""),
-        "benchmark": kind,
-        "shared": ", ".join(medians),
-        "far": round(float(shared["median_ns"].iloc[-1]), 3) if len(shared) else None,
-        "memory": _find_best_memory_number(usual, "chase", descriptions),
-        "bandwidth": _find_best_memory_number(usual, "bandwidth", descriptions),
-        "course": (
-            _draw_sparkline(course["median_ns"].iloc[-_COURSE:])
-            if run["runs"]
-            else run["interval"]
-        ),
-        "runs": run["runs"],
-        "has_map": card is not None,
-        "marks": findings.marks,
-    }
+    row = _make_row(run, card, usual, past, descriptions)
+    row["marks"] = findings.marks
     html = _render_page(
         "machine.html",
         title=row["name"],
@@ -593,12 +582,66 @@ def _render_machine(
     if file:
         files[f"m/{host}.parquet"] = file
     if card is not None:
-        files |= {
-            f"card/{host}{suffix}": write(card)
-            for suffix, write in cards.FORMATS.items()
-        }
+        for suffix, write in cards.FORMATS.items():
+            files[f"card/{host}{suffix}"] = write(card)
         files[f"map/{host}.png"] = cards.to_png(card.cells, min(_MAP, len(card.cells)))
     return row, files
+
+
+def _make_row(
+    run: dict[str, Any],
+    card: cards.Card | None,
+    usual: pd.DataFrame,
+    past: pd.DataFrame,
+    descriptions: Descriptions,
+) -> Row:
+    """Return a machine's row of the index, without its marks.
+
+    shared: the medians of the card's benchmark as text. far: the slowest of them, in
+    ns. course: its last medians as blocks, or whether a summary has intervals.
+    """
+    kind = card.kind if card else ""
+    shared = _select_benchmark(usual, kind).sort_values("median_ns", kind="stable")
+    medians = []
+    for cell in text.to_records(shared):
+        median = text.format_value(descriptions[cell["benchmark"]], cell["median_ns"])
+        medians.append(f"{cell['relation']} {median}")
+    far: float | None = None
+    slowest = ""
+    if len(shared):
+        far = round(float(shared["median_ns"].iloc[-1]), 3)
+        slowest = shared["relation"].iloc[-1]
+    if run["runs"]:
+        date = f"{run['started_utc']:%Y-%m-%d}"
+        own = _select_benchmark(past, kind)
+        past_medians = own.loc[own["relation"] == slowest, "median_ns"]
+        course = _draw_sparkline(past_medians.iloc[-_COURSE:])
+    else:
+        date = ""
+        course = run["interval"]
+    return {
+        "host": run["host_id"],
+        "name": one_line(run["host_name"]),
+        "run": run["run_id"],
+        "date": date,
+        "model": one_line(run["cpu_model"] or "unknown CPU model"),
+        "slug": _make_slug(run["cpu_model"]),
+        "cpus": run["cpus_measured"],
+        "kernel": one_line(run["kernel"] or ""),
+        "benchmark": kind,
+        "shared": ", ".join(medians),
+        "far": far,
+        "memory": _find_best_memory_number(usual, "chase", descriptions),
+        "bandwidth": _find_best_memory_number(usual, "bandwidth", descriptions),
+        "course": course,
+        "runs": run["runs"],
+        "has_map": card is not None,
+    }
+
+
+def _select_benchmark(table: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Return the rows of a benchmark and variant, named as in `kind`."""
+    return table[table["benchmark"] + "/" + table["variant"] == kind]
 
 
 def _draw_sparkline(medians: "pd.Series[float]") -> str:
@@ -611,14 +654,12 @@ def _find_best_memory_number(
     """Return a machine's best memory number, in ns per load or GB/s; None if it was not
     measured.
     """
-    medians = usual.loc[
-        (usual["benchmark"] == benchmark) & (usual["relation"] == "mem"), "median_ns"
-    ]
+    is_memory = (usual["benchmark"] == benchmark) & (usual["relation"] == "mem")
+    medians = usual.loc[is_memory, "median_ns"]
     if medians.empty:
         return None
-    return round(
-        float(text.convert_to_shown(descriptions[benchmark], medians.min())), 3
-    )
+    shown = text.convert_to_shown(descriptions[benchmark], medians.min())
+    return round(float(shown), 3)
 
 
 def _list_usual_numbers(
@@ -628,30 +669,25 @@ def _list_usual_numbers(
     and course.
     """
     courses = {key: part["median_ns"] for key, part in past.groupby(_CELL, sort=False)}
-    lines = []
+    lines = list[tuple[str, ...]]()
     for row in text.to_records(usual):
-        medians, benchmark = (
-            courses[tuple(row[key] for key in _CELL)],
-            descriptions[row["benchmark"]],
-        )
-        ends = sorted((medians.min(), medians.max()), reverse=text.is_rate(benchmark))
-        number, *extremes = (
-            text.format_value(benchmark, ns) for ns in (row["median_ns"], *ends)
-        )
+        benchmark = descriptions[row["benchmark"]]
+        medians = courses[tuple(row[key] for key in _CELL)]
+        ends = (medians.min(), medians.max())
+        low, high = sorted(ends, reverse=text.is_rate(benchmark))
         name = f"{row['benchmark']}/{row['variant']} {row['about']}".rstrip("/ ")
-        counts = (str(row["pairs"]), str(len(medians)))
-        half = text.format_half_width(row["spread"])
-        lines.append(
-            (
-                name,
-                row["relation"],
-                number,
-                half,
-                *counts,
-                *extremes,
-                _draw_sparkline(medians),
-            )
+        line = (
+            name,
+            row["relation"],
+            text.format_value(benchmark, row["median_ns"]),
+            text.format_half_width(row["spread"]),
+            str(row["pairs"]),
+            str(len(medians)),
+            text.format_value(benchmark, low),
+            text.format_value(benchmark, high),
+            _draw_sparkline(medians),
         )
+        lines.append(line)
     return lines
 
 
@@ -663,39 +699,59 @@ def _render_summary(host: str, rows: pd.DataFrame) -> tuple[Row, Files]:
         name: None if text.is_none(value) else value
         for name, value in rows.iloc[0].items()
     }
-    run_id, spread = f"{PREFIX}{first['summary']}", compute_half_widths(rows)
-    pairs = rows.assign(
-        variant=rows["variant"].fillna(""), median_ns=rows["latency_ns"], spread=spread
-    )
-    pairs = pairs.reindex(columns=[column.name for column in schema.TABLES["pairs"]])
-    numbers = dict.fromkeys(("bursts", "flagged_bursts", "p99_ns"), float("nan"))
-    pairs = pairs.assign(run_id=run_id, flags="", **numbers)
-    interval = "no interval" if spread.isna().all() else "with intervals"
-    interval += ", relations guessed" if is_guessed(rows).any() else ""
+    run_id = f"{PREFIX}{first['summary']}"
+    pairs = _make_pairs(rows, run_id)
+    interval = "with intervals"
+    if pairs["spread"].isna().all():
+        interval = "no interval"
+    if is_guessed(rows).any():
+        interval += ", relations guessed"
     number = f"{first['tool']}'s {first['estimator'] or 'number'} of each pair"
-    run = dict.fromkeys(
-        column.name.removesuffix("_json") for column in schema.TABLES["runs"]
-    )
-    run |= {
-        name: first[name] for name in ("cpu_model", "os", "conditions", "source")
-    } | {
-        "host_id": host,
-        "runs": 0,
-        "run_id": run_id,
-        "host_name": first["summary"],
-        "hello": {},
-        "benchmarks": (pairs["benchmark"] + "/" + pairs["variant"]).unique().tolist(),
-        "cpus_measured": len({*rows["ping_cpu"], *rows["pong_cpu"]}),
-        "number": number,
-        "interval": interval,
-    }
-    foot = one_line(
-        " · ".join(
-            filter(None, (number, interval, first["conditions"], first["source"]))
-        )
-    )
+    run = _make_run(first, rows, pairs)
+    run |= {"host_id": host, "run_id": run_id, "number": number, "interval": interval}
+    notes = (number, interval, first["conditions"], first["source"])
+    foot = one_line(" · ".join(filter(None, notes)))
     cells = summarize_relations(pairs).assign(run_id=run_id, about="", since=None)
     cells["levels"] = [()] * len(cells)
     return _render_machine(
-        run, derive_cpus(rows), pairs, cells, cells, HostFindings(), foot
+        run,
+        cpus=derive_cpus(rows),
+        pairs=pairs,
+        past=cells,
+        usual=cells,
+        findings=HostFindings(),
+        foot=foot,
     )
+
+
+def _make_pairs(rows: pd.DataFrame, run_id: str) -> pd.DataFrame:
+    """Return a summary's rows as rows of the pairs table."""
+    pairs = rows.assign(
+        variant=rows["variant"].fillna(""),
+        median_ns=rows["latency_ns"],
+        spread=compute_half_widths(rows),
+    )
+    pairs = pairs.reindex(columns=[column.name for column in schema.TABLES["pairs"]])
+    pairs["run_id"] = run_id
+    pairs["flags"] = ""
+    for unknown in ("bursts", "flagged_bursts", "p99_ns"):
+        pairs[unknown] = float("nan")
+    return pairs
+
+
+def _make_run(
+    first: Mapping[Any, Any], rows: pd.DataFrame, pairs: pd.DataFrame
+) -> dict[str, Any]:
+    """Return a summary as a row of the runs table, with null for what it does not tell.
+    first: its first row.
+    """
+    columns = [column.name.removesuffix("_json") for column in schema.TABLES["runs"]]
+    run: dict[str, Any] = dict.fromkeys(columns)
+    for name in ("cpu_model", "os", "conditions", "source"):
+        run[name] = first[name]
+    run["runs"] = 0
+    run["host_name"] = first["summary"]
+    run["hello"] = {}
+    run["benchmarks"] = (pairs["benchmark"] + "/" + pairs["variant"]).unique().tolist()
+    run["cpus_measured"] = len({*rows["ping_cpu"], *rows["pong_cpu"]})
+    return run
