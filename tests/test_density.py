@@ -19,7 +19,7 @@ LIMITS = {
     "analysis/base": (55, 0.04),
     "analysis/compare": (112, 0.37),
     "analysis/exchange": (70, 0.12),
-    "analysis/reduce": (88, 0.22),
+    "analysis/reduce": (86, 0.21),
     "analysis/report": (92, 0.26),
     "analysis/views": (81, 0.23),
     "cli": (61, 0.13),

@@ -134,7 +134,10 @@ def moderate_variances(variances: Floats, freedom: Floats) -> tuple[Floats, Floa
     half = 0.5 + 1 / excess  # the inverse of the trigamma function, by Newton's method
     for _ in range(50):
         trigamma = special.polygamma(1, half)
-        half += trigamma * (1 - trigamma / excess) / special.polygamma(2, half)
+        step = trigamma * (1 - trigamma / excess) / special.polygamma(2, half)
+        if half + step == half:
+            break
+        half += step
     prior = 2 * half
     centre = np.exp(logs.mean() + special.digamma(half) - np.log(half))
     joined = freedom + prior

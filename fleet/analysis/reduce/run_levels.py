@@ -8,7 +8,7 @@ per number, a column per run, NaN where a run lacks it.
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.tables import Bools, Floats, Ints, number_groups
+from fleet.analysis.base.tables import Bools, Floats, Ints, group_medians, number_groups
 
 LEVEL_GAP = np.log(1.08)  # between the values of two levels, at least,
 LEVEL_SCATTERS = 6.0  # or as a multiple of the usual scatter if that is more
@@ -46,9 +46,8 @@ def label_levels_of_hosts(logs: Floats, groups: Ints) -> Ints:
     """
     distances = measure_distances_within(logs)
     group_of_each = np.repeat(groups, logs.shape[1])
-    by_group = pd.Series(distances.ravel()).groupby(group_of_each)
-    usual = by_group.median().fillna(0.0)
-    scatter = np.asarray(usual / _MIDDLE_OF_NORMAL, dtype=np.float64)
+    usual = group_medians(distances.ravel(), group_of_each)
+    scatter = np.nan_to_num(usual) / _MIDDLE_OF_NORMAL
     return label_levels(logs, scatter[groups])
 
 
