@@ -17,7 +17,7 @@ LIMITS = {
     ".": (76, 0.20),
     "agent": (82, 0.14),
     "analysis/base": (55, 0.04),
-    "analysis/compare": (112, 0.37),
+    "analysis/compare": (107, 0.36),
     "analysis/exchange": (70, 0.12),
     "analysis/reduce": (86, 0.21),
     "analysis/report": (92, 0.26),

@@ -96,14 +96,13 @@ class Acceptance:
         """Return the first of BELOW, ABOVE, AS_EXPECTED in `rows`; CANNOT_TELL if none,
         or if disturbed.
         """
-        outcomes, order = (
-            set(self.rows["outcome"]),
-            (Outcome.BELOW, Outcome.ABOVE, Outcome.AS_EXPECTED),
-        )
-        worst = next(
-            (outcome for outcome in order if outcome in outcomes), Outcome.CANNOT_TELL
-        )
-        return Outcome.CANNOT_TELL if self.is_disturbed else worst
+        if self.is_disturbed:
+            return Outcome.CANNOT_TELL
+        outcomes = set(self.rows["outcome"])
+        for outcome in (Outcome.BELOW, Outcome.ABOVE, Outcome.AS_EXPECTED):
+            if outcome in outcomes:
+                return outcome
+        return Outcome.CANNOT_TELL
 
 
 def judge_last_runs(
@@ -139,34 +138,26 @@ def judge_last_runs(
     facts = read_facts(listing, used)
     column = choose_shared_column(record.row for record in facts.values())
     table = tabulate_runs(numbers, column)
-    tables = cache(partial(_tabulate_summaries, load_tables, table.keys))
     judged = [machine.runs[-1] for machine in machines if machine.runs]
     equals = _EqualMachines.read(listing, judged, last_runs, table)
     matters = threshold or THRESHOLD
+    sources = _Sources(
+        table=table,
+        facts=facts,
+        ranges=ranges,
+        equals=equals,
+        tabulate_summaries=cache(partial(_tabulate_summaries, load_tables, table.keys)),
+        descriptions=descriptions,
+        threshold=matters,
+        accepts_changes=accepts_changes,
+    )
     parts = list[dict[str, Any]]()
     for place, machine in enumerate(machines):
         own_runs = [run for run in machine.runs if run.run_id in table.columns]
-        if not own_runs or own_runs[-1] != machine.runs[-1]:
-            continue  # its last run cannot be read
-        run = equals.rows[own_runs[-1].run_id]
-        own = table.select([run["run_id"]])[:, 0]
-        measured = np.flatnonzero(~np.isnan(own))
-        expected = _Expected(place, measured, own)
-        expected.add_ranges(ranges, run, table.keys, descriptions)
-        open_numbers = expected.list_open()
-        earlier = _choose_earlier(table, own_runs, facts, matters, accepts_changes)
-        expected.add(earlier.logs, "earlier run", open_numbers, changes=earlier)
-        expected.add(equals.select(run), MACHINE, open_numbers)
-        open_numbers = expected.list_open()
-        if len(open_numbers) and run["cpu_model"]:
-            summaries = tables(run["cpu_model"])
-            if run["hypervisor"] is not None:
-                summaries = _keep_at_level(own, summaries, table.kinds)
-            expected.add(summaries, TABLE, open_numbers, minimum=1)
-        expected.add_unknown()
-        parts += expected.parts
-    rows = _join_parts(parts, table)
-    judged_rows = judge_numbers(rows, matters)
+        is_last_readable = own_runs and own_runs[-1] == machine.runs[-1]
+        if is_last_readable:
+            parts += sources.expect(place, own_runs).parts
+    judged_rows = judge_numbers(_join_parts(parts, table), matters)
     owners = judged_rows.pop("machine").to_numpy()
     ends = np.searchsorted(owners, np.arange(len(machines) + 1))
     acceptances = []
@@ -476,6 +467,46 @@ class _EqualMachines:
             values = _keep_at_level(own, values, self.table.kinds)
             values = leave_out_odd(values)
         return values
+
+
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """What numbers are held against: ranges, earlier runs, equal machines, tables.
+
+    facts: of runs, by run ID. tabulate_summaries: returns the tables of a CPU model as
+    logarithms. threshold, accepts_changes: as of `judge_last_runs`.
+    """
+
+    table: RunTable
+    facts: Mapping[str, RunRecord]
+    ranges: Sequence[ExpectedRange]
+    equals: _EqualMachines
+    tabulate_summaries: Callable[[str], Floats]
+    descriptions: Descriptions
+    threshold: float
+    accepts_changes: bool
+
+    def expect(self, machine: int, runs: Sequence[RunSummary]) -> _Expected:
+        """Return what is expected of the last of a machine's comparable runs."""
+        run = self.equals.rows[runs[-1].run_id]
+        own = self.table.select([run["run_id"]])[:, 0]
+        measured = np.flatnonzero(~np.isnan(own))
+        expected = _Expected(machine, measured, own)
+        expected.add_ranges(self.ranges, run, self.table.keys, self.descriptions)
+        without_range = expected.list_open()
+        earlier = _choose_earlier(
+            self.table, runs, self.facts, self.threshold, self.accepts_changes
+        )
+        expected.add(earlier.logs, "earlier run", without_range, changes=earlier)
+        expected.add(self.equals.select(run), MACHINE, without_range)
+        still_open = expected.list_open()
+        if len(still_open) and run["cpu_model"]:
+            summaries = self.tabulate_summaries(run["cpu_model"])
+            if run["hypervisor"] is not None:
+                summaries = _keep_at_level(own, summaries, self.table.kinds)
+            expected.add(summaries, TABLE, still_open, minimum=1)
+        expected.add_unknown()
+        return expected
 
 
 def leave_out_odd(logs: Floats) -> Floats:

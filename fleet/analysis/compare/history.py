@@ -32,11 +32,8 @@ _SIDE = 3  # nights on either side of a split
 _STRETCH = 30
 _WINDOW = 7  # nights of the running median
 _CLIPPED = 16  # nights, from which on outliers are clipped
-# standard deviations: beyond the first a night is odd; all are clipped at the second
-_FAR, _NEAR = (
-    5.0,
-    2.0,
-)
+_FAR = 5.0  # standard deviations: a night beyond is odd
+_NEAR = 2.0  # standard deviations: where all are clipped
 # the standard deviation of normal noise, as a multiple of its median deviation
 _MAD = 1.4826
 _SELDOM = 0.1  # of the nights: a level with no more is rare, and its nights are odd

@@ -35,18 +35,15 @@ _EQUAL = ("cpu_model", "cpu_stepping", "cpus_measured", "smt", "target")
 _GIB = 1 << 30
 MEAN = "all"  # the row of a machine's mean over relations
 MIN_MACHINES = 4  # for a verdict, so that each is compared with three or more
-_REMOVED = (
-    5  # at most one machine in so many is left out of what others are compared with
-)
+# at most one machine in so many is left out of what others are compared with
+_REMOVED = 5
 _ROUNDS = 10
 # q of a machine that the first round leaves out: one odd machine makes others look
 # alike
 _MAYBE = 0.1
 # quantiles of the distances, whose ratio shows how heavy the tails are
-_BULK, _TAIL = (
-    0.75,
-    0.975,
-)
+_BULK = 0.75
+_TAIL = 0.975
 # twice the standard error of the logarithm of that ratio, times the root of how many
 # there are
 _KNOWN = 2.5
