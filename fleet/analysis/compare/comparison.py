@@ -553,6 +553,8 @@ def _warn_about_sizes(numbers: pd.DataFrame) -> dict[int, str]:
     keys = ["comparison", "host_id", "level", *verdicts.CLASS]
     hashes = levels.groupby(keys)["pairs_hash"].nunique()
     unlike = hashes[hashes > 1].reset_index()
+    if unlike.empty:  # no run may have a level, and the column no text
+        return {}
     unlike["name"] = unlike["benchmark"] + " " + unlike["level"]
     warnings = dict[Any, str]()
     for comparison, names in unlike.groupby("comparison")["name"]:
