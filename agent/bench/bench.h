@@ -225,10 +225,10 @@ struct side {
 			const char *end; /* where the block behind its last would begin */
 		} blocks;                /* interleave */
 		struct {
-			char *sent, *received;       /* the lines of either way, in order */
-			uintptr_t *last;             /* the value of each received line before */
-			int64_t sum;                 /* latencies of the last sample, in ticks */
-			int64_t lost_ns;             /* without the CPU while it received them */
+			char *sent, *received; /* the lines of either way, in order */
+			uintptr_t *last;       /* the value of each received line before */
+			int64_t sum;           /* latencies of the last sample, in ticks */
+			double lost_share;     /* of the time of receiving them, without the CPU */
 			uint32_t *awaited, *partner; /* messages that it, and its partner, awaited
 						      */
 			uint32_t sent_count, received_count;
@@ -316,9 +316,8 @@ struct benchmark {
 	/* Returns the ticks of the sample just done. Null: a sample is the time that the work took.
 	 */
 	int64_t (*sample_ticks)(const struct side *side);
-	/* Returns how long the thread was without its CPU meanwhile; more than the ticks: beside
-	 * them. */
-	int64_t (*sample_lost_ns)(const struct side *side);
+	/* Returns for which share of the sample the thread was without its CPU. */
+	double (*sample_lost_share)(const struct side *side);
 	/* Called untimed, by each thread after its last sample. Null: not called. */
 	void (*finish)(struct side *side);
 

@@ -153,17 +153,19 @@ static void send_messages(struct side *side)
 		send_message(side, i);
 }
 
-/* No message is sent to a thread before it waits, so what it loses here is part of a latency,
- * unless the sender is late as well. */
 static void receive_messages(struct side *side)
 {
 	struct account account = {0};
 
 	account_measure_lost_ns(&account);
+	int64_t begin_ns = account.at_ns;
+
 	side->mail.sum = 0;
 	for (size_t i = 0; i < MESSAGES; i++)
 		side->mail.sum += receive_message_ticks(side, i);
-	side->mail.lost_ns = account_measure_lost_ns(&account);
+	double lost_ns = (double)account_measure_lost_ns(&account);
+
+	side->mail.lost_share = lost_ns / (double)(account.at_ns - begin_ns);
 }
 
 /* Exchanges n messages, a multiple of MESSAGES: so many each way by turns. */
@@ -183,9 +185,9 @@ static int64_t latency_sum_ticks(const struct side *side)
 	return side->mail.sum;
 }
 
-static int64_t receiver_lost_ns(const struct side *side)
+static double receiver_lost_share(const struct side *side)
 {
-	return side->mail.lost_ns;
+	return side->mail.lost_share;
 }
 
 /* Lets senders send, and stores a value that no line held before in all flags. */
@@ -235,6 +237,6 @@ const struct benchmark bench_message = {
 	.prepare = clear_received_lines,
 	.do_units = exchange_messages,
 	.sample_ticks = latency_sum_ticks,
-	.sample_lost_ns = receiver_lost_ns,
+	.sample_lost_share = receiver_lost_share,
 	.release_waiting = release_mail,
 };

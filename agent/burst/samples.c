@@ -154,14 +154,17 @@ static bool work_beside_ping(struct worker *worker)
 static bool stamp_computed_samples(struct worker *worker)
 {
 	const struct burst_order *order = &worker->burst->order;
+	double ns_per_tick = 1e9 / (double)order->clock->ticks_per_second;
 
 	for (uint32_t i = 1; i <= order->samples; i++) {
 		if (!worker_do_units(worker, order->iterations))
 			return false;
 		int64_t value = order->benchmark->sample_ticks(worker->side);
+		uint64_t ticks = value > 0 ? (uint64_t)value : 0;
+		double share = order->benchmark->sample_lost_share(worker->side);
 
-		worker->stamps[i] = worker->stamps[i - 1] + (value > 0 ? (uint64_t)value : 0);
-		worker->lost_ns[i - 1] = order->benchmark->sample_lost_ns(worker->side);
+		worker->stamps[i] = worker->stamps[i - 1] + ticks;
+		worker->lost_ns[i - 1] = (int64_t)(share * (double)ticks * ns_per_tick);
 	}
 	return true;
 }

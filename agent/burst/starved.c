@@ -19,17 +19,17 @@ static void describe_starved(const struct worker *worker, struct burst_result *r
 		 worker->name, worker->cpu);
 }
 
-/* Reports whether most samples of a thread are mostly time that was lost in them. What was lost
- * beyond a sample's ticks was lost outside them. */
+/* Reports whether most samples of a thread are mostly time that was lost in them. */
 static bool are_samples_starved(const struct burst *burst, const struct worker *worker,
 				const uint64_t *ticks, double ns_per_tick)
 {
 	uint32_t first = burst->order.warmup, samples = burst->order.samples, starved = 0;
 
 	for (uint32_t i = first; i < samples; i++) {
-		double lost_ns = (double)worker->lost_ns[i], ns = (double)ticks[i] * ns_per_tick;
+		double lost_ns = (double)worker->lost_ns[i];
 
-		starved += lost_ns > 0 && lost_ns <= ns && lost_ns * STARVED >= ns * (STARVED - 1);
+		starved += lost_ns > 0 &&
+			   lost_ns * STARVED >= (double)ticks[i] * ns_per_tick * (STARVED - 1);
 	}
 	return starved && 2 * starved >= samples - first;
 }
