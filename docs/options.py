@@ -52,7 +52,7 @@ def page() -> str:
 
 def _row(option: Option) -> str:
     letter = f", `-{option.letter}`" if option.letter else ""
-    value = f" {option.kind.metavar}" if option.kind.metavar else ""
+    value = f" {option.grammar.metavar}" if option.grammar.metavar else ""
     key = f"`{'.'.join(option.key)}`" if option.key else ""
     cells = (f"`--{option.flag}{value}`{letter}", key, option.help)
     return f"| {' | '.join(cells)} |"

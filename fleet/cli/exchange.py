@@ -206,7 +206,7 @@ def import_(
     9950X'
     """
     from fleet.analysis.exchange import run_files
-    from fleet.plan import kinds, options
+    from fleet.plan import grammars, options
 
     if agent:
         _import_scheduler_steps(files, results, options.parse_labels(label or []))
@@ -223,7 +223,7 @@ def import_(
         )
     cpu_numbers = None
     if cpus is not None:
-        cpu_numbers = options.parse_option("--cpus", cpus, kinds.CPU_NUMBERS)
+        cpu_numbers = options.parse_option("--cpus", cpus, grammars.CPU_NUMBERS)
     metadata = exchange.ImportMetadata(
         tool=tool,
         benchmark=named_benchmark,

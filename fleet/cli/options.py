@@ -11,12 +11,12 @@ from fleet.cli import completion
 from fleet.cli.inventory_file import apply_settings, expand_group_names
 from fleet.cli.results_root import resolve_and_check_root
 from fleet.model import Condition, InputError, LockPolicy
-from fleet.plan.kinds import (
+from fleet.plan.grammars import (
     CONDITIONS,
     LONGEST_WAIT_S,
-    Kind,
+    Grammar,
     format_duration,
-    make_duration_kind,
+    make_duration_grammar,
 )
 
 CONNECT_TIMEOUT_S = 15.0
@@ -69,23 +69,23 @@ def _make_duration_option(
     """Return an option that takes a duration such as 90, 500ms or 5m; the command gets
     seconds.
     """
-    kind = make_duration_kind(low_s, high_s)
+    grammar = make_duration_grammar(low_s, high_s)
     text = f"{purpose} [default: {format_duration(default_s)}]"
-    return _make_parsed_option(kind, text)
+    return _make_parsed_option(grammar, text)
 
 
-def _make_parsed_option(kind: Kind, text: str) -> Any:
-    """Return an option that takes values of this kind; the command gets them parsed."""
+def _make_parsed_option(grammar: Grammar, text: str) -> Any:
+    """Return an option of this grammar; the command gets its values parsed."""
 
     def parse_text(value: Any) -> Any:
         try:
-            return kind.read(str(value))
+            return grammar.read(str(value))
         except InputError as err:
             message = str(err)
             end = "" if message.endswith((".", "?")) else "."
             raise typer.BadParameter(message + end) from err
 
-    return option(text, kind.metavar, parser=parse_text, show_default=False)
+    return option(text, grammar.metavar, parser=parse_text, show_default=False)
 
 
 def _log_to_stderr(verbosity: int) -> int:

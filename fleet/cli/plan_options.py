@@ -89,7 +89,7 @@ def _make_parameter(plan_option: Option, panel: str, *, hidden: bool) -> Paramet
     letter = f"-{plan_option.letter} " if plan_option.letter else ""
     described = option(
         f"{plan_option.help} [{_describe_values(plan_option)}]",
-        f"--{plan_option.flag} {letter}{plan_option.kind.metavar}",
+        f"--{plan_option.flag} {letter}{plan_option.grammar.metavar}",
         _COMPLETIONS.get(plan_option.name),
         rich_help_panel=panel,
         hidden=hidden,
@@ -105,9 +105,9 @@ def _make_parameter(plan_option: Option, panel: str, *, hidden: bool) -> Paramet
 def _describe_values(plan_option: Option) -> str:
     """Describe the values that an option takes, and its default."""
     default = f"default: {plan_option.default}"
-    if plan_option.kind.limits:  # an error says which numbers
+    if plan_option.grammar.limits:  # an error says which numbers
         return default
-    allowed = plan_option.kind.allowed
+    allowed = plan_option.grammar.allowed
     if plan_option.name == "benchmarks":
         allowed = f"{_FRONT_BENCHMARKS}, …"
     return f"{allowed}; {default}"

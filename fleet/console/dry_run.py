@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from fleet.console.hosts import format_address, host_object
 from fleet.hostnames import join_names
 from fleet.model import BENCHMARKS, PairChoice, Pairs, Plan
-from fleet.plan.kinds import format_cpus_or_kind
+from fleet.plan.grammars import format_cpus_or_kind
 from fleet.plan.options import resolve_defaults
 from fleet.session.dry_run import Cost, PlannedHost
 from fleet.text import as_document, format_count, table

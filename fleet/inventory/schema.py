@@ -21,7 +21,7 @@ from fleet.model import (
     Via,
     normalize_arch,
 )
-from fleet.plan import kinds
+from fleet.plan import grammars
 from fleet.plan.options import BY_NAME, OPTIONS
 from fleet.text import LABEL_KEY, quote_short, suggest_similar
 
@@ -194,14 +194,14 @@ def _make_reader(
     return read
 
 
-def _make_kind_reader(kind: kinds.Kind) -> _Reader:
-    """Return a reader of an option's value: one text, or a list of texts where the kind
-    is a list.
+def _make_grammar_reader(grammar: grammars.Grammar) -> _Reader:
+    """Return a reader of an option's value: one text, or a list of texts where the
+    grammar is of lists.
     """
-    read_text = _make_reader(kind.read, kind.allowed)
+    read_text = _make_reader(grammar.read, grammar.allowed)
 
     def read(value: Any) -> Any:
-        if kind.lists and _is_list_of_texts(value):
+        if grammar.lists and _is_list_of_texts(value):
             return read_text(",".join(value))
         return read_text(value)
 
@@ -327,12 +327,15 @@ TOOLCHAIN: Mapping[str, Key] = {
 }
 _IN_PLANS = [option for option in OPTIONS if option.key[:1] == ("plan",)]
 PLAN: Mapping[str, Key] = {
-    option.name: Key(_make_kind_reader(option.kind), Risk.NONE) for option in _IN_PLANS
+    option.name: Key(_make_grammar_reader(option.grammar), Risk.NONE)
+    for option in _IN_PLANS
 }
 # Keys are offered, and hosts jumped through, only where the host key is known.
 ENTRY: Mapping[str, Key] = {
     "address": Key(_make_reader(_read_address), Risk.NONE),
-    "port": Key(_make_kind_reader(kinds.make_integer_kind(1, 65_535)), Risk.NONE),
+    "port": Key(
+        _make_grammar_reader(grammars.make_integer_grammar(1, 65_535)), Risk.NONE
+    ),
     "user": Key(_make_reader(read_user), Risk.NONE),
     "identity_files": Key(_Items(_PATH, lambda text: [text]), Risk.NONE),
     "jump": Key(
@@ -340,7 +343,7 @@ ENTRY: Mapping[str, Key] = {
         Risk.NONE,
     ),
     "via": Key(
-        _make_kind_reader(kinds.make_word_kind(Via)),
+        _make_grammar_reader(grammars.make_word_grammar(Via)),
         Risk.PROGRAM,
         _reaches_by_ssh_or_here,
     ),
@@ -348,7 +351,7 @@ ENTRY: Mapping[str, Key] = {
         _Items(_make_reader(_check_client_word), _refuse_client_text), Risk.PROGRAM
     ),
     "host_key": Key(
-        _make_kind_reader(kinds.make_word_kind(HostKeyPolicy)),
+        _make_grammar_reader(grammars.make_word_grammar(HostKeyPolicy)),
         Risk.HOST_KEY,
         _keeps_unknown_keys_out,
     ),
@@ -360,7 +363,9 @@ ENTRY: Mapping[str, Key] = {
         Risk.NONE,
     ),
     "arch": Key(_make_target_reader(sorted(ARCHES)), Risk.NONE),
-    "build": Key(_make_kind_reader(kinds.make_word_kind(BuildPlace)), Risk.NONE),
+    "build": Key(
+        _make_grammar_reader(grammars.make_word_grammar(BuildPlace)), Risk.NONE
+    ),
     "toolchain": Key(TOOLCHAIN, Risk.NONE),
     "workdir": Key(
         _make_pattern_reader(
@@ -368,15 +373,20 @@ ENTRY: Mapping[str, Key] = {
         ),
         Risk.FILES,
     ),
-    "priority": Key(_make_kind_reader(BY_NAME["priority"].kind), Risk.NONE),
-    "lock": Key(_make_kind_reader(kinds.make_word_kind(LockPolicy)), Risk.NONE),
-    "require": Key(_make_kind_reader(kinds.CONDITIONS), Risk.NONE),
+    "priority": Key(_make_grammar_reader(BY_NAME["priority"].grammar), Risk.NONE),
+    "lock": Key(
+        _make_grammar_reader(grammars.make_word_grammar(LockPolicy)), Risk.NONE
+    ),
+    "require": Key(_make_grammar_reader(grammars.CONDITIONS), Risk.NONE),
     "wait": Key(
-        _make_kind_reader(kinds.make_duration_kind(0, kinds.LONGEST_WAIT_S)), Risk.NONE
+        _make_grammar_reader(
+            grammars.make_duration_grammar(0, grammars.LONGEST_WAIT_S)
+        ),
+        Risk.NONE,
     ),
     "before": Key(_COMMANDS, Risk.PROGRAM),
     "after": Key(_COMMANDS, Risk.PROGRAM),
-    "cpus": Key(_make_kind_reader(BY_NAME["cpus"].kind), Risk.NONE),
+    "cpus": Key(_make_grammar_reader(BY_NAME["cpus"].grammar), Risk.NONE),
     # it can load a library into a program
     "env": Key(
         _Names(
@@ -395,15 +405,23 @@ ENTRY: Mapping[str, Key] = {
 }
 SETTINGS: Mapping[str, Key] = {
     "connect_timeout": Key(
-        _make_kind_reader(kinds.make_duration_kind(0.1, 3600)), Risk.NONE
+        _make_grammar_reader(grammars.make_duration_grammar(0.1, 3600)), Risk.NONE
     ),
     "label": Key(_Items(_make_reader(), _split_commas), Risk.NONE),
-    "lock": Key(_make_kind_reader(kinds.make_word_kind(LockPolicy)), Risk.NONE),
-    "parallel": Key(_make_kind_reader(kinds.make_integer_kind(1, 1000)), Risk.NONE),
-    "quiet": Key(_make_kind_reader(kinds.SWITCH), Risk.NONE),
-    "reconnect": Key(_make_kind_reader(kinds.make_duration_kind(0, 86_400)), Risk.NONE),
+    "lock": Key(
+        _make_grammar_reader(grammars.make_word_grammar(LockPolicy)), Risk.NONE
+    ),
+    "parallel": Key(
+        _make_grammar_reader(grammars.make_integer_grammar(1, 1000)), Risk.NONE
+    ),
+    "quiet": Key(_make_grammar_reader(grammars.SWITCH), Risk.NONE),
+    "reconnect": Key(
+        _make_grammar_reader(grammars.make_duration_grammar(0, 86_400)), Risk.NONE
+    ),
     "results": Key(_PATH, Risk.RESULTS, _is_inside),
-    "verbose": Key(_make_kind_reader(kinds.make_integer_kind(0, 2)), Risk.NONE),
+    "verbose": Key(
+        _make_grammar_reader(grammars.make_integer_grammar(0, 2)), Risk.NONE
+    ),
 }
 _NAMES = _Items(_make_reader(), _split_commas)
 GROUP: Mapping[str, Key] = {

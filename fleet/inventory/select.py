@@ -31,7 +31,7 @@ from fleet.model import (
 )
 from fleet.model.client import PRESETS, client_command
 from fleet.plan.conflicts import describe_conflict, find_conflicts
-from fleet.plan.kinds import parse_age_condition
+from fleet.plan.grammars import parse_age_condition
 from fleet.plan.options import BY_NAME, options_from_entry
 from fleet.text import printable, suggest_similar
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from fleet import model
 from fleet.errors import UsageError
-from fleet.plan import kinds
+from fleet.plan import grammars
 from fleet.plan.agent_options import AGENT_OPTIONS, PRESET_ARGUMENTS, AgentOption
 from fleet.plan.benchmark_names import (
     assign_to_benchmarks,
@@ -51,7 +51,7 @@ class Option:
     """One option of a plan."""
 
     name: str  # its field in `RequestedOptions`
-    kind: kinds.Kind
+    grammar: grammars.Grammar
     help: str
     usual: Any  # the value where none is requested; None: it depends
     usual_words: str  # beside it, when that is another
@@ -71,7 +71,7 @@ class Option:
         """The default value, as people write it."""
         texts = [self.usual_words]
         if self.usual is not None:
-            texts.insert(0, self.kind.show(self.usual))
+            texts.insert(0, self.grammar.show(self.usual))
         return "; ".join(filter(None, texts))
 
     @property
@@ -85,11 +85,11 @@ class Option:
 
     def as_flag(self, value: Any) -> str:
         """Return the option with a value, as typed on the command line."""
-        return f"--{self.flag} {self.kind.show(value)}"
+        return f"--{self.flag} {self.grammar.show(value)}"
 
     def as_yaml(self, value: Any) -> str:
         """Return the option with a value, as written in an inventory."""
-        return f"{self.name}: {self.kind.show(value)}"
+        return f"{self.name}: {self.grammar.show(value)}"
 
 
 def _make_flag(name: str) -> str:
@@ -101,59 +101,63 @@ def _make_flag(name: str) -> str:
 BURST_SAMPLES = AGENT_OPTIONS["samples"].most  # warm-ups counted
 
 
-def _make_kind(option: AgentOption) -> kinds.Kind:
-    """Return the kind of the values whose type and range the agent describes."""
+def _make_grammar(option: AgentOption) -> grammars.Grammar:
+    """Return the grammar of the values whose type and range the agent describes."""
     least = option.least
     most = option.most
     match option.type:
         case "counts":
-            return kinds.make_integer_list_kind(least, most)
+            return grammars.make_integer_list_grammar(least, most)
         case "duration_ms":
-            return kinds.make_duration_kind(least / 1e3, most / 1e3)
+            return grammars.make_duration_grammar(least / 1e3, most / 1e3)
         case "share_ppm":
-            return kinds.make_share_kind(least / 1e6, most / 1e6)
+            return grammars.make_share_grammar(least / 1e6, most / 1e6)
         case "count":
             step = option.multiple or 1
-            return kinds.make_integer_kind(
+            return grammars.make_integer_grammar(
                 least, most, multiple_of=step, metavar=option.value
             )
         case other:
-            raise ValueError(f"--{option.name} is {other}: it needs a kind of its own")
+            raise ValueError(
+                f"--{option.name} is {other}: it needs a grammar of its own"
+            )
 
 
-def _make_word_list_kind(flag: str) -> kinds.Kind:
-    """Return the kind of lists of the words that benchmarks name for this option."""
+def _make_word_list_grammar(flag: str) -> grammars.Grammar:
+    """Return the grammar of lists of the words that benchmarks name for this option."""
     words: dict[str, None] = {}
     for benchmark in model.BENCHMARKS.values():
         words |= dict.fromkeys(benchmark.words_for_option(flag))
-    return kinds.make_word_list_kind(*words)
+    return grammars.make_word_list_grammar(*words)
 
 
 _NODES = "all, or a list of NUMA nodes such as 0,2"
-_OWN_KINDS = {  # of values that have a grammar, or a type of the model
-    "benchmarks": kinds.BENCHMARKS,
-    "variant": kinds.VARIANT,
-    "preset": kinds.make_word_kind(model.Preset),
-    "pairs": kinds.PAIRS,
-    "few_pairs": kinds.FEW_PAIRS,
-    "order": kinds.make_word_kind(model.Order),
-    "line": kinds.make_word_kind(model.LinePolicy),
-    "owner": kinds.make_word_kind(model.Side),
-    "nodes": kinds.make_all_or_list_kind(_make_kind(AGENT_OPTIONS["node"]), _NODES),
-    "sizes": kinds.SIZES,
-    "pages": kinds.make_word_kind(model.Pages),
-    "operations": _make_word_list_kind("op"),
-    "threads": kinds.THREADS,
-    "load": kinds.LOAD,
-    "share": _make_word_list_kind("share"),
-    "states": _make_word_list_kind("state"),
-    "blocks": kinds.BLOCKS,
-    "shape": kinds.SHAPE,
-    "counters": kinds.COUNTERS,
-    "governor": kinds.GOVERNOR,
-    "boost": kinds.SWITCH,
-    "cpus": kinds.CPUS,
-    "deadline_s": kinds.make_duration_kind(
+_OWN_GRAMMARS = {  # of values that have a grammar, or a type of the model
+    "benchmarks": grammars.BENCHMARKS,
+    "variant": grammars.VARIANT,
+    "preset": grammars.make_word_grammar(model.Preset),
+    "pairs": grammars.PAIRS,
+    "few_pairs": grammars.FEW_PAIRS,
+    "order": grammars.make_word_grammar(model.Order),
+    "line": grammars.make_word_grammar(model.LinePolicy),
+    "owner": grammars.make_word_grammar(model.Side),
+    "nodes": grammars.make_all_or_list_grammar(
+        _make_grammar(AGENT_OPTIONS["node"]), _NODES
+    ),
+    "sizes": grammars.SIZES,
+    "pages": grammars.make_word_grammar(model.Pages),
+    "operations": _make_word_list_grammar("op"),
+    "threads": grammars.THREADS,
+    "load": grammars.LOAD,
+    "share": _make_word_list_grammar("share"),
+    "states": _make_word_list_grammar("state"),
+    "blocks": grammars.BLOCKS,
+    "shape": grammars.SHAPE,
+    "counters": grammars.COUNTERS,
+    "governor": grammars.GOVERNOR,
+    "boost": grammars.SWITCH,
+    "cpus": grammars.CPUS,
+    "deadline_s": grammars.make_duration_grammar(
         1, AGENT_OPTIONS["deadline"].most / 1e3, whole_seconds=True
     ),
 }
@@ -172,13 +176,13 @@ _OWN_USUAL_WORDS = {
 def _make_option(name: str) -> Option:
     """Return the option of a field of `RequestedOptions`."""
     option = AGENT_OPTIONS[_make_flag(name)]
-    kind = _OWN_KINDS.get(name) or _make_kind(option)
+    grammar = _OWN_GRAMMARS.get(name) or _make_grammar(option)
     usual = None
     if option.usual is not None:
-        usual = kind.read(option.usual)
+        usual = grammar.read(option.usual)
     help_text = _OWN_HELP.get(name, option.help)
     usual_words = _OWN_USUAL_WORDS.get(name, option.usual_words) or ""
-    return Option(name, kind, help_text, usual, usual_words)
+    return Option(name, grammar, help_text, usual, usual_words)
 
 
 OPTIONS = tuple(_make_option(field.name) for field in fields(model.RequestedOptions))
@@ -200,7 +204,7 @@ def _read_defaults_with_rounds() -> EffectiveOptions:
     for option in OPTIONS:
         text = AGENT_OPTIONS[option.flag].with_rounds
         if text is not None:
-            values[option.name] = option.kind.read(text)
+            values[option.name] = option.grammar.read(text)
     return replace(DEFAULTS, **values)
 
 
@@ -213,7 +217,7 @@ def _read_arguments(arguments: Iterable[str]) -> model.RequestedOptions:
     for argument in arguments:
         flag, _, text = argument.removeprefix("--").partition("=")
         option = BY_FLAG[flag]
-        values[option.name] = option.kind.read(text)
+        values[option.name] = option.grammar.read(text)
     return model.RequestedOptions(**values)
 
 
@@ -263,7 +267,7 @@ def parse_requested(texts: Mapping[str, str | None]) -> model.RequestedOptions:
     for name, text in _split_variants(texts).items():
         if text is not None:
             option = BY_NAME[name]
-            values[name] = parse_option(f"--{option.flag}", text, option.kind)
+            values[name] = parse_option(f"--{option.flag}", text, option.grammar)
     return model.RequestedOptions(**values)
 
 
@@ -272,8 +276,8 @@ def _split_variants(texts: Mapping[str, str | None]) -> Mapping[str, str | None]
     text = texts.get("benchmarks") or ""
     if not re.search("[/ ]", text.strip()):
         return texts
-    kind = kinds.Kind("NAMES", "", split_benchmarks_and_variants)
-    benchmarks, variants = parse_option("--benchmark", text, kind)
+    grammar = grammars.Grammar("NAMES", "", split_benchmarks_and_variants)
+    benchmarks, variants = parse_option("--benchmark", text, grammar)
     variant = texts.get("variant")
     if variant and variants:
         raise UsageError(
@@ -296,12 +300,12 @@ def parse_keywords(**options: object) -> model.RequestedOptions:
     return parse_requested(texts)
 
 
-def parse_option(name: str, text: str, kind: kinds.Kind) -> Any:
+def parse_option(name: str, text: str, grammar: grammars.Grammar) -> Any:
     """Parse the value of the option or argument `name`. Raises UsageError that says
     what is allowed.
     """
     try:
-        return kind.read(text)
+        return grammar.read(text)
     except model.InputError as err:
         if len(text) > 60:
             text = f"{text[:57]}..."
@@ -317,15 +321,17 @@ def agent_arguments(plan: model.Plan) -> list[str]:
     for option in _IN_ORDER_OF_ARGUMENTS:
         value = getattr(plan, option.name)
         if value is not None:
-            arguments.append(f"--{option.flag}={option.kind.write(value)}")
+            arguments.append(f"--{option.flag}={option.grammar.write(value)}")
     return arguments
 
 
 def parse_choice(name: str, text: str, choices: Iterable[str]) -> str:
     """Return the text if it is one of `choices`. Raises UsageError that lists them."""
     allowed = tuple(choices)
-    kind = kinds.Kind("", "", lambda word: kinds.require_choice(word, allowed))
-    return str(parse_option(name, text, kind))
+    grammar = grammars.Grammar(
+        "", "", lambda word: grammars.require_choice(word, allowed)
+    )
+    return str(parse_option(name, text, grammar))
 
 
 def parse_labels(pairs: Iterable[str]) -> Mapping[str, str]:

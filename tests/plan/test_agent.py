@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fleet.model import InputError, Plan, Preset, RequestedOptions, override_options
 from fleet.plan.conflicts import find_conflicts
-from fleet.plan.kinds import format_decimal
+from fleet.plan.grammars import format_decimal
 from fleet.plan.options import (
     BY_NAME,
     DEFAULTS,
@@ -21,8 +21,8 @@ from fleet.plan.options import (
 from tests import needs
 from tests.native.agent import decode, run
 
-RANGED = [option for option in OPTIONS if option.kind.limits]
-WORDS = [option for option in OPTIONS if option.kind.metavar == "WORD"]
+RANGED = [option for option in OPTIONS if option.grammar.limits]
+WORDS = [option for option in OPTIONS if option.grammar.metavar == "WORD"]
 SETTINGS = settings(
     max_examples=60, deadline=None, suppress_health_check=list(HealthCheck)
 )
@@ -38,8 +38,8 @@ def answer(*arguments: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize("option", RANGED, ids=lambda option: option.name)
 def test_the_agent_takes_what_the_table_allows_and_no_more(option: Option) -> None:
-    assert option.kind.limits
-    low, high = option.kind.limits
+    assert option.grammar.limits
+    low, high = option.grammar.limits
     beside = ("--warmup=0",) if option.name == "samples" else ()
     step = (
         1e-6
@@ -48,11 +48,13 @@ def test_the_agent_takes_what_the_table_allows_and_no_more(option: Option) -> No
         if option.name == "separation_bytes"
         else 1
     )
-    assert answer(f"--{option.flag}={option.kind.write(type(low)(low))}", *beside) == (
+    assert answer(
+        f"--{option.flag}={option.grammar.write(type(low)(low))}", *beside
+    ) == (
         0,
         "",
     )
-    code, words = answer(f"--{option.flag}={option.kind.write(high)}", *beside)
+    code, words = answer(f"--{option.flag}={option.grammar.write(high)}", *beside)
     assert code == 0 or (option.name == "warmup" and "together" in words)
     above = (
         format_decimal(high + step)
@@ -68,7 +70,7 @@ def test_the_agent_takes_what_the_table_allows_and_no_more(option: Option) -> No
 @pytest.mark.parametrize("option", WORDS, ids=lambda option: option.name)
 def test_the_agent_knows_the_same_words(option: Option) -> None:
     code, words = answer(f"--{option.flag}=nothing")
-    listed = option.kind.allowed.replace(" or ", ", ").split(", ")
+    listed = option.grammar.allowed.replace(" or ", ", ").split(", ")
     assert code == 2
     assert all(word in words for word in listed)
     assert all(answer(f"--{option.flag}={word}") == (0, "") for word in listed)
@@ -95,11 +97,11 @@ def test_the_agent_reads_a_text_that_we_read_and_no_other(
     option = BY_NAME[name]
     done = run("-b", benchmark, f"--{option.flag}={text}", "--forecast")
     if f"--{option.flag} wants" in done.stderr:
-        assert option.kind.allowed in done.stderr
-        with pytest.raises(InputError, match=re.escape(option.kind.allowed)):
-            option.kind.read(text)
+        assert option.grammar.allowed in done.stderr
+        with pytest.raises(InputError, match=re.escape(option.grammar.allowed)):
+            option.grammar.read(text)
     else:
-        option.kind.read(text)
+        option.grammar.read(text)
 
 
 def test_the_agent_has_the_defaults_of_the_table() -> None:

@@ -26,7 +26,7 @@ from fleet.model import (
 )
 from fleet.plan.cpulist import MAX_ARGUMENT_BYTES, format_pairs
 from fleet.plan.forecast import Duration
-from fleet.plan.kinds import PAIRS
+from fleet.plan.grammars import PAIRS
 from fleet.plan.merge import (
     merge_plan,
     merge_plan_with_facts,

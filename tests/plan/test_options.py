@@ -15,7 +15,7 @@ from fleet.cli.app import app
 from fleet.errors import UsageError
 from fleet.inventory import schema
 from fleet.model import BENCHMARKS, PairChoice, Pairs, Plan, Preset, RequestedOptions
-from fleet.plan.kinds import format_duration
+from fleet.plan.grammars import format_duration
 from fleet.plan.options import (
     BY_NAME,
     DEFAULTS,
@@ -50,7 +50,7 @@ def test_a_command_has_every_option_with_its_words_and_default(name: str) -> Non
     }
     for option in OPTIONS:
         help_text = parameters[f"--{option.flag}"].help
-        words = "" if option.kind.limits else f"{option.kind.allowed}; "
+        words = "" if option.grammar.limits else f"{option.grammar.allowed}; "
         if option.name == "benchmarks":  # the rest is below --help-all
             words = (
                 "cas, readwrite, message, chase, bandwidth, loaded, contend, gemm, …; "
@@ -206,12 +206,12 @@ def test_a_value_that_is_not_allowed_is_refused_with_what_is(
 
 @pytest.mark.parametrize(
     "option",
-    [option for option in OPTIONS if option.kind.limits],
+    [option for option in OPTIONS if option.grammar.limits],
     ids=lambda one: one.name,
 )
 def test_what_is_shown_of_a_value_reads_back_as_it(option) -> None:  # type: ignore[no-untyped-def]
-    for limit in option.kind.limits:
-        assert option.kind.read(option.kind.show(limit)) == limit
+    for limit in option.grammar.limits:
+        assert option.grammar.read(option.grammar.show(limit)) == limit
 
 
 def test_a_duration_is_shown_in_its_largest_whole_unit() -> None:

@@ -17,7 +17,7 @@ from fleet.errors import DamagedFileError, UsageError
 from fleet.hostnames import expand_range
 from fleet.model import InputError, RunState
 from fleet.plan.benchmark_names import describe_unmeasured_benchmark, select_kinds
-from fleet.plan.kinds import parse_age_condition
+from fleet.plan.grammars import parse_age_condition
 from fleet.store import Failure, Listing, RunSummary, Store
 from fleet.store.files import store_errors
 from fleet.store.places import Place

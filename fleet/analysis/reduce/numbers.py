@@ -31,7 +31,7 @@ from fleet.analysis.reduce.workers import MANY_RUNS, derive_in_processes
 from fleet.errors import UsageError
 from fleet.model import CORES, LOAD, Descriptions, View, take_one_of_each_core
 from fleet.plan.benchmark_names import parse_benchmark_names
-from fleet.plan.kinds import CPU_NUMBERS
+from fleet.plan.grammars import CPU_NUMBERS
 from fleet.plan.options import parse_option
 from fleet.store import schema
 from fleet.store.index import Derived, load_derived

@@ -1,5 +1,5 @@
-"""Kinds of option values: how people write them and how the agent reads them. `read`
-raises InputError.
+"""Grammars of option values: how people write them and how the agent reads them.
+`read` raises InputError.
 """
 
 import re
@@ -32,8 +32,8 @@ _Parse = Callable[[str], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """How option values of one kind are read, written and described."""
+class Grammar:
+    """How the values of an option are read, written and described."""
 
     metavar: str
     allowed: str  # which values, for help and messages
@@ -58,10 +58,10 @@ def _make_reader(parse: _Parse, allowed: str) -> _Parse:
     return read
 
 
-def make_integer_kind(
+def make_integer_grammar(
     low: int, high: int, *, multiple_of: int = 1, metavar: str = "N"
-) -> Kind:
-    """Return the kind of whole numbers from `low` to `high`."""
+) -> Grammar:
+    """Return the grammar of whole numbers from `low` to `high`."""
     allowed = f"{low} to {high}"
     if multiple_of > 1:
         allowed += f", a multiple of {multiple_of}"
@@ -75,14 +75,14 @@ def make_integer_kind(
         return number
 
     read = _make_reader(parse, f"a whole number from {allowed}")
-    return Kind(metavar, allowed, read, limits=(low, high))
+    return Grammar(metavar, allowed, read, limits=(low, high))
 
 
-def make_duration_kind(
+def make_duration_grammar(
     low_s: float, high_s: float, *, whole_seconds: bool = False
-) -> Kind:
-    """Return the kind of durations in seconds, written 90, 90s, 500ms, 5m or 1h; ints
-    if whole_seconds.
+) -> Grammar:
+    """Return the grammar of durations in seconds, written 90, 90s, 500ms, 5m or 1h;
+    ints if whole_seconds.
     """
     allowed = f"{format_duration(low_s)} to {format_duration(high_s)}"
     which = "such as 90, 90s, 500ms"
@@ -104,7 +104,7 @@ def make_duration_kind(
             return None
         return int(seconds)
 
-    return Kind(
+    return Grammar(
         "DURATION",
         allowed,
         _make_reader(parse, f"a duration {which}, 5m or 1h, from {allowed}"),
@@ -135,9 +135,9 @@ def parse_age_condition(text: str) -> Callable[[datetime], bool] | None:
     return is_of_that_age
 
 
-def make_share_kind(low: float, high: float) -> Kind:
-    """Return the kind of shares, written 1% or 0.01; "off" is 0. A bare 1 is refused:
-    it may mean 1 %.
+def make_share_grammar(low: float, high: float) -> Grammar:
+    """Return the grammar of shares, written 1% or 0.01; "off" is 0. A bare 1 is
+    refused: it may mean 1 %.
     """
     allowed = f"{_format_percent(low)} to {_format_percent(high)}, or off"
 
@@ -159,7 +159,7 @@ def make_share_kind(low: float, high: float) -> Kind:
     def write(share: float) -> str:
         return format_decimal(share) if share else "off"
 
-    return Kind(
+    return Grammar(
         "SHARE",
         allowed,
         _make_reader(parse, f"a share such as 1% or 0.01, from {allowed}"),
@@ -169,14 +169,14 @@ def make_share_kind(low: float, high: float) -> Kind:
     )
 
 
-def make_word_kind(words: type[StrEnum]) -> Kind:
-    """Return the kind that takes the words of an enum."""
+def make_word_grammar(words: type[StrEnum]) -> Grammar:
+    """Return the grammar that takes the words of an enum."""
     choices = tuple(map(str, words))
 
     def read(text: str) -> StrEnum:
         return words(require_choice(text, choices))
 
-    return Kind("WORD", _join_choices(choices), read)
+    return Grammar("WORD", _join_choices(choices), read)
 
 
 def require_choice(text: str, choices: tuple[str, ...]) -> str:
@@ -259,8 +259,8 @@ def _format_pair_choice(choice: PairChoice) -> str:
     return _format_pairs_argument(choice)
 
 
-def make_word_list_kind(*choices: str, empty: str = "") -> Kind:
-    """Return the kind of lists of these words, without repeats. empty: a word that
+def make_word_list_grammar(*choices: str, empty: str = "") -> Grammar:
+    """Return the grammar of lists of these words, without repeats. empty: a word that
     means an empty list.
     """
     read_words = _make_list_reader(lambda word: require_choice(word, choices))
@@ -273,11 +273,11 @@ def make_word_list_kind(*choices: str, empty: str = "") -> Kind:
             return ()
         return read_words(text)
 
-    return _make_list_kind(allowed, read)
+    return _make_list_grammar(allowed, read)
 
 
-def _make_list_kind(allowed: str, read: Callable[[str], tuple[str, ...]]) -> Kind:
-    return Kind("LIST", allowed, read, ",".join, ",".join, lists=True)
+def _make_list_grammar(allowed: str, read: Callable[[str], tuple[str, ...]]) -> Grammar:
+    return Grammar("LIST", allowed, read, ",".join, ",".join, lists=True)
 
 
 def _make_list_reader(read: _Parse) -> Callable[[str], tuple[Any, ...]]:
@@ -290,29 +290,29 @@ def _make_list_reader(read: _Parse) -> Callable[[str], tuple[Any, ...]]:
     return read_list
 
 
-def make_integer_list_kind(low: int, high: int) -> Kind:
-    """Return the kind of lists of whole numbers from `low` to `high`, without
+def make_integer_list_grammar(low: int, high: int) -> Grammar:
+    """Return the grammar of lists of whole numbers from `low` to `high`, without
     repeats.
     """
     allowed = f"a list of numbers from {low} to {high}"
-    read = _make_list_reader(make_integer_kind(low, high).read)
-    return Kind("LIST", allowed, read, _format_numbers, _format_numbers, lists=True)
+    read = _make_list_reader(make_integer_grammar(low, high).read)
+    return Grammar("LIST", allowed, read, _format_numbers, _format_numbers, lists=True)
 
 
 def _format_numbers(numbers: tuple[int, ...]) -> str:
     return ",".join(map(str, numbers))
 
 
-def make_all_or_list_kind(item_kind: Kind, allowed: str) -> Kind:
-    """Return the kind of either "all" or a list of numbers, without repeats."""
-    read_numbers = _make_list_reader(item_kind.read)
+def make_all_or_list_grammar(item: Grammar, allowed: str) -> Grammar:
+    """Return the grammar of either "all" or a list of numbers, without repeats."""
+    read_numbers = _make_list_reader(item.read)
 
     def read(text: str) -> str:
         if text.strip() == "all":
             return "all"
         return _format_numbers(read_numbers(text))
 
-    return Kind("LIST", allowed, read, lists=True)
+    return Grammar("LIST", allowed, read, lists=True)
 
 
 def _is_size_range(text: str, option: AgentOption) -> bool:
@@ -375,13 +375,13 @@ def _make_text_reader(
     return _make_reader(parse, option.allowed)
 
 
-def _make_verbatim_list_kind(
+def _make_verbatim_list_grammar(
     metavar: str,
     option: AgentOption,
     is_item: Callable[[str, AgentOption], bool],
     other: str | None = None,
-) -> Kind:
-    """Return the kind of a list that is passed to the agent as written, without blanks.
+) -> Grammar:
+    """Return the grammar of a list that the agent gets as written, without blanks.
     other: a word that may stand for the list.
     """
     read_item = _make_text_reader(option, is_item)
@@ -393,14 +393,16 @@ def _make_verbatim_list_kind(
                 read_item(item)
         return plain
 
-    return Kind(metavar, option.allowed, read, lists=True)
+    return Grammar(metavar, option.allowed, read, lists=True)
 
 
-BENCHMARKS = _make_list_kind(f"{', '.join(VARIANTS)}, or all", _parse_benchmarks)
-VARIANT = Kind("NAME", "auto, all, a name, or cas=lse,readwrite=ldar", check_variants)
+BENCHMARKS = _make_list_grammar(f"{', '.join(VARIANTS)}, or all", _parse_benchmarks)
+VARIANT = Grammar(
+    "NAME", "auto, all, a name, or cas=lse,readwrite=ldar", check_variants
+)
 _SOME_PAIRS = "per-relation:K, or a list such as 0-1,0-4"
 _ANY_PAIRS = f"half, ordered, {_SOME_PAIRS}"
-PAIRS = Kind(
+PAIRS = Grammar(
     "PAIRS",
     _ANY_PAIRS,
     _make_reader(_parse_pairs, _ANY_PAIRS),
@@ -415,7 +417,7 @@ _SOME_CPUS = (
     f"CPU numbers such as 0-3,8, or a kind of core: {', '.join(KINDS)}; or cores: one"
     " CPU of each"
 )
-CPUS = Kind(
+CPUS = Grammar(
     "CPUS",
     _SOME_CPUS,
     _make_reader(_parse_cpus_or_kind, _SOME_CPUS),
@@ -424,25 +426,27 @@ CPUS = Kind(
     lists=True,
 )
 CPU_NUMBERS = replace(CPUS, read=parse_cpu_numbers)
-COUNTERS = _make_list_kind(
+COUNTERS = _make_list_grammar(
     "generic, coherence, or a list of events and codes such as r04d2",
     counters.parse_events,
 )
-CONDITIONS = make_word_list_kind(*Condition, empty="none")
-SIZES = _make_verbatim_list_kind(
+CONDITIONS = make_word_list_grammar(*Condition, empty="none")
+SIZES = _make_verbatim_list_grammar(
     "SIZES", AGENT_OPTIONS["sizes"], _is_size_range, other="auto"
 )
-BLOCKS = _make_verbatim_list_kind("SIZES", AGENT_OPTIONS["blocks"], _is_size_range)
-LOAD = _make_verbatim_list_kind("LIST", AGENT_OPTIONS["load"], _is_rate)
+BLOCKS = _make_verbatim_list_grammar("SIZES", AGENT_OPTIONS["blocks"], _is_size_range)
+LOAD = _make_verbatim_list_grammar("LIST", AGENT_OPTIONS["load"], _is_rate)
 _THREADS = AGENT_OPTIONS["threads"]
-THREADS = _make_list_kind(
+THREADS = _make_list_grammar(
     _THREADS.allowed,
     _make_list_reader(_make_text_reader(_THREADS, _is_threads_word)),
 )
 _SHAPE = AGENT_OPTIONS["shape"]
-SHAPE = Kind("MxNxK", _SHAPE.allowed, _make_text_reader(_SHAPE, _is_shape))
+SHAPE = Grammar("MxNxK", _SHAPE.allowed, _make_text_reader(_SHAPE, _is_shape))
 _GOVERNOR = AGENT_OPTIONS["governor"]
-GOVERNOR = Kind("NAME", _GOVERNOR.allowed, _make_text_reader(_GOVERNOR, _is_governor))
+GOVERNOR = Grammar(
+    "NAME", _GOVERNOR.allowed, _make_text_reader(_GOVERNOR, _is_governor)
+)
 
 
 def _read_switch(text: str) -> bool:
@@ -453,7 +457,7 @@ def _format_switch(on: bool) -> str:
     return "on" if on else "off"
 
 
-SWITCH = Kind("STATE", "on or off", _read_switch, _format_switch, _format_switch)
+SWITCH = Grammar("STATE", "on or off", _read_switch, _format_switch, _format_switch)
 
 
 def format_decimal(value: float) -> str:
