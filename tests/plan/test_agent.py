@@ -155,7 +155,7 @@ def test_the_agent_refuses_a_conflict_it_sees_on_the_machine(
     texts: dict[str, str],
 ) -> None:
     options = RequestedOptions(
-        **{name: BY_NAME[name].kind.read(text) for name, text in texts.items()}
+        **{name: BY_NAME[name].grammar.read(text) for name, text in texts.items()}
     )
     assert any(find_conflicts(options))
     done = run(*agent_arguments(override_options(Plan(), options)))

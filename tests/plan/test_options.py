@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def read(name: str, text: str) -> object:
-    return BY_NAME[name].kind.read(text)
+    return BY_NAME[name].grammar.read(text)
 
 
 def test_every_field_of_a_plan_has_its_option() -> None:
