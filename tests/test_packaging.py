@@ -238,11 +238,26 @@ def test_an_sdist_holds_no_results_no_environment_and_no_binary(sdist: Path) -> 
     } == AGENT
 
 
+def test_an_sdist_has_what_its_makefile_reads(sdist: Path) -> None:
+    named = re.findall(
+        r"[\w-]+\.(?:txt|py|toml|yaml)\b", (ROOT / "Makefile").read_text()
+    )
+    read = {name for name in named if (ROOT / name).exists()}
+    assert "constraints-slow.txt" in read
+    assert read <= {path.name for path in sdist.iterdir()}
+
+
+def test_a_wheel_carries_the_notice_of_the_published_tables(wheel: Path) -> None:
+    licensed = [name for name in members(wheel) if "/licenses/" in name]
+    assert any(name.endswith("/NOTICE") for name in licensed)
+
+
 def test_an_installed_wheel_starts_and_finds_its_own_sources_from_any_directory(
     wheel: Path, tmp_path: Path
 ) -> None:
     bin_folder = install(wheel, tmp_path / "installed")
-    assert "run" in call(bin_folder / "fleet", "--help", cwd=tmp_path)
+    for name in ("fleet", "corefleet"):
+        assert "run" in call(bin_folder / name, "--help", cwd=tmp_path)
     code = (
         "from fleet.agent.build import source; print(source.__file__,"
         " *source.read_sources(), sep='\\n')"

@@ -18,9 +18,10 @@ def get_width_and_colour(stream: TextIO | None = None) -> dict[str, Any]:
     width = None
     if is_terminal or os.environ.get("COLUMNS", "").isdigit():
         width = shutil.get_terminal_size().columns or None
+    # an empty NO_COLOR is as good as none: https://no-color.org
     return {
         "width": width,
-        "colour": is_terminal and "NO_COLOR" not in os.environ,
+        "colour": is_terminal and not os.environ.get("NO_COLOR"),
     }
 
 

@@ -9,6 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from fleet import errors
 from fleet.cli.app import app
 from fleet.errors import FleetError
 from fleet.plan.options import BY_NAME
@@ -50,12 +51,12 @@ def test_the_page_has_every_command_and_option(manual_page: str) -> None:
 
 def test_the_page_has_every_exit_code(manual_page: str) -> None:
     status = manual_page.partition(".SH EXIT STATUS")[2].partition(".SH ENVIRONMENT")[0]
-    kinds = [FleetError]
-    for kind in kinds:
-        kinds += kind.__subclasses__()
-    assert {kind.exit_code for kind in kinds} <= {
-        int(code) for code in re.findall(r"\b(\d+):", status)
-    }
+    classes = [FleetError]
+    for error_class in classes:
+        classes += error_class.__subclasses__()
+    codes = {error_class.exit_code for error_class in classes}
+    codes |= {value for name, value in vars(errors).items() if name[:5] == "EXIT_"}
+    assert {int(code) for code in re.findall(r"\b(\d+):", status)} == codes | {0}
 
 
 def test_groff_reads_the_page_without_a_warning(manual_page: str) -> None:
