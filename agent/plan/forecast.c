@@ -89,32 +89,41 @@ double cost_first_bursts_s(const struct plan *plan)
 	return total_s;
 }
 
+/* Returns the seconds in which the memory of a visit's threads is written, once a round. */
+static double cost_writing_s(const struct plan *plan, const struct visit *visit)
+{
+	const struct point *point = plan_visit_point(visit);
+	double bytes = (double)point->arena_bytes +
+		       (double)point_arena_bytes(point, 1) * (point->threads - 1);
+
+	if (point->memory_node != NO_NODE)
+		bytes *= (double)plan->node_count;
+	return bytes * cost_quota_factor(plan, visit) * written_byte_s;
+}
+
+/* A plan may have ten million visits, of which those of a point stand together and cost alike. */
 struct cost cost_estimate(const struct plan *plan, const struct choice *choice)
 {
 	struct cost cost = {0};
-	double burst_s = 0, once_s = 0, most_s = 0;
+	double burst_s = 0, once_s = 0, writing_s = 0;
 
 	for (size_t i = 0; i < plan->visit_count; i++) {
 		const struct visit *visit = &plan->visits[i];
-		const struct point *point = plan_visit_point(visit);
-		double written = (double)point->arena_bytes +
-				 (double)point_arena_bytes(point, 1) * (point->threads - 1);
 
-		if (point->memory_node != NO_NODE)
-			written *= (double)plan->node_count;
 		if (choice && visit->choice != choice)
 			continue;
 		if (!cost.visits || is_first_visit_of_point(plan, i)) {
+			double own_s = cost_writing_s(plan, visit);
+
 			burst_s = cost_burst_s(plan, visit);
 			once_s = cost_trial_s(plan, visit);
+			writing_s = own_s > writing_s ? own_s : writing_s;
 		}
 		cost.visits++;
 		cost.round_s += burst_s;
 		cost.once_s += once_s;
-		written *= cost_quota_factor(plan, visit) * written_byte_s;
-		most_s = written > most_s ? written : most_s;
 	}
-	cost.round_s += most_s;
+	cost.round_s += writing_s;
 	return cost;
 }
 
