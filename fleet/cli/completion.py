@@ -101,9 +101,9 @@ def complete_sides(ctx: typer.Context, incomplete: str) -> Iterator[str]:
 def complete_stored_benchmarks(ctx: typer.Context, _incomplete: str) -> Iterator[str]:
     """Complete the stored benchmarks, with and without variants."""
     runs = _open_listing(ctx).runs
-    kinds = set(chain.from_iterable(run.benchmarks for run in runs))
-    benchmarks = {kind.partition("/")[0] for kind in kinds}
-    yield from sorted(kinds | benchmarks)
+    choices = set(chain.from_iterable(run.benchmarks for run in runs))
+    benchmarks = {choice.partition("/")[0] for choice in choices}
+    yield from sorted(choices | benchmarks)
 
 
 @_complete

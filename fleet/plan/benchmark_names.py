@@ -32,16 +32,16 @@ class BenchmarkName(NamedTuple):
     setting: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        kind = self.benchmark
+        choice = self.benchmark
         if self.variant:
-            kind += f"/{self.variant}"
-        return " ".join([kind, *self.setting])
+            choice += f"/{self.variant}"
+        return " ".join([choice, *self.setting])
 
-    def matches_kind(self, kind: str) -> bool:
-        """Report whether benchmark and variant match a kind such as "cas/cmpxchg".
+    def matches_choice(self, choice: str) -> bool:
+        """Report whether benchmark and variant match a choice such as "cas/cmpxchg".
         Ignores the setting.
         """
-        benchmark, _, variant = kind.partition("/")
+        benchmark, _, variant = choice.partition("/")
         return self.benchmark in (benchmark, ALL) and self.variant in ("", variant)
 
     def matches_point(self, point: str) -> bool:
@@ -59,20 +59,24 @@ def parse_benchmark_names(text: str) -> tuple[BenchmarkName, ...]:
     for part in text.split(","):
         if not part.strip():
             continue
-        kind, *setting = part.split()
-        benchmark, _, variant = kind.partition("/")
+        choice, *setting = part.split()
+        benchmark, _, variant = choice.partition("/")
         names.append(BenchmarkName(benchmark, variant, tuple(setting)))
     if not names or not all(name.benchmark for name in names):
         raise UsageError(f"--benchmark {text}: names no benchmark.")
     return tuple(names)
 
 
-def select_kinds(text: str, kinds: Iterable[str]) -> list[str]:
-    """Return those of `kinds`, such as "cas/cmpxchg", that a list of names matches.
+def select_choices(text: str, choices: Iterable[str]) -> list[str]:
+    """Return those of `choices`, such as "cas/cmpxchg", that a list of names matches.
     Raises UsageError.
     """
     names = parse_benchmark_names(text)
-    return [kind for kind in kinds if any(name.matches_kind(kind) for name in names)]
+    return [
+        choice
+        for choice in choices
+        if any(name.matches_choice(choice) for name in names)
+    ]
 
 
 def split_benchmarks_and_variants(text: str) -> tuple[str, str]:
@@ -94,14 +98,14 @@ def split_benchmarks_and_variants(text: str) -> tuple[str, str]:
     return ",".join(benchmarks), _format_variants(variants)
 
 
-def describe_unmeasured_benchmark(text: str, kinds: Sequence[str]) -> str:
-    """Return the error for a --benchmark that matches none of the measured kinds."""
-    names = {kind.partition("/")[0] for kind in kinds}
-    there_are = f"There are {', '.join(kinds) or 'none'}."
+def describe_unmeasured_benchmark(text: str, choices: Sequence[str]) -> str:
+    """Return the error for a --benchmark that matches none of the measured choices."""
+    names = {choice.partition("/")[0] for choice in choices}
+    there_are = f"There are {', '.join(choices) or 'none'}."
     if text in BENCHMARKS and text not in names:
         advice = f"`fleet run -b {text}` measures it."
         return one_line(f"--benchmark {text}: not measured. {there_are} {advice}")
-    similar = suggest_similar(text, {*kinds, *names})
+    similar = suggest_similar(text, {*choices, *names})
     return one_line(f"--benchmark {text}: not measured{similar} {there_are}")
 
 

@@ -127,14 +127,14 @@ def _strip_hello(hello: dict[str, Any]) -> dict[str, Any]:
     plan = hello.get("plan")
     listed = plan.get("benchmarks") if isinstance(plan, dict) else None
     if listed:
-        kinds = [_strip_kind(kind) for kind in listed]
-        stripped["plan"] = {"benchmarks": kinds}
+        choices = [_strip_choice(choice) for choice in listed]
+        stripped["plan"] = {"benchmarks": choices}
     return stripped
 
 
-def _strip_kind(kind: Mapping[str, Any]) -> dict[str, Any]:
+def _strip_choice(choice: Mapping[str, Any]) -> dict[str, Any]:
     names = ("benchmark", "variant", "points")
-    return {name: value for name, value in kind.items() if name in names}
+    return {name: value for name, value in choice.items() if name in names}
 
 
 def export_run(

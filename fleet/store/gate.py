@@ -44,14 +44,14 @@ class _Event(TypedDict):
     event: str
 
 
-class _Kind(TypedDict):
+class _Choice(TypedDict):
     benchmark: str
     variant: str
     points: NotRequired[list[str] | None]
 
 
 class _HelloPlan(TypedDict):
-    benchmarks: NotRequired[list[_Kind]]
+    benchmarks: NotRequired[list[_Choice]]
 
 
 class _Hello(TypedDict):
@@ -159,7 +159,7 @@ def _check_row(table: str, struct: Any) -> dict[str, Any]:
             _parse_short_json(name, text)
         else:
             parse_json_column(name, text)
-    names = [kind.partition("/")[0] for kind in row.get("benchmarks") or ()]
+    names = [choice.partition("/")[0] for choice in row.get("benchmarks") or ()]
     _raise_if_any(model.find_name_problem(names))
     for name in _MOMENTS:
         moment = row.get(name)

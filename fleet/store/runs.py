@@ -422,7 +422,7 @@ def make_listed_row(row: Mapping[str, Any]) -> _Row:
     """Return the columns that a listing needs from a run's row of `runs`."""
     hello = json.loads(row["hello_json"])
     described = hello.get("benchmarks", ())
-    unknown = [kind for kind in described if kind["name"] not in BENCHMARKS]
+    unknown = [choice for choice in described if choice["name"] not in BENCHMARKS]
     listed = {name: row[name] for name in _COLUMNS}
     listed["hello_json"] = json.dumps({"benchmarks": unknown})
     return listed

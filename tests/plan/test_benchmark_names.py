@@ -8,11 +8,11 @@ from fleet.plan.benchmark_names import (
     assign_to_benchmarks,
     check_variants,
     parse_benchmark_names,
-    select_kinds,
+    select_choices,
 )
 from fleet.plan.options import parse_requested
 
-KINDS = ("cas/cmpxchg", "cas/c11", "chase/mov", "clock")
+CHOICES = ("cas/cmpxchg", "cas/c11", "chase/mov", "clock")
 
 
 def test_a_name_has_a_variant_and_a_setting() -> None:
@@ -23,17 +23,17 @@ def test_a_name_has_a_variant_and_a_setting() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "kinds"),
+    ("text", "choices"),
     [
         ("cas", ["cas/cmpxchg", "cas/c11"]),
         ("cas/c11,clock", ["cas/c11", "clock"]),
         ("chase random", ["chase/mov"]),
-        ("all", list(KINDS)),
+        ("all", list(CHOICES)),
         ("readwrite", []),
     ],
 )
-def test_a_list_of_names_chooses_kinds(text: str, kinds: list[str]) -> None:
-    assert select_kinds(text, KINDS) == kinds
+def test_a_list_of_names_chooses_kinds(text: str, choices: list[str]) -> None:
+    assert select_choices(text, CHOICES) == choices
 
 
 def test_a_setting_chooses_the_points_that_have_its_words() -> None:

@@ -33,7 +33,7 @@ Int64 = Annotated[int, Meta(ge=0, le=INT64_MAX)]
 TEXT_LIMIT = 1000  # characters of a note or reason that are kept
 CPU_LIMIT = 4096
 COUNTER_LIMIT = 64
-KIND_LIMIT = 32  # benchmarks and variants of one plan
+CHOICE_LIMIT = 32  # benchmarks and variants of one plan
 POINT_LIMIT = 4096  # points of one benchmark and variant
 DEPTH_LIMIT = 8  # of what is nested in a hello
 # Limits beyond which a burst is flagged (docs/flags.md).
@@ -210,7 +210,7 @@ class _Version(Struct, tag_field="record", tag="hello"):
     protocol: Int32 = 0
 
 
-class _Kind(Struct):
+class _Choice(Struct):
     benchmark: BenchmarkName
     variant: Word
     points: (
@@ -220,7 +220,7 @@ class _Kind(Struct):
 
 
 class _Plan(Struct):
-    benchmarks: Annotated[list[_Kind], Meta(max_length=KIND_LIMIT)]
+    benchmarks: Annotated[list[_Choice], Meta(max_length=CHOICE_LIMIT)]
     samples: Int32 | None = None
     warmup: Int32 | None = None
     iterations: Int64 | None = None
@@ -253,7 +253,7 @@ class _Hello(Struct):
     compiler: Text | None = None
     cflags: Text | None = None
     counters: Annotated[tuple[_Counter, ...], Meta(max_length=COUNTER_LIMIT)] = ()
-    benchmarks: Annotated[tuple[Benchmark, ...], Meta(max_length=KIND_LIMIT)] = ()
+    benchmarks: Annotated[tuple[Benchmark, ...], Meta(max_length=CHOICE_LIMIT)] = ()
 
 
 class Exit(Struct, tag_field="record", tag="exit"):
@@ -443,9 +443,9 @@ def _check_hello(wire: _Hello, raw: Mapping[str, Any]) -> None:
 def list_planned_points(hello: Hello) -> list[PlannedPoint]:
     """List the benchmarks, variants and points of a hello's plan."""
     return [
-        (kind["benchmark"], kind["variant"], point)
-        for kind in hello.raw["plan"]["benchmarks"]
-        for point in kind.get("points") or (None,)
+        (choice["benchmark"], choice["variant"], point)
+        for choice in hello.raw["plan"]["benchmarks"]
+        for point in choice.get("points") or (None,)
     ]
 
 

@@ -16,7 +16,7 @@ from operator import attrgetter
 from fleet.errors import DamagedFileError, UsageError
 from fleet.hostnames import expand_range
 from fleet.model import InputError, RunState
-from fleet.plan.benchmark_names import describe_unmeasured_benchmark, select_kinds
+from fleet.plan.benchmark_names import describe_unmeasured_benchmark, select_choices
 from fleet.plan.grammars import parse_age_condition
 from fleet.store import Failure, Listing, RunSummary, Store
 from fleet.store.files import store_errors
@@ -335,8 +335,8 @@ def filter_runs(runs: Sequence[RunSummary], benchmark: str | None) -> list[RunSu
     """
     chosen = _keep_measured(runs, benchmark)
     if benchmark is not None and not chosen:
-        kinds = set(chain.from_iterable(run.benchmarks for run in runs))
-        raise UsageError(describe_unmeasured_benchmark(benchmark, sorted(kinds)))
+        choices = set(chain.from_iterable(run.benchmarks for run in runs))
+        raise UsageError(describe_unmeasured_benchmark(benchmark, sorted(choices)))
     return chosen
 
 
@@ -353,7 +353,7 @@ def _keep_measured(
 ) -> list[RunSummary]:
     if benchmark is None:
         return list(runs)
-    return [run for run in runs if select_kinds(benchmark, run.benchmarks)]
+    return [run for run in runs if select_choices(benchmark, run.benchmarks)]
 
 
 def group_by_host(listed: Sequence[RunSummary]) -> dict[str, list[RunSummary]]:

@@ -41,7 +41,7 @@ from fleet.analysis.reduce.run_levels import find_main_levels, label_levels_of_h
 from fleet.errors import UsageError
 from fleet.inventory.expected import ExpectedRange
 from fleet.model import Descriptions
-from fleet.plan.benchmark_names import select_kinds
+from fleet.plan.benchmark_names import select_choices
 from fleet.store.gate import RunRecord
 from fleet.store.runs import Listing, Root, RunSummary, open_listing
 
@@ -212,13 +212,13 @@ def _list_older(
     last: RunSummary, runs: Sequence[RunSummary], benchmark: str | None
 ) -> list[str]:
     """List the benchmarks that earlier runs of a host have and its last run lacks."""
-    kinds = dict.fromkeys(
-        kind for run in runs if run.samples for kind in run.benchmarks
+    choices = dict.fromkeys(
+        choice for run in runs if run.samples for choice in run.benchmarks
     )
     if benchmark is not None:
-        kinds = dict.fromkeys(select_kinds(benchmark, list(kinds)))
-    own = {kind.partition("/")[0] for kind in last.benchmarks}
-    names = dict.fromkeys(kind.partition("/")[0] for kind in kinds)
+        choices = dict.fromkeys(select_choices(benchmark, list(choices)))
+    own = {choice.partition("/")[0] for choice in last.benchmarks}
+    names = dict.fromkeys(choice.partition("/")[0] for choice in choices)
     return [name for name in names if name not in own]
 
 
@@ -258,7 +258,7 @@ def _choose_earlier(
     since. runs: comparable, the last one is judged.
     """
     logs = table.select([run.run_id for run in runs])
-    levels = label_levels_of_hosts(logs, table.kinds)
+    levels = label_levels_of_hosts(logs, table.choices)
     is_at_own_level = levels == levels[:, -1:]
     record = facts.get(runs[-1].run_id)
     switches = record is not None and record.row["hypervisor"] is not None
@@ -295,9 +295,9 @@ def _keep_own_or_main_level(values: Floats, levels: Ints) -> Floats:
     return np.where(levels == level[:, None], values, np.nan)
 
 
-def _keep_at_level(own: Floats, values: Floats, kinds: Ints) -> Floats:
+def _keep_at_level(own: Floats, values: Floats, choices: Ints) -> Floats:
     """Keep the values of each row that are at the level of its own number."""
-    levels = label_levels_of_hosts(np.column_stack([own, values]), kinds)
+    levels = label_levels_of_hosts(np.column_stack([own, values]), choices)
     return np.where(levels[:, 1:] == levels[:, :1], values, np.nan)
 
 
@@ -464,7 +464,7 @@ class _EqualMachines:
         values = logs[:, hosts != run["host_id"]]
         if run["hypervisor"] is not None:
             own = self.table.select([run["run_id"]])[:, 0]
-            values = _keep_at_level(own, values, self.table.kinds)
+            values = _keep_at_level(own, values, self.table.choices)
             values = leave_out_odd(values)
         return values
 
@@ -503,7 +503,7 @@ class _Sources:
         if len(still_open) and run["cpu_model"]:
             summaries = self.tabulate_summaries(run["cpu_model"])
             if run["hypervisor"] is not None:
-                summaries = _keep_at_level(own, summaries, self.table.kinds)
+                summaries = _keep_at_level(own, summaries, self.table.choices)
             expected.add(summaries, TABLE, still_open, minimum=1)
         expected.add_unknown()
         return expected

@@ -78,12 +78,12 @@ def read_facts(listing: Listing, runs: Sequence[RunSummary]) -> dict[str, RunRec
 
 class RunTable(NamedTuple):
     """Numbers of runs as logarithms: a row per key, sorted, a column per run; NaN where
-    a run lacks one. keys: benchmark, variant and relation. kinds: each row's benchmark
-    and variant, as a number from 0. columns: by run ID.
+    a run lacks one. keys: benchmark, variant and relation. choices: each row's
+    benchmark and variant, as a number from 0. columns: by run ID.
     """
 
     keys: Sequence[tuple[str, str, str]]
-    kinds: Ints
+    choices: Ints
     columns: Mapping[str, int]
     logs: Floats
 
@@ -97,8 +97,8 @@ def tabulate_runs(numbers: pd.DataFrame, column: str) -> RunTable:
     values = numbers.set_index(["run_id", *CLASS])[NUMBER_COLUMNS[column]]
     table = values.unstack("run_id")
     columns = {str(run_id): place for place, run_id in enumerate(table.columns)}
-    kinds = number_groups(table.index.to_frame(index=False), CLASS[:2])
-    return RunTable(table.index.tolist(), kinds, columns, np.log(table.to_numpy()))
+    choices = number_groups(table.index.to_frame(index=False), CLASS[:2])
+    return RunTable(table.index.tolist(), choices, columns, np.log(table.to_numpy()))
 
 
 class OpenChanges(NamedTuple):
@@ -186,4 +186,4 @@ def find_steps_of_runs(
     records = [facts[run_id].row for run_id in own if run_id in facts]
     switches = any(record["hypervisor"] is not None for record in records)
     own_nights = [nights[run_id] for run_id in own]
-    return find_steps(table.select(own), table.kinds, own_nights, switches=switches)
+    return find_steps(table.select(own), table.choices, own_nights, switches=switches)

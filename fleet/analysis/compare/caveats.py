@@ -71,9 +71,9 @@ def summarize_pairs(rows: pd.DataFrame) -> dict[tuple[int, bool], PairSummary]:
 
 def list_variants(rows: pd.DataFrame) -> dict[tuple[int, bool], dict[str, set[str]]]:
     """Return the variants of each benchmark, in order of occurrence, by side."""
-    kinds = rows[[*SIDE, "benchmark", "variant"]].drop_duplicates()
+    choices = rows[[*SIDE, "benchmark", "variant"]].drop_duplicates()
     variants = dict[tuple[int, bool], dict[str, set[str]]]()
-    for comparison, is_b, benchmark, variant in kinds.itertuples(index=False):
+    for comparison, is_b, benchmark, variant in choices.itertuples(index=False):
         own = variants.setdefault((comparison, is_b), {})
         own.setdefault(benchmark, set()).add(variant)
     return variants

@@ -44,7 +44,7 @@ from fleet.analysis.reduce.topology import GROUPS
 from fleet.errors import UsageError
 from fleet.hostnames import join_names
 from fleet.model import SHIPPED, Descriptions, View
-from fleet.plan.benchmark_names import select_kinds
+from fleet.plan.benchmark_names import select_choices
 from fleet.store.runs import Listing, Root, open_listing
 from fleet.text import format_count
 
@@ -363,14 +363,14 @@ class _Layout:
 def _list_measured_ladders(
     match: _Match, benchmark: str | None, descriptions: Descriptions
 ) -> set[str]:
-    kinds = set[str]()
+    choices = set[str]()
     for side in (match.a, match.b):
-        kinds = kinds.union(*side.runs["benchmarks"])
-    chosen = kinds if benchmark is None else select_kinds(benchmark, kinds)
+        choices = choices.union(*side.runs["benchmarks"])
+    chosen = choices if benchmark is None else select_choices(benchmark, choices)
     return {
-        kind.partition("/")[0]
-        for kind in chosen
-        if descriptions[kind].view is View.LADDER
+        choice.partition("/")[0]
+        for choice in chosen
+        if descriptions[choice].view is View.LADDER
     }
 
 

@@ -748,12 +748,12 @@ class DatedStep(NamedTuple):
 
 
 def find_steps(
-    logs: Floats, kinds: Ints, nights: Sequence[date], *, switches: bool
+    logs: Floats, choices: Ints, nights: Sequence[date], *, switches: bool
 ) -> list[DatedStep]:
     """Find the proved changes of one host that have a date, oldest first, as
     `find_changes_over_time` does.
 
-    logs: a row per number, a column per run. kinds: the benchmark and variant of each
+    logs: a row per number, a column per run. choices: the benchmark and variant of each
     row, as a number from 0. nights: of each run. switches: whether the host may switch
     levels.
     """
@@ -762,7 +762,7 @@ def find_steps(
     days, night = np.unique(
         np.array(nights, dtype="datetime64[D]"), return_inverse=True
     )
-    levels_of_runs = label_levels_of_hosts(logs, kinds)
+    levels_of_runs = label_levels_of_hosts(logs, choices)
     place, run = np.nonzero(levels_of_runs >= 0)
     by_night, levels = _reduce_nights(
         place,
@@ -852,8 +852,8 @@ def _tabulate_changes(
     listed = []
     for change in changes:
         own = rows[pool.members[change.row]]
-        kinds = own[CLASS].drop_duplicates()
-        kind = kinds.iloc[0] if len(kinds) == 1 else ("", "", "")
+        numbers = own[CLASS].drop_duplicates()
+        number = numbers.iloc[0] if len(numbers) == 1 else ("", "", "")
         hosts = tuple(own["host"].unique())
         is_measured = ~np.isnan(pool.logs[change.row])
         night_before = np.flatnonzero(is_measured[: change.night])[-1]
@@ -864,7 +864,7 @@ def _tabulate_changes(
         listed.append(
             {
                 "hosts": hosts,
-                **dict(zip(CLASS, kind, strict=True)),
+                **dict(zip(CLASS, number, strict=True)),
                 "before": nights[night_before],
                 "after": nights[change.night],
                 "first": nights[change.first],

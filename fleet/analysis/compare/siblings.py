@@ -220,8 +220,8 @@ class _Group:
 
 def _compare_group(group: _Group, numbers: RunNumbers) -> Siblings:
     logs_of_runs = np.log(group.ns.to_numpy())
-    kinds = number_groups(group.ns.index.to_frame(index=False), CLASS[:2])
-    levels = label_levels_of_hosts(logs_of_runs, kinds)
+    choices = number_groups(group.ns.index.to_frame(index=False), CLASS[:2])
+    levels = label_levels_of_hosts(logs_of_runs, choices)
     logs, elsewhere, noise = reduce_machines(
         logs_of_runs, levels, group.machines, switches=group.may_switch_levels
     )
@@ -304,8 +304,8 @@ def _compare_all_cpus(group: _Group, numbers: RunNumbers) -> _CpuDistances | Non
     pairs = drop_points(pairs, numbers.descriptions)
     names = list[Name]()
     parts = list[Floats]()
-    for kind, rows in pairs.groupby(CLASS[:2], sort=False):
-        benchmark, variant = map(str, kind)
+    for choice, rows in pairs.groupby(CLASS[:2], sort=False):
+        benchmark, variant = map(str, choice)
         if numbers.descriptions[benchmark].view is not View.MATRIX:
             continue
         machines = rows["run_id"].map(machine_of_run).to_numpy(dtype=np.int64)

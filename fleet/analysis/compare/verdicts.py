@@ -149,19 +149,19 @@ def lay_out_relations(numbers: pd.DataFrame, orders: Sequence[Order]) -> list[Si
     """
     of_a = numbers[~numbers["is_b"]]
     of_b = numbers[numbers["is_b"]]
-    kinds = pd.Series(number_groups(of_a, ["comparison", *CLASS[:2]]), of_a.index)
-    table = _tabulate_units(numbers.assign(kind=kinds), orders)
+    choices = pd.Series(number_groups(of_a, ["comparison", *CLASS[:2]]), of_a.index)
+    table = _tabulate_units(numbers.assign(choice=choices), orders)
     spread_of_a = of_a.groupby(_ROW)["spread"].median()
     spread_of_b = of_b.groupby(_ROW)["spread"].median()
-    rows = table.rows[[*_ROW, *CLASS, "kind"]]
+    rows = table.rows[[*_ROW, *CLASS, "choice"]]
     rows = rows.join(of_a.groupby(_ROW)["pairs"].max(), on=_ROW)
     rows = rows.join(spread_of_a.rename("a_within"), on=_ROW)
     rows = rows.join(spread_of_b.rename("b_within"), on=_ROW)
-    kinds_of_rows = rows["kind"].to_numpy()
+    choices_of_rows = rows["choice"].to_numpy()
     kept = []
     for place, units in zip(table.places, table.units, strict=True):
         near = units.logs[:, ~units.is_b].mean(axis=1)
-        kept.append(np.lexsort((near, kinds_of_rows[place])))
+        kept.append(np.lexsort((near, choices_of_rows[place])))
     columns = [*CLASS, "pairs", "a_within", "b_within"]
     return _make_side_runs(table, rows[columns], kept)
 

@@ -34,7 +34,7 @@ from fleet.model import (
 from fleet.plan.benchmark_names import (
     BenchmarkName,
     parse_benchmark_names,
-    select_kinds,
+    select_choices,
 )
 from fleet.store import RunSummary
 from fleet.store.runs import Root
@@ -82,10 +82,12 @@ def _export_summary(
             f"{name} is a summary: it has one number a pair, so leave out --value."
         )
     rows = find_summary(root, name)
-    kinds = name_benchmarks(rows)
-    of_pairs = [kind for kind in kinds.unique() if SHIPPED[kind].view is View.MATRIX]
-    chosen = _choose_kind(of_pairs, benchmark, name)
-    return WRITERS[tool](make_grid(rows[kinds == chosen]))
+    choices = name_benchmarks(rows)
+    of_pairs = [
+        choice for choice in choices.unique() if SHIPPED[choice].view is View.MATRIX
+    ]
+    chosen = _find_named_choice(of_pairs, benchmark, name)
+    return WRITERS[tool](make_grid(rows[choices == chosen]))
 
 
 def export_rows(
@@ -117,10 +119,10 @@ def export_samples(
     """
     header = True
     for run_id in run_ids:
-        kinds: list[str | None] = [None]
+        choices: list[str | None] = [None]
         if benchmark is not None:
-            kinds = [*select_kinds(benchmark, _list_measured_kinds(root, run_id))]
-        for rows in _read_samples(root, run_id, kinds):
+            choices = [*select_choices(benchmark, _list_measured_choices(root, run_id))]
+        for rows in _read_samples(root, run_id, choices):
             chosen = rows
             if benchmark is not None:
                 chosen = rows[load.is_chosen_benchmark(rows, benchmark)]
@@ -148,7 +150,7 @@ def _export_run(
     if tool == "csv":
         node_cells = _load_node_cells(root, run_id, cpus, descriptions)
     matrices = [*_list_pair_matrices(root, run_id, descriptions), *node_cells]
-    chosen = _choose_kind(matrices, benchmark, run_id)
+    chosen = _find_named_choice(matrices, benchmark, run_id)
     if chosen in node_cells:
         described = descriptions[chosen.partition("/")[0]]
         return _write_node_csv(node_cells[chosen], f"{value}_ns", described)
@@ -165,8 +167,8 @@ def _load_node_cells(
     """Load the cells of a run's matrices of NUMA nodes, by benchmark, variant and
     setting, such as "chase/mov random".
     """
-    kinds = _list_measured_kinds(root, run_id)
-    names = dict.fromkeys(kind.partition("/")[0] for kind in kinds)
+    choices = _list_measured_choices(root, run_id)
+    names = dict.fromkeys(choice.partition("/")[0] for choice in choices)
     of_nodes = [name for name in names if descriptions[name].node]
     if not of_nodes:
         return {}
@@ -191,8 +193,8 @@ def _load_grid(
     """Load the matrix of pairs that `_list_pair_matrices` lists as `matrix`; below the
     diagonal unless the pairs are ordered. Raises UsageError without samples.
     """
-    kind, _, node = matrix.partition(" n")
-    pairs = reduce_run(root, run_id, kind, ordered=ordered)
+    choice, _, node = matrix.partition(" n")
+    pairs = reduce_run(root, run_id, choice, ordered=ordered)
     pairs = _select_line_node(pairs, node)
     if pairs.empty:
         raise UsageError(f"{run_id}: has no samples of {matrix} to export.")
@@ -222,7 +224,7 @@ def _write_hwloc(grid: Grid, cpus: pd.DataFrame) -> str:
     """Write a matrix in ps for `hwloc-annotate in.xml out.xml -- all -- distances
     FILE`.
 
-    Format: its manual page; kind 6 is FROM_USER | MEANS_LATENCY of hwloc/distances.h.
+    Format: its manual page; choice 6 is FROM_USER | MEANS_LATENCY of hwloc/distances.h.
     cpus: from `load_cpus`. Raises UsageError for a missing pair.
     """
     numbers = _number_pus(cpus)
@@ -252,15 +254,15 @@ def _number_pus(cpus: pd.DataFrame) -> dict[int, int]:
     return {cpu: number for number, cpu in enumerate(in_order)}
 
 
-def _list_measured_kinds(root: Root, run_id: str) -> list[str]:
+def _list_measured_choices(root: Root, run_id: str) -> list[str]:
     """List each `benchmark/variant` that has stored samples, regardless of what the
     host planned.
     """
     columns = ["benchmark", "variant"]
-    kinds = dict[str, None]()
+    choices = dict[str, None]()
     for part in load.load_samples_in_parts(root, run_id, columns=columns):
-        kinds |= dict.fromkeys(name_benchmarks(part))
-    return list(kinds)
+        choices |= dict.fromkeys(name_benchmarks(part))
+    return list(choices)
 
 
 def _list_pair_matrices(
@@ -274,54 +276,55 @@ def _list_pair_matrices(
     for part in load.load_samples_in_parts(root, run_id, columns=columns):
         are_matrices = load.get_views(part["benchmark"], descriptions) == View.MATRIX
         own = part[are_matrices].drop_duplicates()
-        for kind, node in zip(name_benchmarks(own), own["memory_node"], strict=True):
-            name = kind
+        for choice, node in zip(name_benchmarks(own), own["memory_node"], strict=True):
+            name = choice
             if not pd.isna(node):
-                name = f"{kind} n{int(node)}"
+                name = f"{choice} n{int(node)}"
             names.append(name)
     return list(dict.fromkeys(names))
 
 
-def _choose_kind(kinds: Sequence[str], benchmark: str | None, what: str) -> str:
-    """Return the kind, such as "cas/llsc", that `benchmark` names. Raises UsageError
+def _find_named_choice(choices: Sequence[str], benchmark: str | None, what: str) -> str:
+    """Return the choice, such as "cas/llsc", that `benchmark` names. Raises UsageError
     for none or several.
     """
-    if not kinds:
+    if not choices:
         raise UsageError(
             f"{what}: has no pairs of CPUs to export. `fleet show` lists what it has."
         )
-    matching = kinds
+    matching = choices
     unlike = ""
     if benchmark:
         names = parse_benchmark_names(benchmark)
-        matching = [kind for kind in kinds if _is_named(kind, names)]
+        matching = [choice for choice in choices if _is_named(choice, names)]
         unlike = f", not {benchmark!r}; `fleet show --csv` has the points of others"
     if len(matching) != 1:
         raise UsageError(
-            f"{what}: --benchmark must name one of {', '.join(kinds)}{unlike}."
+            f"{what}: --benchmark must name one of {', '.join(choices)}{unlike}."
         )
     return matching[0]
 
 
-def _is_named(kind: str, names: Iterable[BenchmarkName]) -> bool:
+def _is_named(choice: str, names: Iterable[BenchmarkName]) -> bool:
     """Report whether a name is of this matrix, such as "cas/llsc n0"."""
-    without_node = kind.partition(" ")[0]
-    point = kind.replace(" ", ".")
+    without_node = choice.partition(" ")[0]
+    point = choice.replace(" ", ".")
     return any(
-        name.matches_kind(without_node) and name.matches_point(point) for name in names
+        name.matches_choice(without_node) and name.matches_point(point)
+        for name in names
     )
 
 
 def _read_samples(
-    root: Root, run_id: str, kinds: Sequence[str | None]
+    root: Root, run_id: str, choices: Sequence[str | None]
 ) -> Iterator[pd.DataFrame]:
-    """Yield the samples of a run, in frames of at most SAMPLES_AT_ONCE rows. kinds:
+    """Yield the samples of a run, in frames of at most SAMPLES_AT_ONCE rows. choices:
     [None] for all.
     """
     runs = load.load_runs(root, run_id=run_id)
     descriptions = read_descriptions(load.load_run(root, run_id)["hello"])
-    for kind in kinds:
-        for bursts in load.load_samples_in_parts(root, run_id, benchmark=kind):
+    for choice in choices:
+        for bursts in load.load_samples_in_parts(root, run_id, benchmark=choice):
             for samples in _cut_into_samples(bursts, descriptions):
                 yield load.add_run_columns(samples, runs)
 

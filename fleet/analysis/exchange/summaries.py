@@ -34,7 +34,7 @@ from fleet.store.runs import Root
 from fleet.text import format_command, format_count, one_line, table
 
 ALL = "all pairs"
-_KIND = ["benchmark", "variant", "relation"]
+_NUMBER = ["benchmark", "variant", "relation"]
 _SIDE_TITLES = (
     "side",
     "from",
@@ -72,14 +72,14 @@ def render_cpu_model(cpu_model: str, rows: pd.DataFrame) -> str:
     machines = list(medians["summary"].unique())
     count = format_count(len(machines), "table")
     parts = [one_line(f"{cpu_model}: {count}, {join_names(machines)}")]
-    kinds = name_benchmarks(medians).str.rstrip("/")
-    for kind, part in medians.groupby(kinds, sort=False):
-        parts.append(_tabulate_machines(str(kind), part))
+    choices = name_benchmarks(medians).str.rstrip("/")
+    for choice, part in medians.groupby(choices, sort=False):
+        parts.append(_tabulate_machines(str(choice), part))
     return "\n\n".join(parts)
 
 
-def _tabulate_machines(kind: str, medians: pd.DataFrame) -> str:
-    """Tabulate how each relation's medians differ between machines. kind: the name of
+def _tabulate_machines(choice: str, medians: pd.DataFrame) -> str:
+    """Tabulate how each relation's medians differ between machines. choice: the name of
     their benchmark.
     """
     groups = medians.groupby("relation")["median_ns"]
@@ -96,7 +96,9 @@ def _tabulate_machines(kind: str, medians: pd.DataFrame) -> str:
                 f"{high / low:.2f}",
             )
         )
-    title = f"{one_line(kind)}: one-way latency in ns, the median of each table's pairs"
+    title = (
+        f"{one_line(choice)}: one-way latency in ns, the median of each table's pairs"
+    )
     titles = ("relation", "tables", "median", "min", "max", "max/min")
     return f"{title}\n{_align_numbers(titles, lines)}"
 
@@ -156,8 +158,8 @@ def list_summaries(rows: pd.DataFrame) -> str:
         (first,) = to_records(part.head(1))
         lines = [one_line(f"{name}: {_describe_origin(first)}")]
         groups = part.groupby(name_benchmarks(part), sort=False)["latency_ns"]
-        for kind, size, median in groups.agg(["size", "median"]).itertuples():
-            lines.append(f"  {one_line(kind):13}  {size:6} cells  {median:7.1f} ns")
+        for choice, size, median in groups.agg(["size", "median"]).itertuples():
+            lines.append(f"  {one_line(choice):13}  {size:6} cells  {median:7.1f} ns")
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
@@ -186,9 +188,9 @@ def render_summary(rows: pd.DataFrame, canvas: Canvas) -> str:
     if imports.is_guessed(rows).any():
         guessed = ", guessed from these numbers"
     parts = [_describe_source(rows)]
-    for kind, part in rows.groupby(name_benchmarks(rows), sort=False):
+    for choice, part in rows.groupby(name_benchmarks(rows), sort=False):
         title = (
-            f"{one_line(str(kind))}: one-way latency in ns, by what two CPUs"
+            f"{one_line(str(choice))}: one-way latency in ns, by what two CPUs"
             f" share{guessed}"
         )
         parts.append(f"{title}\n{_tabulate_relations(part)}")
@@ -271,8 +273,8 @@ def _load_pairs_of_runs(root: Root, side: ComparisonSide) -> pd.DataFrame:
     """
     tables = read_tables(root, side.runs["run_id"])
     pairs = drop_points(tables.pairs, tables.descriptions)
-    pairs = pairs.astype(dict.fromkeys(_KIND, "object"))
-    groups = pairs.groupby([*_KIND, "ping_cpu", "pong_cpu"], sort=False)
+    pairs = pairs.astype(dict.fromkeys(_NUMBER, "object"))
+    groups = pairs.groupby([*_NUMBER, "ping_cpu", "pong_cpu"], sort=False)
     rows = groups.agg(
         latency_ns=("median_ns", "median"), half=("spread", "median")
     ).reset_index()
@@ -301,7 +303,7 @@ def _compute_relation_medians(pairs: pd.DataFrame) -> pd.DataFrame:
     of ALL; sort by variant.
     """
     every = pd.concat([pairs, pairs.assign(relation=ALL)])
-    groups = every.groupby(_KIND, sort=False, dropna=False)
+    groups = every.groupby(_NUMBER, sort=False, dropna=False)
     medians = groups.agg(
         cells=("latency_ns", "size"),
         median_ns=("latency_ns", "median"),
@@ -317,9 +319,9 @@ def _compute_ratios(rows: pd.DataFrame, first_side: str) -> Floats:
     if that has none.
     """
     is_first = rows["side"] == first_side
-    first = rows[is_first].set_index(_KIND)["median_ns"]
-    kinds = pd.MultiIndex.from_frame(rows[_KIND])
-    same = first.reindex(kinds).to_numpy()
+    first = rows[is_first].set_index(_NUMBER)["median_ns"]
+    keys = pd.MultiIndex.from_frame(rows[_NUMBER])
+    same = first.reindex(keys).to_numpy()
     return np.asarray(rows["median_ns"].to_numpy() / same)
 
 

@@ -17,9 +17,9 @@ MANY_OUTLIERS = 0.05
 FAR_NEARER = 0.5  # of its relation's median
 SMALLEST_CLASS = 4  # pairs; fewer do not establish the usual latency
 SIBLING_NEARER = 1.3  # times nearer than any other CPU, at least, are siblings
-_KIND = ["run_id", "benchmark", "variant"]
+_CHOICE = ["run_id", "benchmark", "variant"]
 _LOAD = (
-    *_KIND,
+    *_CHOICE,
     "relation",
     "ping_cpu",
     "operation",
@@ -118,9 +118,9 @@ def _is_below_requested_rate(pairs: pd.DataFrame) -> Bools:
     loading_threads = loads["threads"].to_numpy(dtype=float) - 1
     requested_rate = requested_mbps / 1000 * loading_threads
 
-    kinds = number_groups(loads, _LOAD)
+    loads_alike = number_groups(loads, _LOAD)
     unlimited_rate = np.where(np.isnan(requested_mbps), rate, np.nan)
-    full_rate = group_medians(unlimited_rate, kinds)[kinds]
+    full_rate = group_medians(unlimited_rate, loads_alike)[loads_alike]
     marks[places] = rate < (1 - UNDERFED) * np.fmin(requested_rate, full_rate)
     return marks
 
@@ -134,7 +134,7 @@ def _has_doubtful_smt_relation(
     marks = np.zeros(len(pairs), dtype=bool)
     places = np.flatnonzero(is_at_usual_point(pairs, descriptions))
     single = pairs.iloc[places]
-    nearness = compute_sibling_nearness(single, number_groups(single, _KIND))
+    nearness = compute_sibling_nearness(single, number_groups(single, _CHOICE))
     marks[places] = _is_far_nearer(single) | (nearness < SIBLING_NEARER)
     return marks
 
@@ -144,24 +144,24 @@ def _is_far_nearer(pairs: pd.DataFrame) -> Bools:
     relation.
     """
     ns = pairs["median_ns"].to_numpy(dtype=float)
-    classes = number_groups(pairs, [*_KIND, "relation"])
+    classes = number_groups(pairs, [*_CHOICE, "relation"])
     usual = group_medians(ns, classes)[classes]
     size = np.bincount(classes)[classes]
     is_near: Bools = (size >= SMALLEST_CLASS) & (ns < FAR_NEARER * usual)
     return is_near & ~_is_sibling_or_single(pairs)
 
 
-def compute_sibling_nearness(pairs: pd.DataFrame, kind_numbers: Ints) -> Floats:
+def compute_sibling_nearness(pairs: pd.DataFrame, choice_numbers: Ints) -> Floats:
     """Compute each sibling pair's latency to its nearest other CPU, as a multiple of
     the pair's own.
 
-    kind_numbers: the number of each row's run, benchmark and variant. Return NaN for
+    choice_numbers: the number of each row's run, benchmark and variant. Return NaN for
     pairs that are not siblings, and for siblings without another partner.
     """
     ns = pairs["median_ns"].to_numpy(dtype=float)
     cpus = pairs[["ping_cpu", "pong_cpu"]].to_numpy(dtype=np.int64).T
-    cpus_a_kind = cpus.max(initial=0) + 1
-    ends = kind_numbers * cpus_a_kind + cpus  # one number for each kind and CPU
+    cpus_a_choice = cpus.max(initial=0) + 1
+    ends = choice_numbers * cpus_a_choice + cpus  # one number for each choice and CPU
     is_other = ~_is_sibling_or_single(pairs)
     nearest = _find_nearest(ends[:, is_other], ns[is_other], ends.max(initial=0) + 1)
     closest = nearest[ends].min(axis=0)

@@ -363,7 +363,7 @@ def merge_descriptions(runs: Iterable[RunSummary]) -> Descriptions:
 
 def _list_benchmarks(run: RunSummary) -> list[str]:
     """Return the names of a run's benchmarks without their variants."""
-    return [kind.partition("/")[0] for kind in run.benchmarks]
+    return [choice.partition("/")[0] for choice in run.benchmarks]
 
 
 def drop_contradicting(
@@ -402,10 +402,17 @@ def select_benchmark(rows: pd.DataFrame, benchmark: str | None) -> pd.DataFrame:
         return rows
     chosen = rows[is_chosen_benchmark(rows, benchmark)]
     if chosen.empty:
-        kinds = rows["benchmark"].astype(str) + "/" + rows["variant"].astype(str)
-        measured = kinds.unique().tolist()
+        choices = rows["benchmark"].astype(str) + "/" + rows["variant"].astype(str)
+        measured = choices.unique().tolist()
         raise UsageError(describe_unmeasured_benchmark(benchmark, measured))
     return chosen
+
+
+def select_choice(table: pd.DataFrame, choice: str) -> pd.DataFrame:
+    """Return the rows of a benchmark and variant, named as in `choice`."""
+    benchmark, _, variant = choice.partition("/")
+    is_own = (table["benchmark"] == benchmark) & (table["variant"] == variant)
+    return table[is_own]
 
 
 def is_chosen_benchmark(rows: pd.DataFrame, benchmark: str) -> "pd.Series[bool]":

@@ -34,8 +34,8 @@ from fleet.model import SHIPPED, Benchmark, Descriptions, Shape
 from fleet.store.schema import PARAMETERS, arrow_schema
 
 OUTLIER = 2.0  # a sample above this multiple of its burst's median
-KIND = ["run_id", "benchmark", "variant"]
-PAIR = [*KIND, "point", "ping_cpu", "pong_cpu"]
+CHOICE = ["run_id", "benchmark", "variant"]
+PAIR = [*CHOICE, "point", "ping_cpu", "pong_cpu"]
 ESTIMATOR_COLUMNS = {"median": "median_ns", "mean": "mean_ns", "min": "min_ns"}
 _SAMPLE_NUMBERS = ("min_ns", "p10_ns", "mean_ns", "mad_ns", "p99_ns", "max_ns")
 
@@ -87,7 +87,14 @@ def reduce_bursts(
         {
             **{
                 name: first[name]
-                for name in (*KIND, "point", "unit", "ping_cpu", "pong_cpu", "relation")
+                for name in (
+                    *CHOICE,
+                    "point",
+                    "unit",
+                    "ping_cpu",
+                    "pong_cpu",
+                    "relation",
+                )
             },
             "bursts": counts,
             **numbers,
@@ -262,8 +269,8 @@ def summarize_relations(pairs: pd.DataFrame, number: str = "median_ns") -> pd.Da
     unless `number` is `median_ns`, to which spreads belong. `flagged_share`: the share
     of bursts with a flag.
     """
-    table = reduce_by_relation(pairs, [*KIND[1:], "relation"], number)
-    order = number_groups(table, KIND[1:])
+    table = reduce_by_relation(pairs, [*CHOICE[1:], "relation"], number)
+    order = number_groups(table, CHOICE[1:])
     ordered = table.assign(order=order).sort_values(
         ["order", "median_ns"], kind="stable"
     )
@@ -305,8 +312,8 @@ def choose_number_column(*runs: pd.DataFrame) -> str:
     """Return the column to compare: that of the estimator that all of these runs share,
     else the median.
     """
-    kinds = pd.concat([rows[["preset", "estimator"]] for rows in runs])
-    return choose_shared_column(to_records(kinds))
+    settings = pd.concat([rows[["preset", "estimator"]] for rows in runs])
+    return choose_shared_column(to_records(settings))
 
 
 def choose_shared_column(runs: Iterable[Mapping[str, Any]]) -> str:

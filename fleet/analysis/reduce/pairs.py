@@ -295,11 +295,11 @@ def to_arrow(rows: pd.DataFrame, table: str) -> Any:
     return pa.table(columns, schema=shape)
 
 
-def reduce_run(root: Root, run_id: str, kind: str, *, ordered: bool) -> pd.DataFrame:
-    """Reduce a published run of any size as `matrices.pair_medians` does; kind: such as
-    `cas/llsc`.
+def reduce_run(root: Root, run_id: str, choice: str, *, ordered: bool) -> pd.DataFrame:
+    """Reduce a published run of any size as `matrices.pair_medians` does; choice: such
+    as `cas/llsc`.
     """
-    benchmark, _, variant = kind.partition("/")
+    benchmark, _, variant = choice.partition("/")
     listing = open_listing(root)
     (run,) = load.list_published(listing, run_id=run_id)
     file = TableFile(listing.place, samples_name(*run.key), "samples")

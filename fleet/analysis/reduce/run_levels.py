@@ -32,8 +32,8 @@ def add_run_levels(numbers: pd.DataFrame, column: str = "median_ns") -> pd.DataF
     logs[row, run] = np.log(numbers[column].to_numpy(dtype=float))
 
     first_of_row = numbers.drop_duplicates(_NUMBER)
-    kind_of_row = number_groups(first_of_row, _NUMBER[:3])
-    labels = label_levels_of_hosts(logs, kind_of_row)
+    choice_of_row = number_groups(first_of_row, _NUMBER[:3])
+    labels = label_levels_of_hosts(logs, choice_of_row)
     level = labels[row, run]
     main = find_main_levels(labels)[row]
     return numbers.assign(run_level=level, is_main=level == main)

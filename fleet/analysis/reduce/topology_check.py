@@ -34,8 +34,8 @@ FINDING_MEANINGS = {
     "asymmetry": "one direction takes over 10% longer than the other",
 }
 FINDING_COLUMNS = ("check", "benchmark", "variant", "subject", "value", "says")
-_KIND = ["benchmark", "variant"]
-_RUN = ["run_id", *_KIND]
+_CHOICE = ["benchmark", "variant"]
+_RUN = ["run_id", *_CHOICE]
 Median = tuple[str, str, str, float]  # of a run: benchmark, variant, relation, ns
 Medians = Sequence[Median]
 
@@ -129,22 +129,22 @@ def _check_siblings(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
     pairs = pairs.assign(factor=nearness)
     doubtful = pairs[pairs["factor"] < SIBLING_NEARER]
     columns = (*_RUN, "ping_cpu", "pong_cpu", "median_ns", "factor")
-    for run_id, *kind, a, b, ns, factor in _iter_values(doubtful, *columns):
+    for run_id, *choice, a, b, ns, factor in _iter_values(doubtful, *columns):
         says = f"{a}-{b} ({ns:.1f} ns, another CPU at {factor * ns:.1f})"
-        yield run_id, "siblings", *kind, f"{a}-{b}", factor, says
+        yield run_id, "siblings", *choice, f"{a}-{b}", factor, says
 
 
 def _check_relation_order(medians: Medians) -> Iterator[tuple[object, ...]]:
     """Yield a finding for each relation that is over 10 % slower than the next wider
     one.
     """
-    relations_by_kind: dict[tuple[str, str, str], list[tuple[str, float]]] = {}
+    relations_by_group: dict[tuple[str, str, str], list[tuple[str, float]]] = {}
     for benchmark, variant, relation, ns in medians:
         name, _, cores = relation.partition(" ")  # other kinds of core have other times
         if name not in ("self", "unknown"):
-            kind = (benchmark, variant, cores)
-            relations_by_kind.setdefault(kind, []).append((relation, ns))
-    for (benchmark, variant, _), relations in relations_by_kind.items():
+            group = (benchmark, variant, cores)
+            relations_by_group.setdefault(group, []).append((relation, ns))
+    for (benchmark, variant, _), relations in relations_by_group.items():
         nearest_first = sorted(relations, key=lambda item: relation_sort_key(item[0]))
         for (near, near_ns), (wide, wide_ns) in pairwise(nearest_first):
             if near_ns > DISORDER * wide_ns:
@@ -162,16 +162,16 @@ def _check_history(medians: Medians, past: Medians) -> Iterator[tuple[object, ..
     past_numbers: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for benchmark, variant, relation, ns in past:
         past_numbers[benchmark, variant, relation].append(ns)
-    for kind, numbers in past_numbers.items():
-        if len(numbers) < MIN_HISTORY or kind not in now:
+    for group, numbers in past_numbers.items():
+        if len(numbers) < MIN_HISTORY or group not in now:
             continue
-        ns = now[kind]
+        ns = now[group]
         usual = median(numbers)
         factor = float(ns / usual)
         if not 1 / OFF_HISTORY <= factor <= OFF_HISTORY:
-            relation = kind[-1]
+            relation = group[-1]
             says = f"{relation} {ns:.1f} ns, in {len(numbers)} earlier runs {usual:.1f}"
-            yield "history", *kind, factor, says
+            yield "history", *group, factor, says
 
 
 def _check_asymmetry(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
@@ -180,14 +180,14 @@ def _check_asymmetry(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
     """
     asymmetric = pairs[pairs["asymmetry"].notna()]
     columns = (*_RUN, "ping_cpu", "pong_cpu", "median_ns", "asymmetry")
-    for run_id, *kind, a, b, ns, asymmetry in _iter_values(asymmetric, *columns):
+    for run_id, *choice, a, b, ns, asymmetry in _iter_values(asymmetric, *columns):
         ratio = 1 + asymmetry  # of the time when b pings to that when a does
         slower = b
         if asymmetry < 0:
             ratio = 1 / ratio
             slower = a
         says = f"{a}-{b} {ns:.1f} ns, {ratio - 1:+.0%} when {slower} pings"
-        yield run_id, "asymmetry", *kind, f"{a}-{b}", ratio, says
+        yield run_id, "asymmetry", *choice, f"{a}-{b}", ratio, says
 
 
 def _iter_values(rows: pd.DataFrame, *columns: str) -> Iterable[tuple[Any, ...]]:

@@ -99,7 +99,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """The layout of a card. kind: its benchmark and variant. title: its alternative
+    """The layout of a card. choice: its benchmark and variant. title: its alternative
     text.
 
     cells: the map's shades, SHADES where nothing was measured. edges: offsets of the
@@ -108,7 +108,7 @@ class Card:
     pair. about: lines about the machine and the run.
     """
 
-    kind: str
+    choice: str
     title: str
     cells: Ints
     edges: Sequence[float]
@@ -127,7 +127,7 @@ class _Shown:
     `pairs` that is shown. subject: what they are, without the benchmark's heading.
     """
 
-    kind: str
+    choice: str
     benchmark: Benchmark
     pairs: pd.DataFrame
     number: str
@@ -219,7 +219,7 @@ def lay_out_card(
     drawn = shown.drawn
     shades = drawn.choose_shades()
     return Card(
-        shown.kind,
+        shown.choice,
         title=words.title,
         cells=np.where(shades < 0, SHADES, shades),
         edges=_place_edges(drawn),
@@ -247,12 +247,12 @@ def _choose_shown(
     by_node = pairs.empty
     if by_node:
         pairs = select_node_cells(every, cpus, descriptions)
-    kinds = pairs["benchmark"].astype(str) + "/" + pairs["variant"].astype(str)
-    kind = _choose_kind(run, kinds.unique().tolist())
-    own = pairs[kinds == kind]
+    choices = pairs["benchmark"].astype(str) + "/" + pairs["variant"].astype(str)
+    choice = _pick_choice(run, choices.unique().tolist())
+    own = pairs[choices == choice]
     if by_node:
-        return _show_nodes(run, cpus, own, kind, descriptions)
-    return _show_pairs(run, cpus, own, kind, descriptions[kind])
+        return _show_nodes(run, cpus, own, choice, descriptions)
+    return _show_pairs(run, cpus, own, choice, descriptions[choice])
 
 
 def _select_pairs(every: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
@@ -266,30 +266,30 @@ def _select_pairs(every: pd.DataFrame, descriptions: Descriptions) -> pd.DataFra
     return pairs
 
 
-def _choose_kind(run: dict[str, Any], kinds: Sequence[str]) -> str:
-    """Return the first planned benchmark and variant that is among `kinds`, else the
+def _pick_choice(run: dict[str, Any], choices: Sequence[str]) -> str:
+    """Return the first planned benchmark and variant that is among `choices`, else the
     first of these. Raises UsageError for none.
     """
-    if not kinds:
+    if not choices:
         raise UsageError(
             f"{run['run_id']}: has no pairs of CPUs for a card; write a page: -o"
             " report.html."
         )
-    planned: list[str] = [kind for kind in run["benchmarks"] if kind in kinds]
-    return [*planned, *kinds][0]
+    planned: list[str] = [choice for choice in run["benchmarks"] if choice in choices]
+    return [*planned, *choices][0]
 
 
 def _show_pairs(
     run: dict[str, Any],
     cpus: pd.DataFrame,
     pairs: pd.DataFrame,
-    kind: str,
+    choice: str,
     benchmark: Benchmark,
 ) -> _Shown:
     """Show pairs of CPUs. If their lines lie on several requested nodes, show those of
     the first, and say so: "n0, the first of 2 nodes".
     """
-    subject = kind.rstrip("/")
+    subject = choice.rstrip("/")
     nodes = sorted(pairs["memory_node"].dropna().astype(int).unique())
     if nodes:
         pairs = pairs[pairs["memory_node"] == nodes[0]]
@@ -300,7 +300,7 @@ def _show_pairs(
     order = make_layout(cpus, sorted(measured))
     number = estimator_column(run)
     return _Shown(
-        kind=kind,
+        choice=choice,
         benchmark=benchmark,
         pairs=pairs,
         number=number,
@@ -315,7 +315,7 @@ def _show_nodes(
     run: dict[str, Any],
     cpus: pd.DataFrame,
     cells: pd.DataFrame,
-    kind: str,
+    choice: str,
     descriptions: Descriptions,
 ) -> _Shown:
     """Show the cells of NUMA nodes of the first setting, local and remote."""
@@ -324,11 +324,11 @@ def _show_nodes(
     number = estimator_column(run)
     measured = cpus["cpu"][cpus["measured"]]
     return _Shown(
-        kind=kind,
-        benchmark=descriptions[kind],
+        choice=choice,
+        benchmark=descriptions[choice],
         pairs=cells,
         number=number,
-        subject=f"{kind.rstrip('/')} {chosen['about'].iloc[0]}",
+        subject=f"{choice.rstrip('/')} {chosen['about'].iloc[0]}",
         order=make_layout(cpus, measured.tolist()),
         drawn=map_nodes(*lay_out_node_matrix(cells, number)),
         by_node=True,

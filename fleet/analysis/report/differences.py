@@ -16,6 +16,7 @@ from fleet.analysis.compare.judge import find_chance_limits
 from fleet.analysis.compare.sides import Tables
 from fleet.analysis.compare.verdicts import CLASS
 from fleet.analysis.reduce.heatmap import MAX_NUMBERS, map_changes
+from fleet.analysis.reduce.load import select_choice
 from fleet.analysis.reduce.matrices import lay_out_matrices, matrix
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.report.figures import (
@@ -172,14 +173,14 @@ def _map_residuals(
     order = a[0].order
     residuals = []
     for part in a[0].parts:
-        rows = _select_kind(pairs, part.name)
+        rows = select_choice(pairs, part.name)
         numbers = _list_numbers([*a, *b], part.name)
         is_in_every_run = len(numbers) == len(a) + len(b)
         has_pairs = not part.of_cpus and (rows["run"] == 0).sum() >= 2
         if not has_pairs or not is_in_every_run:
             continue
         rows = rows.assign(ns=_choose_latencies(rows, numbers))
-        relations = _select_kind(comparison.relations, part.name)
+        relations = select_choice(comparison.relations, part.name)
         change = _compute_residuals(rows, relations, len(a), len(b), order)
         limits = _estimate_chance_limits(rows, len(a), order)
         drawn = map_changes(change, order, limits)
@@ -191,24 +192,17 @@ def _map_residuals(
             title = f"Change of {part.name} {between} relative to its relation, in %"
             picture = draw_map(title, [("own", drawn)], colours=CHANGES)
         residuals.append(
-            {"kind": part.name, "drawn": drawn, "picture": picture, "small": small}
+            {"choice": part.name, "drawn": drawn, "picture": picture, "small": small}
         )
     return residuals
 
 
-def _select_kind(table: pd.DataFrame, kind: str) -> pd.DataFrame:
-    """Return the rows of a benchmark and variant, named as in `kind`."""
-    benchmark, _, variant = kind.partition("/")
-    is_own = (table["benchmark"] == benchmark) & (table["variant"] == variant)
-    return table[is_own]
-
-
-def _list_numbers(readings: Sequence[Reading], kind: str) -> list[str]:
+def _list_numbers(readings: Sequence[Reading], choice: str) -> list[str]:
     """List the column of the number of each run that has this part."""
     return [
         reading.number
         for reading in readings
-        if any(part.name == kind for part in reading.parts)
+        if any(part.name == choice for part in reading.parts)
     ]
 
 

@@ -202,13 +202,13 @@ def _find_odd_machines(
     numbers = format_odd_numbers(group) if group.odd_hosts else []
     findings = []
     marked = set[str]()
-    for host, kind, relation, this, others, change, interval, _ in numbers:
+    for host, choice, relation, this, others, change, interval, _ in numbers:
         if relation == MEAN:
             subject = "mean"
             where = "mean of all relations"
         else:
             subject = relation
-            where = f"{kind} {relation}"
+            where = f"{choice} {relation}"
         if host not in marked:
             marked.add(host)
             hosts[host].marks.append(one_line(f"odd: {subject} {change}"))
@@ -295,21 +295,21 @@ def _select_nights(
     the nights that are far off.
     """
     far_off = past.odd[past.odd["host"] == host]
-    kind = change["benchmark"]
-    if kind:
+    choice = change["benchmark"]
+    if choice:
         own = [change[name] for name in CLASS]
         rows = past.logs.loc[[(host, *own)]]
         far_off = far_off[(far_off[CLASS] == own).all(axis=1)]
     else:  # the mean of several relations, each relative to its own median
         rows = past.logs.loc[[host]]
         rows = rows.sub(rows.median(axis=1), axis=0)
-    sign = _choose_sign(kind, past.descriptions)
+    sign = _choose_sign(choice, past.descriptions)
     return rows.mean().dropna() * sign, set(far_off["night"])
 
 
-def _choose_sign(kind: str, descriptions: Descriptions) -> int:
+def _choose_sign(choice: str, descriptions: Descriptions) -> int:
     """Return -1 for a rate, which is greater where the time is less, else 1."""
-    return -1 if is_rate(descriptions[kind]) else 1
+    return -1 if is_rate(descriptions[choice]) else 1
 
 
 def _compute_level_before(
@@ -328,11 +328,11 @@ def _format_level(
     log: float, change: Mapping[str, Any], descriptions: Descriptions
 ) -> str:
     """Format a number of the scale: a change if the number is a mean of relations."""
-    kind = change["benchmark"]
-    if not kind:
+    choice = change["benchmark"]
+    if not choice:
         return format_change(float(np.expm1(log)))
-    ns = float(np.exp(_choose_sign(kind, descriptions) * log))
-    return format_value(descriptions[kind], ns)
+    ns = float(np.exp(_choose_sign(choice, descriptions) * log))
+    return format_value(descriptions[choice], ns)
 
 
 def _list_ticks(past: History, host: str, axes: _Axes) -> list[tuple[float, str]]:

@@ -65,13 +65,14 @@ class Ladder:
 def build_ladders(
     pairs: pd.DataFrame,
     cpus: pd.DataFrame,
-    kinds: Sequence[str],
+    choices: Sequence[str],
     descriptions: Descriptions = SHIPPED,
 ) -> list[Ladder]:
-    """Return the ladders of a run, by memory size and by load, in the order of `kinds`.
+    """Return the ladders of a run, by memory size and by load, in the order of
+    `choices`.
     pairs: as float64.
     """
-    benchmarks = [descriptions[kind] for kind in kinds]
+    benchmarks = [descriptions[choice] for choice in choices]
     loaded = [
         benchmark.name for benchmark in benchmarks if benchmark.other_unit == "byte"
     ]
@@ -81,7 +82,7 @@ def build_ladders(
         steps = select_ladder_steps(pairs, descriptions)
         levels = find_plateaus(pairs, cpus, descriptions)
         ladders += _build_size_ladders(steps, levels, descriptions)
-    return sorted(ladders, key=lambda ladder: kinds.index(ladder.name))
+    return sorted(ladders, key=lambda ladder: choices.index(ladder.name))
 
 
 def _build_load_curves(

@@ -41,7 +41,7 @@ from fleet.analysis.views.warnings import ADVICE, ORDER
 from fleet.errors import UsageError
 from fleet.inventory.expected import ExpectedRange
 from fleet.model import Benchmark, Descriptions
-from fleet.plan.benchmark_names import ALL, select_kinds
+from fleet.plan.benchmark_names import ALL, select_choices
 from fleet.plan.cpulist import format_cpus
 from fleet.store.runs import Root, open_listing
 from fleet.text import format_count, one_line
@@ -95,12 +95,12 @@ def render(
     runs = root.find_runs(set(run_ids))
     usual, overall, _ = load_usual_numbers(root, runs, Only(benchmark))
     maps = _group_maps(detailed)
-    shared = {kind: _choose_shared_limits(own) for kind, own in maps.items()}
+    shared = {choice: _choose_shared_limits(own) for choice, own in maps.items()}
     thumbnails = _draw_thumbnails(maps, shared)
     front = None if thumbnails else _draw_captioned_cover(detailed[0])
     dots: Mapping[str, Mapping[str, Markup]] = {}
     if len(readings) > 1:
-        dots = _draw_dots_by_kind_and_relation(overall, usual, readings, descriptions)
+        dots = _draw_dots_by_choice_and_relation(overall, usual, readings, descriptions)
     differences = None
     findings = Findings()
     if sides:
@@ -108,14 +108,14 @@ def render(
     else:
         selected = selection or [",".join(run_ids)]
         findings = find(root, selected, benchmark, ranges)
-    measured = (kind for reading in readings for kind in reading.run["benchmarks"])
+    measured = (choice for reading in readings for choice in reading.run["benchmarks"])
     return render_template(
         "page.html",
         title=title,
         made=datetime.now(UTC),
         readings=readings,
         heading=heading or render_heading(runs),
-        kinds=select_kinds(benchmark or ALL, dict.fromkeys(measured)),
+        choices=select_choices(benchmark or ALL, dict.fromkeys(measured)),
         warnings=_list_page_warnings(readings),
         tables=_split_overview_into_tables(usual, descriptions),
         within=describe_interval(usual) if len(usual) else "",
@@ -162,13 +162,13 @@ def _draw_thumbnails(
 ) -> dict[str, list[tuple[Reading, str]]]:
     """Draw small maps of each benchmark of several runs, that of most runs first."""
     thumbnails = {}
-    for kind in sorted(maps, key=lambda kind: -len(maps[kind])):
-        if len(maps[kind]) > 1:
+    for choice in sorted(maps, key=lambda choice: -len(maps[choice])):
+        if len(maps[choice]) > 1:
             pictures = []
-            for reading, table in maps[kind]:
-                drawn = heatmap.map_cpus(table, reading.order, shared[kind])
+            for reading, table in maps[choice]:
+                drawn = heatmap.map_cpus(table, reading.order, shared[choice])
                 pictures.append((reading, render_thumbnail(drawn, "viridis")))
-            thumbnails[kind] = pictures
+            thumbnails[choice] = pictures
     return thumbnails
 
 
@@ -216,11 +216,13 @@ def _warn_about_single_runs(readings: Sequence[Reading]) -> Iterator[PageWarning
 
 def _warn_about_differences(readings: Sequence[Reading]) -> Iterator[PageWarning]:
     """Warn of instructions and presets that differ between the runs."""
-    kinds = set[str]()
+    choices = set[str]()
     for reading in readings:
-        kinds.update(part.name for part in reading.parts if not part.of_cpus)
-    for benchmark, own in groupby(sorted(kinds), lambda kind: kind.partition("/")[0]):
-        variants = [kind.partition("/")[2] for kind in own]
+        choices.update(part.name for part in reading.parts if not part.of_cpus)
+    for benchmark, own in groupby(
+        sorted(choices), lambda choice: choice.partition("/")[0]
+    ):
+        variants = [choice.partition("/")[2] for choice in own]
         if len(variants) > 1:
             yield PageWarning(
                 "",
@@ -260,7 +262,7 @@ def _split_overview_into_tables(
     return list(shared.values())
 
 
-def _draw_dots_by_kind_and_relation(
+def _draw_dots_by_choice_and_relation(
     rows: pd.DataFrame,
     usual: pd.DataFrame,
     readings: Sequence[Reading],
@@ -279,11 +281,11 @@ def _draw_dots_by_kind_and_relation(
         if len(own) < 2:
             continue
         benchmark, variant, about, column = map(str, key)
-        kind = f"{benchmark}/{variant}".rstrip("/")
-        title = f"{kind} {about}".rstrip()
+        choice = f"{benchmark}/{variant}".rstrip("/")
+        title = f"{choice} {about}".rstrip()
         description = descriptions[benchmark]
         bars = _list_bars(usual_by_key[key], description)
-        rounds = _collect_rounds(readings, kind, column)
+        rounds = _collect_rounds(readings, choice, column)
         panels[title][column] = _draw_dots(
             title, column, own, rounds, bars, description
         )
@@ -291,14 +293,14 @@ def _draw_dots_by_kind_and_relation(
 
 
 def _collect_rounds(
-    readings: Sequence[Reading], kind: str, relation: str
+    readings: Sequence[Reading], choice: str, relation: str
 ) -> pd.DataFrame | None:
     """Return the medians of the rounds of all runs, with a column `host`, or None."""
     tables = []
     for reading in readings:
         host = figures.shorten_middle(reading.run["host_name"])
         for part in reading.parts:
-            if part.name == kind and len(part.rounds):
+            if part.name == choice and len(part.rounds):
                 own = part.rounds[part.rounds["relation"] == relation]
                 tables.append(own.assign(host=host))
     return pd.concat(tables) if tables else None

@@ -23,6 +23,7 @@ from fleet.analysis.reduce.cross_checks import (
     summarize_checks,
 )
 from fleet.analysis.reduce.ladders import describe_memory, is_node_placed
+from fleet.analysis.reduce.load import select_choice
 from fleet.analysis.reduce.matrices import estimator_column, matrix, reduce_by_relation
 from fleet.analysis.reduce.numbers import load_numbers
 from fleet.analysis.reduce.pairs import add_kinds_to_relations, as_float64, load_pairs
@@ -288,7 +289,7 @@ def _load_batch(
         detailed=detailed,
         layouts=make_layouts(cpus, measured),
         places=places,
-        relations=_reduce_by_run_and_kind(runs, pairs),
+        relations=_reduce_by_run_and_choice(runs, pairs),
         marked=marked_rows.select_marked_rows(pairs, flagged, bursts),
         findings=topology_check.check_runs(pairs, earlier, descriptions),
     )
@@ -310,7 +311,7 @@ def _load_flagged_bursts(
     return pd.concat(filled) if filled else flagged[0]
 
 
-def _reduce_by_run_and_kind(
+def _reduce_by_run_and_choice(
     runs: Sequence[Mapping[str, Any]], pairs: pd.DataFrame
 ) -> dict[str, dict[str, list[dict[str, Any]]]]:
     """Return a row per relation, the fastest first, by run ID and benchmark."""
@@ -324,8 +325,8 @@ def _reduce_by_run_and_kind(
         own = pairs[pairs["run_id"].isin(ids)]
         table = reduce_by_relation(own, _BY_RELATION, number)
         for row in text.to_records(table.sort_values("median_ns", kind="stable")):
-            rows_by_kind = relations[row["run_id"]]
-            rows_by_kind.setdefault(text.name_benchmark(row), []).append(row)
+            rows_by_choice = relations[row["run_id"]]
+            rows_by_choice.setdefault(text.name_benchmark(row), []).append(row)
     return relations
 
 
@@ -334,23 +335,23 @@ def _fill_reading(listing: Listing, reading: Reading, batch: _Batch) -> None:
     run = reading.run
     run_id = run["run_id"]
     descriptions = batch.descriptions
-    rows_by_kind = batch.relations[run_id]
-    listed = dict.fromkeys((*run["benchmarks"], *rows_by_kind))
-    kinds = [kind for kind in listed if kind in rows_by_kind]
-    reading.parts = _list_parts(kinds, rows_by_kind, descriptions)
+    rows_by_choice = batch.relations[run_id]
+    listed = dict.fromkeys((*run["benchmarks"], *rows_by_choice))
+    choices = [choice for choice in listed if choice in rows_by_choice]
+    reading.parts = _list_parts(choices, rows_by_choice, descriptions)
     checked = NO_COMPARISONS
-    if reading.detailed or has_cross_checks(kinds, descriptions):
+    if reading.detailed or has_cross_checks(choices, descriptions):
         pairs = batch.select_pairs(run_id)
         cpus = batch.select_cpus(run_id)
         checked = check_run(run, pairs, cpus, descriptions)
         reading.checks = summarize_checks(checked)
-        reading.ladders = build_ladders(pairs, cpus, kinds, descriptions)
+        reading.ladders = build_ladders(pairs, cpus, choices, descriptions)
         reading.gemm_rates = group_gemm_rates_by_threads(pairs, cpus, descriptions)
         reading.memory = describe_memory(run, pairs, cpus, descriptions)
         if reading.detailed:
             counters = batch.counters[batch.counters["run_id"] == run_id]
             counts = count_per_unit(counters, pairs)
-            _add_details(listing, reading, pairs, cpus, kinds, counts)
+            _add_details(listing, reading, pairs, cpus, choices, counts)
     columns = list(topology_check.FINDING_COLUMNS)
     odd = pd.DataFrame(batch.findings.get(run_id, []), columns=columns)
     marked = batch.marked.get(run_id, marked_rows.NOTHING)
@@ -358,17 +359,19 @@ def _fill_reading(listing: Listing, reading: Reading, batch: _Batch) -> None:
 
 
 def _list_parts(
-    kinds: Sequence[str],
-    rows_by_kind: Mapping[str, list[dict[str, Any]]],
+    choices: Sequence[str],
+    rows_by_choice: Mapping[str, list[dict[str, Any]]],
     descriptions: Descriptions,
 ) -> list[Part]:
     """Return a part per benchmark of pairs or of single CPUs."""
     parts = []
-    for kind in kinds:
-        view = descriptions[kind].view
+    for choice in choices:
+        view = descriptions[choice].view
         if view in (View.MATRIX, View.CPUS):
-            heading = descriptions[kind].heading
-            parts.append(Part(kind, heading, view is View.CPUS, rows_by_kind[kind]))
+            heading = descriptions[choice].heading
+            parts.append(
+                Part(choice, heading, view is View.CPUS, rows_by_choice[choice])
+            )
     return parts
 
 
@@ -377,7 +380,7 @@ def _add_details(
     reading: Reading,
     pairs: pd.DataFrame,
     cpus: pd.DataFrame,
-    kinds: Sequence[str],
+    choices: Sequence[str],
     counts: pd.DataFrame,
 ) -> None:
     """Add rounds, curves and tables of points to the `reading` of a run. counts: from
@@ -387,14 +390,14 @@ def _add_details(
     hello = reading.run["hello"]
     parts = {part.name: part for part in reading.parts}
     unplaced = pairs[~is_node_placed(pairs, descriptions)]
-    for kind in kinds:
-        own = _select_kind(unplaced, kind)
-        if part := parts.get(kind):
+    for choice in choices:
+        own = select_choice(unplaced, choice)
+        if part := parts.get(choice):
             part.pairs = own
             _draw_part(listing, reading, part)
-        elif len(own) and descriptions[kind].view is not View.LADDER:
-            reading.points.append(_tabulate_points(own, kind, descriptions))
-        own_counts = _select_kind(counts, kind)
+        elif len(own) and descriptions[choice].view is not View.LADDER:
+            reading.points.append(_tabulate_points(own, choice, descriptions))
+        own_counts = select_choice(counts, choice)
         events = tabulate_events(own_counts, hello, descriptions)
         if events:
             reading.points.append(events)
@@ -402,18 +405,11 @@ def _add_details(
     reading.points += tabulate_line_nodes(pairs, cpus, descriptions)
 
 
-def _select_kind(table: pd.DataFrame, kind: str) -> pd.DataFrame:
-    """Return the rows of a benchmark and variant, named as in `kind`."""
-    benchmark, _, variant = kind.partition("/")
-    is_own = (table["benchmark"] == benchmark) & (table["variant"] == variant)
-    return table[is_own]
-
-
 def _tabulate_points(
-    pairs: pd.DataFrame, kind: str, descriptions: Descriptions
+    pairs: pd.DataFrame, choice: str, descriptions: Descriptions
 ) -> PointTables:
     """Return the tables of a benchmark of points."""
-    if descriptions[kind].view is View.PRODUCTS:
+    if descriptions[choice].view is View.PRODUCTS:
         return tabulate_gemm_points(pairs, descriptions)
     return tabulate_points(pairs, descriptions)
 

@@ -36,7 +36,7 @@ from fleet.analysis.exchange.imports import (
     load_imports,
 )
 from fleet.analysis.exchange.run_files import export_runs
-from fleet.analysis.reduce.load import read_runs
+from fleet.analysis.reduce.load import read_runs, select_choice
 from fleet.analysis.reduce.matrices import summarize_relations
 from fleet.analysis.reduce.pairs import STATS_VERSION, as_float64, load_pairs
 from fleet.analysis.report import card as cards
@@ -600,8 +600,8 @@ def _make_row(
     shared: the medians of the card's benchmark as text. far: the slowest of them, in
     ns. course: its last medians as blocks, or whether a summary has intervals.
     """
-    kind = card.kind if card else ""
-    shared = _select_benchmark(usual, kind).sort_values("median_ns", kind="stable")
+    choice = card.choice if card else ""
+    shared = select_choice(usual, choice).sort_values("median_ns", kind="stable")
     medians = []
     for cell in text.to_records(shared):
         median = text.format_value(descriptions[cell["benchmark"]], cell["median_ns"])
@@ -613,7 +613,7 @@ def _make_row(
         slowest = shared["relation"].iloc[-1]
     if run["runs"]:
         date = f"{run['started_utc']:%Y-%m-%d}"
-        own = _select_benchmark(past, kind)
+        own = select_choice(past, choice)
         past_medians = own.loc[own["relation"] == slowest, "median_ns"]
         course = _draw_sparkline(past_medians.iloc[-_COURSE:])
     else:
@@ -628,7 +628,7 @@ def _make_row(
         "slug": _make_slug(run["cpu_model"]),
         "cpus": run["cpus_measured"],
         "kernel": one_line(run["kernel"] or ""),
-        "benchmark": kind,
+        "benchmark": choice,
         "shared": ", ".join(medians),
         "far": far,
         "memory": _find_best_memory_number(usual, "chase", descriptions),
@@ -637,11 +637,6 @@ def _make_row(
         "runs": run["runs"],
         "has_map": card is not None,
     }
-
-
-def _select_benchmark(table: pd.DataFrame, kind: str) -> pd.DataFrame:
-    """Return the rows of a benchmark and variant, named as in `kind`."""
-    return table[table["benchmark"] + "/" + table["variant"] == kind]
 
 
 def _draw_sparkline(medians: "pd.Series[float]") -> str:

@@ -103,9 +103,11 @@ def _describe_others(
     on each later run without samples.
     """
     days = _find_last_days(runs_of_host)
-    lacking = {kind: day for kind, day in days.items() if kind not in last.benchmarks}
+    lacking = {
+        choice: day for choice, day in days.items() if choice not in last.benchmarks
+    }
     if lacking:
-        listed = ", ".join(f"{kind} of {day}" for kind, day in lacking.items())
+        listed = ", ".join(f"{choice} of {day}" for choice, day in lacking.items())
         first = next(iter(lacking))
         command = format_command("fleet", "show", last.host_name, "-b", first)
         yield one_line(f"only earlier runs have {listed}: {command}")
@@ -127,7 +129,7 @@ def _find_last_days(runs: Sequence[RunSummary]) -> dict[str, str]:
     days = dict[str, str]()
     for run in runs:
         if run.samples:
-            kinds = sorted(run.benchmarks)
+            choices = sorted(run.benchmarks)
             day = f"{run.started_utc:%Y-%m-%d}"
-            days |= dict.fromkeys(kinds, day)
+            days |= dict.fromkeys(choices, day)
     return days

@@ -95,7 +95,7 @@ def tabulate_events(
         if counter["event"] in counted_events
     ]
     planned = hello.get("plan", {}).get("benchmarks", ())
-    points = [point for kind in planned for point in kind.get("points") or ()]
+    points = [point for choice in planned for point in choice.get("points") or ()]
     key_columns = [
         name for name in ("point", "thread") if events[name].nunique() > 1
     ] or ["thread"]

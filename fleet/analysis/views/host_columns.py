@@ -99,8 +99,8 @@ def _make_group(rows: pd.DataFrame, benchmark: Benchmark) -> Group:
 def _write_title(rows: pd.DataFrame, variants: Iterable[str]) -> str:
     """Name a group: "chase/mov random", "cas/cmpxchg or lse"."""
     first = rows.iloc[0]
-    kind = f"{first['benchmark']}/{' or '.join(variants)}".rstrip("/")
-    return f"{kind} {first['about']}".rstrip()
+    choice = f"{first['benchmark']}/{' or '.join(variants)}".rstrip("/")
+    return f"{choice} {first['about']}".rstrip()
 
 
 def _make_columns(

@@ -144,7 +144,7 @@ def _explain_absence(run: RunSummary, shown: Collection[str], only: Only) -> str
     """
     if only != ALL:
         return "" if shown else f"nothing was measured{only}"
-    measured = {kind.partition("/")[0] for kind in run.benchmarks}
+    measured = {choice.partition("/")[0] for choice in run.benchmarks}
     absent = sorted(measured.difference(shown))
     if not absent:
         return ""

@@ -24,7 +24,7 @@ from fleet.store.runs import Root, open_listing
 
 _PAIRS_NAMED = 12
 _ENDS = ["ping_cpu", "pong_cpu"]
-_KIND = ["run_id", "benchmark", "variant", "point", "relation"]
+_GROUP = ["run_id", "benchmark", "variant", "point", "relation"]
 _OF_BURST = [
     "round",
     *_ENDS,
@@ -44,7 +44,7 @@ def load_pair_bursts(
     """Return a row per burst of two CPUs ("3-17", in either direction) or of one ("3"),
     in order of time.
 
-    Columns: `load.RUN_COLUMNS`, _KIND (run, benchmark, variant, point and relation) and
+    Columns: `load.RUN_COLUMNS`, _GROUP (run, choice, point and relation) and
     _OF_BURST: `burst_ns` is the median of its samples, in ns per unit of work;
     `grain_ns` is what a step of the clock adds to a sample (NaN if unknown); `pair_ns`
     and `pair_flags` are the pair's number and flags in that run. Raises UsageError for
@@ -91,17 +91,17 @@ def load_pair_bursts(
                     burst_ns=medians, samples=bursts.counts, grain_ns=step_ns
                 )
             )
-    rows = pd.concat(parts, ignore_index=True).astype(dict.fromkeys(_KIND, object))
+    rows = pd.concat(parts, ignore_index=True).astype(dict.fromkeys(_GROUP, object))
     numbers = chosen.rename(columns={"median_ns": "pair_ns", "flags": "pair_flags"})
-    numbers = numbers[[*_KIND[:-1], "pair_ns", "pair_flags"]].astype(
-        dict.fromkeys(_KIND[:-1], object)
+    numbers = numbers[[*_GROUP[:-1], "pair_ns", "pair_flags"]].astype(
+        dict.fromkeys(_GROUP[:-1], object)
     )
-    rows = rows.merge(numbers, on=_KIND[:-1])
+    rows = rows.merge(numbers, on=_GROUP[:-1])
     rows = rows.assign(order=rows["run_id"].map(run_ids.index)).sort_values(
         ["order", "start_offset_ns"]
     )
     return load.add_run_columns(
-        rows[[*_KIND, *_OF_BURST]].reset_index(drop=True), facts
+        rows[[*_GROUP, *_OF_BURST]].reset_index(drop=True), facts
     )
 
 

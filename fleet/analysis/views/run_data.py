@@ -64,8 +64,8 @@ def _sort_as_planned(pairs: pd.DataFrame, planned: Sequence[str]) -> pd.DataFram
     """Sort pairs by benchmark and variant. planned: these in order; others come
     last.
     """
-    places = {kind: place for place, kind in enumerate(planned)}
-    kinds = pairs["benchmark"] + "/" + pairs["variant"]
-    ranks = kinds.map(lambda kind: places.get(kind, len(places)))
+    places = {choice: place for place, choice in enumerate(planned)}
+    choices = pairs["benchmark"] + "/" + pairs["variant"]
+    ranks = choices.map(lambda choice: places.get(choice, len(places)))
     order = ranks.argsort(kind="stable")
     return pairs.iloc[order].reset_index(drop=True)

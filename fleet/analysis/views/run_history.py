@@ -194,13 +194,13 @@ def _describe_usual_number(
     """Return the cells of a number. row: of `summarize_hosts`. medians: of each run,
     in ns, oldest first.
     """
-    kind = f"{row['benchmark']}/{row['variant']}".rstrip("/")
+    choice = f"{row['benchmark']}/{row['variant']}".rstrip("/")
     ends = [medians.min(), medians.max()]
     if text.is_rate(benchmark):
         ends.reverse()  # the longest time is the lowest rate
     main_level = row["levels"][0]
     return (
-        f"{kind} {row['about']}".rstrip(),
+        f"{choice} {row['about']}".rstrip(),
         row["relation"],
         text.format_value(benchmark, row["median_ns"]),
         text.format_half_width(row["half"]),

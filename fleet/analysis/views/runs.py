@@ -27,7 +27,7 @@ _TITLES = (
 _COUNTS = {_TITLES.index("pairs"), _TITLES.index("bursts")}
 # what a narrow terminal leaves out, in this order
 _DROPPED = ("target", "bursts", "pairs", "started (UTC)", "benchmarks")
-_MAX_KINDS = 4  # benchmarks and variants up to which all are named; --json has all
+_MAX_CHOICES = 4  # benchmarks and variants up to which all are named; --json has all
 
 
 def render_runs(runs: Sequence[RunSummary], *, width: int | None = None) -> str:
@@ -56,7 +56,7 @@ def _describe_run(run: RunSummary, common_labels: Container[str]) -> tuple[str, 
         run.host_name,
         started,
         run.target,
-        _name_kinds(run.benchmarks),
+        _name_choices(run.benchmarks),
         _format_known(run.pairs),
         _format_known(run.bursts),
         state,
@@ -64,14 +64,14 @@ def _describe_run(run: RunSummary, common_labels: Container[str]) -> tuple[str, 
     )
 
 
-def _name_kinds(kinds: Sequence[str]) -> str:
+def _name_choices(choices: Sequence[str]) -> str:
     """Name benchmarks and variants: "cas/c11,readwrite/mov"; of many the first ones,
     and how many more: "+3".
     """
-    if len(kinds) <= _MAX_KINDS:
-        return ",".join(kinds)
-    shown = kinds[: _MAX_KINDS - 1]
-    more = len(kinds) - len(shown)
+    if len(choices) <= _MAX_CHOICES:
+        return ",".join(choices)
+    shown = choices[: _MAX_CHOICES - 1]
+    more = len(choices) - len(shown)
     return ",".join([*shown, f"+{more}"])
 
 
