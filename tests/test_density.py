@@ -20,7 +20,7 @@ LIMITS = {
     "analysis/compare": (107, 0.36),
     "analysis/exchange": (70, 0.12),
     "analysis/reduce": (86, 0.21),
-    "analysis/report": (93, 0.26),
+    "analysis/report": (93, 0.27),
     "analysis/views": (81, 0.23),
     "cli": (61, 0.13),
     "console": (88, 0.15),
