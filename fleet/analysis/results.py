@@ -211,7 +211,7 @@ class Results:
         self, run: str | None, benchmark: str | None
     ) -> tuple[pd.DataFrame, Layout]:
         if run is not None and run.startswith(PREFIX):
-            rows = _keep_first_kind(self.summaries(run, benchmark))
+            rows = _keep_first_choice(self.summaries(run, benchmark))
             rows = rows.rename(
                 columns={"summary": "host_id", "latency_ns": "median_ns"}
             )
@@ -234,11 +234,11 @@ class Results:
         if rows.empty:
             raise UsageError(f"{run_id}: has no pairs of CPUs.")
         return _make_matrix(
-            _keep_first_kind(rows), load.load_cpus(now, run_id=run_id), descriptions
+            _keep_first_choice(rows), load.load_cpus(now, run_id=run_id), descriptions
         )
 
 
-def _keep_first_kind(rows: pd.DataFrame) -> pd.DataFrame:
+def _keep_first_choice(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[
         (rows[["benchmark", "variant"]] == rows[["benchmark", "variant"]].iloc[0]).all(
             axis=1

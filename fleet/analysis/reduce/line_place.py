@@ -57,9 +57,9 @@ def explain_place_scatter(
     if samples.empty:
         return []
     bursts = _add_burst_medians(samples, descriptions)
-    kinds = bursts.groupby(["benchmark", "variant"], observed=True)
+    choices = bursts.groupby(["benchmark", "variant"], observed=True)
     sentences = []
-    for (name, variant), part in kinds:
+    for (name, variant), part in choices:
         for place, share, places in _find_influential_places(part):
             sentences.append(
                 f"{name}/{variant}: the line's {place} explains {share:.0%} of the"

@@ -468,8 +468,8 @@ def _has_usual_point(rows: pd.DataFrame, descriptions: Descriptions) -> Bools:
     usual = {name: descriptions[str(name)].point for name in rows["benchmark"].unique()}
     benchmarks = rows["benchmark"].tolist()
     points = rows["point"].tolist()
-    kinds = zip(benchmarks, points, strict=True)
-    return np.array([usual[name] == point for name, point in kinds], dtype=bool)
+    named_points = zip(benchmarks, points, strict=True)
+    return np.array([usual[name] == point for name, point in named_points], dtype=bool)
 
 
 def compute_latency_ns_per_tick(

@@ -199,7 +199,7 @@ def load_pair_numbers(
     """Load `pairs` as float64; load only columns of a comparison and `numbers` if no
     benchmark has points.
     """
-    views = {descriptions[kind].view for run in runs for kind in run.benchmarks}
+    views = {descriptions[choice].view for run in runs for choice in run.benchmarks}
     columns = None
     if not views - {*_OF_PAIRS}:
         columns = [*{*_COMPARED, *numbers}]
@@ -298,7 +298,7 @@ def _derive_numbers(
 ) -> Any:
     """Compute the numbers of runs with the same benchmarks, as a pyarrow table."""
     descriptions = runs[0].descriptions
-    views = {descriptions[kind].view for kind in runs[0].benchmarks}
+    views = {descriptions[choice].view for choice in runs[0].benchmarks}
     with_points = runs if views - {*_OF_PAIRS} else []
     cpus = load.load_cpus(listing, run_id=[run.run_id for run in with_points])
     numbers = compute_numbers(as_float64(pairs), cpus, descriptions)

@@ -399,10 +399,10 @@ def _render_changed_pairs(comparison: Comparison) -> Iterator[str]:
     """Yield how many pairs changed, then a table of those that changed least like their
     relation.
     """
-    kind = ["benchmark", "variant", "relation"]
-    usual = comparison.relations[[*kind, "ratio"]].rename(columns={"ratio": "usual"})
+    keys = ["benchmark", "variant", "relation"]
+    usual = comparison.relations[[*keys, "ratio"]].rename(columns={"ratio": "usual"})
     changed = comparison.pairs[comparison.pairs["verdict"] == Verdict.CHANGED].merge(
-        usual, on=kind
+        usual, on=keys
     )
     changed["apart"] = np.abs(np.log(changed["ratio"] / changed["usual"]))
     unlike = changed[changed["apart"] > np.log1p(comparison.threshold)]

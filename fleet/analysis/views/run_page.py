@@ -66,7 +66,7 @@ class RunPage:
         what is missing is empty.
         """
         has_explained = False
-        for name, variant, pairs in self._iter_kinds():
+        for name, variant, pairs in self._iter_choices():
             view = self.data.descriptions[name].view
             if view is View.MATRIX:
                 yield from self._render_points(pairs, explains=not has_explained)
@@ -88,7 +88,7 @@ class RunPage:
                 title = f"{name}/{variant} on {data.run['host_name']}"
                 yield f"{title}\n{self._render_matrix(part)}"
 
-    def _iter_kinds(self) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    def _iter_choices(self) -> Iterator[tuple[str, str, pd.DataFrame]]:
         """Yield each benchmark and variant with its pairs, without those by NUMA
         node.
         """
