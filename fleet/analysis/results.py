@@ -38,8 +38,8 @@ class Results:
     """The runs of one results root. `selection`: as on the command line, such as "rome"
     or "kernel=6.12".
 
-    Raises UsageError for a selection that matches nothing, StoreError for files that
-    cannot be read.
+    Raises UsageError for a root that does not exist and for a selection that matches
+    nothing, StoreError for files that cannot be read.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Results:
         """Return the imported summaries, or the one named: a row per pair, with
         `latency_ns`.
         """
-        root = Listing(self._place)
+        root = self._list()
         rows = load_all_summaries(root) if name is None else find_summary(root, name)
         return _note_unit(
             load.select_benchmark(rows, benchmark).reset_index(drop=True), SHIPPED
@@ -168,9 +168,7 @@ class Results:
         """Compare each of `others` with the side `a`, as `fleet compare` does.
         threshold: 0.05 for 5 %.
         """
-        return comparison.compare(
-            Listing(self._place), [a, *others], threshold=threshold
-        )
+        return comparison.compare(self._list(), [a, *others], threshold=threshold)
 
     @skip_damaged_runs
     def changes(self, *selection: str, threshold: float | None = None) -> pd.DataFrame:
@@ -178,7 +176,7 @@ class Results:
         `compare.history.History.changes`.
         """
         return find_changes_over_time(
-            Listing(self._place), selection, threshold=threshold
+            self._list(), selection, threshold=threshold
         ).changes
 
     @skip_damaged_runs
@@ -186,11 +184,15 @@ class Results:
         """Compare equal machines. Return the `rows` of each `Siblings`, with its number
         as `group`.
         """
-        groups = compare_siblings(Listing(self._place), selection, threshold=threshold)
+        groups = compare_siblings(self._list(), selection, threshold=threshold)
         numbered = [
             group.rows.assign(group=number) for number, group in enumerate(groups)
         ]
         return pd.concat(numbered, ignore_index=True)
+
+    def _list(self) -> Listing:
+        """Return the listing of the root as it is now."""
+        return Listing(self._place, must_exist=True)
 
     def _select(
         self, selection: Sequence[str]
@@ -198,7 +200,7 @@ class Results:
         """Return the listing of the root as it is now, and the runs selected, with
         their IDs.
         """
-        now = Listing(self._place)
+        now = self._list()
         runs = [
             run
             for run in now.runs

@@ -343,7 +343,7 @@ def export(
         raise UsageError(
             "--medians needs --output with the name of a .parquet or .zip file."
         )
-    root = store.Listing(results)
+    root = store.Listing(results, must_exist=True)
     benchmarks = cli.join_lists(benchmark)
     if output is not None and is_run_file:
         if benchmarks:

@@ -68,8 +68,10 @@ def _require_folder_if_there(text: str) -> None:
 
 
 def open_listing(results: str) -> "store.Listing":
-    """Return the listing of a results root. It reports slow steps on stderr."""
-    return store.Listing(results, partial(print_text, err=True))
+    """Return the listing of a results root to read from. It reports slow steps on
+    stderr.
+    """
+    return store.Listing(results, partial(print_text, err=True), must_exist=True)
 
 
 def skip_damaged(command: _Function) -> _Function:

@@ -89,7 +89,7 @@ def withdraw(
     Example: fleet withdraw r20261121T170344Z-10246bc8
     """
     root = store.Store(results)
-    listing = store.Listing(results)
+    listing = store.Listing(results, must_exist=True)
     included = {run.run_id for run in listing.runs}
     withdrawn = [run for run in listing.all_runs if run.run_id not in included]
     if not select:
@@ -144,7 +144,9 @@ def _verify_root(root: str) -> "Verification":
     from fleet.store.places import parse_place
     from fleet.store.verify import verify
 
-    written = verify(parse_place(root))
+    place = parse_place(root)
+    place.require_folder()
+    written = verify(place)
     if written.problems:
         return written
     listing = store.Listing(root)

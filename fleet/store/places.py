@@ -109,6 +109,14 @@ class Folder:
     def check_reachable(self) -> None:
         """Do nothing: folders are created when needed."""
 
+    def require_folder(self) -> None:
+        """Raise UsageError if there is no such folder to read from."""
+        if not self.root.is_dir():
+            raise UsageError(
+                f"{self.root}: there is no such folder. `fleet run` makes one; or name"
+                " another results root."
+            )
+
     def files(self, pattern: str, closed: list[OSError] | None = None) -> list[str]:
         """Return the names that match a pattern, sorted; `*` does not match `/`. Raises
         OSError. closed: gets the errors of closed folders below the first instead.
@@ -261,6 +269,9 @@ class Bucket:
         bucket, _, _ = self.base.partition("/")
         if self.filesystem.get_file_info(bucket).type == fs.FileType.NotFound:
             raise FileNotFoundError(f"there is no bucket {bucket!r}")
+
+    def require_folder(self) -> None:
+        """Do nothing: a prefix is there as soon as an object begins with it."""
 
     def files(self, pattern: str, _closed: list[OSError] | None = None) -> list[str]:
         """Return the names of matching objects, sorted. Lists all below the pattern's

@@ -124,13 +124,18 @@ _COLUMNS = tuple(_COLUMN_OF.values())
 
 class Listing:
     """A snapshot of a root's runs, each read once. Make one for each command, and pass
-    it on.
+    it on. must_exist: listing the runs of a folder that is missing raises UsageError.
     """
 
     def __init__(
-        self, root: str | Path | Place, note: Callable[[str], None] | None = None
+        self,
+        root: str | Path | Place,
+        note: Callable[[str], None] | None = None,
+        *,
+        must_exist: bool = False,
     ) -> None:
         self.note = note or (lambda _: None)  # told of what may take a while
+        self._must_exist = must_exist
         self.place: Place = parse_place(root) if isinstance(root, (str, Path)) else root
         self.unreadable = dict[
             Key, DamagedFileError
@@ -146,9 +151,11 @@ class Listing:
 
     @cached_property
     def stamps(self) -> Mapping[Key, str]:
-        """Return the stamp of each samples file, by host, then run. Raises
-        StoreError.
+        """Return the stamp of each samples file, by host, then run. Raises StoreError,
+        or UsageError if the root must exist and does not.
         """
+        if self._must_exist:
+            self.place.require_folder()
         closed = list[OSError]()
         with store_errors("read the runs", self.place):
             stamps = self.place.stamps(closed)

@@ -103,3 +103,10 @@ def test_an_empty_root_says_so(tmp_path: Path) -> None:
     assert empty.runs().empty
     with pytest.raises(UsageError, match="no runs are stored"):
         empty.matrix()
+
+
+@pytest.mark.parametrize("table", ["runs", "pairs", "numbers", "samples"])
+def test_a_root_that_does_not_exist_is_no_empty_one(table: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="typo: there is no such folder"):
+        getattr(fleet.open(tmp_path / "typo"), table)()
+    assert getattr(fleet.open(tmp_path), table)().empty

@@ -160,6 +160,7 @@ def test_an_inventory_sets_defaults_of_options(tmp_path: Path) -> None:
         assert [stored["run_id"] for stored in fleet("runs", "--json").json] == [
             run.run_id
         ]
+        (tmp_path / "elsewhere").mkdir()
         assert "No runs are stored here" in fleet("runs", "-r", "elsewhere").stdout
         fleet.inventory(
             f"fleet: {{results: data}}\nhosts: {{{run.host.name}: {{via: local}}}}\n"
@@ -173,6 +174,18 @@ def test_an_inventory_sets_defaults_of_options(tmp_path: Path) -> None:
             in refused.stderr
         )
         assert "inventory.yaml:2: fleet.lock: must be" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["runs", "show", "compare a b", "accept", "verify", "withdraw", "export"],
+)
+def test_a_root_that_does_not_exist_is_named(command: str, tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet:
+        refused = fleet(*command.split(), "-r", "typo")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("fleet: typo: there is no such folder.")
+    assert not (tmp_path / "typo").exists()
 
 
 def test_ssh_config_is_read_from_the_home_that_ssh_reads(
