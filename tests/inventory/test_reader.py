@@ -99,7 +99,7 @@ def test_no_memory_is_taken_for_what_is_no_inventory(tmp_path: Path) -> None:
 )
 def test_the_table_of_settings_is_what_yaml_says(folder: Fleet, text: str) -> None:
     folder.inventory(text)
-    assert "fleet: mine: no runs are stored" in folder("show").stderr
+    assert "fleet: mine: there is no such folder" in folder("show").stderr
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_what_is_no_setting_changes_nothing_of_a_command_that_reads(
     folder: Fleet, text: str
 ) -> None:
     folder.inventory(text)
-    assert "fleet: results: no runs are stored" in folder("show").stderr
+    assert "fleet: results: there is no such folder" in folder("show").stderr
 
 
 def test_a_group_may_be_called_command(folder: Fleet) -> None:

@@ -236,7 +236,7 @@ def test_results_go_nowhere_else_by_an_inventory_that_nobody_named(
 
 def test_results_below_the_folder_need_no_trust(stranger: Fleet) -> None:
     stranger.inventory("fleet: {results: mine}\nhosts: {a: {via: local}}\n")
-    assert "fleet: mine: no runs are stored" in stranger("show").stderr
+    assert "fleet: mine: there is no such folder" in stranger("show").stderr
     assert stranger("run", "--dry-run").exit_code == 0
 
 
