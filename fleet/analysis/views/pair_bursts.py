@@ -1,6 +1,4 @@
-"""Views of raw samples: the bursts of one pair, and both directions of messages with
-the offset of clocks.
-"""
+"""The bursts of a pair or of a CPU in all its runs, for `fleet show --pair`."""
 
 import re
 from collections.abc import Sequence
