@@ -90,7 +90,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("run -n --label a=1 --label a=2", 2, "a=1 was given before"),
         ("runs -r /dev/null", 2, "is a file; a results root is a folder"),
         ("runs -r ''", 2, "names no place"),
-        ("runs -r ROOT/nowhere --relation llc", 2, "no such run is stored here"),
+        ("runs -r ROOT/nowhere --relation llc", 2, "there is no such folder"),
         ("runs --relation unknown -b cas/cmpxchg", 0, "cas/cmpxchg"),
         (
             "runs --relation unknown -b cas/lse",
