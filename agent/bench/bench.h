@@ -229,8 +229,7 @@ struct side {
 			uintptr_t *last;       /* the value of each received line before */
 			int64_t sum;           /* latencies of the last sample, in ticks */
 			double lost_share;     /* of the time of receiving them, without the CPU */
-			uint32_t *awaited, *partner; /* messages that it, and its partner, awaited
-						      */
+			uint32_t *awaited, *partner; /* which message each side awaits */
 			uint32_t sent_count, received_count;
 			struct random random;
 		} mail;                 /* message */
