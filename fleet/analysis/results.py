@@ -241,11 +241,8 @@ class Results:
 
 
 def _keep_first_choice(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows[
-        (rows[["benchmark", "variant"]] == rows[["benchmark", "variant"]].iloc[0]).all(
-            axis=1
-        )
-    ]
+    (first,) = load.name_benchmarks(rows.head(1))
+    return load.select_choice(rows, first)
 
 
 def _make_matrix(

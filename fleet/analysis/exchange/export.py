@@ -14,11 +14,11 @@ from fleet.analysis.exchange.imports import (
     PREFIX,
     find_summary,
     make_grid,
-    name_benchmarks,
 )
 from fleet.analysis.exchange.tools import TOOLS, WRITERS, Grid, write_matrix_csv
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.ladders import lay_out_node_matrix, select_node_cells
+from fleet.analysis.reduce.load import name_benchmarks
 from fleet.analysis.reduce.numbers import ALL, Only, select_numbers
 from fleet.analysis.reduce.pairs import as_float64, load_pairs, reduce_run
 from fleet.analysis.views.usual import describe_interval, load_usual_numbers

@@ -360,15 +360,6 @@ def lay_out_summary(rows: pd.DataFrame) -> Layout:
     return make_layout(derive_cpus(rows), np.unique(ends).tolist())
 
 
-def name_benchmarks(rows: pd.DataFrame) -> "pd.Series[str]":
-    """Name each row by benchmark and variant, as `cas/llsc`, or by benchmark alone if
-    it has no variant.
-    """
-    benchmarks = rows["benchmark"].astype(str)
-    with_variants = benchmarks + "/" + rows["variant"].astype(str)
-    return benchmarks.where(rows["variant"].isna(), with_variants)
-
-
 def is_guessed(rows: pd.DataFrame) -> "pd.Series[bool]":
     """Report for each row of `summaries` whether its relation was guessed from the
     latencies.

@@ -22,9 +22,8 @@ from fleet.analysis.exchange.imports import (
     PREFIX,
     find_summary,
     load_all_summaries,
-    name_benchmarks,
 )
-from fleet.analysis.reduce.load import drop_points, get_views
+from fleet.analysis.reduce.load import drop_points, get_views, name_benchmarks
 from fleet.analysis.reduce.matrices import lay_out_matrix
 from fleet.analysis.views.heatmap import Canvas, draw_matrix
 from fleet.errors import UsageError

@@ -402,10 +402,18 @@ def select_benchmark(rows: pd.DataFrame, benchmark: str | None) -> pd.DataFrame:
         return rows
     chosen = rows[is_chosen_benchmark(rows, benchmark)]
     if chosen.empty:
-        choices = rows["benchmark"].astype(str) + "/" + rows["variant"].astype(str)
-        measured = choices.unique().tolist()
+        measured = name_benchmarks(rows).unique().tolist()
         raise UsageError(describe_unmeasured_benchmark(benchmark, measured))
     return chosen
+
+
+def name_benchmarks(rows: pd.DataFrame) -> "pd.Series[str]":
+    """Name each row by benchmark and variant, as `cas/llsc`, or by benchmark alone if
+    it has no variant.
+    """
+    benchmarks = rows["benchmark"].astype(str)
+    with_variants = benchmarks + "/" + rows["variant"].astype(str)
+    return benchmarks.where(rows["variant"].isna(), with_variants)
 
 
 def select_choice(table: pd.DataFrame, choice: str) -> pd.DataFrame:

@@ -45,7 +45,12 @@ from fleet.analysis.reduce.ladders import (
     select_line_placed_pairs,
     select_node_cells,
 )
-from fleet.analysis.reduce.load import drop_points, get_views, read_runs
+from fleet.analysis.reduce.load import (
+    drop_points,
+    get_views,
+    name_benchmarks,
+    read_runs,
+)
 from fleet.analysis.reduce.matrices import estimator_column, matrix, summarize_relations
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layout
@@ -247,7 +252,7 @@ def _choose_shown(
     by_node = pairs.empty
     if by_node:
         pairs = select_node_cells(every, cpus, descriptions)
-    choices = pairs["benchmark"].astype(str) + "/" + pairs["variant"].astype(str)
+    choices = name_benchmarks(pairs)
     choice = _pick_choice(run, choices.unique().tolist())
     own = pairs[choices == choice]
     if by_node:
