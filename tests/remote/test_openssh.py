@@ -109,8 +109,9 @@ def test_a_server_with_one_host_key_algorithm_is_reached_or_the_message_says_how
     reached_or_told_how(host, name)
 
 
+@pytest.mark.parametrize("pattern", ["[{address}]:{port}", "{address}", "127.*"])
 def test_a_host_known_by_its_certificate_is_reached_and_the_message_says_how(
-    make_hosts: MakeHosts, known_hosts: Path, tmp_path: Path
+    make_hosts: MakeHosts, known_hosts: Path, tmp_path: Path, pattern: str
 ) -> None:
     authority, key = keygen(tmp_path / "authority"), keygen(tmp_path / "host")
     sign = [
@@ -125,12 +126,22 @@ def test_a_host_known_by_its_certificate_is_reached_and_the_message_says_how(
     subprocess.run([*sign, f"{key}.pub"], check=True)
     (host,) = make_hosts(1, [f"HostKey {key}", f"HostCertificate {key}-cert.pub"])
     public = authority.with_suffix(".pub").read_text()
-    known_hosts.write_text(f"@cert-authority [{host.address}]:{host.port} {public}")
+    names = pattern.format(address=host.address, port=host.port)
+    known_hosts.write_text(f"@cert-authority {names} {public}")
     assert says_here(ours(host))
-    with pytest.raises(
-        HostKeyError, match=r"a @cert-authority line there needs `via: openssh`\)"
-    ):
+    with pytest.raises(HostKeyError, match="@cert-authority .* set `via: openssh`"):
         connect(host.entry(name="board"))
+
+
+def test_a_host_that_a_command_vouches_for_is_reached_and_the_message_says_how(
+    ssh_host: SshHost, known_hosts: Path
+) -> None:
+    line = f"/bin/echo {ssh_host.known_hosts_line.strip()}"
+    config = Path(os.environ["FLEET_SSH_CONFIG"])
+    config.write_text(f"{config.read_text()}  KnownHostsCommand {line}\n")
+    assert says_here(ours(ssh_host))
+    with pytest.raises(HostKeyError, match="KnownHostsCommand.* set `via: openssh`"):
+        connect(ssh_host.entry(name="board"))
 
 
 def test_one_session_serves_all_commands(

@@ -27,6 +27,7 @@ _SSH_G_TIMEOUT_S = 10.0
 _SYSTEM_FILE = "/etc/ssh/ssh_config"
 _SYSTEM_FOLDER = Path("/etc/ssh")
 _DEFAULT_KEYS = ("id_rsa", "id_ecdsa", "id_ed25519")
+_PATHS = ("identityfile", "certificatefile")
 _HOP_TOKENS = ("proxycommand", "proxyjump")  # their ${VAR} is left to a shell
 _FILES_AT_MOST = 200  # of an ssh_config, included ones too
 _alike: dict[tuple[object, ...], dict[str, tuple[str, ...]] | None] = {}
@@ -127,7 +128,7 @@ def _depends_on_name(settings: Settings, name: str) -> bool:
         return True
     if settings.get("canonicalizehostname", ("false",)) != ("false",):
         return True
-    for key in (*_HOP_TOKENS, "identityfile"):
+    for key in (*_HOP_TOKENS, *_PATHS):
         if any(map(_TOKEN.search, settings.get(key, ()))):
             return True
     others = [settings[key] for key in settings if key not in ("host", "hostname")]
@@ -205,7 +206,7 @@ def _ask_ssh(query: _Query) -> Settings:
     tokens it replaces.
     """
     settings = _run_ssh(query, *_ANY_COMMAND)
-    paths = settings.get("identityfile", ())
+    paths = [path for key in _PATHS for path in settings.get(key, ())]
     hops = [get_last(settings, key) for key in _HOP_TOKENS]
     has_path_tokens = any(map(_TOKEN.search, paths))
     if not has_path_tokens and not any(map(_TOKEN.search, hops)):
@@ -216,7 +217,10 @@ def _ask_ssh(query: _Query) -> Settings:
         options += ["-o", f'ControlPath="{text}"']
     replaced = _run_ssh(query, *options)
     if has_path_tokens:
-        settings["identityfile"] = tuple(replaced["controlpath"][0].split(_SEPARATOR))
+        paths = replaced["controlpath"][0].split(_SEPARATOR)
+        key_count = len(settings.get("identityfile", ()))
+        settings["identityfile"] = tuple(paths[:key_count])
+        settings["certificatefile"] = tuple(paths[key_count:])
     hops = replaced["remotecommand"][0].split(_SEPARATOR)
     for key, hop in zip(_HOP_TOKENS, hops, strict=True):
         settings[key] = (hop,)

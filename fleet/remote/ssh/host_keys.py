@@ -95,8 +95,11 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
             )
         file = self._endpoint.user_known_hosts[0]
         key_type = key.get_name()
+        kept_name = name
+        if self._endpoint.hash_known_hosts:
+            kept_name = known_hosts.hash_name(name)
         try:
-            known_hosts.append_key(file, name, key_type, key.asbytes())
+            known_hosts.append_key(file, kept_name, key_type, key.asbytes())
         except OSError as error:
             raise HostKeyError(
                 f"{message}, and {file} cannot be written to remember it: {error}. Set"
@@ -123,15 +126,30 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
         kind = _KEYSCAN_TYPES.get(key.get_name(), "ecdsa")
         scan = f"ssh-keyscan -p {end.port} -t {kind} {shlex.quote(end.address)}"
         looked_in = ", ".join(self._files) or "none"
-        if any(entry.marker == "@cert-authority" for entry in self._entries):
-            looked_in += "; a @cert-authority line there needs `via: openssh`"
-        return (
+        message = (
             f"{self._describe_shown_key(key)}, which no known_hosts file lists as"
             f" {end.host_key_name} (looked in {looked_in})."
-            f" Compare it with what `ssh-keygen -lf` says on the host, then run `{scan}"
-            f" >> {shlex.quote(file)}`; or set `host_key: accept-new` for this host in"
-            " the inventory."
         )
+        for_ssh_only = self._describe_what_only_ssh_asks()
+        if for_ssh_only:
+            return (
+                f"{message} {for_ssh_only}, which only ssh itself follows: set `via:"
+                " openssh` for this host in the inventory."
+            )
+        return (
+            f"{message} Compare it with what `ssh-keygen -lf` says on the host, then"
+            f" run `{scan} >> {shlex.quote(file)}`; or set `host_key: accept-new` for"
+            " this host in the inventory."
+        )
+
+    def _describe_what_only_ssh_asks(self) -> str:
+        """Name what may vouch for the host to ssh, and not to us; "" for nothing."""
+        for entry in (*self._entries, *self._portless_entries):
+            if entry.marker == "@cert-authority":
+                return f"{entry.place} names a @cert-authority for it"
+        if self._endpoint.known_hosts_command:
+            return "ssh_config has a KnownHostsCommand"
+        return ""
 
     def _changed_key_message(
         self, known_keys: Sequence[Entry], key: paramiko.PKey

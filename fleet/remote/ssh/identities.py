@@ -5,6 +5,7 @@
 import base64
 import binascii
 import contextlib
+import copy
 import logging
 import os
 import shlex
@@ -26,6 +27,7 @@ from paramiko.ssh_exception import (
 
 from fleet.errors import AuthError
 from fleet.late import once
+from fleet.remote.ssh.certificates import describe_certificate, read_certificate
 from fleet.remote.ssh.known_hosts import fingerprint
 from fleet.remote.ssh.route import Endpoint
 
@@ -49,6 +51,11 @@ class Identity(InMemoryPrivateKey):
     def __init__(self, user: str, key: paramiko.PKey, shown: str) -> None:
         super().__init__(user, key)
         self.display_name = shown
+
+    def get_offered_blob(self) -> bytes:
+        """Return the public half or the certificate that the server is shown."""
+        certificate = self.pkey.public_blob
+        return self.pkey.asbytes() if certificate is None else certificate.key_blob
 
 
 class _SshAgent(AgentSSH):
@@ -138,7 +145,7 @@ class Identities(AuthStrategy):
         offered: set[bytes] = set()
         try:
             for identity in self._allowed_identities():
-                blob = identity.pkey.asbytes()
+                blob = identity.get_offered_blob()
                 if blob not in offered:
                     offered.add(blob)
                     yield identity
@@ -178,8 +185,12 @@ class Identities(AuthStrategy):
         return True
 
     def _allowed_identities(self) -> Iterator[Identity]:
-        """Yield the inventory's keys, then those ssh would offer, in its order."""
+        """Yield certificates that ssh_config names, then the inventory's keys, then
+        those ssh would offer, in its order.
+        """
         end = self._endpoint
+        for path in end.certificate_files:
+            yield from self._certified_identities(path)
         yield from self._file_identities(end.inventory_files, report_missing=True)
         if not end.only_these:
             yield from self._agent_identities(end.identity_files)
@@ -196,8 +207,7 @@ class Identities(AuthStrategy):
         for path in paths:
             key_or_reason = _load_key_or_reason(path)
             if isinstance(key_or_reason, paramiko.PKey):
-                name = f"{path} ({fingerprint(key_or_reason.asbytes())})"
-                yield Identity(self._endpoint.user, key_or_reason, name)
+                yield from self._identities_of_key(key_or_reason, path)
                 continue
             blob = _public_blob(path)
             if blob is not None and blob in self._agent_keys:
@@ -205,6 +215,48 @@ class Identities(AuthStrategy):
             elif report_missing or Path(path).exists():
                 self._unusable.append(f"{path}: {key_or_reason}")
                 self._log_step(f"key {path} left out: {key_or_reason}")
+
+    def _identities_of_key(self, key: paramiko.PKey, path: str) -> Iterator[Identity]:
+        """Yield a file's key with the certificate beside it, if there is one, and
+        without.
+        """
+        user = self._endpoint.user
+        shown = f"{path} ({fingerprint(key.asbytes())})"
+        if key.public_blob is not None:
+            line = _read_text(f"{path}-cert.pub")
+            yield Identity(user, key, f"{path} ({describe_certificate(line)})")
+            key = _copy_key(key)
+            key.public_blob = None
+        yield Identity(user, key, shown)
+
+    def _certified_identities(self, path: str) -> Iterator[Identity]:
+        """Yield the key that a certificate is for, with the certificate; record a file
+        without one.
+        """
+        certificate = read_certificate(path)
+        if isinstance(certificate, str):
+            self._unusable.append(f"{path}: {certificate}")
+            return
+        key = self._find_private_key(certificate.key_blob)
+        if key is None:
+            self._unusable.append(
+                f"{path}: neither a key file nor ssh-agent has its key"
+            )
+            return
+        key = _copy_key(key)
+        key.load_certificate(certificate.line)
+        shown = f"{path} ({describe_certificate(certificate.line)})"
+        yield Identity(self._endpoint.user, key, shown)
+
+    def _find_private_key(self, blob: bytes) -> paramiko.PKey | None:
+        """Return the key with this public half, from a key file or ssh-agent."""
+        end = self._endpoint
+        for path in (*end.inventory_files, *end.identity_files):
+            if _public_blob(path) == blob:
+                key_or_reason = _load_key_or_reason(path)
+                if isinstance(key_or_reason, paramiko.PKey):
+                    return key_or_reason
+        return self._agent_keys.get(blob)
 
     def _agent_identities(self, paths: Sequence[str]) -> Iterator[Identity]:
         """Yield the keys in ssh-agent, those of the files `paths` first."""
@@ -324,6 +376,20 @@ def _parse_key_or_reason(
         if "PEM" in str(error):
             return "holds no private key"
         return str(error) or type(error).__name__
+
+
+def _copy_key(key: paramiko.PKey) -> paramiko.PKey:
+    """Return a copy that may get a certificate of its own."""
+    if isinstance(key, AgentKey):  # which copy.copy cannot copy
+        return AgentKey(key.agent, key.blob, key.comment)
+    return copy.copy(key)
+
+
+def _read_text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return ""
 
 
 def _is_public_key(path: str) -> bool:

@@ -118,6 +118,13 @@ def append_key(file: str, name: str, key_type: str, blob: bytes) -> None:
         os.close(descriptor)
 
 
+def hash_name(name: str) -> str:
+    """Return the name as HashKnownHosts keeps it: "|1|SALT|DIGEST", both in base64."""
+    salt = os.urandom(20)
+    digest = hmac.digest(salt, name.encode(), "sha1")
+    return f"|1|{base64.b64encode(salt).decode()}|{base64.b64encode(digest).decode()}"
+
+
 def fingerprint(blob: bytes) -> str:
     """Format a public key's fingerprint as `ssh-keygen -l` does."""
     encoded = base64.b64encode(hashlib.sha256(blob).digest()).decode()

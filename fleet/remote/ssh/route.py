@@ -3,6 +3,7 @@
 import getpass
 import os
 import re
+import socket
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -12,15 +13,17 @@ from fleet.errors import UnreachableError
 from fleet.model import Host, HostKeyPolicy, InputError
 from fleet.remote.ssh.config import Settings, get_last, look_up
 
+# what ssh would follow and fleet does not, with the value that asks for nothing
 _NOT_HONOURED = {
-    "certificatefile": (
-        "CertificateFile (a certificate named KEY-cert.pub beside its key is)"
-    ),
-    "pkcs11provider": "PKCS11Provider",
-    "knownhostscommand": "KnownHostsCommand",
-    "bindaddress": "BindAddress",
-    "bindinterface": "BindInterface",
+    "PKCS11Provider": "none",
+    "KnownHostsCommand": "none",
+    "RevokedHostKeys": "none",
+    "BindAddress": "none",
+    "BindInterface": "none",
+    "ProxyUseFdpass": "no",
+    "NoHostAuthenticationForLocalhost": "no",
 }
+_FAMILIES = {"inet": socket.AF_INET, "inet6": socket.AF_INET6}
 _USUAL_AGENT = "SSH_AUTH_SOCK"  # the value of IdentityAgent for the usual one
 _HOPS_AT_MOST = 8
 R = TypeVar("R")
@@ -36,12 +39,16 @@ class Endpoint:
     user: str
     inventory_files: tuple[str, ...]  # the inventory's keys, offered first
     identity_files: tuple[str, ...]  # those of ssh_config
+    certificate_files: tuple[str, ...]
     only_these: bool  # offer no other keys
     use_agent: bool  # False forbids the agent even for these
     host_key_name: str  # as in known_hosts
     host_key: HostKeyPolicy
     user_known_hosts: tuple[str, ...]
     global_known_hosts: tuple[str, ...]
+    hash_known_hosts: bool
+    known_hosts_command: bool  # ssh would ask a program as well
+    address_family: socket.AddressFamily
     proxy_command: str | None  # tokens replaced
     jump: tuple[str, ...]  # by its own ssh_config
     connect_timeout_s: float | None
@@ -105,6 +112,7 @@ def _make_endpoint(
         user=user,
         inventory_files=_expand_user(host.identity_files),
         identity_files=_expand_user(settings.get("identityfile", ())),
+        certificate_files=_expand_user(_list_certificates(settings)),
         only_these=get_last(settings, "identitiesonly") in ("yes", "true"),
         use_agent=get_last(settings, "identityagent", _USUAL_AGENT) != "none",
         host_key_name=alias or known_hosts_name(address, port),
@@ -114,6 +122,11 @@ def _make_endpoint(
         ),
         global_known_hosts=_list_files(
             settings, "globalknownhostsfile", "/etc/ssh/ssh_known_hosts"
+        ),
+        hash_known_hosts=get_last(settings, "hashknownhosts") == "yes",
+        known_hosts_command=get_last(settings, "knownhostscommand") != "none",
+        address_family=_FAMILIES.get(
+            get_last(settings, "addressfamily"), socket.AF_UNSPEC
         ),
         proxy_command=_get_unless_none(settings, "proxycommand"),
         jump=_split_hops(_get_unless_none(settings, "proxyjump")),
@@ -130,6 +143,11 @@ def _get_unless_none(settings: Settings, key: str) -> str | None:
 def _list_files(settings: Settings, key: str, default: str) -> tuple[str, ...]:
     files = split_files(get_last(settings, key, default))
     return _expand_user(file for file in files if file != "none")
+
+
+def _list_certificates(settings: Settings) -> list[str]:
+    files = settings.get("certificatefile", ())
+    return [file for file in files if file != "none"]
 
 
 def _expand_user(paths: Iterable[str]) -> tuple[str, ...]:
@@ -153,8 +171,8 @@ def _list_notes(settings: Settings) -> list[str]:
     """Name the settings that ssh would follow, and fleet does not."""
     notes = [
         f"ssh_config: {name} is not honoured"
-        for key, name in _NOT_HONOURED.items()
-        if get_last(settings, key) != "none"
+        for name, nothing in _NOT_HONOURED.items()
+        if get_last(settings, name.lower(), nothing) != nothing
     ]
     agent = get_last(settings, "identityagent", _USUAL_AGENT)
     if agent not in ("none", _USUAL_AGENT):

@@ -120,7 +120,10 @@ def open_tcp(host_name: str, endpoint: Endpoint, timeout_s: float) -> socket.soc
 def _resolve(host_name: str, endpoint: Endpoint) -> Sequence[tuple[Any, ...]]:
     try:
         return socket.getaddrinfo(
-            endpoint.address, endpoint.port, type=socket.SOCK_STREAM
+            endpoint.address,
+            endpoint.port,
+            family=endpoint.address_family,
+            type=socket.SOCK_STREAM,
         )
     except (OSError, UnicodeError) as error:
         raise UnreachableError(

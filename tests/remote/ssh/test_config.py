@@ -18,6 +18,7 @@ from fleet.model import Host, Via
 from fleet.remote.connect import connect
 from fleet.remote.ssh.route import known_hosts_name, resolve_route, split_files
 from tests import needs
+from tests.command import ROOT
 
 
 @pytest.fixture
@@ -175,12 +176,30 @@ def test_a_proxy_command_that_fails_is_named_with_what_it_printed(
 
 
 def test_what_is_not_honoured_is_said(known_hosts, config):
-    config("Host *\n  CertificateFile /x\n  IdentityAgent /y")
+    config("Host *\n  RevokedHostKeys /x\n  IdentityAgent /y")
     (end,) = resolve_route(Host("board", "board"))
     assert [note.split(": ")[1].split()[0] for note in end.notes] == [
-        "CertificateFile",
+        "RevokedHostKeys",
         "IdentityAgent",
     ]
+
+
+def test_an_address_family_is_the_only_one_that_is_tried(ssh_host, config):
+    config("Host *\n  AddressFamily inet6")
+    with pytest.raises(UnreachableError, match="cannot be resolved"):
+        connect(ssh_host.entry(name="board"))
+
+
+def test_remote_md_says_what_becomes_of_each_setting_of_ssh():
+    ssh = needs.program("ssh", "openssh-client")
+    command = [ssh, "-G", "-F", "none", "-o", "RemoteCommand=true", "board"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    settings = {line.split()[0].lower() for line in done.stdout.splitlines()}
+    table = (
+        (ROOT / "docs/remote.md").read_text().partition("| setting of ssh_config |")[2]
+    )
+    named = set(re.findall(r"\w+", table.partition("\n\n")[0].lower()))
+    assert settings - named - {"host"} == set()
 
 
 def test_without_the_ssh_program_paramikos_parser_is_used(

@@ -4,8 +4,6 @@ want us.
 
 import os
 import re
-import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -23,44 +21,13 @@ from fleet.model import Host
 from fleet.remote.connect import connect
 from fleet.remote.ssh import identities
 from fleet.remote.ssh.dial import dial, hang_up
-from tests import needs
 from tests.hosts.sshd import keygen
-from tests.processes import until_we_end
 
 
 @pytest.fixture
 def host(ssh_host, known_hosts):
     known_hosts.write_text(ssh_host.known_hosts_line)
     return ssh_host
-
-
-@pytest.fixture
-def agent(tmp_path, known_hosts, monkeypatch):
-    """A function that adds a key to an ssh-agent of our own."""
-    path = str(tmp_path / "agent.socket")
-    ssh_agent = needs.program("ssh-agent", "openssh-client")
-    # no set-group-ID bit
-    command = [
-        *until_we_end(),
-        shutil.copy(ssh_agent, tmp_path),
-        "-D",
-        "-a",
-        path,
-    ]
-    process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, start_new_session=True
-    )
-    monkeypatch.setenv("SSH_AUTH_SOCK", path)
-    while (
-        subprocess.run(["ssh-add", "-l"], capture_output=True, check=False).returncode
-        == 2
-    ):  # not up yet
-        assert process.poll() is None
-    yield lambda key: subprocess.run(
-        ["ssh-add", "-q", key], check=True, capture_output=True
-    )
-    process.send_signal(signal.SIGKILL)
-    process.wait()
 
 
 def connects(host) -> bool:

@@ -114,6 +114,15 @@ def test_accept_new_writes_the_first_user_file_and_says_so(tmp_path, endpoint, k
     assert check(end, keys[2]) == [], "known from now on"
 
 
+def test_accept_new_hashes_the_name_where_ssh_config_wants_it(tmp_path, endpoint, keys):
+    end = endpoint(
+        "", host_key=HostKeyPolicy.ACCEPT_NEW, config="  HashKnownHosts yes\n"
+    )
+    check(end, keys[2])
+    assert (tmp_path / "known hosts").read_text().startswith("|1|")
+    assert check(end, keys[2]) == [], "known from now on"
+
+
 @pytest.mark.parametrize(("number", "kind"), [(0, "rsa"), (1, "ecdsa"), (2, "ed25519")])
 def test_an_unknown_host_is_refused_with_the_command_that_asks_for_this_kind_of_key(
     tmp_path, endpoint, keys, number, kind
@@ -139,13 +148,23 @@ def test_without_any_file_the_command_names_the_usual_one(
     assert f"192.0.2.7 >> {tmp_path}/.ssh/known_hosts`" in text
 
 
-def test_a_certificate_authority_for_the_host_is_mentioned_since_it_is_not_used(
-    endpoint, keys
+@pytest.mark.parametrize("pattern", ["*", "192.0.2.*", "[192.0.2.7]:2222"])
+def test_where_a_certificate_authority_vouches_for_the_host_no_key_is_to_be_added(
+    endpoint, keys, tmp_path, pattern
 ):
-    end = endpoint(f"@cert-authority {line('*', keys[2])}")
-    assert "a @cert-authority line there needs `via: openssh`)" in refusal_message(
-        end, keys[2]
-    )
+    end = endpoint(f"@cert-authority {line(pattern, keys[1])}")
+    text = refusal_message(end, keys[2])
+    assert f"{tmp_path}/known hosts:1 names a @cert-authority for it" in text
+    assert "set `via: openssh`" in text
+    assert "ssh-keyscan" not in text
+
+
+def test_a_known_hosts_command_is_named_and_no_key_is_to_be_added(endpoint, keys):
+    end = endpoint("", config="  KnownHostsCommand /bin/echo %H\n")
+    text = refusal_message(end, keys[2])
+    assert "ssh_config has a KnownHostsCommand, which only ssh itself follows" in text
+    assert "set `via: openssh`" in text
+    assert "ssh-keyscan" not in text
 
 
 @pytest.mark.parametrize(
