@@ -129,7 +129,7 @@ def test_a_host_known_by_its_certificate_is_reached_and_the_message_says_how(
     names = pattern.format(address=host.address, port=host.port)
     known_hosts.write_text(f"@cert-authority {names} {public}")
     assert says_here(ours(host))
-    with pytest.raises(HostKeyError, match="@cert-authority .* set `via: openssh`"):
+    with pytest.raises(HostKeyError, match=r"@cert-authority .* set `via: openssh`"):
         connect(host.entry(name="board"))
 
 
@@ -140,7 +140,7 @@ def test_a_host_that_a_command_vouches_for_is_reached_and_the_message_says_how(
     config = Path(os.environ["FLEET_SSH_CONFIG"])
     config.write_text(f"{config.read_text()}  KnownHostsCommand {line}\n")
     assert says_here(ours(ssh_host))
-    with pytest.raises(HostKeyError, match="KnownHostsCommand.* set `via: openssh`"):
+    with pytest.raises(HostKeyError, match=r"KnownHostsCommand.* set `via: openssh`"):
         connect(ssh_host.entry(name="board"))
 
 
