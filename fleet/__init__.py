@@ -9,16 +9,26 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
+from fleet import errors
+from fleet.late import import_on_access
 from fleet.model.version import VERSION
 
 if TYPE_CHECKING:
     from fleet.analysis.results import Results
     from fleet.inventory.reader import InventoryFile
+    from fleet.plan.keywords import PlanKeywords
+else:  # a type checker then sees a name that is not there
+    __getattr__ = import_on_access(__name__)
 
+__all__ = ["Results", "__version__", "errors", "measure", "open"]
 __version__ = VERSION
 _INVENTORY = Path("inventory.yaml")
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def open(root: str | Path | None = None) -> "Results":  # noqa: A001  as in `fleet.open`
@@ -41,7 +51,7 @@ def measure(
     inventory: str | Path | None = None,
     labels: Mapping[str, str] | None = None,
     parallel: int | None = None,
-    **options: object,
+    **options: "Unpack[PlanKeywords]",
 ) -> "Results":
     """Measure hosts as `fleet run` does, store their runs, and return the `Results` of
     only these runs.
@@ -58,7 +68,6 @@ def measure(
     # Importing fleet is quick, and a session is not.
     from fleet.agent.deploy import check_entries  # noqa: PLC0415
     from fleet.analysis.results import Results  # noqa: PLC0415
-    from fleet.errors import FleetError, StoreWarning  # noqa: PLC0415
     from fleet.inventory.select import (  # noqa: PLC0415
         load_hosts,
         make_local_inventory,
@@ -101,9 +110,9 @@ def measure(
     }
     run_ids = {str(outcome.run_id) for outcome in outcomes if outcome.is_stored}
     if not run_ids:
-        raise FleetError("\n".join(failures.values()))
+        raise errors.FleetError("\n".join(failures.values()))
     for message in failures.values():
-        warnings.warn(message, StoreWarning, stacklevel=2)
+        warnings.warn(message, errors.StoreWarning, stacklevel=2)
     return Results(root, run_ids, failures)
 
 

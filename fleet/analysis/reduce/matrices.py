@@ -325,7 +325,7 @@ def choose_shared_column(runs: Iterable[Mapping[str, Any]]) -> str:
 
 
 def matrix(
-    pairs: pd.DataFrame, cpus: Sequence[int], value: str = "median_ns"
+    pairs: pd.DataFrame, cpus: Iterable[int], value: str = "median_ns"
 ) -> pd.DataFrame:
     """Lay out the pairs of one benchmark: a row per ping, a column per pong, both in
     the order of `cpus`.
@@ -334,9 +334,10 @@ def matrix(
     `attrs["noise"]`: half the 95 % interval of the median pair, relative, below which a
     colour scale shows no difference; 0 if unknown.
     """
-    ping = pd.Index(list(cpus), name="ping_cpu")
-    pong = pd.Index(list(cpus), name="pong_cpu")
-    table = pd.DataFrame(lay_out_matrix(pairs, cpus, value), ping, pong)
+    order = list(cpus)
+    ping = pd.Index(order, name="ping_cpu")
+    pong = pd.Index(order, name="pong_cpu")
+    table = pd.DataFrame(lay_out_matrix(pairs, order, value), ping, pong)
     table.attrs["noise"] = 0.0
     if value == "median_ns" and "spread" in pairs:
         noise = pairs["spread"].median()
