@@ -6,7 +6,7 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -140,9 +140,8 @@ def matrix(data: bytes, folder: Path) -> None:
     for tool in TOOLS:
         with suppress(UsageError):
             for number, grid in enumerate(read_matrices(text, "x", tool)[1]):
-                summary_rows = make_summary_rows(
-                    "x", tool, grid, {"benchmark": "cas", "source": "x"}
-                )
+                named = replace(grid, benchmark="cas")
+                summary_rows = make_summary_rows("x", tool, named, {"source": "x"})
                 write_summary(folder, f"{tool}-{number}", summary_rows)
 
 

@@ -170,7 +170,8 @@ def import_(
     benchmark: Annotated[
         list[str] | None,
         option(
-            "If the file does not name it: cas, readwrite/c11.", "--benchmark -b NAME"
+            "Where the files do not say: of each matrix in order, cas,readwrite/c11.",
+            "--benchmark -b LIST",
         ),
     ] = None,
     variant: Annotated[
@@ -206,7 +207,7 @@ def import_(
     9950X'
     """
     from fleet.analysis.exchange import run_files
-    from fleet.plan import grammars, options
+    from fleet.plan import benchmark_names, grammars, options
 
     if agent:
         _import_scheduler_steps(files, results, options.parse_labels(label or []))
@@ -216,18 +217,17 @@ def import_(
     if name is None:
         raise UsageError("--name is missing: give the summary a name.")
 
-    named_benchmark, named_variant = _parse_single_benchmark(cli.join_lists(benchmark))
-    if variant and named_variant not in (None, variant):
-        raise UsageError(
-            f"--variant {variant}: --benchmark names {named_variant}; keep one of them."
-        )
+    benchmarks = tuple[benchmark_names.BenchmarkName, ...]()
+    if benchmark:
+        text = ",".join(benchmark)
+        benchmarks = benchmark_names.parse_benchmark_names(text)
     cpu_numbers = None
     if cpus is not None:
         cpu_numbers = options.parse_option("--cpus", cpus, grammars.CPU_NUMBERS)
     metadata = exchange.ImportMetadata(
         tool=tool,
-        benchmark=named_benchmark,
-        variant=variant or named_variant,
+        benchmarks=benchmarks,
+        variant=variant,
         estimator=estimator,
         cpus=cpu_numbers,
         cpu_model=cpu_model,
@@ -239,28 +239,6 @@ def import_(
         labels=options.parse_labels(label or []),
     )
     typer.echo(exchange.import_files(results, files, name, metadata))
-
-
-def _parse_single_benchmark(text: str | None) -> tuple[str | None, str | None]:
-    """Parse "cas/c11" -> ("cas", "c11"). Raises UsageError for more than a benchmark
-    and its variant.
-    """
-    from fleet.plan.benchmark_names import parse_benchmark_names
-
-    if text is None:
-        return None, None
-    name, *others = parse_benchmark_names(text)
-    if others:
-        raise UsageError(
-            f"--benchmark {text}: name the one benchmark of the summary, such as"
-            " cas/c11."
-        )
-    if name.setting:
-        raise UsageError(
-            f"--benchmark {text}: a summary has no settings; name {name.benchmark}"
-            " alone."
-        )
-    return name.benchmark, name.variant or None
 
 
 def _import_scheduler_steps(

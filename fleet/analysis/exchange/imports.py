@@ -36,7 +36,7 @@ from fleet.model import (
     View,
     name_core_kinds,
 )
-from fleet.plan.benchmark_names import VARIANTS
+from fleet.plan.benchmark_names import VARIANTS, BenchmarkName
 from fleet.plan.cpulist import format_cpus
 from fleet.store.files import store_errors
 from fleet.store.places import Folder, Place, require_key
@@ -212,15 +212,10 @@ def make_summary_rows(
     """Turn one matrix into rows of the summaries table. columns: values that override
     the matrix's or tool's.
 
-    machine: the topology that gives the relations, if known. Raises UsageError if no
-    benchmark is named.
+    machine: the topology that gives the relations, if known.
     """
-    benchmark = columns.get("benchmark") or grid.benchmark
-    if benchmark is None:
-        raise UsageError(
-            f"{name}: the matrix does not name its benchmark; name it with --benchmark."
-        )
     either = (
+        "benchmark",
         "variant",
         "samples",
         "iterations",
@@ -231,7 +226,7 @@ def make_summary_rows(
         "imported_utc",
     )
     constant = {key: columns.get(key) or getattr(grid, key, None) for key in either}
-    constant |= {"summary": name, "benchmark": benchmark, "tool": tool}
+    constant |= {"summary": name, "tool": tool}
     constant["estimator"] = columns.get("estimator") or TOOLS[tool].estimator
     constant["labels_json"] = json.dumps(columns.get("labels") or {})
     topology = _with_core_kinds(machine)
@@ -372,14 +367,15 @@ def is_guessed(rows: pd.DataFrame) -> "pd.Series[bool]":
 
 
 class ImportMetadata(NamedTuple):
-    """Options of an import, as the user states them. topology: a selection, whose last
-    run lists the CPUs.
+    """Options of an import, as the user states them. benchmarks: one for each matrix,
+    in order; none if the files name them. topology: a selection, whose last run lists
+    the CPUs.
 
     sockets: how many the machine has, to guess its topology if no run is selected.
     """
 
     tool: str | None = None
-    benchmark: str | None = None
+    benchmarks: Sequence[BenchmarkName] = ()
     variant: str | None = None
     estimator: str | None = None
     cpus: tuple[int, ...] | None = None
@@ -413,6 +409,7 @@ def import_files(
     matrices = list[_Matrix]()
     for file in files:
         matrices += _read_file(file, metadata)
+    matrices = _name_benchmarks(matrices, metadata.benchmarks)
     machine = _choose_topology(root, matrices, metadata)
     labels = dict(metadata.labels)
     if machine is not None and metadata.topology is None:
@@ -437,11 +434,46 @@ def _read_file(file: Path, metadata: ImportMetadata) -> list[_Matrix]:
     UsageError.
     """
     tool, grids = read_matrices(_read_text(file), str(file), metadata.tool)
-    if metadata.benchmark is not None and len(grids) > 1:
-        raise UsageError(
-            f"{file}: holds {len(grids)} matrices; --benchmark can name only one."
-        )
     return [_Matrix(file, tool, renumber_cpus(grid, metadata.cpus)) for grid in grids]
+
+
+def _name_benchmarks(
+    matrices: Sequence[_Matrix], names: Sequence[BenchmarkName]
+) -> list[_Matrix]:
+    """Give the matrices the benchmarks that the user names, one for each in order.
+    Raises UsageError for another count, and for a matrix that nothing names.
+    """
+    if names and len(names) != len(matrices):
+        raise UsageError(
+            f"--benchmark names {format_count(len(names), 'benchmark')}, but there"
+            f" {_count_matrices(matrices)}; name one for each, in their order."
+        )
+    if not names:
+        for file, _, grid in matrices:
+            if grid.benchmark is None:
+                example = ",".join(("cas", "message", "readwrite")[: len(matrices)])
+                raise UsageError(
+                    f"{file}: does not say which benchmark it is of. There"
+                    f" {_count_matrices(matrices)}: name one for each, in their"
+                    f" order, such as --benchmark {example}."
+                )
+        return [*matrices]
+    return [
+        matrix._replace(
+            grid=replace(
+                matrix.grid,
+                benchmark=name.benchmark,
+                variant=name.variant or matrix.grid.variant,
+            )
+        )
+        for matrix, name in zip(matrices, names, strict=True)
+    ]
+
+
+def _count_matrices(matrices: Sequence[_Matrix]) -> str:
+    if len(matrices) == 1:
+        return "is 1 matrix"
+    return f"are {len(matrices)} matrices"
 
 
 def _make_rows_by_benchmark(
@@ -549,7 +581,18 @@ def _require_valid(name: str, metadata: ImportMetadata) -> None:
     require_free_name(name)
     benchmarks = [name for name in VARIANTS if BENCHMARKS[name].view is View.MATRIX]
     _require_known("tool", metadata.tool, TOOLS)
-    _require_known("benchmark", metadata.benchmark, benchmarks)
+    for named in metadata.benchmarks:
+        _require_known("benchmark", named.benchmark, benchmarks)
+        if named.setting:
+            raise UsageError(
+                f"--benchmark '{named}': a summary has no settings; name"
+                f" {named.benchmark} alone."
+            )
+        if metadata.variant and named.variant not in ("", metadata.variant):
+            raise UsageError(
+                f"--variant {metadata.variant}: --benchmark names {named.variant}; keep"
+                " one of them."
+            )
     _require_known("estimator", metadata.estimator, ("median", "mean", "min"))
     for word in ("variant", "cpu_model", "os", "conditions", "source"):
         text = getattr(metadata, word) or ""

@@ -38,7 +38,7 @@ _PLOT_BEGIN, _PLOT_END = "$data << EOD", "EOD"
 _PLOT_OF_WRITES = "Inter-core one-way write latency"
 _C2CLAT_TITLE = re.compile(r"\[([^\]()]+)(?:\(ns\))?\]")
 _C2CLAT_TITLES = {"cas": "cas", "rw": "readwrite", "read/write": "readwrite"}
-_OF_SECTION = ("cas", "readwrite", "messages")  # 1), 2) and 3) on its screen
+_OF_SECTION = ("cas", "readwrite", "message")  # 1), 2) and 3) on its screen
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _SECTION = re.compile(r"([123])\) \S")
 _COUNTS = re.compile(
@@ -381,14 +381,15 @@ def _read_core_to_core(text: str) -> list[Grid]:
 
 
 def _name_csv_matrices(head: Grid, matrices: Sequence[Grid]) -> list[Grid]:
-    """Return a head for each matrix of a CSV without a screen. Only several of them
-    tell their benchmarks, by their order; a fourth gets none.
+    """Return a head for each matrix of a CSV without a screen. Only all three name
+    their benchmarks, by their order: fewer may be any of them.
     """
-    if len(matrices) == 1:
-        return [replace(head, cpus=matrices[0].cpus, benchmark=None)]
+    names: Sequence[str | None] = [None] * len(matrices)
+    if len(matrices) == len(_OF_SECTION):
+        names = _OF_SECTION
     return [
         replace(head, cpus=grid.cpus, benchmark=name)
-        for grid, name in zip(matrices, _OF_SECTION, strict=False)
+        for grid, name in zip(matrices, names, strict=True)
     ]
 
 

@@ -18,6 +18,7 @@ from fleet.analysis.exchange import (
 )
 from fleet.analysis.views import Canvas
 from fleet.model import Cpu, Topology
+from fleet.plan.benchmark_names import BenchmarkName
 from tests import builders
 
 
@@ -99,7 +100,9 @@ def test_an_import_names_what_it_guesses_as_guessed(tmp_path: Path) -> None:
         for a in grid.cpus
     ]
     file.write_text("\n".join(",".join(row) for row in [names, *rows]))
-    message = import_files(tmp_path, [file], "friend", ImportMetadata(benchmark="cas"))
+    message = import_files(
+        tmp_path, [file], "friend", ImportMetadata(benchmarks=[BenchmarkName("cas")])
+    )
     assert "guessed from its levels" in message
     summary = find_summary(tmp_path, "friend")
     assert is_guessed(summary).all()

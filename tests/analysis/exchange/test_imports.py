@@ -24,6 +24,7 @@ from fleet.analysis.exchange import (
 from fleet.analysis.views import Canvas
 from fleet.errors import FleetError, StoreWarning, UsageError
 from fleet.model import Topology
+from fleet.plan.benchmark_names import BenchmarkName, parse_benchmark_names
 from fleet.store import Store, schema
 from tests import builders
 from tests.analysis.exchange.test_tools import CORE_LATENCY, RUST_CSV, RUST_SCREEN
@@ -71,7 +72,7 @@ def test_cpus_that_a_csv_has_lost_can_be_named(tmp_path: Path) -> None:
         tmp_path,
         [save(tmp_path, RUST_CSV)],
         "friend",
-        ImportMetadata(benchmark="cas", cpus=(0, 4, 9)),
+        ImportMetadata(benchmarks=[BenchmarkName("cas")], cpus=(0, 4, 9)),
     )
     assert set(make_grid(load_imports(tmp_path)).cells) == {(4, 0), (9, 0), (9, 4)}
 
@@ -118,10 +119,15 @@ def test_the_relations_of_an_import_are_those_of_the_run_named_if_it_has_the_cpu
 @pytest.mark.parametrize(
     ("text", "metadata", "message"),
     [
-        (RUST_CSV, ImportMetadata(), "does not name its benchmark"),
+        (RUST_CSV, ImportMetadata(), "does not say which benchmark it is of"),
+        (
+            f"{RUST_CSV}\n{RUST_CSV}",
+            ImportMetadata(),
+            "There are 2 matrices: name one for each, .* --benchmark cas,message",
+        ),
         (
             RUST_CSV,
-            ImportMetadata(benchmark="cas", cpus=(0, 1)),
+            ImportMetadata(benchmarks=[BenchmarkName("cas")], cpus=(0, 1)),
             "--cpus names 2 CPUs, the matrix has 3",
         ),
         (
@@ -135,7 +141,11 @@ def test_the_relations_of_an_import_are_those_of_the_run_named_if_it_has_the_cpu
             ImportMetadata(),
             "a second matrix of cas",
         ),
-        (CORE_LATENCY * 2, ImportMetadata(benchmark="cas"), "holds 2 matrices"),
+        (
+            CORE_LATENCY * 2,
+            ImportMetadata(benchmarks=[BenchmarkName("cas")]),
+            "names 1 benchmark, but there are 2 matrices",
+        ),
         (
             "CPU 0 99999999999\n0 0 5\n99999999999 5 0\n",
             ImportMetadata(),
@@ -160,6 +170,29 @@ def test_what_is_not_clear_is_asked_for_and_nothing_is_stored(
     with pytest.raises(UsageError, match=message):
         import_files(tmp_path / "results", [save(tmp_path, text)], "x", metadata)
     assert load_imports(tmp_path / "results").empty
+
+
+@pytest.mark.parametrize("names", ["cas,message", "readwrite/c11,cas"])
+def test_matrices_that_no_title_names_are_named_in_order(
+    tmp_path: Path, names: str
+) -> None:
+    file = save(tmp_path, f"{RUST_CSV}\n{RUST_CSV.replace('19.4', '39.4')}")
+    metadata = ImportMetadata(benchmarks=parse_benchmark_names(names))
+    import_files(tmp_path, [file], "friend", metadata)
+    rows = load_imports(tmp_path)
+    stored = rows["benchmark"].str.cat(rows["variant"].fillna(""), sep="/")
+    assert [text.strip("/") for text in stored.unique()] == names.split(",")
+
+
+def test_a_name_for_each_of_several_files(tmp_path: Path) -> None:
+    files = [save(tmp_path, RUST_CSV, "one.csv"), save(tmp_path, RUST_CSV, "two.csv")]
+    metadata = ImportMetadata(benchmarks=parse_benchmark_names("cas,message"))
+    import_files(tmp_path, files, "friend", metadata)
+    rows = load_imports(tmp_path).drop_duplicates("benchmark")
+    assert [*zip(rows["benchmark"], rows["source"], strict=True)] == [
+        ("cas", str(files[0])),
+        ("message", str(files[1])),
+    ]
 
 
 def test_a_name_is_used_once(tmp_path: Path) -> None:

@@ -134,10 +134,17 @@ def test_its_csv_is_written_byte_for_byte() -> None:
     assert WRITERS["core-to-core-latency"](grid) == RUST_CSV
 
 
-def test_benchmarks_below_each_other_are_told_apart_by_their_order() -> None:
-    grids = read_matrices(RUST_CSV + RUST_CSV.replace("20.", "70."), "x")[1]
-    assert [grid.benchmark for grid in grids] == ["cas", "readwrite"]
-    assert grids[1].cells[2, 0] == 70.151615000000003
+@pytest.mark.parametrize(
+    ("count", "names"),
+    [(2, [None, None]), (3, ["cas", "readwrite", "message"])],
+)
+def test_only_all_its_benchmarks_are_told_apart_by_their_order(
+    count: int, names: list[str | None]
+) -> None:
+    text = RUST_CSV * (count - 1) + RUST_CSV.replace("20.", "70.")
+    grids = read_matrices(text, "x")[1]
+    assert [grid.benchmark for grid in grids] == names
+    assert grids[-1].cells[2, 0] == 70.151615000000003
 
 
 @pytest.mark.parametrize(
