@@ -116,6 +116,19 @@ class Comparison:
         return self.a.name_without_host, self.b.name_without_host
 
     @property
+    def models(self) -> tuple[str, str] | None:
+        """Return the CPU models of sides that are of one host and have none in common:
+        another machine got its name. None if they are not.
+        """
+        models_of_a = [*self.a.runs["cpu_model"].dropna().unique()]
+        models_of_b = [*self.b.runs["cpu_model"].dropna().unique()]
+        if self.a.hosts != self.b.hosts or not models_of_a or not models_of_b:
+            return None
+        if {*models_of_a} & {*models_of_b}:
+            return None
+        return ", ".join(models_of_a), ", ".join(models_of_b)
+
+    @property
     def has_changed(self) -> bool:
         """Report whether the verdict of a relation, on this host or over all hosts, is
         CHANGED.

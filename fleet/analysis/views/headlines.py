@@ -46,6 +46,10 @@ def render_headlines_by_sides(comparisons: Sequence[Comparison]) -> list[str]:
             for verdict, names in hosts.items()
         }
         parts = _count_verdicts(text.to_records(relations), group[0], notes)
+        replaced = [item.b.hosts[0] for item in group if item.models]
+        if replaced:
+            names = join_names(replaced, NAMES_LENGTH)
+            parts.insert(0, f"another machine under the same name: {names}")
         headlines.append(
             one_line(f"{b} against {a}, {len(group)} hosts: {', '.join(parts)}")
         )
@@ -76,6 +80,11 @@ def render_headline(comparison: Comparison) -> str:
         unlike = ", ".join(comparison.unlike["benchmark"].unique())
         no_verdict = f"no verdict: measured with different instructions: {unlike}"
         parts = [no_verdict if unlike else "nothing in common"]
+    if comparison.models:
+        model_of_a, model_of_b = comparison.models
+        names += (
+            f", another machine under the same name ({model_of_b}, not {model_of_a})"
+        )
     return one_line(f"{names}: {', '.join(parts)}")
 
 

@@ -535,3 +535,38 @@ def test_several_sides_are_compared_host_by_host_also_where_a_host_lacks_the_ben
         "one: not compared: no latencies of cas/cmpxchg on both sides."
         in render_comparisons(results)
     )
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (
+            "Xeon 8370C",
+            "another machine under the same name (Xeon 8370C, not EPYC 7763)",
+        ),
+        ("EPYC 7763", ""),
+        (None, ""),
+    ],
+)
+def test_another_machine_under_the_same_name_is_said_in_the_first_line(
+    tmp_path: Path, model: str | None, words: str
+) -> None:
+    for place, side in enumerate("abba"):
+        keep(tmp_path, place, side, cpu_model=model if side == "b" else "EPYC 7763")
+    comparisons = compare(tmp_path, ["kernel=a", "kernel=b"])
+    first_line, *_ = "".join(render_comparisons(comparisons)).splitlines()
+    assert words in first_line
+    assert ("another machine" in first_line) is bool(words)
+
+
+def test_other_machines_of_several_hosts_are_named_in_the_first_line(
+    tmp_path: Path,
+) -> None:
+    models = {("x", "a"): "EPYC", ("x", "b"): "Xeon", ("y", "a"): "EPYC"}
+    models["y", "b"] = "EPYC"
+    hosts = [(host, side) for side in "abba" for host in "xy"]
+    for place, (host, side) in enumerate(hosts):
+        keep(tmp_path, place, side, host=host, cpu_model=models[host, side])
+    comparisons = compare(tmp_path, ["kernel=a", "kernel=b"])
+    first_line, *_ = "".join(render_comparisons(comparisons)).splitlines()
+    assert "another machine under the same name: x," in first_line
