@@ -136,11 +136,12 @@ def _select_runs_with_heading(
         ids = dict[str, None]()  # each once, in order
         for side in compare.resolve_sides(root, sides):
             ids |= dict.fromkeys(side.runs["run_id"])
-        runs = base.filter_runs([by_id[run_id] for run_id in ids], benchmarks)
+        selected = [by_id[run_id] for run_id in ids]
+        runs = base.filter_runs(root, selected, benchmarks)
         return runs, views.render_heading(runs, command="report")
-    selected = views.select_runs_to_show(root, words, benchmarks)
-    runs = base.filter_runs(selected.runs, benchmarks)
-    heading = views.render_heading(runs, selected.left_out, selected.missing, "report")
+    shown = views.select_runs_to_show(root, words, benchmarks)
+    runs = base.filter_runs(root, shown.runs, benchmarks)
+    heading = views.render_heading(runs, shown.left_out, shown.missing, "report")
     return runs, heading
 
 
@@ -364,7 +365,7 @@ def _select_last_run_id(
     not the only one, say so on stderr. Raises UsageError if none measured it.
     """
     selected = base.select_runs(root.runs, select or ["all"], root.place)
-    runs = base.filter_runs(selected, benchmark)
+    runs = base.filter_runs(root, selected, benchmark)
     last = base.find_last_with_samples(runs)
     if len(selected) > 1:
         name = one_line(last.host_name)

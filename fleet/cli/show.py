@@ -58,7 +58,7 @@ def runs(
     if relation is not None and point is not None:
         raise typer.BadParameter("--relation or --point, not both.")
     if relation is None and point is None:
-        listed = base.filter_runs(listed, benchmarks)
+        listed = base.filter_runs(root, listed, benchmarks)
         if json:
             typer.echo(views.runs_as_json(listed))
         else:
@@ -126,7 +126,7 @@ def show(
     root = cli.open_listing(results)
     only = reduce.Only(cli.join_lists(benchmark), cpus)
     chosen = views.select_runs_to_show(root, select or (), only.benchmark)
-    having = base.filter_runs(chosen.runs, only.benchmark)
+    having = base.filter_runs(root, chosen.runs, only.benchmark)
     run_ids = [run.run_id for run in having]
     if cpus_of is not None:
         _print_cpus(root, chosen.latest, cpus_of, json=json)

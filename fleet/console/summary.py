@@ -144,7 +144,7 @@ def _find_earlier_runs(root: Listing, runs: Sequence[RunSummary]) -> list[RunSum
     runs_of_hosts = [run for run in root.runs if run.host_id in host_ids]
     earlier = []
     for runs_of_host in group_by_host(runs_of_hosts).values():
-        last = keep_comparable_with_last(runs_of_host)[-MAX_EARLIER_RUNS:]
+        last = keep_comparable_with_last(root, runs_of_host)[-MAX_EARLIER_RUNS:]
         earlier += [run for run in last if run.run_id not in run_ids]
     return earlier
 

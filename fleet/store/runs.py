@@ -140,6 +140,7 @@ class Listing:
         self.unreadable = dict[
             Key, DamagedFileError
         ]()  # why runs are not among `all_runs`
+        self._points = dict[Key, Mapping[str, set[str]]]()
 
     def __str__(self) -> str:
         return str(self.place)
@@ -240,6 +241,16 @@ class Listing:
                 records[row["run_id"]] = parse_record(text, columns)
         return records
 
+    def list_points(self, run: RunSummary) -> Mapping[str, set[str]]:
+        """List the points of a run's samples, by benchmark and variant. Raises
+        StoreError.
+        """
+        points = self._points.get(run.key)
+        if points is None:
+            points = _read_points(self.place, run)
+            self._points[run.key] = points
+        return points
+
     @cached_property
     def _amendments(self) -> Mapping[str, Amendment]:
         return read_amendments(self.place)
@@ -328,6 +339,20 @@ class Listing:
         """Return the records that the index has of these runs."""
         texts = self.index.read_records(self._select_stamps(run_ids))
         return [parse_record(text) for text in texts.values()]
+
+
+def _read_points(place: Place, run: RunSummary) -> dict[str, set[str]]:
+    """Read the points of a run's samples, by benchmark and variant."""
+    points = defaultdict[str, set[str]](set)
+    if not run.samples:
+        return points
+    file = TableFile(place, samples_name(*run.key), "samples")
+    columns = ["benchmark", "variant", "point"]
+    distinct = file.read(columns).group_by(columns).aggregate([])
+    for row in distinct.to_pylist():
+        if row["point"] is not None:
+            points[f"{row['benchmark']}/{row['variant']}"].add(row["point"])
+    return points
 
 
 def describe_misplaced(key: Key, present: Collection[Key]) -> str:

@@ -223,7 +223,7 @@ def test_an_empty_root_has_no_runs_and_finding_one_says_what_to_do(
 
 def test_the_last_session_is_all_its_runs(store: Store) -> None:
     with pytest.raises(UsageError, match="no runs are stored"):
-        find_last_session_runs(store.list_runs(), store.place)
+        find_last_session_runs(Listing(store.place))
     sessions = (
         "s20260101T000000Z-ffff0000",
         "s20260102T000000Z-00000000",
@@ -238,7 +238,7 @@ def test_the_last_session_is_all_its_runs(store: Store) -> None:
     ]
     for run in runs:
         store.publish(run, builders.make_bursts(run))
-    assert find_last_session_runs(store.list_runs(), store.place) == [
+    assert find_last_session_runs(Listing(store.place)) == [
         run.run_id for run in runs[1:]
     ]
 

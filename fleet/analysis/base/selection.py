@@ -16,7 +16,11 @@ from operator import attrgetter
 from fleet.errors import DamagedFileError, UsageError
 from fleet.hostnames import expand_range
 from fleet.model import InputError, RunState
-from fleet.plan.benchmark_names import describe_unmeasured_benchmark, select_choices
+from fleet.plan.benchmark_names import (
+    BenchmarkName,
+    describe_unmeasured_benchmark,
+    parse_benchmark_names,
+)
 from fleet.plan.grammars import parse_age_condition
 from fleet.store import Failure, Listing, RunSummary, Store
 from fleet.store.files import store_errors
@@ -147,15 +151,14 @@ def _match_any(
     return ids
 
 
-def find_last_session_runs(
-    listed: Sequence[RunSummary], place: Place, benchmark: str | None = None
-) -> list[str]:
+def find_last_session_runs(root: Listing, benchmark: str | None = None) -> list[str]:
     """Return the run IDs of the latest session that has samples of `benchmark`, in
     order; of the latest session if none has. Raises UsageError if no runs are stored.
     """
+    listed = root.runs
     if not listed:
-        raise UsageError(_describe_empty_root(place))
-    having = [run for run in _keep_measured(listed, benchmark) if run.samples]
+        raise UsageError(_describe_empty_root(root.place))
+    having = [run for run in _keep_measured(root, listed, benchmark) if run.samples]
     last = max(having or listed, key=lambda run: (run.started_utc, run.run_id))
     return [run.run_id for run in listed if run.session_id == last.session_id]
 
@@ -290,7 +293,7 @@ def _describe_empty_root(place: Place) -> str:
 
 
 def keep_comparable_with_last(
-    runs_of_host: Sequence[RunSummary], benchmark: str | None = None
+    root: Listing, runs_of_host: Sequence[RunSummary], benchmark: str | None = None
 ) -> list[RunSummary]:
     """Keep a host's published runs with the benchmarks, target, CPU model and CPU count
     of its last run.
@@ -302,38 +305,37 @@ def keep_comparable_with_last(
     identify = attrgetter("benchmarks", "target", "cpus", "cpu_model")
     published = [run for run in runs_of_host if run.state is not RunState.UNFINISHED]
     with_samples = [run for run in published if run.samples]
-    candidates = _keep_measured(with_samples or published, benchmark)
+    candidates = _keep_measured(root, with_samples or published, benchmark)
     return [run for run in candidates if identify(run) == identify(candidates[-1])]
 
 
 def select_like_last_run(
-    listed: Sequence[RunSummary],
-    texts: Sequence[str],
-    place: Place,
-    benchmark: str | None = None,
+    root: Listing, texts: Sequence[str], benchmark: str | None = None
 ) -> list[RunSummary]:
     """Select each host's runs that are comparable with its last one with `benchmark`.
     Raises UsageError if there are none.
     """
-    selected = select_runs(listed, texts, place)
+    selected = select_runs(root.runs, texts, root.place)
     comparable = [
         run
         for runs in group_by_host(selected).values()
-        for run in keep_comparable_with_last(runs, benchmark)
+        for run in keep_comparable_with_last(root, runs, benchmark)
     ]
     if not selected:
         raise UsageError(
-            f"{place}: no runs are stored here. `fleet run` measures; --results names a"
+            f"{root}: no runs are stored here. `fleet run` measures; --results names a"
             " root."
         )
-    return comparable or filter_runs(selected, benchmark)
+    return comparable or filter_runs(root, selected, benchmark)
 
 
-def filter_runs(runs: Sequence[RunSummary], benchmark: str | None) -> list[RunSummary]:
+def filter_runs(
+    root: Listing, runs: Sequence[RunSummary], benchmark: str | None
+) -> list[RunSummary]:
     """Keep runs that measured `benchmark` (see `parse_benchmark_names`; None: all).
     UsageError if none.
     """
-    chosen = _keep_measured(runs, benchmark)
+    chosen = _keep_measured(root, runs, benchmark)
     if benchmark is not None and not chosen:
         choices = set(chain.from_iterable(run.benchmarks for run in runs))
         raise UsageError(describe_unmeasured_benchmark(benchmark, sorted(choices)))
@@ -349,11 +351,27 @@ def find_last_with_samples(runs: Sequence[RunSummary]) -> RunSummary:
 
 
 def _keep_measured(
-    runs: Sequence[RunSummary], benchmark: str | None
+    root: Listing, runs: Sequence[RunSummary], benchmark: str | None
 ) -> list[RunSummary]:
     if benchmark is None:
         return list(runs)
-    return [run for run in runs if select_choices(benchmark, run.benchmarks)]
+    names = parse_benchmark_names(benchmark)
+    return [
+        run for run in runs if any(_has_measured(root, run, name) for name in names)
+    ]
+
+
+def _has_measured(root: Listing, run: RunSummary, name: BenchmarkName) -> bool:
+    """Report whether a run has the benchmark and variant and, if `name` has a setting,
+    a point of it.
+    """
+    choices = [choice for choice in run.benchmarks if name.matches_choice(choice)]
+    if not choices or not name.setting:
+        return bool(choices)
+    points = root.list_points(run)
+    return any(
+        name.matches_point(point) for choice in choices for point in points[choice]
+    )
 
 
 def group_by_host(listed: Sequence[RunSummary]) -> dict[str, list[RunSummary]]:

@@ -189,17 +189,17 @@ def _select_machines(
     listing: Listing, texts: Sequence[str], benchmark: str | None
 ) -> list[_Machine]:
     selected = select_runs(listing.runs, texts, listing.place)
-    filter_runs(selected, benchmark)  # raises an error if no run has it
+    filter_runs(listing, selected, benchmark)  # raises an error if no run has it
     every = group_by_host(listing.runs)
     machines = []
     for host, runs in group_by_host(selected).items():
-        comparable = keep_comparable_with_last(runs, benchmark)
+        comparable = keep_comparable_with_last(listing, runs, benchmark)
         if not comparable or not comparable[-1].samples:
             machines.append(_Machine(host, [], runs[-1].run_id, [], runs[-1].run_id))
             continue
         last = comparable[-1]
         before = every[host][: every[host].index(last) + 1]
-        own = keep_comparable_with_last(before, benchmark)
+        own = keep_comparable_with_last(listing, before, benchmark)
         later = runs[runs.index(last) + 1 :]
         empty = [run.run_id for run in later if not run.samples]
         older = _list_older(last, runs, benchmark)
@@ -230,7 +230,7 @@ def _select_last_runs(
     models.discard(None)
     last_runs = []
     for runs in group_by_host(listing.runs).values():
-        comparable = keep_comparable_with_last(runs, benchmark)
+        comparable = keep_comparable_with_last(listing, runs, benchmark)
         if comparable and comparable[-1].cpu_model in models:
             last_runs.append(comparable[-1])
     return last_runs

@@ -148,7 +148,7 @@ def _find_last_steps(
     long = dict[str, list[RunSummary]]()
     for host, runs in hosts.items():
         if len({nights[run.run_id] for run in runs}) >= MIN_NIGHTS:
-            long[host] = keep_comparable_with_last(runs)
+            long[host] = keep_comparable_with_last(listing, runs)
     runs = [run for own in long.values() for run in own]
     if not runs:
         return {}

@@ -160,10 +160,8 @@ def read_selected_runs(
     UsageError if none.
     """
     listing = open_listing(root)
-    ids = [
-        run.run_id
-        for run in select_like_last_run(listing.runs, texts, listing.place, benchmark)
-    ]
+    runs = select_like_last_run(listing, texts, benchmark)
+    ids = [run.run_id for run in runs]
     return listing, *load.load_runs_and_cpus(listing, run_id=ids)
 
 

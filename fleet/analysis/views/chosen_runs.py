@@ -40,7 +40,7 @@ def select_runs_to_show(
     latest = []
     run_ids = set[str]()
     for runs_of_host in runs_by_host.values():
-        comparable = _keep_comparable(runs_of_host, benchmark)
+        comparable = _keep_comparable(root, runs_of_host, benchmark)
         latest.append(comparable[-1].run_id)
         run_ids.update(run.run_id for run in comparable)
     shown = tuple(run for run in root.runs if run.run_id in run_ids)
@@ -68,9 +68,9 @@ def _select_runs(
     `benchmark`.
     """
     runs = root.runs
-    chosen = texts or selection.find_last_session_runs(runs, root.place, benchmark)
+    chosen = texts or selection.find_last_session_runs(root, benchmark)
     selected = selection.select_runs(runs, chosen, root.place)
-    selection.filter_runs(selected, benchmark)  # raises the error
+    selection.filter_runs(root, selected, benchmark)  # raises the error
     return selected
 
 
@@ -87,13 +87,13 @@ def _list_missing_hosts(
 
 
 def _keep_comparable(
-    runs_of_host: Sequence[RunSummary], benchmark: str | None
+    root: Listing, runs_of_host: Sequence[RunSummary], benchmark: str | None
 ) -> list[RunSummary]:
     """Keep the runs that are comparable with the last one that has `benchmark`; if none
     has it, with the last one.
     """
-    comparable = selection.keep_comparable_with_last(runs_of_host, benchmark)
-    return comparable or selection.keep_comparable_with_last(runs_of_host)
+    comparable = selection.keep_comparable_with_last(root, runs_of_host, benchmark)
+    return comparable or selection.keep_comparable_with_last(root, runs_of_host)
 
 
 def _describe_others(

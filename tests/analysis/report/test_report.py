@@ -38,9 +38,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     simulated.publish(
         root, simulated.desktop("desk-vm", ns=slower, facts={"hypervisor": "kvm"}), 2
     )
-    return render(
-        root, find_last_session_runs(Store(root).list_runs(), Store(root).place)
-    )
+    return render(root, find_last_session_runs(Listing(root)))
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from matplotlib import image
 from fleet.analysis.base import find_last_session_runs
 from fleet.analysis.report import render
 from fleet.model import Host, Via
-from fleet.store import Store
+from fleet.store import Listing
 from tests import builders, simulated
 from tests.browser import DESK, Browser
 from tests.command import Fleet
@@ -172,7 +172,7 @@ def test_twenty_hosts_of_32_cpus_stay_below_five_megabytes(tmp_path: Path) -> No
     size = len(
         render(
             tmp_path,
-            find_last_session_runs(Store(tmp_path).list_runs(), Store(tmp_path).place),
+            find_last_session_runs(Listing(tmp_path)),
         ).encode()
     )
     assert size < 5_000_000

@@ -26,6 +26,7 @@ from fleet.errors import UsageError
 from fleet.model import Host, Node, Parameters
 from fleet.store import Listing, Store
 from tests import builders
+from tests.command import Fleet
 
 # what a hand-over takes more, by how many of both CPUs are at home
 HOME_NS = {
@@ -158,3 +159,32 @@ def test_a_relation_has_a_history_on_each_node(homes: tuple[Path, str]) -> None:
     assert {*every["relation"]} == {f"package n{node}" for node in (0, 1, 2)}
     one = load_history(listing, listing.runs, "package n2")
     assert one["median_ns"].to_list() == pytest.approx([190], rel=0.01)
+
+
+def test_the_last_run_is_the_last_with_the_setting(tmp_path: Path) -> None:
+    root = tmp_path / "results"
+    with_node = publish(root, 1)
+    publish(root, 2, homes=(1, 2))
+    commands = [
+        ("show", "homes", "-b"),
+        ("show", "homes", "--json", "-b"),
+        ("show", "homes", "--csv", "-b"),
+        ("runs", "-b"),
+        ("runs", "--relation", "system", "--json", "-b"),
+        ("export", "homes", "-F", "numbers", "-b"),
+        ("export", "homes", "-F", "samples", "-b"),
+    ]
+    with Fleet(tmp_path) as command:
+        for words in commands:
+            printed = command(*words, "cas n0").stdout
+            assert with_node in printed
+            assert "0badcaf2" not in printed
+        matrix = command("export", "homes", "-F", "csv", "-b", "cas n0")
+        command("report", "homes", "-o", "page.html", "-b", "cas n0")
+        refused = command("show", "homes", "-b", "cas n7")
+    assert with_node in matrix.stderr
+    assert matrix.stdout.startswith("CPU,0,1,32,33\n0,,99.95")
+    page = (tmp_path / "page.html").read_text()
+    assert with_node in page
+    assert "0badcaf2" not in page
+    assert refused.exit_code == 2
