@@ -36,7 +36,7 @@ from fleet.analysis.exchange.imports import (
     load_imports,
 )
 from fleet.analysis.exchange.run_files import export_runs
-from fleet.analysis.reduce.load import read_runs, select_choice
+from fleet.analysis.reduce.load import name_benchmarks, read_runs, select_choice
 from fleet.analysis.reduce.matrices import summarize_relations
 from fleet.analysis.reduce.pairs import STATS_VERSION, as_float64, load_pairs
 from fleet.analysis.report import card as cards
@@ -747,6 +747,6 @@ def _make_run(
     run["runs"] = 0
     run["host_name"] = first["summary"]
     run["hello"] = {}
-    run["benchmarks"] = (pairs["benchmark"] + "/" + pairs["variant"]).unique().tolist()
+    run["benchmarks"] = name_benchmarks(pairs).unique().tolist()
     run["cpus_measured"] = len({*rows["ping_cpu"], *rows["pong_cpu"]})
     return run

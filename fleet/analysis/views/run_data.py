@@ -65,7 +65,7 @@ def _sort_as_planned(pairs: pd.DataFrame, planned: Sequence[str]) -> pd.DataFram
     last.
     """
     places = {choice: place for place, choice in enumerate(planned)}
-    choices = pairs["benchmark"] + "/" + pairs["variant"]
+    choices = load.name_benchmarks(pairs)
     ranks = choices.map(lambda choice: places.get(choice, len(places)))
     order = ranks.argsort(kind="stable")
     return pairs.iloc[order].reset_index(drop=True)
