@@ -443,31 +443,37 @@ def _name_benchmarks(
     """Give the matrices the benchmarks that the user names, one for each in order.
     Raises UsageError for another count, and for a matrix that nothing names.
     """
-    if names and len(names) != len(matrices):
+    if not names:
+        _require_names(matrices)
+        return [*matrices]
+    if len(names) != len(matrices):
         raise UsageError(
             f"--benchmark names {format_count(len(names), 'benchmark')}, but there"
             f" {_count_matrices(matrices)}; name one for each, in their order."
         )
-    if not names:
-        for file, _, grid in matrices:
-            if grid.benchmark is None:
-                example = ",".join(("cas", "message", "readwrite")[: len(matrices)])
-                raise UsageError(
-                    f"{file}: does not say which benchmark it is of. There"
-                    f" {_count_matrices(matrices)}: name one for each, in their"
-                    f" order, such as --benchmark {example}."
-                )
-        return [*matrices]
     return [
-        matrix._replace(
-            grid=replace(
-                matrix.grid,
-                benchmark=name.benchmark,
-                variant=name.variant or matrix.grid.variant,
-            )
-        )
+        _name_benchmark(matrix, name)
         for matrix, name in zip(matrices, names, strict=True)
     ]
+
+
+def _require_names(matrices: Sequence[_Matrix]) -> None:
+    """Raise UsageError if a matrix does not say which benchmark it is of."""
+    for file, _, grid in matrices:
+        if grid.benchmark is None:
+            example = ",".join(("cas", "message", "readwrite")[: len(matrices)])
+            raise UsageError(
+                f"{file}: does not say which benchmark it is of. There"
+                f" {_count_matrices(matrices)}: name one for each, in their order, such"
+                f" as --benchmark {example}."
+            )
+
+
+def _name_benchmark(matrix: _Matrix, name: BenchmarkName) -> _Matrix:
+    grid = replace(matrix.grid, benchmark=name.benchmark)
+    if name.variant:
+        grid = replace(grid, variant=name.variant)
+    return matrix._replace(grid=grid)
 
 
 def _count_matrices(matrices: Sequence[_Matrix]) -> str:
