@@ -85,3 +85,8 @@ struct level find_main_level(const float *ns, size_t width, uint32_t rounds, con
 	level.half_ppm = relative_root_ppm(interval.half_squared, interval.mean);
 	return level;
 }
+
+bool level_is_within(const struct level *level, uint32_t precision_ppm)
+{
+	return level->count >= level->others && level->half_ppm <= precision_ppm;
+}

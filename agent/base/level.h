@@ -2,6 +2,7 @@
 #ifndef FLEET_BASE_LEVEL_H
 #define FLEET_BASE_LEVEL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,5 +21,9 @@ struct level {
  * fleet/analysis/reduce/burst_levels.py has the same rule. */
 struct level find_main_level(const float *ns, size_t width, uint32_t rounds, const size_t *visits,
 			     size_t count, double *work);
+
+/* Reports whether the level is known to the precision. A level with less than half of the bursts is
+ * not: it may be another one in the end. */
+bool level_is_within(const struct level *level, uint32_t precision_ppm);
 
 #endif

@@ -40,16 +40,18 @@ const struct option option_table[] = {
 	 .more = "Of chase 16 loads each, of bandwidth passes, of gemm products; of message and "
 	         "fetch the number is fixed. auto: chosen for each pair."},
 	{NULL, 'r', "rounds", COUNT, AT(rounds), 1, 1000000, .value = "N",
-	 .usual = "10", .help = "Measure each pair N times; with --precision, N or more.",
-	 .more = "Given alone: exactly N, back to back. Not given: 10, 20, 40, ... until "
-	         "--precision is reached or --time-budget ends."},
+	 .usual = "10", .usual_words = "fewer if they take over 10s, at least 3",
+	 .help = "Measure each pair N times; with --precision, N or more.",
+	 .more = "Given alone: exactly N, back to back. Not given: until --time-budget ends, or "
+	         "--precision is reached after 10, 20, 40, ... rounds."},
 	{NULL, 0, "precision", SHARE_PPM, AT(precision_ppm), 1, 1000000, .value = "SHARE",
 	 .usual = "1%", .with_rounds = "off", .usual_words = "off with --rounds",
 	 .help = "Add rounds until nine in ten pairs' 95 % intervals are within this, or off.",
-	 .more = "The run ends after 10, 20, 40, ... rounds, or N, 2 N, 4 N, ... of --rounds N. A "
+	 .more = "The run may end after 10, 20, 40, ... rounds, or N, 2 N, 4 N, ... of --rounds "
+	         "N. A pair with less than half of its bursts at one level is not within it. A "
 	         "share is 1% or 0.01."},
 	{NULL, 0, "time-budget", SECONDS, AT(time_budget_ns), 1, MS_MOST, .value = "S",
-	 .usual_words = "10s, or what 20 rounds take",
+	 .usual_words = "10s, or what 3 rounds take",
 	 .help = "Begin no burst after this, except for --rounds.",
 	 .more = "With --rounds N the default is what 2 N take, if that is more."},
 	{NULL, 0, "spread", SECONDS, AT(spread_ns), 0, MS_MOST, .value = "S",

@@ -145,25 +145,27 @@ static double estimate_rounds_s(const struct forecast *forecast, const struct pl
 	       (pause_s > 0 ? pause_s * (rounds - 1) : 0);
 }
 
-/* Returns how many wanted rounds fit into a time budget that may end any of them; at least 1. */
+/* Returns how many wanted rounds fit into the time budget; at least the minimum. */
 static uint32_t count_rounds_in_budget(const struct forecast *forecast, const struct plan *plan)
 {
-	uint32_t rounds = plan->rounds_wanted;
-	double fit = (to_seconds(plan->time_budget_ns) - forecast->once_s) / forecast->round_s;
+	double gap_s = to_seconds(plan_round_interval_ns(plan)),
+	       each_s = gap_s > forecast->round_s ? gap_s : forecast->round_s,
+	       first_s = forecast->once_s + forecast->round_s,
+	       fit = 1 + (to_seconds(plan_least_budget_ns(plan)) - first_s) / each_s;
 
-	if (!plan->budget_ends || fit >= rounds)
-		return rounds;
-	return fit < 1 ? 1 : (uint32_t)fit;
+	if (fit >= plan->rounds_wanted)
+		return plan->rounds_wanted;
+	return fit < plan->rounds ? plan->rounds : (uint32_t)fit;
 }
 
-/* Returns the time budget asked for, or the usual one, which has room for rounds_usual rounds. */
+/* Returns the time budget, which has room for rounds_usual rounds unless it was asked for. */
 static double choose_budget_s(const struct forecast *forecast, const struct plan *plan)
 {
-	double usual_s = forecast->least_s * plan->rounds_usual / forecast->rounds;
+	double times = (double)plan->rounds_usual / forecast->rounds,
+	       usual_s = forecast->least_s * times,
+	       least_s = to_seconds(plan_least_budget_ns(plan));
 
-	if (plan->time_budget_ns)
-		return to_seconds(plan->time_budget_ns);
-	return usual_s > BUDGET_USUAL_S ? usual_s : BUDGET_USUAL_S;
+	return !plan->time_budget_ns && usual_s > least_s ? usual_s : least_s;
 }
 
 void forecast_complete(struct forecast *forecast, const struct plan *plan)
@@ -235,7 +237,7 @@ void forecast_add_left_out(struct text *text, const struct forecast *forecast,
 {
 	static const char *const points[] = {
 		[SPARED_FIRST] = "plateaus only", [SPARED_MEMORY] = "plateaus of the caches only"};
-	bool fewer = forecast->rounds < plan->rounds_wanted;
+	bool fewer = plan->budget_ends && forecast->rounds < plan->rounds_wanted;
 
 	if (fewer)
 		text_add(text, "%" PRIu32 " of %" PRIu32 " rounds", forecast->rounds,
@@ -251,10 +253,10 @@ void forecast_add_sentence(struct text *text, const struct forecast *forecast,
 		 forecast->rounds == 1 ? "" : "s", plan->visit_count,
 		 plan->visit_count == 1 ? "" : "s");
 	add_about_duration(text, forecast->least_s);
-	if (forecast->rounds < plan->rounds_wanted) {
+	if (plan->budget_ends && forecast->rounds < plan->rounds_wanted) {
 		text_add(text, "; the time budget does not allow %" PRIu32 " rounds",
 			 plan->rounds_wanted);
-	} else if (plan->precision_ppm) {
+	} else if (forecast->most_s > forecast->least_s) {
 		text_add(text, "; up to ");
 		add_duration(text, forecast->most_s);
 		text_add(text, " where more rounds are needed");

@@ -5,8 +5,6 @@
 #include "base/text.h"
 #include "plan/plan.h"
 
-enum { BUDGET_USUAL_S = 10 };
-
 struct forecast {
 	double once_s;          /* trials before the first bursts */
 	double round_s;         /* the bursts of a round, and writing the memory they work on */

@@ -7,7 +7,8 @@
 
 enum {
 	ROUNDS_FOR_PRECISION = 1000,
-	BUDGET_TIMES = 2, /* the least rounds, if these take longer than the usual budget */
+	ROUNDS_LEAST = 3, /* of a usual run, if these take longer than the usual budget */
+	BUDGET_TIMES = 2, /* the rounds asked for, likewise */
 };
 
 static int check_node(const struct machine *machine, int64_t node, struct refusal *refusal)
@@ -43,12 +44,25 @@ static void add_quota_note(const struct plan *plan, struct notes *notes)
 			  plan->machine->limits.cpu_time, most);
 }
 
+static void set_rounds(struct plan *plan, const struct options *options)
+{
+	uint32_t rounds = (uint32_t)options->rounds;
+
+	plan->rounds = plan->rounds_wanted = plan->rounds_max = rounds;
+	plan->rounds_usual = BUDGET_TIMES * rounds;
+	if (!options->precision_ppm)
+		return;
+	if (rounds < ROUNDS_FOR_PRECISION)
+		plan->rounds_max = ROUNDS_FOR_PRECISION;
+	if (options->rounds_given)
+		return;
+	plan->rounds = options->budget_ends ? 1 : ROUNDS_LEAST;
+	plan->rounds_usual = ROUNDS_LEAST;
+}
+
 int plan_make(struct plan *plan, const struct options *options, struct machine *machine,
 	      struct notes *notes, struct refusal *refusal)
 {
-	uint32_t rounds = (uint32_t)options->rounds;
-	bool more = options->precision_ppm && rounds < ROUNDS_FOR_PRECISION;
-
 	*plan = (struct plan){.machine = machine,
 			      .cpus = plan_copy_cpus(machine->cpus, machine->cpu_count),
 			      .cpu_count = machine->cpu_count,
@@ -56,10 +70,6 @@ int plan_make(struct plan *plan, const struct options *options, struct machine *
 			      .samples = (uint32_t)options->samples,
 			      .samples_given = options->samples_given,
 			      .warmup = (uint32_t)options->warmup,
-			      .rounds = options->budget_ends ? 1 : rounds,
-			      .rounds_wanted = rounds,
-			      .rounds_usual = BUDGET_TIMES * rounds,
-			      .rounds_max = more ? ROUNDS_FOR_PRECISION : rounds,
 			      .iterations = (uint32_t)options->iterations,
 			      .precision_ppm = (uint32_t)options->precision_ppm,
 			      .time_budget_ns = options->time_budget_ns,
@@ -69,6 +79,7 @@ int plan_make(struct plan *plan, const struct options *options, struct machine *
 			      .preset = options->preset,
 			      .estimator = options->estimator,
 			      .placement = make_placement(options)};
+	set_rounds(plan, options);
 	if (!plan->cpus)
 		return refuse(refusal, EXIT_OTHER, "out of memory");
 	if (options->cpus ? plan_choose_cpus(plan, options->cpus, refusal)

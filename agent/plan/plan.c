@@ -1,12 +1,15 @@
 /* plan.c: see plan.h. */
 #include "plan/plan.h"
 
+#include "base/stop.h"
 #include "plan/parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { SAMPLES_SLOW = 3 };
+
+#define BUDGET_USUAL_NS (10 * NS_PER_S)
 
 int plan_first_cpu(const struct plan *plan, const struct visit *visit)
 {
@@ -87,6 +90,15 @@ size_t plan_max_threads(const struct plan *plan)
 int64_t plan_round_interval_ns(const struct plan *plan)
 {
 	return plan->spread_ns / (plan->rounds_wanted > 1 ? plan->rounds_wanted - 1 : 1);
+}
+
+int64_t plan_least_budget_ns(const struct plan *plan)
+{
+	int64_t spread_ns = plan->rounds_wanted * plan_round_interval_ns(plan);
+
+	if (plan->time_budget_ns)
+		return plan->time_budget_ns;
+	return spread_ns > BUDGET_USUAL_NS ? spread_ns : BUDGET_USUAL_NS;
 }
 
 int *plan_copy_cpus(const int *cpus, size_t count)

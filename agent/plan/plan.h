@@ -56,7 +56,7 @@ struct plan {
 	bool samples_given;     /* otherwise some benchmarks take fewer */
 	uint32_t rounds;        /* the minimum */
 	uint32_t rounds_wanted; /* before precision counts, as far as the time budget allows */
-	uint32_t rounds_usual;  /* for which the usual time budget has room */
+	uint32_t rounds_usual;  /* for which the usual time budget has room in any case */
 	uint32_t rounds_max;    /* as many may follow for precision; equal to rounds without one */
 	uint32_t iterations;    /* grains in a sample; 0: chosen per pair */
 	uint32_t precision_ppm; /* 0: none wanted */
@@ -115,6 +115,9 @@ size_t plan_max_threads(const struct plan *plan);
 
 /* Returns the least time from the beginning of one round to that of the next. */
 int64_t plan_round_interval_ns(const struct plan *plan);
+
+/* Returns the time budget asked for, or the usual one of a machine whose rounds are short. */
+int64_t plan_least_budget_ns(const struct plan *plan);
 
 /* Prints what --list shows: CPUs, and each benchmark's variants. */
 void plan_print_list(FILE *out, const struct machine *machine);

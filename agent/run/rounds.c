@@ -48,22 +48,23 @@ static bool is_finished(const struct rounds *rounds, uint32_t round)
 	return rounds->totals->converged >= 9 * rounds->totals->unconverged;
 }
 
+/* Returns when the time budget ends, after the minimum of rounds. */
 static int64_t budget_end_ns(const struct run *run)
 {
-	int64_t took_ns = now_ns() - run->start_ns, least_ns = BUDGET_USUAL_S * NS_PER_S;
-	int64_t usual_ns = took_ns / run->plan->rounds_wanted * run->plan->rounds_usual;
+	const struct plan *plan = run->plan;
+	int64_t took_ns = now_ns() - run->start_ns, least_ns = plan_least_budget_ns(plan);
+	int64_t usual_ns = took_ns / plan->rounds * plan->rounds_usual;
 
-	if (run->plan->time_budget_ns)
-		return run->start_ns + run->plan->time_budget_ns;
-	return run->start_ns + (usual_ns > least_ns ? usual_ns : least_ns);
+	return run->start_ns + (!plan->time_budget_ns && usual_ns > least_ns ? usual_ns : least_ns);
 }
 
 bool rounds_begin(struct rounds *rounds, uint32_t round, void (*idle)(void))
 {
 	const struct plan *plan = rounds->run->plan;
-	int64_t begin_ns =
-		rounds->begun_ns ? rounds->begun_ns + plan_round_interval_ns(plan) : now_ns();
+	int64_t begin_ns = rounds->begun_ns + plan_round_interval_ns(plan);
 
+	if (!rounds->begun_ns || begin_ns < now_ns())
+		begin_ns = now_ns();
 	if (is_finished(rounds, round))
 		return false;
 	if (!rounds->until_ns && (plan->budget_ends || round >= plan->rounds))
@@ -104,7 +105,7 @@ void rounds_find_levels(const struct run *run, struct totals *totals)
 						    count, work);
 		uint32_t ppm = totals->levels[i].half_ppm;
 
-		totals->converged += ppm <= plan->precision_ppm;
+		totals->converged += level_is_within(&totals->levels[i], plan->precision_ppm);
 		totals->reached_ppm = ppm > totals->reached_ppm ? ppm : totals->reached_ppm;
 	}
 	totals->unconverged = plan->visit_count - totals->converged;

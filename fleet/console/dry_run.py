@@ -11,7 +11,7 @@ from fleet.console.hosts import format_address, host_object
 from fleet.hostnames import join_names
 from fleet.model import BENCHMARKS, PairChoice, Pairs, Plan
 from fleet.plan.grammars import format_cpus_or_kind
-from fleet.plan.options import resolve_defaults
+from fleet.plan.options import BY_NAME, resolve_defaults
 from fleet.session.dry_run import Cost, PlannedHost
 from fleet.text import as_document, format_count, table
 
@@ -67,15 +67,12 @@ def _describe_sampling(plan: Plan) -> str:
     parts = []
     if plan.preset:
         parts.append(f"as {plan.preset} does")
-    if plan.rounds is not None or plan.preset is None:
-        rounds = format_count(options.rounds, "round")
-        if options.precision:
-            rounds += " or more"
-        parts.append(rounds)
-    if options.spread_s:
+    parts.append(_describe_rounds(plan))
+    if plan.spread_s:
         parts.append(f"over {options.spread_s:g} s")
     if options.precision:
-        parts.append(f"until ±{100 * options.precision:.3g}%")
+        ends = "less once" if plan.rounds is None else "until"
+        parts.append(f"{ends} nine in ten are ±{100 * options.precision:.3g}%")
     if plan.samples is not None:
         parts.append(f"{plan.samples} samples")
     if plan.iterations is not None:
@@ -83,6 +80,21 @@ def _describe_sampling(plan: Plan) -> str:
     if plan.pairs is not None:
         parts.append(_describe_pairs(plan.pairs))
     return ", ".join(part for part in parts if part)
+
+
+def _describe_rounds(plan: Plan) -> str:
+    """Describe the rounds of a plan, or the time they may take."""
+    options = resolve_defaults(plan)
+    if plan.rounds is None and plan.preset is not None:
+        return ""
+    if plan.rounds is None and options.precision:
+        if plan.time_budget_s is None:
+            return BY_NAME["time_budget_s"].usual_words
+        return f"{plan.time_budget_s:g} s"
+    rounds = format_count(options.rounds, "round")
+    if options.precision:
+        rounds += " or more"
+    return rounds
 
 
 def _describe_pairs(choice: PairChoice) -> str:

@@ -110,7 +110,7 @@ def machine(tmp_path):
     [
         ((), (1, 10)),  # spread; until the precision, which takes 10 s at most
         (("--precision", "off"), (1, 1)),
-        (("--spread", "15"), (15, 30)),  # or twice the minimum
+        (("--spread", "15"), (15, 16.7)),  # or what ten rounds take so
         (("--time-budget", "1.2"), (0.6, 1.2)),  # the minimum is spread over half of it
         (("--time-budget", "100"), (1, 100)),
         (("--rounds", "10"), (0.1, 0.1)),
@@ -131,13 +131,15 @@ def test_seconds_follow_rounds_and_budget(machine, args, seconds):
     ("cpus", "args", "rounds", "times"),
     [
         (4, (), 10, None),
-        (64, (), 10, 2),  # a round takes 3.5 s
+        (48, (), 5, None),  # a round takes 2 s
+        (64, (), 3, 1),  # a round takes 3.5 s
+        (64, ("--precision", "2%"), 3, 1),
         (64, ("--precision", "off"), 10, 1),
         (64, ("--rounds", "10", "--precision", "0.01"), 10, 2),
         (64, ("--time-budget", "60"), 10, None),
     ],
 )
-def test_a_run_that_is_not_precise_ends_after_twice_the_least_rounds(
+def test_a_run_that_is_not_precise_takes_ten_seconds_or_its_least_rounds(
     machine, cpus, args, rounds, times
 ):
     expected = forecast("-b", "cas,readwrite", *args, *machine(cpus))
@@ -145,6 +147,17 @@ def test_a_run_that_is_not_precise_ends_after_twice_the_least_rounds(
     assert times is None or expected["ms_max"] == pytest.approx(
         times * expected["ms"], rel=0.02
     )
+
+
+@pytest.mark.parametrize(
+    ("cpus", "most_s"),
+    [(64, 15), (256, 180), pytest.param(1024, 3000, marks=pytest.mark.long)],
+)
+def test_a_large_machine_is_measured_in_three_rounds(machine, cpus, most_s):
+    expected = forecast("-b", "cas,readwrite", *machine(cpus))
+    assert (expected["rounds"], expected["left_out"]) == (3, None)
+    assert expected["ms_max"] == max(expected["ms"], 10_000) < 1000 * most_s
+    assert expected["ms"] < 3 * expected["ms_first"]
 
 
 @pytest.mark.parametrize("mib", [160, 96, 24])

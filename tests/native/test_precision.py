@@ -43,6 +43,7 @@ def rule(tmp_path_factory):
     subprocess.run(command, check=True)
     loaded = ctypes.CDLL(str(library))
     loaded.find_main_level.restype = Level
+    loaded.level_is_within.restype = ctypes.c_bool
     loaded.student_t95.argtypes = (ctypes.c_uint32,)
     loaded.student_t95.restype = ctypes.c_double
     return loaded
@@ -150,6 +151,18 @@ def test_agent_and_analysis_find_the_same_main_level_of_the_same_bursts(rule):
             assert level.other == pytest.approx(np.median(others), rel=1e-9)
         several += level.others > 0
     assert several > 100
+
+
+@pytest.mark.parametrize(("others", "is_within"), [(0, True), (5, True), (6, False)])
+def test_a_level_with_less_than_half_of_the_bursts_reaches_no_precision(
+    rule, others, is_within
+):
+    elsewhere = [20.0, 80.0, 21.0, 70.0, 22.0, 60.0]
+    level = find_level(rule, [*elsewhere[:others], *[10.0, 10.01, 10.0, 10.01, 10.0]])
+    assert (level.count, level.others) == (5, others)
+    assert level.half_ppm < 10_000
+    assert rule.level_is_within(ctypes.byref(level), 10_000) is is_within
+    assert not rule.level_is_within(ctypes.byref(level), level.half_ppm - 1)
 
 
 def test_bursts_of_no_duration_are_a_level_too(rule):

@@ -78,12 +78,13 @@ def test_a_run_whose_numbers_are_precise_after_the_least_rounds_ends() -> None:
     records = run_simulated(*CLOCK, unit_us=1000)
     plan = records[0]["plan"]
     assert (plan["rounds"], plan["precision_ppm"], plan["spread_ms"]) == (
-        10,
+        3,
         10_000,
         1000,
     )
     assert plan["time_budget_ms"] is None
-    assert records[0]["bursts_max"] > records[0]["bursts"] == len(bursts(records)) == 10
+    assert records[0]["bursts_max"] > len(bursts(records)) == 10
+    assert records[0]["bursts"] == 3, "as many as there are in any case"
     assert begins(records) == pytest.approx(
         [round_ / 9 for round_ in range(10)], abs=0.01
     )
@@ -105,8 +106,8 @@ def test_a_run_is_judged_after_10_20_40_80_rounds_and_ends_once_it_is_precise() 
 
 @pytest.mark.parametrize(
     ("spread", "budget", "ends_s"),
-    [("1", None, 10), ("15", None, 31), ("1", "8", 8)],
-    ids=["ten seconds", "twice the least rounds", "the time budget"],
+    [("1", None, 10), ("15", None, 16.7), ("1", "8", 8)],
+    ids=["ten seconds", "the spread", "the time budget"],
 )
 def test_rounds_begin_until_the_time_for_them_ends(
     spread: str, budget: str | None, ends_s: float
@@ -124,8 +125,18 @@ def test_rounds_begin_until_the_time_for_them_ends(
     assert (records[-1]["converged"], records[-1]["reason"]) == (0, "done")
     (note,) = notes(records)[1:]
     assert re.fullmatch(
-        r"0 of 1 numbers are known to 1 %, all of them to \d\.\d %\.", note
+        r"0 of 1 numbers are known to 1 %, all of them to \d+(\.\d)? %\.", note
     )
+
+
+@pytest.mark.parametrize(("round_s", "rounds"), [(1.5, 5), (3, 3), (4, 3), (100, 3)])
+def test_a_run_takes_ten_seconds_or_three_rounds(round_s: float, rounds: int) -> None:
+    """From the start of the agent, whose forecast takes a burst, too."""
+    burst_ms = 1000 * round_s - 10
+    records = run_simulated(*CLOCK, unit_us=1000, scatter=0.3, burst_ms=burst_ms)
+    starts = begins(records)
+    assert starts == pytest.approx([round_s * n for n in range(rounds)], abs=0.1)
+    assert (records[-1]["converged"], records[-1]["reason"]) == (0, "done")
 
 
 def test_a_run_whose_pair_gives_no_number_goes_on_until_the_budget_ends() -> None:
@@ -293,7 +304,12 @@ def test_with_a_precision_the_time_that_more_rounds_may_take_is_said_too() -> No
         run_simulated(*CLOCK, unit_us=1000)
     ) == "10 rounds of 1 burst, about 1 s" + more.format("10 s")
     long = read_expectation(run_simulated(*CLOCK, unit_us=1000, burst_ms=1990))
-    assert long == "10 rounds of 1 burst, about 20 s" + more.format("40 s")
+    assert long == "4 rounds of 1 burst, about 8 s" + more.format("10 s")
+    longer = read_expectation(run_simulated(*CLOCK, unit_us=1000, burst_ms=3990))
+    assert longer == "3 rounds of 1 burst, about 12 s."
+    asked = ("--rounds", "10", "--precision", "1%")
+    twice = read_expectation(run_simulated(*CLOCK, *asked, unit_us=1000, burst_ms=1990))
+    assert twice == "10 rounds of 1 burst, about 20 s" + more.format("40 s")
 
 
 def test_a_pause_between_rounds_ends_with_the_run() -> None:

@@ -108,8 +108,9 @@ def test_the_agent_has_the_defaults_of_the_table() -> None:
     plan = decode(run("-b", "clock", "--deadline", "0.1", "-f", "jsonl").stdout)[0][
         "plan"
     ]
-    for name in ("samples", "warmup", "rounds", "order", "line", "owner"):
+    for name in ("samples", "warmup", "order", "line", "owner"):
         assert plan[name] == getattr(DEFAULTS, name), name
+    assert plan["rounds"] < DEFAULTS.rounds, "the fewest, if they take long"
     assert (plan["precision_ppm"], plan["spread_ms"]) == (
         DEFAULTS.precision * 1e6,
         DEFAULTS.spread_s * 1e3,
