@@ -4,6 +4,7 @@ own.
 
 import gc
 import os
+import pwd
 import sys
 import threading
 import time
@@ -136,6 +137,18 @@ def slurm_job(
 def made_lab(run_folder: Path) -> Path:
     """Return the lab of `fleet demo`, shared by all tests: only to be read."""
     return shared.made_once(run_folder / "lab", unpack_lab)
+
+
+@pytest.fixture
+def account_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of our own for the account of the tests; $HOME names another folder."""
+    home = tmp_path / "account"
+    home.mkdir()
+    *account, _home, shell = pwd.getpwuid(os.getuid())
+    moved = pwd.struct_passwd((*account, str(home), shell))
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: moved)
+    monkeypatch.setenv("HOME", str(tmp_path / "elsewhere"))
+    return home
 
 
 @pytest.fixture

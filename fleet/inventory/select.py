@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from fleet.errors import UsageError
+from fleet.home import expand_home
 from fleet.hostnames import ALL, HOST_LIMIT, NAME, expand_range
 from fleet.inventory import schema
 from fleet.inventory.document import Document, KeyPath
@@ -519,7 +520,7 @@ def _host_arguments(
         toolchain["sdp"] = _join_path(directory, toolchain["sdp"])
     identity_files = merged.get("identity_files", ())
 
-    files = [_join_path(directory, file) for file in identity_files]
+    files = [_join_path(directory, expand_home(file)) for file in identity_files]
 
     arguments = {key: value for key, value in merged.items() if key != "wait"}
     arguments["address"] = address.replace("{name}", name)

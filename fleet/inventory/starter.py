@@ -4,7 +4,6 @@
 
 import glob
 import json
-import os
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -13,6 +12,7 @@ from types import MappingProxyType
 
 from fleet.addresses import is_address
 from fleet.errors import InventoryError
+from fleet.home import expand_home
 from fleet.hostnames import ALL, NAME
 from fleet.inventory.gate import read_bounded
 
@@ -169,6 +169,7 @@ def _expand_include(words: Iterable[str]) -> Iterator[Path]:
     """Yield the files an Include names; relative ones are in ~/.ssh, as ssh_config(5)
     specifies.
     """
+    folder = Path(expand_home("~/.ssh"))
     for word in words:
-        pattern = os.path.join(Path.home(), ".ssh", os.path.expanduser(word))  # noqa: PTH111, PTH118
-        yield from (Path(name) for name in sorted(glob.glob(pattern)))  # noqa: PTH207  absolute patterns
+        pattern = folder / expand_home(word)
+        yield from (Path(name) for name in sorted(glob.glob(str(pattern))))  # noqa: PTH207  absolute patterns

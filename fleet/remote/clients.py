@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from fleet import errors
 from fleet.errors import UnreachableError
+from fleet.home import expand_home
 from fleet.model import Host, HostKeyPolicy, Via
 from fleet.model.client import client_command, shell_test_command
 from fleet.remote import shell
@@ -124,7 +125,7 @@ def _ssh_command(
     if host.identity_files:
         words += ["-o", "IdentitiesOnly=yes"]
     for path in host.identity_files:
-        words += ["-i", os.path.expanduser(path)]  # noqa: PTH111  ~user, too
+        words += ["-i", expand_home(path)]
     if host.jump:
         words += ["-J", ",".join(host.jump)]
     if host.port:

@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 
 from fleet.cli.app import app
 from fleet.cli.plan_options import PANELS
-from fleet.remote.ssh import config
 from fleet.store import Store
 from tests import builders
 from tests.command import Fleet
@@ -186,16 +185,6 @@ def test_a_root_that_does_not_exist_is_named(command: str, tmp_path: Path) -> No
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert refused.stderr.startswith("fleet: typo: there is no such folder.")
     assert not (tmp_path / "typo").exists()
-
-
-def test_ssh_config_is_read_from_the_home_that_ssh_reads(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(config.shutil, "which", lambda _: None)
-    assert config.find_user_file() == tmp_path / ".ssh" / "config"
-    monkeypatch.setattr(config.shutil, "which", lambda _: "/usr/bin/ssh")
-    assert config.find_user_file() != tmp_path / ".ssh" / "config"
 
 
 @pytest.mark.parametrize("command", ["run", "check", "report", "export"])

@@ -444,11 +444,10 @@ def test_the_page_about_the_inventory_shows_one_that_loads_and_names_every_key(l
 
 
 def test_ssh_config_hosts_become_inventory_hosts_that_ssh_config_still_decides(
-    load, tmp_path, monkeypatch
+    load, account_home
 ):
-    home = tmp_path / "home"
+    home = account_home
     (home / ".ssh" / "conf.d").mkdir(parents=True)
-    monkeypatch.setenv("HOME", str(home))
     config = home / ".ssh" / "config"
     config.write_text(
         "Include conf.d/*.conf\n# Host not-this\nHost web1 web2 *.example !bad\n "

@@ -4,9 +4,6 @@ FLEET_SSH_CONFIG replaces the user's and the system's file, as `ssh -F` does. Wi
 ssh, paramiko reads it.
 """
 
-import contextlib
-import os
-import pwd
 import re
 import shutil
 import subprocess
@@ -19,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fleet.errors import UnreachableError
+from fleet.home import expand_home
 from fleet.remote.ssh.known_hosts import matches_pattern, read_stamp
 
 Settings = Mapping[str, tuple[str, ...]]
@@ -91,13 +89,8 @@ def look_up(
 
 
 def find_user_file() -> Path:
-    """Return the path of the user's ssh_config, in the account's home as for ssh;
-    without ssh, in $HOME.
-    """
-    if shutil.which("ssh"):
-        with contextlib.suppress(KeyError):  # an account without an entry
-            return Path(pwd.getpwuid(os.getuid()).pw_dir) / ".ssh" / "config"
-    return Path("~/.ssh/config").expanduser()
+    """Return the path of the user's ssh_config."""
+    return Path(expand_home("~/.ssh/config"))
 
 
 def _ask_once_for_like_names(query: _Query) -> Settings | None:
@@ -195,7 +188,7 @@ def _read_lines(path: Path) -> list[tuple[str, str]] | None:
 def _list_included(folder: Path, patterns: str) -> list[Path]:
     paths: list[Path] = []
     for pattern in patterns.split():
-        absolute = folder / Path(pattern).expanduser()
+        absolute = folder / expand_home(pattern)
         paths += map(Path, glob(str(absolute)))  # noqa: PTH207
     return paths
 

@@ -5,11 +5,11 @@ policy.
 import logging
 import shlex
 from collections.abc import Collection, Sequence
-from pathlib import Path
 
 import paramiko
 
 from fleet.errors import HostKeyError
+from fleet.home import expand_home
 from fleet.model import HostKeyPolicy
 from fleet.remote.ssh import known_hosts
 from fleet.remote.ssh.known_hosts import Entry, fingerprint
@@ -122,7 +122,7 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
         if end.user_known_hosts:
             file = end.user_known_hosts[0]
         else:
-            file = str(Path.home() / ".ssh/known_hosts")
+            file = expand_home("~/.ssh/known_hosts")
         kind = _KEYSCAN_TYPES.get(key.get_name(), "ecdsa")
         scan = f"ssh-keyscan -p {end.port} -t {kind} {shlex.quote(end.address)}"
         looked_in = ", ".join(self._files) or "none"

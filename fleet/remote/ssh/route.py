@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from fleet.addresses import read_address, read_hop, read_user
 from fleet.errors import UnreachableError
+from fleet.home import expand_home
 from fleet.model import Host, HostKeyPolicy, InputError
 from fleet.remote.ssh.config import Settings, get_last, look_up
 
@@ -151,8 +152,7 @@ def _list_certificates(settings: Settings) -> list[str]:
 
 
 def _expand_user(paths: Iterable[str]) -> tuple[str, ...]:
-    """Replace ~ and ~user, as ssh does."""
-    return tuple(map(os.path.expanduser, paths))
+    return tuple(map(expand_home, paths))
 
 
 def _split_hops(text: str | None) -> tuple[str, ...]:

@@ -263,15 +263,14 @@ def deaf_agent(known_hosts, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
+def home(account_home):
     """A home of our own; where ssh looks by itself lies a key that would be let in
     nowhere.
     """
-    keys = tmp_path / "home" / ".ssh"
-    keys.mkdir(parents=True, mode=0o700)
+    keys = account_home / ".ssh"
+    keys.mkdir(mode=0o700)
     keygen(keys / "id_ed25519")
-    monkeypatch.setenv("HOME", str(keys.parent))
-    return keys.parent
+    return account_home
 
 
 @pytest.fixture

@@ -140,12 +140,11 @@ def test_an_unknown_host_is_refused_with_the_command_that_asks_for_this_kind_of_
 
 
 def test_without_any_file_the_command_names_the_usual_one(
-    tmp_path, endpoint, keys, monkeypatch
+    tmp_path, endpoint, keys, account_home
 ):
-    monkeypatch.setenv("HOME", str(tmp_path))
     text = refusal_message(endpoint(), keys[2])
     assert f"(looked in {tmp_path}/global)" in text
-    assert f"192.0.2.7 >> {tmp_path}/.ssh/known_hosts`" in text
+    assert f"192.0.2.7 >> {account_home}/.ssh/known_hosts`" in text
 
 
 @pytest.mark.parametrize("pattern", ["*", "192.0.2.*", "[192.0.2.7]:2222"])
