@@ -149,7 +149,7 @@ static int prepare_process(const struct options *options, struct refusal *refusa
 		return refuse(refusal, EXIT_OTHER, "cannot prepare: %s", strerror(-err));
 	err = options_has_pages(options, "huge") ? lines_try_huge_page() : 0;
 	if (err)
-		return refuse(refusal, EXIT_OTHER, "no huge page is to be had here: %s",
+		return refuse(refusal, EXIT_OPTIONS, "no huge page is to be had here: %s",
 			      strerror(-err));
 	return 0;
 }

@@ -8,7 +8,7 @@
 enum exit_code {
 	EXIT_DONE = 0,
 	EXIT_OTHER = 1,
-	EXIT_OPTIONS = 2,      /* an option that makes no sense */
+	EXIT_OPTIONS = 2,      /* an option that makes no sense, or not here */
 	EXIT_TOO_FEW_CPUS = 3, /* fewer CPUs usable than the benchmark needs */
 	EXIT_CPU = 4,          /* a CPU asked for cannot be used */
 	EXIT_VARIANT = 5,      /* this CPU or build lacks the variant */

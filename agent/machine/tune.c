@@ -96,7 +96,7 @@ static int save_setting(enum setting setting, int cpu, struct refusal *refusal)
 	*now = (struct saved_setting){.setting = setting, .cpu = cpu};
 	int err = os_setting_read(setting, cpu, now->before);
 	if (err == -ENOTSUP)
-		return refuse(refusal, EXIT_OTHER, "this machine lets nobody set its %s",
+		return refuse(refusal, EXIT_OPTIONS, "this machine lets nobody set its %s",
 			      setting_name(setting));
 	if (err)
 		return refuse(refusal, EXIT_OTHER, "cannot read the %s: %s", setting_name(setting),
@@ -113,10 +113,10 @@ static int change_setting(const struct saved_setting *setting, const char *value
 	if (!err)
 		return 0;
 	if (err == -EACCES || err == -EPERM || err == -EROFS)
-		return refuse(refusal, EXIT_OTHER,
+		return refuse(refusal, EXIT_OPTIONS,
 			      "may not set the %s (%s): run as root, or set it beforehand",
 			      setting_name(setting->setting), strerror(-err));
-	return refuse(refusal, EXIT_OTHER, "cannot set the %s to '%s': %s",
+	return refuse(refusal, EXIT_OPTIONS, "cannot set the %s to '%s': %s",
 		      setting_name(setting->setting), value, strerror(-err));
 }
 

@@ -131,7 +131,7 @@ def test_without_permission_it_is_refused_and_nothing_is_measured(machine):
         "-dac_override",
     )
     done = run(*CHANGE, *QUICK, "-f", "jsonl", prefix=drop, env=env(machine))
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(
         "fleet-agent: may not set the governor (Permission denied)"
     )
@@ -141,7 +141,7 @@ def test_without_permission_it_is_refused_and_nothing_is_measured(machine):
 def test_a_machine_without_such_a_setting_says_so(machine):
     shutil.rmtree(machine / f"cpu{CPUS[0]}")
     done = run(*CHANGE, *QUICK, env=env(machine))
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "fleet-agent: this machine lets nobody set its governor\n"
 
 

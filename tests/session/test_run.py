@@ -330,6 +330,16 @@ def test_what_cannot_be_done_is_said_in_words(
     assert "Traceback" not in output
 
 
+def test_a_host_that_refuses_a_setting_for_good_is_not_tried_again(
+    fleet: Fleet,
+) -> None:
+    done = fleet("run", "--governor", "no-such-governor", "-q", *SHORT)
+    assert done.exit_code == 10
+    assert "governor" in done.stdout
+    assert "fleet resume" not in done.stdout
+    assert "no unfinished session" in fleet("resume").stdout
+
+
 def start_measuring(fleet: Fleet) -> tuple[subprocess.Popen[str], int]:
     """A run in whose journal there are bursts of every visit, and the process id of its
     agent.
