@@ -12,7 +12,7 @@ ALL = "all"  # the pattern of every host
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # of a host
 _RANGE = re.compile(r"\[(?=[0-9]+[-,])([0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*)\]")
 _RUN_ID = r"r\d{8}T\d{6}Z-[0-9a-f]+"
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 _WORD = "\0"  # stands for a word
 _ALONE = re.compile(rf"(?<![\w.{_WORD}-]){_WORD}(?![\w{_WORD}-])")
 _OF_ONE_RUN = re.compile(rf"\b\d+ bursts\b|\b{_RUN_ID}\b")
@@ -107,18 +107,45 @@ def group_messages(
     frequent first.
 
     Return each group's first message and the names of its hosts. numbers_alike: numbers
-    may differ, too.
+    may differ, too; where they do, the message has their range, "1.3 to 2.4".
     """
-    first_texts: dict[str, str] = {}
-    names_by_key: dict[str, dict[str, None]] = {}
+    groups: dict[str, list[tuple[Host, str]]] = {}
     for host, text in messages:
         key = _hide_what_differs(host, text)
         if numbers_alike:
             key = _NUMBER.sub("…", key)
-        first_texts.setdefault(key, text)
-        names_by_key.setdefault(key, {})[host.name] = None
-    groups = [(first_texts[key], tuple(names)) for key, names in names_by_key.items()]
-    return sorted(groups, key=lambda group: -len(group[1]))
+        groups.setdefault(key, []).append((host, text))
+    described = []
+    for group in groups.values():
+        names = dict.fromkeys(host.name for host, _ in group)
+        text = _merge_numbers(group) if numbers_alike else group[0][1]
+        described.append((text, tuple(names)))
+    return sorted(described, key=lambda group: -len(group[1]))
+
+
+def _merge_numbers(group: Sequence[tuple[Host, str]]) -> str:
+    """Return the first text, each number that differs between the texts replaced by
+    its range. The texts are equal but for numbers and for what is of one host.
+    """
+    hidden = [_hide_what_differs(host, text) for host, text in group]
+    if len(set(hidden)) == 1:
+        return group[0][1]
+    words = _NUMBER.split(hidden[0])
+    numbers_of_texts = [_NUMBER.findall(text) for text in hidden]
+    merged = words[0]
+    for numbers, word in zip(
+        zip(*numbers_of_texts, strict=True), words[1:], strict=True
+    ):
+        merged += _format_range(numbers) + word
+    return merged
+
+
+def _format_range(numbers: Iterable[str]) -> str:
+    """Format numbers as "1.3 to 2.4"; equal ones as they are."""
+    ordered = sorted(set(numbers), key=lambda number: float(number.replace(",", "")))
+    if len(ordered) == 1:
+        return ordered[0]
+    return f"{ordered[0]} to {ordered[-1]}"
 
 
 def _hide_what_differs(host: Host, text: str) -> str:

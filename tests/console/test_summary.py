@@ -226,6 +226,19 @@ def test_a_short_name_is_not_taken_out_of_the_words_around_it() -> None:
     assert len(hostnames.group_messages(messages)) == 2
 
 
+def test_notes_that_differ_in_numbers_are_one_with_their_range() -> None:
+    texts = {
+        "a": "half of 8 relations are known to ±1.3 %",
+        "b": "half of 8 relations are known to ±2.4 %",
+        "c": "half of 8 relations are known to ±1,000 %",
+    }
+    messages = [(make_host(name), text) for name, text in texts.items()]
+    assert hostnames.group_messages(messages, numbers_alike=True) == [
+        ("half of 8 relations are known to ±1.3 to 1,000 %", ("a", "b", "c"))
+    ]
+    assert len(hostnames.group_messages(messages)) == 3
+
+
 def make_outcomes(count: int = 500) -> list[Outcome]:
     hosts = [make_host(f"h{i:03}") for i in range(count)]
     return [
