@@ -136,11 +136,11 @@ def _merge_numbers(group: Sequence[tuple[Host, str]]) -> str:
     for numbers, word in zip(
         zip(*numbers_of_texts, strict=True), words[1:], strict=True
     ):
-        merged += _format_range(numbers) + word
+        merged += _join_least_and_greatest(numbers) + word
     return merged
 
 
-def _format_range(numbers: Iterable[str]) -> str:
+def _join_least_and_greatest(numbers: Iterable[str]) -> str:
     """Format numbers as "1.3 to 2.4"; equal ones as they are."""
     ordered = sorted(set(numbers), key=lambda number: float(number.replace(",", "")))
     if len(ordered) == 1:
