@@ -41,6 +41,12 @@ TIMEOUT_S = 60.0
 DAY_S = 86_400  # the most that a run lasts without --deadline
 DEADLINE_TIMES = 5  # a duration asked for, as agents do with a forecast
 LONG_S = 10.0  # a first round that takes longer is told apart
+_LONG_RUN_S = 600.0  # a longer one is told what would be quicker
+_QUICKER = (
+    "Quicker: one CPU of each core (--cpus cores), some pairs of each relation"
+    " (--pairs per-relation:8; --few-pairs for benchmarks with many points), or a list"
+    " of CPUs or pairs."
+)
 _FULL = (1 << 31) - 1  # MB/s: as much as goes
 _OPTIONS = 2  # the exit code of REFUSED for options
 
@@ -79,6 +85,11 @@ class Forecast(Struct, tag_field="record", tag="forecast"):
     def duration(self) -> Duration:
         """How long the plan takes."""
         return Duration(self.ms / 1000, self.ms_max / 1000, self.ms_first / 1000)
+
+    @property
+    def advice(self) -> str:
+        """Text of what would be quicker than a long run; "" for a short one."""
+        return _QUICKER if self.duration.least_s > _LONG_RUN_S else ""
 
     @property
     def load_duration(self) -> Duration:

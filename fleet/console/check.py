@@ -86,10 +86,13 @@ def _describe_run(facts: Facts, intended: RunPreview) -> list[str]:
     else:
         counts = _describe_forecast(intended.forecast, benchmarks)
         cost = f" on {format_count(intended.forecast.cpus, 'CPU')}: {counts}"
-    return [
+    lines = [
         f"The agent {intended.agent}; {place}.",
         f"fleet run would measure {', '.join(benchmarks)}{cost}.",
     ]
+    if intended.forecast is not None and intended.forecast.advice:
+        lines.append(intended.forecast.advice)
+    return lines
 
 
 def _describe_forecast(forecast: Forecast, benchmarks: Sequence[str]) -> str:

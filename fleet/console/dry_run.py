@@ -124,6 +124,7 @@ def _render_costs(plans: Sequence[PlannedHost]) -> str:
             " takes."
         )
     lines = _list_costs(names_by_cost)
+    lines += _list_advice(plans)
     unknown = [planned.host.name for planned in plans if not planned.was_measured]
     if unknown:
         lines.append(_TYPICAL.format(hosts=join_names(unknown)))
@@ -158,6 +159,16 @@ def _list_costs(names_by_cost: Mapping[_CostText, Sequence[str]]) -> list[str]:
             size = f"{join_names(names_by_cost[cost])} ({size})"
         lines.append(f"  {size}: {cost.text}")
     return lines
+
+
+def _list_advice(plans: Sequence[PlannedHost]) -> list[str]:
+    """List what would be quicker where measuring takes long, once."""
+    advice = dict[str, None]()
+    for planned in plans:
+        for cost in planned.costs:
+            if cost.forecast is not None and cost.forecast.advice:
+                advice[cost.forecast.advice] = None
+    return list(advice)
 
 
 def _describe_cost(cost: Cost) -> str:

@@ -20,7 +20,7 @@ from fleet.errors import (
 )
 from fleet.facts import systems
 from fleet.hostnames import strip_host_name
-from fleet.model import Agent, Facts, Host, Run, override_options
+from fleet.model import FORECAST, Agent, Facts, Host, Run, override_options
 from fleet.model.version import VERSION
 from fleet.plan import counters
 from fleet.plan.merge import merge_plan_with_facts
@@ -259,6 +259,8 @@ def plan_run(link: HostLink, facts: Facts, agent: Agent) -> Run:
     plan = merge_plan_with_facts(host, context.requested, facts)
     forecast = context.forecaster.from_host(link.connection, host, agent.path, plan)
     context.emit(DurationEstimated(host, forecast.duration))
+    if forecast.advice:
+        link.progress.note(f"{FORECAST} {forecast.duration}. {forecast.advice}")
     deadline_s = choose_deadline_s(host, context.requested, plan, forecast)
     plan = replace(plan, deadline_s=deadline_s)
     options = override_options(options_from_entry(host), context.requested)

@@ -213,6 +213,25 @@ def test_a_dry_run_of_hosts_not_measured_loads_neither_tables_nor_drawing(
     assert not {"pandas", "numpy", "pyarrow", "rich"} & loaded
 
 
+@pytest.mark.parametrize(
+    ("words", "is_long"),
+    [
+        (("--cpus", "0-255"), False),
+        (("--cpus", "0-599"), True),
+        (("--cpus", "0-599", "--rounds", "1"), False),
+    ],
+)
+def test_a_dry_run_says_what_is_quicker_than_ten_minutes(
+    tmp_path: Path, words: tuple[str, ...], is_long: bool
+) -> None:
+    (tmp_path / "inventory.yaml").write_text(
+        "hosts: {one: {address: one.invalid}, two: {address: two.invalid}}\n"
+    )
+    with Fleet(tmp_path, {}) as fleet:
+        planned = fleet("run", "--dry-run", *words).stdout
+    assert planned.count("Quicker: one CPU of each core (--cpus cores)") == is_long
+
+
 def test_a_dry_run_of_a_kind_of_core_has_no_seconds_as_json(tmp_path: Path) -> None:
     (tmp_path / "inventory.yaml").write_text("hosts: {one: {address: one.invalid}}\n")
     with Fleet(tmp_path, {}) as fleet:

@@ -267,6 +267,17 @@ def test_one_host_that_fails_does_not_cost_the_other_its_run(fleet: Fleet) -> No
     assert states == {"here": ("complete", "done"), "dead": ("failed", "connect")}
 
 
+def test_a_long_run_is_told_what_is_quicker_before_it_begins(fleet: Fleet) -> None:
+    cpu = str(min(os.sched_getaffinity(0)))
+    plan = ("-b", "clock", "-c", cpu, "--rounds", "1000000", "--deadline", "2s")
+    lines = fleet("run", *plan).stderr.splitlines()
+    (told,) = [line for line in lines if "Quicker: " in line]
+    assert re.search(
+        r": Expected: [\d.]+ (h|min)\. Quicker: one CPU of each core", told
+    )
+    assert lines.index(told) < lines.index("here: measure")
+
+
 def test_a_dry_run_touches_nothing(fleet: Fleet) -> None:
     done = fleet("run", "--dry-run", "-b", "cas", "--rounds", "7")
     assert done.exit_code == 0
