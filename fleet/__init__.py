@@ -73,12 +73,17 @@ def measure(
         make_local_inventory,
     )
     from fleet.plan.conflicts import require_no_conflicts  # noqa: PLC0415
-    from fleet.plan.options import parse_keywords, parse_labels  # noqa: PLC0415
+    from fleet.plan.options import (  # noqa: PLC0415
+        naming_keywords,
+        parse_keywords,
+        parse_labels,
+    )
     from fleet.session.events import State, ignore  # noqa: PLC0415
     from fleet.session.runner import make_context, run_session  # noqa: PLC0415
     from fleet.store import Listing, Store, new_session_id  # noqa: PLC0415
 
-    requested = parse_keywords(benchmarks=benchmarks, **options)
+    with naming_keywords():
+        requested = parse_keywords(benchmarks=benchmarks, **options)
     file = _read_inventory(inventory)
     loaded = load_hosts(file) if file else make_local_inventory(_INVENTORY)
     settings = _read_settings(file)
@@ -87,7 +92,8 @@ def measure(
         [hosts] if isinstance(hosts, str) else hosts,
         lambda: {run.host_id: run.started_utc for run in Listing(root).runs},
     )
-    require_no_conflicts(chosen, requested)
+    with naming_keywords():
+        require_no_conflicts(chosen, requested)
     check_entries(chosen)
     words = [f"{key}={value}" for key, value in (labels or {}).items()]
     store = Store(root)

@@ -53,7 +53,8 @@ def label(
     """
     changes = _parse_label_changes(labels)
     root = store.Store(results)
-    runs = base.select_runs(root.list_runs(), [select], root.place)
+    listing = store.Listing(results, must_exist=True)
+    runs = base.select_runs(listing.runs, [select], root.place)
     root.label([run.run_id for run in runs], changes)
     count = format_count(len(runs), "run")
     hosts = join_names(run.host_name for run in runs)

@@ -63,7 +63,7 @@ def parse_benchmark_names(text: str) -> tuple[BenchmarkName, ...]:
         benchmark, _, variant = choice.partition("/")
         names.append(BenchmarkName(benchmark, variant, tuple(setting)))
     if not names or not all(name.benchmark for name in names):
-        raise UsageError(f"--benchmark {text}: names no benchmark.")
+        raise UsageError(f"benchmark {text}: names no benchmark.")
     return tuple(names)
 
 
@@ -99,14 +99,14 @@ def split_benchmarks_and_variants(text: str) -> tuple[str, str]:
 
 
 def describe_unmeasured_benchmark(text: str, choices: Sequence[str]) -> str:
-    """Return the error for a --benchmark that matches none of the measured choices."""
+    """Return the error for a benchmark that matches none of the measured choices."""
     names = {choice.partition("/")[0] for choice in choices}
     there_are = f"There are {', '.join(choices) or 'none'}."
     if text in BENCHMARKS and text not in names:
         advice = f"`fleet run -b {text}` measures it."
-        return one_line(f"--benchmark {text}: not measured. {there_are} {advice}")
+        return one_line(f"benchmark {text}: not measured. {there_are} {advice}")
     similar = suggest_similar(text, {*choices, *names})
-    return one_line(f"--benchmark {text}: not measured{similar} {there_are}")
+    return one_line(f"benchmark {text}: not measured{similar} {there_are}")
 
 
 def check_variants(text: str) -> str:

@@ -3,7 +3,8 @@ docs read: the agent's own, and what the controller adds.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -284,6 +285,23 @@ def _split_variants(texts: Mapping[str, str | None]) -> Mapping[str, str | None]
             f"--variant {variant}: --benchmark names variants, too; keep one of them."
         )
     return {**texts, "benchmarks": benchmarks, "variant": variants or variant}
+
+
+@contextmanager
+def naming_keywords() -> Iterator[None]:
+    """Name plan options by their keywords in the message of a UsageError raised in this
+    block: "--op read" becomes "operations read".
+    """
+
+    def name_keyword(flag: re.Match[str]) -> str:
+        option = BY_FLAG.get(flag[1])
+        return option.name if option else flag[0]
+
+    try:
+        yield
+    except UsageError as err:
+        message = re.sub("--([a-z-]+)", name_keyword, str(err))
+        raise UsageError(message) from None
 
 
 def parse_keywords(**options: object) -> model.RequestedOptions:

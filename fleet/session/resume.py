@@ -43,8 +43,9 @@ def find_remaining(store: Store, session: str | None) -> Remaining | None:
 
     None if nothing remains. If `session` is None, skip sessions running on this
     machine; raise LockedError if there are only such sessions. Raises UsageError if
-    `session` matches none or several.
+    `session` matches none or several, or if there is no such root.
     """
+    store.place.require_folder()
     unfinished = _find_unfinished_and_end_done(store)
     if session is None:
         return _find_most_recent(unfinished, store.running_sessions())

@@ -245,7 +245,7 @@ def discard(path: Path) -> None:
 
 def _advise(err: OSError, place: object) -> str:
     where = "there"
-    elsewhere = "or choose another results root with --results."
+    elsewhere = "or name another results root."
     state_dir = user_state_dir()
     # what an object store says is neither
     is_local = err.filename or err.errno not in (None, errno.ENOENT)

@@ -346,14 +346,14 @@ def parse_place(root: str | Path) -> Place:
         path = os.path.expanduser(text)  # noqa: PTH111  Path("./~name") forgets that no home is meant
         if path.startswith("~"):
             raise UsageError(
-                f"--results {text}: there is no user of that name, or the user has no"
+                f"{text}: there is no user of that name, or the user has no"
                 " home. Name the folder by its whole path; one whose name begins with"
                 " ~ is written ./~name."
             )
         return Folder(Path(path))
     if match[1].lower() != "s3":
         raise UsageError(
-            f"--results {match[1]}://…: only folders and s3:// addresses can hold"
+            f"{match[1]}://…: only folders and s3:// addresses can hold"
             " results. Many other stores answer as S3 too: name theirs with"
             " s3://bucket/prefix?endpoint_override=…"
         )
@@ -369,14 +369,14 @@ def _parse_bucket(text: str) -> Bucket:
             pairs = parse_qsl(url.query, keep_blank_values=True, strict_parsing=True)
             options = dict(pairs)
     except ValueError:
-        raise UsageError(f"--results s3://…: not an address: {_SHAPE}.") from None
+        raise UsageError(f"s3://…: not an address: {_SHAPE}.") from None
     if "@" in url.netloc or "@" in options.get("endpoint_override", ""):
         raise UsageError(
-            "--results s3://…@…: no credentials in the address: it stands in process"
+            "s3://…@…: no credentials in the address: it stands in process"
             " lists and histories. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or"
             " AWS_PROFILE."
         )
-    address = f"--results {url.scheme}://{url.netloc}{url.path}"
+    address = f"{url.scheme}://{url.netloc}{url.path}"
     unknown = sorted(set(options) - set(_OPTIONS))
     if unknown:
         raise UsageError(

@@ -155,8 +155,7 @@ class Listing:
         """Return the stamp of each samples file, by host, then run. Raises StoreError,
         or UsageError if the root must exist and does not.
         """
-        if self._must_exist:
-            self.place.require_folder()
+        self._require_root()
         closed = list[OSError]()
         with store_errors("read the runs", self.place):
             stamps = self.place.stamps(closed)
@@ -170,9 +169,16 @@ class Listing:
             warn(text, StoreWarning, stacklevel=2)
         return stamps
 
+    def _require_root(self) -> None:
+        if self._must_exist:
+            self.place.require_folder()
+
     @cached_property
     def counter_files(self) -> frozenset[str]:
-        """Return the names of the files of `counters`. Raises StoreError."""
+        """Return the names of the files of `counters`. Raises StoreError, or UsageError
+        if the root must exist and does not.
+        """
+        self._require_root()
         with store_errors("look for counters", self.place):
             return frozenset(self.place.files("counters/*.parquet"))
 
@@ -447,7 +453,7 @@ Root = str | Path | Listing
 
 def open_listing(root: Root) -> Listing:
     """Return `root` if it is a listing already, else a new listing of it."""
-    return root if isinstance(root, Listing) else Listing(root)
+    return root if isinstance(root, Listing) else Listing(root, must_exist=True)
 
 
 def make_listed_row(row: Mapping[str, Any]) -> _Row:

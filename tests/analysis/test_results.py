@@ -4,12 +4,15 @@ line.
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import matplotlib as mpl
+import pandas as pd
 import pytest
 
 import fleet
+from fleet import analysis
 from fleet.analysis.results import Results
 from fleet.errors import UsageError
 from tests import simulated
@@ -110,3 +113,53 @@ def test_a_root_that_does_not_exist_is_no_empty_one(table: str, tmp_path: Path) 
     with pytest.raises(UsageError, match="typo: there is no such folder"):
         getattr(fleet.open(tmp_path / "typo"), table)()
     assert getattr(fleet.open(tmp_path), table)().empty
+
+
+LOADERS = [
+    analysis.history,
+    analysis.load_counters,
+    analysis.load_cpus,
+    analysis.load_numbers,
+    analysis.load_pairs,
+    analysis.load_runs,
+    analysis.load_samples,
+]
+
+
+@pytest.mark.parametrize("load", LOADERS, ids=lambda load: load.__name__)
+def test_no_function_takes_a_missing_root_for_an_empty_one(
+    load: Callable[[Path], pd.DataFrame], tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match="typo: there is no such folder"):
+        load(tmp_path / "typo")
+    assert load(tmp_path).empty
+
+
+MISTAKES: dict[str, Callable[[Results], object]] = {
+    "pair x: write two CPUs": lambda r: r.bursts(pair="x"),
+    "pair 90-91: it was not measured. Pairs are": lambda r: r.bursts(pair="90-91"),
+    "benchmark gemm: not measured. There are cas": lambda r: r.pairs(benchmark="gemm"),
+    "benchmark /: names no benchmark": lambda r: r.numbers(benchmark="/"),
+    "rounds few: must be": lambda _: fleet.measure(rounds="few"),
+    "separation_bytes 3: must be": lambda _: fleet.measure(separation_bytes=3),
+    "cpus 0 and benchmarks cas exclude": lambda _: fleet.measure((), "cas", cpus="0"),
+    "'roundz' is not an option of a plan": lambda _: fleet.measure(roundz=3),
+}
+
+
+@pytest.mark.parametrize("words", MISTAKES)
+def test_an_error_speaks_of_arguments_not_of_options(
+    words: str, results: Results, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)  # no inventory
+    with pytest.raises(UsageError) as refused:
+        MISTAKES[words](results)
+    assert str(refused.value).startswith(words)
+    assert "--" not in str(refused.value)
+
+
+def test_the_bursts_of_a_pair_of_an_empty_root_are_a_whole_sentence(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(UsageError, match=r"was not measured\. No pair was\.$"):
+        fleet.open(tmp_path).bursts(pair="0-1")

@@ -177,7 +177,10 @@ def test_an_inventory_sets_defaults_of_options(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["runs", "show", "compare a b", "accept", "verify", "withdraw", "export"],
+    [
+        *("runs", "show", "show --pair 0-1", "report", "compare a", "compare a b"),
+        *("accept", "export", "verify", "label a x=1", "withdraw", "resume"),
+    ],
 )
 def test_a_root_that_does_not_exist_is_named(command: str, tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:

@@ -209,7 +209,7 @@ def test_a_root_that_cannot_be_written_is_an_error_naming_it(
     else:
         (root / ".fleet").mkdir(parents=True)
         (root / ".fleet/journal").write_text("in the way")
-    with pytest.raises(StoreError, match=r"results.*--results"):
+    with pytest.raises(StoreError, match=r"results.*results root"):
         Store(root).new_journal(builders.a_run())
 
 

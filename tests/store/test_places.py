@@ -128,6 +128,6 @@ def test_the_home_is_written_with_a_tilde_and_meant(
     assert parse_place("./~name").address == f"{tmp_path}/~name"
     with pytest.raises(
         UsageError,
-        match=r"--results ~nobody-of-that-name/r: there is no user of that name",
+        match=r"~nobody-of-that-name/r: there is no user of that name",
     ):
         parse_place("~nobody-of-that-name/r")

@@ -276,8 +276,8 @@ def _require_readable(listed: Sequence[RunSummary], text: str, place: Place) -> 
 def _describe_empty_root(place: Place) -> str:
     if Listing(place).all_runs:
         return (
-            f"{place}: all runs are withdrawn; `fleet withdraw` lists them, --undo has"
-            " them read again."
+            f"{place}: all runs are withdrawn; `fleet withdraw` lists them, and with"
+            " --undo has them read again."
         )
     with store_errors("read the summaries", place):
         summaries = place.files(SUMMARIES)
@@ -287,8 +287,8 @@ def _describe_empty_root(place: Place) -> str:
         )
         return f"{place}: holds summaries, but no runs. {how}"
     return (
-        f"{place}: no runs are stored here yet. `fleet run` measures; --results names"
-        " another root."
+        f"{place}: no runs are stored here yet. `fleet run` measures; or name another"
+        " results root."
     )
 
 
@@ -323,8 +323,8 @@ def select_like_last_run(
     ]
     if not selected:
         raise UsageError(
-            f"{root}: no runs are stored here. `fleet run` measures; --results names a"
-            " root."
+            f"{root}: no runs are stored here. `fleet run` measures; or name another"
+            " results root."
         )
     return comparable or filter_runs(root, selected, benchmark)
 

@@ -235,8 +235,8 @@ def _read_measured(
         pairs = name_cells_of_point(pairs, point, tables.descriptions)
     if pairs.empty:
         raise UsageError(
-            f"{NOTHING}; --point compares one point of a ladder, and `fleet show` lists"
-            " them."
+            f"{NOTHING}; `fleet compare --point` compares one point of a ladder, and"
+            " `fleet show` lists them."
         )
     if are_all_read and point is None and not only.divides_numbers:
         summaries = list_published(root, run_id=ids)

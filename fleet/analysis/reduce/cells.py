@@ -68,9 +68,9 @@ def name_cells_of_point(
         points = sorted(pairs["point"].dropna().unique())
         why = (
             f"these runs have no such point{suggest_similar(point, points)} There are"
-            f" {list_names(points)}."
+            f" {list_names(points) or 'none'}."
         )
-        raise UsageError(one_line(f"--point {point}: {why}"))
+        raise UsageError(one_line(f"point {point}: {why}"))
     is_ladder = get_views(rows["benchmark"], descriptions) == View.LADDER
     relation = rows["relation"].where(~is_ladder, point)
     return rows.assign(relation=relation, about="", column=relation, place="")

@@ -134,7 +134,7 @@ def load_history(
     """
     stored = [run for run in runs if run.state is not RunState.UNFINISHED]
     if not stored:
-        where = "`fleet runs` lists all; --results names another root."
+        where = "`fleet runs` lists all; or name another results root."
         raise UsageError(f"{root}: no such run is stored here. {where}")
     described = descriptions or load.merge_descriptions(stored)
     if point:
@@ -168,8 +168,8 @@ def _match_relations(
         choices = list(dict.fromkeys(first_words + names))
         similar = suggest_similar(wanted, choices)
         raise UsageError(
-            f"--relation {wanted}: no such relation{Only(benchmark)}{similar}"
-            f" There are {list_names(choices)}."
+            f"relation {wanted}: no such relation{Only(benchmark)}{similar}"
+            f" There are {list_names(choices) or 'none'}."
         )
     return matching
 

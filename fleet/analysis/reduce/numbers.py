@@ -320,17 +320,17 @@ def _select_cpus(pairs: pd.DataFrame, cpus: pd.DataFrame, text: str) -> pd.DataF
             kinds.update(find_core_kinds(rows).values())
         listed = ", ".join(sorted(kinds)) or "all alike"
         raise UsageError(
-            f"--cpus {text}: nothing was measured on such CPUs alone; kinds of cores:"
+            f"CPUs {text}: nothing was measured on such CPUs alone; kinds of cores:"
             f" {listed}."
         )
     return selected
 
 
 def _find_selected_cpus(cpus: pd.DataFrame, text: str) -> dict[object, set[int]]:
-    """Return by run the CPUs that --cpus selects."""
+    """Return by run the CPUs that this text selects."""
     numbers = set[int]()
     if text[:1].isdigit():
-        numbers = {*parse_option("--cpus", text, CPU_NUMBERS)}
+        numbers = {*parse_option("CPUs", text, CPU_NUMBERS)}
     cpus_by_run = dict[object, set[int]]()
     for run, rows in cpus.groupby("run_id", sort=False):
         if numbers:

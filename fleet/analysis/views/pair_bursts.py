@@ -50,7 +50,7 @@ def load_pair_bursts(
     """
     match = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", pair)
     if not match:
-        raise UsageError(f"--pair {pair}: write two CPUs as 3-17, or one as 3.")
+        raise UsageError(f"pair {pair}: write two CPUs as 3-17, or one as 3.")
     low, high = sorted(int(number) for number in (match[1], match[2] or match[1]))
     run_ids = [run.run_id for run in runs]
     pairs = as_float64(load_pairs(root, run_id=run_ids))
@@ -62,8 +62,7 @@ def load_pair_bursts(
     ]
     if chosen.empty:
         raise UsageError(
-            f"--pair {pair}: it was not measured{only}."
-            f" {_describe_measured_pairs(pairs)}"
+            f"pair {pair}: it was not measured{only}. {_describe_measured_pairs(pairs)}"
         )
     facts = load.load_runs(root, run_id=run_ids)
     steps = dict(
@@ -107,6 +106,8 @@ def _describe_measured_pairs(pairs: pd.DataFrame) -> str:
     """Name some measured pairs in a sentence, or only the CPUs if all their pairs were
     measured.
     """
+    if pairs.empty:
+        return "No pair was."
     ends = sorted(
         {
             tuple(sorted(cpus))

@@ -34,7 +34,7 @@ def render_runs(runs: Sequence[RunSummary], *, width: int | None = None) -> str:
     """Render a line per run, oldest first. width: of the terminal."""
     if not runs:
         return (
-            "No runs are stored here. `fleet run` measures; --results names another"
+            "No runs are stored here. `fleet run` measures; or name another results"
             " root."
         )
     common_labels = find_common_labels([dict(run.labels) for run in runs])

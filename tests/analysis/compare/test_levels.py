@@ -118,7 +118,7 @@ def test_one_benchmark_or_one_point_can_be_compared(tmp_path: Path) -> None:
         UsageError, match=r"no such point; did you mean 'read\.own\.768K\.huge\.x1'"
     ):
         only(tmp_path, point="read.own.769K.huge.x1")
-    with pytest.raises(UsageError, match="--benchmark gemm: not measured"):
+    with pytest.raises(UsageError, match="benchmark gemm: not measured"):
         only(tmp_path, only=Only("gemm"))
 
 
@@ -157,7 +157,7 @@ def test_the_history_of_a_level_and_of_a_point(tmp_path: Path) -> None:
     by_point = load_history(tmp_path, runs, "read.own.768K.huge.x2", None, point=True)
     assert "read.own.768K.huge.x2: GB/s" in render_relation_history(by_point)
     assert len(by_point) == 2 * RUNS
-    with pytest.raises(UsageError, match="--relation L7: no such relation"):
+    with pytest.raises(UsageError, match="relation L7: no such relation"):
         load_history(tmp_path, runs, "L7", None)
 
 

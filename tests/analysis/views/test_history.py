@@ -85,7 +85,7 @@ def test_a_relations_past_is_a_line_per_run_oldest_first(root: Path) -> None:
 def test_a_past_that_is_not_there_says_what_to_do(root: Path) -> None:
     listed = Listing(root).list_with_unfinished()
     with pytest.raises(
-        UsageError, match=r"--relation smtt: no such relation; did you mean 'smt'"
+        UsageError, match=r"relation smtt: no such relation; did you mean 'smt'"
     ):
         load_history(root, listed, "smtt", None)
     with pytest.raises(

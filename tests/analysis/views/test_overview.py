@@ -303,7 +303,7 @@ def test_only_some_cpus_can_be_shown(made_lab: Path) -> None:
         "cluster E-E",
         "llc",
     }
-    with pytest.raises(UsageError, match=r"--cpus big: .*; kinds of cores: E, P\."):
+    with pytest.raises(UsageError, match=r"CPUs big: .*; kinds of cores: E, P\."):
         load_overview(listing, runs, Only(cpus="big"))
 
 
