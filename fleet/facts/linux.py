@@ -49,6 +49,7 @@ _VIRTUAL = re.compile(
     " scw-|digitalocean|linode|vultr|upcloud|exoscale|akamai|huawei ?cloud|tencent"
     " cloud|oraclecloud|e2e networks|civo|cloudstack|smartos"
 )
+_KERNEL_OF_WSL = "microsoft-standard-WSL"
 _BARE_METAL = (".metal", "bare metal", "baremetal")
 # What firmware says where its maker filled in nothing.
 _PLACEHOLDERS = re.compile(
@@ -634,6 +635,8 @@ def parse_hypervisor(
         return named
     text = _join_maker_texts(files, system)
     guess = _guess_hypervisor(text)
+    if _KERNEL_OF_WSL in system.get("uname_r", ""):  # which has no firmware to ask
+        guess = "hyper-v"
     flags = cpuinfo.get("flags")
     if flags is not None:
         is_guest = "hypervisor" in flags.split()

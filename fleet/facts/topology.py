@@ -171,7 +171,8 @@ def _find_online_cpus(
 
 
 def _find_isolated_cpus(files: Files) -> set[int] | None:
-    """Return the isolated CPUs; None if the kernel does not publish them.
+    """Return the CPUs isolated at boot and by partitions of control groups (Linux 6.7);
+    None if the kernel does not publish them.
 
     It leaves the file empty, and the probe so leaves it out, when no CPU is isolated:
     then another file of the folder tells that it is published.
@@ -179,7 +180,8 @@ def _find_isolated_cpus(files: Files) -> set[int] | None:
     path = "sys/devices/system/cpu/isolated"
     if path not in files and "sys/devices/system/cpu/online" not in files:
         return None
-    return set(_read_cpu_list(files, path))
+    in_partitions = _read_cpu_list(files, "sys/fs/cgroup/cpuset.cpus.isolated")
+    return {*_read_cpu_list(files, path), *in_partitions}
 
 
 def _map_cpus_to_kinds(files: Files) -> dict[int, str]:

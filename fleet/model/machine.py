@@ -252,7 +252,7 @@ class Cpu:
     model: str | None = None
     max_khz: int | None = None
     governor: str | None = None
-    isolated: bool | None = None  # by isolcpus
+    isolated: bool | None = None  # at boot or by a partition
     caches: tuple[Cache, ...] = ()
 
 

@@ -364,10 +364,19 @@ def test_names_of_cores_in_a_renumbered_cpuinfo_are_of_no_cpu_unless_all_are_equ
     )
 
 
-def test_isolated_cpus_are_left_out_of_the_default_but_not_forbidden(facts):
+@pytest.mark.parametrize(
+    "isolated",
+    [
+        {f"{trees.CPU}/isolated": "2-3"},
+        {"sys/fs/cgroup/cpuset.cpus.isolated": "2-3"},
+        {f"{trees.CPU}/isolated": "2", "sys/fs/cgroup/cpuset.cpus.isolated": "3"},
+    ],
+    ids=["boot", "partition", "both"],
+)
+def test_isolated_cpus_are_left_out_of_the_default_but_not_forbidden(facts, isolated):
     tree = trees.Tree(4)
     tree.files |= {
-        f"{trees.CPU}/isolated": "2-3",
+        **isolated,
         "proc/self/status": "Cpus_allowed_list:\t0-1",
     }
     result = facts(tree)
@@ -568,6 +577,16 @@ def test_a_hypervisor_is_known_by_cpu_firmware_or_kernel(
     tree = trees.Tree(2)
     tree.files |= files
     assert facts(tree, machine).hypervisor == hypervisor
+
+
+@pytest.mark.parametrize(
+    ("kernel", "hypervisor"),
+    [("5.15.153.1-microsoft-standard-WSL2", "hyper-v"), ("6.12.0-kvm", "unnamed")],
+)
+def test_a_guest_without_firmware_is_known_by_the_kernel_of_wsl(kernel, hypervisor):
+    cpuinfo = {"flags": "fpu hypervisor"}
+    system = {"uname_r": kernel}
+    assert linux.parse_hypervisor({}, cpuinfo, system) == hypervisor
 
 
 OVERLAY = "100 99 0:50 / / rw - overlay overlay rw"

@@ -18,7 +18,7 @@ from fleet.remote.connect import connect
 from fleet.remote.connection import Connection
 from fleet.remote.output import LINE_LIMIT_BYTES, RUN_LIMIT_BYTES
 from tests.command import ROOT
-from tests.hosts.sshd import SshHost
+from tests.hosts.sshd import MakeKnown, SshHost
 
 BINARY = bytes(range(256)) * 20_000  # 5 MB, every byte value
 ENV = {
@@ -303,3 +303,16 @@ def test_output_is_handed_out_as_it_was_printed_with_its_empty_lines(connection)
     assert stream.exit_code == 3
     with connection.stream("echo one; echo; echo", idle_timeout_s=60) as stream:
         assert list(stream) == [b"one", b"", b""]
+
+
+@pytest.mark.long
+def test_a_session_goes_on_with_new_keys(make_known: MakeKnown) -> None:
+    host = make_known("RekeyLimit 64K 1s")
+    with connect(host.entry()) as connection:
+        sent = connection.run("cat; sleep 1; cat /dev/null", stdin=BINARY)
+        assert sent.stdout == BINARY
+        lines = (
+            "for i in 1 2 3; do echo $i; head -c 200000 /dev/zero; echo; sleep 1; done"
+        )
+        with connection.stream(lines, idle_timeout_s=60) as stream:
+            assert [line for line in stream if len(line) == 1] == [b"1", b"2", b"3"]
