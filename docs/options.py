@@ -27,7 +27,8 @@ ENVIRONMENT = """
 Every option of every command has a variable, `FLEET_`, the command and the option: `FLEET_RUN_ROUNDS=20`
 for `fleet run --rounds 20`, `FLEET_CHECK_CONNECT_TIMEOUT=5s`, `FLEET_SHOW_JSON=1`. Values of a repeatable
 option are separated by blanks. `FLEET_INVENTORY` and `FLEET_RESULTS` hold for all commands. The command line
-comes first, then the environment, then [the inventory](inventory.md#defaults-of-options).
+comes first, then the environment, then [the inventory](inventory.md#defaults-of-options). A variable of a command
+that has no such option is an error.
 """
 PRESETS_HEAD = """
 ## Presets

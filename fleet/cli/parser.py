@@ -23,6 +23,7 @@ except ImportError:
     from click import shell_completion  # type: ignore[no-redef]
 
 from fleet.errors import UsageError
+from fleet.text import suggest_similar
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Panels = dict[str, list[tuple[str, str]]]  # names and help, by title
@@ -72,10 +73,10 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments. If an unknown option is a value of other options, name
-        these in the error.
+        these in the error. Refuse variables that no option of this command has.
         """
         try:
-            return super().parse_args(ctx, args)
+            rest = super().parse_args(ctx, args)
         except click.exceptions.NoSuchOption as err:
             takers = self._find_options_that_take(err.option_name.lstrip("-"))
             if takers:
@@ -85,6 +86,21 @@ class Command(TyperCommand):
                 )
                 err.possibilities = None
             raise
+        self._refuse_unknown_variables()
+        return rest
+
+    def _refuse_unknown_variables(self) -> None:
+        """Raise UsageError for a variable such as FLEET_RUN_ROUND, which sets
+        nothing.
+        """
+        prefix = f"FLEET_{self.name}_".upper().replace("-", "_")
+        variables = [option.envvar[0] for option in self.params if option.envvar]
+        for variable in os.environ:
+            if variable.startswith(prefix) and variable not in variables:
+                raise click.exceptions.UsageError(
+                    f"{variable} is set, and `fleet {self.name}` has no such"
+                    f" option{suggest_similar(variable, variables)}"
+                )
 
     def _find_options_that_take(self, value: str) -> list[str]:
         """Return the options whose help names this value in its brackets."""

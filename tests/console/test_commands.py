@@ -149,6 +149,12 @@ def test_every_option_has_an_environment_variable(tmp_path: Path) -> None:
             "FLEET_HOSTS_LIMIT": "siena",
         }
         assert list_hosts(fleet) == ["siena"]
+        fleet.environment["FLEET_HOSTS_LIMITS"] = "pisa"
+        mistaken = fleet("hosts")
+        assert mistaken.exit_code == 2
+        assert "FLEET_HOSTS_LIMITS is set, and `fleet hosts` has" in mistaken.stderr
+        assert "did you mean 'FLEET_HOSTS_LIMIT'" in mistaken.stderr
+        assert fleet("hosts", "--help").exit_code == 0
 
 
 def test_an_inventory_sets_defaults_of_options(tmp_path: Path) -> None:

@@ -126,6 +126,11 @@ def match_sides(root: Root, texts: Sequence[str]) -> dict[str, set[str]]:
             " itself."
         )
     chosen = {text: match_runs(listing.runs, text, listing.place) for text in texts}
+    for text, ids in chosen.items():
+        if not ids:
+            raise UsageError(
+                f"side {text!r}: no stored run is of it. `fleet runs` lists all."
+            )
     for (name, ids), (other, other_ids) in combinations(chosen.items(), 2):
         if shared := sorted(ids & other_ids):
             raise UsageError(

@@ -46,6 +46,11 @@ _COUNTS = re.compile(
 )
 _EMPTY = ("", "-", "x", "na", "nan")  # cells without a number
 _CORNER = re.compile(r"[^\d.]*|Unnamed: 0")  # above the CPU numbers of labelled rows
+# units that a labelled matrix may name, and fleet does not convert
+_OTHER_UNIT = re.compile(
+    r"\b(cycles?|clocks?|clks?|ticks?|ps|[uµμ]s|ms|s|picosec\w*|microsec\w*)\b",
+    re.IGNORECASE,
+)
 _X_OF_R = re.compile(r"^X(?=\d)")  # which R puts before numbers that are names
 # No two parts that stand together match the same text, so that a line takes one pass.
 _CELL = r"\s*(?:(?:[\d.eE+-]+|nan|NaN|inf)\s*)?"
@@ -589,6 +594,10 @@ def _read_labelled(text: str) -> list[Grid]:
     if "node" in corner.lower():
         raise InputError(
             "line 1: a matrix of memory nodes; fleet reads latencies between CPUs."
+        )
+    if unit := _OTHER_UNIT.search(corner):
+        raise InputError(
+            f"line 1: a matrix in {unit[0]}; convert it to one-way latencies in ns."
         )
     if len(rows) != len(labels) + 1:
         raise InputError(

@@ -117,3 +117,9 @@ def test_the_runs_of_one_host_are_named_host_at_side(root: Path) -> None:
     )
     (named,) = resolve_sides(root, ["epyc@kernel=a"])
     assert named.select_host("epyc").name == "epyc@kernel=a"
+
+
+@pytest.mark.parametrize("text", ["age<1d", "age<1h"])
+def test_a_side_without_runs_is_a_mistake_and_no_damage(root: Path, text: str) -> None:
+    with pytest.raises(UsageError, match=f"side '{text}': no stored run is of it"):
+        resolve_sides(root, ["rpi5", text])

@@ -240,6 +240,8 @@ def test_labels_of_a_csv_may_have_gaps_and_be_two() -> None:
             "Writer Numa Node,0,1\n0,-,336.8\n1,363.9,-\n",
             "line 1: a matrix of memory nodes",
         ),
+        ("CPU (cycles),0,1\n0,,200\n1,210,\n", "line 1: a matrix in cycles; convert"),
+        ("latency [µs],0,1\n0,,2\n1,2,\n", "line 1: a matrix in µs; convert"),
         ("CPU,0,1\n0,,0\n1,41.5,\n", "the cell of CPUs 0 and 1 is 0"),
         (
             "CPU,0,1\n0,,0.0415\n1,41.5,\n",
