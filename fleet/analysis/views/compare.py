@@ -2,14 +2,15 @@
 rows.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from fleet.analysis.base import text
 from fleet.analysis.compare.comparison import Comparison
+from fleet.analysis.compare.sides import ComparisonSide
 from fleet.analysis.compare.verdicts import Verdict
 from fleet.analysis.reduce.cells import are_pairs
 from fleet.analysis.reduce.host_numbers import is_memory_level
@@ -41,8 +42,15 @@ _FIELDS = "a b unit threshold relations pairs levels unlike environment caveats 
 _RELATIONS_LISTED = 20
 _PAIRS_LISTED = 10
 _LEVELS_LISTED = 3
-# whether it is between the sides, its name, the values in A and B
-_Difference = tuple[bool, str, str, str]
+
+
+class _Difference(NamedTuple):
+    """A fact that differs between the sides, or else within one."""
+
+    is_between: bool
+    name: str
+    a: str
+    b: str
 
 
 def render_comparisons(
@@ -51,53 +59,76 @@ def render_comparisons(
     """Render for people: the answer, the comparisons (most findings first), the legend
     and the warnings.
     """
-    ordered = sorted(
-        comparisons, key=lambda comparison: -int(is_finding(comparison.relations).sum())
-    )
-    several = len(ordered) > 1
-    tables = [
-        comparison.environment[["between", "what", "a", "b"]] for comparison in ordered
-    ]
-    differences = [[*rows.itertuples(index=False, name=None)] for rows in tables]
-    common = set.intersection(*map(set, differences)) if several else set()
-    parts = [
-        "\n\n".join(
-            _render_comparison(
-                comparison, [item for item in own if item not in common], width
-            )
-        )
-        for comparison, own in zip(ordered, differences, strict=True)
-    ]
-    if several:
-        shared = [item for item in differences[0] if item in common]
-        environment = _render_environment(
-            shared, width, title_end=", on each host alike"
-        )
-        parts.insert(
-            0, "\n\n".join((*_render_multi_host_summary(ordered, width), *environment))
-        )
-    judged = [comparison for comparison in ordered if comparison.has_verdict]
-    others = [comparison for comparison in ordered if not comparison.has_verdict]
-    legend = [_render_legend(judged), _render_legend(others)]
-    if several and any(len(comparison.fleet) for comparison in ordered):
-        legend.append(
+    ordered = sorted(comparisons, key=_count_findings, reverse=True)
+    differences = [_list_differences(comparison) for comparison in ordered]
+    common = _find_common_differences(differences)
+    parts = []
+    if len(ordered) > 1:
+        summary = [*_render_multi_host_summary(ordered, width)]
+        summary += _render_environment(common, width, ", on each host alike")
+        parts.append("\n\n".join(summary))
+    for comparison, own in zip(ordered, differences, strict=True):
+        others = [difference for difference in own if difference not in common]
+        parts.append("\n\n".join(_render_comparison(comparison, others, width)))
+    legend = "\n".join(_explain_tables(ordered))
+    warnings = render_warnings(_merge_caveats(ordered))
+    body = "\n\n\n".join(parts)
+    return "\n\n".join(filter(None, (body, legend, warnings)))
+
+
+def _count_findings(comparison: Comparison) -> int:
+    return int(is_finding(comparison.relations).sum())
+
+
+def _list_differences(comparison: Comparison) -> list[_Difference]:
+    facts = comparison.environment[["between", "what", "a", "b"]]
+    return [_Difference(*row) for row in facts.itertuples(index=False, name=None)]
+
+
+def _find_common_differences(
+    differences: Sequence[Sequence[_Difference]],
+) -> list[_Difference]:
+    """Return what differs alike in all of several comparisons."""
+    first, *others = differences
+    if not others:
+        return []
+    common = set.intersection(*map(set, others))
+    return [difference for difference in first if difference in common]
+
+
+def _explain_tables(comparisons: Sequence[Comparison]) -> Iterator[str]:
+    """Yield the legends of comparisons with verdicts, without, and of several hosts,
+    each if there are such.
+    """
+    judged = [comparison for comparison in comparisons if comparison.has_verdict]
+    others = [comparison for comparison in comparisons if not comparison.has_verdict]
+    for group in (judged, others):
+        legend = _render_legend(group)
+        if legend:
+            yield legend
+    are_together = any(len(comparison.fleet) for comparison in comparisons)
+    if len(comparisons) > 1 and are_together:
+        yield (
             "All hosts: the mean of the hosts' changes, by Student's t; all: what all"
             " hosts and relations have in common in a run, taken out of each change."
         )
+
+
+def _merge_caveats(comparisons: Sequence[Comparison]) -> list[str]:
+    """Return each caveat once, with the names of the sides that it is about unless it
+    is about all comparisons.
+    """
     names_by_caveat: dict[str, list[str]] = {}
-    for comparison in ordered:
+    for comparison in comparisons:
         for caveat in comparison.caveats:
             names_by_caveat.setdefault(caveat, []).append(comparison.b.name)
-    caveats = [  # one about all comparisons needs no names
-        (
-            caveat
-            if len(names) == len(ordered)
-            else f"{join_names(names, NAMES_LENGTH)}: {caveat}"
-        )
-        for caveat, names in names_by_caveat.items()
-    ]
-    ends = ["\n".join(filter(None, legend)), render_warnings(caveats)]
-    return "\n\n".join(("\n\n\n".join(parts), *filter(None, ends)))
+    caveats = []
+    for caveat, names in names_by_caveat.items():
+        if len(names) == len(comparisons):
+            caveats.append(caveat)
+        else:
+            caveats.append(f"{join_names(names, NAMES_LENGTH)}: {caveat}")
+    return caveats
 
 
 def comparisons_as_json(comparisons: Sequence[Comparison]) -> str:
@@ -106,24 +137,30 @@ def comparisons_as_json(comparisons: Sequence[Comparison]) -> str:
     """
     rows = select_fields(comparisons, _FIELDS)
     for row in rows:
-        for letter, side in (("a", row["a"]), ("b", row["b"])):
-            row[letter] = {
-                "name": side.name,
-                "hosts": side.hosts,
-                "runs": side.runs["run_id"].tolist(),
-            }
+        row["a"] = _make_side_object(row["a"])
+        row["b"] = _make_side_object(row["b"])
     return text.format_document("compare", rows)
+
+
+def _make_side_object(side: ComparisonSide) -> dict[str, Any]:
+    return {
+        "name": side.name,
+        "hosts": side.hosts,
+        "runs": side.runs["run_id"].tolist(),
+    }
 
 
 def comparisons_as_csv(comparisons: Sequence[Comparison]) -> str:
     """Render CSV with a row per comparison and relation, and the names of both
     sides.
     """
-    rows = [
-        item.relations.assign(a=item.a.name, b=item.b.name, unit=item.unit)
-        for item in comparisons
-    ]
-    return text.format_csv(pd.concat(rows)).rstrip("\n")
+    tables = []
+    for comparison in comparisons:
+        named = comparison.relations.assign(
+            a=comparison.a.name, b=comparison.b.name, unit=comparison.unit
+        )
+        tables.append(named)
+    return text.format_csv(pd.concat(tables)).rstrip("\n")
 
 
 def format_not_equivalent(
@@ -132,107 +169,134 @@ def format_not_equivalent(
     """Return each relation that is not equivalent, as host or side and cells of
     COLUMNS, findings first.
     """
+    descriptions = comparisons[0].descriptions
+    named_rows = []
+    for name, relations in _name_relation_tables(comparisons):
+        rows = text.to_records(relations)
+        named_rows += [
+            (name, row) for row in rows if row["verdict"] != Verdict.EQUIVALENT
+        ]
+    order = list(Verdict)
+    named_rows.sort(key=lambda named: order.index(named[1]["verdict"]))
+    return [(name, _format_relation(row, descriptions)) for name, row in named_rows]
+
+
+def _name_relation_tables(
+    comparisons: Sequence[Comparison],
+) -> list[tuple[str, pd.DataFrame]]:
+    """Return the relations of all hosts of each two sides, then those of each
+    comparison, named by hosts and by B where sides differ.
+    """
     groups = group_by_sides(comparisons)
-    tables = [
-        (f"all {len(group)}", sides[1], group[0].fleet)
-        for sides, group in groups.items()
-    ]
-    tables += [
-        (
-            comparison.b.hosts[0] if len(group) > 1 else comparison.b.name,
-            sides[1],
-            comparison.relations,
-        )
-        for sides, group in groups.items()
-        for comparison in group
-    ]
-    rows = [
-        (f"{name}, {side}" if len(groups) > 1 and name != side else name, row)
-        for name, side, relations in tables
-        for row in text.to_records(relations)
-        if row["verdict"] != Verdict.EQUIVALENT
-    ]
-    rows.sort(key=lambda named: list(Verdict).index(named[1]["verdict"]))
-    return [
-        (name, _format_relation(row, comparisons[0].descriptions)) for name, row in rows
-    ]
+    of_all_hosts = []
+    of_comparisons = []
+    for (_, b), group in groups.items():
+        suffix = f", {b}" if len(groups) > 1 else ""
+        of_all_hosts.append((f"all {len(group)}{suffix}", group[0].fleet))
+        for comparison in group:
+            name = comparison.b.name
+            if len(group) > 1:
+                name = comparison.b.hosts[0]
+            if name != b:
+                name += suffix
+            of_comparisons.append((name, comparison.relations))
+    return of_all_hosts + of_comparisons
 
 
 def _format_relation(
-    row: dict[str, Any], descriptions: Descriptions
+    row: Mapping[str, Any], descriptions: Descriptions
 ) -> tuple[str, ...]:
     """Return the cells of COLUMNS. A row about all hosts has their number as pairs, and
     "-" as A and B.
     """
-    change, low, high = text.convert_change(row, descriptions)
-    numbers = [row.get("hosts"), "-", "-"]
     if "pairs" in row:
-        numbers = [
-            row["pairs"],
-            *text.format_values(row, ("a_ns", "b_ns"), descriptions),
-        ]
-    # the headline or a warning gives their reason once
-    unexplained = {
-        Verdict.EQUIVALENT,
-        Verdict.NONE,
-    }
-    why = "" if row["verdict"] in unexplained else f": {row['why']}"
-    names = (text.name_benchmark(row), row["relation"], *map(str, numbers))
+        count = row["pairs"]
+        a, b = text.format_values(row, ("a_ns", "b_ns"), descriptions)
+    else:
+        count = row.get("hosts")
+        a = b = "-"
+    change, low, high = text.convert_change(row, descriptions)
     return (
-        *names,
+        text.name_benchmark(row),
+        row["relation"],
+        str(count),
+        a,
+        b,
         text.format_change(change),
         text.format_interval(low, high),
-        f"{row['verdict']}{why}",
+        _format_verdict(row),
     )
+
+
+def _format_verdict(row: Mapping[str, Any]) -> str:
+    """Format a verdict with its reason, unless the headline or a warning gives it."""
+    verdict = row["verdict"]
+    if verdict in (Verdict.EQUIVALENT, Verdict.NONE):
+        return str(verdict)
+    return f"{verdict}: {row['why']}"
 
 
 def _render_multi_host_summary(
     ordered: Sequence[Comparison], width: int | None
 ) -> Iterator[str]:
+    """Yield the headlines, the relations that are not equivalent, and those of all
+    hosts together.
+    """
     yield "\n".join(render_headlines_by_sides(ordered))
-    if rows := [
-        (name, *cells[:2], *cells[3:]) for name, cells in format_not_equivalent(ordered)
-    ]:
-        titles, drop = ("host", *COLUMNS[:2], *COLUMNS[3:]), ("A", "B", "95 % interval")
-        more = len(rows) - _RELATIONS_LISTED
-        laid_out = table(
-            titles, rows[:_RELATIONS_LISTED], right={3, 4, 5, 6}, width=width, drop=drop
-        )
-        yield laid_out + (f"\n{more} more below" if more > 0 else "")
+    rows = [
+        (name, *_drop_pairs(cells)) for name, cells in format_not_equivalent(ordered)
+    ]
+    if rows:
+        yield _tabulate_not_equivalent(rows, width)
     for (a, b), group in group_by_sides(ordered).items():
-        if len(group[0].fleet):
-            heads = (
-                "benchmark",
-                "relation",
-                "hosts",
-                "change",
-                "95 % interval",
-                "verdict",
-            )
-            cells = (
-                _format_relation(row, group[0].descriptions)
-                for row in text.to_records(group[0].fleet)
-            )
-            laid_out = table(
-                heads,
-                [(*row[:3], *row[5:]) for row in cells],
-                right={2, 3, 4},
-                width=width,
-            )
-            yield f"{one_line(f'All hosts, {b} against {a}')}\n{laid_out}"
+        fleet = group[0].fleet
+        if len(fleet):
+            title = one_line(f"All hosts, {b} against {a}")
+            yield f"{title}\n{_tabulate_fleet(fleet, group[0].descriptions, width)}"
+
+
+def _drop_pairs(cells: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the cells of COLUMNS without the count of pairs."""
+    place = COLUMNS.index("pairs")
+    return cells[:place] + cells[place + 1 :]
+
+
+def _tabulate_not_equivalent(rows: Sequence[tuple[str, ...]], width: int | None) -> str:
+    """Tabulate the first relations, and say how many more there are below."""
+    laid_out = table(
+        ("host", *_drop_pairs(COLUMNS)),
+        rows[:_RELATIONS_LISTED],
+        right={3, 4, 5, 6},
+        width=width,
+        drop=("A", "B", "95 % interval"),
+    )
+    more = len(rows) - _RELATIONS_LISTED
+    return f"{laid_out}\n{more} more below" if more > 0 else laid_out
+
+
+def _tabulate_fleet(
+    fleet: pd.DataFrame, descriptions: Descriptions, width: int | None
+) -> str:
+    """Tabulate the relations of all hosts together, which have no A and B."""
+    lines = []
+    for row in text.to_records(fleet):
+        benchmark, relation, hosts, _, _, *verdict = _format_relation(row, descriptions)
+        lines.append((benchmark, relation, hosts, *verdict))
+    titles = ("benchmark", "relation", "hosts", "change", "95 % interval", "verdict")
+    return table(titles, lines, right={2, 3, 4}, width=width)
 
 
 def _render_comparison(
     comparison: Comparison, differences: Sequence[_Difference], width: int | None
 ) -> Iterator[str]:
-    head = [render_headline(comparison)]
-    for letter, side in (("A", comparison.a), ("B", comparison.b)):
-        when = text.format_span(
-            side.runs["started_utc"].min(), side.runs["started_utc"].max()
-        )
-        hosts = side.hosts[0] if len(side.hosts) == 1 else f"{len(side.hosts)} hosts"
-        runs = format_count(len(side.runs), "run")
-        head.append(one_line(f"  {letter}  {side.name}: {runs} of {hosts}, {when} UTC"))
+    """Yield the headline and sides, the tables that there are, and what else differs.
+    differences: those to name.
+    """
+    head = [
+        render_headline(comparison),
+        _describe_side("A", comparison.a),
+        _describe_side("B", comparison.b),
+    ]
     yield "\n".join(head)
     if len(comparison.unlike):
         yield _render_unlike_variants(comparison, width)
@@ -243,42 +307,45 @@ def _render_comparison(
         )
     if len(comparison.relations):
         yield _render_relations(comparison, width)
-    if (
-        comparison.has_pair_tests
-        and (comparison.pairs["verdict"] == Verdict.CHANGED).any()
-    ):
+    if _has_changed_pairs(comparison):
         yield "\n".join(_render_changed_pairs(comparison))
     if len(comparison.levels):
         yield _render_burst_levels(comparison.levels, width, comparison.descriptions)
     yield from _render_environment(differences, width)
 
 
+def _has_changed_pairs(comparison: Comparison) -> bool:
+    if not comparison.has_pair_tests:
+        return False
+    verdicts = comparison.pairs["verdict"]
+    return bool((verdicts == Verdict.CHANGED).any())
+
+
+def _describe_side(letter: str, side: ComparisonSide) -> str:
+    """Return a line on a side: its name, how many runs of which host, and when."""
+    started = side.runs["started_utc"]
+    when = text.format_span(started.min(), started.max())
+    hosts = f"{len(side.hosts)} hosts"
+    if len(side.hosts) == 1:
+        hosts = side.hosts[0]
+    runs = format_count(len(side.runs), "run")
+    return one_line(f"  {letter}  {side.name}: {runs} of {hosts}, {when} UTC")
+
+
 def _render_unlike_variants(comparison: Comparison, width: int | None) -> str:
     """Render the numbers of sides that used different variants, and a command to make
     them comparable.
     """
-    rows: dict[tuple[str, str], dict[str, list[str]]] = {}
-    for row in text.to_records(comparison.unlike):
-        (number,) = text.format_values(row, ("ns",), comparison.descriptions)
-        sides = rows.setdefault((row["benchmark"], row["relation"]), {"a": [], "b": []})
-        sides[row["side"]].append(f"{number} {row['variant']}")
-    lines = [
-        (*key, *(", ".join(numbers) or "-" for numbers in sides.values()))
-        for key, sides in rows.items()
-    ]
-    benchmarks = dict.fromkeys(comparison.unlike["benchmark"])
-    units = text.describe_units(benchmarks, comparison.descriptions)
+    descriptions = comparison.descriptions
+    benchmarks = list(dict.fromkeys(comparison.unlike["benchmark"]))
+    units = text.describe_units(benchmarks, descriptions)
     parts = [
         f"Measured with different instructions, so without a verdict ({units})",
-        table(("benchmark", "relation", "A", "B"), lines, right={2, 3}, width=width),
+        _tabulate_unlike_variants(comparison.unlike, descriptions, width),
     ]
     # Every benchmark but those of the clock itself has the variant c11 on every
     # architecture.
-    again = [
-        name
-        for name in benchmarks
-        if comparison.descriptions[name].view is not View.CPUS
-    ]
+    again = [name for name in benchmarks if descriptions[name].view is not View.CPUS]
     if again:
         hosts = fold_names((*comparison.a.hosts, *comparison.b.hosts))
         plan = ("-b", ",".join(again), "--variant", "c11")
@@ -287,40 +354,74 @@ def _render_unlike_variants(comparison: Comparison, width: int | None) -> str:
     return "\n".join(parts)
 
 
+def _tabulate_unlike_variants(
+    unlike: pd.DataFrame, descriptions: Descriptions, width: int | None
+) -> str:
+    """Tabulate each relation's numbers of A and of B, each number with its variant."""
+    numbers_by_relation: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for row in text.to_records(unlike):
+        key = (row["benchmark"], row["relation"])
+        sides = numbers_by_relation.setdefault(key, {"a": [], "b": []})
+        (number,) = text.format_values(row, ("ns",), descriptions)
+        sides[row["side"]].append(f"{number} {row['variant']}")
+    lines = []
+    for (benchmark, relation), sides in numbers_by_relation.items():
+        a = ", ".join(sides["a"]) or "-"
+        b = ", ".join(sides["b"]) or "-"
+        lines.append((benchmark, relation, a, b))
+    titles = ("benchmark", "relation", "A", "B")
+    return table(titles, lines, right={2, 3}, width=width)
+
+
 def _render_environment(
     differences: Sequence[_Difference], width: int | None, title_end: str = ""
 ) -> Iterator[str]:
     """Yield the facts that differ between the sides, then within one, as tables, or as
     lists if too wide.
     """
-    for between, title in (
-        (True, "What else differs"),
-        (False, "What varies within a side"),
-    ):
-        if rows := [row[1:] for row in differences if row[0] is between]:
-            listed = table(("", "A", "B"), rows)
-            if text.is_too_wide(text.indent_lines(listed), width):
-                listed = "\n".join(f"{name}\n  A  {a}\n  B  {b}" for name, a, b in rows)
-            yield f"{title}{title_end}\n{text.indent_lines(listed)}"
+    between = [item for item in differences if item.is_between]
+    within = [item for item in differences if not item.is_between]
+    if between:
+        listed = _list_facts(between, width)
+        yield f"What else differs{title_end}\n{listed}"
+    if within:
+        listed = _list_facts(within, width)
+        yield f"What varies within a side{title_end}\n{listed}"
+
+
+def _list_facts(differences: Sequence[_Difference], width: int | None) -> str:
+    rows = [(item.name, item.a, item.b) for item in differences]
+    listed = text.indent_lines(table(("", "A", "B"), rows))
+    if not text.is_too_wide(listed, width):
+        return listed
+    lists = [f"{name}\n  A  {a}\n  B  {b}" for name, a, b in rows]
+    return text.indent_lines("\n".join(lists))
 
 
 def _render_relations(comparison: Comparison, width: int | None) -> str:
     """Render a table of relations, findings first; without verdicts, with the intervals
     within a run.
     """
+    if not comparison.has_verdict:
+        return _tabulate_without_verdicts(comparison)
     rows = comparison.relations
-    if comparison.has_verdict:
-        is_first = is_finding(rows)
-        records = text.to_records(pd.concat([rows[is_first], rows[~is_first]]))
-        lines = [_format_relation(row, comparison.descriptions) for row in records]
-        return table(
-            COLUMNS, lines, right={2, 3, 4, 5, 6}, width=width, drop=("pairs",)
-        )
-    titles = (*COLUMNS[:5], "difference", "within A", "within B")
+    is_first = is_finding(rows)
+    findings_first = pd.concat([rows[is_first], rows[~is_first]])
+    lines = [
+        _format_relation(row, comparison.descriptions)
+        for row in text.to_records(findings_first)
+    ]
+    return table(COLUMNS, lines, right={2, 3, 4, 5, 6}, width=width, drop=("pairs",))
+
+
+def _tabulate_without_verdicts(comparison: Comparison) -> str:
     lines = []
-    for row in text.to_records(rows):
-        within = (text.format_half_width(row[f"{side}_within"]) for side in "ab")
-        lines.append((*_format_relation(row, comparison.descriptions)[:6], *within))
+    for row in text.to_records(comparison.relations):
+        *cells, _, _ = _format_relation(row, comparison.descriptions)
+        within_a = text.format_half_width(row["a_within"])
+        within_b = text.format_half_width(row["b_within"])
+        lines.append((*cells, within_a, within_b))
+    titles = (*COLUMNS[:5], "difference", "within A", "within B")
     return table(titles, lines, right=set(range(2, 8)))
 
 
@@ -328,55 +429,61 @@ def _render_legend(comparisons: Sequence[Comparison]) -> str:
     """Explain the words of tables; "" without relations. comparisons: all with
     verdicts, or all without.
     """
-    rows = (
-        pd.concat([comparison.relations for comparison in comparisons])
-        if comparisons
-        else pd.DataFrame()
-    )
-    if rows.empty:
+    tables = [comparison.relations for comparison in comparisons]
+    if all(rows.empty for rows in tables):
         return ""
+    rows = pd.concat(tables)
     units = "s or ".join(dict.fromkeys(comparison.unit for comparison in comparisons))
-    if not comparisons[0].has_verdict:
-        how = (
-            ". Within A, within B: ±95% of the median pair, within a run. Two runs of"
+    sides = text.explain_a_and_b(rows["benchmark"], units, comparisons[0].descriptions)
+    if comparisons[0].has_verdict:
+        columns = "".join(_explain_verdicts(comparisons, rows, units))
+    else:
+        columns = (
+            " Within A, within B: ±95% of the median pair, within a run. Two runs of"
             " an unchanged machine differ by more, so it is not the error of the"
             " difference."
         )
-    else:
-        shares = " or ".join(
-            dict.fromkeys(
-                f"±{comparison.threshold * 100:g}%" for comparison in comparisons
-            )
+    lines = ["; ".join(_explain_places(rows["relation"])), f"A, B: {sides}.{columns}"]
+    return "\n".join(filter(None, lines))
+
+
+def _explain_verdicts(
+    comparisons: Sequence[Comparison], rows: pd.DataFrame, units: str
+) -> Iterator[str]:
+    """Yield a sentence on the interval, the threshold, and each word that the verdicts
+    of `rows` have.
+    """
+    yield f" Interval: of the change, from the variation between {units}s."
+    shares = [f"±{comparison.threshold * 100:g}%" for comparison in comparisons]
+    yield f" Threshold: {' or '.join(dict.fromkeys(shares))}."
+    yield explain_scatter(rows)
+    if (rows["verdict"] == Verdict.AT_ANOTHER_LEVEL).any():
+        yield (
+            " At another level: most runs of the sides are, which may be chance;"
+            " more runs tell."
         )
-        how = (
-            f". Interval: of the change, from the variation between {units}s."
-            f" Threshold: {shares}."
+    if rows["why"].str.contains("all hosts").any():
+        yield (
+            " Than all hosts: beside the median change of all measured together,"
+            " which is taken out."
         )
-        how += explain_scatter(rows)
-        if (rows["verdict"] == Verdict.AT_ANOTHER_LEVEL).any():
-            how += (
-                " At another level: most runs of the sides are, which may be chance;"
-                " more runs tell."
-            )
-        if rows["why"].str.contains("all hosts").any():
-            how += (
-                " Than all hosts: beside the median change of all measured together,"
-                " which is taken out."
-            )
-        if rows["why"].str.contains("would show").any():
-            how += " Would show: in 8 of 10 comparisons."
-    shared = rows["relation"].where(
-        are_pairs(rows["relation"]), rows["relation"].str.partition(" ")[0]
-    )
-    words = [text.explain_relations(shared)]
-    if rows["relation"].map(is_memory_level).any():
-        words.append("L1, L2, LLC, mem: levels of memory")
-    if rows["relation"].str.contains(r" x(?:[2-9]|\d\d+)$").any():
-        words.append("x2: by two threads at once")
-    sides = text.explain_a_and_b(rows["benchmark"], units, comparisons[0].descriptions)
-    return "\n".join(
-        filter(None, ("; ".join(filter(None, words)), f"A, B: {sides}{how}"))
-    )
+    if rows["why"].str.contains("would show").any():
+        yield " Would show: in 8 of 10 comparisons."
+
+
+def _explain_places(relations: "pd.Series[str]") -> Iterator[str]:
+    """Yield what the relations are, the levels of memory, and the number of threads,
+    each if it occurs.
+    """
+    first_words = relations.str.partition(" ")[0]
+    places = relations.where(are_pairs(relations), first_words)
+    explained = text.explain_relations(places)
+    if explained:
+        yield explained
+    if relations.map(is_memory_level).any():
+        yield "L1, L2, LLC, mem: levels of memory"
+    if relations.str.contains(r" x(?:[2-9]|\d\d+)$").any():
+        yield "x2: by two threads at once"
 
 
 def explain_scatter(rows: pd.DataFrame) -> str:
@@ -399,38 +506,52 @@ def _render_changed_pairs(comparison: Comparison) -> Iterator[str]:
     """Yield how many pairs changed, then a table of those that changed least like their
     relation.
     """
-    keys = ["benchmark", "variant", "relation"]
-    usual = comparison.relations[[*keys, "ratio"]].rename(columns={"ratio": "usual"})
-    changed = comparison.pairs[comparison.pairs["verdict"] == Verdict.CHANGED].merge(
-        usual, on=keys
-    )
-    changed["apart"] = np.abs(np.log(changed["ratio"] / changed["usual"]))
+    changed = _select_changed_pairs(comparison)
     unlike = changed[changed["apart"] > np.log1p(comparison.threshold)]
     yield (
         f"Pairs: {len(changed)} of {len(comparison.pairs)} changed by more than "
         f"{comparison.threshold * 100:g}% (at most one in twenty of these by chance), "
         f"{len(unlike) or 'none'} of them unlike their relation"
     )
-    rows = []
-    for row in text.to_records(
-        unlike.sort_values("apart", ascending=False).head(_PAIRS_LISTED)
-    ):
-        sides = text.format_values(row, ("a_ns", "b_ns"), comparison.descriptions)
-        changes = (f"{row[name] - 1:+.1%}" for name in ("ratio", "usual"))
-        rows.append(
-            (
-                text.name_benchmark(row),
-                text.format_pair(row),
-                row["relation"],
-                *sides,
-                *changes,
-            )
-        )
-    if rows:
-        titles = ("benchmark", "pair", "relation", "A", "B", "change", "its relation")
-        yield text.indent_lines(table(titles, rows, right={3, 4, 5, 6}))
+    if len(unlike):
+        furthest = unlike.sort_values("apart", ascending=False).head(_PAIRS_LISTED)
+        listed = _tabulate_pairs(furthest, comparison.descriptions)
+        yield text.indent_lines(listed)
     if len(unlike) > _PAIRS_LISTED:
         yield f"  {len(unlike) - _PAIRS_LISTED} more with --json"
+
+
+def _select_changed_pairs(comparison: Comparison) -> pd.DataFrame:
+    """Return the pairs that changed, with the ratio of their relation as `usual`, and
+    how far they are apart from it as `apart` (of logarithms).
+    """
+    keys = ["benchmark", "variant", "relation"]
+    usual = comparison.relations[[*keys, "ratio"]].rename(columns={"ratio": "usual"})
+    pairs = comparison.pairs
+    changed = pairs[pairs["verdict"] == Verdict.CHANGED].merge(usual, on=keys)
+    changed["apart"] = np.abs(np.log(changed["ratio"] / changed["usual"]))
+    return changed
+
+
+def _tabulate_pairs(pairs: pd.DataFrame, descriptions: Descriptions) -> str:
+    """Tabulate pairs with both sides' numbers, their change and that of their
+    relation.
+    """
+    lines = []
+    for row in text.to_records(pairs):
+        a, b = text.format_values(row, ("a_ns", "b_ns"), descriptions)
+        cells = (
+            text.name_benchmark(row),
+            text.format_pair(row),
+            row["relation"],
+            a,
+            b,
+            f"{row['ratio'] - 1:+.1%}",
+            f"{row['usual'] - 1:+.1%}",
+        )
+        lines.append(cells)
+    titles = ("benchmark", "pair", "relation", "A", "B", "change", "its relation")
+    return table(titles, lines, right={3, 4, 5, 6})
 
 
 def _render_burst_levels(
@@ -439,29 +560,55 @@ def _render_burst_levels(
     """Render a table of the pairs with most bursts at another level. levels: from
     `compare_burst_levels`.
     """
-    rows = []
-    for row in text.to_records(levels.head(_LEVELS_LISTED)):
-        numbers = text.format_values(
-            row, ("a_ns", "b_ns", "a_other_ns", "b_other_ns"), descriptions
-        )
-        shares = (text.format_share(row[name]) for name in ("a_share", "b_share"))
-        interval = text.format_interval(row["moved_low"], row["moved_high"], 0)
-        ends = (*shares, text.format_change(row["moved"], 0), interval)
-        rows.append((text.name_benchmark(row), text.format_pair(row), *numbers, *ends))
-    names = "benchmark pair A B other_A other_B share_A share_B B_-_A its_interval"
-    titles = [name.replace("_", " ") for name in names.split()]
-    room = None if width is None else width - 2
+    titles = (
+        "benchmark",
+        "pair",
+        "A",
+        "B",
+        "other A",
+        "other B",
+        "share A",
+        "share B",
+        "B - A",
+        "its interval",
+    )
+    rows = [
+        _format_burst_levels(row, descriptions)
+        for row in text.to_records(levels.head(_LEVELS_LISTED))
+    ]
     listed = table(
         titles,
         rows,
         right=set(range(2, 10)),
-        width=room,
+        width=None if width is None else width - 2,  # it is indented
         drop=("its interval", "A", "B"),
     )
-    more = len(levels) - _LEVELS_LISTED
-    return (
+    lines = [
         "Bursts at another level, not judged (other: their median; share: of the"
-        " bursts)\n"
-        + text.indent_lines(listed)
-        + (f"\n  {format_count(more, 'more pair')} with --json" if more > 0 else "")
+        " bursts)",
+        text.indent_lines(listed),
+    ]
+    more = len(levels) - _LEVELS_LISTED
+    if more > 0:
+        lines.append(f"  {format_count(more, 'more pair')} with --json")
+    return "\n".join(lines)
+
+
+def _format_burst_levels(
+    row: Mapping[str, Any], descriptions: Descriptions
+) -> tuple[str, ...]:
+    """Return a pair's cells: both sides' numbers, those at another level, the shares of
+    bursts there, and how far they moved.
+    """
+    numbers = text.format_values(
+        row, ("a_ns", "b_ns", "a_other_ns", "b_other_ns"), descriptions
+    )
+    return (
+        text.name_benchmark(row),
+        text.format_pair(row),
+        *numbers,
+        text.format_share(row["a_share"]),
+        text.format_share(row["b_share"]),
+        text.format_change(row["moved"], 0),
+        text.format_interval(row["moved_low"], row["moved_high"], 0),
     )
