@@ -1,6 +1,6 @@
 """Text, JSON and CSV of `fleet compare SELECTION`: what changed on which night."""
 
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
@@ -36,12 +36,8 @@ def render_changes(history: History) -> str:
     parts = [render_changes_headline(history)]
     if len(history.changes):
         parts.append(table(CHANGE_TITLES, format_changes(history), right={2, 3}))
-    for title, rows in (
-        ("Odd nights", history.odd),
-        ("At another level since", history.elsewhere),
-    ):
-        if len(rows):
-            parts.append("\n".join((title, *_describe_host_nights(rows))))
+    parts.append(_render_host_nights("Odd nights", history.odd))
+    parts.append(_render_host_nights("At another level since", history.elsewhere))
     parts.append(render_warnings(list(history.caveats)))
     return "\n\n".join(filter(None, parts))
 
@@ -56,33 +52,43 @@ def changes_as_json(history: History) -> str:
 def changes_as_csv(history: History) -> str:
     """Render CSV with a row per change."""
     changes = history.changes
-    joined = {
-        "hosts": changes["hosts"].map(" ".join),
-        "else": changes["else"].map("; ".join),
-    }
-    return text.format_csv(changes.assign(**joined)).rstrip("\n")
+    joined = changes.copy()
+    joined["hosts"] = changes["hosts"].map(" ".join)
+    joined["else"] = changes["else"].map("; ".join)
+    return text.format_csv(joined).rstrip("\n")
 
 
 def render_changes_headline(history: History) -> str:
     """Say in a sentence how many hosts were measured in how many nights, and what
     changed.
     """
-    counts = (len(history.hosts), history.relations, history.runs, len(history.nights))
-    words = map(format_count, counts, ("host", "relation", "run", "night"))
-    about = f"{join_names(history.hosts, NAMES_LENGTH)}: {', '.join(words)}"
-    if not history.has_verdict:
-        return one_line(f"{about}: no verdict")
-    dated, changed = history.changes["dated"], history.changes["changed"]
-    parts = [
-        f"{int((~dated & changed).sum())} gradual",
-        f"{int((~changed).sum())} below {history.threshold * 100:g}%",
+    counts = [
+        format_count(len(history.hosts), "host"),
+        format_count(history.relations, "relation"),
+        format_count(history.runs, "run"),
+        format_count(len(history.nights), "night"),
+    ]
+    hosts = join_names(history.hosts, NAMES_LENGTH)
+    answer = "no verdict"
+    if history.has_verdict:
+        answer = ", ".join(_count_changes(history))
+    return one_line(f"{hosts}: {', '.join(counts)}: {answer}")
+
+
+def _count_changes(history: History) -> list[str]:
+    """Count the changes of a night; then gradual and smaller ones, odd nights and moved
+    levels, each if there are any.
+    """
+    is_dated = history.changes["dated"]
+    is_large = history.changes["changed"]
+    changes = format_count(int((is_dated & is_large).sum()), "change")
+    further = [
+        f"{int((~is_dated & is_large).sum())} gradual",
+        f"{int((~is_large).sum())} below {history.threshold * 100:g}%",
         format_count(history.odd["night"].nunique(), "odd night"),
         _describe_moved_levels(history),
     ]
-    changes = format_count(int((dated & changed).sum()), "change")
-    return one_line(
-        f"{about}: {', '.join([changes, *(part for part in parts if part[0] != '0')])}"
-    )
+    return [changes, *(words for words in further if not words.startswith("0"))]
 
 
 def _describe_moved_levels(history: History) -> str:
@@ -92,21 +98,24 @@ def _describe_moved_levels(history: History) -> str:
     rows = text.to_records(history.elsewhere)
     if not rows:
         return "0 at another level"
-    row = max(rows, key=lambda row: abs(np.log(row["ratio"])))
-    nights = history.logs.loc[
-        tuple(row[name] for name in ("host", *CLASS)), row["night"] :
-    ]
-    after = float(np.exp(nights.median()))
-    numbers = {
+    furthest = max(rows, key=lambda row: abs(np.log(row["ratio"])))
+    before, since = _format_moved_level(furthest, history)
+    where = f"{furthest['host']} {furthest['relation']}"
+    night = furthest["night"]
+    return f"{len(rows)} at another level ({where}: {before}, since {night} {since})"
+
+
+def _format_moved_level(row: Mapping[str, Any], history: History) -> list[str]:
+    """Format the level before a night and the one since."""
+    relation = (row["host"], *(row[name] for name in CLASS))
+    logs_since = history.logs.loc[relation, row["night"] :]
+    after_ns = float(np.exp(logs_since.median()))
+    levels = {
         "benchmark": row["benchmark"],
-        "before": after / row["ratio"],
-        "after": after,
+        "before_ns": after_ns / row["ratio"],
+        "after_ns": after_ns,
     }
-    before, since = text.format_values(
-        numbers, ("before", "after"), history.descriptions
-    )
-    where = f"{row['host']} {row['relation']}: {before}, since {row['night']} {since}"
-    return f"{len(rows)} at another level ({where})"
+    return text.format_values(levels, ("before_ns", "after_ns"), history.descriptions)
 
 
 def format_changes(history: History) -> list[tuple[str, ...]]:
@@ -114,30 +123,48 @@ def format_changes(history: History) -> list[tuple[str, ...]]:
     rows = list[tuple[str, ...]]()
     for row in text.to_records(history.changes):
         change, low, high = text.convert_change(row, history.descriptions)
-        night, when = row["after"], _format_span(row["before"], row["after"])
-        if not row["dated"]:
-            when = f"gradual, {_format_span(row['begin'], row['end'])}"
-        elif row["first"] != row["last"]:
-            when = (
-                f"{night} ({_format_day(row['first'], night)} to"
-                f" {_format_day(row['last'], night)})"
-            )
-        is_everywhere = 1 < len(history.hosts) == len(row["hosts"])
-        hosts = (
-            f"all {len(history.hosts)}"
-            if is_everywhere
-            else join_names(row["hosts"], 40)
+        cells = (
+            _format_when(row),
+            f"{_name_hosts(row['hosts'], history)}, {_name_relation(row)}",
+            text.format_change(change),
+            text.format_interval(low, high),
+            _list_what_else_changed(row),
         )
-        beside = "; ".join(row["else"]) or "nothing known" * row["dated"]
-        changes = (text.format_change(change), text.format_interval(low, high))
-        rows.append((when, f"{hosts}, {_name_relation(row)}", *changes, beside))
+        rows.append(cells)
     return rows
 
 
-def _name_relation(row: dict[str, Any]) -> str:
-    return (
-        f"{row['benchmark']} {row['relation']}" if row["relation"] else "all relations"
-    )
+def _format_when(row: Mapping[str, Any]) -> str:
+    """Say in which night a change was, or over which span."""
+    if not row["dated"]:
+        return f"gradual, {_format_span(row['begin'], row['end'])}"
+    night = row["after"]
+    if row["first"] == row["last"]:
+        return _format_span(row["before"], night)
+    first = _format_day(row["first"], night)
+    last = _format_day(row["last"], night)
+    return f"{night} ({first} to {last})"
+
+
+def _name_hosts(hosts: Sequence[str], history: History) -> str:
+    count = len(history.hosts)
+    if len(hosts) == count > 1:
+        return f"all {count}"
+    return join_names(hosts, 40)
+
+
+def _list_what_else_changed(row: Mapping[str, Any]) -> str:
+    """List what else changed in the run of a change; "" for a gradual one."""
+    listed = "; ".join(row["else"])
+    if not listed and row["dated"]:
+        return "nothing known"
+    return listed
+
+
+def _name_relation(row: Mapping[str, Any]) -> str:
+    if not row["relation"]:
+        return "all relations"
+    return f"{row['benchmark']} {row['relation']}"
 
 
 def _format_span(first: date, last: date) -> str:
@@ -149,19 +176,28 @@ def _format_day(night: date, reference: date) -> str:
     return f"{night:%m-%d}" if night.year == reference.year else f"{night}"
 
 
-def _describe_host_nights(rows: pd.DataFrame) -> Iterator[str]:
-    """Yield a line per host and night that names the relation furthest off, then how
-    many are left out.
+def _render_host_nights(title: str, rows: pd.DataFrame) -> str:
+    """Render a line per host and night, the furthest off first, below a title; ""
+    without any.
     """
-    rows = rows.assign(apart=(rows["ratio"] - 1).abs()).sort_values(
-        "apart", ascending=False
-    )
-    groups = list(rows.groupby(["host", "night"], sort=False))
-    for (host, night), group in groups[:_NIGHTS_LISTED]:
-        first = text.to_records(group)[0]
-        more = f", and {len(group) - 1} more" if len(group) > 1 else ""
-        yield one_line(
-            f"  {night}  {host} {_name_relation(first)} {first['ratio'] - 1:+.0%}{more}"
-        )
-    if len(groups) > _NIGHTS_LISTED:
-        yield f"  {len(groups) - _NIGHTS_LISTED} more with --json"
+    if rows.empty:
+        return ""
+    apart = (rows["ratio"] - 1).abs()
+    furthest_first = rows.assign(apart=apart).sort_values("apart", ascending=False)
+    nights = list(furthest_first.groupby(["host", "night"], sort=False))
+    lines = [title]
+    for (host, night), group in nights[:_NIGHTS_LISTED]:
+        words = f"  {night}  {host} {_describe_furthest(group)}"
+        lines.append(one_line(words))
+    if len(nights) > _NIGHTS_LISTED:
+        lines.append(f"  {len(nights) - _NIGHTS_LISTED} more with --json")
+    return "\n".join(lines)
+
+
+def _describe_furthest(rows: pd.DataFrame) -> str:
+    """Name the first relation and its change, and say how many more there are."""
+    first = text.to_records(rows)[0]
+    words = f"{_name_relation(first)} {first['ratio'] - 1:+.0%}"
+    if len(rows) > 1:
+        words += f", and {len(rows) - 1} more"
+    return words

@@ -1,7 +1,7 @@
 """Sentences that say how many relations of a comparison changed."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from fleet.hostnames import join_names
 from fleet.model import Descriptions
 from fleet.text import format_count, one_line
 
+Row = Mapping[str, Any]  # of the relations of a comparison
 NAMES_LENGTH = 60  # characters of host names in a sentence
 # a change may hide between several levels
 _OPEN = (
@@ -36,56 +37,88 @@ def render_headlines_by_sides(comparisons: Sequence[Comparison]) -> list[str]:
     for (a, b), group in group_by_sides(comparisons).items():
         if len(group) == 1:
             headlines.append(render_headline(group[0]))
-            continue
-        relations = pd.concat(
-            [item.relations.assign(host=item.b.hosts[0]) for item in group]
-        )
-        hosts = relations.groupby("verdict", sort=False)["host"].unique()
-        notes = {
-            Verdict(str(verdict)): join_names(names, NAMES_LENGTH)
-            for verdict, names in hosts.items()
-        }
-        parts = _count_verdicts(text.to_records(relations), group[0], notes)
-        replaced = [item.b.hosts[0] for item in group if item.models]
-        if replaced:
-            names = join_names(replaced, NAMES_LENGTH)
-            parts.insert(0, f"another machine under the same name: {names}")
-        headlines.append(
-            one_line(f"{b} against {a}, {len(group)} hosts: {', '.join(parts)}")
-        )
+        else:
+            headlines.append(_render_headline_of_hosts(a, b, group))
     return headlines
+
+
+def _render_headline_of_hosts(a: str, b: str, comparisons: Sequence[Comparison]) -> str:
+    """Say how many relations of several hosts changed, and which hosts are other
+    machines than before.
+    """
+    counts = _count_verdicts_of_hosts(comparisons)
+    replaced = [item.b.hosts[0] for item in comparisons if item.models]
+    if replaced:
+        names = join_names(replaced, NAMES_LENGTH)
+        counts.insert(0, f"another machine under the same name: {names}")
+    return one_line(f"{b} against {a}, {len(comparisons)} hosts: {', '.join(counts)}")
+
+
+def _count_verdicts_of_hosts(comparisons: Sequence[Comparison]) -> list[str]:
+    """Return phrases that count the relations of several hosts, with the hosts of each
+    verdict.
+    """
+    tables = []
+    for comparison in comparisons:
+        host = comparison.b.hosts[0]
+        tables.append(comparison.relations.assign(host=host))
+    relations = pd.concat(tables)
+    notes = {}
+    for verdict, part in relations.groupby("verdict", sort=False):
+        hosts = part["host"].unique()
+        notes[Verdict(str(verdict))] = join_names(hosts, NAMES_LENGTH)
+    return _count_verdicts(text.to_records(relations), comparisons[0], notes)
 
 
 def render_headline(comparison: Comparison) -> str:
     """Say in a sentence how many relations of a comparison changed, and by how much at
     most.
     """
-    a, b = comparison.a.name, comparison.b.name
-    names = f"{b} against {a}" if len(a + b) <= NAMES_LENGTH else "B against A"
-    rows, descriptions = text.to_records(comparison.relations), comparison.descriptions
-    changed = [row for row in rows if row["verdict"] == Verdict.CHANGED]
-    changes = [
-        (text.convert_change(row, descriptions)[0], row["relation"]) for row in changed
-    ]
-    change, relation = max(changes, key=lambda pair: abs(pair[0]), default=(0.0, ""))
-    is_split = any(row["verdict"] == Verdict.NONE and row["levels"] > 1 for row in rows)
-    few = "too few runs" + " at a common level" * is_split
-    notes = {
-        Verdict.CHANGED: f"at most {text.format_change(change)}, {relation}",
-        Verdict.NONE: few,
-    }
-    if rows:
-        parts = _count_verdicts(rows, comparison, notes)
-    else:
-        unlike = ", ".join(comparison.unlike["benchmark"].unique())
-        no_verdict = f"no verdict: measured with different instructions: {unlike}"
-        parts = [no_verdict if unlike else "nothing in common"]
+    a = comparison.a.name
+    b = comparison.b.name
+    sides = f"{b} against {a}" if len(a + b) <= NAMES_LENGTH else "B against A"
     if comparison.models:
         model_of_a, model_of_b = comparison.models
-        names += (
+        sides += (
             f", another machine under the same name ({model_of_b}, not {model_of_a})"
         )
-    return one_line(f"{names}: {', '.join(parts)}")
+    rows = text.to_records(comparison.relations)
+    if not rows:
+        return one_line(f"{sides}: {_explain_no_relations(comparison)}")
+    notes = {
+        Verdict.CHANGED: _describe_largest_change(rows, comparison.descriptions),
+        Verdict.NONE: _explain_no_verdict(rows),
+    }
+    counts = ", ".join(_count_verdicts(rows, comparison, notes))
+    return one_line(f"{sides}: {counts}")
+
+
+def _explain_no_relations(comparison: Comparison) -> str:
+    unlike = comparison.unlike["benchmark"].unique()
+    if not len(unlike):
+        return "nothing in common"
+    return f"no verdict: measured with different instructions: {', '.join(unlike)}"
+
+
+def _describe_largest_change(rows: Sequence[Row], descriptions: Descriptions) -> str:
+    """Name the largest change and its relation."""
+    largest = 0.0
+    relation = ""
+    for row in rows:
+        if row["verdict"] == Verdict.CHANGED:
+            change, _, _ = text.convert_change(row, descriptions)
+            if not relation or abs(change) > abs(largest):
+                largest = change
+                relation = row["relation"]
+    return f"at most {text.format_change(largest)}, {relation}"
+
+
+def _explain_no_verdict(rows: Sequence[Row]) -> str:
+    """Say why relations have no verdict."""
+    without = [row for row in rows if row["verdict"] == Verdict.NONE]
+    if any(row["levels"] > 1 for row in without):
+        return "too few runs at a common level"
+    return "too few runs"
 
 
 def group_by_sides(
@@ -101,59 +134,55 @@ def group_by_sides(
 
 
 def _count_verdicts(
-    rows: list[dict[str, Any]], comparison: Comparison, notes: dict[Verdict, str]
+    rows: Sequence[Row], comparison: Comparison, notes: Mapping[Verdict, str]
 ) -> list[str]:
     """Return phrases that count rows, those of each verdict (with its note) and those
     at several levels.
     """
     descriptions = comparison.descriptions
-    notes = {
+    every_note = {
         **notes,
         Verdict.EQUIVALENT: f"within ±{comparison.threshold * 100:g}%",
         Verdict.AT_ANOTHER_LEVEL: _describe_worst_levels(rows, descriptions),
     }
     counts = Counter(row["verdict"] for row in rows)
-    words = {verdict: f" ({note})" for verdict, note in notes.items()}
-    verdicts = [
-        f"{counts[name]} {name}{words.get(name, '')}"
-        for name in Verdict
-        if name in counts
-    ]
+    phrases = [format_count(len(rows), "relation")]
+    for verdict in Verdict:
+        if verdict in counts:
+            phrase = f"{counts[verdict]} {verdict}"
+            if verdict in every_note:
+                phrase += f" ({every_note[verdict]})"
+            phrases.append(phrase)
     split = [row for row in rows if row["verdict"] in _OPEN and row["levels"] > 1]
     if split:
         levels = _describe_common_levels(split, descriptions)
-        verdicts.append(f"{len(split)} of them at several levels ({levels})")
-    return [format_count(len(rows), "relation"), *verdicts]
+        phrases.append(f"{len(split)} of them at several levels ({levels})")
+    return phrases
 
 
-def _describe_worst_levels(
-    rows: list[dict[str, Any]], descriptions: Descriptions
-) -> str:
+def _describe_worst_levels(rows: Sequence[Row], descriptions: Descriptions) -> str:
     """Name the levels of the sides that are at different ones where these differ most,
     and how many runs would tell.
     """
     apart = [row for row in rows if row["verdict"] == Verdict.AT_ANOTHER_LEVEL]
     if not apart:
         return ""
-    widest = max(apart, key=lambda row: abs(np.log(row["b_ns"] / row["a_ns"])))
+    widest = max(apart, key=_measure_distance)
     a, b = text.format_values(widest, ("a_ns", "b_ns"), descriptions)
     where = f"{_name_place(widest)}: most of A at {a}, most of B at {b}"
     return f"{where}; {_count_runs_that_tell(apart)}"
 
 
-def _describe_common_levels(
-    rows: list[dict[str, Any]], descriptions: Descriptions
-) -> str:
+def _measure_distance(row: Row) -> float:
+    """Return how far the sides' numbers are apart, as a logarithm."""
+    return abs(float(np.log(row["b_ns"] / row["a_ns"])))
+
+
+def _describe_common_levels(rows: Sequence[Row], descriptions: Descriptions) -> str:
     """Name the level that was compared where the sides' runs are there in the most
     unlike shares, and how many runs would give the rows without a verdict one.
     """
-
-    def compute_difference(row: dict[str, Any]) -> float:
-        share_of_a = row["a_compared"] / row["a_units"]
-        share_of_b = row["b_compared"] / row["b_units"]
-        return abs(float(share_of_a - share_of_b))
-
-    row = max(rows, key=compute_difference)
+    row = max(rows, key=_compare_shares)
     a, b = text.format_values(row, ("a_ns", "b_ns"), descriptions)
     runs_of_a = f"{row['a_compared']} of {row['a_units']} runs of A at {a}"
     runs_of_b = f"{row['b_compared']} of {row['b_units']} of B at {b}"
@@ -164,13 +193,22 @@ def _describe_common_levels(
     return words
 
 
-def _name_place(row: dict[str, Any]) -> str:
+def _compare_shares(row: Row) -> float:
+    """Return by how much the shares of the sides' runs that are at the compared level
+    differ.
+    """
+    share_of_a = row["a_compared"] / row["a_units"]
+    share_of_b = row["b_compared"] / row["b_units"]
+    return abs(float(share_of_a - share_of_b))
+
+
+def _name_place(row: Row) -> str:
     if "host" in row:
         return f"{row['host']} {row['relation']}"
     return str(row["relation"])
 
 
-def _count_runs_that_tell(rows: list[dict[str, Any]]) -> str:
+def _count_runs_that_tell(rows: Sequence[Row]) -> str:
     """Say how many runs a side would give these rows a verdict."""
     counts = [row["more"] for row in rows]
     needed = "more runs than 200"
