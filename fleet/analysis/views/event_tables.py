@@ -1,6 +1,6 @@
 """Counted events per unit of work, and tables of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -16,13 +16,13 @@ from fleet.model import (
 )
 from fleet.text import format_count
 
+_Row = dict[str, Any]  # of `count_per_unit`
 # views whose threads all do the same work
 _SAME_WORK = (
     View.LADDER,
     View.BLOCKS,
     View.PRODUCTS,
 )
-_ENDS = ["ping_cpu", "pong_cpu"]
 _NUMBER = ["benchmark", "variant", "point", "relation", "thread", "event"]
 
 
@@ -37,28 +37,36 @@ def count_per_unit(counters: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     """
     if counters.empty:
         return pd.DataFrame([], columns=[*_NUMBER, "per_unit", "bursts", "scaled"])
-    keys = [*_NUMBER[:3], "low", "high"]
-    counted, own = (
-        rows.assign(low=rows[_ENDS].min(axis=1), high=rows[_ENDS].max(axis=1))
-        for rows in (counters, pairs)
-    )
-    rows = counted.merge(
-        own[[*keys, "relation"]].drop_duplicates(keys, keep="last"), on=keys
-    )
-    share = rows["running_ns"] / rows["enabled_ns"]
-    rows = rows.assign(
-        thread=rows["cpu"].eq(rows["ping_cpu"]).map({True: "ping", False: "other"}),
-        per_unit=rows["count"].astype("float64")
-        / share.where(share > 0)
-        / rows["units"],
-        scaled=share < 1,
-    )
-    medians = rows.groupby(_NUMBER, sort=False, dropna=False, observed=True).agg(
+    rows = _add_relations(counters, pairs)
+    is_ping = rows["cpu"].eq(rows["ping_cpu"])
+    rows["thread"] = is_ping.map({True: "ping", False: "other"})
+    share = rows["running_ns"] / rows["enabled_ns"]  # of the time that was counted
+    estimated_count = rows["count"].astype("float64") / share.where(share > 0)
+    rows["per_unit"] = estimated_count / rows["units"]
+    rows["scaled"] = share < 1
+    groups = rows.groupby(_NUMBER, sort=False, dropna=False, observed=True)
+    medians = groups.agg(
         per_unit=("per_unit", "median"),
         bursts=("per_unit", "size"),
         scaled=("scaled", "mean"),
     )
     return medians.reset_index()
+
+
+def _add_relations(counters: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
+    """Return the counts of measured pairs, with the pair's relation; a pair may have
+    been measured in the other direction.
+    """
+    pair = ["benchmark", "variant", "point", "low", "high"]
+    relations = _add_low_and_high(pairs)[[*pair, "relation"]]
+    own_relations = relations.drop_duplicates(pair, keep="last")
+    return _add_low_and_high(counters).merge(own_relations, on=pair)
+
+
+def _add_low_and_high(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows with the lower and the higher of their two CPUs."""
+    ends = rows[["ping_cpu", "pong_cpu"]]
+    return rows.assign(low=ends.min(axis=1), high=ends.max(axis=1))
 
 
 def tabulate_events(
@@ -73,82 +81,110 @@ def tabulate_events(
     benchmark = descriptions[first["benchmark"]]
     is_averaged = benchmark.view in _SAME_WORK and events["thread"].nunique() > 1
     if is_averaged:
-        keys = [name for name in _NUMBER if name != "thread"]
-        columns = {"per_unit": "mean", "bursts": "max", "scaled": "max"}
-        events = (
-            events.groupby(keys, sort=False, dropna=False, observed=True)
-            .agg(columns)
-            .reset_index()
-        )
-        events["thread"] = "each"
-    is_zero = (
-        events["per_unit"]
-        .eq(0)
-        .groupby(events["event"], sort=False, observed=True)
-        .all()
-    )
-    never = [str(name) for name in is_zero.index[is_zero]]
-    counted_events = set(events["event"]) - set(never)
-    names = [
-        counter["event"]
-        for counter in hello.get("counters", ())
-        if counter["event"] in counted_events
-    ]
-    planned = hello.get("plan", {}).get("benchmarks", ())
-    points = [point for choice in planned for point in choice.get("points") or ()]
-    key_columns = [
-        name for name in ("point", "thread") if events[name].nunique() > 1
-    ] or ["thread"]
-    places = {point: place for place, point in enumerate(dict.fromkeys(points))}
-    rows = sorted(text.to_records(events), key=lambda row: places.get(row["point"], -1))
-    parts: dict[str, list[dict[str, Any]]] = {}
-    for row in sorted(rows, key=lambda row: relation_sort_key(row["relation"])):
-        parts.setdefault(row["relation"], []).append(row)
-    if (
-        "point" not in key_columns and len(parts) > 1
-    ):  # short tables are easier to compare in one
-        key_columns = ["relation", *key_columns]
-        parts = {"by what two CPUs share": [*chain(*parts.values())]}
-    tables = [
-        PointTable(
-            title,
-            (", ".join(key_columns), *names),
-            _format_event_lines(part, key_columns, names),
-        )
-        for title, part in parts.items()
-        if names
-    ]
-    notes = [f"0 everywhere: {', '.join(never)}"] if never else []
-    notes += [f"medians of {format_count(int(events['bursts'].max()), 'count')}"]
-    notes += ["mean of the threads"] if is_averaged else []
-    notes += (
-        ["-: the CPU had no counter free"] if events["per_unit"].isna().any() else []
-    )
-    notes += (
-        ["~: counted for a part of the time, the rest is estimated"]
-        if events["scaled"].any()
-        else []
-    )
-    legend = f"counted per {benchmark.unit.replace('_', ' ')} in each thread"
+        events = _average_threads(events)
+    never = _list_events_never_counted(events)
+    names = _sort_as_planned(set(events["event"]).difference(never), hello)
     return PointTables(
-        f"{first['benchmark']}/{first['variant']} events",
-        legend,
-        tables,
-        "; ".join(notes),
+        name=f"{first['benchmark']}/{first['variant']} events",
+        legend=f"counted per {benchmark.unit.replace('_', ' ')} in each thread",
+        tables=_tabulate_by_relation(events, names, hello) if names else [],
+        note="; ".join(_list_notes(events, never, is_averaged=is_averaged)),
     )
+
+
+def _average_threads(events: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean over threads, as a thread named "each"."""
+    keys = [name for name in _NUMBER if name != "thread"]
+    groups = events.groupby(keys, sort=False, dropna=False, observed=True)
+    means = groups.agg({"per_unit": "mean", "bursts": "max", "scaled": "max"})
+    return means.reset_index().assign(thread="each")
+
+
+def _list_events_never_counted(events: pd.DataFrame) -> list[str]:
+    """List the events whose every number is 0."""
+    is_zero = events["per_unit"].eq(0)
+    is_always_zero = is_zero.groupby(events["event"], sort=False, observed=True).all()
+    return [str(name) for name in is_always_zero.index[is_always_zero]]
+
+
+def _sort_as_planned(names: Container[str], hello: Mapping[str, Any]) -> list[str]:
+    """Return these events in the order in which they were asked for."""
+    planned = [counter["event"] for counter in hello.get("counters", ())]
+    return [name for name in planned if name in names]
+
+
+def _tabulate_by_relation(
+    events: pd.DataFrame, names: Sequence[str], hello: Mapping[str, Any]
+) -> list[PointTable]:
+    """Return a table per relation; one of all relations if they have no points. names:
+    of the events that are columns.
+    """
+    changing = [name for name in ("point", "thread") if events[name].nunique() > 1]
+    row_keys = changing or ["thread"]
+    rows_by_title: dict[str, list[_Row]] = {}
+    for row in _sort_by_relation_and_point(events, hello):
+        rows_by_title.setdefault(row["relation"], []).append(row)
+    if "point" not in row_keys and len(rows_by_title) > 1:
+        # short tables are easier to compare in one
+        row_keys = ["relation", *row_keys]
+        every = [*chain.from_iterable(rows_by_title.values())]
+        rows_by_title = {"by what two CPUs share": every}
+    titles = (", ".join(row_keys), *names)
+    tables = []
+    for title, rows in rows_by_title.items():
+        lines = _format_event_lines(rows, row_keys, names)
+        tables.append(PointTable(title, titles, lines))
+    return tables
+
+
+def _sort_by_relation_and_point(
+    events: pd.DataFrame, hello: Mapping[str, Any]
+) -> list[_Row]:
+    """Return the rows of events, sorted by relation, then by point as planned."""
+    places: dict[str, int] = {}
+    for choice in hello.get("plan", {}).get("benchmarks", ()):
+        for point in choice.get("points") or ():
+            places.setdefault(point, len(places))
+    rows = text.to_records(events)
+    rows.sort(key=lambda row: places.get(row["point"], -1))
+    rows.sort(key=lambda row: relation_sort_key(row["relation"]))
+    return rows
+
+
+def _list_notes(
+    events: pd.DataFrame, never: Sequence[str], *, is_averaged: bool
+) -> Iterator[str]:
+    """Yield the notes below the tables. never: events that were never counted."""
+    if never:
+        yield f"0 everywhere: {', '.join(never)}"
+    most_counts = int(events["bursts"].max())
+    yield f"medians of {format_count(most_counts, 'count')}"
+    if is_averaged:
+        yield "mean of the threads"
+    if events["per_unit"].isna().any():
+        yield "-: the CPU had no counter free"
+    if events["scaled"].any():
+        yield "~: counted for a part of the time, the rest is estimated"
 
 
 def _format_event_lines(
-    rows: Sequence[dict[str, Any]], key_columns: Sequence[str], names: Sequence[str]
+    rows: Sequence[_Row], row_keys: Sequence[str], names: Sequence[str]
 ) -> list[tuple[str, ...]]:
-    cells = {}
+    """Return a line per value of `row_keys`: it, then the number of each event."""
+    numbers_by_line: dict[str, dict[str, str]] = {}
     for row in rows:
-        mark = "~" if row["scaled"] else ""
-        number = (
-            "-" if text.is_none(row["per_unit"]) else f"{mark}{row['per_unit']:.3g}"
-        )
-        cells[", ".join(str(row[name]) for name in key_columns), row["event"]] = number
-    places = dict.fromkeys(place for place, _ in cells)
-    return [
-        (place, *(cells.get((place, name), "-") for name in names)) for place in places
-    ]
+        line_name = ", ".join(str(row[key]) for key in row_keys)
+        numbers = numbers_by_line.setdefault(line_name, {})
+        numbers[row["event"]] = _format_count_per_unit(row)
+    lines = []
+    for line_name, numbers in numbers_by_line.items():
+        cells = [numbers.get(name, "-") for name in names]
+        lines.append((line_name, *cells))
+    return lines
+
+
+def _format_count_per_unit(row: _Row) -> str:
+    if text.is_none(row["per_unit"]):
+        return "-"
+    mark = "~" if row["scaled"] else ""
+    return f"{mark}{row['per_unit']:.3g}"

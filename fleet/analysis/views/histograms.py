@@ -7,37 +7,39 @@ from fleet.analysis.base import text
 from fleet.analysis.base.tables import Bools, Floats
 from fleet.analysis.reduce.burst_levels import REACH
 from fleet.analysis.reduce.flags import PAIR_FLAGS, count_flags
-from fleet.model import Descriptions
+from fleet.model import Benchmark, Descriptions
 from fleet.text import format_count, one_line, table
 
 _BINS = 16  # at most
 _BAR = 40  # columns of the longest bar
 _MIN_SPAN = 0.05  # of the fastest burst; less would make noise look like levels
-_LOG_BEYOND = (
-    4  # ratio of the largest to the smallest burst beyond which bins are geometric
-)
+# ratio of the largest to the smallest burst beyond which bins are geometric
+_LOG_BEYOND = 4
 
 
 def find_main_level(bursts: pd.DataFrame) -> Bools:
     """Report for each burst whether it is within 15 % of its pair's number in
     its run.
     """
-    ratios = bursts["burst_ns"].to_numpy(dtype=float) / bursts["pair_ns"].to_numpy(
-        dtype=float
-    )
-    main: Bools = np.abs(np.log(ratios)) <= np.log(REACH)
-    return main
+    burst_ns = bursts["burst_ns"].to_numpy(dtype=float)
+    pair_ns = bursts["pair_ns"].to_numpy(dtype=float)
+    distances = np.abs(np.log(burst_ns / pair_ns))
+    is_main: Bools = distances <= np.log(REACH)
+    return is_main
 
 
 def make_bins(values: Floats, grain: float) -> Floats:
     """Return edges of up to _BINS bins: equal ones, at least `grain` wide, or geometric
     over a wide range.
     """
-    low, high = float(values.min()), float(values.max())
+    low = float(values.min())
+    high = float(values.max())
     width = max(np.nan_to_num(grain), _MIN_SPAN * low / _BINS)
-    count = int(np.clip((high - low) / width, 1, min(_BINS, max(len(values) // 2, 1))))
+    most_bins = min(_BINS, max(len(values) // 2, 1))
+    count = int(np.clip((high - low) / width, 1, most_bins))
+    edges: Floats
     if low > 0 and high > _LOG_BEYOND * low:
-        edges: Floats = np.geomspace(low, high, count + 1)
+        edges = np.geomspace(low, high, count + 1)
     else:
         edges = np.linspace(low, max(high, low + width), count + 1)
     return edges
@@ -53,54 +55,104 @@ def render_histograms(bursts: pd.DataFrame, descriptions: Descriptions) -> str:
 
 
 def _render_histogram(bursts: pd.DataFrame, descriptions: Descriptions) -> str:
-    first, runs = text.to_records(bursts.head(1))[0], bursts.drop_duplicates("run_id")
+    """Render a histogram of bursts of one pair, below its title, and lines on them."""
+    first = text.to_records(bursts.head(1))[0]
     benchmark = descriptions[first["benchmark"]]
+    runs = bursts.drop_duplicates("run_id")
+    is_main = find_main_level(bursts)
+    pair = f"{text.format_pair(first)} ({first['relation']})"
+    lines = (
+        one_line(f"{first['host_name']} {pair}, {text.name_benchmark(first)}"),
+        f"{benchmark.heading}, medians of {_count_bursts_and_runs(bursts, runs)}",
+        _draw_histogram(bursts, is_main, benchmark),
+        f"levels: {_describe_levels(bursts, is_main, benchmark)}",
+        _describe_resolution(bursts),
+        f"flags: {_count_flags(bursts, runs)}",
+        one_line(f"conditions: {_describe_conditions(bursts, runs)}"),
+    )
+    return "\n".join(lines)
+
+
+def _count_bursts_and_runs(bursts: pd.DataFrame, runs: pd.DataFrame) -> str:
+    """Say of how many bursts and runs a histogram is, and from when."""
+    burst_count = format_count(len(bursts), "burst")
+    run_count = format_count(len(runs), "run")
+    started = runs["started_utc"]
+    span = text.format_span(started.iloc[0], started.iloc[-1])
+    return f"{burst_count} of {run_count}, {span} UTC"
+
+
+def _draw_histogram(bursts: pd.DataFrame, is_main: Bools, benchmark: Benchmark) -> str:
+    """Draw a bar for each bin: the bursts at the main level, then the others."""
     values = text.convert_to_shown(benchmark, bursts["burst_ns"].to_numpy())
-    is_main, grain = find_main_level(bursts), float(bursts["grain_ns"].median())
-    edges = make_bins(values, np.nan if text.is_rate(benchmark) else grain)
-    counts, at_main = (
-        np.histogram(part, edges)[0] for part in (values, values[is_main])
-    )
-    decimals = int(np.clip(1 - np.floor(np.log10(edges[1] - edges[0])), 0, 4))
+    grain = float(bursts["grain_ns"].median())
+    if text.is_rate(benchmark):
+        grain = np.nan  # it is of times
+    edges = make_bins(values, grain)
+    counts, _ = np.histogram(values, edges)
+    main_counts, _ = np.histogram(values[is_main], edges)
+    decimals = _choose_decimals(edges[1] - edges[0])
+    largest = counts.max()
     rows = []
-    for low, count, main in zip(edges, counts, at_main, strict=False):
-        bar, other = (
-            round(_BAR * part / counts.max()) for part in (main, count - main)
-        )
-        rows.append((f"{low:.{decimals}f}", str(count), "█" * bar + "░" * other))
-    histogram = table(("from", "bursts", "█ main level, ░ another"), rows, right={0, 1})
-    measured = (
-        f"{format_count(len(bursts), 'burst')} of {format_count(len(runs), 'run')}"
-    )
-    span = text.format_span(runs["started_utc"].iloc[0], runs["started_utc"].iloc[-1])
+    for low, count, main_count in zip(edges[:-1], counts, main_counts, strict=True):
+        main_bar = "█" * round(_BAR * main_count / largest)
+        other_bar = "░" * round(_BAR * (count - main_count) / largest)
+        rows.append((f"{low:.{decimals}f}", str(count), main_bar + other_bar))
+    return table(("from", "bursts", "█ main level, ░ another"), rows, right={0, 1})
+
+
+def _choose_decimals(width: float) -> int:
+    """Choose so many decimals that the edges of bins of this width differ."""
+    magnitude = np.floor(np.log10(width))
+    return int(np.clip(1 - magnitude, 0, 4))
+
+
+def _describe_levels(bursts: pd.DataFrame, is_main: Bools, benchmark: Benchmark) -> str:
+    """Say how many bursts are at the main level and at another, their median, and in
+    how many runs.
+    """
     levels = []
     for part in (bursts[is_main], bursts[~is_main]):
         if len(part):
             middle = text.format_value(benchmark, part["burst_ns"].median())
-            levels.append(
-                f"{len(part)} at {middle} in"
-                f" {format_count(part['run_id'].nunique(), 'run')}"
-            )
-    samples = " or ".join(map(str, sorted({*bursts["samples"]})))
-    step = "unknown" if text.is_none(grain) else f"{grain:.2g} ns of a sample"
-    flags = [f"{flag} {count}" for flag, count in count_flags(bursts["flags"]).items()]
-    totals = count_flags(runs["pair_flags"])
+            runs = format_count(part["run_id"].nunique(), "run")
+            levels.append(f"{len(part)} at {middle} in {runs}")
+    return "; another: ".join(levels)
+
+
+def _describe_resolution(bursts: pd.DataFrame) -> str:
+    """Say what a step of the clock adds to a sample, and of how many samples a burst
+    is.
+    """
+    grain = float(bursts["grain_ns"].median())
+    step = "unknown"
+    if not text.is_none(grain):
+        step = f"{grain:.2g} ns of a sample"
+    counts = sorted(set(bursts["samples"]))
+    samples = " or ".join(map(str, counts))
+    return f"a step of the clock: {step}; {samples} samples a burst"
+
+
+def _count_flags(bursts: pd.DataFrame, runs: pd.DataFrame) -> str:
+    """Count the flags of bursts, then the runs in which the pair has a flag."""
+    counts = count_flags(bursts["flags"])
+    flags = [f"{flag} {count}" for flag, count in counts.items()]
+    run_counts = count_flags(runs["pair_flags"])
     flags += [
-        f"{flag} in {format_count(totals[flag], 'run')}"
+        f"{flag} in {format_count(run_counts[flag], 'run')}"
         for flag in PAIR_FLAGS
-        if flag in totals
+        if flag in run_counts
     ]
-    ghz, kernels = bursts["core_ghz"].dropna(), runs["kernel"].dropna().unique()
-    conditions = [f"kernel {' | '.join(kernels)}"] * bool(len(kernels))
-    conditions += [f"core at {ghz.min():.2f} to {ghz.max():.2f} GHz"] * bool(len(ghz))
-    pair = f"{text.format_pair(first)} ({first['relation']})"
-    lines = (
-        one_line(f"{first['host_name']} {pair}, {text.name_benchmark(first)}"),
-        f"{benchmark.heading}, medians of {measured}, {span} UTC",
-        histogram,
-        f"levels: {'; another: '.join(levels)}",
-        f"a step of the clock: {step}; {samples} samples a burst",
-        f"flags: {', '.join(flags) or 'none'}",
-        one_line(f"conditions: {'; '.join(conditions) or 'not known'}"),
-    )
-    return "\n".join(lines)
+    return ", ".join(flags) or "none"
+
+
+def _describe_conditions(bursts: pd.DataFrame, runs: pd.DataFrame) -> str:
+    """Name the kernels and the range of the core's frequency."""
+    conditions = []
+    kernels = runs["kernel"].dropna().unique()
+    if len(kernels):
+        conditions.append(f"kernel {' | '.join(kernels)}")
+    ghz = bursts["core_ghz"].dropna()
+    if len(ghz):
+        conditions.append(f"core at {ghz.min():.2f} to {ghz.max():.2f} GHz")
+    return "; ".join(conditions) or "not known"

@@ -1,8 +1,7 @@
 """Tables by the NUMA node of CPUs, memory or lines."""
 
 import math
-from collections.abc import Mapping
-from itertools import product
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base import text
+from fleet.analysis.base.tables import Floats
 from fleet.analysis.reduce import ladders
 from fleet.analysis.reduce.heatmap import Heatmap, choose_limits
 from fleet.analysis.views.benchmark_tables import (
@@ -24,7 +24,6 @@ from fleet.model import (
     relation_sort_key,
 )
 
-_ENDS = ["ping_cpu", "pong_cpu"]
 BY_NODE = "rows: nodes of the CPUs, columns: of the memory"
 
 
@@ -37,12 +36,10 @@ def tabulate_by_node(
     """Return matrices by NUMA node, for each benchmark and variant of a run that was
     measured by node.
     """
-    node_facts = run.get("nodes") or []
+    nodes = _NodeFacts(run.get("nodes") or [])
     cells = ladders.select_node_cells(pairs, cpus, descriptions)
     groups = cells.groupby(["benchmark", "variant"], sort=False, observed=True)
-    return [
-        _tabulate_node_matrices(part, node_facts, descriptions) for _, part in groups
-    ]
+    return [_tabulate_node_matrices(part, nodes, descriptions) for _, part in groups]
 
 
 def tabulate_line_nodes(
@@ -52,109 +49,175 @@ def tabulate_line_nodes(
     the line's NUMA node.
     """
     rows = ladders.select_line_placed_pairs(pairs, descriptions)
-    nodes = dict(zip(cpus["cpu"], cpus["node"], strict=True))
-    near = sum(
-        (rows[name].map(nodes) == rows["memory_node"]).astype(int) for name in _ENDS
-    )
     rows = rows.assign(
-        near=near, point=rows["point"].str.replace(r"\.?n\d+$", "", regex=True)
+        near=_count_cpus_on_line_node(rows, cpus),
+        # the tables tell the nodes by `near`
+        point=rows["point"].str.replace(r"\.?n\d+$", "", regex=True),
     )
     results = []
-    for (name, variant, point), part in rows.groupby(
-        ["benchmark", "variant", "point"], observed=True
-    ):
+    groups = rows.groupby(["benchmark", "variant", "point"], observed=True)
+    for (name, variant, point), part in groups:
         if part["near"].nunique() == 1:  # as on a machine of one node
             continue
-        medians = part.groupby(["relation", "near"], observed=True)[
-            "median_ns"
-        ].median()
-        lines = []
-        for relation in sorted(part["relation"].unique(), key=relation_sort_key):
-            values = [medians.get((relation, near)) for near in (2, 1, 0)]
-            numbers = [value for value in values if value is not None]
-            cost = f"{max(numbers) / min(numbers):.2f}" if len(numbers) > 1 else "-"
-            lines.append(
-                (relation, *("-" if ns is None else f"{ns:.1f}" for ns in values), cost)
-            )
-        titles = ("relation", "both CPUs", "one of them", "neither", "ratio")
-        title, heading = (
-            f"{name}/{variant} {point}".rstrip(),
-            descriptions[str(name)].heading,
+        homes = PointTable(
+            title="pairs whose line lies on the NUMA node of",
+            titles=("relation", "both CPUs", "one of them", "neither", "ratio"),
+            lines=_list_latencies_by_line_node(part),
         )
-        homes = PointTable("pairs whose line lies on the NUMA node of", titles, lines)
+        title = f"{name}/{variant} {point}".rstrip()
+        heading = descriptions[str(name)].heading
         results.append(PointTables(title, heading, [homes], describe_bursts(part)))
     return results
 
 
+def _count_cpus_on_line_node(
+    pairs: pd.DataFrame, cpus: pd.DataFrame
+) -> "pd.Series[int]":
+    """Count for each pair which of its two CPUs are on the NUMA node of its line."""
+    nodes = dict(zip(cpus["cpu"], cpus["node"], strict=True))
+    is_ping_near = pairs["ping_cpu"].map(nodes) == pairs["memory_node"]
+    is_pong_near = pairs["pong_cpu"].map(nodes) == pairs["memory_node"]
+    return is_ping_near.astype(int) + is_pong_near.astype(int)
+
+
+def _list_latencies_by_line_node(pairs: pd.DataFrame) -> list[tuple[str, ...]]:
+    """Return a line per relation: the medians with both CPUs, one and none on the
+    line's node, and the ratio of the largest to the smallest.
+    """
+    groups = pairs.groupby(["relation", "near"], observed=True)
+    medians = groups["median_ns"].median()
+    lines = []
+    for relation in sorted(pairs["relation"].unique(), key=relation_sort_key):
+        values = [medians.get((relation, near)) for near in (2, 1, 0)]
+        texts = ["-" if ns is None else f"{ns:.1f}" for ns in values]
+        lines.append((relation, *texts, _format_ratio(values)))
+    return lines
+
+
+def _format_ratio(values: Iterable[float | None]) -> str:
+    """Format the ratio of the largest to the smallest number; "-" of fewer than two."""
+    numbers = [value for value in values if value is not None]
+    if len(numbers) < 2:
+        return "-"
+    return f"{max(numbers) / min(numbers):.2f}"
+
+
+class _NodeFacts:
+    """Holds what a run says of its NUMA nodes."""
+
+    def __init__(self, facts: Sequence[Mapping[str, Any]]) -> None:
+        self.not_allowed = [node["node"] for node in facts if not node["allowed"]]
+        self.distances: dict[tuple[int, int], str] = {}
+        for node in facts:
+            for other, distance in node["distances"]:
+                self.distances[node["node"], other] = str(distance)
+
+
 def _tabulate_node_matrices(
-    cells: pd.DataFrame, node_facts: list[dict[str, Any]], descriptions: Descriptions
+    cells: pd.DataFrame, nodes: _NodeFacts, descriptions: Descriptions
 ) -> PointTables:
+    """Return a matrix per setting of one benchmark and variant."""
     first = cells.iloc[0]
     benchmark = descriptions[first["benchmark"]]
-    distances = {
-        (facts["node"], far): str(how)
-        for facts in node_facts
-        for far, how in facts["distances"]
-    }
     tables = []
     for setting in ladders.sort_settings(cells, descriptions):
         part = cells[cells["setting"] == setting]
-        rows, columns, matrix = ladders.lay_out_node_matrix(part)
-        rates = ladders.lay_out_node_matrix(part, "other_rate")[2]
-        texts = {row: [f"node {row}"] for row in rows}
-        for cell in product(rows, columns):
-            ns, far, rate = matrix.get(cell), distances.get(cell), rates.get(cell, 0)
-            number = ("-" if ns is None else text.format_value(benchmark, ns)) + "*" * (
-                cell[0] == cell[1]
-            )
-            load = f" at {rate:.1f} GB/s" if rate > 0 else ""
-            texts[cell[0]].append(number + (f" ({far})" if far else "") + load)
-        titles = ("CPUs", *(f"node {node}" for node in columns))
-        values = np.array(
-            [[matrix.get((row, node), np.nan) for node in columns] for row in rows]
-        )
-        shades = (
-            Heatmap(titles, (), values, choose_limits([values]))
-            .choose_shades()
-            .tolist()
-        )
-        title = f"{setting}{_compare_remote_with_local(benchmark, matrix)}"
-        tables.append(PointTable(title, titles, [*map(tuple, texts.values())], shades))
-    without = sorted({*cells["memory_node"]} - {*cells["cpu_node"]})
-    note = [
-        describe_bursts(cells),
-        "at: what others get meanwhile" if cells["other_rate"].notna().any() else "",
-        "*: own memory"
-        + ("; (10): distance, as the firmware has it" if distances else ""),
-        (
-            f"without CPUs of the run: node {', '.join(map(str, without))}"
-            if without
-            else ""
-        ),
-        *(
-            f"node {facts['node']}: not allowed here"
-            for facts in node_facts
-            if not facts["allowed"]
-        ),
-    ]
-    name, legend = (
-        f"{first['benchmark']}/{first['variant']}",
-        f"{benchmark.heading}; {BY_NODE}",
+        tables.append(_tabulate_node_matrix(setting, part, benchmark, nodes))
+    return PointTables(
+        name=f"{first['benchmark']}/{first['variant']}",
+        legend=f"{benchmark.heading}; {BY_NODE}",
+        tables=tables,
+        note="; ".join(_list_notes(cells, nodes)),
     )
-    return PointTables(name, legend, tables, "; ".join(filter(None, note)))
+
+
+def _tabulate_node_matrix(
+    setting: str, cells: pd.DataFrame, benchmark: Benchmark, nodes: _NodeFacts
+) -> PointTable:
+    """Return a row per node of CPUs and a column per node of memory."""
+    cpu_nodes, memory_nodes, numbers = ladders.lay_out_node_matrix(cells)
+    _, _, rates = ladders.lay_out_node_matrix(cells, "other_rate")
+    lines = []
+    for cpu_node in cpu_nodes:
+        line = [f"node {cpu_node}"]
+        for memory_node in memory_nodes:
+            place = (cpu_node, memory_node)
+            number = _format_node_number(benchmark, numbers.get(place))
+            mark = "*" if cpu_node == memory_node else ""
+            line.append(f"{number}{mark}{_describe_cell(place, nodes, rates)}")
+        lines.append(tuple(line))
+    titles = ("CPUs", *(f"node {node}" for node in memory_nodes))
+    values = [
+        [numbers.get((row, column), np.nan) for column in memory_nodes]
+        for row in cpu_nodes
+    ]
+    return PointTable(
+        title=f"{setting}{_compare_remote_with_local(benchmark, numbers)}",
+        titles=titles,
+        lines=lines,
+        shades=_choose_shades(titles, np.array(values)),
+    )
+
+
+def _format_node_number(benchmark: Benchmark, ns: float | None) -> str:
+    return "-" if ns is None else text.format_value(benchmark, ns)
+
+
+def _describe_cell(
+    place: tuple[int, int], nodes: _NodeFacts, rates: ladders.NodeMatrix
+) -> str:
+    """Return the distance of two nodes and the rate that others get meanwhile, each if
+    known: " (21) at 3.2 GB/s".
+    """
+    words = ""
+    if place in nodes.distances:
+        words += f" ({nodes.distances[place]})"
+    rate = rates.get(place, 0)
+    if rate > 0:  # not NaN
+        words += f" at {rate:.1f} GB/s"
+    return words
+
+
+def _choose_shades(titles: tuple[str, ...], values: Floats) -> list[list[int]]:
+    limits = choose_limits([values])
+    shades: list[list[int]] = (
+        Heatmap(titles, (), values, limits).choose_shades().tolist()
+    )
+    return shades
+
+
+def _list_notes(cells: pd.DataFrame, nodes: _NodeFacts) -> Iterator[str]:
+    """Yield the notes below the matrices."""
+    yield describe_bursts(cells)
+    if cells["other_rate"].notna().any():
+        yield "at: what others get meanwhile"
+    if nodes.distances:
+        yield "*: own memory; (10): distance, as the firmware has it"
+    else:
+        yield "*: own memory"
+    without_cpus = sorted(set(cells["memory_node"]) - set(cells["cpu_node"]))
+    if without_cpus:
+        yield f"without CPUs of the run: node {', '.join(map(str, without_cpus))}"
+    for node in nodes.not_allowed:
+        yield f"node {node}: not allowed here"
 
 
 def _compare_remote_with_local(benchmark: Benchmark, matrix: ladders.NodeMatrix) -> str:
     """Compare remote memory with a node's own, and name the worst pair of nodes; ""
     without both.
     """
-    values = {cell: text.convert_to_shown(benchmark, ns) for cell, ns in matrix.items()}
-    away = [(row, node) for row, node in values if row != node and (row, row) in values]
-    ratios = {(row, node): values[row, node] / values[row, row] for row, node in away}
+    ratios = {}
+    for (cpu_node, memory_node), ns in matrix.items():
+        own_ns = matrix.get((cpu_node, cpu_node))
+        if cpu_node != memory_node and own_ns is not None:
+            remote = text.convert_to_shown(benchmark, ns)
+            local = text.convert_to_shown(benchmark, own_ns)
+            ratios[cpu_node, memory_node] = remote / local
     if not ratios:
         return ""
-    (row, node), worst = max(ratios.items(), key=lambda item: abs(math.log(item[1])))
+    worst = max(ratios, key=lambda place: abs(math.log(ratios[place])))
+    cpu_node, memory_node = worst
     return (
-        f": remote/local {median(ratios.values()):.2f}, worst node {row} to {node}"
-        f" {worst:.2f}"
+        f": remote/local {median(ratios.values()):.2f}, worst node {cpu_node} to"
+        f" {memory_node} {ratios[worst]:.2f}"
     )
