@@ -1,28 +1,38 @@
 """Both directions of messages, with the offset of clocks, for `fleet show --ways`."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fleet.analysis.base import text
+from fleet.analysis.base.tables import Floats
 from fleet.analysis.reduce import load
 from fleet.store.runs import Root
 from fleet.text import table
 
 _COLUMNS = [
-    *(
-        "variant",
-        "point",
-        "ping_cpu",
-        "pong_cpu",
-        "iterations",
-        "warmup",
-        "ns_per_tick",
-    ),
-    *("ticks", "other_ticks"),
+    "variant",
+    "point",
+    "ping_cpu",
+    "pong_cpu",
+    "iterations",
+    "warmup",
+    "ns_per_tick",
+    "ticks",
+    "other_ticks",
 ]
 _PAIR = ["variant", "point", "low", "high"]
+# how the bursts of a pair are reduced: the offset is within the bounds of each
+_STATISTICS = {
+    "up_ns": "median",
+    "down_ns": "median",
+    "most_ns": "min",
+    "least_ns": "max",
+}
+
+
 _ONE_COUNTER = ("aarch64", "riscv64", "s390x", "ppc64le")  # all CPUs read the same one
 _STEPS = 2.0  # of the clock; directions that differ by less than twice this are alike
 _NOT_DISTINGUISHABLE = (
@@ -48,69 +58,94 @@ def compute_message_directions(root: Root, run_id: str) -> pd.DataFrame:
     parts = load.load_samples_in_parts(
         root, run_id, benchmark="message", columns=_COLUMNS
     )
-    rows = (
-        row
-        for part in parts
-        for row in text.to_records(part.dropna(subset=["other_ticks"]))
-    )
-    statistics = {
-        "up_ns": "median",
-        "down_ns": "median",
-        "most_ns": "min",
-        "least_ns": "max",
-    }
-    reduced = [
-        _reduce_both_directions(row)
-        for row in rows
-        if len(row["ticks"]) > row["warmup"]
-    ]
-    bursts = pd.DataFrame(reduced, columns=[*_PAIR, *statistics])
-    pairs = bursts.groupby(_PAIR, sort=True).agg(statistics).reset_index()
+    reduced = []
+    for part in parts:
+        both_ways = part.dropna(subset=["other_ticks"])
+        rows = text.to_records(both_ways)
+        reduced += [
+            _reduce_burst(row) for row in rows if len(row["ticks"]) > row["warmup"]
+        ]
+    bursts = pd.DataFrame(reduced, columns=[*_PAIR, *_STATISTICS])
+    pairs = bursts.groupby(_PAIR, sort=True).agg(_STATISTICS).reset_index()
     return pairs.assign(mean_ns=(pairs["up_ns"] + pairs["down_ns"]) / 2)
 
 
-def _reduce_both_directions(row: dict[str, Any]) -> tuple[Any, ...]:
-    factor, warmup = row["ns_per_tick"] / row["iterations"], row["warmup"]
+def _reduce_burst(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a burst's medians from the lower CPU up to the higher and down again, and
+    its bounds of the offset.
+    """
     # Ping receives what comes from pong.
-    down, up = (
-        np.asarray(ticks)[warmup:] * factor
-        for ticks in (row["ticks"], row["other_ticks"][0])
-    )
-    low, high = row["ping_cpu"], row["pong_cpu"]
+    from_pong = _convert_to_ns(row["ticks"], row)
+    from_ping = _convert_to_ns(row["other_ticks"][0], row)
+    low, up = row["ping_cpu"], from_ping
+    high, down = row["pong_cpu"], from_pong
     if low > high:
-        low, high, down, up = high, low, up, down
-    numbers = (np.median(up), np.median(down), up.min(), -down.min())
-    return row["variant"], row["point"], low, high, *map(float, numbers)
+        low, up, high, down = high, down, low, up
+    return {
+        "variant": row["variant"],
+        "point": row["point"],
+        "low": low,
+        "high": high,
+        "up_ns": float(np.median(up)),
+        "down_ns": float(np.median(down)),
+        # a message takes more than no time, by whichever clock
+        "most_ns": float(up.min()),
+        "least_ns": float(-down.min()),
+    }
+
+
+def _convert_to_ns(ticks: Sequence[int], row: Mapping[str, Any]) -> Floats:
+    """Return the ns of each sample but warm-ups."""
+    ns_per_tick = row["ns_per_tick"] / row["iterations"]
+    samples: Floats = np.asarray(ticks)[row["warmup"] :] * ns_per_tick
+    return samples
 
 
 def render_message_directions(root: Root, run: dict[str, Any]) -> str:
     """Render the section of `fleet show --ways`; empty without messages. run: from
     `load_run`.
     """
-    directions, parts = compute_message_directions(root, run["run_id"]), []
-    titles = ("pair", "there", "back", "mean", "offset ± bound")
+    directions = compute_message_directions(root, run["run_id"])
+    parts = []
     for (variant, point), rows in directions.groupby(["variant", "point"], sort=False):
-        lines = []
-        for row in text.to_records(rows):
-            numbers = (f"{row[name]:.1f}" for name in ("up_ns", "down_ns", "mean_ns"))
-            middle = round((row["most_ns"] + row["least_ns"]) / 2, 1) + 0.0  # no -0.0
-            offset = f"{middle:+.1f} ± {(row['most_ns'] - row['least_ns']) / 2:.1f}"
-            lines.append((f"{row['low']}-{row['high']}", *numbers, offset))
         title = (
             f"message/{variant}, point {point}: ns by the receiver's clock, in both"
             " directions"
         )
-        listed, words = table(titles, lines, right=set(range(5))), _NOT_DISTINGUISHABLE
-        half_ns, quantum = (
-            (rows["up_ns"] - rows["down_ns"]).abs().max() / 2,
-            run["clock_quantum_ticks"],
-        )
-        if run["arch"] in _ONE_COUNTER and run["clock"] != "monotonic_raw":
-            words = _SHARED
-        elif (
-            quantum is not None
-            and half_ns < _STEPS * quantum * 1e9 / run["ticks_per_second"]
-        ):
-            words = _TESTED
-        parts.append("\n".join((title, listed, words)))
+        section = (title, _tabulate_pairs(rows), _explain_offset(rows, run))
+        parts.append("\n".join(section))
     return "\n\n".join(parts)
+
+
+def _tabulate_pairs(rows: pd.DataFrame) -> str:
+    lines = []
+    for row in text.to_records(rows):
+        middle_ns = (row["most_ns"] + row["least_ns"]) / 2
+        bound_ns = (row["most_ns"] - row["least_ns"]) / 2
+        offset_ns = round(middle_ns, 1) + 0.0  # no -0.0
+        cells = (
+            f"{row['low']}-{row['high']}",
+            f"{row['up_ns']:.1f}",
+            f"{row['down_ns']:.1f}",
+            f"{row['mean_ns']:.1f}",
+            f"{offset_ns:+.1f} ± {bound_ns:.1f}",
+        )
+        lines.append(cells)
+    titles = ("pair", "there", "back", "mean", "offset ± bound")
+    return table(titles, lines, right=set(range(5)))
+
+
+def _explain_offset(rows: pd.DataFrame, run: Mapping[str, Any]) -> str:
+    """Say whether each direction is a latency, or cannot be told from an offset of the
+    clocks.
+    """
+    if run["arch"] in _ONE_COUNTER and run["clock"] != "monotonic_raw":
+        return _SHARED
+    quantum_ticks = run["clock_quantum_ticks"]
+    if quantum_ticks is None:
+        return _NOT_DISTINGUISHABLE
+    quantum_ns = quantum_ticks * 1e9 / run["ticks_per_second"]
+    differences = (rows["up_ns"] - rows["down_ns"]).abs()
+    if differences.max() / 2 < _STEPS * quantum_ns:
+        return _TESTED
+    return _NOT_DISTINGUISHABLE

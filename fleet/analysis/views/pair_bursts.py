@@ -1,12 +1,14 @@
 """The bursts of a pair or of a CPU in all its runs, for `fleet show --pair`."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from fleet.analysis.base import text
+from fleet.analysis.base.tables import Bools, Ints
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.bursts import SAMPLE_COLUMNS, read_bursts
 from fleet.analysis.reduce.matrices import compute_medians_and_outliers
@@ -16,16 +18,18 @@ from fleet.errors import UsageError
 from fleet.late import pa
 from fleet.plan.cpulist import format_cpus
 from fleet.store import RunSummary
-from fleet.store.places import samples_name
+from fleet.store.places import Place, samples_name
 from fleet.store.reading import TableFile
 from fleet.store.runs import Root, open_listing
 
 _PAIRS_NAMED = 12
-_ENDS = ["ping_cpu", "pong_cpu"]
-_GROUP = ["run_id", "benchmark", "variant", "point", "relation"]
+_PAIR_PATTERN = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
+_POINT = ["run_id", "benchmark", "variant", "point"]
+_GROUP = [*_POINT, "relation"]
 _OF_BURST = [
     "round",
-    *_ENDS,
+    "ping_cpu",
+    "pong_cpu",
     "burst_ns",
     "samples",
     "grain_ns",
@@ -34,6 +38,20 @@ _OF_BURST = [
     "pair_ns",
     "pair_flags",
 ]
+
+
+class _CpuPair(NamedTuple):
+    """Two CPUs, the lower one first; equal for bursts of a single CPU."""
+
+    low: int
+    high: int
+
+    def match(self, ping_cpus: Ints, pong_cpus: Ints) -> Bools:
+        """Report which pairs are of these CPUs, in either direction."""
+        has_low = np.minimum(ping_cpus, pong_cpus) == self.low
+        has_high = np.maximum(ping_cpus, pong_cpus) == self.high
+        matches: Bools = has_low & has_high
+        return matches
 
 
 def load_pair_bursts(
@@ -48,58 +66,82 @@ def load_pair_bursts(
     and `pair_flags` are the pair's number and flags in that run. Raises UsageError for
     a pair that no run measured.
     """
-    match = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", pair)
-    if not match:
-        raise UsageError(f"pair {pair}: write two CPUs as 3-17, or one as 3.")
-    low, high = sorted(int(number) for number in (match[1], match[2] or match[1]))
+    cpus = _parse_pair(pair)
     run_ids = [run.run_id for run in runs]
-    pairs = as_float64(load_pairs(root, run_id=run_ids))
-    pairs = only.select(
-        pairs, load.load_cpus(root, run_id=run_ids) if only.cpus else pairs
-    )
-    chosen = pairs[
-        (pairs[_ENDS].min(axis=1) == low) & (pairs[_ENDS].max(axis=1) == high)
-    ]
+    pairs = _load_pairs(root, run_ids, only)
+    is_chosen = cpus.match(pairs["ping_cpu"].to_numpy(), pairs["pong_cpu"].to_numpy())
+    chosen = pairs[is_chosen]
     if chosen.empty:
         raise UsageError(
             f"pair {pair}: it was not measured{only}. {_describe_measured_pairs(pairs)}"
         )
     facts = load.load_runs(root, run_id=run_ids)
-    steps = dict(
-        zip(facts["run_id"], facts["clock_quantum_ticks"].astype(float), strict=True)
-    )
-    place, parts = open_listing(root).place, []
+    quanta = facts.set_index("run_id")["clock_quantum_ticks"].astype(float)
+    place = open_listing(root).place
+    parts = list[pd.DataFrame]()
     for run in runs:
-        names = chosen.loc[chosen["run_id"] == run.run_id, "benchmark"].unique()
-        file = TableFile(place, samples_name(*run.key), "samples")
-        for samples in file.iter_tables(
-            SAMPLE_COLUMNS, load.make_filters(benchmark=[*names])
-        ):
-            cpus = np.stack([samples.column(name).to_numpy() for name in _ENDS])
-            is_chosen = (cpus.min(axis=0) == low) & (cpus.max(axis=0) == high)
-            bursts = read_bursts(samples.filter(pa.array(is_chosen)), run.descriptions)
-            step_ns = (
-                load.compute_latency_ns_per_tick(bursts.about, run.descriptions)
-                * steps[run.run_id]
-            )
-            medians = compute_medians_and_outliers(bursts)[0]
-            parts.append(
-                bursts.about.assign(
-                    burst_ns=medians, samples=bursts.counts, grain_ns=step_ns
-                )
-            )
-    rows = pd.concat(parts, ignore_index=True).astype(dict.fromkeys(_GROUP, object))
-    numbers = chosen.rename(columns={"median_ns": "pair_ns", "flags": "pair_flags"})
-    numbers = numbers[[*_GROUP[:-1], "pair_ns", "pair_flags"]].astype(
-        dict.fromkeys(_GROUP[:-1], object)
-    )
-    rows = rows.merge(numbers, on=_GROUP[:-1])
-    rows = rows.assign(order=rows["run_id"].map(run_ids.index)).sort_values(
-        ["order", "start_offset_ns"]
-    )
-    return load.add_run_columns(
-        rows[[*_GROUP, *_OF_BURST]].reset_index(drop=True), facts
-    )
+        own = chosen[chosen["run_id"] == run.run_id]
+        benchmarks = own["benchmark"].unique().tolist()
+        parts += _read_pair_bursts(place, run, cpus, benchmarks, quanta[run.run_id])
+    bursts = _add_pair_numbers(pd.concat(parts, ignore_index=True), chosen)
+    bursts["order"] = bursts["run_id"].map(run_ids.index)
+    ordered = bursts.sort_values(["order", "start_offset_ns"], ignore_index=True)
+    return load.add_run_columns(ordered[[*_GROUP, *_OF_BURST]], facts)
+
+
+def _parse_pair(pair: str) -> _CpuPair:
+    """Parse "3-17", or "3". Raises UsageError."""
+    match = _PAIR_PATTERN.fullmatch(pair)
+    if not match:
+        raise UsageError(f"pair {pair}: write two CPUs as 3-17, or one as 3.")
+    first = int(match[1])
+    second = int(match[2] or match[1])
+    return _CpuPair(min(first, second), max(first, second))
+
+
+def _load_pairs(root: Root, run_ids: Sequence[str], only: Only) -> pd.DataFrame:
+    """Load the measured pairs that match. Raises UsageError if none do."""
+    pairs = as_float64(load_pairs(root, run_id=run_ids))
+    cpus = pd.DataFrame()
+    if only.cpus is not None:  # else it is not needed
+        cpus = load.load_cpus(root, run_id=run_ids)
+    return only.select(pairs, cpus)
+
+
+def _read_pair_bursts(
+    place: Place,
+    run: RunSummary,
+    cpus: _CpuPair,
+    benchmarks: Sequence[str],
+    quantum_ticks: float,
+) -> Iterator[pd.DataFrame]:
+    """Yield the bursts of two CPUs in a run, with `burst_ns`, `samples` and
+    `grain_ns`. quantum_ticks: a step of the run's clock.
+    """
+    file = TableFile(place, samples_name(*run.key), "samples")
+    filters = load.make_filters(benchmark=benchmarks)
+    for samples in file.iter_tables(SAMPLE_COLUMNS, filters):
+        ping_cpus = samples.column("ping_cpu").to_numpy()
+        pong_cpus = samples.column("pong_cpu").to_numpy()
+        is_chosen = cpus.match(ping_cpus, pong_cpus)
+        bursts = read_bursts(samples.filter(pa.array(is_chosen)), run.descriptions)
+        medians, _ = compute_medians_and_outliers(bursts)
+        ns_per_tick = load.compute_latency_ns_per_tick(bursts.about, run.descriptions)
+        yield bursts.about.assign(
+            burst_ns=medians,
+            samples=bursts.counts,
+            grain_ns=ns_per_tick * quantum_ticks,
+        )
+
+
+def _add_pair_numbers(bursts: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
+    """Add the number and the flags of the pair in each burst's run."""
+    numbers = pairs[[*_POINT, "median_ns", "flags"]]
+    numbers = numbers.rename(columns={"median_ns": "pair_ns", "flags": "pair_flags"})
+    # columns of categories would not merge with others
+    plain_bursts = bursts.astype(dict.fromkeys(_GROUP, object))
+    plain_numbers = numbers.astype(dict.fromkeys(_POINT, object))
+    return plain_bursts.merge(plain_numbers, on=_POINT)
 
 
 def _describe_measured_pairs(pairs: pd.DataFrame) -> str:
@@ -108,20 +150,19 @@ def _describe_measured_pairs(pairs: pd.DataFrame) -> str:
     """
     if pairs.empty:
         return "No pair was."
-    ends = sorted(
-        {
-            tuple(sorted(cpus))
-            for cpus in zip(*(pairs[name] for name in _ENDS), strict=True)
-        }
-    )
-    cpus = sorted({cpu for pair in ends for cpu in pair})
-    if sum(a != b for a, b in ends) == len(cpus) * (len(cpus) - 1) // 2 > 0:
+    directions = zip(pairs["ping_cpu"], pairs["pong_cpu"], strict=True)
+    measured = sorted({_CpuPair(min(ends), max(ends)) for ends in directions})
+    cpus = sorted({cpu for ends in measured for cpu in ends})
+    pair_count = sum(ends.low != ends.high for ends in measured)
+    possible_count = len(cpus) * (len(cpus) - 1) // 2
+    if pair_count == possible_count > 0:
         return f"Pairs are any two of the CPUs {format_cpus(cpus)}."
-    listed = ", ".join(
-        text.format_pair(dict(zip(_ENDS, pair, strict=True)))
-        for pair in ends[:_PAIRS_NAMED]
-    )
-    more = f" and {len(ends) - _PAIRS_NAMED} more (fleet show HOST --csv)" * (
-        len(ends) > _PAIRS_NAMED
-    )
-    return f"There are {listed}{more}."
+    named = [
+        text.format_pair({"ping_cpu": ends.low, "pong_cpu": ends.high})
+        for ends in measured[:_PAIRS_NAMED]
+    ]
+    listed = ", ".join(named)
+    more = len(measured) - _PAIRS_NAMED
+    if more > 0:
+        listed += f" and {more} more (fleet show HOST --csv)"
+    return f"There are {listed}."
