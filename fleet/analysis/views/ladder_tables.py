@@ -1,6 +1,6 @@
 """Tables of memory levels and sizes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import pandas as pd
@@ -13,16 +13,11 @@ from fleet.analysis.views.benchmark_tables import (
     describe_pages,
     group_by_core_kinds,
 )
-from fleet.model import (
-    SHIPPED,
-    Benchmark,
-    Descriptions,
-)
+from fleet.model import SHIPPED, Benchmark, Descriptions
 from fleet.text import format_count, table
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]  # titles and lines
 _NONE = "-"
-_ENDS = ["ping_cpu", "pong_cpu"]
 
 
 def render_ladder(
@@ -36,42 +31,62 @@ def render_ladder(
     """Render a table of memory levels per kind of CPU, and tables by size if asked for
     or without levels.
     """
-    first, rows = (
-        pairs.iloc[0].to_dict(),
-        ladders.select_ladder_steps(pairs, descriptions),
-    )
+    first = pairs.iloc[0].to_dict()
     benchmark = descriptions[first["benchmark"]]
-    own = (plateaus["benchmark"] == first["benchmark"]) & (
-        plateaus["variant"] == first["variant"]
-    )
-    levels = plateaus[own]
-    grouping = "by the level of the memory" if len(levels) else "by its size"
-    parts = [
+    steps = ladders.select_ladder_steps(pairs, descriptions)
+    levels = _select_choice(plateaus, first["benchmark"], first["variant"])
+    has_levels = len(levels) > 0
+    grouping = "by the level of the memory" if has_levels else "by its size"
+    lines = [
         f"{text.name_benchmark(first)}: {benchmark.heading}, {grouping};"
-        f" {describe_pages(rows)}"
+        f" {describe_pages(steps)}"
     ]
-    groups = group_by_core_kinds(levels).values()
-    for group in groups:
-        tabulate = partial(tabulate_levels, group, descriptions)
-        parts.append(_render_fitting(tabulate, group, width, names=3))
-    parts += explain_marks(levels)
-    if levels["spread"].notna().any():
-        ends = levels["spread"].median(), levels["spread"].max()
-        parts.append(
-            f"interval: {text.describe_half_widths('half the plateaus', *ends)}"
-        )
-    if all_sizes or not len(levels):
-        for _, group in rows.groupby(["threads", *_ENDS], sort=True):
-            tabulate = partial(_tabulate_sizes, group, descriptions)
-            parts.append(_render_fitting(tabulate, group, width, names=0))
-    ending = describe_bursts(rows)
+    lines += _render_levels(levels, descriptions, width)
+    if all_sizes or not has_levels:
+        lines += _render_sizes(steps, descriptions, width)
+    ending = describe_bursts(steps)
     if benchmark.unit == "byte":
         ending += (
             "; bytes that instructions move: what a write fetches before is not counted"
         )
-    if not all_sizes and len(levels):
-        ending += f"; --ladder: all {format_count(rows['bytes'].nunique(), 'size')}"
-    return "\n".join((*parts, ending))
+    if has_levels and not all_sizes:
+        sizes = format_count(steps["bytes"].nunique(), "size")
+        ending += f"; --ladder: all {sizes}"
+    return "\n".join([*lines, ending])
+
+
+def _select_choice(
+    plateaus: pd.DataFrame, benchmark: str, variant: str
+) -> pd.DataFrame:
+    is_benchmark = plateaus["benchmark"] == benchmark
+    is_variant = plateaus["variant"] == variant
+    return plateaus[is_benchmark & is_variant]
+
+
+def _render_levels(
+    levels: pd.DataFrame, descriptions: Descriptions, width: int | None
+) -> Iterator[str]:
+    """Yield a table per kind of CPU, then what its marks and intervals are."""
+    for group in group_by_core_kinds(levels).values():
+        tabulate = partial(tabulate_levels, group, descriptions)
+        yield _render_fitting(tabulate, group, width, names=3)
+    yield from explain_marks(levels)
+    spread = levels["spread"]
+    if spread.notna().any():
+        widths = text.describe_half_widths(
+            "half the plateaus", spread.median(), spread.max()
+        )
+        yield f"interval: {widths}"
+
+
+def _render_sizes(
+    steps: pd.DataFrame, descriptions: Descriptions, width: int | None
+) -> Iterator[str]:
+    """Yield a table of all sizes for each group of CPUs."""
+    cpus = ["threads", "ping_cpu", "pong_cpu"]
+    for _, group in steps.groupby(cpus, sort=True):
+        tabulate = partial(_tabulate_sizes, group, descriptions)
+        yield _render_fitting(tabulate, group, width, names=0)
 
 
 def tabulate_levels(
@@ -81,14 +96,23 @@ def tabulate_levels(
     columns in cycles.
     """
     parts: dict[tuple[str, ...], pd.DataFrame] = {}
-    names = group.sort_values("least_bytes", kind="stable")["level"].unique().tolist()
-    for level in sorted(names, key=lambda name: name == ladders.MEMORY):
+    for level in _sort_levels(group):
         rows = group[group["level"] == level]
-        cache_bytes = int(rows["cache_bytes"].max())
-        cache = ladders.format_size(cache_bytes) if cache_bytes else _NONE
-        parts[level, cache, _format_sizes(rows)] = rows
+        parts[level, _format_cache(rows), _format_sizes(rows)] = rows
     titles = ("level", "cache", "sizes")
     return _tabulate_settings(titles, parts, descriptions, in_cycles=in_cycles)
+
+
+def _sort_levels(group: pd.DataFrame) -> list[str]:
+    """Return the levels, the one of the smallest sizes first, memory last."""
+    by_size = group.sort_values("least_bytes", kind="stable")
+    levels = by_size["level"].unique().tolist()
+    return sorted(levels, key=lambda level: level == ladders.MEMORY)
+
+
+def _format_cache(rows: pd.DataFrame) -> str:
+    cache_bytes = int(rows["cache_bytes"].max())
+    return ladders.format_size(cache_bytes) if cache_bytes else _NONE
 
 
 def _format_sizes(rows: pd.DataFrame) -> str:
@@ -101,10 +125,10 @@ def _format_sizes(rows: pd.DataFrame) -> str:
 def _tabulate_sizes(
     rows: pd.DataFrame, descriptions: Descriptions, *, in_cycles: bool
 ) -> Table:
-    sizes = sorted(rows["bytes"].unique())
-    parts: dict[tuple[str, ...], pd.DataFrame] = {
-        (ladders.format_size(int(size)),): rows[rows["bytes"] == size] for size in sizes
-    }
+    parts: dict[tuple[str, ...], pd.DataFrame] = {}
+    for size in sorted(rows["bytes"].unique()):
+        name = ladders.format_size(int(size))
+        parts[(name,)] = rows[rows["bytes"] == size]
     return _tabulate_settings(("size",), parts, descriptions, in_cycles=in_cycles)
 
 
@@ -122,25 +146,30 @@ def _render_fitting(
     return f"{describe_cpus(rows)}\n{listed}"
 
 
-def _format_median(
+def _format_cells(
     rows: pd.DataFrame, benchmark: Benchmark, *, cycles: bool
 ) -> list[str]:
-    """Return the text of a number and, if `cycles`, of its cycles. ~: uneven plateau.
-    12|34: two levels.
-    """
-    if not len(rows):
+    """Return the text of a number and, if `cycles`, of its cycles."""
+    if rows.empty:
         return [_NONE, _NONE] if cycles else [_NONE]
-    middle = float(rows["median_ns"].median())
-    other = rows["other_ns"].median()
-    number = text.format_value(benchmark, middle)
-    if not text.is_none(other):
-        number += f"|{text.format_value(benchmark, other)}"
-    if "rise" in rows and (rows["rise"] > ladders.STEP).any():
-        number = f"~{number}"
+    middle_ns = float(rows["median_ns"].median())
+    number = _format_number(rows, middle_ns, benchmark)
     if not cycles:
         return [number]
     ghz = rows["core_ghz"].median()
-    return [number, _NONE if text.is_none(ghz) else f"{middle * ghz:.1f}"]
+    if text.is_none(ghz):
+        return [number, _NONE]
+    return [number, f"{middle_ns * ghz:.1f}"]
+
+
+def _format_number(rows: pd.DataFrame, middle_ns: float, benchmark: Benchmark) -> str:
+    """Format a median. ~: uneven plateau. 12|34: two levels."""
+    number = text.format_value(benchmark, middle_ns)
+    other_ns = rows["other_ns"].median()
+    if not text.is_none(other_ns):
+        number += f"|{text.format_value(benchmark, other_ns)}"
+    is_uneven = "rise" in rows and (rows["rise"] > ladders.STEP).any()
+    return f"~{number}" if is_uneven else number
 
 
 def explain_marks(levels: pd.DataFrame) -> list[str]:
@@ -177,12 +206,14 @@ def _tabulate_settings(
     settings = ladders.sort_settings(rows, descriptions)
     titles = [*names]
     for setting in settings:
-        titles += [setting, "cycles"] if cycles else [setting]
+        titles.append(setting)
+        if cycles:
+            titles.append("cycles")
     lines = []
-    for names_of_line, part in parts.items():
-        cells = [*names_of_line]
+    for line_names, part in parts.items():
+        cells = [*line_names]
         for setting in settings:
             own = part[part["setting"] == setting]
-            cells += _format_median(own, benchmark, cycles=cycles)
+            cells += _format_cells(own, benchmark, cycles=cycles)
         lines.append(tuple(cells))
     return tuple(titles), lines

@@ -91,16 +91,18 @@ def tabulate_points(
     works = [_compute_cells(pairs, name, axes) for name in _list_work_columns(pairs)]
     tables = []
     for key in _sort_keys(numbers, axes.tables):
-        grid = _lay_out_grid(numbers[key], [cells[key] for cells in works], axes)
+        own_works = [cells[key] for cells in works]
+        grid = _lay_out_grid(numbers[key], own_works, axes)
         title = _describe_table(pairs, key, axes.tables)
         tables.append(_tabulate_grid(title, grid, benchmark, axes.rows))
-    explained = _explain_axis_parameters(pairs, [*axes.rows, *axes.columns])
+    legend = [f"{benchmark.heading}, median of pairs"]
+    legend += _explain_axis_parameters(pairs, [*axes.rows, *axes.columns])
     notes = [describe_bursts(pairs), *_list_notes(benchmark, bool(works))]
-    if any(_FALSE_SHARING.title in point_table.titles for point_table in tables):
+    if any(_FALSE_SHARING.title in item.titles for item in tables):
         notes.append(f"{_FALSE_SHARING.title}: what false sharing costs")
     return PointTables(
         name=f"{benchmark.name}/{pairs['variant'].iloc[0]}",
-        legend="; ".join((f"{benchmark.heading}, median of pairs", *explained)),
+        legend="; ".join(legend),
         tables=tables,
         note="; ".join(notes),
     )
@@ -155,18 +157,18 @@ def _tabulate_grid(
     threads did below.
     """
     derived = _choose_derived_columns(benchmark, grid)
-    lines = []
-    for row in grid.rows:
-        numbers = [grid.numbers[row].get(column) for column in grid.columns]
-        texts = [_format_number(benchmark, ns) for ns in numbers]
-        texts += [column.format_cell(grid, row) for column in derived]
-        lines.append((_format_key(row, row_parameters), *texts))
-        if grid.works:
-            texts = [_format_other_work(grid, row, column) for column in grid.columns]
-            texts += [""] * len(derived)
-            lines.append(("", *texts))
     row_title = ", ".join(map(_name_parameter, row_parameters))
     derived_titles = [column.title for column in derived]
+    lines = []
+    for row in grid.rows:
+        numbers = _format_numbers(grid, row, benchmark)
+        derived_numbers = [column.format_cell(grid, row) for column in derived]
+        name = _format_key(row, row_parameters)
+        lines.append((name, *numbers, *derived_numbers))
+        if grid.works:
+            works = [_format_other_work(grid, row, column) for column in grid.columns]
+            empty = [""] * len(derived)
+            lines.append(("", *works, *empty))
     return PointTable(title, (row_title, *grid.labels, *derived_titles), lines)
 
 
@@ -174,8 +176,13 @@ def _name_parameter(parameter: Parameter) -> str:
     return parameter.name.removesuffix("_bytes")
 
 
-def _format_number(benchmark: Benchmark, ns: float | None) -> str:
-    return "-" if ns is None else text.format_value(benchmark, ns)
+def _format_numbers(grid: _Grid, row: Key, benchmark: Benchmark) -> list[str]:
+    """Format a row's number in each column; "-" where there is none."""
+    texts = []
+    for column in grid.columns:
+        ns = grid.numbers[row].get(column)
+        texts.append("-" if ns is None else text.format_value(benchmark, ns))
+    return texts
 
 
 def _choose_derived_columns(benchmark: Benchmark, grid: _Grid) -> list[_DerivedColumn]:
@@ -220,24 +227,32 @@ def _format_knee(grid: _Grid, row: Key) -> str:
     """Format the rate of other threads where a row takes _KNEE times its idle time,
     "not reached" or "-".
     """
-    rates = grid.works[-1]
-    points = []
-    for row_key, numbers in grid.numbers.items():
-        points += [(rates[row_key][column], ns) for column, ns in numbers.items()]
-    rate, ns = min(points)
-    if rate:  # never measured idle
+    idle_rate, idle_ns = _find_lowest_rate(grid)
+    if idle_rate:  # never measured idle
         return "-"
-    limit = _KNEE * ns
-    for column in grid.columns:
-        if column not in grid.numbers[row]:
-            continue
-        next_rate = rates[row][column]
-        next_ns = grid.numbers[row][column]
-        if ns < limit <= next_ns:
-            part = (limit - ns) / (next_ns - ns)
+    limit_ns = _KNEE * idle_ns
+    rate, ns = idle_rate, idle_ns
+    for next_rate, next_ns in _iter_rates(grid, row):
+        if ns < limit_ns <= next_ns:
+            part = (limit_ns - ns) / (next_ns - ns)
             return f"{rate + part * (next_rate - rate):.1f}"
         rate, ns = next_rate, next_ns
     return "not reached" if rate else "-"
+
+
+def _iter_rates(grid: _Grid, row: Key) -> Iterator[tuple[float, float]]:
+    """Yield the rate of other threads and the row's time, column by column."""
+    rates = grid.works[-1][row]
+    numbers = grid.numbers[row]
+    for column in grid.columns:
+        if column in numbers:
+            yield rates[column], numbers[column]
+
+
+def _find_lowest_rate(grid: _Grid) -> tuple[float, float]:
+    """Return the lowest rate of other threads in all rows, and the time at it."""
+    points = [point for row in grid.numbers for point in _iter_rates(grid, row)]
+    return min(points)
 
 
 _FALSE_SHARING = _DerivedColumn("words/own", _format_false_sharing)

@@ -17,12 +17,7 @@ from fleet.analysis.views.benchmark_tables import (
     describe_pages,
     group_by_core_kinds,
 )
-from fleet.model import (
-    SHIPPED,
-    Descriptions,
-    Parameter,
-    View,
-)
+from fleet.model import SHIPPED, Descriptions, Parameter, View
 
 
 def tabulate_gemm_points(
@@ -32,17 +27,19 @@ def tabulate_gemm_points(
     medians of like CPUs.
     """
     rows = add_peak_shares(pairs, descriptions)
-    groups = group_by_core_kinds(rows).values()
-    tables = [
-        PointTable(describe_cpus(group), *_tabulate_gemm(group)) for group in groups
-    ]
-    pages = describe_pages(rows[rows["operation"] != "peak"])
-    note = (
-        f"{describe_bursts(rows)}; ±95%: within the run; every product was compared"
-        " with the exact one"
-    )
+    tables = []
+    for group in group_by_core_kinds(rows).values():
+        titles, lines = _tabulate_gemm(group)
+        tables.append(PointTable(describe_cpus(group), titles, lines))
+    products = rows[rows["operation"] != "peak"]
     return PointTables(
-        text.name_benchmark(rows.iloc[0].to_dict()), f"Gop/s; {pages}", tables, note
+        name=text.name_benchmark(rows.iloc[0].to_dict()),
+        legend=f"Gop/s; {describe_pages(products)}",
+        tables=tables,
+        note=(
+            f"{describe_bursts(rows)}; ±95%: within the run; every product was compared"
+            " with the exact one"
+        ),
     )
 
 
@@ -58,19 +55,16 @@ def add_peak_shares(
     256x256x256, empty for the peak. NaN without a peak or frequency.
     """
     is_product = get_views(pairs["benchmark"], descriptions) == View.PRODUCTS
-    rows = pairs[is_product.astype(bool)]
-    rows = rows.assign(
-        gops=1 / rows["median_ns"], operation=rows["operation"].astype(str)
-    )
+    rows = pairs[is_product.astype(bool)].copy()
+    rows["gops"] = 1 / rows["median_ns"]
+    rows["operation"] = rows["operation"].astype(str)
     peak_gops, peak_ghz = _find_peaks(rows)
     relative_ghz = (peak_ghz / rows["core_ghz"]).fillna(1)
-    rows = rows.assign(
-        share=rows["gops"] / peak_gops * relative_ghz,
-        per_cycle=rows["gops"] / rows["threads"] / rows["core_ghz"],
-        shape=rows["point"].map(_find_shape),
-    )
-    rows = rows.sort_values("bytes", na_position="first", kind="stable")
-    return _sort_by_operation(rows, descriptions)
+    rows["share"] = rows["gops"] / peak_gops * relative_ghz
+    rows["per_cycle"] = rows["gops"] / rows["threads"] / rows["core_ghz"]
+    rows["shape"] = rows["point"].map(_find_shape)
+    by_size = rows.sort_values("bytes", na_position="first", kind="stable")
+    return _sort_by_operation(by_size, descriptions)
 
 
 def _find_peaks(rows: pd.DataFrame) -> tuple[Floats, Floats]:
@@ -79,10 +73,11 @@ def _find_peaks(rows: pd.DataFrame) -> tuple[Floats, Floats]:
     """
     cpus = ["run_id", "variant", "ping_cpu", "pong_cpu", "threads"]
     peaks = rows[rows["operation"] == "peak"].drop_duplicates(cpus)
-    numbers = rows[cpus].merge(peaks[[*cpus, "gops", "core_ghz"]], on=cpus, how="left")
-    return numbers["gops"].to_numpy(dtype=float), numbers["core_ghz"].to_numpy(
-        dtype=float
-    )
+    peak_numbers = peaks[[*cpus, "gops", "core_ghz"]]
+    numbers = rows[cpus].merge(peak_numbers, on=cpus, how="left")
+    gops = numbers["gops"].to_numpy(dtype=float)
+    ghz = numbers["core_ghz"].to_numpy(dtype=float)
+    return gops, ghz
 
 
 def _find_shape(point: str) -> str:
@@ -96,11 +91,9 @@ def _sort_by_operation(rows: pd.DataFrame, descriptions: Descriptions) -> pd.Dat
     parameters: list[Parameter] = []
     for name in rows["benchmark"].unique():
         parameters += descriptions[name].parameters_with_role("row")
-    operations = parameters[:1]
-    names = sorted(
-        rows["operation"].unique(),
-        key=lambda name: [item.sort_key(name) for item in operations],
-    )
+    names = rows["operation"].unique().tolist()
+    for operation in parameters[:1]:
+        names.sort(key=operation.sort_key)
     places = rows["operation"].map(names.index)
     order = np.argsort(places.to_numpy(dtype=int), kind="stable")
     return rows.iloc[order]
@@ -130,9 +123,10 @@ def _name_product(row: Mapping[str, Any]) -> str:
     """Name a product by its operation and the size, where one was asked for: .64M of
     stream.256x256x256.64M.huge.x1.
     """
-    words = row["point"].removeprefix(row["operation"]).split(".")
-    size = words[2:-2][:1]
-    return ".".join((row["operation"], *size))
+    operation = row["operation"]
+    _, *words = row["point"].removeprefix(operation).split(".")
+    has_size = len(words) > 3  # beside the shape, the pages and the threads
+    return f"{operation}.{words[1]}" if has_size else operation
 
 
 def _format_or_none(value: float | None, how: str) -> str:
