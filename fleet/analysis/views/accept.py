@@ -4,7 +4,7 @@ scheduler's reason field.
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -12,6 +12,7 @@ import pandas as pd
 from fleet.analysis.base import text
 from fleet.analysis.compare.accept import TABLE, Acceptance, Outcome
 from fleet.analysis.compare.verdicts import CLASS
+from fleet.analysis.views.fields import select_fields
 from fleet.errors import UsageError
 from fleet.model import Benchmark, Descriptions
 from fleet.text import format_command, format_count, one_line
@@ -39,96 +40,101 @@ def explain_acceptances(acceptances: Sequence[Acceptance]) -> str:
     without any.
     """
     rows = pd.concat([acceptance.rows for acceptance in acceptances])
-    named = rows[rows["outcome"].isin([Outcome.BELOW, Outcome.ABOVE])]
-    predicted = (
-        ""
-        if named["q"].isna().all()
-        else " Expected: where 19 of 20 such machines or runs are."
-    )
-    units = text.describe_units(
-        named["benchmark"].unique(), acceptances[0].descriptions
-    )
-    return "" if named.empty else f"\n{units}.{predicted}"
+    is_off = rows["outcome"].isin([Outcome.BELOW, Outcome.ABOVE])
+    off = rows[is_off]
+    if off.empty:
+        return ""
+    descriptions = acceptances[0].descriptions
+    legend = f"\n{text.describe_units(off['benchmark'].unique(), descriptions)}."
+    is_predicted = off["q"].notna()
+    if is_predicted.any():
+        legend += " Expected: where 19 of 20 such machines or runs are."
+    return legend
 
 
 def render_acceptance(acceptance: Acceptance) -> str:
     """Compare a machine's last run with what is expected of it, in one line."""
-    outcome = acceptance.outcome
     rows = text.to_records(acceptance.rows)
-    words = _describe_outcome(acceptance, outcome, rows)
-    hint = _describe_rest(acceptance, outcome, rows)
+    reasons = _list_reasons(acceptance, rows)
+    ending = "".join(f"; {words}" for words in _list_remarks(acceptance, rows))
+    beginning = f"{acceptance.host}: {acceptance.outcome}"
     line = ""
-    for listed in range(_LISTED, 0, -1):
-        more = len(words) - listed
-        rest = f"; {more} more" if more > 0 else ""
-        line = f"{acceptance.host}: {outcome}: {'; '.join(words[:listed])}{rest}{hint}"
+    for count in range(_LISTED, 0, -1):
+        listed = "; ".join(reasons[:count])
+        if len(reasons) > count:
+            listed += f"; {len(reasons) - count} more"
+        line = f"{beginning}: {listed}{ending}"
         if len(line) <= _LONGEST:
             break
     return line
 
 
-def _describe_outcome(
-    acceptance: Acceptance, outcome: Outcome, rows: Sequence[Row]
-) -> list[str]:
+def _list_reasons(acceptance: Acceptance, rows: Sequence[Row]) -> list[str]:
     """Return the reasons of an outcome, the clearest first."""
     if acceptance.is_disturbed:
         return ["other work disturbed the run, measure again when the host is quiet"]
-    descriptions = acceptance.descriptions
+    outcome = acceptance.outcome
+    if outcome is Outcome.CANNOT_TELL:
+        return _explain_no_outcome(acceptance, rows)
     own = [row for row in rows if row["outcome"] == outcome]
     if outcome is Outcome.AS_EXPECTED:
-        named = [row for row in own if row["source"] == f"{TABLE}s"][: _LISTED - 1]
-        words = [_count_numbers(own)]
-    elif outcome is not Outcome.CANNOT_TELL:
-        named = sorted(own, key=lambda row: row["q"] or 0.0)
-        words = []
-    elif rows:
-        named = [row for row in rows if row["source"]][: _LISTED - 1]
-        words = []
-    else:
+        tables = [row for row in own if row["source"] == f"{TABLE}s"]
+        named = tables[: _LISTED - 1]
+        return [_count_numbers(own), *_describe_numbers(named, acceptance)]
+    surest_first = sorted(own, key=lambda row: row["q"] or 0.0)
+    return _describe_numbers(surest_first, acceptance)
+
+
+def _explain_no_outcome(acceptance: Acceptance, rows: Sequence[Row]) -> list[str]:
+    """Say what is lacking to judge a machine."""
+    if not rows:
         return ["it has not measured this"]
-    words += [_describe_against_expected(row, descriptions) for row in named]
-    if outcome is Outcome.CANNOT_TELL:
-        model = acceptance.cpu_model
-        is_unknown = not words and model is not None
-        none = f"no table of {model} is here; " if is_unknown else ""
-        words.append(f"{none}{NEEDS}")
-    return words
+    with_source = [row for row in rows if row["source"]]
+    reasons = _describe_numbers(with_source[: _LISTED - 1], acceptance)
+    model = acceptance.cpu_model
+    if reasons or model is None:
+        reasons.append(NEEDS)
+    else:
+        reasons.append(f"no table of {model} is here; {NEEDS}")
+    return reasons
 
 
 def _count_numbers(rows: Sequence[Row]) -> str:
     """Say how many numbers were held against how many runs, machines or tables."""
-    numbers = {tuple(row[name] for name in CLASS) for row in rows}
-    largest = dict[str, float | None]()
+    numbers = set()
+    largest_counts: dict[str, float] = {}
     for row in rows:
-        source = row["source"].partition(":")[0]
-        largest[source] = max(largest.get(source) or 0.0, row["count"] or 0.0) or None
-    sources = [_name_source(source, count) for source, count in largest.items()]
+        numbers.add(tuple(row[name] for name in CLASS))
+        source, _, _ = row["source"].partition(":")
+        count = row["count"] or 0.0
+        largest_counts[source] = max(largest_counts.get(source, 0.0), count)
+    sources = []
+    for source, count in largest_counts.items():
+        sources.append(_name_source(source, count or None))
     counted = format_count(len(numbers), "number")
     return f"{counted} held against {' and '.join(sources)}"
 
 
-def _describe_rest(
-    acceptance: Acceptance, outcome: Outcome, rows: Sequence[Row]
-) -> str:
-    """Return what a line ends with: what to do, and what was not judged."""
-    parts = list[str]()
+def _list_remarks(acceptance: Acceptance, rows: Sequence[Row]) -> Iterator[str]:
+    """Yield what a line ends with: what to do, and what was not judged."""
+    outcome = acceptance.outcome
     if outcome is Outcome.ABOVE:
-        parts.append("other settings?")
-    if any(_has_open_change(row) for row in rows) and not acceptance.is_disturbed:
+        yield "other settings?"
+    has_open_change = any(map(_has_open_change, rows))
+    if has_open_change and not acceptance.is_disturbed:
         command = format_command("fleet", "accept", acceptance.host, "--write")
-        parts.append(f"{command} if that is to be")
+        yield f"{command} if that is to be"
     unjudged = sum(not row["source"] for row in rows)
     if outcome is Outcome.AS_EXPECTED and unjudged:
-        parts.append(f"no expectation for {format_count(unjudged, 'number')}")
+        yield f"no expectation for {format_count(unjudged, 'number')}"
     if acceptance.failed >= _MANY:
-        parts.append(f"{acceptance.failed:.0%} of bursts failed")
+        yield f"{acceptance.failed:.0%} of bursts failed"
     if acceptance.flagged >= _MANY:
-        parts.append(f"{acceptance.flagged:.0%} of bursts are flagged")
+        yield f"{acceptance.flagged:.0%} of bursts are flagged"
     if acceptance.older:
-        parts.append(f"only in older runs: {', '.join(acceptance.older)}")
+        yield f"only in older runs: {', '.join(acceptance.older)}"
     if acceptance.empty:
-        parts.append(f"no burst of {acceptance.empty} gave a number")
-    return "".join(f"; {part}" for part in parts)
+        yield f"no burst of {acceptance.empty} gave a number"
 
 
 def _has_open_change(row: Row) -> bool:
@@ -143,12 +149,21 @@ def _name_source(source: str, count: float | None) -> str:
     return format_count(int(count or 0), source.removesuffix("s"))
 
 
+def _describe_numbers(rows: Sequence[Row], acceptance: Acceptance) -> list[str]:
+    descriptions = acceptance.descriptions
+    return [_describe_against_expected(row, descriptions) for row in rows]
+
+
 def _describe_against_expected(row: Row, descriptions: Descriptions) -> str:
+    """Name a number, its range, how many it is better than, and since when it has
+    changed.
+    """
     benchmark = descriptions[row["benchmark"]]
     name = f"{text.name_benchmark(row)} {row['relation']}"
     words = [f"{name} {text.format_value(benchmark, row['ns'])}"]
     source = _name_source(row["source"], row["count"])
-    if span := _format_span(row, benchmark):
+    span = _format_span(row, benchmark)
+    if span:
         words.append(f"expected {span} ({source})")
     if row["count"] and row["outcome"] != Outcome.BELOW:
         words.append(f"better than {row['beaten']:.0f} of {source}")
@@ -159,18 +174,19 @@ def _describe_against_expected(row: Row, descriptions: Descriptions) -> str:
 
 def _format_span(row: Row, benchmark: Benchmark) -> str:
     """Format an expected range in the unit of its benchmark; "" without a limit."""
-    limits = [row["low"], row["high"]]
+    low = _format_limit(row["low"], benchmark)
+    high = _format_limit(row["high"], benchmark)
     if text.is_rate(benchmark):
-        limits.reverse()
-    low, high = (
-        None if limit is None else text.format_value(benchmark, limit)
-        for limit in limits
-    )
+        low, high = high, low  # the longest time is the lowest rate
     if low and high:
         return f"{low} to {high}"
     if high:
         return f"at most {high}"
     return f"at least {low}" if low else ""
+
+
+def _format_limit(ns: float | None, benchmark: Benchmark) -> str:
+    return "" if ns is None else text.format_value(benchmark, ns)
 
 
 def _describe_change(row: Row, benchmark: Benchmark) -> str:
@@ -191,64 +207,76 @@ def acceptances_as_json(acceptances: Sequence[Acceptance]) -> str:
     """Render machines as a JSON document, with `ns`, `low` and `high` in ns, null where
     unknown.
     """
-    names = ("host", "run_id", "outcome", "failed", "flagged", "older", "empty", "rows")
-    machines = [
-        {name: getattr(acceptance, name) for name in names}
-        for acceptance in acceptances
-    ]
-    return text.format_document("accept", machines)
+    names = "host run_id outcome failed flagged older empty rows"
+    return text.format_document("accept", select_fields(acceptances, names))
 
 
 def acceptances_as_csv(acceptances: Sequence[Acceptance]) -> str:
     """Render CSV with a row per machine, number and expectation."""
-    rows = pd.concat(
-        [item.rows.assign(host=item.host, run_id=item.run_id) for item in acceptances]
-    )
-    names = ["host", "run_id"]
-    return text.format_csv(rows[[*names, *rows.columns.drop(names)]]).rstrip("\n")
+    tables = []
+    for acceptance in acceptances:
+        table = acceptance.rows.copy()
+        table.insert(0, "host", acceptance.host)
+        table.insert(1, "run_id", acceptance.run_id)
+        tables.append(table)
+    return text.format_csv(pd.concat(tables)).rstrip("\n")
 
 
 def propose_ranges(acceptances: Sequence[Acceptance]) -> str:
     """Render expected.yaml by CPU model from machines not below expectation. Raises
     UsageError if empty.
     """
-    lines = [
-        "# Ranges in the units of `fleet show` (docs/accepting.md). The first that"
-        " applies counts."
-    ]
     by_model: dict[str, list[Acceptance]] = {}
     for acceptance in acceptances:
         if acceptance.outcome is not Outcome.BELOW and acceptance.cpu_model:
             by_model.setdefault(acceptance.cpu_model, []).append(acceptance)
+    lines = list[str]()
     for model, same_model in by_model.items():
-        rows = pd.concat([acceptance.rows for acceptance in same_model]).dropna(
-            subset=["low", "high"]
-        )
-        if rows.empty:
-            continue
-        lines.append(
-            f"- cpu_model: {json.dumps(model.replace('[', '[[]'), ensure_ascii=False)}"
-        )
-        for (benchmark, variant), own in rows.groupby(
-            ["benchmark", "variant"], sort=False
-        ):
-            lines.append(f"  {benchmark}/{variant}:")
-            for relation, spans in own.groupby("relation", sort=False):
-                low, high = spans["low"].min(), spans["high"].max()
-                if text.is_rate(same_model[0].descriptions[str(benchmark)]):
-                    low, high = 1 / high, 1 / low
-                lines.append(
-                    f"    {relation}: {_round(low, math.floor)} to"
-                    f" {_round(high, math.ceil)}"
-                )
-    if len(lines) == 1:
+        lines += _propose_ranges_of_model(model, same_model)
+    if not lines:
         raise UsageError(f"no ranges to write: {NEEDS}.")
-    return "\n".join(lines) + "\n"
+    heading = (
+        "# Ranges in the units of `fleet show` (docs/accepting.md). The first that"
+        " applies counts."
+    )
+    return "\n".join([heading, *lines]) + "\n"
+
+
+def _propose_ranges_of_model(
+    model: str, acceptances: Sequence[Acceptance]
+) -> Iterator[str]:
+    """Yield the entry of a CPU model, line by line; nothing if no number has a range.
+    acceptances: of its machines.
+    """
+    every = pd.concat([acceptance.rows for acceptance in acceptances])
+    rows = every.dropna(subset=["low", "high"])
+    if rows.empty:
+        return
+    pattern = model.replace("[", "[[]")  # else it would begin a set of characters
+    yield f"- cpu_model: {json.dumps(pattern, ensure_ascii=False)}"
+    choices = rows.groupby(["benchmark", "variant"], sort=False)
+    for (benchmark, variant), own in choices:
+        yield f"  {benchmark}/{variant}:"
+        described = acceptances[0].descriptions[str(benchmark)]
+        for relation, spans in own.groupby("relation", sort=False):
+            yield f"    {relation}: {_format_range(spans, described)}"
+
+
+def _format_range(spans: pd.DataFrame, benchmark: Benchmark) -> str:
+    """Format a range that holds all of these, rounded outwards, in the unit shown."""
+    low = spans["low"].min()
+    high = spans["high"].max()
+    if text.is_rate(benchmark):
+        low, high = 1 / high, 1 / low
+    return f"{_round(low, math.floor)} to {_round(high, math.ceil)}"
 
 
 def _round(value: float, towards: Callable[[float], int]) -> str:
     """Format a positive number with three significant digits, rounded by `towards`,
     floor or ceil.
     """
-    step = 10.0 ** (math.floor(math.log10(value)) - 2)
-    return f"{towards(value / step) * step:.{max(0, -math.floor(math.log10(step)))}f}"
+    last_digit = math.floor(math.log10(value)) - 2  # its power of ten
+    step = 10.0**last_digit
+    rounded = towards(value / step) * step
+    decimals = max(0, -math.floor(math.log10(step)))
+    return f"{rounded:.{decimals}f}"

@@ -3,16 +3,13 @@
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.tables import Bools, to_pandas
-from fleet.analysis.base.text import (
-    to_records,
-)
+from fleet.analysis.base.text import to_records
 from fleet.analysis.reduce.load import list_published
 from fleet.analysis.reduce.pairs import verify_derived
 from fleet.late import pa, pc
@@ -36,10 +33,21 @@ BURST_COLUMNS = (
 )
 _MARKED = Derived("marked bursts", "samples", BURST_COLUMNS)
 # columns of `pairs` that warnings show
-_OF_PAIRS = (
-    *("run_id", "benchmark", "point", "ping_cpu", "pong_cpu", "relation", "flags"),
-    *("median_ns", "spread", "other_share", "drift", "outliers", "other_rate"),
-)
+_OF_PAIRS = [
+    "run_id",
+    "benchmark",
+    "point",
+    "ping_cpu",
+    "pong_cpu",
+    "relation",
+    "flags",
+    "median_ns",
+    "spread",
+    "other_share",
+    "drift",
+    "outliers",
+    "other_rate",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +68,25 @@ def _derive_marked_bursts(
     """Yield the runs whose samples can be read, and their bursts that may be worth a
     warning.
     """
+    keys_by_file = {samples_name(*key): key for key in keys}
+    read = partial(_read_marked_bursts, place)
+    rows_by_file = read_undamaged(list(keys_by_file), read)
+    if rows_by_file:
+        readable = [keys_by_file[name] for name in rows_by_file]
+        rows = concat_tables(list(rows_by_file.values()), "samples", BURST_COLUMNS)
+        yield readable, rows
 
-    def read_marked_rows(file_name: str) -> Any:
-        rows = TableFile(place, file_name, "samples").read(BURST_COLUMNS)
-        flagged = pc.not_equal(rows.column("flags").cast(pa.string()), "")
-        lost = (pc.fill_null(pc.greater(rows.column(name), 0), False) for name in STEAL)
-        return rows.filter(reduce(pc.or_, lost, flagged))
 
-    names = {samples_name(*key): key for key in keys}
-    if rows := read_undamaged(list(names), read_marked_rows):
-        yield (
-            [names[name] for name in rows],
-            concat_tables(list(rows.values()), "samples", BURST_COLUMNS),
-        )
+def _read_marked_bursts(place: Place, file_name: str) -> Any:
+    """Read a run's bursts that have a flag or lost time to a hypervisor, as an Arrow
+    table.
+    """
+    rows = TableFile(place, file_name, "samples").read(BURST_COLUMNS)
+    is_marked = pc.not_equal(rows.column("flags").cast(pa.string()), "")
+    for name in STEAL:
+        has_lost = pc.greater(rows.column(name), 0)
+        is_marked = pc.or_(is_marked, pc.fill_null(has_lost, False))
+    return rows.filter(is_marked)
 
 
 def load_marked_bursts(root: Root, run_ids: Collection[str]) -> pd.DataFrame:
@@ -81,9 +95,9 @@ def load_marked_bursts(root: Root, run_ids: Collection[str]) -> pd.DataFrame:
     """
     listing = open_listing(root)
     runs = list_published(listing, run_id=run_ids)
-    marks = {run.key: listing.stamps[run.key] for run in runs}
+    stamps = {run.key: listing.stamps[run.key] for run in runs}
     derive = partial(_derive_marked_bursts, listing.place)
-    rows = load_derived(listing.index, _MARKED, marks, derive, BURST_COLUMNS)
+    rows = load_derived(listing.index, _MARKED, stamps, derive, BURST_COLUMNS)
     return to_pandas(rows).astype({"flags": object})
 
 
@@ -92,10 +106,9 @@ def verify_marked_bursts(root: Root) -> list[str]:
     bursts differ.
     """
     listing = open_listing(root)
-    marks = {run.key: listing.stamps[run.key] for run in listing.all_runs}
-    return verify_derived(
-        listing, _MARKED, marks, partial(_derive_marked_bursts, listing.place)
-    )
+    stamps = {run.key: listing.stamps[run.key] for run in listing.all_runs}
+    derive = partial(_derive_marked_bursts, listing.place)
+    return verify_derived(listing, _MARKED, stamps, derive)
 
 
 def select_marked_rows(
@@ -105,21 +118,34 @@ def select_marked_rows(
     bursts, by run ID.
     """
     pair_counts = Counter(pairs["run_id"].astype(str).tolist())
-    is_wide = pairs["spread"].to_numpy() > WIDE
-    marked_pairs = pairs[list(_OF_PAIRS)][_has_flags(pairs) | is_wide]
+    marked_pairs = _select_marked_pairs(pairs)
+    marked_bursts = _select_marked_bursts(bursts)
     pairs_by_run = _group_by_run(marked_pairs)
-    has_lost = [bursts[name].notna().to_numpy() for name in STEAL]
-    marked_bursts = bursts[_has_flags(bursts) | np.any(has_lost, axis=0)]
     bursts_by_run = _group_by_run(marked_bursts)
     marked_rows = {}
     for run_id, burst_count in burst_counts.items():
+        own_pairs = pairs_by_run.get(run_id, marked_pairs[:0])
         marked_rows[run_id] = MarkedRows(
-            pairs=to_records(pairs_by_run.get(run_id, marked_pairs[:0])),
+            pairs=to_records(own_pairs),
             pair_count=pair_counts[run_id],
             bursts=bursts_by_run.get(run_id, marked_bursts[:0]),
             burst_count=burst_count,
         )
     return marked_rows
+
+
+def _select_marked_pairs(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Select pairs with a flag or a wide interval."""
+    is_wide = pairs["spread"].to_numpy() > WIDE
+    return pairs.loc[_has_flags(pairs) | is_wide, _OF_PAIRS]
+
+
+def _select_marked_bursts(bursts: pd.DataFrame) -> pd.DataFrame:
+    """Select bursts with a flag or with a number of what a hypervisor took."""
+    is_marked = _has_flags(bursts)
+    for name in STEAL:
+        is_marked = is_marked | bursts[name].notna().to_numpy()
+    return bursts[is_marked]
 
 
 def _has_flags(rows: pd.DataFrame) -> Bools:

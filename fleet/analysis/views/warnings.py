@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -136,9 +136,14 @@ class RunWarning:
     minor: bool = False
 
     def __str__(self) -> str:
-        key = f"{self.key}: " if self.key else ""
-        extent = f" ({self.extent})" if self.extent else ""
-        return f"{key}{self.text}{extent}{f': {self.worst}' if self.worst else ''}"
+        words = self.text
+        if self.key:
+            words = f"{self.key}: {words}"
+        if self.extent:
+            words += f" ({self.extent})"
+        if self.worst:
+            words += f": {self.worst}"
+        return words
 
     @property
     def advice(self) -> str:
@@ -155,110 +160,141 @@ def list_warnings(
     warnings = [
         *_warn_about_failures(run, rows),
         *_warn_about_flags(run, rows),
-        *(_warn_about_steal(rows) if len(rows.bursts) else ()),
+        *_warn_about_steal(rows),
         *_warn_about_checks(findings, checked),
     ]
-    minor = ", ".join(
-        f"{warning.key} {warning.extent}" for warning in warnings if warning.minor
-    )
     by_key = {warning.key: warning for warning in warnings if not warning.minor}
+    minor = [f"{item.key} {item.extent}" for item in warnings if item.minor]
     if minor:
-        by_key["minor"] = RunWarning(
-            "minor", "few bursts have a flag", worst=minor, minor=True
-        )
+        words = "few bursts have a flag"
+        by_key["minor"] = RunWarning("minor", words, worst=", ".join(minor), minor=True)
     notes = []
     for note in run["notes"]:
-        kind = next(
-            (kind for words, kind in _KINDS_OF_NOTES.items() if words in note), ""
-        )
-        fact = _SAME_FACT.get(kind, kind)
-        if (kind == "not_converged" and fact in by_key) or note.startswith(FORECAST):
+        kind = _find_kind(note)
+        is_told = kind == "not_converged" and kind in by_key
+        if is_told or note.startswith(FORECAST):
             continue
         if kind in ("", "not_converged"):
             notes.append(RunWarning("", note))
-        elif fact in by_key:
-            causes = filter(None, (by_key[fact].worst, note.removesuffix(".")))
-            by_key[fact] = replace(by_key[fact], worst="; ".join(causes))
         else:
-            by_key[kind] = RunWarning(kind, note.removesuffix("."))
-    return [
-        *sorted(by_key.values(), key=lambda warning: ORDER.index(warning.key)),
-        *notes,
-    ]
+            _add_note(by_key, kind, note.removesuffix("."))
+    ordered = sorted(by_key.values(), key=lambda warning: ORDER.index(warning.key))
+    return [*ordered, *notes]
+
+
+def _find_kind(note: str) -> str:
+    """Return the kind of warning that a note is; empty if it is just a note."""
+    for words, kind in _KINDS_OF_NOTES.items():
+        if words in note:
+            return kind
+    return ""
+
+
+def _add_note(by_key: dict[str, RunWarning], kind: str, note: str) -> None:
+    """Add a note to the warning about the same fact, else as a warning of its own."""
+    fact = _SAME_FACT[kind]
+    if fact not in by_key:
+        by_key[kind] = RunWarning(kind, note)
+        return
+    warning = by_key[fact]
+    worst = f"{warning.worst}; {note}" if warning.worst else note
+    by_key[fact] = replace(warning, worst=worst)
 
 
 def render_warnings(warnings: Sequence[object]) -> str:
     """Render a heading, each warning with what to do about it, then the notes; return
     "" without any.
     """
-    notes = [
-        warning
-        for warning in warnings
-        if isinstance(warning, RunWarning) and not warning.key
-    ]
     lines = []
+    notes = []
     for warning in warnings:
-        if warning not in notes:
-            lines.append(f"  {one_line(str(warning))}")
-            lines += (
-                [f"      {warning.advice}"] if isinstance(warning, RunWarning) else []
-            )
-    parts = {HEADING: lines, "Notes": [f"  {one_line(str(note))}" for note in notes]}
-    return "\n\n".join(
-        "\n".join([heading, *part]) for heading, part in parts.items() if part
-    )
+        line = f"  {one_line(str(warning))}"
+        if not isinstance(warning, RunWarning):
+            lines.append(line)
+        elif warning.key:
+            lines += [line, f"      {warning.advice}"]
+        else:
+            notes.append(line)
+    parts = []
+    if lines:
+        parts.append("\n".join([HEADING, *lines]))
+    if notes:
+        parts.append("\n".join(["Notes", *notes]))
+    return "\n\n".join(parts)
 
 
 def _warn_about_failures(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
     if not rows.pair_count:
         yield RunWarning("empty", "no samples are stored, so there are no latencies")
-    if not run["failed"]:
+    failures = run["failed"]
+    if not failures:
         return
-    reasons_by_form: dict[str, list[str]] = {}
-    for failed in run["failed"]:
-        reasons_by_form.setdefault(_NUMBER.sub("#", failed["reason"]), []).append(
-            failed["reason"]
-        )
-    groups = sorted(reasons_by_form.values(), key=len, reverse=True)
-    listed = "; ".join(
-        f"{_merge_reasons(reasons)} ({len(reasons)})" for reasons in groups[:_LISTED]
-    )
-    counts = Counter(failed["benchmark"] for failed in run["failed"])
-    extent = str(counts.total())
+    counts = Counter(failure["benchmark"] for failure in failures)
+    extent = f"{len(failures)}"
     if len(counts) > 1:
-        extent += ": " + ", ".join(
-            f"{name} {count}" for name, count in counts.most_common()
-        )
-    yield RunWarning("partial", "bursts failed and have no samples", extent, listed)
+        by_benchmark = [f"{name} {count}" for name, count in counts.most_common()]
+        extent += f": {', '.join(by_benchmark)}"
+    yield RunWarning(
+        "partial",
+        "bursts failed and have no samples",
+        extent,
+        worst=_list_reasons([failure["reason"] for failure in failures]),
+    )
+
+
+def _list_reasons(reasons: Sequence[str]) -> str:
+    """List the most frequent reasons, those that differ only in numbers as one, each
+    with its count.
+    """
+    reasons_by_form: dict[str, list[str]] = {}
+    for reason in reasons:
+        form = _NUMBER.sub("#", reason)
+        reasons_by_form.setdefault(form, []).append(reason)
+    groups = sorted(reasons_by_form.values(), key=len, reverse=True)
+    listed = [f"{_merge_reasons(group)} ({len(group)})" for group in groups[:_LISTED]]
+    return "; ".join(listed)
 
 
 def _merge_reasons(reasons: Sequence[str]) -> str:
     """Merge reasons that differ only in numbers into one, with a range for each
     number.
     """
-    numbers = [
-        sorted(set(values), key=float)
-        for values in zip(*map(_NUMBER.findall, reasons), strict=True)
-    ]
-    ranges = iter(
-        values[0] if len(values) == 1 else f"{values[0]} to {values[-1]}"
-        for values in numbers
-    )
+    columns = zip(*map(_NUMBER.findall, reasons), strict=True)
+    ranges = map(_format_range, columns)
     return _NUMBER.sub(lambda _: next(ranges), reasons[0])
 
 
+def _format_range(numbers: Iterable[str]) -> str:
+    """Format the least and the greatest of some numbers, or one if they are equal."""
+    ordered = sorted(set(numbers), key=float)
+    if len(ordered) == 1:
+        return ordered[0]
+    return f"{ordered[0]} to {ordered[-1]}"
+
+
 def _warn_about_flags(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
-    counts = count_flags(rows.bursts["flags"]) if len(rows.bursts) else {}
+    counts = {}
+    if len(rows.bursts):
+        counts = count_flags(rows.bursts["flags"])
     for flag, text in MEANINGS.items():
         pairs = []
         if flag in _MEASURES:
-            pairs = [row for row in rows.pairs if flag in row["flags"].split(",")]
+            pairs = [row for row in rows.pairs if _has_flag(row["flags"], flag)]
         if pairs:
             yield from _warn_about_pairs(flag, text, run, pairs, rows.pair_count)
         elif flag in counts:
             yield from _warn_about_bursts(flag, text, counts[flag], rows)
+    if run["precision"] is None:  # else `not_converged` names them
+        yield from _warn_about_wide_pairs(rows)
+
+
+def _has_flag(flags: str, flag: str) -> bool:
+    return flag in flags.split(",")
+
+
+def _warn_about_wide_pairs(rows: MarkedRows) -> Iterator[RunWarning]:
     wide = [row for row in rows.pairs if (row["spread"] or 0) > WIDE]
-    if run["precision"] is None and wide:  # else `not_converged` names them
+    if wide:
         yield RunWarning(
             "wide",
             f"pairs have an interval wider than {format_half_width(WIDE)}",
@@ -273,7 +309,7 @@ def _warn_about_bursts(
     """Yield a warning about bursts with a flag, unless `steal` is the same fact."""
     cause = ""
     if flag == "busy_cpu":  # a hypervisor, not other work, may have taken the time
-        is_busy = [flag in flags.split(",") for flags in rows.bursts["flags"]]
+        is_busy = [_has_flag(flags, flag) for flags in rows.bursts["flags"]]
         shares = _compute_steal_shares(rows.bursts[is_busy])
         taken = int((shares >= _LACK).sum())
         if taken == len(shares):
@@ -290,8 +326,9 @@ def _compute_steal_shares(bursts: pd.DataFrame) -> Floats:
     """Return the largest share of each burst's time that a hypervisor took from a
     thread; 0 if unknown.
     """
-    parts = (bursts[name].to_numpy(dtype=float) for name in STEAL)
-    shares: Floats = np.nan_to_num(np.fmax(*parts) / 1e6)
+    ping_ppm, pong_ppm = (bursts[name].to_numpy(dtype=float) for name in STEAL)
+    largest_ppm = np.fmax(ping_ppm, pong_ppm)  # NaN if both are unknown
+    shares: Floats = np.nan_to_num(largest_ppm / 1e6)
     return shares
 
 
@@ -299,26 +336,27 @@ def _warn_about_steal(rows: MarkedRows) -> Iterator[RunWarning]:
     """Yield one warning about time that the hypervisor took, with the bursts that lost
     most.
     """
+    if rows.bursts.empty:
+        return
     bursts = rows.bursts.assign(share=_compute_steal_shares(rows.bursts))
-    felt = bursts[bursts["share"] >= _FELT].sort_values(
-        "share", ascending=False, kind="stable"
+    most_first = bursts.sort_values("share", ascending=False, kind="stable")
+    felt = most_first[most_first["share"] >= _FELT]
+    if felt.empty:
+        return
+    worst = [
+        f"{row['benchmark']} {format_pair(row)} in round {row['round']}"
+        f" ({format_share(row['share'])})"
+        for row in to_records(felt.head(_LISTED))
+    ]
+    share = format_share(len(felt) / rows.burst_count)
+    mean = format_share(felt["share"].mean())
+    yield RunWarning(
+        "steal",
+        "bursts lost CPU time to the hypervisor",
+        extent=f"{share}, on average {mean} of their time",
+        worst=", ".join(worst),
+        minor=len(felt) <= _FEW_BURSTS * rows.burst_count,
     )
-    if len(felt):
-        listed = ", ".join(
-            f"{row['benchmark']} {format_pair(row)} in round {row['round']}"
-            f" ({format_share(row['share'])})"
-            for row in to_records(felt.head(_LISTED))
-        )
-        extent = f"{format_share(len(felt) / rows.burst_count)}, on average "
-        extent += f"{format_share(felt['share'].mean())} of their time"
-        minor = len(felt) <= _FEW_BURSTS * rows.burst_count
-        yield RunWarning(
-            "steal",
-            "bursts lost CPU time to the hypervisor",
-            extent,
-            listed,
-            minor=minor,
-        )
 
 
 def _warn_about_pairs(
@@ -331,12 +369,14 @@ def _warn_about_pairs(
     """Yield a warning about pairs with a flag, if more have it than are expected by
     chance.
     """
-    if (
-        flag == "smt_pair"
-    ):  # siblings that are not the nearest are named by the check `siblings`
+    if flag == "smt_pair":
+        # siblings that are not the nearest are named by the check `siblings`
         pairs = [row for row in pairs if row["relation"] != "smt"]
-    extent, by_chance = f"{len(pairs)} of {pair_count}", 0
-    if flag == "drift" and (by_chance := round(_CHANCE * pair_count)):
+    by_chance = 0
+    if flag == "drift":
+        by_chance = round(_CHANCE * pair_count)
+    extent = f"{len(pairs)} of {pair_count}"
+    if by_chance:
         extent += f", about {by_chance} expected by chance"
     if flag == "not_converged":
         extent += f" wider than {format_half_width(run['precision'])}"
@@ -351,10 +391,12 @@ def _format_worst_pairs(pairs: list[dict[str, Any]], flag: str) -> str:
     column, describe = _MEASURES[flag]
     sign = 1 if flag in ("smt_pair", "underfed") else -1
     measured_pairs = [row for row in pairs if row[column] is not None]
-    worst = sorted(measured_pairs, key=lambda row: sign * abs(row[column]))[:_LISTED]
-    return ", ".join(
-        f"{row['benchmark']} {format_pair(row)} ({describe(row)})" for row in worst
-    )
+    measured_pairs.sort(key=lambda row: sign * abs(row[column]))
+    worst = [
+        f"{row['benchmark']} {format_pair(row)} ({describe(row)})"
+        for row in measured_pairs[:_LISTED]
+    ]
+    return ", ".join(worst)
 
 
 def _warn_about_checks(
