@@ -1,6 +1,6 @@
 """Choose the runs that `fleet show` shows of a selection, and say what is left out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from fleet.analysis.base import selection
@@ -43,22 +43,24 @@ def select_runs_to_show(
         comparable = _keep_comparable(root, runs_of_host, benchmark)
         latest.append(comparable[-1].run_id)
         run_ids.update(run.run_id for run in comparable)
-    shown = tuple(run for run in root.runs if run.run_id in run_ids)
-    last = shown[-1]
-    left_out = 0
-    if not texts:
-        every_host = {run.host_id for run in root.runs}
-        left_out = len(every_host) - len(runs_by_host)
+    runs = tuple(run for run in root.runs if run.run_id in run_ids)
+    last = runs[-1]
     others = list[str]()
     if len(latest) == 1 and benchmark is None:
         others += _describe_others(selected, last)
     return RunsToShow(
-        runs=shown,
+        runs=runs,
         latest=tuple(latest),
-        left_out=left_out,
+        left_out=0 if texts else _count_other_hosts(root, runs_by_host),
         missing=_list_missing_hosts(root, texts, since=last.session_id),
         others=tuple(others),
     )
+
+
+def _count_other_hosts(root: Listing, host_ids: Collection[str]) -> int:
+    """Count the hosts with runs but for these."""
+    every_host = {run.host_id for run in root.runs}
+    return len(every_host) - len(host_ids)
 
 
 def _select_runs(

@@ -35,33 +35,34 @@ def render_siblings(groups: Sequence[Siblings], width: int | None = None) -> str
     """
     several = [group for group in groups if len(group.hosts) > 1]
     parts = ["\n".join(_render_siblings_group(group, width)) for group in several]
-    if alone := [group.hosts[0] for group in groups if len(group.hosts) == 1]:
+    alone = [group.hosts[0] for group in groups if len(group.hosts) == 1]
+    if alone:
         parts.append(f"Without siblings: {join_names(alone)}")
-    rows = (
-        pd.concat([_select_odd_numbers(group) for group in several])
-        if several
-        else pd.DataFrame()
-    )
-    if len(rows):
-        units = text.describe_units(
-            filter(None, rows["benchmark"]), several[0].descriptions
-        )
-        legend = (
-            f"Others: {units}; mean of the others ± standard deviation, moderated over"
-            " machines and relations"
-        )
-        if (rows["relation"] == MEAN).any():
-            legend += "; all: the mean over relations"
-        if rows["relation"].str.startswith("CPU ").any():
-            legend += "; a CPU: against the same CPU of the others, beside its machine"
-        words = text.explain_relations(
-            name for name in rows["relation"] if name != MEAN
-        )
-        parts.append("\n".join(filter(None, (words, f"{legend}."))))
-    parts.append(
-        render_warnings([caveat for group in groups for caveat in group.caveats])
-    )
+    parts.append(_explain_numbers(several))
+    caveats = [caveat for group in groups for caveat in group.caveats]
+    parts.append(render_warnings(caveats))
     return "\n\n".join(filter(None, parts))
+
+
+def _explain_numbers(groups: Sequence[Siblings]) -> str:
+    """Return the legend of the groups' odd numbers; "" without any."""
+    tables = [_select_odd_numbers(group) for group in groups]
+    if all(rows.empty for rows in tables):
+        return ""
+    rows = pd.concat(tables)
+    benchmarks = filter(None, rows["benchmark"])  # the mean over relations has none
+    units = text.describe_units(benchmarks, groups[0].descriptions)
+    relations = rows["relation"]
+    legend = (
+        f"Others: {units}; mean of the others ± standard deviation, moderated over"
+        " machines and relations"
+    )
+    if (relations == MEAN).any():
+        legend += "; all: the mean over relations"
+    if relations.str.startswith("CPU ").any():
+        legend += "; a CPU: against the same CPU of the others, beside its machine"
+    words = text.explain_relations(name for name in relations if name != MEAN)
+    return "\n".join(filter(None, (words, f"{legend}.")))
 
 
 def siblings_as_json(groups: Sequence[Siblings]) -> str:
@@ -82,12 +83,12 @@ def siblings_as_csv(groups: Sequence[Siblings]) -> str:
 def render_siblings_headline(group: Siblings) -> str:
     """Say in a sentence how many machines are equal, and which are odd."""
     answer = "none is odd" if group.has_verdict else "no verdict"
-    if group.odd_hosts:
-        answer = (
-            f"{len(group.odd_hosts)} odd: {join_names(group.odd_hosts, NAMES_LENGTH)}"
-        )
+    odd = group.odd_hosts
+    if odd:
+        answer = f"{len(odd)} odd: {join_names(odd, NAMES_LENGTH)}"
+    hosts = join_names(group.hosts, NAMES_LENGTH)
     about = f"{len(group.hosts)} equal machines, {format_count(group.runs, 'run')}"
-    return one_line(f"{join_names(group.hosts, NAMES_LENGTH)}: {about}: {answer}")
+    return one_line(f"{hosts}: {about}: {answer}")
 
 
 def format_odd_numbers(group: Siblings) -> list[tuple[str, ...]]:
@@ -131,11 +132,11 @@ def _format_q(q: float | None) -> str:
 def list_odd_environments(group: Siblings) -> Iterator[tuple[str, str]]:
     """Yield each odd host whose facts differ from most others', and how."""
     for host, facts in group.environment.groupby("host", sort=False):
-        words = (
+        differences = [
             f"{row['what']} {row['value']}, others {row['others']}"
             for row in text.to_records(facts)
-        )
-        yield str(host), one_line(f"also differs in {'; '.join(words)}")
+        ]
+        yield str(host), one_line(f"also differs in {'; '.join(differences)}")
 
 
 def _select_odd_numbers(group: Siblings) -> pd.DataFrame:
@@ -144,7 +145,8 @@ def _select_odd_numbers(group: Siblings) -> pd.DataFrame:
     """
     is_listed = group.rows["odd"]
     if not group.has_verdict:
-        ratio, limit = group.rows["ratio"], 1 + group.threshold
+        ratio = group.rows["ratio"]
+        limit = 1 + group.threshold
         is_listed = (ratio > limit) | (ratio < 1 / limit)
     return group.rows[is_listed].sort_values(["host", "p"], kind="stable")
 
@@ -152,11 +154,16 @@ def _select_odd_numbers(group: Siblings) -> pd.DataFrame:
 def _render_siblings_group(group: Siblings, width: int | None) -> Iterator[str]:
     yield render_siblings_headline(group)
     yield one_line(f"  {group.about}")
-    if rows := format_odd_numbers(group):
-        some, drop = rows[:_NUMBERS_LISTED], ("benchmark", "q")
-        yield "\n" + table(
-            SIBLING_TITLES, some, right={3, 4, 5, 6, 7}, width=width, drop=drop
+    rows = format_odd_numbers(group)
+    if rows:
+        listed = table(
+            SIBLING_TITLES,
+            rows[:_NUMBERS_LISTED],
+            right={3, 4, 5, 6, 7},
+            width=width,
+            drop=("benchmark", "q"),
         )
+        yield f"\n{listed}"
         if len(rows) > _NUMBERS_LISTED:
             yield f"{len(rows) - _NUMBERS_LISTED} more with --csv"
     elif group.has_verdict:

@@ -125,13 +125,14 @@ def name_hosts_without_numbers(
     """Name hosts that lack a number in `table` for a benchmark they measured, or have
     nothing of `only`.
     """
-    benchmarks = table.groupby("host_id")["benchmark"].agg(set).to_dict()
+    benchmarks_by_host = table.groupby("host_id")["benchmark"].agg(set).to_dict()
     hosts_by_reason: dict[str, dict[str, None]] = {}
     for run in runs:
-        shown = benchmarks.get(run.host_id, set())
+        shown = benchmarks_by_host.get(run.host_id, set())
         reason = _explain_absence(run, shown, only)
         if reason:
-            hosts_by_reason.setdefault(reason, {})[run.host_name] = None
+            hosts = hosts_by_reason.setdefault(reason, {})
+            hosts[run.host_name] = None
     lines = []
     for reason, hosts in hosts_by_reason.items():
         lines.append(one_line(f"{join_names(hosts, _NAMES_LENGTH)}: {reason}"))
@@ -163,14 +164,12 @@ def render_heading(
     """Say how many hosts and runs are shown, from when, which are missing, and the
     command that shows all.
     """
-    shown = len({run.host_name for run in runs})
-    without_runs = sum(not host.has_runs for host in missing)
-    total = shown + left_out + without_runs
-    hosts = format_count(total, "host")
-    if shown < total:
-        hosts = f"{shown} of {hosts}"
     span = text.format_span(runs[0].started_utc, runs[-1].started_utc)
-    parts = [hosts, format_count(len(runs), "run"), f"{span} UTC"]
+    parts = [
+        _count_hosts(runs, left_out, missing),
+        format_count(len(runs), "run"),
+        f"{span} UTC",
+    ]
     partial = sum(run.state is RunState.PARTIAL for run in runs)
     if partial:
         parts.append(f"{partial} partial")
@@ -180,3 +179,14 @@ def render_heading(
     if missing:
         heading += f"; missing: {', '.join(map(str, missing))}"
     return heading
+
+
+def _count_hosts(
+    runs: Sequence[RunSummary], left_out: int, missing: Sequence[MissingHost]
+) -> str:
+    """Return "2 hosts", or "2 of 3 hosts" if some are not shown."""
+    shown = len({run.host_name for run in runs})
+    without_runs = sum(not host.has_runs for host in missing)
+    total = shown + left_out + without_runs
+    hosts = format_count(total, "host")
+    return f"{shown} of {hosts}" if shown < total else hosts
