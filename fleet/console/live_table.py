@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -40,9 +41,12 @@ class LiveTable:
         self._rows.update(event)
         are_few = len(self._rows.by_name) <= NOTES_AS_THEY_ARRIVE
         if are_few and isinstance(event, events.NoteAdded):
-            note = strip_host_name(event.host, event.text)
-            line = Text(f"{event.host.name}: {note}", style="dim")
-            self._console.print(line)  # takes the console's own lock
+            self._print_note(event.host, event.text)
+
+    def _print_note(self, host: Host, text: str) -> None:
+        note = strip_host_name(host, text)
+        line = Text(f"{host.name}: {note}", style="dim")
+        self._console.print(line)  # takes the console's own lock
 
     def live(self) -> Live:
         """Return a context manager that shows the table on the terminal."""
@@ -81,11 +85,8 @@ class LiveTable:
         """Return the row of the host that has measured longest, of those with pairs."""
         if not self._as_map:
             return None
-        with_pairs = [
-            row
-            for row in self._rows.by_name.values()
-            if row.live_medians and row.live_medians.latest
-        ]
+        rows = self._rows.by_name.values()
+        with_pairs = [row for row in rows if _has_measured_pairs(row)]
         return min(with_pairs, key=lambda row: row.entered, default=None)
 
     def _draw_maps(
@@ -111,17 +112,19 @@ class LiveTable:
         from fleet.analysis.views.heatmap import Canvas, draw_matrix  # noqa: PLC0415
 
         numbers = [cpu.cpu for cpu in medians.cpus]
-        cells = np.array(medians.latest[benchmark], dtype=np.float64)
-        matrix = cells.reshape(len(numbers), -1)
+        matrix = _make_matrix(medians.latest[benchmark], len(numbers))
         is_measured = np.isfinite(matrix).any(axis=0)
         measured = [numbers[column] for column in np.flatnonzero(is_measured)]
         layout = lay_out_cpus(medians.cpus, measured)
-        order = [numbers.index(cpu) for cpu in layout.cpus]
-        ordered = matrix[np.ix_(order, order)]
+        places = [numbers.index(cpu) for cpu in layout.cpus]
         has_colour = self._console.color_system is not None
-        canvas = Canvas(self._console.width, has_colour, height)
-        label = medians.labels[benchmark]
-        return draw_matrix(ordered, layout, canvas, label=label, as_map=True)
+        return draw_matrix(
+            matrix[np.ix_(places, places)],
+            layout,
+            Canvas(self._console.width, has_colour, height),
+            label=medians.labels[benchmark],
+            as_map=True,
+        )
 
     def _draw_rows(self, rows: Sequence[Row], height: int) -> Table:
         """Draw these rows. If `height` allows, each benchmark's medians stand on their
@@ -130,29 +133,49 @@ class LiveTable:
         has_medians = any(row.medians for row in rows)
         lines = sum(max(len(row.medians), 1) for row in rows)
         separator = "\n" if lines <= height else "; "
-        name_length = max(NAME_LENGTH, self._console.width // 3)
         table = _make_table(has_medians=has_medians)
         for row in rows:
-            name = shorten_name(row.host.name, name_length)
-            cells = [name, *self._make_state_cells(row)]
+            cells = [self._shorten_name(row.host), *self._make_state_cells(row)]
             if has_medians:
                 cells.append(_one_line(row.format_medians(separator)))
             table.add_row(*cells)
         return table
 
+    def _shorten_name(self, host: Host) -> str:
+        """Shorten a host's name to a third of the terminal."""
+        third = self._console.width // 3
+        return shorten_name(host.name, max(NAME_LENGTH, third))
+
     def _make_state_cells(self, row: Row) -> tuple[Text | str, ...]:
         """Return the cells of the stage or final state, the bursts and the time."""
         if row.outcome is not None:
-            state = row.outcome.state
-            text = str(state)
-            if state is not State.COMPLETE:
-                text += f" ({row.stage})"
-            ending = _one_line(text, style=_COLOURS.get(state, "yellow"))
-            return ending, row.bursts, f"in {row.outcome.seconds:.1f} s"
-        text = f"{row.stage}: {row.detail}" if row.detail else row.stage
+            time = f"in {row.outcome.seconds:.1f} s"
+            return _describe_ending(row.outcome.state, row.stage), row.bursts, time
+        text = row.stage
+        if row.detail:
+            text += f": {row.detail}"
         style = "dim" if row.stage == WAITING else ""
         left = row.describe_left(self._rows.clock())
         return _one_line(text, style=style), row.bursts, left
+
+
+def _has_measured_pairs(row: Row) -> bool:
+    return row.live_medians is not None and bool(row.live_medians.latest)
+
+
+def _make_matrix(latest: Sequence[float], count: int) -> Any:
+    """Return the last burst of each pair as a matrix of `count` CPUs, NaN where none
+    was.
+    """
+    return np.array(latest, dtype=np.float64).reshape(count, -1)
+
+
+def _describe_ending(state: State, stage: str) -> Text:
+    """Describe a final state in its colour, with the stage unless it is complete."""
+    text = str(state)
+    if state is not State.COMPLETE:
+        text += f" ({stage})"
+    return _one_line(text, style=_COLOURS.get(state, "yellow"))
 
 
 def _make_table(*, has_medians: bool) -> Table:
@@ -161,8 +184,12 @@ def _make_table(*, has_medians: bool) -> Table:
     table.add_column(_one_line("host"), no_wrap=True, overflow="ellipsis")
     table.add_column(_one_line("stage"), overflow="ellipsis")
     for title in ("bursts", "left"):
-        heading = _one_line(title)
-        table.add_column(heading, justify="right", no_wrap=True, overflow="ellipsis")
+        table.add_column(
+            _one_line(title),
+            justify="right",
+            no_wrap=True,
+            overflow="ellipsis",
+        )
     if has_medians:
         table.add_column(_one_line("medians so far, ns"), overflow="ellipsis")
     return table
