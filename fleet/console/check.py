@@ -42,17 +42,16 @@ def render_checks(checks: Sequence[CheckedHost]) -> str:
 
 
 def _render_host(check: CheckedHost, *, findings: bool) -> str:
-    outcome = check.outcome
-    facts = check.facts
-    name = outcome.host.name
+    name = check.outcome.host.name
     lines = []
-    if facts is not None:
-        lines.append(f"{name}: {_describe_machine(facts)}")
-    if facts is not None and check.intended is not None:
-        lines += [f"  {line}" for line in _describe_run(facts, check.intended)]
+    if check.facts is not None:
+        lines.append(f"{name}: {_describe_machine(check.facts)}")
+    if check.facts is not None and check.intended is not None:
+        run = _describe_run(check.facts, check.intended)
+        lines += [f"  {line}" for line in run]
     else:
-        lines.append(f"{name}: {outcome.state} in stage {outcome.stage}")
-        lines.append(f"  {outcome.message}")
+        lines.append(f"{name}: {check.outcome.state} in stage {check.outcome.stage}")
+        lines.append(f"  {check.outcome.message}")
     if findings:
         lines += [_render_finding(finding) for finding in check.findings]
     if check.reported:
@@ -119,41 +118,24 @@ def _group_machines(checks: Sequence[CheckedHost]) -> list[str]:
             machine = _describe_machine(check.facts)
             run = _describe_run(check.facts, check.intended)
             names_by_kind[machine, *run].append(check.outcome.host.name)
-    kinds = sorted(names_by_kind.items(), key=lambda item: -len(item[1]))
+    kinds = sorted(names_by_kind.items(), key=lambda kind: len(kind[1]), reverse=True)
     texts = []
     for description, names in kinds[:MESSAGES_SHOWN]:
         hosts = format_count(len(names), "host")
         lines = [f"{hosts}: {join_names(names)}", *description]
         texts.append("\n  ".join(lines))
-    rest = kinds[MESSAGES_SHOWN:]
-    if rest:
-        count = format_count(len(rest), "other kind")
-        texts.append(f"{count} of machine, {count_hosts(rest)}: see --json.")
+    hidden = kinds[MESSAGES_SHOWN:]
+    if hidden:
+        count = format_count(len(hidden), "other kind")
+        texts.append(f"{count} of machine, {count_hosts(hidden)}: see --json.")
     return texts
 
 
 def _render_finding(finding: Finding, hosts: str = "") -> str:
-    remedy = f"\n      {finding.remedy}" if finding.remedy else ""
-    return f"  {finding.severity}: {finding.found}{hosts}{remedy}"
-
-
-def _group_findings(checks: Sequence[CheckedHost]) -> list[str]:
-    """Render each kind of finding once, worded as for its first host, with all its
-    hosts; the worst first.
-    """
-    kinds: dict[_KindOfFinding, dict[str, Finding]] = defaultdict(dict)
-    for check in checks:
-        for finding in check.findings:
-            kind = _KindOfFinding(finding.severity, finding.kind, finding.remedy)
-            kinds[kind][check.outcome.host.name] = finding
-    if not kinds:
-        return []
-
-    def rank(kind: _KindOfFinding) -> tuple[int, int]:
-        return WORST_FIRST.index(kind.severity), -len(kinds[kind])
-
-    texts = [_render_kind_of_finding(kinds[kind]) for kind in sorted(kinds, key=rank)]
-    return ["\n".join(["Findings", *texts])]
+    text = f"  {finding.severity}: {finding.found}{hosts}"
+    if finding.remedy:
+        text += f"\n      {finding.remedy}"
+    return text
 
 
 class _KindOfFinding(NamedTuple):
@@ -164,11 +146,32 @@ class _KindOfFinding(NamedTuple):
     remedy: str
 
 
+def _group_findings(checks: Sequence[CheckedHost]) -> list[str]:
+    """Render each kind of finding once, worded as for its first host, with all its
+    hosts; the worst first.
+    """
+    by_kind: dict[_KindOfFinding, dict[str, Finding]] = defaultdict(dict)
+    for check in checks:
+        name = check.outcome.host.name
+        for finding in check.findings:
+            kind = _KindOfFinding(finding.severity, finding.kind, finding.remedy)
+            by_kind[kind][name] = finding
+    if not by_kind:
+        return []
+    # the most frequent first, and of these the worst
+    kinds = sorted(by_kind, key=lambda kind: len(by_kind[kind]), reverse=True)
+    kinds.sort(key=lambda kind: WORST_FIRST.index(kind.severity))
+    texts = [_render_kind_of_finding(by_kind[kind]) for kind in kinds]
+    return ["\n".join(["Findings", *texts])]
+
+
 def _render_kind_of_finding(by_name: Mapping[str, Finding]) -> str:
     """Render the first host's finding, and the names of all its hosts."""
     first_name, first = next(iter(by_name.items()))
-    hosts = f"\n      {format_count(len(by_name), 'host')}: {join_names(by_name)}"
-    if any(finding.found != first.found for finding in by_name.values()):
+    count = format_count(len(by_name), "host")
+    hosts = f"\n      {count}: {join_names(by_name)}"
+    wordings = {finding.found for finding in by_name.values()}
+    if len(wordings) > 1:
         hosts = f" (on {first_name}; similar on the others){hosts}"
     return _render_finding(first, hosts)
 

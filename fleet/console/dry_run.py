@@ -35,19 +35,17 @@ def render_plans(plans: Sequence[PlannedHost]) -> str:
 
 def _tabulate_plans(plans: Sequence[PlannedHost]) -> str:
     """Render a row per host; what several hosts have in common, once below them."""
-    names = []
-    settings = []
-    for planned in plans:
-        host = planned.host
-        names.append((host.name, format_address(host)))
-        settings.append(_describe_settings(planned.plan))
-    if len(plans) == 1 or len(set(settings)) > 1:
-        pairs = zip(names, settings, strict=True)
-        rows = [(*name, *setting) for name, setting in pairs]
-        return table((*_NAMES, *_SETTINGS), rows)
-    titled = zip(_SETTINGS, settings[0], strict=True)
-    common = "; ".join(f"{title} {text}" for title, text in titled)
-    return f"{table(_NAMES, names)}\nOn each: {common}"
+    names = [(item.host.name, format_address(item.host)) for item in plans]
+    settings = [_describe_settings(item.plan) for item in plans]
+    are_alike = len(set(settings)) == 1
+    if are_alike and len(plans) > 1:
+        titled = zip(_SETTINGS, settings[0], strict=True)
+        common = "; ".join(f"{title} {text}" for title, text in titled)
+        return f"{table(_NAMES, names)}\nOn each: {common}"
+    rows = []
+    for name, setting in zip(names, settings, strict=True):
+        rows.append((*name, *setting))
+    return table((*_NAMES, *_SETTINGS), rows)
 
 
 def _describe_settings(plan: Plan) -> tuple[str, ...]:
@@ -154,10 +152,10 @@ def _list_costs(names_by_cost: Mapping[_CostText, Sequence[str]]) -> list[str]:
         return [f"Measuring takes {about}{duration}."]
     lines = ["Measuring takes about"]
     for cost in costs:
-        size = format_count(cost.cpus, "CPU")
+        machine = format_count(cost.cpus, "CPU")
         if cost.was_measured:
-            size = f"{join_names(names_by_cost[cost])} ({size})"
-        lines.append(f"  {size}: {cost.text}")
+            machine = f"{join_names(names_by_cost[cost])} ({machine})"
+        lines.append(f"  {machine}: {cost.text}")
     return lines
 
 

@@ -5,7 +5,7 @@ from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Any
 
-from fleet.model import Host
+from fleet.model import Host, RequestedOptions
 from fleet.text import as_document, table
 
 
@@ -95,7 +95,13 @@ def host_object(host: Host) -> dict[str, Any]:
     values["env"] = sorted(host.env)
     values["labels"] = dict(host.labels)
     values["toolchain"] = asdict(host.toolchain)
-    values["build_host"] = host.build_host and host.build_host.name
-    plan = asdict(host.plan)
-    values["plan"] = {key: value for key, value in plan.items() if value is not None}
+    values["plan"] = _list_requested(host.plan)
+    if host.build_host is not None:
+        values["build_host"] = host.build_host.name
     return values
+
+
+def _list_requested(options: RequestedOptions) -> dict[str, Any]:
+    """Return the options that the inventory sets."""
+    every = asdict(options)
+    return {name: value for name, value in every.items() if value is not None}

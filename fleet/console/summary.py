@@ -56,7 +56,7 @@ def render_outcomes(
     parts = []
     listed = outcomes
     if medians:  # they have the hosts that are complete
-        listed = [o for o in outcomes if o.state is not State.COMPLETE]
+        listed = [item for item in outcomes if item.state is not State.COMPLETE]
     if listed and len(outcomes) > MANY:
         parts.append(_tabulate_endings(outcomes))
     elif listed:
@@ -97,12 +97,13 @@ def render_medians(
     """Render stored runs' medians as `fleet show` does; "" if none or too many; the
     error if unreadable.
     """
-    stored = {outcome.run_id for outcome in outcomes if outcome.is_stored}
+    run_ids = {outcome.run_id for outcome in outcomes if outcome.is_stored}
     bursts = sum(outcome.bursts for outcome in outcomes)
-    if not stored or bursts > MAX_BURSTS or len(stored) > MAX_HOSTS:
+    are_too_many = bursts > MAX_BURSTS or len(run_ids) > MAX_HOSTS
+    if not run_ids or are_too_many:
         return ""
     try:
-        return _summarize_runs(store, stored, width, colour=colour, as_map=as_map)
+        return _summarize_runs(store, run_ids, width, colour=colour, as_map=as_map)
     except StoreError as err:
         return f"The runs are stored, but cannot be summarized: {err}"
 
@@ -122,14 +123,14 @@ def _summarize_runs(
     from fleet.analysis.views.show import render_maps, render_overview  # noqa: PLC0415
 
     root = Listing(store.place)
-    canvas = Canvas(width, colour)
     runs = [run for run in root.runs if run.run_id in run_ids]
     are_many = len(run_ids) > MANY
     earlier = [] if are_many else _find_earlier_runs(root, runs)
+    canvas = Canvas(width, colour)
     parts = [render_overview(root, runs, canvas, earlier, ends=are_many)]
     if as_map and len(runs) <= MANY:
         parts += [render_maps(root, run.run_id, canvas) for run in runs]
-    return "\n\n".join(part for part in parts if part)
+    return "\n\n".join(filter(None, parts))
 
 
 def _find_earlier_runs(root: Listing, runs: Sequence[RunSummary]) -> list[RunSummary]:
@@ -152,17 +153,18 @@ def _find_earlier_runs(root: Listing, runs: Sequence[RunSummary]) -> list[RunSum
 def _render_ending(outcomes: Sequence[Outcome], seconds: float, hints: Hints) -> str:
     """Render how many runs were stored, and what to do next."""
     stored = [outcome for outcome in outcomes if outcome.is_stored]
-    lines = [_count_stored(outcomes, stored, seconds)]
     are_settled = all(outcome.is_settled for outcome in outcomes)
+    lines = [_count_stored(outcomes, stored, seconds)]
     if stored:
         lines.append(f"Next: fleet show {hints.results}")
-        if len(outcomes) > 1 and are_settled:
-            name = stored[0].host.name
-            lines.append(f"  fleet show {name} {hints.results}")
+    if stored and are_settled and len(outcomes) > 1:
+        name = stored[0].host.name
+        lines.append(f"  fleet show {name} {hints.results}")
     if not are_settled and hints.resumes:
         options = f"{hints.results} {hints.inventory}".strip()
         lines.append(f"To measure what is missing: fleet resume {options}")
-    if hints.logs and any(outcome.message for outcome in outcomes):
+    has_failures = any(outcome.message for outcome in outcomes)
+    if hints.logs and has_failures:
         lines.append(f"Full log: {hints.logs}")
     return "\n".join(line.rstrip() for line in lines)
 
@@ -186,51 +188,57 @@ def _tabulate_endings(outcomes: Sequence[Outcome]) -> str:
     """Render a row per state and stage, the most frequent first."""
     outcomes_by_ending: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
-        outcomes_by_ending[str(outcome.state), outcome.stage].append(outcome)
-    endings = sorted(outcomes_by_ending.items(), key=lambda item: -len(item[1]))
+        ending = (str(outcome.state), outcome.stage)
+        outcomes_by_ending[ending].append(outcome)
+    endings = sorted(
+        outcomes_by_ending.items(), key=lambda item: len(item[1]), reverse=True
+    )
     rows = []
     for (state, stage), group in endings:
-        seconds = [outcome.seconds for outcome in group]
-        bursts = sum(outcome.bursts for outcome in group)
-        names = [outcome.host.name for outcome in group]
-        row = (
-            f"{len(group):,}",
-            state,
-            stage,
-            f"{bursts:,}",
-            f"{median(seconds):.1f} s, {max(seconds):.1f} s",
-            join_names(names, _NAMES_LENGTH),
-        )
-        rows.append(row)
+        rows.append(_describe_ending(state, stage, group))
     titles = ("hosts", "state", "stage", "bursts", "time: median, longest", "which")
     return table(titles, rows)
+
+
+def _describe_ending(
+    state: str, stage: str, outcomes: Sequence[Outcome]
+) -> tuple[str, ...]:
+    """Return the cells of the hosts that ended alike."""
+    seconds = [outcome.seconds for outcome in outcomes]
+    bursts = sum(outcome.bursts for outcome in outcomes)
+    names = [outcome.host.name for outcome in outcomes]
+    return (
+        f"{len(outcomes):,}",
+        state,
+        stage,
+        f"{bursts:,}",
+        f"{median(seconds):.1f} s, {max(seconds):.1f} s",
+        join_names(names, _NAMES_LENGTH),
+    )
 
 
 def render_failures(outcomes: Sequence[Outcome]) -> list[str]:
     """Render each failure message once, with its hosts, the most frequent first; count
     the rest.
     """
-    stages = {}
     messages = []
     for outcome in outcomes:
-        stages[outcome.host.name] = outcome.stage
         if outcome.message:
-            message = f"{outcome.stage}: {outcome.message}"
-            messages.append((outcome.host, message))
+            # failures of different stages are not one, even if worded alike
+            text = f"{outcome.stage}: {outcome.message}"
+            messages.append((outcome.host, text))
     groups = group_messages(messages)
-    texts = []
-    for text, names in groups[:MESSAGES_SHOWN]:
-        _, _, message = text.partition(": ")
-        texts.append(_render_failure(stages[names[0]], message, names))
-    rest = groups[MESSAGES_SHOWN:]
-    if rest:
-        failures = format_count(len(rest), "other failure")
-        texts.append(f"{failures} on {count_hosts(rest)}: see --json.")
+    texts = [_render_failure(text, names) for text, names in groups[:MESSAGES_SHOWN]]
+    hidden = groups[MESSAGES_SHOWN:]
+    if hidden:
+        failures = format_count(len(hidden), "other failure")
+        texts.append(f"{failures} on {count_hosts(hidden)}: see --json.")
     return texts
 
 
-def _render_failure(stage: str, message: str, names: Sequence[str]) -> str:
-    """Render a failure of these hosts. message: that of the first."""
+def _render_failure(text: str, names: Sequence[str]) -> str:
+    """Render a failure of these hosts. text: the stage and message of the first."""
+    stage, _, message = text.partition(": ")
     message = shorten_message(message)
     if len(names) == 1:
         return f"{stage}: {message}"
@@ -310,15 +318,17 @@ def render_cleaned(cleaned: Sequence[CleanedHost], *, dry_run: bool = False) -> 
     then the failures.
     """
     verb = "would remove" if dry_run else "removed"
-    done = [host for host in cleaned if not host.outcome.message]
-    messages = [(host.outcome.host, _describe_cleaned(host, verb)) for host in done]
+    ending = "to be removed" if dry_run else "removed"
+    cleaned_hosts = [host for host in cleaned if not host.outcome.message]
+    messages = [
+        (host.outcome.host, _describe_cleaned(host, verb)) for host in cleaned_hosts
+    ]
     parts = []
     for text, names in group_messages(messages):
         parts.append(f"{join_names(names)}:\n{indent(text, '  ')}")
     parts += render_failures([host.outcome for host in cleaned])
     paths = format_count(sum(len(host.removed) for host in cleaned), "path")
-    hosts = format_count(len(done), "host")
-    ending = "to be removed" if dry_run else "removed"
+    hosts = format_count(len(cleaned_hosts), "host")
     parts.append(f"{paths} {ending} on {hosts}.")
     return "\n\n".join(parts)
 
@@ -358,10 +368,11 @@ def render_remaining_json(remaining: Remaining) -> str:
     """Render a JSON list of {host, run, session}; run is null for a host that was not
     begun.
     """
-    session = remaining.session_id
     rows = list[dict[str, str | None]]()
     for run in remaining.runs:
-        rows.append({"host": run.host.name, "run": run.run_id, "session": session})
+        rows.append({"host": run.host.name, "run": run.run_id})
     for name in remaining.hosts:
-        rows.append({"host": name, "run": None, "session": session})
+        rows.append({"host": name, "run": None})
+    for row in rows:
+        row["session"] = remaining.session_id
     return as_document("resume", rows)
