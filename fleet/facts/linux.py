@@ -418,16 +418,27 @@ def parse_load(sections: Sections) -> Load:
         words[path] = value.split()
 
     # Linux Documentation/filesystems/proc.rst
-    load = words.get("proc/loadavg", [])
-    load_1m = _parse_float(load[0]) if load else None
+    averages = words.get("proc/loadavg", [])
+    load_1m = _parse_float(averages[0]) if averages else None
     running = None
-    if len(load) > 3:
-        running = _parse_int(load[3].partition("/")[0])
+    if len(averages) > 3:
+        running = _parse_int(averages[3].partition("/")[0])
     ticks = words.get("proc/stat", [])
     steal_ticks = None
     if len(ticks) > _TICKS_OF_A_CPU and ticks[0] == "cpu":
         steal_ticks = _parse_int(ticks[_TICKS_OF_A_CPU])
+    return Load(
+        load_1m=load_1m,
+        running=running,
+        temperature_c=_find_hottest(words),
+        steal_ticks=steal_ticks,
+    )
 
+
+def _find_hottest(words: Mapping[str, Sequence[str]]) -> float | None:
+    """Return the highest temperature, in degrees Celsius, that can be one; None without
+    any. words: those of each file.
+    """
     # hwmon/sysfs-interface.rst
     degrees = []
     for path, values in words.items():
@@ -435,12 +446,7 @@ def parse_load(sections: Sections) -> Load:
             millidegrees = _parse_float(values[0]) or 0.0
             degrees.append(millidegrees / 1000)
     plausible = [value for value in degrees if 1 <= value <= 150]
-    return Load(
-        load_1m=load_1m,
-        running=running,
-        temperature_c=max(plausible, default=None),
-        steal_ticks=steal_ticks,
-    )
+    return max(plausible, default=None)
 
 
 def parse_usage(sections: Sections, online: int) -> Usage | None:
@@ -512,7 +518,8 @@ def find_deepest_idle_state(lines: Iterable[str]) -> tuple[str | None, int | Non
         states[int(number)][part].add(value.strip())
     enabled = []
     for state, values in states.items():
-        if not values["disable"] or "0" in values["disable"]:
+        is_enabled_somewhere = "0" in values["disable"]
+        if is_enabled_somewhere or not values["disable"]:
             enabled.append(state)
     if not enabled:
         return None, None
@@ -728,8 +735,8 @@ def _parse_cpu_revision(cpuinfo: Mapping[str, str]) -> str | None:
 
 def _join_dmi(files: Files, *names: str) -> str | None:
     words = [files.get(_DMI + name, "") for name in names]
-    told = [word for word in words if word and not _PLACEHOLDERS.fullmatch(word)]
-    return " ".join(told) or None
+    meant = [word for word in words if not _PLACEHOLDERS.fullmatch(word)]
+    return " ".join(filter(None, meant)) or None
 
 
 def _note_hidden_hardware(
@@ -745,7 +752,8 @@ def _note_hidden_hardware(
         )
     if cpus and all(cpu.core is None for cpu in cpus):
         yield "The host does not tell which CPUs share a core."
-    if offline := [cpu.cpu for cpu in cpus if not cpu.online]:
+    offline = [cpu.cpu for cpu in cpus if not cpu.online]
+    if offline:
         yield f"{len(offline)} of {len(cpus)} CPUs are offline: {format_cpus(offline)}."
     barred = [cpu for cpu in cpus if cpu.online and not cpu.allowed]
     if barred:

@@ -4,7 +4,7 @@ peak rate. Pure.
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
@@ -266,32 +266,41 @@ def _read_smbios_memory(table: bytes) -> Memory:
     structures = list(_iter_structures(table))
     if not structures or structures[-1].kind != _END:
         return Memory()
-    arrays = [
-        structure
-        for structure in structures
-        if structure.kind == _ARRAY and structure.number(5, 1) == _SYSTEM_MEMORY
-    ]
-    corrections = {
-        array.number(2, 2): _ECC.get(array.number(6, 1) or 0) for array in arrays
-    }
-    array_handles = list(corrections)
-    devices = [
-        structure
-        for structure in structures
-        if structure.kind == _DEVICE
-        and structure.number(4, 2) in array_handles
-        and structure.number(0x12, 1) != _PERSISTENT
-    ]
-    places = [f"{device.text(0x10)} {device.text(0x11)}".upper() for device in devices]
-    sockets = _find_sockets(devices, places, array_handles)
-    dimms = [
-        _read_dimm(device, place, socket)
-        for device, place, socket in zip(devices, places, sockets, strict=True)
-    ]
+    corrections = _find_corrections_by_array(structures)
     ecc = _find_only_value(corrections.values())
+    devices = _find_slots(structures, corrections)
+    places = [f"{device.text(0x10)} {device.text(0x11)}".upper() for device in devices]
+    sockets = _find_sockets(devices, places, list(corrections))
+    dimms = []
+    for device, place, socket in zip(devices, places, sockets, strict=True):
+        dimms.append(_read_dimm(device, place, socket))
     if not any(dimm.is_populated for dimm in dimms):
         return Memory(ecc=ecc)
     return Memory(_settle_channels(dimms, places), ecc=ecc)
+
+
+def _find_corrections_by_array(
+    structures: Iterable[_Structure],
+) -> dict[int | None, str | None]:
+    """Return the error correction of each array of system memory, by its handle."""
+    corrections = {}
+    for structure in structures:
+        if structure.kind == _ARRAY and structure.number(5, 1) == _SYSTEM_MEMORY:
+            handle = structure.number(2, 2)
+            corrections[handle] = _ECC.get(structure.number(6, 1) or 0)
+    return corrections
+
+
+def _find_slots(
+    structures: Iterable[_Structure], arrays: Container[int | None]
+) -> list[_Structure]:
+    """Return the slots of these arrays, without those of persistent memory."""
+    slots = []
+    for structure in structures:
+        is_slot = structure.kind == _DEVICE and structure.number(4, 2) in arrays
+        if is_slot and structure.number(0x12, 1) != _PERSISTENT:
+            slots.append(structure)
+    return slots
 
 
 def _find_sockets(
@@ -398,16 +407,10 @@ def _read_extended(device: _Structure, offset: int) -> int:
 
 def _read_edac_memory(files: Mapping[str, str]) -> Memory:
     """Return the modules that EDAC lists, and the number of all channels."""
-    devices = defaultdict[tuple[str, str], dict[str, str]](dict)
-    for path, text in files.items():
-        if match := _EDAC.fullmatch(path):
-            controller, name, attribute = match.groups(default="")
-            devices[controller, name][attribute] = text
-
     ranks_by_module = defaultdict[str | None, list[Dimm]](list)
     corrections = []
     channels = 0
-    for (controller, name), texts in devices.items():
+    for (controller, name), texts in _group_edac_attributes(files).items():
         if name:
             dimm = _read_edac_dimm(controller, name, texts)
             ranks_by_module[dimm.slot].append(dimm)
@@ -423,6 +426,21 @@ def _read_edac_memory(files: Mapping[str, str]) -> Memory:
     if correction not in ("", "unknown", "reserved"):
         memory = replace(memory, ecc=correction)
     return memory
+
+
+def _group_edac_attributes(
+    files: Mapping[str, str],
+) -> Mapping[tuple[str, str], Mapping[str, str]]:
+    """Return the attributes of each memory controller and each of its modules; the name
+    of a controller's own is empty.
+    """
+    attributes = defaultdict[tuple[str, str], dict[str, str]](dict)
+    for path, text in files.items():
+        match = _EDAC.fullmatch(path)
+        if match is not None:
+            controller, name, attribute = match.groups(default="")
+            attributes[controller, name][attribute] = text
+    return attributes
 
 
 def _read_edac_dimm(controller: str, name: str, texts: Mapping[str, str]) -> Dimm:
@@ -581,15 +599,30 @@ def _compute_node_share(
     own = packages_by_node[node.node]
     if len(own) != 1:
         return Memory()
-    dimms = memory.dimms
-    packages = sorted({cpu.package for cpu in cpus if cpu.package is not None})
-    if len(packages) > 1:
-        sockets = _list_sockets(dimms)
-        if len(sockets) != len(packages):
-            return Memory()
-        socket = sockets[packages.index(min(own))]
-        dimms = tuple(dimm for dimm in dimms if dimm.socket == socket)
+    (package,) = own
+    packages = sorted(set().union(*packages_by_node.values()))
+    dimms = _select_dimms(memory.dimms, package, packages)
     sharing = sum(packages_by_node[other.node] == own for other in nodes)
+    return _divide_equally(dimms, sharing)
+
+
+def _select_dimms(
+    dimms: tuple[Dimm, ...], package: int, packages: Sequence[int]
+) -> tuple[Dimm, ...]:
+    """Return the modules of one of these packages; none if it is unknown which are."""
+    if len(packages) == 1:
+        return dimms
+    sockets = _list_sockets(dimms)
+    if len(sockets) != len(packages):
+        return ()
+    socket = sockets[packages.index(package)]
+    return tuple(dimm for dimm in dimms if dimm.socket == socket)
+
+
+def _divide_equally(dimms: Collection[Dimm], sharing: int) -> Memory:
+    """Return an equal share of the modules' channels and peak, without modules; an
+    empty Memory if unknown. sharing: how many nodes there are for them.
+    """
     counts = _count_populated_and_all_channels(dimms)
     if counts is None:
         return Memory()
@@ -597,7 +630,8 @@ def _compute_node_share(
     if populated % sharing or channels % sharing:
         return Memory()
     share = Memory(
-        channels=channels // sharing, channels_populated=populated // sharing
+        channels=channels // sharing,
+        channels_populated=populated // sharing,
     )
     peak = _compute_peak(dimms, populated)
     if peak is None:

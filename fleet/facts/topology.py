@@ -5,10 +5,11 @@ Pure; for `linux`.
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from pathlib import Path
+from typing import NamedTuple
 
 from fleet.facts.probe import Files, Sections
 from fleet.model import Cache, Cpu, InputError, Node, lowest_llc_cpu
@@ -92,52 +93,80 @@ def parse_cpus(sections: Sections, files: Files) -> tuple[tuple[Cpu, ...], Group
     models = _parse_cpu_models(sections)
     # sysfs-devices-system-cpu
     from_sys = set(_read_cpu_list(files, "sys/devices/system/cpu/online"))
-    listed = from_sys or set(models)
-    present = set(_read_cpu_list(files, "sys/devices/system/cpu/present")) | listed
-    affinity = _read_cpu_list(files, "proc/self/status:Cpus_allowed_list")  # proc.rst
-    allowed = set(affinity) or present
-    online = _find_online_cpus(listed, allowed, groups.with_topology)
+    sets = _find_cpu_sets(files, from_sys or set(models), groups.with_topology)
 
-    if set(models) != online and any(models.values()):
-        groups.contradictions["cpuinfo"] = _describe_other_cpuinfo(models, online)
-        names = set(models.values())
-        models = dict.fromkeys(online, names.pop()) if len(names) == 1 else {}
-    unlisted = allowed & online - from_sys
+    if set(models) != sets.online and any(models.values()):
+        groups.contradictions["cpuinfo"] = _describe_other_cpuinfo(models, sets.online)
+        models = _keep_only_model(models, sets.online)
+    unlisted = sets.allowed & sets.online - from_sys
     if from_sys and unlisted:
         groups.contradictions["online"] = _describe_other_list(from_sys, unlisted)
 
-    if online != listed:
-        present = online
     isolated = _find_isolated_cpus(files)
     kinds = _map_cpus_to_kinds(files)
     cpus = []
-    for cpu in sorted(present):
+    for number in sorted(sets.present):
         is_isolated = None
         if isolated is not None:
-            is_isolated = cpu in isolated
-        caches = groups.caches.get(cpu, [])
-        governor, max_khz = groups.policy.get(cpu, (None, None))
-        cpus.append(
-            Cpu(
-                cpu=cpu,
-                online=cpu in online,
-                allowed=cpu in allowed and cpu in online,
-                core=groups.lowest_member(cpu, "core_cpus", "thread_siblings"),
-                cluster=groups.lowest_member(cpu, "cluster_cpus"),
-                llc=lowest_llc_cpu(caches),
-                die=groups.lowest_member(cpu, "die_cpus"),
-                package=groups.lowest_member(cpu, "package_cpus", "core_siblings"),
-                node=groups.nodes.get(cpu),
-                kind=kinds.get(cpu),
-                capacity=groups.capacity.get(cpu),
-                model=models.get(cpu),
-                governor=governor,
-                max_khz=max_khz,
-                isolated=is_isolated,
-                caches=tuple(sorted(caches, key=attrgetter("level", "kind"))),
-            )
+            is_isolated = number in isolated
+        cpu = replace(
+            _make_cpu(number, groups),
+            online=number in sets.online,
+            allowed=number in sets.allowed and number in sets.online,
+            kind=kinds.get(number),
+            model=models.get(number),
+            isolated=is_isolated,
         )
+        cpus.append(cpu)
     return tuple(cpus), groups
+
+
+class _CpuSets(NamedTuple):
+    """Numbers of CPUs. allowed: by the affinity mask, which may have offline ones."""
+
+    present: set[int]
+    online: set[int]
+    allowed: set[int]
+
+
+def _find_cpu_sets(files: Files, listed: set[int], with_topology: set[int]) -> _CpuSets:
+    """Return which CPUs there are. listed: those that the host lists as online."""
+    present = set(_read_cpu_list(files, "sys/devices/system/cpu/present")) | listed
+    affinity = _read_cpu_list(files, "proc/self/status:Cpus_allowed_list")  # proc.rst
+    allowed = set(affinity) or present
+    online = _find_online_cpus(listed, allowed, with_topology)
+    if online != listed:
+        present = online
+    return _CpuSets(present, online, allowed)
+
+
+def _keep_only_model(
+    models: Mapping[int, str | None], online: Iterable[int]
+) -> dict[int, str | None]:
+    """Return the model of all CPUs for each one online; none if they have several."""
+    names = set(models.values())
+    if len(names) > 1:
+        return {}
+    return dict.fromkeys(online, names.pop())
+
+
+def _make_cpu(number: int, groups: Groups) -> Cpu:
+    """Return a CPU with what `groups` has of it."""
+    caches = groups.caches.get(number, [])
+    governor, max_khz = groups.policy.get(number, (None, None))
+    return Cpu(
+        cpu=number,
+        core=groups.lowest_member(number, "core_cpus", "thread_siblings"),
+        cluster=groups.lowest_member(number, "cluster_cpus"),
+        llc=lowest_llc_cpu(caches),
+        die=groups.lowest_member(number, "die_cpus"),
+        package=groups.lowest_member(number, "package_cpus", "core_siblings"),
+        node=groups.nodes.get(number),
+        capacity=groups.capacity.get(number),
+        governor=governor,
+        max_khz=max_khz,
+        caches=tuple(sorted(caches, key=attrgetter("level", "kind"))),
+    )
 
 
 def _describe_other_cpuinfo(listed: Collection[int], online: Collection[int]) -> str:
