@@ -2,8 +2,8 @@
 # It needs POSIX sh and the tools of any small Linux (busybox included); probe.py sets the variables.
 # It runs as one function, called in the last line, so that half a script does nothing. A host with another OS
 # answers only that. It starts few processes: each costs the host as much as reading three thousand bytes of this
-# script, or three hundred turns of a loop. probe.py joins lines, so no quotation spans lines except after a
-# backslash.
+# script, or three hundred turns of a loop. Nor is a word looked for in a long text by ${text#*word}: dash tries
+# every beginning of the text. probe.py joins lines, so no quotation spans lines except after a backslash.
 
 # Whether the first file of a pattern exists.
 there() {
@@ -51,11 +51,15 @@ files() {
 	section topology
 	core_heat=
 	package_heat=
+	online=
+	present=
 	IFS=$newline
 	set -f
 	for line in $found; do
 		case $line in
 		$cpu/cpu[0-9]*) ;;
+		$cpu/online:*) online=${line#*:} && continue ;;
+		$cpu/present:*) present=${line#*:} && continue ;;
 		*) continue ;;
 		esac
 		value=${line#*:}
@@ -77,10 +81,6 @@ files() {
 	unset IFS
 	set +f
 	# Where some CPUs are offline, or the list of those online is made up, by which CPUs the kernel shows more.
-	online=${found#*"$cpu/online:"}
-	online=${online%%"$newline"*}
-	present=${found#*"$cpu/present:"}
-	present=${present%%"$newline"*}
 	if [ "$online" != "$present" ]; then
 		shown=
 		for line in "$cpu"/cpu[0-9]*/topology; do
