@@ -183,14 +183,17 @@ class Forecaster:
         """
         return self._ask_own_agent(self._open_own_agent(), host, facts, plan)
 
-    def refuse_infeasible(self, host: Host, facts: Facts, plan: Plan) -> None:
-        """Let our own agent refuse the plan, unless it would have to be built first.
-        Raises UsageError, RefusedError.
+    def from_facts_if_built(
+        self, host: Host, facts: Facts, plan: Plan
+    ) -> Forecast | None:
+        """Ask our own agent; return None if it would have to be built first or does not
+        run. Raises UsageError, RefusedError or AgentError.
         """
-        with suppress(BuildError):  # the agent on the host will be asked as well
+        with suppress(BuildError):
             agent = self._open_own_agent_if_built()
             if agent is not None:
-                self._ask_own_agent(agent, host, facts, plan)
+                return self._ask_own_agent(agent, host, facts, plan)
+        return None
 
     def _ask_own_agent(
         self, agent: int, host: Host, facts: Facts, plan: Plan

@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from fleet.agent.forecast import choose_deadline_s
+from fleet.agent.forecast import Forecast, choose_deadline_s
 from fleet.agent.wire.conversation import RunSoFar
 from fleet.errors import (
     FleetError,
@@ -201,9 +201,9 @@ def run_host(link: HostLink) -> Run:
     """
     with link.connect_and_prepare():
         facts = link.gather_facts_when_ready()
-        refuse_infeasible_plan(link, facts)
+        forecast = forecast_before_deploying(link, facts)
         facts, agent = link.deploy_agent(facts)
-        run = plan_run(link, facts, agent)
+        run = plan_run(link, facts, agent, forecast)
         with link.context.store.new_journal(run) as journal:
             measurement = Measurement(link, run, journal)
             measurement.measure_missing()
@@ -239,25 +239,30 @@ def drop_journal_if_empty(link: HostLink, run_so_far: RunSoFar, run: Run) -> Non
         )
 
 
-def refuse_infeasible_plan(link: HostLink, facts: Facts) -> None:
-    """Raise UsageError or RefusedError if an agent that is already here refuses the
-    plan for this machine: before one is sent or built there.
+def forecast_before_deploying(link: HostLink, facts: Facts) -> Forecast | None:
+    """Forecast the plan for this machine; return None if no agent here can. Raises
+    UsageError or RefusedError before an agent is sent or built for a refused plan.
     """
-    if facts.cpus:
-        plan = merge_plan_with_facts(link.host, link.context.requested, facts)
-        link.context.forecaster.refuse_infeasible(link.host, facts, plan)
+    if not facts.cpus:
+        return None
+    plan = merge_plan_with_facts(link.host, link.context.requested, facts)
+    return link.context.forecaster.from_facts_if_built(link.host, facts, plan)
 
 
-def plan_run(link: HostLink, facts: Facts, agent: Agent) -> Run:
+def plan_run(
+    link: HostLink, facts: Facts, agent: Agent, forecast: Forecast | None
+) -> Run:
     """Return the run about to be measured; its deadline is the requested one, else by
-    the agent's forecast.
+    the forecast. forecast: None asks the agent on the host.
     """
     host = link.host
     context = link.context
     link.progress.note(*facts.notes)
     link.progress.note(*systems.describe_serious_findings(facts))
     plan = merge_plan_with_facts(host, context.requested, facts)
-    forecast = context.forecaster.from_host(link.connection, host, agent.path, plan)
+    if forecast is None:
+        ask = context.forecaster.from_host
+        forecast = ask(link.connection, host, agent.path, plan)
     context.emit(DurationEstimated(host, forecast.duration))
     if forecast.advice:
         link.progress.note(f"{FORECAST} {forecast.duration}. {forecast.advice}")
