@@ -312,7 +312,8 @@ def time_command(command: list[str], folder: Path) -> tuple[float, float, float]
         "ANSIBLE_HOST_KEY_CHECKING": "1",
     }
     environment["XDG_CACHE_HOME"] = str(folder.parent / "cache")
-    for name in ("SSH_AUTH_SOCK",):
+    # installed programs have their bytecode; ours would be compiled in every session
+    for name in ("SSH_AUTH_SOCK", "PYTHONDONTWRITEBYTECODE"):
         environment.pop(name, None)
     with tempfile.TemporaryFile() as output:
         began = time.perf_counter()
