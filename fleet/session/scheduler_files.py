@@ -28,7 +28,7 @@ from fleet.session.host_progress import HostProgress
 from fleet.session.link import require_storable
 from fleet.session.measurement import complete_run
 from fleet.session.runner import run_on_each
-from fleet.store import Store, new_run_id, new_session_id, require_readable
+from fleet.store import Listing, Store, new_run_id, new_session_id, require_readable
 from fleet.store.files import list_folder, open_regular, store_errors
 
 _ENDING = re.compile(r"\.(jsonl|out|log|txt)$")
@@ -42,6 +42,7 @@ def import_step_files(
     """
     files = _find_files_by_host(paths)
     session_id = new_session_id()
+    host_of_run = {run_id: host_id for host_id, run_id in Listing(store.place).stamps}
 
     def import_one(progress: HostProgress) -> Outcome:
         path = files[progress.host.name]
@@ -52,6 +53,13 @@ def import_step_files(
             attempt = _find_last_attempt(path, stream, progress)
             run = _parse_run(attempt, progress.host)
             run = replace(run, session_id=session_id, labels=labels)
+            # one step of the dict: the first of several threads has the run
+            owner = host_of_run.setdefault(run.run_id, run.host.host_id)
+            if owner != run.host.host_id:
+                raise UsageError(
+                    f"{path}: holds the run of another file, and is stored already, as"
+                    f" {owner}."
+                )
             require_readable(run, f"{path}: cannot be imported")
             stored = _store_run(attempt, run, progress, store)
         return progress.outcome_of_run(stored)

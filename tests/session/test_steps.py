@@ -72,6 +72,27 @@ def test_a_step_becomes_runs_and_again_nothing(folder: Path) -> None:
     assert (row["kernel"], row["pairs"] > 0) == (os.uname().release, True)
 
 
+def test_a_copy_of_a_steps_file_is_refused_under_a_second_name(folder: Path) -> None:
+    copy = folder / "out/n2.jsonl"
+    copy.write_bytes((folder / "out/n1.jsonl").read_bytes())
+    with Fleet(folder) as fleet:
+        assert fleet("import", "--agent", "out/n1.jsonl").exit_code == 0
+        done = fleet("import", "--agent", "out/n2.jsonl")
+        assert done.exit_code == 2
+        assert "is stored already, as n1." in " ".join(done.stdout.split())
+        runs = fleet("runs", "--json")
+        assert [run["host_name"] for run in runs.json] == ["n1"]
+        assert "fleet:" not in runs.stderr
+
+
+def test_of_two_copies_imported_at_once_one_is_stored(folder: Path) -> None:
+    copy = folder / "out/n2.jsonl"
+    copy.write_bytes((folder / "out/n1.jsonl").read_bytes())
+    with Fleet(folder) as fleet:
+        assert "1 of 2 hosts stored" in fleet("import", "--agent", "out").stdout
+        assert len(fleet("runs", "--json").json) == 1
+
+
 def replace_bytes(old: bytes, new: bytes) -> Callable[[bytes], bytes]:
     return lambda data: data.replace(old, new, 1)
 
