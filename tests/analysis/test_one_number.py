@@ -176,3 +176,38 @@ def test_numbers_go_out_as_rows(place: Path) -> None:
     assert [*rows["run_id"]] == [*numbers["run_id"]]
     assert [*rows["median_ns"]] == pytest.approx([*numbers["median_ns"]])
     assert refused.exit_code == 2
+
+
+def test_a_site_has_the_number_and_levels_of_show(place: Path) -> None:
+    levels = expect_levels(place / "results")
+    with Fleet(place) as command:
+        command("report", "all", "-o", "site/")
+    for (host, relation), own in levels.items():
+        page = (place / "site" / "m" / f"{host}.html").read_text()
+        words = " ".join(re.sub(r"<[^>]*>", " ", page).split())
+        assert f" {relation} {own[0][0]:.1f} ±" in words
+        if len(own) > 1:
+            counts = [f"{runs} run{'s' * (runs > 1)} at {ns:.1f}" for ns, runs in own]
+            assert f"cas, {relation}: {', '.join(counts)}" in words
+
+
+def test_a_run_has_the_numbers_of_the_table_wherever_it_is_shown(place: Path) -> None:
+    numbers = fleet.open(place / "results").numbers()
+    table = numbers.set_index(["run_id", "relation"]).to_dict("index")
+    with Fleet(place) as command:
+        shown = json.loads(command("show", "all", "--json").stdout)["rows"]
+        accepted = json.loads(command("accept", "all", "--json").stdout)["rows"]
+        card = command("report", "h0", "-o", "card.svg").stdout
+    for document in shown:
+        run_id = document["run"]["run_id"]
+        for row in document["relations"]:
+            own = table[run_id, row["relation"]]
+            for column in ("median_ns", "min_ns", "max_ns", "p99_ns", "spread"):
+                assert row[column] == own[column]
+    for machine in accepted:
+        for row in machine["rows"]:
+            own = table[machine["run_id"], row["relation"]]
+            assert row["ns"] == pytest.approx(own["median_ns"], rel=_ROUNDING)
+    last = numbers.loc[numbers["host_id"] == "h0", "run_id"].iloc[-1]
+    for relation in _RELATIONS:
+        assert f"| {relation} | {table[last, relation]['median_ns']:.1f} ns |" in card

@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from fleet.analysis.reduce.numbers import (
         Only,
         compute_numbers,
+        list_relations,
         load_numbers,
         select_numbers,
         verify_numbers,

@@ -269,23 +269,10 @@ def summarize_relations(pairs: pd.DataFrame, number: str = "median_ns") -> pd.Da
     unless `number` is `median_ns`, to which spreads belong. `flagged_share`: the share
     of bursts with a flag.
     """
-    table = reduce_by_relation(pairs, [*CHOICE[1:], "relation"], number)
-    order = number_groups(table, CHOICE[1:])
-    ordered = table.assign(order=order).sort_values(
-        ["order", "median_ns"], kind="stable"
-    )
-    return ordered.drop(columns="order").reset_index(drop=True)
-
-
-def reduce_by_relation(
-    pairs: pd.DataFrame, keys: Sequence[str], number: str = "median_ns"
-) -> pd.DataFrame:
-    """Reduce pairs like `summarize_relations`, to a row per combination of `keys`, in
-    order of occurrence.
-    """
     spread = pairs["spread"] if number == "median_ns" else np.nan
     numbers = pairs.assign(number=pairs[number].astype(float), spread=spread)
-    groups = numbers.groupby([*keys], sort=False, observed=True, dropna=False)
+    keys = [*CHOICE[1:], "relation"]
+    groups = numbers.groupby(keys, sort=False, observed=True, dropna=False)
     table = groups.agg(
         pairs=("number", "size"),
         median_ns=("number", "median"),
@@ -297,8 +284,11 @@ def reduce_by_relation(
         bursts=("bursts", "sum"),
         flagged_share=("flagged_bursts", "sum"),
     ).reset_index()
-    shares = table["flagged_share"] / table["bursts"]
-    return table.assign(flagged_share=shares).astype(dict.fromkeys(keys, str))
+    table["flagged_share"] /= table["bursts"]
+    choice = number_groups(table, CHOICE[1:])
+    nearest_first = np.lexsort((table["median_ns"], choice))
+    ordered = table.iloc[nearest_first].reset_index(drop=True)
+    return ordered.astype(dict.fromkeys(keys, str))
 
 
 def estimator_column(run: Mapping[str, Any]) -> str:

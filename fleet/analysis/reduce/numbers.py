@@ -13,7 +13,12 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.tables import Ints, decode_categories, to_pandas
+from fleet.analysis.base.tables import (
+    Ints,
+    decode_categories,
+    number_groups,
+    to_pandas,
+)
 from fleet.analysis.base.text import to_records
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.cells import name_cells
@@ -77,6 +82,10 @@ NUMBER_COLUMNS = {
     "mean_ns": "mean_sample_ns",
     "min_ns": "min_sample_ns",
 }
+_OF_RELATION = [
+    *("run_id", "benchmark", "variant", "relation", "pairs", "median_ns", "min_ns"),
+    *("max_ns", "p99_ns", "spread", "widest", "bursts", "flagged_share"),
+]
 _NumberBatches = Iterator[tuple[list[Key], Any]]
 
 
@@ -160,21 +169,39 @@ def select_numbers(
     runs: Sequence[RunSummary],
     only: Only = ALL,
     descriptions: Descriptions | None = None,
+    number: str = "median_ns",
 ) -> pd.DataFrame:
-    """Return the rows of `numbers` of these runs that match; made of fewer pairs or
-    points if `only` takes some of these.
+    """Return the rows of `numbers` of these runs that match: from the index or, if
+    `only` takes some of the pairs or points or another `number` is asked, from pairs.
 
     descriptions: of all these runs; a run that describes a benchmark otherwise is left
-    out. Raises UsageError if none match.
+    out. number: the column of `pairs` that `median_ns`, `min_ns` and `max_ns` are of;
+    of another than `median_ns` no interval is known. Raises UsageError if none match.
     """
     described = descriptions or load.merge_descriptions(runs)
     listing = open_listing(root)
-    if not only.divides_numbers:
+    if number == "median_ns" and not only.divides_numbers:
         numbers = _read_numbers(listing, runs)
         numbers = load.drop_contradicting(numbers, runs, described)
         return _select_benchmark(numbers, only.benchmark, described)
     pairs, cpus = load_pairs_and_cpus(listing, runs, described)
-    return compute_numbers(only.select(pairs, cpus), cpus, described)
+    chosen = only.select(pairs, cpus)
+    if number != "median_ns":
+        chosen = chosen.assign(median_ns=chosen[number], spread=np.nan)
+    return compute_numbers(chosen, cpus, described)
+
+
+def list_relations(numbers: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
+    """List the numbers of relations of CPUs, the fastest of a run, benchmark and
+    variant first, with the columns of `summarize_relations` and `run_id`.
+    """
+    views = load.get_views(numbers["benchmark"], descriptions)
+    rows = numbers[views.isin(_OF_PAIRS) & numbers["cpu_node"].isna()]
+    shares = rows["flagged_bursts"] / rows["bursts"]
+    rows = rows.assign(flagged_share=shares)[_OF_RELATION]
+    choice = number_groups(rows, ["run_id", "benchmark", "variant"])
+    order = np.lexsort((rows["median_ns"], choice))
+    return rows.iloc[order].reset_index(drop=True)
 
 
 def _select_benchmark(

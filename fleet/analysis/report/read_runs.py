@@ -4,6 +4,7 @@ With many runs, only the last of each host is shown in detail. The others are re
 the index, with only the bursts that warnings need.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain
@@ -24,8 +25,13 @@ from fleet.analysis.reduce.cross_checks import (
 )
 from fleet.analysis.reduce.ladders import describe_memory, is_node_placed
 from fleet.analysis.reduce.load import select_choice
-from fleet.analysis.reduce.matrices import estimator_column, matrix, reduce_by_relation
-from fleet.analysis.reduce.numbers import load_numbers
+from fleet.analysis.reduce.matrices import CHOICE, estimator_column, matrix
+from fleet.analysis.reduce.numbers import (
+    Only,
+    list_relations,
+    load_numbers,
+    select_numbers,
+)
 from fleet.analysis.reduce.pairs import add_kinds_to_relations, as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layouts
 from fleet.analysis.report.ladders import Ladder, build_ladders
@@ -37,7 +43,7 @@ from fleet.analysis.views.node_tables import tabulate_by_node, tabulate_line_nod
 from fleet.analysis.views.point_tables import tabulate_points
 from fleet.analysis.views.product_tables import tabulate_gemm_points
 from fleet.analysis.views.warnings import RunWarning, list_warnings
-from fleet.model import Descriptions, View, read_descriptions
+from fleet.model import Descriptions, View, drop_node, read_descriptions
 from fleet.store.runs import Listing, Root, open_listing
 
 MANY_RUNS = 6  # with more, only each host's last has a section and a row of its own
@@ -49,16 +55,16 @@ _DRAWN = (
     *("benchmark", "relation", "ping_cpu", "pong_cpu", "round", "iterations", "warmup"),
     *("ticks", "other_ticks", "ns_per_tick"),
 )
-_BY_RELATION = ["run_id", "benchmark", "variant", "relation"]
 
 
 @dataclass(slots=True)
 class Part:
     """One benchmark and variant of a run. of_cpus: it measures single CPUs, not pairs.
 
-    relations: a row per relation. Filled only for a run in detail: pairs (rows of
-    `pairs`), table (the matrix; None for single CPUs), rounds (a row per relation and
-    round, with its median `ns`), curves (quantiles of all samples, by relation).
+    relations: a row per relation and, where lines are placed, node. Filled only for a
+    run in detail: pairs (rows of `pairs`), table (the matrix; None for single CPUs),
+    rounds (a row per relation and round, with its median `ns`), curves (quantiles of
+    all samples, by relation).
     """
 
     name: str
@@ -120,7 +126,7 @@ def load_readings(
         pairs = as_float64(load_pairs(listing, run_id=ids))
         pairs = load.select_benchmark(pairs, benchmark).reset_index(drop=True)
         parts.append(pairs)
-        tables = _load_batch(listing, batch, pairs, cpus, detailed, earlier)
+        tables = _load_batch(listing, batch, pairs, cpus, detailed, earlier, benchmark)
         for run in batch:
             run_id = run["run_id"]
             reading = tables.start_reading(run, names[run_id], anchors[run_id])
@@ -222,7 +228,8 @@ def _have_equal_benchmarks(run: Mapping[str, Any], other: Mapping[str, Any]) -> 
 class _Batch:
     """Tables of runs that are read together.
 
-    detailed: IDs of the runs with a section. relations: rows by run ID and benchmark.
+    detailed: IDs of the runs with a section. choices: the benchmarks and variants
+    measured, by run ID. relations: rows by run ID and benchmark.
     counters: a row per pair and event. marked, findings: what warnings need, by run ID.
     places: rows of `pairs` by run ID.
     """
@@ -234,6 +241,7 @@ class _Batch:
     detailed: Set[str]
     layouts: Mapping[str, Layout]
     places: Mapping[Any, Any]
+    choices: Mapping[str, Sequence[str]]
     relations: Mapping[str, Mapping[str, list[dict[str, Any]]]]
     marked: Mapping[str, Any]
     findings: Mapping[str, Any]
@@ -269,9 +277,10 @@ def _load_batch(
     cpus: pd.DataFrame,
     detailed: Set[str],
     earlier: Mapping[str, topology_check.Medians],
+    benchmark: str | None,
 ) -> _Batch:
     """Load the tables of runs whose pairs are given. earlier: medians of past runs, by
-    run ID.
+    run ID. benchmark: of the pairs.
     """
     descriptions = read_descriptions(runs[0]["hello"])
     bursts = {run["run_id"]: run["bursts"] for run in runs}
@@ -289,7 +298,8 @@ def _load_batch(
         detailed=detailed,
         layouts=make_layouts(cpus, measured),
         places=places,
-        relations=_reduce_by_run_and_choice(runs, pairs),
+        choices=_list_choices(pairs),
+        relations=_load_relations(listing, runs, benchmark, descriptions),
         marked=marked_rows.select_marked_rows(pairs, flagged, bursts),
         findings=topology_check.check_runs(pairs, earlier, descriptions),
     )
@@ -311,23 +321,37 @@ def _load_flagged_bursts(
     return pd.concat(filled) if filled else flagged[0]
 
 
-def _reduce_by_run_and_choice(
-    runs: Sequence[Mapping[str, Any]], pairs: pd.DataFrame
+def _load_relations(
+    listing: Listing,
+    runs: Sequence[Mapping[str, Any]],
+    benchmark: str | None,
+    descriptions: Descriptions,
 ) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """Return a row per relation, the fastest first, by run ID and benchmark."""
-    ids_by_number: dict[str, list[str]] = {}
+    """Load a row per relation, the fastest first, by run ID and benchmark."""
+    ids_by_number = defaultdict[str, list[str]](list)
+    relations = dict[str, dict[str, list[dict[str, Any]]]]()
     for run in runs:
-        ids_by_number.setdefault(estimator_column(run), []).append(run["run_id"])
-    relations: dict[str, dict[str, list[dict[str, Any]]]] = {
-        run["run_id"]: {} for run in runs
-    }
+        ids_by_number[estimator_column(run)].append(run["run_id"])
+        relations[run["run_id"]] = {}
     for number, ids in ids_by_number.items():
-        own = pairs[pairs["run_id"].isin(ids)]
-        table = reduce_by_relation(own, _BY_RELATION, number)
-        for row in text.to_records(table.sort_values("median_ns", kind="stable")):
+        summaries = listing.find_runs(ids)
+        only = Only(benchmark)
+        numbers = select_numbers(listing, summaries, only, descriptions, number)
+        for row in text.to_records(list_relations(numbers, descriptions)):
             rows_by_choice = relations[row["run_id"]]
             rows_by_choice.setdefault(text.name_benchmark(row), []).append(row)
     return relations
+
+
+def _list_choices(pairs: pd.DataFrame) -> dict[str, list[str]]:
+    """List the benchmarks and variants that each run has pairs of, by its ID."""
+    measured = pairs[CHOICE].drop_duplicates()
+    choices = defaultdict[str, list[str]](list)
+    for run_id, choice in zip(
+        measured["run_id"], load.name_benchmarks(measured), strict=True
+    ):
+        choices[run_id].append(choice)
+    return choices
 
 
 def _fill_reading(listing: Listing, reading: Reading, batch: _Batch) -> None:
@@ -335,10 +359,10 @@ def _fill_reading(listing: Listing, reading: Reading, batch: _Batch) -> None:
     run = reading.run
     run_id = run["run_id"]
     descriptions = batch.descriptions
-    rows_by_choice = batch.relations[run_id]
-    listed = dict.fromkeys((*run["benchmarks"], *rows_by_choice))
-    choices = [choice for choice in listed if choice in rows_by_choice]
-    reading.parts = _list_parts(choices, rows_by_choice, descriptions)
+    measured = batch.choices.get(run_id, [])
+    listed = dict.fromkeys((*run["benchmarks"], *measured))
+    choices = [choice for choice in listed if choice in measured]
+    reading.parts = _list_parts(choices, batch.relations[run_id], descriptions)
     checked = NO_COMPARISONS
     if reading.detailed or has_cross_checks(choices, descriptions):
         pairs = batch.select_pairs(run_id)
@@ -438,7 +462,8 @@ def _add_rounds_and_curves(
     bursts: its own.
     """
     totals = part.pairs.groupby("relation", observed=True)["samples"].sum()
-    drawn = {row["relation"]: list[Floats]() for row in part.relations}
+    relations = [drop_node(row["relation"]) for row in part.relations]
+    drawn = {relation: list[Floats]() for relation in relations}
     medians = []
     for samples in bursts:
         latency, burst, is_warmup = load.compute_sample_latencies(samples, descriptions)

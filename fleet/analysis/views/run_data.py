@@ -43,7 +43,7 @@ def load_run_data(root: Root, run_id: str, only: Only) -> RunData:
     (run,), _, cpus = load.read_runs(root, [run_id])
     descriptions = read_descriptions(run["hello"])
     stored = as_float64(load_pairs(root, run_id=run_id))
-    planned = _sort_as_planned(stored, run["benchmarks"])
+    planned = sort_as_planned(stored, run["benchmarks"])
     pairs = only.select(planned, cpus)
     measured = {*pairs["ping_cpu"], *pairs["pong_cpu"]}
     counters = load.load_counters(root, run_id=run_id)
@@ -60,12 +60,12 @@ def load_run_data(root: Root, run_id: str, only: Only) -> RunData:
     )
 
 
-def _sort_as_planned(pairs: pd.DataFrame, planned: Sequence[str]) -> pd.DataFrame:
-    """Sort pairs by benchmark and variant. planned: these in order; others come
+def sort_as_planned(rows: pd.DataFrame, planned: Sequence[str]) -> pd.DataFrame:
+    """Sort rows by benchmark and variant. planned: these in order; others come
     last.
     """
     places = {choice: place for place, choice in enumerate(planned)}
-    choices = load.name_benchmarks(pairs)
+    choices = load.name_benchmarks(rows)
     ranks = choices.map(lambda choice: places.get(choice, len(places)))
     order = ranks.argsort(kind="stable")
-    return pairs.iloc[order].reset_index(drop=True)
+    return rows.iloc[order].reset_index(drop=True)

@@ -1,5 +1,6 @@
 """Matrices of pairs by the NUMA node of their lines, and what the home costs."""
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from fleet.analysis.views import (
     Canvas,
     load_usual_numbers,
     render_host_table,
+    show_as_json,
     show_run,
 )
 from fleet.errors import UsageError
@@ -107,7 +109,25 @@ def test_one_node_has_a_matrix_and_no_price(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_the_report_has_the_table(homes: tuple[Path, str]) -> None:
-    assert "pairs whose line lies on the NUMA node of" in render(homes[0], [homes[1]])
+    page = render(homes[0], [homes[1]])
+    assert "pairs whose line lies on the NUMA node of" in page
+
+
+@pytest.mark.long
+def test_relations_are_of_one_node_each_in_pages_and_objects(
+    homes: tuple[Path, str],
+) -> None:
+    page = render(homes[0], [homes[1]])
+    rows = re.findall(r'<th scope="row">(package n.)</th><td>2</td><td>(.*?)<', page)
+    assert dict(rows) == {
+        "package n0": "145.0",
+        "package n1": "145.0",
+        "package n2": "190.0",
+    }
+    (document,) = json.loads("".join(show_as_json(homes[0], [homes[1]])))["rows"]
+    assert {row["relation"] for row in document["relations"]} == {
+        f"{relation} n{node}" for relation in ("package", "system") for node in range(3)
+    }
 
 
 def test_a_comparison_is_by_relation_and_home(homes: tuple[Path, str]) -> None:
