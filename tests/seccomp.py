@@ -68,6 +68,10 @@ def refusing(error: str, call: str = "perf_event_open") -> list[str]:
     """The beginning of a command that is refused these calls, of CALLS, with this
     error.
     """
+    from tests import needs  # noqa: PLC0415  the script below runs without it
+
+    if not CALLS:
+        needs.missing(f"the numbers of the system calls of {platform.machine()}")
     return [sys.executable, str(Path(__file__)), error, call]
 
 

@@ -2,14 +2,21 @@
 later change.
 """
 
+import ast
 import re
 import subprocess
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 ASKED = re.compile(r'needs\.(?:program|file)\(\s*"[^"]+",\s*"([^"]+)"')
 EVERYWHERE = {"apt", "bash", "coreutils"}  # essential: no Debian is without them
+IN_BARE_DEBIAN = {
+    *("sh", "/bin/sh", "bash", "cp", "id", "uname", "dpkg-deb", "getconf"),
+    "cc",  # the README names its package
+    "fleet",
+}
 
 
 def installed_in_ci() -> set[str]:
@@ -32,6 +39,37 @@ def test_ci_installs_every_package_a_test_names() -> None:
     assert {
         pair for pair in packages if pair[1] not in installed_in_ci() | EVERYWHERE
     } == set()
+
+
+def list_started_programs(path: Path) -> Iterator[str]:
+    """Yield the programs that a file of tests starts by a plain name."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Call) or not node.args:
+            continue
+        if ast.unparse(node.func) not in ("subprocess.run", "subprocess.Popen"):
+            continue
+        command = node.args[0]
+        words = command.elts if isinstance(command, ast.List | ast.Tuple) else []
+        if words and isinstance(words[0], ast.Constant):
+            yield str(words[0].value)
+
+
+def test_a_test_asks_for_every_program_that_a_bare_debian_may_lack() -> None:
+    started = {
+        (path.name, name)
+        for path in (ROOT / "tests").rglob("*.py")
+        for name in list_started_programs(path)
+    }
+    assert len(started) > 10
+    assert {pair for pair in started if pair[1] not in IN_BARE_DEBIAN} == set()
+
+
+def test_only_one_module_skips_tests() -> None:
+    """What goes round it is skipped in CI too."""
+    skips = re.compile(r"pytest\.(skip|importorskip|mark\.skip\w*)\b")
+    modules = (ROOT / "tests").rglob("*.py")
+    users = {path.name for path in modules if skips.search(path.read_text())}
+    assert users == {"needs.py"}
 
 
 def test_a_layer_that_fails_beside_others_has_failed(tmp_path: Path) -> None:

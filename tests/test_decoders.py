@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests import decoders
+from tests import decoders, needs
 from tests.decoders import DECODERS
 from tests.lies import MANY
 
@@ -89,9 +89,7 @@ def test_a_decoder_takes_whatever_it_is_given_or_refuses_it(
 @pytest.mark.timeout(600)
 def test_a_fuzzer_guided_by_coverage_finds_nothing_else(tmp_path: Path) -> None:
     """With atheris (pip install atheris), for a minute."""
-    pytest.importorskip(
-        "atheris", reason="no Python module 'atheris': pip install atheris"
-    )
+    needs.python_module("atheris", "atheris")
     decoders.begin(corpus := tmp_path / "corpus")
     done = subprocess.run(
         [

@@ -277,13 +277,15 @@ def test_where_nothing_tells_who_we_are_our_own_directory_is_not_called_another_
 def mount(tmp_path):
     """Mounts a tmpfs with these options, and takes it away again."""
     needs.root()
+    mount = needs.program("mount", "mount")
+    umount = needs.program("umount", "mount")
     mounted = []
 
     def tmpfs(options: str) -> Path:
         place = tmp_path / "mounted"
         place.mkdir()
         done = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", options, "none", place], check=False
+            [mount, "-t", "tmpfs", "-o", options, "none", place], check=False
         )
         if done.returncode:
             needs.missing("this machine does not let root mount a tmpfs")
@@ -292,7 +294,7 @@ def mount(tmp_path):
 
     yield tmpfs
     for place in mounted:
-        subprocess.run(["umount", place], check=True)
+        subprocess.run([umount, place], check=True)
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,12 @@ Options go to `make_hosts(options=...)` and decide how a loopback sshd runs ever
 command. Disks are folders to be named as `workdir`; they need root.
 """
 
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
-
-import pytest
 
 from tests import needs
 from tests.processes import until_we_end
@@ -171,6 +168,7 @@ def mount_disk(folder: Path, options: str) -> Iterator[Path]:
     """
     needs.root()
     mount = needs.program("mount", "mount")
+    umount = needs.program("umount", "mount")
     folder.mkdir(exist_ok=True)
     subprocess.run(
         [mount, "-t", "tmpfs", "-o", f"{options},mode=700", "tmpfs", folder], check=True
@@ -178,9 +176,7 @@ def mount_disk(folder: Path, options: str) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        subprocess.run(
-            [shutil.which("umount") or "umount", "--lazy", folder], check=True
-        )
+        subprocess.run([umount, "--lazy", folder], check=True)
 
 
 small_disk = partial(mount_disk, options="size=64k")
@@ -202,7 +198,7 @@ def limited_group(name: str, limit: str, controller: str = "memory") -> Iterator
         parent, file = Path("/sys/fs/cgroup"), f"{controller}.{v2}"
         control = parent / "cgroup.subtree_control"
         if not control.is_file() or controller not in control.read_text().split():
-            pytest.skip(f"no control groups for {controller} that could be made here")
+            needs.missing(f"no control groups for {controller} that could be made here")
     group = parent / name / "leaf"
     group.mkdir(parents=True)
     try:
@@ -258,7 +254,7 @@ def pod(root: Path) -> Iterator[int]:
     ) as process:
         try:
             if process.stdout is None or process.stdout.readline() != b"ready\n":
-                pytest.skip("no namespaces that could be made here")
+                needs.missing("no namespaces that could be made here")
             yield int(
                 Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
             )

@@ -16,8 +16,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import pytest
-
 from tests import needs
 from tests.command import wait_for
 from tests.hosts.sshd import free_port
@@ -150,7 +148,7 @@ def _groups(node: str) -> list[Path]:
 def kill(variables: dict[str, str], node: str) -> None:
     """Kill the node's daemon, and its steps with all that runs in them."""
     if not _GROUPS.is_dir():
-        pytest.skip("no control groups that tell what runs on a node")
+        needs.missing("no control groups that tell what runs on a node")
     os.kill(
         int(Path(variables["SLURM_CONF"]).with_name(f"slurmd.{node}.pid").read_text()),
         signal.SIGKILL,

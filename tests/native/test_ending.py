@@ -21,7 +21,7 @@ from tests.native.agent import (
     wait_for_worker,
 )
 from tests.native.build import build
-from tests.seccomp import CALLS, OLD_KERNEL, refusing
+from tests.seccomp import OLD_KERNEL, refusing
 
 
 def wait_for_end(process):
@@ -109,7 +109,6 @@ def test_a_full_disk_ends_it_with_the_reason():
     )
 
 
-@pytest.mark.skipif(not CALLS, reason="an unknown number")
 @pytest.mark.parametrize("error", ["EPERM", "ENOSYS"])
 @pytest.mark.parametrize(
     ("args", "code"), [(["--machine"], 1), (["--describe"], 1), (["-b", "clock"], 6)]
@@ -122,17 +121,15 @@ def test_where_poll_is_refused_it_ends_and_says_so(error, args, code):
     )
 
 
-@pytest.mark.skipif(not CALLS, reason="an unknown number")
 def test_where_threads_are_refused_it_says_which_call():
     for error, *args in ["EPERM", "--machine"], ["EACCES", "-b", "clock"]:
         done = run(*args, prefix=refusing(error, "clone3"))
         if done.returncode == 0:
-            pytest.skip("this C library does not call clone3()")
+            needs.missing("this C library does not call clone3()")
         assert (done.returncode, done.stdout) == (1, "")
         assert ": start a thread: a seccomp filter forbids it" in done.stderr
 
 
-@pytest.mark.skipif(not CALLS, reason="unknown numbers")
 def test_it_needs_no_call_that_came_after_linux_3_10_but_where_a_filter_forbids_it():
     plan = ("-b", "clock,chase", "--sizes", "16K", "-r", "1")
     assert run(*plan, prefix=refusing("ENOSYS", OLD_KERNEL)).returncode == 0

@@ -21,7 +21,7 @@ from tests.native.agent import (
     wrong,
 )
 from tests.native.preload import preload
-from tests.seccomp import CALLS, refusing
+from tests.seccomp import refusing
 
 GIB = 1 << 30
 PLAN = (
@@ -314,9 +314,6 @@ def test_a_plan_for_another_machine_has_a_visit_for_each_cell(
     )
 
 
-@pytest.mark.skipif(
-    not CALLS, reason="the numbers of system calls are those of two architectures"
-)
 @pytest.mark.parametrize("calls", ["get_mempolicy,mbind,set_mempolicy", "mbind"])
 @pytest.mark.parametrize(
     "option", [("-b", "chase", "--nodes", "all"), ("-b", "cas", "--node", "0")]
@@ -333,9 +330,6 @@ def test_memory_policies_that_a_container_refuses_are_named_with_the_remedy(
     assert "CAP_SYS_NICE" in done.stderr
 
 
-@pytest.mark.skipif(
-    not CALLS, reason="the numbers of system calls are those of two architectures"
-)
 @pytest.mark.parametrize(
     "call", ["sched_setaffinity", "sched_setaffinity,sched_getaffinity"]
 )

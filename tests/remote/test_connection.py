@@ -35,12 +35,12 @@ CLIENTS = {
 }
 
 
-SLOWER = (
-    pytest.param(name, marks=pytest.mark.slow) for name in ("words", "joined", "srun")
-)
+SLOWER = [pytest.param(name, marks=pytest.mark.slow) for name in ("words", "joined")]
+PASS_ON_BYTES = ["local", "ssh", "openssh", "kubectl", *SLOWER]
+SRUN = pytest.param("srun", marks=pytest.mark.slow)  # passes on whole lines
 
 
-@pytest.fixture(params=["local", "ssh", "openssh", "kubectl", *SLOWER])
+@pytest.fixture(params=[*PASS_ON_BYTES, SRUN])
 def connection(
     request: pytest.FixtureRequest, known_hosts: Path
 ) -> Iterator[Connection]:
@@ -237,9 +237,8 @@ def test_bytes_do_not_reset_the_time_limit_of_a_stream(connection):
         list(stream)
 
 
+@pytest.mark.parametrize("connection", PASS_ON_BYTES, indirect=True)
 def test_a_line_that_never_ends_is_given_up(connection, monkeypatch):
-    if connection.host_name == "n2":
-        pytest.skip("srun passes on whole lines: the silence is given up instead")
     monkeypatch.setattr(output, "LINE_TIMEOUT_S", 0.3)
     drip = "echo one; while :; do printf x; sleep 0.05; done"
     with connection.stream(drip, idle_timeout_s=30) as stream:

@@ -341,23 +341,25 @@ def test_a_full_disk_keeps_what_arrived_and_the_rest_is_measured_when_there_is_r
     fleet: Fleet, tmp_path: Path
 ) -> None:
     needs.root()
+    mount = needs.program("mount", "mount")
+    umount = needs.program("umount", "mount")
     small = tmp_path / "results"
     small.mkdir()
     subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=200k", "none", str(small)], check=True
+        [mount, "-t", "tmpfs", "-o", "size=200k", "none", str(small)], check=True
     )
     try:
         done = fleet(*PLAN, "--json")
         assert done.exit_code == 11, done.stdout
         before = read_journals(fleet)
         assert before
-        subprocess.run(["mount", "-o", "remount,size=64m", str(small)], check=True)
+        subprocess.run([mount, "-o", "remount,size=64m", str(small)], check=True)
         assert fleet(*RESUME).exit_code == 0
         after = read_stored(fleet)
         assert set(after) == whole(next(iter(after))[0])
         assert {key: after[key] for key in before} == before
     finally:
-        subprocess.run(["umount", str(small)], check=True)
+        subprocess.run([umount, str(small)], check=True)
 
 
 @pytest.mark.slow

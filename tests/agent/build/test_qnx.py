@@ -459,7 +459,8 @@ def test_only_what_is_for_qnx_travels_to_qnx_and_vice_versa(
     deployer: QnxDeployer, tmp_path: Path
 ) -> None:
     (tmp_path / "m.c").write_text("int main(void) { return 0; }\n")
-    subprocess.run(["gcc", "-o", "m", "m.c"], cwd=tmp_path, check=True)
+    gcc = needs.program("gcc", "gcc")
+    subprocess.run([gcc, "-o", "m", "m.c"], cwd=tmp_path, check=True)
     host = replace(
         BOARD,
         build=BuildPlace.PREBUILT,

@@ -74,12 +74,11 @@ def test_hwloc_takes_the_matrix_and_puts_each_number_at_its_cpus(
     """CPUs of one core are numbered apart on this machine, so that hwloc orders them
     otherwise.
     """
+    lstopo = needs.program("lstopo-no-graphics", "hwloc-nox")
     annotate = needs.program("hwloc-annotate", "hwloc-nox")
     indexes = ",".join(str(core + thread) for core in range(32) for thread in (0, 32))
     machine = f"package:2 l3:2 core:8 pu:2(indexes={indexes})"
-    subprocess.run(
-        ["lstopo-no-graphics", "--input", machine, tmp_path / "in.xml"], check=True
-    )
+    subprocess.run([lstopo, "--input", machine, tmp_path / "in.xml"], check=True)
     with Fleet(made_lab) as fleet:
         assert (
             fleet(

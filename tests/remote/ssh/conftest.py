@@ -19,6 +19,7 @@ def agent(
     """A function that adds a key to an ssh-agent of our own."""
     path = str(tmp_path / "agent.socket")
     ssh_agent = needs.program("ssh-agent", "openssh-client")
+    ssh_add = needs.program("ssh-add", "openssh-client")
     # no set-group-ID bit
     command = [
         *until_we_end(),
@@ -32,12 +33,12 @@ def agent(
     )
     monkeypatch.setenv("SSH_AUTH_SOCK", path)
     while (
-        subprocess.run(["ssh-add", "-l"], capture_output=True, check=False).returncode
+        subprocess.run([ssh_add, "-l"], capture_output=True, check=False).returncode
         == 2
     ):  # not up yet
         assert process.poll() is None
     yield lambda key: subprocess.run(
-        ["ssh-add", "-q", key], check=True, capture_output=True
+        [ssh_add, "-q", key], check=True, capture_output=True
     )
     process.send_signal(signal.SIGKILL)
     process.wait()

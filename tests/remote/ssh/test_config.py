@@ -41,6 +41,12 @@ def ssh_host(ssh_host, known_hosts):
     return ssh_host
 
 
+@pytest.fixture
+def ssh() -> str:
+    """The program that fleet asks; without it paramiko reads ssh_config."""
+    return needs.program("ssh", "openssh-client")
+
+
 def echo(host: Host) -> str:
     with connect(host) as connection:
         return connection.run("echo $SSH_CONNECTION").stdout.decode()
@@ -190,8 +196,7 @@ def test_an_address_family_is_the_only_one_that_is_tried(ssh_host, config):
         connect(ssh_host.entry(name="board"))
 
 
-def test_remote_md_says_what_becomes_of_each_setting_of_ssh():
-    ssh = needs.program("ssh", "openssh-client")
+def test_remote_md_says_what_becomes_of_each_setting_of_ssh(ssh):
     command = [ssh, "-G", "-F", "none", "-o", "RemoteCommand=true", "board"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     settings = {line.split()[0].lower() for line in done.stdout.splitlines()}
@@ -236,11 +241,11 @@ def test_a_list_of_files_is_split_where_a_path_begins(text, files):
     assert split_files(text) == files
 
 
-def files_of_ssh(config, name: str) -> list[str]:
+def files_of_ssh(ssh: str, config, name: str) -> list[str]:
     """Return the key files that ssh itself would try for `name`, with its tokens
     replaced.
     """
-    command = ["ssh", "-v", "-F", str(config), "-o", "ProxyCommand=false", name]
+    command = [ssh, "-v", "-F", str(config), "-o", "ProxyCommand=false", name]
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
@@ -266,7 +271,7 @@ def files_of_ssh(config, name: str) -> list[str]:
     ],
 )
 def test_tokens_of_a_key_file_are_replaced_as_ssh_does(
-    known_hosts, config, monkeypatch, pattern: str
+    ssh, known_hosts, config, monkeypatch, pattern: str
 ):
     monkeypatch.setenv("LAB", "the-lab")
     pattern = pattern.replace('"', '\\"')
@@ -275,7 +280,7 @@ def test_tokens_of_a_key_file_are_replaced_as_ssh_does(
         f' "/keys dir/id_{pattern}"\n  IdentityFile ~/.ssh/id_plain\n'
     )
     (end,) = resolve_route(Host("board", "box"))
-    assert list(end.identity_files) == files_of_ssh(file, "box")
+    assert list(end.identity_files) == files_of_ssh(ssh, file, "box")
     assert len(end.identity_files) == 2
 
 
@@ -302,7 +307,7 @@ def test_a_jump_host_may_be_entered_as_the_user_of_the_host_behind_it(
 
 
 def test_tokens_of_a_proxy_command_are_replaced_and_its_variables_left_to_the_shell(
-    known_hosts, config
+    ssh, known_hosts, config
 ):
     config(
         "Host mybox\n  HostName 127.0.1.1\n  ProxyCommand nc -X ${LAB} %h %p %r %n 5%%"
@@ -341,7 +346,7 @@ def test_settings_that_would_keep_ssh_from_a_command_do_not_matter(
     ],
 )
 def test_what_ssh_does_not_understand_is_told_in_its_words(
-    known_hosts, config, lines, words
+    ssh, known_hosts, config, lines, words
 ):
     config(lines)
     with pytest.raises(UnreachableError, match=words):
@@ -369,7 +374,7 @@ CONFIGS = [
 
 @pytest.mark.parametrize("lines", CONFIGS)
 def test_names_asked_for_together_have_the_settings_of_each_alone(
-    known_hosts, config, lines
+    ssh, known_hosts, config, lines
 ):
     included = known_hosts.with_name("included")
     included.write_text("Host *2\n  Port 2299\n")

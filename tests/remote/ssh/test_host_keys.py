@@ -13,6 +13,7 @@ from fleet.model import HostKeyPolicy
 from fleet.remote.connect import connect
 from fleet.remote.ssh import known_hosts as files
 from fleet.remote.ssh.sockets import ReadAheadSocket
+from tests import needs
 from tests.hosts.sshd import keygen
 
 
@@ -31,7 +32,10 @@ def connects(host) -> bool:
 def shown_by_ssh_keygen(key: Path) -> str:
     """The fingerprint as the person will read it on the host."""
     done = subprocess.run(
-        ["ssh-keygen", "-lf", key], capture_output=True, text=True, check=True
+        [needs.program("ssh-keygen", "openssh-client"), "-lf", key],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return done.stdout.split()[1]
 

@@ -21,6 +21,7 @@ from fleet.model import Host
 from fleet.remote.connect import connect
 from fleet.remote.ssh import identities
 from fleet.remote.ssh.dial import dial, hang_up
+from tests import needs
 from tests.hosts.sshd import keygen
 
 
@@ -73,7 +74,17 @@ def test_the_second_key_file_is_tried_when_the_first_is_refused(
 def test_a_key_with_a_passphrase_asks_for_ssh_add(host, tmp_path, form):
     locked = tmp_path / "locked"
     subprocess.run(
-        ["ssh-keygen", "-q", "-t", "rsa", *form, "-N", "secret", "-f", locked],
+        [
+            needs.program("ssh-keygen", "openssh-client"),
+            "-q",
+            "-t",
+            "rsa",
+            *form,
+            "-N",
+            "secret",
+            "-f",
+            locked,
+        ],
         check=True,
     )
     with pytest.raises(
@@ -122,7 +133,15 @@ def test_the_agent_signs_for_a_named_key_that_has_a_passphrase(
     host = make_known(f"AuthorizedKeysFile {locked}.pub")
     agent(locked)
     subprocess.run(
-        ["ssh-keygen", "-q", "-p", "-N", "secret", "-f", locked],
+        [
+            needs.program("ssh-keygen", "openssh-client"),
+            "-q",
+            "-p",
+            "-N",
+            "secret",
+            "-f",
+            locked,
+        ],
         check=True,
         capture_output=True,
     )
@@ -361,7 +380,10 @@ def read_attempts(host) -> list[str]:
 
 def public_name(key: Path) -> str:
     done = subprocess.run(
-        ["ssh-keygen", "-l", "-f", key], check=True, capture_output=True, text=True
+        [needs.program("ssh-keygen", "openssh-client"), "-l", "-f", key],
+        check=True,
+        capture_output=True,
+        text=True,
     )
     return done.stdout.split()[1]
 

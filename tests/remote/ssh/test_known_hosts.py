@@ -17,6 +17,7 @@ from fleet.remote.ssh import known_hosts
 from fleet.remote.ssh.host_keys import HostKeyCheck
 from fleet.remote.ssh.known_hosts import Entry, fingerprint
 from fleet.remote.ssh.route import Endpoint, resolve_route
+from tests import needs
 from tests.hosts.sshd import keygen
 
 CLIENT = paramiko.SSHClient()
@@ -277,7 +278,7 @@ def find_entries(tmp_path: Path, text: str, name: str) -> list[Entry]:
 
 
 def openssh_finds(name: str, file: Path) -> bool:
-    command = ["ssh-keygen", "-F", name, "-f", file]
+    command = [needs.program("ssh-keygen", "openssh-client"), "-F", name, "-f", file]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
@@ -315,7 +316,9 @@ def test_a_line_is_about_the_names_openssh_finds_in_it(
 def test_a_hashed_name_matches_itself_only(tmp_path, keys):
     (tmp_path / "plain").write_text(line("a.lab", keys[2]))
     subprocess.run(
-        ["ssh-keygen", "-H", "-f", tmp_path / "plain"], check=True, capture_output=True
+        [needs.program("ssh-keygen", "openssh-client"), "-H", "-f", tmp_path / "plain"],
+        check=True,
+        capture_output=True,
     )
     text = (tmp_path / "plain").read_text()
     assert len(find_entries(tmp_path, text, "a.lab")) == 1
@@ -372,7 +375,7 @@ def test_a_fingerprint_is_the_one_ssh_keygen_shows(tmp_path, keys):
     for key in keys:
         (tmp_path / "pub").write_text(f"{key.get_name()} {key.get_base64()}\n")
         done = subprocess.run(
-            ["ssh-keygen", "-lf", tmp_path / "pub"],
+            [needs.program("ssh-keygen", "openssh-client"), "-lf", tmp_path / "pub"],
             capture_output=True,
             text=True,
             check=True,
