@@ -49,6 +49,15 @@ def test_every_link_leads_somewhere(page: Path) -> None:
             assert not place or place in places(file), f"{page.name}: {target}"
 
 
+def test_the_table_of_what_replaces_fabric_names_modules() -> None:
+    table = (ROOT / "docs/decisions.md").read_text().partition("| fleet's own |")[2]
+    rows = table.partition("\n\n")[0].splitlines()[2:]
+    names = [name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+    assert len(names) >= 5
+    modules = {path.stem for path in (ROOT / "fleet/remote/ssh").glob("*.py")}
+    assert {*names} <= modules
+
+
 def places(page: Path) -> set[str]:
     """Return what a link into a page can name: its headings, as GitHub writes them."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
