@@ -3,12 +3,14 @@ when they are called.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from fleet.analysis.base.dtypes import set_dtypes
 from fleet.analysis.base.selection import select_runs
 from fleet.analysis.compare import comparison
 from fleet.analysis.compare.history import find_changes_over_time
@@ -64,7 +66,7 @@ class Results:
     def runs(self, *selection: str) -> pd.DataFrame:
         """Return the table `runs`: a row per run, oldest first."""
         now, _, ids = self._select(selection)
-        return load.load_runs(now, run_id=ids)
+        return set_dtypes(load.load_runs(now, run_id=ids))
 
     @skip_damaged_runs
     def numbers(self, *selection: str, benchmark: str | None = None) -> pd.DataFrame:
@@ -134,11 +136,12 @@ class Results:
         """Return the imported summaries, or the one named: a row per pair, with
         `latency_ns`.
         """
+        return _note_unit(self._read_summaries(name, benchmark), SHIPPED)
+
+    def _read_summaries(self, name: str | None, benchmark: str | None) -> pd.DataFrame:
         root = self._list()
         rows = load_all_summaries(root) if name is None else find_summary(root, name)
-        return _note_unit(
-            load.select_benchmark(rows, benchmark).reset_index(drop=True), SHIPPED
-        )
+        return load.select_benchmark(rows, benchmark).reset_index(drop=True)
 
     @skip_damaged_runs
     def heatmap(
@@ -168,16 +171,18 @@ class Results:
         """Compare each of `others` with the side `a`, as `fleet compare` does.
         threshold: 0.05 for 5 %.
         """
-        return comparison.compare(self._list(), [a, *others], threshold=threshold)
+        comparisons = comparison.compare(
+            self._list(), [a, *others], threshold=threshold
+        )
+        return [_set_dtypes_of_tables(compared) for compared in comparisons]
 
     @skip_damaged_runs
     def changes(self, *selection: str, threshold: float | None = None) -> pd.DataFrame:
         """Find changes, as `fleet compare SELECTION` does; return
         `compare.history.History.changes`.
         """
-        return find_changes_over_time(
-            self._list(), selection, threshold=threshold
-        ).changes
+        history = find_changes_over_time(self._list(), selection, threshold=threshold)
+        return set_dtypes(history.changes)
 
     @skip_damaged_runs
     def odd(self, *selection: str, threshold: float | None = None) -> pd.DataFrame:
@@ -188,7 +193,7 @@ class Results:
         numbered = [
             group.rows.assign(group=number) for number, group in enumerate(groups)
         ]
-        return pd.concat(numbered, ignore_index=True)
+        return set_dtypes(pd.concat(numbered, ignore_index=True))
 
     def _list(self) -> Listing:
         """Return the listing of the root as it is now."""
@@ -213,7 +218,7 @@ class Results:
         self, run: str | None, benchmark: str | None
     ) -> tuple[pd.DataFrame, Layout]:
         if run is not None and run.startswith(PREFIX):
-            rows = _keep_first_choice(self.summaries(run, benchmark))
+            rows = _keep_first_choice(self._read_summaries(run, benchmark))
             rows = rows.rename(
                 columns={"summary": "host_id", "latency_ns": "median_ns"}
             )
@@ -259,9 +264,22 @@ def _make_matrix(
 
 
 def _note_unit(table: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
-    """Set `attrs["unit"]` of a table to the units of its benchmarks; return the
-    table.
+    """Return a table with the dtypes that others get, and the units of its benchmarks
+    as `attrs["unit"]`.
     """
     labels = {descriptions[str(name)].label for name in table["benchmark"].unique()}
-    table.attrs["unit"] = ", or ".join(sorted(labels))
-    return table
+    typed = set_dtypes(table)
+    typed.attrs["unit"] = ", or ".join(sorted(labels))
+    return typed
+
+
+def _set_dtypes_of_tables(compared: comparison.Comparison) -> comparison.Comparison:
+    return replace(
+        compared,
+        relations=set_dtypes(compared.relations),
+        pairs=set_dtypes(compared.pairs),
+        fleet=set_dtypes(compared.fleet),
+        levels=set_dtypes(compared.levels),
+        environment=set_dtypes(compared.environment),
+        unlike=set_dtypes(compared.unlike),
+    )

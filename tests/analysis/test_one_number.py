@@ -15,6 +15,7 @@ from fleet.analysis.reduce import (
     add_run_levels,
     list_levels,
     load_history,
+    load_numbers,
     summarize_levels,
 )
 from fleet.store import Listing
@@ -142,8 +143,8 @@ def test_a_page_has_the_number_of_show(place: Path) -> None:
 
 def test_a_history_has_the_numbers_of_the_table(place: Path) -> None:
     root = place / "results"
-    numbers = fleet.open(root).numbers()
     listing = Listing(root)
+    numbers = load_numbers(listing)
     for relation in _RELATIONS:
         history = load_history(listing, listing.runs, relation)
         own = numbers[numbers["relation"] == relation]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from fleet.late import import_on_access
 
 if TYPE_CHECKING:
+    from fleet.analysis.base.dtypes import drop_dtypes, set_dtypes
     from fleet.analysis.base.selection import (
         describe_smt_by_host,
         filter_runs,

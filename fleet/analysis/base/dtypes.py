@@ -1,0 +1,90 @@
+"""Give each column the same dtype in every table that others get; inside, a frame has
+the dtypes that its reader made.
+"""
+
+from collections.abc import Hashable
+from typing import Any
+
+import pandas as pd
+
+from fleet.store.schema import TABLES
+
+_TEXT: Any = pd.StringDtype("pyarrow")
+_NULLABLE = {"int64": "Int64", "bool": "boolean"}
+_TEXTS = ("verdict", "why")  # of no stored table, and null throughout in some
+
+
+def set_dtypes(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table whose texts are `string`, whose numbers have 64 bits, and whose
+    integers and booleans that may be unknown are `Int64` and `boolean`.
+
+    Columns of lists, tuples and dates stay objects.
+    """
+    dtypes = {name: _choose_dtype(name, table[name]) for name in table}
+    return table.astype(dtypes)
+
+
+def drop_dtypes(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table as fleet's own functions take it: unknown numbers are NaN, texts
+    and booleans None.
+    """
+    plain = {name: _to_plain(table[name]) for name in table}
+    return pd.DataFrame(plain, table.index)
+
+
+def _choose_dtype(name: Hashable, column: "pd.Series[Any]") -> Any:
+    """Return the dtype of a column: by its name if a stored table has it, else by its
+    values.
+    """
+    if name in _STORED:
+        return _STORED[name] or column.dtype
+    if name in _TEXTS or pd.api.types.is_string_dtype(column.dropna()):
+        return _TEXT
+    if pd.api.types.is_float_dtype(column):
+        return "float64"
+    if pd.api.types.is_integer_dtype(column):
+        return "int64"
+    return column.dtype
+
+
+def _to_plain(column: "pd.Series[Any]") -> "pd.Series[Any]":
+    if not pd.api.types.is_extension_array_dtype(column.dtype):
+        return column
+    if pd.api.types.is_string_dtype(column.dtype):
+        return column.astype(object).where(column.notna(), None)
+    if pd.api.types.is_integer_dtype(column.dtype):
+        return column.astype("float64" if column.hasnans else "int64")
+    if pd.api.types.is_bool_dtype(column.dtype):
+        return column.astype(object).where(column.notna(), None)
+    return column
+
+
+def _list_stored() -> dict[Hashable, Any]:
+    """Return the dtypes of stored columns by name; None for lists."""
+    columns = [column for table in TABLES.values() for column in table]
+    nullable = {column.name for column in columns if column.nullable}
+    dtypes = dict[Hashable, Any]()
+    for column in columns:
+        dtype = _translate(column.type)
+        if column.name in nullable:
+            dtype = _NULLABLE.get(dtype, dtype)
+        dtypes[column.name] = dtype
+    return dtypes
+
+
+def _translate(stored: str) -> Any:
+    """Return the dtype of a type of the stored tables, without null; None for lists."""
+    if stored == "string":
+        return _TEXT
+    if stored.startswith("timestamp"):
+        return "datetime64[ms, UTC]"
+    if stored.startswith("int"):
+        return "int64"
+    if stored.startswith("float"):
+        return "float64"
+    if stored == "bool":
+        return "bool"
+    return None
+
+
+_STORED = _list_stored()
