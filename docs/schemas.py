@@ -234,6 +234,7 @@ OUTPUTS: Mapping[str, Row | tuple[Row, ...]] = {
             "host_id": "string",
             "run_id": "string?",
             "bursts": "int64?",
+            "again": "int64",
             "seconds": "number",
         }
         | {"notes": "list<string>"}

@@ -395,6 +395,8 @@ enum burst_outcome burst_run(const struct burst_order *order, struct random *ran
 	release_abandoned();
 	stop_set_idle(idle);
 	result->failed[0] = '\0';
+	result->disturbed = false;
+	result->samples = 0;
 	result->trial = (struct trial){0};
 	result->start_ns = now_ns();
 	int err = make_burst(order, random, &burst);
@@ -422,6 +424,7 @@ enum burst_outcome burst_run(const struct burst_order *order, struct random *ran
 	if (release_abandoned() || burst->disturbed) {
 		snprintf(result->failed, sizeof result->failed,
 			 "a thread given up earlier ran meanwhile");
+		result->disturbed = true;
 		outcome = BURST_FAILED;
 	} else if (!burst_read_result(burst, result)) {
 		outcome = BURST_FAILED;

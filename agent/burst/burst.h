@@ -35,7 +35,7 @@ struct burst_result {
 	uint64_t *other_units; /* by other thread: its units in each of ping's samples; the caller's
 				  memory */
 	size_t counted_others; /* other threads whose units were counted */
-	uint32_t samples;      /* samples of each thread */
+	uint32_t samples;      /* samples of each thread; 0: the burst did not end */
 	size_t timed;          /* threads that took times */
 	int ping_cpus[2], pong_cpus[2]; /* found before and after; pong is the last thread */
 	bool switches_known;
@@ -57,6 +57,8 @@ struct burst_result {
 	size_t line_count;
 	struct line_place lines[LINES_MAX]; /* the lines, or the start of ping's arena */
 	char failed[160];                   /* why there are no numbers */
+	bool disturbed;      /* because of other work; its samples, if it has any, are whole */
+	uint64_t iterations; /* units in each of these samples */
 };
 
 enum burst_outcome { BURST_TAKEN, BURST_FAILED, BURST_STOPPED };

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double RAN_LEAST = 0.99;
-
 /* Reports whether a step of the worker failed; if so, says in result->failed which and why. */
 static bool describe_error(const struct worker *worker, struct burst_result *result)
 {
@@ -131,6 +129,7 @@ static bool read_ticks(const struct burst *burst, struct burst_result *result)
 
 	result->trial = burst->trial;
 	result->samples = burst->order.samples;
+	result->iterations = burst->order.iterations;
 	result->timed = 0;
 	for (size_t w = 0; w < burst->count; w++) {
 		const uint64_t *stamps = burst->workers[w].stamps;
@@ -160,25 +159,6 @@ static void read_other_units(const struct burst *burst, struct burst_result *res
 
 			*units++ = done[place + result->counted_others] - done[place];
 		}
-}
-
-/* Where all threads are counted, each must have run in all samples: a missing one makes it easier
- * for the others. */
-static bool check_cpu_shares(const struct burst *burst, struct burst_result *result)
-{
-	for (size_t w = 0; burst->workers[0].done && w < burst->count; w++) {
-		const struct worker *worker = &burst->workers[w];
-		double share = (double)(worker->ran_ns[1] - worker->ran_ns[0]) /
-			       (double)(worker->at_ns[1] - worker->at_ns[0]);
-
-		if (!worker->ran_known || share >= RAN_LEAST)
-			continue;
-		snprintf(result->failed, sizeof result->failed,
-			 "%s had CPU %d for %.1f %% of its samples: other work held it",
-			 worker->name, worker->cpu, 100 * share);
-		return false;
-	}
-	return true;
 }
 
 static void read_line_places(const struct burst *burst, struct burst_result *result)
@@ -250,8 +230,10 @@ bool burst_read_result(const struct burst *burst, struct burst_result *result)
 {
 	const struct worker *ping = &burst->workers[0];
 
-	if (!check_workers(burst, result) || !read_ticks(burst, result) ||
-	    burst_describe_starvation(burst, result) || !check_cpu_shares(burst, result))
+	if (!check_workers(burst, result) || !read_ticks(burst, result))
+		return false;
+	read_other_units(burst, result);
+	if (burst_is_disturbed(burst, result))
 		return false;
 	result->switches_known = ping->switches_known;
 	result->ran_known = ping->ran_known;
@@ -266,7 +248,6 @@ bool burst_read_result(const struct burst *burst, struct burst_result *result)
 	result->sample_mhz =
 		ping->clocked ? (uint32_t)(median(ping->sample_mhz, result->samples) + 0.5) : 0;
 	summarize_other_threads(burst, result);
-	read_other_units(burst, result);
 	read_begin_offsets(burst, result);
 	read_line_places(burst, result);
 	read_event_counts(burst, result);

@@ -7,88 +7,115 @@
 #include <stdio.h>
 #include <time.h>
 
-/* A sample starves if it takes STARVED times the CPU time that its threads had; a burst is given up
- * once it has lasted HOPELESS times the CPU time of one of its threads. */
-enum { STARVED = 5, HOPELESS = 10 };
+/* A burst is given up once it has lasted HOPELESS times the CPU time of one of its threads. */
+enum { HOPELESS = 10 };
 
-static void describe_starved(const struct worker *worker, struct burst_result *result)
+/* A burst is disturbed if a larger share of a typical sample was lost. */
+static const double LOST_MOST = 0.1;
+
+static void describe_disturbed(const struct worker *worker, double lost, const char *of,
+			       struct burst_result *result)
 {
+	result->disturbed = true;
 	snprintf(result->failed, sizeof result->failed,
-		 "%s did not have CPU %d for most of a typical sample: other work held it, or a "
-		 "quota of CPU time was used up",
-		 worker->name, worker->cpu);
+		 "%s did not have CPU %d for %.0f %% of %s: other work held it, or a quota of CPU "
+		 "time was used up",
+		 worker->name, worker->cpu, 100 * lost, of);
 }
 
-/* Reports whether most samples of a thread are mostly time that was lost in them. */
-static bool are_samples_starved(const struct burst *burst, const struct worker *worker,
-				const uint64_t *ticks, double ns_per_tick)
+/* For samples without pauses: returns the share of a typical sample in which a thread was without
+ * its CPU. A few samples that take longer for it do not move the median: only what the thread lacks
+ * to have run through all typical samples counts. */
+static double lost_share_of_thread(const struct burst *burst, const struct worker *worker,
+				   double typical_ns)
 {
-	uint32_t first = burst->order.warmup, samples = burst->order.samples, starved = 0;
+	double all_ns = typical_ns * burst->order.samples;
+	double ran_ns = (double)(worker->ran_ns[1] - worker->ran_ns[0]);
+	double lost_ns = (double)(worker->at_ns[1] - worker->at_ns[0]) - ran_ns;
+	double lacked_ns = all_ns - ran_ns;
+
+	if (lost_ns < lacked_ns)
+		lacked_ns = lost_ns;
+	return lacked_ns > 0 && all_ns > 0 ? lacked_ns / all_ns : 0;
+}
+
+/* For samples whose losses are known one by one: returns the share of a typical one. */
+static double lost_share_of_samples(const struct burst *burst, const struct worker *worker,
+				    const uint64_t *ticks, double ns_per_tick)
+{
+	static double shares[SAMPLES_MAX];
+	uint32_t first = burst->order.warmup, samples = burst->order.samples;
 
 	for (uint32_t i = first; i < samples; i++) {
-		double lost_ns = (double)worker->lost_ns[i];
+		double sample_ns = (double)ticks[i] * ns_per_tick;
 
-		starved += lost_ns > 0 &&
-			   lost_ns * STARVED >= (double)ticks[i] * ns_per_tick * (STARVED - 1);
+		shares[i - first] = sample_ns > 0 ? (double)worker->lost_ns[i] / sample_ns : 0;
 	}
-	return starved && 2 * starved >= samples - first;
+	return median(shares, samples - first);
 }
 
-/* For samples without pauses: reports whether a thread lacked most of the time that typical samples
- * take. The two threads of a pair wait for each other, so theirs is added up. */
-static bool is_burst_starved(const struct burst *burst, double typical_ns)
-{
-	bool pair = burst->order.benchmark->shape == SHAPE_PAIR;
-	double all_ns = typical_ns * burst->order.samples, lacked_ns = 0;
-
-	for (size_t w = 0; w < burst->count; w++) {
-		int64_t ran_ns = burst->workers[w].ran_ns[1] - burst->workers[w].ran_ns[0];
-		double rest_ns = all_ns - (double)(ran_ns + NS_PER_MS / 100);
-
-		if (rest_ns > 0 && (pair || rest_ns > lacked_ns))
-			lacked_ns = pair ? lacked_ns + rest_ns : rest_ns;
-	}
-	return lacked_ns * STARVED >= all_ns * (STARVED - 1);
-}
-
-/* Returns how long a thread was without its CPU in the burst, its samples counted twice. */
-static int64_t sum_lost_ns(const struct burst *burst, const struct worker *worker)
-{
-	int64_t lost_ns =
-		worker->at_ns[1] - worker->at_ns[0] - worker->ran_ns[1] + worker->ran_ns[0];
-
-	for (uint32_t i = 0; worker->lost_ns && i < burst->order.samples; i++)
-		lost_ns += worker->lost_ns[i];
-	return lost_ns;
-}
-
-bool burst_describe_starvation(const struct burst *burst, struct burst_result *result)
+/* Returns the time of a typical sample of ping's. */
+static double typical_sample_ns(const struct burst *burst, const uint64_t *ticks,
+				double ns_per_tick)
 {
 	static double values[SAMPLES_MAX];
-	const struct burst_order *order = &burst->order;
-	double ns_per_tick = 1e9 / (double)order->clock->ticks_per_second;
-	const struct worker *worst = burst->workers;
-	bool starved = false;
+	uint32_t first = burst->order.warmup, samples = burst->order.samples;
+
+	for (uint32_t i = first; i < samples; i++)
+		values[i - first] = (double)ticks[i] * ns_per_tick;
+	return median(values, samples - first);
+}
+
+/* The losses of the threads of a burst. */
+struct losses {
+	const struct worker *worst;
+	double most, sum; /* shares of a typical sample: the worst thread's, and all threads' */
+};
+
+static void add_loss(struct losses *losses, const struct worker *worker, double share)
+{
+	if (!losses->worst || share > losses->most) {
+		losses->worst = worker;
+		losses->most = share;
+	}
+	losses->sum += share;
+}
+
+static struct losses find_losses(const struct burst *burst, const struct burst_result *result)
+{
+	double ns_per_tick = 1e9 / (double)burst->order.clock->ticks_per_second;
+	double typical_ns = typical_sample_ns(burst, result->ticks, ns_per_tick);
+	const uint64_t *ticks = result->ticks;
+	struct losses losses = {0};
 
 	for (size_t w = 0; w < burst->count; w++) {
 		const struct worker *worker = &burst->workers[w];
 
-		if (!worker->ran_known || order->clock->is_rate_wrong)
-			return false;
-		if (sum_lost_ns(burst, worker) > sum_lost_ns(burst, worst))
-			worst = worker;
+		if (!burst->workers[0].lost_ns)
+			add_loss(&losses, worker, lost_share_of_thread(burst, worker, typical_ns));
+		else if (worker->stamps)
+			add_loss(&losses, worker,
+				 lost_share_of_samples(burst, worker, ticks, ns_per_tick));
+		if (worker->stamps)
+			ticks += burst->order.samples;
 	}
-	for (uint32_t i = 0; i < order->samples; i++)
-		values[i] = (double)result->ticks[i] * ns_per_tick;
-	if (!worst->lost_ns)
-		starved = is_burst_starved(
-			burst, median(values + order->warmup, order->samples - order->warmup));
-	for (size_t t = 0; worst->lost_ns && t < result->timed; t++)
-		starved |= are_samples_starved(burst, &burst->workers[t],
-					       result->ticks + t * order->samples, ns_per_tick);
-	if (starved)
-		describe_starved(worst, result);
-	return starved;
+	return losses;
+}
+
+bool burst_is_disturbed(const struct burst *burst, struct burst_result *result)
+{
+	for (size_t w = 0; w < burst->count; w++)
+		if (!burst->workers[w].ran_known || burst->order.clock->is_rate_wrong)
+			return false;
+	struct losses losses = find_losses(burst, result);
+
+	/* The two threads of a pair wait for each other. */
+	double lost = burst->order.benchmark->shape == SHAPE_PAIR ? losses.sum : losses.most;
+
+	if (lost <= LOST_MOST)
+		return false;
+	describe_disturbed(losses.worst, losses.most, "a typical sample", result);
+	return true;
 }
 
 /* Returns the CPU time a thread has had so far; negative: not known. */
@@ -116,7 +143,8 @@ bool burst_is_starving(const struct burst *burst, int64_t watched_ns, struct bur
 
 		if (ran < 0 || ran >= watched_ns / HOPELESS)
 			continue;
-		describe_starved(worker, result);
+		describe_disturbed(worker, 1 - (double)ran / (double)watched_ns, "its burst",
+				   result);
 		return true;
 	}
 	return false;

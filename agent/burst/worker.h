@@ -92,9 +92,9 @@ void burst_abandon_arenas(const struct worker *worker);
 /* Tells all workers to leave at the next occasion outside a hot loop. */
 void burst_give_up(struct burst *burst);
 
-/* Reports whether other work held a CPU for most of every sample, which no median mends; if so,
- * says why in result->failed. */
-bool burst_describe_starvation(const struct burst *burst, struct burst_result *result);
+/* Reports whether a thread was without its CPU for more than a tenth of a typical sample; if so,
+ * says which in result->failed. */
+bool burst_is_disturbed(const struct burst *burst, struct burst_result *result);
 
 /* Reports whether a burst watched for so long makes no progress because other work holds a thread's
  * CPU; if so, says why in result->failed. */

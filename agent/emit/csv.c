@@ -57,9 +57,11 @@ void emit_no_sign_of_life(const struct report *report)
 static void write_csv_end(const struct run *run, const struct totals *totals, const char *reason)
 {
 	(void)run, (void)reason;
-	if (totals->failed)
-		emit_sentence("%" PRIu64 " of %" PRIu64 " bursts gave no number", totals->failed,
-			      totals->taken + totals->failed);
+	uint64_t again = totals->again; /* each replaces one that failed */
+
+	if (totals->failed > again)
+		emit_sentence("%" PRIu64 " of %" PRIu64 " bursts gave no number",
+			      totals->failed - again, totals->taken + totals->failed - again);
 }
 
 const struct format emit_csv = {

@@ -179,6 +179,8 @@ static void begin_record(const char *record, const struct report *report)
 	json_count("round", report->round);
 	json_number("ping", report->ping);
 	json_number("pong", report->pong);
+	if (report->attempt)
+		json_count("attempt", report->attempt);
 }
 
 static void add_pair_or_null(const char *key, bool is_known, const uint32_t pair[2])
@@ -221,15 +223,21 @@ static void add_lines(const struct burst_result *result)
 	}
 }
 
+/* Adds the ticks of all threads but ping. */
+static void add_other_ticks(const struct burst_result *result)
+{
+	json_open("other_ticks", '[');
+	for (size_t i = 1; i < result->timed; i++)
+		json_counts(NULL, result->ticks + i * result->samples, result->samples);
+	json_close(']');
+}
+
 /* Adds the ticks of all threads but ping, and how far apart they began. */
 static void add_threads(const struct report *report)
 {
 	const struct burst_result *result = report->result;
 
-	json_open("other_ticks", '[');
-	for (size_t i = 1; i < result->timed; i++)
-		json_counts(NULL, result->ticks + i * result->samples, result->samples);
-	json_close(']');
+	add_other_ticks(result);
 	if (!report->visit->choice->benchmark->sample_ticks)
 		json_numbers("begin_ns", result->begin_ns, result->timed);
 }
@@ -294,11 +302,29 @@ static void write_burst_record(const struct run *run, const struct report *repor
 	json_write_record();
 }
 
+/* Adds the samples of a burst that was taken to its end, but disturbed. */
+static void add_disturbed_samples(const struct report *report)
+{
+	const struct benchmark *benchmark = report->visit->choice->benchmark;
+	const struct burst_result *result = report->result;
+
+	json_count("iterations", report->units);
+	json_counts("ticks", result->ticks, result->samples);
+	if (benchmark->all_timed)
+		add_other_ticks(result);
+	if (benchmark->all_counted)
+		add_units(result);
+}
+
 static void write_failed(const struct run *run, const struct report *report)
 {
 	(void)run;
 	begin_record("failed", report);
 	json_string("reason", report->result->failed);
+	if (report->result->disturbed)
+		json_flag("disturbed", true);
+	if (report->result->disturbed && report->result->samples)
+		add_disturbed_samples(report);
 	json_write_record();
 }
 
@@ -325,6 +351,7 @@ static void write_end_record(const struct run *run, const struct totals *totals,
 	json_begin("end");
 	json_count("bursts", totals->taken);
 	json_count("failed", totals->failed);
+	json_count("again", totals->again);
 	json_number_or_null("converged", precision ? (int64_t)totals->converged : -1);
 	json_number_or_null("unconverged", precision ? (int64_t)totals->unconverged : -1);
 	json_number_or_null("reached_ppm", precision && totals->reached_ppm < UINT32_MAX

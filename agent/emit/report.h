@@ -13,6 +13,7 @@ struct run {
 	const struct clock_facts *clock;
 	const struct format *format;
 	struct history *histories; /* of the plan's visits */
+	struct again *again;       /* bursts that other work disturbed, to be taken again */
 	float *ns;                 /* a row of visits per round: a burst's median, or NO_VALUE */
 	uint32_t rounds;           /* rows of ns */
 	uint64_t done;             /* bursts that an earlier agent has made, in all rounds */
@@ -31,9 +32,10 @@ struct run {
 struct report {
 	const struct visit *visit;
 	uint32_t round;
-	uint64_t units;  /* in a sample */
-	int ping, pong;  /* the first of its CPUs and the last */
-	const int *cpus; /* of all threads */
+	uint32_t attempt; /* how many bursts of this visit and round were disturbed before */
+	uint64_t units;   /* in a sample */
+	int ping, pong;   /* the first of its CPUs and the last */
+	const int *cpus;  /* of all threads */
 	size_t cpu_count;
 	const struct burst_result *result;
 };
@@ -44,6 +46,7 @@ double report_sample_ns(const struct run *run, const struct report *report, uint
 /* The totals of a run. */
 struct totals {
 	uint64_t taken, failed;          /* bursts */
+	uint64_t again;                  /* of these, bursts taken again */
 	uint64_t converged, unconverged; /* visits; where a precision is wanted */
 	uint32_t reached_ppm;            /* half the widest interval; UINT32_MAX: one has none */
 	struct level *levels;            /* of the plan's visits, in ns */

@@ -1,6 +1,7 @@
 /* done.c: reads what an earlier agent measured of this plan. */
 #include "run/run.h"
 
+#include "run/again.h"
 #include "run/rounds.h"
 
 #include "base/text.h"
@@ -109,24 +110,44 @@ static void store_earlier_median(struct run *run, struct history *history, uint6
 			    ns / (double)history_sample_units(history) / ways);
 }
 
-/* Reads a pair's outcomes by round: twice a median in ticks; or `-`, and the scope of what is given
- * up. */
+/* Reads how often a burst was disturbed, and has it taken again. */
+static bool read_disturbed(const struct run *run, const struct history *history, const char *count)
+{
+	uint64_t number;
+
+	if (!read_count(count, UINT16_MAX, &number) || !number)
+		return false;
+	struct attempt next = {.visit = (uint32_t)(history - run->histories),
+			       .round = history->done,
+			       .number = (uint32_t)number};
+
+	return !again_add(run->again, next);
+}
+
+/* Reads the outcome of a round: twice a median in ticks; `~` and how often the burst was disturbed;
+ * or `-`, and the scope of what is given up. */
+static bool read_outcome(struct run *run, struct history *history, bool measured, const char *word)
+{
+	uint64_t twice;
+
+	if (*word == '~')
+		return read_disturbed(run, history, word + 1);
+	if (*word == '-')
+		return !word[1] || give_up_visits(run, history->visit, word + 1);
+	if (!measured || !read_count(word, UINT64_MAX, &twice))
+		return false;
+	store_earlier_median(run, history, twice);
+	return true;
+}
+
 static bool read_outcomes(struct run *run, struct history *history, bool measured, char **rest)
 {
 	const char *word;
-	uint64_t twice;
 
 	while ((word = strtok_r(NULL, blanks, rest))) {
-		bool failed = *word == '-';
-
-		if (history->done == run->plan->rounds_max)
+		if (history->done == run->plan->rounds_max ||
+		    !read_outcome(run, history, measured, word))
 			return false;
-		if (!failed && (!measured || !read_count(word, UINT64_MAX, &twice)))
-			return false;
-		if (failed && word[1] && !give_up_visits(run, history->visit, word + 1))
-			return false;
-		if (!failed)
-			store_earlier_median(run, history, twice);
 		history->done++;
 		run->done++;
 		run->done_minimum += history->done <= run->plan->rounds;

@@ -7,6 +7,10 @@
 
 #include <stdlib.h>
 
+/* Bursts are taken again for a part of the time budget longer than it lasts; and only so many: who
+ * loses more would fill the run's record with them. */
+enum { AGAIN_PARTS = 10, AGAIN_MOST = 10000 };
+
 uint64_t history_sample_units(const struct history *history)
 {
 	const struct visit *visit = history->visit;
@@ -79,16 +83,33 @@ bool rounds_begin(struct rounds *rounds, uint32_t round, void (*idle)(void))
 	return true;
 }
 
+/* Returns how long a burst of this visit takes. */
+static int64_t expected_burst_ns(const struct rounds *rounds, const struct history *history)
+{
+	double burst_s = history->took_s > 0 ? history->took_s
+					     : cost_burst_s(rounds->run->plan, history->visit);
+
+	return (int64_t)(burst_s * (double)NS_PER_S);
+}
+
 bool rounds_is_visit_due(const struct rounds *rounds, const struct history *history, uint32_t round)
 {
-	const struct plan *plan = rounds->run->plan;
-	double burst_s = history->took_s > 0 ? history->took_s : cost_burst_s(plan, history->visit);
 	bool is_first = !rounds->totals->taken && !rounds->totals->failed;
 
 	if (round < history->done || history->given_up)
 		return false;
 	return is_first || !rounds->until_ns ||
-	       now_ns() + (int64_t)(burst_s * (double)NS_PER_S) < rounds->until_ns;
+	       now_ns() + expected_burst_ns(rounds, history) < rounds->until_ns;
+}
+
+bool rounds_has_time_again(const struct rounds *rounds, const struct history *history)
+{
+	const struct run *run = rounds->run;
+	int64_t until_ns = rounds->until_ns ? rounds->until_ns : budget_end_ns(run);
+
+	until_ns += (until_ns - run->start_ns) / AGAIN_PARTS;
+	return rounds->totals->again < AGAIN_MOST &&
+	       now_ns() + expected_burst_ns(rounds, history) < until_ns;
 }
 
 void rounds_find_levels(const struct run *run, struct totals *totals)

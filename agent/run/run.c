@@ -1,123 +1,32 @@
 /* run.c: the main path: rounds outermost, each visiting pairs in a new order. */
 #include "run/run.h"
 
-#include "base/interval.h"
 #include "base/stop.h"
 #include "burst/trial.h"
 #include "emit/emit.h"
 #include "machine/arena.h"
 #include "machine/frequency.h"
 #include "plan/forecast.h"
+#include "run/again.h"
 #include "run/rounds.h"
+#include "run/visit.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIVE_S = 5, TRIES_MOST = 3, FORECAST_SHARE = 20, BUDGET_PARTS = 20 };
+enum { FORECAST_SHARE = 20, BUDGET_PARTS = 10, AGAIN_TRIES_MOST = 9 };
 
 /* Trials draw their lines from a stream no round uses, so as not to disturb the rounds' order. */
 #define TRIAL_STREAM (UINT64_MAX - 1)
 
-static const struct format *format; /* the run's; send_sign_of_life() has no other way to it */
+/* The stream of the bursts taken again at the end of the run. */
+#define AGAIN_STREAM (UINT64_MAX - 2)
 
-/* Gives the sign of life that docs/wire.md promises; one line does not spoil so long a burst. */
-static void send_sign_of_life(void)
+static void print_coarse_clock_note(const struct run *run)
 {
-	if (now_ns() - emit_last_ns() >= ALIVE_S * NS_PER_S)
-		format->write_alive(NULL);
-}
-
-static struct burst_order make_order(const struct run *run, const struct history *history,
-				     const struct report *report)
-{
-	const struct visit *visit = history->visit;
-	const struct point *point = plan_visit_point(visit);
-	struct placement placement = run->plan->placement;
-
-	placement.node = point_choose_node(point, 0, placement.node);
-	return (struct burst_order){
-		.benchmark = visit->choice->benchmark,
-		.variant = visit->choice->variant,
-		.point = point,
-		.clock = &run->clock->clock,
-		.clock_facts = run->clock,
-		.cpus = report->cpus,
-		.cpu_count = report->cpu_count,
-		.samples = plan_sample_count(run->plan, history->slow),
-		.samples_slow = plan_sample_count(run->plan, true),
-		.warmup = run->plan->warmup,
-		.iterations = history_sample_units(history),
-		.priority = run->priority,
-		.stuck_ns = run->stuck_ns,
-		.placement = placement,
-	};
-}
-
-/* Makes the report of a visit. The CPUs of a pair are valid until the next report. */
-static struct report make_report(const struct run *run, const struct visit *visit, uint32_t round,
-				 const struct burst_result *result)
-{
-	static int pair[PAIR_THREADS];
-	struct report report = {.visit = visit, .round = round, .result = result};
-
-	report.cpus = plan_visit_cpus(run->plan, visit, round, pair, &report.cpu_count);
-	report.ping = report.cpus[0];
-	report.pong = report.cpus[report.cpu_count - 1];
-	return report;
-}
-
-/* Keeps what the trial of a visit's first burst chose for all its bursts; the person's choice wins.
- */
-static void store_trial(struct history *history, const struct trial *trial)
-{
-	if (trial->grain_ticks <= 0)
-		return;
-	history->slow = trial->slow;
-	if (!history->iterations)
-		history->iterations = trial->grains;
-}
-
-/* Reports whether samples were too short for the clock because something else ran during the trial
- * that chose their length. Then the next trial chooses again. */
-static bool discard_misled_trial(const struct run *run, struct history *history,
-				 const struct burst_result *result)
-{
-	static double values[SAMPLES_MAX];
-	size_t count = result->samples - run->plan->warmup;
-
-	if (run->plan->iterations || history->visit->choice->benchmark->single)
-		return false;
-	for (size_t i = 0; i < count; i++)
-		values[i] = (double)result->ticks[run->plan->warmup + i];
-	if (!trial_is_sample_short(median(values, count), run->clock))
-		return false;
-	history->iterations = 0;
-	return true;
-}
-
-/* Takes a burst; takes it again, TRIES_MOST times in all, while its trial was misled. */
-static enum burst_outcome take_burst(const struct run *run, struct history *history,
-				     const struct report *report, struct random *lines,
-				     struct burst_result *result)
-{
-	enum burst_outcome outcome = BURST_TAKEN;
-
-	for (int tries = 0; tries < TRIES_MOST && outcome == BURST_TAKEN; tries++) {
-		struct burst_order order = make_order(run, history, report);
-
-		order.counters = result->counts ? run->counters : NULL;
-		outcome = burst_run(&order, lines, send_sign_of_life, result);
-		if (outcome == BURST_TAKEN)
-			store_trial(history, &result->trial);
-		if (outcome != BURST_TAKEN || !discard_misled_trial(run, history, result))
-			break;
-	}
-	return outcome;
-}
-
-static void print_coarse_clock_note(const struct clock_facts *clock)
-{
+	const struct clock_facts *clock = run->clock;
 	double rate = (double)clock->clock.ticks_per_second;
 	double sample_us = trial_least_sample_ticks(SAMPLE_US_LEAST, clock) / rate * 1e6;
 	char text[160];
@@ -127,55 +36,7 @@ static void print_coarse_clock_note(const struct clock_facts *clock)
 	snprintf(text, sizeof text,
 		 "The clock moves in steps of %.0f us, so a sample lasts %.0f ms.",
 		 (double)clock->clock.quantum_ticks / rate * 1e6, sample_us / 1e3);
-	format->write_note(text);
-}
-
-/* With iterations chosen by the user a sample may be too short for the clock: noted once. */
-static void print_short_samples_note(const struct run *run, const struct report *report)
-{
-	static bool noted;
-	uint64_t least = run->clock->least_ticks * TRIAL_QUANTA;
-	char text[160];
-
-	if (noted || report->visit->choice->benchmark->single ||
-	    report->result->ticks[run->plan->warmup] >= least)
-		return;
-	noted = true;
-	snprintf(text, sizeof text,
-		 "A sample of %" PRIu64 " iterations is shorter than %d steps of the clock.",
-		 report->units, TRIAL_QUANTA);
-	format->write_note(text);
-}
-
-/* Measures how long a burst of this visit takes, by one with a trial and a single sample, which is
- * as long as the trial chooses or the person asked for. */
-static bool try_visit(const struct run *run, struct history *history, struct random *random,
-		      struct burst_result *result, double *trial_s, double *burst_s)
-{
-	const struct report report = make_report(run, history->visit, 0, result);
-	struct burst_order order = make_order(run, history, &report);
-	double ticks_per_second = (double)run->clock->clock.ticks_per_second;
-	int64_t start_ns = now_ns();
-
-	format->write_alive(&report);
-	order.iterations = 0;
-	order.samples = order.samples_slow = 1;
-	order.warmup = 0;
-	if (burst_run(&order, random, send_sign_of_life, result) != BURST_TAKEN)
-		return false;
-	const struct trial *trial = &result->trial;
-	double sample_s = trial->grain_ticks * trial->grains / ticks_per_second;
-	double rest_s =
-		(double)(now_ns() - start_ns - trial->spent_ns) / (double)NS_PER_S - sample_s;
-
-	store_trial(history, trial);
-	uint32_t samples = plan_sample_count(run->plan, history->slow);
-	bool prepared = history->visit->choice->benchmark->make_ready; /* each of them */
-
-	*trial_s = run->plan->iterations ? 0 : (double)trial->spent_ns / (double)NS_PER_S;
-	*burst_s = (rest_s > 0 ? rest_s : 0) * (prepared ? samples : 1) +
-		   trial->grain_ticks * history->iterations / ticks_per_second * samples;
-	return true;
+	run->format->write_note(text);
 }
 
 /* Notes how long the run will take, from one visit to each benchmark, variant and point. Notes
@@ -200,57 +61,15 @@ static void print_forecast_note(const struct run *run, struct random *trials,
 		    now_ns() - run->start_ns > plan->time_budget_ns / 2)
 			return;
 		if ((!i || plan_visit_point(visit) != plan_visit_point(visit - 1)) &&
-		    !try_visit(run, history, trials, result, &trial_s, &each_s))
+		    !visit_try(run, history, trials, result, &trial_s, &each_s))
 			return;
 		forecast.once_s += trial_s;
 		forecast.round_s += each_s * cost_quota_factor(plan, visit);
 	}
 	forecast_complete(&forecast, plan);
 	forecast_add_sentence(&text, &forecast, plan);
-	format->write_note(text.data);
+	run->format->write_note(text.data);
 	text_free(&text);
-}
-
-/* Returns the median of a burst's samples, in ns. */
-static double burst_median_ns(const struct run *run, const struct report *report)
-{
-	static double values[SAMPLES_MAX];
-	uint32_t samples = report->result->samples - run->plan->warmup;
-
-	for (uint32_t i = 0; i < samples; i++)
-		values[i] = report_sample_ns(run, report, run->plan->warmup + i);
-	return median(values, samples);
-}
-
-/* Makes one visit; returns false if the run must end. */
-static bool perform_visit(struct run *run, struct history *history, uint32_t round,
-			  struct random *lines, struct burst_result *result, struct totals *totals)
-{
-	struct report report = make_report(run, history->visit, round, result);
-	int64_t start_ns = now_ns();
-
-	if (!history->took_s || plan_visit_point(history->visit)->arena_bytes)
-		format->write_alive(&report); /* for who finds us killed */
-	enum burst_outcome outcome = take_burst(run, history, &report, lines, result);
-
-	if (outcome != BURST_STOPPED)
-		history->took_s = (float)(now_ns() - start_ns + 1) / (float)NS_PER_S;
-	switch (outcome) {
-	case BURST_STOPPED:
-		return false;
-	case BURST_FAILED:
-		format->write_failed(run, &report);
-		totals->failed++;
-		return true;
-	case BURST_TAKEN:
-		report.units = history_sample_units(history);
-		format->write_burst(run, &report);
-		totals->taken++;
-		rounds_store_median(run, history, round, burst_median_ns(run, &report));
-		print_short_samples_note(run, &report);
-		return true;
-	}
-	return false;
 }
 
 /* Returns when a burst that began within the time budget must end. */
@@ -272,33 +91,73 @@ static uint32_t find_first_round(const struct run *run)
 	return first;
 }
 
+/* Takes bursts again that were disturbed, if not more than `most` times, as far as there is time.
+ * Returns false if the run must end. */
+static bool take_again(struct rounds *rounds, uint32_t most, struct random *lines,
+		       struct burst_result *result)
+{
+	struct run *run = rounds->run;
+	struct again due = *run->again;
+	bool goes_on = true;
+
+	*run->again = (struct again){0}; /* for those that are disturbed once more */
+	for (size_t i = 0; i < due.count && goes_on; i++) {
+		struct attempt attempt = due.list[i];
+
+		if (attempt.number <= most &&
+		    rounds_has_time_again(rounds, &run->histories[attempt.visit]))
+			goes_on = !stop_is_requested() &&
+				  visit_perform(run, attempt, lines, result, rounds->totals);
+		else if (again_add(run->again, attempt))
+			stop_record_reason("out of memory");
+	}
+	again_clear(&due);
+	return goes_on;
+}
+
+/* At the end of the run: takes the bursts that are still disturbed again, by turns. */
+static void take_rest_again(struct rounds *rounds, struct burst_result *result)
+{
+	const struct totals *totals = rounds->totals;
+	struct random lines = random_start(rounds->run->plan->seed, AGAIN_STREAM);
+	uint64_t before;
+
+	do {
+		before = totals->again;
+		if (!take_again(rounds, AGAIN_TRIES_MOST, &lines, result))
+			return;
+	} while (totals->again > before);
+}
+
 /* The main path: makes all visits of all rounds. */
 static void perform_rounds(struct rounds *rounds, uint32_t *order, struct burst_result *result)
 {
 	struct run *run = rounds->run;
 	const struct plan *plan = run->plan;
-	struct totals *totals = rounds->totals;
 	struct random trials = random_start(plan->seed, TRIAL_STREAM);
 
 	if (plan->budget_ends)
 		stop_set_earlier_deadline(BUDGET_REASON, latest_end_ns(run));
 	if (!run->done)
 		print_forecast_note(run, &trials, result);
-	for (uint32_t round = find_first_round(run); rounds_begin(rounds, round, send_sign_of_life);
-	     round++) {
+	for (uint32_t round = find_first_round(run);
+	     rounds_begin(rounds, round, visit_send_sign_of_life); round++) {
 		struct random lines = plan_order_visits(plan, round, order);
 
 		arena_end_round();
 		for (size_t i = 0; i < plan->visit_count; i++) {
-			struct history *history = &run->histories[order[i]];
+			const struct attempt first = {.visit = order[i], .round = round};
 
-			if (!rounds_is_visit_due(rounds, history, round))
+			if (!rounds_is_visit_due(rounds, &run->histories[order[i]], round))
 				continue;
 			if (stop_is_requested() ||
-			    !perform_visit(run, history, round, &lines, result, totals))
+			    !visit_perform(run, first, &lines, result, rounds->totals))
 				return;
 		}
+		if (!take_again(rounds, 1, &lines, result))
+			return;
 	}
+	take_rest_again(rounds, result);
 }
 
 /* Names the visits that were not made, and returns how many there are. */
@@ -313,10 +172,26 @@ static size_t print_unreached_note(const struct run *run, bool given_up)
 			    "made: %s.",
 		 count, run->plan->visit_count, named.data);
 	if (count)
-		format->write_note(text.data);
+		run->format->write_note(text.data);
 	text_free(&named);
 	text_free(&text);
 	return count;
+}
+
+/* Notes how many bursts were taken again, and how many of them would still have to be. */
+static void print_again_note(const struct run *run, const struct totals *totals)
+{
+	struct text text = {0};
+
+	if (!totals->again)
+		return;
+	text_add(&text, "Other work disturbed bursts, and %" PRIu64 " of them were taken again",
+		 totals->again);
+	if (run->again->count)
+		text_add(&text, "; %zu are still without a number", run->again->count);
+	text_add(&text, ".");
+	run->format->write_note(text.data);
+	text_free(&text);
 }
 
 /* Notes how well the numbers are known. */
@@ -331,7 +206,7 @@ static void print_precision_note(const struct run *run, const struct totals *tot
 	if (totals->unconverged && totals->reached_ppm < UINT32_MAX)
 		text_add(&text, ", all of them to %.2g %%", totals->reached_ppm / 1e4);
 	text_add(&text, ".");
-	format->write_note(text.data);
+	run->format->write_note(text.data);
 	text_free(&text);
 }
 
@@ -351,7 +226,8 @@ int run_prepare(struct run *run, const char *done, struct refusal *refusal)
 	const struct plan *plan = run->plan;
 
 	run->histories = calloc(plan->visit_count, sizeof *run->histories);
-	if (!run->histories)
+	run->again = calloc(1, sizeof *run->again);
+	if (!run->histories || !run->again)
 		return refuse(refusal, EXIT_OTHER, "out of memory for %zu visits",
 			      plan->visit_count);
 	for (size_t i = 0; i < plan->visit_count; i++) {
@@ -368,6 +244,9 @@ void run_free(struct run *run)
 {
 	free(run->ns);
 	free(run->histories);
+	if (run->again)
+		again_clear(run->again);
+	free(run->again);
 }
 
 static enum exit_code run_and_report(struct run *run, struct burst_result *result)
@@ -381,19 +260,20 @@ static enum exit_code run_and_report(struct run *run, struct burst_result *resul
 	if (order && totals.levels) {
 		frequency_measure_cpus(&run->clock->clock, run->plan->cpus, run->plan->cpu_count,
 				       run->core_mhz);
-		format = run->format;
-		format->write_hello(run);
+		visit_begin_run(run);
+		run->format->write_hello(run);
 		for (size_t i = 0; i < run->notes->count; i++)
-			format->write_note(run->notes->text[i]);
-		print_coarse_clock_note(run->clock);
+			run->format->write_note(run->notes->text[i]);
+		print_coarse_clock_note(run);
 		print_unreached_note(run, true);
 		perform_rounds(&rounds, order, result);
 		rounds_find_levels(run, &totals);
+		print_again_note(run, &totals);
 		const char *reason = unfinished_reason(run);
 
 		if (!reason)
 			print_precision_note(run, &totals);
-		format->write_end(run, &totals, reason ? reason : "done");
+		run->format->write_end(run, &totals, reason ? reason : "done");
 		if (reason)
 			stop_record_reason(reason); /* for who asks later */
 		code = reason ? EXIT_UNFINISHED : EXIT_DONE;

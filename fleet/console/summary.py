@@ -181,6 +181,9 @@ def _count_stored(
     if not stored:
         return f"0 of {total} stored."
     bursts = format_count(sum(outcome.bursts for outcome in stored), "burst")
+    again = sum(outcome.again for outcome in stored)
+    if again:
+        bursts += f", {again:,} taken again"
     return f"{len(stored)} of {total} stored, {bursts}, {seconds:.1f} s."
 
 
@@ -294,6 +297,7 @@ def render_outcomes_json(outcomes: Sequence[Outcome]) -> str:
         row["host_id"] = outcome.host.host_id
         row["run_id"] = outcome.run_id
         row["bursts"] = outcome.bursts
+        row["again"] = outcome.again
         row["seconds"] = round(outcome.seconds, 3)
         row["notes"] = list(outcome.notes)
         rows.append(row)

@@ -130,6 +130,7 @@ class Burst:
     begin_ns: tuple[int, ...] | None = None
     # for each of `cpus`, of each of the hello's
     counters: tuple[tuple[Count | None, ...], ...] | None = None
+    attempt: int = 0  # how many bursts of this visit were disturbed before
     flags: tuple[str, ...] = ()
 
     def average_pair_ticks(self, shape: Shape) -> Sequence[float]:
@@ -146,7 +147,9 @@ class Burst:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A burst the agent had to give up, and why; it has no numbers."""
+    """A burst that gave no number, and why. disturbed: by other work, so that it may be
+    taken again; it has its raw samples if it was taken to its end.
+    """
 
     benchmark: str
     variant: str
@@ -160,6 +163,13 @@ class Failed:
     """If the burst killed its agent, what is given up: `point`, `variant`, or `memory`
     (all with as much).
     """
+    attempt: int = 0  # as of a Burst
+    disturbed: bool = False
+    iterations: int | None = None
+    ticks: tuple[int, ...] | None = None
+    other_ticks: tuple[tuple[int, ...], ...] | None = None
+    other_units: tuple[tuple[int, ...], ...] | None = None
+    again: bool = False  # it was taken again
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +191,7 @@ class End:
     converged: int | None = None
     unconverged: int | None = None
     reached: float | None = None
+    again: int = 0  # of the bursts, also failed ones: those taken again
 
     @property
     def out_of_time(self) -> bool:
@@ -210,3 +221,8 @@ class Run:
     load_after: Load = field(default_factory=Load)
     labels: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     fleet_version: str = ""
+
+    @property
+    def missing(self) -> tuple[Failed, ...]:
+        """Return the failed bursts that were not taken again."""
+        return tuple(failed for failed in self.failed if not failed.again)

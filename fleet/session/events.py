@@ -36,6 +36,7 @@ class Outcome:
     exit_code: int = 0
     reason: str = ""  # in a few words, as `FleetError.reason`
     bursts: int = 0  # stored, or in the journal if the run is not complete
+    again: int = 0  # bursts that other work disturbed and that were taken again
     seconds: float = 0.0  # elapsed, by a monotonic clock
     notes: tuple[str, ...] = ()
     given_up: bool = False  # nothing of it is kept, so `fleet resume` has nothing to do

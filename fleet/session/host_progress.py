@@ -34,6 +34,7 @@ class HostProgress:
         self._stage = "connect"
         self._run_id: str | None = None
         self.bursts = 0  # the number in its journal
+        self.again = 0  # how many bursts were taken again
         self.unrestored = ""  # for the outcome: which commands of `after` failed
         self._live_medians: LiveMedians | None = None
         self._medians: Medians = ()
@@ -91,7 +92,7 @@ class HostProgress:
             return
         if isinstance(record, Burst):
             self._update_medians(record, hello)
-        visits = earlier.visits + reader.bursts + len(reader.failed)
+        visits = earlier.visits + reader.visits
         planned = earlier.visits + hello.bursts
         self._emit(
             events.BurstsReceived(
@@ -115,6 +116,7 @@ class HostProgress:
         """Return the outcome of a published run: COMPLETE, or PARTIAL with the
         reason.
         """
+        self.again = sum(failed.again for failed in run.failed)
         if run.state is RunState.COMPLETE:
             return self.completed_outcome()
         message = f"{self.host.name}: {_explain_partial(run)}"
@@ -183,6 +185,7 @@ class HostProgress:
             message=hide_secrets(message, self.host.env.values()),
             exit_code=code,
             bursts=self.bursts,
+            again=self.again,
             seconds=time.monotonic() - self._started,
             notes=tuple(self.notes),
         )
@@ -201,8 +204,8 @@ def _explain_partial(run: Run) -> str:
     """Return why a stored run is not complete."""
     if run.end is not None and run.end.out_of_time:
         return "the time budget ended in the first round; what was measured is stored."
-    if run.failed:
-        return _describe_failed(run.failed)
+    if run.missing:
+        return _describe_failed(run.missing)
     left_out = list_left_out(run)
     if left_out:
         return f"the agent left out {', '.join(left_out)}; the others are stored."

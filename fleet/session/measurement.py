@@ -204,6 +204,8 @@ class Measurement:
         stored. Raises StoreError.
         """
         link = self._link
+        if self.run_so_far.failed:
+            self._read_journal()  # counts the bursts of each number
         run = complete_run(self._run, self.run_so_far, link.progress)
         # even if the session is cancelled: a complete run is stored
         link.progress.enter("store")
@@ -247,7 +249,7 @@ def complete_run(run: Run, run_so_far: RunSoFar, progress: HostProgress) -> Run:
     _add_notes(run_so_far, left_out, progress)
     is_cut = run_so_far.end is not None and run_so_far.end.out_of_time
     state = RunState.COMPLETE
-    if run_so_far.failed or run_so_far.missing or is_cut or left_out:
+    if run_so_far.lacks_bursts or run_so_far.missing or is_cut or left_out:
         state = RunState.PARTIAL
     # the controller's clock may have been set back meanwhile
     ended_utc = max(utc_now(), run.started_utc)

@@ -82,15 +82,16 @@ def to_dict(instance: Any) -> dict[str, Any]:
     return values
 
 
-def drop_nulls(instance: Any) -> dict[str, Any]:
-    """Return a Failed or its Parameters as a dict without None, as a run may have
-    100,000 failures.
+def drop_defaults(instance: Any) -> dict[str, Any]:
+    """Return a Failed or its Parameters as a dict without values that are the default,
+    as a run may have 100,000 failures.
     """
+    defaults = {part.name: part.default for part in fields(instance)}
     values = {}
     for name, value in to_dict(instance).items():
         if is_dataclass(value):
-            values[name] = drop_nulls(value)
-        elif value is not None:
+            values[name] = drop_defaults(value)
+        elif value != defaults[name]:
             values[name] = value
     return values
 
@@ -145,7 +146,7 @@ def make_runs_row(run: Run, contents: Mapping[str, Any]) -> dict[str, Any]:
         "ended_utc": ended,
         "benchmarks": _list_benchmarks(run),
         "cpus_measured": len(hello.cpus),
-        "failed_bursts": len(run.failed),
+        "failed_bursts": len(run.missing),
         "estimator": str(hello.estimator),
         "precision_reached": run.end and run.end.reached,
         "target": f"{run.facts.os}-{run.facts.arch}",
@@ -186,7 +187,7 @@ def _make_json_columns(run: Run, hello: Hello) -> dict[str, str]:
         "plan_json": to_json(run.plan),
         "host_json": to_json(run.host),
         "hello_json": to_json(hello.raw),
-        "failed_json": to_json([drop_nulls(failure) for failure in run.failed]),
+        "failed_json": to_json([drop_defaults(failure) for failure in run.failed]),
     }
 
 

@@ -10,6 +10,8 @@
  *	SLOW_MS
  *	TWO_LEVELS  a unit takes so many times as long in four bursts of eight
  *	FAILS_ON    a burst with this CPU fails, but on CPU 0
+ *	DISTURBED   so many bursts are disturbed, trials too, of
+ *	DISTURBED_OF so many, the last ones
  */
 #include <poll.h>
 #include <stdatomic.h>
@@ -120,16 +122,25 @@ enum burst_outcome burst_run(const struct burst_order *order, struct random *ran
 	if (++number == (int)setting("SLOW_BURST"))
 		burst_ns += setting("SLOW_MS") * 1e6;
 	snprintf(result->failed, sizeof result->failed, "%s", fails(order) ? "it was to fail" : "");
+	int of = (int)setting("DISTURBED_OF");
+
+	result->samples = 0;
+	result->disturbed = of && number % of >= of - (int)setting("DISTURBED");
+	if (result->disturbed)
+		snprintf(result->failed, sizeof result->failed, "other work held it");
 	result->start_ns = now_ns();
 	if (stop_wait(-1, 0, result->start_ns + (int64_t)burst_ns) == WAIT_STOP)
 		return BURST_STOPPED;
 	idle();
-	if (*result->failed)
+	if (*result->failed && !result->disturbed)
 		return BURST_FAILED;
 	result->samples = kept.samples;
+	result->iterations = kept.iterations;
 	result->timed = order->benchmark->all_timed ? order->cpu_count : 1;
 	for (size_t i = 0; i < result->timed * kept.samples; i++)
 		result->ticks[i] = ticks;
+	if (result->disturbed)
+		return BURST_FAILED;
 	for (size_t i = 0; i < result->timed; i++)
 		result->begin_ns[i] = 0;
 	for (int i = 0; i < 2; i++) {

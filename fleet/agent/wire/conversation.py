@@ -39,6 +39,8 @@ from fleet.model import (
 )
 from fleet.text import format_count
 
+BurstName = tuple[str | int | None, ...]
+"""Benchmark, variant, point, round, ping, pong, and the number of the attempt."""
 Part = Iterable[bytes | None]
 """The lines of a part; None for one that its journal does not hold as it was
 written.
@@ -68,6 +70,9 @@ NOTE_LIMIT = 1000
 FAILED_LIMIT = 100_000
 # of notes and failed bursts, which are kept in the run's record
 WORDS_LIMIT_BYTES = 14 << 20
+# of disturbed bursts, whose samples are kept in the run's record; of more, only why
+SAMPLES_LIMIT_BYTES = 2 << 20
+FAILED_BYTES = 500  # a failed burst without samples, at most
 _BYTE_ORDER_MARKS = b"\xef\xbb\xbf\xff\xfe"
 NO_HELLO = "the agent sent no hello record"
 # Times of two clocks differ by their rates, and by a host or controller that slept no
@@ -100,12 +105,14 @@ class Reader:
         self.hello: Hello | None = None
         self.end: End | None = None
         self.bursts = 0
-        self.failed: list[Failed] = []
+        self.failed: list[Failed] = []  # also those taken again
+        self.retaken: list[BurstName] = []  # the failed bursts that were taken again
         self.notes: list[str] = []
         # the record that names the visit, until its burst is there
         self.visiting: bytes | None = None
         self._noise = 0
         self._words = 0
+        self._samples_bytes = 0  # of disturbed bursts
         self._other_bytes = 0
         self._ticks = 0.0
         self._round = 0
@@ -114,6 +121,8 @@ class Reader:
         self._visits_due: Mapping[PlannedPoint, int] = {}
         # a bit for each other CPU
         self._visited: Counter[tuple[str, str, str | None, int]] = Counter()
+        # of each visit that was disturbed, how many bursts were; 0 once it has a burst
+        self._disturbed: dict[BurstName, int] = {}
         self._places: dict[int, int] = {}
         self._points: dict[PlannedPoint, Parameters] = {}
 
@@ -132,8 +141,6 @@ class Reader:
         if self.end is not None and not line.startswith(b'{"record":"exit"'):
             raise WireError(f"a line after the end record: {quote_start(line)}")
         record = decode_record(line)
-        if isinstance(record, (Note, Failed)):
-            self._count_words(line)
         self._add(record, self.hello, len(line))
         if not isinstance(record, Alive):
             self.visiting = None
@@ -155,8 +162,8 @@ class Reader:
                 f" the last: {quote_start(line)}"
             )
 
-    def _count_words(self, line: bytes) -> None:
-        self._words += min(len(line), 2 * TEXT_LIMIT)
+    def _count_words(self, length: int) -> None:
+        self._words += min(length, 2 * TEXT_LIMIT)
         if self._words > WORDS_LIMIT_BYTES:
             raise WireError(
                 f"more than {WORDS_LIMIT_BYTES} bytes of notes and failed bursts"
@@ -167,10 +174,11 @@ class Reader:
             case Hello():
                 raise WireError("a second hello record")
             case Burst() | Failed():
-                self._check_and_count_visit(record, hello)
+                self._check_and_count_visit(record, hello, length)
                 allowed = length + OTHER_BYTES_A_VISIT
                 self._other_bytes = max(0, self._other_bytes - allowed)
             case Note():
+                self._count_words(length)
                 self.notes.append(record.text)
                 if len(self.notes) > NOISE_LIMIT_LINES + NOTE_LIMIT:
                     raise WireError(f"more than {NOTE_LIMIT} notes")
@@ -189,7 +197,7 @@ class Reader:
         """
         if self.hello is None:
             return NO_HELLO
-        visits = self.bursts + len(self.failed)
+        visits = self.visits
         if self.end is None:
             least = max(self.hello.bursts, visits)
             promised = _format_at_least(least, self.hello.bursts_max)
@@ -203,10 +211,12 @@ class Reader:
         """Return how the end record contradicts the hello or what arrived; None if it
         fits.
         """
-        if (end.bursts, end.failed) != (self.bursts, len(self.failed)):
+        counts = (self.bursts, len(self.failed), len(self.retaken))
+        if (end.bursts, end.failed, end.again) != counts:
             return (
-                f"the end record counts {end.bursts} bursts and {end.failed} failed"
-                f" ones, but {self.bursts} and {len(self.failed)} arrived"
+                f"the end record counts {end.bursts} bursts, {end.failed} failed ones"
+                f" and {end.again} taken again, but {counts[0]}, {counts[1]} and"
+                f" {counts[2]} arrived"
             )
         promised = _format_at_least(hello.bursts, hello.bursts_max)
         if end.reason != "done" and not end.out_of_time:
@@ -272,20 +282,52 @@ class Reader:
         if line.strip():
             self.notes.append(f"{where} the host printed: {quote_start(line)}")
 
-    def _check_and_count_visit(self, record: Burst | Failed, hello: Hello) -> None:
+    def _check_and_count_visit(
+        self, record: Burst | Failed, hello: Hello, length: int
+    ) -> None:
         self._require_planned(record)
         if isinstance(record, Burst):
             self._check_burst(record, hello)
-        self._follow_round(record.round)
-        self._require_new(record)
-        if record.round == 0:
+        if record.attempt:
+            self._require_disturbed(record)
+        else:
+            self._follow_round(record.round)
+            self._require_new(record)
+        self._follow_disturbed(record)
+        if record.round == 0 and not record.attempt:
             self._first_visits[get_planned_point(record)] += 1
         if isinstance(record, Burst):
             self.bursts += 1
         else:
-            self._keep_failed(record)
-        if self.bursts + len(self.failed) > hello.bursts_max:
+            self._keep_failed(record, length)
+        if self.visits > hello.bursts_max:
             raise WireError(f"more bursts than the {hello.bursts_max} promised")
+
+    @property
+    def visits(self) -> int:
+        """Return how many visits this agent made, each in one round."""
+        return self.bursts + len(self.failed) - len(self.retaken)
+
+    def _require_disturbed(self, record: Burst | Failed) -> None:
+        """Note that a burst was taken again. Raises WireError unless those before it
+        were disturbed.
+        """
+        visit = name_burst(record, 0)
+        count = self._disturbed.get(visit)
+        if count is None:
+            count = self.done.count_disturbed(record)
+        if record.attempt != count:
+            raise WireError(
+                f"attempt {record.attempt} of visit {visit} came where {count} were"
+                " disturbed"
+            )
+        self.retaken.append(name_burst(record, record.attempt - 1))
+
+    def _follow_disturbed(self, record: Burst | Failed) -> None:
+        if isinstance(record, Failed) and record.disturbed:
+            self._disturbed[name_burst(record, 0)] = record.attempt + 1
+        elif record.attempt:
+            self._disturbed[name_burst(record, 0)] = 0
 
     def _require_planned(self, record: Burst | Failed) -> None:
         """Raise WireError unless the hello plans the visit's point and has its CPUs."""
@@ -313,7 +355,13 @@ class Reader:
             raise WireError(f"visit {key} of round {record.round} came twice")
         self._visited[visit] |= bit
 
-    def _keep_failed(self, record: Failed) -> None:
+    def _keep_failed(self, record: Failed, length: int) -> None:
+        if record.ticks is not None:
+            self._samples_bytes += length
+            if self._samples_bytes > SAMPLES_LIMIT_BYTES:
+                record = _drop_samples(record)
+            length = FAILED_BYTES
+        self._count_words(length)
         self.failed.append(record)
         if len(self.failed) > FAILED_LIMIT:
             last = quote_start(record.reason)
@@ -396,6 +444,28 @@ class Reader:
                 f" started {self._passed_s():.0f} s ago"
             )
         self._ticks += ticks
+
+
+def _drop_samples(failed: Failed) -> Failed:
+    return replace(
+        failed, iterations=None, ticks=None, other_ticks=None, other_units=None
+    )
+
+
+def name_burst(record: Burst | Failed, attempt: int) -> BurstName:
+    """Return what names a burst of the record's visit."""
+    cpus = (record.ping_cpu, record.pong_cpu)
+    return (*get_planned_point(record), record.round, *cpus, attempt)
+
+
+def _mark_retaken(
+    failed: Iterable[Failed], retaken: Iterable[BurstName]
+) -> Iterator[Failed]:
+    """Yield the failed bursts, marked where they were taken again."""
+    names = {*retaken}
+    for burst in failed:
+        is_retaken = burst.again or name_burst(burst, burst.attempt) in names
+        yield replace(burst, again=is_retaken)
 
 
 def _get_monotonic_ns(hello: Hello) -> int:
@@ -487,6 +557,14 @@ class RunSoFar:
     refused: int = 0  # the lines from the first bad one on
     damage: str | None = None  # why that one is bad
 
+    @property
+    def lacks_bursts(self) -> bool:
+        """Whether a number has fewer bursts than the plan has rounds, by `done`."""
+        if self.hello is None:
+            return True
+        rounds = self.hello.raw["plan"].get("rounds") or 1
+        return bool(self.failed) and self.done.count_short(rounds) > 0
+
     def add_part(self, reader: Reader) -> "RunSoFar":
         """Return the run with the part that `reader` read; unchanged if that part has
         no hello.
@@ -495,9 +573,12 @@ class RunSoFar:
             return self
         bursts = self.bursts + reader.bursts
         failed = (*self.failed, *reader.failed)
+        if reader.retaken:
+            failed = tuple(_mark_retaken(failed, reader.retaken))
         end = reader.end
         if end is not None:
-            end = replace(end, bursts=bursts, failed=len(failed))
+            again = sum(burst.again for burst in failed)
+            end = replace(end, bursts=bursts, failed=len(failed), again=again)
         return replace(
             self,
             hello=self.hello or reader.hello,
@@ -532,10 +613,9 @@ def _read_part(
     """Return the run with another part, up to the first bad line of that."""
     reader = Reader(run.done, run.hello, asked)
     done = run.done
-    bursts_before = done.bursts
-    failed_before = done.visits - done.bursts
     notes = list(run.notes)
     good_lines = 0
+    good = (0, 0, 0)  # bursts, failed ones, ones taken again
     lines = iter(part)
     try:
         for line in lines:
@@ -548,6 +628,7 @@ def _read_part(
                     done = Done(hello.raw["plan"].get("pairs") == Pairs.ORDERED)
                 case Burst() | Failed():
                     done.add(record, _find_shape(reader, record))
+                    good = (reader.bursts, len(reader.failed), len(reader.retaken))
                     if on_burst is not None and isinstance(record, Burst):
                         on_burst(record)
                 case Note() as note:
@@ -559,8 +640,9 @@ def _read_part(
         refused = 1 + sum(1 for _ in lines)
         run = replace(run, damage=run.damage or str(err), refused=run.refused + refused)
         # the reader may have counted the bad line
-        reader.bursts = done.bursts - bursts_before
-        del reader.failed[done.visits - done.bursts - failed_before :]
+        reader.bursts, failed, retaken = good
+        del reader.failed[failed:]
+        del reader.retaken[retaken:]
     return replace(
         run.add_part(reader),
         done=done,

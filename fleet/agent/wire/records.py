@@ -36,6 +36,7 @@ COUNTER_LIMIT = 64
 CHOICE_LIMIT = 32  # benchmarks and variants of one plan
 POINT_LIMIT = 4096  # points of one benchmark and variant
 DEPTH_LIMIT = 8  # of what is nested in a hello
+ATTEMPT_LIMIT = 0xFFFF  # of a burst that is taken again, as in agent/run/done.c
 # Limits beyond which a burst is flagged (docs/flags.md).
 COARSE_QUANTA = 100  # clock quanta of the longest sample, fewer: coarse_clock
 BUSY_PPM = 900_000  # share of time that each thread ran, less: busy_cpu
@@ -117,6 +118,7 @@ Text = Annotated[str, Meta(max_length=TEXT_LIMIT)]
 # it becomes a word in the list of done visits
 PointName = Annotated[str, Meta(pattern=r"^[!-~]{1,47}\Z")]
 CpuNumber = Annotated[int, Meta(ge=0, le=MAX_CPU)]
+Attempt = Annotated[int, Meta(ge=0, le=ATTEMPT_LIMIT)]
 
 
 class Alive(Struct, tag_field="record", tag="alive"):
@@ -182,6 +184,7 @@ class _Burst(_Visit, tag="burst"):
     checked: bool | None = None
     begin_ns: tuple[Count, ...] | None = None
     counters: tuple[tuple[tuple[Count, Count, Count] | None, ...], ...] | None = None
+    attempt: Attempt = 0
 
 
 class _Failed(_Visit, tag="failed"):
@@ -189,6 +192,12 @@ class _Failed(_Visit, tag="failed"):
     point: PointName | None = None
     parameters: _Parameters | None = None
     given_up: Literal["memory", "variant", "point"] | None = None
+    attempt: Attempt = 0
+    disturbed: bool = False
+    iterations: Annotated[int, int_range("iterations", least=1)] | None = None
+    ticks: tuple[Count, ...] | None = None
+    other_ticks: tuple[tuple[Count, ...], ...] | None = None
+    other_units: tuple[tuple[Count, ...], ...] | None = None
 
 
 class _Note(Struct, tag_field="record", tag="note"):
@@ -202,6 +211,7 @@ class _End(Struct, tag_field="record", tag="end"):
     converged: Int64 | None = None
     unconverged: Int64 | None = None
     reached_ppm: Int64 | None = None
+    again: Int64 = 0
 
 
 class _Version(Struct, tag_field="record", tag="hello"):
@@ -312,6 +322,7 @@ def _make_end(wire: _End) -> End:
         wire.converged,
         wire.unconverged,
         reached,
+        wire.again,
     )
 
 

@@ -226,7 +226,7 @@ def render_warnings(warnings: Sequence[object]) -> str:
 def _warn_about_failures(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
     if not rows.pair_count:
         yield RunWarning("empty", "no samples are stored, so there are no latencies")
-    failures = run["failed"]
+    failures = [failed for failed in run["failed"] if not failed.get("again")]
     if not failures:
         return
     counts = Counter(failure["benchmark"] for failure in failures)

@@ -185,7 +185,8 @@ ROUNDS = [line(BURST, round=at) for at in range(4)]
         (
             [*BEGUN, *ROUNDS[:1]],
             {},
-            "the end record counts 2 bursts and 0 failed ones, but 1 and 0 arrived",
+            "the end record counts 2 bursts, 0 failed ones and 0 taken again, but 1, 0"
+            " and 0 arrived",
         ),
         (BEGUN, {"bursts": 0}, "2 bursts were promised, 0 arrived"),
         (

@@ -101,7 +101,8 @@ def test_how_far_apart_threads_began_arrives_and_sets_a_flag() -> None:
 
 def test_each_point_of_the_plan_is_a_visit_of_its_own() -> None:
     reader = Reader()
-    failed = line({**BURST, **ALONE, "record": "failed"})
+    samples = {"iterations": None, "ticks": None}
+    failed = line({**BURST, **ALONE, "record": "failed", **samples})
     for text in (
         line(HELLO, plan=PLAN),
         point_line(),

@@ -1,0 +1,90 @@
+"""Bursts that other work disturbed are taken again: after their round, and at the end."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests import needs
+from tests.native.agent import Record, bursts, failures, notes, run_simulated
+
+PLAN = ("-b", "clock", "-c", "0,1", "--samples", "9", "--iterations", "100")
+
+
+def attempts(records: list[Record]) -> list[tuple[int, int, int, bool]]:
+    """Return round, CPU and number of each attempt, and whether it gave a number."""
+    return [
+        (record["round"], record["ping"], record.get("attempt", 0), "warmup" in record)
+        for record in records
+        if record["record"] in ("burst", "failed")
+    ]
+
+
+def test_a_disturbed_burst_is_taken_again_after_the_others_of_its_round() -> None:
+    needs.cpus(2)
+    # the forecast of the run takes a burst, the first round the next two
+    _, *rest = run_simulated(*PLAN, "--rounds", "2", disturbed=1, disturbed_of=3)
+    rounds = [number for number, *_ in attempts(rest)]
+    assert rounds == sorted(rounds)
+    (failed,) = failures(rest)[:1]
+    assert failed["disturbed"]
+    assert len(failed["ticks"]) == 10
+    visits = {(number, cpu) for number, cpu, _, taken in attempts(rest) if taken}
+    assert visits == {(number, cpu) for number in range(2) for cpu in range(2)}
+    end = rest[-1]
+    assert end["again"] == len(failures(rest)) == end["failed"] > 0
+    words = f"Other work disturbed bursts, and {end['again']} of them were taken again."
+    assert words in notes(rest)
+
+
+def test_a_burst_that_is_always_disturbed_is_taken_ten_times() -> None:
+    needs.cpus(2)
+    _, *rest = run_simulated(*PLAN, "--rounds", "2", disturbed=1, disturbed_of=1)
+    expected = [
+        *((number, attempt) for number in range(2) for attempt in (0, 0, 1, 1)),
+        *((number, attempt) for attempt in range(2, 10) for number in (0, 0, 1, 1)),
+    ]
+    assert [(number, attempt) for number, _, attempt, _ in attempts(rest)] == expected
+    assert not bursts(rest)
+    assert (rest[-1]["failed"], rest[-1]["again"]) == (40, 36)
+    assert rest[-1]["reason"] == "done"
+    assert any("4 are still without a number" in note for note in notes(rest))
+
+
+def test_where_most_bursts_are_disturbed_none_is_missing_in_the_end() -> None:
+    needs.cpus(2)
+    _, *rest = run_simulated(*PLAN, "--rounds", "8", disturbed=2, disturbed_of=3)
+    assert len(bursts(rest)) == 16
+    assert max(number for _, _, number, _ in attempts(rest)) > 2
+
+
+def test_bursts_are_taken_again_for_a_tenth_of_the_budget_beyond_it() -> None:
+    needs.cpus(2)
+    budget = ("--time-budget", "10", "--precision", "1%", "--rounds", "1")
+    slow = {"burst_ms": 100.0, "unit_us": 0.1, "scatter": 0.5}
+    _, *rest = run_simulated(*PLAN, *budget, disturbed=9, disturbed_of=10, **slow)
+    taken = [record for record in rest if record["record"] in ("burst", "failed")]
+    again = sum("attempt" in record for record in taken)
+    assert 105 <= len(taken) <= 110
+    assert again == rest[-1]["again"]
+    assert rest[-1]["reason"] == "done"
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_resumed_run_takes_again_what_was_disturbed(
+    tmp_path: Path, number: int
+) -> None:
+    needs.cpus(2)
+    hello, *_ = run_simulated(*PLAN, "--rounds", "1")
+    (variant,) = {choice["variant"] for choice in hello["plan"]["benchmarks"]}
+    file = tmp_path / "done"
+    file.write_text(
+        f"clock {variant} 0 0 100 5000 ~{number}\nclock {variant} 1 1 100 5000 5000\n"
+        "end\n"
+    )
+    plan = (*PLAN, "--rounds", "3", "--done", str(file))
+    hello, *rest = run_simulated(*plan)
+    assert (hello["done"], hello["bursts"]) == (4, 2)
+    expected = Counter([(1, 0, number, True), (2, 0, 0, True), (2, 1, 0, True)])
+    assert Counter(attempts(rest)) == expected
+    assert (rest[-1]["bursts"], rest[-1]["failed"], rest[-1]["again"]) == (3, 0, 1)
