@@ -125,16 +125,17 @@ class _Job:
         """
         if self.host.build is BuildPlace.HOST or self.host.via is Via.LOCAL:
             return None
+        facts = self.facts
         version = self.compiler.version if self.compiler else ""
-        if not version or not self.facts.libc:
+        if not version or not facts.libc:
             return None
         cpu: tuple[object, ...] = ()
         if self.host.toolchain.cflags:  # they may contain `native`
-            if not self.facts.cpu_model:
+            if not facts.cpu_model:
                 return None
-            cpu = (self.facts.cpu_model, self.facts.cpu_flags)
-        like_hosts = (self.facts.libc, version, cpu)
-        digest = hashlib.sha256(repr(like_hosts).encode()).hexdigest()
+            cpu = (facts.cpu_model, facts.cpu_flags)
+        common = repr((facts.libc, version, cpu))
+        digest = hashlib.sha256(common.encode()).hexdigest()
         return f"alike-{self.build_id}-{digest[: tc.HASH_DIGITS]}"
 
     def find_static_agent(self) -> Built | None:
@@ -220,8 +221,8 @@ def _ask_compiler_versions(connection: Connection, job: _Job) -> _Job:
     compilers = job.facts.compilers
     if all(compiler.version for compiler in compilers):
         return job
-    known = on_host.ask_versions(connection, compilers)
-    return replace(job, facts=replace(job.facts, compilers=known))
+    answering = on_host.ask_versions(connection, compilers)
+    return replace(job, facts=replace(job.facts, compilers=answering))
 
 
 def _build_once_for_like_hosts(

@@ -334,14 +334,14 @@ def read_forecast(output: bytes, benchmarks: Collection[str]) -> Forecast:
 
 def _find_forecast(output: bytes) -> bytes:
     """Return the one record `forecast` in an agent's output. Raises WireError."""
-    found = []
+    forecasts = []
     for line in output.splitlines():
         _, record = records.split_noise(line)
         if record.startswith(b'{"record":"forecast"'):
-            found.append(record)
-    if len(found) != 1:
+            forecasts.append(record)
+    if len(forecasts) != 1:
         raise WireError(f"a record `forecast` expected, got {quote_start(output)}")
-    return found[0]
+    return forecasts[0]
 
 
 def render_facts(facts: Facts, plan_cpus: Collection[int] = ()) -> str:
@@ -384,9 +384,14 @@ def _render_cpu(cpu: Cpu) -> Iterator[str]:
     groups = (cpu.core, cpu.cluster, cpu.die, cpu.package, cpu.node)
     yield _join_none_as_dash("cpu", cpu.cpu, *groups, cpu.capacity)
     for cache in cpu.caches:
-        first = min(cache.shared_cpus, default=None)
-        sizes = (cache.size_bytes, cache.line_bytes)
-        yield _join_none_as_dash("cache", cache.level, cache.kind, *sizes, first)
+        yield _join_none_as_dash(
+            "cache",
+            cache.level,
+            cache.kind,
+            cache.size_bytes,
+            cache.line_bytes,
+            min(cache.shared_cpus, default=None),
+        )
 
 
 def _join_none_as_dash(*values: str | int | None) -> str:
@@ -398,11 +403,19 @@ def make_typical_machine(cpus: Sequence[int]) -> Facts:
     """Return facts of an unknown host: caches of 48 KiB and 2 MiB a core, and 32 MiB
     for all CPUs.
     """
-    third = Cache(3, "Unified", 32 << 20, 64, (0,))
-    typical = []
-    for cpu in cpus:
-        first = Cache(1, "Unified", 48 << 10, 64, (cpu,))
-        second = Cache(2, "Unified", 2 << 20, 64, (cpu,))
-        caches = (first, second, third)
-        typical.append(Cpu(cpu, core=cpu, package=0, node=0, caches=caches))
-    return Facts("", "", huge_pages="madvise", nodes=(Node(0),), cpus=tuple(typical))
+    return Facts(
+        os="",
+        arch="",
+        huge_pages="madvise",
+        nodes=(Node(0),),
+        cpus=tuple(_make_typical_cpu(cpu) for cpu in cpus),
+    )
+
+
+def _make_typical_cpu(cpu: int) -> Cpu:
+    caches = (
+        Cache(1, "Unified", 48 << 10, 64, (cpu,)),
+        Cache(2, "Unified", 2 << 20, 64, (cpu,)),
+        Cache(3, "Unified", 32 << 20, 64, (0,)),
+    )
+    return Cpu(cpu, core=cpu, package=0, node=0, caches=caches)

@@ -91,22 +91,40 @@ def measure(
             record = _read_line(run, reader, line)
             if record is not None:
                 on_record(record, reader)
-    if _is_killed(stream) and reader.visiting is not None:
-        answer = ask_about_kill(connection, run.agent, stream)
-        failed = make_failed_record_after_kill(reader, answer)
-        if failed is not None:
-            journal.append(failed)
-            _read_line(run, reader, failed)
-            return run_so_far.add_part(reader)
-    if reader.end is not None and stream.exit_code is not None:
-        expected = 0 if reader.end.reason == "done" else _CUT
-        if stream.exit_code != expected:
-            code = b'{"record":"exit","code":%d}' % stream.exit_code
-            journal.append(code)
-            _read_line(run, reader, code)
-    if (why := reader.explain_unfinished()) is not None:
-        raise _make_error(run, run_so_far, reader, stream, why)
+    if not _record_killed_visit(connection, run, reader, stream, journal):
+        _record_unexpected_exit(run, reader, stream, journal)
+        why = reader.explain_unfinished()
+        if why is not None:
+            raise _make_error(run, run_so_far, reader, stream, why)
     return run_so_far.add_part(reader)
+
+
+def _record_killed_visit(
+    connection: Connection, run: Run, reader: Reader, stream: Stream, journal: Journal
+) -> bool:
+    """Record the visit that a signal ended as failed. Return whether there is one."""
+    if reader.visiting is None or not _is_killed(stream):
+        return False
+    answer = ask_about_kill(connection, run.agent, stream)
+    failed = make_failed_record_after_kill(reader, answer)
+    if failed is None:
+        return False
+    journal.append(failed)
+    _read_line(run, reader, failed)
+    return True
+
+
+def _record_unexpected_exit(
+    run: Run, reader: Reader, stream: Stream, journal: Journal
+) -> None:
+    """Record an exit code that contradicts the agent's end record."""
+    if reader.end is None or stream.exit_code is None:
+        return
+    expected = 0 if reader.end.reason == "done" else _CUT
+    if stream.exit_code != expected:
+        code = b'{"record":"exit","code":%d}' % stream.exit_code
+        journal.append(code)
+        _read_line(run, reader, code)
 
 
 def _iter_untorn_lines(stream: Stream) -> Iterator[bytes]:
@@ -248,23 +266,27 @@ def make_failed_record_after_kill(
         return None
     machine = _read_machine(output[1:])
     kills = _count_memory_kills(reader.hello, machine)
-    reason = f"by SIG{name}"
+    failed = {"record": "failed"}
     if name in BY_VARIANT:
-        given_up = "variant"
+        failed["reason"] = f"the agent was killed by SIG{name}"
+        failed["given_up"] = "variant"
     elif name == "KILL" and kills == 0:
-        given_up = "point"
+        failed["reason"] = "the agent was killed by SIGKILL"
+        failed["given_up"] = "point"
     else:
-        given_up = "memory"
-        reason += " (for lack of memory?)"
-    if name == "KILL" and kills:
-        limit = f"; {machine.memory_limit}" if machine.memory_limit else ""
-        reason = f"for lack of memory (oom_kill {kills}{limit})"
-    failed = {
-        "record": "failed",
-        "reason": f"the agent was killed {reason}",
-        "given_up": given_up,
-    }
+        failed["reason"] = f"the agent was killed {_explain_kill(name, kills, machine)}"
+        failed["given_up"] = "memory"
     return msgspec.json.encode(msgspec.json.decode(reader.visiting) | failed)
+
+
+def _explain_kill(name: str, kills: int | None, machine: _Machine) -> str:
+    """Say what ended an agent that may have lacked memory. name: of the signal. kills:
+    what the OS has killed for that, if known.
+    """
+    if name != "KILL" or kills is None:
+        return f"by SIG{name} (for lack of memory?)"
+    limit = f"; {machine.memory_limit}" if machine.memory_limit else ""
+    return f"for lack of memory (oom_kill {kills}{limit})"
 
 
 def _read_machine(lines: Sequence[bytes]) -> _Machine:

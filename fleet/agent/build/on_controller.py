@@ -323,19 +323,27 @@ def _plan_compilers(
     """
     rooms = list(toolchain.merge_untimed_files(sources))
     loops = toolchain.list_timed_files(sources)
-    count = _count_cpus()
-    commands = list[Sequence[str]]()
-    for flags, units in (((tc.ROOM_FLAG,), rooms), ((), loops)):
-        for first in range(count):
-            share = [f"../{unit}" for unit in units[first::count]]
-            if share:
-                commands.append((*cc, *flags, "-c", *share))
+    commands = [
+        *_divide_among_cpus((*cc, tc.ROOM_FLAG), rooms),
+        *_divide_among_cpus(cc, loops),
+    ]
     jobs = list[tuple[Path, Sequence[str]]]()
     for number, command in enumerate(commands):
         objects = folder / str(number)
         objects.mkdir()
         jobs.append((objects, command))
     return jobs
+
+
+def _divide_among_cpus(
+    cc: Sequence[str], files: Sequence[str]
+) -> Iterator[Sequence[str]]:
+    """Yield a command for each CPU that compiles its share of the files."""
+    count = _count_cpus()
+    for first in range(count):
+        share = [f"../{name}" for name in files[first::count]]
+        if share:
+            yield (*cc, "-c", *share)
 
 
 def _count_cpus() -> int:

@@ -295,7 +295,8 @@ def _plan_host(job: Job) -> tuple[Preview, _PutAgent]:
 
 
 def _plan_prebuilt(job: Job) -> tuple[Preview, _PutAgent]:
-    host, facts = job.host, job.facts
+    host = job.host
+    facts = job.facts
     if host.toolchain.binary is None:
         raise _AbsentError("a prebuilt binary: no `toolchain: {binary: PATH}`")
     on_host.read_prebuilt(host, facts)

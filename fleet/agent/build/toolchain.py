@@ -145,13 +145,13 @@ def select_small_agent_if_enough(
     """Return the sources of the small agent, built faster, if it has all `benchmarks`;
     else all sources.
     """
-    if benchmarks is None or not {*benchmarks} <= {*SMALL}:
+    if benchmarks is None or not set(benchmarks).issubset(SMALL):
         return dict(sources)
-    kept = {f"bench/{name}.c" for name in (*SMALL, "all", "bench", "sizes")}
+    needed = {f"bench/{name}.c" for name in (*SMALL, "all", "bench", "sizes")}
     chosen = dict[str, bytes]()
     for name, text in sources.items():
         is_of_benchmark = name.startswith("bench/") and name.endswith(".c")
-        if not is_of_benchmark or name in kept:
+        if not is_of_benchmark or name in needed:
             chosen[name] = text
     words = " ".join(f"X({name})" for name in SMALL)
     chosen[BENCHMARK_LIST] = f"#define BENCHMARKS(X) {words}\n".encode()

@@ -194,8 +194,12 @@ def _list_benchmarks_left_out(run: Run, hello: Hello) -> list[str]:
     cpus = cpus_to_measure(run.plan, run.facts) or hello.cpus
     if len(cpus) > 1:
         return left_out
-    shapes = {name: hello.get_benchmark_or_shipped(name).shape for name in left_out}
-    return [name for name in left_out if shapes[name] is Shape.CPU]
+    return [name for name in left_out if _runs_on_one_cpu(name, hello)]
+
+
+def _runs_on_one_cpu(name: str, hello: Hello) -> bool:
+    benchmark = hello.get_benchmark_or_shipped(name)
+    return benchmark.shape is Shape.CPU
 
 
 def _find_cpus_left_out(run: Run, hello: Hello) -> frozenset[int]:

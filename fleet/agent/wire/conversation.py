@@ -637,8 +637,7 @@ def _read_part(
                     pass
             good_lines += 1
     except WireError as err:
-        refused = 1 + sum(1 for _ in lines)
-        run = replace(run, damage=run.damage or str(err), refused=run.refused + refused)
+        run = _note_damage(run, str(err), lines)
         # the reader may have counted the bad line
         reader.bursts, failed, retaken = good
         del reader.failed[failed:]
@@ -649,6 +648,14 @@ def _read_part(
         notes=tuple(notes),
         lines=(*run.lines, good_lines),
     )
+
+
+def _note_damage(run: RunSoFar, why: str, further: Iterator[object]) -> RunSoFar:
+    """Return the run with a bad line. further: the lines behind it, which are refused
+    with it.
+    """
+    refused = 1 + sum(1 for _ in further)
+    return replace(run, damage=run.damage or why, refused=run.refused + refused)
 
 
 def _find_shape(reader: Reader, record: Burst | Failed) -> Shape:
@@ -665,8 +672,9 @@ def check_same_run(first: Hello | None, other: Hello) -> None:
     for name in _SAME:
         if first.raw.get(name) != other.raw.get(name):
             raise WireError(f"an agent with another {name} cannot continue this run")
-    if abs(other.ticks_per_second / first.ticks_per_second - 1) * 1e6 > RATE_PPM:
-        now, before = other.ticks_per_second, first.ticks_per_second
+    now = other.ticks_per_second
+    before = first.ticks_per_second
+    if abs(now / before - 1) * 1e6 > RATE_PPM:
         raise WireError(f"the clock ticks {now} times a second now, {before} before")
 
 

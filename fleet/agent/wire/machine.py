@@ -177,13 +177,13 @@ def _make_cpus(records: Sequence[_Cpu], arch: str) -> tuple[Cpu, ...]:
     """Return the sorted CPUs with the lowest CPU of their core, cluster, die and
     package; None if unknown.
     """
-    records = sorted(records, key=lambda record: record.cpu)
-    groups = _list_groups(records, arch)
-    members = _find_members(records, groups)
-    return tuple(
-        _make_cpu(record, own_groups, members)
-        for record, own_groups in zip(records, groups, strict=True)
-    )
+    ordered = sorted(records, key=lambda record: record.cpu)
+    groups = _list_groups(ordered, arch)
+    members = _find_members(ordered, groups)
+    cpus = []
+    for record, own_groups in zip(ordered, groups, strict=True):
+        cpus.append(_make_cpu(record, own_groups, members))
+    return tuple(cpus)
 
 
 def _list_groups(records: Sequence[_Cpu], arch: str) -> list[dict[str, Any]]:
@@ -191,13 +191,11 @@ def _list_groups(records: Sequence[_Cpu], arch: str) -> list[dict[str, Any]]:
     groups: list[dict[str, Any]] = [
         {name: getattr(record, name) for name in _GROUPS} for record in records
     ]
-    if arch != "aarch64":
-        return groups
-    by_mpidr = _group_by_mpidr([record.hardware_id for record in records])
-    return [
-        group | core_and_cluster
-        for group, core_and_cluster in zip(groups, by_mpidr, strict=True)
-    ]
+    if arch == "aarch64":
+        by_mpidr = _group_by_mpidr([record.hardware_id for record in records])
+        for group, core_and_cluster in zip(groups, by_mpidr, strict=True):
+            group.update(core_and_cluster)
+    return groups
 
 
 def _find_members(
@@ -206,8 +204,9 @@ def _find_members(
     """Return the CPUs of each group and cache whose number is known."""
     members = defaultdict[_Group, list[int]](list)
     for record, group in zip(records, groups, strict=True):
-        caches = [_make_cache_key(cache) for cache in record.caches]
-        for key in (*group.items(), *caches):
+        keys: list[_Group] = list(group.items())
+        keys += [_make_cache_key(cache) for cache in record.caches]
+        for key in keys:
             number = key[-1]
             if number is not None:
                 members[key].append(record.cpu)
@@ -221,20 +220,11 @@ def _make_cache_key(cache: _Cache) -> _Group:
 def _make_cpu(
     record: _Cpu, groups: dict[str, Any], members: dict[_Group, list[int]]
 ) -> Cpu:
-    caches = tuple(
-        Cache(
-            cache.level,
-            cache.kind,
-            cache.bytes,
-            cache.line_bytes,
-            tuple(members.get(_make_cache_key(cache), ())),
-        )
-        for cache in record.caches
-    )
-    leaders: dict[str, Any] = {
-        name: min(members.get((name, number), ()), default=None)
-        for name, number in groups.items()
-    }
+    caches = tuple(_make_cache(cache, members) for cache in record.caches)
+    leaders: dict[str, Any] = {}
+    for group in groups.items():
+        name, _ = group
+        leaders[name] = min(members.get(group, ()), default=None)
     max_khz = None
     if record.mhz:
         max_khz = 1000 * record.mhz
@@ -245,6 +235,16 @@ def _make_cpu(
         llc=lowest_llc_cpu(caches),
         caches=caches,
         **leaders,
+    )
+
+
+def _make_cache(cache: _Cache, members: dict[_Group, list[int]]) -> Cache:
+    return Cache(
+        level=cache.level,
+        kind=cache.kind,
+        size_bytes=cache.bytes,
+        line_bytes=cache.line_bytes,
+        shared_cpus=tuple(members.get(_make_cache_key(cache), ())),
     )
 
 

@@ -328,11 +328,10 @@ def _make_end(wire: _End) -> End:
 
 def _make_burst(wire: _Burst) -> Burst:
     _check_samples(wire)
-    ping_cpus, pong_cpus = wire.ping_cpus, wire.pong_cpus
-    if {*ping_cpus} != {wire.ping} or {*pong_cpus} != {wire.pong}:
+    if set(wire.ping_cpus) != {wire.ping} or set(wire.pong_cpus) != {wire.pong}:
         raise WireError(
-            f"burst: asked for CPUs {wire.ping},{wire.pong} but ran on {ping_cpus} and"
-            f" {pong_cpus}"
+            f"burst: asked for CPUs {wire.ping},{wire.pong} but ran on"
+            f" {wire.ping_cpus} and {wire.pong_cpus}"
         )
     burst = Burst(*msgspec.structs.astuple(wire))
     if wire.point is not None:
