@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import fields
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -54,24 +55,28 @@ def anonymize(record: RunRecord, keep: Collection[str] = ()) -> RunRecord:
     for word in keep:
         kept_columns.update(KEEP[word])
     row = record.row
-    day = row["started_utc"].replace(hour=0, minute=0, second=0, microsecond=0)
-    host = _make_host_id(row["cpu_model"])
     values = _blank_row("runs", row, kept_columns)
-    values["run_id"] = new_run_id(day)
-    values["session_id"] = new_session_id(day)
-    values["host_id"] = host
-    values["host_name"] = values["host_name"] or host
-    values["started_utc"] = day
-    if row["ended_utc"]:
-        values["ended_utc"] = day + (row["ended_utc"] - row["started_utc"])
+    values |= _move_to_midnight(row["started_utc"], row["ended_utc"])
+    host_id = _make_host_id(row["cpu_model"])
+    ids = {"run_id": new_run_id(values["started_utc"]), "host_id": host_id}
+    values |= ids
+    values["session_id"] = new_session_id(values["started_utc"])
+    values["host_name"] = values["host_name"] or host_id
     plan = _strip_plan(json.loads(row["plan_json"]))
     hello = _strip_hello(json.loads(row["hello_json"]))
     values["plan_json"] = to_json(plan)
     values["hello_json"] = to_json(hello)
     values["kernel_cmdline"] = _strip_command_line(row["kernel_cmdline"])
-    ids = {"run_id": values["run_id"], "host_id": host}
     cpus = [_blank_row("cpus", cpu, ()) | ids for cpu in record.cpus]
     return RunRecord(values, cpus)
+
+
+def _move_to_midnight(started: datetime, ended: datetime | None) -> dict[str, Any]:
+    """Return the times of a run that begins when its day does and takes as long."""
+    day = started.replace(hour=0, minute=0, second=0, microsecond=0)
+    if ended is None:
+        return {"started_utc": day, "ended_utc": None}
+    return {"started_utc": day, "ended_utc": day + (ended - started)}
 
 
 def _make_host_id(cpu_model: str | None) -> str:
@@ -157,38 +162,53 @@ def import_run(
     Raises StoreError.
     """
     file = TableFile(Folder(path.absolute().parent), path.name, "samples", whole=True)
-    file.require_plausible_size()
-    record = file.record
-    has_same_samples = hash_samples(file) == record.row["content_sha256"]
-    if not has_same_samples or file.rows != record.row["bursts"]:
-        raise StoreError(
-            f"{path}: its samples differ from its record; nothing was imported."
-        )
-    run_id = record.row["run_id"]
-    host_id = record.row["host_id"]
-    name = samples_name(host_id, run_id)
-    row = {**record.row}
+    record = _read_untrusted_record(file, path)
+    row = dict(record.row)
     if host_name:
         row["host_name"] = require_key(host_name, "host")
     imported = RunRecord(row, record.cpus)
     with store_errors("import the run", place):
-        with draft_path(place.state_dir, run_id) as new:
-            rewrite_samples(file, new, imported)
-            hosts = {host for host, other in place.stamps() if other == run_id}
-            other_hosts = hosts - {host_id}
-            if other_hosts:
-                raise StoreError(
-                    f"{path}: run {run_id} is here already, of {min(other_hosts)};"
-                    " nothing was changed."
-                )
-            is_new = place.put(new, name)
+        is_new = _put_samples(place, file, imported, path)
         if is_new:
             add_runs(place, [imported])
             return imported, True
+    name = samples_name(row["host_id"], row["run_id"])
     stored = TableFile(place, name, "samples").record
-    if stored.row["content_sha256"] != record.row["content_sha256"]:
+    if stored.row["content_sha256"] != row["content_sha256"]:
         raise StoreError(
-            f"{path}: run {run_id} is here already, with other samples; nothing was"
-            " changed."
+            f"{path}: run {row['run_id']} is here already, with other samples; nothing"
+            " was changed."
         )
     return stored, False
+
+
+def _read_untrusted_record(file: TableFile, path: Path) -> RunRecord:
+    """Read the record of a file that anybody may have made. Raises StoreError unless
+    the samples are those of the record.
+    """
+    file.require_plausible_size()
+    row = file.record.row
+    is_same = hash_samples(file) == row["content_sha256"]
+    if not is_same or file.rows != row["bursts"]:
+        raise StoreError(
+            f"{path}: its samples differ from its record; nothing was imported."
+        )
+    return file.record
+
+
+def _put_samples(place: Place, file: TableFile, record: RunRecord, path: Path) -> bool:
+    """Publish a file's samples with a record; return False if the run is there already.
+    Raises StoreError if it is of another host.
+    """
+    run_id = record.row["run_id"]
+    host_id = record.row["host_id"]
+    with draft_path(place.state_dir, run_id) as draft:
+        rewrite_samples(file, draft, record)
+        hosts = {host for host, other in place.stamps() if other == run_id}
+        other_hosts = hosts - {host_id}
+        if other_hosts:
+            raise StoreError(
+                f"{path}: run {run_id} is here already, of {min(other_hosts)};"
+                " nothing was changed."
+            )
+        return place.put(draft, samples_name(host_id, run_id))

@@ -171,14 +171,13 @@ def _check_row(table: str, struct: Any) -> dict[str, Any]:
 def parse_json_column(name: str, text: str) -> Any:
     """Parse and check a value of the JSON column `name`. Raises DataError."""
     limit = _MAX_FAILED_VALUES if name == "failed_json" else _MAX_VALUES
-    if sum(map(text.count, ",[{")) > limit:
+    separators = sum(text.count(character) for character in ",[{")
+    if separators > limit:
         raise DataError(f"{name}: more than {limit} values")
     value = _decode_json(name, text)
     typed = _decode_json(name, text, _JSON[name])
     if name == "hello_json":
-        listed = typed.get("plan", {}).get("benchmarks", ())
-        _raise_if_any(model.find_name_problem(item["benchmark"] for item in listed))
-        _raise_if_any(model.find_description_problem(typed.get("benchmarks", ())))
+        _check_benchmarks(typed)
     if name == "failed_json":
         longest = max((len(failed.reason) for failed in typed), default=0)
         if longest > _MAX_REASON:
@@ -186,6 +185,14 @@ def parse_json_column(name: str, text: str) -> Any:
     if nesting_depth(value, _MAX_DEPTH) > _MAX_DEPTH:
         raise DataError(f"{name}: more than {_MAX_DEPTH} levels of objects and lists")
     return value
+
+
+def _check_benchmarks(hello: Mapping[str, Any]) -> None:
+    """Raise DataError for a bad name or description of a benchmark."""
+    planned = hello.get("plan", {}).get("benchmarks", ())
+    names = [choice["benchmark"] for choice in planned]
+    _raise_if_any(model.find_name_problem(names))
+    _raise_if_any(model.find_description_problem(hello.get("benchmarks", ())))
 
 
 _parse_short_json = lru_cache(parse_json_column)  # many rows have equal texts

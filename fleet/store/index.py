@@ -111,15 +111,14 @@ class Index:
             packed = _pack_record(record)
             rows.append((*key, stamps[key], text.encode(), packed))
 
+        insert = "insert or replace into runs values (?, ?, ?, 0, ?, ?)"
+        delete = "delete from runs where host_id = ? and run_id = ?"
+
         def write(db: sqlite3.Connection) -> None:
-            db.executemany(
-                "insert or replace into runs values (?, ?, ?, 0, ?, ?)", rows
-            )
+            db.executemany(insert, rows)
             if present is not None:
-                gone = {*db.execute("select host_id, run_id from runs")} - {*present}
-                db.executemany(
-                    "delete from runs where host_id = ? and run_id = ?", gone
-                )
+                indexed = set(db.execute("select host_id, run_id from runs"))
+                db.executemany(delete, indexed.difference(present))
 
         self._transact(write)
 
@@ -300,34 +299,34 @@ def load_derived(
     the rows with these values.
     """
     where = where or {}
+    adds_run_id = columns is not None and "run_id" not in columns
     columns_to_read = columns
-    if columns is not None and "run_id" not in columns:
+    if columns is not None and adds_run_id:
         columns_to_read = [*columns, "run_id"]
     keys_present, tables = index.read_rows(kind, marks, columns_to_read, where)
     missing = [key for key in marks if key not in keys_present]
-    for keys, rows in derive(missing):
-        index.store_rows(kind, {key: marks[key] for key in keys}, rows)
-        tables.append(select_rows(rows, kind.table, columns_to_read, where))
+    for keys, derived in derive(missing):
+        own_marks = {key: marks[key] for key in keys}
+        index.store_rows(kind, own_marks, derived)
+        tables.append(select_rows(derived, kind.table, columns_to_read, where))
     rows = concat_tables(tables, kind.table, columns_to_read)
-    rows = _sort_by_run(rows, [run_id for _, run_id in marks])
-    if columns_to_read is not columns:
-        rows = rows.drop_columns(["run_id"])
-    return rows
+    run_ids = [run_id for _, run_id in marks]
+    ordered = _sort_by_run(rows, run_ids)
+    return ordered.drop_columns(["run_id"]) if adds_run_id else ordered
 
 
 def _sort_by_run(rows: Any, run_ids: list[str]) -> Any:
     """Return rows in the order of their runs. The dictionary of `run_id` has it, too:
     it is that of pandas' categories.
     """
-    wanted = pa.array(run_ids, pa.string())
+    order_of_runs = pa.array(run_ids, pa.string())
     ids = rows.column("run_id").cast(pa.string())
-    rank = pc.index_in(ids, wanted).to_numpy()
-    order = np.argsort(rank, kind="stable")
-    rows = rows.take(order)
+    ranks = pc.index_in(ids, order_of_runs).to_numpy()
+    order = np.argsort(ranks, kind="stable")
     ordered_ids = ids.take(order).dictionary_encode()
     place = rows.column_names.index("run_id")
     field = rows.schema.field(place)
-    return rows.set_column(place, field, ordered_ids)
+    return rows.take(order).set_column(place, field, ordered_ids)
 
 
 def _read_marks(
@@ -344,10 +343,11 @@ def _read_marks(
 def _delete_replaced_parts(db: sqlite3.Connection, kind: Derived) -> None:
     """Delete the parts all of whose runs are in newer parts as well."""
     parts = _read_marks(db, kind)
-    newest = dict[Key, int]()
+    newest_parts = dict[Key, int]()
     for part, marks_of_part in parts.items():
-        newest |= {key: part for key, _ in marks_of_part}
-    replaced = parts.keys() - newest.values()
+        for key, _ in marks_of_part:
+            newest_parts[key] = part
+    replaced = parts.keys() - newest_parts.values()
     rows = [[part] for part in replaced]
     db.executemany("delete from parts where id = ?", rows)
 
@@ -401,12 +401,13 @@ def _pack_rows(rows: Any, shape: Any) -> bytes:
     """Return the rows as an Arrow stream, compressed, without its schema, which would
     take a third of the space of a small run.
     """
-    combined = rows.select(shape.names).cast(shape.remove_metadata())
-    combined = combined.unify_dictionaries().combine_chunks()
+    shaped = rows.select(shape.names).cast(shape.remove_metadata())
+    combined = shaped.unify_dictionaries().combine_chunks()
     stream = pa.BufferOutputStream()
     with pa.ipc.new_stream(stream, combined.schema) as writer:
         writer.write_table(combined)
-    batches = stream.getvalue()[combined.schema.serialize().size :]
+    schema_bytes = combined.schema.serialize().size
+    batches = stream.getvalue()[schema_bytes:]
     codec = pa.Codec("zstd", compression_level=_ZSTD_LEVEL)
     packed: bytes = codec.compress(batches, asbytes=True)
     return packed

@@ -136,10 +136,11 @@ class Listing:
     ) -> None:
         self.note = note or (lambda _: None)  # told of what may take a while
         self._must_exist = must_exist
-        self.place: Place = parse_place(root) if isinstance(root, (str, Path)) else root
-        self.unreadable = dict[
-            Key, DamagedFileError
-        ]()  # why runs are not among `all_runs`
+        if isinstance(root, (str, Path)):
+            root = parse_place(root)
+        self.place: Place = root
+        # why runs are not among `all_runs`
+        self.unreadable = dict[Key, DamagedFileError]()
         self._points = dict[Key, Mapping[str, set[str]]]()
 
     def __str__(self) -> str:
@@ -216,9 +217,10 @@ class Listing:
         rows, errors = self._read_rows(stamps)
         hidden = _hidden.get()
         for key in stamps:
-            if key[1] in hidden:
-                errors[key] = hidden[key[1]]
-        if errors and all(key in errors for key in stamps):
+            _, run_id = key
+            if run_id in hidden:
+                errors[key] = hidden[run_id]
+        if errors and stamps.keys() <= errors.keys():
             raise next(iter(errors.values()))
         for err in dict.fromkeys(errors.values()):
             warn_left_out(err)

@@ -148,10 +148,11 @@ def _count_zeros(ticks: Any, warmup: Any) -> Any:
     """Return, for each burst, the number of samples after its warm-ups that are 0."""
     places_of_zeros = np.flatnonzero(np.asarray(ticks.values) == 0)
     offsets = np.asarray(ticks.offsets)
-    first = offsets[:-1] + warmup
+    first_after_warmup = offsets[:-1] + warmup
     end = offsets[1:]
+    zeros_before_first = np.searchsorted(places_of_zeros, first_after_warmup)
     zeros_before_end = np.searchsorted(places_of_zeros, end)
-    return zeros_before_end - np.searchsorted(places_of_zeros, first)
+    return zeros_before_end - zeros_before_first
 
 
 def _check_cpus(table: Any) -> None:
@@ -178,14 +179,19 @@ def _count_threads(table: Any) -> Any:
     threads = np.where(ping == pong, 1, 2)
     for row in np.flatnonzero(cpus.is_valid()).tolist():
         numbers = cpus[row].as_py()
-        ends = [*numbers[:1], *numbers[-1:]]
-        is_repeated = len({*numbers}) < len(numbers)
-        if ends != [ping[row], pong[row]] or is_repeated:
+        if not _is_path(numbers, ping[row], pong[row]):
             raise DataError(
                 f"cpus of a burst from {ping[row]} to {pong[row]} are {numbers!s:.100}"
             )
         threads[row] = len(numbers)
     return threads
+
+
+def _is_path(cpus: Sequence[int], first: int, last: int) -> bool:
+    """Report whether CPUs go from the first to the last, each once."""
+    ends = [*cpus[:1], *cpus[-1:]]
+    is_repeated = len(set(cpus)) < len(cpus)
+    return ends == [first, last] and not is_repeated
 
 
 def _select_distinct_rows(table: Any) -> list[dict[str, Any]]:

@@ -112,31 +112,39 @@ def verify(place: Place) -> Verification:
     Raises StoreError.
     """
     files = _list_files(place)
-    problems = files.describe_unlisted()
     checked = _verify_all_samples(place, files.stamps)
+    return Verification(
+        runs=len(files.stamps),
+        samples=sum(result.samples for result in checked.values()),
+        files=files.count(),
+        problems=tuple(_find_problems(place, files, checked)),
+    )
+
+
+def _find_problems(
+    place: Place, files: "_Files", checked: Mapping[Key, _CheckedSamples]
+) -> Iterator[str]:
+    """Yield all that is not as written. checked: the samples files, by run."""
+    yield from files.describe_unlisted()
     records = dict[Key, bytes]()
     for key, result in checked.items():
         if result.record_json is not None:
             records[key] = result.record_json
         if result.problem is not None:
-            problems.append(result.problem)
-    problems += [_COPY.format(name) for name in files.list_copies()]
+            yield result.problem
+    for name in files.list_copies():
+        yield _COPY.format(name)
     duplicates = find_duplicates(place, records)
-    problems += dict.fromkeys(map(str, duplicates.values()))
-    record_by_run = {
-        key[1]: record for key, record in records.items() if key not in duplicates
-    }
+    yield from dict.fromkeys(map(str, duplicates.values()))
+    records_by_run = dict[str, bytes]()
+    for (host_id, run_id), record in records.items():
+        if (host_id, run_id) not in duplicates:
+            records_by_run[run_id] = record
     for table, names in files.tables.items():
-        problems += _verify_files_of_table(place, table, names, record_by_run)
-    problems += _verify_index(place, files.stamps, records)
-    problems += find_bad_amendments(place, files.amendments)
-    problems += describe_damaged_journals(place.state_dir)
-    return Verification(
-        runs=len(files.stamps),
-        samples=sum(result.samples for result in checked.values()),
-        files=files.count(),
-        problems=tuple(problems),
-    )
+        yield from _verify_files_of_table(place, table, names, records_by_run)
+    yield from _verify_index(place, files.stamps, records)
+    yield from find_bad_amendments(place, files.amendments)
+    yield from describe_damaged_journals(place.state_dir)
 
 
 def _list_files(place: Place) -> "_Files":
@@ -263,11 +271,16 @@ def _find_missing_rows(
                 f"{table}: two files have rows of {run_id}, and other readers count"
                 f" both. {REMEDIES[table].replace('it', 'them', 1)}"
             )
-        elif not counts[run_id] and (table == "runs" or parse_record(record_json).cpus):
+        elif not counts[run_id] and _has_rows(table, record_json):
             yield (
                 f"{table}: no row of {run_id}, so other readers miss it. `fleet runs`"
                 " adds it."
             )
+
+
+def _has_rows(table: str, record_json: bytes) -> bool:
+    """Report whether a run has rows in `runs` or `cpus`."""
+    return table == "runs" or bool(parse_record(record_json).cpus)
 
 
 def _verify_index(
