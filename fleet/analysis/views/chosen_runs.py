@@ -45,13 +45,16 @@ def select_runs_to_show(
         run_ids.update(run.run_id for run in comparable)
     runs = tuple(run for run in root.runs if run.run_id in run_ids)
     last = runs[-1]
+    left_out = 0
+    if not texts:
+        left_out = _count_other_hosts(root, runs_by_host)
     others = list[str]()
     if len(latest) == 1 and benchmark is None:
         others += _describe_others(selected, last)
     return RunsToShow(
         runs=runs,
         latest=tuple(latest),
-        left_out=0 if texts else _count_other_hosts(root, runs_by_host),
+        left_out=left_out,
         missing=_list_missing_hosts(root, texts, since=last.session_id),
         others=tuple(others),
     )

@@ -576,11 +576,14 @@ def _render_burst_levels(
         _format_burst_levels(row, descriptions)
         for row in text.to_records(levels.head(_LEVELS_LISTED))
     ]
+    width_left = None
+    if width is not None:
+        width_left = width - 2  # it is indented
     listed = table(
         titles,
         rows,
         right=set(range(2, 10)),
-        width=None if width is None else width - 2,  # it is indented
+        width=width_left,
         drop=("its interval", "A", "B"),
     )
     lines = [

@@ -84,10 +84,13 @@ def tabulate_events(
         events = _average_threads(events)
     never = _list_events_never_counted(events)
     names = _sort_as_planned(set(events["event"]).difference(never), hello)
+    tables = []
+    if names:
+        tables = _tabulate_by_relation(events, names, hello)
     return PointTables(
         name=f"{first['benchmark']}/{first['variant']} events",
         legend=f"counted per {benchmark.unit.replace('_', ' ')} in each thread",
-        tables=_tabulate_by_relation(events, names, hello) if names else [],
+        tables=tables,
         note="; ".join(_list_notes(events, never, is_averaged=is_averaged)),
     )
 

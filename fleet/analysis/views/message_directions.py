@@ -77,10 +77,13 @@ def _reduce_burst(row: Mapping[str, Any]) -> dict[str, Any]:
     # Ping receives what comes from pong.
     from_pong = _convert_to_ns(row["ticks"], row)
     from_ping = _convert_to_ns(row["other_ticks"][0], row)
-    low, up = row["ping_cpu"], from_ping
-    high, down = row["pong_cpu"], from_pong
-    if low > high:
-        low, up, high, down = high, down, low, up
+    low, high = sorted((row["ping_cpu"], row["pong_cpu"]))
+    if low == row["ping_cpu"]:
+        up = from_ping
+        down = from_pong
+    else:
+        up = from_pong
+        down = from_ping
     return {
         "variant": row["variant"],
         "point": row["point"],

@@ -89,9 +89,13 @@ def _list_latencies_by_line_node(pairs: pd.DataFrame) -> list[tuple[str, ...]]:
     lines = []
     for relation in sorted(pairs["relation"].unique(), key=relation_sort_key):
         values = [medians.get((relation, near)) for near in (2, 1, 0)]
-        texts = ["-" if ns is None else f"{ns:.1f}" for ns in values]
+        texts = map(_format_ns, values)
         lines.append((relation, *texts, _format_ratio(values)))
     return lines
+
+
+def _format_ns(ns: float | None) -> str:
+    return "-" if ns is None else f"{ns:.1f}"
 
 
 def _format_ratio(values: Iterable[float | None]) -> str:

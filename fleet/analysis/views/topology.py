@@ -162,7 +162,8 @@ def _describe_numbers(numbers: Sequence[int]) -> str:
     """Describe ascending CPUs: "n of 0-7", "every second n from 0 to 14"; empty if
     that is too long.
     """
-    first, last = numbers[0], numbers[-1]
+    first = numbers[0]
+    last = numbers[-1]
     steps = {later - earlier for earlier, later in pairwise(numbers)}
     if steps == {1}:
         return f"n of {first}-{last}"
