@@ -154,8 +154,9 @@ def _export_run(
     if chosen in node_cells:
         described = descriptions[chosen.partition("/")[0]]
         return _write_node_csv(node_cells[chosen], f"{value}_ns", described)
-    ordered = (run["plan"].get("pairs") or {}).get("which") == Pairs.ORDERED
-    grid = _load_grid(root, run_id, chosen, f"{value}_ns", ordered=ordered)
+    pairs = run["plan"].get("pairs") or {}
+    is_ordered = pairs.get("which") == Pairs.ORDERED
+    grid = _load_grid(root, run_id, chosen, f"{value}_ns", ordered=is_ordered)
     if tool == HWLOC:
         return _write_hwloc(grid, cpus)
     return WRITERS[tool](grid)
@@ -202,9 +203,10 @@ def _load_grid(
     if not ordered:
         ends = np.sort(ends, axis=1)[:, ::-1]  # the higher CPU first
     latencies = pairs[column].astype(float)
+    cells = zip(map(tuple, ends.tolist()), latencies, strict=True)
     return Grid(
         cpus=tuple(np.unique(ends).tolist()),
-        cells=dict(zip(map(tuple, ends.tolist()), latencies, strict=True)),
+        cells=dict(cells),
         benchmark=pairs["benchmark"].iloc[0],
     )
 

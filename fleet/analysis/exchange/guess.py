@@ -39,28 +39,15 @@ def guess_topology(grid: Grid, sockets: int = 1) -> Topology | None:
     package = _cut_into_equal_groups(logs, sockets)
     if package is None:
         return None
-    levels = list(_cut_at_jumps(_link(logs, "average")))
-    core = _find_cores(levels, len(logs))
-    threads = np.bincount(core)[core]
-    is_single = threads < threads.max()
-    wider = _find_wider_groups(levels, core, sockets)
-    cluster = core
-    llc = package
-    if is_single.any():
-        cluster = _cluster_singles(logs, core, is_single)
-    elif wider is not None:
-        cpus_of_group = len(logs) / wider.max()
-        if cpus_of_group == 2 * threads.max():  # two cores
-            cluster = wider
-        else:
-            llc = wider
-    cores = _name_by_lowest(grid.cpus, core)
-    clusters = _name_by_lowest(grid.cpus, cluster)
-    llcs = _name_by_lowest(grid.cpus, llc)
+    groups = _guess_groups(logs, package, sockets)
+    cores = _name_by_lowest(grid.cpus, groups.core)
+    clusters = _name_by_lowest(grid.cpus, groups.cluster)
+    llcs = _name_by_lowest(grid.cpus, groups.llc)
     packages = _name_by_lowest(grid.cpus, package)
-    kinds = _name_kinds(is_single)
-    return Topology(
-        Cpu(
+    kinds = _name_kinds(groups.is_single)
+    cpus = []
+    for place, cpu in enumerate(grid.cpus):
+        guessed = Cpu(
             int(cpu),
             core=cores[place],
             cluster=clusters[place],
@@ -70,8 +57,39 @@ def guess_topology(grid: Grid, sockets: int = 1) -> Topology | None:
             node=packages[place],
             kind=kinds[place],
         )
-        for place, cpu in enumerate(grid.cpus)
-    )
+        cpus.append(guessed)
+    return Topology(cpus)
+
+
+class _Groups(NamedTuple):
+    """The core, cluster and last-level cache of each CPU, numbered, and whether the CPU
+    has no sibling though others have.
+    """
+
+    core: Ints
+    cluster: Ints
+    llc: Ints
+    is_single: Bools
+
+
+def _guess_groups(logs: Floats, package: Ints, sockets: int) -> _Groups:
+    """Guess what CPUs share within a socket. Where nothing is known, the cluster is the
+    core and the last-level cache the socket's.
+    """
+    levels = list(_cut_at_jumps(_link(logs, "average")))
+    core = _find_cores(levels, len(logs))
+    threads = np.bincount(core)[core]
+    is_single = threads < threads.max()
+    if is_single.any():
+        cluster = _cluster_singles(logs, core, is_single)
+        return _Groups(core, cluster, package, is_single)
+    wider = _find_wider_groups(levels, core, sockets)
+    if wider is None:
+        return _Groups(core, core, package, is_single)
+    cpus_of_group = len(logs) / wider.max()
+    if cpus_of_group == 2 * threads.max():  # two cores
+        return _Groups(core, wider, package, is_single)
+    return _Groups(core, core, wider, is_single)
 
 
 def _compute_mean_logs(grid: Grid) -> Floats:

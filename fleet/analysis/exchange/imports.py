@@ -309,19 +309,26 @@ def derive_cpus(rows: pd.DataFrame) -> pd.DataFrame:
     """
     words = rows["relation"].str.split(" ")
     nearness = words.str[0]
-    kinds = words.str[-1]
     cpus = np.unique(rows[["ping_cpu", "pong_cpu"]])
-    table = pd.DataFrame({"cpu": cpus, "kind": None}).astype({"kind": "object"})
-    for kind in KINDS:
-        within = rows[kinds.isin((kind, f"{kind}-{kind}"))]
-        ends = {*within["ping_cpu"], *within["pong_cpu"]}
-        table.loc[table["cpu"].isin(ends), "kind"] = kind
+    table = pd.DataFrame({"cpu": cpus, "kind": _find_kinds(cpus, rows, words.str[-1])})
     for count, level in enumerate(_NEAR, 1):
         near = rows[nearness.isin(_NEAR[:count])]
         table[_name_group_column(level)] = _find_lowest_reached(cpus, near)
     if (nearness == Relation.UNKNOWN).all():
         return table[:0]
     return table
+
+
+def _find_kinds(
+    cpus: Ints, rows: pd.DataFrame, kinds_of_rows: "pd.Series[str]"
+) -> "pd.Series[Any]":
+    """Return the kind of each CPU's core, None if no pair has only that kind."""
+    kinds = pd.Series(None, range(len(cpus)), dtype=object)
+    for kind in KINDS:
+        within = rows[kinds_of_rows.isin((kind, f"{kind}-{kind}"))]
+        ends = [*within["ping_cpu"], *within["pong_cpu"]]
+        kinds[np.isin(cpus, ends)] = kind
+    return kinds
 
 
 def _name_group_column(level: Relation) -> str:
@@ -564,9 +571,9 @@ def _load_run_topology(
     run = select_runs(listing.runs, [selection], listing.place)[-1]
     table = load_cpus(listing, run_id=run.run_id)[["cpu", *GROUPS]]
     cpus = [_make_cpu(row) for row in to_records(table)]
-    known = {cpu.cpu for cpu in cpus}
+    present = {cpu.cpu for cpu in cpus}
     for matrix in matrices:
-        unknown = sorted(set(matrix.grid.cpus) - known)
+        unknown = sorted(set(matrix.grid.cpus) - present)
         if unknown:
             raise UsageError(
                 f"--topology {selection}: that machine has no CPU"

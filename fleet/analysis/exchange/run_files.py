@@ -67,19 +67,12 @@ def export_runs(
     if output.exists():
         raise UsageError(f"{output}: exists; it was not changed. Name another file.")
     listing = open_listing(root)
-    is_zip = output.suffix == ".zip"
     runs = {run.run_id: run for run in listing.find_runs(set(run_ids))}
     chosen = [runs[run_id] for run_id in run_ids]
-    if not is_zip:
+    if output.suffix != ".zip":
         chosen = chosen[-1:]
     try:
-        with tempfile.TemporaryDirectory(
-            dir=output.absolute().parent, prefix=".fleet-"
-        ) as folder:
-            drafts = _Drafts(listing, Path(folder), keep)
-            rows = [drafts.write(run, medians=medians) for run in chosen]
-            whole = drafts.pack() if is_zip else drafts.files[0]
-            whole.rename(output)
+        rows = _write_runs(listing, chosen, output, keep, medians=medians)
     except OSError as err:
         raise StoreError(
             f"{output}: cannot be written: {err.strerror or err}. Name another place."
@@ -87,9 +80,35 @@ def export_runs(
     lines = []
     for run, row in zip(chosen, rows, strict=True):
         lines.append(f"{run.run_id} as {row['run_id']} of {row['host_name']}")
-    size = f"{format_count(len(chosen), 'run')}, {output.stat().st_size / 1e6:.1f} MB"
-    lines.append(f"{output}: {size}. Left out: {_list_left_out(keep)}.")
+    count = format_count(len(chosen), "run")
+    megabytes = output.stat().st_size / 1e6
+    lines.append(
+        f"{output}: {count}, {megabytes:.1f} MB. Left out: {_list_left_out(keep)}."
+    )
     return "\n".join(lines)
+
+
+def _write_runs(
+    listing: Listing,
+    runs: Sequence[RunSummary],
+    output: Path,
+    keep: Collection[str],
+    *,
+    medians: bool,
+) -> list[Mapping[str, Any]]:
+    """Write the runs to `output`, whole or not at all; return their anonymized rows.
+    Raises OSError.
+    """
+    with tempfile.TemporaryDirectory(
+        dir=output.absolute().parent, prefix=".fleet-"
+    ) as folder:
+        drafts = _Drafts(listing, Path(folder), keep)
+        rows = [drafts.write(run, medians=medians) for run in runs]
+        draft = drafts.files[0]
+        if output.suffix == ".zip":
+            draft = drafts.pack()
+        draft.rename(output)
+    return rows
 
 
 def _list_left_out(keep: Collection[str]) -> str:
@@ -333,16 +352,22 @@ def _unpack(file: Path, folder: str) -> dict[Path, str]:
                 # Its own name may lead anywhere.
                 path = own_folder / f"~{number}.parquet"
                 titles[path] = f"{file}: {one_line(member.filename)}"
-                with archive.open(member) as packed, path.open("xb") as plain:
-                    shutil.copyfileobj(packed, plain)
+                _unpack_member(archive, member, path)
     except (OSError, *_NOT_A_ZIP) as err:
-        if isinstance(err, OSError) and err.errno in (errno.ENOSPC, errno.EDQUOT):
+        is_disk_full = getattr(err, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+        if is_disk_full:
             raise
-        title = str(file)
-        if titles:
-            title = list(titles.values())[-1]
+        *_, title = [str(file), *titles.values()]
         raise UsageError(f"{title}: cannot be read as a zip: {err}.") from err
     return titles
+
+
+def _unpack_member(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path
+) -> None:
+    """Write a member of a zip to a new file."""
+    with archive.open(member) as packed, path.open("xb") as plain:
+        shutil.copyfileobj(packed, plain)
 
 
 def _check_members(file: Path, members: Sequence[zipfile.ZipInfo]) -> None:

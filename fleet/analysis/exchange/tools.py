@@ -429,22 +429,21 @@ def _split_core_to_core(text: str) -> _CoreToCoreOutput:
     head = Grid(())
     screens = list[Grid]()
     blocks = list[NumberedLines]()
-    number = 1
-    while number <= len(lines):
-        line = _get_line(lines, number)
+    next_number = 1
+    for number, line in enumerate(lines, 1):
+        if number < next_number:  # it is of a matrix already read
+            continue
         head = _read_property(line, head)
         cpus = _parse_heading(line.split())
-        used = 1
         if len(cpus) > 1:
             cells = _read_screen_rows(lines, number, cpus)
             screens.append(replace(head, cpus=cpus, cells=cells))
-            used += len(cpus)
+            next_number = number + 1 + len(cpus)
         elif _CSV.fullmatch(line):
             block = _take_csv_block(lines, number)
-            if any("," in line or ";" in line for _, line in block):
+            if any("," in cells or ";" in cells for _, cells in block):
                 blocks.append(block)
-            used = len(block)
-        number += used
+            next_number = number + len(block)
     return _CoreToCoreOutput(head, screens, blocks)
 
 
@@ -638,7 +637,8 @@ def write_matrix_csv(
     numbers.
     """
     texts = {ends: _format_number(round(value, 2)) for ends, value in cells.items()}
-    lines = [[corner, *map(str, columns)]]
+    heading = [corner, *map(str, columns)]
+    lines = [heading]
     for row in rows:
         values = [texts.get((row, column), "") for column in columns]
         lines.append([str(row), *values])
