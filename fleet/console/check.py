@@ -112,13 +112,7 @@ def _group_machines(checks: Sequence[CheckedHost]) -> list[str]:
     """Render a block for each kind of equal hosts, with names, the most frequent first;
     count the rest.
     """
-    names_by_kind: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for check in checks:
-        if check.facts is not None and check.intended is not None:
-            machine = _describe_machine(check.facts)
-            run = _describe_run(check.facts, check.intended)
-            names_by_kind[machine, *run].append(check.outcome.host.name)
-    kinds = sorted(names_by_kind.items(), key=lambda kind: len(kind[1]), reverse=True)
+    kinds = _find_kinds_of_machine(checks)
     texts = []
     for description, names in kinds[:MESSAGES_SHOWN]:
         hosts = format_count(len(names), "host")
@@ -129,6 +123,26 @@ def _group_machines(checks: Sequence[CheckedHost]) -> list[str]:
         count = format_count(len(hidden), "other kind")
         texts.append(f"{count} of machine, {count_hosts(hidden)}: see --json.")
     return texts
+
+
+def _find_kinds_of_machine(
+    checks: Sequence[CheckedHost],
+) -> list[tuple[tuple[str, ...], list[str]]]:
+    """Return the lines that describe a machine and its run, each with the names of the
+    hosts that they describe, the most frequent first.
+    """
+    names_by_kind: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for check in checks:
+        if check.facts is not None and check.intended is not None:
+            machine = _describe_machine(check.facts)
+            run = _describe_run(check.facts, check.intended)
+            names_by_kind[machine, *run].append(check.outcome.host.name)
+    return sorted(names_by_kind.items(), key=_count_names, reverse=True)
+
+
+def _count_names(kind: tuple[object, Sequence[str]]) -> int:
+    _, names = kind
+    return len(names)
 
 
 def _render_finding(finding: Finding, hosts: str = "") -> str:

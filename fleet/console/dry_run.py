@@ -39,13 +39,16 @@ def _tabulate_plans(plans: Sequence[PlannedHost]) -> str:
     settings = [_describe_settings(item.plan) for item in plans]
     are_alike = len(set(settings)) == 1
     if are_alike and len(plans) > 1:
-        titled = zip(_SETTINGS, settings[0], strict=True)
-        common = "; ".join(f"{title} {text}" for title, text in titled)
-        return f"{table(_NAMES, names)}\nOn each: {common}"
+        return f"{table(_NAMES, names)}\nOn each: {_join_settings(settings[0])}"
     rows = []
     for name, setting in zip(names, settings, strict=True):
         rows.append((*name, *setting))
     return table((*_NAMES, *_SETTINGS), rows)
+
+
+def _join_settings(settings: Sequence[str]) -> str:
+    titled = zip(_SETTINGS, settings, strict=True)
+    return "; ".join(f"{title} {text}" for title, text in titled)
 
 
 def _describe_settings(plan: Plan) -> tuple[str, ...]:

@@ -199,8 +199,16 @@ def choose_rows(rows: Collection[Row], count: int) -> list[Row]:
     """Choose at most `count` rows: recent failures in half or in all free ones, then
     the longest at work.
     """
-    failed = [row for row in rows if row.state not in (None, State.COMPLETE)]
-    working = [row for row in rows if row.state is None and row.stage != WAITING]
+    failed = [row for row in rows if _has_failed(row)]
+    working = [row for row in rows if _is_at_work(row)]
     working.sort(key=lambda row: row.started)
     share = max(count // 2, count - len(working))
     return [*failed[-share:], *working][:count]
+
+
+def _has_failed(row: Row) -> bool:
+    return row.state is not None and row.state is not State.COMPLETE
+
+
+def _is_at_work(row: Row) -> bool:
+    return row.state is None and row.stage != WAITING

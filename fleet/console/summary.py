@@ -153,20 +153,31 @@ def _find_earlier_runs(root: Listing, runs: Sequence[RunSummary]) -> list[RunSum
 def _render_ending(outcomes: Sequence[Outcome], seconds: float, hints: Hints) -> str:
     """Render how many runs were stored, and what to do next."""
     stored = [outcome for outcome in outcomes if outcome.is_stored]
-    are_settled = all(outcome.is_settled for outcome in outcomes)
-    lines = [_count_stored(outcomes, stored, seconds)]
-    if stored:
-        lines.append(f"Next: fleet show {hints.results}")
-    if stored and are_settled and len(outcomes) > 1:
-        name = stored[0].host.name
-        lines.append(f"  fleet show {name} {hints.results}")
-    if not are_settled and hints.resumes:
-        options = f"{hints.results} {hints.inventory}".strip()
-        lines.append(f"To measure what is missing: fleet resume {options}")
+    lines = [
+        _count_stored(outcomes, stored, seconds),
+        *_suggest_commands(outcomes, stored, hints),
+    ]
     has_failures = any(outcome.message for outcome in outcomes)
     if hints.logs and has_failures:
         lines.append(f"Full log: {hints.logs}")
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _suggest_commands(
+    outcomes: Sequence[Outcome], stored: Sequence[Outcome], hints: Hints
+) -> Iterator[str]:
+    """Yield lines on the commands that show what was stored, and that measure the
+    rest.
+    """
+    are_settled = all(outcome.is_settled for outcome in outcomes)
+    if stored:
+        yield f"Next: fleet show {hints.results}"
+    if stored and are_settled and len(outcomes) > 1:
+        name = stored[0].host.name
+        yield f"  fleet show {name} {hints.results}"
+    if not are_settled and hints.resumes:
+        options = f"{hints.results} {hints.inventory}".strip()
+        yield f"To measure what is missing: fleet resume {options}"
 
 
 def _count_stored(
@@ -262,14 +273,17 @@ def _group_notes(outcomes: Sequence[Outcome]) -> list[str]:
     if not groups:
         return []
     lines = ["Notes"]
-    for text, names in groups[:MESSAGES_SHOWN]:
-        hosts = format_count(len(names), "host")
-        which = join_names(names, _NAMES_LENGTH)
-        lines.append(f"  {hosts} ({which}): {shorten_message(text)}")
+    lines += [_render_note(text, names) for text, names in groups[:MESSAGES_SHOWN]]
     hidden = len(groups) - MESSAGES_SHOWN
     if hidden > 0:
         lines.append(f"  and {format_count(hidden, 'other note')}: see --json.")
     return ["\n".join(lines)]
+
+
+def _render_note(text: str, names: Sequence[str]) -> str:
+    hosts = format_count(len(names), "host")
+    which = join_names(names, _NAMES_LENGTH)
+    return f"  {hosts} ({which}): {shorten_message(text)}"
 
 
 def _list_notes(outcomes: Sequence[Outcome]) -> Iterator[tuple[Host, str]]:
