@@ -18,6 +18,7 @@ is found and dated. --table: make the constants.
 import argparse
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,47 +43,56 @@ _AT = 5e-4  # the p for which the table is made
 
 
 def make_series(chance: np.random.Generator, nights: int, noise: str) -> Floats:
-    """Series without any change, hosts one after the other."""
+    """Series without any change, hosts one after the other: rows x nights."""
     shape = (HOSTS, RELATIONS, nights)
-
-    def draw(size: Sequence[int]) -> Floats:
-        if noise == "heavy":
-            return chance.standard_t(3, size) / 3**0.5
-        values = chance.standard_normal(size)
-        if noise == "AR":
-            for night in range(1, nights):
-                values[..., night] = (
-                    0.5 * values[..., night - 1] + 0.75**0.5 * values[..., night]
-                )
-        return values
-
-    both = 0.5**0.5 * (draw((HOSTS, 1, nights)) + draw(shape))
-    logs = (
-        np.exp(chance.uniform(np.log(0.007), np.log(0.014), shape[:2]))[..., None]
-        * both
-    ).reshape(-1, nights)
-    time_of = np.arange(nights)
-    if noise == "levels":
-        logs += np.log(
-            chance.choice([24.0, 54.0, 128.0], logs.shape, p=[0.7, 0.2, 0.1])
-        )
-    if noise == "sticky":
-        drawn_again = chance.random(logs.shape) < 0.1
-        last = np.maximum.accumulate(np.where(drawn_again, time_of, 0), axis=1)
-        logs += np.take_along_axis(
-            np.log(chance.choice([24.0, 50.0], logs.shape)), last, axis=1
-        )
-    if noise == "drift":
-        logs += 0.05 * time_of / nights
-    if noise == "season":
-        logs += 0.015 * np.sin(
-            2 * np.pi * (time_of / max(nights, 60) + chance.random())
-        )
-    if noise == "spikes":
-        logs += np.repeat(
-            np.log(1.2) * (chance.random((HOSTS, nights)) < 0.05), RELATIONS, axis=0
-        )
+    of_hosts = draw_noise(chance, (HOSTS, 1, nights), noise)
+    of_relations = draw_noise(chance, shape, noise)
+    deviations = np.exp(chance.uniform(np.log(0.007), np.log(0.014), shape[:2]))
+    both = 0.5**0.5 * (of_hosts + of_relations)
+    logs: Floats = (deviations[..., None] * both).reshape(-1, nights)
+    add_course(logs, chance, noise)
     return logs
+
+
+def draw_noise(chance: np.random.Generator, shape: Sequence[int], noise: str) -> Floats:
+    """Noise of variance 1, the last axis the nights."""
+    if noise == "heavy":
+        heavy: Floats = chance.standard_t(3, shape) / 3**0.5
+        return heavy
+    values: Floats = chance.standard_normal(shape)
+    if noise == "AR":
+        correlate(values)
+    return values
+
+
+def correlate(values: Floats) -> None:
+    """Make each night's value half that of the night before; the variance stays."""
+    for night in range(1, values.shape[-1]):
+        own = 0.75**0.5 * values[..., night]
+        values[..., night] = 0.5 * values[..., night - 1] + own
+
+
+def add_course(logs: Floats, chance: np.random.Generator, noise: str) -> None:
+    """Add what changes the series in the course of time, without being a change."""
+    nights = np.arange(logs.shape[1])
+    match noise:
+        case "levels":
+            levels = chance.choice([24.0, 54.0, 128.0], logs.shape, p=[0.7, 0.2, 0.1])
+            logs += np.log(levels)
+        case "sticky":
+            is_drawn_again = chance.random(logs.shape) < 0.1
+            drawn_at = np.where(is_drawn_again, nights, 0)
+            last = np.maximum.accumulate(drawn_at, axis=1)
+            levels = chance.choice([24.0, 50.0], logs.shape)
+            logs += np.take_along_axis(np.log(levels), last, axis=1)
+        case "drift":
+            logs += 0.05 * nights / len(nights)
+        case "season":
+            periods = nights / max(len(nights), 60)
+            logs += 0.015 * np.sin(2 * np.pi * (periods + chance.random()))
+        case "spikes":
+            is_spike = chance.random((HOSTS, len(nights))) < 0.05
+            logs += np.repeat(np.log(1.2) * is_spike, RELATIONS, axis=0)
 
 
 def find_session_changes(logs: Floats, noise: str) -> list[Change]:
@@ -100,88 +110,169 @@ def clean_unchanged(logs: Floats) -> Floats:
     return clean_series(logs, levels, np.zeros(len(logs), dtype=bool)).logs
 
 
+class Planted(NamedTuple):
+    """Changes planted into series. change: of each, a share. dates: their nights, by
+    row.
+    """
+
+    change: float
+    dates: dict[int, int]
+
+
+def plant_changes(chance: np.random.Generator, logs: Floats, change: float) -> Planted:
+    """Change one series in eight from a date of its own on."""
+    nights = logs.shape[1]
+    rows = chance.choice(len(logs), len(logs) // _ONE_IN, replace=False)
+    first = round(0.15 * nights)
+    end = round(0.85 * nights) + 1
+    dates = chance.integers(first, end, len(rows)).clip(3, nights - 3)
+    for row, date in zip(rows, dates, strict=True):
+        logs[row, date:] += np.log1p(change)
+    return Planted(change, dict(zip(rows.tolist(), dates.tolist(), strict=True)))
+
+
 def measure_power(chance: np.random.Generator, nights: int, change: float) -> Floats:
     """Return one session's columns of the second table."""
     logs = make_series(chance, nights, "normal")
-    rows = chance.choice(len(logs), len(logs) // _ONE_IN, replace=False)
-    dates = chance.integers(
-        round(0.15 * nights), round(0.85 * nights) + 1, len(rows)
-    ).clip(3, nights - 3)
-    for row, date in zip(rows, dates, strict=True):
-        logs[row, date:] += np.log1p(change)
-    all_found = find_session_changes(logs, "normal")
-    near = max(3, nights / 20)
-    hits = {}
-    false = 0
-    for step in all_found:
-        planted = np.flatnonzero(rows == step.row)
-        if len(planted) and abs(step.night - dates[planted[0]]) <= near:
-            hits[step.row] = (
-                step.dated,
-                abs(step.night - dates[planted[0]]) <= 1,
-                step.low <= np.log1p(change) <= step.high,
-            )
+    planted = plant_changes(chance, logs, change)
+    hits: dict[int, tuple[bool, bool, bool]] = {}
+    false_dates = 0
+    for step in find_session_changes(logs, "normal"):
+        if is_near(step, planted, max(3, nights / 20)):
+            hits[step.row] = describe_hit(step, planted)
         elif step.row < len(logs) and step.dated:
-            false += 1
-    shares = np.array(list(hits.values())).mean(axis=0) if hits else np.full(3, np.nan)
-    fleet_logs = make_series(chance, nights, "normal")
-    fleet_logs[:, nights // 2 :] += np.log1p(0.02)
-    of_all = [
-        step
-        for step in find_session_changes(fleet_logs, "normal")
-        if step.row >= len(fleet_logs)
-        and abs(step.night - nights // 2) <= 1
-        and step.dated
-    ]
+            false_dates += 1
+    found = len(hits) / len(planted.dates)
+    dated, same_night, holds = np.full(3, np.nan)
+    if hits:
+        dated, same_night, holds = np.array(list(hits.values())).mean(axis=0)
+    is_found_on_all = find_change_of_all(chance, nights)
     return np.array(
-        [
-            len(hits) / len(rows),
-            len(hits) / len(rows) * shares[0],
-            *shares[1:],
-            false,
-            bool(of_all),
-        ]
+        [found, found * dated, same_night, holds, false_dates, is_found_on_all]
     )
+
+
+def is_near(step: Change, planted: Planted, nights: float) -> bool:
+    """Report whether a change is within so many nights of that of its row."""
+    date = planted.dates.get(step.row)
+    return date is not None and abs(step.night - date) <= nights
+
+
+def describe_hit(step: Change, planted: Planted) -> tuple[bool, bool, bool]:
+    """Return whether a change has a date, this is within a night, and its interval
+    holds the change.
+    """
+    is_same_night = abs(step.night - planted.dates[step.row]) <= 1
+    holds = step.low <= np.log1p(planted.change) <= step.high
+    return step.dated, is_same_night, bool(holds)
+
+
+def find_change_of_all(chance: np.random.Generator, nights: int) -> bool:
+    """Change all hosts by 2 % at half time; return whether that is found and dated
+    within a night.
+    """
+    logs = make_series(chance, nights, "normal")
+    date = nights // 2
+    logs[:, date:] += np.log1p(0.02)
+    for step in find_session_changes(logs, "normal"):
+        is_of_all = step.row >= len(logs)
+        if is_of_all and step.dated and abs(step.night - date) <= 1:
+            return True
+    return False
 
 
 def print_calibration(chance: np.random.Generator, sessions: int) -> None:
     """Print the constants of `CALIBRATION`."""
     lengths = np.exp(CALIBRATION.nights).round().astype(int)
-    rows = []
-    for nights in lengths:
-        walks = chance.standard_normal((2, 4000, nights)) * 0.01
-        for night in range(1, nights):
-            walks[1, :, night] = (
-                0.5 * walks[1, :, night - 1] + 0.75**0.5 * walks[1, :, night]
-            )
-        clean = (clean_unchanged(logs) for logs in walks)
-        left, correlated = (
-            np.array([find_best_splits(logs)[2:] for logs in clean]).mean(axis=2).T
-        )
-        rows.append(
-            (
-                left[0] / 1e-4,
-                correlated[0],
-                (correlated[1] - correlated[0]) / 0.5,
-                left[1] / left[0],
-            )
-        )
-    shares = np.array(rows).T
+    shares = np.array([measure_shares(chance, nights) for nights in lengths]).T
     calibration = Calibration(CALIBRATION.nights, np.ones(len(lengths)), *shares)
     splits = []
     for nights in lengths:
         by_noise = []
         for noise in ("normal", "heavy"):
-            p = []
-            for _ in range(sessions):
-                logs = clean_unchanged(make_series(chance, nights, noise))
-                parts = [(row, np.arange(nights)) for row in range(160)]
-                p.append(measure_parts(logs, parts, calibration)[0])
-            by_noise.append(_AT / np.quantile(np.concatenate(p), _AT))
+            p = measure_p(chance, nights, noise, calibration, sessions)
+            by_noise.append(_AT / np.quantile(p, _AT))
         splits.append(max(by_noise))
         print(nights, by_noise, flush=True)
     for name, values in zip(Calibration._fields[1:], (splits, *shares), strict=True):
         print(f"{name}: np.array([{', '.join(f'{value:.3g}' for value in values)}])")
+
+
+def measure_shares(chance: np.random.Generator, nights: int) -> list[float]:
+    """Return what the best splits leave of the variance of series of this length, and
+    how nights are correlated.
+    """
+    walks = chance.standard_normal((2, 4000, nights)) * 0.01
+    correlate(walks[1])
+    shares = []
+    for logs in walks:
+        *_, left, correlated = find_best_splits(clean_unchanged(logs))
+        shares.append((left.mean(), correlated.mean()))
+    (left, correlated), (left_of_half, correlated_half) = shares
+    return [
+        left / 1e-4,
+        correlated,
+        (correlated_half - correlated) / 0.5,
+        left_of_half / left,
+    ]
+
+
+def measure_p(
+    chance: np.random.Generator,
+    nights: int,
+    noise: str,
+    calibration: Calibration,
+    sessions: int,
+) -> Floats:
+    """Return the p of all series of some sessions without a change."""
+    parts = [(row, np.arange(nights)) for row in range(HOSTS * RELATIONS)]
+    every = []
+    for _ in range(sessions):
+        logs = clean_unchanged(make_series(chance, nights, noise))
+        p, *_ = measure_parts(logs, parts, calibration)
+        every.append(p)
+    return np.concatenate(every)
+
+
+def print_false_findings(options: argparse.Namespace) -> None:
+    """Print how often sessions without a change have a finding, and a date."""
+    print("nights  noise   sessions    any  dated  CPU ms a session")
+    for nights in options.nights:
+        for noise in NOISES:
+            chance = np.random.default_rng(options.seed)
+            begun = time.process_time()
+            any_found = 0
+            any_dated = 0
+            for _ in range(options.sessions):
+                logs = make_series(chance, nights, noise)
+                steps = find_session_changes(logs, noise)
+                any_found += bool(steps)
+                any_dated += any(step.dated for step in steps)
+            spent_s = time.process_time() - begun
+            print(
+                f"{nights:>6}  {noise:<8}{options.sessions:>8}"
+                f"{any_found / options.sessions:>7.0%}"
+                f"{any_dated / options.sessions:>7.0%}"
+                f"{spent_s / options.sessions * 1000:>9.0f}",
+                flush=True,
+            )
+
+
+def print_power(options: argparse.Namespace) -> None:
+    """Print how many planted changes are found, and how well they are dated."""
+    print("nights  change  sessions  found  dated  night  holds  false  all 2%")
+    sessions = max(options.sessions // 4, 3)
+    for nights in options.nights:
+        for change in (0.05, 0.03, 0.02):
+            chance = np.random.default_rng(options.seed)
+            rows = [measure_power(chance, nights, change) for _ in range(sessions)]
+            *shares, false_dates, of_all = np.nanmean(rows, axis=0)
+            percents = "".join(f"{share:>7.0%}" for share in shares)
+            print(
+                f"{nights:>6}{change:>8.0%}{sessions:>10}{percents}"
+                f"{false_dates:>7.2f}{of_all:>8.0%}",
+                flush=True,
+            )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -196,42 +287,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.table:
         print_calibration(np.random.default_rng(options.seed), options.sessions)
-        return
-    print("nights  noise   sessions    any  dated  CPU ms a session")
-    for nights in options.nights:
-        for noise in NOISES:
-            chance = np.random.default_rng(options.seed)
-            begun = time.process_time()
-            every = [
-                find_session_changes(make_series(chance, nights, noise), noise)
-                for _ in range(options.sessions)
-            ]
-            spent = (time.process_time() - begun) / options.sessions * 1000
-            shares = [
-                np.mean([bool(steps) for steps in every]),
-                np.mean([any(step.dated for step in steps) for steps in every]),
-            ]
-            print(
-                f"{nights:>6}  {noise:<8}{options.sessions:>8}"
-                + "".join(f"{share:>7.0%}" for share in shares)
-                + f"{spent:>9.0f}",
-                flush=True,
-            )
-    print("nights  change  sessions  found  dated  night  holds  false  all 2%")
-    for nights in options.nights:
-        for change in (0.05, 0.03, 0.02):
-            chance = np.random.default_rng(options.seed)
-            times = max(options.sessions // 4, 3)
-            rows = np.array(
-                [measure_power(chance, nights, change) for _ in range(times)]
-            )
-            *shares, false, fleet_share = np.nanmean(rows, axis=0)
-            print(
-                f"{nights:>6}{change:>8.0%}{times:>10}"
-                + "".join(f"{share:>7.0%}" for share in shares)
-                + f"{false:>7.2f}{fleet_share:>8.0%}",
-                flush=True,
-            )
+    else:
+        print_false_findings(options)
+        print_power(options)
 
 
 if __name__ == "__main__":
