@@ -61,7 +61,13 @@ def _find_idle_state_and_heat(facts: Facts) -> Iterator[Finding]:
         state = facts.idle_state or "unnamed"
         driver = facts.idle_driver or "unknown driver"
         deep = DEEP_IDLE_US + 1
-        yield make_finding("idle", facts, state=state, driver=driver, deep=deep)
+        yield make_finding(
+            "idle",
+            facts,
+            state=state,
+            driver=driver,
+            deep=deep,
+        )
 
     throttles = (facts.core_throttles or 0) + (facts.package_throttles or 0)
     if throttles:
@@ -93,7 +99,12 @@ def _find_limits(facts: Facts) -> Iterator[Finding]:
         yield make_finding("memory", facts, mib=available >> 20)
     allowed = facts.processes_most
     if allowed is not None and allowed < count + OWN_PROCESSES:
-        yield make_finding("processes", facts, count=count, own=OWN_PROCESSES)
+        yield make_finding(
+            "processes",
+            facts,
+            count=count,
+            own=OWN_PROCESSES,
+        )
     if facts.priority_most == 0 and facts.user != "root":
         yield make_finding("priority", facts)
 
@@ -120,7 +131,12 @@ def _find_memory_faults(facts: Facts) -> Iterator[Finding]:
     slowed = [speed for speed in speeds if 0 < speed[0] < speed[1]]
     if slowed:
         configured, rated = min(slowed)
-        yield make_finding("dimm_speed", facts, configured=configured, rated=rated)
+        yield make_finding(
+            "dimm_speed",
+            facts,
+            configured=configured,
+            rated=rated,
+        )
 
 
 def _name_empty_channels(memory: Memory) -> str:
@@ -173,7 +189,12 @@ def _find_cpus_left_out(facts: Facts) -> Iterator[Finding]:
     offline = [cpu.cpu for cpu in facts.cpus if not cpu.online]
     if offline:
         numbers = " ".join(map(str, offline))
-        yield make_finding("offline", facts, cpus=format_cpus(offline), each=numbers)
+        yield make_finding(
+            "offline",
+            facts,
+            cpus=format_cpus(offline),
+            each=numbers,
+        )
     left_out = [cpu for cpu in facts.cpus if cpu.online and not cpu.allowed]
     barred = [cpu.cpu for cpu in left_out if not cpu.isolated]
     if barred:
@@ -189,7 +210,11 @@ def _find_cpu_noise(facts: Facts) -> Iterator[Finding]:
         kind = kinds[-1]
         cpus = format_cpus(cpu.cpu for cpu in facts.cpus if cpu.kind == kind)
         yield make_finding(
-            "hybrid", facts, kinds=", ".join(kinds), cpus=cpus, kind=kind
+            "hybrid",
+            facts,
+            kinds=", ".join(kinds),
+            cpus=cpus,
+            kind=kind,
         )
     if facts.cpus and not facts.isolated_cpus:
         yield make_finding("isolation", facts)
@@ -211,7 +236,11 @@ def _find_load(facts: Facts, usage: Usage | None) -> Iterator[Finding]:
         )
         named = f" ({programs})" if programs else ""
         yield make_finding(
-            "busy", facts, busy=usage.busy_cpus, count=count, named=named
+            "busy",
+            facts,
+            busy=usage.busy_cpus,
+            count=count,
+            named=named,
         )
     if usage.steal_ticks:
         yield make_finding("steal", facts, ticks=usage.steal_ticks)
