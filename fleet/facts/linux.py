@@ -134,7 +134,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
     arch = _find_agent_arch(system)
     cpus, groups = topology.parse_cpus(sections, files)
     nodes = topology.parse_memory_nodes(files, groups.nodes.values())
-    modules, nodes = memory.parse_memory(sections, files, cpus, nodes)
+    modules, nodes, memory_notes = memory.parse_memory(sections, files, cpus, nodes)
     hypervisor = parse_hypervisor(files, cpuinfo, system)
     container = _find_container(system, files)
     cpu_quota, cpu_limit = find_tightest_cpu_quota(noise) or (None, None)
@@ -204,7 +204,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         load=parse_load(sections),
         user=system.get("user"),
         compilers=parse_compilers(sections.get("compilers", [])),
-        notes=(*notes, *groups.contradictions.values()),
+        notes=(*notes, *groups.contradictions.values(), *memory_notes),
         contradictions=MappingProxyType(groups.contradictions),
     )
 

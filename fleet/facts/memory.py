@@ -3,7 +3,7 @@ peak rate. Pure.
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -34,19 +34,21 @@ _KINDS = {
     0x24: "HBM3",
 }
 _PERSISTENT = 0x1F
+# Bits of data of a module by its bits with error correction, which some firmware gives
+# as those of its data.
+_DATA_BITS = {36: 32, 40: 32, 72: 64, 80: 64}
 # where a device has the numbers of its strings for serial number and asset tag
 _PRIVATE = (0x18, 0x19)
 _EXTENDED = 0xFFFF
 _HEX = re.compile(r"\s*((?:[0-9A-Fa-f]{2}\s*)+)")
 _TABLE_BYTES = 1 << 18  # as much as the probe reads
 # How firmware names places, slot before bank: "P1-DIMMA1 P0_Node0_Channel0_Dimm0".
-_SOCKET = re.compile(
-    r"(?:^|[^A-Z])(?:P|CPU|PROC|SOCKET|NODE)[ _-]?([0-9]{1,2})(?![0-9])"
-)
-_CONTROLLER = re.compile(r"(?:CONTROLLER|(?<![A-Z])MC)[ _-]?([0-9]{1,2})")
+_SOCKET = re.compile(r"(?:^|[^A-Z])(?:P|CPU|PROC|SOCKET)[ _#-]?([0-9]{1,2})(?![0-9])")
+_NODE = re.compile(r"(?:^|[^A-Z])NODE[ _#-]?([0-9]{1,2})(?![0-9])")
+_CONTROLLER = re.compile(r"(?:CONTROLLER|(?<![A-Z])[IU]?MC)[ _#-]?([0-9]{1,2})")
 _CHANNELS = (
     # P0 CHANNEL A, CPU0 CH0/D0
-    r"(?<![A-Z])CH(?:ANNEL|AN)?[ _-]?([A-Z]|[0-9]{1,2})(?![A-Z0-9])",
+    r"(?<![A-Z])CH(?:ANNEL|AN)?[ _#-]?([A-Z]|[0-9]{1,2})(?![A-Z0-9])",
     r"DIMM[ _-]?P[0-9]+[ _-]?([A-Z])[0-9](?![0-9])",  # DIMM_P1_M0
     r"DIMM[ _-]?([A-O])[0-9](?![0-9])",  # DIMM_A1, P1-DIMMA1
     r"CPU[0-9]_DIMM_([A-Z])(?![A-Z0-9])",  # CPU0_DIMM_A
@@ -55,7 +57,9 @@ _CHANNELS = (
 )
 _CHANNEL = re.compile("|".join(_CHANNELS))
 # of 16 bits each: a module takes all four
-_SUBCHANNELS = re.compile(r"CONTROLLER[0-9]-CHANNEL[CD]")
+_SUBCHANNELS = re.compile(
+    r"(?=.*CONTROLLER[ _-]?[0-9])(?=.*CHANNEL[ _-]?[CD](?![A-Z0-9]))"
+)
 _EDAC = re.compile(
     r"sys/devices/system/edac/mc/(mc[0-9]{1,3})/(?:((?:dimm|rank)[0-9]{1,4})/)?(\w+)"
 )
@@ -100,12 +104,12 @@ def parse_memory(
     files: Mapping[str, str],
     cpus: Sequence[Cpu],
     nodes: Sequence[Node],
-) -> tuple[Memory, tuple[Node, ...]]:
-    """Return the machine's memory, and its NUMA nodes with their shares of channels and
-    peak rate.
+) -> tuple[Memory, tuple[Node, ...], tuple[str, ...]]:
+    """Return the machine's memory, its NUMA nodes with their shares of channels and
+    peak rate, and notes on what the firmware says of it that cannot be so.
     """
     table = parse_smbios_table(sections.get("smbios", []))
-    smbios = _read_smbios_memory(table)
+    smbios, notes = _read_smbios_memory(table)
     edac = _read_edac_memory(files)  # ABI/testing/sysfs-devices-edac
     slots = _keep_slots_of_processors(smbios.dimms, cpus)
     # the first that tells; SMBIOS only to root
@@ -129,7 +133,7 @@ def parse_memory(
     with_bandwidth = [
         _add_node_bandwidth(node, memory, files, cpus, nodes) for node in nodes
     ]
-    return memory, tuple(with_bandwidth)
+    return memory, tuple(with_bandwidth), notes
 
 
 def parse_smbios_table(lines: Collection[str]) -> bytes:
@@ -259,24 +263,33 @@ def _iter_structures(table: bytes) -> Iterator[_Structure]:
         place = end + 2
 
 
-def _read_smbios_memory(table: bytes) -> Memory:
-    """Return the slots in an SMBIOS table, without their channels; none if the table
-    has no end.
+def _read_smbios_memory(table: bytes) -> tuple[Memory, tuple[str, ...]]:
+    """Return the slots in an SMBIOS table, without the number of all channels, and
+    notes on what contradicts itself; no slots if the table has no end.
     """
     structures = list(_iter_structures(table))
     if not structures or structures[-1].kind != _END:
-        return Memory()
+        return Memory(), ()
     corrections = _find_corrections_by_array(structures)
     ecc = _find_only_value(corrections.values())
     devices = _find_slots(structures, corrections)
     places = [f"{device.text(0x10)} {device.text(0x11)}".upper() for device in devices]
-    sockets = _find_sockets(devices, places, list(corrections))
+    sockets = _find_sockets(places)
+    notes = []
     dimms = []
     for device, place, socket in zip(devices, places, sockets, strict=True):
-        dimms.append(_read_dimm(device, place, socket))
+        dimm, own_notes = _drop_contradictions(_read_dimm(device, place, socket))
+        dimms.append(dimm)
+        notes += own_notes
     if not any(dimm.is_populated for dimm in dimms):
-        return Memory(ecc=ecc)
-    return Memory(_settle_channels(dimms, places), ecc=ecc)
+        return Memory(ecc=ecc), ()
+    if any(dimm.channel is None for dimm in dimms):
+        dimms = _drop_channels(dimms)
+    elif (note := _describe_repeated_place(places)) is not None:
+        dimms = _drop_channels(dimms)
+        notes.append(note)
+    joined = _join_subchannels(dimms, places)
+    return Memory(joined, ecc=ecc), tuple(dict.fromkeys(notes))
 
 
 def _find_corrections_by_array(
@@ -303,29 +316,52 @@ def _find_slots(
     return slots
 
 
-def _find_sockets(
-    devices: Sequence[_Structure],
-    places: Iterable[str],
-    array_handles: Sequence[int | None],
-) -> list[int | None]:
-    """Return each device's socket by the name of its place. If a name has none, each
-    array is a socket's, if there are several; else no socket is known.
+def _find_sockets(places: Sequence[str]) -> list[int | None]:
+    """Return each place's socket by its name, or else by its node's; None for all if
+    not every place names one. A second array may be of anything.
     """
-    matches = [_SOCKET.search(place) for place in places]
-    sockets: list[int | None] = [int(match[1]) for match in matches if match]
-    if len(sockets) == len(devices):
-        return sockets
-    if len(array_handles) == 1:
-        return [None] * len(devices)
-    return [array_handles.index(device.number(4, 2)) for device in devices]
+    for pattern in (_SOCKET, _NODE):
+        matches = [pattern.search(place) for place in places]
+        sockets: list[int | None] = [int(match[1]) for match in matches if match]
+        if len(sockets) == len(places):
+            return sockets
+    return [None] * len(places)
 
 
-def _settle_channels(dimms: Sequence[Dimm], places: Iterable[str]) -> tuple[Dimm, ...]:
-    """Return the modules without channels unless each has one, and with a channel for
-    the subchannels that a module of 64 bits takes.
+def _drop_contradictions(dimm: Dimm) -> tuple[Dimm, list[str]]:
+    """Return the module without a speed that its rated one contradicts, and notes."""
+    rated_mts = dimm.rated_mts or 0
+    configured_mts = dimm.configured_mts or 0
+    # two transfers a clock
+    is_half = abs(2 * configured_mts - rated_mts) <= 1
+    if not (configured_mts and is_half):
+        return dimm, []
+    note = (
+        f"The firmware gives {configured_mts} MT/s as the speed of memory modules for"
+        f" {rated_mts} MT/s: it may be their clock in MHz, so their speed is unknown."
+    )
+    return replace(dimm, configured_mts=None), [note]
+
+
+def _describe_repeated_place(places: Sequence[str]) -> str | None:
+    """Return a note if several slots have the same name; None if each has its own."""
+    place, count = Counter(places).most_common(1)[0]
+    if count == 1:
+        return None
+    return (
+        f"The firmware gives {count} memory slots one place, {place.strip()}, so it"
+        " does not tell their channels."
+    )
+
+
+def _drop_channels(dimms: Iterable[Dimm]) -> list[Dimm]:
+    return [replace(dimm, channel=None) for dimm in dimms]
+
+
+def _join_subchannels(dimms: Sequence[Dimm], places: Iterable[str]) -> tuple[Dimm, ...]:
+    """Return the modules with a channel for the subchannels that a module of 64 bits
+    takes.
     """
-    if any(dimm.channel is None for dimm in dimms):
-        return tuple(replace(dimm, channel=None) for dimm in dimms)
     has_subchannels = any(_SUBCHANNELS.search(place) for place in places)
     is_wide = any(dimm.is_populated and dimm.width_bits == 64 for dimm in dimms)
     if not (has_subchannels and is_wide):
@@ -333,7 +369,7 @@ def _settle_channels(dimms: Sequence[Dimm], places: Iterable[str]) -> tuple[Dimm
     joined = []
     for dimm in dimms:
         controller, _, _ = (dimm.channel or "").rpartition(" ")
-        joined.append(replace(dimm, channel=controller))
+        joined.append(replace(dimm, channel=controller or None))
     return tuple(joined)
 
 
@@ -346,9 +382,6 @@ def _find_only_value(values: Iterable[str | None]) -> str | None:
 def _read_dimm(device: _Structure, place: str, socket: int | None) -> Dimm:
     kind = device.number(0x12, 1) or 0
     ranks = (device.number(0x1B, 1) or 0) & 15
-    width = device.number(0x0A, 2)
-    if width in (0, _EXTENDED):
-        width = None
     return Dimm(
         slot=device.text(0x10) or None,
         channel=_name_channel(place, socket),
@@ -358,12 +391,22 @@ def _read_dimm(device: _Structure, place: str, socket: int | None) -> Dimm:
         rated_mts=_read_speed(device, 0x15, 0x54),
         configured_mts=_read_speed(device, 0x20, 0x58),
         ranks=ranks or None,
-        width_bits=width,
+        width_bits=_read_data_width(device),
     )
 
 
+def _read_data_width(device: _Structure) -> int | None:
+    """Return a module's bits of data; None if unknown, or more than all its bits."""
+    total = device.number(0x08, 2) or _EXTENDED
+    data = device.number(0x0A, 2) or _EXTENDED
+    data = _DATA_BITS.get(data, data)
+    if data == _EXTENDED or data > total:
+        return None
+    return data
+
+
 def _name_channel(place: str, socket: int | None) -> str | None:
-    """Name a module's channel by its place: "P0 MC1 A"; None if the place names
+    """Name a module's channel by its place: "P0 N2 MC1 A"; None if the place names
     none.
     """
     channel = _CHANNEL.search(place)
@@ -372,6 +415,9 @@ def _name_channel(place: str, socket: int | None) -> str | None:
     words = []
     if socket is not None:
         words.append(f"P{socket}")
+    node = _NODE.search(place)
+    if node and _SOCKET.search(place):  # else the node is the socket
+        words.append(f"N{node[1]}")
     if controller := _CONTROLLER.search(place):
         words.append(f"MC{controller[1]}")
     words += [group for group in channel.groups() if group]

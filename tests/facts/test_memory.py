@@ -23,7 +23,7 @@ def read(table, packages=1, nodes=1, files=()):
         Cpu(node, node=node, package=node // share if nodes >= packages else node)
         for node in range(nodes)
     ]
-    memory, with_memory = parse_memory(
+    memory, with_memory, _ = parse_memory(
         {"smbios": print_hex(table)},
         dict(files),
         cpus,
@@ -258,6 +258,94 @@ def test_a_module_takes_all_subchannels_of_its_controller():
     assert counts == [(2, 2), (1, 2)]
 
 
+def read_notes(*devices):
+    sections = {"smbios": print_hex(build_table(build_array(1), *devices))}
+    memory, _, notes = parse_memory(sections, {}, [], [])
+    return memory, notes
+
+
+def test_modules_with_one_name_have_no_channel():
+    """coreboot: dasharo-issues 1206, skulls 144."""
+    same = [("Channel-0-DIMM-0", "BANK 0")] * 2
+    memory, (note,) = read_notes(dimms(same, mib=8192))
+    assert (memory.channels, memory.channels_populated) == (None, None)
+    assert memory.peak_mbps is None
+    assert describe_memory(memory) == "2 x 8 GiB DDR4-3200, ECC multi-bit"
+    assert note == (
+        "The firmware gives 2 memory slots one place, CHANNEL-0-DIMM-0 BANK 0, so it"
+        " does not tell their channels."
+    )
+    by_edac, _ = read(build_table(MODULES, dimms(same)), files=edac(1, 2, 2))
+    assert (by_edac.channels, by_edac.peak_mbps) == (2, 51200)
+
+
+@pytest.mark.parametrize(
+    ("width", "kind", "rated", "peak"),
+    [(72, 0x18, 1600, 25600), (80, 0x22, 4800, 76800), (40, 0x22, 4800, 38400)],
+)
+def test_bits_of_error_correction_carry_no_data(width, kind, rated, peak):
+    names = [("DIMM_A1", "NODE 1"), ("DIMM_B1", "NODE 1")]
+    memory, notes = read_notes(dimms(names, width=width, kind=kind, rated=rated))
+    assert (memory.peak_mbps, memory.channels, notes) == (peak, 2, ())
+
+
+def test_a_module_with_more_data_than_bits_has_no_width():
+    dimm = build_dimm(2, "DIMM_A1", width=128)
+    total = dimm[8:10]
+    memory, _ = read_notes(dimm.replace(total, b"\x40\x00", 1))
+    assert (memory.dimms[0].width_bits, memory.peak_mbps) == (None, None)
+
+
+@pytest.mark.parametrize("rated", [1333, 1600, 3200])
+def test_half_of_a_modules_speed_may_be_its_clock(rated):
+    clock = (rated + 1) // 2
+    memory, (note,) = read_notes(dimms(DESKTOP, rated=rated, configured=clock))
+    assert (memory.dimms[0].configured_mts, memory.peak_mbps) == (None, None)
+    assert f"{clock} MT/s as the speed of memory modules for {rated} MT/s" in note
+    slowed, notes = read_notes(dimms(DESKTOP, rated=3200, configured=2133))
+    assert (slowed.peak_mbps, notes) == (2 * 2133 * 8, ())
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "P{p} NODE {n} MC{m} CHANNEL {c}",
+        "NODE{n}_P{p}_CHANNEL{c}_MC{m}",
+        "CHANNEL{c}_iMC{m}_Node{n}_CPU{p}",
+        "Controller{m} Channel{c} Node{n} Socket#{p}",
+    ],
+)
+def test_socket_node_controller_and_channel_stand_in_any_order(form):
+    places = product((0, 1), (0, 1), (0, 1), "AB")
+    banks = [form.format(p=p, n=n, m=m, c=c) for p, n, m, c in places]
+    memory, of_nodes = read(
+        build_table(MODULES, dimms([("DIMM 0", bank) for bank in banks])), 2, 2
+    )
+    assert (memory.channels, of_nodes) == (16, [(8, 8, 8 * 25600)] * 2)
+    assert memory.dimms[-1].channel == "P1 N1 MC1 B"
+
+
+def test_subchannels_are_known_in_any_order():
+    names = [
+        (f"DIMM0-Channel{channel}-Controller{mc}", "BANK 0")
+        for mc, channel in product((0, 1), "ABCD")
+    ]
+    table = build_table(MODULES, dimms(names[:1]), dimms(names[1:], mib=0))
+    assert (read(table)[0].channels_populated, read(table)[0].channels) == (1, 2)
+
+
+def test_a_second_array_is_of_a_socket_only_by_its_names():
+    """A laptop lists soldered memory and its slot as two arrays."""
+    arrays = [build_array(1), build_array(2)]
+    first = dimms([("DIMM_A1", "BANK 0")])
+    other = dimms([("DIMM_B1", "BANK 0")], array=2)
+    memory, of_nodes = read(build_table(arrays, first, other), 2, 2)
+    assert (memory.channels, {dimm.socket for dimm in memory.dimms}) == (2, {None})
+    assert of_nodes == [(None, None, None)] * 2
+    again = dimms([("DIMM_A1", "BANK 0")], array=2)
+    assert read(build_table(arrays, first, again))[0].channels is None
+
+
 def test_firmware_that_lists_only_empty_slots_tells_nothing():
     assert read(build_table(MODULES, dimms(DESKTOP, mib=0)))[0] == Memory(
         ecc="multi-bit"
@@ -385,7 +473,7 @@ Handle 0xFEFF, DMI type 127, 4 bytes
 	Header and Data:
 		7F 04 FF FE
 """.splitlines()
-    memory, _ = parse_memory({"smbios": lines}, {}, [], [])
+    memory, _, _ = parse_memory({"smbios": lines}, {}, [], [])
     words = (
         "1 x 16 GiB DDR4-3200 at 2933 MT/s, 1 of 1 channels populated, ECC multi-bit"
     )
@@ -457,7 +545,7 @@ def test_lpddr_channels_of_the_device_tree_have_no_speed():
         "lpddr",
         "lpddr x y",
     ]
-    memory, _ = parse_memory({"system": lines}, {}, [], [])
+    memory, _, _ = parse_memory({"system": lines}, {}, [], [])
     assert (memory.channels_populated, memory.channels, memory.dimms[0].kind) == (
         2,
         2,
