@@ -61,13 +61,15 @@ def measure(
     table `fleet:` has the defaults of results (unless $FLEET_RESULTS is set), labels
     and parallel. options: such as cpus="0-3" (docs/options.md).
 
-    Each host that is not complete gives a StoreWarning; `failures` of the result maps
+    In a notebook a line below the cell shows the progress. Each host that is not
+    complete gives a StoreWarning; `failures` of the result maps
     its name to the message. Raises FleetError if no host has a run, and UsageError for
     wrong arguments.
     """
     # Importing fleet is quick, and a session is not.
     from fleet.agent.deploy import check_entries  # noqa: PLC0415
     from fleet.analysis.results import Results  # noqa: PLC0415
+    from fleet.console.notebook import notebook_progress  # noqa: PLC0415
     from fleet.inventory.select import (  # noqa: PLC0415
         load_hosts,
         make_local_inventory,
@@ -78,7 +80,7 @@ def measure(
         parse_keywords,
         parse_labels,
     )
-    from fleet.session.events import State, ignore  # noqa: PLC0415
+    from fleet.session.events import State  # noqa: PLC0415
     from fleet.session.runner import make_context, run_session  # noqa: PLC0415
     from fleet.store import Listing, Store, new_session_id  # noqa: PLC0415
 
@@ -98,15 +100,17 @@ def measure(
     words = [f"{key}={value}" for key, value in (labels or {}).items()]
     store = Store(root)
     store.require_writable()
-    context = make_context(
-        *(store, new_session_id(), ignore, settings.get("connect_timeout", 15.0)),
-        requested=requested,
-        labels=parse_labels(words or settings.get("label", ())),
-        parallel=parallel or settings.get("parallel", 32),
-        lock=settings.get("lock"),
-        reconnect_s=settings.get("reconnect", 60.0),
-    )
-    outcomes = run_session(chosen, context)
+    run_labels = parse_labels(words or settings.get("label", ()))
+    with notebook_progress(chosen) as on_event:
+        context = make_context(
+            *(store, new_session_id(), on_event, settings.get("connect_timeout", 15.0)),
+            requested=requested,
+            labels=run_labels,
+            parallel=parallel or settings.get("parallel", 32),
+            lock=settings.get("lock"),
+            reconnect_s=settings.get("reconnect", 60.0),
+        )
+        outcomes = run_session(chosen, context)
     if any(outcome.state is State.INTERRUPTED for outcome in outcomes):
         raise KeyboardInterrupt
     failures = {

@@ -10,6 +10,7 @@ import pytest
 
 from fleet.analysis.compare import compare
 from tests import needs
+from tests.shared import agents_cache
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -40,6 +41,24 @@ def test_the_shipped_runs_tell_a_real_change_from_a_mere_name(tmp_path: Path) ->
         sum(file.stat().st_size for file in (FOLDER / "data").rglob("*.parquet"))
         < 1_000_000
     )
+
+
+@pytest.mark.slow
+def test_measuring_shows_its_progress_below_the_cell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLEET_AGENT_LOCK", str(tmp_path / "agent.lock"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(agents_cache()))
+    nbformat = needs.python_module("nbformat", "nbformat")
+    nbclient = needs.python_module("nbclient", "nbclient")
+    needs.python_module("ipykernel", "ipykernel")
+    code = "import fleet\nr = fleet.measure((), 'clock', rounds=3)\nr"
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+    where = {"metadata": {"path": str(tmp_path)}}
+    nbclient.NotebookClient(book, kernel_name="python3", resources=where).execute()
+    progress, result = book.cells[0].outputs
+    assert "1 of 1 hosts done: 1 complete" in progress["data"]["text/plain"]
+    assert "1 run of 1 host" in result["data"]["text/html"]
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ when they are called.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -28,12 +29,19 @@ from fleet.analysis.reduce.numbers import Only, select_numbers
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layout
 from fleet.analysis.views.pair_bursts import load_pair_bursts
-from fleet.errors import UsageError
+from fleet.errors import FleetError, UsageError
 from fleet.model import SHIPPED, Descriptions, View
 from fleet.store.runs import Listing, RunSummary, skip_damaged_runs
+from fleet.text import format_count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+_RUNS_SHOWN = 10
+_SHOWN_IN_NOTEBOOKS = [
+    *("run_id", "host_name", "started_utc", "state", "benchmarks", "labels_json"),
+]
 
 
 class Results:
@@ -61,6 +69,17 @@ class Results:
 
     def __repr__(self) -> str:
         return f"Results({str(self._place)!r})"
+
+    def _repr_html_(self) -> str:
+        """Return the number of runs and a table of the last ones, for notebooks."""
+        try:
+            runs = self.runs()
+        except FleetError as err:
+            return f"<p>{escape(str(err))}</p>"
+        count = format_count(len(runs), "run")
+        hosts = format_count(runs["host_id"].nunique(), "host")
+        shown = runs[_SHOWN_IN_NOTEBOOKS].tail(_RUNS_SHOWN).to_html(index=False)
+        return f"<p>{escape(repr(self))}: {count} of {hosts}</p>{shown}"
 
     @skip_damaged_runs
     def runs(self, *selection: str) -> pd.DataFrame:

@@ -101,6 +101,21 @@ def test_a_comparison_is_that_of_the_command(results: Results) -> None:
     assert set(comparison.relations["relation"]) == {"smt", "package"}
 
 
+def test_a_notebook_shows_results_and_a_comparison_as_tables(
+    results: Results, tmp_path: Path
+) -> None:
+    assert "4 runs of 2 hosts" in results._repr_html_()
+    assert "there is no such folder" in fleet.open(tmp_path / "typo")._repr_html_()
+    ids = list(results.runs("desktop")["run_id"])
+    (comparison,) = results.compare(ids[0], ",".join(ids[1:]))
+    line = repr(comparison)
+    assert "\n" not in line
+    assert "2 relations" in line
+    table = comparison._repr_html_()
+    assert "<td>smt</td>" in table
+    assert "&lt;Comparison of" in table
+
+
 def test_an_empty_root_says_so(tmp_path: Path) -> None:
     empty = fleet.open(tmp_path)
     assert empty.runs().empty

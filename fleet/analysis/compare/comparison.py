@@ -4,6 +4,7 @@ replication.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,6 +70,10 @@ _NUMBER_COLUMNS = (
     "pairs_hash",
     "spread",
 )
+_SHOWN_IN_NOTEBOOKS = [
+    *("benchmark", "variant", "relation", "a_ns", "b_ns", "ratio", "low", "high"),
+    *("verdict", "why"),
+]
 _VARIANT = ["benchmark", "relation", "side", "variant"]
 _NO_VARIANTS = pd.DataFrame(columns=[*_VARIANT, "ns"])
 _NO_FLEET = pd.DataFrame()
@@ -97,6 +102,18 @@ class Comparison:
     unlike: pd.DataFrame
     caveats: tuple[str, ...]
     descriptions: Descriptions = SHIPPED
+
+    def __repr__(self) -> str:
+        counts = self.relations["verdict"].value_counts()
+        verdicts_found = "".join(f", {count} {name}" for name, count in counts.items())
+        relations = format_count(len(self.relations), "relation")
+        a, b = self.sides
+        return f"<Comparison of {b} with {a}: {relations}{verdicts_found}>"
+
+    def _repr_html_(self) -> str:
+        """Return the line of `repr` and the table of relations, for notebooks."""
+        shown = self.relations[_SHOWN_IN_NOTEBOOKS].round(3)
+        return f"<p>{escape(repr(self))}</p>{shown.to_html(index=False)}"
 
     @property
     def has_verdict(self) -> bool:
