@@ -27,7 +27,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
@@ -79,25 +79,45 @@ def hog(code: str, cpu: str) -> Iterator[None]:
 
 
 def stop(agent: subprocess.Popen[bytes], condition: str, chance: random.Random) -> None:
-    """Stop an agent again and again until it ends.
+    """Stop an agent again and again until it ends."""
+    if condition == "cpulimit":
+        limit_cpu(agent)
+    elif condition == "stops":
+        stop_again_and_again(
+            agent,
+            lambda: chance.expovariate(1 / 0.015),
+            lambda: chance.uniform(0.002, 0.01),
+        )
+    else:
+        stop_again_and_again(agent, lambda: 0.005, lambda: 0.005)
+
+
+def limit_cpu(agent: subprocess.Popen[bytes]) -> None:
+    """Let the agent have half a CPU."""
+    command = ["cpulimit", "-l", "50", "-p", str(agent.pid)]
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as limiter:
+        agent.wait()
+        limiter.terminate()
+
+
+def stop_again_and_again(
+    agent: subprocess.Popen[bytes],
+    choose_run_s: Callable[[], float],
+    choose_stop_s: Callable[[], float],
+) -> None:
+    """Let the agent run and stop it in turn, for so many seconds each.
 
     At a realtime priority above its own: on two CPUs nothing else runs while it takes
     samples.
     """
-    if condition == "cpulimit":
-        command = ["cpulimit", "-l", "50", "-p", str(agent.pid)]
-        with subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        ) as limiter:
-            agent.wait()
-            limiter.terminate()
-        return
     with suppress(PermissionError):
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(2))
     while agent.poll() is None:
-        time.sleep(chance.expovariate(1 / 0.015) if condition == "stops" else 0.005)
+        time.sleep(choose_run_s())
         agent.send_signal(signal.SIGSTOP)
-        time.sleep(chance.uniform(0.002, 0.01) if condition == "stops" else 0.005)
+        time.sleep(choose_stop_s())
         agent.send_signal(signal.SIGCONT)
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
@@ -109,25 +129,20 @@ def run_agent(
     command = [
         *until_we_end(),
         str(agent),
-        "--benchmark",
-        "cas,readwrite",
-        "--cpus",
-        options.cpus,
+        *("--benchmark", "cas,readwrite"),
+        *("--cpus", options.cpus),
+        *("--rounds", str(options.rounds)),
+        *("--deadline", str(LONGEST_S)),
+        *("--format", "jsonl"),
     ]
-    command += [
-        "--rounds",
-        str(options.rounds),
-        "--deadline",
-        str(LONGEST_S),
-        "--format",
-        "jsonl",
-    ]
-    command += ["--priority", options.priority] if options.priority else []
+    if options.priority:
+        command += ["--priority", options.priority]
     time.sleep(0.1)  # until what ends the run before is done
     cpu = chance.choice(options.cpus.split(","))
+    disturbance = hog(HOGS[condition], cpu) if condition in HOGS else nullcontext()
     with (
         tempfile.TemporaryFile("w+") as printed,
-        hog(HOGS[condition], cpu) if condition in HOGS else nullcontext(),
+        disturbance,
         subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=printed) as process,
     ):
         if condition in STOPS:
@@ -140,33 +155,60 @@ def run_agent(
 def count_words(record: object, hello: Hello, condition: str) -> list[str]:
     """Name what is counted of a record."""
     if isinstance(record, Failed):
-        return ["bursts", "failed", "flagged"] + ["disturbed", "both"] * (
-            condition != "quiet"
-        )
+        words = ["bursts", "failed", "flagged"]
+        if condition != "quiet":
+            words += ["disturbed", "both"]
+        return words
     if not isinstance(record, Burst):
         return []
-    voluntary, involuntary = (
-        sum((record.switches or (0,) * 4)[place::2]) for place in (0, 1)
-    )
-    disturbed = bool(
-        {"quiet": 0, "loop": 1, "fifo": involuntary}.get(condition, voluntary)
-    )
-    flags = {"preempted", "busy_cpu"} & set(derive_burst_flags(record, hello))
-    both = (
-        ["disturbed"] * disturbed
-        + ["flagged"] * bool(flags)
-        + ["both"] * (disturbed and bool(flags))
-    )
-    return ["bursts", *flags, *both]
+    is_disturbed = was_disturbed(record, condition)
+    flags = {"preempted", "busy_cpu"}.intersection(derive_burst_flags(record, hello))
+    words = ["bursts", *flags]
+    if is_disturbed:
+        words.append("disturbed")
+    if flags:
+        words.append("flagged")
+    if is_disturbed and flags:
+        words.append("both")
+    return words
+
+
+def was_disturbed(burst: Burst, condition: str) -> bool:
+    """Report whether a burst was disturbed, whatever its flags."""
+    switches = burst.switches or (0, 0, 0, 0)
+    voluntary = sum(switches[0::2])
+    involuntary = sum(switches[1::2])
+    match condition:
+        case "quiet":
+            return False
+        case "loop":
+            return True
+        case "fifo":
+            return involuntary > 0
+        case _:
+            return voluntary > 0
 
 
 def tally(lines: list[str], condition: str) -> Counter[str]:
     """Count the bursts of a run, as the columns of the table need them."""
     decoded = [records.decode_record(line.encode()) for line in lines]
     hello = next(record for record in decoded if isinstance(record, Hello))
-    return Counter(
-        word for record in decoded for word in count_words(record, hello, condition)
-    )
+    counts = Counter[str]()
+    for record in decoded:
+        counts.update(count_words(record, hello, condition))
+    return counts
+
+
+def format_row(condition: str, runs: list[Counter[str]]) -> str:
+    """Format the shares of a condition: of bursts, of those disturbed, and of runs."""
+    total = sum(runs, Counter[str]())
+    shares = [total[name] / total["bursts"] for name in ("disturbed", *COLUMNS)]
+    shares.append(total["both"] / max(total["disturbed"], 1))
+    affected = [run for run in runs if run["disturbed"] or condition == "quiet"]
+    flagged = sum(bool(run["flagged"]) for run in affected)
+    shares.append(flagged / max(len(affected), 1))
+    percents = "".join(f"{share:>10.1%}" for share in shares)
+    return f"{condition:>10}{total['bursts']:>10}{percents}"
 
 
 def main() -> None:
@@ -176,41 +218,21 @@ def main() -> None:
     parser.add_argument("--priority", help="of the agent; default: what it takes")
     parser.add_argument("--only", default=",".join(CONDITIONS), help="conditions")
     options = parser.parse_args()
-    conditions = [
-        name
-        for name in options.only.split(",")
-        if name != "cpulimit" or shutil.which(name)
-    ]
+    conditions = options.only.split(",")
+    if not shutil.which("cpulimit"):
+        conditions = [name for name in conditions if name != "cpulimit"]
+    every_run = conditions * options.runs
     tallies = defaultdict[str, list[Counter[str]]](list)
     chance = random.Random(1)
     with build_or_take_agent(options) as agent:
-        for condition in chance.sample(
-            conditions * options.runs, len(conditions) * options.runs
-        ):
+        for condition in chance.sample(every_run, len(every_run)):
             with suppress(PermissionError):
                 lines = run_agent(agent, options, condition, chance)
                 tallies[condition].append(tally(lines, condition))
-    print(
-        "".join(
-            f"{title:>10}"
-            for title in ("", "bursts", "disturbed", *COLUMNS, "flagged", "runs")
-        )
-    )
-    for condition, runs in sorted(
-        tallies.items(), key=lambda item: CONDITIONS.index(item[0])
-    ):
-        total = sum(runs, Counter[str]())
-        affected = [run for run in runs if run["disturbed"] or condition == "quiet"]
-        row = [total[name] / total["bursts"] for name in ("disturbed", *COLUMNS)]
-        row.append(total["both"] / max(total["disturbed"], 1))
-        row.append(
-            sum(bool(run["flagged"]) for run in affected) / max(len(affected), 1)
-        )
-        print(
-            f"{condition:>10}{total['bursts']:>10}",
-            "".join(f"{share:>10.1%}" for share in row),
-            sep="",
-        )
+    titles = ("", "bursts", "disturbed", *COLUMNS, "flagged", "runs")
+    print("".join(f"{title:>10}" for title in titles))
+    for condition in sorted(tallies, key=CONDITIONS.index):
+        print(format_row(condition, tallies[condition]))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -21,9 +20,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.scale import Field, fleet, put_agents, write_config  # noqa: E402
+from benchmarks.scale import Field, fleet, make_field, put_agents  # noqa: E402
 from fleet.store import Store  # noqa: E402
-from tests.hosts.sshd import host_maker, keygen  # noqa: E402
 
 BURST = 10_000
 
@@ -73,36 +71,20 @@ def main() -> None:
     sessions = [
         tuple(map(int, word.split("x"))) for word in options.sessions.split(",")
     ]
-    folder = Path(tempfile.mkdtemp(prefix="fleet-memory-"))
-    key = keygen(folder / "key")
-    try:
-        with host_maker(folder, key) as make:
-            hosts = make(
-                max(count for count, _ in sessions), options=["MaxStartups 300:30:400"]
+    most_hosts = max(count for count, _ in sessions)
+    with make_field(most_hosts, options.parallel) as field:
+        put_agents(field)
+        results = field.folder / "results"
+        for count, samples in sessions:
+            shutil.rmtree(results)
+            some = replace(field, hosts=field.hosts[:count])
+            peak, wall_s = peak_mb(command(some, samples), some)
+            stored = sum(run.samples or 0 for run in Store(results).list_runs())
+            print(
+                f"{count:4} hosts x {samples:9,} samples: {stored:11,} stored  "
+                f" peak {peak:6.0f} MB   {wall_s:6.1f} s",
+                flush=True,
             )
-            home = folder / "home"
-            home.mkdir()
-            known_hosts = home / "known_hosts"
-            known_hosts.write_text("".join(host.known_hosts_line for host in hosts))
-            config = write_config(home / "ssh_config", key, known_hosts)
-            field = Field(
-                hosts, key, known_hosts, config, "", home, options.parallel, None
-            )
-            put_agents(field)
-            for count, samples in sessions:
-                shutil.rmtree(home / "results")
-                some = replace(field, hosts=hosts[:count])
-                peak, wall_s = peak_mb(command(some, samples), some)
-                stored = sum(
-                    run.samples or 0 for run in Store(home / "results").list_runs()
-                )
-                print(
-                    f"{count:4} hosts x {samples:9,} samples: {stored:11,} stored  "
-                    f" peak {peak:6.0f} MB   {wall_s:6.1f} s",
-                    flush=True,
-                )
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,8 @@ from fleet.model import Burst, Host, Run, Topology  # noqa: E402
 from fleet.store import Listing, Store, new_run_id  # noqa: E402
 from tests import builders  # noqa: E402
 
+Floats = npt.NDArray[np.float64]
+
 BIG = "r20260601T000000Z-000000b1"
 FLEET = (
     "import sys; sys.argv = ['fleet', {arguments}]; from fleet.__main__ import main;"
@@ -97,24 +99,17 @@ def big_run(samples: int, rounds: int) -> tuple[Run, Iterator[Burst]]:
 def simulate_bursts(run: Run, samples: int, seed: int = 11) -> Iterator[Burst]:
     """Bursts in order of time, a round of a benchmark at once."""
     chance = np.random.default_rng(seed)
-    topology = Topology(run.facts.cpus)
     pairs = list(combinations([cpu.cpu for cpu in run.facts.cpus], 2))
-    level = np.array([builders.NS[topology.relation(a, b)] for a, b in pairs])
-    level = level * 2 * builders.ITERATIONS * builders.TICKS_PER_SECOND / 1e9
-    level *= np.exp(chance.normal(0, 0.03, len(pairs)))
+    levels = draw_levels(run, pairs, chance)
     at_ns = 0
     for visit in range(run.plan.rounds):
         for number, benchmark in enumerate(run.plan.benchmarks):
-            ticks = level * (1 + number) * np.exp(chance.normal(0, 0.01, len(pairs)))
-            noise = draw_dependent_noise((len(pairs), samples + 1), chance)
-            values = ticks[:, None] * np.exp(noise)
-            values[chance.random(values.shape) < 0.004] *= 3  # outliers
-            values[:, 0] *= 1.3  # the warm-up
-            rounded = np.rint(values).astype(np.int64).tolist()
-            for pair in chance.permutation(len(pairs)):
+            ticks = draw_ticks(levels * (1 + number), samples, chance)
+            for place in chance.permutation(len(pairs)):
                 at_ns += int(2e6 + chance.exponential(1e5))
-                low, high = pairs[pair]
-                ping, pong = (low, high) if visit % 2 == 0 else (high, low)
+                ping, pong = pairs[place]
+                if visit % 2:
+                    ping, pong = pong, ping
                 yield Burst(
                     benchmark,
                     builders.default_variant(benchmark),
@@ -123,7 +118,7 @@ def simulate_bursts(run: Run, samples: int, seed: int = 11) -> Iterator[Burst]:
                     pong,
                     builders.ITERATIONS,
                     1,
-                    tuple(rounded[pair]),
+                    tuple(ticks[place]),
                     at_ns,
                     (ping, ping),
                     (pong, pong),
@@ -138,9 +133,34 @@ def simulate_bursts(run: Run, samples: int, seed: int = 11) -> Iterator[Burst]:
                 )
 
 
-def draw_dependent_noise(
-    shape: tuple[int, int], chance: np.random.Generator
-) -> npt.NDArray[np.float64]:
+def draw_levels(
+    run: Run, pairs: list[tuple[int, int]], chance: np.random.Generator
+) -> Floats:
+    """The level of each pair in ticks, by what its CPUs share, with 3 % of noise."""
+    topology = Topology(run.facts.cpus)
+    ns = np.array([builders.NS[topology.relation(a, b)] for a, b in pairs])
+    ticks = ns * 2 * builders.ITERATIONS * builders.TICKS_PER_SECOND / 1e9
+    levels: Floats = ticks * np.exp(chance.normal(0, 0.03, len(pairs)))
+    return levels
+
+
+def draw_ticks(
+    levels: Floats, samples: int, chance: np.random.Generator
+) -> list[list[int]]:
+    """The ticks of a burst of each pair, a warm-up and `samples` more: outliers are
+    three times as long.
+    """
+    burst_levels = levels * np.exp(chance.normal(0, 0.01, len(levels)))
+    noise = draw_dependent_noise((len(levels), samples + 1), chance)
+    values = burst_levels[:, None] * np.exp(noise)
+    is_outlier = chance.random(values.shape) < 0.004
+    values[is_outlier] *= 3
+    values[:, 0] *= 1.3  # the warm-up
+    ticks: list[list[int]] = np.rint(values).astype(np.int64).tolist()
+    return ticks
+
+
+def draw_dependent_noise(shape: tuple[int, int], chance: np.random.Generator) -> Floats:
     """Noise of 1 %, pairs x samples, of which each sample keeps half of the last."""
     noise = chance.normal(0, 0.01, shape)
     for place in range(1, shape[1]):
@@ -197,30 +217,38 @@ def main() -> None:
         many = folder / f"many-{options.runs}-{options.hosts}"
         if not big.exists():
             Store(big).publish(*big_run(options.samples, options.rounds))
-        (file,) = big.glob("samples/host_id=*/run_id=*/samples.parquet")
-        stored = Store(big).list_runs()[0].samples or 0
-        print(f"{stored:,} samples, {file.stat().st_size / stored:.2f} bytes each")
-        for name, code in OF_BIG.items():
-            step(name, code.format(root=big, big=BIG))
+        read_big(big)
         if not many.exists():
             many_runs(many, options.runs, options.hosts)
         print(f"{options.runs:,} runs")
-        for name, code in OF_MANY.items():
-            step(name, code.format(many=many))
-        samples = sum(
-            path.stat().st_size for path in many.glob("samples/*/*/*.parquet")
-        )
-        index = Listing(many).index.path.stat().st_size
-        print(
-            f"samples: {samples / options.runs:.0f} bytes a run; index:"
-            f" {index / options.runs:.0f}"
-        )
-        for table in ("runs", "cpus"):
-            files = list((many / table).iterdir())
-            size = sum(path.stat().st_size for path in files)
-            print(
-                f"{table}: {size / options.runs:.0f} bytes a run in {len(files)} files"
-            )
+        read_many(many)
+        print_sizes(many, options.runs)
+
+
+def read_big(root: Path) -> None:
+    """Print the size of a large run, and what reading it takes."""
+    (file,) = root.glob("samples/host_id=*/run_id=*/samples.parquet")
+    stored = Store(root).list_runs()[0].samples or 0
+    print(f"{stored:,} samples, {file.stat().st_size / stored:.2f} bytes each")
+    for name, code in OF_BIG.items():
+        step(name, code.format(root=root, big=BIG))
+
+
+def read_many(root: Path) -> None:
+    """Print what reading many runs takes."""
+    for name, code in OF_MANY.items():
+        step(name, code.format(many=root))
+
+
+def print_sizes(root: Path, runs: int) -> None:
+    """Print how many bytes a run takes in each table and in the index."""
+    samples = sum(path.stat().st_size for path in root.glob("samples/*/*/*.parquet"))
+    index = Listing(root).index.path.stat().st_size
+    print(f"samples: {samples / runs:.0f} bytes a run; index: {index / runs:.0f}")
+    for table in ("runs", "cpus"):
+        files = list((root / table).iterdir())
+        size = sum(path.stat().st_size for path in files)
+        print(f"{table}: {size / runs:.0f} bytes a run in {len(files)} files")
 
 
 if __name__ == "__main__":

@@ -19,24 +19,22 @@ import contextlib
 import json
 import os
 import queue
-import shutil
 import socket
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.scale import Field, fleet, time_command, write_config  # noqa: E402
+from benchmarks.scale import Field, fleet, make_field, time_command  # noqa: E402
 from fleet.model import Via  # noqa: E402
-from tests.hosts.sshd import SshHost, host_maker, keygen  # noqa: E402
+from tests.hosts.sshd import SshHost  # noqa: E402
 
 HANDSHAKE = 1.0  # round trips of TCP's own that the proxy hides
 
@@ -145,6 +143,43 @@ def through(field: Field, host: SshHost, one_way_s: float) -> tuple[DelayLine, F
     return line, replace(field, hosts=[behind])
 
 
+Way = Callable[[Field, SshHost], float]  # seconds of a host, behind a line
+WAYS: dict[str, Way] = {
+    "cached": lambda field, _: seconds_of_a_host(field),
+    "cold": cold,
+    "cached, via openssh": lambda field, _: seconds_of_a_host(field, Via.OPENSSH),
+    "cold, via openssh": lambda field, host: cold(field, host, Via.OPENSSH),
+    "ssh": ssh,
+}
+
+
+def time_ways(
+    lines: Sequence[Field], host: SshHost, rounds: int
+) -> dict[str, list[list[float]]]:
+    """Return the seconds of each way: rounds x lines."""
+    taken: dict[str, list[list[float]]] = {name: [] for name in WAYS}
+    for _ in range(rounds):
+        for name, way in WAYS.items():
+            taken[name].append([way(field, host) for field in lines])
+    return taken
+
+
+def print_way(
+    name: str, rounds: Sequence[Sequence[float]], delays: Sequence[float]
+) -> None:
+    """Print the round trips of a way, and its seconds at each delay."""
+    longest = delays[-1] - delays[0]
+    slopes = [(times[-1] - times[0]) / longest + HANDSHAKE for times in rounds]
+    seconds = []
+    for delay, times in zip(delays, zip(*rounds, strict=True), strict=True):
+        seconds.append(f"{statistics.median(times):.2f} s at {1000 * delay:.0f} ms")
+    print(
+        f"{name:19} {statistics.median(slopes):5.1f} round trips "
+        f"({min(slopes):.1f}-{max(slopes):.1f}); {', '.join(seconds)}",
+        flush=True,
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -157,50 +192,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     delays = [float(word) / 1000 for word in options.delays.split(",")]
-    ways: dict[str, Callable[[Field, SshHost], float]] = {
-        "cached": lambda field, _: seconds_of_a_host(field),
-        "cold": cold,
-        "cached, via openssh": lambda field, _: seconds_of_a_host(field, Via.OPENSSH),
-        "cold, via openssh": lambda field, host: cold(field, host, Via.OPENSSH),
-        "ssh": ssh,
-    }
-    folder = Path(tempfile.mkdtemp(prefix="fleet-roundtrips-"))
-    key = keygen(folder / "key")
-    try:
-        with host_maker(folder, key) as make:
-            (host,) = make(1)
-            home = folder / "home"
-            home.mkdir()
-            (home / "known_hosts").write_text(host.known_hosts_line)
-            config = write_config(home / "ssh_config", key, home / "known_hosts")
-            field = Field([host], key, home / "known_hosts", config, "", home, 1, None)
-            seconds_of_a_host(field)
-            lines = [through(field, host, delay / 2) for delay in delays]
-            taken: dict[str, list[list[float]]] = {name: [] for name in ways}
-            for _ in range(options.rounds):
-                for name, way in ways.items():
-                    taken[name].append([way(behind, host) for _, behind in lines])
-            for name, rounds in taken.items():
-                slopes = [
-                    (times[-1] - times[0]) / (delays[-1] - delays[0]) + HANDSHAKE
-                    for times in rounds
-                ]
-                medians = [
-                    statistics.median(times) for times in zip(*rounds, strict=True)
-                ]
-                seconds = ", ".join(
-                    f"{taken_s:.2f} s at {1000 * delay:.0f} ms"
-                    for taken_s, delay in zip(medians, delays, strict=True)
-                )
-                print(
-                    f"{name:19} {statistics.median(slopes):5.1f} round trips "
-                    f"({min(slopes):.1f}-{max(slopes):.1f}); {seconds}",
-                    flush=True,
-                )
-            for line, _ in lines:
-                line.close()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with make_field(1) as field, contextlib.ExitStack() as lines:
+        (host,) = field.hosts
+        seconds_of_a_host(field)
+        behind_lines = []
+        for delay in delays:
+            line, behind = through(field, host, delay / 2)
+            lines.callback(line.close)
+            behind_lines.append(behind)
+        taken = time_ways(behind_lines, host, options.rounds)
+        for name, rounds in taken.items():
+            print_way(name, rounds, delays)
 
 
 if __name__ == "__main__":

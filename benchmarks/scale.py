@@ -31,7 +31,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -342,10 +343,8 @@ def adopt_orphans() -> None:
     """Make processes that a tool leaves behind ours, so that `end_orphans` can count
     them.
     """
-    if (
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        != 0
-    ):
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "cannot adopt orphans")
 
 
@@ -360,9 +359,8 @@ def end_orphans() -> float:
             command = (folder / "cmdline").read_bytes()
         except OSError:
             continue
-        if int(after_name[1]) == os.getpid() and command.startswith(
-            b"ssh:"
-        ):  # "ssh: /path/of/socket [mux]"
+        is_ours = int(after_name[1]) == os.getpid()
+        if is_ours and command.startswith(b"ssh:"):  # "ssh: /path/of/socket [mux]"
             pid = int(folder.name)
             os.kill(pid, signal.SIGTERM)
             _, _, used = os.wait4(pid, 0)
@@ -411,13 +409,53 @@ def print_cost_of_a_host(measurements: list[dict[str, Any]]) -> None:
             for measurement in measurements
             if measurement["tool"] == tool and measurement["hosts"] > NUMBERS_AT_MOST
         ]
-        if len(large) > 1 and (hosts := large[-1]["hosts"] - large[0]["hosts"]):
-            cpu = statistics.median(large[-1]["cpus_s"]) - statistics.median(
-                large[0]["cpus_s"]
+        if not large:
+            continue
+        hosts = large[-1]["hosts"] - large[0]["hosts"]
+        if hosts:
+            most_cpu_s = statistics.median(large[-1]["cpus_s"])
+            least_cpu_s = statistics.median(large[0]["cpus_s"])
+            cpu_ms = 1000 * (most_cpu_s - least_cpu_s) / hosts
+            print(f"{tool:14} {cpu_ms:5.1f} ms of CPU a host beyond start-up")
+
+
+@contextmanager
+def make_field(
+    count: int, parallel: int = 1, peers: Path | None = None
+) -> Iterator[Field]:
+    """Start so many hosts in a new folder; end and remove them behind the block."""
+    folder = Path(tempfile.mkdtemp(prefix="fleet-benchmark-"))
+    key = keygen(folder / "key")
+    try:
+        with host_maker(folder, key) as make:
+            hosts = make(count, options=["MaxStartups 300:30:400"])
+            home = folder / "home"
+            home.mkdir()
+            known_hosts = home / "known_hosts"
+            known_hosts.write_text("".join(host.known_hosts_line for host in hosts))
+            yield Field(
+                hosts=hosts,
+                key=key,
+                known_hosts=known_hosts,
+                config=write_config(home / "ssh_config", key, known_hosts),
+                agent="",
+                folder=home,
+                parallel=parallel,
+                peers=peers,
             )
-            print(
-                f"{tool:14} {1000 * cpu / hosts:5.1f} ms of CPU a host beyond start-up"
-            )
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def time_tools(
+    tools: Mapping[str, Callable[[Field], list[str]]], field: Field, rounds: int
+) -> dict[str, list[tuple[float, float, float]]]:
+    """Run the tools in turn; return the times of each, as `time_command` does."""
+    taken: dict[str, list[tuple[float, float, float]]] = {name: [] for name in tools}
+    for _ in range(rounds):
+        for name, tool in tools.items():
+            taken[name].append(time_command(tool(field), field.folder))
+    return taken
 
 
 def main() -> None:
@@ -434,41 +472,14 @@ def main() -> None:
     if options.only:
         tools = {name: tools[name] for name in options.only.split(",")}
     counts = [int(word) for word in options.hosts.split(",")]
-    folder = Path(tempfile.mkdtemp(prefix="fleet-scale-"))
-    key = keygen(folder / "key")
     measurements = []
     adopt_orphans()
-    try:
-        with host_maker(folder, key) as make:
-            hosts = make(max(counts), options=["MaxStartups 300:30:400"])
-            home = folder / "home"
-            home.mkdir()
-            known_hosts = home / "known_hosts"
-            known_hosts.write_text("".join(host.known_hosts_line for host in hosts))
-            config = write_config(home / "ssh_config", key, known_hosts)
-            field = Field(
-                hosts,
-                key,
-                known_hosts,
-                config,
-                "",
-                home,
-                options.parallel,
-                options.peers,
-            )
-            field = replace(field, agent=put_agents(field))
-            for count in counts:
-                some = replace(field, hosts=hosts[:count])
-                taken: dict[str, list[tuple[float, float, float]]] = {
-                    name: [] for name in tools
-                }
-                for _ in range(options.rounds):
-                    for name, tool in tools.items():
-                        taken[name].append(time_command(tool(some), home))
-                for name, pairs in taken.items():
-                    measurements.append(row(count, name, pairs))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with make_field(max(counts), options.parallel, options.peers) as field:
+        agent = put_agents(field)
+        for count in counts:
+            some = replace(field, hosts=field.hosts[:count], agent=agent)
+            for name, times in time_tools(tools, some, options.rounds).items():
+                measurements.append(row(count, name, times))
     print_cost_of_a_host(sorted(measurements, key=lambda row: int(row["hosts"])))
     print(json.dumps(measurements))
 

@@ -112,49 +112,65 @@ def compare_settings(root: Path, rounds: int) -> None:
             for name, setting in SETTINGS.items():
                 costs[name].append(cost(root / folder, setting, words))
         for name, values in costs.items():
-            times = []
-            memories = []
-            for (time, memory), (usual_time, usual_memory) in zip(
-                values, costs["none"], strict=True
-            ):
-                times.append(time / usual_time)
-                memories.append(memory / usual_memory)
-            times.sort()
-            low = times[rounds // 4]
-            high = times[-1 - rounds // 4]
-            print(
-                f"{call:8} {name:26} CPU {statistics.median(times):5.3f} (quartiles"
-                f" {low:.3f} to {high:.3f})   memory {statistics.median(memories):5.3f}",
-                flush=True,
-            )
+            print_setting(f"{call:8} {name:26}", values, costs["none"])
+
+
+def print_setting(
+    name: str, costs: list[tuple[float, int]], usual_costs: list[tuple[float, int]]
+) -> None:
+    """Print the CPU time and memory of a command under a setting, relative to those
+    without it in the same round.
+    """
+    times = []
+    memories = []
+    for (time, memory), (usual_time, usual_memory) in zip(
+        costs, usual_costs, strict=True
+    ):
+        times.append(time / usual_time)
+        memories.append(memory / usual_memory)
+    low, high = find_quartiles(times)
+    print(
+        f"{name} CPU {statistics.median(times):5.3f} (quartiles"
+        f" {low:.3f} to {high:.3f})   memory {statistics.median(memories):5.3f}",
+        flush=True,
+    )
+
+
+def find_quartiles(values: list[float]) -> tuple[float, float]:
+    ordered = sorted(values)
+    quarter = len(ordered) // 4
+    return ordered[quarter], ordered[-1 - quarter]
+
+
+def time_commands(root: Path, rounds: int) -> dict[str, list[float]]:
+    """Run the commands in turn; return the CPU seconds of each."""
+    for folder, command in COMMANDS.values():
+        seconds(root / folder, command)
+    taken: dict[str, list[float]] = {name: [] for name in COMMANDS}
+    for _ in range(rounds):
+        for name, (folder, command) in COMMANDS.items():
+            taken[name].append(seconds(root / folder, command))
+    return taken
 
 
 def main() -> None:
     words = [word for word in sys.argv[1:] if word != "--settings"]
     rounds = int(words[0]) if words else 15
-    with tempfile.TemporaryDirectory() as root:
-        subprocess.run(
-            [*FLEET, "demo", "lab"], cwd=root, capture_output=True, check=True
-        )
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch)
+        demo = [*FLEET, "demo", "lab"]
+        subprocess.run(demo, cwd=root, capture_output=True, check=True)
         if "--settings" in sys.argv:
-            compare_settings(Path(root), rounds)
+            compare_settings(root, rounds)
             return
-        Path(root, "unmeasured").mkdir()
-        shutil.copy(Path(root, "lab", "inventory.yaml"), Path(root, "unmeasured"))
-        for folder, command in COMMANDS.values():
-            seconds(Path(root) / folder, command)
-        taken: dict[str, list[float]] = {name: [] for name in COMMANDS}
-        for _ in range(rounds):
-            for name, (folder, command) in COMMANDS.items():
-                taken[name].append(seconds(Path(root) / folder, command))
+        (root / "unmeasured").mkdir()
+        shutil.copy(root / "lab" / "inventory.yaml", root / "unmeasured")
+        taken = time_commands(root, rounds)
+    usual_times = taken["import typer"]
     for name, times in taken.items():
-        usual_times = taken["import typer"]
-        ratios = sorted(
-            time / usual for time, usual in zip(times, usual_times, strict=True)
-        )
-        quarter = len(ratios) // 4
-        low = ratios[quarter]
-        high = ratios[-1 - quarter]
+        pairs = zip(times, usual_times, strict=True)
+        ratios = [time / usual for time, usual in pairs]
+        low, high = find_quartiles(ratios)
         print(
             f"{name:32} median {statistics.median(times) * 1000:5.0f} ms   ratio median"
             f" {statistics.median(ratios):5.2f} (quartiles {low:.2f} to {high:.2f})"
