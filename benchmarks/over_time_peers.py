@@ -76,52 +76,47 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 over_time.make_series(chance, nights, noise)
                 for _ in range(options.sessions)
             ]
-            for name, program in PROGRAMS.items():
-                begun = time.process_time()
-                every = [list(program(logs, noise)) for logs in sessions]
-                spent = (time.process_time() - begun) / options.sessions * 1000
-                changed = (
-                    [find_planted(program, logs) for logs in sessions]
-                    if noise == "normal"
-                    else []
-                )
-                shares = (
-                    "".join(f"{value:>7.0%}" for value in np.mean(changed, axis=0)[:1])
-                    if changed
-                    else " " * 7
-                )
-                false = np.mean([len(run) for run in every])
-                any_ = np.mean([bool(run) for run in every])
-                print(
-                    f"{nights:>6} "
-                    f" {noise:<8}{name:>9}{options.sessions:>10}{any_:>7.0%}"
-                    f"{shares}{false:>7.1f}{spent:>9.0f}",
-                    flush=True,
-                )
+            for name in PROGRAMS:
+                print(f"{nights:>6}  {measure(name, noise, sessions)}", flush=True)
 
 
-def find_planted(program: Callable[[Floats, str], Dated], logs: Floats) -> tuple[float]:
+def measure(name: str, noise: str, sessions: Sequence[Floats]) -> str:
+    """Return a row on what a program dates in sessions without a change, and finds of
+    planted ones.
+    """
+    program = PROGRAMS[name]
+    begun = time.process_time()
+    counts = [len(list(program(logs, noise))) for logs in sessions]
+    spent_ms = (time.process_time() - begun) / len(sessions) * 1000
+    any_dated = np.mean([count > 0 for count in counts])
+    found = ""
+    if noise == "normal":
+        shares = [find_planted(program, logs) for logs in sessions]
+        found = f"{np.mean(shares):.0%}"
+    return (
+        f"{noise:<8}{name:>9}{len(sessions):>10}{any_dated:>7.0%}"
+        f"{found:>7}{np.mean(counts):>7.1f}{spent_ms:>9.0f}"
+    )
+
+
+def find_planted(program: Callable[[Floats, str], Dated], logs: Floats) -> float:
     """Return the share found of planted changes: one series in eight, 5 % slower from a
     night of its own.
     """
     nights = logs.shape[1]
     rows = np.arange(0, len(logs), 8)
-    dates = (
-        np.linspace(0.15 * nights, 0.85 * nights, len(rows))
-        .round()
-        .astype(int)
-        .clip(3, nights - 3)
-    )
+    evenly = np.linspace(0.15 * nights, 0.85 * nights, len(rows))
+    dates = evenly.round().astype(int).clip(3, nights - 3)
     slower = logs.copy()
     for row, date in zip(rows, dates, strict=True):
         slower[row, date:] += np.log(1.05)
     near = max(3, nights / 20)
     dated = list(program(slower, "normal"))
-    hits = [
-        any(other == row and abs(night - date) <= near for other, night in dated)
-        for row, date in zip(rows, dates, strict=True)
-    ]
-    return (float(np.mean(hits)),)
+    hits = []
+    for row, date in zip(rows, dates, strict=True):
+        distances = [abs(night - date) for other, night in dated if other == row]
+        hits.append(min(distances, default=nights) <= near)
+    return float(np.mean(hits))
 
 
 if __name__ == "__main__":

@@ -85,58 +85,78 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 
-def numbers(  # noqa: C901, PLR0912  a case per null
+def numbers(
     null: str, hosts: int, relations: int, runs: int, chance: np.random.Generator
 ) -> Floats:
     """Logarithms of the numbers, in order of time: hosts x relations x runs."""
-    size = (hosts, relations, runs)
-    turns = np.arange(runs)
-    logs = chance.normal(0, SCATTER, size)
+    logs = chance.normal(0, SCATTER, (hosts, relations, runs))
     for part in null.split(", "):
-        match part:
-            case "3 %":
-                logs *= 3
-            case "mixed":
-                logs *= np.exp(
-                    chance.uniform(np.log(0.3), np.log(3), (hosts, relations, 1))
-                )
-            case "heavy tails":
-                logs = SCATTER * chance.standard_t(2, size)
-            case "slow runs":
-                logs += np.where(
-                    chance.random(size) < 0.1, np.log(chance.uniform(1.2, 2, size)), 0
-                )
-            case "hosts":
-                logs += chance.normal(0, SCATTER, (hosts, 1, runs))
-            case "shared":
-                logs += chance.normal(0, 0.02, runs)
-            case "steps":
-                logs += 0.05 * (turns >= chance.integers(1, runs, (hosts, 1, 1)))
-            case "period 4":
-                logs += 0.03 * np.where((turns + chance.integers(4)) % 4 < 2, 1, -1)
-            case "drift":
-                logs += 0.01 * turns
-            case "AR .9":
-                for run in range(1, runs):
-                    logs[..., run] = (
-                        0.9 * logs[..., run - 1] + (1 - 0.81) ** 0.5 * logs[..., run]
-                    )
-            case "missing":
-                logs[chance.random(size) < 0.1] = np.nan
-                logs[
-                    (chance.random((hosts, 1, runs)) < 0.02).repeat(relations, axis=1)
-                ] = np.nan
-            case "levels":
-                logs += np.where(chance.random(size) < 0.1, np.log(0.7), 0)
-            case "modes":
-                logs += np.log(
-                    chance.choice([24.0, 54.0, 128.0], size, p=[0.3, 0.5, 0.2])
-                )
-            case "states":
-                logs += states(size, chance)
-            case "flips":
-                logs += chance.choice(flipping(), size)
+        change_scatter(logs, part, chance)
+        add_times(logs, part, chance)
+        add_levels(logs, part, chance)
+        drop_missing(logs, part, chance)
     return logs
+
+
+def change_scatter(logs: Floats, part: str, chance: np.random.Generator) -> None:
+    """Give the numbers the scatter that a part of a null has."""
+    hosts, relations, runs = logs.shape
+    match part:
+        case "3 %":
+            logs *= 3
+        case "mixed":
+            log_factors = chance.uniform(np.log(0.3), np.log(3), (hosts, relations, 1))
+            logs *= np.exp(log_factors)
+        case "heavy tails":
+            logs[:] = SCATTER * chance.standard_t(2, logs.shape)
+        case "slow runs":
+            is_slow = chance.random(logs.shape) < 0.1
+            slower = np.log(chance.uniform(1.2, 2, logs.shape))
+            logs += np.where(is_slow, slower, 0)
+        case "hosts":
+            logs += chance.normal(0, SCATTER, (hosts, 1, runs))
+        case "shared":
+            logs += chance.normal(0, 0.02, runs)
+
+
+def add_times(logs: Floats, part: str, chance: np.random.Generator) -> None:
+    """Add what a part of a null changes in the course of time."""
+    hosts, _, runs = logs.shape
+    turns = np.arange(runs)
+    match part:
+        case "steps":
+            logs += 0.05 * (turns >= chance.integers(1, runs, (hosts, 1, 1)))
+        case "period 4":
+            logs += 0.03 * np.where((turns + chance.integers(4)) % 4 < 2, 1, -1)
+        case "drift":
+            logs += 0.01 * turns
+        case "AR .9":
+            for run in range(1, runs):
+                own = (1 - 0.81) ** 0.5 * logs[..., run]
+                logs[..., run] = 0.9 * logs[..., run - 1] + own
+
+
+def add_levels(logs: Floats, part: str, chance: np.random.Generator) -> None:
+    """Add the levels that the numbers of a part of a null are at."""
+    match part:
+        case "levels":
+            logs += np.where(chance.random(logs.shape) < 0.1, np.log(0.7), 0)
+        case "modes":
+            modes = chance.choice([24.0, 54.0, 128.0], logs.shape, p=[0.3, 0.5, 0.2])
+            logs += np.log(modes)
+        case "states":
+            logs += states(logs.shape, chance)
+        case "flips":
+            logs += chance.choice(flipping(), logs.shape)
+
+
+def drop_missing(logs: Floats, part: str, chance: np.random.Generator) -> None:
+    """Drop one number in ten, and one run of a host in fifty."""
+    if part == "missing":
+        hosts, relations, runs = logs.shape
+        logs[chance.random(logs.shape) < 0.1] = np.nan
+        is_lost = chance.random((hosts, 1, runs)) < 0.02
+        logs[is_lost.repeat(relations, axis=1)] = np.nan
 
 
 def states(size: tuple[int, int, int], chance: np.random.Generator) -> Floats:
