@@ -152,7 +152,7 @@ def _compose(text: str) -> Any:
         return yaml.compose(text, Loader=loader)
     except yaml.MarkedYAMLError as err:
         line, why = _explain_yaml_error(err, text)
-        raise _BrokenError(line, f"broken YAML: {why}") from err
+        raise _BrokenError(line, why) from err
     except yaml.reader.ReaderError as err:
         line = text.count("\n", 0, err.position) + 1
         raise _BrokenError(
@@ -165,11 +165,14 @@ def _compose(text: str) -> Any:
 def _explain_yaml_error(err: Any, text: str) -> tuple[int, str]:
     """Return the line of a yaml.MarkedYAMLError, and what is wrong there."""
     cause = ", ".join(filter(None, (err.context, err.problem)))
-    why = f"{cause}. Check indentation, colons and quotes here and in the line above"
+    hint = "Check indentation, colons and quotes here and in the line above"
+    why = f"broken YAML: {cause}. {hint}"
     lines = text.splitlines()
     mark = err.problem_mark
     if mark and mark.line < len(lines) and "\t" in lines[mark.line]:
-        why = "this line contains a tab; YAML indents with spaces only"
+        why = "broken YAML: this line contains a tab; YAML indents with spaces only"
+    if "nesting depth" in cause:  # the limit of libyaml from 0.2.6 on
+        why = "nested too deeply"
     mark = mark or err.context_mark
     if not mark:
         return 1, why
