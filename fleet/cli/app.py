@@ -93,7 +93,10 @@ __all__ = [
 app = Program(
     name="fleet",
     no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "color": True,  # streams.py decides, and not the parser's echo
+    },
 )
 # for what is needed now and then
 upkeep_command = partial(app.command, rich_help_panel="Upkeep")

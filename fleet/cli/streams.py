@@ -3,6 +3,7 @@
 import codecs
 import errno
 import io
+import os
 import re
 from typing import TextIO
 
@@ -10,6 +11,16 @@ from fleet.text import printable
 
 _COLOURS = re.compile(r"(\x1b\[[0-9;]*m)")
 _KEPT = "\n\t"  # what tools print has tabs
+
+
+def takes_colours(stream: TextIO) -> bool:
+    """Report whether to write colours to a stream: to a terminal and, with FORCE_COLOR,
+    to anything, but to nothing with NO_COLOR. An empty variable is as good as none:
+    https://no-color.org, https://force-color.org.
+    """
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
 
 
 def escape_stream(stream: TextIO) -> TextIO:
@@ -34,7 +45,7 @@ class PrintError(OSError):
 
 class _Escaping(io.TextIOWrapper):
     """A text stream that escapes control and unencodable characters; colour codes pass
-    to a terminal.
+    where colours are taken.
 
     Closing it leaves the wrapped stream open: the live table, which escapes by itself,
     writes to that.
@@ -63,7 +74,7 @@ class _Escaping(io.TextIOWrapper):
     def write(self, text: str, /) -> int:
         """Write the text, escaped. Raises PrintError."""
         try:
-            super().write(escape_controls(text, colours=self.isatty()))
+            super().write(escape_controls(text, colours=takes_colours(self)))
         except OSError as err:
             raise PrintError(err) from err
         return len(text)

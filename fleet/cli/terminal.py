@@ -7,6 +7,8 @@ from typing import Any, TextIO
 
 import typer
 
+from fleet.cli.streams import takes_colours
+
 
 def get_width_and_colour(stream: TextIO | None = None) -> dict[str, Any]:
     """Return a stream's "width" (None for a pipe without $COLUMNS), and in "colour"
@@ -18,11 +20,7 @@ def get_width_and_colour(stream: TextIO | None = None) -> dict[str, Any]:
     width = None
     if is_terminal or os.environ.get("COLUMNS", "").isdigit():
         width = shutil.get_terminal_size().columns or None
-    # an empty NO_COLOR is as good as none: https://no-color.org
-    return {
-        "width": width,
-        "colour": is_terminal and not os.environ.get("NO_COLOR"),
-    }
+    return {"width": width, "colour": bool(chosen) and takes_colours(chosen)}
 
 
 def wrap(text: str, stream: TextIO | None = None) -> str:

@@ -124,6 +124,25 @@ def test_hosts_says_when_each_was_last_measured(demo: Demo) -> None:
     assert re.search(r"^localhost .* -  ", text, re.MULTILINE)
 
 
+@pytest.mark.parametrize(
+    ("variables", "coloured"),
+    [
+        ({}, False),
+        ({"FORCE_COLOR": ""}, False),
+        ({"FORCE_COLOR": "1"}, True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": ""}, True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+    ],
+    ids=str,
+)
+def test_a_pipe_has_colours_only_if_they_are_forced(
+    made_lab: Path, variables: dict[str, str], coloured: bool
+) -> None:
+    done = Fleet(made_lab, {"COLUMNS": "80", **variables})("show", "milan", "--map")
+    assert done.exit_code == 0
+    assert ("\x1b[" in done.stdout) == coloured
+
+
 def on_a_terminal(folder: Path, *command: str, **terminal: str) -> tuple[int, str]:
     """The exit code of a command on a small terminal, and what that shows."""
     ours, theirs = pty.openpty()
