@@ -81,6 +81,10 @@ lab: setup
 describe: setup
 	$(BIN)/python -m tests.native.describe
 
+# FROM: a clone of util-linux, which has the names of Arm's cores.
+arm-cores: setup
+	$(BIN)/python -m tests.facts.arm_cores $(FROM)
+
 # The bytes depend on the release of zig, so it is pinned.
 # AGENTS: the targets, such as linux-aarch64; all by default.
 agents: setup

@@ -131,8 +131,8 @@ Benchmarks = Annotated[
 Cpus = Annotated[
     str | None,
     option(
-        "Only these: 0-7, a kind of core (P, E, big, middle, LITTLE), or cores: one CPU"
-        " of each.",
+        "Only these: 0-7, a kind of core (P, E, LP, big, middle, LITTLE), or cores: one"
+        " CPU of each.",
         "--cpus -c CPUS",
         completion.complete_kinds,
     ),

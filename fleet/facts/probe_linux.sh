@@ -37,7 +37,7 @@ files() {
 		sys/devices/system/clocksource/clocksource0/current_clocksource \
 		$dmi/*_vendor $dmi/*_name $dmi/bios_* $cpu/online $cpu/present $cpu/possible $cpu/isolated \
 		sys/fs/cgroup/cpuset.cpus.isolated $cpu/nohz_full $cpu/smt/active $cpu/smt/control $cpu/intel_pstate/no_turbo $cpu/cpufreq/boost \
-		$cpu/cpuidle/current_driver $cpu/vulnerabilities/* sys/devices/cpu_core/cpus sys/devices/cpu_atom/cpus \
+		$cpu/cpuidle/current_driver $cpu/vulnerabilities/* sys/devices/cpu_*/cpus \
 		sys/devices/system/node/node[0-9]*/cpulist sys/devices/system/node/node[0-9]*/distance \
 		sys/devices/system/node/has_memory \
 		sys/devices/system/node/node[0-9]*/access0/initiators/*_bandwidth \

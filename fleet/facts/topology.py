@@ -17,11 +17,18 @@ from fleet.plan.cpulist import MAX_CPU, format_cpus, parse_cpu_numbers
 
 _SHIFTS = {"": 0, "K": 10, "M": 20, "G": 30}
 _NODE = "sys/devices/system/node/node"
-# Names of Arm cores by the numbers in MIDR_EL1 (Arm's manuals; the kernel's
-# asm/cputype.h).
+_COUNTER_UNIT = re.compile(r"sys/devices/cpu_([a-z0-9_]{1,40})/cpus")
+# arch/x86/events/intel/core.c, intel_hybrid_pmu_type_map
+_KINDS_BY_UNIT = {
+    "core": "performance",
+    "atom": "efficiency",
+    "lowpower": "low-power efficiency",
+}
+# Names of Arm cores by the numbers in MIDR_EL1, implementer and part; `make arm-cores`
+# renews them.
 _CORES: Mapping[str, Mapping[str, str]] = json.loads(
     Path(__file__).with_name("arm_cores.json").read_text()
-)
+)["cores"]
 
 
 def parse_cpu_list(text: str) -> tuple[int, ...]:
@@ -215,13 +222,14 @@ def _find_isolated_cpus(files: Files) -> set[int] | None:
 
 def _map_cpus_to_kinds(files: Files) -> dict[int, str]:
     """Return the kind of each CPU of a hybrid Intel machine, which has a
-    performance-counter unit for each kind.
+    performance-counter unit for each kind; of a unit without a name here, the kernel's.
     """
-    kinds = {}
-    for cpu in _read_cpu_list(files, "sys/devices/cpu_core/cpus"):
-        kinds[cpu] = "performance"
-    for cpu in _read_cpu_list(files, "sys/devices/cpu_atom/cpus"):
-        kinds[cpu] = "efficiency"
+    kinds = dict[int, str]()
+    for path in files:
+        match = _COUNTER_UNIT.fullmatch(path)
+        if match is not None:
+            kind = _KINDS_BY_UNIT.get(match[1], match[1])
+            kinds |= dict.fromkeys(_read_cpu_list(files, path), kind)
     return kinds
 
 

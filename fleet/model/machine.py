@@ -33,6 +33,8 @@ class Relation(StrEnum):
 KINDS = {
     "P": "performance core",
     "E": "efficiency core",
+    "LP": "low-power efficiency core",
+    "other": "core of a kind without a name",
     "big": "the fastest cores",
     "middle": "slower cores",
     "LITTLE": "the slowest cores",
@@ -50,6 +52,11 @@ CPU_GROUPS = (
 )
 CORES = "cores"  # in the place of CPUs: one of each core
 _PLACES = {str(relation): place for place, relation in enumerate(Relation)}
+_NAMES_OF_KINDS = {
+    "performance": "P",
+    "efficiency": "E",
+    "low-power efficiency": "LP",
+}
 _OF_KIND = {name: place for place, name in enumerate(KINDS)}
 _GROUPS = (
     Relation.PACKAGE,
@@ -70,9 +77,10 @@ def name_core_kinds(
     rows = list(cpus)
     kinds = {}
     for cpu, kind, _ in rows:
-        letter = (kind or "")[:1].upper()
-        if letter in KINDS:
-            kinds[cpu] = letter
+        if kind:
+            kinds[cpu] = _NAMES_OF_KINDS.get(kind, kind)
+            if kinds[cpu] not in KINDS:
+                kinds[cpu] = "other"
     if not kinds:
         kinds = _name_kinds_by_capacity({cpu: capacity for cpu, _, capacity in rows})
     if len(set(kinds.values())) < 2:
@@ -247,7 +255,7 @@ class Cpu:
     die: int | None = None
     package: int | None = None
     node: int | None = None  # the NUMA node's own number
-    kind: str | None = None  # "performance" or "efficiency" on hybrid machines
+    kind: str | None = None  # of a hybrid machine, as _NAMES_OF_KINDS
     capacity: int | None = None  # relative speed, 0 to 1024 (Arm)
     model: str | None = None
     max_khz: int | None = None

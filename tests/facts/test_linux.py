@@ -12,10 +12,12 @@ from fleet.agent.forecast import render_facts
 from fleet.facts import linux
 from fleet.facts.systems import find_noise
 from fleet.facts.topology import arm_core_name, parse_cpu_list, parse_size
-from fleet.model import Node, PairChoice, Pairs, Plan, Topology
+from fleet.model import Host, Node, PairChoice, Pairs, Plan, Topology
 from fleet.plan.cpulist import format_cpus
-from fleet.plan.merge import cpus_to_measure
+from fleet.plan.merge import cpus_to_measure, merge_plan_with_facts
+from fleet.plan.options import parse_requested
 from tests.facts import trees
+from tests.facts.arm_cores import add_cores, read_cores
 
 RECORDINGS = Path(__file__).parents[1] / "recordings/facts"
 
@@ -721,8 +723,79 @@ def test_cache_sizes_have_units():
     ]
 
 
-def test_arm_cores_have_names_and_unknown_ones_numbers():
-    assert arm_core_name("0x41", "0xd0b") == "Cortex-A76"
+def read_hybrid(facts, **units):
+    """Read a machine with these units of performance counters, each with its CPUs."""
+    tree = trees.Tree(16)
+    for unit, cpus in units.items():
+        tree.files[f"sys/devices/cpu_{unit}/cpus"] = cpus
+    return facts(tree)
+
+
+def test_cores_are_of_the_kind_of_their_counters(facts):
+    """Arrow Lake-H: a third unit since intel-lpmd 97."""
+    result = read_hybrid(facts, core="0-5", atom="6-13", lowpower="14-15")
+    assert {cpu.kind for cpu in result.cpus[14:]} == {"low-power efficiency"}
+    kinds = "".join(result.core_kinds[cpu] for cpu in range(16))
+    assert kinds == "P" * 6 + "E" * 8 + "LP" * 2
+    host = Host("lucca", "192.0.2.1")
+    for kind, cpus in (("E", range(6, 14)), ("LP", range(14, 16))):
+        options = parse_requested({"cpus": kind})
+        plan = merge_plan_with_facts(host, options, result)
+        assert plan.cpus == tuple(cpus)
+    (finding,) = [item for item in find_noise(result) if item.kind == "hybrid"]
+    assert "low-power efficiency" in finding.found
+
+
+def test_a_unit_without_a_name_here_is_a_kind(facts):
+    result = read_hybrid(facts, core="0-7", tiny="8-15")
+    assert result.cpus[8].kind == "tiny"
+    topology = Topology(result.cpus, result.core_kinds)
+    assert topology.name_relation(0, 8).endswith(" P-other")
+
+
+def test_cores_of_a_clone_of_util_linux_are_added():
+    source = """
+static const struct id_part arm_part[] = {
+    { 0xd0b, "Cortex-A76X" },\t/* of another name */
+    { 0xd99, "Cortex-Z9", FL_FOLLOW_BIOS, "Z" },
+    { -1, "unknown" },
+};
+static const struct id_part unknown_part[] = {
+    { -1, "unknown" },
+};
+static const struct hw_impl hw_implementer[] = {
+    { 0x41, arm_part,     "ARM" },
+    { 0x4d, unknown_part, "Motorola/Freescale" },
+    { -1,   unknown_part, "unknown" },
+};
+"""
+    cores = read_cores(source)
+    assert cores == {"0x41": {"0xd0b": "Cortex-A76X", "0xd99": "Cortex-Z9"}}
+    added = add_cores(
+        {"0x51": {"0x1": "Oryon"}, "0x41": {"0xd0b": "Cortex-A76"}}, cores
+    )
+    assert added == {
+        "0x41": {"0xd0b": "Cortex-A76", "0xd99": "Cortex-Z9"},
+        "0x51": {"0x1": "Oryon"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("implementer", "part", "name"),
+    [
+        ("0x41", "0xd0b", "Cortex-A76"),
+        ("0x41", "0xd83", "Neoverse-V3AE"),
+        ("0x41", "0xd8c", "C1-Ultra"),
+        ("0x51", "0x002", "Oryon 3"),
+        ("0x61", "0x022", "Apple M1 Icestorm"),
+        ("0x6d", "0xd49", "Azure-Cobalt-100"),
+    ],
+)
+def test_arm_cores_have_names(implementer, part, name):
+    assert arm_core_name(implementer, part) == name
+
+
+def test_unknown_arm_cores_have_numbers():
     assert arm_core_name("0x41", "0xfff") == "Arm implementer 0x41 part 0xfff"
     assert arm_core_name("", "x") is None
 

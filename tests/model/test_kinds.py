@@ -34,7 +34,9 @@ PHONE = (160, 160, 160, 160, 498, 498, 1024)
     [
         (("performance", "efficiency"), (1024, 1000), ("P", "E")),
         (("performance", "performance"), (1024, 1009), ()),
-        (("performance", "efficiency", "x"), (None,) * 3, ("P", "E")),
+        (("performance", "efficiency", "x"), (None,) * 3, ("P", "E", "other")),
+        (("efficiency", "low-power efficiency"), (None,) * 2, ("E", "LP")),
+        (("P", "E"), (None,) * 2, ("P", "E")),
         ((None,) * 7, PHONE, (*["LITTLE"] * 4, *["middle"] * 2, "big")),
         ((None, None), (446, 1024), ("LITTLE", "big")),
         ((None, None), (1024, 1024), ()),
@@ -64,6 +66,8 @@ def test_names_with_kinds_are_in_order_and_known() -> None:
         "package P-P",
         "package P-E",
         "package E-E",
+        "package E-LP",
+        "package LP-other",
         "system",
     ]
     assert sorted([*names[3:], *names[:3]], key=relation_sort_key) == names
