@@ -68,6 +68,7 @@ def measure(
     """
     # Importing fleet is quick, and a session is not.
     from fleet.agent.deploy import check_entries  # noqa: PLC0415
+    from fleet.analysis.base import find_last_runs  # noqa: PLC0415
     from fleet.analysis.results import Results  # noqa: PLC0415
     from fleet.console.notebook import notebook_progress  # noqa: PLC0415
     from fleet.inventory.select import (  # noqa: PLC0415
@@ -82,7 +83,7 @@ def measure(
     )
     from fleet.session.events import State  # noqa: PLC0415
     from fleet.session.runner import make_context, run_session  # noqa: PLC0415
-    from fleet.store import Listing, Store, new_session_id  # noqa: PLC0415
+    from fleet.store import Store, new_session_id  # noqa: PLC0415
 
     with naming_keywords():
         requested = parse_keywords(benchmarks=benchmarks, **options)
@@ -92,7 +93,7 @@ def measure(
     root = results or settings["results"]
     chosen = loaded.select(
         [hosts] if isinstance(hosts, str) else hosts,
-        lambda: {run.host_id: run.started_utc for run in Listing(root).runs},
+        find_last_runs(lambda: root),
     )
     with naming_keywords():
         require_no_conflicts(chosen, requested)

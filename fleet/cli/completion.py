@@ -10,7 +10,9 @@ from pathlib import Path
 import typer
 
 from fleet import store
+from fleet.analysis import base
 from fleet.model import CORES, CPU_GROUPS, KINDS, Relation
+from fleet.plan.conditions import FACTS
 
 SUMMARY = "summary:"
 _NEWEST = 50  # runs; more would fill the screen
@@ -72,10 +74,15 @@ def _open_listing(ctx: typer.Context) -> "store.Listing":
 
 
 def _list_run_selectors(ctx: typer.Context, incomplete: str) -> Iterator[str]:
-    """Yield stored hosts, labels and the newest run IDs; after "host@", only that
-    host's labels.
+    """Yield stored hosts, labels, facts and the newest run IDs; after "host@", only
+    that host's labels; after a fact's "smt=", its values.
     """
-    runs = _open_listing(ctx).runs
+    listing = _open_listing(ctx)
+    runs = listing.runs
+    fact, equals, _ = incomplete.partition("=")
+    if equals and fact in FACTS:
+        yield from _list_facts(listing, fact)
+        return
     host, at, _ = incomplete.partition("@")
     if at:
         labels = _sort_labels(run.labels for run in runs if run.host_name == host)
@@ -85,6 +92,12 @@ def _list_run_selectors(ctx: typer.Context, incomplete: str) -> Iterator[str]:
     yield from _sort_labels(run.labels for run in runs)
     newest_first = reversed(runs[-_NEWEST:])
     yield from (run.run_id for run in newest_first)
+
+
+def _list_facts(listing: store.Listing, name: str) -> list[str]:
+    """Return each value of a fact once, as name=value."""
+    facts = base.read_facts(listing, listing.runs).values()
+    return sorted({f"{name}={each[name]}" for each in facts if name in each})
 
 
 @_complete

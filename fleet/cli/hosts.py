@@ -221,8 +221,8 @@ def clean(
     Example: fleet clean 'rpi*' --dry-run
     """
     from fleet.console.summary import render_cleaned, render_cleaned_json
-    from fleet.session import events
     from fleet.session.clean import clean_hosts
+    from fleet.session.events import exit_code
 
     hosts = cli.select_hosts(cli.load_inventory(inventory), select, limit, results)
     with _open_access(hosts, parallel, connect_timeout, quiet=quiet) as access:
@@ -231,7 +231,7 @@ def clean(
         typer.echo(render_cleaned_json(cleaned))
     else:
         cli.print_text(render_cleaned(cleaned, dry_run=dry_run))
-    raise typer.Exit(events.exit_code([host.outcome for host in cleaned]))
+    raise typer.Exit(exit_code([host.outcome for host in cleaned]))
 
 
 @contextmanager

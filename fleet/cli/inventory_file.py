@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from fleet import store
 from fleet.cli.parser import is_given
 from fleet.errors import UsageError
 from fleet.model import Host, RequestedOptions
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from fleet.inventory.reader import InventoryFile
     from fleet.inventory.select import Inventory
 
@@ -95,17 +92,14 @@ def select_hosts(
     limit: Sequence[str] | None = None,
     results: str | None = None,
 ) -> tuple[Host, ...]:
-    """Return the hosts in both selections. results: a root, read only to select by age;
-    None: the one that other commands read. Raises UsageError.
+    """Return the hosts in both selections. results: a root, read only to select by age
+    or fact; None: the one that other commands read. Raises UsageError.
     """
+    from fleet.analysis import base
 
-    def find_last_runs() -> dict[str, "datetime"]:
-        root = results or _find_results(loaded.path)
-        runs = store.Listing(root).runs
-        return {run.host_id: run.started_utc for run in runs}
-
-    within_limit = loaded.select(limit or (), find_last_runs)
-    selected = loaded.select(select or (), find_last_runs)
+    last_runs = base.find_last_runs(lambda: results or _find_results(loaded.path))
+    within_limit = loaded.select(limit or (), last_runs)
+    selected = loaded.select(select or (), last_runs)
     hosts = tuple(host for host in selected if host in within_limit)
     if not hosts:
         raise UsageError(

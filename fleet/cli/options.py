@@ -106,8 +106,8 @@ Select = Annotated[
     list[str] | None,
     typer.Argument(
         help=(
-            "Hosts: names, groups, globs, label=value, 'age>7d'; !… excludes. Default:"
-            " all."
+            "Hosts: names, groups, globs, kind=board, smt=on, 'age>7d'; !… excludes."
+            " Default: all."
         ),
         autocompletion=completion.complete_hosts,
     ),
@@ -115,8 +115,8 @@ Select = Annotated[
 SelectRuns = Annotated[
     list[str] | None,
     make_runs_argument(
-        "Hosts, groups, globs, web[01-04], label=value, host@label=value, age<7d, run"
-        " ids; !… excludes."
+        "Hosts, groups, globs, web[01-04], label=value, smt=on, host@kernel=6.13*,"
+        " age<7d, run ids; !… excludes."
     ),
 ]
 Benchmarks = Annotated[

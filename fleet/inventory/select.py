@@ -31,6 +31,12 @@ from fleet.model import (
     Via,
 )
 from fleet.model.client import PRESETS, client_command
+from fleet.plan.conditions import (
+    NO_LAST_RUNS,
+    Condition,
+    LastRuns,
+    parse_condition,
+)
 from fleet.plan.conflicts import describe_conflict, find_conflicts
 from fleet.plan.grammars import parse_age_condition
 from fleet.plan.options import BY_NAME, options_from_entry
@@ -60,13 +66,10 @@ class Inventory:
     def select(
         self,
         selection: Sequence[str] = (),
-        find_last_runs: Callable[[], Mapping[str, datetime]] = dict,
+        last_runs: LastRuns = NO_LAST_RUNS,
     ) -> tuple[Host, ...]:
         """Return the hosts that patterns (docs/inventory.md) select, in file order;
-        without patterns, all.
-
-        find_last_runs: returns last run times by host ID. Raises UsageError if no host
-        matches.
+        without patterns, all. Raises UsageError if no host matches.
         """
         patterns: list[str] = []
         for text in selection:
@@ -75,9 +78,9 @@ class Inventory:
         excluded = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
         chosen: set[str] = set()
         for pattern in included or [ALL]:
-            chosen |= self._match_names(pattern, find_last_runs)
+            chosen |= self._match_names(pattern, last_runs)
         for pattern in excluded:
-            chosen -= self._match_names(pattern, find_last_runs)
+            chosen -= self._match_names(pattern, last_runs)
         if not chosen:
             raise UsageError(
                 f"{self.path}: the selection {' '.join(patterns)!r} leaves no host. See"
@@ -85,29 +88,21 @@ class Inventory:
             )
         return tuple(host for host in self.hosts if host.name in chosen)
 
-    def _match_names(
-        self, pattern: str, find_last_runs: Callable[[], Mapping[str, datetime]]
-    ) -> set[str]:
+    def _match_names(self, pattern: str, last_runs: LastRuns) -> set[str]:
         if pattern == ALL:
             return {host.name for host in self.hosts}
+        condition = parse_condition(pattern)
         try:
             is_of_age = parse_age_condition(pattern)
-            globs = [] if "=" in pattern else expand_range(pattern)
+            globs = expand_range(condition.hosts if condition else pattern)
         except InputError as err:
             raise UsageError(f"{self.path}: the selection {pattern!r}: {err}") from err
         if is_of_age is not None:
-            last_runs = find_last_runs()
-            return {
-                host.name
-                for host in self.hosts
-                if is_of_age(last_runs.get(host.host_id, _NEVER))
-            }
-        if "=" in pattern:
-            return self._match_label(*pattern.split("=", 1))
-        names = set(self.groups.get(pattern, ()))
-        for host in self.hosts:
-            if any(fnmatch.fnmatchcase(host.name, glob) for glob in globs):
-                names.add(host.name)
+            return self._match_age(is_of_age, last_runs)
+        if condition is not None:
+            return self._match_condition(condition, globs, last_runs)
+        names = {*self.groups.get(pattern, ())}
+        names.update(host.name for host in self._match_globs(globs))
         if not names and pattern not in self.groups:
             host_names = [host.name for host in self.hosts]
             similar = suggest_similar(pattern, [*host_names, *self.groups])
@@ -117,27 +112,41 @@ class Inventory:
             )
         return names
 
-    def _match_label(self, key: str, value: str) -> set[str]:
-        names = {
+    def _match_age(
+        self, is_of_age: Callable[[datetime], bool], last_runs: LastRuns
+    ) -> set[str]:
+        starts = last_runs.read_starts()
+        return {
             host.name
             for host in self.hosts
-            if key in host.labels and fnmatch.fnmatchcase(host.labels[key], value)
+            if is_of_age(starts.get(host.host_id, _NEVER))
+        }
+
+    def _match_condition(
+        self, condition: Condition, globs: Sequence[str], last_runs: LastRuns
+    ) -> set[str]:
+        """Return the hosts with this label, or with this fact in their last run."""
+        facts: Mapping[str, Mapping[str, str]] = {}
+        if condition.is_of_fact:
+            facts = last_runs.read_facts()
+        names = {
+            host.name
+            for host in self._match_globs(globs)
+            if condition.matches(host.labels, facts.get(host.host_id, {}))
         }
         if not names:
-            labels = self._list_labels()
-            similar = suggest_similar(f"{key}={value}", labels)
-            listed = ", ".join(labels[:20]) or "none"
-            raise UsageError(
-                f"{self.path}: no host has the label {key}={value}{similar} Known"
-                f" labels: {listed}."
-            )
+            labels = [host.labels for host in self.hosts]
+            there_are = condition.describe_values(labels, facts.values())
+            text = f"{condition.key}={condition.value}"
+            raise UsageError(f"{self.path}: no host has {text}{there_are}")
         return names
 
-    def _list_labels(self) -> list[str]:
-        labels: set[str] = set()
-        for host in self.hosts:
-            labels.update(f"{name}={text}" for name, text in host.labels.items())
-        return sorted(labels)
+    def _match_globs(self, globs: Sequence[str]) -> list[Host]:
+        return [
+            host
+            for host in self.hosts
+            if any(fnmatch.fnmatchcase(host.name, glob) for glob in globs)
+        ]
 
 
 def make_local_inventory(path: Path) -> Inventory:

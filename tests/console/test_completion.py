@@ -72,6 +72,7 @@ def test_a_shell_completes_hosts_groups_labels_and_runs(tmp_path: Path) -> None:
             "chase,cas",
             "chase,cas/cmpxchg",
         }
+        assert complete(fleet, "fleet compare os=") == {"os=linux"}
         assert complete(fleet, "fleet show rpi5@r") == {"rpi5@rack=b2"}
         assert {"cas/c11", "cas/lse"} < complete(fleet, "fleet run -b cas/")
         assert complete(fleet, "fleet run --governor perf") == {"performance"}

@@ -13,6 +13,7 @@ from fleet.inventory import schema, select, starter
 from fleet.inventory.expected import read_expected
 from fleet.inventory.select import Inventory
 from fleet.model import BuildPlace, HostKeyPolicy, LockPolicy, PairChoice, Pairs, Via
+from fleet.plan.conditions import LastRuns
 from tests.command import Fleet
 
 ROOT = Path(__file__).parents[2]
@@ -156,11 +157,12 @@ def test_hosts_are_selected_by_when_they_were_last_measured(load, patterns, name
     inventory = load("hosts: {a: , b: , c: }\n")
     if names:
         assert [
-            host.name for host in inventory.select(patterns, lambda: last_runs)
+            host.name
+            for host in inventory.select(patterns, LastRuns(lambda: last_runs))
         ] == names
     else:
         with pytest.raises(UsageError, match="leaves no host"):
-            inventory.select(patterns, lambda: last_runs)
+            inventory.select(patterns, LastRuns(lambda: last_runs))
 
 
 @pytest.mark.parametrize(
@@ -559,8 +561,31 @@ def test_at_most_twenty_known_labels_are_listed(load):
     many = ", ".join(
         f"h{number}: {{labels: {{n: '{number:02}'}}}}" for number in range(21)
     )
-    with pytest.raises(UsageError, match=r"Known labels: n=00, .*, n=19\.$"):
+    with pytest.raises(UsageError, match=r"Labels: n=00, .*, n=19, …\. Facts: model, "):
         load(f"hosts: {{{many}}}").select(["rack=b2"])
+
+
+def test_hosts_are_selected_by_a_fact_of_their_last_run(load):
+    inventory = load(
+        "hosts: {a: {labels: {smt: off}}, b: , c: , web1: {labels: {rack: x}}}"
+    )
+    facts = {
+        "a": {"smt": "on", "model": "AMD EPYC 9654"},
+        "b": {"smt": "on"},
+        "web1": {"smt": "off", "numa": "2"},
+    }
+
+    def select_names(*patterns: str) -> list[str]:
+        chosen = inventory.select(patterns, LastRuns(read_facts=lambda: facts))
+        return [host.name for host in chosen]
+
+    assert select_names("smt=on") == ["a", "b"]
+    assert select_names("smt=off") == ["a", "web1"], "a by its label"
+    assert select_names("model=amd epyc 9*") == ["a"]
+    assert select_names("web*@smt=off") == ["web1"]
+    assert select_names("!smt=on") == ["c", "web1"], "unknown equals nothing"
+    with pytest.raises(UsageError, match=r"no host has numa=4; .* There are: numa=2"):
+        select_names("numa=4")
 
 
 def test_a_folder_without_an_inventory_stands_for_this_machine(tmp_path: Path) -> None:

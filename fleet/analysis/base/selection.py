@@ -7,12 +7,13 @@ commas, or `all`. `!…` excludes.
 """
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase, translate
 from itertools import chain
 from operator import attrgetter
 
+from fleet.analysis.base.run_facts import read_facts
 from fleet.errors import DamagedFileError, UsageError
 from fleet.hostnames import expand_range
 from fleet.model import InputError, RunState
@@ -21,6 +22,7 @@ from fleet.plan.benchmark_names import (
     describe_unmeasured_benchmark,
     parse_benchmark_names,
 )
+from fleet.plan.conditions import Condition, parse_condition
 from fleet.plan.grammars import parse_age_condition
 from fleet.store import Failure, Listing, RunSummary, Store
 from fleet.store.files import store_errors
@@ -30,7 +32,6 @@ from fleet.store.writing import SUMMARIES
 from fleet.text import one_line, suggest_similar
 
 ALL = "all"
-_SHOWN = 8
 _NEWEST_SHOWN = 5
 _END_OF_CLAUSE = re.compile(r" \(|[.?!:;,]\s|[.?!]$")
 
@@ -56,49 +57,6 @@ def select_runs(
     return [run for run in listed if run.run_id in chosen]
 
 
-def describe_smt(
-    smt: bool | None, control: str | None, hypervisor: str | None, *, has_siblings: bool
-) -> str:
-    """Describe whether SMT is on, from facts of a run; the text before the first comma
-    is a short answer.
-    """
-    if smt or has_siblings:
-        return "on"
-    if control in ("off", "forceoff"):
-        return "off"
-    if hypervisor:
-        return f"hidden, if the machine has it, by the hypervisor ({hypervisor})"
-    if control == "notsupported":
-        return "not supported, by the CPU or as its firmware has it"
-    if smt is None:
-        return "not reported by the host"
-    return "off, or not supported by the CPU"
-
-
-def describe_smt_by_host(root: Listing, runs: Sequence[RunSummary]) -> dict[str, str]:
-    """Return the text of `describe_smt` by host ID; leave out hosts whose records
-    cannot be read.
-    """
-    answers = {}
-    for run in runs:
-        records = root.read_records([run], ("smt", "smt_control", "hypervisor"))
-        record = records.get(run.run_id)
-        if not record:
-            continue
-        cores = [
-            (cpu["package"], cpu["core"])
-            for cpu in record.cpus
-            if cpu["core"] is not None
-        ]
-        answers[run.host_id] = describe_smt(
-            record.row["smt"],
-            record.row["smt_control"],
-            record.row["hypervisor"],
-            has_siblings=len(set(cores)) < len(cores),
-        )
-    return answers
-
-
 def match_runs(listed: Sequence[RunSummary], text: str, place: Place) -> set[str]:
     """Return IDs of runs that `text` selects. Raises UsageError if none match, except
     for `all` and ages.
@@ -114,8 +72,9 @@ def match_runs(listed: Sequence[RunSummary], text: str, place: Place) -> set[str
         raise UsageError(f"the selection {text!r}: {err}") from err
     if is_of_age is not None:
         return {run.run_id for run in listed if is_of_age(run.started_utc)}
-    if "=" in text:
-        return _match_label(listed, text)
+    condition = parse_condition(text)
+    if condition is not None:
+        return _match_condition(listed, condition, text, place)
     if "," in text and "[" not in text:
         parts = {part for part in text.split(",") if part}
         named_ids = ids & parts
@@ -398,34 +357,25 @@ def _select_hosts(listed: Sequence[RunSummary], pattern: str) -> list[RunSummary
     ]
 
 
-def _match_label(listed: Sequence[RunSummary], text: str) -> set[str]:
-    """Return the IDs of runs that match label=value or host@label=value. Raises
-    UsageError if there are none.
+def _match_condition(
+    listed: Sequence[RunSummary], condition: Condition, text: str, place: Place
+) -> set[str]:
+    """Return the IDs of runs that a condition selects. Raises UsageError if there are
+    none.
     """
-    host, at, label = text.rpartition("@")
-    if not at or "=" in host:  # an @ behind the = is in the label's value
-        host = "*"
-        label = text
-    key, _, value = label.partition("=")
+    runs = _select_hosts(listed, condition.hosts)
+    facts: Mapping[str, Mapping[str, str]] = {}
+    if condition.is_of_fact:
+        facts = read_facts(Listing(place), runs)
     ids = set()
-    for run in _select_hosts(listed, host):
-        values = [v for k, v in run.labels if k == key]
-        if any(v == value or fnmatchcase(v, value) for v in values):
+    for run in runs:
+        if condition.matches(dict(run.labels), facts.get(run.run_id, {})):
             ids.add(run.run_id)
     if not ids:
-        raise UsageError(_describe_missing_label(listed, text))
+        labels = [dict(run.labels) for run in runs]
+        there_are = condition.describe_values(labels, facts.values())
+        raise UsageError(one_line(f"no run has {text!r}{there_are}"))
     return ids
-
-
-def _describe_missing_label(listed: Sequence[RunSummary], text: str) -> str:
-    every = chain.from_iterable(run.labels for run in listed)
-    labels = sorted({f"{key}={value}" for key, value in every})
-    shown = labels[:_SHOWN]
-    if len(labels) > _SHOWN:
-        shown.append("…")
-    names = ", ".join(shown) or "none"
-    suggestion = suggest_similar(text, labels)
-    return one_line(f"no run has the label {text!r}{suggestion} Labels: {names}.")
 
 
 def _list_newest(names: list[str]) -> str:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from fleet.analysis.base import selection, text
+from fleet.analysis.base import run_facts, text
 from fleet.analysis.views.run_data import RunData
 from fleet.analysis.views.topology import describe_topology
 from fleet.model import take_one_of_each_core
@@ -119,7 +119,7 @@ def _describe_cpus(data: RunData) -> list[str]:
     if has_siblings and one_of_each == tuple(sorted(data.order.cpus)):
         lines.append("measured: one CPU of each core (-c cores)")
     lines += describe_topology(data.order)
-    smt = selection.describe_smt(
+    smt = run_facts.describe_smt(
         run["smt"], run["smt_control"], run["hypervisor"], has_siblings=has_siblings
     )
     lines.append(f"hyperthreading (SMT): {smt}")

@@ -7,10 +7,11 @@ from types import MappingProxyType
 
 import pytest
 
+from fleet.analysis.base import select_runs
 from fleet.analysis.compare import resolve_sides
 from fleet.errors import UsageError
 from fleet.model import Host
-from fleet.store import Store
+from fleet.store import Listing, Store
 from tests import builders
 
 # run id -> host, second it began in, labels
@@ -93,7 +94,7 @@ def test_a_side_is_runs_a_host_a_label_or_a_label_on_a_host(
             "'r2-' is the beginning of 2 runs: r2-a, r2-b. Type more of it, or 'r2-*'.",
         ),
         (["nobody"], "no run and no host 'nobody' in "),
-        (["kernel=z"], "no run has the label 'kernel=z'; did you mean 'kernel=b'"),
+        (["kernel=z"], "no run has 'kernel=z'; did you mean 'kernel=b'"),
         (["r3,nobody"], "no run and no host 'nobody'"),
         (["kernel=a", "r1"], "run r1 is on both sides, 'kernel=a' and 'r1'"),
         (["r3", "epyc", "kernel=a"], "run r1 is on both sides, 'epyc' and 'kernel=a'"),
@@ -123,3 +124,45 @@ def test_the_runs_of_one_host_are_named_host_at_side(root: Path) -> None:
 def test_a_side_without_runs_is_a_mistake_and_no_damage(root: Path, text: str) -> None:
     with pytest.raises(UsageError, match=f"side '{text}': no stored run is of it"):
         resolve_sides(root, ["rpi5", text])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("governor=performance", ["r1"]),
+        ("model=*epyc*", ["r1", "r2"]),
+        ("model=made-up EPYC", ["r1", "r2"]),
+        ("web*@boost=off", ["r2"]),
+        ("boost=on", ["r1"]),
+        ("os=linux", ["r1", "r2", "r3"]),
+        ("kernel=6.13*", ["r3"]),
+        ("kernel=old", ["r1"]),  # a label
+    ],
+)
+def test_runs_are_selected_by_facts(
+    tmp_path: Path, text: str, expected: list[str]
+) -> None:
+    changes: dict[str, dict[str, object]] = {
+        "r1": {"governor": "performance", "cpu_model": "Made-up EPYC", "boost": True},
+        "r2": {"governor": "powersave", "cpu_model": "Made-up EPYC", "boost": False},
+        "r3": {"governor": None, "cpu_model": None, "boost": None, "kernel": "6.13.1"},
+    }
+    for run_id, facts in changes.items():
+        run = builders.a_run(run_id=run_id, host=Host(f"web-{run_id}", "192.0.2.1"))
+        changed = replace(run.facts, kernel="6.12")
+        run = replace(run, facts=replace(changed, **facts))  # type: ignore[arg-type]
+        labels = {"kernel": "old"} if run_id == "r1" else {}
+        run = replace(run, labels=MappingProxyType(labels))
+        Store(tmp_path).publish(run, builders.make_bursts(run))
+    listing = Listing(tmp_path)
+    chosen = select_runs(listing.runs, [text], listing.place)
+    assert [run.run_id for run in chosen] == expected
+
+
+def test_a_fact_that_no_run_has_is_refused_with_what_there_is(root: Path) -> None:
+    with pytest.raises(
+        UsageError, match=r"no run has 'os=qnx'; .* There are: os=linux\."
+    ):
+        resolve_sides(root, ["os=qnx"])
+    with pytest.raises(UsageError, match=r"no run has 'hue=red'.* Labels: .* Facts: m"):
+        resolve_sides(root, ["hue=red"])

@@ -1,0 +1,129 @@
+"""Facts of stored runs by which they are selected and listed, as texts."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fleet.model import RunState
+from fleet.plan.conditions import LastRuns
+from fleet.store import Listing, RunSummary
+from fleet.store.gate import RunRecord
+
+_COLUMNS = {
+    "model": "cpu_model",
+    "kernel": "kernel",
+    "governor": "governor",
+    "boost": "boost",
+    "hypervisor": "hypervisor",
+    "container": "container",
+    "os": "os",
+    "arch": "arch",
+    "distribution": "distribution",
+    "microcode": "microcode",
+    "firmware": "firmware",
+    "board": "board",
+    "clock": "clock",
+}
+_OTHERS = ("smt", "smt_control")
+
+
+def read_facts(
+    root: Listing, runs: Sequence[RunSummary]
+) -> dict[str, Mapping[str, str]]:
+    """Read the facts of `conditions.FACTS`, as texts, by run ID. Unknown ones are
+    absent, and so are runs that are not finished or cannot be read.
+    """
+    stored = [run for run in runs if run.state is not RunState.UNFINISHED]
+    records = root.read_records(stored, (*_COLUMNS.values(), *_OTHERS))
+    return {run_id: _list_facts(record) for run_id, record in records.items()}
+
+
+def find_last_runs(find_root: Callable[[], str | Path]) -> LastRuns:
+    """Return what a root has of the last run of each host. find_root: called once
+    something is asked.
+    """
+
+    @cache
+    def list_last_runs() -> tuple[Listing, dict[str, RunSummary]]:
+        listing = Listing(find_root())
+        return listing, {run.host_id: run for run in listing.runs}
+
+    def read_starts() -> dict[str, datetime]:
+        _, runs = list_last_runs()
+        return {host_id: run.started_utc for host_id, run in runs.items()}
+
+    def read_facts_of_hosts() -> dict[str, Mapping[str, str]]:
+        listing, runs = list_last_runs()
+        facts = read_facts(listing, list(runs.values()))
+        return {host_id: facts.get(run.run_id, {}) for host_id, run in runs.items()}
+
+    return LastRuns(read_starts, read_facts_of_hosts)
+
+
+def _list_facts(record: RunRecord) -> dict[str, str]:
+    facts = {}
+    for name, column in _COLUMNS.items():
+        value = record.row[column]
+        if value is not None:
+            facts[name] = _format_fact(value)
+    smt = describe_smt_of_record(record).partition(",")[0]
+    if smt in ("on", "off"):
+        facts["smt"] = smt
+    nodes = {cpu["node"] for cpu in record.cpus if cpu["node"] is not None}
+    if nodes:
+        facts["numa"] = str(len(nodes))
+    return facts
+
+
+def _format_fact(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
+
+
+def describe_smt(
+    smt: bool | None, control: str | None, hypervisor: str | None, *, has_siblings: bool
+) -> str:
+    """Describe whether SMT is on, from facts of a run; the text before the first comma
+    is a short answer.
+    """
+    if smt or has_siblings:
+        return "on"
+    if control in ("off", "forceoff"):
+        return "off"
+    if hypervisor:
+        return f"hidden, if the machine has it, by the hypervisor ({hypervisor})"
+    if control == "notsupported":
+        return "not supported, by the CPU or as its firmware has it"
+    if smt is None:
+        return "not reported by the host"
+    return "off, or not supported by the CPU"
+
+
+def describe_smt_of_record(record: RunRecord) -> str:
+    """Return the text of `describe_smt` of a stored run."""
+    cores = [
+        (cpu["package"], cpu["core"]) for cpu in record.cpus if cpu["core"] is not None
+    ]
+    row = record.row
+    return describe_smt(
+        row["smt"],
+        row["smt_control"],
+        row["hypervisor"],
+        has_siblings=len(set(cores)) < len(cores),
+    )
+
+
+def describe_smt_by_host(root: Listing, runs: Sequence[RunSummary]) -> dict[str, str]:
+    """Return the text of `describe_smt` by host ID; leave out hosts whose records
+    cannot be read.
+    """
+    columns = ("smt", "smt_control", "hypervisor")
+    records = root.read_records(runs, columns)
+    return {
+        run.host_id: describe_smt_of_record(records[run.run_id])
+        for run in runs
+        if run.run_id in records
+    }

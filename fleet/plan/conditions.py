@@ -1,0 +1,106 @@
+"""Conditions that select hosts and runs by a label or a fact: `kind=board`,
+`web*@smt=on`. Pure.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from fnmatch import fnmatchcase
+
+from fleet.text import suggest_similar
+
+FACTS = (
+    "model",
+    "kernel",
+    "governor",
+    "boost",
+    "smt",
+    "numa",
+    "hypervisor",
+    "container",
+    "os",
+    "arch",
+    "distribution",
+    "microcode",
+    "firmware",
+    "board",
+    "clock",
+)
+"""Names of facts that conditions may have, as `fleet hosts` and `fleet show` print
+them.
+"""
+_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class LastRuns:
+    """What is stored of hosts' last runs, by host ID: when they began, and their facts.
+    Read only if a pattern asks for it.
+    """
+
+    read_starts: Callable[[], Mapping[str, datetime]] = dict
+    read_facts: Callable[[], Mapping[str, Mapping[str, str]]] = dict
+
+
+NO_LAST_RUNS = LastRuns()
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """KEY=VALUE of hosts whose name matches a glob or range. value: may be a glob."""
+
+    hosts: str
+    key: str
+    value: str
+
+    @property
+    def is_of_fact(self) -> bool:
+        """Report whether a fact has this name. A label may have it, too."""
+        return self.key in FACTS
+
+    def matches(self, labels: Mapping[str, str], facts: Mapping[str, str]) -> bool:
+        """Report whether the label or the fact of this name has the value. Facts match
+        in any case; an unknown one matches nothing.
+        """
+        label = labels.get(self.key)
+        if label is not None and (
+            label == self.value or fnmatchcase(label, self.value)
+        ):
+            return True
+        fact = facts.get(self.key)
+        return fact is not None and fnmatchcase(fact.lower(), self.value.lower())
+
+    def describe_values(
+        self, labels: Iterable[Mapping[str, str]], facts: Iterable[Mapping[str, str]]
+    ) -> str:
+        """Return the end of a sentence that says what there is instead: "; did you mean
+        'kind=board'? Labels: …", or the values of the fact.
+        """
+        pairs = {f"{key}={value}" for each in labels for key, value in each.items()}
+        if self.is_of_fact:
+            pairs |= {
+                f"{self.key}={each[self.key]}" for each in facts if self.key in each
+            }
+        of_key = sorted(pair for pair in pairs if pair.startswith(f"{self.key}="))
+        suggestion = suggest_similar(f"{self.key}={self.value}", sorted(pairs))
+        if of_key:
+            return f"{suggestion} There are: {_abbreviate(of_key)}."
+        names = f"Labels: {_abbreviate(sorted(pairs))}. Facts: {', '.join(FACTS)}."
+        return f"{suggestion} {names}"
+
+
+def parse_condition(text: str) -> Condition | None:
+    """Parse "kind=board" or "web*@kind=board"; None for text without "="."""
+    hosts, at, pair = text.rpartition("@")
+    if not at or "=" in hosts:  # an @ behind the = is in the value
+        hosts = "*"
+        pair = text
+    key, equals, value = pair.partition("=")
+    return Condition(hosts, key, value) if equals else None
+
+
+def _abbreviate(names: list[str]) -> str:
+    shown = names[:_SHOWN]
+    if len(names) > _SHOWN:
+        shown.append("…")
+    return ", ".join(shown) or "none"
