@@ -83,6 +83,12 @@ bool rounds_begin(struct rounds *rounds, uint32_t round, void (*idle)(void))
 	return true;
 }
 
+void rounds_end(struct rounds *rounds)
+{
+	if (!rounds->until_ns)
+		rounds->until_ns = budget_end_ns(rounds->run);
+}
+
 /* Returns how long a burst of this visit takes. */
 static int64_t expected_burst_ns(const struct rounds *rounds, const struct history *history)
 {

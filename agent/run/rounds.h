@@ -34,6 +34,9 @@ void rounds_store_median(struct run *run, const struct history *history, uint32_
  * run must end. */
 bool rounds_begin(struct rounds *rounds, uint32_t round, void (*idle)(void));
 
+/* Fixes when the time budget ends; called once after the last round. */
+void rounds_end(struct rounds *rounds);
+
 /* Reports whether this round makes the visit, and the time budget has room for it. */
 bool rounds_is_visit_due(const struct rounds *rounds, const struct history *history,
 			 uint32_t round);

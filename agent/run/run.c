@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FORECAST_SHARE = 20, BUDGET_PARTS = 10, AGAIN_TRIES_MOST = 9 };
+enum { FORECAST_SHARE = 20, BUDGET_PARTS = 10 };
 
 /* Trials draw their lines from a stream no round uses, so as not to disturb the rounds' order. */
 #define TRIAL_STREAM (UINT64_MAX - 1)
@@ -115,16 +115,18 @@ static bool take_again(struct rounds *rounds, uint32_t most, struct random *line
 	return goes_on;
 }
 
-/* At the end of the run: takes the bursts that are still disturbed again, by turns. */
+/* At the end of the run: takes the bursts that are still disturbed again, by turns, until none is
+ * or time is up. */
 static void take_rest_again(struct rounds *rounds, struct burst_result *result)
 {
 	const struct totals *totals = rounds->totals;
 	struct random lines = random_start(rounds->run->plan->seed, AGAIN_STREAM);
 	uint64_t before;
 
+	rounds_end(rounds);
 	do {
 		before = totals->again;
-		if (!take_again(rounds, AGAIN_TRIES_MOST, &lines, result))
+		if (!take_again(rounds, UINT32_MAX, &lines, result))
 			return;
 	} while (totals->again > before);
 }
