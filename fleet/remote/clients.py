@@ -45,6 +45,7 @@ class Client:
     shares_first_session: bool = False  # later sessions use the first one's connection
     ends_input: bool = False  # it passes on end-of-file on stdin
     own_exit_code: int | None = None  # of its own failures
+    pause_s: float = 0.0  # between two readings of what a long command prints
 
 
 _ERRORS: Mapping[str, Callable[[str], errors.FleetError]] = {
@@ -81,6 +82,9 @@ _USER_ACTS_S = 60.0  # the user may have to touch a token
 _NO_SESSION = 255  # ssh's own exit code
 # Overrides what the user's ssh_config sets otherwise, and only then, since an older ssh
 # knows none of it.
+# of a command on this machine, which may be measuring it: no thread of ours wakes more
+# often than ten times a second
+_PAUSE_S = 0.1
 _UNLESS_SET = {
     "forkafterauthentication": "no",
     "sessiontype": "default",
@@ -189,6 +193,7 @@ def choose_client(host: Host, timeout_s: float) -> Client:
         answer_timeout_s=timeout_s,
         signs=_SIGNS.get(program, ()),
         ends_input=is_local,
+        pause_s=_PAUSE_S if is_local else 0.0,
     )
 
 

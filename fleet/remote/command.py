@@ -27,7 +27,7 @@ from fleet.remote.output import (
     collect_answer,
     timeout_message,
 )
-from fleet.remote.process import GRACE_S, Process
+from fleet.remote.process import GRACE_S, SLICE_BYTES, Process
 
 _STOP_GRACE_S = 5.0  # for a command to end after end-of-file on its stdin
 _SIGNALLED = 128  # smaller exit codes are the command's
@@ -348,8 +348,11 @@ class ClientStream(Stream):
 
     def _receive(self) -> Iterator[tuple[bool, bytes]]:
         session = self._session
-        if not self._connection.client.ends_input:
+        client = self._connection.client
+        if not client.ends_input:
             session.heartbeat = b"\n"
+        if client.pause_s:
+            session.hold_more_output()
         received = session.exchange(
             self._stdin,
             self._deadline,
@@ -361,6 +364,9 @@ class ClientStream(Stream):
                 if self._connection._closed:
                     break
                 yield piece
+                _, data = piece
+                if len(data) < SLICE_BYTES:  # it was all
+                    time.sleep(client.pause_s)
             session.ended_with = session.wait(self._idle_timeout_s)
         except TimeoutError:
             raise self._time_limit_error() from None

@@ -20,7 +20,8 @@ GRACE_S = 1.0  # for a child to end after end-of-file on its stdin
 _TERM_S = 2.0  # for a child to end after SIGTERM
 _BEAT_S = 10.0
 _LOOK_S = 0.1  # how often to see whether a silent child has ended
-_SLICE_BYTES = 64 << 10
+SLICE_BYTES = 64 << 10  # of a reading, at most
+_PIPE_BYTES = 1 << 20
 
 
 class Process:
@@ -87,6 +88,12 @@ class Process:
                     elif data := self._read_or_unregister(output, selector):
                         yield output is self.stderr, data
         yield from self._read_remaining()
+
+    def hold_more_output(self) -> None:
+        """Let the child print more before it waits for us, where the system can."""
+        if hasattr(fcntl, "F_SETPIPE_SZ"):
+            with contextlib.suppress(OSError):  # the user's pipes may hold no more
+                fcntl.fcntl(self.stdout, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
     def write_if_open(self, data: bytes) -> None:
         """Write a few bytes to the child's stdin if it is open; ignore errors.
@@ -194,7 +201,7 @@ class Process:
         self, output: IO[bytes], selector: selectors.BaseSelector
     ) -> bytes:
         """Read what an output has; at its end, return nothing and watch it no more."""
-        data = os.read(output.fileno(), _SLICE_BYTES)
+        data = os.read(output.fileno(), SLICE_BYTES)
         if not data:
             selector.unregister(output)
             self._unread.remove(output)
@@ -219,7 +226,7 @@ class Process:
         if stdin is None:
             return data[:0]
         try:
-            written = os.write(stdin.fileno(), data[:_SLICE_BYTES])
+            written = os.write(stdin.fileno(), data[:SLICE_BYTES])
         except BlockingIOError:
             return data
         except (OSError, ValueError):

@@ -24,7 +24,17 @@ from fleet.errors import (
     RefusedError,
 )
 from fleet.facts.gather import ask_load
-from fleet.model import Agent, Burst, Facts, Hello, Load, LockPolicy, Run, RunState
+from fleet.model import (
+    Agent,
+    Burst,
+    Facts,
+    Hello,
+    Load,
+    LockPolicy,
+    Run,
+    RunState,
+    Via,
+)
 from fleet.plan.cpulist import format_cpus
 from fleet.plan.forecast import format_seconds
 from fleet.session.context import lock_owner
@@ -83,6 +93,20 @@ class Measurement:
         then close the link.
         """
         link = self._link
+        began_s = time.monotonic()
+        cpu_began_s = time.process_time()
+        self._measure_parts()
+        if self._run.host.via is Via.LOCAL:
+            used_s = time.process_time() - cpu_began_s
+            elapsed_s = time.monotonic() - began_s
+            link.progress.note(_describe_own_work(used_s, elapsed_s))
+        load = ask_load_after_run(link, self._run)
+        self._run = replace(self._run, load_after=load)
+        link.close()
+
+    def _measure_parts(self) -> None:
+        """Have agents measure what is missing, reconnecting where the link breaks."""
+        link = self._link
         with self._hold_machine():
             self._end_by = time.monotonic() + self._run.plan.deadline_s
             while not self.is_complete and self._deaths < MAX_DEATHS:
@@ -93,9 +117,6 @@ class Measurement:
                 except RefusedError:  # the journal is empty
                     link.context.store.drop_journal(self._run.run_id)
                     raise
-        load = ask_load_after_run(link, self._run)
-        self._run = replace(self._run, load_after=load)
-        link.close()
 
     def _hold_machine(self) -> AbstractContextManager[None]:
         """Return a context that waits until no other host of the session uses the
@@ -224,6 +245,13 @@ def _describe_damage(run: Run, run_so_far: RunSoFar, damage: str) -> str:
         f"The journal of {run.run_id} is damaged: {damage}."
         f" {format_count(run_so_far.refused, 'line')} {verb} refused; every visit"
         " before is kept."
+    )
+
+
+def _describe_own_work(used_s: float, elapsed_s: float) -> str:
+    return (
+        f"This machine measured itself: fleet's own work took {used_s:.1f} s of CPU"
+        f" time in {elapsed_s:.1f} s."
     )
 
 

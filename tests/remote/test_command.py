@@ -215,6 +215,25 @@ def test_a_controller_that_falls_silent_is_the_end_of_a_command(
             assert list(stream) == [b"124"]
 
 
+@pytest.mark.parametrize(("via", "pause_s"), [(Via.LOCAL, 0.1), (Via.COMMAND, 0.0)])
+def test_output_of_this_machine_is_read_ten_times_a_second(
+    monkeypatch: pytest.MonkeyPatch, via: Via, pause_s: float
+) -> None:
+    pauses = []
+    monkeypatch.setattr("fleet.remote.command.time.sleep", pauses.append)
+    host = Host(name="here", address="localhost", via=via)
+    if via is Via.COMMAND:
+        host = board("sh", "-c", "{shell}")
+    numbers = 40_000  # more than a reading
+    with (
+        connect(host) as connection,
+        connection.stream(f"seq {numbers}", idle_timeout_s=60) as stream,
+    ):
+        lines = list(stream)
+    assert lines == [b"%d" % number for number in range(1, numbers + 1)]
+    assert set(pauses) == {pause_s}
+
+
 def test_later_sessions_take_the_place_of_none_that_waits(tmp_path: Path) -> None:
     """A file takes the shell that waits for its last command, so that a run starts few
     clients.
