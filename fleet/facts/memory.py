@@ -17,6 +17,7 @@ _DEVICE = 17
 _END = 127
 _SYSTEM_MEMORY = 3  # an array's use
 _ECC = {3: "none", 4: "parity", 5: "single-bit", 6: "multi-bit", 7: "CRC"}
+_IN_WIDER_MODULES = ("single-bit", "multi-bit")
 _KINDS = {
     0x12: "DDR",
     0x13: "DDR2",
@@ -283,13 +284,12 @@ def _read_smbios_memory(table: bytes) -> tuple[Memory, tuple[str, ...]]:
         notes += own_notes
     if not any(dimm.is_populated for dimm in dimms):
         return Memory(ecc=ecc), ()
-    if any(dimm.channel is None for dimm in dimms):
-        dimms = _drop_channels(dimms)
-    elif (note := _describe_repeated_place(places)) is not None:
-        dimms = _drop_channels(dimms)
-        notes.append(note)
-    joined = _join_subchannels(dimms, places)
-    return Memory(joined, ecc=ecc), tuple(dict.fromkeys(notes))
+    settled, channel_notes = _settle_channels(dimms, places)
+    notes += channel_notes
+    if ecc in _IN_WIDER_MODULES and not any(map(_has_correction_bits, devices)):
+        notes += _describe_missing_bits(ecc, dimms)
+        ecc = None
+    return Memory(settled, ecc=ecc), tuple(dict.fromkeys(notes))
 
 
 def _find_corrections_by_array(
@@ -343,19 +343,35 @@ def _drop_contradictions(dimm: Dimm) -> tuple[Dimm, list[str]]:
     return replace(dimm, configured_mts=None), [note]
 
 
-def _describe_repeated_place(places: Sequence[str]) -> str | None:
-    """Return a note if several slots have the same name; None if each has its own."""
+def _describe_missing_bits(ecc: str, dimms: Iterable[Dimm]) -> list[str]:
+    """Return a note on error correction without bits for it; none if the firmware gives
+    no widths, as QEMU, which says that all memory has it.
+    """
+    if not any(dimm.width_bits for dimm in dimms):
+        return []
+    return [
+        f"The firmware says that memory has error correction ({ecc}), and no module has"
+        " bits for it: whether it has is unknown."
+    ]
+
+
+def _settle_channels(
+    dimms: Sequence[Dimm], places: Sequence[str]
+) -> tuple[tuple[Dimm, ...], list[str]]:
+    """Return the modules without channels unless each has one and a place of its own,
+    and notes.
+    """
+    without_channels = tuple(replace(dimm, channel=None) for dimm in dimms)
+    if any(dimm.channel is None for dimm in dimms):
+        return without_channels, []
     place, count = Counter(places).most_common(1)[0]
     if count == 1:
-        return None
-    return (
+        return _join_subchannels(dimms, places), []
+    note = (
         f"The firmware gives {count} memory slots one place, {place.strip()}, so it"
         " does not tell their channels."
     )
-
-
-def _drop_channels(dimms: Iterable[Dimm]) -> list[Dimm]:
-    return [replace(dimm, channel=None) for dimm in dimms]
+    return without_channels, [note]
 
 
 def _join_subchannels(dimms: Sequence[Dimm], places: Iterable[str]) -> tuple[Dimm, ...]:
@@ -369,7 +385,7 @@ def _join_subchannels(dimms: Sequence[Dimm], places: Iterable[str]) -> tuple[Dim
     joined = []
     for dimm in dimms:
         controller, _, _ = (dimm.channel or "").rpartition(" ")
-        joined.append(replace(dimm, channel=controller or None))
+        joined.append(replace(dimm, channel=controller))
     return tuple(joined)
 
 
@@ -393,6 +409,13 @@ def _read_dimm(device: _Structure, place: str, socket: int | None) -> Dimm:
         ranks=ranks or None,
         width_bits=_read_data_width(device),
     )
+
+
+def _has_correction_bits(device: _Structure) -> bool:
+    """Report whether a module has more bits than those of data."""
+    total = device.number(0x08, 2) or _EXTENDED
+    data = device.number(0x0A, 2) or _EXTENDED
+    return data in _DATA_BITS or data < total < _EXTENDED
 
 
 def _read_data_width(device: _Structure) -> int | None:

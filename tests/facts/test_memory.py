@@ -289,10 +289,27 @@ def test_bits_of_error_correction_carry_no_data(width, kind, rated, peak):
     assert (memory.peak_mbps, memory.channels, notes) == (peak, 2, ())
 
 
+@pytest.mark.parametrize(
+    ("total", "data", "ecc", "notes"),
+    [
+        (64, 64, None, 1),
+        (0, 64, None, 1),
+        (0xFFFF, 0xFFFF, None, 0),  # QEMU
+        (72, 64, "multi-bit", 0),
+        (72, 72, "multi-bit", 0),
+    ],
+)
+def test_error_correction_needs_bits(total, data, ecc, notes):
+    """Boards for both kinds of modules say that all memory has it."""
+    dimm = build_dimm(2, "DIMM_A1")
+    widths = total.to_bytes(2, "little") + data.to_bytes(2, "little")
+    memory, said = read_notes(dimm[:8] + widths + dimm[12:])
+    assert (memory.ecc, len(said)) == (ecc, notes)
+
+
 def test_a_module_with_more_data_than_bits_has_no_width():
     dimm = build_dimm(2, "DIMM_A1", width=128)
-    total = dimm[8:10]
-    memory, _ = read_notes(dimm.replace(total, b"\x40\x00", 1))
+    memory, _ = read_notes(dimm[:8] + b"\x40\x00" + dimm[10:])
     assert (memory.dimms[0].width_bits, memory.peak_mbps) == (None, None)
 
 
