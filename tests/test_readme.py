@@ -19,10 +19,12 @@ from fleet.errors import EXIT_BELOW
 from tests.command import Fleet
 
 ROOT = Path(__file__).parent.parent
-SECTIONS = {
-    "README.md": "## Questions and their commands",
-    "docs/comparing.md": "# Comparing runs",
-}
+SECTIONS = (
+    ("README.md", "## What it shows"),
+    ("README.md", "## Questions and their commands"),
+    ("docs/README.md", "## Questions and their commands"),
+    ("docs/comparing.md", "# Comparing runs"),
+)
 # outputs of a real machine, and of fifty hosts
 ELSEWHERE = {
     "docs/check.md",
@@ -31,11 +33,12 @@ ELSEWHERE = {
 # a stranger's terminal; the width of our pages
 COLUMNS = {
     "README.md": "80",
+    "docs/README.md": "80",
     "docs/comparing.md": "120",
 }
 RULE = (
     "| CPU | summary | SMT siblings | one last-level cache | one socket | across"
-    " sockets | tool |\n| --- | --- | --- | --- | --- | --- | --- |\n"
+    " sockets |\n| --- | --- | --- | --- | --- | --- |\n"
 )
 CPUS = (
     *(
@@ -80,7 +83,7 @@ def answers_of_pages() -> list[tuple[str, str, list[str]]]:
     """Each page, command and lines of the sections that are tested."""
     sections = (
         (page, (ROOT / page).read_text().partition(title)[2].partition("\n## ")[0])
-        for page, title in SECTIONS.items()
+        for page, title in SECTIONS
     )
     return [
         (page, *answer) for page, section in sections for answer in answers(section)
@@ -114,7 +117,7 @@ def test_every_page_with_outputs_is_tested_or_of_other_machines() -> None:
         for path in (ROOT / "docs").glob("*.md")
         if answers(path.read_text())
     }
-    assert pages == ELSEWHERE | {*SECTIONS} - {"README.md"}
+    assert pages == ELSEWHERE | {page for page, _ in SECTIONS} - {"README.md"}
 
 
 @pytest.mark.long
@@ -155,11 +158,8 @@ def tabulate_cpus() -> str:
         medians = part.groupby(relations)["latency_ns"].median()
         words = ("smt", "llc", "package", "system")
         numbers = (f"{medians[word]:.0f}" if word in medians else "-" for word in words)
-        cpu, tool = part[["cpu_model", "tool"]].iloc[0]
-        lines.append(
-            f"| {cpu.removeprefix('13th Gen ')} | `{name}` | {' | '.join(numbers)} |"
-            f" `{tool}` |\n"
-        )
+        cpu = part["cpu_model"].iloc[0].removeprefix("13th Gen ")
+        lines.append(f"| {cpu} | `{name}` | {' | '.join(numbers)} |\n")
     return "".join(lines)
 
 
