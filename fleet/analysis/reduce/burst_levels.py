@@ -76,17 +76,20 @@ def find_main_bursts(
     """
     row = np.repeat(np.arange(len(burst_counts)), burst_counts)
     medians = np.maximum(medians, _TINY_NS)
-    multiples = medians / group_medians(medians, row)[row]
+    usual = group_medians(medians, row)
+    multiples = medians / usual[row]
 
     visits_a_group = visits.max(initial=0) + 1
     keys = visit_groups[row] * visits_a_group + visits
     visit_keys, visit = np.unique(keys, return_inverse=True)
     visit_values = np.bincount(visit, multiples) / np.bincount(visit)
 
-    group_sizes = np.unique(visit_keys // visits_a_group, return_counts=True)[1]
+    group = visit_keys // visits_a_group
+    _, group_sizes = np.unique(group, return_counts=True)
     is_main_visit = _find_main_visits(np.log(visit_values), group_sizes)
     main: Bools = is_main_visit[visit]
-    has_none = np.bincount(row, main, len(burst_counts)) == 0
+    main_counts = np.bincount(row, main, len(burst_counts))
+    has_none = main_counts == 0
     main |= has_none[row]
     return main
 
@@ -114,7 +117,7 @@ def summarize_bursts(
     other_share = 1 - main_counts / counts
     has_another_level = other_share > FEW
 
-    median, mean, half = _summarize_main_bursts(medians[main], main_counts)
+    median, mean, half = _summarize_rows(medians[main], main_counts)
     other = _compute_row_medians(medians[~main], counts - main_counts)
     drift = _find_drifts(medians, times, counts)
     spread = np.full(len(counts), np.nan)
@@ -130,9 +133,7 @@ def summarize_bursts(
     }
 
 
-def _summarize_main_bursts(
-    medians: Floats, counts: Ints
-) -> tuple[Floats, Floats, Floats]:
+def _summarize_rows(medians: Floats, counts: Ints) -> tuple[Floats, Floats, Floats]:
     """Return each row's median, mean, and half the 95 % interval of its mean."""
     median = np.full(len(counts), np.nan)
     mean = np.full(len(counts), np.nan)
@@ -246,21 +247,31 @@ def find_asymmetry(
     """
     direction = 2 * pair_numbers + turned
     counts = np.bincount(direction, minlength=2 * pair_count)
-    by_direction = medians[np.argsort(direction, kind="stable")]
-    median = np.full(2 * pair_count, np.nan)
-    low = np.full(2 * pair_count, np.nan)
-    high = np.full(2 * pair_count, np.nan)
-    for which, rows in group_rows_by_length(by_direction, counts):
-        if rows.shape[1] >= DIRECTION_BURSTS:
-            mean = rows.mean(axis=1)
-            half = estimate_half_widths(rows)
-            median[which] = np.median(rows, axis=1)
-            low[which] = mean - half
-            high[which] = mean + half
+    in_order = np.argsort(direction, kind="stable")
+    median, mean, half = _summarize_directions(medians[in_order], counts)
+    low = mean - half
+    high = mean + half
 
     lower = slice(0, None, 2)  # the lower CPU pings
     higher = slice(1, None, 2)
-    are_apart = (low[higher] > high[lower]) | (high[higher] < low[lower])
+    is_slower = low[higher] > high[lower]
+    is_faster = high[higher] < low[lower]
     ratio = median[higher] / median[lower]
     is_large = np.abs(np.log(ratio)) > np.log1p(ASYMMETRY)
-    return np.where(are_apart & is_large, ratio - 1, np.nan)
+    is_proved = is_large & (is_slower | is_faster)
+    return np.where(is_proved, ratio - 1, np.nan)
+
+
+def _summarize_directions(
+    medians: Floats, counts: Ints
+) -> tuple[Floats, Floats, Floats]:
+    """Return each direction's median, mean, and half the 95 % interval of its mean; NaN
+    of fewer than DIRECTION_BURSTS bursts.
+    """
+    has_enough = counts >= DIRECTION_BURSTS
+    is_of_enough = np.repeat(has_enough, counts)
+    numbers = np.full((3, len(counts)), np.nan)
+    enough = _summarize_rows(medians[is_of_enough], counts[has_enough])
+    numbers[:, has_enough] = enough
+    median, mean, half = numbers
+    return median, mean, half

@@ -49,8 +49,9 @@ def name_cells(
     pairs: from `as_float64`. cpus: of the same runs, needed for benchmarks with points.
     Rows of ladders become one per level. A row may stand in two cells: at full load.
     """
-    parts = [_name_pairs(pairs, descriptions)]
-    if len(parts[0]) < len(pairs):
+    single_pairs = _name_pairs(pairs, descriptions)
+    parts = [single_pairs]
+    if len(single_pairs) < len(pairs):
         parts.append(_name_placed_lines(pairs, descriptions))
         parts += _name_points(pairs, descriptions)
         parts += _name_nodes(pairs, cpus, descriptions)
@@ -84,9 +85,14 @@ def list_names(names: Sequence[str]) -> str:
 
 def _name_pairs(pairs: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
     rows = drop_points(pairs, descriptions)
-    places = {name: str(relation_sort_key(name)) for name in rows["relation"].unique()}
-    place = rows["relation"].map(places).astype(object)
+    place = _list_nearness(rows["relation"])
     return rows.assign(about="", column=rows["relation"], place=place)
+
+
+def _list_nearness(relations: "pd.Series[Any]") -> "pd.Series[Any]":
+    """List a text for each relation by which they sort from the nearest on."""
+    places = {name: str(relation_sort_key(name)) for name in relations.unique()}
+    return relations.map(places).astype(object)
 
 
 def _name_placed_lines(pairs: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
@@ -94,8 +100,8 @@ def _name_placed_lines(pairs: pd.DataFrame, descriptions: Descriptions) -> pd.Da
     other.
     """
     rows = ladders.select_line_placed_pairs(pairs, descriptions)
-    nearness = rows["relation"].map(lambda name: str(relation_sort_key(name)))
-    node = rows["memory_node"].map("{:05.0f}".format).astype(object)
+    nearness = _list_nearness(rows["relation"])
+    node = rows["memory_node"].map("{:05.0f}".format)
     place = _join_words(nearness, node)
     relation = _join_words(rows["relation"], rows["point"])
     return rows.assign(relation=relation, about="", column=relation, place=place)
@@ -103,14 +109,17 @@ def _name_placed_lines(pairs: pd.DataFrame, descriptions: Descriptions) -> pd.Da
 
 def _name_points(pairs: pd.DataFrame, descriptions: Descriptions) -> list[pd.DataFrame]:
     of_points = get_views(pairs["benchmark"], descriptions).isin(_OF_POINTS)
-    rows = pairs[of_points & ~ladders.is_node_placed(pairs, descriptions)]
+    is_placed = ladders.is_node_placed(pairs, descriptions)
+    rows = pairs[of_points & ~is_placed]
     parts = []
     for (_, name, _), group in rows.groupby(_KIND, sort=False, observed=True):
         benchmark = descriptions[str(name)]
-        named: pd.Series[Any] = _join_words(group["relation"], group["point"])
         if benchmark.other_unit == "byte":
-            named = _append_loads(group)
-        cells = group.assign(relation=named).join(_choose_shown(group, benchmark))
+            relation = _append_loads(group)
+        else:
+            relation = _join_words(group["relation"], group["point"])
+        shown = _choose_shown(group, benchmark)
+        cells = group.assign(relation=relation).join(shown)
         parts += [cells, _make_load_rates(cells)]
     return parts
 
@@ -118,7 +127,8 @@ def _name_points(pairs: pd.DataFrame, descriptions: Descriptions) -> list[pd.Dat
 def _join_words(first: "pd.Series[Any]", second: "pd.Series[Any]") -> "pd.Series[Any]":
     # a benchmark that nobody described may have no points
     words = second.astype(object).fillna("")
-    return (first.astype(object) + " " + words).map(str.rstrip)
+    joined: pd.Series[Any] = first.astype(object) + " " + words
+    return joined.map(str.rstrip)
 
 
 def _append_loads(rows: pd.DataFrame) -> "pd.Series[Any]":
@@ -145,7 +155,9 @@ def _make_load_rates(rows: pd.DataFrame) -> pd.DataFrame:
     """
     if "other_rate" not in rows:
         return rows[:0]
-    full = rows[rows["other_rate"].notna() & rows["load_mbps"].isna()]
+    has_rate = rows["other_rate"].notna()
+    is_unlimited = rows["load_mbps"].isna()
+    full = rows[has_rate & is_unlimited]
     ns = 1 / full["other_rate"]
     return full.assign(
         benchmark=LOAD.name, median_ns=ns, mean_ns=ns, min_ns=ns, spread=math.nan
@@ -158,12 +170,12 @@ def _name_nodes(
     rows = ladders.select_node_cells(pairs, cpus, descriptions)
     parts = []
     for _, group in rows.groupby(_KIND, sort=False, observed=True):
-        shown = choose_shown_nodes(group, descriptions)
         rows_of_nodes = zip(group["cpu_node"], group["memory_node"], strict=True)
         names = [f"n{cpus}-n{memory}" for cpus, memory in rows_of_nodes]
         ends = pd.Series(names, group.index, dtype=object)
-        cells = group.assign(relation=ends + " " + group["setting"])
-        cells = cells.join(shown)
+        relation = ends + " " + group["setting"]
+        shown = choose_shown_nodes(group, descriptions)
+        cells = group.assign(relation=relation).join(shown)
         parts += [cells, _make_load_rates(cells)]
     return parts
 
@@ -172,12 +184,12 @@ def choose_shown_nodes(rows: pd.DataFrame, descriptions: Descriptions) -> pd.Dat
     """Return `about`, `column` and `place` of the cells of the first setting: local and
     remote. rows: of one run, benchmark and variant, from `select_node_cells`.
     """
-    setting = ladders.sort_settings(rows, descriptions)[0]
-    rows = rows[rows["setting"] == setting]
-    where = ladders.is_local_memory(rows).map({True: "local", False: "remote"})
-    return pd.DataFrame(
-        {"about": f"{setting} by node", "column": where, "place": where}
-    )
+    first_setting = ladders.sort_settings(rows, descriptions)[0]
+    own = rows[rows["setting"] == first_setting]
+    words = {True: "local", False: "remote"}
+    where = ladders.is_local_memory(own).map(words)
+    about = f"{first_setting} by node"
+    return pd.DataFrame({"about": about, "column": where, "place": where})
 
 
 def _name_levels(
@@ -206,17 +218,21 @@ def _choose_shown_levels(
     settings: list[str] = []
     for _, part in rows.groupby("benchmark"):
         settings += ladders.sort_settings(part, descriptions)
-    orders: dict[str, Sequence[Any]] = {
-        "threads": sorted(rows["threads"].unique()),
-        "setting": list(dict.fromkeys(settings)),
-        "relation": sorted(rows["relation"].unique(), key=relation_sort_key),
-    }
-    for name, order in orders.items():
-        rank = rows[name].map({value: place for place, value in enumerate(order)})
-        ranked = rows.assign(rank=rank)
-        first = ranked.groupby(_KIND)["rank"].transform("min")
-        rows = rows[rank == first]
-    return rows
+    threads = sorted(rows["threads"].unique())
+    relations = sorted(rows["relation"].unique(), key=relation_sort_key)
+    rows = _keep_first(rows, "threads", threads)
+    rows = _keep_first(rows, "setting", list(dict.fromkeys(settings)))
+    return _keep_first(rows, "relation", relations)
+
+
+def _keep_first(rows: pd.DataFrame, name: str, order: Sequence[Any]) -> pd.DataFrame:
+    """Keep the rows of each run, benchmark and variant whose value of a column comes
+    first in an order of all values.
+    """
+    places = {value: place for place, value in enumerate(order)}
+    ranked = rows.assign(rank=rows[name].map(places))
+    first = ranked.groupby(_KIND)["rank"].transform("min")
+    return rows[ranked["rank"] == first]
 
 
 def _format_threads(rows: pd.DataFrame) -> "pd.Series[Any]":
@@ -229,8 +245,13 @@ def _format_core_kinds(rows: pd.DataFrame) -> "pd.Series[Any]":
     """Name each row's kinds of cores as a suffix; empty for the fastest kind and if
     there is only one.
     """
-    kinds = rows["relation"].map(lambda name: str(name).partition(" ")[2])
-    return kinds.map(lambda text: f" {text}" if {*text.split("-")} - _FASTEST else "")
+
+    def format_suffix(relation: object) -> str:
+        _, _, kinds = str(relation).partition(" ")
+        has_slower = bool(set(kinds.split("-")) - _FASTEST)
+        return f" {kinds}" if has_slower else ""
+
+    return rows["relation"].map(format_suffix)
 
 
 def _choose_shown(rows: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:
@@ -244,32 +265,41 @@ def _choose_shown(rows: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:
         named = rows["point"].where(rows["point"].notna(), rows["relation"])
         return pd.DataFrame({"about": "", "column": named, "place": named})
     near = min(rows["relation"].unique(), key=relation_sort_key)
-    rows = _select_first(rows[rows["relation"] == near], tables)
-    words = _list_words(rows, tables)
+    own = _select_first(rows[rows["relation"] == near], tables)
+    words = _list_words(own, tables)
     if columns and columns[0].none:
-        rows, load = _select_greatest_load(rows, columns[0])
+        own, load = _select_greatest_load(own, columns[0])
         words.append(load)
     else:
-        rows = _select_first(rows, columns, last=benchmark.view is View.BLOCKS)
-        words += _list_words(rows, columns)
-    values = rows[row[0].name]
-    if row[0].type == "bytes":
+        own = _select_first(own, columns, last=benchmark.view is View.BLOCKS)
+        words += _list_words(own, columns)
+    about = ", ".join(filter(None, (" ".join(words), near)))
+    return _name_rows_by_parameter(own, row[0]).assign(about=about)
+
+
+def _name_rows_by_parameter(rows: pd.DataFrame, parameter: Parameter) -> pd.DataFrame:
+    """Return `column` and `place` of rows that a parameter tells apart."""
+
+    def format_place(value: Any) -> str:
+        return f"{int(parameter.sort_key(value)):020}"
+
+    values = rows[parameter.name]
+    if parameter.type == "bytes":
         column = values.map(lambda value: ladders.format_size(int(value)))
     else:
         column = values.map(str)
-    about = ", ".join(filter(None, (" ".join(words), near)))
-    place = values.map(lambda value: f"{int(row[0].sort_key(value)):020}")
-    return pd.DataFrame({"about": about, "column": column, "place": place})
+    return pd.DataFrame({"column": column, "place": values.map(format_place)})
 
 
 def _choose_shown_peaks(rows: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:
     """Choose the peaks of matrix products; the column is the variant."""
-    rows = _select_first(rows, benchmark.parameters_with_role("row")[:1])
+    first_row = benchmark.parameters_with_role("row")[:1]
+    rows = _select_first(rows, first_row)
     rows = _select_first(rows, benchmark.parameters_with_role("table"))
     near = min(rows["relation"].unique(), key=relation_sort_key)
-    rows = rows[rows["relation"] == near]
-    about = rows["operation"] + _format_threads(rows)
-    return pd.DataFrame({"about": about, "column": rows["variant"], "place": ""})
+    own = rows[rows["relation"] == near]
+    about = own["operation"] + _format_threads(own)
+    return pd.DataFrame({"about": about, "column": own["variant"], "place": ""})
 
 
 def _list_words(rows: pd.DataFrame, parameters: Sequence[Parameter]) -> list[str]:
@@ -288,10 +318,11 @@ def _select_greatest_load(
     """
     loads = rows[load.name].fillna(math.inf)
     greatest = float(loads.max())
+    is_shown = (loads == greatest) | (loads == 0)
     name = f"{greatest / 1000:g} GB/s each"
     if math.isinf(greatest):
         name = str(load.none)
-    return rows[(loads == greatest) | (loads == 0)], name
+    return rows[is_shown], name
 
 
 def split_parameters_by_axis(

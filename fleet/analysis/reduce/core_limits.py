@@ -49,6 +49,13 @@ class Core(NamedTuple):
     ports: Mapping[str, Ports]
     operations: Mapping[str, int]
 
+    def find_bytes_per_cycle(self, variant: str, operation: str) -> int | None:
+        """Find the most bytes moved in a cycle; None where no limit is known."""
+        ports = self.ports.get(variant)
+        if ports is None:
+            return None
+        return ports.bytes_per_cycle(operation)
+
 
 def _make_core(
     avx512: Ports, avx: Ports, sse2: Ports, fma_bytes: int, **others: Ports
@@ -83,6 +90,17 @@ def _compute_arm_operations(pipelines: int) -> dict[str, int]:
     return {"bfmmla": 32 * pipelines, "i8mm": 64 * pipelines, "neon": 8 * pipelines}
 
 
+class _Model(NamedTuple):
+    """CPU models with one kind of core. vendor: a word of its name. numbers: of the
+    models.
+    """
+
+    vendor: str
+    family: int
+    numbers: Sequence[Any]
+    core: Core
+
+
 _WIDE = Ports(128, 64)
 _ZEN_1 = _make_core(Ports(32, 16), Ports(32, 16), Ports(32, 16), 32)
 _ZEN_2_TO_4 = _make_core(Ports(64, 32), Ports(64, 32), Ports(32, 16), 64)
@@ -97,14 +115,14 @@ _NEOVERSE = {
     pipelines: Core(_WIDEST[""].ports, _compute_arm_operations(pipelines))
     for pipelines in (2, 4)
 }
-_MODELS: tuple[tuple[str, int, Sequence[Any], Core], ...] = (
-    ("intel", 6, range(85, 86), _SKYLAKE),
-    ("intel", 6, range(106, 109), _ICE_LAKE),
-    ("amd", 0x17, range(0x30), _ZEN_1),
-    ("amd", 0x17, range(0x30, 0x100), _ZEN_2_TO_4),
-    ("amd", 0x19, range(0x100), _ZEN_2_TO_4),
-    ("0x41", 8, ("0xd0c", "0xd49"), _NEOVERSE[2]),
-    ("0x41", 8, ("0xd40", "0xd4f"), _NEOVERSE[4]),
+_MODELS = (
+    _Model("intel", 6, range(85, 86), _SKYLAKE),
+    _Model("intel", 6, range(106, 109), _ICE_LAKE),
+    _Model("amd", 0x17, range(0x30), _ZEN_1),
+    _Model("amd", 0x17, range(0x30, 0x100), _ZEN_2_TO_4),
+    _Model("amd", 0x19, range(0x100), _ZEN_2_TO_4),
+    _Model("0x41", 8, ("0xd0c", "0xd49"), _NEOVERSE[2]),
+    _Model("0x41", 8, ("0xd40", "0xd4f"), _NEOVERSE[4]),
 )
 
 
@@ -114,9 +132,10 @@ def find_core_limits(run: Mapping[str, Any]) -> Core:
     """
     name = f"{run.get('cpu_vendor')} {run.get('cpu_model')}".lower()
     family = str(run.get("cpu_family"))
-    model = str(run.get("cpu_model_number"))
-    for vendor, core_family, models, core in _MODELS:
-        is_of_family = vendor in name and str(core_family) == family
-        if is_of_family and model in map(str, models):
-            return core
+    number = str(run.get("cpu_model_number"))
+    for model in _MODELS:
+        is_of_vendor = model.vendor in name
+        is_of_family = str(model.family) == family
+        if is_of_vendor and is_of_family and number in map(str, model.numbers):
+            return model.core
     return next(core for vendor, core in _WIDEST.items() if vendor in name)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -53,15 +53,15 @@ class Numbers:
     nodes: pd.DataFrame
 
     def select(self, benchmark: str, **parameters: Any) -> pd.DataFrame:
-        """Select a benchmark's rows with these parameters; without parameters, those
-        `drop_points` keeps.
-        """
+        """Select a benchmark's rows with these parameters."""
         rows = self.pairs[self.pairs["benchmark"] == benchmark]
-        if not parameters:
-            return drop_points(rows)
         for name, value in parameters.items():
             rows = rows[rows[name] == value]
         return rows
+
+    def select_single(self, benchmark: str) -> pd.DataFrame:
+        """Select one row of each CPU or pair of a benchmark."""
+        return drop_points(self.select(benchmark))
 
     def select_level(self, benchmark: str, level: str) -> pd.DataFrame:
         """Select a level of a benchmark's ladders."""
@@ -135,26 +135,28 @@ def _check_ladder_order(numbers: Numbers) -> CheckResults:
     rows = numbers.levels[numbers.levels["setting"].isin(["random", "window", "read"])]
     keys = ["benchmark", "variant", "setting", "threads", "ping_cpu", "pong_cpu"]
     for key, ladder in rows.groupby(keys, sort=False):
-        levels = to_records(ladder.sort_values("least_bytes", kind="stable"))
-        for near, far in pairwise(levels):
+        nearest_first = ladder.sort_values("least_bytes", kind="stable")
+        for near, far in pairwise(to_records(nearest_first)):
             fall = near["median_ns"] / far["median_ns"]
-            ratio = f"1/{fall:.2f} of" if fall > 1 else f"{1 / fall:.2f} times"
+            ratio = f"{1 / fall:.2f} times"
+            if fall > 1:
+                ratio = f"1/{fall:.2f} of"
             says = f"{_format_key(key)}: {far['level']} takes {ratio} {near['level']}"
             yield fall, says, fall > _compute_allowed_fall(near, far)
 
 
 def _check_port_limit(numbers: Numbers) -> CheckResults:
-    ports_by_variant = find_core_limits(numbers.run).ports
+    core = find_core_limits(numbers.run)
     rows = numbers.steps[numbers.steps["benchmark"] == "bandwidth"]
     for row in to_records(rows[rows["core_ghz"].notna()]):
-        ports = ports_by_variant.get(row["variant"])
-        bytes_per_cycle = ports and ports.bytes_per_cycle(row["operation"])
-        if bytes_per_cycle:
-            rate = 1 / row["median_ns"]
-            limit = bytes_per_cycle * row["core_ghz"] * row["threads"]
-            says = f"{row['point']}: {rate:.0f} GB/s, {limit:.0f} at most"
-            is_over = rate > OVER * limit * (1 + _read_spread(row))
-            yield rate / limit, says, is_over
+        bytes_per_cycle = core.find_bytes_per_cycle(row["variant"], row["operation"])
+        if bytes_per_cycle is None:
+            continue
+        rate = 1 / row["median_ns"]
+        limit = bytes_per_cycle * row["core_ghz"] * row["threads"]
+        says = f"{row['point']}: {rate:.0f} GB/s, {limit:.0f} at most"
+        is_over = rate > OVER * limit * (1 + _read_spread(row))
+        yield rate / limit, says, is_over
 
 
 def _check_group_rate(numbers: Numbers) -> CheckResults:
@@ -162,11 +164,11 @@ def _check_group_rate(numbers: Numbers) -> CheckResults:
     by_level = ["benchmark", "variant", "setting", "level"]
     yield from _check_group_sum(moved, by_level, "GB/s")
 
-    multiplied = numbers.pairs[numbers.pairs["benchmark"] == "gemm"]
-    points = multiplied["point"].astype(str)
+    products = numbers.select("gemm")
+    points = products["point"].astype(str)
     without_threads = points.str.replace(r"\.x\d+$", "", regex=True)
-    multiplied = multiplied.assign(point=without_threads)
-    yield from _check_group_sum(multiplied, ["benchmark", "variant", "point"], "Gop/s")
+    products = products.assign(point=without_threads)
+    yield from _check_group_sum(products, ["benchmark", "variant", "point"], "Gop/s")
 
 
 def _check_group_sum(rows: pd.DataFrame, keys: list[str], unit: str) -> CheckResults:
@@ -174,13 +176,14 @@ def _check_group_sum(rows: pd.DataFrame, keys: list[str], unit: str) -> CheckRes
         alone = part[part["threads"] == 1]
         if alone.empty:
             continue
-        best = to_records(alone.sort_values("median_ns"))[0]
-        best_rate = f"{1 / best['median_ns']:.0f} by one"
+        best, *_ = to_records(alone.sort_values("median_ns"))
+        best_rate = 1 / best["median_ns"]
         for row in to_records(part[part["threads"] > 1]):
-            threads = row["threads"]
-            over = best["median_ns"] / threads / row["median_ns"]
-            rate = f"{1 / row['median_ns']:.0f} {unit} by {int(threads)} CPUs"
-            says = f"{_format_key(key)}: {rate}, {best_rate}"
+            threads = int(row["threads"])
+            rate = 1 / row["median_ns"]
+            over = rate / threads / best_rate
+            together = f"{rate:.0f} {unit} by {threads} CPUs"
+            says = f"{_format_key(key)}: {together}, {best_rate:.0f} by one"
             yield over, says, over > _compute_allowed_fall(row, best)
 
 
@@ -212,24 +215,26 @@ def _compare_rows(
     `limits` is a breach.
     """
     lowest, highest = limits
-    others_by_key: dict[Any, pd.DataFrame] = dict(
-        iter(others.groupby([*by], sort=False))
-    )
-    for key, part in rows.groupby([*by], sort=False):
+    others_by_key = _split(others, by)
+    for key, part in _split(rows, by).items():
         if key not in others_by_key:
             continue
-        other = others_by_key[key]
-        ns, spread = _compute_median_and_spread(part)
-        other_ns, other_spread = _compute_median_and_spread(other)
-        ratio = ns / other_ns
-        open_by = 1 + spread + other_spread
+        own = _take_median(part)
+        other = _take_median(others_by_key[key])
+        ratio = own.ns / other.ns
+        open_by = 1 + own.spread + other.spread
         fits = lowest / open_by <= ratio <= highest * open_by
         relation = part["relation"].iloc[0]
         says = (
-            f"{relation} {_name_first_point(part)}: {ns:.1f} ns,"
-            f" {_name_first_point(other)} {other_ns:.1f} ns ({ratio:.2f})"
+            f"{relation} {_name_first_point(part)}: {own.ns:.1f} ns,"
+            f" {_name_first_point(others_by_key[key])} {other.ns:.1f} ns ({ratio:.2f})"
         )
         yield max(ratio, 1 / ratio), says, not fits
+
+
+def _split(rows: pd.DataFrame, by: Sequence[str]) -> dict[Any, pd.DataFrame]:
+    """Return the rows with equal columns `by`, in order of occurrence."""
+    return dict(iter(rows.groupby([*by], sort=False)))
 
 
 def _name_first_point(rows: pd.DataFrame) -> str:
@@ -243,9 +248,11 @@ def _check_contend_sharing(numbers: Numbers) -> CheckResults:
     columns = ["variant", "operation", "relation", "threads"]
     for (near, far), limit in PLACES.items():
         rows = numbers.select("contend", sharing=near)
-        rows = rows[rows["operation"] != "store"]  # a core merges them
         others = numbers.select("contend", sharing=far)
-        yield from _compare_rows(rows, others, columns, (limit, math.inf))
+        limits = (limit, math.inf)
+        # a core merges stores
+        loading = rows[rows["operation"] != "store"]
+        yield from _compare_rows(loading, others, columns, limits)
 
 
 def _check_own_scaling(numbers: Numbers) -> CheckResults:
@@ -253,28 +260,28 @@ def _check_own_scaling(numbers: Numbers) -> CheckResults:
     if rows.empty:
         return
     ns_each = rows["median_ns"] * rows["threads"]
-    by_threads = rows.assign(median_ns=ns_each).groupby("threads")
-    fewest, *more = [part for _, part in by_threads]
+    each = rows.assign(median_ns=ns_each).sort_values("threads", kind="stable")
+    fewest, *more = _split(each, ["threads"]).values()
+    columns = ["variant", "operation"]
     for part in more:
-        limits = (0.0, OWN_LINES)
-        yield from _compare_rows(part, fewest, ["variant", "operation"], limits)
+        yield from _compare_rows(part, fewest, columns, (0.0, OWN_LINES))
 
 
 def _check_loaded_rate(numbers: Numbers) -> CheckResults:
     moved = numbers.select_level("bandwidth", ladders.MEMORY)
-    is_loaded = numbers.pairs["benchmark"] == "loaded"
-    at_full_rate = numbers.pairs[is_loaded & numbers.pairs["load_mbps"].isna()]
+    loaded = numbers.select("loaded")
+    at_full_rate = loaded[loaded["load_mbps"].isna()]
     for row in to_records(at_full_rate):
         is_same_operation = moved["setting"] == row["operation"]
         is_as_many = moved["threads"] == row["threads"] - 1
-        alone = moved[is_same_operation & is_as_many]
-        if alone.empty:
+        rows_alone = moved[is_same_operation & is_as_many]
+        if rows_alone.empty:
             continue
-        ns, spread = _compute_median_and_spread(alone)
+        alone = _take_median(rows_alone)
         rate = row["other_rate"]
-        share = rate * ns
-        says = f"{row['point']}: {rate:.1f} GB/s, {1 / ns:.1f} without the chase"
-        yield share, says, share > MORE_THAN_ALONE * (1 + spread)
+        share = rate * alone.ns
+        says = f"{row['point']}: {rate:.1f} GB/s, {1 / alone.ns:.1f} without the chase"
+        yield share, says, share > MORE_THAN_ALONE * (1 + alone.spread)
 
 
 def _check_message_readwrite(numbers: Numbers) -> CheckResults:
@@ -282,39 +289,38 @@ def _check_message_readwrite(numbers: Numbers) -> CheckResults:
     if is_none(run["clock_cost_ticks"]):
         return
     reading_ns = run["clock_cost_ticks"] * 1e9 / run["ticks_per_second"]
-    hand_offs = dict(iter(numbers.select("readwrite").groupby("relation")))
-    for relation, part in numbers.select("message").groupby("relation", sort=False):
+    hand_offs = _take_medians(numbers.select_single("readwrite"), "relation")
+    messages = _take_medians(numbers.select_single("message"), "relation")
+    for relation, message in messages.items():
         if relation not in hand_offs:
             continue
-        ns, spread = _compute_median_and_spread(part)
-        hand_off_ns, hand_off_spread = _compute_median_and_spread(hand_offs[relation])
-        more_ns = ns - hand_off_ns
-        open_ns = ns * spread + hand_off_ns * hand_off_spread
+        hand_off = hand_offs[relation]
+        more_ns = message.ns - hand_off.ns
+        open_ns = message.ns * message.spread + hand_off.ns * hand_off.spread
         fits = -open_ns <= more_ns <= READINGS * reading_ns + open_ns
         says = (
-            f"{relation!s}: message {ns:.1f} ns, readwrite {hand_off_ns:.1f} ns, a"
-            f" reading {reading_ns:.1f} ns"
+            f"{relation}: message {message.ns:.1f} ns, readwrite {hand_off.ns:.1f} ns,"
+            f" a reading {reading_ns:.1f} ns"
         )
-        yield max(ns / hand_off_ns, 1.0), says, not fits
+        yield max(message.ns / hand_off.ns, 1.0), says, not fits
 
 
 def _check_gemm_peak(numbers: Numbers) -> CheckResults:
-    rows = numbers.pairs[numbers.pairs["benchmark"] == "gemm"]
+    rows = numbers.select("gemm")
     keys = ["variant", "threads", "ping_cpu", "pong_cpu"]
     for (variant, *_), part in rows.groupby(keys, sort=False):
         is_peak = _are_peaks(part)
-        if not is_peak.any():
-            continue
         peaks = part[is_peak]
-        peak_ns, peak_spread = _compute_median_and_spread(peaks)
+        if peaks.empty:
+            continue
+        peak = _take_median(peaks)
         peak_ghz = peaks["core_ghz"].median()
         for row in to_records(part[~is_peak]):
-            share = peak_ns / row["median_ns"]
+            share = peak.ns / row["median_ns"]
             if not is_none(peak_ghz) and not is_none(row["core_ghz"]):
                 share *= peak_ghz / row["core_ghz"]
-            limit = OVER * (1 + peak_spread + _read_spread(row, 0.0))
-            point = f"gemm/{variant} {row['point']}"
-            says = f"{point}: {share:.0%} of the peak of its unit"
+            limit = OVER * (1 + peak.spread + _read_spread(row, 0.0))
+            says = f"gemm/{variant} {row['point']}: {share:.0%} of the peak of its unit"
             yield share, says, share > limit
 
 
@@ -325,7 +331,7 @@ def _are_peaks(rows: pd.DataFrame) -> "pd.Series[bool]":
 
 def _check_gemm_limit(numbers: Numbers) -> CheckResults:
     limits = find_core_limits(numbers.run).operations
-    rows = numbers.pairs[numbers.pairs["benchmark"] == "gemm"]
+    rows = numbers.select("gemm")
     is_limited = rows["variant"].isin(list(limits))
     peaks = rows[_are_peaks(rows) & rows["core_ghz"].notna() & is_limited]
     for row in to_records(peaks):
@@ -349,32 +355,42 @@ def _compare_nodes(cells: pd.DataFrame) -> CheckResults:
     setting.
     """
     is_local = ladders.is_local_memory(cells)
-    own_by_node: dict[Any, pd.DataFrame] = dict(
-        iter(cells[is_local].groupby("cpu_node"))
-    )
+    own_by_node = _take_medians(cells[is_local], "cpu_node")
     remote = cells[~is_local].groupby(["cpu_node", "memory_node"])
     for (cpu_node, memory_node), part in remote:
         if cpu_node not in own_by_node:
             continue
-        ns, spread = _compute_median_and_spread(part)
-        own_ns, own_spread = _compute_median_and_spread(own_by_node[cpu_node])
-        limit = (1 + FALL) * ns * (1 + spread + own_spread)
-        says = (
-            f"node {memory_node} from node {cpu_node} takes {ns / own_ns:.2f} of its"
-            " own"
-        )
-        yield own_ns / ns, says, own_ns > limit
+        far = _take_median(part)
+        own = own_by_node[cpu_node]
+        limit = (1 + FALL) * far.ns * (1 + far.spread + own.spread)
+        factor = f"{far.ns / own.ns:.2f}"
+        says = f"node {memory_node} from node {cpu_node} takes {factor} of its own"
+        yield own.ns / far.ns, says, own.ns > limit
 
 
-def _compute_median_and_spread(rows: pd.DataFrame) -> tuple[float, float]:
-    """Compute the medians of the rows' ns and of their relative half intervals (0 if
-    unknown).
+class _Median(NamedTuple):
+    """The median of some rows' ns, and that of their relative half intervals, 0 if
+    unknown.
     """
+
+    ns: float
+    spread: float
+
+
+def _take_median(rows: pd.DataFrame) -> _Median:
     ns = float(rows["median_ns"].median())
     spread = rows["spread"].median()
     if is_none(spread):
-        return ns, 0.0
-    return ns, float(spread)
+        return _Median(ns, 0.0)
+    return _Median(ns, float(spread))
+
+
+def _take_medians(rows: pd.DataFrame, by: str) -> dict[Any, _Median]:
+    """Return the median of the rows of each value of a column, in order of
+    occurrence.
+    """
+    groups = rows.groupby(by, sort=False)
+    return {value: _take_median(part) for value, part in groups}
 
 
 def _read_spread(row: Mapping[str, Any], unknown: float = UNKNOWN) -> float:

@@ -2,7 +2,7 @@
 sides or several runs.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +18,8 @@ from fleet.text import format_count
 
 UNKNOWN = "unknown"
 DEFAULT = "default"
-_OBJECTS = {"labels": "label", "mitigations": "mitigation", "plan": "plan"}
+_OTHER_OBJECTS = {"labels": "label", "mitigations": "mitigation"}
+_OBJECTS = (*_OTHER_OBJECTS, "plan")
 _DESCRIBED = (*ENVIRONMENT, *(f"{name}_json" for name in _OBJECTS))
 _NO_EFFECT = {"seed", "deadline_s"}  # of a plan, on the measurement
 _CLOCK_RATE = 3  # significant figures; two calibrations of one clock differ beyond
@@ -83,10 +84,11 @@ def _select_facts(run: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any
 def _format_facts(facts: Mapping[str, Any], names: Sequence[str]) -> dict[str, str]:
     """Return a text for each of these facts and for each key of an object."""
     texts = {name: _format_value(facts[name]) for name in names}
-    for column, kind in _OBJECTS.items():
-        write = _format_plan_value if kind == "plan" else _format_value
+    for column, title in _OTHER_OBJECTS.items():
         for key, value in facts[column].items():
-            texts[f"{kind}.{key}"] = write(value)
+            texts[f"{title}.{key}"] = _format_value(value)
+    for key, value in facts["plan"].items():
+        texts[f"plan.{key}"] = _format_plan_value(value)
     return texts
 
 
@@ -132,17 +134,25 @@ def find_differences(
         of_a = described.count_values(name, a["run_id"])
         of_b = described.count_values(name, b["run_id"])
         if of_a.keys() != of_b.keys():
-            are_apart = not of_a.keys() & of_b.keys()
+            are_apart = of_a.keys().isdisjoint(of_b)
             rows.append((name, _list_values(of_a), _list_values(of_b), are_apart))
-    boots_of_a = set(a["boot_id"])
-    boots_of_b = set(b["boot_id"])
-    has_all = a["boot_id"].notna().all() and b["boot_id"].notna().all()
-    is_one_host = set(a["host_id"]) == set(b["host_id"])
-    if has_all and is_one_host and not boots_of_a & boots_of_b:
-        count_of_a = format_count(len(boots_of_a), "boot")
-        count_of_b = format_count(len(boots_of_b), "other boot")
-        rows.append(("boot", count_of_a, count_of_b, True))
+    if _have_other_boots(a, b):
+        boots_of_a = format_count(a["boot_id"].nunique(), "boot")
+        boots_of_b = format_count(b["boot_id"].nunique(), "other boot")
+        rows.append(("boot", boots_of_a, boots_of_b, True))
     return pd.DataFrame(rows, columns=["what", "a", "b", "between"])
+
+
+def _have_other_boots(a: pd.DataFrame, b: pd.DataFrame) -> bool:
+    """Report whether two sides of the same hosts are known to have no boot in
+    common.
+    """
+    if set(a["host_id"]) != set(b["host_id"]):
+        return False
+    boots = pd.concat([a["boot_id"], b["boot_id"]])
+    if boots.isna().any():
+        return False
+    return set(a["boot_id"]).isdisjoint(b["boot_id"])
 
 
 def _list_values(values: Counter[str]) -> str:
@@ -196,11 +206,11 @@ class Property:
         """Group hosts by the values of their runs, the most frequent value first.
         hosts: one per run.
         """
-        hosts_by_value: dict[str, list[str]] = {}
+        hosts_by_value = defaultdict[str, list[str]](list)
         for value, host in zip(self.values, hosts, strict=True):
-            hosts_by_value.setdefault(value, []).append(host)
-        ordered = sorted(hosts_by_value.items(), key=lambda item: -len(item[1]))
-        return [(value, _count_runs_by_host(names)) for value, names in ordered]
+            hosts_by_value[value].append(host)
+        groups = sorted(hosts_by_value.items(), key=lambda group: -len(group[1]))
+        return [(value, _count_runs_by_host(names)) for value, names in groups]
 
 
 def _count_runs_by_host(hosts: Sequence[str]) -> str:
@@ -226,8 +236,9 @@ def list_properties(runs: Sequence[dict[str, Any]]) -> list[Property]:
     texts_by_name = describe_facts_by_name(runs, _ALSO)
     if len(runs) > 1:
         texts_by_name["cpu_flags"] = _describe_cpu_flags(runs)
-    rows = [_make_property(name, texts) for name, texts in texts_by_name.items()]
-    informative = [row for row in rows if not set(row.values) <= {UNKNOWN, DEFAULT}]
+    properties = [_make_property(name, texts) for name, texts in texts_by_name.items()]
+    nothing = {UNKNOWN, DEFAULT}
+    informative = [row for row in properties if not nothing.issuperset(row.values)]
     return sorted(informative, key=lambda row: not row.differs)
 
 
@@ -245,7 +256,8 @@ def _describe_cpu_flags(runs: Sequence[Mapping[str, Any]]) -> list[str]:
 def _make_property(name: str, values: list[str]) -> Property:
     ((commonest, count),) = Counter(values).most_common(1)
     differs = count < len(values) and name not in _ALWAYS_OTHERWISE
-    most_agree = differs and count > len(values) / 2
-    odd = tuple(most_agree and value != commonest for value in values)
+    odd = [False] * len(values)
+    if differs and count > len(values) / 2:
+        odd = [value != commonest for value in values]
     title = name.replace("_", " ").replace(".", " ", 1)
-    return Property(title, tuple(values), odd, differs)
+    return Property(title, tuple(values), tuple(odd), differs)

@@ -111,17 +111,18 @@ def _is_below_requested_rate(pairs: pd.DataFrame) -> Bools:
     marks = np.zeros(len(pairs), dtype=bool)
     if "other_rate" not in pairs:
         return marks
-    places = np.flatnonzero(pairs["other_rate"].notna().to_numpy())
-    loads = pairs.iloc[places]
+    is_load = pairs["other_rate"].notna().to_numpy()
+    loads = pairs[is_load]
     rate = loads["other_rate"].to_numpy(dtype=float)  # of all loading threads, in GB/s
     requested_mbps = loads["load_mbps"].to_numpy(dtype=float)  # of each
     loading_threads = loads["threads"].to_numpy(dtype=float) - 1
     requested_rate = requested_mbps / 1000 * loading_threads
 
-    loads_alike = number_groups(loads, _LOAD)
     unlimited_rate = np.where(np.isnan(requested_mbps), rate, np.nan)
+    loads_alike = number_groups(loads, _LOAD)
     full_rate = group_medians(unlimited_rate, loads_alike)[loads_alike]
-    marks[places] = rate < (1 - UNDERFED) * np.fmin(requested_rate, full_rate)
+    expected_rate = np.fmin(requested_rate, full_rate)
+    marks[is_load] = rate < (1 - UNDERFED) * expected_rate
     return marks
 
 
@@ -131,11 +132,12 @@ def _has_doubtful_smt_relation(
     """Report siblings not clearly nearest each other, and pairs far nearer than usual
     for their relation.
     """
+    is_single = is_at_usual_point(pairs, descriptions)
+    single = pairs[is_single]
+    choices = number_groups(single, _CHOICE)
+    nearness = compute_sibling_nearness(single, choices)
     marks = np.zeros(len(pairs), dtype=bool)
-    places = np.flatnonzero(is_at_usual_point(pairs, descriptions))
-    single = pairs.iloc[places]
-    nearness = compute_sibling_nearness(single, number_groups(single, _CHOICE))
-    marks[places] = _is_far_nearer(single) | (nearness < SIBLING_NEARER)
+    marks[is_single] = _is_far_nearer(single) | (nearness < SIBLING_NEARER)
     return marks
 
 
@@ -147,8 +149,10 @@ def _is_far_nearer(pairs: pd.DataFrame) -> Bools:
     classes = number_groups(pairs, [*_CHOICE, "relation"])
     usual = group_medians(ns, classes)[classes]
     size = np.bincount(classes)[classes]
-    is_near: Bools = (size >= SMALLEST_CLASS) & (ns < FAR_NEARER * usual)
-    return is_near & ~_is_sibling_or_single(pairs)
+    is_near = ns < FAR_NEARER * usual
+    is_known = size >= SMALLEST_CLASS
+    marks: Bools = is_near & is_known & ~_is_sibling_or_single(pairs)
+    return marks
 
 
 def compute_sibling_nearness(pairs: pd.DataFrame, choice_numbers: Ints) -> Floats:
@@ -162,21 +166,17 @@ def compute_sibling_nearness(pairs: pd.DataFrame, choice_numbers: Ints) -> Float
     cpus = pairs[["ping_cpu", "pong_cpu"]].to_numpy(dtype=np.int64).T
     cpus_a_choice = cpus.max(initial=0) + 1
     ends = choice_numbers * cpus_a_choice + cpus  # one number for each choice and CPU
+
     is_other = ~_is_sibling_or_single(pairs)
-    nearest = _find_nearest(ends[:, is_other], ns[is_other], ends.max(initial=0) + 1)
-    closest = nearest[ends].min(axis=0)
-    is_sibling = pairs["relation"].to_numpy(dtype=object) == "smt"
-    return np.where(is_sibling & np.isfinite(closest), closest / ns, np.nan)
-
-
-def _find_nearest(ends: Ints, ns: Floats, count: int) -> Floats:
-    """Return each end's least ns to another, infinite without one. ends: 2 x pairs,
-    numbers below `count`.
-    """
-    nearest = np.full(count, np.inf)
+    nearest = np.full(ends.max(initial=0) + 1, np.inf)
     for end in ends:
-        np.fmin.at(nearest, end, ns)
-    return nearest
+        np.fmin.at(nearest, end[is_other], ns[is_other])
+    ping, pong = ends
+    closest = np.minimum(nearest[ping], nearest[pong])
+
+    is_sibling = pairs["relation"].to_numpy(dtype=object) == "smt"
+    has_partner = np.isfinite(closest)
+    return np.where(is_sibling & has_partner, closest / ns, np.nan)
 
 
 def _is_sibling_or_single(rows: pd.DataFrame) -> Bools:

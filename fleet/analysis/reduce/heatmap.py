@@ -57,8 +57,11 @@ class Heatmap:
         """
         share = place_on_scale(self.values, limits or self.limits)
         if self.faint is not None:
-            share = np.where(self.faint & np.isfinite(share), 0.5, share)
-        return np.nan_to_num(share * (SHADES - 1) + 0.5, nan=-1).astype(np.int64)
+            is_middle = self.faint & np.isfinite(share)
+            share = np.where(is_middle, 0.5, share)
+        rounded = share * (SHADES - 1) + 0.5
+        shades: Ints = np.nan_to_num(rounded, nan=-1).astype(np.int64)
+        return shades
 
     def format_cells(self, number_format: str, missing: str) -> list[list[str]]:
         """Format the text of each cell. number_format: such as "{:.1f}"."""

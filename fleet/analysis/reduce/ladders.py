@@ -9,6 +9,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -73,16 +74,15 @@ def select_ladder_steps(
     such as "read one".
     """
     is_ladder = get_views(pairs["benchmark"], descriptions).eq(View.LADDER)
-    is_step = is_ladder & pairs["bytes"].notna()
-    rows = pairs[is_step & ~is_node_placed(pairs, descriptions)]
+    has_size = pairs["bytes"].notna()
+    is_placed = is_node_placed(pairs, descriptions)
+    rows = pairs[is_ladder & has_size & ~is_placed]
     sizes = rows["bytes"].astype(int)
     threads = rows["threads"].fillna(1).astype(int)
-    settings = [
-        name_setting(str(point), size)
-        for point, size in zip(rows["point"], sizes, strict=True)
-    ]
-    rows = rows.assign(bytes=sizes, threads=threads, setting=settings)
-    return rows.sort_values([*LADDER, "bytes"], kind="stable", ignore_index=True)
+    points = zip(rows["point"], sizes, strict=True)
+    settings = [name_setting(str(point), size) for point, size in points]
+    steps = rows.assign(bytes=sizes, threads=threads, setting=settings)
+    return steps.sort_values([*LADDER, "bytes"], kind="stable", ignore_index=True)
 
 
 def find_plateaus(
@@ -157,31 +157,38 @@ def list_cache_levels(cpus: pd.DataFrame, group: pd.DataFrame) -> list[tuple[str
     caches = _list_data_caches(cpus_of_run, first["ping_cpu"])
     levels = []
     for cache in caches:
-        among = len(cache["shared_cpus"]) or 1
         sharing = 1
-        if first["sharing"] != "one":  # groups are spread over the machine
-            its_threads = math.ceil(threads * among / measured)
-            sharing = max(1, min(among, threads, its_threads))
+        if first["sharing"] != "one":
+            sharing = _count_threads_in_cache(cache, threads, measured)
         size = max(int(cache["size_bytes"]) // sharing, 1)
-        name = f"L{cache['level']}"
-        if cache is caches[-1] and int(cache["level"]) >= 3:  # a last L2 is called L2
-            name = "LLC"
-        levels.append((name, size))
+        levels.append((f"L{cache['level']}", size))
+    if caches and int(caches[-1]["level"]) >= 3:  # a last L2 is called L2
+        _, size = levels[-1]
+        levels[-1] = ("LLC", size)
     return levels
+
+
+def _count_threads_in_cache(
+    cache: Mapping[str, Any], threads: int, measured: int
+) -> int:
+    """Count the threads of a group that share a cache. Groups are spread over all
+    `measured` CPUs.
+    """
+    among = len(cache["shared_cpus"]) or 1
+    its_threads = math.ceil(threads * among / measured)
+    return max(1, min(among, threads, its_threads))
 
 
 def _list_data_caches(cpus: pd.DataFrame, cpu: int) -> list[dict[str, Any]]:
     """List the caches of a CPU that hold data and whose size is known, nearest
     first.
     """
-    caches: list[dict[str, Any]] = []
-    for text in cpus.loc[cpus["cpu"] == cpu, "caches_json"]:
-        caches += json.loads(text)
-    of_data = [
-        cache
-        for cache in caches
-        if cache["kind"] != "Instruction" and cache["size_bytes"]
-    ]
+    texts = cpus.loc[cpus["cpu"] == cpu, "caches_json"]
+    of_data = []
+    for cache in chain.from_iterable(map(json.loads, texts)):
+        holds_data = cache["kind"] != "Instruction"
+        if holds_data and cache["size_bytes"]:
+            of_data.append(cache)
     return sorted(of_data, key=lambda cache: int(cache["level"]))
 
 
@@ -232,7 +239,9 @@ def _split_levels(
             behind = {size for size in curve if size >= inside[end]}
         largest = max(largest, cache)
         yield name, cache, set(inside[:end])
-    beyond = {size for size in curve if largest and size >= _OUTSIDE * largest}
+    beyond = set[int]()
+    if largest:
+        beyond = {size for size in curve if size >= _OUTSIDE * largest}
     yield MEMORY, 0, beyond or behind
 
 
@@ -325,11 +334,11 @@ def lay_out_node_matrix(
     medians = {}
     for (cpu_node, memory_node), ns in by_nodes.median().items():
         medians[int(cpu_node), int(memory_node)] = float(ns)
-    cpu_nodes = sorted({cpu_node for cpu_node, _ in medians})
+    cpu_nodes = {cpu_node for cpu_node, _ in medians}
     memory_nodes = {memory_node for _, memory_node in medians}
-    with_cpus = sorted(memory_nodes.intersection(cpu_nodes))
-    without_cpus = sorted(memory_nodes.difference(cpu_nodes))
-    return cpu_nodes, with_cpus + without_cpus, medians
+    with_cpus = sorted(memory_nodes & cpu_nodes)
+    without_cpus = sorted(memory_nodes - cpu_nodes)
+    return sorted(cpu_nodes), with_cpus + without_cpus, medians
 
 
 def is_local_memory(cells: pd.DataFrame) -> "pd.Series[Any]":
@@ -353,16 +362,8 @@ def describe_memory(
     cells = select_node_cells(pairs, cpus, descriptions)
     in_memory = plateaus[plateaus["level"] == MEMORY]
     rows = [*to_records(in_memory), *to_records(cells)]
-    node_of_cpu = dict(zip(cpus["cpu"], cpus["node"], strict=True))
     peaks = _find_peaks(run)
-    is_single_node = len(run.get("nodes") or []) < 2
-    best: dict[int, tuple[float, str]] = {}
-    for row in rows:
-        node = _find_node_of_memory(row, node_of_cpu, is_single_node=is_single_node)
-        if row["unit"] == "byte" and not is_none(node):
-            measured = (row["median_ns"], _name_group(row))
-            best[int(node)] = min(best.get(int(node), measured), measured)
-    for node, (ns, name) in sorted(best.items()):
+    for node, (ns, name) in _find_best_numbers(rows, run, cpus).items():
         share = _describe_peak_share(1 / ns, peaks.get(node, {}))
         place = "memory"
         if node != _MACHINE:
@@ -370,6 +371,23 @@ def describe_memory(
         if share:
             lines.append(f"{place}, {name}: {share}")
     return lines
+
+
+def _find_best_numbers(
+    rows: Sequence[Mapping[str, Any]], run: Mapping[str, Any], cpus: pd.DataFrame
+) -> dict[int, tuple[float, str]]:
+    """Find the least ns a byte of the memory of each node or, by _MACHINE, of the
+    machine, and what reached it.
+    """
+    node_of_cpu = dict(zip(cpus["cpu"], cpus["node"], strict=True))
+    is_single_node = len(run.get("nodes") or []) < 2
+    best: dict[int, tuple[float, str]] = {}
+    for row in rows:
+        node = _find_node_of_memory(row, node_of_cpu, is_single_node=is_single_node)
+        if row["unit"] == "byte" and not is_none(node):
+            number = (row["median_ns"], _name_group(row))
+            best[int(node)] = min(best.get(int(node), number), number)
+    return dict(sorted(best.items()))
 
 
 def _find_peaks(run: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:

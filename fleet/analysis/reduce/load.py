@@ -102,11 +102,11 @@ def add_run_columns(rows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     `load_runs`.
     """
     labels = [_format_labels(text) for text in runs["labels_json"]]
-    described = runs.assign(labels=labels).set_index("run_id")[[*RUN_COLUMNS]]
-    described.index = described.index.astype(object)
-    run_columns = described.reindex(rows["run_id"].astype(object))
-    run_columns.index = rows.index
-    return pd.concat([run_columns, rows], axis=1)
+    facts = runs.assign(labels=labels)[[*RUN_COLUMNS]]
+    facts.index = pd.Index(runs["run_id"].astype(object))
+    own_facts = facts.reindex(rows["run_id"].astype(object))
+    own_facts.index = rows.index
+    return pd.concat([own_facts, rows], axis=1)
 
 
 def _format_labels(labels_json: str) -> str:
@@ -176,10 +176,12 @@ def decode_run_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     decode = cache(json.loads)
     decoded = []
     for row in rows:
-        run = {}
+        run = dict[str, Any]()
         for column, value in row.items():
-            is_json = value is not None and column.endswith("_json")
-            run[column.removesuffix("_json")] = decode(value) if is_json else value
+            name = column.removesuffix("_json")
+            run[name] = value
+            if value is not None and name != column:
+                run[name] = decode(value)
         decoded.append(run)
     return decoded
 
@@ -465,10 +467,13 @@ def is_at_usual_point(
     and pairs, `point`.
     """
     views = get_views(rows["benchmark"], descriptions)
-    is_single = views.isin([View.MATRIX, View.CPUS])
-    if "point" in rows and rows["point"].notna().any():
-        is_single &= rows["point"].isna() | _has_usual_point(rows, descriptions)
-    return is_single.to_numpy(dtype=bool)
+    is_single = views.isin([View.MATRIX, View.CPUS]).to_numpy(dtype=bool)
+    if "point" not in rows:
+        return is_single
+    has_no_point = rows["point"].isna().to_numpy(dtype=bool)
+    if has_no_point.all():
+        return is_single
+    return is_single & (has_no_point | _has_usual_point(rows, descriptions))
 
 
 def _has_usual_point(rows: pd.DataFrame, descriptions: Descriptions) -> Bools:

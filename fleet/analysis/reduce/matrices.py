@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.tables import (
+    Bools,
     Floats,
     Ints,
     decode_categories,
@@ -37,6 +38,7 @@ OUTLIER = 2.0  # a sample above this multiple of its burst's median
 CHOICE = ["run_id", "benchmark", "variant"]
 PAIR = [*CHOICE, "point", "ping_cpu", "pong_cpu"]
 ESTIMATOR_COLUMNS = {"median": "median_ns", "mean": "mean_ns", "min": "min_ns"}
+_NAMING = [*PAIR, "unit", "relation"]
 _SAMPLE_NUMBERS = ("min_ns", "p10_ns", "mean_ns", "mad_ns", "p99_ns", "max_ns")
 
 
@@ -54,62 +56,64 @@ def pair_medians(
     runs too big for a frame, and stores the result.
     """
     shape = arrow_schema("samples", SAMPLE_COLUMNS)
-    rows = pa.Table.from_pandas(
-        samples.reindex(columns=list(SAMPLE_COLUMNS)), shape, preserve_index=False
-    )
-    return reduce_bursts(read_bursts(rows, descriptions), descriptions, ordered=ordered)
+    columns = samples.reindex(columns=list(SAMPLE_COLUMNS))
+    rows = pa.Table.from_pandas(columns, shape, preserve_index=False)
+    bursts = read_bursts(rows, descriptions)
+    return reduce_bursts(bursts, descriptions, ordered=ordered)
 
 
 def reduce_bursts(
     bursts: Bursts, descriptions: Descriptions, *, ordered: bool = False
 ) -> pd.DataFrame:
     """Reduce bursts to the rows of `pair_medians`."""
-    about = _put_lower_cpu_first(bursts.about, ordered=ordered)
-    bursts = replace(bursts, about=about).reorder(_order_by_pair(about))
+    swapped = _put_lower_cpu_first(bursts.about, ordered=ordered)
+    order = _order_by_pair(swapped)
+    bursts = replace(bursts, about=swapped).reorder(order)
     about = bursts.about
-    medians, outlier_counts = compute_medians_and_outliers(bursts)
     pair = number_groups(about, PAIR)
     counts = np.bincount(pair)
-    first = decode_categories(
-        about.iloc[np.cumsum(counts) - counts].reset_index(drop=True)
-    )
-    sample_counts = np.bincount(pair, bursts.counts, len(counts)).astype(np.int64)
+    first_burst = np.cumsum(counts) - counts
+    first = about.iloc[first_burst].reset_index(drop=True)
+    pairs = decode_categories(first[[*_NAMING, *PARAMETERS]])
+
+    medians, outlier_counts = compute_medians_and_outliers(bursts)
+    main = _find_main_bursts(medians, counts, about, pairs, descriptions)
+    times = about["start_offset_ns"].to_numpy(dtype=np.float64)
+    numbers = summarize_bursts(medians, counts, times, main)
     turned = about["turned"].to_numpy()
-    # Bursts of other benchmarks that were part of the same visit have the same number.
-    visits = 2 * about["round"].to_numpy(dtype=np.int64) + turned
-    main = find_main_bursts(
-        medians, counts, visits, _number_visit_groups(first, descriptions)
-    )
-    numbers = summarize_bursts(
-        medians, counts, about["start_offset_ns"].to_numpy(dtype=np.float64), main
-    )
-    table = pd.DataFrame(
-        {
-            **{
-                name: first[name]
-                for name in (
-                    *CHOICE,
-                    "point",
-                    "unit",
-                    "ping_cpu",
-                    "pong_cpu",
-                    "relation",
-                )
-            },
-            "bursts": counts,
-            **numbers,
-            "asymmetry": find_asymmetry(medians, turned, pair, len(counts)),
-            **_join_flags(about["flags"], pair, len(counts)),
-            "samples": sample_counts,
-            **_summarize_samples(bursts.latencies, sample_counts),
-            **{name: first[name] for name in PARAMETERS},
-            **_compute_pair_work_and_ghz(
-                about, pair, medians / numbers["median_ns"][pair]
-            ),
-            "outliers": np.bincount(pair, outlier_counts, len(counts)) / sample_counts,
-        }
-    )
+    asymmetry = find_asymmetry(medians, turned, pair, len(counts))
+    multiples = medians / numbers["median_ns"][pair]
+    samples = np.bincount(pair, bursts.counts).astype(np.int64)
+    outliers = np.bincount(pair, outlier_counts)
+
+    columns = {
+        "bursts": counts,
+        **numbers,
+        "asymmetry": asymmetry,
+        **_join_flags(about["flags"], pair, len(counts)),
+        "samples": samples,
+        **_summarize_samples(bursts.latencies, samples),
+        **_compute_pair_work_and_ghz(about, pair, multiples),
+        "outliers": outliers / samples,
+    }
+    table = pairs.assign(**columns)
     return table.sort_values(PAIR, kind="stable", ignore_index=True)
+
+
+def _find_main_bursts(
+    medians: Floats,
+    counts: Ints,
+    bursts: pd.DataFrame,
+    pairs: pd.DataFrame,
+    descriptions: Descriptions,
+) -> Bools:
+    """Report which bursts are at the main level of their run. Bursts of benchmarks that
+    were part of the same visit have the same number of a visit.
+    """
+    rounds = bursts["round"].to_numpy(dtype=np.int64)
+    visits = 2 * rounds + bursts["turned"].to_numpy()
+    visit_groups = _number_visit_groups(pairs, descriptions)
+    return find_main_bursts(medians, counts, visits, visit_groups)
 
 
 def _put_lower_cpu_first(bursts: pd.DataFrame, *, ordered: bool) -> pd.DataFrame:
@@ -163,11 +167,12 @@ def _find_nearer_half(distances: Floats, groups: Ints) -> Ints:
     """Return the places of the half of each group with the least distances, and one
     more. groups: ascending, from 0.
     """
-    order = np.lexsort((distances, groups))
+    nearest_first = np.lexsort((distances, groups))
     sizes = np.bincount(groups)
     begins = np.cumsum(sizes) - sizes
     rank = np.arange(len(groups)) - begins[groups]
-    return order[rank < sizes[groups] / 2 + 1]
+    limit = sizes[groups] / 2 + 1
+    return nearest_first[rank < limit]
 
 
 def compute_medians_and_outliers(bursts: Bursts) -> tuple[Floats, Ints]:
@@ -178,8 +183,11 @@ def compute_medians_and_outliers(bursts: Bursts) -> tuple[Floats, Ints]:
     far = np.empty(len(bursts.counts), dtype=np.int64)
     for which, rows in group_rows_by_length(bursts.latencies, bursts.counts):
         ordered = np.sort(rows, axis=1)  # numpy sorts faster than it finds medians
-        middles[which] = _compute_quantiles(ordered, 0.5)
-        far[which] = (rows > OUTLIER * middles[which, None]).sum(axis=1)
+        medians = _compute_quantiles(ordered, 0.5)
+        limits = OUTLIER * medians
+        is_far = rows > limits[:, None]
+        middles[which] = medians
+        far[which] = is_far.sum(axis=1)
     return middles, far
 
 
@@ -197,10 +205,10 @@ def _number_visit_groups(pairs: pd.DataFrame, descriptions: Descriptions) -> Int
         for name in pairs["benchmark"].unique()
         if is_visited_with_others(descriptions[str(name)])
     ]
-    own = np.where(pairs["benchmark"].isin(shared), -1, np.arange(len(pairs)))
-    return number_groups(
-        pairs.assign(own=own), ["run_id", "ping_cpu", "pong_cpu", "own"]
-    )
+    is_shared = pairs["benchmark"].isin(shared)
+    own = np.where(is_shared, -1, np.arange(len(pairs)))
+    visited = pairs.assign(own=own)
+    return number_groups(visited, ["run_id", "ping_cpu", "pong_cpu", "own"])
 
 
 def _summarize_samples(latencies: Floats, counts: Ints) -> dict[str, Floats]:
@@ -210,20 +218,18 @@ def _summarize_samples(latencies: Floats, counts: Ints) -> dict[str, Floats]:
     columns = {name: np.full(len(counts), np.nan) for name in _SAMPLE_NUMBERS}
     for pairs, rows in group_rows_by_length(latencies, counts):
         ordered = np.sort(rows, axis=1)
-        low, high, mean = (
-            ordered[:, 0].copy(),
-            ordered[:, -1].copy(),
-            ordered.mean(axis=1),
-        )
-        tenth, middle, last = (
-            _compute_quantiles(ordered, share) for share in (0.10, 0.5, 0.99)
-        )
-        # in place: they may be many
-        np.abs(np.subtract(ordered, middle[:, None], out=ordered), out=ordered)
-        ordered.sort(axis=1)
-        numbers = (low, tenth, mean, _compute_quantiles(ordered, 0.5), last, high)
-        for name, column in zip(_SAMPLE_NUMBERS, numbers, strict=True):
-            columns[name][pairs] = column
+        middle = _compute_quantiles(ordered, 0.5)
+        columns["min_ns"][pairs] = ordered[:, 0]
+        columns["p10_ns"][pairs] = _compute_quantiles(ordered, 0.10)
+        columns["mean_ns"][pairs] = ordered.mean(axis=1)
+        columns["p99_ns"][pairs] = _compute_quantiles(ordered, 0.99)
+        columns["max_ns"][pairs] = ordered[:, -1]
+
+        distances = ordered
+        distances -= middle[:, None]  # in place: they may be many
+        np.abs(distances, out=distances)
+        distances.sort(axis=1)
+        columns["mad_ns"][pairs] = _compute_quantiles(distances, 0.5)
     return columns
 
 
@@ -234,9 +240,9 @@ def _compute_quantiles(ordered: Floats, share: float) -> Floats:
     place = share * (ordered.shape[1] - 1)
     low = int(place)
     high = min(low + 1, ordered.shape[1] - 1)
-    quantiles: Floats = ordered[:, low] + (place - low) * (
-        ordered[:, high] - ordered[:, low]
-    )
+    below = ordered[:, low]
+    above = ordered[:, high]
+    quantiles: Floats = below + (place - low) * (above - below)
     return quantiles
 
 
@@ -246,17 +252,16 @@ def _join_flags(
     """Count each pair's bursts with a flag, and join the flags of all its bursts
     without repeats.
     """
-    marked = (flags != "").to_numpy(dtype=bool)
-    numbers = pair_numbers[marked]
+    is_marked = (flags != "").to_numpy(dtype=bool)
+    numbers = pair_numbers[is_marked]
+    texts = flags[is_marked].tolist()
     flags_by_pair: list[set[str]] = [set() for _ in range(pair_count)]
-    for number, text in dict.fromkeys(
-        zip(numbers.tolist(), flags[marked].tolist(), strict=True)
-    ):
+    distinct = set(zip(numbers.tolist(), texts, strict=True))
+    for number, text in distinct:
         flags_by_pair[number].update(text.split(","))
-    return {
-        "flagged_bursts": np.bincount(numbers, minlength=pair_count),
-        "flags": [",".join(sorted(own_flags)) for own_flags in flags_by_pair],
-    }
+    joined = [",".join(sorted(own_flags)) for own_flags in flags_by_pair]
+    flagged_bursts = np.bincount(numbers, minlength=pair_count)
+    return {"flagged_bursts": flagged_bursts, "flags": joined}
 
 
 def summarize_relations(pairs: pd.DataFrame, number: str = "median_ns") -> pd.DataFrame:
@@ -348,17 +353,19 @@ def lay_out_matrices(
     """Lay out the pairs of `count` runs as `lay_out_matrix` does. runs: each row's run,
     from 0.
     """
-    size = len(cpus)
-    index = pd.Index(cpus)
-    ping = index.get_indexer(pd.Index(pairs["ping_cpu"]))  # -1: not among `cpus`
-    pong = index.get_indexer(pd.Index(pairs["pong_cpu"]))
+    places = pd.Index(cpus)
+    ping = places.get_indexer(pd.Index(pairs["ping_cpu"]))  # -1: not among `cpus`
+    pong = places.get_indexer(pd.Index(pairs["pong_cpu"]))
     is_inside = (ping >= 0) & (pong >= 0)
-    cells = ((runs * size + ping) * size + pong)[is_inside]
+    size = len(cpus)
+    every_cell = (runs * size + ping) * size + pong
+    cells = every_cell[is_inside]
     values = pairs[value].to_numpy(dtype=float)[is_inside]
     distinct, number = np.unique(cells, return_inverse=True)
     if len(distinct) < len(cells):
         cells = distinct
         values = group_medians(values, number)
+
     numbers: Floats = np.full((count, size, size), np.nan)
     numbers.flat[cells] = values
     other_side = numbers.transpose(0, 2, 1)

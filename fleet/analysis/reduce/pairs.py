@@ -83,9 +83,10 @@ def read_pairs(
 ) -> tuple[pd.DataFrame, set[Key]]:
     """Return the rows of `pairs` of these runs, and the runs left out as damaged."""
     marks = make_index_marks(runs)
-    missing = marks.keys() - listing.index.find_newest_part_ids(PAIRS, marks)
-    if len(missing) >= MANY_RUNS:
-        derive_in_processes(listing, sorted(run_id for _, run_id in missing))
+    indexed = listing.index.find_newest_part_ids(PAIRS, marks)
+    missing_ids = sorted(run_id for _, run_id in marks.keys() - indexed)
+    if len(missing_ids) >= MANY_RUNS:
+        derive_in_processes(listing, missing_ids)
     derivation = _Derivation(listing.place, runs)
     derive = derivation.derive_batches
     rows = load_derived(listing.index, PAIRS, marks, derive, columns, where)
@@ -106,7 +107,8 @@ class _Derivation:
         missing = set(run_keys)
         self.left_out |= missing
         runs = [run for run in self._runs if run.key in missing]
-        for keys, rows in _derive_runs(self._place, runs, selected=len(self._runs)):
+        batches = _derive_runs(self._place, runs, selected=len(self._runs))
+        for keys, rows in batches:
             self.left_out.difference_update(keys)
             yield keys, rows
 
@@ -134,18 +136,21 @@ def verify_derived(
     """Derive the rows in the index again with `derive`; return a problem for each run
     whose rows differ.
     """
-    keys_in_index, tables = listing.index.read_rows(kind, marks, kind.columns, {})
+    indexed, tables = listing.index.read_rows(kind, marks, kind.columns, {})
     stored = concat_tables(tables, kind.table, kind.columns)
-    problems = []
-    for keys, derived in derive([key for key in marks if key in keys_in_index]):
+    differing = list[str]()
+    for keys, derived in derive([key for key in marks if key in indexed]):
         for _, run_id in keys:
             of_run = {"run_id": {run_id}}
             before = select_rows(stored, kind.table, kind.columns, of_run)
             again = select_rows(derived, kind.table, kind.columns, of_run)
             if not _are_close(before, again):
-                complaint = f"the {kind.name} of {run_id} are not those of its samples"
-                problems.append(f"{listing.index.path}: {complaint}. {INDEX_REMEDY}")
-    return problems
+                differing.append(run_id)
+    return [
+        f"{listing.index.path}: the {kind.name} of {run_id} are not those of its"
+        f" samples. {INDEX_REMEDY}"
+        for run_id in differing
+    ]
 
 
 def _are_close(table: Any, other: Any) -> bool:
@@ -251,18 +256,20 @@ def derive_pairs(place: Place, runs: Sequence[RunSummary]) -> Any:
     """Reduce runs to rows of `pairs`, a pyarrow table. runs: one, or a batch as
     `_derive_runs` makes them.
     """
-    files = [TableFile(place, samples_name(*run.key), "samples") for run in runs]
+    files = {
+        run.run_id: TableFile(place, samples_name(*run.key), "samples") for run in runs
+    }
     descriptions = runs[0].descriptions
-    pairs = _reduce_files(files, descriptions)
+    pairs = _reduce_files(list(files.values()), descriptions)
 
-    records = {run.run_id: file.record for run, file in zip(runs, files, strict=True)}
+    records = {run_id: file.record for run_id, file in files.items()}
     pairs = add_kinds_to_relations(pairs, _find_core_kinds(records))
     precisions = {run_id: record.row["precision"] for run_id, record in records.items()}
-    requested = pairs["run_id"].map(precisions).to_numpy(dtype=float)
-    pairs = add_pair_flags(pairs, requested, descriptions)
+    requested = pairs["run_id"].map(precisions)
+    pairs = add_pair_flags(pairs, requested.to_numpy(dtype=float), descriptions)
 
-    pairs = pairs.sort_values(["run_id", *_SORTED_BY], kind="stable")
     hosts = {run.run_id: run.host_id for run in runs}
+    pairs = pairs.sort_values(["run_id", *_SORTED_BY], kind="stable")
     pairs["host_id"] = pairs["run_id"].map(hosts)
     pairs["stats_version"] = STATS_VERSION
     return to_arrow(pairs, "pairs")
@@ -289,9 +296,12 @@ def _find_core_kinds(records: Mapping[str, RunRecord]) -> dict[str, dict[int, st
 def to_arrow(rows: pd.DataFrame, table: str) -> Any:
     """Convert to the stored columns of a table, in their order and types."""
     shape = schema.arrow_schema(table)
-    texts = [field.name for field in shape if pa.types.is_dictionary(field.type)]
-    rows = rows.astype(dict.fromkeys(texts, object))
-    columns = [pa.array(rows[field.name], field.type) for field in shape]
+    columns = []
+    for field in shape:
+        values = rows[field.name]
+        if pa.types.is_dictionary(field.type):
+            values = values.astype(object)
+        columns.append(pa.array(values, field.type))
     return pa.table(columns, schema=shape)
 
 
@@ -313,7 +323,8 @@ def _reduce_file(
     parts = []
     for table in iter_slices(file, where, descriptions, SLICE_SAMPLES):
         bursts = read_bursts(table, descriptions)
-        parts.append(matrices.reduce_bursts(bursts, descriptions, ordered=ordered))
+        pairs = matrices.reduce_bursts(bursts, descriptions, ordered=ordered)
+        parts.append(pairs)
     if not parts:
         return pd.DataFrame()
     return pd.concat(parts, ignore_index=True)

@@ -26,17 +26,24 @@ def add_run_levels(numbers: pd.DataFrame, column: str = "median_ns") -> pd.DataF
     """
     row = number_groups(numbers, _NUMBER)
     run = np.asarray(numbers.groupby(row).cumcount(), dtype=np.int64)
-    row_count = row.max(initial=-1) + 1
-    most_runs = run.max(initial=-1) + 1
-    logs = np.full((row_count, most_runs), np.nan)
-    logs[row, run] = np.log(numbers[column].to_numpy(dtype=float))
+    ns = numbers[column].to_numpy(dtype=float)
+    logs = _lay_out_rows(np.log(ns), row, run)
 
     first_of_row = numbers.drop_duplicates(_NUMBER)
     choice_of_row = number_groups(first_of_row, _NUMBER[:3])
     labels = label_levels_of_hosts(logs, choice_of_row)
+    main_level = find_main_levels(labels)
     level = labels[row, run]
-    main = find_main_levels(labels)[row]
-    return numbers.assign(run_level=level, is_main=level == main)
+    return numbers.assign(run_level=level, is_main=level == main_level[row])
+
+
+def _lay_out_rows(values: Floats, rows: Ints, columns: Ints) -> Floats:
+    """Return an array of these values at their rows and columns, NaN elsewhere."""
+    row_count = rows.max(initial=-1) + 1
+    column_count = columns.max(initial=-1) + 1
+    table = np.full((row_count, column_count), np.nan)
+    table[rows, columns] = values
+    return table
 
 
 def label_levels_of_hosts(logs: Floats, groups: Ints) -> Ints:
@@ -61,10 +68,12 @@ def label_levels(rows: Floats, scatter: Floats | float) -> Ints:
     order = np.argsort(rows, axis=1)  # NaN last
     ascending = np.take_along_axis(rows, order, axis=1)
     gaps = np.diff(ascending, axis=1)
-    least_gap = np.maximum(LEVEL_SCATTERS * np.asarray(scatter), LEVEL_GAP)
+    wide_gap = LEVEL_SCATTERS * np.asarray(scatter)
+    least_gap = np.maximum(wide_gap, LEVEL_GAP)
     begins_level = gaps > least_gap.reshape(-1, 1)
-    levels_but_first = np.cumsum(begins_level, axis=1)
+
     labels = np.zeros(rows.shape, dtype=np.int64)
+    levels_but_first = np.cumsum(begins_level, axis=1)
     np.put_along_axis(labels, order[:, 1:], levels_but_first, axis=1)
     return np.where(np.isnan(rows), -1, labels)
 

@@ -39,9 +39,9 @@ def iter_slices(
     if samples <= slice_samples:
         yield file.read(SAMPLE_COLUMNS, where)
         return
-    counts = _count_bursts_by_class(file, where, descriptions)
-    bursts_a_slice = slice_samples * file.rows / samples
-    for part in _plan_slices(counts, bursts_a_slice):
+    bursts_by_class = _count_bursts_by_class(file, where, descriptions)
+    samples_a_burst = samples / file.rows
+    for part in _plan_slices(bursts_by_class, slice_samples / samples_a_burst):
         yield _read_slice(file, where, part)
 
 

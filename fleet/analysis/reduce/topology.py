@@ -59,12 +59,13 @@ class Layout:
 
     def mark_group_starts(self) -> tuple[bool, ...]:
         """Report for each CPU whether a line separates it from the one before."""
+        places = range(len(self.cpus))
         level = self.choose_border_level()
         if level is None:
-            return (False,) * len(self.cpus)
+            return tuple(False for _ in places)
         sizes = [size for _, size in self._list_groups_and_sizes(level)]
         starts = set(accumulate(sizes))  # but that of the first group
-        return tuple(place in starts for place in range(len(self.cpus)))
+        return tuple(place in starts for place in places)
 
     def label_groups(self) -> GroupLabels:
         """List the groups to name beside a map, by level, outermost first: each name,
@@ -74,10 +75,12 @@ class Layout:
         divided = [level for level in NAMES if len(groups_by_level[level]) > 1]
         to_name = {*divided[:1], self.choose_border_level()}
         labels = []
-        for level, groups in groups_by_level.items():
-            if level in to_name and len(groups) <= len(self.cpus) // 2:
-                name = NAMES[level]
-                labels.append(tuple(_label_group(name, *group) for group in groups))
+        for level, name in NAMES.items():
+            groups = groups_by_level[level]
+            has_room = len(groups) <= len(self.cpus) // 2
+            if level in to_name and has_room:
+                own = [_label_group(name, number, size) for number, size in groups]
+                labels.append(tuple(own))
         return tuple(labels)
 
     def _list_groups_and_sizes(self, level: str) -> list[tuple[int, int]]:
@@ -121,12 +124,11 @@ def make_layouts(
     CPUs share one.
     """
     rows_by_run: dict[str, list[tuple[int, Any]]] = {run_id: [] for run_id in measured}
-    present = [name for name in ("run_id", "cpu", *_COLUMNS) if name in cpus]
-    for row in to_records(cpus[present]):
-        run_id = row["run_id"]
-        if run_id in rows_by_run:
-            described = tuple(row.get(name) for name in _COLUMNS)
-            rows_by_run[run_id].append((int(row["cpu"]), described))
+    own = cpus[cpus["run_id"].isin(measured)]
+    described = own.reindex(columns=["run_id", "cpu", *_COLUMNS])
+    for row in to_records(described):
+        groups = tuple(row[name] for name in _COLUMNS)
+        rows_by_run[row["run_id"]].append((int(row["cpu"]), groups))
     order = cache(lambda rows, numbers: _order_cpus(dict(rows), numbers))
     layouts = {}
     for run_id, rows in rows_by_run.items():
@@ -159,19 +161,17 @@ def _order_cpus(rows: Mapping[int, Sequence[Any]], measured: Sequence[int]) -> L
         groups = {row[column] for row in rows.values() if not is_none(row[column])}
         numbers_by_level.append(_number_groups(level, sorted(groups)))
 
-    groups_by_cpu = {}
-    for cpu in map(int, measured):
-        groups_by_cpu[cpu] = (-1,) * len(GROUPS)
-        if cpu in rows:
-            own = rows[cpu][-len(GROUPS) :]
-            levels = zip(numbers_by_level, own, strict=True)
-            groups_by_cpu[cpu] = tuple(
-                numbers.get(group, -1) for numbers, group in levels
-            )
+    nowhere = (-1,) * len(GROUPS)
+    groups_by_cpu = dict.fromkeys(map(int, measured), nowhere)
+    for cpu in groups_by_cpu.keys() & rows.keys():
+        own = rows[cpu][-len(GROUPS) :]
+        levels = zip(numbers_by_level, own, strict=True)
+        groups_by_cpu[cpu] = tuple(numbers.get(group, -1) for numbers, group in levels)
 
-    ordered = sorted(
-        map(int, measured), key=lambda cpu: (cpu not in rows, groups_by_cpu[cpu], cpu)
-    )
+    def place_cpu(cpu: int) -> tuple[object, ...]:
+        return cpu not in rows, groups_by_cpu[cpu], cpu
+
+    ordered = sorted(groups_by_cpu, key=place_cpu)
     kinds = name_core_kinds((cpu, row[0], row[1]) for cpu, row in rows.items())
     groups_in_order = tuple(groups_by_cpu[cpu] for cpu in ordered)
     return Layout(tuple(ordered), groups_in_order, kinds)
