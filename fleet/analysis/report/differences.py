@@ -15,7 +15,7 @@ from fleet.analysis.compare.comparison import Comparison, compare
 from fleet.analysis.compare.judge import find_chance_limits
 from fleet.analysis.compare.sides import Tables
 from fleet.analysis.compare.verdicts import CLASS
-from fleet.analysis.reduce.heatmap import MAX_NUMBERS, map_changes
+from fleet.analysis.reduce.heatmap import MAX_NUMBERS, Heatmap, map_changes
 from fleet.analysis.reduce.load import select_choice
 from fleet.analysis.reduce.matrices import lay_out_matrices, matrix
 from fleet.analysis.reduce.topology import Layout
@@ -50,24 +50,28 @@ def summarize_differences(
         a = [by_run[run_id] for run_id in comparison.a.runs["run_id"]]
         b = [by_run[run_id] for run_id in comparison.b.runs["run_id"]]
         residuals = []
-        if _have_same_topology(a, b):
+        if _have_same_topology([*a, *b]):
             pairs = _number_runs(tables.pairs, places, [*a, *b])
             residuals = _map_residuals(comparison, a, b, pairs, small=are_small)
         rows = to_records(comparison.relations)
         drawn.append({"comparison": comparison, "rows": rows, "residuals": residuals})
     judged = [comparison for comparison in comparisons if len(comparison.relations)]
-    scatter = ""
-    if judged:
-        relations = pd.concat([comparison.relations for comparison in judged])
-        scatter = explain_scatter(relations)
     return {
         "sides": sides,
         "by_host": drawn,
         "forests": _draw_forests(comparisons),
         "headlines": render_headlines_by_sides(judged),
-        "scatter": scatter,
+        "scatter": _explain_scatter(judged),
         "rows": format_not_equivalent(judged),
     }
+
+
+def _explain_scatter(judged: Sequence[Comparison]) -> str:
+    """Explain the scatter that intervals are made of; "" without comparisons."""
+    if not judged:
+        return ""
+    relations = pd.concat([comparison.relations for comparison in judged])
+    return explain_scatter(relations)
 
 
 def _number_runs(
@@ -89,17 +93,9 @@ def _draw_forests(compared: Sequence[Comparison]) -> list[dict[str, Any]]:
     effect: the change over all hosts, also the first row of the picture; None if there
     is none.
     """
-    pooled = {}
-    for comparison in compared:
-        for row in to_records(comparison.fleet):
-            key = tuple(row[name] for name in CLASS)
-            pooled[key] = row | {"name": "all hosts"}
-    tables = []
-    for comparison in compared:
-        has_same_hosts = comparison.a.hosts == comparison.b.hosts
-        label = comparison.b.hosts[0] if has_same_hosts else comparison.b.name
-        tables.append(comparison.relations.assign(name=label))
-    verdicts = pd.concat(tables).dropna(subset="low")
+    pooled = _index_pooled_changes(compared)
+    named = [_name_changes(comparison) for comparison in compared]
+    verdicts = pd.concat(named).dropna(subset="low")
     forests = list[dict[str, Any]]()
     for key, part in verdicts.groupby(CLASS, sort=False):
         if len(part) < 2:
@@ -117,6 +113,26 @@ def _draw_forests(compared: Sequence[Comparison]) -> list[dict[str, Any]]:
             {"name": name, "relation": relation, "effect": effect, "picture": picture}
         )
     return forests
+
+
+def _index_pooled_changes(
+    compared: Sequence[Comparison],
+) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """Return the changes over all hosts, by benchmark, variant and relation."""
+    pooled = {}
+    for comparison in compared:
+        for row in to_records(comparison.fleet):
+            key = tuple(row[name] for name in CLASS)
+            pooled[key] = row | {"name": "all hosts"}
+    return pooled
+
+
+def _name_changes(comparison: Comparison) -> pd.DataFrame:
+    """Return the changes of a comparison, with the `name` of its host or side."""
+    name = comparison.b.name
+    if comparison.a.hosts == comparison.b.hosts:
+        name = comparison.b.hosts[0]
+    return comparison.relations.assign(name=name)
 
 
 def _draw_forest(
@@ -143,16 +159,17 @@ def _draw_forest(
     )
 
 
-def _have_same_topology(a: Sequence[Reading], b: Sequence[Reading]) -> bool:
+def _have_same_topology(readings: Sequence[Reading]) -> bool:
     """Report whether all runs are of one host or CPU model, with one topology, so that
     cells correspond.
     """
-    runs = (*a, *b)
-    hosts = {reading.run["host_id"] for reading in runs}
-    models = {reading.run["cpu_model"] for reading in runs}
-    orders = {(reading.order.cpus, reading.order.groups) for reading in runs}
+    hosts = {reading.run["host_id"] for reading in readings}
+    models = {reading.run["cpu_model"] for reading in readings}
+    orders = {(reading.order.cpus, reading.order.groups) for reading in readings}
+    if len(orders) > 1:
+        return False
     is_one_model = len(models) == 1 and None not in models
-    return len(orders) == 1 and (len(hosts) == 1 or is_one_model)
+    return len(hosts) == 1 or is_one_model
 
 
 def _map_residuals(
@@ -184,17 +201,24 @@ def _map_residuals(
         change = _compute_residuals(rows, relations, len(a), len(b), order)
         limits = _estimate_chance_limits(rows, len(a), order)
         drawn = map_changes(change, order, limits)
-        picture: str | None = None
-        if small:
-            picture = render_thumbnail(drawn, CHANGES)
-        elif len(drawn.labels) > MAX_NUMBERS:
-            between = f"from {comparison.a.name} to {comparison.b.name}"
-            title = f"Change of {part.name} {between} relative to its relation, in %"
-            picture = draw_map(title, [("own", drawn)], colours=CHANGES)
+        picture = _draw_residuals(comparison, part.name, drawn, small=small)
         residuals.append(
             {"choice": part.name, "drawn": drawn, "picture": picture, "small": small}
         )
     return residuals
+
+
+def _draw_residuals(
+    comparison: Comparison, choice: str, drawn: Heatmap, *, small: bool
+) -> str | None:
+    """Draw a map of changes; None if the page shows it as numbers."""
+    if small:
+        return render_thumbnail(drawn, CHANGES)
+    if len(drawn.labels) <= MAX_NUMBERS:
+        return None
+    between = f"from {comparison.a.name} to {comparison.b.name}"
+    title = f"Change of {choice} {between} relative to its relation, in %"
+    return draw_map(title, [("own", drawn)], colours=CHANGES)
 
 
 def _list_numbers(readings: Sequence[Reading], choice: str) -> list[str]:
@@ -210,11 +234,13 @@ def _choose_latencies(pairs: pd.DataFrame, numbers: Sequence[str]) -> Floats:
     """Return each pair's number, in the column that is the number of its run. numbers:
     by `run`.
     """
-    columns = np.array(numbers)[pairs["run"].to_numpy()]
+    number_of_run = np.array(numbers)
+    number_of_row = number_of_run[pairs["run"].to_numpy()]
     latencies = np.full(len(pairs), np.nan)
     for name in set(numbers):
-        is_own = columns == name
-        latencies[is_own] = pairs[name].to_numpy()[is_own]
+        values = pairs[name].to_numpy()
+        is_own = number_of_row == name
+        latencies[is_own] = values[is_own]
     return latencies
 
 
@@ -229,13 +255,15 @@ def _compute_residuals(
     runs = pairs["run"].to_numpy()
     latencies = lay_out_matrices(pairs, order.cpus, "ns", runs, a_runs + b_runs)
     logs = np.log(latencies)  # run x CPU x CPU
-    moved = np.mean(logs[a_runs:], axis=0) - np.mean(logs[:a_runs], axis=0)
-    ratios = relations.set_index("relation")["ratio"]
-    first = pairs[pairs["run"] == 0]
-    first = first.assign(ratio=first["relation"].map(ratios))
-    usual = matrix(first, order.cpus, "ratio")
-    ratio = pd.DataFrame(np.exp(moved), index=usual.index, columns=usual.columns)
-    return ratio / usual - 1
+    before = np.mean(logs[:a_runs], axis=0)
+    after = np.mean(logs[a_runs:], axis=0)
+    ratios: Floats = np.exp(after - before)
+
+    relation_ratios = relations.set_index("relation")["ratio"]
+    first_run = pairs[pairs["run"] == 0]
+    usual_ratios = first_run["relation"].map(relation_ratios)
+    usual = matrix(first_run.assign(ratio=usual_ratios), order.cpus, "ratio")
+    return usual.rdiv(ratios) - 1
 
 
 def _estimate_chance_limits(
@@ -247,7 +275,9 @@ def _estimate_chance_limits(
     key = ["relation", "ping_cpu", "pong_cpu", "run"]
     by_run = pairs.set_index(key)["ns"].unstack("run").sort_index()
     logs = np.log(by_run.to_numpy())
+    of_a = logs[:, :a_runs]
+    of_b = logs[:, a_runs:]
     relation = by_run.index.get_level_values("relation")
-    half = find_chance_limits(logs[:, :a_runs], logs[:, a_runs:], relation)
-    limits = by_run.index.to_frame(index=False).assign(half=half)
+    limits = by_run.index.to_frame(index=False)
+    limits["half"] = find_chance_limits(of_a, of_b, relation)
     return matrix(limits, order.cpus, "half")

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,7 +42,7 @@ from fleet.inventory.expected import ExpectedRange
 from fleet.model import Benchmark, Descriptions
 from fleet.plan.benchmark_names import ALL, select_choices
 from fleet.plan.cpulist import format_cpus
-from fleet.store.runs import Root, open_listing
+from fleet.store.runs import Listing, Root, RunSummary, open_listing
 from fleet.text import format_count, one_line
 
 _MIN_MAP = 4  # CPUs; a smaller map shows nothing
@@ -89,18 +88,8 @@ def render(
         raise UsageError("no run to report on; `fleet runs` lists what is stored.")
     root = open_listing(root)
     readings, tables_read = load_readings(root, run_ids, benchmark)
-    detailed = [reading for reading in readings if reading.detailed]
-    latest = {reading.run["host_id"]: reading for reading in readings}
     descriptions = tables_read.descriptions
     runs = root.find_runs(set(run_ids))
-    usual, overall, _ = load_usual_numbers(root, runs, Only(benchmark))
-    maps = _group_maps(detailed)
-    shared = {choice: _choose_shared_limits(own) for choice, own in maps.items()}
-    thumbnails = _draw_thumbnails(maps, shared)
-    front = None if thumbnails else _draw_captioned_cover(detailed[0])
-    dots: Mapping[str, Mapping[str, Markup]] = {}
-    if len(readings) > 1:
-        dots = _draw_dots_by_choice_and_relation(overall, usual, readings, descriptions)
     differences = None
     findings = Findings()
     if sides:
@@ -108,29 +97,21 @@ def render(
     else:
         selected = selection or [",".join(run_ids)]
         findings = find(root, selected, benchmark, ranges)
-    measured = (choice for reading in readings for choice in reading.run["benchmarks"])
     return render_template(
         "page.html",
         title=title,
         made=datetime.now(UTC),
         readings=readings,
         heading=heading or render_heading(runs),
-        choices=select_choices(benchmark or ALL, dict.fromkeys(measured)),
+        choices=_list_choices(readings, benchmark),
         warnings=_list_page_warnings(readings),
-        tables=_split_overview_into_tables(usual, descriptions),
-        within=describe_interval(usual) if len(usual) else "",
-        since=list_last_changes(usual),
-        levels=list_several_levels(usual, descriptions),
-        latest=list(latest.values()),
-        dots=dots,
-        detailed=detailed,
+        latest=_select_last_of_hosts(readings),
         descriptions=descriptions,
-        front=front,
-        thumbnails=thumbnails,
-        shared=shared,
         differences=differences,
         findings=findings,
         environment=list_properties([reading.run for reading in readings]),
+        **_describe_usual_numbers(root, runs, readings, Only(benchmark), descriptions),
+        **_draw_first_screen(readings),
         viridis=figures.list_backgrounds_and_inks("viridis"),
         diverging=figures.list_backgrounds_and_inks(plots.CHANGES),
         topology_of=describe_topology,
@@ -140,6 +121,65 @@ def render(
         ladder_of=draw_ladder,
         roofline_of=draw_roofline,
     )
+
+
+def _list_choices(readings: Sequence[Reading], benchmark: str | None) -> list[str]:
+    """List the benchmarks and variants that the page is about."""
+    measured = dict[str, None]()
+    for reading in readings:
+        measured |= dict.fromkeys(reading.run["benchmarks"])
+    return select_choices(benchmark or ALL, measured)
+
+
+def _select_last_of_hosts(readings: Sequence[Reading]) -> list[Reading]:
+    """Select the last run of each host."""
+    last = {reading.run["host_id"]: reading for reading in readings}
+    return list(last.values())
+
+
+def _describe_usual_numbers(
+    root: Listing,
+    runs: Sequence[RunSummary],
+    readings: Sequence[Reading],
+    only: Only,
+    descriptions: Descriptions,
+) -> dict[str, Any]:
+    """Return what the template shows of the hosts' numbers: tables, words on them, and
+    a panel of dots for each column if there are several runs.
+    """
+    usual, overall, _ = load_usual_numbers(root, runs, only)
+    within = ""
+    if len(usual):
+        within = describe_interval(usual)
+    dots: Mapping[str, Mapping[str, Markup]] = {}
+    if len(readings) > 1:
+        dots = _draw_dots_by_choice_and_relation(overall, usual, readings, descriptions)
+    return {
+        "tables": _split_overview_into_tables(usual, descriptions),
+        "within": within,
+        "since": list_last_changes(usual),
+        "levels": list_several_levels(usual, descriptions),
+        "dots": dots,
+    }
+
+
+def _draw_first_screen(readings: Sequence[Reading]) -> dict[str, Any]:
+    """Return the runs in detail and, for the first screen, small maps of several runs
+    or one large picture. shared: the limits of one colour scale for each benchmark.
+    """
+    detailed = [reading for reading in readings if reading.detailed]
+    maps = _group_maps(detailed)
+    shared = {choice: _choose_shared_limits(own) for choice, own in maps.items()}
+    thumbnails = _draw_thumbnails(maps, shared)
+    front = None
+    if not thumbnails:
+        front = _draw_captioned_cover(detailed[0])
+    return {
+        "detailed": detailed,
+        "shared": shared,
+        "thumbnails": thumbnails,
+        "front": front,
+    }
 
 
 def _group_maps(readings: Sequence[Reading]) -> dict[str, list[_RunMatrix]]:
@@ -162,14 +202,21 @@ def _draw_thumbnails(
 ) -> dict[str, list[tuple[Reading, str]]]:
     """Draw small maps of each benchmark of several runs, that of most runs first."""
     thumbnails = {}
-    for choice in sorted(maps, key=lambda choice: -len(maps[choice])):
+    most_runs_first = sorted(maps, key=lambda choice: -len(maps[choice]))
+    for choice in most_runs_first:
         if len(maps[choice]) > 1:
-            pictures = []
-            for reading, table in maps[choice]:
-                drawn = heatmap.map_cpus(table, reading.order, shared[choice])
-                pictures.append((reading, render_thumbnail(drawn, "viridis")))
-            thumbnails[choice] = pictures
+            thumbnails[choice] = [
+                (reading, _draw_thumbnail(reading, table, shared[choice]))
+                for reading, table in maps[choice]
+            ]
     return thumbnails
+
+
+def _draw_thumbnail(
+    reading: Reading, table: pd.DataFrame, limits: heatmap.Limits
+) -> str:
+    drawn = heatmap.map_cpus(table, reading.order, limits)
+    return render_thumbnail(drawn, "viridis")
 
 
 def _list_page_warnings(readings: Sequence[Reading]) -> list[PageWarning]:
@@ -208,7 +255,7 @@ def _warn_about_single_runs(readings: Sequence[Reading]) -> Iterator[PageWarning
     singles = [
         (reading, "") for reading in readings if counts[reading.run["host_id"]] == 1
     ]
-    if len(singles) == len(readings) > 1:
+    if len(readings) > 1 and len(singles) == len(readings):
         yield PageWarning("", f"one run of each host: {fault}")
     elif singles:
         yield PageWarning("", f"one run only: {fault}", singles)
@@ -219,10 +266,11 @@ def _warn_about_differences(readings: Sequence[Reading]) -> Iterator[PageWarning
     choices = set[str]()
     for reading in readings:
         choices.update(part.name for part in reading.parts if not part.of_cpus)
-    for benchmark, own in groupby(
-        sorted(choices), lambda choice: choice.partition("/")[0]
-    ):
-        variants = [choice.partition("/")[2] for choice in own]
+    variants_by_benchmark = defaultdict[str, list[str]](list)
+    for choice in sorted(choices):
+        benchmark, _, variant = choice.partition("/")
+        variants_by_benchmark[benchmark].append(variant)
+    for benchmark, variants in variants_by_benchmark.items():
         if len(variants) > 1:
             yield PageWarning(
                 "",
@@ -273,11 +321,13 @@ def _draw_dots_by_choice_and_relation(
     `UsualNumbers`.
     """
     panels = defaultdict[str, dict[str, Markup]](dict)
-    run_ids = dict.fromkeys(reading.run["run_id"] for reading in readings)
+    run_ids = [reading.run["run_id"] for reading in readings]
     places = {run_id: place for place, run_id in enumerate(run_ids)}
-    ordered = rows.iloc[rows["run_id"].map(places).argsort(kind="stable")]
+    place_of_row = rows["run_id"].map(places)
+    in_order_of_runs = rows.iloc[place_of_row.argsort(kind="stable")]
     usual_by_key = dict(iter(usual.groupby(OVERVIEW[:4])))
-    for key, own in sort_overview(ordered).groupby(OVERVIEW[:4], sort=False):
+    columns = sort_overview(in_order_of_runs).groupby(OVERVIEW[:4], sort=False)
+    for key, own in columns:
         if len(own) < 2:
             continue
         benchmark, variant, about, column = map(str, key)
@@ -362,21 +412,35 @@ def _build_map(
     about = {"limits": drawn.limits, "number": number}
     fits = len(order.cpus) <= heatmap.MAX_NUMBERS
     are_few = sum(other.detailed for other in readings) <= _FEW_MAPS
-    has_pair_tips = fits or (are_few and len(order.cpus) <= _MAX_PAIR_TIPS)
-    tips = _pair_tips(part.pairs, order, reading.number) if has_pair_tips else {}
     if fits and are_few:
+        tips = _pair_tips(part.pairs, order, reading.number)
         return about | {"cells": drawn, "tips": tips, "picture": None}
-    shapes = [(_outline_pair(row, column), tip) for (row, column), tip in tips.items()]
-    if not shapes:
-        shapes = _list_block_paths_and_tips(part.pairs, order, reading.number)
+    has_pair_tips = fits or (are_few and len(order.cpus) <= _MAX_PAIR_TIPS)
     scales = [("own", drawn)]
     if len(readings) > 1:
-        scales.append(("common", replace(drawn, limits=shared[part.name])))
+        common = replace(drawn, limits=shared[part.name])
+        scales.append(("common", common))
     numbers = "its numbers are in the tables and in fleet show"
     title = f"Map of {part.name} on {reading.name}, {len(order.cpus)} CPUs; {numbers}"
+    shapes = _list_paths_and_tips(reading, part, by_pair=has_pair_tips)
     picture = figures.draw_map(title, scales, shapes)
-    grouped = None if fits else heatmap.map_groups(part.table, order)
+    grouped = None
+    if not fits:
+        grouped = heatmap.map_groups(part.table, order)
     return about | {"cells": grouped, "tips": {}, "picture": picture}
+
+
+def _list_paths_and_tips(
+    reading: Reading, part: Part, *, by_pair: bool
+) -> list[tuple[str, str]]:
+    """Return a path and a tip for each pair, or else for the pairs between any two
+    groups.
+    """
+    order = reading.order
+    if by_pair and len(part.pairs):
+        tips = _pair_tips(part.pairs, order, reading.number)
+        return [(_outline_pair(*cell), tip) for cell, tip in tips.items()]
+    return _list_block_paths_and_tips(part.pairs, order, reading.number)
 
 
 def _outline_pair(row: int, column: int) -> str:
@@ -388,10 +452,10 @@ def _draw_captioned_cover(reading: Reading) -> tuple[str, Markup] | None:
     """Return a caption and a run's first map, ladder or distribution, for the first
     screen, or None.
     """
-    if len(reading.order.cpus) >= _MIN_MAP:
-        for part in reading.parts:
-            if part.table is not None:
-                return f"{part.name}: dark is fast", _draw_cover_map(reading, part)
+    mapped = [part for part in reading.parts if part.table is not None]
+    if mapped and len(reading.order.cpus) >= _MIN_MAP:
+        first = mapped[0]
+        return f"{first.name}: dark is fast", _draw_cover_map(reading, first)
     if reading.ladders:
         ladder = reading.ladders[0]
         caption = f"{ladder.name}: {ladder.heading} by {ladder.axis}"
@@ -457,7 +521,9 @@ def _list_block_paths_and_tips(
     lowest, highest.
     """
     blocks, _ = heatmap.choose_blocks(order)
-    block_of_cpu = {cpu: place for place, block in enumerate(blocks) for cpu in block}
+    block_of_cpu = dict[int, int]()
+    for place, block in enumerate(blocks):
+        block_of_cpu |= dict.fromkeys(block, place)
     ping = pairs["ping_cpu"].map(block_of_cpu)
     pong = pairs["pong_cpu"].map(block_of_cpu)
     lower, upper = np.sort([ping, pong], axis=0)
@@ -469,12 +535,17 @@ def _list_block_paths_and_tips(
         if a != b:
             path += _outline_block(blocks, a, b)
             where += f" and {format_cpus(blocks[b])}"
-        relations = ", ".join(part["relation"].unique())
-        values = part[number]
-        span = f"{values.min():.1f} to {values.max():.1f}"
-        tip = f"CPUs {where}: {relations}, {values.median():.1f} ns ({span})"
+        tip = f"CPUs {where}: {_describe_pairs(part, number)}"
         tips.append((path, tip))
     return tips
+
+
+def _describe_pairs(pairs: pd.DataFrame, number: str) -> str:
+    """Describe the relations of pairs, and the median and the ends of their numbers."""
+    relations = ", ".join(pairs["relation"].unique())
+    values = pairs[number]
+    span = f"{values.min():.1f} to {values.max():.1f}"
+    return f"{relations}, {values.median():.1f} ns ({span})"
 
 
 def _outline_block(blocks: Sequence[Sequence[int]], column: int, row: int) -> str:

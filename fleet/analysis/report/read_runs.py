@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base import text
-from fleet.analysis.base.tables import Floats
+from fleet.analysis.base.tables import Floats, Ints
 from fleet.analysis.compare.sides import Tables
 from fleet.analysis.reduce import load, topology_check
 from fleet.analysis.reduce.cross_checks import (
@@ -141,10 +141,9 @@ def load_readings(
 
 def _sort_by_host_and_time(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the runs host by host, hosts in the order given, each host's by time."""
-    hosts = list(dict.fromkeys(row["host_id"] for row in rows))
-    return sorted(
-        rows, key=lambda row: (hosts.index(row["host_id"]), row["started_utc"])
-    )
+    hosts = dict.fromkeys(row["host_id"] for row in rows)
+    places = {host: place for place, host in enumerate(hosts)}
+    return sorted(rows, key=lambda row: (places[row["host_id"]], row["started_utc"]))
 
 
 def _choose_detailed(rows: Sequence[Mapping[str, Any]]) -> set[str]:
@@ -160,11 +159,13 @@ def _load_earlier_medians(
 ) -> dict[str, topology_check.Medians]:
     """Return the medians of each run's earlier runs, by its ID."""
     ids_before = topology_check.find_earlier_runs(listing, rows)
-    numbers = load_numbers(listing, run_id=[*chain(*ids_before.values())])
+    all_ids = set(chain.from_iterable(ids_before.values()))
+    numbers = load_numbers(listing, run_id=all_ids)
     medians = topology_check.group_medians_by_run(numbers)
     earlier = dict[str, topology_check.Medians]()
     for run_id, ids in ids_before.items():
-        earlier[run_id] = [row for old in ids for row in medians.get(old, ())]
+        medians_before = [medians.get(id_before, ()) for id_before in ids]
+        earlier[run_id] = list(chain.from_iterable(medians_before))
     return earlier
 
 
@@ -179,19 +180,28 @@ def name_runs(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return names by run ID: the host and, if it has several runs, date or time and
     differing labels.
     """
-    names = {}
-    for host in dict.fromkeys(row["host_id"] for row in rows):
-        runs = [row for row in rows if row["host_id"] == host]
+    runs_by_host = defaultdict[str, list[Mapping[str, Any]]](list)
+    for row in rows:
+        runs_by_host[row["host_id"]].append(row)
+    names = dict[str, str]()
+    for runs in runs_by_host.values():
         if len(runs) == 1:
             names[runs[0]["run_id"]] = runs[0]["host_name"]
-            continue
-        common = text.find_common_labels([run["labels"] for run in runs])
-        moment = _choose_moment_format(runs)
-        for run in runs:
-            when = f"{run['started_utc']:{moment}}"
-            labels = text.format_labels(run["labels"], without=common)
-            parts = (run["host_name"], when, labels)
-            names[run["run_id"]] = " ".join(filter(None, parts))
+        else:
+            names |= _name_runs_of_host(runs)
+    return names
+
+
+def _name_runs_of_host(runs: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return names of several runs of a host, by run ID."""
+    common = text.find_common_labels([run["labels"] for run in runs])
+    moment = _choose_moment_format(runs)
+    names = {}
+    for run in runs:
+        when = f"{run['started_utc']:{moment}}"
+        labels = text.format_labels(run["labels"], without=common)
+        parts = (run["host_name"], when, labels)
+        names[run["run_id"]] = " ".join(filter(None, parts))
     return names
 
 
@@ -312,13 +322,16 @@ def _load_flagged_bursts(
     any other.
     """
     others = set(run_ids) - detailed
-    flagged = [marked_rows.load_marked_bursts(listing, others)]
-    for run_id in run_ids:
-        if run_id in detailed:
-            columns = marked_rows.BURST_COLUMNS
-            flagged.append(load.load_samples(listing, run_id=run_id, columns=columns))
-    filled = [bursts for bursts in flagged if len(bursts)]
-    return pd.concat(filled) if filled else flagged[0]
+    of_others = marked_rows.load_marked_bursts(listing, others)
+    of_detailed = [
+        load.load_samples(listing, run_id=run_id, columns=marked_rows.BURST_COLUMNS)
+        for run_id in run_ids
+        if run_id in detailed
+    ]
+    filled = [bursts for bursts in (of_others, *of_detailed) if len(bursts)]
+    if not filled:
+        return of_others
+    return pd.concat(filled)
 
 
 def _load_relations(
@@ -390,12 +403,15 @@ def _list_parts(
     """Return a part per benchmark of pairs or of single CPUs."""
     parts = []
     for choice in choices:
-        view = descriptions[choice].view
-        if view in (View.MATRIX, View.CPUS):
-            heading = descriptions[choice].heading
-            parts.append(
-                Part(choice, heading, view is View.CPUS, rows_by_choice[choice])
+        benchmark = descriptions[choice]
+        if benchmark.view in (View.MATRIX, View.CPUS):
+            part = Part(
+                choice,
+                heading=benchmark.heading,
+                of_cpus=benchmark.view is View.CPUS,
+                relations=rows_by_choice[choice],
             )
+            parts.append(part)
     return parts
 
 
@@ -462,8 +478,9 @@ def _add_rounds_and_curves(
     bursts: its own.
     """
     totals = part.pairs.groupby("relation", observed=True)["samples"].sum()
-    relations = [drop_node(row["relation"]) for row in part.relations]
-    drawn = {relation: list[Floats]() for relation in relations}
+    relations = dict.fromkeys(drop_node(row["relation"]) for row in part.relations)
+    steps = {name: 1 + int(totals.get(name, 0)) // _MAX_DRAWN for name in relations}
+    drawn = {name: list[Floats]() for name in relations}
     medians = []
     for samples in bursts:
         latency, burst, is_warmup = load.compute_sample_latencies(samples, descriptions)
@@ -471,16 +488,27 @@ def _add_rounds_and_curves(
         burst = burst[~is_warmup]
         relation = samples["relation"].astype(str).to_numpy()
         for name, own in drawn.items():
-            step = 1 + int(totals.get(name, 0)) // _MAX_DRAWN
-            in_order = np.sort(latency[(relation == name)[burst]])
-            own.append(in_order[::step].copy())  # a view would keep them all
-        burst_ns = pd.Series(latency).groupby(burst).median()
-        rows = samples.iloc[burst_ns.index][["round"]]
-        rows = rows.assign(relation=relation[burst_ns.index], ns=burst_ns.to_numpy())
-        medians.append(rows)
+            is_own = relation == name
+            in_order = np.sort(latency[is_own[burst]])
+            thinned = in_order[:: steps[name]]
+            own.append(thinned.copy())  # a view would keep them all
+        medians.append(_compute_burst_medians(samples, latency, burst))
+
     by_round = pd.concat(medians).groupby(["relation", "round"], sort=False)
     part.rounds = by_round["ns"].median().reset_index()
     shares = np.linspace(0, 1, _STEPS)
     part.curves = {
         name: np.quantile(np.concatenate(own), shares) for name, own in drawn.items()
     }
+
+
+def _compute_burst_medians(
+    samples: pd.DataFrame, latencies: Floats, bursts: Ints
+) -> pd.DataFrame:
+    """Return `relation`, `round` and the median `ns` of each burst. bursts: the place
+    in `samples` of the burst of each latency.
+    """
+    medians = pd.Series(latencies).groupby(bursts).median()
+    rows = samples.iloc[medians.index][["relation", "round"]]
+    relations = rows["relation"].astype(str)
+    return rows.assign(relation=relations, ns=medians.to_numpy())
