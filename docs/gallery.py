@@ -22,6 +22,8 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
+import fleet
+
 FOLDER = Path(__file__).parent / "gallery"
 COLUMNS, LINE_PX, CHARACTER_PX = 100, 18, 8.4
 COLOURS = 128
@@ -61,6 +63,7 @@ PAGES: dict[str, tuple[str, tuple[int, int], str, bool]] = {
     "report-machine": ("report pisa", (1280, 900), "", False),
     "report-ladders": ("report pisa", (1280, 760), "ladders", False),
 }
+HEATMAPS = {"heatmap": "rome"}  # by picture: the host
 _HIDDEN_PX = 100  # at the lower end of a window, which Chromium does not draw
 _ALONE = (
     "--headless",
@@ -74,7 +77,7 @@ _FONT = "font: 14px/18px 'DejaVu Sans Mono', monospace"
 
 def main() -> None:
     """Draw the pictures named on the command line, or all."""
-    names = sys.argv[1:] or [*SHOTS, *PAGES]
+    names = sys.argv[1:] or [*SHOTS, *PAGES, *HEATMAPS]
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         lab = Path(scratch) / "lab"
@@ -90,6 +93,9 @@ def main() -> None:
             picture = FOLDER / f"{name}.png"
             if name in SHOTS:
                 _shoot_terminal(SHOTS[name], lab, picture)
+            elif name in HEATMAPS:
+                axes = fleet.open(lab / "results").heatmap(HEATMAPS[name])
+                axes.figure.savefig(picture, dpi=90, bbox_inches="tight")
             else:
                 _shoot_page(name, lab, picture)
             sys.stdout.write(f"{picture}: {picture.stat().st_size // 1024} KB\n")

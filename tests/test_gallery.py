@@ -30,7 +30,8 @@ def test_the_pictures_exist_and_are_small_and_each_is_shown_once() -> None:
 def test_the_script_draws_these_pictures() -> None:
     script = runpy.run_path(str(DOCS / "gallery.py"))
     assert {
-        f"gallery/{name}.png" for name in (*script["SHOTS"], *script["PAGES"])
+        f"gallery/{name}.png"
+        for name in (*script["SHOTS"], *script["PAGES"], *script["HEATMAPS"])
     } == set(PICTURES)
 
 
