@@ -28,7 +28,7 @@ from fleet.store.burst_columns import BurstColumns
 from fleet.store.places import parse_place
 from fleet.store.reading import TableFile
 from fleet.store.rows import (
-    drop_nulls,
+    drop_defaults,
     make_cpus_rows,
     make_runs_row,
     to_json,
@@ -426,7 +426,7 @@ def _write_varint(number: int) -> bytes:
     [
         (
             "failed_json",
-            to_json([drop_nulls(Failed("cas", "a", 0, 0, 1, "x" * 1001))]),
+            to_json([drop_defaults(Failed("cas", "a", 0, 0, 1, "x" * 1001))]),
             "1000 char",
         ),
         ("notes", ["x"] * 1025, "1024"),
@@ -457,7 +457,7 @@ def test_as_many_failed_bursts_as_a_host_may_send_fit_into_a_record(
     head = '{"record":"failed","benchmark":"message","variant":"mov","round":0,"ping":0,"pong":1,'
     line = f'{head}{more}"reason":"{reason}"}}'.encode()
     count = min(conversation.FAILED_LIMIT, conversation.WORDS_LIMIT_BYTES // len(line))
-    text = to_json([drop_nulls(record) for record in (decode_record(line),) * count])
+    text = to_json([drop_defaults(record) for record in (decode_record(line),) * count])
     assert len(gate.parse_json_column("failed_json", text)) == count
     gate.convert_row("runs", {"failed_json": text}, ["failed_json"])
 
