@@ -56,7 +56,19 @@ def pytest_runtest_logreport() -> None:
     _reported.set()
 
 
-pytest_sessionfinish = pytest_runtest_logreport
+@pytest.hookimpl(tryfirst=True)  # before the summary is printed
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a session that skipped more tests than $FLEET_SKIPS_AT_MOST."""
+    _reported.set()
+    limit = os.environ.get("FLEET_SKIPS_AT_MOST")
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if limit is None or reporter is None:
+        return
+    skips = len(reporter.stats.get("skipped", ()))
+    if skips > int(limit):
+        reporter.ensure_newline()
+        reporter.write_line(f"{skips} tests were skipped, and {limit} may be", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_collection_finish() -> None:

@@ -3,11 +3,14 @@ later change.
 """
 
 import ast
+import os
 import re
 import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 ASKED = re.compile(r'needs\.(?:program|file)\(\s*"[^"]+",\s*"([^"]+)"')
@@ -72,15 +75,28 @@ def test_only_one_module_skips_tests() -> None:
     assert users == {"needs.py"}
 
 
-def test_a_layer_that_fails_beside_others_has_failed(tmp_path: Path) -> None:
-    """The functions of the script, with a suite that fails once and a repetition that
-    passes.
+def run_functions(script: str, names: str, call: str, folder: Path) -> str:
+    """Run functions of a script of .ci, by a pattern of their names; return the last
+    line that they print.
     """
+    text = (ROOT / ".ci" / script).read_text()
     functions = re.findall(
-        r"^(?:failed|layer|tests)\(\) \{.*?^\}\n",
-        (ROOT / ".ci/run").read_text(),
-        re.MULTILINE | re.DOTALL,
+        rf"^(?:{names})\(\) \{{.*?^\}}\n", text, re.MULTILINE | re.DOTALL
     )
+    lines = "\n".join(["set -euo pipefail", *functions, call])
+    printed = subprocess.run(
+        ["bash", "-c", lines],
+        cwd=folder,
+        env={**os.environ, "HOME": str(folder)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return printed.stdout.splitlines()[-1]
+
+
+def test_a_layer_that_fails_beside_others_has_failed(tmp_path: Path) -> None:
+    """With a suite that fails once and a repetition that passes."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "pytest").write_text("#!/bin/sh\nexit 0\n")
     (tmp_path / "bin" / "pytest").chmod(0o755)
@@ -88,14 +104,49 @@ def test_a_layer_that_fails_beside_others_has_failed(tmp_path: Path) -> None:
         'summary=(); failures=0; tests "suite" 60 . slow false; echo "$failures'
         ' ${summary[*]}"'
     )
-    script = "\n".join(["set -euo pipefail", *functions, call])
-    printed = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, check=True, capture_output=True, text=True
-    )
     assert (
-        printed.stdout.splitlines()[-1]
+        run_functions("run", "failed|layer|tests", call, tmp_path)
         == "1 FAILED  suite: exit code 1; what failed beside other tests passed alone"
     )
+
+
+def test_a_layer_that_cannot_run_has_failed(tmp_path: Path) -> None:
+    call = (
+        "summary=(); failures=0; newest_python() { :; }; tests_on_newest_versions;"
+        ' echo "$failures ${summary[*]}"'
+    )
+    assert (
+        run_functions("run", "failed|tests_on_newest_versions", call, tmp_path)
+        == "1 FAILED  newest versions: no newer Python is on this machine"
+    )
+
+
+def list_readme_sections() -> list[str]:
+    """List the calls by which .ci/bare tries a section of the README."""
+    text = (ROOT / ".ci/bare").read_text()
+    return re.findall(r"^\ttry_section '[^']+' \w+", text, re.MULTILINE)
+
+
+def try_section(call: str, readme: str, folder: Path) -> str:
+    (folder / "fleet").mkdir()
+    (folder / "fleet/README.md").write_text(readme)
+    return run_functions(
+        "bare", "try_section", f'try() {{ echo "$1"; }}; ({call}) || true', folder
+    )
+
+
+@pytest.mark.parametrize("call", list_readme_sections())
+def test_the_bare_machine_finds_commands_in_each_section(
+    call: str, tmp_path: Path
+) -> None:
+    command = try_section(call, (ROOT / "README.md").read_text(), tmp_path)
+    assert command.split()[0] in ("fleet", "make")
+
+
+def test_a_section_that_was_renamed_fails_the_bare_machine(tmp_path: Path) -> None:
+    text = (ROOT / "README.md").read_text().replace("\n## What it", "\n## All that it")
+    said = try_section("try_section 'What it shows' fleet", text, tmp_path)
+    assert said == "the README has no command 'fleet' below 'What it shows'"
 
 
 def test_no_requirement_is_capped_below_a_next_major() -> None:
