@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
+
+from fleet.model.version import VERSION
 
 ROOT = Path(__file__).resolve().parents[1]
 ASKED = re.compile(r'needs\.(?:program|file)\(\s*"[^"]+",\s*"([^"]+)"')
@@ -119,6 +122,20 @@ def test_a_layer_that_cannot_run_has_failed(tmp_path: Path) -> None:
         run_functions("run", "failed|tests_on_newest_versions", call, tmp_path)
         == "1 FAILED  newest versions: no newer Python is on this machine"
     )
+
+
+def test_the_workflow_of_a_forge_has_every_layer() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yaml").read_text())
+    job = workflow["jobs"]["layer"]
+    layers = job["strategy"]["matrix"]["layer"]
+    script = (ROOT / ".ci/run").read_text()
+    assert f"set -- {' '.join(layers)}\n" in script
+    assert job["steps"][-1]["run"] == ".ci/run ${{ matrix.layer }}"
+
+
+def test_a_citation_names_this_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == VERSION
 
 
 def list_readme_sections() -> list[str]:
