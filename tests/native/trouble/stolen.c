@@ -1,6 +1,7 @@
 /*
  * Preloaded into the agent: a hypervisor that has taken STOLEN_TICKS since boot, and leaves threads
- * RAN_PERCENT of the CPU time they really had. Without STOLEN_SCHEDSTAT no thread has an account.
+ * RAN_PERCENT of the CPU time they really had, as long as the file STOLEN_WHILE is there, if one is
+ * named. Without STOLEN_SCHEDSTAT no thread has an account.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -42,11 +43,18 @@ int open(const char *path, int flags, ...)
 	return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
 
+static int is_stealing(void)
+{
+	const char *file = getenv("STOLEN_WHILE");
+
+	return !file || !syscall(SYS_faccessat, AT_FDCWD, file, F_OK);
+}
+
 int clock_gettime(clockid_t which, struct timespec *now)
 {
 	if (syscall(SYS_clock_gettime, which, now))
 		return -1;
-	if (which == CLOCK_THREAD_CPUTIME_ID || which < 0) { /* below 0: of another thread */
+	if ((which == CLOCK_THREAD_CPUTIME_ID || which < 0) && is_stealing()) { /* < 0: of another */
 		long ns = (now->tv_sec * 1000000000l + now->tv_nsec) * atol(getenv("RAN_PERCENT")) / 100;
 
 		now->tv_sec = ns / 1000000000;
