@@ -187,10 +187,10 @@ static void print_again_note(const struct run *run, const struct totals *totals)
 
 	if (!totals->again)
 		return;
-	text_add(&text, "Other work disturbed bursts, and %" PRIu64 " of them were taken again",
+	text_add(&text, "Bursts that other work disturbed and that were taken again: %" PRIu64,
 		 totals->again);
 	if (run->again->count)
-		text_add(&text, "; %zu are still without a number", run->again->count);
+		text_add(&text, "; still without a number: %zu", run->again->count);
 	text_add(&text, ".");
 	run->format->write_note(text.data);
 	text_free(&text);

@@ -179,6 +179,9 @@ def test_a_pair_of_several_levels_ends_when_its_main_level_is_known(
         ("clock VARIANT 99999 99999 100 1\nend\n", "line 1 of"),
         ("clock VARIANT CPU CPU 100 -1\nend\n", "line 1 of"),
         ("clock VARIANT CPU CPU 100 -all\nend\n", "line 1 of"),
+        ("clock VARIANT CPU CPU 100 ~\nend\n", "line 1 of"),
+        ("clock VARIANT CPU CPU 100 ~0\nend\n", "line 1 of"),
+        ("clock VARIANT CPU CPU 100 ~65536\nend\n", "line 1 of"),
     ],
 )
 def test_what_is_not_of_this_plan_is_refused(

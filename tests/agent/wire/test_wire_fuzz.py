@@ -102,10 +102,12 @@ def conversations(draw: st.DrawFn) -> list[bytes]:
     pairs = [(one, other) for one in CPUS for other in CPUS if one < other]
     lines = [encode(hello())]
     sent = {"burst": 0, "failed": 0}
+    again = 0
     for round_ in range(draw(st.integers(2, 5))):
         visits = [(kind, pair) for kind in KINDS for pair in pairs]
         if round_ >= 2:
             visits = draw(st.lists(st.sampled_from(visits), unique=True, max_size=4))
+        disturbed = []
         for kind, (one, other) in draw(st.permutations(visits)):
             ping, pong = draw(st.sampled_from([(one, other), (other, one)]))
             record = burst(kind, round_, ping, pong)
@@ -114,9 +116,16 @@ def conversations(draw: st.DrawFn) -> list[bytes]:
                     "record": "failed",
                     **visit(kind, round_, ping, pong),
                     "reason": "no progress",
+                    "disturbed": draw(st.booleans()),
                 }
+                if record["disturbed"]:
+                    disturbed.append((kind, round_, ping, pong))
             sent[record["record"]] += 1
             lines.append(encode(record))
+        for key in disturbed:
+            lines.append(encode(burst(*key) | {"attempt": 1}))
+            sent["burst"] += 1
+            again += 1
         lines += draw(
             st.lists(
                 st.sampled_from(
@@ -132,6 +141,7 @@ def conversations(draw: st.DrawFn) -> list[bytes]:
         "record": "end",
         "bursts": sent["burst"],
         "failed": sent["failed"],
+        "again": again,
         "reason": "done",
     }
     lines.append(encode(end | {"converged": 5, "unconverged": 1}))
