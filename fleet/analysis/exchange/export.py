@@ -249,11 +249,12 @@ def _number_pus(cpus: pd.DataFrame) -> dict[int, int]:
     tree, whose NUMA nodes stand by their lowest CPU.
     """
     online = cpus[cpus["online"].astype(bool)]
-    groups = online[["package", "die", "llc", "cluster", "core", "cpu"]].fillna(0)
-    lowest_of_node = online.groupby("node", dropna=False)["cpu"].transform("min")
-    groups.insert(1, "node", lowest_of_node)
-    in_order = groups.sort_values([*groups])["cpu"].tolist()
-    return {cpu: number for number, cpu in enumerate(in_order)}
+    levels = ["package", "node", "die", "llc", "cluster", "core", "cpu"]
+    groups = online[levels].fillna(0)
+    cpus_by_node = online.groupby("node", dropna=False)["cpu"]
+    groups["node"] = cpus_by_node.transform("min")
+    ordered = groups.sort_values(levels)["cpu"].tolist()
+    return {cpu: number for number, cpu in enumerate(ordered)}
 
 
 def _list_measured_choices(root: Root, run_id: str) -> list[str]:

@@ -358,19 +358,24 @@ def _tabulate_unlike_variants(
     unlike: pd.DataFrame, descriptions: Descriptions, width: int | None
 ) -> str:
     """Tabulate each relation's numbers of A and of B, each number with its variant."""
-    numbers_by_relation: dict[tuple[str, str], dict[str, list[str]]] = {}
-    for row in text.to_records(unlike):
-        key = (row["benchmark"], row["relation"])
-        sides = numbers_by_relation.setdefault(key, {"a": [], "b": []})
-        (number,) = text.format_values(row, ("ns",), descriptions)
-        sides[row["side"]].append(f"{number} {row['variant']}")
     lines = []
-    for (benchmark, relation), sides in numbers_by_relation.items():
-        a = ", ".join(sides["a"]) or "-"
-        b = ", ".join(sides["b"]) or "-"
+    keys = ["benchmark", "relation"]
+    for key, rows in unlike.groupby(keys, sort=False, observed=True):
+        benchmark, relation = map(str, key)
+        a = _list_numbers(rows[rows["side"] == "a"], descriptions)
+        b = _list_numbers(rows[rows["side"] == "b"], descriptions)
         lines.append((benchmark, relation, a, b))
     titles = ("benchmark", "relation", "A", "B")
     return table(titles, lines, right={2, 3}, width=width)
+
+
+def _list_numbers(rows: pd.DataFrame, descriptions: Descriptions) -> str:
+    """List numbers, each with its variant; "-" without any."""
+    words = []
+    for row in text.to_records(rows):
+        (number,) = text.format_values(row, ("ns",), descriptions)
+        words.append(f"{number} {row['variant']}")
+    return ", ".join(words) or "-"
 
 
 def _render_environment(
@@ -390,12 +395,15 @@ def _render_environment(
 
 
 def _list_facts(differences: Sequence[_Difference], width: int | None) -> str:
+    """List facts in a table, or below each other if that is too wide."""
     rows = [(item.name, item.a, item.b) for item in differences]
-    listed = text.indent_lines(table(("", "A", "B"), rows))
-    if not text.is_too_wide(listed, width):
-        return listed
-    lists = [f"{name}\n  A  {a}\n  B  {b}" for name, a, b in rows]
-    return text.indent_lines("\n".join(lists))
+    tabulated = text.indent_lines(table(("", "A", "B"), rows))
+    if not text.is_too_wide(tabulated, width):
+        return tabulated
+    lines = []
+    for name, a, b in rows:
+        lines += [name, f"  A  {a}", f"  B  {b}"]
+    return text.indent_lines("\n".join(lines))
 
 
 def _render_relations(comparison: Comparison, width: int | None) -> str:
@@ -526,10 +534,12 @@ def _select_changed_pairs(comparison: Comparison) -> pd.DataFrame:
     how far they are apart from it as `apart` (of logarithms).
     """
     keys = ["benchmark", "variant", "relation"]
-    usual = comparison.relations[[*keys, "ratio"]].rename(columns={"ratio": "usual"})
-    pairs = comparison.pairs
-    changed = pairs[pairs["verdict"] == Verdict.CHANGED].merge(usual, on=keys)
-    changed["apart"] = np.abs(np.log(changed["ratio"] / changed["usual"]))
+    ratios = comparison.relations[[*keys, "ratio"]]
+    usual = ratios.rename(columns={"ratio": "usual"})
+    is_changed = comparison.pairs["verdict"] == Verdict.CHANGED
+    changed = comparison.pairs[is_changed].merge(usual, on=keys)
+    beside_usual = changed["ratio"] / changed["usual"]
+    changed["apart"] = np.abs(np.log(beside_usual))
     return changed
 
 

@@ -82,7 +82,8 @@ def _read_marked_bursts(place: Place, file_name: str) -> Any:
     table.
     """
     rows = TableFile(place, file_name, "samples").read(BURST_COLUMNS)
-    is_marked = pc.not_equal(rows.column("flags").cast(pa.string()), "")
+    flags = rows.column("flags").cast(pa.string())
+    is_marked = pc.not_equal(flags, "")
     for name in STEAL:
         has_lost = pc.greater(rows.column(name), 0)
         is_marked = pc.or_(is_marked, pc.fill_null(has_lost, False))
