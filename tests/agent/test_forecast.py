@@ -32,7 +32,8 @@ from tests.shared import agents_cache
 def test_it_forecasts_for_another_machine_and_keeps_no_file_that_a_kill_would_leave(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    host, facts = Host("rome", "rome"), make_typical_machine(range(8))
+    host = Host("rome", "rome")
+    facts = make_typical_machine(range(8))
     plan = merge_plan_with_facts(host, RequestedOptions(), facts)
     forecaster = Forecaster(Builder(agents_cache() / "fleet" / "agents"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -107,7 +108,8 @@ def test_a_forecast_sets_a_deadline_within_a_bound_of_the_plan(
     said: dict[str, int], requested: dict[str, Any], deadline_s: int | None
 ) -> None:
     """What an agent forecasts must not hold the controller without end."""
-    host, options = Host("liar", "192.0.2.1"), RequestedOptions(**requested)
+    host = Host("liar", "192.0.2.1")
+    options = RequestedOptions(**requested)
     plan = merge_plan_with_facts(host, options, make_typical_machine(range(2)))
     record = dict.fromkeys(Forecast.__struct_fields__, 1) | {
         "record": "forecast",

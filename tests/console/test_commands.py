@@ -46,7 +46,8 @@ def test_the_help_of_run_lists_options_by_what_they_are_for() -> None:
 
 
 def test_the_help_of_run_lists_what_people_use_and_says_where_the_rest_is() -> None:
-    usual, complete = print_help("run"), print_help("run", "--help-all")
+    usual = print_help("run")
+    complete = print_help("run", "--help-all")
     assert len(re.findall(r"^  (?:-\w, )?--", usual, re.MULTILINE)) <= 25
     assert "--stride" not in usual
     assert "--help-all" in usual

@@ -66,7 +66,8 @@ def test_each_format_of_an_answer_is_valid_and_has_what_was_found(
 def test_every_selected_run_is_written_or_the_answer_says_which(
     made_lab: Path, fleet_here: Callable[..., Done], tmp_path: Path
 ) -> None:
-    root, folder = ("-r", str(made_lab / "results")), str(tmp_path)
+    root = ("-r", str(made_lab / "results"))
+    folder = str(tmp_path)
     samples = fleet_here("export", "siena", "node1", "-F", "samples", *root)
     rows = [*csv.DictReader(io.StringIO(samples.stdout))]
     runs = {(row["host_name"], row["run_id"]) for row in rows}

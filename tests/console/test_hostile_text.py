@@ -198,7 +198,8 @@ def test_no_page_holds_markup_of_a_host(fleet: Fleet, words: str) -> None:
 def test_a_card_and_a_site_hold_no_markup_of_a_host(
     fleet: Fleet, tmp_path: Path
 ) -> None:
-    card, site = tmp_path / "card.svg", tmp_path / "site"
+    card = tmp_path / "card.svg"
+    site = tmp_path / "site"
     for place in (card, f"{site}/"):
         done = fleet("report", "all", "-o", str(place))
         assert done.exit_code == 0, done.stderr

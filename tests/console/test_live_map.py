@@ -42,7 +42,8 @@ def half_measured(cpus: int) -> LiveMedians:
         Cpu(cpu, core=cpu // 2, llc=cpu // 8, package=0) for cpu in range(cpus)
     )
     facts = Facts(os="linux", arch="x86_64", cpus=topology)
-    live, hello = LiveMedians(facts, facts.usable_cpus), a_run().hello
+    live = LiveMedians(facts, facts.usable_cpus)
+    hello = a_run().hello
     assert hello is not None
     for ping in range(0, cpus, 2):
         for pong in range(ping + 1, cpus):
@@ -152,7 +153,8 @@ def test_a_real_run_fills_its_map_on_a_real_terminal(tmp_path: Path) -> None:
             printed += piece
     os.close(terminal)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, printed.decode()
-    meanwhile, end = printed.split(b"host stored")[0], printed.split(b"host stored")[1]
+    meanwhile = printed.split(b"host stored")[0]
+    end = printed.split(b"host stored")[1]
     assert b"here, cas, the last burst of each pair" in meanwhile
     assert b"Next:" in end
     assert b"\\x1b" not in printed  # moves of the cursor are made, not shown

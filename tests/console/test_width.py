@@ -102,7 +102,8 @@ def test_intervals_and_flagged_shares_say_what_they_are_of(
 
 
 def test_narrow_listings_leave_out_columns_and_keep_what_is_pasted(demo: Demo) -> None:
-    narrow, wide = demo("runs", 80).stdout, demo("runs", 200).stdout
+    narrow = demo("runs", 80).stdout
+    wide = demo("runs", 200).stdout
     assert "bursts" not in narrow
     assert "bursts" in wide
     assert (

@@ -157,7 +157,8 @@ def test_a_limit_of_memory_bandwidth_is_that_of_our_group(
 
 
 def test_nodes_with_memory_also_without_cpus_or_where_we_may_not_have_any(facts):
-    tree, node = trees.Tree(2), "sys/devices/system/node"
+    tree = trees.Tree(2)
+    node = "sys/devices/system/node"
     tree.files |= {
         f"{node}/has_memory": "0,2-3",
         "proc/self/status": "Cpus_allowed_list:\t0-1\nMems_allowed_list:\t0,2",
@@ -635,7 +636,8 @@ def test_a_container_in_its_own_cgroup_namespace_is_noticed(facts, files, contai
 
 
 def test_what_firmware_leaves_unfilled_is_no_board(facts):
-    tree, dmi = trees.Tree(1), "sys/class/dmi/id"
+    tree = trees.Tree(1)
+    dmi = "sys/class/dmi/id"
     tree.files |= {
         f"{dmi}/board_vendor": "To be filled by O.E.M.",
         f"{dmi}/board_name": "Default string",

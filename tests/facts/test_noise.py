@@ -45,7 +45,9 @@ QUIET = Facts(
     cpus=(Cpu(0, node=0), Cpu(1, node=1)),
     load=Load(load_1m=0.1, running=1, temperature_c=40.0, steal_ticks=7),
 )
-SERIOUS, WARNING, INFO = Severity.SERIOUS, Severity.WARNING, Severity.INFO
+SERIOUS = Severity.SERIOUS
+WARNING = Severity.WARNING
+INFO = Severity.INFO
 PLANTED = [
     ("governor", WARNING, {"governor": "schedutil"}),
     ("boost", WARNING, {"boost": True}),

@@ -160,7 +160,8 @@ def test_a_compiler_that_leaves_a_process_behind_is_not_waited_for(tmp_path):
     """It holds open what its answer to --version came through, and is there when the
     probe has ended.
     """
-    compiler, pid = tmp_path / "leavecc", tmp_path / "pid"
+    compiler = tmp_path / "leavecc"
+    pid = tmp_path / "pid"
     compiler.write_text(f"#!/bin/sh\nsleep 1000 &\necho $! >{pid}\necho leavecc 1.0\n")
     compiler.chmod(0o755)
     answer = ask(["/bin/sh"], tmp_path / "home", cc=str(compiler))

@@ -109,10 +109,8 @@ def login_shell(shell: str, package: str) -> Options:
 def bin_sh(shell: str, package: str) -> Options:
     """Commands see `shell` in the place of /bin/sh, whatever starts that."""
     needs.root()
-    program, unshare = (
-        needs.program(shell, package),
-        needs.program("unshare", "util-linux"),
-    )
+    program = needs.program(shell, package)
+    unshare = needs.program("unshare", "util-linux")
     inside = (
         f"mount --bind {program} $(readlink -f /bin/sh); exec {program} -c"
         ' "$SSH_ORIGINAL_COMMAND"'
@@ -193,9 +191,11 @@ def limited_group(name: str, limit: str, controller: str = "memory") -> Iterator
     v1, v2 = {"memory": ("limit_in_bytes", "max"), "cpu": ("cfs_quota_us", "max")}[
         controller
     ]
-    parent, file = Path("/sys/fs/cgroup", controller), f"{controller}.{v1}"
+    parent = Path("/sys/fs/cgroup", controller)
+    file = f"{controller}.{v1}"
     if not parent.is_dir():
-        parent, file = Path("/sys/fs/cgroup"), f"{controller}.{v2}"
+        parent = Path("/sys/fs/cgroup")
+        file = f"{controller}.{v2}"
         control = parent / "cgroup.subtree_control"
         if not control.is_file() or controller not in control.read_text().split():
             needs.missing(f"no control groups for {controller} that could be made here")

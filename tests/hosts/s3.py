@@ -18,7 +18,8 @@ from tests.command import wait_for
 from tests.processes import until_we_end
 
 BUCKET = "results"
-KEY, SECRET = "AKIDTESTS", "not-to-be-printed-anywhere"
+KEY = "AKIDTESTS"
+SECRET = "not-to-be-printed-anywhere"
 _FOLDER = (
     Path(os.environ.get("FLEET_TEST_CACHE") or Path.home() / ".cache" / "fleet-tests")
     / "s3"

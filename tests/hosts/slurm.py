@@ -61,14 +61,16 @@ def allocate_nodes(names: Sequence[str] = NODES) -> Iterator[dict[str, str]]:
     (folder / "state").mkdir()
     (folder / "munge.key").write_bytes(os.urandom(1024))
     (folder / "munge.key").chmod(0o400)
-    name, cpus = socket.gethostname().partition(".")[0], os.cpu_count()
+    name = socket.gethostname().partition(".")[0]
+    cpus = os.cpu_count()
     nodes = "\n".join(
         f"NodeName={node} NodeHostname={name} NodeAddr=127.0.0.1"
         f" Port={free_port('127.0.0.1')} CPUs={cpus} RealMemory={MEMORY_MIB}"
         for node in names
     )
     conf = folder / "slurm.conf"
-    task, port = "cgroup" if _GROUPS.is_dir() else "none", free_port("127.0.0.1")
+    task = "cgroup" if _GROUPS.is_dir() else "none"
+    port = free_port("127.0.0.1")
     conf.write_text(
         _CONF.format(name=name, port=port, folder=folder, nodes=nodes, task=task)
     )

@@ -26,7 +26,8 @@ import threading
 def main(arguments: list[str]) -> int:
     """Run the words and pass on all three pipes, by these habits."""
     separator = arguments.index("--")
-    habits, words = set(arguments[:separator]), arguments[separator + 1 :]
+    habits = set(arguments[:separator])
+    words = arguments[separator + 1 :]
     if "banner" in habits:
         os.write(1, b"Welcome to board!\r\nfleet-0123456789abcdef 0\n")
         os.write(2, b'Defaulted container "bench" out of: bench, init\n')

@@ -79,7 +79,8 @@ class TinyHost:
                 parents=True, exist_ok=True
             )
             shutil.copy(file, self.root / str(file).lstrip("/"))
-        key, public = self.root / "etc/host_key", self.client_key.with_suffix(".pub")
+        key = self.root / "etc/host_key"
+        public = self.client_key.with_suffix(".pub")
         command = [
             needs.program("dropbearkey", "dropbear-bin"),
             "-t",
@@ -96,7 +97,8 @@ class TinyHost:
 
     def start(self) -> None:
         """Start dropbear and wait until it listens."""
-        root, unshare = self.root, needs.program("unshare", "util-linux")
+        root = self.root
+        unshare = needs.program("unshare", "util-linux")
         inside = (
             f"for place in dev proc sys; do mount --rbind /$place {root}/$place; done;"
             f" exec chroot {root} /usr/sbin/dropbear -F -E -e -s -r /etc/host_key -p"

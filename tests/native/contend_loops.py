@@ -165,7 +165,8 @@ def _c11(ticket: tuple[str, ...], mcs: tuple[str, ...]) -> dict[str, tuple[str, 
     return _locks("c11", "generic", ticket, mcs)
 
 
-_X86_TICKET, _X86_MCS = ("lock xadd",), ("xchg", "lock cmpxchg")
+_X86_TICKET = ("lock xadd",)
+_X86_MCS = ("xchg", "lock cmpxchg")
 _X86 = _c11(_X86_TICKET, _X86_MCS)
 LOCKS = {
     "linux-x86_64": (

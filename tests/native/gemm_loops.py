@@ -29,7 +29,8 @@ def _turn(
     """Loads vectors of B behind the sums, broadcasts a value of each row, and
     multiplies it with all.
     """
-    first, value = rows * columns, f"%{register}{30 if register == 'zmm' else 14}"
+    first = rows * columns
+    value = f"%{register}{30 if register == 'zmm' else 14}"
     loads = (
         f"vmovups {_at(width * (turn * columns + i), '(<b>)')},%{register}{first + i}"
         for i in range(columns)

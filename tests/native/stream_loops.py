@@ -43,7 +43,8 @@ def _x86_modify(prefix: str, register: str, width: int) -> _Loop:
 
 def _x86_width(variant: str) -> dict[str, _Loop]:
     prefix, register, width, address = _X86_WIDTHS[variant]
-    move, past = f"{prefix}movaps", f"{prefix}movntps"
+    move = f"{prefix}movaps"
+    past = f"{prefix}movntps"
 
     def loads(base: str) -> _Loop:
         return tuple(

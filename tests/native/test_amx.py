@@ -98,7 +98,8 @@ def test_every_loop_on_tiles_is_exact(products: Path, kind: str, shape: str) -> 
     done = run_simulator(products, kind, *shape.split())
     assert done.returncode == 0, done.stdout + done.stderr
     m, n, k = map(int, shape.split())
-    strips, steps = m // 16 * -(-n // 64), k // (32 if kind == "bf16" else 64)
+    strips = m // 16 * -(-n // 64)
+    steps = k // (32 if kind == "bf16" else 64)
     # Five products, of which one adds to the one before; and the configuration of each
     # of the four points.
     parts = -(-steps // 8)

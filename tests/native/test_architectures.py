@@ -125,7 +125,8 @@ def test_its_loops_are_the_intended_ones_at_every_level_and_hand_over(
 @each_target
 def test_it_counts_right_in_every_benchmark_and_variant(target: Target) -> None:
     records = everything(target)
-    hello, end = records[0], records[-1]
+    hello = records[0]
+    end = records[-1]
     assert hello["arch"] == target.name.partition("-")[2]
     assert hello["clock"] in target.clocks
     assert (hello["clock_note"] is None) == (hello["clock"] != "monotonic_raw")

@@ -205,7 +205,8 @@ def test_the_usual_priority_is_for_short_bursts_and_can_be_declined():
     iterations take long.
     """
     needs.root()
-    clock, few = ("-b", "clock", "-f", "jsonl"), QUICK[:4]
+    clock = ("-b", "clock", "-f", "jsonl")
+    few = QUICK[:4]
     usual, declined, chosen = (
         decode(run(*clock, *more, *few).stdout)
         for more in ((), ("--priority", "0"), ("-i", "100"))

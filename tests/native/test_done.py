@@ -188,7 +188,8 @@ def test_what_is_not_of_this_plan_is_refused(
     tmp_path: Path, text: str, words: str
 ) -> None:
     hello, *_ = decode(run(*PLAN, "--rounds", "1", "--format", "jsonl").stdout)
-    variant, cpu = hello["plan"]["benchmarks"][0]["variant"], str(hello["cpus"][0])
+    variant = hello["plan"]["benchmarks"][0]["variant"]
+    cpu = str(hello["cpus"][0])
     file = tmp_path / "done"
     file.write_text(text.replace("VARIANT", variant).replace("CPU", cpu))
     refused = run(*PLAN, "--done", str(file))

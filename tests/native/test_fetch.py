@@ -210,7 +210,8 @@ def test_a_state_that_is_not_prepared_reads_as_the_readers_own(state: str) -> No
     named by.
     """
     needs.cpus(2)
-    own, prepared = nearest("own", flags="-O2"), nearest(state, flags="-O2")
+    own = nearest("own", flags="-O2")
+    prepared = nearest(state, flags="-O2")
     if prepared < 2 * own:
         needs.missing(
             f"{state} costs this machine {prepared / own:.1f} times its own lines"

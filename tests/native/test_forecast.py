@@ -379,7 +379,8 @@ def test_the_controllers_facts_of_this_machine_plan_as_the_machine_itself(tmp_pa
         ("-b", "all"),
         ("-b", "all", "-v", "all", "--pages", "base", "--time-budget", "60"),
     ):
-        own, from_facts = forecast(*args), forecast(*args, "--facts", str(facts))
+        own = forecast(*args)
+        from_facts = forecast(*args, "--facts", str(facts))
         assert {key: from_facts[key] for key in from_facts if key != "notes"} == {
             key: own[key] for key in own if key != "notes"
         }

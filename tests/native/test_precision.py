@@ -53,7 +53,8 @@ def find_level(rule, *rows):
     """Find the level of the first row, as the agent does. rows: visits to a pair; NONE:
     a burst failed.
     """
-    rounds, width = len(rows[0]), ctypes.c_size_t(len(rows))
+    rounds = len(rows[0])
+    width = ctypes.c_size_t(len(rows))
     ns = (ctypes.c_float * (rounds * len(rows)))(
         *(value for column in zip(*rows, strict=True) for value in column)
     )
@@ -115,12 +116,11 @@ def test_agent_and_analysis_find_the_same_main_level_of_the_same_bursts(rule):
     """Up to three states with shares at random, of one to three benchmarks, of which
     some bursts failed.
     """
-    chance, several = np.random.default_rng(1), 0
+    chance = np.random.default_rng(1)
+    several = 0
     for _ in range(300):
-        rounds, benchmarks = (
-            int(chance.choice([1, 2, 5, 10, 24, 60, 250])),
-            int(chance.integers(1, 4)),
-        )
+        rounds = int(chance.choice([1, 2, 5, 10, 24, 60, 250]))
+        benchmarks = int(chance.integers(1, 4))
         factors = chance.choice([1.0, 1.3, 4.0], rounds, p=chance.dirichlet([0.5] * 3))
         rows = np.array([27.0, 51.0, 105.0])[:benchmarks, None] * factors
         rows = (
@@ -133,15 +133,14 @@ def test_agent_and_analysis_find_the_same_main_level_of_the_same_bursts(rule):
         if not len(rows):
             continue
         row, visits = np.nonzero(rows != NONE)
-        medians, counts = rows[row, visits], np.bincount(row)
+        medians = rows[row, visits]
+        counts = np.bincount(row)
         main = find_main_bursts(
             medians, counts, visits, np.zeros(len(rows), dtype=np.int64)
         )
-        level, own, others = (
-            find_level(rule, *rows),
-            medians[main & (row == 0)],
-            medians[~main & (row == 0)],
-        )
+        level = find_level(rule, *rows)
+        own = medians[main & (row == 0)]
+        others = medians[~main & (row == 0)]
         assert (level.count, level.others) == (len(own), len(others))
         assert level.median == pytest.approx(np.median(own), rel=1e-9)
         if level.count > 1:

@@ -537,7 +537,8 @@ def test_shellcheck_finds_nothing_in_the_stand_ins_qcc() -> None:
 
 @slow
 def test_make_builds_the_same_agent(tmp_path: Path) -> None:
-    home, binary = qnx.platform(8), tmp_path / "fleet-agent"
+    home = qnx.platform(8)
+    binary = tmp_path / "fleet-agent"
     options = (f"CC={home / sdp.QCC}", f"OUT={binary}", "STRICT=1", "BUILD_ID=made")
     done = subprocess.run(
         [needs.program("make", "make"), "-C", AGENT, "TARGET=qnx-x86_64", *options],

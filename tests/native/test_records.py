@@ -69,7 +69,8 @@ def test_the_page_about_the_wire_has_every_key(all_of_it):
 
 
 def test_the_last_record_counts_what_arrived_and_what_was_promised(all_of_it):
-    taken, failed = bursts(all_of_it), failures(all_of_it)
+    taken = bursts(all_of_it)
+    failed = failures(all_of_it)
     assert all_of_it[-1] == {
         "record": "end",
         "bursts": len(taken),
@@ -86,7 +87,8 @@ def test_the_last_record_counts_what_arrived_and_what_was_promised(all_of_it):
 
 
 def test_every_pair_is_visited_once_a_round_for_each_benchmark_and_variant(all_of_it):
-    cpus, choices = all_of_it[0]["cpus"], all_of_it[0]["plan"]["benchmarks"]
+    cpus = all_of_it[0]["cpus"]
+    choices = all_of_it[0]["plan"]["benchmarks"]
     pairs = [(a, b) for a in cpus for b in cpus if a < b]
     assert all_of_it[0]["pairs"] == len(pairs)
     expected = [
@@ -174,10 +176,8 @@ def visits(records):
 def test_the_same_seed_gives_the_same_order_and_places_and_another_does_not():
     needs.cpus(2)
     plan = ("-b", SMALL_ONES, "--rounds", "6", "--samples", "9", "--seed")
-    first, again = (
-        visits(measure(*plan, "11")),
-        visits(measure(*plan, "11", "--iterations", "100")),
-    )
+    first = visits(measure(*plan, "11"))
+    again = visits(measure(*plan, "11", "--iterations", "100"))
     other = visits(measure(*plan, "12"))
     assert list(first) == list(again) != list(other)
     assert not [

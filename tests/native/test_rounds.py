@@ -270,7 +270,8 @@ def test_a_matrix_lists_what_share_of_bursts_is_at_another_level() -> None:
         *CLOCK, "--rounds", "12", binary=build(simulated=True), env=settings
     ).stdout
     assert "1 with bursts at another level" in page
-    fast, slow = r"(\d+\.\d) \+-\d\.\d%", r"42% of bursts at (\d+\.\d)"
+    fast = r"(\d+\.\d) \+-\d\.\d%"
+    slow = r"42% of bursts at (\d+\.\d)"
     levels = re.search(rf"\n {{8}}{CPU}: {fast}, and {slow}\n", page)
     assert levels, page
     assert float(levels[2]) == pytest.approx(10 * float(levels[1]), rel=0.02)

@@ -79,7 +79,8 @@ def plant_marker(record: RunRecord) -> RunRecord:
     """Put the marker into every column of text that does not leave, and within every
     JSON.
     """
-    row, number = dict(record.row), 0
+    row = dict(record.row)
+    number = 0
     for column in schema.TABLES["runs"]:
         if column.name in {
             *anonymized_run.STAYS,
@@ -146,7 +147,8 @@ def test_nothing_that_names_somebody_is_in_the_file(root: Path, tmp_path: Path) 
 def test_the_file_becomes_the_same_run_of_another_host(
     root: Path, tmp_path: Path, fleet_here: CALL
 ) -> None:
-    file, friend_root = tmp_path / "rome.parquet", tmp_path / "there"
+    file = tmp_path / "rome.parquet"
+    friend_root = tmp_path / "there"
     done = fleet_here("export", "desk*", "-o", str(file), "-r", str(root))
     assert done.exit_code == 0, done.stderr
     assert "Left out: labels, hostname" in done.stdout
@@ -156,15 +158,14 @@ def test_the_file_becomes_the_same_run_of_another_host(
         )
         assert (done.exit_code, word in done.stdout) == (0, True), done.stderr
     (run,) = Listing(friend_root).runs
-    ours, theirs = (
-        load_samples(root, run_id=read_last_record(root).row["run_id"]),
-        load_samples(friend_root),
-    )
+    ours = load_samples(root, run_id=read_last_record(root).row["run_id"])
+    theirs = load_samples(friend_root)
     for name in set(ours) - {"host_id", "run_id"}:
         assert (ours[name].map(str) == theirs[name].map(str)).all(), name
     assert run.host_name == "friend"
     assert verify(Folder(friend_root)).problems == ()
-    before, now = read_last_record(root), read_last_record(friend_root)
+    before = read_last_record(root)
+    now = read_last_record(friend_root)
     assert {
         name: now.row[name]
         for name in anonymized_run.STAYS & set(now.row) - {"content_sha256"}
@@ -220,7 +221,8 @@ def test_several_runs_travel_in_a_zip(
 def test_an_altered_file_is_refused(root: Path, tmp_path: Path) -> None:
     file = tmp_path / "a.parquet"
     anonymized_run.export_run(Folder(root), read_last_record(root), file)
-    data, chance = file.read_bytes(), np.random.default_rng(27)
+    data = file.read_bytes()
+    chance = np.random.default_rng(27)
     for position in chance.integers(0, len(data), 60).tolist():
         other = bytearray(data)
         other[position] ^= 1 << int(chance.integers(0, 8))
@@ -235,7 +237,8 @@ def test_an_altered_file_is_refused(root: Path, tmp_path: Path) -> None:
 def test_other_samples_under_the_same_id_are_refused(
     root: Path, tmp_path: Path
 ) -> None:
-    file, friend_root = tmp_path / "a.parquet", Folder(tmp_path / "there")
+    file = tmp_path / "a.parquet"
+    friend_root = Folder(tmp_path / "there")
     exported = anonymized_run.export_run(Folder(root), read_last_record(root), file)
     anonymized_run.import_run(friend_root, file)
     other = Listing(root).runs[0]
@@ -271,7 +274,8 @@ def test_samples_that_the_record_is_not_of_are_refused(
 def test_medians_travel_as_a_summary_with_intervals(
     root: Path, tmp_path: Path, fleet_here: CALL
 ) -> None:
-    file, friend_root = tmp_path / "medians.parquet", tmp_path / "there"
+    file = tmp_path / "medians.parquet"
+    friend_root = tmp_path / "there"
     done = fleet_here("export", "desk*", "--medians", "-o", str(file), "-r", str(root))
     assert done.exit_code == 0, done.stderr
     record = read_last_record(root)
@@ -292,7 +296,8 @@ def test_medians_travel_as_a_summary_with_intervals(
     pairs = pairs[pairs["ping_cpu"] != pairs["pong_cpu"]]
     imported = load_imports(friend_root)
     keys = ["benchmark", "ping_cpu", "pong_cpu"]
-    ours, theirs = pairs.sort_values(keys), imported.sort_values(keys)
+    ours = pairs.sort_values(keys)
+    theirs = imported.sort_values(keys)
     assert len(imported) == len(pairs) > 0
     for name, other in (
         ("latency_ns", "median_ns"),
@@ -333,7 +338,8 @@ def test_medians_of_several_runs_keep_their_own_names(
     two = shutil.copytree(root, tmp_path / "two")
     simulated.publish(two, simulated.desktop("board"), 5)
     simulated.publish(two, simulated.desktop("board"), 6)
-    file, friend_root = tmp_path / "all.zip", tmp_path / "there"
+    file = tmp_path / "all.zip"
+    friend_root = tmp_path / "there"
     words = (
         "export",
         "all",

@@ -222,10 +222,12 @@ CASES: dict[str, Callable[[Path], Case]] = {
 
 def flip_bits(file: Path, seed: int) -> Iterator[tuple[int, int]]:
     """Flip one bit after the other, each in the file as it was."""
-    content, chance = file.read_bytes(), random.Random(seed)
+    content = file.read_bytes()
+    chance = random.Random(seed)
     about = file.stat()
     for _ in range(FLIPS):
-        position, bit = chance.randrange(len(content)), chance.randrange(8)
+        position = chance.randrange(len(content))
+        bit = chance.randrange(8)
         spoilt = bytearray(content)
         spoilt[position] ^= 1 << bit
         file.write_bytes(spoilt)
@@ -243,7 +245,8 @@ def test_no_flipped_bit_changes_what_is_read_without_a_word(
 ) -> None:
     case = CASES[kind](tmp_path)
     assert not case.wrong()
-    silent, unnamed = list[tuple[int, int]](), list[tuple[int, int]]()
+    silent = list[tuple[int, int]]()
+    unnamed = list[tuple[int, int]]()
     for place in flip_bits(case.file, seed=7):
         if case.root and not verify(parse_place(case.root)).problems:
             unnamed.append(place)

@@ -166,7 +166,8 @@ def drop_moment(page: str) -> list[str]:
 def test_one_that_cannot_be_used_counts_as_absent_and_is_made_anew(
     root: Path, damage: str
 ) -> None:
-    expected, path = views(root), index_path(root)
+    expected = views(root)
+    path = index_path(root)
     data = path.read_bytes()
     path.unlink()
     match damage:
@@ -216,7 +217,8 @@ def test_one_with_a_value_that_cannot_be_decoded_is_made_anew(
 def test_one_that_cannot_be_written_only_costs_time(
     root: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    expected, path = views(root), index_path(root)
+    expected = views(root)
+    path = index_path(root)
     monkeypatch.setattr("fleet.store.index._WAIT_S", 0.01)
     held = sqlite3.connect(path, isolation_level=None)
     match how:
@@ -236,7 +238,8 @@ def test_one_that_cannot_be_written_only_costs_time(
 
 def test_a_run_that_changed_or_is_gone_is_not_taken_from_it(root: Path) -> None:
     expected = views(root)
-    changed, gone = Listing(root).runs[3], Listing(root).runs[4]
+    changed = Listing(root).runs[3]
+    gone = Listing(root).runs[4]
     path = (
         root
         / f"samples/host_id={changed.host_id}/run_id={changed.run_id}/samples.parquet"
@@ -305,10 +308,8 @@ def test_verify_compares_it_with_the_samples(root: Path) -> None:
     assert verify(listing.place).problems == ()
     assert verify_pairs(listing) == []
     run = listing.runs[0]
-    stamp, record = (
-        listing.stamps[run.key],
-        listing.index.read_records(listing.stamps)[run.key],
-    )
+    stamp = listing.stamps[run.key]
+    record = listing.index.read_records(listing.stamps)[run.key]
     poisoned = listing.index.read_listed(listing.stamps)[run.key] | {
         "host_name": "poisoned"
     }
@@ -447,7 +448,8 @@ COMMANDS = (
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["copy", "empty folder", "empty file", "folder"])
 def test_nothing_shadows_a_run_in_any_command(tmp_path: Path, how: str) -> None:
-    store, run = Store(tmp_path / "results"), builders.a_run()
+    store = Store(tmp_path / "results")
+    run = builders.a_run()
     store.publish(run, builders.make_bursts(run))
     file = tmp_path / "results" / samples_name("liar", run.run_id)
     file.parent.mkdir(parents=True)

@@ -165,7 +165,8 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_is_an_error_and_keeps_every_whole_line(disk: Path) -> None:
-    line, appended = b"y" * 10_000, 0
+    line = b"y" * 10_000
+    appended = 0
     with Store(disk).new_journal(builders.a_run()) as journal:
         with pytest.raises(
             StoreError, match=r"No space left on device.*kept in the journal"
@@ -187,7 +188,8 @@ def test_only_what_is_there_is_said_to_be_kept(disk: Path) -> None:
 
 
 def test_a_disk_that_fills_while_publishing_keeps_the_journal(disk: Path) -> None:
-    store, run = Store(disk), builders.a_run(builders.hybrid_laptop(), rounds=6)
+    store = Store(disk)
+    run = builders.a_run(builders.hybrid_laptop(), rounds=6)
     with store.new_journal(run) as journal:
         journal.append(b"arrived")
     with pytest.raises(StoreError, match="No space left on device"):

@@ -99,13 +99,12 @@ def test_rows_that_a_listing_has_added_are_not_added_by_their_session_too(
 def test_killed_at_any_moment_every_run_is_in_the_tables_once_and_every_amendment_holds(
     tmp_path: Path,
 ) -> None:
-    store, chance, reported = (
-        Store(tmp_path),
-        random.Random(7),
-        defaultdict[str, set[str]](set),
-    )
+    store = Store(tmp_path)
+    chance = random.Random(7)
+    reported = defaultdict[str, set[str]](set)
     store.require_writable()
-    stop, faults = threading.Event(), list[object]()
+    stop = threading.Event()
+    faults = list[object]()
     reader = threading.Thread(target=_read, args=(tmp_path, stop, faults))
     reader.start()
     for kill in range(KILLS):

@@ -32,7 +32,8 @@ def use_everything(root: Path) -> None:
     """Do what a session does: note, journal, log, publish, amend; a refusal by one does
     not keep the next.
     """
-    store, run = Store(root), builders.a_run()
+    store = Store(root)
+    run = builders.a_run()
     log = SessionLog(store.state_dir / "logs" / SESSION, lambda _: None)
     with contextlib.suppress(FleetError), store.hold_session(Intent(SESSION, ("b1",))):
         pass
@@ -69,7 +70,8 @@ def use_everything(root: Path) -> None:
     ],
 )
 def test_what_a_link_leads_to_stays_as_it_is(tmp_path: Path, name: str) -> None:
-    root, victim = tmp_path / "results", tmp_path / "victim"
+    root = tmp_path / "results"
+    victim = tmp_path / "victim"
     victim.write_text("precious")
     Store(root).new_journal(builders.a_run()).close()
     link = root / name.replace("PID", str(os.getpid()))
@@ -101,7 +103,8 @@ def test_what_a_link_leads_to_stays_as_it_is(tmp_path: Path, name: str) -> None:
 def test_nothing_is_written_into_or_removed_from_a_folder_that_a_link_leads_to(
     tmp_path: Path, name: str
 ) -> None:
-    root, victim = tmp_path / "results", tmp_path / "victim"
+    root = tmp_path / "results"
+    victim = tmp_path / "victim"
     files = (
         "stream.jsonl",
         f"journal/{RUN}/stream.jsonl",
@@ -126,7 +129,8 @@ def test_nothing_is_written_into_or_removed_from_a_folder_that_a_link_leads_to(
 def test_a_folder_that_became_a_link_meanwhile_is_not_written_into(
     tmp_path: Path,
 ) -> None:
-    root, victim = tmp_path / "results", tmp_path / "victim"
+    root = tmp_path / "results"
+    victim = tmp_path / "victim"
     victim.mkdir()
     store = Store(root)
     with store.new_journal(builders.a_run()) as journal:

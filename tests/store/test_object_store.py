@@ -131,7 +131,8 @@ def test_a_server_killed_between_two_objects_leaves_a_run_that_publishing_again_
 ) -> None:
     run = builders.a_run()
     bursts = begin_journal(store, run)
-    put, names = store.place.put, []
+    put = store.place.put
+    names = []
 
     def put_and_die(draft: Path, name: str) -> bool:
         put(draft, name)
@@ -162,7 +163,8 @@ def test_a_server_killed_between_two_objects_leaves_a_run_that_publishing_again_
 def test_an_upload_cut_in_the_middle_shows_nothing(
     server: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    draft, name = tmp_path / "draft", "samples/host_id=a/run_id=r1/samples.parquet"
+    draft = tmp_path / "draft"
+    name = "samples/host_id=a/run_id=r1/samples.parquet"
     content = os.urandom(24 << 20)
     draft.write_bytes(content)
     direct = parse_place(ROOT)
@@ -171,7 +173,8 @@ def test_an_upload_cut_in_the_middle_shows_nothing(
         ("127.0.0.1", server.port), Faults(freeze_up_after=2 << 20)
     ) as proxy:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxy.port}")
-        place, errors = parse_place(ROOT), []
+        place = parse_place(ROOT)
+        errors = []
 
         def upload() -> None:
             try:
@@ -295,7 +298,8 @@ def test_the_commands_work_on_an_object_store(
 def test_a_run_whose_store_died_meanwhile_is_published_by_resuming(
     server: ObjectStore, tmp_path: Path
 ) -> None:
-    folder, state = tmp_path / "here", tmp_path / "state"
+    folder = tmp_path / "here"
+    state = tmp_path / "state"
     folder.mkdir()
     with Fleet(folder, {**server.environment, "XDG_STATE_HOME": str(state)}) as fleet:
         fleet.inventory("hosts: {here: {via: local}}\n")

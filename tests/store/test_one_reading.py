@@ -168,8 +168,10 @@ def test_a_reading_does_not_change_while_it_is_held(tmp_path: Path) -> None:
 def test_of_many_runs_a_report_reads_the_ticks_of_the_last_of_each_host_only(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module, run_ids = home(load_samples), set[str]()
-    read_all, read_parts = module.load_samples, module.load_samples_in_parts
+    module = home(load_samples)
+    run_ids = set[str]()
+    read_all = module.load_samples
+    read_parts = module.load_samples_in_parts
 
     def load_without_ticks(root: Listing, **how: Any) -> pd.DataFrame:
         assert "ticks" not in how["columns"]

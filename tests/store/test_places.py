@@ -80,7 +80,8 @@ def test_an_address_that_cannot_be_one_is_refused_without_its_secrets(
 
 
 def test_what_is_in_a_folder_stays_as_it_is(tmp_path: Path) -> None:
-    place, draft = Folder(tmp_path / "root"), tmp_path / "draft"
+    place = Folder(tmp_path / "root")
+    draft = tmp_path / "draft"
     for content, taken in (("first", True), ("second", False)):
         draft.write_text(content)
         assert place.put(draft, "runs/r1.parquet") is taken

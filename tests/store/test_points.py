@@ -43,7 +43,8 @@ def test_the_parameters_of_a_point_are_columns(tmp_path: Path) -> None:
     ]
     Store(tmp_path).publish(builders.a_run(), bursts)
     frame = pd.read_parquet(tmp_path / "samples")
-    plain, row = frame[frame["point"].isna()], frame[frame["point"].notna()].iloc[0]
+    plain = frame[frame["point"].isna()]
+    row = frame[frame["point"].notna()].iloc[0]
 
     assert (row["point"], row["unit"], row["operation"]) == (
         "copy.own.16K.huge.x3",
@@ -200,7 +201,8 @@ def test_where_all_units_are_counted_a_number_is_a_unit_of_all_and_says_who_got_
     row, *_ = pq.read_table(tmp_path / path).to_pylist()
     assert row["other_units"] == [[0, 1000, 2000], [7, 1000, 0]]
     assert verify(parse_place(tmp_path)).problems == ()
-    from_file, of_frame = load_pairs(tmp_path), pair_medians(load_samples(tmp_path))
+    from_file = load_pairs(tmp_path)
+    of_frame = pair_medians(load_samples(tmp_path))
     for pairs in (from_file, of_frame):
         assert pairs["median_ns"].iloc[0] == pytest.approx(
             6000 / 3000 * 1e9 / builders.TICKS_PER_SECOND

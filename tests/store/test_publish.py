@@ -88,7 +88,8 @@ def test_the_record_is_found_without_reading_all_of_the_footer(
 
 
 def test_the_extremes_of_int64_survive(store: Store) -> None:
-    run, ticks = builders.a_run(), (0, 1, 2**63 - 1, 0)
+    run = builders.a_run()
+    ticks = (0, 1, 2**63 - 1, 0)
     store.publish(run, [builders.a_burst(ticks=ticks, start_offset_ns=2**62)])
     row = pd.read_parquet(store.place.root / "samples").iloc[0]
     assert tuple(int(tick) for tick in row["ticks"]) == ticks
@@ -253,7 +254,8 @@ def test_ids_begin_with_a_letter_and_differ() -> None:
 def test_what_killed_publications_left_is_removed_when_it_is_mine_or_old(
     store: Store,
 ) -> None:
-    run, staging = builders.a_run(), store.state_dir / "staging"
+    run = builders.a_run()
+    staging = store.state_dir / "staging"
     names = {
         "mine": f"{run.run_id}-0badcafe",
         "my-table": f"{run.run_id}-cpus-0badcafe",

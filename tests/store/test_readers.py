@@ -47,10 +47,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
             Host(name, "192.0.2.1"),
             benchmarks=(benchmark,),
         )
-        facts, hello = (
-            replace(run.facts, arch=arch),
-            replace(require_hello(run), counters=counters),
-        )
+        facts = replace(run.facts, arch=arch)
+        hello = replace(require_hello(run), counters=counters)
         run = replace(run, facts=facts, hello=hello)
         store.publish(run, bursts or builders.make_bursts(run))
 

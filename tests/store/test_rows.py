@@ -138,11 +138,9 @@ def test_a_journal_left_beside_its_published_run_is_not_an_unfinished_run(
     tmp_path: Path,
 ) -> None:
     """As after a power cut between the last file and the removal of the journal."""
-    store, run, other = (
-        Store(tmp_path),
-        builders.a_run(),
-        builders.a_run(run_id="r20260102T030405Z-0000cafe"),
-    )
+    store = Store(tmp_path)
+    run = builders.a_run()
+    other = builders.a_run(run_id="r20260102T030405Z-0000cafe")
     with store.new_journal(other) as journal:
         left = journal.folder
     with store.new_journal(run) as journal:

@@ -55,10 +55,8 @@ def test_a_run_of_several_chunks_is_verified_too(
 
 def test_other_samples_than_those_published_are_found(root: Path) -> None:
     file = samples_file(root)
-    table, metadata = (
-        pq.read_table(file, partitioning=None),
-        pq.read_metadata(file).metadata,
-    )
+    table = pq.read_table(file, partitioning=None)
+    metadata = pq.read_metadata(file).metadata
     with pq.ParquetWriter(file, table.schema) as writer:
         writer.write_table(table.slice(1))
         writer.add_key_value_metadata(metadata)
@@ -96,7 +94,8 @@ def test_a_file_to_give_away_is_verified(
     root: Path, fleet_here: Callable[..., Done]
 ) -> None:
     write_summary(root, "board", [SUMMARY])
-    run, medians = root / "run.parquet", root / "medians.parquet"
+    run = root / "run.parquet"
+    medians = root / "medians.parquet"
     for file, more in ((run, ()), (medians, ("--medians",))):
         assert (
             fleet_here(

@@ -65,7 +65,8 @@ def test_an_agent_has_the_benchmarks_of_its_plan_and_only_the_small_one_lacks_so
 
 def test_a_compiler_that_leaves_a_process_behind_has_built(tmp_path: Path) -> None:
     """It holds both outputs open, and is still there when the binary is."""
-    compiler, pid = tmp_path / "leavecc", tmp_path / "pid"
+    compiler = tmp_path / "leavecc"
+    pid = tmp_path / "pid"
     compiler.write_text(
         f"#!/bin/sh\nsleep 1000 &\necho $! >{pid}\necho binary >fleet-agent\n"
     )

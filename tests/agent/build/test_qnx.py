@@ -468,7 +468,8 @@ def test_only_what_is_for_qnx_travels_to_qnx_and_vice_versa(
     )
     with pytest.raises(BuildError, match="it is not for QNX: its interpreter is /lib"):
         deployer(host)
-    linux, board = Target("linux", "x86_64"), Target("qnx", "x86_64")
+    linux = Target("linux", "x86_64")
+    board = Target("qnx", "x86_64")
     target = elf.Elf("x86_64", "/usr/lib/ldqnx-64.so.2", None)
     assert elf.explain_mismatch(target, board, None) is None
     assert "it is for QNX" in str(elf.explain_mismatch(target, linux, None))

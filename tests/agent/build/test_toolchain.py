@@ -36,10 +36,8 @@ def test_a_target_is_built_from_its_own_files_and_no_others(os: str, arch: str) 
 def test_only_files_without_timed_loops_are_compiled_together_and_each_once() -> None:
     sources = tc.select_sources(ARM, read_sources()) or {}
     toolchain = tc.host_toolchain("cc", ARM)
-    loops, rooms = (
-        toolchain.list_timed_files(sources),
-        toolchain.merge_untimed_files(sources),
-    )
+    loops = toolchain.list_timed_files(sources)
+    rooms = toolchain.merge_untimed_files(sources)
     included = [
         line.split('"')[1]
         for text in rooms.values()

@@ -105,7 +105,8 @@ def test_words_left_without_a_newline_before_a_record_cost_only_a_note() -> None
 
 
 CHATTER = [b"la"] * conversation.NOISE_LIMIT_LINES
-BEGUN, FEW = [line(HELLO)], line(HELLO, bursts=2, bursts_max=4)
+BEGUN = [line(HELLO)]
+FEW = line(HELLO, bursts=2, bursts_max=4)
 REFUSED = [
     (CHATTER, b"la", "still no hello"),
     (

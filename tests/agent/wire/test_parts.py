@@ -273,6 +273,7 @@ def test_a_part_followed_as_it_came_completes_what_the_journal_held() -> None:
     reader = Reader(run.done)
     for text in SECOND:
         reader.read_line(text)
-    live, read = run.add_part(reader), read_run([FIRST, SECOND])
+    live = run.add_part(reader)
+    read = read_run([FIRST, SECOND])
     for name in ("hello", "end", "failed", "bursts", "parts", "missing"):
         assert getattr(live, name) == getattr(read, name), name

@@ -108,7 +108,8 @@ def test_hwloc_takes_the_matrix_and_puts_each_number_at_its_cpus(
     rows = [line.split(",")[1:] for line in csv.splitlines()[1:]]
     assert sorted(cpus) == [*range(64)]
     for place, value in enumerate(values):
-        row, column = cpus[place // 64], cpus[place % 64]
+        row = cpus[place // 64]
+        column = cpus[place % 64]
         # CSV is rounded
         assert value == pytest.approx(float(rows[row][column] or 0) * 1000, abs=6)
 

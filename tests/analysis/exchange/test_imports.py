@@ -333,7 +333,8 @@ def test_the_tables_of_a_cpu_model_are_shown_together(tmp_path: Path) -> None:
             done.exit_code,
             "no summary is called 'AMD Ryzen 9 99'" in done.stderr,
         ) == (2, True)
-    root, model = tmp_path / "results", "Intel(R) Xeon(R) Gold 6242 CPU @ 2.80GHz"
+    root = tmp_path / "results"
+    model = "Intel(R) Xeon(R) Gold 6242 CPU @ 2.80GHz"
     assert compute_model_medians(str(root), model)["summary"].nunique() == 2
     (root / "summaries").mkdir(parents=True)
     (root / "summaries/friend.parquet").write_bytes(b"PAR1 and no more")

@@ -292,10 +292,8 @@ def test_what_is_damaged_or_no_matrix_is_refused_with_its_line(
 
 
 def test_columns_of_c2clat_may_be_siblings_beside_each_other() -> None:
-    heading, rows = (
-        " CPU    0    2    1\n",
-        "   0    0   50   60\n   2   50    0   70\n   1   60   70    0\n",
-    )
+    heading = " CPU    0    2    1\n"
+    rows = "   0    0   50   60\n   2   50    0   70\n   1   60   70    0\n"
     (grid,) = read_matrices(heading + rows, "x")[1]
     assert (grid.cpus, grid.cells[1, 2], grid.cells[0, 2]) == ((0, 1, 2), 70, 50)
 

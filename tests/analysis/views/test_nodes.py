@@ -139,10 +139,8 @@ def publish(
     template = next(iter(builders.make_bursts(run)))
     bursts: list[Burst] = []
     for round_, ((row, node), ns) in product(range(3), NS.items()):
-        cpus, slow = (
-            tuple(range(32 * row, 32 * row + 8)),
-            slower if (row, node) == (1, 0) else 1.0,
-        )
+        cpus = tuple(range(32 * row, 32 * row + 8))
+        slow = slower if (row, node) == (1, 0) else 1.0
         numbers = {
             "chase": (cpus[:1], ns * slow),
             "bandwidth": (cpus, 1 / GBS[row, node]),
@@ -230,7 +228,8 @@ def test_a_name_with_node_0_has_no_size_of_0(numa_run: tuple[Path, str]) -> None
     chase_burst = burst(
         next(iter(builders.make_bursts(run))), 0, "chase", (0,), 0, 90.0
     )
-    chase, empty = BENCHMARKS["chase"], replace(chase_burst, point="window.0M.huge.n0")
+    chase = BENCHMARKS["chase"]
+    empty = replace(chase_burst, point="window.0M.huge.n0")
     assert chase.find_mismatch(chase_burst) is None
     assert "has a size of 0" in str(chase.find_mismatch(empty))
 
@@ -253,7 +252,8 @@ def test_loads_by_node_are_shown_with_what_the_load_gets(tmp_path: Path) -> None
         load_node=0,
     )
     moved = int(template.ticks[0] * 20e9 / builders.TICKS_PER_SECOND)
-    point, beside = "read.full.x2.256M.huge.n1-n0", ((moved,) * len(template.ticks),)
+    point = "read.full.x2.256M.huge.n1-n0"
+    beside = ((moved,) * len(template.ticks),)
     loaded = replace(
         template,
         benchmark="loaded",

@@ -355,7 +355,8 @@ def test_what_others_got_at_full_load_is_a_rate_of_its_own() -> None:
         "other_rate": [0, 16, 32],
         "median_ns": 200.0,
     }
-    operations, sizes = ["idle", "read", "read"], {"threads": 2, "bytes": 1 << 26}
+    operations = ["idle", "read", "read"]
+    sizes = {"threads": 2, "bytes": 1 << 26}
     rows = make_loaded_rows(point=points, operation=operations, **rates, **sizes)
     cells = name_cells(rows, pd.DataFrame())
     assert [*cells["benchmark"]] == ["loaded", "loaded", "loaded", "load"]

@@ -233,11 +233,10 @@ def test_every_kind_of_warning_has_a_deed_and_a_place_in_the_order() -> None:
 
 
 def test_one_fact_is_warned_of_once(tmp_path: Path) -> None:
-    busy, precise = (
-        "The host is busy: 9 runnable threads.",
-        "0 of 1 numbers are known to 1 %.",
-    )
-    notes, run = (busy, precise, "A hypervisor (KVM) is."), builders.a_run(rounds=2)
+    busy = "The host is busy: 9 runnable threads."
+    precise = "0 of 1 numbers are known to 1 %."
+    notes = (busy, precise, "A hypervisor (KVM) is.")
+    run = builders.a_run(rounds=2)
     run = replace(run, hello=replace(run.hello, precision=0.01), notes=notes)
     stolen = {
         "flags": ("busy_cpu",),

@@ -61,7 +61,8 @@ class Inside:
     ) -> Completed:
         """As over SSH: the loader, then the command on its stdin."""
         mark = new_mark()
-        text, head = LOADER + mark, render_command(command, self.env, mark, last=True)
+        text = LOADER + mark
+        head = render_command(command, self.env, mark, last=True)
         done = subprocess.run(
             [self.image.enter, text],
             input=head + stdin,
@@ -69,7 +70,8 @@ class Inside:
             timeout=timeout_s,
             check=False,
         )
-        out, err = Answer("board", mark), Answer("board", mark)
+        out = Answer("board", mark)
+        err = Answer("board", mark)
         out.feed(done.stdout)
         err.feed(done.stderr)
         stdout = out.split_at_end_mark() or (done.stdout, b"")

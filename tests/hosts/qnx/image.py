@@ -175,7 +175,8 @@ def make(folder: Path, recipe: Recipe, user: int | None = None) -> Image:
     """Make an image in `folder`. user: the id of the ordinary user it is entered as;
     needs root.
     """
-    root, writable = folder / "root", folder / "writable"
+    root = folder / "root"
+    writable = folder / "writable"
     for place in (
         "proc/boot",
         "system/bin",
@@ -228,7 +229,8 @@ def make(folder: Path, recipe: Recipe, user: int | None = None) -> Image:
 
 
 def _programs(root: Path, recipe: Recipe) -> None:
-    toybox, ksh = needs.program("toybox", "toybox"), needs.program("mksh", "mksh")
+    toybox = needs.program("toybox", "toybox")
+    ksh = needs.program("mksh", "mksh")
     shutil.copy(ksh, root / "proc/boot/ksh")
     for name in ("bin/sh", "bin/ksh"):
         (root / name).symlink_to("/proc/boot/ksh")
@@ -289,7 +291,9 @@ def _enter(image: Image, user: int | None) -> str:
     """A script that goes in as an SSH server of the image would: its root read-only,
     its PATH and HOME.
     """
-    root, writable, recipe = image.root, image.writable, image.recipe
+    root = image.root
+    writable = image.writable
+    recipe = image.recipe
     unshare = needs.program("unshare", "util-linux")
     mapped = "" if os.geteuid() == 0 else "--map-root-user"
     data = f"&& mount --bind {writable}/data data" if recipe.home == HOME else ""

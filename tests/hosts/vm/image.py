@@ -115,7 +115,8 @@ def _build(machine: Machine, sources: Path, scratch: Path) -> Path:
     kernel_package = next(
         package for package in packages if package.name.startswith("linux-image")
     )
-    system, kernel = scratch / "system", scratch / "kernel-package"
+    system = scratch / "system"
+    kernel = scratch / "kernel-package"
     for name in ("bin", "sbin", "lib", "lib64"):
         (system / "usr" / name).mkdir(parents=True)
         (system / name).symlink_to(f"usr/{name}")

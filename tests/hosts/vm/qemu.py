@@ -113,7 +113,8 @@ class Vm:
             self._process = None
 
     def _qemu(self, cpu: str, smp: int) -> list[str]:
-        machine, folder = self.image.machine, self.image.folder
+        machine = self.image.machine
+        folder = self.image.folder
         forward = f"hostfwd=tcp:{self.address}:{self.port}-:22"
         return [
             *(needs.program(machine.qemu, machine.qemu_package), *machine.board),

@@ -10,7 +10,8 @@ import shutil
 from pathlib import Path
 
 HERE = Path(__file__).parent
-HOST, QCC = "host/linux/x86_64", "host/linux/x86_64/usr/bin/qcc"
+HOST = "host/linux/x86_64"
+QCC = "host/linux/x86_64/usr/bin/qcc"
 BEYOND_POSIX = ("sys/auxv.h", "endian.h", "linux/perf_event.h", "linux/futex.h")
 
 
