@@ -20,7 +20,7 @@ LIMITS = {
     "analysis/compare": (107, 0.36),
     "analysis/exchange": (69, 0.12),
     "analysis/reduce": (86, 0.20),
-    "analysis/report": (90, 0.25),
+    "analysis/report": (89, 0.24),
     "analysis/views": (78, 0.12),
     "cli": (61, 0.13),
     "console": (73, 0.07),

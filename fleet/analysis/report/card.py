@@ -358,10 +358,12 @@ def _tabulate(shown: _Shown) -> list[tuple[str, ...]]:
     """Return titles and a row for each relation."""
     titles = ("memory" if shown.by_node else "shared", "median", "±95%", "pairs")
     table: list[tuple[str, ...]] = [titles]
-    for row in to_records(summarize_relations(shown.pairs, shown.number)):
+    relations = summarize_relations(shown.pairs, shown.number)
+    for row in to_records(relations):
         median = _format_with_unit(shown.benchmark, row["median_ns"])
         half = format_half_width(row["spread"])
-        table.append((row["relation"], median, half, str(row["pairs"])))
+        pairs = str(row["pairs"])
+        table.append((row["relation"], median, half, pairs))
     return table
 
 

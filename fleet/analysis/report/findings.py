@@ -154,26 +154,46 @@ def find(
     except UsageError:  # they have no numbers that are compared
         return Findings()
     hosts = defaultdict[str, HostFindings](HostFindings)
-    changes = []
+    changes = list(zip(to_records(past.changes), format_changes(past), strict=True))
+    answers = [_find_changes(past, changes, hosts)]
+    several = [group for group in groups if len(group.hosts) > 1]
+    answers += [_find_odd_machines(group, hosts) for group in several]
+    acceptances = judge_hosts(root, selection, ranges, only)
+    for machine in acceptances:
+        hosts[machine.host].accepted = render_acceptance(machine).partition(": ")[2]
+    dated = [(f"{_choose_day(row)}", words) for row, words in changes]
+    return Findings(answers, dated, dict(hosts), acceptances)
+
+
+def _find_changes(
+    past: History,
+    changes: Sequence[tuple[Mapping[str, Any], tuple[str, ...]]],
+    hosts: defaultdict[str, HostFindings],
+) -> Answer:
+    """Answer what changed when. Add findings, pictures and marks to `hosts`. changes:
+    rows, each with its table cells (titles: `CHANGE_TITLES`).
+    """
     findings = []
-    for row, words in zip(to_records(past.changes), format_changes(past), strict=True):
+    for row, words in changes:
         finding = _word_change(words)
         findings.append(finding)
-        day = row["after"] if row["dated"] else row["end"]
-        changes.append((f"{day}", words))
         for host in row["hosts"]:
             hosts[host].findings.append(finding)
             hosts[host].courses.append(_draw_nights(past, row, words, host))
             if row["changed"]:
                 hosts[host].marks.append(_mark_change(row, words))
     headline = render_changes_headline(past)
-    answers = [Answer("What changed when", headline, findings, " ".join(past.caveats))]
-    several = [group for group in groups if len(group.hosts) > 1]
-    answers += [_find_odd_machines(group, hosts) for group in several]
-    acceptances = judge_hosts(root, selection, ranges, only)
-    for machine in acceptances:
-        hosts[machine.host].accepted = render_acceptance(machine).partition(": ")[2]
-    return Findings(answers, changes, dict(hosts), acceptances)
+    return Answer("What changed when", headline, findings, " ".join(past.caveats))
+
+
+def _choose_day(change: Mapping[str, Any]) -> date:
+    """Return the night after a change, or the end of its interval if that is not
+    known.
+    """
+    day: date = change["end"]
+    if change["dated"]:
+        day = change["after"]
+    return day
 
 
 def _word_change(words: tuple[str, ...]) -> Finding:

@@ -223,13 +223,14 @@ def run_dots(
     hosts = list(dict.fromkeys(runs["host"]))
     for place, host in enumerate(hosts):
         if rounds is not None:
-            own = rounds.loc[rounds["host"] == host, "ns"]
-            _draw_marks(axes, own, place, "|", color=_GREY, markersize=7, alpha=0.7)
-        values = runs.loc[runs["host"] == host, "ns"]
-        if len(values) > 1 and host in usual:
-            bar = [place - 0.35, place + 0.35]
-            axes.plot([usual[host], usual[host]], bar, color=_ORANGE, linewidth=2)
-        _draw_marks(axes, values, place, "o", color=_BLUE, markersize=6, alpha=0.85)
+            own_rounds = rounds.loc[rounds["host"] == host, "ns"]
+            look: Any = {"color": _GREY, "markersize": 7, "alpha": 0.7}
+            _draw_marks(axes, own_rounds, place, "|", **look)
+        own_runs = runs.loc[runs["host"] == host, "ns"]
+        if len(own_runs) > 1 and host in usual:
+            _draw_bar(axes, usual[host], place)
+        look = {"color": _BLUE, "markersize": 6, "alpha": 0.85}
+        _draw_marks(axes, own_runs, place, "o", **look)
     _widen(axes, _MIN_WIDTH * float(runs["ns"].median()))
     _set_up_named_lines(axes, hosts, [1, 2, 2.5, 5, 10], unit)
     return axes
@@ -240,6 +241,12 @@ def _draw_marks(
 ) -> None:
     """Draw a mark for each value on the line at `place`."""
     axes.plot(values.to_numpy(), np.full(len(values), place), mark, **look)
+
+
+def _draw_bar(axes: Axes, value: float, place: int) -> None:
+    """Draw an upright bar at a value on the line at `place`."""
+    ends = [place - 0.35, place + 0.35]
+    axes.plot([value, value], ends, color=_ORANGE, linewidth=2)
 
 
 def _widen(axes: Axes, width: float) -> None:
@@ -262,22 +269,31 @@ def ecdf(
     axes = _make_axes(axes)
     share = np.linspace(0, 1, _STEPS)
     curves = list[Floats]()
-    lines_by_relation = Counter[str]()
-    for name, samples in values.items():
+    for (name, samples), look in zip(values.items(), _list_looks(values), strict=True):
         x = np.quantile(np.asarray(samples, dtype=np.float64), share)
         curves.append(x)
-        relation = name.split()[0]
-        colour, dash = RELATION_LINES.get(relation, (None, "-"))
-        dashes = (dash, *_OTHER_DASHES)
-        style = dashes[lines_by_relation[relation] % len(dashes)]
-        lines_by_relation[relation] += 1
-        look: Any = {"color": colour, "linestyle": style, "linewidth": 1.6}
-        axes.plot(x, share, label=one_line(name), **look)
+        axes.plot(x, share, label=one_line(name), linewidth=1.6, **look)
     _fit_to_curves(axes, curves)
     axes.set(ylim=(0, 1), xlabel=unit, ylabel="share of samples")
     axes.grid(visible=True)
     _draw_legend(axes, 1.0, legend_columns(values))
     return axes
+
+
+def _list_looks(names: Iterable[str]) -> list[dict[str, Any]]:
+    """List the colour and dash of each line: a colour for a relation, and another dash
+    between other kinds of its cores.
+    """
+    looks = []
+    lines_by_relation = Counter[str]()
+    for name in names:
+        relation = name.split()[0]
+        colour, dash = RELATION_LINES.get(relation, (None, "-"))
+        dashes = (dash, *_OTHER_DASHES)
+        style = dashes[lines_by_relation[relation] % len(dashes)]
+        lines_by_relation[relation] += 1
+        looks.append({"color": colour, "linestyle": style})
+    return looks
 
 
 def _fit_to_curves(axes: Axes, curves: Sequence[Floats]) -> None:
@@ -392,11 +408,24 @@ def _draw_setting(
     colour, dash = line
     bounded = numbers[numbers["begin"].notna()]
     low, high = axes.get_ylim()
-    begin = bounded["begin"].clip(low, high)
-    end = bounded["end"].clip(low, high)
-    axes.fill_between(bounded["x"], begin, end, color=colour, alpha=0.18, linewidth=0)
-    look: Any = {"color": colour, "linewidth": 1.6, "marker": ".", "markersize": 5}
-    axes.plot(numbers["x"], numbers["median"], dash, label=one_line(name), **look)
+    axes.fill_between(
+        bounded["x"],
+        bounded["begin"].clip(low, high),
+        bounded["end"].clip(low, high),
+        color=colour,
+        alpha=0.18,
+        linewidth=0,
+    )
+    axes.plot(
+        numbers["x"],
+        numbers["median"],
+        dash,
+        label=one_line(name),
+        color=colour,
+        linewidth=1.6,
+        marker=".",
+        markersize=5,
+    )
 
 
 def _draw_plateaus(

@@ -124,10 +124,13 @@ def _find_roofs(levels: pd.DataFrame, threads: int) -> dict[str, float]:
     """Find the highest rate at which `threads` CPUs read each memory level, in GB/s,
     nearest first. levels: from `find_plateaus`.
     """
-    is_read = (levels["benchmark"] == "bandwidth") & (levels["setting"] == "read")
-    own = levels[is_read & (levels["threads"] == threads)]
-    fastest = own.groupby("level")["median_ns"].min().sort_values()
-    return {str(level): float(1 / ns) for level, ns in fastest.items()}
+    is_bandwidth = levels["benchmark"] == "bandwidth"
+    is_read = levels["setting"] == "read"
+    is_of_threads = levels["threads"] == threads
+    own = levels[is_bandwidth & is_read & is_of_threads]
+    fastest = own.groupby("level")["median_ns"].min()
+    in_order = fastest.sort_values()
+    return {str(level): float(1 / ns) for level, ns in in_order.items()}
 
 
 def _compute_median_gops(

@@ -196,9 +196,7 @@ def write_site(
     for slug, findings in news.findings.items():
         members = [row for row in rows if row["slug"] == slug]
         model = members[0]["model"]
-        site["changes"][slug] = [
-            (day, slug, list(cells), model) for day, cells in findings.changes
-        ]
+        site["changes"][slug] = _list_changes(slug, model, findings)
         name = f"model/{slug}.html"
         page = _render_model(model, members, findings)
         site["files"][name] = _write_file(folder, name, page)
@@ -212,6 +210,11 @@ def write_site(
     count = format_count(len(rows), "machine")
     made = len(news.machines)
     return f"{folder}: {count}, {made} of them made anew, {len(site['files'])} files"
+
+
+def _list_changes(slug: str, model: str, findings: Findings) -> list[tuple[Any, ...]]:
+    """List the changes of a CPU model, as `_StoredState` has them."""
+    return [(day, slug, list(cells), model) for day, cells in findings.changes]
 
 
 def _list_machines(
@@ -602,10 +605,6 @@ def _make_row(
     """
     choice = card.choice if card else ""
     shared = select_choice(usual, choice).sort_values("median_ns", kind="stable")
-    medians = []
-    for cell in text.to_records(shared):
-        median = text.format_value(descriptions[cell["benchmark"]], cell["median_ns"])
-        medians.append(f"{cell['relation']} {median}")
     far: float | None = None
     slowest = ""
     if len(shared):
@@ -629,7 +628,7 @@ def _make_row(
         "cpus": run["cpus_measured"],
         "kernel": one_line(run["kernel"] or ""),
         "benchmark": choice,
-        "shared": ", ".join(medians),
+        "shared": _list_medians(shared, descriptions),
         "far": far,
         "memory": _find_best_memory_number(usual, "chase", descriptions),
         "bandwidth": _find_best_memory_number(usual, "bandwidth", descriptions),
@@ -637,6 +636,15 @@ def _make_row(
         "runs": run["runs"],
         "has_map": card is not None,
     }
+
+
+def _list_medians(usual: pd.DataFrame, descriptions: Descriptions) -> str:
+    """List relations with their usual numbers: "smt 6.0, package 43.4"."""
+    listed = []
+    for row in text.to_records(usual):
+        median = text.format_value(descriptions[row["benchmark"]], row["median_ns"])
+        listed.append(f"{row['relation']} {median}")
+    return ", ".join(listed)
 
 
 def _draw_sparkline(medians: "pd.Series[float]") -> str:
