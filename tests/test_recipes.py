@@ -1,0 +1,104 @@
+"""Recipes of the docs run where nothing but what they install is installed."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.command import Fleet
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+ROOT = Path(__file__).resolve().parents[1]
+INSTALLS = re.compile(r"""pip install ["']?corefleet(\[\w+\])?["']?""")
+
+
+def run(*command: str | Path, cwd: Path, path: str = os.environ["PATH"]) -> str:
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env={"PATH": path, "HOME": str(cwd)} | pip_settings(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def pip_settings() -> dict[str, str]:
+    return {name: text for name, text in os.environ.items() if name.startswith("PIP_")}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    run(
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "-t",
+        "wheel",
+        "-d",
+        folder,
+        cwd=ROOT,
+    )
+    (built,) = folder.iterdir()
+    return built
+
+
+def install(command: str, wheel: Path, folder: Path) -> Path:
+    """Install in `folder` what a recipe's line of pip installs, in the locked releases;
+    return its bin folder.
+    """
+    match = INSTALLS.search(command)
+    assert match, command
+    venv.create(folder, with_pip=True)
+    lock = (ROOT / "constraints-slow.txt").read_text()
+    pins = re.findall(r"^[\w.-]+==[^\\\n]+", lock, re.MULTILINE)
+    (folder / "pins.txt").write_text("\n".join(pins))
+    pip = [folder / "bin/python", "-m", "pip", "install", "-q", "--no-compile"]
+    run(*pip, "-c", folder / "pins.txt", f"{wheel}{match[1] or ''}", cwd=folder)
+    return folder / "bin"
+
+
+def test_the_workflow_of_a_gallery_makes_its_site(
+    wheel: Path, tmp_path: Path, made_lab: Path
+) -> None:
+    workflow = yaml.safe_load((ROOT / "docs/gallery.yaml").read_text())
+    steps = workflow["jobs"]["site"]["steps"]
+    first, *others = [step["run"] for step in steps if "run" in step]
+    bin_folder = install(first, wheel, tmp_path / "environment")
+    gallery = tmp_path / "gallery"
+    (gallery / "files").mkdir(parents=True)
+    with Fleet(made_lab) as fleet:
+        file = gallery / "files/node7.parquet"
+        given = ("--medians", "--keep", "hostname", "-o", str(file))
+        assert fleet("export", "node7", *given).exit_code == 0
+    for script in others:
+        path = f"{bin_folder}:{os.environ['PATH']}"
+        run("sh", "-e", "-c", script, cwd=gallery, path=path)
+    assert "node7" in (gallery / "site/index.html").read_text()
+
+
+def test_the_notebooks_run_with_what_their_page_installs(
+    wheel: Path, tmp_path: Path
+) -> None:
+    page = (ROOT / "notebooks/README.md").read_text()
+    bin_folder = install(page, wheel, tmp_path / "environment")
+    copy = shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
+    for path in sorted(copy.glob("*.ipynb")):
+        cells = json.loads(path.read_text())["cells"]
+        code = [
+            "".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"
+        ]
+        run(bin_folder / "python", "-c", code[0], cwd=copy)
