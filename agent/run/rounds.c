@@ -108,13 +108,13 @@ bool rounds_is_visit_due(const struct rounds *rounds, const struct history *hist
 	       now_ns() + expected_burst_ns(rounds, history) < rounds->until_ns;
 }
 
-bool rounds_has_time_again(const struct rounds *rounds, const struct history *history)
+bool rounds_may_take_again(const struct rounds *rounds, const struct history *history)
 {
 	const struct run *run = rounds->run;
 	int64_t until_ns = rounds->until_ns ? rounds->until_ns : budget_end_ns(run);
 
 	until_ns += (until_ns - run->start_ns) / AGAIN_PARTS;
-	return rounds->totals->again < AGAIN_MOST &&
+	return !history->given_up && rounds->totals->again < AGAIN_MOST &&
 	       now_ns() + expected_burst_ns(rounds, history) < until_ns;
 }
 

@@ -41,9 +41,9 @@ void rounds_end(struct rounds *rounds);
 bool rounds_is_visit_due(const struct rounds *rounds, const struct history *history,
 			 uint32_t round);
 
-/* Reports whether there is time to take a burst of this visit again: the time budget may last a
- * tenth longer for that. */
-bool rounds_has_time_again(const struct rounds *rounds, const struct history *history);
+/* Reports whether a burst of this visit may be taken again: it is not given up, and there is time:
+ * the time budget may last a tenth longer for that. */
+bool rounds_may_take_again(const struct rounds *rounds, const struct history *history);
 
 /* Finds the main level of each visit, and counts the visits known to the precision. */
 void rounds_find_levels(const struct run *run, struct totals *totals);

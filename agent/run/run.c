@@ -105,7 +105,7 @@ static bool take_again(struct rounds *rounds, uint32_t most, struct random *line
 		struct attempt attempt = due.list[i];
 
 		if (attempt.number <= most &&
-		    rounds_has_time_again(rounds, &run->histories[attempt.visit]))
+		    rounds_may_take_again(rounds, &run->histories[attempt.visit]))
 			goes_on = !stop_is_requested() &&
 				  visit_perform(run, attempt, lines, result, rounds->totals);
 		else if (again_add(run->again, attempt))

@@ -91,3 +91,13 @@ def test_a_resumed_run_takes_again_what_was_disturbed(
     expected = Counter([(1, 0, number, True), (2, 0, 0, True), (2, 1, 0, True)])
     assert Counter(attempts(rest)) == expected
     assert (rest[-1]["bursts"], rest[-1]["failed"], rest[-1]["again"]) == (3, 0, 1)
+
+
+def test_what_killed_an_agent_is_not_taken_again(tmp_path: Path) -> None:
+    hello, *_ = run_simulated(*PLAN, "--rounds", "1")
+    (variant,) = {choice["variant"] for choice in hello["plan"]["benchmarks"]}
+    file = tmp_path / "done"
+    file.write_text(f"clock {variant} 0 0 0 ~1\nclock {variant} 1 1 0 -variant\nend\n")
+    _, *rest = run_simulated(*PLAN, "--rounds", "1", "--done", str(file))
+    assert not attempts(rest)
+    assert rest[-1]["reason"] == "done"
