@@ -23,18 +23,7 @@ if TYPE_CHECKING:
         summarize_pairs,
     )
     from fleet.analysis.compare.comparison import Comparison, compare
-    from fleet.analysis.compare.history import (
-        CALIBRATION,
-        Calibration,
-        Change,
-        append_means,
-        clean_series,
-        drop_changes_of_parts,
-        find_best_splits,
-        find_changes,
-        find_changes_over_time,
-        measure_parts,
-    )
+    from fleet.analysis.compare.history import find_changes_over_time
     from fleet.analysis.compare.judge import (
         ALPHA,
         LeastSquares,
@@ -49,6 +38,17 @@ if TYPE_CHECKING:
         fit_within_blocks,
         judge_rows,
         moderate_variances,
+    )
+    from fleet.analysis.compare.series_changes import (
+        CALIBRATION,
+        Calibration,
+        Change,
+        append_means,
+        clean_series,
+        drop_changes_of_parts,
+        find_best_splits,
+        find_changes,
+        measure_parts,
     )
     from fleet.analysis.compare.siblings import (
         Distances,

@@ -20,14 +20,14 @@ from fleet.analysis.base.selection import (
     keep_comparable_with_last,
     select_runs,
 )
-from fleet.analysis.base.tables import Floats, Ints
+from fleet.analysis.base.tables import Bools, Floats, Ints
 from fleet.analysis.base.text import is_rate, to_records
 from fleet.analysis.compare import judge
 from fleet.analysis.compare.baseline import (
+    HostRuns,
     RunTable,
-    find_accepted,
     find_nights,
-    find_open_changes,
+    lay_out_hosts,
     read_facts,
     tabulate_runs,
 )
@@ -47,7 +47,13 @@ from fleet.store.runs import Listing, Root, RunSummary, open_listing
 
 MIN_VALUES = 3  # earlier runs, other machines or tables, for a range
 MACHINE, TABLE = "equal machine", "table"
-_PREDICTED = ("mean", "error", "freedom")
+
+# of what is expected; not every source has all
+_COLUMNS_OF_SOME = (
+    *("low", "high"),
+    *("mean", "error", "freedom"),
+    *("count", "beaten", "since", "ratio"),
+)
 DISTURBED = 0.5  # of the bursts of a run: it measured other work too
 
 
@@ -128,9 +134,7 @@ def judge_last_runs(
     listing = open_listing(root)
     machines = _select_machines(listing, texts, only.benchmark)
     last_runs = _select_last_runs(listing, machines, only.benchmark)
-    wanted = {run.run_id for machine in machines for run in machine.runs}
-    wanted.update(run.run_id for run in last_runs)
-    used = [run for run in listing.runs if run.run_id in wanted]
+    used = _list_used(listing, machines, last_runs)
     descriptions = merge_descriptions(used)
     numbers = select_numbers(listing, used, only, descriptions)
     if numbers.empty:
@@ -139,33 +143,54 @@ def judge_last_runs(
     column = choose_shared_column(record.row for record in facts.values())
     table = tabulate_runs(numbers, column)
     judged = [machine.runs[-1] for machine in machines if machine.runs]
-    equals = _EqualMachines.read(listing, judged, last_runs, table)
     matters = threshold or THRESHOLD
     sources = _Sources(
         table=table,
-        facts=facts,
         ranges=ranges,
-        equals=equals,
+        equals=_EqualMachines.read(listing, judged, last_runs, table),
         tabulate_summaries=cache(partial(_tabulate_summaries, load_tables, table.keys)),
         descriptions=descriptions,
         threshold=matters,
         accepts_changes=accepts_changes,
     )
-    parts = list[dict[str, Any]]()
-    for place, machine in enumerate(machines):
-        own_runs = [run for run in machine.runs if run.run_id in table.columns]
-        is_last_readable = own_runs and own_runs[-1] == machine.runs[-1]
-        if is_last_readable:
-            parts += sources.expect(place, own_runs).parts
-    judged_rows = judge_numbers(_join_parts(parts, table), matters)
-    owners = judged_rows.pop("machine").to_numpy()
+    parts = _expect_all(sources, machines, facts)
+    rows = judge_numbers(_join_parts(parts, table), matters)
+    owners = rows.pop("machine").to_numpy()
     ends = np.searchsorted(owners, np.arange(len(machines) + 1))
     acceptances = []
     for machine, (first, end) in zip(machines, pairwise(ends), strict=True):
-        own_rows = judged_rows.iloc[first:end]
-        run = equals.rows.get(machine.last_id, {})
+        run = sources.equals.rows.get(machine.last_id, {})
+        own_rows = rows.iloc[first:end]
         acceptances.append(_make_acceptance(machine, run, own_rows, descriptions))
     return acceptances
+
+
+def _list_used(
+    listing: Listing, machines: Sequence["_Machine"], last_runs: Sequence[RunSummary]
+) -> list[RunSummary]:
+    """List the runs whose numbers are compared, oldest first."""
+    run_ids = {run.run_id for run in last_runs}
+    for machine in machines:
+        run_ids.update(run.run_id for run in machine.runs)
+    return [run for run in listing.runs if run.run_id in run_ids]
+
+
+def _expect_all(
+    sources: "_Sources", machines: Sequence["_Machine"], facts: Mapping[str, RunRecord]
+) -> list[dict[str, Any]]:
+    """Return what is expected of each machine whose judged run can be read. facts: by
+    run ID.
+    """
+    nights = dict[str, date]()
+    for machine in machines:
+        nights.update(find_nights(machine.runs))
+    runs_of_hosts = [machine.runs for machine in machines]
+    hosts = lay_out_hosts(sources.table, runs_of_hosts, nights, facts)
+    parts = []
+    for place, (machine, host) in enumerate(zip(machines, hosts, strict=True)):
+        if host.runs and host.runs[-1] == machine.runs[-1]:
+            parts += sources.expect(place, host).parts
+    return parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,36 +215,50 @@ def _select_machines(
 ) -> list[_Machine]:
     selected = select_runs(listing.runs, texts, listing.place)
     filter_runs(listing, selected, benchmark)  # raises an error if no run has it
-    every = group_by_host(listing.runs)
+    all_runs = group_by_host(listing.runs)
     machines = []
     for host, runs in group_by_host(selected).items():
-        comparable = keep_comparable_with_last(listing, runs, benchmark)
-        if not comparable or not comparable[-1].samples:
-            machines.append(_Machine(host, [], runs[-1].run_id, [], runs[-1].run_id))
-            continue
-        last = comparable[-1]
-        before = every[host][: every[host].index(last) + 1]
-        own = keep_comparable_with_last(listing, before, benchmark)
-        later = runs[runs.index(last) + 1 :]
-        empty = [run.run_id for run in later if not run.samples]
-        older = _list_older(last, runs, benchmark)
-        newest_empty = empty[-1] if empty else None
-        machines.append(_Machine(host, own, last.run_id, older, newest_empty))
+        machines.append(_make_machine(listing, runs, all_runs[host], benchmark))
     return machines
+
+
+def _make_machine(
+    listing: Listing,
+    selected: Sequence[RunSummary],
+    runs: Sequence[RunSummary],
+    benchmark: str | None,
+) -> _Machine:
+    """Choose which run of a host to judge. selected: among its runs."""
+    comparable = keep_comparable_with_last(listing, selected, benchmark)
+    newest = selected[-1]
+    if not comparable or not comparable[-1].samples:
+        return _Machine(newest.host_id, [], newest.run_id, [], newest.run_id)
+    last = comparable[-1]
+    until_last = runs[: runs.index(last) + 1]
+    after_last = selected[selected.index(last) + 1 :]
+    empty = [run.run_id for run in after_last if not run.samples]
+    return _Machine(
+        host=newest.host_id,
+        runs=keep_comparable_with_last(listing, until_last, benchmark),
+        last_id=last.run_id,
+        older=_list_older(last, selected, benchmark),
+        empty=empty[-1] if empty else None,
+    )
 
 
 def _list_older(
     last: RunSummary, runs: Sequence[RunSummary], benchmark: str | None
 ) -> list[str]:
     """List the benchmarks that earlier runs of a host have and its last run lacks."""
-    choices = dict.fromkeys(
-        choice for run in runs if run.samples for choice in run.benchmarks
-    )
+    choices = list[str]()
+    for run in runs:
+        if run.samples:
+            choices += run.benchmarks
     if benchmark is not None:
-        choices = dict.fromkeys(select_choices(benchmark, list(choices)))
-    own = {choice.partition("/")[0] for choice in last.benchmarks}
+        choices = list(select_choices(benchmark, list(dict.fromkeys(choices))))
+    of_last = {choice.partition("/")[0] for choice in last.benchmarks}
     names = dict.fromkeys(choice.partition("/")[0] for choice in choices)
-    return [name for name in names if name not in own]
+    return [name for name in names if name not in of_last]
 
 
 def _select_last_runs(
@@ -248,57 +287,63 @@ class _Earlier(NamedTuple):
 
 
 def _choose_earlier(
-    table: RunTable,
-    runs: Sequence[RunSummary],
-    facts: Mapping[str, RunRecord],
-    threshold: float,
-    accepts_changes: bool,
+    host: HostRuns, threshold: float, accepts_changes: bool
 ) -> _Earlier:
     """Choose the runs before a change that nobody accepted; if `accepts_changes`, those
-    since. runs: comparable, the last one is judged.
+    since. host: its last run is judged.
     """
-    logs = table.select([run.run_id for run in runs])
-    levels = label_levels_of_hosts(logs, table.choices)
-    is_at_own_level = levels == levels[:, -1:]
-    record = facts.get(runs[-1].run_id)
-    switches = record is not None and record.row["hypervisor"] is not None
+    count = len(host.runs)
+    logs = host.logs
+    switches = host.are_virtual[-1]
     if switches:
+        is_at_own_level = host.levels == host.levels[:, -1:]
         logs = np.where(is_at_own_level, logs, np.nan)
-    begin = find_accepted(runs)
-    first, ratio = find_open_changes(table, runs, facts)
+    begin = host.find_accepted()
+    proved, ratio = host.find_open_changes()
     slow = begin + find_first_below(logs[:, begin:], threshold)
-    first = np.where(first < len(runs), first, slow)
-    is_open = first < len(runs)
-    place = np.arange(len(runs))
-    end = np.minimum(first, len(runs) - 1)
-    chosen = (place >= begin) & (place < end[:, None])
-    if accepts_changes:
-        chosen = np.where(is_open[:, None], place >= first[:, None], chosen)
+    first = np.where(proved < count, proved, slow)
+    chosen = _choose_places(first, begin, count, accepts_changes)
     values = np.where(chosen, logs, np.nan)
     if not switches:
-        values = _keep_own_or_main_level(values, levels)
-    values = values[:, ~np.isnan(values).all(axis=0)]
-    nights = find_nights(runs)
-    since = [None if at == len(runs) else nights[runs[at].run_id] for at in first]
-    return _Earlier(values, since, ratio)
+        values = _keep_own_or_main_level(values, host.levels)
+    is_empty = np.isnan(values).all(axis=0)
+    since = [host.nights[place] if place < count else None for place in first]
+    return _Earlier(values[:, ~is_empty], since, ratio)
+
+
+def _choose_places(first: Ints, begin: int, count: int, accepts_changes: bool) -> Bools:
+    """Choose the runs from which each number is expected: numbers x runs. first: the
+    first run after a change of each number, `count` without one. begin: the first run
+    of the baseline.
+    """
+    place = np.arange(count)
+    last = count - 1  # is judged
+    end = np.minimum(first, last)[:, None]
+    is_before = (place >= begin) & (place < end)
+    if not accepts_changes:
+        return is_before
+    has_changed = (first < count)[:, None]
+    return np.where(has_changed, place >= first[:, None], is_before)
 
 
 def _keep_own_or_main_level(values: Floats, levels: Ints) -> Floats:
     """Keep the values at the level of the last run if they are enough for a range, else
     those at their main level.
     """
+    is_measured = ~np.isnan(values)
     own_level = levels[:, -1]
-    at_own = (levels == own_level[:, None]) & ~np.isnan(values)
-    enough = at_own.sum(axis=1) >= MIN_VALUES
-    main_level = find_main_levels(np.where(np.isnan(values), -1, levels))
-    level = np.where(enough, own_level, main_level)
+    is_at_own = is_measured & (levels == own_level[:, None])
+    has_enough = is_at_own.sum(axis=1) >= MIN_VALUES
+    main_level = find_main_levels(np.where(is_measured, levels, -1))
+    level = np.where(has_enough, own_level, main_level)
     return np.where(levels == level[:, None], values, np.nan)
 
 
 def _keep_at_level(own: Floats, values: Floats, choices: Ints) -> Floats:
     """Keep the values of each row that are at the level of its own number."""
     levels = label_levels_of_hosts(np.column_stack([own, values]), choices)
-    return np.where(levels[:, 1:] == levels[:, :1], values, np.nan)
+    own_level = levels[:, :1]
+    return np.where(levels[:, 1:] == own_level, values, np.nan)
 
 
 def find_first_below(logs: Floats, threshold: float) -> Ints:
@@ -309,26 +354,104 @@ def find_first_below(logs: Floats, threshold: float) -> Ints:
     """
     count = logs.shape[1]
     first = np.full(len(logs), count)
-    is_measured = ~np.isnan(logs)
-    rest = np.where(is_measured, logs, np.inf)
-    fastest = np.minimum.accumulate(rest[:, ::-1], axis=1)[:, ::-1]
-    before = np.cumsum(is_measured, axis=1) - is_measured
-    sums = np.cumsum(np.nan_to_num(logs), axis=1) - np.nan_to_num(logs)
-    means = sums / np.maximum(before, 1)
-    is_apart = (fastest - means > np.log1p(threshold)) & np.isfinite(fastest)
-    is_possible = is_apart & (before >= MIN_VALUES) & is_measured
-    for place in np.flatnonzero(is_possible[:, :-1].any(axis=0)):
-        enough = before[:, place] >= MIN_VALUES
-        mean, error, freedom = predict_next(logs[enough, :place])
-        off = np.where(
-            np.isfinite(fastest[enough, place]), fastest[enough, place], mean
-        )
-        p = judge.apply_student(off - mean, error, freedom)[2]
-        is_below = np.zeros(len(logs), dtype=bool)
-        is_below[enough] = judge.control_false_discovery(p) < judge.ALPHA
+    fastest = _find_fastest_from_each_on(logs)
+    is_possible = _may_be_first_below(logs, fastest, threshold)
+    for place in np.flatnonzero(is_possible[:, :-1].any(axis=0)).tolist():
+        is_below = _are_below_runs_before(logs, place, fastest[:, place])
         is_first = is_below & is_possible[:, place] & (first == count)
         first[is_first] = place
     return first
+
+
+def _find_fastest_from_each_on(logs: Floats) -> Floats:
+    """Return the least of each run and those after it, infinite if none is measured."""
+    values = np.where(np.isnan(logs), np.inf, logs)
+    from_last = values[:, ::-1]
+    return np.minimum.accumulate(from_last, axis=1)[:, ::-1]
+
+
+def _may_be_first_below(logs: Floats, fastest: Floats, threshold: float) -> Bools:
+    """Report which runs, with all after them, are slower than the mean of those before
+    by more than the threshold. fastest: of each run and those after it.
+    """
+    is_measured = ~np.isnan(logs)
+    runs_before = np.cumsum(is_measured, axis=1) - is_measured
+    numbers = np.nan_to_num(logs)
+    sums_before = np.cumsum(numbers, axis=1) - numbers
+    means_before = sums_before / np.maximum(runs_before, 1)
+    is_slower = fastest - means_before > np.log1p(threshold)
+    has_enough = runs_before >= MIN_VALUES
+    is_possible: Bools = is_measured & has_enough & is_slower & np.isfinite(fastest)
+    return is_possible
+
+
+def _are_below_runs_before(logs: Floats, place: int, fastest: Floats) -> Bools:
+    """Report for which numbers the fastest of a run and those after it is below what
+    the runs before it let expect.
+    """
+    before = logs[:, :place]
+    has_enough = (~np.isnan(before)).sum(axis=1) >= MIN_VALUES
+    mean, error, freedom = predict_next(before[has_enough])
+    own = fastest[has_enough]
+    off = np.where(np.isfinite(own), own - mean, 0.0)
+    _, _, p = judge.apply_student(off, error, freedom)
+    is_below = np.zeros(len(logs), dtype=bool)
+    is_below[has_enough] = judge.control_false_discovery(p) < judge.ALPHA
+    return is_below
+
+
+class Prediction(NamedTuple):
+    """One more value of each row: its mean, standard error and degrees of freedom."""
+
+    mean: Floats
+    error: Floats
+    freedom: Floats
+
+
+def predict_next(logs: Floats) -> Prediction:
+    """Predict one more value of each row from the others, ignoring NaN."""
+    counts = (~np.isnan(logs)).sum(axis=1)
+    mean = judge.compute_nanmean(logs, axis=1)
+    squares = np.nansum((logs - mean[:, None]) ** 2, axis=1)
+    own_freedom = counts - 1.0
+    own_variances = np.maximum(squares / own_freedom, judge.ROUNDING)
+    variances, freedom = judge.moderate_variances(own_variances, own_freedom)
+    return Prediction(mean, np.sqrt(variances * (1 + 1 / counts)), freedom)
+
+
+def judge_numbers(rows: pd.DataFrame, threshold: float) -> pd.DataFrame:
+    """Add the range expected, p, q (corrected over all rows) and the outcome.
+
+    rows: with CLASS, `run_id`, `ns`, `source`, and either `low` and `high`, or `mean`,
+    `error` and `freedom` from `predict_next`; with NaN in all of them the outcome is
+    CANNOT_TELL.
+    """
+    predicted = rows.reindex(columns=list(Prediction._fields))
+    mean, error, freedom = predicted.to_numpy(dtype=float).T
+    is_predicted = ~np.isnan(mean)
+    off = np.log(rows["ns"].to_numpy()) - mean
+    _, _, p = judge.apply_student(off, error, freedom)
+    q = judge.control_false_discovery(p)
+    below_mean, above_mean, _ = judge.apply_student(
+        np.zeros_like(error), error, freedom
+    )
+    judged = rows.assign(p=p, q=q)
+    judged["low"] = np.where(is_predicted, np.exp(mean + below_mean), rows["low"])
+    judged["high"] = np.where(is_predicted, np.exp(mean + above_mean), rows["high"])
+    matters = (np.abs(off) > np.log1p(threshold)) & (q < judge.ALPHA)
+    is_slower = np.where(
+        is_predicted, matters & (off > 0), judged["ns"] > judged["high"]
+    )
+    is_faster = np.where(
+        is_predicted, matters & (off < 0), judged["ns"] < judged["low"]
+    )
+    is_unknown = judged["low"].isna() & judged["high"].isna()
+    judged["outcome"] = np.select(
+        [is_unknown, is_slower.astype(bool), is_faster.astype(bool)],
+        [Outcome.CANNOT_TELL, Outcome.BELOW, Outcome.ABOVE],
+        Outcome.AS_EXPECTED,
+    )
+    return judged.drop(columns=list(Prediction._fields), errors="ignore")
 
 
 @dataclass(slots=True)
@@ -344,8 +467,10 @@ class _Expected:
 
     def list_open(self) -> Ints:
         """Return the places of the numbers for which nothing was added yet."""
-        told = [part["number"] for part in self.parts]
-        return np.setdiff1d(self.measured, np.concatenate([*told, self.measured[:0]]))
+        is_open = np.isin(np.arange(len(self.own)), self.measured)
+        for part in self.parts:
+            is_open[part["number"]] = False
+        return np.flatnonzero(is_open)
 
     def add_ranges(
         self,
@@ -355,14 +480,17 @@ class _Expected:
         descriptions: Descriptions,
     ) -> None:
         """Add the first range that applies to each number."""
-        for number in self.measured if ranges else ():
+        if not ranges:
+            return
+        for number in self.measured:
             key = keys[number]
             matching = (expected for expected in ranges if expected.matches(run, *key))
-            if expected := next(matching, None):
-                rates = is_rate(descriptions[key[0]])
-                low, high = expected.limits_ns(is_rate=rates)
-                limits = {"low": np.array([low]), "high": np.array([high])}
-                self._add_part(np.array([number]), expected.source, **limits)
+            expected = next(matching, None)
+            if expected is None:
+                continue
+            low, high = expected.limits_ns(is_rate=is_rate(descriptions[key[0]]))
+            limits = {"low": np.array([low]), "high": np.array([high])}
+            self._add_part(np.array([number]), expected.source, **limits)
 
     def add(
         self,
@@ -377,14 +505,13 @@ class _Expected:
         """
         counts = (~np.isnan(logs)).sum(axis=1)
         chosen = numbers[counts[numbers] >= minimum]
-        enough = chosen[counts[chosen] >= MIN_VALUES]
-        predicted = np.full((3, len(logs)), np.nan)
-        if len(enough):
-            predicted[:, enough] = predict_next(logs[enough])
-        slower = (logs > self.own[:, None]).sum(axis=1)
-        columns = dict(zip(_PREDICTED, predicted[:, chosen], strict=True))
+        if not len(chosen):
+            return
+        own = logs[chosen]
+        columns = _predict_where_enough(own)
         columns["count"] = counts[chosen].astype(float)
-        columns["beaten"] = slower[chosen].astype(float)
+        slower = (own > self.own[chosen, None]).sum(axis=1)
+        columns["beaten"] = slower.astype(float)
         if changes is not None:
             columns["since"] = np.array(changes.since, dtype=object)[chosen]
             columns["ratio"] = changes.ratio[chosen]
@@ -400,6 +527,16 @@ class _Expected:
             self.parts.append({**about, "log": self.own[numbers], **columns})
 
 
+def _predict_where_enough(logs: Floats) -> dict[str, Any]:
+    """Return the columns of `Prediction`, NaN for rows with fewer than three values."""
+    has_enough = (~np.isnan(logs)).sum(axis=1) >= MIN_VALUES
+    columns = {}
+    for name, values in predict_next(logs[has_enough])._asdict().items():
+        columns[name] = np.full(len(logs), np.nan)
+        columns[name][has_enough] = values
+    return columns
+
+
 def _join_parts(parts: Sequence[dict[str, Any]], table: RunTable) -> pd.DataFrame:
     """Return a row per machine, number and expectation, as `judge_numbers` takes."""
     if not parts:
@@ -411,14 +548,19 @@ def _join_parts(parts: Sequence[dict[str, Any]], table: RunTable) -> pd.DataFram
     rows["ns"] = np.exp(np.concatenate([part["log"] for part in parts]))
     for name in ("source", "machine"):
         rows[name] = np.repeat([part[name] for part in parts], counts)
-    unknown = [np.full(count, np.nan) for count in counts]
-    for name in ("low", "high", *_PREDICTED, "count", "beaten", "since", "ratio"):
-        given = [
-            part.get(name, none) for part, none in zip(parts, unknown, strict=True)
-        ]
-        rows[name] = np.concatenate(given)
+    for name in _COLUMNS_OF_SOME:
+        rows[name] = _join_column(parts, name)
     rows["since"] = rows["since"].astype(object).where(rows["since"].notna(), None)
     return rows
+
+
+def _join_column(parts: Sequence[dict[str, Any]], name: str) -> Any:
+    """Join a column of all parts, NaN where a part lacks it."""
+    values = []
+    for part in parts:
+        unknown = np.full(len(part["number"]), np.nan)
+        values.append(part.get(name, unknown))
+    return np.concatenate(values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,8 +582,8 @@ class _EqualMachines:
         last_runs: Sequence[RunSummary],
         table: RunTable,
     ) -> "_EqualMachines":
-        ids = {run.run_id for run in [*judged, *last_runs]}
-        runs, cpus = load_runs_and_cpus(listing, run_id=ids)
+        run_ids = {run.run_id for run in [*judged, *last_runs]}
+        runs, cpus = load_runs_and_cpus(listing, run_id=run_ids)
         runs = runs.assign(facts=join_equal_facts(runs, cpus))
         rows = {row["run_id"]: row for row in to_records(runs)}
         members = defaultdict[str, list[str]](list)
@@ -473,12 +615,11 @@ class _EqualMachines:
 class _Sources:
     """What numbers are held against: ranges, earlier runs, equal machines, tables.
 
-    facts: of runs, by run ID. tabulate_summaries: returns the tables of a CPU model as
-    logarithms. threshold, accepts_changes: as of `judge_last_runs`.
+    tabulate_summaries: returns the tables of a CPU model as logarithms. threshold,
+    accepts_changes: as of `judge_last_runs`.
     """
 
     table: RunTable
-    facts: Mapping[str, RunRecord]
     ranges: Sequence[ExpectedRange]
     equals: _EqualMachines
     tabulate_summaries: Callable[[str], Floats]
@@ -486,17 +627,15 @@ class _Sources:
     threshold: float
     accepts_changes: bool
 
-    def expect(self, machine: int, runs: Sequence[RunSummary]) -> _Expected:
+    def expect(self, machine: int, host: HostRuns) -> _Expected:
         """Return what is expected of the last of a machine's comparable runs."""
-        run = self.equals.rows[runs[-1].run_id]
-        own = self.table.select([run["run_id"]])[:, 0]
+        run = self.equals.rows[host.runs[-1].run_id]
+        own = host.logs[:, -1]
         measured = np.flatnonzero(~np.isnan(own))
         expected = _Expected(machine, measured, own)
         expected.add_ranges(self.ranges, run, self.table.keys, self.descriptions)
         without_range = expected.list_open()
-        earlier = _choose_earlier(
-            self.table, runs, self.facts, self.threshold, self.accepts_changes
-        )
+        earlier = _choose_earlier(host, self.threshold, self.accepts_changes)
         expected.add(earlier.logs, "earlier run", without_range, changes=earlier)
         expected.add(self.equals.select(run), MACHINE, without_range)
         still_open = expected.list_open()
@@ -554,41 +693,3 @@ def _make_acceptance(
         older=tuple(machine.older),
         empty=machine.empty,
     )
-
-
-def predict_next(logs: Floats) -> tuple[Floats, Floats, Floats]:
-    """Predict one more value of each row, ignoring NaN; return means, standard errors,
-    degrees of freedom.
-    """
-    counts = (~np.isnan(logs)).sum(axis=1)
-    centre = judge.compute_nanmean(logs, axis=1)
-    squares = np.nansum((logs - centre[:, None]) ** 2, axis=1)
-    variances = np.maximum(squares / (counts - 1), judge.ROUNDING)
-    variances, freedom = judge.moderate_variances(variances, counts - 1.0)
-    return centre, np.sqrt(variances * (1 + 1 / counts)), freedom
-
-
-def judge_numbers(rows: pd.DataFrame, threshold: float) -> pd.DataFrame:
-    """Add the range expected, p, q (corrected over all rows) and the outcome.
-
-    rows: with CLASS, `run_id`, `ns`, `source`, and either `low` and `high`, or `mean`,
-    `error` and `freedom` from `predict_next`; with NaN in all of them the outcome is
-    CANNOT_TELL.
-    """
-    names = _PREDICTED
-    centre, error, freedom = rows.reindex(columns=[*names]).to_numpy(dtype=float).T
-    off = np.log(rows["ns"].to_numpy()) - centre
-    _, _, p = judge.apply_student(off, error, freedom)
-    half = judge.apply_student(np.zeros_like(error), error, freedom)[1]
-    is_predicted = ~np.isnan(centre)
-    low = np.where(is_predicted, np.exp(centre - half), rows["low"])
-    high = np.where(is_predicted, np.exp(centre + half), rows["high"])
-    q = judge.control_false_discovery(p)
-    matters = (np.abs(off) > np.log1p(threshold)) & (q < judge.ALPHA)
-    slower = np.where(is_predicted, matters & (off > 0), rows["ns"] > high)
-    faster = np.where(is_predicted, matters & (off < 0), rows["ns"] < low)
-    cases = [np.isnan(low) & np.isnan(high), slower.astype(bool), faster.astype(bool)]
-    named = [Outcome.CANNOT_TELL, Outcome.BELOW, Outcome.ABOVE]
-    outcomes = np.select(cases, named, Outcome.AS_EXPECTED)
-    judged = rows.assign(low=low, high=high, p=p, q=q, outcome=outcomes)
-    return judged.drop(columns=[name for name in names if name in judged])

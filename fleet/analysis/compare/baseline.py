@@ -5,6 +5,7 @@ runs before a change that nobody accepted (docs/accepting.md).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from typing import NamedTuple
 from warnings import warn
@@ -14,11 +15,13 @@ import pandas as pd
 
 from fleet.analysis.base.selection import group_by_host, keep_comparable_with_last
 from fleet.analysis.base.tables import Floats, Ints, number_groups
-from fleet.analysis.compare.history import MIN_NIGHTS, DatedStep, find_steps
+from fleet.analysis.compare.history import DatedStep, find_steps
+from fleet.analysis.compare.series_changes import MIN_NIGHTS
 from fleet.analysis.compare.verdicts import CLASS
 from fleet.analysis.reduce.load import list_published
 from fleet.analysis.reduce.matrices import choose_shared_column
 from fleet.analysis.reduce.numbers import NUMBER_COLUMNS, select_numbers
+from fleet.analysis.reduce.run_levels import label_levels_of_each
 from fleet.errors import StoreWarning, explain
 from fleet.store.gate import RunRecord
 from fleet.store.runs import Listing, Root, RunSummary, open_listing
@@ -42,15 +45,16 @@ def mark_usual(root: Root, rows: pd.DataFrame) -> pd.DataFrame:
     nights = dict[str, date]()
     for runs in hosts.values():
         nights.update(find_nights(runs))
-    changed = _find_last_steps(listing, hosts, nights)
+    last_steps = _find_last_steps(listing, hosts, nights)
     since = list[date | None]()
-    for host, benchmark in zip(rows["host_id"], rows["benchmark"], strict=True):
-        steps = [changed.get((host, name)) for name in (benchmark, "")]
-        since.append(max(filter(None, steps), default=None))
-    are_usual = [
-        night is None or nights[run_id] >= night
-        for run_id, night in zip(rows["run_id"], since, strict=True)
-    ]
+    are_usual = list[bool]()
+    columns = (rows[name].tolist() for name in ("host_id", "benchmark", "run_id"))
+    for host, benchmark, run_id in zip(*columns, strict=True):
+        of_benchmark = last_steps.get((host, benchmark), date.min)
+        of_all = last_steps.get((host, ""), date.min)
+        last = max(of_benchmark, of_all)
+        since.append(None if last == date.min else last)
+        are_usual.append(nights[run_id] >= last)
     return rows.assign(
         since=pd.Series(since, rows.index, dtype=object),
         is_usual=np.array(are_usual, dtype=bool),
@@ -61,11 +65,11 @@ def find_nights(runs: Sequence[RunSummary]) -> dict[str, date]:
     """Return the night of each run of a host by its ID: the UTC day on which the host's
     first run of the session began.
     """
-    first = dict[str, date]()
+    first_of_session = dict[str, date]()
     nights = dict[str, date]()
     for run in sorted(runs, key=lambda run: run.started_utc):
-        first.setdefault(run.session_id, run.started_utc.date())
-        nights[run.run_id] = first[run.session_id]
+        own = run.started_utc.date()
+        nights[run.run_id] = first_of_session.setdefault(run.session_id, own)
     return nights
 
 
@@ -101,6 +105,51 @@ def tabulate_runs(numbers: pd.DataFrame, column: str) -> RunTable:
     return RunTable(table.index.tolist(), choices, columns, np.log(table.to_numpy()))
 
 
+@dataclass(frozen=True, slots=True)
+class HostRuns:
+    """The numbers of a host's comparable runs, oldest first.
+
+    logs, levels: a row per number of a RunTable, a column per run. nights, are_virtual:
+    of each run.
+    """
+
+    runs: Sequence[RunSummary]
+    logs: Floats
+    levels: Ints
+    nights: Sequence[date]
+    are_virtual: Sequence[bool]
+
+    def find_accepted(self) -> int:
+        """Return the place of the last run with the label ACCEPTED, 0 if none has
+        it.
+        """
+        places = [
+            place for place, run in enumerate(self.runs) if ACCEPTED in run.labels
+        ]
+        return max(places, default=0)
+
+    def find_steps(self) -> list[DatedStep]:
+        """Find the proved steps, oldest first."""
+        switches = any(self.are_virtual)
+        return find_steps(self.logs, self.levels, self.nights, switches=switches)
+
+    def find_open_changes(self) -> "OpenChanges":
+        """Find the changes that no label accepts."""
+        accepted = self.nights[self.find_accepted()]
+        first = np.full(len(self.logs), len(self.runs))
+        ratio = np.full(len(self.logs), np.nan)
+        for step in self.find_steps():
+            if step.night <= accepted:
+                continue
+            after = self.nights.index(step.night)
+            is_first = first > after
+            if step.row is not None:
+                is_first &= np.arange(len(first)) == step.row
+            first[is_first] = after
+            ratio[is_first] = step.ratio
+        return OpenChanges(first, ratio)
+
+
 class OpenChanges(NamedTuple):
     """Of each number, the first proved change that nobody accepted. first: the column
     of the first run after it, the count of runs if there is none. ratio: the number
@@ -111,32 +160,39 @@ class OpenChanges(NamedTuple):
     ratio: Floats
 
 
-def find_accepted(runs: Sequence[RunSummary]) -> int:
-    """Return the place of the last run with the label ACCEPTED, 0 if none has it."""
-    places = [place for place, run in enumerate(runs) if ACCEPTED in run.labels]
-    return max(places, default=0)
-
-
-def find_open_changes(
-    table: RunTable, runs: Sequence[RunSummary], facts: Mapping[str, RunRecord]
-) -> OpenChanges:
-    """Find the changes of a host that no label accepts. runs: comparable ones of the
-    table, oldest first.
+def lay_out_hosts(
+    table: RunTable,
+    hosts: Sequence[Sequence[RunSummary]],
+    nights: Mapping[str, date],
+    facts: Mapping[str, RunRecord],
+) -> list[HostRuns]:
+    """Lay out those of the comparable runs of each host that the table has. nights,
+    facts: by run ID.
     """
-    nights = find_nights(runs)
-    own_nights = [nights[run.run_id] for run in runs]
-    accepted = own_nights[find_accepted(runs)]
-    first = np.full(len(table.keys), len(runs))
-    ratio = np.full(len(table.keys), np.nan)
-    for step in find_steps_of_runs(table, runs, nights, facts):
-        if step.night <= accepted:
-            continue
-        rows = slice(None) if step.row is None else slice(step.row, step.row + 1)
-        after = own_nights.index(step.night)
-        is_first = first[rows] > after
-        first[rows] = np.where(is_first, after, first[rows])
-        ratio[rows] = np.where(is_first, step.ratio, ratio[rows])
-    return OpenChanges(first, ratio)
+    in_table = [_keep_in_table(runs, table) for runs in hosts]
+    logs = [table.select(run.run_id for run in runs) for runs in in_table]
+    levels = label_levels_of_each(logs, [table.choices] * len(hosts))
+    laid_out = []
+    for runs, own_logs, own_levels in zip(in_table, logs, levels, strict=True):
+        laid_out.append(
+            HostRuns(
+                runs=runs,
+                logs=own_logs,
+                levels=own_levels,
+                nights=[nights[run.run_id] for run in runs],
+                are_virtual=[_is_virtual(facts.get(run.run_id)) for run in runs],
+            )
+        )
+    return laid_out
+
+
+def _keep_in_table(runs: Sequence[RunSummary], table: RunTable) -> list[RunSummary]:
+    return [run for run in runs if run.run_id in table.columns]
+
+
+def _is_virtual(record: RunRecord | None) -> bool:
+    """Report whether a run was on a virtual machine, as far as is known."""
+    return record is not None and record.row["hypervisor"] is not None
 
 
 def _find_last_steps(
@@ -145,45 +201,47 @@ def _find_last_steps(
     """Return the night of the last step by host and benchmark; "" stands for several
     benchmarks or relations.
     """
-    long = dict[str, list[RunSummary]]()
-    for host, runs in hosts.items():
-        if len({nights[run.run_id] for run in runs}) >= MIN_NIGHTS:
-            long[host] = keep_comparable_with_last(listing, runs)
-    runs = [run for own in long.values() for run in own]
+    long = [own for own in hosts.values() if _has_enough_nights(own, nights)]
+    comparable = [keep_comparable_with_last(listing, own) for own in long]
+    runs = [run for own in comparable for run in own]
     if not runs:
         return {}
     facts = read_facts(listing, runs)
     numbers = select_numbers(listing, runs)
-    tables = dict[str, RunTable]()
     since = dict[tuple[str, str], date]()
-    for host, own in long.items():
-        records = [facts[run.run_id].row for run in own if run.run_id in facts]
-        column = choose_shared_column(records)
-        if column not in tables:
-            tables[column] = tabulate_runs(numbers, column)
-        try:
-            steps = find_steps_of_runs(tables[column], own, nights, facts)
-        except ImportError as err:  # of scipy, which `make run` leaves out
-            message = f"{explain(err)} Until then, runs before a change count as well."
-            warn(StoreWarning(message), stacklevel=3)
-            break
-        for step in steps:
-            benchmark = ""
-            if step.row is not None:
-                benchmark = tables[column].keys[step.row][0]
-            since[host, benchmark] = step.night
+    try:
+        for column, own_hosts in _group_by_column(comparable, facts).items():
+            table = tabulate_runs(numbers, column)
+            for own in lay_out_hosts(table, own_hosts, nights, facts):
+                since.update(_find_last_steps_of_host(own, table))
+    except ImportError as err:  # of scipy, which `make run` leaves out
+        message = f"{explain(err)} Until then, runs before a change count as well."
+        warn(StoreWarning(message), stacklevel=3)
     return since
 
 
-def find_steps_of_runs(
-    table: RunTable,
-    runs: Sequence[RunSummary],
-    nights: _Nights,
-    facts: Mapping[str, RunRecord],
-) -> list[DatedStep]:
-    """Find the proved steps of a host's comparable runs, oldest first."""
-    own = [run.run_id for run in runs if run.run_id in table.columns]
-    records = [facts[run_id].row for run_id in own if run_id in facts]
-    switches = any(record["hypervisor"] is not None for record in records)
-    own_nights = [nights[run_id] for run_id in own]
-    return find_steps(table.select(own), table.choices, own_nights, switches=switches)
+def _has_enough_nights(runs: Sequence[RunSummary], nights: _Nights) -> bool:
+    return len({nights[run.run_id] for run in runs}) >= MIN_NIGHTS
+
+
+def _find_last_steps_of_host(
+    host: HostRuns, table: RunTable
+) -> dict[tuple[str, str], date]:
+    since = dict[tuple[str, str], date]()
+    for step in host.find_steps():
+        benchmark = ""
+        if step.row is not None:
+            benchmark, _, _ = table.keys[step.row]
+        since[host.runs[0].host_id, benchmark] = step.night
+    return since
+
+
+def _group_by_column(
+    hosts: Sequence[Sequence[RunSummary]], facts: Mapping[str, RunRecord]
+) -> dict[str, list[Sequence[RunSummary]]]:
+    """Group the runs of hosts by the column of `pairs` to compare."""
+    groups = dict[str, list[Sequence[RunSummary]]]()
+    for runs in hosts:
+        records = [facts[run.run_id].row for run in runs if run.run_id in facts]
+        groups.setdefault(choose_shared_column(records), []).append(runs)
+    return groups

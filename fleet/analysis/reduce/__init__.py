@@ -93,6 +93,7 @@ if TYPE_CHECKING:
         estimate_scatter,
         find_main_levels,
         label_levels,
+        label_levels_of_each,
         label_levels_of_hosts,
     )
     from fleet.analysis.reduce.topology import GROUPS, Layout, lay_out_cpus, make_layout

@@ -5,6 +5,8 @@ A machine may be at one of several levels from run to run. Arrays hold logarithm
 per number, a column per run, NaN where a run lacks it.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
@@ -56,6 +58,44 @@ def label_levels_of_hosts(logs: Floats, groups: Ints) -> Ints:
     usual = group_medians(distances.ravel(), group_of_each)
     scatter = np.nan_to_num(usual) / _MIDDLE_OF_NORMAL
     return label_levels(logs, scatter[groups])
+
+
+def label_levels_of_each(logs: Sequence[Floats], groups: Sequence[Ints]) -> list[Ints]:
+    """Number the levels of several tables at once, each as `label_levels_of_hosts`
+    does.
+    """
+    labels = label_levels_of_hosts(_stack_tables(logs), _number_end_to_end(groups))
+    parts = []
+    first = 0
+    for own in logs:
+        height, width = own.shape
+        parts.append(labels[first : first + height, :width])
+        first += height
+    return parts
+
+
+def _stack_tables(tables: Sequence[Floats]) -> Floats:
+    """Stack tables, with NaN to the right of narrow ones."""
+    height = sum(len(own) for own in tables)
+    width = max((own.shape[1] for own in tables), default=0)
+    stacked = np.full((height, width), np.nan)
+    first = 0
+    for own in tables:
+        stacked[first : first + len(own), : own.shape[1]] = own
+        first += len(own)
+    return stacked
+
+
+def _number_end_to_end(groups: Sequence[Ints]) -> Ints:
+    """Number the groups of several tables from 0 without gaps. groups: numbered so
+    within each.
+    """
+    numbers = [np.zeros(0, dtype=np.int64)]
+    first = 0
+    for own in groups:
+        numbers.append(own + first)
+        first += int(own.max(initial=-1)) + 1
+    return np.concatenate(numbers)
 
 
 def label_levels(rows: Floats, scatter: Floats | float) -> Ints:
