@@ -153,13 +153,14 @@ def join_equal_facts(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
     """Return a text per run of the facts that siblings share; add the host if the CPU
     is unknown.
     """
-    sockets = runs["run_id"].map(
-        cpus[cpus["measured"]].groupby("run_id")["package"].nunique()
-    )
+    measured = cpus[cpus["measured"]]
+    sockets = measured.groupby("run_id")["package"].nunique()
     # memory too may be what is odd
-    keys = zip(*(runs[name] for name in _EQUAL), sockets, strict=True)
-    alone = runs["host_id"].where(runs["cpu_model"].isna(), "")
-    return pd.Series(map(str, keys), index=runs.index) + alone
+    columns = [runs[name] for name in _EQUAL]
+    columns.append(runs["run_id"].map(sockets))
+    facts = [str(values) for values in zip(*columns, strict=True)]
+    is_unknown = runs["cpu_model"].isna()
+    return pd.Series(facts, index=runs.index) + runs["host_id"].where(is_unknown, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +183,12 @@ class _Group:
         cls, runs: pd.DataFrame, cpus: pd.DataFrame, ns: pd.DataFrame, threshold: float
     ) -> "_Group":
         """Select the group of these runs from `cpus` and `ns` of all."""
-        hosts = tuple(sorted(runs["host_id"].unique()))
-        own_ns = ns.loc[:, ns.columns.isin(runs["run_id"])].dropna(how="all")
+        run_ids = runs["run_id"]
+        own_ns = ns.loc[:, ns.columns.isin(run_ids)].dropna(how="all")
         host_of_run = runs.set_index("run_id")["host_id"]
-        machines = host_of_run[own_ns.columns].map(hosts.index).to_numpy()
-        own_cpus = cpus[cpus["run_id"].isin(runs["run_id"])]
-        return cls(runs, own_cpus, hosts, machines, own_ns, threshold)
+        hosts, machines = np.unique(host_of_run[own_ns.columns], return_inverse=True)
+        own_cpus = cpus[cpus["run_id"].isin(run_ids)]
+        return cls(runs, own_cpus, tuple(hosts), machines, own_ns, threshold)
 
     @property
     def may_switch_levels(self) -> bool:
@@ -205,6 +206,11 @@ class _Group:
         counts = self.runs["host_id"].value_counts()
         return np.asarray(counts[[*self.hosts]].to_numpy() < MIN_RUNS)
 
+    def label_levels(self) -> Ints:
+        """Number the levels of each row of `ns`."""
+        choices = number_groups(self.ns.index.to_frame(index=False), CLASS[:2])
+        return label_levels_of_hosts(np.log(self.ns.to_numpy()), choices)
+
     def describe(self) -> str:
         """Return a text that names what the machines share."""
         last = self.runs.iloc[-1]
@@ -219,32 +225,23 @@ class _Group:
 
 
 def _compare_group(group: _Group, numbers: RunNumbers) -> Siblings:
-    logs_of_runs = np.log(group.ns.to_numpy())
-    choices = number_groups(group.ns.index.to_frame(index=False), CLASS[:2])
-    levels = label_levels_of_hosts(logs_of_runs, choices)
-    logs, elsewhere, noise = reduce_machines(
-        logs_of_runs, levels, group.machines, switches=group.may_switch_levels
+    machines = reduce_machines(
+        np.log(group.ns.to_numpy()),
+        group.label_levels(),
+        group.machines,
+        switches=group.may_switch_levels,
     )
     are_short = group.find_short_of_runs()
-    has_levels = group.may_switch_levels or elsewhere.any()
     of_cpus = None
-    has_verdicts = len(group.hosts) >= MIN_MACHINES
-    if has_verdicts and not (are_short.any() and has_levels):
+    if _can_judge_cpus(group, machines, are_short):
         of_cpus = _compare_all_cpus(group, numbers)
     share = 0.5 if of_cpus else 1.0
-    distances = measure_distances(logs, group.threshold, share, noise)
-    names = [*group.ns.index]
-    ns = np.exp(logs)
-    if len(logs) > len(names):  # the last row is the mean over relations
-        names.append(("", "", MEAN))
-        ns[-1] = np.nan
-    rows = _tabulate_numbers(group, names, distances, ns)
+    distances = measure_distances(machines.logs, group.threshold, share, machines.noise)
+    rows = _tabulate_relations(group, distances, np.exp(machines.logs))
     if of_cpus:
-        cpu_distances = measure_distances(of_cpus.numbers, group.threshold, share)
-        no_ns = np.full(of_cpus.numbers.shape, np.nan)
-        cpu_rows = _tabulate_numbers(group, of_cpus.names, cpu_distances, no_ns)
+        cpu_rows = _tabulate_cpus(group, of_cpus, share)
         rows = pd.concat([rows, cpu_rows], ignore_index=True)
-    away = dict(zip(group.ns.index, elsewhere, strict=True))
+    away = dict(zip(group.ns.index, machines.elsewhere, strict=True))
     caveats = _list_caveats(group.hosts, distances.p, are_short, away)
     return Siblings(
         hosts=group.hosts,
@@ -271,10 +268,11 @@ def _estimate_smallest_found(
     error = np.median(distances.error[is_judged])
     freedom = np.median(distances.freedom[is_judged])
     alpha = judge.ALPHA * share / is_judged.sum()
-    change = judge.estimate_detectable_change(
-        np.array([error]), np.array([freedom]), alpha, float(np.log1p(threshold))
+    matters = float(np.log1p(threshold))
+    (change,) = judge.estimate_detectable_change(
+        np.array([error]), np.array([freedom]), alpha, matters
     )
-    return float(np.expm1(change[0]))
+    return float(np.expm1(change))
 
 
 class _CpuDistances(NamedTuple):
@@ -286,19 +284,25 @@ class _CpuDistances(NamedTuple):
     numbers: Floats
 
 
+def _can_judge_cpus(
+    group: _Group, machines: "MachineNumbers", are_short: Bools
+) -> bool:
+    """Report whether CPUs can be judged: there are enough machines, and none of few
+    runs may be at another level.
+    """
+    if len(group.hosts) < MIN_MACHINES:
+        return False
+    has_levels = group.may_switch_levels or machines.elsewhere.any()
+    return not (are_short.any() and has_levels)
+
+
 def _compare_all_cpus(group: _Group, numbers: RunNumbers) -> _CpuDistances | None:
     """Compare the CPUs of machines, and their nodes, in each benchmark that all have a
     matrix of; None if there is none or layouts differ.
     """
     if not group.has_one_layout:
         return None
-    measured = group.cpus[group.cpus["measured"]]
-    order = measured.sort_values("cpu").drop_duplicates("cpu")
-    cpus = order["cpu"].tolist()
-    nodes = pd.factorize(order["node"], sort=True)[0].clip(0)
-    places = [f"CPU {cpu}" for cpu in cpus]
-    if nodes.max() > 0:
-        places += [f"node {node}" for node in range(nodes.max() + 1)]
+    layout = _Layout.read(group.cpus)
     machine_of_run = group.runs.set_index("run_id")["host_id"].map(group.hosts.index)
     pairs = numbers.load_pairs(group.runs, group.cpus)
     pairs = drop_points(pairs, numbers.descriptions)
@@ -311,13 +315,63 @@ def _compare_all_cpus(group: _Group, numbers: RunNumbers) -> _CpuDistances | Non
         machines = rows["run_id"].map(machine_of_run).to_numpy(dtype=np.int64)
         if len(np.unique(machines)) < len(group.hosts):
             continue
-        ns = lay_out_matrices(rows, cpus, numbers.column, machines, len(group.hosts))
-        of_cpus, of_nodes = compare_cpus(np.log(ns), nodes)
-        names += [(benchmark, variant, place) for place in places]
-        parts.append(np.vstack([of_cpus, of_nodes])[: len(places)])
+        ns = lay_out_matrices(
+            rows, layout.cpus, numbers.column, machines, len(group.hosts)
+        )
+        names += [(benchmark, variant, place) for place in layout.places]
+        parts.append(layout.compare(np.log(ns)))
     if not parts:
         return None
     return _CpuDistances(names, np.concatenate(parts))
+
+
+class _Layout(NamedTuple):
+    """The measured CPUs of equal machines. nodes: of each CPU, from 0. places: their
+    names, then those of the nodes if there are several.
+    """
+
+    cpus: list[int]
+    nodes: Ints
+    places: list[str]
+
+    @classmethod
+    def read(cls, cpus: pd.DataFrame) -> "_Layout":
+        """Read the layout from rows of `cpus` of several runs."""
+        measured = cpus[cpus["measured"]]
+        distinct = measured.sort_values("cpu").drop_duplicates("cpu")
+        numbers = distinct["cpu"].tolist()
+        nodes = pd.factorize(distinct["node"], sort=True)[0].clip(0)
+        places = [f"CPU {cpu}" for cpu in numbers]
+        if nodes.max() > 0:
+            places += [f"node {node}" for node in range(nodes.max() + 1)]
+        return cls(numbers, nodes, places)
+
+    def compare(self, logs: Floats) -> Floats:
+        """Return how far each place is from that of other machines: a row per place, a
+        column per machine. logs: machines x CPUs x CPUs.
+        """
+        of_cpus, of_nodes = compare_cpus(logs, self.nodes)
+        return np.vstack([of_cpus, of_nodes])[: len(self.places)]
+
+
+def _tabulate_relations(
+    group: _Group, distances: Distances, ns: Floats
+) -> pd.DataFrame:
+    """Return the rows of relations, and of their mean if there are several. ns: NaN
+    where unknown.
+    """
+    names = [*group.ns.index]
+    if len(ns) > len(names):  # the last row is the mean over relations
+        names.append(("", "", MEAN))
+        ns[-1] = np.nan
+    return _tabulate_numbers(group, names, distances, ns)
+
+
+def _tabulate_cpus(group: _Group, of_cpus: _CpuDistances, share: float) -> pd.DataFrame:
+    """Return the rows of CPUs and nodes. share: as of `measure_distances`."""
+    distances = measure_distances(of_cpus.numbers, group.threshold, share)
+    no_ns = np.full(of_cpus.numbers.shape, np.nan)
+    return _tabulate_numbers(group, of_cpus.names, distances, no_ns)
 
 
 def _tabulate_numbers(
@@ -403,34 +457,49 @@ def _find_unlike_facts(runs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(differences, columns=["host", "what", "value", "others"])
 
 
+class MachineNumbers(NamedTuple):
+    """The numbers of machines as logarithms, a row per number, a column per machine.
+
+    elsewhere: whether a machine has runs at other levels. noise: the variance that
+    differences between a machine's runs add to its numbers; NaN for a machine with one
+    run of each.
+    """
+
+    logs: Floats
+    elsewhere: Bools
+    noise: Floats
+
+
 def reduce_machines(
     runs: Floats, levels: Ints, machines: Ints, *, switches: bool = False
-) -> tuple[Floats, Bools, Floats]:
-    """Return each machine's numbers, whether it has runs at other levels, and its
-    noise.
+) -> MachineNumbers:
+    """Reduce runs to a number per machine: the median of its runs at the usual level.
+    If there are several rows, a last row has their means.
 
     runs: a row per number, a column per run, NaN where a run lacks it. levels: of each,
-    by `run_levels`. machines: each run's machine, from 0. A machine's number is the
-    median of its runs at the usual level. If there are several rows, a last row has
-    their means. switches: whether machines may switch levels. If they may, or one does,
-    a machine with fewer than three runs gets NaN, since all of these may be at another
-    level. noise: the variance that differences between a machine's runs add to its
-    numbers; NaN for a machine with one run of each.
+    by `run_levels`. machines: each run's machine, from 0. switches: whether machines
+    may switch levels. If they may, or one does, a machine with fewer than three runs
+    gets NaN, since all of these may be at another level.
     """
     is_usual = np.array([_are_at_usual_level(row, machines) for row in levels])
-    left_out = ~np.isnan(runs) & ~is_usual
-    enough = MIN_RUNS if switches or left_out.any() else 1
-    parts = (~np.isnan(runs), left_out)
-    counts, elsewhere = (
-        _group_by_machine(part, machines).sum().T.to_numpy() for part in parts
-    )
+    is_measured = ~np.isnan(runs)
+    is_left_out = is_measured & ~is_usual
+    counts = _group_by_machine(is_measured, machines).sum().T.to_numpy()
+    elsewhere = _group_by_machine(is_left_out, machines).sum().T.to_numpy()
     usual = np.where(is_usual, runs, np.nan)
     medians = _group_by_machine(usual, machines).median().T.to_numpy()
+    enough = MIN_RUNS if switches or is_left_out.any() else 1
     numbers = np.where(counts >= enough, medians, np.nan)
     if len(runs) > 1:
-        off = numbers - judge.compute_nanmedian(numbers, axis=1)[:, None]
-        numbers = np.vstack([numbers, judge.compute_nanmean(off, axis=0)])
-    return numbers, elsewhere > 0, _estimate_noise(usual, machines)
+        numbers = _append_mean(numbers)
+    return MachineNumbers(numbers, elsewhere > 0, _estimate_noise(usual, machines))
+
+
+def _append_mean(numbers: Floats) -> Floats:
+    """Append a row: the mean distance of each machine from the median of all."""
+    usual = judge.compute_nanmedian(numbers, axis=1)
+    mean = judge.compute_nanmean(numbers - usual[:, None], axis=0)
+    return np.vstack([numbers, mean])
 
 
 def _estimate_noise(runs: Floats, machines: Ints) -> Floats:
@@ -439,16 +508,17 @@ def _estimate_noise(runs: Floats, machines: Ints) -> Floats:
     """
     groups = _group_by_machine(runs, machines)
     counts = groups.count()
-    freedom = (counts - 1).clip(lower=0).sum(axis=1).to_numpy(dtype=float)
     squares = (groups.var(ddof=0) * counts).sum(axis=1).to_numpy()
+    freedom = (counts - 1).clip(lower=0).sum(axis=1).to_numpy(dtype=float)
     variances = np.maximum(squares / np.maximum(freedom, 1), judge.ROUNDING)
-    # of the variance of a run
-    times = np.pi / (2 * counts.mean(axis=1).clip(lower=1).to_numpy() + np.pi - 2)
-    noise, has_freedom = np.full(len(freedom), np.nan), freedom > 0
-    noise[has_freedom] = judge.moderate_variances(
+    has_freedom = freedom > 0
+    noise = np.full(len(freedom), np.nan)
+    noise[has_freedom], _ = judge.moderate_variances(
         variances[has_freedom], freedom[has_freedom]
-    )[0]
-    return np.asarray(noise * times)
+    )
+    runs_of_each = counts.mean(axis=1).clip(lower=1).to_numpy()
+    variance_of_median = np.pi / (2 * runs_of_each + np.pi - 2)  # of that of a run
+    return np.asarray(noise * variance_of_median)
 
 
 def _group_by_machine(runs: Floats | Bools, machines: Ints) -> Any:
@@ -462,13 +532,15 @@ def _are_at_usual_level(labels: Ints, machines: Ints) -> Bools:
     """Report which runs are at the commonest level, or at one that a machine never
     leaves and others lack.
     """
-    # the label of a run without the number is -1
-    counts = np.bincount(labels + 1, minlength=2)[1:]
-    is_usual: Bools = labels == counts.argmax()
-    for level in np.unique(labels[~is_usual & (labels >= 0)]):
-        owners = np.unique(machines[labels == level])
-        is_always = set(labels[machines == owners[0]]) <= {level, -1}
-        is_usual |= (labels == level) & (len(owners) == 1 and is_always)
+    has_number = labels >= 0
+    commonest = np.bincount(labels[has_number], minlength=1).argmax()
+    is_usual: Bools = labels == commonest
+    for level in np.unique(labels[has_number & ~is_usual]):
+        is_at_level = labels == level
+        owners = np.unique(machines[is_at_level])
+        is_of_owner = has_number & (machines == owners[0])
+        if len(owners) == 1 and is_at_level[is_of_owner].all():
+            is_usual |= is_at_level
     return is_usual
 
 
@@ -483,78 +555,107 @@ def measure_distances(
     over rows. All are tested again without numbers that may be odd, then without those
     that are. Heavy tails of the distances limit the degrees of freedom.
     """
-    out, more = np.zeros(logs.shape, dtype=bool), np.zeros(logs.shape[1])
+    extra_variance = np.zeros(logs.shape[1])
     if noise is not None and not np.isnan(noise).all():
-        more = np.nan_to_num(
-            np.maximum(noise - judge.compute_nanmean(noise, axis=0), 0.0)
-        )
+        above_mean = noise - judge.compute_nanmean(noise, axis=0)
+        extra_variance = np.nan_to_num(np.maximum(above_mean, 0.0))
+    is_left_out = np.zeros(logs.shape, dtype=bool)
     for level in [_MAYBE] + [judge.ALPHA] * _ROUNDS:
-        tested = _test_machines(logs, out, share, more)
-        strange = np.where(
-            tested.are_odd(threshold, level), np.abs(tested.moved / tested.error), 0.0
-        )
-        rank = np.argsort(np.argsort(-strange, axis=1), axis=1)
-        new = (strange > 0) & (rank < logs.shape[1] // _REMOVED)
-        if (new == out).all():
+        tested = _test_machines(logs, is_left_out, share, extra_variance)
+        oddest = _find_oddest(tested, threshold, level)
+        if (oddest == is_left_out).all():
             break
-        out = new
+        is_left_out = oddest
     return tested
 
 
+def _find_oddest(tested: Distances, threshold: float, level: float) -> Bools:
+    """Report which numbers are odd, at most one of five in a row: the farthest."""
+    distance = np.abs(tested.moved / tested.error)
+    oddness = np.where(tested.are_odd(threshold, level), distance, 0.0)
+    farthest_first = np.argsort(-oddness, axis=1)
+    rank = np.argsort(farthest_first, axis=1)
+    most = oddness.shape[1] // _REMOVED
+    return np.asarray((oddness > 0) & (rank < most))
+
+
 def _test_machines(
-    logs: Floats, excluded: Bools, share: float, extra_variance: Floats
+    logs: Floats, is_left_out: Bools, share: float, extra_variance: Floats
 ) -> Distances:
+    """Test each number against the others that are not left out."""
     has_number = ~np.isnan(logs)
-    used = has_number & ~excluded
+    is_used = has_number & ~is_left_out
     usual = np.nan_to_num(judge.compute_nanmedian(logs, axis=1))[:, None]
-    values = np.where(used, logs - usual, 0.0)
-    others = used.sum(axis=1, keepdims=True) - used
+    values = np.where(is_used, logs - usual, 0.0)
+    others = is_used.sum(axis=1, keepdims=True) - is_used
     is_tested = has_number & (others >= MIN_MACHINES - 1)
     count = np.maximum(others, 1)
-    middle = (values.sum(axis=1, keepdims=True) - values) / count
-    squares = (values**2).sum(axis=1, keepdims=True) - values**2 - count * middle**2
-    variance, freedom = np.ones(logs.shape), np.full(logs.shape, np.nan)
-    raw_variance = np.maximum(squares / np.maximum(count - 1, 1), judge.ROUNDING)[
-        is_tested
-    ]
-    variance[is_tested], freedom[is_tested] = judge.moderate_variances(
-        raw_variance, (others - 1.0)[is_tested]
-    )
+    mean_of_others = (values.sum(axis=1, keepdims=True) - values) / count
+    variance, freedom = _moderate_over_rows(values, mean_of_others, others, is_tested)
     variance += extra_variance
-    moved = np.where(others > 0, logs - usual - middle, np.nan)
+    moved = np.where(others > 0, logs - usual - mean_of_others, np.nan)
     size = np.abs(moved) / np.sqrt(variance * (1 + 1 / count))
-    sizes = np.where(is_tested & used, size, np.nan)
-    others_sizes = (
-        np.delete(sizes, machine, axis=1) for machine in range(logs.shape[1])
-    )
-    freedom = np.minimum(freedom, [*map(_estimate_freedom, others_sizes)])
-    p, q = np.full((2, *logs.shape), np.nan)
+    sizes = np.where(is_tested & is_used, size, np.nan)
+    freedom = np.minimum(freedom, _limit_freedom(sizes))
+    p = np.full(logs.shape, np.nan)
     p[is_tested] = 2 * special.stdtr(freedom[is_tested], -size[is_tested])
-    if is_tested.any():
-        q[is_tested] = np.minimum(
-            judge.control_false_discovery(p[is_tested]) / share, 1.0
-        )
-    return Distances(moved, middle + usual, others, np.sqrt(variance), freedom, p, q)
+    q = np.full(logs.shape, np.nan)
+    q_of_tested = judge.control_false_discovery(p[is_tested])
+    q[is_tested] = np.minimum(q_of_tested / share, 1.0)
+    return Distances(
+        moved=moved,
+        mean=mean_of_others + usual,
+        others=others,
+        scatter=np.sqrt(variance),
+        freedom=freedom,
+        p=p,
+        q=q,
+    )
+
+
+def _moderate_over_rows(
+    values: Floats, mean_of_others: Floats, others: Ints, is_tested: Bools
+) -> tuple[Floats, Floats]:
+    """Return the variance of the others of each number and its freedom, shrunk over
+    rows; 1 and NaN where not tested. values: 0 where left out.
+    """
+    squares = (values**2).sum(axis=1, keepdims=True) - values**2
+    around_mean = squares - others * mean_of_others**2
+    own_variance = around_mean[is_tested] / (others[is_tested] - 1)
+    variance = np.ones(values.shape)
+    freedom = np.full(values.shape, np.nan)
+    variance[is_tested], freedom[is_tested] = judge.moderate_variances(
+        np.maximum(own_variance, judge.ROUNDING),
+        others[is_tested].astype(np.float64) - 1,
+    )
+    return variance, freedom
+
+
+def _limit_freedom(sizes: Floats) -> Floats:
+    """Return for each machine the degrees of freedom of a Student's t with tails two
+    standard errors lighter than those of the others' sizes.
+    """
+    limits = []
+    for machine in range(sizes.shape[1]):
+        others = np.delete(sizes, machine, axis=1)
+        limits.append(_estimate_freedom(others[~np.isnan(others)]))
+    return np.array(limits)
 
 
 def _estimate_freedom(sizes: Floats) -> float:
     """Return the degrees of freedom of a Student's t with tails two standard errors
     lighter than these.
     """
-    sizes = sizes[~np.isnan(sizes)]
     if not len(sizes):
         return _MAX_FREEDOM
     bulk, tail = np.quantile(sizes, (_BULK, _TAIL))
-    ratios = special.stdtrit(_FREEDOMS, (1 + _TAIL) / 2) / special.stdtrit(
-        _FREEDOMS, (1 + _BULK) / 2
-    )
     # 0 where most machines agree to the last digit
     bulk = max(bulk, np.finfo(float).tiny)
-    return float(
-        np.interp(
-            -tail / bulk * np.exp(-_KNOWN / len(sizes) ** 0.5), -ratios, _FREEDOMS
-        )
-    )
+    lightest = tail / bulk * np.exp(-_KNOWN / len(sizes) ** 0.5)
+    tails = special.stdtrit(_FREEDOMS, (1 + _TAIL) / 2)
+    bulks = special.stdtrit(_FREEDOMS, (1 + _BULK) / 2)
+    # the ratio falls with freedom, and `interp` wants rising ones
+    return float(np.interp(-lightest, -tails / bulks, _FREEDOMS))
 
 
 def compare_cpus(pairs: Floats, nodes: Ints) -> tuple[Floats, Floats]:
@@ -562,17 +663,17 @@ def compare_cpus(pairs: Floats, nodes: Ints) -> tuple[Floats, Floats]:
     column per machine.
 
     pairs: logarithms, machines x CPUs x CPUs, NaN where a pair was not measured. nodes:
-    each CPU's node, from
-    0. A pair's distance is its number minus the median of that pair over machines; a
-      CPU's, the median of its pairs; a node's, the mean of the middle half of its CPUs.
-      Return CPUs' distances minus their nodes'.
+    each CPU's node, from 0. A pair's distance is its number minus the median of that
+    pair over machines; a CPU's, the median of its pairs; a node's, the mean of the
+    middle half of its CPUs. Return CPUs' distances minus their nodes'.
     """
-    own = judge.compute_nanmedian(
-        pairs - judge.compute_nanmedian(pairs, axis=0), axis=2
-    ).T
+    usual = judge.compute_nanmedian(pairs, axis=0)
+    of_cpus = judge.compute_nanmedian(pairs - usual, axis=2).T
     of_nodes = []
     for node in range(int(nodes.max()) + 1):
-        members = np.sort(own[nodes == node], axis=0)
+        members = np.sort(of_cpus[nodes == node], axis=0)
         quarter = len(members) // 4
-        of_nodes.append(members[quarter : len(members) - quarter].mean(axis=0))
-    return own - np.array(of_nodes)[nodes], np.array(of_nodes)
+        middle_half = members[quarter : len(members) - quarter]
+        of_nodes.append(middle_half.mean(axis=0))
+    node_distances = np.array(of_nodes)
+    return of_cpus - node_distances[nodes], node_distances
