@@ -34,11 +34,8 @@ from scipy import stats
 from fleet.analysis.compare import (
     ALPHA,
     Verdict,
-    compare_pairs,
-    compare_relations,
     judge_comparisons,
 )
-from fleet.analysis.compare.verdicts import lay_out_sides
 from fleet.analysis.reduce import (
     as_float64,
     drop_points,
@@ -48,6 +45,12 @@ from fleet.analysis.reduce import (
 )
 from fleet.analysis.reduce.matrices import estimator_column
 from fleet.store import Listing
+from tests.two_sides import (
+    compare_pairs,
+    compare_relations,
+    lay_out_two_pairs,
+    lay_out_two_relations,
+)
 
 PAIRS = 64
 BURSTS = 10
@@ -276,7 +279,8 @@ def draw_indices(count: int, chance: np.random.Generator) -> list[int]:
 def compute_alarm_shares(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.DataFrame:
     """Compute SHARES of each benchmark for one split, by the rules of `compare`."""
     kind = ["benchmark", "variant"]
-    relations, pairs = lay_out_sides(a, b, number)
+    relations = lay_out_two_relations(a, b, number)
+    pairs = lay_out_two_pairs(a, b, number)
     questions = 1 + int(relations.rows["pairs"].max() > 1)
     (judged,), _ = judge_comparisons([relations], THRESHOLD, questions=questions)
     (tested,), _ = judge_comparisons(

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks import aa
-from fleet.analysis.compare import compare_pairs, compare_relations
+from tests.two_sides import compare_pairs, compare_relations
 
 ONE_IN = 10
 

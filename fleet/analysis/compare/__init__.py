@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         predict_next,
     )
     from fleet.analysis.compare.baseline import mark_usual
-    from fleet.analysis.compare.burst_levels import compare_burst_levels
+    from fleet.analysis.compare.burst_levels import list_burst_levels
     from fleet.analysis.compare.caveats import (
         PairSummary,
         format_order,
@@ -59,13 +59,17 @@ if TYPE_CHECKING:
     )
     from fleet.analysis.compare.sides import ComparisonSide, resolve_sides
     from fleet.analysis.compare.verdicts import (
+        CELL,
+        NO_ORDER,
         THRESHOLD,
         SideRuns,
         Verdict,
         add_verdicts,
-        compare_pairs,
-        compare_relations,
         judge_comparisons,
+        lay_out_pairs,
+        lay_out_relations,
+        number_keys,
+        reduce_to_relations,
     )
 
 __getattr__ = import_on_access(__name__)

@@ -11,7 +11,7 @@ from fleet.analysis.compare.judge import (
     compute_nanmedian,
     fit_within_blocks,
 )
-from fleet.analysis.compare.verdicts import CELL, number_keys
+from fleet.analysis.compare.verdicts import CELL
 from fleet.analysis.reduce.interval import MIN_RUNS
 
 _MIN_SWITCHING = 2  # runs
@@ -31,28 +31,19 @@ _COLUMNS = (
 NO_LEVELS = pd.DataFrame(columns=[*_COLUMNS])
 
 
-def compare_burst_levels(a: pd.DataFrame, b: pd.DataFrame) -> pd.DataFrame:
-    """List pairs of which two runs or more, of either side, have over a tenth of bursts
-    at another level.
-
-    Return at most 100 pairs, the largest shares first. a, b: rows of `pairs`, with the
-    run as `unit`. Columns with the prefix `a_` or `b_`: `ns`, the median of the side's
-    runs; `other_ns`, the median of their other levels (NaN if none); `share`, the mean
-    share of bursts at another level. `moved`: b_share - a_share, with its 95 % interval
-    `moved_low` to `moved_high` (NaN below three runs a side).
-    """
-    rows = pd.concat([a.assign(is_b=False), b.assign(is_b=True)], ignore_index=True)
-    rows["comparison"] = 0
-    rows["key"] = number_keys(rows, CELL)
-    return list_burst_levels(rows).get(0, NO_LEVELS)
-
-
 def list_burst_levels(pairs: pd.DataFrame) -> dict[int, pd.DataFrame]:
-    """Return the table of `compare_burst_levels` by number of the comparison, for those
-    with such pairs.
+    """List the pairs of which two runs or more, of either side, have over a tenth of
+    bursts at another level: a table by number of the comparison, for those with such
+    pairs.
 
-    pairs: rows of the sides of all comparisons, with `comparison`, `is_b` and `key`, a
-    number per CELL and in its order.
+    A table has at most 100 pairs, the largest shares first. Columns with the prefix
+    `a_` or `b_`: `ns`, the median of the side's runs; `other_ns`, the median of their
+    other levels (NaN if none); `share`, the mean share of bursts at another level.
+    `moved`: b_share - a_share, with its 95 % interval `moved_low` to `moved_high` (NaN
+    below three runs a side).
+
+    pairs: rows of `pairs` of the sides of all comparisons, with `comparison`, `is_b`
+    and `key`, a number per CELL and in its order.
     """
     if "other_ns" not in pairs:
         return {}
@@ -80,18 +71,10 @@ def _list_levels(rows: pd.DataFrame) -> list[tuple[Any, ...]]:
     cells = rows[CELL].iloc[starts].itertuples(index=False, name=None)
     levels = list[tuple[Any, ...]]()
     for cell, start, end in zip(cells, starts, ends, strict=True):
-        part = slice(start, end)
-        own = is_b[part]
-        if own.all() or not own.any():
-            continue
-        moved = _estimate_difference(share[part], own)
-        numbers = (
-            *_compute_medians(ns[part], own),
-            *_compute_medians(other_ns[part], own),
-            share[part][~own].mean(),
-            share[part][own].mean(),
-        )
-        levels.append((np.nansum(share[part]), *cell, *numbers, *moved))
+        own = slice(start, end)
+        pair = _PairRuns(is_b[own], ns[own], other_ns[own], share[own])
+        if pair.has_both_sides:
+            levels.append((np.nansum(share[own]), *cell, *pair.describe()))
     return sorted(levels, key=_rank_by_total_and_cell)
 
 
@@ -100,11 +83,38 @@ def _rank_by_total_and_cell(level: tuple[Any, ...]) -> tuple[Any, ...]:
     return -total, others[: len(CELL)]
 
 
-def _compute_medians(values: Floats, is_b: Bools) -> tuple[float, float]:
-    """Return the medians of A and of B, ignoring NaN."""
-    of_a = compute_nanmedian(values[~is_b], axis=0)
-    of_b = compute_nanmedian(values[is_b], axis=0)
-    return float(of_a), float(of_b)
+class _PairRuns(NamedTuple):
+    """The runs of one pair, those of A before those of B: whether each is of B, its
+    time, that of its other levels, and the share of bursts there.
+    """
+
+    is_b: Bools
+    ns: Floats
+    other_ns: Floats
+    share: Floats
+
+    @property
+    def has_both_sides(self) -> bool:
+        """Report whether runs of A and of B have the pair."""
+        return bool(self.is_b.any() and not self.is_b.all())
+
+    def describe(self) -> tuple[float, ...]:
+        """Return the columns from `a_ns` on."""
+        is_b = self.is_b
+        return (
+            _compute_median(self.ns[~is_b]),
+            _compute_median(self.ns[is_b]),
+            _compute_median(self.other_ns[~is_b]),
+            _compute_median(self.other_ns[is_b]),
+            self.share[~is_b].mean(),
+            self.share[is_b].mean(),
+            *_estimate_difference(self.share, is_b),
+        )
+
+
+def _compute_median(values: Floats) -> float:
+    """Return the median, ignoring NaN."""
+    return float(compute_nanmedian(values, axis=0))
 
 
 class _Difference(NamedTuple):
@@ -119,7 +129,9 @@ def _estimate_difference(values: Floats, is_b: Bools) -> _Difference:
     """Return mean B minus mean A and its interval, whose ends are NaN if a side has
     under three runs. values: those of A before those of B.
     """
-    if min(is_b.sum(), (~is_b).sum()) < MIN_RUNS:
+    count_of_b = int(is_b.sum())
+    count_of_a = len(is_b) - count_of_b
+    if min(count_of_a, count_of_b) < MIN_RUNS:
         change = values[is_b].mean() - values[~is_b].mean()
         return _Difference(float(change), np.nan, np.nan)
     one_block = np.zeros(len(values), dtype=np.int64)

@@ -5,7 +5,8 @@ NaN where a run lacks it. `verdicts` makes tables of the results; `history` and
 `siblings` also use the levels, variances and q.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,15 +73,9 @@ def estimate_session_shifts(rows: Floats, labels: Ints, is_b: Bools) -> Floats:
     run's is their median. The variance of shifts must reach a tenth of a row's and
     twice what chance gives a median of so many rows.
     """
-    off = np.full(rows.shape, np.nan)
-    for level in range(int(labels.max(initial=0)) + 1):
-        is_at_level = labels == level
-        has_enough = is_at_level.sum(axis=1) >= MIN_RUNS
-        is_known = is_at_level & has_enough[:, None]
-        means = compute_nanmean(np.where(is_known, rows, np.nan), axis=1)
-        off = np.where(is_known, rows - means[:, None], off)
-    session = np.nan_to_num(compute_nanmedian(off, axis=0))
-    sides = (session[is_b], session[~is_b])
+    distances = _measure_distances_from_levels(rows, labels)
+    shifts = np.nan_to_num(compute_nanmedian(distances, axis=0))
+    sides = (shifts[is_b], shifts[~is_b])
     variances = [side.var(ddof=1) for side in sides if len(side) > 1]
     variance = float(np.mean(variances or [0.0]))
     of_a = np.where(is_b, np.nan, rows)
@@ -89,8 +84,22 @@ def estimate_session_shifts(rows: Floats, labels: Ints, is_b: Bools) -> Floats:
     by_chance = np.pi / max(len(rows), 1)
     smallest = max(SESSION_SHARE, by_chance) * scatter**2
     if variance >= smallest > 0:
-        return session
-    return np.zeros_like(session)
+        return shifts
+    return np.zeros_like(shifts)
+
+
+def _measure_distances_from_levels(rows: Floats, labels: Ints) -> Floats:
+    """Measure how far each run is from the mean of its level in its row; NaN at levels
+    of fewer than three runs.
+    """
+    distances = np.full(rows.shape, np.nan)
+    for level in range(int(labels.max(initial=0)) + 1):
+        is_at_level = labels == level
+        has_enough = is_at_level.sum(axis=1) >= MIN_RUNS
+        is_used = is_at_level & has_enough[:, None]
+        means = compute_nanmean(np.where(is_used, rows, np.nan), axis=1)
+        distances = np.where(is_used, rows - means[:, None], distances)
+    return distances
 
 
 def fit_within_blocks(values: Floats, is_b: Bools, blocks: Ints) -> LeastSquares:
@@ -108,7 +117,8 @@ def fit_within_blocks(values: Floats, is_b: Bools, blocks: Ints) -> LeastSquares
     freedom = len(is_b) - len(distinct) - 1
     if squares <= 1e-12 or freedom < 1:
         return LeastSquares(*np.full((4, len(values)), np.nan))
-    change = left @ side / squares
+    # not `left @ side`, whose last digit depends on how many rows there are
+    change = (left * side).sum(axis=1) / squares
     residuals = left - np.outer(change, side)
     variance = (residuals**2).sum(axis=1) / freedom
     return LeastSquares(
@@ -125,36 +135,121 @@ def moderate_variances(variances: Floats, freedom: Floats) -> tuple[Floats, Floa
     """
     if len(variances) < 3:
         return variances, freedom
-    logs = np.log(variances) - special.digamma(freedom / 2) + np.log(freedom / 2)
-    excess = logs.var(ddof=1) - special.polygamma(1, freedom / 2).mean()
+    half = freedom / 2
+    logs = np.log(variances) - special.digamma(half) + np.log(half)
+    excess = logs.var(ddof=1) - special.polygamma(1, half).mean()
     all_freedom = freedom.sum()
     if excess <= 0:
         common = np.exp(logs.mean())
         return np.full(len(logs), common), np.full(len(logs), all_freedom)
-    half = 0.5 + 1 / excess  # the inverse of the trigamma function, by Newton's method
-    for _ in range(50):
-        trigamma = special.polygamma(1, half)
-        step = trigamma * (1 - trigamma / excess) / special.polygamma(2, half)
-        if half + step == half:
-            break
-        half += step
-    prior = 2 * half
-    centre = np.exp(logs.mean() + special.digamma(half) - np.log(half))
+    half_prior = _invert_trigamma(excess)
+    prior = 2 * half_prior
+    offset = special.digamma(half_prior) - np.log(half_prior)
+    centre = np.exp(logs.mean() + offset)
     joined = freedom + prior
     moderated = (prior * centre + freedom * variances) / joined
     return moderated, np.minimum(joined, all_freedom)
+
+
+def _invert_trigamma(value: float) -> float:
+    """Return the number whose trigamma function is `value`, by Newton's method."""
+    number = 0.5 + 1 / value
+    for _ in range(50):
+        trigamma = special.polygamma(1, number)
+        slope = special.polygamma(2, number)
+        step = trigamma * (1 - trigamma / value) / slope
+        if number + step == number:
+            break
+        number += step
+    return float(number)
 
 
 def control_false_discovery(p: Floats) -> Floats:
     """Return Benjamini and Hochberg's q of each p, NaN for NaN. Of all q < 0.05, at
     most 1 in 20 is false.
     """
-    q = np.full(len(p), np.nan)
     tested = np.flatnonzero(~np.isnan(p))
+    count = len(tested)
     falling = tested[np.argsort(-p[tested])]
-    adjusted = p[falling] * len(falling) / np.arange(len(falling), 0, -1)
+    rank = np.arange(count, 0, -1)  # of the smallest p: 1
+    adjusted = p[falling] * count / rank
+    q = np.full(len(p), np.nan)
     q[falling] = np.minimum.accumulate(adjusted).clip(max=1)
     return q
+
+
+def estimate_detectable_change(
+    error: Floats, freedom: Floats, alpha: float, matters: float
+) -> Floats:
+    """Return the change, a logarithm, that 8 of 10 comparisons find with p < `alpha`
+    and beyond `matters`.
+    """
+    proved = special.stdtrit(freedom, 1 - alpha / 2) * error
+    margin = special.stdtrit(freedom, POWER) * error
+    return np.asarray(np.maximum(proved, matters) + margin)
+
+
+def find_chance_limits(a: Floats, b: Floats, relations: Iterable[object]) -> Floats:
+    """Return how far chance may move each pair from its relation; 1 map in 20 has a
+    pair beyond that.
+
+    a, b: logarithms, a row per pair, a column per run. With three runs a side, limits
+    come from the scatter of runs, moderated over the relation; with fewer, from the
+    scatter of its pairs (inf below eight pairs).
+    """
+    names = np.array(list(relations), dtype=object)
+    limits = np.full(len(a), np.inf)
+    alpha = ALPHA / max(len(a), 1)  # every pair is looked at
+    has_runs = min(a.shape[1], b.shape[1]) >= MIN_RUNS
+    for relation in dict.fromkeys(names):
+        is_own = names == relation
+        from_relation_a = a[is_own] - np.median(a[is_own], axis=0)
+        from_relation_b = b[is_own] - np.median(b[is_own], axis=0)
+        if has_runs:
+            limits[is_own] = _limit_by_runs(from_relation_a, from_relation_b, alpha)
+        elif is_own.sum() >= _MIN_PAIRS:
+            changes = from_relation_b.mean(axis=1) - from_relation_a.mean(axis=1)
+            limits[is_own] = _limit_by_pairs(changes, alpha)
+    return limits
+
+
+def _limit_by_runs(a: Floats, b: Floats, alpha: float) -> Floats:
+    """Return the limit of each pair from the scatter of its runs."""
+    is_b = np.repeat([False, True], [a.shape[1], b.shape[1]])
+    one_block = np.zeros(len(is_b), dtype=np.int64)
+    fit = fit_within_blocks(np.hstack([a, b]), is_b, one_block)
+    variance, freedom = moderate_variances(fit.variance, fit.freedom)
+    error = np.sqrt(variance * fit.scale)
+    return np.asarray(-special.stdtrit(freedom, alpha / 2) * error)
+
+
+def _limit_by_pairs(changes: Floats, alpha: float) -> float:
+    """Return the limit of all pairs from how their changes scatter."""
+    middle = np.median(np.abs(changes - np.median(changes)))
+    farthest = special.stdtrit(_TAILS, alpha / 2)
+    quartile = special.stdtrit(_TAILS, 0.25)
+    return float(farthest / quartile * middle)
+
+
+def compute_nanmedian(values: Floats, axis: int) -> Floats:
+    """Return the median, ignoring NaN; NaN if none is left."""
+    count = (~np.isnan(values)).sum(axis=axis, keepdims=True)
+    length = values.shape[axis]
+    if not length:
+        return np.full(count.squeeze(axis).shape, np.nan)
+    ordered = np.sort(values, axis=axis)  # NaN last
+    below_middle = np.maximum(count - 1, 0) // 2
+    above_middle = np.minimum(count // 2, length - 1)
+    low = np.take_along_axis(ordered, below_middle, axis=axis)
+    high = np.take_along_axis(ordered, above_middle, axis=axis)
+    return np.asarray((low + high).squeeze(axis) / 2)
+
+
+def compute_nanmean(values: Floats, axis: int) -> Floats:
+    """Return the mean, ignoring NaN; NaN if no value is left."""
+    counts = (~np.isnan(values)).sum(axis=axis)
+    divisor = np.where(counts > 0, counts, np.nan)
+    return np.asarray(np.nansum(values, axis=axis) / divisor)
 
 
 def apply_student(
@@ -166,16 +261,6 @@ def apply_student(
     half = special.stdtrit(freedom, 1 - ALPHA / 2) * error
     p = 2 * special.stdtr(freedom, -np.abs(change) / error)
     return change - half, change + half, p
-
-
-def estimate_detectable_change(
-    error: Floats, freedom: Floats, alpha: float, matters: float
-) -> Floats:
-    """Return the change, a logarithm, that 8 of 10 comparisons find with p < `alpha`
-    and beyond `matters`.
-    """
-    needed = np.maximum(special.stdtrit(freedom, 1 - alpha / 2) * error, matters)
-    return np.asarray(needed + special.stdtrit(freedom, POWER) * error)
 
 
 def judge_rows(
@@ -190,46 +275,63 @@ def judge_rows(
 
     labels: from `run_levels`. blocks: the block of each run; None: use passes if there
     are four or more, and fit nothing below three runs a side. session: the shift of
-    each run, to subtract. Return the columns of `LeastSquares`; `levels`, how many
-    there are; `are_apart`, whether different levels were compared; `shares`, from
-    `compute_share_probability`; `whole`, the change of the mean over all levels; for a
-    and for b, `a_ns`, the mean of `a_compared` runs at the level that was compared, and
-    `a_runs` of the `a_units` runs are at the side's main level.
+    each run, to subtract, for all rows or for each. Return the columns of
+    `LeastSquares`; `levels`, how many there are; `are_apart`, whether different levels
+    were compared; `shares`, from `compute_share_probability`; `whole`, the change of
+    the mean over all levels; for a and for b, `a_ns`, the mean of `a_compared` runs at
+    the level that was compared, and `a_runs` of the `a_units` runs are at the side's
+    main level.
     """
-    are_asked = blocks is not None
-    usual = assign_passes(is_b, MIN_PASSES) if blocks is None else blocks
-    has_enough = are_asked or min(is_b.sum(), (~is_b).sum()) >= MIN_RUNS
-    fit = np.full((4, len(rows)), np.nan)
-    are_apart = np.zeros(len(rows), dtype=bool)
-    level_of_a = np.zeros(len(rows), dtype=np.int64)
-    level_of_b = np.zeros(len(rows), dtype=np.int64)
+    fits = _Fits.of_nothing(len(rows))
+    shifted = rows - session
     for places in _group_equal_rows(labels):
-        choice = _choose_levels(labels[places[0]], is_b, usual, are_asked=are_asked)
-        are_apart[places] = choice.are_apart
-        level_of_a[places] = choice.level_of_a
-        level_of_b[places] = choice.level_of_b
-        used = choice.blocks >= 0
-        fewest = min((used & is_b).sum(), (used & ~is_b).sum())
-        if has_enough and fewest >= MIN_AT_LEVEL:
-            values = (rows[places] - session)[:, used]
-            fit[:, places] = fit_within_blocks(values, is_b[used], choice.blocks[used])
-    of_a = _count_runs_at_levels(labels[:, ~is_b], labels.max(initial=0) + 1)
-    of_b = _count_runs_at_levels(labels[:, is_b], labels.max(initial=0) + 1)
-    mean_of_a = compute_nanmean(rows[:, ~is_b], axis=1)
-    mean_of_b = compute_nanmean(rows[:, is_b], axis=1)
+        choice = _choose_levels(labels[places[0]], is_b, blocks)
+        fits.note_levels(places, choice)
+        if _has_enough_runs(choice, is_b, are_asked=blocks is not None):
+            is_used = choice.blocks >= 0
+            values = shifted[places][:, is_used]
+            fits.line[:, places] = fit_within_blocks(
+                values, is_b[is_used], choice.blocks[is_used]
+            )
+    a = _Side.select("a", rows, labels, ~is_b)
+    b = _Side.select("b", rows, labels, is_b)
     return {
-        **LeastSquares(*fit)._asdict(),
+        **LeastSquares(*fits.line)._asdict(),
         "levels": labels.max(axis=1, initial=0) + 1,
-        "are_apart": are_apart,
-        "shares": compute_share_probability(of_a, of_b),
-        "whole": mean_of_b - mean_of_a,
-        "a_runs": of_a.max(axis=1),
-        "b_runs": of_b.max(axis=1),
-        "a_units": of_a.sum(axis=1),
-        "b_units": of_b.sum(axis=1),
-        **_describe_level("a", rows[:, ~is_b], labels[:, ~is_b], level_of_a),
-        **_describe_level("b", rows[:, is_b], labels[:, is_b], level_of_b),
+        "are_apart": fits.are_apart,
+        "shares": compute_share_probability(a.counts, b.counts),
+        "whole": b.compute_means() - a.compute_means(),
+        **a.describe(fits.level_of_a),
+        **b.describe(fits.level_of_b),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class _Fits:
+    """What was compared of each row, and its change. line: a row per field of
+    `LeastSquares`.
+    """
+
+    line: Floats
+    are_apart: Bools
+    level_of_a: Ints
+    level_of_b: Ints
+
+    @classmethod
+    def of_nothing(cls, count: int) -> "_Fits":
+        """Return the fits of `count` rows of which nothing is compared."""
+        return cls(
+            line=np.full((4, count), np.nan),
+            are_apart=np.zeros(count, dtype=bool),
+            level_of_a=np.zeros(count, dtype=np.int64),
+            level_of_b=np.zeros(count, dtype=np.int64),
+        )
+
+    def note_levels(self, places: Sequence[int], choice: "_Choice") -> None:
+        """Note which levels of these rows are compared."""
+        self.are_apart[places] = choice.are_apart
+        self.level_of_a[places] = choice.level_of_a
+        self.level_of_b[places] = choice.level_of_b
 
 
 def _group_equal_rows(labels: Ints) -> list[list[int]]:
@@ -255,35 +357,46 @@ class _Choice(NamedTuple):
     are_apart: bool
 
 
-def _choose_levels(
-    levels: Ints, is_b: Bools, blocks: Ints, *, are_asked: bool
-) -> _Choice:
-    """Choose the runs to compare. levels, is_b, blocks: of each run. are_asked: whether
-    the user asked for these blocks.
+def _choose_levels(levels: Ints, is_b: Bools, asked: Ints | None) -> _Choice:
+    """Choose the runs to compare. levels, is_b: of each run. asked: the blocks that the
+    user asked for, if any.
     """
-    count = int(levels.max(initial=0)) + 1
+    blocks = assign_passes(is_b, MIN_PASSES) if asked is None else asked
     has_number = levels >= 0
-    of_a = np.bincount(levels[has_number & ~is_b], minlength=count)
-    of_b = np.bincount(levels[has_number & is_b], minlength=count)
-    main_of_a = int(of_a.argmax())
-    main_of_b = int(of_b.argmax())
+    count = int(levels.max(initial=0)) + 1
     if count == 1:
         return _Choice(_keep_common_blocks(blocks, has_number, is_b), 0, 0, False)
-    shared = np.flatnonzero(np.minimum(of_a, of_b) >= MIN_AT_LEVEL)
-    if len(shared):
-        commonest = int(shared[(of_a + of_b)[shared].argmax()])
-        of_levels = levels + count * blocks if are_asked else levels
-        kept = _keep_common_blocks(of_levels, np.isin(levels, shared), is_b)
-        return _Choice(kept, commonest, commonest, False)
+    of_a = np.bincount(levels[has_number & ~is_b], minlength=count)
+    of_b = np.bincount(levels[has_number & is_b], minlength=count)
+    is_shared = np.minimum(of_a, of_b) >= MIN_AT_LEVEL
+    if is_shared.any():
+        commonest = int(np.where(is_shared, of_a + of_b, 0).argmax())
+        of_levels = levels if asked is None else levels + count * asked
+        is_used = has_number & is_shared[levels]
+        common = _keep_common_blocks(of_levels, is_used, is_b)
+        return _Choice(common, commonest, commonest, False)
+    return _choose_main_levels(levels, is_b, blocks, (of_a, of_b))
+
+
+def _choose_main_levels(
+    levels: Ints, is_b: Bools, blocks: Ints, counts: tuple[Ints, Ints]
+) -> _Choice:
+    """Choose the runs at the main level of each side, if these differ and each has more
+    than half of its side's runs. counts: of the runs of A and of B at each level.
+    """
+    of_a, of_b = counts
+    main_of_a = int(of_a.argmax())
+    main_of_b = int(of_b.argmax())
     have_main = 2 * of_a.max() > of_a.sum() and 2 * of_b.max() > of_b.sum()
     if main_of_a == main_of_b or not have_main:
-        none = np.full(len(levels), -1)
-        return _Choice(none, main_of_a, main_of_b, False)
-    is_at_main = levels == np.where(is_b, main_of_b, main_of_a)
-    if not (is_at_main | ~has_number).all():
+        nothing = np.full(len(levels), -1)
+        return _Choice(nothing, main_of_a, main_of_b, False)
+    is_used = levels == np.where(is_b, main_of_b, main_of_a)
+    is_elsewhere = (levels >= 0) & ~is_used
+    if is_elsewhere.any():
         blocks = np.zeros_like(blocks)
-    kept = _keep_common_blocks(blocks, is_at_main, is_b)
-    return _Choice(kept, main_of_a, main_of_b, True)
+    common = _keep_common_blocks(blocks, is_used, is_b)
+    return _Choice(common, main_of_a, main_of_b, True)
 
 
 def _keep_common_blocks(blocks: Ints, is_used: Bools, is_b: Bools) -> Ints:
@@ -292,22 +405,50 @@ def _keep_common_blocks(blocks: Ints, is_used: Bools, is_b: Bools) -> Ints:
     return np.where(is_used & np.isin(blocks, common), blocks, -1)
 
 
-def _count_runs_at_levels(labels: Ints, count: int) -> Ints:
-    """Count each row's runs at each of `count` levels: rows x levels."""
-    counts = [(labels == level).sum(axis=1) for level in range(count)]
-    return np.stack(counts, axis=1)
+def _has_enough_runs(choice: _Choice, is_b: Bools, *, are_asked: bool) -> bool:
+    """Report whether the chosen runs can be compared: two of each side. Unless the user
+    asked for the blocks, each side must have three runs in all.
+    """
+    is_used = choice.blocks >= 0
+    fewest_used = min((is_used & is_b).sum(), (is_used & ~is_b).sum())
+    fewest = min(is_b.sum(), (~is_b).sum())
+    has_sides = are_asked or fewest >= MIN_RUNS
+    return bool(has_sides and fewest_used >= MIN_AT_LEVEL)
 
 
-def _describe_level(
-    side: str, rows: Floats, labels: Ints, level: Ints
-) -> dict[str, Any]:
-    """Return the columns `ns` and `compared` of a side. level: of each row."""
-    is_at_level = labels == level[:, None]
-    means = compute_nanmean(np.where(is_at_level, rows, np.nan), axis=1)
-    return {
-        f"{side}_ns": np.exp(means),
-        f"{side}_compared": is_at_level.sum(axis=1),
-    }
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """The runs of one side. logs, labels: a row per number, a column per run. counts:
+    how many of the runs are at each level, a column per level.
+    """
+
+    letter: str
+    logs: Floats
+    labels: Ints
+    counts: Ints
+
+    @classmethod
+    def select(cls, letter: str, rows: Floats, labels: Ints, is_own: Bools) -> "_Side":
+        """Select the columns of a side from those of both."""
+        own = labels[:, is_own]
+        levels = range(labels.max(initial=0) + 1)
+        counts = [(own == level).sum(axis=1) for level in levels]
+        return cls(letter, rows[:, is_own], own, np.stack(counts, axis=1))
+
+    def compute_means(self) -> Floats:
+        """Compute the mean over all levels of each row."""
+        return compute_nanmean(self.logs, axis=1)
+
+    def describe(self, level: Ints) -> dict[str, Any]:
+        """Return the columns of this side. level: the one to show of each row."""
+        is_shown = self.labels == level[:, None]
+        means = compute_nanmean(np.where(is_shown, self.logs, np.nan), axis=1)
+        return {
+            f"{self.letter}_runs": self.counts.max(axis=1),
+            f"{self.letter}_units": self.counts.sum(axis=1),
+            f"{self.letter}_ns": np.exp(means),
+            f"{self.letter}_compared": is_shown.sum(axis=1),
+        }
 
 
 def compute_share_probability(a: Ints, b: Ints) -> Floats:
@@ -316,19 +457,30 @@ def compute_share_probability(a: Ints, b: Ints) -> Floats:
 
     a, b: how many runs of each side are at each level, rows x levels.
     """
+    both = np.stack([a, b], axis=1)
+    # most rows have the counts of another
+    distinct, place = np.unique(both, axis=0, return_inverse=True)
+    p = _test_by_fisher(distinct[:, 0], distinct[:, 1])
+    return np.asarray(p.min(axis=1, initial=1.0)[place.reshape(-1)])
+
+
+def _test_by_fisher(a: Ints, b: Ints) -> Floats:
+    """Return p of each count of A, rows x levels. Third axis: how many runs of A might
+    be at the level.
+    """
     total_a = a.sum(axis=1)[:, None, None]
     total_b = b.sum(axis=1)[:, None, None]
-    both = (a + b)[:, :, None]
-    of_a = np.arange(a.sum(axis=1).max(initial=0) + 1)
-    of_b = both - of_a
+    at_level = (a + b)[:, :, None]
+    of_a = np.arange(total_a.max(initial=0) + 1)
+    of_b = at_level - of_a
     is_possible = (of_a <= total_a) & (of_b >= 0) & (of_b <= total_b)
     ways = _log_choose(total_a, of_a) + _log_choose(total_b, of_b)
-    chance = np.exp(ways - _log_choose(total_a + total_b, both))
-    chance = np.where(is_possible, chance, 0.0)
+    all_ways = _log_choose(total_a + total_b, at_level)
+    chance = np.where(is_possible, np.exp(ways - all_ways), 0.0)
     observed = np.take_along_axis(chance, a[:, :, None], axis=2)
     is_as_unlike = chance <= observed * (1 + 1e-9)  # equal ones may differ by rounding
-    p = np.where(is_as_unlike, chance, 0.0).sum(axis=2)
-    return np.asarray(p.min(axis=1, initial=1.0))
+    p: Floats = np.where(is_as_unlike, chance, 0.0).sum(axis=2)
+    return p
 
 
 def _log_choose(total: Ints, taken: Ints) -> Floats:
@@ -336,11 +488,10 @@ def _log_choose(total: Ints, taken: Ints) -> Floats:
     impossible ones any number.
     """
     left = np.maximum(total - taken, 0)
-    ways: Floats = (
-        special.gammaln(total + 1)
-        - special.gammaln(np.maximum(taken, 0) + 1)
-        - special.gammaln(left + 1)
-    )
+    in_order: Floats = special.gammaln(total + 1)
+    orders_taken = special.gammaln(np.maximum(taken, 0) + 1)
+    orders_left = special.gammaln(left + 1)
+    ways: Floats = in_order - orders_taken - orders_left
     return ways
 
 
@@ -352,56 +503,3 @@ def compute_level_probability(
     """
     tails: Floats = special.bdtrc(runs - 1, np.maximum(total, 1).astype(np.int64), rate)
     return np.asarray(tails.sum(axis=-1).clip(max=1))
-
-
-def find_chance_limits(a: Floats, b: Floats, relations: Iterable[object]) -> Floats:
-    """Return how far chance may move each pair from its relation; 1 map in 20 has a
-    pair beyond that.
-
-    a, b: logarithms, a row per pair, a column per run. With three runs a side, limits
-    come from the scatter of runs, moderated over the relation; with fewer, from the
-    scatter of its pairs (inf below eight pairs).
-    """
-    names = np.array(list(relations), dtype=object)
-    largest = np.full(len(a), np.inf)
-    alpha = ALPHA / max(len(a), 1)  # every pair is looked at
-    is_b = np.repeat([False, True], [a.shape[1], b.shape[1]])
-    for relation in dict.fromkeys(names):
-        rows = names == relation
-        of_a = a[rows] - np.median(a[rows], axis=0)
-        of_b = b[rows] - np.median(b[rows], axis=0)
-        values = np.hstack([of_a, of_b])
-        if min(a.shape[1], b.shape[1]) >= MIN_RUNS:
-            fit = fit_within_blocks(values, is_b, np.zeros(len(is_b), dtype=np.int64))
-            variance, freedom = moderate_variances(fit.variance, fit.freedom)
-            error = np.sqrt(variance * fit.scale)
-            largest[rows] = -special.stdtrit(freedom, alpha / 2) * error
-        elif rows.sum() >= _MIN_PAIRS:
-            changes = values[:, is_b].mean(axis=1) - values[:, ~is_b].mean(axis=1)
-            middle = np.median(np.abs(changes - np.median(changes)))
-            farthest = special.stdtrit(_TAILS, alpha / 2)
-            quartile = special.stdtrit(_TAILS, 0.25)
-            largest[rows] = farthest / quartile * middle
-    return largest
-
-
-def compute_nanmedian(values: Floats, axis: int) -> Floats:
-    """Return the median, ignoring NaN; NaN if none is left."""
-    ordered = np.sort(values, axis=axis)  # NaN last
-    length = values.shape[axis]
-    count = (~np.isnan(values)).sum(axis=axis, keepdims=True)
-    if not length:
-        return np.full(count.squeeze(axis).shape, np.nan)
-    lower = np.maximum(count - 1, 0) // 2
-    upper = np.minimum(count // 2, length - 1)
-    low = np.take_along_axis(ordered, lower, axis=axis)
-    high = np.take_along_axis(ordered, upper, axis=axis)
-    return np.asarray((low + high).squeeze(axis) / 2)
-
-
-def compute_nanmean(values: Floats, axis: int) -> Floats:
-    """Return the mean, ignoring NaN; NaN if no value is left."""
-    counts = (~np.isnan(values)).sum(axis=axis)
-    return np.asarray(
-        np.nansum(values, axis=axis) / np.where(counts > 0, counts, np.nan)
-    )

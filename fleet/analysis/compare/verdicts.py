@@ -15,7 +15,7 @@ from fleet.analysis.base.tables import Bools, Floats, Ints, number_groups
 from fleet.analysis.compare import judge
 from fleet.analysis.compare.judge import ALPHA, MIN_HOSTS
 from fleet.analysis.reduce.interval import MIN_RUNS
-from fleet.analysis.reduce.run_levels import label_levels_of_hosts
+from fleet.analysis.reduce.run_levels import label_levels_of_each
 
 CLASS = ["benchmark", "variant", "relation"]
 CELL = [*CLASS, "ping_cpu", "pong_cpu"]
@@ -101,10 +101,14 @@ class _Session(NamedTuple):
     change from A to B.
     """
 
-    off: Mapping[tuple[Any, bool], float]
+    shifts: Mapping[tuple[Any, bool], float]
     change: float
     error: float
     freedom: float
+
+    def list_shifts(self, comparison: SideRuns) -> list[float]:
+        """List the shift of each run of a comparison, 0 if it is not known."""
+        return [self.shifts.get(key, 0.0) for key in comparison.keys]
 
 
 _NO_SESSION = _Session({}, 0.0, 0.0, 0.0)
@@ -151,19 +155,311 @@ def lay_out_relations(numbers: pd.DataFrame, orders: Sequence[Order]) -> list[Si
     of_b = numbers[numbers["is_b"]]
     choices = pd.Series(number_groups(of_a, ["comparison", *CLASS[:2]]), of_a.index)
     table = _tabulate_units(numbers.assign(choice=choices), orders)
-    spread_of_a = of_a.groupby(_ROW)["spread"].median()
-    spread_of_b = of_b.groupby(_ROW)["spread"].median()
+    groups_of_a = of_a.groupby(_ROW)
+    groups_of_b = of_b.groupby(_ROW)
     rows = table.rows[[*_ROW, *CLASS, "choice"]]
-    rows = rows.join(of_a.groupby(_ROW)["pairs"].max(), on=_ROW)
-    rows = rows.join(spread_of_a.rename("a_within"), on=_ROW)
-    rows = rows.join(spread_of_b.rename("b_within"), on=_ROW)
+    rows = rows.join(groups_of_a["pairs"].max(), on=_ROW)
+    rows = rows.join(groups_of_a["spread"].median().rename("a_within"), on=_ROW)
+    rows = rows.join(groups_of_b["spread"].median().rename("b_within"), on=_ROW)
     choices_of_rows = rows["choice"].to_numpy()
-    kept = []
+    chosen = []
     for place, units in zip(table.places, table.units, strict=True):
-        near = units.logs[:, ~units.is_b].mean(axis=1)
-        kept.append(np.lexsort((near, choices_of_rows[place])))
+        mean_of_a = units.logs[:, ~units.is_b].mean(axis=1)
+        nearest_first = np.lexsort((mean_of_a, choices_of_rows[place]))
+        chosen.append(nearest_first)
     columns = [*CLASS, "pairs", "a_within", "b_within"]
-    return _make_side_runs(table, rows[columns], kept)
+    return _make_side_runs(table, rows[columns], chosen)
+
+
+def judge_comparisons(
+    comparisons: Sequence[SideRuns],
+    threshold: float,
+    *,
+    questions: int = 1,
+    are_pairs: bool = False,
+) -> tuple[list[pd.DataFrame], dict[Hashable, pd.DataFrame]]:
+    """Judge comparisons; return a table for each and, by `sides`, a table of the
+    changes over all hosts.
+
+    questions: the number of parts that the command splits the 5 % into; subtracting a
+    shift that all hosts share adds one. are_pairs: whether rows are pairs; if so, leave
+    out those that cannot be tested, and make no tables over all hosts.
+
+    Columns in addition to those of the rows: `a_units`, `b_units`: how many runs of
+    each side have the row; `a_ns`, `b_ns`: the mean of `a_compared` and `b_compared` of
+    them at the level that was compared; `levels`: the number of levels; `shares`: the
+    probability that sides with equal shares of runs at each level differ as these;
+    `whole`: the change of the mean over all levels, a logarithm; `shared`: the change
+    of all hosts that was subtracted, else 1;
+    `ratio` of B to A with its 95 % interval `low`, `high`; `error`, `freedom`, `p` of
+    that change; `borrowed`: how much of `freedom` comes from other rows; `chance`: the
+    probability that the sides' levels differ by chance; `more`: how many runs a side
+    would give a row at several levels a verdict; `q`; `smallest`: the change that would
+    be found; `verdict`, `why`.
+    """
+    labels = _label_levels(comparisons)
+    sessions = _estimate_shared_shifts(comparisons, labels)
+    owner = _number_owners(comparisons)
+    table = _test_rows(_fit_rows(comparisons, labels, sessions))
+    fleets = []
+    if not are_pairs:
+        fleets = _test_all_sessions(comparisons, sessions, table)
+    questions += any(session.shifts for session in sessions.values())
+    tables = _add_q_values([table, *fleets], questions)
+    table, *fleets = [add_verdicts(part, threshold) for part in tables]
+    table = table[[*comparisons[0].rows, *_COLUMNS]]
+    if are_pairs:
+        is_tested = table["p"].notna().to_numpy()
+        table = table[is_tested]
+        owner = owner[is_tested]
+    places = _split_places(owner, len(comparisons))
+    parts = [table.iloc[place].reset_index(drop=True) for place in places]
+    return parts, dict(zip(sessions, fleets, strict=False))
+
+
+def _number_owners(comparisons: Sequence[SideRuns]) -> Ints:
+    """Return, for each row of all comparisons end to end, the number of its
+    comparison.
+    """
+    counts = [len(comparison.rows) for comparison in comparisons]
+    return np.repeat(np.arange(len(comparisons)), counts)
+
+
+def _label_levels(comparisons: Sequence[SideRuns]) -> list[Ints]:
+    """Number the levels between the runs of each comparison (docs/statistics.md)."""
+    rows = pd.concat([comparison.rows for comparison in comparisons])
+    choices = number_groups(rows, CLASS[:2])
+    ends = np.cumsum([len(comparison.rows) for comparison in comparisons])
+    parts = np.split(choices, ends[:-1])
+    groups = [np.unique(own, return_inverse=True)[1] for own in parts]
+    return label_levels_of_each([comparison.logs for comparison in comparisons], groups)
+
+
+def _fit_rows(
+    comparisons: Sequence[SideRuns],
+    labels: Sequence[Ints],
+    sessions: Mapping[Hashable, _Session],
+) -> pd.DataFrame:
+    """Return the rows of all comparisons with the columns of `judge_rows`."""
+    counts = [len(comparison.rows) for comparison in comparisons]
+    own_sessions = [sessions.get(own.sides, _NO_SESSION) for own in comparisons]
+    rows = pd.concat([comparison.rows for comparison in comparisons], ignore_index=True)
+    rows["shared"] = np.repeat([np.exp(own.change) for own in own_sessions], counts)
+    owner = _number_owners(comparisons)
+    fits = []
+    for alike in _group_by_order(comparisons):
+        shifts = [
+            own_sessions[number].list_shifts(comparisons[number]) for number in alike
+        ]
+        fit = judge.judge_rows(
+            np.vstack([comparisons[number].logs for number in alike]),
+            np.vstack([labels[number] for number in alike]),
+            comparisons[alike[0]].is_b,
+            comparisons[alike[0]].blocks,
+            np.repeat(shifts, [counts[number] for number in alike], axis=0),
+        )
+        places = np.flatnonzero(np.isin(owner, alike))
+        fits.append(pd.DataFrame(fit, index=places))
+    return rows.join(pd.concat(fits))
+
+
+def _group_by_order(comparisons: Sequence[SideRuns]) -> list[list[int]]:
+    """Return the numbers of comparisons whose runs have the same order of sides and
+    blocks, a list per order; these are fitted at once.
+    """
+    groups = dict[tuple[object, ...], list[int]]()
+    for number, comparison in enumerate(comparisons):
+        blocks = None
+        if comparison.blocks is not None:
+            blocks = tuple(comparison.blocks.tolist())
+        order = (tuple(comparison.is_b.tolist()), blocks)
+        groups.setdefault(order, []).append(number)
+    return list(groups.values())
+
+
+def _estimate_shared_shifts(
+    comparisons: Sequence[SideRuns], labels: Sequence[Ints]
+) -> dict[Hashable, _Session]:
+    """Return the shifts that all rows share, for each `sides` that three or more
+    comparisons have.
+    """
+    hosts_by_sides = dict[Hashable, list[tuple[SideRuns, Ints]]]()
+    for comparison, levels in zip(comparisons, labels, strict=True):
+        hosts = hosts_by_sides.setdefault(comparison.sides, [])
+        hosts.append((comparison, levels))
+    sessions = {}
+    for sides, hosts in hosts_by_sides.items():
+        if sides is not None and len(hosts) >= MIN_HOSTS:
+            sessions[sides] = _estimate_session(hosts)
+    return sessions
+
+
+def _estimate_session(hosts: Sequence[tuple[SideRuns, Ints]]) -> _Session:
+    """Estimate the shifts that all rows of a session share. hosts: the numbers and
+    levels of each.
+    """
+    keys = sorted({key for host, _ in hosts for key in host.keys})
+    is_b = np.array([is_of_b for _, is_of_b in keys], dtype=bool)
+    logs, labels = _join_hosts(hosts, keys)
+    shifts = judge.estimate_session_shifts(logs, labels, is_b)
+    if not shifts.any():
+        return _NO_SESSION
+    passes = judge.assign_passes(is_b, judge.MIN_PASSES)
+    fit = judge.fit_within_blocks(shifts[None, :], is_b, passes)
+    error = np.sqrt(fit.variance * fit.scale)
+    return _Session(
+        shifts=dict(zip(keys, shifts.tolist(), strict=True)),
+        change=float(fit.change[0]),
+        error=float(error[0]),
+        freedom=float(fit.freedom[0]),
+    )
+
+
+def _join_hosts(
+    hosts: Sequence[tuple[SideRuns, Ints]], keys: Sequence[Any]
+) -> tuple[Floats, Ints]:
+    """Return the numbers and levels of all hosts, a column per key; NaN and -1 of a run
+    that a host lacks.
+    """
+    place_of_key = {key: place for place, key in enumerate(keys)}
+    height = sum(len(levels) for _, levels in hosts)
+    logs = np.full((height, len(keys)), np.nan)
+    labels = np.full(logs.shape, -1)
+    first = 0
+    for host, levels in hosts:
+        end = first + len(levels)
+        columns = [place_of_key[key] for key in host.keys]
+        logs[first:end, columns] = host.logs
+        labels[first:end, columns] = levels
+        first = end
+    return logs, labels
+
+
+def _test_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """Test changes by variances moderated over all rows, levels by how often runs leave
+    the main level.
+    """
+    is_tested = rows["change"].notna().to_numpy()
+    own_freedom = rows["freedom"].to_numpy()
+    variance = np.full(len(rows), np.nan)
+    freedom = np.full(len(rows), np.nan)
+    variance[is_tested], freedom[is_tested] = judge.moderate_variances(
+        rows["variance"].to_numpy()[is_tested], own_freedom[is_tested]
+    )
+    rows = _test_levels(rows, is_tested)
+    rows["error"] = np.sqrt(variance * rows["scale"])
+    rows["borrowed"] = freedom - own_freedom
+    rows["freedom"] = freedom
+    table = _apply_student(rows)
+    ratio_of_means = rows["b_ns"] / rows["a_ns"]
+    table["ratio"] = table["ratio"].where(is_tested, ratio_of_means)
+    return table
+
+
+def _test_levels(rows: pd.DataFrame, is_tested: Bools) -> pd.DataFrame:
+    """Add `chance` and, to rows at several levels, `more`."""
+    at_main_level = rows[["a_runs", "b_runs"]].to_numpy()
+    total = rows[["a_units", "b_units"]].to_numpy()
+    runs_off = (total - at_main_level).sum()
+    rate = float((runs_off + 0.5) / (total.sum() + 1))
+    chance = judge.compute_level_probability(at_main_level, total, rate)
+    has_several = rows["levels"].to_numpy() > 1
+    more = np.full(len(rows), np.nan)
+    more[has_several] = _count_runs_to_tell(rows[has_several], rate, is_tested.sum())
+    return rows.assign(chance=chance * (rows["are_apart"] & is_tested), more=more)
+
+
+def _test_all_sessions(
+    comparisons: Sequence[SideRuns],
+    sessions: Mapping[Hashable, _Session],
+    table: pd.DataFrame,
+) -> list[pd.DataFrame]:
+    """Test the changes over all hosts of each session. table: the rows of all
+    comparisons.
+    """
+    owner = _number_owners(comparisons)
+    sides = [comparison.sides for comparison in comparisons]
+    tables = []
+    for name, session in sessions.items():
+        hosts = [number for number, own in enumerate(sides) if own == name]
+        rows = table[np.isin(owner, hosts)]
+        tables.append(_test_all_hosts(rows, len(hosts), session))
+    return tables
+
+
+def _apply_student(rows: pd.DataFrame) -> pd.DataFrame:
+    """Add ratio, interval and p; where levels may differ by chance, extend the interval
+    to the ratio 1.
+    """
+    names = ["change", "error", "freedom", "chance"]
+    change, error, freedom, chance = rows[names].to_numpy(dtype=np.float64).T
+    low, high, p = judge.apply_student(change, error, freedom)
+    may_be_chance = chance >= ALPHA
+    low = np.where(may_be_chance, np.fmin(low, 0), low)
+    high = np.where(may_be_chance, np.fmax(high, 0), high)
+    return rows.assign(
+        ratio=np.exp(change),
+        low=np.exp(low),
+        high=np.exp(high),
+        p=np.maximum(p, chance),
+    )
+
+
+def _add_q_values(tables: Sequence[pd.DataFrame], questions: int) -> list[pd.DataFrame]:
+    """Add `q`, corrected over the rows of all tables; correct rows of the relation ALL
+    separately.
+    """
+    rows = pd.concat([table[["relation", "p"]] for table in tables])
+    p = rows["p"].to_numpy(dtype=np.float64)
+    is_of_all = (rows["relation"] == ALL).to_numpy()
+    q = np.full(len(p), np.nan)
+    q[is_of_all] = judge.control_false_discovery(p[is_of_all])
+    q[~is_of_all] = judge.control_false_discovery(p[~is_of_all])
+    q = np.minimum(q * questions, 1.0)
+    ends = np.cumsum([len(table) for table in tables])
+    parts = np.split(q, ends[:-1])
+    return [table.assign(q=part) for table, part in zip(tables, parts, strict=True)]
+
+
+def _count_runs_to_tell(rows: pd.DataFrame, rate: float, tests: int) -> Floats:
+    """Estimate how many runs a side each row at several levels needs for a verdict; NaN
+    for more than 200.
+
+    If different levels were compared, chance must seldom make levels differ in any of
+    `tests` rows. Otherwise, both sides must have two runs at the commonest level in
+    nine sessions of ten.
+    """
+    at_level = rows[["a_runs", "b_runs"]].to_numpy()
+    total = rows[["a_units", "b_units"]].to_numpy()
+    share = (at_level / np.maximum(total, 1)).min(axis=1)[:, None]
+    are_apart = rows["are_apart"].to_numpy()[:, None]
+    runs = np.arange(MIN_RUNS, _MAX_RUNS + 1)  # the columns of what follows
+    runs_at_level = np.where(are_apart, np.ceil(share * runs), 2)
+    rates = np.where(are_apart, rate, share)
+    chance = judge.compute_level_probability(
+        runs_at_level[..., None], runs[:, None], rates[..., None]
+    )
+    is_seldom = 2 * chance < ALPHA / max(tests, 1)
+    gives_verdict = np.where(are_apart, is_seldom, chance > _TOLD)
+    is_more = runs > total.max(axis=1, keepdims=True)
+    tells = gives_verdict & is_more
+    fewest = runs[tells.argmax(axis=1)]
+    return np.where(tells.any(axis=1), fewest, np.nan)
+
+
+def _describe_power(row: Mapping[Any, Any], target: float) -> str:
+    """Describe the change that would be found, and how many runs would show `target`, a
+    logarithm.
+    """
+    if not row["smallest"] <= 1:
+        return "would show no change below a factor of two"
+    words = f"would show a change of {row['smallest']:.1%} or more"
+    ratio = float(np.log1p(row["smallest"])) / target
+    if ratio <= 1 or "a_units" not in row:
+        return words
+    runs_a_side = 2 / (1 / row["a_units"] + 1 / row["b_units"])
+    more = np.ceil(runs_a_side * ratio**2)
+    return f"{words}; for {np.expm1(target):.0%}, about {more:.0f} runs a side"
 
 
 def lay_out_pairs(pairs: pd.DataFrame, orders: Sequence[Order]) -> list[SideRuns]:
@@ -212,9 +508,10 @@ def _tabulate_units(numbers: pd.DataFrame, orders: Sequence[Order]) -> _Table:
     numbers = _keep_shared_rows(numbers)
     of_a = numbers[~numbers["is_b"]]
     rows = of_a.drop_duplicates("row").sort_values("row", ignore_index=True)
-    row_places = _split_places(rows["comparison"].to_numpy(), len(orders))
-    column_places = _split_places(columns["comparison"].to_numpy(), len(orders))
-    number_places = _split_places(numbers["comparison"].to_numpy(), len(orders))
+    count = len(orders)
+    row_places = _split_places(rows["comparison"].to_numpy(), count)
+    column_places = _split_places(columns["comparison"].to_numpy(), count)
+    number_places = _split_places(numbers["comparison"].to_numpy(), count)
     row = numbers["row"].to_numpy()
     column = numbers["column"].to_numpy()
     logs = np.log(numbers["ns"].to_numpy(dtype=np.float64))
@@ -222,18 +519,28 @@ def _tabulate_units(numbers: pd.DataFrame, orders: Sequence[Order]) -> _Table:
     names = columns["unit"].tolist()
     units = []
     for number, order in enumerate(orders):
-        rows_here = row_places[number]
-        columns_here = column_places[number]
-        numbers_here = number_places[number]
-        own_is_b = is_b[columns_here]
-        own_names = names[columns_here]
-        shape = (rows_here.stop - rows_here.start, len(own_names))
-        own_logs = np.full(shape, np.nan)
-        own_row = row[numbers_here] - rows_here.start
-        own_column = column[numbers_here] - columns_here.start
-        own_logs[own_row, own_column] = logs[numbers_here]
-        units.append(_order_units(own_logs, own_is_b, own_names, order))
+        own_rows = row_places[number]
+        own_columns = column_places[number]
+        own = number_places[number]
+        own_logs = _fill_table(
+            (own_rows.stop - own_rows.start, own_columns.stop - own_columns.start),
+            row[own] - own_rows.start,
+            column[own] - own_columns.start,
+            logs[own],
+        )
+        units.append(
+            _order_units(own_logs, is_b[own_columns], names[own_columns], order)
+        )
     return _Table(rows, row_places, units)
+
+
+def _fill_table(
+    shape: tuple[int, int], row: Ints, column: Ints, values: Floats
+) -> Floats:
+    """Return a table with these values at these places, NaN elsewhere."""
+    table = np.full(shape, np.nan)
+    table[row, column] = values
+    return table
 
 
 def _order_units(
@@ -313,216 +620,6 @@ def reduce_to_relations(pairs: pd.DataFrame) -> pd.DataFrame:
     return relations
 
 
-def judge_comparisons(
-    comparisons: Sequence[SideRuns],
-    threshold: float,
-    *,
-    questions: int = 1,
-    are_pairs: bool = False,
-) -> tuple[list[pd.DataFrame], dict[Hashable, pd.DataFrame]]:
-    """Judge comparisons; return a table for each and, by `sides`, a table of the
-    changes over all hosts.
-
-    questions: the number of parts that the command splits the 5 % into; subtracting a
-    shift that all hosts share adds one. are_pairs: whether rows are pairs; if so, leave
-    out those that cannot be tested, and make no tables over all hosts.
-
-    Columns in addition to those of the rows: `a_units`, `b_units`: how many runs of
-    each side have the row; `a_ns`, `b_ns`: the mean of `a_compared` and `b_compared` of
-    them at the level that was compared; `levels`: the number of levels; `shares`: the
-    probability that sides with equal shares of runs at each level differ as these;
-    `whole`: the change of the mean over all levels, a logarithm; `shared`: the change
-    of all hosts that was subtracted, else 1;
-    `ratio` of B to A with its 95 % interval `low`, `high`; `error`, `freedom`, `p` of
-    that change; `borrowed`: how much of `freedom` comes from other rows; `chance`: the
-    probability that the sides' levels differ by chance; `more`: how many runs a side
-    would give a row at several levels a verdict; `q`; `smallest`: the change that would
-    be found; `verdict`, `why`.
-    """
-    labels = _label_levels(comparisons)
-    sessions = _estimate_shared_shifts(comparisons, labels)
-    table = _test_rows(_fit_rows(comparisons, labels, sessions))
-    owner = _number_owners(comparisons)
-    fleets = []
-    if not are_pairs:
-        sides = [comparison.sides for comparison in comparisons]
-        for name, session in sessions.items():
-            hosts = [number for number, own in enumerate(sides) if own == name]
-            rows = table[np.isin(owner, hosts)]
-            fleets.append(_test_all_hosts(rows, len(hosts), session))
-    questions += any(session.off for session in sessions.values())
-    tables = _add_q_values([table, *fleets], questions)
-    table, *fleets = [add_verdicts(part, threshold) for part in tables]
-    table = table[[*comparisons[0].rows, *_COLUMNS]]
-    if are_pairs:
-        is_tested = table["p"].notna().to_numpy()
-        table = table[is_tested]
-        owner = owner[is_tested]
-    places = _split_places(owner, len(comparisons))
-    parts = [table.iloc[place].reset_index(drop=True) for place in places]
-    return parts, dict(zip(sessions, fleets, strict=False))
-
-
-def _number_owners(comparisons: Sequence[SideRuns]) -> Ints:
-    """Return, for each row of all comparisons end to end, the number of its
-    comparison.
-    """
-    counts = [len(comparison.rows) for comparison in comparisons]
-    return np.repeat(np.arange(len(comparisons)), counts)
-
-
-def _label_levels(comparisons: Sequence[SideRuns]) -> list[Ints]:
-    """Number the levels between the runs of each comparison (docs/statistics.md)."""
-    rows = pd.concat([comparison.rows for comparison in comparisons])
-    owner = _number_owners(comparisons)
-    width = max(len(comparison.is_b) for comparison in comparisons)
-    logs = np.full((len(rows), width), np.nan)
-    places = _split_places(owner, len(comparisons))
-    for comparison, place in zip(comparisons, places, strict=True):
-        logs[place, : len(comparison.is_b)] = comparison.logs
-    groups = number_groups(rows.assign(owner=owner), ["owner", *CLASS[:2]])
-    labels = label_levels_of_hosts(logs, groups)
-    parts = []
-    for comparison, place in zip(comparisons, places, strict=True):
-        parts.append(labels[place, : len(comparison.is_b)])
-    return parts
-
-
-def _fit_rows(
-    comparisons: Sequence[SideRuns],
-    labels: Sequence[Ints],
-    sessions: Mapping[Hashable, _Session],
-) -> pd.DataFrame:
-    """Return the rows of all comparisons with the columns of `judge_rows`."""
-    fits = []
-    for comparison, levels in zip(comparisons, labels, strict=True):
-        session = sessions.get(comparison.sides, _NO_SESSION)
-        off = np.array([session.off.get(key, 0.0) for key in comparison.keys])
-        fit = judge.judge_rows(
-            comparison.logs, levels, comparison.is_b, comparison.blocks, off
-        )
-        fit["shared"] = np.full(len(levels), np.exp(session.change))
-        fits.append(fit)
-    columns = {name: np.concatenate([fit[name] for fit in fits]) for name in fits[0]}
-    rows = pd.concat([comparison.rows for comparison in comparisons], ignore_index=True)
-    return rows.assign(**columns)
-
-
-def lay_out_sides(
-    a: pd.DataFrame, b: pd.DataFrame, number: str
-) -> tuple[SideRuns, SideRuns]:
-    """Lay out the relations and the pairs of two sides. a, b: rows per pair and `unit`,
-    with ns in column `number`.
-    """
-    pairs = pd.concat([a.assign(is_b=False), b.assign(is_b=True)], ignore_index=True)
-    pairs["comparison"] = 0
-    pairs["ns"] = pairs[number]
-    pairs["key"] = number_keys(pairs, CELL)
-    (relations,) = lay_out_relations(reduce_to_relations(pairs), [NO_ORDER])
-    (pair_runs,) = lay_out_pairs(pairs, [NO_ORDER])
-    return relations, pair_runs
-
-
-def compare_relations(
-    a: pd.DataFrame, b: pd.DataFrame, threshold: float, *, number: str = "median_ns"
-) -> pd.DataFrame:
-    """Judge the relations of one comparison. a, b: rows per pair and `unit`, with ns in
-    column `number`.
-    """
-    relations, _ = lay_out_sides(a, b, number)
-    (table,), _ = judge_comparisons([relations], threshold)
-    return table
-
-
-def compare_pairs(
-    a: pd.DataFrame, b: pd.DataFrame, threshold: float, *, number: str = "median_ns"
-) -> pd.DataFrame:
-    """Judge each pair that every run has and that can be tested; the sides must have
-    the same topology.
-    """
-    _, pairs = lay_out_sides(a, b, number)
-    (table,), _ = judge_comparisons([pairs], threshold, are_pairs=True)
-    return table
-
-
-def _estimate_shared_shifts(
-    comparisons: Sequence[SideRuns], labels: Sequence[Ints]
-) -> dict[Hashable, _Session]:
-    """Return the shifts that all rows share, for each `sides` that three or more
-    comparisons have.
-    """
-    hosts_by_sides = dict[Hashable, list[tuple[SideRuns, Ints]]]()
-    for comparison, levels in zip(comparisons, labels, strict=True):
-        hosts = hosts_by_sides.setdefault(comparison.sides, [])
-        hosts.append((comparison, levels))
-    sessions = {}
-    for sides, hosts in hosts_by_sides.items():
-        if sides is not None and len(hosts) >= MIN_HOSTS:
-            sessions[sides] = _estimate_session(hosts)
-    return sessions
-
-
-def _estimate_session(hosts: Sequence[tuple[SideRuns, Ints]]) -> _Session:
-    """Estimate the shifts that all rows of a session share. hosts: the numbers and
-    levels of each.
-    """
-    keys = sorted({key for host, _ in hosts for key in host.keys})
-    place_of_key = {key: place for place, key in enumerate(keys)}
-    height = sum(len(levels) for _, levels in hosts)
-    logs = np.full((height, len(keys)), np.nan)
-    all_levels = np.full(logs.shape, -1)  # of a run that a host lacks, no level
-    first = 0
-    for host, levels in hosts:
-        end = first + len(levels)
-        columns = [place_of_key[key] for key in host.keys]
-        logs[first:end, columns] = host.logs
-        all_levels[first:end, columns] = levels
-        first = end
-    is_b = np.array([side for _, side in keys], dtype=bool)
-    off = judge.estimate_session_shifts(logs, all_levels, is_b)
-    if not off.any():
-        return _NO_SESSION
-    passes = judge.assign_passes(is_b, judge.MIN_PASSES)
-    fit = judge.fit_within_blocks(off[None, :], is_b, passes)
-    error = np.sqrt(fit.variance * fit.scale)
-    return _Session(
-        dict(zip(keys, off.tolist(), strict=True)),
-        float(fit.change[0]),
-        float(error[0]),
-        float(fit.freedom[0]),
-    )
-
-
-def _test_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """Test changes by variances moderated over all rows, levels by how often runs leave
-    the main level.
-    """
-    is_tested = rows["change"].notna().to_numpy()
-    variance = np.full(len(rows), np.nan)
-    freedom = np.full(len(rows), np.nan)
-    variance[is_tested], freedom[is_tested] = judge.moderate_variances(
-        rows["variance"].to_numpy()[is_tested], rows["freedom"].to_numpy()[is_tested]
-    )
-    at_main_level = rows[["a_runs", "b_runs"]].to_numpy()
-    total = rows[["a_units", "b_units"]].to_numpy()
-    runs_off = (total - at_main_level).sum()
-    rate = float((runs_off + 0.5) / (total.sum() + 1))
-    chance = judge.compute_level_probability(at_main_level, total, rate)
-    has_several = rows["levels"].to_numpy() > 1
-    more = np.full(len(rows), np.nan)
-    more[has_several] = _count_runs_to_tell(rows[has_several], rate, is_tested.sum())
-    rows = rows.assign(
-        error=np.sqrt(variance * rows["scale"]),
-        borrowed=freedom - rows["freedom"],
-        freedom=freedom,
-        chance=chance * (rows["are_apart"] & is_tested),
-        more=more,
-    )
-    table = _apply_student(rows)
-    ratio_of_means = rows["b_ns"] / rows["a_ns"]
-    return table.assign(ratio=table["ratio"].where(is_tested, ratio_of_means))
-
-
 def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.DataFrame:
     """Test the mean change of three or more hosts by relation; add a change that all
     rows share, if any.
@@ -536,7 +633,7 @@ def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.Dat
     table["freedom"] = table["hosts"] - 1.0
     table["shared"] = float(np.exp(session.change))
     table = table.drop(columns="variance")
-    if session.off:
+    if session.shifts:
         of_all = {
             "benchmark": "",
             "variant": "",
@@ -554,67 +651,6 @@ def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.Dat
     table["shares"] = 1.0
     table["whole"] = 0.0
     return _apply_student(table).drop(columns=["change", "shares", "whole"])
-
-
-def _apply_student(rows: pd.DataFrame) -> pd.DataFrame:
-    """Add ratio, interval and p; where levels may differ by chance, extend the interval
-    to the ratio 1.
-    """
-    change = rows["change"].to_numpy(dtype=np.float64)
-    error = rows["error"].to_numpy(dtype=np.float64)
-    freedom = rows["freedom"].to_numpy(dtype=np.float64)
-    chance = rows["chance"].to_numpy(dtype=np.float64)
-    low, high, p = judge.apply_student(change, error, freedom)
-    may_be_chance = chance >= ALPHA
-    low = np.where(may_be_chance, np.fmin(low, 0), low)
-    high = np.where(may_be_chance, np.fmax(high, 0), high)
-    return rows.assign(
-        ratio=np.exp(change),
-        low=np.exp(low),
-        high=np.exp(high),
-        p=np.maximum(p, chance),
-    )
-
-
-def _add_q_values(tables: Sequence[pd.DataFrame], questions: int) -> list[pd.DataFrame]:
-    """Add `q`, corrected over the rows of all tables; correct rows of the relation ALL
-    separately.
-    """
-    rows = pd.concat([table[["relation", "p"]] for table in tables])
-    p = rows["p"].to_numpy(dtype=np.float64)
-    is_of_all = (rows["relation"] == ALL).to_numpy()
-    q = np.full(len(p), np.nan)
-    for part in (is_of_all, ~is_of_all):
-        corrected = judge.control_false_discovery(p[part])
-        q[part] = np.minimum(corrected * questions, 1.0)
-    ends = np.cumsum([len(table) for table in tables])
-    parts = np.split(q, ends[:-1])
-    return [table.assign(q=part) for table, part in zip(tables, parts, strict=True)]
-
-
-def _count_runs_to_tell(rows: pd.DataFrame, rate: float, tests: int) -> Floats:
-    """Estimate how many runs a side each row at several levels needs for a verdict; NaN
-    for more than 200.
-
-    If different levels were compared, chance must seldom make levels differ in any of
-    `tests` rows. Otherwise, both sides must have two runs at the commonest level in
-    nine sessions of ten.
-    """
-    at_level = rows[["a_runs", "b_runs"]].to_numpy()
-    total = rows[["a_units", "b_units"]].to_numpy()
-    share = (at_level / np.maximum(total, 1)).min(axis=1)[:, None]
-    are_apart = rows["are_apart"].to_numpy()[:, None]
-    runs = np.arange(MIN_RUNS, _MAX_RUNS + 1)  # the columns of what follows
-    needed = np.where(are_apart, np.ceil(share * runs), 2)
-    rates = np.where(are_apart, rate, share)
-    chance = judge.compute_level_probability(
-        needed[..., None], runs[:, None], rates[..., None]
-    )
-    is_seldom = 2 * chance < ALPHA / max(tests, 1)
-    tells = np.where(are_apart, is_seldom, chance > _TOLD)
-    tells &= runs > total.max(axis=1, keepdims=True)
-    fewest = runs[tells.argmax(axis=1)]
-    return np.where(tells.any(axis=1), fewest, np.nan)
 
 
 def add_verdicts(rows: pd.DataFrame, threshold: float) -> pd.DataFrame:
@@ -720,16 +756,3 @@ def _describe_levels(row: Mapping[Any, Any]) -> str:
     if np.isnan(row["more"]):
         return levels
     return f"{levels}; about {row['more']:.0f} runs a side would tell"
-
-
-def _describe_power(row: Mapping[Any, Any], target: float) -> str:
-    """Describe the change that would be found, and how many runs would show `target`, a
-    logarithm.
-    """
-    if not row["smallest"] <= 1:
-        return "would show no change below a factor of two"
-    ratio, more = float(np.log1p(row["smallest"])) / target, ""
-    if ratio > 1 and "a_units" in row:
-        runs = 2 / (1 / row["a_units"] + 1 / row["b_units"]) * ratio**2
-        more = f"; for {np.expm1(target):.0%}, about {np.ceil(runs):.0f} runs a side"
-    return f"would show a change of {row['smallest']:.1%} or more{more}"

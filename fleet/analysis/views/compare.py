@@ -568,7 +568,7 @@ def _render_burst_levels(
     levels: pd.DataFrame, width: int | None, descriptions: Descriptions
 ) -> str:
     """Render a table of the pairs with most bursts at another level. levels: from
-    `compare_burst_levels`.
+    `list_burst_levels`.
     """
     titles = (
         "benchmark",

@@ -13,10 +13,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fleet.analysis.compare import compare, compare_burst_levels
+from fleet.analysis.compare import compare
 from fleet.analysis.views import comparisons_as_json, render_comparisons
 from fleet.store import Store
 from tests import builders
+from tests.two_sides import compare_burst_levels
 
 
 def side(name: str, runs: list[tuple[float, float, float]]) -> pd.DataFrame:

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from fleet.analysis.compare import compare_pairs, compare_relations, moderate_variances
+from fleet.analysis.compare import moderate_variances
+from tests.two_sides import compare_pairs, compare_relations
 
 Unit = dict[tuple[str, int, int], float]  # relation, ping, pong -> ns
 
