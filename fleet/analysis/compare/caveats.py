@@ -2,7 +2,8 @@
 load.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -40,7 +41,7 @@ class PairSummary:
     rows: int = 0
     units: int = 0
     variants: dict[str, set[str]] = field(default_factory=dict)
-    flags: dict[str, int] = field(default_factory=dict)
+    flags: Mapping[str, int] = field(default_factory=dict)
 
     def compute_flagged_share(self, flag: str) -> float:
         """Return the share of rows that have a flag."""
@@ -60,13 +61,20 @@ def summarize_pairs(rows: pd.DataFrame) -> dict[tuple[int, bool], PairSummary]:
         summaries[comparison, is_b] = PairSummary(count, units)
     for side, variants in list_variants(rows).items():
         summaries[side].variants = variants
+    for side, flags in _count_flags(rows).items():
+        summaries[side].flags = flags
+    return summaries
+
+
+def _count_flags(rows: pd.DataFrame) -> dict[tuple[int, bool], Counter[str]]:
+    """Count the rows with each flag, by side."""
     flagged = rows[rows["flags"] != ""]
     counts = flagged.groupby([*SIDE, "flags"], as_index=False).size()
+    flags_by_side = dict[tuple[int, bool], Counter[str]]()
     for comparison, is_b, flags, count in counts.itertuples(index=False):
-        of_side = summaries[comparison, is_b].flags
-        for flag in flags.split(","):
-            of_side[flag] = of_side.get(flag, 0) + count
-    return summaries
+        of_side = flags_by_side.setdefault((comparison, is_b), Counter())
+        of_side.update(dict.fromkeys(flags.split(","), count))
+    return flags_by_side
 
 
 def list_variants(rows: pd.DataFrame) -> dict[tuple[int, bool], dict[str, set[str]]]:
@@ -74,75 +82,51 @@ def list_variants(rows: pd.DataFrame) -> dict[tuple[int, bool], dict[str, set[st
     choices = rows[[*SIDE, "benchmark", "variant"]].drop_duplicates()
     variants = dict[tuple[int, bool], dict[str, set[str]]]()
     for comparison, is_b, benchmark, variant in choices.itertuples(index=False):
-        own = variants.setdefault((comparison, is_b), {})
-        own.setdefault(benchmark, set()).add(variant)
+        of_side = variants.setdefault((comparison, is_b), {})
+        of_benchmark = of_side.setdefault(benchmark, set())
+        of_benchmark.add(variant)
     return variants
-
-
-def list_caveats(
-    a: ComparisonSide,
-    b: ComparisonSide,
-    pairs_a: PairSummary,
-    pairs_b: PairSummary,
-    *,
-    unit: str,
-    same_topology: bool,
-) -> list[str]:
-    """List the warnings, the most serious first."""
-    return [
-        *_warn_about_too_few(pairs_a, pairs_b, unit),
-        *_warn_about_order(a, b),
-        *_warn_about_hosts(a, b, unit, same_topology=same_topology),
-        *_warn_about_sampling(a, b),
-        *_warn_about_variants(pairs_a, pairs_b),
-        *_warn_about_load(a, b),
-        *_warn_about_partial_runs("A", a),
-        *_warn_about_partial_runs("B", b),
-        *_warn_about_flags(pairs_a, pairs_b),
-    ]
 
 
 def format_order(a: ComparisonSide, b: ComparisonSide) -> str:
     """Write the letter of each run's side in order of time, such as ABBA."""
-    starts = list[tuple[Any, str, str]]()
-    for letter, side in (("A", a), ("B", b)):
-        times = side.runs["started_utc"].tolist()
-        run_ids = side.runs["run_id"].tolist()
-        starts += zip(times, run_ids, [letter] * len(times), strict=True)
+    starts = _list_starts("A", a) + _list_starts("B", b)
     return "".join(letter for _, _, letter in sorted(starts))
 
 
-def _warn_about_too_few(a: PairSummary, b: PairSummary, unit: str) -> Iterator[str]:
-    missing = []
-    for letter, pairs in (("A", a), ("B", b)):
-        count = MIN_RUNS - pairs.units
-        if count > 0:
-            missing.append(f"{count} more of {letter}")
-    if missing:
-        yield (
-            f"No verdict: a verdict needs {MIN_RUNS} {unit}s a side; measure"
-            f" {' and '.join(missing)}. Any two {unit}s differ, even if nothing"
-            " changed."
-        )
+def _list_starts(letter: str, side: ComparisonSide) -> list[tuple[Any, str, str]]:
+    """List when each run of a side began, its ID and the side's letter."""
+    times = side.runs["started_utc"].tolist()
+    return [
+        (time, run_id, letter) for time, run_id in zip(times, side.run_ids, strict=True)
+    ]
 
 
 def _warn_about_order(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
     order = format_order(a, b)
     smaller_count = min(len(a.runs), len(b.runs))
-    periods = [period for period in _PERIODS if order[period:] == order[:-period]]
-    if smaller_count >= MIN_RUNS and periods and a.hosts == b.hosts:
+    period = _find_period(order)
+    if smaller_count >= MIN_RUNS and period is not None and a.hosts == b.hosts:
         yield (
-            f"The order of the sides repeats itself every {periods[0]} runs: what"
+            f"The order of the sides repeats itself every {period} runs: what"
             " disturbs runs as regularly looks like a difference. --alternate draws an"
             " order that does not (docs/comparing.md)."
         )
-    changes = sum(side != following for side, following in pairwise(order))
+    changes = sum(letter != following for letter, following in pairwise(order))
     if smaller_count >= 2 and changes < smaller_count:
         how = "in two separate blocks of time" if changes == 1 else "hardly interleaved"
         yield (
             f"The sides were measured {how}: anything else that changed with time looks"
             " like a difference between them. Alternate them (docs/comparing.md)."
         )
+
+
+def _find_period(order: str) -> int | None:
+    """Return after how many runs an order repeats itself, if it does."""
+    for period in _PERIODS:
+        if order[period:] == order[:-period]:
+            return period
+    return None
 
 
 def _warn_about_hosts(
@@ -176,14 +160,10 @@ def _warn_about_sampling(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
             f"{format_count(without_samples, 'run')} without samples: no evidence of a"
             " change."
         )
-    presets = _list_values("preset", a, b)
-    estimators = _list_values("estimator", a, b)
-    schemes = set()
-    for preset, estimator in zip(presets, estimators, strict=True):
-        schemes.add(f"{preset} ({estimator})" if preset else "default (median)")
+    schemes = _list_schemes(a, b)
     if len(schemes) > 1:
         yield (
-            f"The runs used different sampling, {', '.join(sorted(schemes))}: all are"
+            f"The runs used different sampling, {', '.join(schemes)}: all are"
             " compared by the median of their bursts, which may differ by the sampling"
             " alone."
         )
@@ -192,25 +172,28 @@ def _warn_about_sampling(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
         yield f"The clocks differ: {', '.join(clocks)}."
 
 
-def _list_values(name: str, a: ComparisonSide, b: ComparisonSide) -> list[str]:
-    """List a fact of the runs of both sides, as text; empty where unknown."""
-    return [*a.list_texts(name), *b.list_texts(name)]
+def _list_schemes(a: ComparisonSide, b: ComparisonSide) -> list[str]:
+    """List the ways in which the runs of both sides drew and reduced samples."""
+    schemes = set()
+    presets = _list_values("preset", a, b)
+    estimators = _list_values("estimator", a, b)
+    for preset, estimator in zip(presets, estimators, strict=True):
+        schemes.add(f"{preset} ({estimator})" if preset else "default (median)")
+    return sorted(schemes)
 
 
 def _warn_about_variants(a: PairSummary, b: PairSummary) -> Iterator[str]:
     for benchmark in {**a.variants, **b.variants}:
-        variants_of_a = a.variants.get(benchmark, set())
-        variants_of_b = b.variants.get(benchmark, set())
-        if not variants_of_b:
+        of_a = a.variants.get(benchmark, set())
+        of_b = b.variants.get(benchmark, set())
+        if not of_b:
             yield f"{benchmark}: only A measured it."
-        elif not variants_of_a:
+        elif not of_a:
             yield f"{benchmark}: only B measured it."
-        elif variants_of_a != variants_of_b and variants_of_a & variants_of_b:
+        elif of_a != of_b and of_a & of_b:
             yield (
-                f"{benchmark}: A was measured with"
-                f" {' and '.join(sorted(variants_of_a))}, B with"
-                f" {' and '.join(sorted(variants_of_b))}. Only common variants are"
-                " compared."
+                f"{benchmark}: A was measured with {' and '.join(sorted(of_a))}, B with"
+                f" {' and '.join(sorted(of_b))}. Only common variants are compared."
             )
 
 
@@ -229,6 +212,48 @@ def _compute_median_load(side: ComparisonSide) -> float:
     threads = side.runs["load_1m_before"].to_numpy(dtype=np.float64)
     cpus = side.runs["cpus_measured"].to_numpy(dtype=np.float64)
     return float(compute_nanmedian(threads / cpus, axis=0))
+
+
+def list_caveats(
+    a: ComparisonSide,
+    b: ComparisonSide,
+    pairs_a: PairSummary,
+    pairs_b: PairSummary,
+    *,
+    unit: str,
+    same_topology: bool,
+) -> list[str]:
+    """List the warnings, the most serious first."""
+    return [
+        *_warn_about_too_few(pairs_a, pairs_b, unit),
+        *_warn_about_order(a, b),
+        *_warn_about_hosts(a, b, unit, same_topology=same_topology),
+        *_warn_about_sampling(a, b),
+        *_warn_about_variants(pairs_a, pairs_b),
+        *_warn_about_load(a, b),
+        *_warn_about_partial_runs("A", a),
+        *_warn_about_partial_runs("B", b),
+        *_warn_about_flags(pairs_a, pairs_b),
+    ]
+
+
+def _warn_about_too_few(a: PairSummary, b: PairSummary, unit: str) -> Iterator[str]:
+    missing = []
+    for letter, pairs in (("A", a), ("B", b)):
+        count = MIN_RUNS - pairs.units
+        if count > 0:
+            missing.append(f"{count} more of {letter}")
+    if missing:
+        yield (
+            f"No verdict: a verdict needs {MIN_RUNS} {unit}s a side; measure"
+            f" {' and '.join(missing)}. Any two {unit}s differ, even if nothing"
+            " changed."
+        )
+
+
+def _list_values(name: str, a: ComparisonSide, b: ComparisonSide) -> list[str]:
+    """List a fact of the runs of both sides, as text; empty where unknown."""
+    return [*a.list_texts(name), *b.list_texts(name)]
 
 
 def _warn_about_partial_runs(letter: str, side: ComparisonSide) -> Iterator[str]:

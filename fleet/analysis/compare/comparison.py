@@ -86,7 +86,7 @@ class Comparison:
     unit: what counts as one observation: "run", or "host" if a side has several hosts.
     relations, pairs: tables from `judge_comparisons`; pairs is empty unless both
     topologies are the same. fleet: the table of changes over all hosts, if three or
-    more are compared host by host; else empty. levels: from `compare_burst_levels`.
+    more are compared host by host; else empty. levels: from `list_burst_levels`.
     environment: facts that differ. unlike: from `list_unlike_variants`.
     """
 
@@ -137,11 +137,11 @@ class Comparison:
         """Return the CPU models of sides that are of one host and have none in common:
         another machine got its name. None if they are not.
         """
-        models_of_a = [*self.a.runs["cpu_model"].dropna().unique()]
-        models_of_b = [*self.b.runs["cpu_model"].dropna().unique()]
-        if self.a.hosts != self.b.hosts or not models_of_a or not models_of_b:
+        models_of_a = dict.fromkeys(filter(None, self.a.list_texts("cpu_model")))
+        models_of_b = dict.fromkeys(filter(None, self.b.list_texts("cpu_model")))
+        if not models_of_a or not models_of_b or self.a.hosts != self.b.hosts:
             return None
-        if {*models_of_a} & {*models_of_b}:
+        if models_of_a.keys() & models_of_b.keys():
             return None
         return ", ".join(models_of_a), ", ".join(models_of_b)
 
@@ -206,7 +206,7 @@ def compare(
             if have_pairs.isdisjoint(a.run_ids) or have_pairs.isdisjoint(b.run_ids):
                 left_out |= dict.fromkeys((*a.hosts, *b.hosts))
             else:
-                matches.append(_make_match(a, b))
+                matches.append(_Match.of_sides(a, b))
     without = f"{join_names(left_out)}: not compared: no latencies{only} on both sides."
     if not matches:
         raise UsageError(f"{without} `fleet runs` lists what each run has.")
@@ -272,19 +272,27 @@ def _add_topologies_and_turns(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Data
     """Add each run's `topology`, a number, and `turn`: the session, and the run's place
     among the host's runs there.
     """
-    kinds_of_cpus = number_groups(cpus, ["cpu", *GROUPS, "kind"]).tolist()
-    cpus_by_run = dict[str, set[int]]()
-    for run_id, kind in zip(cpus["run_id"], kinds_of_cpus, strict=True):
-        cpus_by_run.setdefault(run_id, set()).add(kind)
-    topologies = [frozenset(cpus_by_run.get(run_id, ())) for run_id in runs["run_id"]]
-    number_of_topology = {cpus: number for number, cpus in enumerate(set(topologies))}
     ordered = runs.sort_values(["started_utc", "run_id"], kind="stable")
     places = ordered.groupby(["session_id", "host_id"]).cumcount()[runs.index]
     turns = list(zip(runs["session_id"], places, strict=True))
     return runs.assign(
-        topology=[number_of_topology[topology] for topology in topologies],
+        topology=_number_topologies(runs["run_id"], cpus),
         turn=pd.Series(turns, runs.index, dtype=object),
     )
+
+
+def _number_topologies(run_ids: "pd.Series[str]", cpus: pd.DataFrame) -> list[int]:
+    """Return a number per run, equal where all its CPUs have equal places."""
+    distinct_cpus = number_groups(cpus, ["cpu", *GROUPS, "kind"]).tolist()
+    cpus_by_run = dict[str, set[int]]()
+    for run_id, cpu in zip(cpus["run_id"], distinct_cpus, strict=True):
+        cpus_by_run.setdefault(run_id, set()).add(cpu)
+    numbers = dict[frozenset[int], int]()
+    topologies = []
+    for run_id in run_ids:
+        topology = frozenset(cpus_by_run.get(run_id, ()))
+        topologies.append(numbers.setdefault(topology, len(numbers)))
+    return topologies
 
 
 def _match_hosts(
@@ -314,43 +322,33 @@ class _Match:
     is_one_host: bool
     has_one_topology: bool
 
+    @classmethod
+    def of_sides(cls, a: ComparisonSide, b: ComparisonSide) -> "_Match":
+        """Match two sides."""
+        unit = "host" if max(len(a.hosts), len(b.hosts)) > 1 else "run"
+        models = {*a.list_texts("cpu_model"), *b.list_texts("cpu_model")}
+        is_one_host = a.hosts == b.hosts
+        is_one_model = len(models) == 1 and "" not in models
+        topologies = {*a.runs["topology"], *b.runs["topology"]}
+        has_one_topology = len(topologies) == 1 and (is_one_host or is_one_model)
+        return cls(
+            a,
+            b,
+            unit,
+            number=choose_shared_column(a.list_estimators() + b.list_estimators()),
+            is_one_host=unit == "run" and is_one_host,
+            has_one_topology=unit == "run" and has_one_topology,
+        )
+
     def find_order(self, blocks: Mapping[str, object] | None) -> verdicts.Order:
         """Return the order of the units: runs of one host stand in their turns."""
         if not self.is_one_host:
             return verdicts.Order(blocks=blocks)
-        run_ids = [*self.a.run_ids, *self.b.run_ids]
-        turns = [*self.a.runs["turn"].tolist(), *self.b.runs["turn"].tolist()]
         names = (self.a.name_without_host, self.b.name_without_host)
-        return verdicts.Order(names, dict(zip(run_ids, turns, strict=True)), blocks)
-
-
-def _make_match(a: ComparisonSide, b: ComparisonSide) -> _Match:
-    hosts_of_a = a.hosts
-    hosts_of_b = b.hosts
-    unit = "host" if max(len(hosts_of_a), len(hosts_of_b)) > 1 else "run"
-    models = {*a.runs["cpu_model"], *b.runs["cpu_model"]}
-    topologies = {*a.runs["topology"], *b.runs["topology"]}
-    is_one_model = len(models) == 1 and not pd.isna([*models]).any()
-    is_one_machine = hosts_of_a == hosts_of_b or is_one_model
-    runs = [*_list_estimators(a), *_list_estimators(b)]
-    return _Match(
-        a,
-        b,
-        unit,
-        number=choose_shared_column(runs),
-        is_one_host=unit == "run" and hosts_of_a == hosts_of_b,
-        has_one_topology=unit == "run" and is_one_machine and len(topologies) == 1,
-    )
-
-
-def _list_estimators(side: ComparisonSide) -> list[dict[str, str]]:
-    """List the preset, empty if none, and the estimator of each run."""
-    presets = side.list_texts("preset")
-    estimators = side.list_texts("estimator")
-    return [
-        {"preset": preset, "estimator": estimator}
-        for preset, estimator in zip(presets, estimators, strict=True)
-    ]
+        turns = dict[str, tuple[str, int]]()
+        for side in (self.a, self.b):
+            turns.update(zip(side.run_ids, side.runs["turn"], strict=True))
+        return verdicts.Order(names, turns, blocks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,11 +416,11 @@ def _lay_out_comparisons(
     has_one_topology = np.array([match.has_one_topology for match in matches])
     is_incomplete = has_one_topology & _find_incomplete(numbers, len(matches))
     if is_incomplete.any():
-        pairs, less_by_comparison = _keep_common_pairs(pairs, is_incomplete)
-        relations = _reduce_again(relations, pairs, list(less_by_comparison))
-        for comparison, less in less_by_comparison.items():
+        pairs, counts_left_out = _keep_common_pairs(pairs, is_incomplete)
+        relations = _reduce_again(relations, pairs, list(counts_left_out))
+        for comparison, count in counts_left_out.items():
             caveats[comparison].append(
-                f"Pairs or points left out, since not every run has them: {less}."
+                f"Pairs or points left out, since not every run has them: {count}."
             )
     for comparison, caveat in _warn_about_sizes(numbers).items():
         caveats[comparison].append(caveat)
@@ -513,6 +511,36 @@ def _choose_ns(rows: pd.DataFrame, columns: Sequence[str]) -> Floats:
     return ns
 
 
+def _reduce_numbers_of_hosts(
+    numbers: pd.DataFrame, matches: Sequence[_Match]
+) -> pd.DataFrame:
+    """Reduce the numbers of comparisons of hosts to a row per host and relation: a
+    host's number is of its runs at the main level.
+    """
+    counts_hosts = np.array([match.unit == "host" for match in matches])
+    is_of_hosts = counts_hosts[numbers["comparison"]]
+    if not is_of_hosts.any():
+        return numbers
+    parts = [numbers[~is_of_hosts]]
+    parts += [_reduce_hosts(own) for _, own in numbers[is_of_hosts].groupby(SIDE)]
+    reduced = pd.concat(parts)
+    return reduced.sort_values(SIDE, kind="stable", ignore_index=True)
+
+
+def _reduce_hosts(numbers: pd.DataFrame) -> pd.DataFrame:
+    """Reduce the numbers of a side to a row per host and relation."""
+    rows = add_run_levels(numbers.assign(host_id=numbers["unit"]), "ns")
+    main = rows[rows["is_main"]].copy()
+    main["log"] = np.log(main["ns"])
+    keys = [*SIDE, "unit", *verdicts.CLASS, "key"]
+    groups = main.groupby(keys, sort=False, observed=True)
+    hosts = groups.agg(
+        log=("log", "mean"), spread=("spread", "median"), pairs=("pairs", "max")
+    ).reset_index()
+    hosts["ns"] = np.exp(hosts["log"])
+    return hosts
+
+
 def _list_caveats(matches: Sequence[_Match], pairs: pd.DataFrame) -> list[list[str]]:
     """List the caveats of each comparison. pairs: of all, before any is left out."""
     summaries = summarize_pairs(pairs)
@@ -537,8 +565,8 @@ def _find_incomplete(numbers: pd.DataFrame, count: int) -> Bools:
     groups = numbers.groupby("comparison")
     keys = groups["key"].nunique()
     runs = groups["run_id"].nunique()
-    parts = numbers[[*_ROW, "pairs_hash"]].drop_duplicates()
     has_all = groups.size() == keys * runs
+    parts = numbers[[*_ROW, "pairs_hash"]].drop_duplicates()
     has_same = parts.groupby("comparison").size() == keys
     is_complete = (has_all & has_same).reindex(range(count), fill_value=True)
     return np.asarray(~is_complete)
@@ -552,15 +580,14 @@ def _keep_common_pairs(
     """
     own = pairs[is_incomplete[pairs["comparison"]]]
     runs = own.groupby("comparison")["unit"].nunique()
-    counts = own.groupby(_ROW)["unit"].nunique().reset_index()
-    counts["is_common"] = counts["unit"] == counts["comparison"].map(runs)
-    has_common = counts.groupby("comparison")["is_common"].transform("any")
-    lost = counts[has_common & ~counts["is_common"]]
-    cells = pd.MultiIndex.from_frame(pairs[_ROW])
-    is_lost = cells.isin(pd.MultiIndex.from_frame(lost[_ROW]))
-    less = lost.groupby("comparison").size()
-    left_out: dict[Any, int] = less.to_dict()
-    return pairs[~is_lost], left_out
+    cells = own.groupby(_ROW)["unit"].nunique().reset_index()
+    is_common = cells["unit"] == cells["comparison"].map(runs)
+    has_common = is_common.groupby(cells["comparison"]).transform("any")
+    lost = cells[has_common & ~is_common]
+    lost_cells = pd.MultiIndex.from_frame(lost[_ROW])
+    is_lost = pd.MultiIndex.from_frame(pairs[_ROW]).isin(lost_cells)
+    counts: dict[Any, int] = lost.groupby("comparison").size().to_dict()
+    return pairs[~is_lost], counts
 
 
 def _reduce_again(
@@ -595,32 +622,6 @@ def _warn_about_sizes(numbers: pd.DataFrame) -> dict[int, str]:
     return warnings
 
 
-def _reduce_numbers_of_hosts(
-    numbers: pd.DataFrame, matches: Sequence[_Match]
-) -> pd.DataFrame:
-    """Reduce the numbers of comparisons of hosts to a row per host and relation: a
-    host's number is of its runs at the main level.
-    """
-    counts_hosts = np.array([match.unit == "host" for match in matches])
-    is_of_hosts = counts_hosts[numbers["comparison"]]
-    if not is_of_hosts.any():
-        return numbers
-    parts = [numbers[~is_of_hosts]]
-    for _, own in numbers[is_of_hosts].groupby(SIDE):
-        rows = add_run_levels(own.assign(host_id=own["unit"]), "ns")
-        main = rows[rows["is_main"]]
-        main = main.assign(log=np.log(main["ns"]))
-        groups = main.groupby(
-            [*SIDE, "unit", *verdicts.CLASS, "key"], sort=False, observed=True
-        )
-        hosts = groups.agg(
-            log=("log", "mean"), spread=("spread", "median"), pairs=("pairs", "max")
-        ).reset_index()
-        parts.append(hosts.assign(ns=np.exp(hosts["log"])))
-    reduced = pd.concat(parts)
-    return reduced.sort_values(SIDE, kind="stable", ignore_index=True)
-
-
 def _assign_blocks(
     matches: Sequence[_Match], by: str, caveats: Sequence[list[str]]
 ) -> list[dict[str, object]]:
@@ -649,12 +650,9 @@ def _keep_blocks(
     relations: pd.DataFrame, blocks: Sequence[Mapping[str, object]]
 ) -> pd.DataFrame:
     """Keep the rows of runs in blocks. blocks: of each comparison."""
-    kept = []
-    for comparison, unit in zip(
-        relations["comparison"], relations["unit"], strict=True
-    ):
-        kept.append(unit in blocks[comparison])
-    return relations[kept].reset_index(drop=True)
+    units = zip(relations["comparison"], relations["unit"], strict=True)
+    has_block = [unit in blocks[comparison] for comparison, unit in units]
+    return relations[has_block].reset_index(drop=True)
 
 
 def _list_unlike_variants(relations: pd.DataFrame) -> dict[int, pd.DataFrame]:
@@ -666,8 +664,8 @@ def _list_unlike_variants(relations: pd.DataFrame) -> dict[int, pd.DataFrame]:
     for comparison in relations["comparison"].unique().tolist():
         of_a = variants.get((comparison, False), {})
         of_b = variants.get((comparison, True), {})
-        shared = of_a.keys() & of_b.keys()
-        unlike = [name for name in shared if of_a[name].isdisjoint(of_b[name])]
+        in_both = of_a.keys() & of_b.keys()
+        unlike = [name for name in in_both if of_a[name].isdisjoint(of_b[name])]
         if unlike:
             own = relations[relations["comparison"] == comparison]
             tables[comparison] = _average_variants(own[own["benchmark"].isin(unlike)])
@@ -680,10 +678,10 @@ def _average_variants(rows: pd.DataFrame) -> pd.DataFrame:
     """
     side = rows["is_b"].map({False: "a", True: "b"})
     levels = add_run_levels(rows.assign(side=side, host_id=side), "ns")
-    main = levels[levels["is_main"]]
-    groups = main.assign(log=np.log(main["ns"])).groupby(_VARIANT, sort=False)
-    means = groups["log"].mean().rename("ns").reset_index()
-    means["ns"] = np.exp(means["ns"])
+    main = levels[levels["is_main"]].copy()
+    main["log"] = np.log(main["ns"])
+    means = main.groupby(_VARIANT, sort=False)["log"].mean().reset_index()
+    means["ns"] = np.exp(means.pop("log"))
     return means
 
 
@@ -703,7 +701,7 @@ def _judge_layout(
     for number, match in enumerate(layout.matches):
         sides = layout.relations[number].sides
         differences = environment.find_differences(
-            match.a.runs, match.b.runs, described
+            match.a.run_ids, match.b.run_ids, described
         )
         comparison = Comparison(
             a=match.a,

@@ -61,14 +61,19 @@ class ComparisonSide:
         values = self.runs[name].tolist()
         return [value if isinstance(value, str) else "" for value in values]
 
+    def list_estimators(self) -> list[dict[str, str]]:
+        """List the preset and the estimator of each run, empty where unknown."""
+        presets = self.list_texts("preset")
+        estimators = self.list_texts("estimator")
+        return [
+            {"preset": preset, "estimator": estimator}
+            for preset, estimator in zip(presets, estimators, strict=True)
+        ]
+
     @property
     def name_without_host(self) -> str:
-        """Return the name without a leading `HOST@`, which `select_host` adds."""
+        """Return the name without a leading `HOST@`, which `split_by_host` adds."""
         return self.name.removeprefix(f"{self.hosts[0]}@")
-
-    def select_host(self, host_id: str) -> "ComparisonSide":
-        """Return a side of only the runs on one host, named host@side."""
-        return self.split_by_host()[host_id]
 
     def split_by_host(self) -> dict[str, "ComparisonSide"]:
         """Return a side of the runs on each host, named host@side, by host."""
@@ -110,9 +115,8 @@ def resolve_sides(root: Root, texts: Sequence[str]) -> list[ComparisonSide]:
     """
     listing = open_listing(root)
     chosen = match_sides(listing, texts)
-    return select_sides(
-        chosen, load.load_runs(listing, run_id=set().union(*chosen.values()))
-    )
+    run_ids = set[str]().union(*chosen.values())
+    return select_sides(chosen, load.load_runs(listing, run_id=run_ids))
 
 
 def match_sides(root: Root, texts: Sequence[str]) -> dict[str, set[str]]:
@@ -120,19 +124,21 @@ def match_sides(root: Root, texts: Sequence[str]) -> dict[str, set[str]]:
     or two share one.
     """
     listing = open_listing(root)
-    if twice := sorted({text for text in texts if texts.count(text) > 1}):
+    twice = sorted({text for text in texts if texts.count(text) > 1})
+    if twice:
         raise UsageError(
             f"the side {twice[0]!r} is named twice; a side cannot be compared with"
             " itself."
         )
     chosen = {text: match_runs(listing.runs, text, listing.place) for text in texts}
-    for text, ids in chosen.items():
-        if not ids:
+    for name, run_ids in chosen.items():
+        if not run_ids:
             raise UsageError(
-                f"side {text!r}: no stored run is of it. `fleet runs` lists all."
+                f"side {name!r}: no stored run is of it. `fleet runs` lists all."
             )
-    for (name, ids), (other, other_ids) in combinations(chosen.items(), 2):
-        if shared := sorted(ids & other_ids):
+    for (name, run_ids), (other, other_ids) in combinations(chosen.items(), 2):
+        shared = sorted(run_ids & other_ids)
+        if shared:
             raise UsageError(
                 f"run {shared[0]} is on both sides, {name!r} and {other!r}; a run"
                 " cannot be compared with itself. Make one of them narrower."
@@ -146,16 +152,49 @@ def select_sides(
     """Make the sides that `match_sides` chose from rows of `runs`. Raises StoreError if
     a side has no row.
     """
+    texts = runs.select_dtypes("string")
+    # plain ones, since Arrow's are slow to split by host
+    runs = runs.assign(**texts.astype(object))
     sides = []
-    for name, ids in chosen.items():
-        sides.append(
-            ComparisonSide(name, runs[runs["run_id"].isin(ids)].reset_index(drop=True))
-        )
-        if sides[-1].runs.empty:
+    for name, run_ids in chosen.items():
+        own = runs[runs["run_id"].isin(run_ids)]
+        if own.empty:
             raise StoreError(
                 f"side {name!r}: none of its runs can be read; `fleet verify` says why."
             )
+        sides.append(ComparisonSide(name, own.reset_index(drop=True)))
     return sides
+
+
+def assign_blocks(a: ComparisonSide, b: ComparisonSide, by: str) -> dict[str, object]:
+    """Map runs to blocks with both sides: passes if `by` is "time", else label values.
+    UsageError if none.
+    """
+    runs = pd.concat([a.runs.assign(is_b=False), b.runs.assign(is_b=True)])
+    runs = runs.sort_values(["started_utc", "run_id"], kind="stable")
+    if by == BY_TIME:
+        runs["block"] = assign_passes(runs["is_b"].to_numpy())
+    else:
+        runs["block"] = list(_read_label_values(runs, by))
+    sides_of_block = runs.groupby("block")["is_b"].transform("nunique")
+    in_blocks = runs[sides_of_block == 2]
+    if in_blocks.empty:
+        raise UsageError(
+            f"--blocks {by}: no block has runs of both sides, {a.name!r} and"
+            f" {b.name!r}."
+        )
+    return dict(zip(in_blocks["run_id"], in_blocks["block"], strict=True))
+
+
+def _read_label_values(runs: pd.DataFrame, name: str) -> Iterator[str]:
+    for run_id, labels in zip(runs["run_id"], runs["labels_json"], strict=True):
+        value = json.loads(labels).get(name)
+        if value is None:
+            raise UsageError(
+                f"--blocks {name}: run {run_id} has no label {name!r}; label it, or use"
+                " time."
+            )
+        yield str(value)
 
 
 def read_selected_runs(
@@ -201,31 +240,3 @@ class RunNumbers:
             self.listing, summaries, self.descriptions, self.column
         )
         return self.only.select(pairs, cpus)
-
-
-def assign_blocks(a: ComparisonSide, b: ComparisonSide, by: str) -> dict[str, object]:
-    """Map runs to blocks with both sides: passes if `by` is "time", else label values.
-    UsageError if none.
-    """
-    runs = pd.concat([a.runs.assign(is_b=False), b.runs.assign(is_b=True)])
-    runs = runs.sort_values(["started_utc", "run_id"], kind="stable")
-    passes = assign_passes(runs["is_b"].to_numpy())
-    runs["block"] = passes if by == BY_TIME else list(_read_label_values(runs, by))
-    runs = runs[runs.groupby("block")["is_b"].transform("nunique") == 2]
-    if runs.empty:
-        raise UsageError(
-            f"--blocks {by}: no block has runs of both sides, {a.name!r} and"
-            f" {b.name!r}."
-        )
-    return dict(zip(runs["run_id"], runs["block"], strict=True))
-
-
-def _read_label_values(runs: pd.DataFrame, name: str) -> Iterator[str]:
-    for run_id, labels in zip(runs["run_id"], runs["labels_json"], strict=True):
-        value = json.loads(labels).get(name)
-        if value is None:
-            raise UsageError(
-                f"--blocks {name}: run {run_id} has no label {name!r}; label it, or use"
-                " time."
-            )
-        yield str(value)

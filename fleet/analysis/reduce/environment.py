@@ -98,18 +98,28 @@ def describe_table_facts_by_name(runs: pd.DataFrame) -> dict[str, list[str]]:
 
 
 class DescribedRuns(NamedTuple):
-    """The facts that differ between runs, as text.
+    """What `find_differences` compares of runs.
 
-    texts: by name, a value per run. places: by run ID.
+    texts: the facts that differ, as text by name, a value per run. hosts, boots: of
+    each run. places: by run ID.
     """
 
     texts: Mapping[str, Sequence[str]]
+    hosts: Sequence[str]
+    boots: Sequence[str | None]
     places: Mapping[str, int]
 
-    def count_values(self, name: str, run_ids: "pd.Series[str]") -> Counter[str]:
-        """Count the values of a fact over runs."""
-        values = self.texts[name]
-        return Counter(values[self.places[run_id]] for run_id in run_ids)
+    def find_places(self, run_ids: Sequence[str]) -> list[int]:
+        """Return the place of each run."""
+        return [self.places[run_id] for run_id in run_ids]
+
+    def list_hosts(self, places: Sequence[int]) -> set[str]:
+        """Return the hosts of these runs."""
+        return {self.hosts[place] for place in places}
+
+    def list_boots(self, places: Sequence[int]) -> set[str | None]:
+        """Return the boots of these runs, None for an unknown one."""
+        return {self.boots[place] for place in places}
 
 
 def describe_runs(runs: pd.DataFrame) -> DescribedRuns:
@@ -117,42 +127,42 @@ def describe_runs(runs: pd.DataFrame) -> DescribedRuns:
     places = {run_id: place for place, run_id in enumerate(runs["run_id"])}
     texts = describe_table_facts_by_name(runs)
     unlike = {name: values for name, values in texts.items() if len({*values}) > 1}
-    return DescribedRuns(unlike, places)
+    boots = [boot if isinstance(boot, str) else None for boot in runs["boot_id"]]
+    return DescribedRuns(unlike, runs["host_id"].tolist(), boots, places)
 
 
 def find_differences(
-    a: pd.DataFrame, b: pd.DataFrame, described: DescribedRuns
+    a: Sequence[str], b: Sequence[str], described: DescribedRuns
 ) -> pd.DataFrame:
     """List what differs: rows of `what`, `a`, `b` (values as text, most frequent first)
     and `between`.
 
-    between: whether the sides have no value in common. a, b: rows of the `runs` table.
-    described: these runs, and perhaps others.
+    between: whether the sides have no value in common. a, b: IDs of runs. described:
+    these runs, and perhaps others.
     """
+    places_of_a = described.find_places(a)
+    places_of_b = described.find_places(b)
     rows = list[tuple[str, str, str, bool]]()
-    for name in described.texts:
-        of_a = described.count_values(name, a["run_id"])
-        of_b = described.count_values(name, b["run_id"])
+    for name, texts in described.texts.items():
+        of_a = Counter(texts[place] for place in places_of_a)
+        of_b = Counter(texts[place] for place in places_of_b)
         if of_a.keys() != of_b.keys():
             are_apart = of_a.keys().isdisjoint(of_b)
             rows.append((name, _list_values(of_a), _list_values(of_b), are_apart))
-    if _have_other_boots(a, b):
-        boots_of_a = format_count(a["boot_id"].nunique(), "boot")
-        boots_of_b = format_count(b["boot_id"].nunique(), "other boot")
-        rows.append(("boot", boots_of_a, boots_of_b, True))
+    boots_of_a = described.list_boots(places_of_a)
+    boots_of_b = described.list_boots(places_of_b)
+    hosts_of_a = described.list_hosts(places_of_a)
+    hosts_of_b = described.list_hosts(places_of_b)
+    if hosts_of_a == hosts_of_b and _have_other_boots(boots_of_a, boots_of_b):
+        count_of_a = format_count(len(boots_of_a), "boot")
+        count_of_b = format_count(len(boots_of_b), "other boot")
+        rows.append(("boot", count_of_a, count_of_b, True))
     return pd.DataFrame(rows, columns=["what", "a", "b", "between"])
 
 
-def _have_other_boots(a: pd.DataFrame, b: pd.DataFrame) -> bool:
-    """Report whether two sides of the same hosts are known to have no boot in
-    common.
-    """
-    if set(a["host_id"]) != set(b["host_id"]):
-        return False
-    boots = pd.concat([a["boot_id"], b["boot_id"]])
-    if boots.isna().any():
-        return False
-    return set(a["boot_id"]).isdisjoint(b["boot_id"])
+def _have_other_boots(a: set[str | None], b: set[str | None]) -> bool:
+    """Report whether the boots of two sides are all known and none is in common."""
+    return None not in a | b and a.isdisjoint(b)
 
 
 def _list_values(values: Counter[str]) -> str:
