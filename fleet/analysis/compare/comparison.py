@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.tables import Bools, Floats, number_groups
+from fleet.analysis.base.text import to_records
 from fleet.analysis.compare import verdicts
 from fleet.analysis.compare.burst_levels import NO_LEVELS, list_burst_levels
 from fleet.analysis.compare.caveats import (
@@ -85,9 +86,10 @@ class Comparison:
 
     unit: what counts as one observation: "run", or "host" if a side has several hosts.
     relations, pairs: tables from `judge_comparisons`; pairs is empty unless both
-    topologies are the same. fleet: the table of changes over all hosts, if three or
-    more are compared host by host; else empty. levels: from `list_burst_levels`.
-    environment: facts that differ. unlike: from `list_unlike_variants`.
+    topologies are the same. rows: `relations` as plain records. fleet: the table of
+    changes over all hosts, if three or more are compared host by host; else empty.
+    levels: from `list_burst_levels`. environment: facts that differ. unlike: from
+    `list_unlike_variants`.
     """
 
     a: ComparisonSide
@@ -95,6 +97,7 @@ class Comparison:
     unit: str
     threshold: float
     relations: pd.DataFrame
+    rows: Sequence[Mapping[str, Any]]
     pairs: pd.DataFrame
     fleet: pd.DataFrame
     levels: pd.DataFrame
@@ -118,7 +121,7 @@ class Comparison:
     @property
     def has_verdict(self) -> bool:
         """Report whether there are enough runs for a verdict."""
-        return bool(self.relations["p"].notna().any())
+        return any(row["p"] is not None for row in self.rows)
 
     @property
     def has_pair_tests(self) -> bool:
@@ -162,16 +165,13 @@ class Comparison:
         """Report whether the sides of a relation may differ by chance: its verdict is
         AT_ANOTHER_LEVEL, or its runs are at levels in unlike shares.
         """
-        conclusions = self.relations["verdict"].tolist()
-        if verdicts.Verdict.AT_ANOTHER_LEVEL in conclusions:
-            return True
-        if verdicts.Verdict.CANNOT_TELL not in conclusions:
-            return False
-        is_open = self.relations["verdict"] == verdicts.Verdict.CANNOT_TELL
-        return any(
-            verdicts.are_shares_unlike(row, self.threshold)
-            for row in self.relations[is_open].to_dict("records")
-        )
+        for row in self.rows:
+            if row["verdict"] == verdicts.Verdict.AT_ANOTHER_LEVEL:
+                return True
+            is_open = row["verdict"] == verdicts.Verdict.CANNOT_TELL
+            if is_open and verdicts.are_shares_unlike(row, self.threshold):
+                return True
+        return False
 
 
 def compare(
@@ -696,6 +696,7 @@ def _judge_layout(
     pairs, _ = verdicts.judge_comparisons(
         layout.pairs, threshold, questions=questions, are_pairs=True
     )
+    rows = _list_rows(relations)
     described = environment.describe_runs(measured.runs)
     comparisons = []
     for number, match in enumerate(layout.matches):
@@ -709,6 +710,7 @@ def _judge_layout(
             unit=match.unit,
             threshold=threshold,
             relations=relations[number],
+            rows=rows[number],
             pairs=pairs[number],
             fleet=fleets.get(sides, _NO_FLEET),
             levels=layout.levels.get(number, NO_LEVELS),
@@ -719,3 +721,12 @@ def _judge_layout(
         )
         comparisons.append(comparison)
     return comparisons
+
+
+def _list_rows(tables: Sequence[pd.DataFrame]) -> list[list[dict[str, Any]]]:
+    """Return the rows of each table as plain records."""
+    rows = to_records(pd.concat(tables))
+    ends = np.cumsum([len(table) for table in tables])
+    return [
+        rows[end - len(table) : end] for table, end in zip(tables, ends, strict=True)
+    ]

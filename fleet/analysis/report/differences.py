@@ -53,8 +53,13 @@ def summarize_differences(
         if _have_same_topology([*a, *b]):
             pairs = _number_runs(tables.pairs, places, [*a, *b])
             residuals = _map_residuals(comparison, a, b, pairs, small=are_small)
-        rows = to_records(comparison.relations)
-        drawn.append({"comparison": comparison, "rows": rows, "residuals": residuals})
+        drawn.append(
+            {
+                "comparison": comparison,
+                "rows": comparison.rows,
+                "residuals": residuals,
+            }
+        )
     judged = [comparison for comparison in comparisons if len(comparison.relations)]
     return {
         "sides": sides,

@@ -77,7 +77,7 @@ def render_comparisons(
 
 
 def _count_findings(comparison: Comparison) -> int:
-    return int(is_finding(comparison.relations).sum())
+    return sum(map(is_finding, comparison.rows))
 
 
 def _list_differences(comparison: Comparison) -> list[_Difference]:
@@ -171,8 +171,7 @@ def format_not_equivalent(
     """
     descriptions = comparisons[0].descriptions
     named_rows = []
-    for name, relations in _name_relation_tables(comparisons):
-        rows = text.to_records(relations)
+    for name, rows in _name_rows(comparisons):
         named_rows += [
             (name, row) for row in rows if row["verdict"] != Verdict.EQUIVALENT
         ]
@@ -181,10 +180,10 @@ def format_not_equivalent(
     return [(name, _format_relation(row, descriptions)) for name, row in named_rows]
 
 
-def _name_relation_tables(
+def _name_rows(
     comparisons: Sequence[Comparison],
-) -> list[tuple[str, pd.DataFrame]]:
-    """Return the relations of all hosts of each two sides, then those of each
+) -> list[tuple[str, Sequence[Mapping[str, Any]]]]:
+    """Return the rows of all hosts of each two sides, then those of each
     comparison, named by hosts and by B where sides differ.
     """
     groups = group_by_sides(comparisons)
@@ -192,15 +191,19 @@ def _name_relation_tables(
     of_comparisons = []
     for (_, b), group in groups.items():
         suffix = f", {b}" if len(groups) > 1 else ""
-        of_all_hosts.append((f"all {len(group)}{suffix}", group[0].fleet))
+        fleet_rows = text.to_records(group[0].fleet)
+        of_all_hosts.append((f"all {len(group)}{suffix}", fleet_rows))
         for comparison in group:
-            name = comparison.b.name
-            if len(group) > 1:
-                name = comparison.b.hosts[0]
+            name = _name_in_group(comparison, len(group))
             if name != b:
                 name += suffix
-            of_comparisons.append((name, comparison.relations))
+            of_comparisons.append((name, comparison.rows))
     return of_all_hosts + of_comparisons
+
+
+def _name_in_group(comparison: Comparison, count: int) -> str:
+    """Name a comparison by B if it is the only one of its sides, else by its host."""
+    return comparison.b.name if count == 1 else comparison.b.hosts[0]
 
 
 def _format_relation(
@@ -412,19 +415,14 @@ def _render_relations(comparison: Comparison, width: int | None) -> str:
     """
     if not comparison.has_verdict:
         return _tabulate_without_verdicts(comparison)
-    rows = comparison.relations
-    is_first = is_finding(rows)
-    findings_first = pd.concat([rows[is_first], rows[~is_first]])
-    lines = [
-        _format_relation(row, comparison.descriptions)
-        for row in text.to_records(findings_first)
-    ]
+    findings_first = sorted(comparison.rows, key=is_finding, reverse=True)
+    lines = [_format_relation(row, comparison.descriptions) for row in findings_first]
     return table(COLUMNS, lines, right={2, 3, 4, 5, 6}, width=width, drop=("pairs",))
 
 
 def _tabulate_without_verdicts(comparison: Comparison) -> str:
     lines = []
-    for row in text.to_records(comparison.relations):
+    for row in comparison.rows:
         *cells, _, _ = _format_relation(row, comparison.descriptions)
         within_a = text.format_half_width(row["a_within"])
         within_b = text.format_half_width(row["b_within"])

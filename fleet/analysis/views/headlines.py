@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from fleet.analysis.base import text
 from fleet.analysis.compare.comparison import Comparison
@@ -24,9 +23,9 @@ _OPEN = (
 )
 
 
-def is_finding(rows: pd.DataFrame) -> pd.Series:
-    """Report for each row whether its verdict is `changed` or `at another level`."""
-    return rows["verdict"].isin((Verdict.CHANGED, Verdict.AT_ANOTHER_LEVEL))
+def is_finding(row: Row) -> bool:
+    """Report whether the verdict of a row is `changed` or `at another level`."""
+    return row["verdict"] in (Verdict.CHANGED, Verdict.AT_ANOTHER_LEVEL)
 
 
 def render_headlines_by_sides(comparisons: Sequence[Comparison]) -> list[str]:
@@ -58,16 +57,18 @@ def _count_verdicts_of_hosts(comparisons: Sequence[Comparison]) -> list[str]:
     """Return phrases that count the relations of several hosts, with the hosts of each
     verdict.
     """
-    tables = []
+    rows = []
+    hosts_by_verdict: dict[Verdict, dict[str, None]] = {}
     for comparison in comparisons:
         host = comparison.b.hosts[0]
-        tables.append(comparison.relations.assign(host=host))
-    relations = pd.concat(tables)
+        for row in comparison.rows:
+            rows.append({**row, "host": host})
+            hosts = hosts_by_verdict.setdefault(Verdict(row["verdict"]), {})
+            hosts[host] = None
     notes = {}
-    for verdict, part in relations.groupby("verdict", sort=False):
-        hosts = part["host"].unique()
-        notes[Verdict(str(verdict))] = join_names(hosts, NAMES_LENGTH)
-    return _count_verdicts(text.to_records(relations), comparisons[0], notes)
+    for verdict, hosts in hosts_by_verdict.items():
+        notes[verdict] = join_names(hosts, NAMES_LENGTH)
+    return _count_verdicts(rows, comparisons[0], notes)
 
 
 def render_headline(comparison: Comparison) -> str:
@@ -82,7 +83,7 @@ def render_headline(comparison: Comparison) -> str:
         sides += (
             f", another machine under the same name ({model_of_b}, not {model_of_a})"
         )
-    rows = text.to_records(comparison.relations)
+    rows = comparison.rows
     if not rows:
         return one_line(f"{sides}: {_explain_no_relations(comparison)}")
     notes = {
