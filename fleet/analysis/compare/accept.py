@@ -582,20 +582,22 @@ class _EqualMachines:
         last_runs: Sequence[RunSummary],
         table: RunTable,
     ) -> "_EqualMachines":
+        """Read the last runs, and the facts of these and of the judged ones."""
         run_ids = {run.run_id for run in [*judged, *last_runs]}
         runs, cpus = load_runs_and_cpus(listing, run_id=run_ids)
         runs = runs.assign(facts=join_equal_facts(runs, cpus))
         rows = {row["run_id"]: row for row in to_records(runs)}
-        members = defaultdict[str, list[str]](list)
+        rows_by_facts = defaultdict[str, list[dict[str, Any]]](list)
         for run in last_runs:
             if run.run_id in rows and run.run_id in table.columns:
-                members[rows[run.run_id]["facts"]].append(run.run_id)
+                row = rows[run.run_id]
+                rows_by_facts[row["facts"]].append(row)
         groups = {}
-        for facts, run_ids in members.items():
-            logs = table.select(run_ids)
-            if all(rows[run_id]["hypervisor"] is None for run_id in run_ids):
+        for facts, own_rows in rows_by_facts.items():
+            logs = table.select(row["run_id"] for row in own_rows)
+            if all(row["hypervisor"] is None for row in own_rows):
                 logs = leave_out_odd(logs)
-            hosts = [rows[run_id]["host_id"] for run_id in run_ids]
+            hosts = [row["host_id"] for row in own_rows]
             groups[facts] = (np.array(hosts, dtype=object), logs)
         return cls(rows, groups, table)
 
@@ -604,11 +606,10 @@ class _EqualMachines:
         nothing = (np.empty(0, dtype=object), self.table.logs[:, :0])
         hosts, logs = self.groups.get(run["facts"], nothing)
         values = logs[:, hosts != run["host_id"]]
-        if run["hypervisor"] is not None:
-            own = self.table.select([run["run_id"]])[:, 0]
-            values = _keep_at_level(own, values, self.table.choices)
-            values = leave_out_odd(values)
-        return values
+        if run["hypervisor"] is None:
+            return values
+        own = self.table.select([run["run_id"]])[:, 0]
+        return leave_out_odd(_keep_at_level(own, values, self.table.choices))
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,7 @@ class Comparison:
         """Report whether pairs were tested too. They are not if every relation consists
         of a single pair.
         """
-        return bool(len(self.pairs) and self.relations["pairs"].max() > 1)
+        return len(self.pairs) > 0 and any(row["pairs"] > 1 for row in self.rows)
 
     @property
     def sides(self) -> tuple[str, str]:

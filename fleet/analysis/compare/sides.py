@@ -35,12 +35,19 @@ _NUMBERS = (
     "other_ns",
     "other_share",
 )
+# of runs, that a comparison uses; the last two are added by it
+_RUN_COLUMNS = (
+    *("run_id", "session_id", "host_id", "started_utc", "state"),
+    *("preset", "estimator", "clock", "benchmarks", "labels_json"),
+    *("cpu_model", "cpus_measured", "load_1m_before", "failed_bursts"),
+    *("topology", "turn"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonSide:
     """One side: its name on the command line, and its rows of the `runs` table, oldest
-    first.
+    first, with the columns that comparisons use.
     """
 
     name: str
@@ -152,7 +159,8 @@ def select_sides(
     """Make the sides that `match_sides` chose from rows of `runs`. Raises StoreError if
     a side has no row.
     """
-    texts = runs.select_dtypes("string")
+    runs = runs.filter([*_RUN_COLUMNS])
+    texts: pd.DataFrame = runs.select_dtypes("string")
     # plain ones, since Arrow's are slow to split by host
     runs = runs.assign(**texts.astype(object))
     sides = []

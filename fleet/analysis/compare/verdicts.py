@@ -213,8 +213,15 @@ def judge_comparisons(
         table = table[is_tested]
         owner = owner[is_tested]
     places = _split_places(owner, len(comparisons))
-    parts = [table.iloc[place].reset_index(drop=True) for place in places]
+    parts = [_slice_rows(table, place) for place in places]
     return parts, dict(zip(sessions, fleets, strict=False))
+
+
+def _slice_rows(table: pd.DataFrame, place: slice) -> pd.DataFrame:
+    """Return a part of a table, numbered from 0; `reset_index` would copy it."""
+    part = table.iloc[place]
+    part.index = pd.RangeIndex(len(part))
+    return part
 
 
 def _number_owners(comparisons: Sequence[SideRuns]) -> Ints:

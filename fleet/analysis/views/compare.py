@@ -81,8 +81,9 @@ def _count_findings(comparison: Comparison) -> int:
 
 
 def _list_differences(comparison: Comparison) -> list[_Difference]:
-    facts = comparison.environment[["between", "what", "a", "b"]]
-    return [_Difference(*row) for row in facts.itertuples(index=False, name=None)]
+    facts = comparison.environment
+    columns = [facts[name].tolist() for name in ("between", "what", "a", "b")]
+    return [_Difference(*row) for row in zip(*columns, strict=True)]
 
 
 def _find_common_differences(
@@ -320,14 +321,13 @@ def _render_comparison(
 def _has_changed_pairs(comparison: Comparison) -> bool:
     if not comparison.has_pair_tests:
         return False
-    verdicts = comparison.pairs["verdict"]
-    return bool((verdicts == Verdict.CHANGED).any())
+    return Verdict.CHANGED in comparison.pairs["verdict"].tolist()
 
 
 def _describe_side(letter: str, side: ComparisonSide) -> str:
     """Return a line on a side: its name, how many runs of which host, and when."""
-    started = side.runs["started_utc"]
-    when = text.format_span(started.min(), started.max())
+    started = side.runs["started_utc"].tolist()
+    when = text.format_span(started[0], started[-1])
     hosts = f"{len(side.hosts)} hosts"
     if len(side.hosts) == 1:
         hosts = side.hosts[0]
