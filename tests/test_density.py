@@ -17,7 +17,7 @@ LIMITS = {
     ".": (76, 0.20),
     "agent": (77, 0.13),
     "analysis/base": (55, 0.04),
-    "analysis/compare": (100, 0.28),
+    "analysis/compare": (97, 0.27),
     "analysis/exchange": (69, 0.12),
     "analysis/reduce": (86, 0.20),
     "analysis/report": (89, 0.24),

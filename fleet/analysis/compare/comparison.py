@@ -194,19 +194,11 @@ def compare(
     tables: the tables of all these runs, if already read. Raises UsageError if there is
     nothing to compare.
     """
-    root = open_listing(root)
-    chosen = match_sides(root, texts)
-    measured = _read_measured(root, chosen, tables, only, point)
-    have_pairs = set(measured.pairs["run_id"])
-    first, *others = select_sides(chosen, measured.runs)
-    matches = []
-    left_out = dict[str, None]()
-    for side in others:
-        for a, b in _match_hosts(first, side):
-            if have_pairs.isdisjoint(a.run_ids) or have_pairs.isdisjoint(b.run_ids):
-                left_out |= dict.fromkeys((*a.hosts, *b.hosts))
-            else:
-                matches.append(_Match.of_sides(a, b))
+    listing = open_listing(root)
+    chosen = match_sides(listing, texts)
+    measured = _read_measured(listing, chosen, tables, only, point)
+    sides = select_sides(chosen, measured.runs)
+    matches, left_out = _match_sides(sides, set(measured.pairs["run_id"]))
     without = f"{join_names(left_out)}: not compared: no latencies{only} on both sides."
     if not matches:
         raise UsageError(f"{without} `fleet runs` lists what each run has.")
@@ -295,6 +287,24 @@ def _number_topologies(run_ids: "pd.Series[str]", cpus: pd.DataFrame) -> list[in
     return topologies
 
 
+def _match_sides(
+    sides: Sequence[ComparisonSide], have_pairs: set[str]
+) -> tuple[list["_Match"], list[str]]:
+    """Match each further side with the first, host by host; also return the hosts of
+    sides without pairs. have_pairs: IDs of runs.
+    """
+    first, *others = sides
+    matches = []
+    left_out = dict[str, None]()
+    for side in others:
+        for a, b in _match_hosts(first, side):
+            if have_pairs.isdisjoint(a.run_ids) or have_pairs.isdisjoint(b.run_ids):
+                left_out |= dict.fromkeys((*a.hosts, *b.hosts))
+            else:
+                matches.append(_Match.of_sides(a, b))
+    return matches, list(left_out)
+
+
 def _match_hosts(
     a: ComparisonSide, b: ComparisonSide
 ) -> list[tuple[ComparisonSide, ComparisonSide]]:
@@ -340,15 +350,15 @@ class _Match:
             has_one_topology=unit == "run" and has_one_topology,
         )
 
-    def find_order(self, blocks: Mapping[str, object] | None) -> verdicts.Order:
+    def find_order(self) -> verdicts.Order:
         """Return the order of the units: runs of one host stand in their turns."""
         if not self.is_one_host:
-            return verdicts.Order(blocks=blocks)
+            return verdicts.NO_ORDER
         names = (self.a.name_without_host, self.b.name_without_host)
         turns = dict[str, tuple[str, int]]()
         for side in (self.a, self.b):
             turns.update(zip(side.run_ids, side.runs["turn"], strict=True))
-        return verdicts.Order(names, turns, blocks)
+        return verdicts.Order(names, turns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,30 +426,28 @@ def _lay_out_comparisons(
     has_one_topology = np.array([match.has_one_topology for match in matches])
     is_incomplete = has_one_topology & _find_incomplete(numbers, len(matches))
     if is_incomplete.any():
-        pairs, counts_left_out = _keep_common_pairs(pairs, is_incomplete)
-        relations = _reduce_again(relations, pairs, list(counts_left_out))
-        for comparison, count in counts_left_out.items():
-            caveats[comparison].append(
-                f"Pairs or points left out, since not every run has them: {count}."
-            )
+        pairs, lost_counts = _keep_common_pairs(pairs, is_incomplete)
+        relations = _reduce_again(relations, pairs, list(lost_counts))
+        _warn_about_lost_pairs(lost_counts, caveats)
     for comparison, caveat in _warn_about_sizes(numbers).items():
         caveats[comparison].append(caveat)
     has_cpus = are_pairs(pairs["relation"])
     pairs = pairs[has_cpus & has_one_topology[pairs["comparison"]]]
     levels = list_burst_levels(pairs)
-    blocks: Sequence[dict[str, object] | None] = [None] * len(matches)
+    orders = [match.find_order() for match in matches]
+    orders_of_relations = orders
     if by is not None:
         blocks = _assign_blocks(matches, by, caveats)
         relations = _keep_blocks(relations, blocks)
+        orders_of_relations = [
+            replace(order, blocks=own)
+            for order, own in zip(orders, blocks, strict=True)
+        ]
         pairs = pairs[:0]
-    orders = []
-    for match, own_blocks in zip(matches, blocks, strict=True):
-        orders.append(match.find_order(own_blocks))
-    orders_of_pairs = [replace(order, blocks=None) for order in orders]
     return _Layout(
         matches,
-        relations=verdicts.lay_out_relations(relations, orders),
-        pairs=verdicts.lay_out_pairs(pairs, orders_of_pairs),
+        relations=verdicts.lay_out_relations(relations, orders_of_relations),
+        pairs=verdicts.lay_out_pairs(pairs, orders),
         levels=levels,
         unlike=_list_unlike_variants(relations),
         caveats=caveats,
@@ -588,6 +596,16 @@ def _keep_common_pairs(
     is_lost = pd.MultiIndex.from_frame(pairs[_ROW]).isin(lost_cells)
     counts: dict[Any, int] = lost.groupby("comparison").size().to_dict()
     return pairs[~is_lost], counts
+
+
+def _warn_about_lost_pairs(
+    counts: Mapping[int, int], caveats: Sequence[list[str]]
+) -> None:
+    """Add to the caveats of each comparison how many pairs or points were left out."""
+    for comparison, count in counts.items():
+        caveats[comparison].append(
+            f"Pairs or points left out, since not every run has them: {count}."
+        )
 
 
 def _reduce_again(

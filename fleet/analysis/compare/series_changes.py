@@ -244,27 +244,43 @@ class _Leveled:
         counts = np.bincount(self.labels)
         is_rare = counts <= max(1, _SELDOM * len(self.series))
         means = self._average_levels(len(counts))
-        at_zero = self.series - means[self.labels]
-        are_odd = is_rare[self.labels]
         last = order[-1]
         if len(order) > 1 and stays[last] == 1 and not is_rare[last]:
             before = order[-2]
-            others = len(set(order)) - 2  # levels besides the last two stays'
-            rare_stays = is_rare[order[:-1]].sum()
-            if not may_switch and rare_stays >= others > 0:  # odd nights, then a step
-                apart = self.series - means[before]
-                cleaned.add_odd(self.row, self.nights, apart, are_odd)
-                return np.where(are_odd, at_zero + means[before], self.series)
+            if not may_switch and _are_stays_odd(order, is_rare):
+                return self._move_rare(cleaned, is_rare, means, means[before])
             night = int(self.nights[begins[-1]])
             moved = float(means[last] - means[before])
             cleaned.elsewhere.append((self.row, night, moved))
         usual = means[counts.argmax()]
-        cleaned.add_odd(self.row, self.nights, self.series - usual, are_odd)
-        return np.asarray(at_zero + usual)
+        self._note_rare(cleaned, is_rare, usual)
+        return np.asarray(self.series - means[self.labels] + usual)
+
+    def _move_rare(
+        self, cleaned: Cleaned, is_rare: Bools, means: Floats, usual: float
+    ) -> Floats:
+        """Shift only nights at rare levels to the usual number, and note them."""
+        self._note_rare(cleaned, is_rare, usual)
+        shifted = self.series - means[self.labels] + usual
+        return np.where(is_rare[self.labels], shifted, self.series)
+
+    def _note_rare(self, cleaned: Cleaned, is_rare: Bools, usual: float) -> None:
+        """Note the nights at rare levels. is_rare: of each level."""
+        apart = self.series - usual
+        cleaned.add_odd(self.row, self.nights, apart, is_rare[self.labels])
 
     def _average_levels(self, count: int) -> Floats:
         levels = range(count)
         return np.array([self.series[self.labels == level].mean() for level in levels])
+
+
+def _are_stays_odd(order: Ints, is_rare: Bools) -> bool:
+    """Report whether a row has odd nights and then a step: all levels besides those of
+    the last two stays are rare. order: of the levels, one for each stay.
+    """
+    others = len(set(order)) - 2
+    rare_stays = int(is_rare[order[:-1]].sum())
+    return rare_stays >= others > 0
 
 
 def append_means(logs: Floats, hosts: Ints, relations: Ints) -> Pooled:
