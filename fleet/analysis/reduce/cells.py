@@ -160,7 +160,12 @@ def _make_load_rates(rows: pd.DataFrame) -> pd.DataFrame:
     full = rows[has_rate & is_unlimited]
     ns = 1 / full["other_rate"]
     return full.assign(
-        benchmark=LOAD.name, median_ns=ns, mean_ns=ns, min_ns=ns, spread=math.nan
+        benchmark=LOAD.name,
+        median_ns=ns,
+        mean_ns=ns,
+        min_ns=ns,
+        spread=math.nan,
+        relation_spread=math.nan,
     )
 
 
@@ -175,7 +180,8 @@ def _name_nodes(
         ends = pd.Series(names, group.index, dtype=object)
         relation = ends + " " + group["setting"]
         shown = choose_shown_nodes(group, descriptions)
-        cells = group.assign(relation=relation).join(shown)
+        cells = group.assign(relation=relation, relation_spread=group["spread"])
+        cells = cells.join(shown)
         parts += [cells, _make_load_rates(cells)]
     return parts
 
@@ -199,7 +205,7 @@ def _name_levels(
     threads = _format_threads(levels)
     core_kinds = _format_core_kinds(levels)
     relation = levels["level"] + " " + levels["setting"] + threads + core_kinds
-    named = levels.assign(relation=relation)
+    named = levels.assign(relation=relation, relation_spread=levels["spread"])
 
     shown = _choose_shown_levels(levels, descriptions)
     in_overview = shown[[]].copy()

@@ -14,6 +14,7 @@ from fleet.analysis.reduce.load import is_at_usual_point
 from fleet.model import SHIPPED, Descriptions
 
 MANY_OUTLIERS = 0.05
+HALF = 0.5  # a main level with fewer of the bursts may be another one in the end
 FAR_NEARER = 0.5  # of its relation's median
 SMALLEST_CLASS = 4  # pairs; fewer do not establish the usual latency
 SIBLING_NEARER = 1.3  # times nearer than any other CPU, at least, are siblings
@@ -86,11 +87,12 @@ def add_pair_flags(
     requested; NaN: none.
     """
     requested = np.asarray(precision, dtype=float)
-    spread = pairs["spread"].to_numpy(dtype=float)
+    is_within = pairs["spread"].to_numpy(dtype=float) <= requested
+    is_mostly_there = pairs["other_share"].to_numpy(dtype=float) <= HALF
     raised = {
         "multimodal": pairs["other_ns"].notna().to_numpy(),
         "drift": pairs["drift"].notna().to_numpy(),
-        "not_converged": ~np.isnan(requested) & ~(spread <= requested),
+        "not_converged": ~np.isnan(requested) & ~(is_mostly_there & is_within),
         "smt_pair": _has_doubtful_smt_relation(pairs, descriptions),
         "outliers": (pairs["outliers"] > MANY_OUTLIERS).to_numpy(),
         "underfed": _is_below_requested_rate(pairs),

@@ -30,6 +30,7 @@ from fleet.analysis.reduce.bursts import (
     group_rows_by_length,
     read_bursts,
 )
+from fleet.analysis.reduce.relation_spreads import BurstMedians, add_relation_spreads
 from fleet.late import pa
 from fleet.model import SHIPPED, Benchmark, Descriptions, Shape
 from fleet.store.schema import PARAMETERS, arrow_schema
@@ -59,13 +60,16 @@ def pair_medians(
     columns = samples.reindex(columns=list(SAMPLE_COLUMNS))
     rows = pa.Table.from_pandas(columns, shape, preserve_index=False)
     bursts = read_bursts(rows, descriptions)
-    return reduce_bursts(bursts, descriptions, ordered=ordered)
+    pairs, medians = reduce_bursts(bursts, descriptions, ordered=ordered)
+    return add_relation_spreads(pairs, medians)
 
 
 def reduce_bursts(
     bursts: Bursts, descriptions: Descriptions, *, ordered: bool = False
-) -> pd.DataFrame:
-    """Reduce bursts to the rows of `pair_medians`."""
+) -> tuple[pd.DataFrame, BurstMedians]:
+    """Reduce bursts to the rows of `pair_medians`, without `relation_spread`; return
+    the medians of the bursts, too.
+    """
     swapped = _put_lower_cpu_first(bursts.about, ordered=ordered)
     order = _order_by_pair(swapped)
     bursts = replace(bursts, about=swapped).reorder(order)
@@ -96,8 +100,11 @@ def reduce_bursts(
         **_compute_pair_work_and_ghz(about, pair, multiples),
         "outliers": outliers / samples,
     }
-    table = pairs.assign(**columns)
-    return table.sort_values(PAIR, kind="stable", ignore_index=True)
+    table = pairs.assign(**columns).sort_values(PAIR, kind="stable")
+    new_row = np.argsort(table.index.to_numpy())
+    rounds = about["round"].to_numpy(dtype=np.int64)
+    burst_medians = BurstMedians(medians, new_row[pair], rounds, main)
+    return table.reset_index(drop=True), burst_medians
 
 
 def _find_main_bursts(
@@ -270,12 +277,13 @@ def summarize_relations(pairs: pd.DataFrame, number: str = "median_ns") -> pd.Da
 
     number: the column of `pairs` to reduce. Benchmarks and variants stay in the order
     of `pairs`. `median_ns`, `min_ns`, `max_ns`: over the pairs' numbers. `p99_ns`: the
-    median of the pairs' p99. `spread`, `widest`: the median and the largest spread, NaN
-    unless `number` is `median_ns`, to which spreads belong. `flagged_share`: the share
-    of bursts with a flag.
+    median of the pairs' p99. `spread`: that of the relation; `widest`: the largest of a
+    pair; NaN unless `number` is `median_ns`, to which spreads belong. `flagged_share`:
+    the share of bursts with a flag.
     """
-    spread = pairs["spread"] if number == "median_ns" else np.nan
-    numbers = pairs.assign(number=pairs[number].astype(float), spread=spread)
+    numbers = pairs.assign(number=pairs[number].astype(float))
+    if number != "median_ns":
+        numbers = numbers.assign(spread=np.nan, relation_spread=np.nan)
     keys = [*CHOICE[1:], "relation"]
     groups = numbers.groupby(keys, sort=False, observed=True, dropna=False)
     table = groups.agg(
@@ -284,7 +292,7 @@ def summarize_relations(pairs: pd.DataFrame, number: str = "median_ns") -> pd.Da
         min_ns=("number", "min"),
         max_ns=("number", "max"),
         p99_ns=("p99_ns", "median"),
-        spread=("spread", "median"),
+        spread=("relation_spread", "median"),
         widest=("spread", "max"),
         bursts=("bursts", "sum"),
         flagged_share=("flagged_bursts", "sum"),

@@ -43,7 +43,7 @@ from fleet.store.index import Derived, load_derived
 from fleet.store.places import Key
 from fleet.store.runs import Listing, Root, RunSummary, open_listing
 
-NUMBERS_VERSION = 3  # raise it whenever a row of `numbers` changes
+NUMBERS_VERSION = 4  # raise it whenever a row of `numbers` changes
 NUMBERS = Derived("numbers", "numbers")
 CLASS = ["benchmark", "variant", "relation"]
 _AT_ONCE = 100  # runs
@@ -53,7 +53,7 @@ _IDENTITY = ["ping_cpu", "pong_cpu", "point", "least_bytes", "most_bytes"]
 _COMPARED = (
     *("run_id", "benchmark", "variant", "relation", "point", "ping_cpu", "pong_cpu"),
     *("bursts", "median_ns", "p99_ns", "spread", "flagged_bursts", "flags"),
-    "memory_node",
+    *("relation_spread", "memory_node"),
 )
 _FIRST = (
     *("host_id", "point", "level", "setting", "threads", "cpu_node", "memory_node"),
@@ -66,7 +66,7 @@ _MADE_OF = {
     "min_ns": ("median_ns", "min"),
     "max_ns": ("median_ns", "max"),
     "p99_ns": ("p99_ns", "median"),
-    "spread": ("spread", "median"),
+    "spread": ("relation_spread", "median"),
     "widest": ("spread", "max"),
     "mean_sample_ns": ("mean_ns", "median"),
     "min_sample_ns": ("min_ns", "median"),
@@ -158,7 +158,9 @@ class Only(NamedTuple):
         pairs = load.select_benchmark(pairs, self.benchmark)
         if self.cpus is None:
             return pairs
-        return _select_cpus(pairs, cpus, self.cpus)
+        selected = _select_cpus(pairs, cpus, self.cpus)
+        # the intervals of relations are of all of their pairs
+        return selected.assign(relation_spread=selected["spread"])
 
 
 ALL = Only()

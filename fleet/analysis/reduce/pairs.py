@@ -26,6 +26,11 @@ from fleet.analysis.base.tables import (
 from fleet.analysis.reduce import load, matrices
 from fleet.analysis.reduce.bursts import SAMPLE_COLUMNS, read_bursts
 from fleet.analysis.reduce.flags import add_pair_flags
+from fleet.analysis.reduce.relation_spreads import (
+    BurstMedians,
+    add_relation_spreads,
+    join_burst_medians,
+)
 from fleet.analysis.reduce.slices import iter_slices
 from fleet.analysis.reduce.workers import MANY_RUNS, derive_in_processes
 from fleet.errors import DamagedFileError
@@ -45,7 +50,7 @@ from fleet.store.reading import (
 from fleet.store.runs import Listing, Root, RunSummary, open_listing
 from fleet.store.verify import INDEX_REMEDY
 
-STATS_VERSION = 16  # raise it whenever a number or a flag of `pairs` changes
+STATS_VERSION = 17  # raise it whenever a number or a flag of `pairs` changes
 PAIRS = Derived("pairs", "pairs")
 SLICE_SAMPLES = 1 << 20
 _CLASS = ["benchmark", "variant", "relation"]
@@ -260,10 +265,11 @@ def derive_pairs(place: Place, runs: Sequence[RunSummary]) -> Any:
         run.run_id: TableFile(place, samples_name(*run.key), "samples") for run in runs
     }
     descriptions = runs[0].descriptions
-    pairs = _reduce_files(list(files.values()), descriptions)
+    pairs, bursts = _reduce_files(list(files.values()), descriptions)
 
     records = {run_id: file.record for run_id, file in files.items()}
     pairs = add_kinds_to_relations(pairs, _find_core_kinds(records))
+    pairs = add_relation_spreads(pairs, bursts)
     precisions = {run_id: record.row["precision"] for run_id, record in records.items()}
     requested = pairs["run_id"].map(precisions)
     pairs = add_pair_flags(pairs, requested.to_numpy(dtype=float), descriptions)
@@ -275,7 +281,9 @@ def derive_pairs(place: Place, runs: Sequence[RunSummary]) -> Any:
     return to_arrow(pairs, "pairs")
 
 
-def _reduce_files(files: Sequence[TableFile], descriptions: Descriptions) -> Any:
+def _reduce_files(
+    files: Sequence[TableFile], descriptions: Descriptions
+) -> tuple[pd.DataFrame, BurstMedians]:
     """Reduce samples files: one of any size, or several that fit into memory."""
     if len(files) == 1:
         return _reduce_file(files[0], {}, descriptions, ordered=False)
@@ -314,20 +322,26 @@ def reduce_run(root: Root, run_id: str, choice: str, *, ordered: bool) -> pd.Dat
     (run,) = load.list_published(listing, run_id=run_id)
     file = TableFile(listing.place, samples_name(*run.key), "samples")
     where = load.make_filters(benchmark=benchmark, variant=variant)
-    return _reduce_file(file, where, run.descriptions, ordered=ordered)
+    pairs, bursts = _reduce_file(file, where, run.descriptions, ordered=ordered)
+    return add_relation_spreads(pairs, bursts)
 
 
 def _reduce_file(
     file: TableFile, where: Where, descriptions: Descriptions, *, ordered: bool
-) -> pd.DataFrame:
+) -> tuple[pd.DataFrame, BurstMedians]:
     parts = []
+    burst_parts = []
+    row_count = 0
     for table in iter_slices(file, where, descriptions, SLICE_SAMPLES):
         bursts = read_bursts(table, descriptions)
-        pairs = matrices.reduce_bursts(bursts, descriptions, ordered=ordered)
+        pairs, medians = matrices.reduce_bursts(bursts, descriptions, ordered=ordered)
         parts.append(pairs)
+        burst_parts.append(medians.shift_rows(row_count))
+        row_count += len(pairs)
     if not parts:
-        return pd.DataFrame()
-    return pd.concat(parts, ignore_index=True)
+        nothing = read_bursts(concat_tables([], "samples", SAMPLE_COLUMNS))
+        return matrices.reduce_bursts(nothing, descriptions)
+    return pd.concat(parts, ignore_index=True), join_burst_medians(burst_parts)
 
 
 def add_kinds_to_relations(

@@ -445,7 +445,7 @@ def _render_legend(comparisons: Sequence[Comparison]) -> str:
         columns = "".join(_explain_verdicts(comparisons, rows, units))
     else:
         columns = (
-            " Within A, within B: ±95% of the median pair, within a run. Two runs of"
+            " Within A, within B: ±95% of the number, within a run. Two runs of"
             " an unchanged machine differ by more, so it is not the error of the"
             " difference."
         )

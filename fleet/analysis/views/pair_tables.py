@@ -62,7 +62,8 @@ def _format_ns(row: Mapping[str, Any], *names: str) -> list[str]:
 def explain_relation_table(pairs: pd.DataFrame) -> list[str]:
     """Return the legend of `tabulate_relations`: the relations, then the titles."""
     titles = (
-        "median, min, max: of pairs; p99, ±95%: of the median pair; flagged: of bursts"
+        "median, min, max: of pairs; p99: of the median pair; ±95%: of the median, by"
+        " rounds; flagged: of bursts"
     )
     if len(find_flagged_pairs(pairs)):
         titles += f"; {_FLAG_TITLE}: pairs with a flag of their own"

@@ -122,7 +122,8 @@ def _explain_columns(
         single = "of them"
     titles_by_subject = {
         many: ("median", "min", "max"),
-        f"the median {single}": ("p99", "±95%"),
+        f"the median {single}": ("p99",),
+        "the number": ("±95%",),
         "bursts": ("flagged",),
     }
     header = listed.partition("\n")[0].split()

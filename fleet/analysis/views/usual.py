@@ -64,7 +64,7 @@ def describe_interval(table: pd.DataFrame) -> str:
     rows.
     """
     if table["behind"].max() < MIN_RUNS:
-        return "of the median pair, within the run"
+        return "of the number, within the run"
     if table["runs"].max() >= MIN_RUNS:
         return f"between the runs of a host, {MIN_RUNS} or more"
     return (

@@ -27,6 +27,7 @@ def table(ns: Ns, **columns: Any) -> pd.DataFrame:
     usual |= {
         "spread": 0.01,
         "outliers": 0.0,
+        "other_share": 0.0,
         **dict.fromkeys(("other_ns", "drift", "asymmetry"), np.nan),
     }
     return pd.DataFrame(rows).assign(**{**usual, **columns})
@@ -51,6 +52,8 @@ CORES = {("smt", 0, 1): 10.0, ("smt", 2, 3): 10.0} | {
         ({"drift": -0.03}, None, "drift"),
         ({"spread": 0.02}, 0.02, ""),
         ({"spread": 0.021}, 0.02, "not_converged"),
+        ({"spread": 0.01, "other_share": 0.5}, 0.02, ""),
+        ({"spread": 0.01, "other_share": 0.51}, 0.02, "not_converged"),
         ({"spread": float("nan")}, 0.02, "not_converged"),
         ({"spread": 0.5}, None, ""),
         ({"outliers": 0.05}, None, ""),

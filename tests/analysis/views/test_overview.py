@@ -94,7 +94,7 @@ def test_a_new_run_is_as_uncertain_as_runs_like_it_differ(root: Path) -> None:
         for like in (None, history)
     )
     assert (alone["median_ns"] == among["median_ns"]).all()
-    assert describe_interval(alone) == "of the median pair, within the run"
+    assert describe_interval(alone) == "of the number, within the run"
     assert describe_interval(among).startswith("how far a run may be off")
     same = history[history["host_id"] == new[0].host_id]
     for key, part in same.groupby(["benchmark", "relation"]):
@@ -191,7 +191,7 @@ def test_an_interval_is_never_over_several_levels(tmp_path: Path) -> None:
     table = summarize_hosts(history, history)
     assert (table["behind"] == 1).all()
     assert (table["half"] < 0.2).all()
-    assert describe_interval(table) == "of the median pair, within the run"
+    assert describe_interval(table) == "of the number, within the run"
 
 
 def test_ranks_are_colours_and_do_not_count_as_width(root: Path) -> None:
