@@ -84,8 +84,28 @@ def bursts(records: list[Record]) -> list[Record]:
     return [record for record in records if record["record"] == "burst"]
 
 
-def failures(records: list[Record]) -> list[Record]:
+def failed_attempts(records: list[Record]) -> list[Record]:
     return [record for record in records if record["record"] == "failed"]
+
+
+def failures(records: list[Record]) -> list[Record]:
+    """The visits that gave no number in the end: what was taken again is left out."""
+    attempts = {
+        identify_attempt(record)
+        for record in records
+        if record["record"] in ("burst", "failed")
+    }
+    return [
+        record
+        for record in failed_attempts(records)
+        if identify_attempt(record, later=1) not in attempts
+    ]
+
+
+def identify_attempt(record: Record, later: int = 0) -> tuple[object, ...]:
+    visit = ("benchmark", "variant", "point", "round", "ping", "pong")
+    attempt = record.get("attempt", 0) + later
+    return (*(record.get(key) for key in visit), attempt)
 
 
 def wrong(records: list[Record]) -> list[Record]:

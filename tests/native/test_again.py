@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests import needs
-from tests.native.agent import Record, bursts, failures, notes, run_simulated
+from tests.native.agent import Record, bursts, failed_attempts, notes, run_simulated
 
 PLAN = ("-b", "clock", "-c", "0,1", "--samples", "9", "--iterations", "100")
 
@@ -26,13 +26,13 @@ def test_a_disturbed_burst_is_taken_again_after_the_others_of_its_round() -> Non
     _, *rest = run_simulated(*PLAN, "--rounds", "2", disturbed=1, disturbed_of=3)
     rounds = [number for number, *_ in attempts(rest)]
     assert rounds == sorted(rounds)
-    (failed,) = failures(rest)[:1]
+    (failed,) = failed_attempts(rest)[:1]
     assert failed["disturbed"]
     assert len(failed["ticks"]) == 10
     visits = {(number, cpu) for number, cpu, _, taken in attempts(rest) if taken}
     assert visits == {(number, cpu) for number in range(2) for cpu in range(2)}
     end = rest[-1]
-    assert end["again"] == len(failures(rest)) == end["failed"] > 0
+    assert end["again"] == len(failed_attempts(rest)) == end["failed"] > 0
     assert any(f"were taken again: {end['again']}." in note for note in notes(rest))
 
 

@@ -12,6 +12,7 @@ from tests.native.agent import (
     Record,
     bursts,
     decode,
+    failed_attempts,
     failures,
     measure,
     run,
@@ -214,7 +215,7 @@ def test_no_benchmark_has_a_number_of_threads_that_other_work_kept_from_running(
     )
     failed = failures(records)
     assert not bursts(records)
-    assert len(failed) - records[-1]["again"] == records[0]["bursts"]
+    assert len(failed) == records[0]["bursts"]
     # all on a busy host
     reasons = (
         "other work held it",
@@ -231,8 +232,8 @@ def test_no_benchmark_has_a_number_of_threads_that_other_work_kept_from_running(
 
 def test_a_burst_is_disturbed_where_a_tenth_of_a_typical_sample_was_lost() -> None:
     plan = ("-b", "clock", "-s", "100", "-i", "2000")
-    records = run_starved(*plan, percent=85)
-    disturbed = failures(records)
+    records = run_starved(*plan, percent=60)
+    disturbed = failed_attempts(records)
     assert not bursts(records)
     assert all("other work held it" in record["reason"] for record in disturbed)
     assert all(record["disturbed"] for record in disturbed)
@@ -245,13 +246,11 @@ def test_threads_that_wait_for_each_other_may_together_lack_as_much_as_one_alone
     None
 ):
     needs.cpus(2)
-    for _ in range(10):  # a hypervisor may make a burst longer than its samples
-        plan = ("-b", "cas,readwrite", "-s", "100", "-i", "2000", "--priority", "1")
-        records = run_starved(*plan, percent=93)
-        if not bursts(records):
-            break
-    assert {record["benchmark"] for record in failures(records)} == {"cas", "readwrite"}
-    assert all("other work held it" in record["reason"] for record in failures(records))
+    plan = ("-b", "cas,readwrite", "-s", "100", "-i", "2000", "--priority", "1")
+    # one attempt may get through: a hypervisor may make a burst longer than its samples
+    disturbed = failed_attempts(run_starved(*plan, percent=93))
+    assert {record["benchmark"] for record in disturbed} == {"cas", "readwrite"}
+    assert all("other work held it" in record["reason"] for record in disturbed)
 
 
 @pytest.mark.slow

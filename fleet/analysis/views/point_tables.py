@@ -292,18 +292,21 @@ def _compute_cells(pairs: pd.DataFrame, number: str, axes: _Axes) -> dict[Key, C
     """Return medians of the column `number`, by the parameters of tables, then of rows,
     then of columns.
     """
-    parameters = [*axes.tables, *axes.rows, *axes.columns]
-    names = [parameter.name for parameter in parameters]
-    groups = pairs.groupby(names, sort=False, dropna=False, observed=True)
-    medians = groups[number].median().reset_index()
     cells: dict[Key, Cells] = {}
-    for values in text.to_records(medians):
+    for values in text.to_records(_compute_medians(pairs, number, axes)):
         table_key = _take_key(values, axes.tables)
         row = _take_key(values, axes.rows)
         column = _take_key(values, axes.columns)
         lines = cells.setdefault(table_key, {})
         lines.setdefault(row, {})[column] = values[number]
     return cells
+
+
+def _compute_medians(pairs: pd.DataFrame, number: str, axes: _Axes) -> pd.DataFrame:
+    parameters = [*axes.tables, *axes.rows, *axes.columns]
+    names = [parameter.name for parameter in parameters]
+    groups = pairs.groupby(names, sort=False, dropna=False, observed=True)
+    return groups[number].median().reset_index()
 
 
 def _take_key(values: Mapping[str, Any], parameters: list[Parameter]) -> Key:
