@@ -145,6 +145,7 @@ def test_a_stranger_can_draw_the_house() -> None:
     assert len(arrows) <= MAX_ARROWS
 
 
+@pytest.mark.long
 def test_no_two_files_use_each_other_through_others() -> None:
     graph: dict[str, set[str]] = {}
     for name, other in uses():

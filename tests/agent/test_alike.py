@@ -262,6 +262,7 @@ def _runs(pid: str) -> bool:
         return False
 
 
+@pytest.mark.long
 def test_a_build_that_takes_too_long_is_ended_and_says_the_ways_out(
     hosts: Hosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:

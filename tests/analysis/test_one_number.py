@@ -62,7 +62,7 @@ def expect_levels(root: Path) -> dict[tuple[str, str], list[tuple[float, int]]]:
 @pytest.fixture(
     scope="module",
     params=[
-        1,
+        pytest.param(1, marks=pytest.mark.long),
         *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6)),
     ],
 )

@@ -588,6 +588,7 @@ def test_hosts_are_selected_by_a_fact_of_their_last_run(load):
         select_names("numa=4")
 
 
+@pytest.mark.long
 def test_a_folder_without_an_inventory_stands_for_this_machine(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path)
     done = fleet("hosts", "--json")

@@ -198,6 +198,7 @@ def run_starved(*plan: str, percent: int = 0) -> list[Record]:
     return decode(run(*plan, "-r", "1", "-f", "jsonl", env=env).stdout)
 
 
+@pytest.mark.long
 def test_no_benchmark_has_a_number_of_threads_that_other_work_kept_from_running():
     needs.cpus(2)
     plan = (
@@ -230,6 +231,7 @@ def test_no_benchmark_has_a_number_of_threads_that_other_work_kept_from_running(
     ]
 
 
+@pytest.mark.long
 def test_a_burst_is_disturbed_where_a_tenth_of_a_typical_sample_was_lost() -> None:
     plan = ("-b", "clock", "-s", "100", "-i", "2000")
     records = run_starved(*plan, percent=60)
@@ -242,6 +244,7 @@ def test_a_burst_is_disturbed_where_a_tenth_of_a_typical_sample_was_lost() -> No
     assert bursts(run_starved(*plan, percent=95))
 
 
+@pytest.mark.long
 def test_threads_that_wait_for_each_other_may_together_lack_as_much_as_one_alone() -> (
     None
 ):

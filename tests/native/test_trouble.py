@@ -127,6 +127,7 @@ def test_a_partner_that_never_arrives_costs_its_burst_and_not_the_run():
     assert records[-1]["reason"] == "done"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("benchmark", "variant", "samples"),
     [
@@ -177,6 +178,7 @@ def test_a_partner_that_stops_in_a_loop_is_given_up_and_both_are_released(
         assert len(threads(process.pid)) <= 3
 
 
+@pytest.mark.long
 def test_a_long_sample_with_no_sign_of_life_but_its_line_is_not_given_up():
     needs.cpus(2)
     plan = ("-b", "cas", "-r", "4", "-s", "1", "-w", "0", "-i", "100000")

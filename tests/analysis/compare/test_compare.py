@@ -345,6 +345,7 @@ def test_an_empty_root_is_a_usage_error(tmp_path: Path) -> None:
         compare(tmp_path, ["a", "b"])
 
 
+@pytest.mark.long
 def test_json_and_csv_hold_what_the_text_says(tmp_path: Path) -> None:
     runs = series(tmp_path, "abbaba", slower={Relation.SMT: 1.1})
     comparisons = compare(tmp_path, ["kernel=a", "kernel=b"])
@@ -363,6 +364,7 @@ def test_json_and_csv_hold_what_the_text_says(tmp_path: Path) -> None:
     assert few["relations"][0]["p"] is None
 
 
+@pytest.mark.long
 def test_a_change_has_an_exit_code_of_its_own_for_who_asks(tmp_path: Path) -> None:
     series(tmp_path / "results", "abbaba", slower={Relation.SMT: 1.1})
     with Fleet(tmp_path) as fleet:
@@ -463,6 +465,7 @@ def test_a_drift_is_no_part_of_the_difference_of_sides_in_turn(tmp_path: Path) -
         compare(tmp_path, ["kernel=a", "kernel=b"], blocks="kernel")
 
 
+@pytest.mark.long
 def test_several_hosts_are_compared_within_blocks(tmp_path: Path) -> None:
     for place in range(24):
         host, side = f"h{place % 3}", "abbaabba"[place // 3]
@@ -559,6 +562,7 @@ def test_another_machine_under_the_same_name_is_said_in_the_first_line(
     assert ("another machine" in first_line) is bool(words)
 
 
+@pytest.mark.long
 def test_other_machines_of_several_hosts_are_named_in_the_first_line(
     tmp_path: Path,
 ) -> None:

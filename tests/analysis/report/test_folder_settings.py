@@ -34,6 +34,7 @@ def draw_in(folder: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_settings_of_a_folder_change_no_figure(tmp_path: Path) -> None:
     without = draw_in(tmp_path)
     latex = tmp_path / "latex"
