@@ -112,7 +112,7 @@ bool burst_is_disturbed(const struct burst *burst, struct burst_result *result)
 	/* The two threads of a pair wait for each other. */
 	double lost = burst->order.benchmark->shape == SHAPE_PAIR ? losses.sum : losses.most;
 
-	if (lost <= LOST_MOST)
+	if (!losses.worst || lost <= LOST_MOST)
 		return false;
 	describe_disturbed(losses.worst, losses.most, "a typical sample", result);
 	return true;

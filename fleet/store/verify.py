@@ -366,11 +366,11 @@ class _Comparison:
 
     def find_differences(self) -> Iterator[tuple[str, str]]:
         """Yield each run whose rows differ, and the columns that do, as text."""
-        for run_id, not_read in self._expected.items():
+        for run_id, rows_left in self._expected.items():  # none, if all were read
             differing = self._differing[run_id]
             if differing:
                 yield run_id, ", ".join(sorted(differing))
-            elif not_read:
+            elif rows_left:
                 yield run_id, "number of rows"
 
 

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fleet.errors import InventoryError
+from fleet.home import expand_home
 from fleet.inventory import ansible, select
 from fleet.model import Host, HostKeyPolicy, Via
 from tests import needs
@@ -46,9 +47,7 @@ def test_a_listing_with_all_that_is_usual(tmp_path: Path) -> None:
         hosts["db-b"].jump == hosts["db-d"].jump == ("jump@bastion.example.com:2200",)
     )
     assert (hosts["db-d"].port, hosts["db-d"].user) == (2222, "postgres")
-    assert hosts["www02.example.com"].identity_files == (
-        str(Path("~/.ssh/prod").expanduser()),
-    )
+    assert hosts["www02.example.com"].identity_files == (expand_home("~/.ssh/prod"),)
     assert hosts["here"].via is Via.LOCAL
     assert (hosts["rpi5"].address, hosts["rpi5"].port) == ("rpi5.lab.example", 2022)
     web = {f"www0{number}.example.com" for number in (1, 2, 3)}

@@ -45,11 +45,12 @@ def test_a_coarse_clock_makes_samples_longer_and_is_said(bare, step_us):
         notes(records)[0]
         == f"The clock moves in steps of {step_us} us, so a sample lasts {step_us} ms."
     )
-    (burst,) = bursts(records)
-    assert all(
-        ticks % (1000 * step_us) == 0 and ticks > 100_000 * step_us
-        for ticks in burst["ticks"]
-    )
+    assert not wrong(records)
+    for burst in bursts(records):  # none where other work took part of each
+        assert all(
+            ticks % (1000 * step_us) == 0 and ticks > 100_000 * step_us
+            for ticks in burst["ticks"]
+        )
 
 
 @pytest.mark.slow

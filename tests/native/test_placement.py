@@ -271,6 +271,8 @@ def test_a_burst_of_starved_threads_is_given_up():
         "--deadline",
         "60",
     )
-    *_, failed, end = run_starved(*endless)
-    assert "other work held it" in failed["reason"]
-    assert end["reason"] == "done"
+    records = run_starved(*endless)
+    assert {
+        "other work held it" in failed["reason"] for failed in failures(records)
+    } == {True}
+    assert records[-1]["reason"] == "done"

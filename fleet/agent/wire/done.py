@@ -69,6 +69,8 @@ class Done:
         else:
             self._add_visit(record)
         outcomes = self._outcomes[pair]
+        # A number stands for each outcome: ticks, a failure, or how many attempts were
+        # disturbed. Of the ticks twice the median, which is whole between two of them.
         if isinstance(record, Burst):
             ticks = record.average_pair_ticks(shape)[record.warmup :]
             twice_the_median = median_low(ticks) + median_high(ticks)

@@ -162,6 +162,7 @@ def list_missing_hosts(
     stored = {(run.session_id, run.host_name) for run in listed}
     names_with_runs = {run.host_name for run in listed}
     missing: dict[str, MissingHost] = {}
+    # oldest session first: a later one that has the host settles it
     for intent in Store(place.address).read_idle_intents():
         session = intent.session_id
         if session < since:

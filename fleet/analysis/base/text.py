@@ -203,7 +203,7 @@ def explain_relations(relations: Iterable[str]) -> str:
     distinct = {name for name in names if is_relation(name)}
     places: dict[str, None] = {}  # what the CPUs share, once each, in order
     kinds: set[str] = set()  # of cores, such as P and E
-    for name in sorted(distinct, key=relation_sort_key):
+    for name in sorted(distinct, key=relation_sort_key):  # such as "llc P-E"
         place, *kinds_of_cores = re.split("[ -]", name)
         places[place] = None
         kinds.update(kinds_of_cores)

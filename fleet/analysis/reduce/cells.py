@@ -57,6 +57,7 @@ def name_cells(
         parts += _name_nodes(pairs, cpus, descriptions)
         parts.append(_name_levels(pairs, cpus, descriptions))
     filled = [part for part in parts if len(part)]
+    # without rows at all, one part gives the columns
     return pd.concat(filled or parts[:1], ignore_index=True)
 
 
@@ -176,7 +177,7 @@ def _name_nodes(
     parts = []
     for _, group in rows.groupby(_KIND, sort=False, observed=True):
         rows_of_nodes = zip(group["cpu_node"], group["memory_node"], strict=True)
-        names = [f"n{cpus}-n{memory}" for cpus, memory in rows_of_nodes]
+        names = [f"n{node}-n{memory}" for node, memory in rows_of_nodes]
         ends = pd.Series(names, group.index, dtype=object)
         relation = ends + " " + group["setting"]
         shown = choose_shown_nodes(group, descriptions)
@@ -287,7 +288,8 @@ def _name_rows_by_parameter(rows: pd.DataFrame, parameter: Parameter) -> pd.Data
     """Return `column` and `place` of rows that a parameter tells apart."""
 
     def format_place(value: Any) -> str:
-        return f"{int(parameter.sort_key(value)):020}"
+        place = int(parameter.sort_key(value))
+        return f"{place:020}"  # texts of one length sort as the numbers do
 
     values = rows[parameter.name]
     if parameter.type == "bytes":

@@ -253,7 +253,9 @@ def list_properties(runs: Sequence[dict[str, Any]]) -> list[Property]:
 
 
 def _describe_cpu_flags(runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Name of each run's hundreds of CPU features only those that not every run has."""
+    """Describe the CPU features of each run: how many all runs have in common, and the
+    names of its others.
+    """
     flags = [set(run["cpu_flags"]) for run in runs]
     common = set.intersection(*flags)
     texts = []

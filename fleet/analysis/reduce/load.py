@@ -273,8 +273,8 @@ def samples_long(
     `latency_ns` (float64).
     """
     latency, burst, is_warmup = compute_sample_latencies(samples, descriptions)
-    first_of_burst = np.searchsorted(burst, burst)
-    no_ticks = np.empty(0, dtype=np.int64)
+    first_of_burst = np.searchsorted(burst, burst)  # `burst` ascends
+    no_ticks = np.empty(0, dtype=np.int64)  # concatenate wants an array at least
     ticks = np.concatenate([no_ticks, *samples["ticks"]])
     about_bursts = samples.drop(columns=["ticks", "warmup"])
     long = about_bursts.iloc[burst].reset_index(drop=True)

@@ -26,6 +26,7 @@ def add_run_levels(numbers: pd.DataFrame, column: str = "median_ns") -> pd.DataF
     numbers of the same benchmark and variant. Of levels with equally many runs the
     lowest is the main one.
     """
+    # groups are numbered as they first occur, which is the order of first_of_row, too
     row = number_groups(numbers, _NUMBER)
     run = np.asarray(numbers.groupby(row).cumcount(), dtype=np.int64)
     ns = numbers[column].to_numpy(dtype=float)
@@ -33,7 +34,7 @@ def add_run_levels(numbers: pd.DataFrame, column: str = "median_ns") -> pd.DataF
 
     first_of_row = numbers.drop_duplicates(_NUMBER)
     choice_of_row = number_groups(first_of_row, _NUMBER[:3])
-    labels = label_levels_of_hosts(logs, choice_of_row)
+    labels = label_levels_of_hosts(logs, choice_of_row)  # by row, then run
     main_level = find_main_levels(labels)
     level = labels[row, run]
     return numbers.assign(run_level=level, is_main=level == main_level[row])

@@ -350,8 +350,9 @@ def _explain_axis_parameters(
     for parameter in parameters:
         if parameter is _RELATION:
             yield "columns: what the CPUs share"
-        elif parameter.none:
-            yield f"columns: {parameter.name.replace(_RATE, ', GB/s each')}"
+        elif parameter.none:  # a count that may be missing
+            title = parameter.name.replace(_RATE, ", GB/s each")
+            yield f"columns: {title}"
         elif meanings := _explain_words(parameter, pairs[parameter.name]):
             yield ", ".join(meanings)
 

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from fleet.analysis.base.text import to_records
 from fleet.analysis.compare import Comparison, compare
 from fleet.analysis.reduce import Only, load_history
 from fleet.analysis.views import (
@@ -60,6 +62,10 @@ def test_a_slower_level_is_found_and_the_others_are_not(tmp_path: Path) -> None:
     assert comparison.pairs.empty
 
 
+def with_relations(comparison: Comparison, relations: pd.DataFrame) -> Comparison:
+    return replace(comparison, relations=relations, rows=to_records(relations))
+
+
 @pytest.mark.long
 def test_the_first_line_says_which_rows_without_a_finding_are_at_several_levels(
     tmp_path: Path,
@@ -74,20 +80,20 @@ def test_the_first_line_says_which_rows_without_a_finding_are_at_several_levels(
     )
     assert (
         f"1 of them at several levels ({rows['relation'][3]}: {RUNS} of {RUNS} runs of"
-        in render_headline(replace(comparison, relations=rows))
+        in render_headline(with_relations(comparison, rows))
     )
-    assert "would tell" not in render_headline(replace(comparison, relations=rows))
+    assert "would tell" not in render_headline(with_relations(comparison, rows))
     rows["verdict"] = rows["verdict"].mask(at_two, "no verdict")
     assert "about 9 runs a side would tell)" in render_headline(
-        replace(comparison, relations=rows)
+        with_relations(comparison, rows)
     )
     rows = rows.assign(levels=2, more=np.where(at_two, 9.0, 12.0), verdict="no verdict")
     assert "about 12 runs a side would tell all)" in render_headline(
-        replace(comparison, relations=rows)
+        with_relations(comparison, rows)
     )
     rows = rows.assign(more=np.where(at_two, np.nan, 12.0))
     assert "more runs than 200 a side would tell all)" in render_headline(
-        replace(comparison, relations=rows)
+        with_relations(comparison, rows)
     )
 
 
