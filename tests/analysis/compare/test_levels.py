@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fleet.analysis.base.text import to_records
 from fleet.analysis.compare import Comparison, compare
 from fleet.analysis.reduce import Only, load_history
 from fleet.analysis.views import (
@@ -63,7 +62,8 @@ def test_a_slower_level_is_found_and_the_others_are_not(tmp_path: Path) -> None:
 
 
 def with_relations(comparison: Comparison, relations: pd.DataFrame) -> Comparison:
-    return replace(comparison, relations=relations, rows=to_records(relations))
+    with_none = relations.astype(object).where(relations.notna(), None)
+    return replace(comparison, relations=relations, rows=with_none.to_dict("records"))
 
 
 @pytest.mark.long
