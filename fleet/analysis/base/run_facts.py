@@ -7,25 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from fleet.model import RunState
-from fleet.plan.conditions import LastRuns
+from fleet.plan.conditions import FACTS, LastRuns
 from fleet.store import Listing, RunSummary
 from fleet.store.gate import RunRecord
 
-_COLUMNS = {
-    "model": "cpu_model",
-    "kernel": "kernel",
-    "governor": "governor",
-    "boost": "boost",
-    "hypervisor": "hypervisor",
-    "container": "container",
-    "os": "os",
-    "arch": "arch",
-    "distribution": "distribution",
-    "microcode": "microcode",
-    "firmware": "firmware",
-    "board": "board",
-    "clock": "clock",
-}
+_DERIVED = ("smt", "numa")
+_COLUMNS = {name: name for name in FACTS if name not in _DERIVED}
+_COLUMNS["model"] = "cpu_model"
 _OTHERS = ("smt", "smt_control")
 
 
