@@ -6,7 +6,7 @@ Usage: python -m benchmarks.repeat [--minutes 3] [--cpus 0,1] [--agent PATH]
 Each repeat runs in shuffled order, a process each: the default (bursts spread over
 seconds, more until the 95 % interval is within 1 % or the budget is spent), one burst
 of 300 x 1000 round trips, one of 500 x 4000. A repeat's result is the median of the
-burst medians at the main level (docs/statistics.md). Printed are the share of results
+burst medians at the main level (docs/measuring.md). Printed are the share of results
 within 2 % of the median of all, the half width that holds 95 % of them, and the time
 spent in samples. "min. rounds" is the default again, of which only the first ten rounds
 are used.

@@ -1,4 +1,4 @@
-"""Draws the pictures of gallery.md from `fleet demo`: .venv/bin/python docs/gallery.py
+"""Draws the pictures of report.md from `fleet demo`: .venv/bin/python docs/gallery.py
 (needs Chromium).
 
 Terminals are 100 columns wide; `SHOTS` lists what is typed, `PAGES` which part of which

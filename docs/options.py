@@ -33,7 +33,7 @@ that has no such option is an error.
 PRESETS_HEAD = """
 ## Presets
 
-`--preset` samples and estimates [as another program does](peers.md#presets). An option given beside it
+`--preset` samples and estimates [as another program does](exchange.md#presets). An option given beside it
 overrides its value.
 
 | preset | stands for |

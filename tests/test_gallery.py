@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parent.parent / "docs"
-PAGE = (DOCS / "gallery.md").read_text()
+PAGE = (DOCS / "report.md").read_text()
 PICTURES = re.findall(r"!\[[^\]]+\]\((gallery/[^)]+)\)", PAGE)
 
 
@@ -36,4 +36,4 @@ def test_the_script_draws_these_pictures() -> None:
 
 
 def test_the_front_page_links_it() -> None:
-    assert "docs/gallery.md" in (DOCS.parent / "README.md").read_text()
+    assert "docs/report.md" in (DOCS.parent / "README.md").read_text()

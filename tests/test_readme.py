@@ -23,7 +23,7 @@ SECTIONS = (
     ("README.md", "## What it shows"),
     ("README.md", "## Questions and their commands"),
     ("docs/README.md", "## Questions and their commands"),
-    ("docs/comparing.md", "# Comparing runs"),
+    ("docs/comparing.md", "# Comparing and accepting"),
 )
 # outputs of a real machine, and of fifty hosts
 ELSEWHERE = {

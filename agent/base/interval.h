@@ -19,7 +19,7 @@ struct interval {
 };
 
 /* Returns the interval of values in order of time; replaces them by their distances from the mean.
- * It is wider where neighbours resemble each other; docs/statistics.md has the formula. */
+ * It is wider where neighbours resemble each other; docs/measuring.md has the formula. */
 struct interval estimate_interval(double *values, size_t count);
 
 /* Returns the root of a variance, or of a squared half interval, as a share of the mean in

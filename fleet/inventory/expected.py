@@ -1,4 +1,4 @@
-"""Reads expected.yaml: ranges that people set for machines (docs/accepting.md)."""
+"""Reads expected.yaml: ranges that people set for machines (docs/comparing.md)."""
 
 import json
 import math

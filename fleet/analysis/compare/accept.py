@@ -1,5 +1,5 @@
 """Compare each machine's last run with the numbers expected of it
-(docs/accepting.md).
+(docs/comparing.md).
 """
 
 from collections import defaultdict

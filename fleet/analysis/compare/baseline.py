@@ -1,7 +1,7 @@
 """Say which runs of a host are its baseline.
 
 Its usual numbers are of the runs since its last proved change. Expected of it are the
-runs before a change that nobody accepted (docs/accepting.md).
+runs before a change that nobody accepted (docs/comparing.md).
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -233,7 +233,7 @@ def _number_owners(comparisons: Sequence[SideRuns]) -> Ints:
 
 
 def _label_levels(comparisons: Sequence[SideRuns]) -> list[Ints]:
-    """Number the levels between the runs of each comparison (docs/statistics.md)."""
+    """Number the levels between the runs of each comparison (docs/measuring.md)."""
     rows = pd.concat([comparison.rows for comparison in comparisons])
     choices = number_groups(rows, CLASS[:2])
     ends = np.cumsum([len(comparison.rows) for comparison in comparisons])

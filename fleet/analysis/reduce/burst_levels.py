@@ -1,7 +1,7 @@
 """Reduce the bursts of pairs: main level, interval, bursts at another level, drift and
 asymmetry.
 
-A burst is the unit of replication (docs/statistics.md). Arrays hold the bursts of all
+A burst is the unit of replication (docs/measuring.md). Arrays hold the bursts of all
 rows end to end, each row in order of time; a row is a pair and benchmark.
 agent/base/level.c finds the same main level.
 """

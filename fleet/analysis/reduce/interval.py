@@ -1,7 +1,7 @@
 """Compute the 95 % interval of the mean of a few values in order of time, for one or
 many rows.
 
-The values are the medians of a pair's bursts; docs/statistics.md explains what the
+The values are the medians of a pair's bursts; docs/measuring.md explains what the
 interval promises. The agent does the same (agent/base/interval.c) to decide when a pair
 has been measured often enough.
 """

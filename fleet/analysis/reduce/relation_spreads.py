@@ -1,7 +1,7 @@
 """Compute the 95 % intervals of relations from the medians of their pairs by round.
 
 A round measures all pairs of a relation, so that its median is one value of the
-relation's number; three rounds are three values (docs/statistics.md).
+relation's number; three rounds are three values (docs/measuring.md).
 """
 
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
 """Find the levels between the runs of a host, the same for every command
-(docs/statistics.md).
+(docs/measuring.md).
 
 A machine may be at one of several levels from run to run. Arrays hold logarithms: a row
 per number, a column per run, NaN where a run lacks it.

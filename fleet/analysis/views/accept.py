@@ -236,7 +236,7 @@ def propose_ranges(acceptances: Sequence[Acceptance]) -> str:
     if not lines:
         raise UsageError(f"no ranges to write: {NEEDS}.")
     heading = (
-        "# Ranges in the units of `fleet show` (docs/accepting.md). The first that"
+        "# Ranges in the units of `fleet show` (docs/comparing.md). The first that"
         " applies counts."
     )
     return "\n".join([heading, *lines]) + "\n"
