@@ -275,7 +275,8 @@ def export(
         str,
         option(
             "Matrix: csv, core-to-core-latency, hwloc. Every sample: samples. Every"
-            " number of each run: numbers. Of hosts: bmf, openmetrics, markdown.",
+            " number of each run: numbers. Of hosts: table (CSV; -o x.md, x.tex), bmf,"
+            " openmetrics, markdown.",
             "--format -F",
             complete_formats,
         ),
@@ -311,12 +312,14 @@ def export(
     Example: fleet export rpi5 -b cas -o rpi5.csv
     """
     from fleet.analysis.exchange import export as exports
+    from fleet.analysis.exchange.number_table import TABLE, write_number_table
     from fleet.analysis.exchange.run_files import SUFFIXES, export_runs
     from fleet.plan.options import parse_choice
 
     parse_choice("--format", format_, (*exports.EXPORT_FORMATS, *exports.DASHBOARDS))
     if value is not None:
         parse_choice("--value", value, exports.VALUES)
+        exports.require_matrix_format(format_)
     is_run_file = output is not None and output.suffix in SUFFIXES
     if without_samples and not is_run_file:
         raise UsageError(
@@ -338,11 +341,12 @@ def export(
         chosen = views.select_runs_to_show(root, select or (), benchmarks).runs
         only = reduce.Only(benchmarks)
         _write([exports.export_numbers(root, chosen, format_, only)], output)
+    elif format_ == TABLE:
+        chosen = views.select_runs_to_show(root, select or (), benchmarks).runs
+        usual = views.load_usual_numbers(root, chosen, reduce.Only(benchmarks))
+        suffix = output.suffix if output else ""
+        _write([write_number_table(usual, suffix)], output)
     elif format_ in (exports.SAMPLES, exports.NUMBERS):
-        if value is not None:
-            raise UsageError(
-                f"--value chooses a number per pair; -F {format_} exports every one."
-            )
         runs = base.select_runs(root.runs, select or ["all"], root.place)
         _write(exports.export_rows(root, runs, format_, benchmarks), output)
     else:

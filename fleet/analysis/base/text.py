@@ -262,9 +262,13 @@ def format_value(benchmark: Benchmark, ns: float) -> str:
     """Format ns as the number that is shown for a benchmark, in ns, GB/s or Gop/s,
     without the unit.
     """
+    return format_shown(benchmark, convert_to_shown(benchmark, ns))
+
+
+def format_shown(benchmark: Benchmark, value: float) -> str:
+    """Format a number of a benchmark that `convert_to_shown` converted."""
     if benchmark.view in (View.MATRIX, View.CPUS):
-        return f"{ns:.1f}"
-    value = convert_to_shown(benchmark, ns)
+        return f"{value:.1f}"
     if value < 10:
         return f"{value:.2f}"
     if value < 1000:

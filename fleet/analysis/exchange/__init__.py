@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         make_grid,
         make_summary_rows,
     )
+    from fleet.analysis.exchange.number_table import write_number_table
     from fleet.analysis.exchange.run_files import import_runs
     from fleet.analysis.exchange.summaries import (
         render_sides,

@@ -1,7 +1,6 @@
 """Export runs and summaries in the formats of other tools, and samples as CSV."""
 
 import itertools
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -15,6 +14,7 @@ from fleet.analysis.exchange.imports import (
     find_summary,
     make_grid,
 )
+from fleet.analysis.exchange.number_table import TABLE, escape_markdown
 from fleet.analysis.exchange.tools import TOOLS, WRITERS, Grid, write_matrix_csv
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.ladders import lay_out_node_matrix, select_node_cells
@@ -38,15 +38,27 @@ from fleet.plan.benchmark_names import (
 )
 from fleet.store import RunSummary
 from fleet.store.runs import Root
-from fleet.text import one_line, printable
+from fleet.text import printable
 
 SAMPLES = "samples"
 NUMBERS = "numbers"
 HWLOC = "hwloc"
-EXPORT_FORMATS = (*WRITERS, HWLOC, SAMPLES, NUMBERS)
+_MATRICES = (*WRITERS, HWLOC)
+EXPORT_FORMATS = (*_MATRICES, SAMPLES, NUMBERS, TABLE)
 VALUES = ("median", "mean", "min", "p10", "p99", "max")
 SAMPLES_AT_ONCE = 20_000
 _OF_OTHERS = ("other_ticks", "other_units")
+
+
+def require_matrix_format(format_: str) -> None:
+    """Raise UsageError unless a format writes one number a pair, which --value
+    chooses.
+    """
+    if format_ not in _MATRICES:
+        raise UsageError(
+            f"--value chooses the number of a pair in a matrix; -F {format_} writes"
+            " none."
+        )
 
 
 def export_matrix(
@@ -489,9 +501,9 @@ def render_markdown(table: pd.DataFrame) -> str:
     ]
     for row in text.to_records(table):
         cells = (
-            _escape_cell(row["host_name"]),
-            _escape_cell(text.name_benchmark(row)),
-            _escape_cell(row["relation"]),
+            escape_markdown(row["host_name"]),
+            escape_markdown(text.name_benchmark(row)),
+            escape_markdown(row["relation"]),
             _count_runs_by_level(row),
             f"{row['median_ns']:.1f}",
             text.format_half_width(row["half"]),
@@ -513,11 +525,6 @@ DASHBOARDS: Mapping[str, Callable[[pd.DataFrame], str]] = {
     "openmetrics": render_openmetrics,
     "markdown": render_markdown,
 }
-
-
-def _escape_cell(words: str) -> str:
-    """Escape text for a Markdown cell, so that none of it is read as markup or HTML."""
-    return re.sub(r"([\\`*_\[\]<>|&~])", r"\\\1", one_line(words))
 
 
 def _escape_label(words: str) -> str:

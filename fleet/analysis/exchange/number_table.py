@@ -1,0 +1,148 @@
+"""Write what number each host has as a table to publish: CSV, Markdown or LaTeX."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fleet.analysis.base import text
+from fleet.analysis.base.tables import Floats
+from fleet.analysis.views.usual import (
+    UsualNumbers,
+    describe_interval,
+    list_last_changes,
+    list_several_levels,
+)
+from fleet.errors import UsageError
+from fleet.model import Benchmark
+from fleet.text import one_line
+
+TABLE = "table"
+_NUMBERS = ("number", "low", "high")
+_RIGHT = {*_NUMBERS, "runs"}
+_LATEX: dict[str, str | int | None] = {
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+}
+
+
+def write_number_table(usual: UsualNumbers, suffix: str) -> str:
+    """Write the numbers of hosts as the file's suffix says: .md, .tex, else CSV.
+
+    Raises UsageError without numbers.
+    """
+    if usual.table.empty:
+        raise UsageError(
+            "these runs have no numbers to export; `fleet runs` lists what each has."
+        )
+    table = usual.table.sort_values("host_name", kind="stable", ignore_index=True)
+    benchmarks = [usual.descriptions[name] for name in table["benchmark"]]
+    rows = _tabulate_numbers(table, benchmarks)
+    if suffix not in _WRITERS:
+        return text.format_csv(rows)
+    cells = []
+    for row, benchmark in zip(text.to_records(rows), benchmarks, strict=True):
+        cells.append([_format_cell(benchmark, *cell) for cell in row.items()])
+    titles = [str(name) for name in rows.columns]
+    return _WRITERS[suffix](titles, cells, _list_notes(usual))
+
+
+def _tabulate_numbers(
+    table: pd.DataFrame, benchmarks: Sequence[Benchmark]
+) -> pd.DataFrame:
+    """Return a row per host, benchmark and relation or level, in the units of `show`.
+
+    table: from `summarize_hosts`. benchmarks: of its rows. Columns: `host`,
+    `benchmark`, `relation`, `number`, `low` and `high` (the ends of its 95 % interval,
+    NaN without one), `unit`, `runs`.
+    """
+    half = table["half"].where(table["half"] < 1)  # a wider one has no lower end
+    number = _convert_all(benchmarks, table["median_ns"])
+    shortest = _convert_all(benchmarks, table["median_ns"] * (1 - half))
+    longest = _convert_all(benchmarks, table["median_ns"] * (1 + half))
+    return pd.DataFrame(
+        {
+            "host": table["host_name"],
+            "benchmark": [_name_setting(row) for row in text.to_records(table)],
+            "relation": table["relation"],
+            "number": number,
+            # the shortest time is the highest rate
+            "low": np.minimum(shortest, longest),
+            "high": np.maximum(shortest, longest),
+            "unit": [benchmark.rate or "ns" for benchmark in benchmarks],
+            "runs": table["runs"],
+        }
+    )
+
+
+def _convert_all(
+    benchmarks: Sequence[Benchmark], values_ns: "pd.Series[Any]"
+) -> Floats:
+    values = zip(benchmarks, values_ns, strict=True)
+    return np.array([text.convert_to_shown(benchmark, ns) for benchmark, ns in values])
+
+
+def _name_setting(row: Mapping[str, Any]) -> str:
+    """Name a row's benchmark, variant and setting: "bandwidth/avx2 read"."""
+    name = text.name_benchmark(row).rstrip("/")
+    return f"{name} {row['about']}".rstrip()
+
+
+def _format_cell(benchmark: Benchmark, name: str, value: Any) -> str:
+    """Format a cell, a number with the digits of `show`."""
+    if value is None:
+        return "-"
+    if name in _NUMBERS:
+        return text.format_shown(benchmark, value)
+    return one_line(str(value))
+
+
+def _list_notes(usual: UsualNumbers) -> list[str]:
+    """List what a reader of the table has to know of its numbers."""
+    notes = []
+    if usual.table["half"].notna().any():
+        notes.append(f"low, high: 95 % interval {describe_interval(usual.table)}")
+    changed = list_last_changes(usual.table)
+    if changed:
+        notes.append(f"numbers since the last change: {'; '.join(changed)}")
+    several = list_several_levels(usual.table, usual.descriptions)
+    return notes + [f"levels differ between runs: {line}" for line in several]
+
+
+def _write_markdown(titles: list[str], rows: list[list[str]], notes: list[str]) -> str:
+    rules = ["---:" if title in _RIGHT else "---" for title in titles]
+    cells = [[escape_markdown(cell) for cell in row] for row in rows]
+    lines = [f"| {' | '.join(row)} |" for row in (titles, rules, *cells)]
+    paragraphs = [f"\n{escape_markdown(note)}" for note in notes]
+    return "\n".join([*lines, *paragraphs, ""])
+
+
+def escape_markdown(words: str) -> str:
+    """Escape text for Markdown, so that none of it is read as markup or HTML."""
+    return re.sub(r"([\\`*_\[\]<>|&~])", r"\\\1", one_line(words))
+
+
+def _write_latex(titles: list[str], rows: list[list[str]], notes: list[str]) -> str:
+    """Write a tabular that needs no package; notes are comments below it."""
+    alignment = "".join("r" if title in _RIGHT else "l" for title in titles)
+    lines = [rf"\begin{{tabular}}{{{alignment}}}", r"\hline"]
+    lines += [_join_latex(titles), r"\hline"]
+    lines += map(_join_latex, rows)
+    lines += [r"\hline", r"\end{tabular}"]
+    lines += [f"% {note}" for note in notes]
+    return "\n".join([*lines, ""])
+
+
+def _join_latex(cells: Iterable[str]) -> str:
+    escaped = (cell.translate(str.maketrans(_LATEX)) for cell in cells)
+    return rf"{' & '.join(escaped)} \\"
+
+
+_Write = Callable[[list[str], list[list[str]], list[str]], str]
+_WRITERS: Mapping[str, _Write] = {".md": _write_markdown, ".tex": _write_latex}
