@@ -32,11 +32,12 @@ def write_report(
     output: Annotated[
         str,
         option(
-            "page.html; card.svg, card.png: the last run; FOLDER/: a site; -: stdout.",
+            "page.html; card.svg, card.png: a host's last run, or several hosts;"
+            " FOLDER/: a site; -: stdout.",
             "--output -o",
         ),
     ] = "fleet-report.html",
-    title: Annotated[str | None, option("The page's heading.")] = None,
+    title: Annotated[str | None, option("The heading of a page or picture.")] = None,
     force: Annotated[bool, option("Replace a file that is not a report.")] = False,
     benchmark: cli.Benchmarks = None,
     sides: Annotated[
@@ -49,7 +50,8 @@ def write_report(
     """Write one self-contained HTML page about hosts, by default those of the last
     session.
 
-    A card is a picture of the last run; what to paste beside it goes to stdout.
+    A card is a picture of a host's last run, or of the numbers of several hosts; what
+    to paste beside it goes to stdout.
 
     Example: fleet report rpi5 server1 -o today.html
     """
@@ -63,14 +65,14 @@ def write_report(
     benchmarks = cli.join_lists(benchmark)
     to_stdout = output == "-"
     to_folder = output.endswith("/") or file.is_dir()
-    if sides and select:
+    is_picture = file.suffix in report.CARDS and not to_folder
+    if sides and (select or is_picture):
         raise UsageError(
-            "--compare A B already names the runs; give no other selection."
+            "--compare A B already names the runs, and draws a page: give no other"
+            " selection, and -o page.html."
         )
-    if benchmarks and (to_folder or file.suffix in report.CARDS):
-        raise UsageError(
-            "--benchmark is for pages: a site shows all benchmarks, a card the first."
-        )
+    if benchmarks and to_folder:
+        raise UsageError("--benchmark is for pages: a site shows all benchmarks.")
     root = cli.open_listing(results)
     words = [word for word in select or () if not word.startswith(SUMMARY)]
     summaries = [word for word in select or () if word.startswith(SUMMARY)]
@@ -89,12 +91,8 @@ def write_report(
         return
     if not to_stdout:
         report.require_writable_output(file, force=force)
-    if file.suffix in report.CARDS:
-        last = base.find_last_with_samples(runs)
-        card = report.make_card(root, last.run_id, ranges)
-        draw = report.FORMATS[file.suffix]
-        write_output(file, [draw(card)], replace=True)
-        typer.echo(report.render_paste_text(card, file.name))
+    if is_picture:
+        _write_picture(root, runs, file, title, benchmarks, ranges)
         return
     ids = [run.run_id for run in runs]
     names = words or sorted({run.host_id for run in runs})
@@ -107,6 +105,34 @@ def write_report(
     typer.echo(f"{output}: {format_count(len(ids), 'run')}, {megabytes:.1f} MB")
     if open_:
         typer.launch(file.absolute().as_uri())
+
+
+def _write_picture(
+    root: "store.Listing",
+    runs: "Sequence[store.RunSummary]",
+    file: Path,
+    title: str | None,
+    benchmarks: str | None,
+    ranges: "Sequence[ExpectedRange]",
+) -> None:
+    """Write the card of a host's last run, or the numbers of several hosts as dots;
+    print what to paste beside it. Raises UsageError.
+    """
+    from fleet.store.files import write_output
+
+    if len({run.host_id for run in runs}) > 1:
+        usual = views.load_usual_numbers(root, runs, reduce.Only(benchmarks))
+        picture = report.lay_out_hosts(usual, title)
+        write_output(file, [report.draw_hosts(picture, file.suffix)], replace=True)
+        typer.echo(report.render_hosts_paste_text(picture, file.name))
+        return
+    if benchmarks:
+        raise UsageError("--benchmark: a card of one run shows its first benchmark.")
+    last = _find_last(runs)
+    card = report.make_card(root, last.run_id, ranges, title or "")
+    draw = report.FORMATS[file.suffix]
+    write_output(file, [draw(card)], replace=True)
+    typer.echo(report.render_paste_text(card, file.name))
 
 
 def _read_ranges(
@@ -370,12 +396,22 @@ def _select_last_run_id(
     """
     selected = base.select_runs(root.runs, select or ["all"], root.place)
     runs = base.filter_runs(root, selected, benchmark)
+    return _find_last(runs, len(selected)).run_id
+
+
+def _find_last(
+    runs: "Sequence[store.RunSummary]", selected: int = 0
+) -> "store.RunSummary":
+    """Return the last run that has samples; if it is not the only one of those
+    selected, say so on stderr.
+    """
     last = base.find_last_with_samples(runs)
-    if len(selected) > 1:
+    count = selected or len(runs)
+    if count > 1:
         name = one_line(last.host_name)
-        words = f"1 of {len(selected)} runs: the last, {last.run_id} of {name}."
+        words = f"1 of {count} runs: the last, {last.run_id} of {name}."
         cli.print_text(words, err=True)
-    return last.run_id
+    return last
 
 
 def _write(text: Iterable[str], output: Path | None) -> None:

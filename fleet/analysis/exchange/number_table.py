@@ -33,7 +33,7 @@ _LATEX: dict[str, str | int | None] = {
 
 
 def write_number_table(usual: UsualNumbers, suffix: str) -> str:
-    """Write the numbers of hosts as the file's suffix says: .md, .tex, else CSV.
+    """Write the numbers by host, as the file's suffix says: .md, .tex, else CSV.
 
     Raises UsageError without numbers.
     """
@@ -41,27 +41,27 @@ def write_number_table(usual: UsualNumbers, suffix: str) -> str:
         raise UsageError(
             "these runs have no numbers to export; `fleet runs` lists what each has."
         )
-    table = usual.table.sort_values("host_name", kind="stable", ignore_index=True)
-    benchmarks = [usual.descriptions[name] for name in table["benchmark"]]
-    rows = _tabulate_numbers(table, benchmarks)
+    by_host = usual.table.sort_values("host_name", kind="stable")
+    usual = usual._replace(table=by_host)
+    rows = tabulate_numbers(usual)
     if suffix not in _WRITERS:
         return text.format_csv(rows)
     cells = []
+    benchmarks = _list_benchmarks(usual)
     for row, benchmark in zip(text.to_records(rows), benchmarks, strict=True):
         cells.append([_format_cell(benchmark, *cell) for cell in row.items()])
     titles = [str(name) for name in rows.columns]
     return _WRITERS[suffix](titles, cells, _list_notes(usual))
 
 
-def _tabulate_numbers(
-    table: pd.DataFrame, benchmarks: Sequence[Benchmark]
-) -> pd.DataFrame:
+def tabulate_numbers(usual: UsualNumbers) -> pd.DataFrame:
     """Return a row per host, benchmark and relation or level, in the units of `show`.
 
-    table: from `summarize_hosts`. benchmarks: of its rows. Columns: `host`,
-    `benchmark`, `relation`, `number`, `low` and `high` (the ends of its 95 % interval,
-    NaN without one), `unit`, `runs`.
+    Columns: `host`, `benchmark`, `relation`, `number`, `low` and `high` (the ends of
+    its 95 % interval, NaN without one), `unit`, `runs`.
     """
+    table = usual.table
+    benchmarks = _list_benchmarks(usual)
     half = table["half"].where(table["half"] < 1)  # a wider one has no lower end
     number = _convert_all(benchmarks, table["median_ns"])
     shortest = _convert_all(benchmarks, table["median_ns"] * (1 - half))
@@ -79,6 +79,11 @@ def _tabulate_numbers(
             "runs": table["runs"],
         }
     )
+
+
+def _list_benchmarks(usual: UsualNumbers) -> list[Benchmark]:
+    """List the benchmark of each number."""
+    return [usual.descriptions[name] for name in usual.table["benchmark"]]
 
 
 def _convert_all(

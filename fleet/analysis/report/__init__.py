@@ -17,6 +17,11 @@ if TYPE_CHECKING:
         to_png,
     )
     from fleet.analysis.report.figures import draw
+    from fleet.analysis.report.host_picture import (
+        draw_hosts,
+        lay_out_hosts,
+        render_hosts_paste_text,
+    )
     from fleet.analysis.report.ladders import build_ladders
     from fleet.analysis.report.markup import CARDS, require_writable_output
     from fleet.analysis.report.page import render

@@ -145,9 +145,10 @@ class _Shown:
 @dataclass(frozen=True, slots=True)
 class _Words:
     """What is written beside the map, from the top down; a line may be empty. table:
-    titles first. judged: whether the run is as expected.
+    titles first. judged: whether the run is as expected. heading: "" for the model.
     """
 
+    heading: str
     model: str
     counts: str
     core_kinds: str
@@ -164,7 +165,8 @@ class _Words:
         rows = []
         for relation, median, half, _ in self.table[1:]:
             rows.append(f"{relation} {median} {half.strip('-')}".rstrip())
-        return f"{self.model}, {self.subject}: {', '.join(rows)}"
+        heading = self.heading or self.model
+        return f"{heading}, {self.subject}: {', '.join(rows)}"
 
     @property
     def quotes(self) -> list[str]:
@@ -179,12 +181,17 @@ class _Words:
         return [line for line in lines if line]
 
 
-def make_card(root: Root, run_id: str, ranges: Sequence[ExpectedRange] = ()) -> Card:
+def make_card(
+    root: Root,
+    run_id: str,
+    ranges: Sequence[ExpectedRange] = (),
+    heading: str = "",
+) -> Card:
     """Return the card of a run's first benchmark between CPUs or, if it has none,
     between NUMA nodes. Of pairs whose lines lie on several nodes it has the first node.
 
-    ranges: what is expected of machines. Raises StoreError, and UsageError if the run
-    has neither.
+    ranges: what is expected of machines. heading: by default the CPU model. Raises
+    StoreError, and UsageError if the run has neither.
     """
     (run,), _, cpus = read_runs(root, [run_id])
     pairs = as_float64(load_pairs(root, run_id=run_id))
@@ -192,7 +199,7 @@ def make_card(root: Root, run_id: str, ranges: Sequence[ExpectedRange] = ()) -> 
     accepted = "".join(
         render_acceptance(machine).partition(": ")[2] for machine in judged
     )
-    return lay_out_card(run, cpus, pairs, accepted=accepted)
+    return lay_out_card(run, cpus, pairs, accepted=accepted, heading=heading)
 
 
 def lay_out_card(
@@ -201,16 +208,18 @@ def lay_out_card(
     every: pd.DataFrame,
     foot: str | None = None,
     accepted: str = "",
+    heading: str = "",
 ) -> Card:
     """Lay out the card of a run; raise UsageError if it has neither pairs nor NUMA
     nodes.
 
     run: its row of `runs`, decoded. cpus, every: its rows of `cpus` and `pairs`. foot:
     the last line, by default with version, date and run ID. accepted: the text of
-    `fleet accept` about the run.
+    `fleet accept` about the run. heading: by default the CPU model.
     """
     shown = _choose_shown(run, cpus, every)
     words = _Words(
+        heading=one_line(heading),
         model=one_line(run["cpu_model"] or "unknown CPU model"),
         counts=_describe_counts(shown.order),
         core_kinds=list_core_kinds(shown.order),
@@ -476,9 +485,12 @@ def _place_heading(words: _Words) -> list[Text]:
     """Place the lines about the machine, and what was measured on it."""
     texts = []
     y = 76.0
-    for line in textwrap.wrap(words.model, 26)[:3]:
+    for line in textwrap.wrap(words.heading or words.model, 26)[:3]:
         texts.append(_fit_line(_LEFT, y, 24, line, "strong"))
         y += 30
+    if words.heading:
+        texts.append(_fit_line(_LEFT, y, 17, words.model))
+        y += 26
     texts.append(_fit_line(_LEFT, y, 17, words.counts))
     if words.core_kinds:
         y += 24

@@ -31,6 +31,14 @@ _RULE = "#040506"
 _STYLE: Any = mpl.rc_params_from_file(
     Path(__file__).with_suffix(".mplstyle"), use_default_template=True
 )
+# of a picture that is a file of its own: dark ink and light rules on white
+FILE_STYLE: Any = _STYLE.copy()
+for _name, _colour in _STYLE.items():
+    if str(_colour).removeprefix("#") == _INK.removeprefix("#"):
+        FILE_STYLE[_name] = "#1b1f24"
+    elif str(_colour).removeprefix("#") == _RULE.removeprefix("#"):
+        FILE_STYLE[_name] = "#d0d7de"
+FILE_STYLE["savefig.facecolor"] = "white"
 # else matplotlib writes its own
 _NOTHING: Any = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 _NO_SOFTWARE: Any = {"Software": None}

@@ -48,6 +48,7 @@ LOG_BEYOND = 20
 _FEW_DECADES = 200
 _STEPS = 256  # points of a distribution: more make no visible difference
 _MIN_WIDTH = 0.05  # of the median; dots within it must not look far apart
+_HOST_WIDTH = 0.2  # the same, where a line is a host
 _SHORT = 9  # characters; longer names stand two, not three, side by side
 LADDER_COLUMNS = 3  # of the legend of a ladder
 
@@ -90,6 +91,7 @@ __all__ = [
     "ecdf",
     "forest",
     "heatmap",
+    "host_dots",
     "ladder",
     "run_dots",
 ]
@@ -234,6 +236,40 @@ def run_dots(
     _widen(axes, _MIN_WIDTH * float(runs["ns"].median()))
     _set_up_named_lines(axes, hosts, [1, 2, 2.5, 5, 10], unit)
     return axes
+
+
+def host_dots(
+    rows: pd.DataFrame,
+    hosts: Sequence[str],
+    axes: Axes | None = None,
+    *,
+    unit: str = "one way, ns",
+) -> Axes:
+    """Draw the number of each host as a dot on its line, with its interval.
+
+    rows: columns `host`, `number`, `low` and `high` (NaN without an interval), `words`
+    (written at the dot). hosts: the lines from the top; those without a row stay empty.
+    """
+    axes = _make_axes(axes)
+    for row in rows.to_dict("records"):
+        place = hosts.index(row["host"])
+        _draw_interval(axes, row["number"], [row["low"], row["high"]], place)
+        _write_above(axes, row["words"], row["number"], place)
+    _widen(axes, _HOST_WIDTH * float(rows["number"].median()))
+    _set_up_named_lines(axes, hosts, [1, 2, 2.5, 5, 10], unit)
+    return axes
+
+
+def _write_above(axes: Axes, words: str, value: float, place: int) -> None:
+    """Write a mark's number above it."""
+    axes.annotate(
+        words,
+        (value, place),
+        xytext=(0, 5),
+        textcoords="offset points",
+        ha="center",
+        fontsize="small",
+    )
 
 
 def _draw_marks(

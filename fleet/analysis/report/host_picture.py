@@ -1,0 +1,200 @@
+"""Draw the numbers of several hosts as one picture: a panel per relation, in it a dot
+with its interval per host.
+"""
+
+import io
+import math
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+import pandas as pd
+from matplotlib.figure import Figure
+
+from fleet.analysis.base import text
+from fleet.analysis.exchange.number_table import tabulate_numbers, write_number_table
+from fleet.analysis.report.figures import FILE_STYLE
+from fleet.analysis.report.markup import CARD
+from fleet.analysis.report.plots import host_dots
+from fleet.analysis.views.usual import UsualNumbers, describe_interval
+from fleet.errors import UsageError
+from fleet.hostnames import join_names
+from fleet.model import Benchmark
+from fleet.model.version import VERSION
+from fleet.text import one_line
+
+_WIDTH = 1200  # pixels of the picture; a file has twice as many
+_AROUND = 130  # pixels above and below all panels
+_AROUND_PANEL = 80  # pixels
+_LINE = 34  # pixels of the line of a host
+_COLUMNS = 4  # panels side by side
+_MAX_HOSTS = 60
+_MAX_RELATIONS = 12
+_NOTE_LENGTH = 180  # characters of a line below the panels
+_NAMES_LENGTH = 90  # characters of the hosts that are left out
+_Panel = tuple[Any, pd.DataFrame]  # a relation and its rows
+_DPI = {".png": 144, ".svg": 72}
+
+
+@dataclass(frozen=True, slots=True)
+class HostPicture:
+    """What a picture shows. rows: from `tabulate_numbers`, of the numbers in `usual`,
+    with `words`, the number as text.
+
+    subject: the benchmark and its unit. left_out: a
+    sentence on each thing that is not drawn.
+    """
+
+    title: str
+    subject: str
+    usual: UsualNumbers
+    rows: pd.DataFrame
+    left_out: Sequence[str]
+
+
+def lay_out_hosts(usual: UsualNumbers, title: str | None) -> HostPicture:
+    """Choose what a picture of hosts shows: the first benchmark that most of them have.
+
+    Raises UsageError without numbers.
+    """
+    every = usual.table
+    if every.empty:
+        raise UsageError("these runs have no numbers to draw; `fleet runs` lists them.")
+    names = _name_settings(every)
+    hosts_by_name = every.groupby(names, sort=False)["host_id"].nunique()
+    name = str(hosts_by_name.idxmax())
+    drawn = every[names == name]
+    relations = drawn.sort_values("place")["relation"].unique().tolist()
+    chosen = usual._replace(table=_select_what_fits(drawn, relations))
+    benchmark = usual.descriptions[str(drawn["benchmark"].iloc[0])]
+    subject = f"{name}: {benchmark.heading}"
+    return HostPicture(
+        title=title or subject,
+        subject=subject if title else "",
+        usual=chosen,
+        rows=_tabulate_with_words(chosen, benchmark),
+        left_out=_list_left_out(
+            others=hosts_by_name.index.drop(name).tolist(),
+            relations=relations[_MAX_RELATIONS:],
+            hosts=_list_hosts_not_drawn(every, chosen.table),
+            name=name,
+        ),
+    )
+
+
+def _name_settings(table: pd.DataFrame) -> "pd.Series[str]":
+    """Name each row's benchmark and setting: "bandwidth read"."""
+    return table["benchmark"].str.cat(table["about"], sep=" ").str.rstrip()
+
+
+def _select_what_fits(drawn: pd.DataFrame, relations: Sequence[str]) -> pd.DataFrame:
+    hosts = drawn["host_id"].unique()
+    is_drawn = drawn["relation"].isin(relations[:_MAX_RELATIONS])
+    is_drawn &= drawn["host_id"].isin(hosts[:_MAX_HOSTS])
+    return drawn[is_drawn]
+
+
+def _tabulate_with_words(usual: UsualNumbers, benchmark: Benchmark) -> pd.DataFrame:
+    rows = tabulate_numbers(usual)
+    words = [text.format_shown(benchmark, value) for value in rows["number"]]
+    return rows.assign(words=words)
+
+
+def _list_hosts_not_drawn(every: pd.DataFrame, drawn: pd.DataFrame) -> list[str]:
+    is_missing = ~every["host_id"].isin(drawn["host_id"])
+    return [str(name) for name in every[is_missing]["host_name"].unique()]
+
+
+def _list_left_out(
+    others: Sequence[str], relations: Sequence[str], hosts: Sequence[str], name: str
+) -> list[str]:
+    """Say what a picture does not show, in a sentence for each kind."""
+    sentences = []
+    if others:
+        sentences.append(f"left out (-b draws them): {'; '.join(others)}")
+    if relations:
+        sentences.append(f"left out of {name}: {'; '.join(relations)}")
+    if hosts:
+        sentences.append(f"left out: {join_names(hosts, _NAMES_LENGTH)}")
+    return [one_line(sentence) for sentence in sentences]
+
+
+def draw_hosts(picture: HostPicture, suffix: str) -> bytes:
+    """Draw the picture as a file with this suffix, .png or .svg."""
+    panels = [*picture.rows.groupby("relation", sort=False)]
+    tiers = math.ceil(len(panels) / _COLUMNS)
+    hosts = picture.rows["host"].nunique()
+    height = _AROUND + tiers * (_AROUND_PANEL + _LINE * hosts)
+    with mpl.rc_context(FILE_STYLE):
+        figure = Figure(figsize=(_WIDTH / 72, height / 72), layout="constrained")
+        _draw_panels(figure, panels, tiers)
+        _write_words(figure, picture)
+        buffer = io.BytesIO()
+        figure.savefig(
+            buffer,
+            format=suffix.removeprefix("."),
+            dpi=_DPI[suffix],
+            metadata=_make_mark(suffix),
+        )
+    return buffer.getvalue()
+
+
+def _make_mark(suffix: str) -> Any:
+    """Return the metadata by which fleet knows the file for its own."""
+    if suffix == ".png":
+        return {"Software": CARD}
+    return {"Creator": CARD, "Date": None}
+
+
+def _draw_panels(figure: Figure, panels: Sequence[_Panel], tiers: int) -> None:
+    """Draw a panel for each relation and its rows, all with the same lines of hosts."""
+    hosts = _list_hosts(panels)
+    columns = min(len(panels), _COLUMNS)
+    grid = figure.subplots(tiers, columns, sharey=True, squeeze=False)
+    for axes in grid.flat[len(panels) :]:
+        axes.set_visible(False)
+    for axes, (relation, rows) in zip(grid.flat, panels, strict=False):
+        host_dots(rows, hosts, axes, unit=str(rows["unit"].iloc[0]))
+        axes.set_title(str(relation), parse_math=False, loc="left")
+
+
+def _list_hosts(panels: Sequence[_Panel]) -> list[str]:
+    """List the hosts of all panels by name, as their lines stand from the top."""
+    return sorted({host for _, rows in panels for host in rows["host"]})
+
+
+def _write_words(figure: Figure, picture: HostPicture) -> None:
+    """Write the title above the panels, and notes below."""
+    heading = "\n".join(line for line in (picture.title, picture.subject) if line)
+    figure.suptitle(heading, x=0.01, ha="left", parse_math=False)
+    notes = _wrap_notes([*_list_notes(picture), *picture.left_out])
+    figure.supxlabel(notes, x=0.01, ha="left", fontsize=10, parse_math=False)
+
+
+def _wrap_notes(notes: Sequence[str]) -> str:
+    lines = list[str]()
+    for note in notes:
+        lines += textwrap.wrap(note, _NOTE_LENGTH)
+    return "\n".join(lines)
+
+
+def _list_notes(picture: HostPicture) -> list[str]:
+    """Say what the lines are and where the numbers come from."""
+    table = picture.usual.table
+    started = picture.usual.rows["started_utc"]
+    span = text.format_span(started.min(), started.max())
+    notes = [f"fleet {VERSION}, runs of {span} UTC"]
+    if table["half"].notna().any():
+        notes.append(f"lines: 95 % interval {describe_interval(table)}")
+    return notes
+
+
+def render_hosts_paste_text(picture: HostPicture, name: str) -> str:
+    """Render Markdown to paste: the picture `name`, its numbers as a table, and what it
+    leaves out.
+    """
+    alternative = picture.title.replace("[", "\\[").replace("]", "\\]")
+    table = write_number_table(picture.usual, ".md").removesuffix("\n")
+    return "\n\n".join([f"![{alternative}]({name})", table, *picture.left_out])
