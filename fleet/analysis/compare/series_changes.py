@@ -17,25 +17,31 @@ from fleet.analysis.compare import judge
 from fleet.late import special
 
 MIN_NIGHTS = 8
-_SIDE = 3  # nights on either side of a split
+_MIN_NIGHTS_A_SIDE = 3  # nights on either side of a split
 # nights of a stretch; rows at least one and a half times as long are also tested by
 # stretches
 _STRETCH = 30
-_WINDOW = 7  # nights of the running median
-_CLIPPED = 16  # nights, from which on outliers are clipped
-_FAR = 5.0  # standard deviations: a night beyond is odd
-_NEAR = 2.0  # standard deviations: where all are clipped
+_MEDIAN_NIGHTS = 7  # nights of the running median
+_MIN_NIGHTS_TO_CLIP = 16
+# in standard deviations from the running median
+_ODD_BEYOND = 5.0
+_CLIP_TO = 2.0
 # the standard deviation of normal noise, as a multiple of its median deviation
-_MAD = 1.4826
-_SELDOM = 0.1  # of the nights: a level with no more is rare, and its nights are odd
-_CLIPPED_TO = 0.78  # the share of the variance of a mean that clipped residuals show
-_AROUND = 15  # nights on either side of a step, or a quarter of all if that is more
-_LIKELY = 1.92  # by how much the log likelihood is lower at the ends of a 95 % interval
+_DEVIATION_PER_MAD = 1.4826
+# a level with at most this share of the nights is rare, and its nights are odd
+_RARE_SHARE = 0.1
+# the share of the variance of a mean that clipped residuals show
+_VARIANCE_LEFT_BY_CLIPPING = 0.78
+_NIGHTS_AROUND = 15  # on either side of a step, or a quarter of all if that is more
+# by how much the log likelihood is lower at the ends of a 95 % interval: half of the
+# 95 % quantile of chi-squared with one degree of freedom
+_LIKELIHOOD_DROP = 1.92
 _MAX_CORRELATED = 0.9
 # a step must be so many times likelier per change tested, since its date is chosen too
-_DATES = 2
-_MOST = 0.75  # of the members must move by half as much as their mean, or more
-_APART = 2  # nights, at most, between a change and the wider one that it is part of
+_MIN_ODDS_PER_TEST = 2
+# of the members of a mean that must move by half as much as the mean, or more
+_MIN_SHARE_OF_MEMBERS = 0.75
+_MAX_NIGHTS_APART = 2  # between a change and the wider one that it is part of
 
 
 class Calibration(NamedTuple):
@@ -43,23 +49,24 @@ class Calibration(NamedTuple):
     benchmarks.over_time --table`).
 
     nights: logarithms. splits: the number of independent splits with as large a largest
-    t. left, correlated: the share of variance and the correlation of neighbours that
-    the best split of unchanged nights leaves.
-    seen: the visible share of a true correlation. less: the factor of `left` if that
-    correlation is 0.5.
+    t. variance, correlation: the share of the variance, and the correlation of
+    neighbours, that the best split of unchanged nights leaves. visible: the share of a
+    true correlation that it leaves. variance_at_half: the factor of `variance` if the
+    true correlation is 0.5.
     """
 
     nights: Floats
     splits: Floats
-    left: Floats
-    correlated: Floats
-    seen: Floats
-    less: Floats
+    variance: Floats
+    correlation: Floats
+    visible: Floats
+    variance_at_half: Floats
 
     def interpolate(self, counts: Ints) -> "Calibration":
         """Return the corrections for these numbers of nights."""
         nights = np.log(counts)
-        columns = [np.interp(nights, self.nights, column) for column in self[1:]]
+        corrections = self[1:]
+        columns = [np.interp(nights, self.nights, own) for own in corrections]
         return Calibration(nights, *columns)
 
 
@@ -146,12 +153,13 @@ class Cleaned(NamedTuple):
     odd: list[tuple[int, int, float]]
     elsewhere: list[tuple[int, int, float]]
 
-    def add_odd(self, row: int, nights: Ints, apart: Floats, are_odd: Bools) -> None:
+    def add_odd(
+        self, row: int, nights: Ints, distances: Floats, are_odd: Bools
+    ) -> None:
         """Append to `odd` the nights of a row at which `are_odd` is true."""
-        places = np.flatnonzero(are_odd)
-        self.odd.extend(
-            (row, int(nights[place]), float(apart[place])) for place in places
-        )
+        for place in np.flatnonzero(are_odd):
+            night = int(nights[place])
+            self.odd.append((row, night, float(distances[place])))
 
 
 class Pooled(NamedTuple):
@@ -204,7 +212,7 @@ def clean_series(logs: Floats, levels: Ints, switches: Bools) -> Cleaned:
         if labels.any():
             leveled = _Leveled(row, nights, series, labels)
             series = leveled.move_to_one_level(cleaned, may_switch=switches[row])
-        if len(series) >= _CLIPPED:
+        if len(series) >= _MIN_NIGHTS_TO_CLIP:
             series = _clip_outliers(row, nights, series, cleaned)
         cleaned.logs[row, nights] = series
     return cleaned
@@ -212,15 +220,16 @@ def clean_series(logs: Floats, levels: Ints, switches: Bools) -> Cleaned:
 
 def _clip_outliers(row: int, nights: Ints, series: Floats, cleaned: Cleaned) -> Floats:
     """Clip what is far from the running median, and note it in `cleaned`."""
-    running = pd.Series(series).rolling(_WINDOW, center=True).median()
-    usual = running.bfill().ffill().to_numpy()
-    apart = series - usual
-    deviation = _MAD * float(np.median(np.abs(apart)))
-    scale = max(deviation, judge.ROUNDING**0.5)
-    is_far = np.abs(apart) > _FAR * scale
-    cleaned.add_odd(row, nights, apart, is_far)
-    near = _NEAR * scale
-    return np.asarray(usual + np.clip(apart, -near, near))
+    running = pd.Series(series).rolling(_MEDIAN_NIGHTS, center=True).median()
+    # both ends have no full window: they take the nearest median
+    running_median = running.bfill().ffill().to_numpy()
+    distances = series - running_median
+    median_distance = float(np.median(np.abs(distances)))
+    deviation = max(_DEVIATION_PER_MAD * median_distance, judge.ROUNDING**0.5)
+    is_odd = np.abs(distances) > _ODD_BEYOND * deviation
+    cleaned.add_odd(row, nights, distances, is_odd)
+    limit = _CLIP_TO * deviation
+    return np.asarray(running_median + np.clip(distances, -limit, limit))
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,23 +245,27 @@ class _Leveled:
         """Return the numbers shifted to their commonest level; note in `cleaned` nights
         at rare levels, and a lasting switch.
         """
-        begins = np.flatnonzero(np.diff(self.labels, prepend=-1))
-        order = self.labels[begins]  # of the levels, one for each stay
-        stays = np.bincount(order)
-        if not may_switch and stays.max() == 1:
+        # a stay: nights one after another at one level
+        first_of_stay = np.flatnonzero(np.diff(self.labels, prepend=-1))
+        stays = self.labels[first_of_stay]
+        stays_at_level = np.bincount(stays)
+        recurs = stays_at_level.max() > 1
+        if not may_switch and not recurs:
             return self.series
-        counts = np.bincount(self.labels)
-        is_rare = counts <= max(1, _SELDOM * len(self.series))
-        means = self._average_levels(len(counts))
-        last = order[-1]
-        if len(order) > 1 and stays[last] == 1 and not is_rare[last]:
-            before = order[-2]
-            if not may_switch and _are_stays_odd(order, is_rare):
-                return self._move_rare(cleaned, is_rare, means, means[before])
-            night = int(self.nights[begins[-1]])
-            moved = float(means[last] - means[before])
-            cleaned.elsewhere.append((self.row, night, moved))
-        usual = means[counts.argmax()]
+        nights_at_level = np.bincount(self.labels)
+        is_rare = nights_at_level <= max(1, _RARE_SHARE * len(self.series))
+        means = self._average_levels(len(nights_at_level))
+        last_level = stays[-1]
+        has_last_once = stays_at_level[last_level] == 1
+        if len(stays) > 1 and has_last_once and not is_rare[last_level]:
+            # the row went to a new level and stayed there
+            level_before = stays[-2]
+            if not may_switch and _are_stays_odd(stays, is_rare):
+                return self._move_rare(cleaned, is_rare, means, means[level_before])
+            night = int(self.nights[first_of_stay[-1]])
+            change = float(means[last_level] - means[level_before])
+            cleaned.elsewhere.append((self.row, night, change))
+        usual = means[nights_at_level.argmax()]
         self._note_rare(cleaned, is_rare, usual)
         return np.asarray(self.series - means[self.labels] + usual)
 
@@ -266,21 +279,27 @@ class _Leveled:
 
     def _note_rare(self, cleaned: Cleaned, is_rare: Bools, usual: float) -> None:
         """Note the nights at rare levels. is_rare: of each level."""
-        apart = self.series - usual
-        cleaned.add_odd(self.row, self.nights, apart, is_rare[self.labels])
+        distances = self.series - usual
+        is_at_rare = is_rare[self.labels]
+        cleaned.add_odd(self.row, self.nights, distances, is_at_rare)
 
     def _average_levels(self, count: int) -> Floats:
-        levels = range(count)
-        return np.array([self.series[self.labels == level].mean() for level in levels])
+        """Return the mean of the numbers at each of `count` levels."""
+        means = []
+        for level in range(count):
+            at_level = self.series[self.labels == level]
+            means.append(at_level.mean())
+        return np.array(means)
 
 
-def _are_stays_odd(order: Ints, is_rare: Bools) -> bool:
+def _are_stays_odd(stays: Ints, is_rare: Bools) -> bool:
     """Report whether a row has odd nights and then a step: all levels besides those of
-    the last two stays are rare. order: of the levels, one for each stay.
+    the last two stays are rare. stays: the level of each.
     """
-    others = len(set(order)) - 2
-    rare_stays = int(is_rare[order[:-1]].sum())
-    return rare_stays >= others > 0
+    other_levels = len(set(stays)) - 2
+    stays_before_last = stays[:-1]
+    rare_stays = int(is_rare[stays_before_last].sum())
+    return rare_stays >= other_levels > 0
 
 
 def append_means(logs: Floats, hosts: Ints, relations: Ints) -> Pooled:
@@ -290,21 +309,26 @@ def append_means(logs: Floats, hosts: Ints, relations: Ints) -> Pooled:
     singles = np.eye(len(logs), dtype=bool)
     groups = _list_groups(hosts, relations)
     members = np.array([*singles, *groups])
+    # distances from each row's median, since rows of unlike size are averaged
     is_measured = ~np.isnan(logs)
     medians = judge.compute_nanmedian(logs, axis=1)
-    apart = np.where(is_measured, logs - medians[:, None], 0.0)
+    distances = np.where(is_measured, logs - medians[:, None], 0.0)
+    # members x series times series x nights: sums over members, night by night
     weights = members.astype(float)
     counts = weights @ is_measured
-    means = weights @ apart / np.where(counts > 0, counts, np.nan)
-    return Pooled(np.vstack([logs, means[len(logs) :]]), members)
+    sums = weights @ distances
+    means = sums / np.where(counts > 0, counts, np.nan)
+    group_means = means[len(logs) :]
+    return Pooled(np.vstack([logs, group_means]), members)
 
 
 def _list_groups(hosts: Ints, relations: Ints) -> list[Bools]:
     """List which rows are of each relation, of each host and of all, without groups of
     a single row and equal ones.
     """
-    groups = dict[bytes, Bools]()
-    for keys in (relations, hosts, np.zeros_like(hosts)):
+    all_rows = np.zeros_like(hosts)
+    groups = dict[bytes, Bools]()  # by their bytes, so that equal ones are one
+    for keys in (relations, hosts, all_rows):
         for key in np.unique(keys):
             group = keys == key
             if group.sum() > 1:
@@ -320,13 +344,13 @@ class _Part(NamedTuple):
 
 
 class BestSplits(NamedTuple):
-    """The best split of each part. cuts: how many nights are before it. wider: how much
-    correlation between nights multiplies variance.
+    """The best split of each part. cuts: how many nights are before it. inflation: the
+    factor by which correlation between nights multiplies the variance of a mean.
     """
 
     p: Floats
     cuts: Ints
-    wider: Floats
+    inflation: Floats
 
 
 def find_changes(logs: Floats) -> list[Change]:
@@ -343,8 +367,9 @@ def find_changes(logs: Floats) -> list[Change]:
         return []
     splits = _test_with_stretches(logs, long_rows)
     q = judge.control_false_discovery(splits.p)
-    # Benjamini and Hochberg: of p, where q is 5 %
-    limit = judge.ALPHA * float(np.mean(q < judge.ALPHA))
+    # Benjamini and Hochberg: the p at which q is 5 %
+    share_changed = float(np.mean(q < judge.ALPHA))
+    limit = judge.ALPHA * share_changed
     cuts_by_row = _split_while_below(limit, logs, long_rows, splits)
     changes = []
     for place, (row, nights) in enumerate(long_rows):
@@ -355,7 +380,7 @@ def find_changes(logs: Floats) -> list[Change]:
                 values=logs[row, nights],
                 cuts=sorted(cuts_by_row[row]),
                 q=float(q[place]),
-                wider=float(splits.wider[place]),
+                inflation=float(splits.inflation[place]),
             )
             changes += cuts.describe(rows=len(long_rows))
     return changes
@@ -379,7 +404,8 @@ def _split_while_below(
     """
     cuts_by_row = dict[int, list[int]]()
     while (splits.p <= limit).any():
-        same, halves = list[_Part](), list[_Part]()
+        same = list[_Part]()
+        halves = list[_Part]()
         for part, p, cut in zip(parts, splits.p, splits.cuts, strict=True):
             if p > limit:
                 same.append(part)
@@ -387,7 +413,8 @@ def _split_while_below(
             row, nights = part
             cuts_by_row.setdefault(row, []).append(int(nights[cut]))
             halves += [_Part(row, nights[:cut]), _Part(row, nights[cut:])]
-        parts = same + [half for half in halves if len(half.nights) >= 2 * _SIDE]
+        shortest = 2 * _MIN_NIGHTS_A_SIDE
+        parts = same + [half for half in halves if len(half.nights) >= shortest]
         if not parts:
             break
         splits = _test_with_stretches(logs, parts)
@@ -401,19 +428,21 @@ def _test_with_stretches(logs: Floats, parts: Sequence[_Part]) -> BestSplits:
     splits = measure_parts(logs, parts)
     begins = [_list_stretches(len(part.nights)) for part in parts]
     counts = np.array([len(own) for own in begins])
-    # twice as many tests: of the whole and of its stretches
+    # Bonferroni: half of the 5 % for the whole part, half for all of its stretches
     doubled = np.minimum(2 * splits.p, 1.0)
     splits = splits._replace(p=np.where(counts > 0, doubled, splits.p))
+    # the first stretch of all parts at once, then the second, …
     for turn in range(counts.max(initial=0)):
         places = np.flatnonzero(counts > turn)
         first = np.array([begins[place][turn] for place in places])
-        of_stretches = _test_stretches(logs, parts, places, first)
-        p = np.minimum(2 * counts[places] * of_stretches.p, 1.0)
+        stretch_splits = _test_stretches(logs, parts, places, first)
+        p = np.minimum(2 * counts[places] * stretch_splits.p, 1.0)
+        cuts = first + stretch_splits.cuts
         is_better = p < splits.p[places]
         better = places[is_better]
         splits.p[better] = p[is_better]
-        splits.cuts[better] = (first + of_stretches.cuts)[is_better]
-        splits.wider[better] = of_stretches.wider[is_better]
+        splits.cuts[better] = cuts[is_better]
+        splits.inflation[better] = stretch_splits.inflation[is_better]
     return splits
 
 
@@ -433,8 +462,10 @@ def _list_stretches(nights: int) -> list[int]:
     one.
     """
     last = nights - _STRETCH
-    if 2 * last < _STRETCH:
+    is_hardly_longer = 2 * last < _STRETCH
+    if is_hardly_longer:
         return []
+    # neighbours overlap by half
     return [*range(0, last, _STRETCH // 2), last]
 
 
@@ -443,24 +474,30 @@ def measure_parts(
     parts: Sequence[tuple[int, Ints]],
     calibration: Calibration = CALIBRATION,
 ) -> BestSplits:
-    """Test each part at its best split. parts: row and nights."""
+    """Test each part at its best split. parts: row and nights.
+
+    The best of many splits leaves less variance and less correlation than there is:
+    both are corrected by `calibration`. Then p of one split is multiplied by the number
+    of independent splits among which it was the best.
+    """
     counts = np.array([len(nights) for _, nights in parts])
     fits = _fit_parts(logs, parts, counts)
     by_chance = calibration.interpolate(counts)
-    correlations = (fits.correlated - by_chance.correlated) / by_chance.seen
-    variance_of_correlation = 1 / (counts * by_chance.seen**2)
-    usual = _moderate_correlations(correlations, variance_of_correlation)
-    less = 2 * np.minimum(usual, 0.5) * (1 - by_chance.less)
-    share_left = by_chance.left * (1 - less)
-    variance, freedom = judge.moderate_variances(
-        np.maximum(fits.left / share_left, judge.ROUNDING), counts - 2.0
-    )
-    wider = (1 + usual) / (1 - usual)
+    correlations = (fits.correlation - by_chance.correlation) / by_chance.visible
+    variance_of_correlation = 1 / (counts * by_chance.visible**2)
+    correlation = _moderate_correlations(correlations, variance_of_correlation)
+    # linear in the correlation: nothing lost at 0, 1 - variance_at_half at 0.5
+    lost = 2 * np.minimum(correlation, 0.5) * (1 - by_chance.variance_at_half)
+    share_left = by_chance.variance * (1 - lost)
+    own_variance = np.maximum(fits.variance / share_left, judge.ROUNDING)
+    variance, freedom = judge.moderate_variances(own_variance, counts - 2.0)
+    # of a mean of many nights that follow a first-order autoregression
+    inflation = (1 + correlation) / (1 - correlation)
     scale = 1 / fits.cuts + 1 / (counts - fits.cuts)
-    error = np.sqrt(variance * scale * wider)
-    of_one_split = 2 * special.stdtr(freedom, -np.abs(fits.moved) / error)
-    p = np.minimum(of_one_split * by_chance.splits, 1.0)
-    return BestSplits(p, fits.cuts, wider)
+    error = np.sqrt(variance * scale * inflation)
+    p_of_one_split = 2 * special.stdtr(freedom, -np.abs(fits.change) / error)
+    p = np.minimum(p_of_one_split * by_chance.splits, 1.0)
+    return BestSplits(p, fits.cuts, inflation)
 
 
 class SplitFits(NamedTuple):
@@ -469,23 +506,26 @@ class SplitFits(NamedTuple):
     """
 
     cuts: Ints
-    moved: Floats
-    left: Floats
-    correlated: Floats
+    change: Floats
+    variance: Floats
+    correlation: Floats
 
 
 def _fit_parts(
     logs: Floats, parts: Sequence[tuple[int, Ints]], counts: Ints
 ) -> SplitFits:
-    """Fit the best split of each part. counts: of its nights."""
-    fits = SplitFits(np.zeros(len(parts), dtype=np.int64), *np.zeros((3, len(parts))))
+    """Fit the best split of each part; those of equal length at once. counts: of its
+    nights.
+    """
+    cuts = np.zeros(len(parts), dtype=np.int64)
+    change, variance, correlation = np.zeros((3, len(parts)))
+    fits = SplitFits(cuts, change, variance, correlation)
     numbers = [logs[row, nights] for row, nights in parts]
     for count in np.unique(counts):
-        alike = np.flatnonzero(counts == count)
-        rows = [own for own in numbers if len(own) == count]
-        of_alike = find_best_splits(np.array(rows))
-        for values, own in zip(fits, of_alike, strict=True):
-            values[alike] = own
+        places = np.flatnonzero(counts == count)
+        rows = np.array([numbers[place] for place in places])
+        for column, values in zip(fits, find_best_splits(rows), strict=True):
+            column[places] = values
     return fits
 
 
@@ -493,10 +533,11 @@ def _moderate_correlations(correlations: Floats, chance: Floats) -> Floats:
     """Shrink correlations towards their median. chance: the variance of each by
     chance.
     """
-    middle = float(np.median(correlations))
-    apart = correlations - middle
-    between = max(float(np.mean(apart**2 - chance)), 0.0)
-    shrunk = middle + apart * between / (between + chance)
+    median = float(np.median(correlations))
+    distances = correlations - median
+    # the variance of true correlations: what chance does not explain
+    true_variance = max(float(np.mean(distances**2 - chance)), 0.0)
+    shrunk = median + distances * true_variance / (true_variance + chance)
     return np.clip(shrunk, 0.0, _MAX_CORRELATED)
 
 
@@ -504,32 +545,34 @@ def find_best_splits(rows: Floats) -> SplitFits:
     """Fit each row's split with the largest t. rows: a column per night, none NaN."""
     count = rows.shape[1]
     values = rows - rows.mean(axis=1, keepdims=True)
-    cuts = np.arange(_SIDE, count - _SIDE + 1)
-    # sums and squares below are of the nights before a cut; values sum to 0
-    sums = np.cumsum(values, axis=1)[:, cuts - 1]
-    gain = sums**2 * count / (cuts * (count - cuts))
-    best = gain.argmax(axis=1)
-    before = cuts[best]
-    after = count - before
-    total = sums[np.arange(len(rows)), best]
-    is_before = np.arange(count) < before[:, None]
-    mean_before = (total / before)[:, None]
-    mean_after = (-total / after)[:, None]
+    cuts = np.arange(_MIN_NIGHTS_A_SIDE, count - _MIN_NIGHTS_A_SIDE + 1)
+    # values sum to 0, so the sum after a cut is minus that before it, and one sum gives
+    # the squares that a split explains, which grow with its t
+    sums_before = np.cumsum(values, axis=1)[:, cuts - 1]
+    squares_explained = sums_before**2 * count / (cuts * (count - cuts))
+    best = squares_explained.argmax(axis=1)
+    nights_before = cuts[best]
+    nights_after = count - nights_before
+    sum_before = sums_before[np.arange(len(rows)), best]
+    mean_before = (sum_before / nights_before)[:, None]
+    mean_after = (-sum_before / nights_after)[:, None]
+    is_before = np.arange(count) < nights_before[:, None]
     residuals = values - np.where(is_before, mean_before, mean_after)
     squares = np.maximum((residuals**2).sum(axis=1), judge.ROUNDING)
     products = (residuals[:, 1:] * residuals[:, :-1]).sum(axis=1)
     return SplitFits(
-        cuts=before,
-        moved=-total * count / (before * after),
-        left=squares / (count - 2),
-        correlated=products / squares,
+        cuts=nights_before,
+        # mean_after - mean_before
+        change=-sum_before * count / (nights_before * nights_after),
+        variance=squares / (count - 2),
+        correlation=products / squares,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _ProvedCuts:
     """The proved cuts of a row. values: of its measured nights. cuts: the night after
-    each. wider: as of BestSplits.
+    each. inflation: as of BestSplits.
     """
 
     row: int
@@ -537,7 +580,7 @@ class _ProvedCuts:
     values: Floats
     cuts: Sequence[int]
     q: float
-    wider: float
+    inflation: float
 
     def describe(self, *, rows: int) -> list[Change]:
         """Return a Change per cut, measured between the adjacent cuts; join gradual
@@ -547,9 +590,10 @@ class _ProvedCuts:
         tests = rows * len(self.cuts)
         edges = [int(self.nights[0]), *self.cuts, int(self.nights[-1]) + 1]
         places = np.searchsorted(self.nights, edges).tolist()
-        for first, cut, last in zip(places, places[1:], places[2:], strict=False):
+        neighbours = zip(places, places[1:], places[2:], strict=False)
+        for first, cut, last in neighbours:
             change = self._measure(first, cut, last)
-            if _is_step(self.values, cut, self.wider, tests):
+            if _is_step(self.values, cut, self.inflation, tests):
                 change = change._replace(dated=True)
             if changes and _are_one_gradual_change(changes[-1], change):
                 change = _join_gradual(changes.pop(), change)
@@ -561,9 +605,11 @@ class _ProvedCuts:
         dated.
         """
         nights = self.nights[first:last]
-        variance_share = _CLIPPED_TO if len(self.nights) >= _CLIPPED else 1.0
+        variance_share = 1.0
+        if len(self.nights) >= _MIN_NIGHTS_TO_CLIP:
+            variance_share = _VARIANCE_LEFT_BY_CLIPPING
         estimate = _estimate_change(
-            self.values[first:last], cut - first, self.wider, variance_share
+            self.values[first:last], cut - first, self.inflation, variance_share
         )
         return Change(
             row=self.row,
@@ -586,8 +632,11 @@ def _are_one_gradual_change(before: Change, after: Change) -> bool:
 
 
 def _join_gradual(before: Change, after: Change) -> Change:
+    """Join two changes. Their errors are independent: half widths add as squares."""
     moved = before.moved + after.moved
-    half = float(np.hypot(before.high - before.low, after.high - after.low)) / 2
+    width_before = before.high - before.low
+    width_after = after.high - after.low
+    half = float(np.hypot(width_before, width_after)) / 2
     return after._replace(
         begin=before.begin, moved=moved, low=moved - half, high=moved + half
     )
@@ -606,7 +655,7 @@ class _Estimate(NamedTuple):
 
 
 def _estimate_change(
-    values: Floats, cut: int, wider: float, variance_share: float
+    values: Floats, cut: int, inflation: float, variance_share: float
 ) -> _Estimate:
     """Estimate the change of values at a cut. variance_share: of the variance, what
     clipping leaves.
@@ -616,16 +665,19 @@ def _estimate_change(
     moved = float(after.mean() - before.mean())
     squares = max(_sum_squares(before) + _sum_squares(after), judge.ROUNDING)
     freedom = max(len(values) - 2.0, 1.0)
-    per_night = squares / freedom
+    variance = squares / freedom
     scale = 1 / len(before) + 1 / len(after)
-    error = (per_night * scale * wider / variance_share) ** 0.5
+    error = (variance * scale * inflation / variance_share) ** 0.5
     low, high, _ = judge.apply_student(
         np.array(moved), np.array(error), np.array(freedom)
     )
-    likelihoods = _measure_likelihoods(values, wider)
-    least = likelihoods[cut - 1] - _LIKELY
-    close = 1 + np.flatnonzero(likelihoods >= least)
-    return _Estimate(moved, float(low), float(high), int(close[0]), int(close[-1]))
+    # the cuts that are nearly as likely as this one
+    likelihoods = _measure_likelihoods(values, inflation)
+    limit = likelihoods[cut - 1] - _LIKELIHOOD_DROP
+    likely_cuts = 1 + np.flatnonzero(likelihoods >= limit)
+    first_cut = int(likely_cuts[0])
+    last_cut = int(likely_cuts[-1])
+    return _Estimate(moved, float(low), float(high), first_cut, last_cut)
 
 
 def _sum_squares(values: Floats) -> float:
@@ -633,33 +685,39 @@ def _sum_squares(values: Floats) -> float:
     return float(((values - values.mean()) ** 2).sum())
 
 
-def _measure_likelihoods(values: Floats, wider: float) -> Floats:
+def _measure_likelihoods(values: Floats, inflation: float) -> Floats:
     """Return the log likelihood of each cut, from 1 on, up to a constant: noise is
-    normal around a mean on either side.
+    normal around a mean on either side. Correlated nights count less: `count` divided
+    by `inflation`.
     """
     count = len(values)
-    before = np.arange(1, count)
-    after = count - before
-    apart = values - values.mean()
-    sums_before = np.cumsum(apart)[:-1]
-    between = sums_before**2 * count / (before * after)
-    left = np.maximum((apart**2).sum() - between, judge.ROUNDING)
-    return np.asarray(-count / 2 / wider * np.log(left))
+    nights_before = np.arange(1, count)
+    nights_after = count - nights_before
+    distances = values - values.mean()
+    # distances sum to 0, so one sum gives the squares that a cut explains
+    sums_before = np.cumsum(distances)[:-1]
+    squares_explained = sums_before**2 * count / (nights_before * nights_after)
+    squares = (distances**2).sum() - squares_explained
+    squares_left = np.maximum(squares, judge.ROUNDING)
+    return np.asarray(-count / 2 / inflation * np.log(squares_left))
 
 
-def _is_step(values: Floats, cut: int, wider: float, many: int) -> bool:
-    """Report whether a step fits better than a smooth curve around the cut. many: the
-    number of tests.
+def _is_step(values: Floats, cut: int, inflation: float, tests: int) -> bool:
+    """Report whether a step fits better than a smooth curve around the cut, by
+    the ratio of their likelihoods. tests: how many changes are tested.
     """
-    around = max(_AROUND, len(values) // 4)
+    around = max(_NIGHTS_AROUND, len(values) // 4)
     before = values[max(cut - around, 0) : cut]
     after = values[cut : cut + around]
     squares_of_step = _sum_squares(before) + _sum_squares(after)
     window = np.concatenate([before, after])
     squares_of_curve = _sum_squares_around_curve(window)
-    ratio = max(squares_of_curve, judge.ROUNDING) / max(squares_of_step, judge.ROUNDING)
-    likelier = len(window) / 2 / wider * np.log(ratio)
-    return bool(likelier >= np.log(_DATES * many))
+    squares_of_curve = max(squares_of_curve, judge.ROUNDING)
+    squares_of_step = max(squares_of_step, judge.ROUNDING)
+    # of normal noise, where correlated nights count less
+    nights = len(window) / 2 / inflation
+    log_likelihood_ratio = nights * np.log(squares_of_curve / squares_of_step)
+    return bool(log_likelihood_ratio >= np.log(_MIN_ODDS_PER_TEST * tests))
 
 
 def _sum_squares_around_curve(values: Floats) -> float:
@@ -676,7 +734,7 @@ def drop_changes_of_parts(changes: Sequence[Change], pool: Pooled) -> list[Chang
     remaining = list[Change]()
     widest_first = sorted(changes, key=lambda change: -pool.members[change.row].sum())
     for change in widest_first:
-        if any(_is_part_of_wider(change, wider, pool) for wider in remaining):
+        if any(_is_part_of(change, wider, pool) for wider in remaining):
             continue
         if _is_shared_by_members(change, pool):
             remaining.append(change)
@@ -691,13 +749,30 @@ def _is_shared_by_members(change: Change, pool: Pooled) -> bool:
     series = pool.logs[: len(are_members)][are_members]
     before = judge.compute_nanmean(series[:, change.begin : change.night], axis=1)
     after = judge.compute_nanmean(series[:, change.night : change.end + 1], axis=1)
-    same_way = (after - before) * np.sign(change.moved)
-    return bool((same_way > abs(change.moved) / 2).mean() >= _MOST)
+    moved_same_way = (after - before) * np.sign(change.moved)
+    shares_change = moved_same_way > abs(change.moved) / 2
+    return bool(shares_change.mean() >= _MIN_SHARE_OF_MEMBERS)
 
 
-def _is_part_of_wider(change: Change, wider: Change, pool: Pooled) -> bool:
-    inside = bool((pool.members[wider.row] >= pool.members[change.row]).all())
-    dates = (wider.first, wider.last) if wider.dated else (wider.begin, wider.end)
-    own = (change.first, change.last) if change.dated else (change.begin, change.end)
-    near = own[0] - _APART <= dates[1] and dates[0] - _APART <= own[1]
-    return inside and near and (change.moved > 0) == (wider.moved > 0)
+def _is_part_of(change: Change, wider: Change, pool: Pooled) -> bool:
+    """Report whether a change of more series explains this one: it has all of its
+    series and its sign, and is at most two nights away.
+    """
+    has_all_series = (pool.members[wider.row] >= pool.members[change.row]).all()
+    begin, end = _find_time(change)
+    wider_begin, wider_end = _find_time(wider)
+    is_near = (
+        begin - _MAX_NIGHTS_APART <= wider_end
+        and wider_begin - _MAX_NIGHTS_APART <= end
+    )
+    has_same_sign = (change.moved > 0) == (wider.moved > 0)
+    return bool(has_all_series) and is_near and has_same_sign
+
+
+def _find_time(change: Change) -> tuple[int, int]:
+    """Return the first and the last night of a change: of a step, the interval of its
+    date; of a gradual change, all nights compared.
+    """
+    if change.dated:
+        return change.first, change.last
+    return change.begin, change.end
