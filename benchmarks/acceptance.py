@@ -5,7 +5,7 @@ Usage: python -m benchmarks.acceptance [--sessions 400] [--seed 1]
 
 Machines differ by `between` in each of eight relations, runs of a machine by `within`.
 The machine judged has `runs` runs, the last of which counts; of the others the last run
-counts. `false`: sessions that call a good machine below. `10 %`: sessions that find one
+counts. `false`: sessions that call a good machine slower. `10 %`: sessions that find one
 that is 10 % slower in one relation. `inside`: numbers of good machines inside the range
 expected of equal machines, of one machine of its earlier runs (95 % promised).
 """
@@ -21,7 +21,7 @@ from fleet.analysis.compare import (
     MIN_VALUES,
     THRESHOLD,
     Outcome,
-    find_first_below,
+    find_first_slower,
     judge_numbers,
     leave_out_odd,
     predict_next,
@@ -40,8 +40,8 @@ def judge_machine(logs: Floats, others: Floats, earlier: Floats) -> pd.DataFrame
     all_machines = np.column_stack([others, logs])
     without_odd = leave_out_odd(all_machines)[:, :-1]
     own = np.column_stack([earlier, logs])
-    first_below = find_first_below(own, THRESHOLD)
-    is_before = np.arange(earlier.shape[1]) < first_below[:, None]
+    first_slower = find_first_slower(own, THRESHOLD)
+    is_before = np.arange(earlier.shape[1]) < first_slower[:, None]
     before = np.where(is_before, earlier, np.nan)
     parts = []
     if without_odd.shape[1] >= MIN_VALUES:
@@ -49,7 +49,8 @@ def judge_machine(logs: Floats, others: Floats, earlier: Floats) -> pd.DataFrame
     if before.shape[1] >= MIN_VALUES:
         parts.append(expect_from(before, logs).assign(source="earlier"))
     rows = pd.concat(parts, ignore_index=True)
-    return judge_numbers(rows.assign(low=np.nan, high=np.nan), THRESHOLD)
+    rows = rows.assign(benchmark="cas", low=np.nan, high=np.nan)
+    return judge_numbers(rows, THRESHOLD)
 
 
 def expect_from(values: Floats, logs: Floats) -> pd.DataFrame:
@@ -78,19 +79,19 @@ def simulate(
         earlier = own[:, :-1]
 
         good = judge_machine(own[:, -1], others, earlier)
-        false += is_any_below(good)
+        false += is_any_slower(good)
         first = good[good["source"] == good["source"].iloc[0]]
         is_inside = first["ns"].between(first["low"], first["high"])
         inside.append(float(is_inside.mean()))
 
         own[0] += SLOWER
         slow = judge_machine(own[:, -1], others, earlier)
-        detected += is_any_below(slow[slow["relation"] == "r0"])
+        detected += is_any_slower(slow[slow["relation"] == "r0"])
     return false / sessions, detected / sessions, float(np.nanmean(inside))
 
 
-def is_any_below(judged: pd.DataFrame) -> bool:
-    return bool((judged["outcome"] == Outcome.BELOW).any())
+def is_any_slower(judged: pd.DataFrame) -> bool:
+    return bool((judged["outcome"] == Outcome.SLOWER).any())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -126,6 +126,8 @@ SIDES: Row = {
     "whole": "number?",
 }
 JUDGED: Row = SIDES | TESTED | {"borrowed": "number?"}
+VALUES: Row = {"a_value": "number?", "b_value": "number?", "value_unit": "string"}
+CHANGES: Row = dict.fromkeys(("change", "change_low", "change_high"), "number?")
 SIDE: Row = {"name": "string", "hosts": "list<string>", "runs": "list<string>"}
 NIGHT: Row = {"host": "string", **KIND, "night": "date", "ratio": "number"}
 LADDER: Row = {
@@ -291,8 +293,10 @@ OUTPUTS: Mapping[str, Row | tuple[Row, ...]] = {
             KIND
             | {"pairs": "int64", "a_within": "number?", "b_within": "number?"}
             | JUDGED
+            | VALUES
+            | CHANGES
         ],
-        "pairs": [KIND | CPUS | JUDGED],
+        "pairs": [KIND | CPUS | JUDGED | VALUES | CHANGES],
         "levels": [
             {
                 **KIND,
@@ -314,7 +318,7 @@ OUTPUTS: Mapping[str, Row | tuple[Row, ...]] = {
             {"what": "string", "a": "string", "b": "string", "between": "bool"}
         ],
         "caveats": "list<string>",
-        "fleet": [KIND | {"hosts": "int64"} | TESTED],
+        "fleet": [KIND | {"hosts": "int64"} | TESTED | CHANGES],
     },
     "siblings": {
         "hosts": "list<string>",
@@ -335,6 +339,9 @@ OUTPUTS: Mapping[str, Row | tuple[Row, ...]] = {
                     ("ratio", "low", "high", "scatter", "p", "q"), "number?"
                 ),
                 "odd": "bool",
+                **dict.fromkeys(("value", "others_value"), "number?"),
+                "value_unit": "string",
+                **CHANGES,
             }
         ],
         "environment": [dict.fromkeys(("host", "what", "value", "others"), "string")],
@@ -359,6 +366,7 @@ OUTPUTS: Mapping[str, Row | tuple[Row, ...]] = {
                 "dated": "bool",
                 "changed": "bool",
                 "else": "list<string>",
+                **CHANGES,
             }
         ],
         "odd": [NIGHT],
@@ -395,6 +403,9 @@ OUTPUTS: Mapping[str, Row | tuple[Row, ...]] = {
                 "since": "date?",
                 "ratio": "number?",
                 "outcome": "string",
+                **dict.fromkeys(("value", "value_low", "value_high"), "number?"),
+                "value_unit": "string",
+                "change": "number?",
             }
         ],
     },

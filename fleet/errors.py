@@ -10,7 +10,7 @@ from typing import ClassVar
 
 EXIT_SOME_FAILED = 1
 EXIT_CHANGED = 20  # fleet compare --fail-on-change
-EXIT_BELOW = 21  # fleet accept
+EXIT_WORSE = 21  # fleet accept
 EXIT_AT_ANOTHER_LEVEL = 22  # fleet compare --fail-on-change, if levels alone differ
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130

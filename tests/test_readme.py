@@ -15,7 +15,7 @@ import pytest
 
 import fleet
 from fleet.demo import unpack_lab
-from fleet.errors import EXIT_BELOW
+from fleet.errors import EXIT_WORSE
 from tests.command import Fleet
 
 ROOT = Path(__file__).parent.parent
@@ -128,7 +128,7 @@ def test_a_page_shows_what_the_command_prints(
     done = Fleet(made_lab, {"COLUMNS": COLUMNS[page]})(
         *shlex.split(command, comments=True)[1:]
     )
-    assert done.exit_code in (0, EXIT_BELOW), done.stderr
+    assert done.exit_code in (0, EXIT_WORSE), done.stderr
     assert missing(lines, done.stdout.splitlines()) is None
 
 

@@ -12,7 +12,7 @@ from fleet import store
 from fleet.analysis import base, compare, exchange, reduce, views
 from fleet.cli import app as cli
 from fleet.cli.app import option
-from fleet.errors import EXIT_AT_ANOTHER_LEVEL, EXIT_BELOW, EXIT_CHANGED, UsageError
+from fleet.errors import EXIT_AT_ANOTHER_LEVEL, EXIT_CHANGED, EXIT_WORSE, UsageError
 
 if TYPE_CHECKING:
     from fleet.analysis.compare.accept import Acceptance
@@ -209,8 +209,8 @@ def accept(
     """Hold each host's last run against what is expected: ranges, its earlier runs, and
     equal machines.
 
-    Exit code: 21 if a host is below what is expected; else that of --run; else 2 if a
-    host cannot be judged.
+    Exit code: 21 if a host is slower, or does less, than expected; else that of --run;
+    else 2 if a host cannot be judged.
 
     Example: fleet accept node7
     """
@@ -243,8 +243,8 @@ def accept(
         typer.echo(text, err=True)
     _print_acceptances(acceptances, json=json, csv=csv)
     outcomes = {acceptance.outcome for acceptance in acceptances}
-    if compare.Outcome.BELOW in outcomes:
-        raise typer.Exit(EXIT_BELOW)
+    if any(outcome.is_worse for outcome in outcomes):
+        raise typer.Exit(EXIT_WORSE)
     if code or compare.Outcome.CANNOT_TELL in outcomes:
         raise typer.Exit(code or UsageError.exit_code)
 

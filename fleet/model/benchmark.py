@@ -416,6 +416,12 @@ class Descriptions:
             heading="ns per unit",
         )
 
+    @property
+    def rates(self) -> frozenset[str]:
+        """Return the names of the benchmarks whose numbers are shown as rates."""
+        known = {**self.own, **_KNOWN}
+        return frozenset(name for name in known if known[name].rate)
+
 
 SHIPPED = Descriptions()
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from fleet.analysis.compare.accept import (
         MIN_VALUES,
         Outcome,
-        find_first_below,
+        find_first_slower,
         judge_last_runs,
         judge_numbers,
         leave_out_odd,

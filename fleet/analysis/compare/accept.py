@@ -3,7 +3,7 @@
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
@@ -61,9 +61,28 @@ class Outcome(StrEnum):
     """How a number compares with what is expected of it."""
 
     AS_EXPECTED = "as expected"
-    BELOW = "below"  # slower, or less
-    ABOVE = "above"  # faster, or more: other settings?
+    SLOWER = "slower"
+    LESS = "less"  # of what is shown as a rate
+    FASTER = "faster"  # other settings?
+    MORE = "more"
     CANNOT_TELL = "cannot tell"
+
+    @property
+    def is_worse(self) -> bool:
+        """Report whether a number is slower or less than expected."""
+        return self in (Outcome.SLOWER, Outcome.LESS)
+
+    @property
+    def is_better(self) -> bool:
+        """Report whether a number is faster or more than expected."""
+        return self in (Outcome.FASTER, Outcome.MORE)
+
+
+_WORST_FIRST = (
+    *(Outcome.SLOWER, Outcome.LESS),
+    *(Outcome.FASTER, Outcome.MORE),
+    Outcome.AS_EXPECTED,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +118,13 @@ class Acceptance:
 
     @property
     def outcome(self) -> Outcome:
-        """Return the first of BELOW, ABOVE, AS_EXPECTED in `rows`; CANNOT_TELL if none,
-        or if disturbed.
+        """Return the first in `rows` of worse, better, AS_EXPECTED; CANNOT_TELL if
+        none, or if disturbed.
         """
         if self.is_disturbed:
             return Outcome.CANNOT_TELL
         outcomes = set(self.rows["outcome"])
-        for outcome in (Outcome.BELOW, Outcome.ABOVE, Outcome.AS_EXPECTED):
+        for outcome in _WORST_FIRST:
             if outcome in outcomes:
                 return outcome
         return Outcome.CANNOT_TELL
@@ -154,7 +173,8 @@ def judge_last_runs(
         accepts_changes=accepts_changes,
     )
     parts = _expect_all(sources, machines, facts)
-    rows = judge_numbers(_join_parts(parts, table), matters)
+    expected = _join_parts(parts, table)
+    rows = judge_numbers(expected, matters, descriptions.rates)
     owners = rows.pop("machine").to_numpy()
     ends = np.searchsorted(owners, np.arange(len(machines) + 1))
     acceptances = []
@@ -300,7 +320,7 @@ def _choose_earlier(
         logs = np.where(is_at_own_level, logs, np.nan)
     begin = host.find_accepted()
     proved, ratio = host.find_open_changes()
-    slow = begin + find_first_below(logs[:, begin:], threshold)
+    slow = begin + find_first_slower(logs[:, begin:], threshold)
     first = np.where(proved < count, proved, slow)
     chosen = _choose_places(first, begin, count, accepts_changes)
     values = np.where(chosen, logs, np.nan)
@@ -346,7 +366,7 @@ def _keep_at_level(own: Floats, values: Floats, choices: Ints) -> Floats:
     return np.where(levels[:, 1:] == own_level, values, np.nan)
 
 
-def find_first_below(logs: Floats, threshold: float) -> Ints:
+def find_first_slower(logs: Floats, threshold: float) -> Ints:
     """Return the place of the first of the last runs that are all slower than the runs
     before them let expect; the count of runs if there are not two such runs.
 
@@ -355,9 +375,9 @@ def find_first_below(logs: Floats, threshold: float) -> Ints:
     count = logs.shape[1]
     first = np.full(len(logs), count)
     fastest = _find_fastest_from_each_on(logs)
-    is_possible = _may_be_first_below(logs, fastest, threshold)
+    is_possible = _may_be_first_slower(logs, fastest, threshold)
     for place in np.flatnonzero(is_possible[:, :-1].any(axis=0)).tolist():
-        is_below = _are_below_runs_before(logs, place, fastest[:, place])
+        is_below = _are_slower_than_before(logs, place, fastest[:, place])
         is_first = is_below & is_possible[:, place] & (first == count)
         first[is_first] = place
     return first
@@ -370,7 +390,7 @@ def _find_fastest_from_each_on(logs: Floats) -> Floats:
     return np.minimum.accumulate(from_last, axis=1)[:, ::-1]
 
 
-def _may_be_first_below(logs: Floats, fastest: Floats, threshold: float) -> Bools:
+def _may_be_first_slower(logs: Floats, fastest: Floats, threshold: float) -> Bools:
     """Report which runs, with all after them, are slower than the mean of those before
     by more than the threshold. fastest: of each run and those after it.
     """
@@ -385,7 +405,7 @@ def _may_be_first_below(logs: Floats, fastest: Floats, threshold: float) -> Bool
     return is_possible
 
 
-def _are_below_runs_before(logs: Floats, place: int, fastest: Floats) -> Bools:
+def _are_slower_than_before(logs: Floats, place: int, fastest: Floats) -> Bools:
     """Report for which numbers the fastest of a run and those after it is below what
     the runs before it let expect.
     """
@@ -419,12 +439,14 @@ def predict_next(logs: Floats) -> Prediction:
     return Prediction(mean, np.sqrt(variances * (1 + 1 / counts)), freedom)
 
 
-def judge_numbers(rows: pd.DataFrame, threshold: float) -> pd.DataFrame:
+def judge_numbers(
+    rows: pd.DataFrame, threshold: float, rates: Collection[str] = ()
+) -> pd.DataFrame:
     """Add the range expected, p, q (corrected over all rows) and the outcome.
 
     rows: with CLASS, `run_id`, `ns`, `source`, and either `low` and `high`, or `mean`,
     `error` and `freedom` from `predict_next`; with NaN in all of them the outcome is
-    CANNOT_TELL.
+    CANNOT_TELL. rates: benchmarks whose numbers are less or more, not slower or faster.
     """
     predicted = rows.reindex(columns=list(Prediction._fields))
     mean, error, freedom = predicted.to_numpy(dtype=float).T
@@ -446,9 +468,12 @@ def judge_numbers(rows: pd.DataFrame, threshold: float) -> pd.DataFrame:
         is_predicted, matters & (off < 0), judged["ns"] < judged["low"]
     )
     is_unknown = judged["low"].isna() & judged["high"].isna()
+    are_rates = rows["benchmark"].isin(rates)
+    slower = np.where(are_rates, Outcome.LESS, Outcome.SLOWER)
+    faster = np.where(are_rates, Outcome.MORE, Outcome.FASTER)
     judged["outcome"] = np.select(
         [is_unknown, is_slower.astype(bool), is_faster.astype(bool)],
-        [Outcome.CANNOT_TELL, Outcome.BELOW, Outcome.ABOVE],
+        [Outcome.CANNOT_TELL, slower, faster],
         Outcome.AS_EXPECTED,
     )
     return judged.drop(columns=list(Prediction._fields), errors="ignore")

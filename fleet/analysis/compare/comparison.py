@@ -708,11 +708,12 @@ def _judge_layout(
 ) -> list[Comparison]:
     """Judge all comparisons of a command together."""
     questions = 1 + layout.has_pair_tests
+    rates = measured.descriptions.rates
     relations, fleets = verdicts.judge_comparisons(
-        layout.relations, threshold, questions=questions
+        layout.relations, threshold, questions=questions, rates=rates
     )
     pairs, _ = verdicts.judge_comparisons(
-        layout.pairs, threshold, questions=questions, are_pairs=True
+        layout.pairs, threshold, questions=questions, are_pairs=True, rates=rates
     )
     rows = _list_rows(relations)
     described = environment.describe_runs(measured.runs)

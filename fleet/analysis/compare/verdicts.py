@@ -2,7 +2,7 @@
 (docs/comparing.md).
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -24,6 +24,9 @@ _ROW = ["comparison", "key"]
 ALL = "all"  # the relation of a change that all rows of a session share
 THRESHOLD = 0.03
 _SHOWN_CHANGE = 0.0005  # a lesser one is printed as 0.0 %
+# what a row with a larger time is, and one with a smaller
+_WORDS_OF_TIMES = ("slower", "faster")
+_WORDS_OF_RATES = ("less", "more")
 _MAX_RUNS = 200  # a side, the most that a message advises to measure
 # chance makes shares of levels as unlike in one of two comparisons; below that the
 # sides are not equivalent
@@ -177,13 +180,15 @@ def judge_comparisons(
     *,
     questions: int = 1,
     are_pairs: bool = False,
+    rates: Collection[str] = (),
 ) -> tuple[list[pd.DataFrame], dict[Hashable, pd.DataFrame]]:
     """Judge comparisons; return a table for each and, by `sides`, a table of the
     changes over all hosts.
 
     questions: the number of parts that the command splits the 5 % into; subtracting a
     shift that all hosts share adds one. are_pairs: whether rows are pairs; if so, leave
-    out those that cannot be tested, and make no tables over all hosts.
+    that cannot be tested, and make no tables over all hosts.
+    rates: benchmarks whose numbers are shown as rates.
 
     Columns in addition to those of the rows: `a_units`, `b_units`: how many runs of
     each side have the row; `a_ns`, `b_ns`: the mean of `a_compared` and `b_compared` of
@@ -206,7 +211,7 @@ def judge_comparisons(
         fleets = _test_all_sessions(comparisons, sessions, table)
     questions += any(session.shifts for session in sessions.values())
     tables = _add_q_values([table, *fleets], questions)
-    table, *fleets = [add_verdicts(part, threshold) for part in tables]
+    table, *fleets = [add_verdicts(part, threshold, rates) for part in tables]
     table = table[[*comparisons[0].rows, *_COLUMNS]]
     if are_pairs:
         is_tested = table["p"].notna().to_numpy()
@@ -660,9 +665,11 @@ def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.Dat
     return _apply_student(table).drop(columns=["change", "shares", "whole"])
 
 
-def add_verdicts(rows: pd.DataFrame, threshold: float) -> pd.DataFrame:
+def add_verdicts(
+    rows: pd.DataFrame, threshold: float, rates: Collection[str] = ()
+) -> pd.DataFrame:
     """Add `smallest`, `verdict` and `why` to rows. threshold: the smallest change that
-    matters, a share.
+    matters, a share. rates: benchmarks of which less is worse.
     """
     tests = int(rows["p"].notna().sum())
     found = int((rows["q"] < ALPHA).sum())
@@ -677,22 +684,28 @@ def add_verdicts(rows: pd.DataFrame, threshold: float) -> pd.DataFrame:
     verdicts = []
     reasons = []
     for row in rows.to_dict("records"):
-        verdict, why = _choose_verdict(row, threshold, tests)
+        slower, faster = _WORDS_OF_TIMES
+        if row["benchmark"] in rates:
+            slower, faster = _WORDS_OF_RATES
+        direction = slower if row["ratio"] > 1 else faster
+        verdict, why = _choose_verdict(row, threshold, tests, direction)
         verdicts.append(str(verdict))
         reasons.append(why)
     return rows.assign(verdict=verdicts, why=reasons)
 
 
 def _choose_verdict(
-    row: Mapping[Any, Any], threshold: float, tests: int
+    row: Mapping[Any, Any], threshold: float, tests: int, direction: str
 ) -> tuple[Verdict, str]:
-    """Return the first verdict that applies to a row, and the reason for it."""
+    """Return the first verdict that applies to a row, and the reason for it.
+    direction: what the row has become, such as slower.
+    """
     matters = float(np.log1p(threshold))
     if np.isnan(row["p"]):
         why = _describe_levels(row) if row["levels"] > 1 else "too few runs"
         return Verdict.NONE, why
     if row["q"] < ALPHA and abs(np.log(row["ratio"])) > matters:
-        return Verdict.CHANGED, _describe_change(row, threshold)
+        return Verdict.CHANGED, _describe_change(row, threshold, direction)
     is_within = max(-np.log(row["low"]), np.log(row["high"])) < matters
     if is_within and not are_shares_unlike(row, threshold):
         beside = " of all hosts" if _is_beside_shared_change(row) else ""
@@ -707,9 +720,8 @@ def _is_beside_shared_change(row: Mapping[Any, Any]) -> bool:
     return bool(abs(row["shared"] - 1) >= _SHOWN_CHANGE)
 
 
-def _describe_change(row: Mapping[Any, Any], threshold: float) -> str:
+def _describe_change(row: Mapping[Any, Any], threshold: float, direction: str) -> str:
     """Say in which direction a row changed, and whether surely beyond the threshold."""
-    direction = "slower" if row["ratio"] > 1 else "faster"
     if _is_beside_shared_change(row):
         direction += " than all hosts"
     size = "perhaps by less than"

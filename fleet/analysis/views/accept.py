@@ -13,6 +13,7 @@ from fleet.analysis.base import text
 from fleet.analysis.compare.accept import TABLE, Acceptance, Outcome
 from fleet.analysis.compare.verdicts import CLASS
 from fleet.analysis.views.fields import select_fields
+from fleet.analysis.views.units import add_limits
 from fleet.errors import UsageError
 from fleet.model import Benchmark, Descriptions
 from fleet.text import format_command, format_count, one_line
@@ -36,11 +37,11 @@ def render_acceptances(acceptances: Sequence[Acceptance]) -> str:
 
 
 def explain_acceptances(acceptances: Sequence[Acceptance]) -> str:
-    """Explain the word "expected" and the units of numbers below or above it; return ""
-    without any.
+    """Explain the word "expected" and the units of numbers that are not as expected;
+    return "" without any.
     """
     rows = pd.concat([acceptance.rows for acceptance in acceptances])
-    is_off = rows["outcome"].isin([Outcome.BELOW, Outcome.ABOVE])
+    is_off = rows["outcome"].map(_is_off)
     off = rows[is_off]
     if off.empty:
         return ""
@@ -76,7 +77,7 @@ def _list_reasons(acceptance: Acceptance, rows: Sequence[Row]) -> list[str]:
     outcome = acceptance.outcome
     if outcome is Outcome.CANNOT_TELL:
         return _explain_no_outcome(acceptance, rows)
-    own = [row for row in rows if row["outcome"] == outcome]
+    own = [row for row in rows if _is_alike(row["outcome"], outcome)]
     if outcome is Outcome.AS_EXPECTED:
         tables = [row for row in own if row["source"] == f"{TABLE}s"]
         named = tables[: _LISTED - 1]
@@ -118,7 +119,7 @@ def _count_numbers(rows: Sequence[Row]) -> str:
 def _list_remarks(acceptance: Acceptance, rows: Sequence[Row]) -> Iterator[str]:
     """Yield what a line ends with: what to do, and what was not judged."""
     outcome = acceptance.outcome
-    if outcome is Outcome.ABOVE:
+    if outcome.is_better:
         yield "other settings?"
     has_open_change = any(map(_has_open_change, rows))
     if has_open_change and not acceptance.is_disturbed:
@@ -139,8 +140,23 @@ def _list_remarks(acceptance: Acceptance, rows: Sequence[Row]) -> Iterator[str]:
 
 def _has_open_change(row: Row) -> bool:
     """Report whether a number is off since a change that nobody accepted."""
-    is_off = row["outcome"] in (Outcome.BELOW, Outcome.ABOVE)
-    return is_off and row["since"] is not None
+    return _is_off(row["outcome"]) and row["since"] is not None
+
+
+def _is_off(outcome: str) -> bool:
+    """Report whether a number is worse or better than expected."""
+    parsed = Outcome(outcome)
+    return parsed.is_worse or parsed.is_better
+
+
+def _is_alike(outcome: str, other: Outcome) -> bool:
+    """Report whether two outcomes are the same, or both worse, or both better."""
+    parsed = Outcome(outcome)
+    if parsed.is_worse:
+        return other.is_worse
+    if parsed.is_better:
+        return other.is_better
+    return parsed is other
 
 
 def _name_source(source: str, count: float | None) -> str:
@@ -165,7 +181,7 @@ def _describe_against_expected(row: Row, descriptions: Descriptions) -> str:
     span = _format_span(row, benchmark)
     if span:
         words.append(f"expected {span} ({source})")
-    if row["count"] and row["outcome"] != Outcome.BELOW:
+    if row["count"] and not Outcome(row["outcome"]).is_worse:
         words.append(f"better than {row['beaten']:.0f} of {source}")
     if _has_open_change(row):
         words.append(_describe_change(row, benchmark))
@@ -190,11 +206,10 @@ def _format_limit(ns: float | None, benchmark: Benchmark) -> str:
 
 
 def _describe_change(row: Row, benchmark: Benchmark) -> str:
-    """Say since when a number is slower or faster, and by how much if that is
-    proved.
+    """Say since when a number is slower or faster, less or more, and by how much if
+    that is proved.
     """
-    word = "faster" if row["outcome"] == Outcome.ABOVE else "slower"
-    words = f"{word} since {row['since']}"
+    words = f"{row['outcome']} since {row['since']}"
     ratio = row["ratio"]
     if ratio is None:
         return words
@@ -204,31 +219,43 @@ def _describe_change(row: Row, benchmark: Benchmark) -> str:
 
 
 def acceptances_as_json(acceptances: Sequence[Acceptance]) -> str:
-    """Render machines as a JSON document, with `ns`, `low` and `high` in ns, null where
-    unknown.
+    """Render machines as a JSON document: `value`, `value_low` and `value_high` as
+    shown; `ns`, `low` and `high` in ns; null where unknown.
     """
-    names = "host run_id outcome failed flagged older empty rows"
-    return text.format_document("accept", select_fields(acceptances, names))
+    names = "host run_id outcome failed flagged older empty"
+    machines = select_fields(acceptances, names)
+    for machine, acceptance in zip(machines, acceptances, strict=True):
+        machine["rows"] = _add_shown(acceptance)
+    return text.format_document("accept", machines)
 
 
 def acceptances_as_csv(acceptances: Sequence[Acceptance]) -> str:
     """Render CSV with a row per machine, number and expectation."""
     tables = []
     for acceptance in acceptances:
-        table = acceptance.rows.copy()
+        table = _add_shown(acceptance)
         table.insert(0, "host", acceptance.host)
         table.insert(1, "run_id", acceptance.run_id)
         tables.append(table)
     return text.format_csv(pd.concat(tables)).rstrip("\n")
 
 
+def _add_shown(acceptance: Acceptance) -> pd.DataFrame:
+    """Return a machine's rows, with numbers, ranges and changes as they are shown."""
+    descriptions = acceptance.descriptions
+    rows = add_limits(acceptance.rows, descriptions)
+    are_rates = rows["benchmark"].isin(descriptions.rates)
+    ratios = rows["ratio"].astype(float)
+    return rows.assign(change=ratios.mask(are_rates, 1 / ratios) - 1)
+
+
 def propose_ranges(acceptances: Sequence[Acceptance]) -> str:
-    """Render expected.yaml by CPU model from machines not below expectation. Raises
-    UsageError if empty.
+    """Render expected.yaml by CPU model from machines that are not worse than
+    expected. Raises UsageError if empty.
     """
     by_model: dict[str, list[Acceptance]] = {}
     for acceptance in acceptances:
-        if acceptance.outcome is not Outcome.BELOW and acceptance.cpu_model:
+        if not acceptance.outcome.is_worse and acceptance.cpu_model:
             by_model.setdefault(acceptance.cpu_model, []).append(acceptance)
     lines = list[str]()
     for model, same_model in by_model.items():

@@ -12,8 +12,10 @@ from fleet.analysis.compare.history import History
 from fleet.analysis.compare.verdicts import CLASS
 from fleet.analysis.views.fields import select_fields
 from fleet.analysis.views.headlines import NAMES_LENGTH
+from fleet.analysis.views.units import add_changes
 from fleet.analysis.views.warnings import render_warnings
 from fleet.hostnames import join_names
+from fleet.model import Descriptions
 from fleet.text import format_count, one_line, table
 
 CHANGE_TITLES = (
@@ -36,8 +38,10 @@ def render_changes(history: History) -> str:
     parts = [render_changes_headline(history)]
     if len(history.changes):
         parts.append(table(CHANGE_TITLES, format_changes(history), right={2, 3}))
-    parts.append(_render_host_nights("Odd nights", history.odd))
-    parts.append(_render_host_nights("At another level since", history.elsewhere))
+    descriptions = history.descriptions
+    odd = _render_host_nights("Odd nights", history.odd, descriptions)
+    title = "At another level since"
+    parts += [odd, _render_host_nights(title, history.elsewhere, descriptions)]
     parts.append(render_warnings(list(history.caveats)))
     return "\n\n".join(filter(None, parts))
 
@@ -46,15 +50,16 @@ def changes_as_json(history: History) -> str:
     """Render a history as a JSON document with one row; dates are text, and shares are
     fractions.
     """
-    return text.format_document("changes", select_fields([history], _CHANGE_FIELDS))
+    (row,) = select_fields([history], _CHANGE_FIELDS)
+    row["changes"] = add_changes(history.changes, history.descriptions)
+    return text.format_document("changes", [row])
 
 
 def changes_as_csv(history: History) -> str:
     """Render CSV with a row per change."""
-    changes = history.changes
-    joined = changes.copy()
-    joined["hosts"] = changes["hosts"].map(" ".join)
-    joined["else"] = changes["else"].map("; ".join)
+    joined = add_changes(history.changes, history.descriptions)
+    joined["hosts"] = joined["hosts"].map(" ".join)
+    joined["else"] = joined["else"].map("; ".join)
     return text.format_csv(joined).rstrip("\n")
 
 
@@ -176,7 +181,9 @@ def _format_day(night: date, reference: date) -> str:
     return f"{night:%m-%d}" if night.year == reference.year else f"{night}"
 
 
-def _render_host_nights(title: str, rows: pd.DataFrame) -> str:
+def _render_host_nights(
+    title: str, rows: pd.DataFrame, descriptions: Descriptions
+) -> str:
     """Render a line per host and night, the furthest off first, below a title; ""
     without any.
     """
@@ -187,17 +194,20 @@ def _render_host_nights(title: str, rows: pd.DataFrame) -> str:
     nights = list(furthest_first.groupby(["host", "night"], sort=False))
     lines = [title]
     for (host, night), group in nights[:_NIGHTS_LISTED]:
-        words = f"  {night}  {host} {_describe_furthest(group)}"
+        words = f"  {night}  {host} {_describe_furthest(group, descriptions)}"
         lines.append(one_line(words))
     if len(nights) > _NIGHTS_LISTED:
         lines.append(f"  {len(nights) - _NIGHTS_LISTED} more with --json")
     return "\n".join(lines)
 
 
-def _describe_furthest(rows: pd.DataFrame) -> str:
+def _describe_furthest(rows: pd.DataFrame, descriptions: Descriptions) -> str:
     """Name the first relation and its change, and say how many more there are."""
     first = text.to_records(rows)[0]
-    words = f"{_name_relation(first)} {first['ratio'] - 1:+.0%}"
+    ratio = first["ratio"]
+    if text.is_rate(descriptions[first["benchmark"]]):
+        ratio = 1 / ratio
+    words = f"{_name_relation(first)} {text.format_change(ratio - 1, 0)}"
     if len(rows) > 1:
         words += f", and {len(rows) - 1} more"
     return words

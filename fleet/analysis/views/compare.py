@@ -22,6 +22,7 @@ from fleet.analysis.views.headlines import (
     render_headline,
     render_headlines_by_sides,
 )
+from fleet.analysis.views.units import add_changes, add_values
 from fleet.analysis.views.warnings import render_warnings
 from fleet.hostnames import fold_names, join_names
 from fleet.model import Descriptions, View
@@ -133,14 +134,24 @@ def _merge_caveats(comparisons: Sequence[Comparison]) -> list[str]:
 
 
 def comparisons_as_json(comparisons: Sequence[Comparison]) -> str:
-    """Render comparisons as JSON: shares as fractions, one-way latencies in ns, null
+    """Render comparisons as JSON: shares as fractions, numbers as shown and in ns, null
     where unknown.
     """
     rows = select_fields(comparisons, _FIELDS)
-    for row in rows:
+    for row, comparison in zip(rows, comparisons, strict=True):
+        descriptions = comparison.descriptions
+        row["relations"] = _add_shown(comparison.relations, descriptions)
+        row["pairs"] = _add_shown(comparison.pairs, descriptions)
+        row["fleet"] = add_changes(comparison.fleet, descriptions)
         row["a"] = _make_side_object(row["a"])
         row["b"] = _make_side_object(row["b"])
     return text.format_document("compare", rows)
+
+
+def _add_shown(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
+    """Add both sides' numbers, and the change, as they are shown."""
+    names = {"a_value": "a_ns", "b_value": "b_ns"}
+    return add_changes(add_values(rows, names, descriptions), descriptions)
 
 
 def _make_side_object(side: ComparisonSide) -> dict[str, Any]:
@@ -157,7 +168,8 @@ def comparisons_as_csv(comparisons: Sequence[Comparison]) -> str:
     """
     tables = []
     for comparison in comparisons:
-        named = comparison.relations.assign(
+        relations = _add_shown(comparison.relations, comparison.descriptions)
+        named = relations.assign(
             a=comparison.a.name, b=comparison.b.name, unit=comparison.unit
         )
         tables.append(named)

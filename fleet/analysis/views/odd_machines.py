@@ -9,6 +9,7 @@ from fleet.analysis.base import text
 from fleet.analysis.compare.siblings import MEAN, Siblings
 from fleet.analysis.views.fields import select_fields
 from fleet.analysis.views.headlines import NAMES_LENGTH
+from fleet.analysis.views.units import add_changes, add_values
 from fleet.analysis.views.warnings import render_warnings
 from fleet.hostnames import join_names
 from fleet.text import format_count, one_line, table
@@ -66,18 +67,28 @@ def _explain_numbers(groups: Sequence[Siblings]) -> str:
 
 
 def siblings_as_json(groups: Sequence[Siblings]) -> str:
-    """Render groups as JSON: one-way latencies in ns, shares as fractions, null where
-    unknown.
+    """Render groups as JSON: numbers as shown and in ns, shares as fractions, null
+    where unknown.
     """
-    return text.format_document("siblings", select_fields(groups, _SIBLING_FIELDS))
+    objects = select_fields(groups, _SIBLING_FIELDS)
+    for group, own in zip(groups, objects, strict=True):
+        own["rows"] = _add_shown(group)
+    return text.format_document("siblings", objects)
 
 
 def siblings_as_csv(groups: Sequence[Siblings]) -> str:
     """Render CSV with a row per host and measured number, and the index of its
     group.
     """
-    rows = [group.rows.assign(group=place) for place, group in enumerate(groups)]
+    rows = [_add_shown(group).assign(group=place) for place, group in enumerate(groups)]
     return text.format_csv(pd.concat(rows)).rstrip("\n")
+
+
+def _add_shown(group: Siblings) -> pd.DataFrame:
+    """Return a group's rows, with its numbers and how far each is off as shown."""
+    names = {"value": "ns", "others_value": "others_ns"}
+    rows = add_values(group.rows, names, group.descriptions)
+    return add_changes(rows, group.descriptions)
 
 
 def render_siblings_headline(group: Siblings) -> str:

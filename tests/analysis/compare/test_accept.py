@@ -15,13 +15,13 @@ import pytest
 from benchmarks.acceptance import judge_machine, simulate
 from fleet.analysis.compare import (
     Outcome,
-    find_first_below,
+    find_first_slower,
     judge_last_runs,
     predict_next,
 )
 from fleet.analysis.reduce import Only
 from fleet.analysis.views import render_acceptance
-from fleet.errors import EXIT_BELOW, EXIT_SOME_FAILED, UsageError
+from fleet.errors import EXIT_SOME_FAILED, EXIT_WORSE, UsageError
 from fleet.inventory.expected import read_expected
 from fleet.model import Host, Relation
 from fleet.store import Listing, Store
@@ -52,23 +52,23 @@ def test_an_odd_one_among_the_equal_machines_is_left_out() -> None:
     own = np.zeros(8)
     own[0] = 0.1
     rows = judge_machine(own, others, np.empty((8, 0)))
-    assert rows[rows["outcome"] == Outcome.BELOW]["relation"].tolist() == ["r0"]
+    assert rows[rows["outcome"] == Outcome.SLOWER]["relation"].tolist() == ["r0"]
 
 
-def test_faster_is_named_and_never_below() -> None:
+def test_faster_is_named_and_never_slower() -> None:
     others = 0.005 * np.random.default_rng(2).standard_normal((8, 9))
     rows = judge_machine(np.full(8, -0.2), others, np.empty((8, 0)))
-    assert set(rows["outcome"]) == {Outcome.ABOVE}
+    assert set(rows["outcome"]) == {Outcome.FASTER}
 
 
-def test_the_odd_node_is_below_and_its_neighbours_are_not(
+def test_the_odd_node_is_slower_and_its_neighbours_are_not(
     made_lab: Path, fleet_here: Callable[..., Done]
 ) -> None:
     root = ("-r", str(made_lab / "results"))
     done = fleet_here("accept", "node*", *root)
-    assert done.exit_code == EXIT_BELOW
+    assert done.exit_code == EXIT_WORSE
     lines = done.stdout.splitlines()
-    assert [line.partition(":")[0] for line in lines if ": below: " in line] == [
+    assert [line.partition(":")[0] for line in lines if ": slower: " in line] == [
         "node6"
     ]
     assert sum(": as expected: 2 numbers held against " in line for line in lines) == 8
@@ -77,7 +77,7 @@ def test_the_odd_node_is_below_and_its_neighbours_are_not(
             io.StringIO(fleet_here("accept", "node6", "--csv", *root).stdout)
         )
     ]
-    (below,) = [row for row in rows if row["outcome"] == Outcome.BELOW]
+    (below,) = [row for row in rows if row["outcome"] == Outcome.SLOWER]
     assert (below["relation"], below["source"], below["count"]) == (
         "package",
         "equal machines",
@@ -85,7 +85,29 @@ def test_the_odd_node_is_below_and_its_neighbours_are_not(
     )
     assert float(below["ns"]) > float(below["high"])
     (machine,) = fleet_here("accept", "node6", "--json", *root).json
-    assert (machine["host"], machine["outcome"]) == ("node6", Outcome.BELOW)
+    assert (machine["host"], machine["outcome"]) == ("node6", Outcome.SLOWER)
+
+
+def test_a_rate_is_less_or_more_and_in_its_own_unit(
+    made_lab: Path, fleet_here: Callable[..., Done], tmp_path: Path
+) -> None:
+    file = tmp_path / "expected.yaml"
+    options = ("pisa", "--expected", str(file), "-r", str(made_lab / "results"))
+    ranges = "    L1 read: 9000 to 9999\n    L1 copy: 0.1 to 0.2\n"
+    file.write_text(f"- host: pisa\n  bandwidth/avx2:\n{ranges}")
+    done = fleet_here("accept", *options)
+    assert done.exit_code == EXIT_WORSE
+    assert done.stdout.startswith("pisa: less: bandwidth/avx2 L1 read ")
+    (machine,) = fleet_here("accept", "--json", *options).json
+    rows = {row["relation"]: row for row in machine["rows"]}
+    read = rows["L1 read"]
+    copy = rows["L1 copy"]
+    assert (read["outcome"], copy["outcome"]) == ("less", "more")
+    assert (read["value_low"], read["value_high"]) == pytest.approx((9000, 9999))
+    assert read["value"] == pytest.approx(1 / read["ns"])
+    assert read["value_unit"] == "GB/s"
+    units = {row["benchmark"]: row["value_unit"] for row in machine["rows"]}
+    assert units["cas"] == "ns"
 
 
 def test_a_host_without_any_expectation_has_its_own_exit_code(
@@ -112,8 +134,8 @@ def test_a_host_without_any_expectation_has_its_own_exit_code(
     ("factors", "outcome", "words"),
     [
         ((0.97, 1.0, 1.02, 1.04), Outcome.AS_EXPECTED, "better than 2 of 4 tables"),
-        ((0.5, 0.51, 0.5, 0.49), Outcome.BELOW, "(4 tables)"),
-        ((2.0, 2.1, 2.0, 2.1), Outcome.ABOVE, "better than 4 of 4 tables"),
+        ((0.5, 0.51, 0.5, 0.49), Outcome.SLOWER, "(4 tables)"),
+        ((2.0, 2.1, 2.0, 2.1), Outcome.FASTER, "better than 4 of 4 tables"),
         ((0.9, 1.1), Outcome.CANNOT_TELL, "better than 1 of 2 tables; "),
     ],
 )
@@ -141,8 +163,8 @@ def test_tables_of_the_model_count_where_nothing_else_does(
     ("text", "outcome", "exit_code"),
     [
         ("at most 99999", "as expected", 0),
-        ("at most 0.01", "below", EXIT_BELOW),
-        ("at least 99999", "above", 0),
+        ("at most 0.01", "slower", EXIT_WORSE),
+        ("at least 99999", "faster", 0),
         (None, "cannot tell", UsageError.exit_code),
     ],
 )
@@ -186,8 +208,8 @@ def test_measuring_first_is_a_run_whose_numbers_are_then_judged(tmp_path: Path) 
         here = "here: {via: local, plan: {rounds: 1}}"
         fleet.inventory(f"hosts:\n  {here}\n  gone: {{address: 127.0.0.1, port: 1}}\n")
         for text, outcome, exit_code in (
-            ("at most 0.01", Outcome.BELOW, EXIT_BELOW),
-            ("at least 99999", Outcome.ABOVE, EXIT_SOME_FAILED),
+            ("at most 0.01", Outcome.SLOWER, EXIT_WORSE),
+            ("at least 99999", Outcome.FASTER, EXIT_SOME_FAILED),
         ):
             ranges = "".join(f"    {relation}: {text}\n" for relation in Relation)
             (tmp_path / "expected.yaml").write_text(f"- host: here\n  cas:\n{ranges}")
@@ -247,7 +269,7 @@ def test_nothing_is_told_of_a_host_that_was_disturbed_half_of_the_time(
     made_lab: Path, shares: dict[str, float]
 ) -> None:
     (machine,) = judge_last_runs(str(made_lab / "results"), ["node6"])
-    assert replace(machine, **dict.fromkeys(shares, 0.49)).outcome is Outcome.BELOW
+    assert replace(machine, **dict.fromkeys(shares, 0.49)).outcome is Outcome.SLOWER
     disturbed = replace(machine, **shares)
     assert disturbed.outcome is Outcome.CANNOT_TELL
     assert render_acceptance(disturbed).startswith(
@@ -277,8 +299,8 @@ def test_written_ranges_are_read_again_and_replace_other_expectations(
     again = fleet_here("accept", "node*", "--write", "--expected", str(file), *root)
     assert (again.exit_code, "exists" in again.stderr) == (UsageError.exit_code, True)
     done = fleet_here("accept", "node*", "pisa", "--expected", str(file), *root)
-    assert done.exit_code == EXIT_BELOW
-    assert "node6: below: cas/cmpxchg package 63.6, expected " in done.stdout
+    assert done.exit_code == EXIT_WORSE
+    assert "node6: slower: cas/cmpxchg package 63.6, expected " in done.stdout
     assert done.stdout.count("held against expected.yaml") == 9
 
 
@@ -393,7 +415,7 @@ def judge_nights(root: Path, host: str) -> list[str]:
 def test_a_change_that_nobody_accepted_stays_on_each_night(made_lab: Path) -> None:
     lines = judge_nights(made_lab / "results", "lucca")
     outcomes = [line.split(": ")[1] for line in lines]
-    assert outcomes == ["cannot tell"] * 3 + ["as expected"] * 6 + ["below"] * 5
+    assert outcomes == ["cannot tell"] * 3 + ["as expected"] * 6 + ["slower"] * 5
     assert all("expected 40.6 to 41.5 (9 earlier runs)" in line for line in lines[9:])
     assert "since" not in lines[9]
     how = "; fleet accept lucca --write if that is to be"
@@ -402,12 +424,12 @@ def test_a_change_that_nobody_accepted_stays_on_each_night(made_lab: Path) -> No
     assert all(line.endswith(proved) for line in lines[11:])
 
 
-def test_a_host_that_only_scatters_is_never_below(made_lab: Path) -> None:
+def test_a_host_that_only_scatters_is_never_slower(made_lab: Path) -> None:
     lines = judge_nights(made_lab / "results", "siena")
     outcomes = [line.split(": ")[1] for line in lines]
     assert outcomes.count("cannot tell") == 3
     assert outcomes.count("as expected") == 16
-    assert outcomes.count("above") == 1
+    assert outcomes.count("faster") == 1
 
 
 def test_text_json_csv_and_page_name_the_same_change(
@@ -415,17 +437,17 @@ def test_text_json_csv_and_page_name_the_same_change(
 ) -> None:
     root = ("-r", str(made_lab / "results"))
     done = fleet_here("accept", "lucca", *root)
-    assert done.exit_code == EXIT_BELOW
+    assert done.exit_code == EXIT_WORSE
     words = "slower since 2026-11-04, +5.8%"
     assert words in done.stdout
     (machine,) = fleet_here("accept", "lucca", "--json", *root).json
-    (row,) = [row for row in machine["rows"] if row["outcome"] == Outcome.BELOW]
+    (row,) = [row for row in machine["rows"] if row["outcome"] == Outcome.SLOWER]
     assert (row["since"], f"{row['ratio'] - 1:+.1%}") == ("2026-11-04", "+5.8%")
     table = fleet_here("accept", "lucca", "--csv", *root).stdout
     (line,) = [
         line
         for line in csv.DictReader(io.StringIO(table))
-        if line["outcome"] == Outcome.BELOW
+        if line["outcome"] == Outcome.SLOWER
     ]
     assert (line["since"], float(line["ratio"])) == ("2026-11-04", row["ratio"])
     page = tmp_path / "page.html"
@@ -474,7 +496,7 @@ def test_a_label_begins_a_new_baseline(
 ) -> None:
     ids = publish_nights(tmp_path, [1.0] * 8 + [1.06] * 4)
     (machine,) = judge_last_runs(tmp_path, ["h0"])
-    assert machine.outcome is Outcome.BELOW
+    assert machine.outcome is Outcome.SLOWER
     fleet_here("label", ids[8], "accepted=yes", "-r", str(tmp_path))
     (machine,) = judge_last_runs(tmp_path, ["h0"])
     assert machine.outcome is Outcome.AS_EXPECTED
@@ -484,7 +506,7 @@ def test_a_label_begins_a_new_baseline(
 def test_nights_too_few_to_prove_a_change_do_not_heal_it(tmp_path: Path) -> None:
     ids = publish_nights(tmp_path, [1.0] * 4 + [1.1] * 3)
     machines = [judge_last_runs(tmp_path, [run])[0] for run in ids[4:]]
-    assert [machine.outcome for machine in machines] == [Outcome.BELOW] * 3
+    assert [machine.outcome for machine in machines] == [Outcome.SLOWER] * 3
     assert set(machines[-1].rows["count"]) == {4}
 
 
@@ -525,4 +547,4 @@ def test_rows_that_are_slower_at_the_end_begin_where_they_leave_what_was_before(
     logs[2, 6:] += 0.1
     logs[4, 8:] += 0.1
     logs[5, 5:7] += 0.1
-    assert find_first_below(logs, 0.03).tolist() == [9, 9, 6, 9, 9, 9]
+    assert find_first_slower(logs, 0.03).tolist() == [9, 9, 6, 9, 9, 9]

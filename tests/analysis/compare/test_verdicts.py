@@ -10,8 +10,10 @@ import pytest
 
 from fleet.analysis.compare import add_verdicts, compare
 from fleet.analysis.views import render_comparisons
+from fleet.model import SHIPPED
 
 NOTHING_FOUND = {
+    "benchmark": "cas",
     "ratio": 1.001,
     "low": 0.95,
     "high": 1.054,
@@ -54,6 +56,14 @@ def test_a_significant_change_counts_only_beyond_the_threshold(
         verdict(ratio=ratio, low=ratio * 0.97, high=ratio * 1.04, p=0.001, q=0.002)
         == expected
     )
+
+
+@pytest.mark.parametrize(("ratio", "word"), [(1.1, "less"), (0.9, "more")])
+def test_a_rate_is_less_where_its_time_is_longer(ratio: float, word: str) -> None:
+    changes = {"ratio": ratio, "low": ratio, "high": ratio, "p": 0.001, "q": 0.002}
+    rows = pd.DataFrame([NOTHING_FOUND | changes | {"benchmark": "bandwidth"}])
+    judged = add_verdicts(rows, 0.03, SHIPPED.rates)
+    assert judged["why"][0] == f"{word}, by more than 3%"
 
 
 def test_a_change_is_called_larger_than_the_threshold_only_where_the_whole_interval_is() -> (

@@ -241,7 +241,7 @@ def test_a_page_says_what_the_terminal_says(
     accepted = (
         fleet_here("accept", words, *root).stdout.partition("\n\n")[0].splitlines()
     )
-    sentences += [line for line in accepted if not several or ": below" in line]
+    sentences += [line for line in accepted if not several or ": slower" in line]
     changes = [
         change
         for text in answers
