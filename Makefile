@@ -5,11 +5,12 @@
 #   make check   formats, lint and types, as CI asks for them
 #   make format  put the formats right
 #   make describe write anew what the agent says of benchmarks and options (fleet/model/benchmarks.json, fleet/plan/options.json)
+#   make docs    make the documentation a site, in build/site
 #   make agents  build the agents that a wheel carries, for hosts without a compiler
 #   make lab     make the lab of `fleet demo` anew (fleet/demo/lab.tar.xz)
 #   make wheel   build a wheel that carries them and the manual page, in dist/
 #   make release put a tagged version into dist/: wheel, sdist, static agents, checksums
-#   make lock    write constraints.txt anew from pyproject.toml (needs uv)
+#   make lock    write the constraints*.txt anew from pyproject.toml (needs uv)
 #   make clean   remove what was made here, but never results/
 
 PYTHON ?= python3
@@ -25,7 +26,7 @@ LATER := ast-serialize contourpy fonttools hypothesis jinja2 kiwisolver librt ma
 C_SOURCES := $(wildcard agent/*.[ch] agent/*/*.[ch] benchmarks/*.[ch])
 SCRIPTS := $(wildcard .ci/*) $(wildcard tests/hosts/*/*.sh)
 
-.PHONY: run test check format lock clean setup agents wheel release describe lab
+.PHONY: run test check format lock clean setup agents wheel release describe lab docs
 
 run: .venv/measures
 	@echo "Measuring this machine"
@@ -81,6 +82,10 @@ lab: setup
 describe: setup
 	$(BIN)/python -m tests.native.describe
 
+docs: setup
+	$(PIP) -q --no-deps --require-hashes -r constraints-docs.txt
+	$(BIN)/mkdocs build --strict
+
 # FROM: a clone of util-linux, which has the names of Arm's cores.
 arm-cores: setup
 	$(BIN)/python -m tests.facts.arm_cores $(FROM)
@@ -109,6 +114,8 @@ lock:
 		--generate-hashes --no-emit-index-url --no-header -o constraints.txt
 	$(UV) pip compile pyproject.toml --all-extras --group slow --universal --python-version 3.11 \
 		-c constraints.txt --generate-hashes --no-emit-index-url --no-header -o constraints-slow.txt
+	$(UV) pip compile --group docs --universal --python-version 3.11 \
+		-c constraints.txt --generate-hashes --no-emit-index-url --no-header -o constraints-docs.txt
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist agent/build agent/fleet-agent

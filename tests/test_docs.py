@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import typer
+import yaml
 
 from fleet import errors
 from fleet.cli.app import app
@@ -84,6 +85,35 @@ def test_the_index_links_every_page() -> None:
     pages = {path.name for path in ROOT.glob("docs/*.md")} - {"README.md"}
     linked = set(re.findall(r"\]\(([a-z]+\.md)", index))
     assert pages == linked
+
+
+def test_the_site_has_every_page_once() -> None:
+    """Also those outside docs/ that pages link; only `make docs` needs mkdocs."""
+    site = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+    pages = list_site_pages(site["nav"])
+    linked = {file for page in PAGES for file in linked_pages(page)}
+    expected = {
+        file.removeprefix("docs/") if file.startswith("docs/") else f"project/{file}"
+        for file in linked | {path.relative_to(ROOT).as_posix() for path in PAGES}
+    }
+    assert sorted(pages) == sorted(expected | {"api.md"})
+
+
+def list_site_pages(entries: list[Any]) -> list[str]:
+    """List the pages of a part of mkdocs' navigation."""
+    pages: list[str] = []
+    for entry in entries:
+        (target,) = entry.values()
+        pages += [target] if isinstance(target, str) else list_site_pages(target)
+    return pages
+
+
+def linked_pages(page: Path) -> set[str]:
+    """Return the Markdown files of the repository that a page links."""
+    links = re.findall(r"\]\((?!\w+:|#)([^)#\s]+\.md)", page.read_text())
+    return {
+        (page.parent / link).resolve().relative_to(ROOT).as_posix() for link in links
+    }
 
 
 def test_the_front_page_is_read_in_five_minutes() -> None:
