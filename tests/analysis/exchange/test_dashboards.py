@@ -16,7 +16,7 @@ from fleet.analysis.reduce import load_overview, summarize_hosts
 from fleet.analysis.views import select_runs_to_show
 from fleet.store import Listing
 from tests import needs, simulated
-from tests.command import Fleet
+from tests.command import ROOT, Fleet
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +57,37 @@ def test_prometheus_gets_seconds_and_escaped_labels(table: pd.DataFrame) -> None
         float(measured.rpartition(" ")[2])
         == pd.Timestamp("2026-11-08T02:00:00Z").timestamp()
     )
+
+
+def test_the_dashboard_of_grafana_asks_for_the_metrics_that_are_exported(
+    table: pd.DataFrame,
+) -> None:
+    dashboard = json.loads((ROOT / "docs/grafana.json").read_text())
+    queries = [
+        target["expr"] for panel in dashboard["panels"] for target in panel["targets"]
+    ]
+    variables = {entry["name"]: entry for entry in dashboard["templating"]["list"]}
+    asked = " ".join(
+        queries + [entry.get("definition", "") for entry in variables.values()]
+    )
+
+    exported = render_openmetrics(table)
+    families = set(re.findall(r"^# TYPE (\w+) gauge$", exported, re.MULTILINE))
+    assert set(re.findall(r"fleet_\w+", asked)) == families
+    labels = set(re.findall(r'[{,](\w+)="', exported))
+    used = set(re.findall(r'(\w+)=~"', asked)) | set(re.findall(r", (\w+)\)", asked))
+    assert used == labels - {"variant"}
+    legends = [
+        target["legendFormat"]
+        for panel in dashboard["panels"]
+        for target in panel["targets"]
+    ]
+    assert set(re.findall(r"{{(\w+)}}", " ".join(legends))) == labels
+
+    replaced = set(re.findall(r"\$\{?(\w+)", json.dumps(dashboard))) - {"__all"}
+    assert replaced == set(variables)
+    ids = [panel["id"] for panel in dashboard["panels"]]
+    assert len(ids) == len({*ids}) >= 4
 
 
 def test_bencher_gets_ns_with_their_interval(root: Path) -> None:
