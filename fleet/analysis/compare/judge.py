@@ -18,12 +18,12 @@ from fleet.late import special
 
 ALPHA = 0.05  # the share of errors
 POWER = 0.8
-MIN_AT_LEVEL = 2  # runs of each side, to be compared there
-MIN_PASSES = 4  # from which on runs are compared within passes
-MIN_HOSTS = 3  # that show what all hosts have in common
+MIN_AT_LEVEL = 2  # runs of each side at a level, to be compared there
+MIN_PASSES = 4  # from so many on, runs are compared within passes
+MIN_HOSTS = 3  # so many show what all hosts have in common
 # of a row's variance: a shift that all rows share is subtracted from this variance on
 SESSION_SHARE = 0.1
-# the least variance: a sample is at least 1,000 steps of the clock
+# the least variance, that of rounding: a sample is at least 1,000 steps of the clock
 ROUNDING = 0.001**2 / 12
 _MIN_PAIRS = 8  # of a relation, to estimate how its pairs scatter
 _TAILS = 6  # degrees of freedom of the t distribution that stands for how pairs scatter
@@ -51,18 +51,18 @@ def assign_passes(is_b: Bools, minimum: int = 1) -> Ints:
     minimum: if there are fewer passes, all runs are in pass 0.
     """
     passes = []
-    ended = 0
-    sides = set[bool]()  # of the pass
+    complete = 0  # passes so far
+    sides_of_pass = set[bool]()
     for side in is_b.tolist():
-        passes.append(ended)
-        sides.add(side)
-        if len(sides) == 2:
-            ended += 1
-            sides.clear()
-    if ended < minimum:
+        passes.append(complete)
+        sides_of_pass.add(side)
+        if len(sides_of_pass) == 2:
+            complete += 1
+            sides_of_pass.clear()
+    if complete < minimum:
         return np.zeros(len(is_b), dtype=np.int64)
-    last = max(ended - 1, 0)
-    return np.minimum(np.array(passes, dtype=np.int64), last)
+    last_complete = max(complete - 1, 0)
+    return np.minimum(np.array(passes, dtype=np.int64), last_complete)
 
 
 def estimate_session_shifts(rows: Floats, labels: Ints, is_b: Bools) -> Floats:
@@ -75,14 +75,16 @@ def estimate_session_shifts(rows: Floats, labels: Ints, is_b: Bools) -> Floats:
     """
     distances = _measure_distances_from_levels(rows, labels)
     shifts = np.nan_to_num(compute_nanmedian(distances, axis=0))
-    sides = (shifts[is_b], shifts[~is_b])
-    variances = [side.var(ddof=1) for side in sides if len(side) > 1]
+    shifts_by_side = (shifts[is_b], shifts[~is_b])
+    variances = [own.var(ddof=1) for own in shifts_by_side if len(own) > 1]
     variance = float(np.mean(variances or [0.0]))
-    of_a = np.where(is_b, np.nan, rows)
-    of_b = np.where(is_b, rows, np.nan)
-    scatter = estimate_scatter(np.vstack([of_a, of_b]))
-    by_chance = np.pi / max(len(rows), 1)
-    smallest = max(SESSION_SHARE, by_chance) * scatter**2
+    # the sides as rows of their own, so that a change does not count as scatter
+    rows_of_a = np.where(is_b, np.nan, rows)
+    rows_of_b = np.where(is_b, rows, np.nan)
+    scatter = estimate_scatter(np.vstack([rows_of_a, rows_of_b]))
+    # the median of n normal values has pi / 2n of the variance of one; twice that
+    share_by_chance = np.pi / max(len(rows), 1)
+    smallest = max(SESSION_SHARE, share_by_chance) * scatter**2
     if variance >= smallest > 0:
         return shifts
     return np.zeros_like(shifts)
@@ -106,49 +108,56 @@ def fit_within_blocks(values: Floats, is_b: Bools, blocks: Ints) -> LeastSquares
     """Fit an effect per block and per side to rows without NaN. values: rows x runs.
     blocks: of each run.
     """
+    # taking the block means out of values and sides leaves a regression through 0 with
+    # the side as its only variable
     side = is_b.astype(float)
-    left = values.copy()
-    distinct = np.unique(blocks)
-    for block in distinct:
+    centred = values.copy()
+    distinct_blocks = np.unique(blocks)
+    for block in distinct_blocks:
         columns = blocks == block
-        left[:, columns] -= left[:, columns].mean(axis=1, keepdims=True)
+        centred[:, columns] -= centred[:, columns].mean(axis=1, keepdims=True)
         side[columns] -= side[columns].mean()
-    squares = float(side @ side)
-    freedom = len(is_b) - len(distinct) - 1
-    if squares <= 1e-12 or freedom < 1:
+    side_squares = float(side @ side)  # 0: no block has both sides
+    freedom = len(is_b) - len(distinct_blocks) - 1
+    if side_squares <= 1e-12 or freedom < 1:
         return LeastSquares(*np.full((4, len(values)), np.nan))
-    # not `left @ side`, whose last digit depends on how many rows there are
-    change = (left * side).sum(axis=1) / squares
-    residuals = left - np.outer(change, side)
+    # not `centred @ side`, whose last digit depends on how many rows there are
+    change = (centred * side).sum(axis=1) / side_squares
+    residuals = centred - np.outer(change, side)
     variance = (residuals**2).sum(axis=1) / freedom
     return LeastSquares(
         change,
-        scale=np.full_like(change, 1 / squares),
+        scale=np.full_like(change, 1 / side_squares),
         variance=np.maximum(variance, ROUNDING),
         freedom=np.full_like(change, freedom),
     )
 
 
 def moderate_variances(variances: Floats, freedom: Floats) -> tuple[Floats, Floats]:
-    """Shrink variances towards a common one (Smyth, SAGMB 3, 2004); return them and
-    their new freedom.
+    """Shrink variances towards a common one; return them and their new freedom.
+
+    By the empirical Bayes method of Smyth, SAGMB 3, 2004 (limma): the scatter of the
+    logarithms of the variances, beyond that of chance, tells how many degrees of
+    freedom the common variance counts for.
     """
     if len(variances) < 3:
         return variances, freedom
+    # the logarithm of a chi-squared variance has this mean and this variance
     half = freedom / 2
     logs = np.log(variances) - special.digamma(half) + np.log(half)
-    excess = logs.var(ddof=1) - special.polygamma(1, half).mean()
+    variance_by_chance = special.polygamma(1, half).mean()
+    excess = logs.var(ddof=1) - variance_by_chance
     all_freedom = freedom.sum()
-    if excess <= 0:
+    if excess <= 0:  # chance explains all of the scatter: all have one variance
         common = np.exp(logs.mean())
         return np.full(len(logs), common), np.full(len(logs), all_freedom)
     half_prior = _invert_trigamma(excess)
-    prior = 2 * half_prior
+    prior_freedom = 2 * half_prior
     offset = special.digamma(half_prior) - np.log(half_prior)
-    centre = np.exp(logs.mean() + offset)
-    joined = freedom + prior
-    moderated = (prior * centre + freedom * variances) / joined
-    return moderated, np.minimum(joined, all_freedom)
+    prior_variance = np.exp(logs.mean() + offset)
+    joined_freedom = freedom + prior_freedom
+    weighted = prior_freedom * prior_variance + freedom * variances
+    return weighted / joined_freedom, np.minimum(joined_freedom, all_freedom)
 
 
 def _invert_trigamma(value: float) -> float:
@@ -170,11 +179,12 @@ def control_false_discovery(p: Floats) -> Floats:
     """
     tested = np.flatnonzero(~np.isnan(p))
     count = len(tested)
-    falling = tested[np.argsort(-p[tested])]
+    largest_first = tested[np.argsort(-p[tested])]
     rank = np.arange(count, 0, -1)  # of the smallest p: 1
-    adjusted = p[falling] * count / rank
+    adjusted = p[largest_first] * count / rank
+    # a smaller p never has a larger q
     q = np.full(len(p), np.nan)
-    q[falling] = np.minimum.accumulate(adjusted).clip(max=1)
+    q[largest_first] = np.minimum.accumulate(adjusted).clip(max=1)
     return q
 
 
@@ -184,9 +194,11 @@ def estimate_detectable_change(
     """Return the change, a logarithm, that 8 of 10 comparisons find with p < `alpha`
     and beyond `matters`.
     """
-    proved = special.stdtrit(freedom, 1 - alpha / 2) * error
+    significant = special.stdtrit(freedom, 1 - alpha / 2) * error
+    limit = np.maximum(significant, matters)
+    # an estimate of a change so much beyond the limit is above it 8 times of 10
     margin = special.stdtrit(freedom, POWER) * error
-    return np.asarray(np.maximum(proved, matters) + margin)
+    return np.asarray(limit + margin)
 
 
 def find_chance_limits(a: Floats, b: Floats, relations: Iterable[object]) -> Floats:
@@ -199,8 +211,9 @@ def find_chance_limits(a: Floats, b: Floats, relations: Iterable[object]) -> Flo
     """
     names = np.array(list(relations), dtype=object)
     limits = np.full(len(a), np.inf)
-    alpha = ALPHA / max(len(a), 1)  # every pair is looked at
-    has_runs = min(a.shape[1], b.shape[1]) >= MIN_RUNS
+    alpha = ALPHA / max(len(a), 1)  # Bonferroni: every pair is looked at
+    fewest_runs = min(a.shape[1], b.shape[1])
+    has_runs = fewest_runs >= MIN_RUNS
     for relation in dict.fromkeys(names):
         is_own = names == relation
         from_relation_a = a[is_own] - np.median(a[is_own], axis=0)
@@ -225,10 +238,12 @@ def _limit_by_runs(a: Floats, b: Floats, alpha: float) -> Floats:
 
 def _limit_by_pairs(changes: Floats, alpha: float) -> float:
     """Return the limit of all pairs from how their changes scatter."""
-    middle = np.median(np.abs(changes - np.median(changes)))
+    distances = np.abs(changes - np.median(changes))
+    median_distance = np.median(distances)
+    # of a symmetric distribution, the median distance is that of its quartile
     farthest = special.stdtrit(_TAILS, alpha / 2)
     quartile = special.stdtrit(_TAILS, 0.25)
-    return float(farthest / quartile * middle)
+    return float(farthest / quartile * median_distance)
 
 
 def compute_nanmedian(values: Floats, axis: int) -> Floats:
@@ -283,20 +298,21 @@ def judge_rows(
     main level.
     """
     fits = _Fits.of_nothing(len(rows))
-    shifted = rows - session
+    without_shifts = rows - session
     for places in _group_equal_rows(labels):
-        choice = _choose_levels(labels[places[0]], is_b, blocks)
+        labels_of_group = labels[places[0]]
+        choice = _choose_levels(labels_of_group, is_b, blocks)
         fits.note_levels(places, choice)
-        if _has_enough_runs(choice, is_b, are_asked=blocks is not None):
+        if _has_enough_runs(choice, is_b, are_blocks_asked=blocks is not None):
             is_used = choice.blocks >= 0
-            values = shifted[places][:, is_used]
-            fits.line[:, places] = fit_within_blocks(
+            values = without_shifts[places][:, is_used]
+            fits.least_squares[:, places] = fit_within_blocks(
                 values, is_b[is_used], choice.blocks[is_used]
             )
     a = _Side.select("a", rows, labels, ~is_b)
     b = _Side.select("b", rows, labels, is_b)
     return {
-        **LeastSquares(*fits.line)._asdict(),
+        **LeastSquares(*fits.least_squares)._asdict(),
         "levels": labels.max(axis=1, initial=0) + 1,
         "are_apart": fits.are_apart,
         "shares": compute_share_probability(a.counts, b.counts),
@@ -308,11 +324,11 @@ def judge_rows(
 
 @dataclass(frozen=True, slots=True)
 class _Fits:
-    """What was compared of each row, and its change. line: a row per field of
+    """What was compared of each row, and its change. least_squares: a row per field of
     `LeastSquares`.
     """
 
-    line: Floats
+    least_squares: Floats
     are_apart: Bools
     level_of_a: Ints
     level_of_b: Ints
@@ -321,7 +337,7 @@ class _Fits:
     def of_nothing(cls, count: int) -> "_Fits":
         """Return the fits of `count` rows of which nothing is compared."""
         return cls(
-            line=np.full((4, count), np.nan),
+            least_squares=np.full((4, count), np.nan),
             are_apart=np.zeros(count, dtype=bool),
             level_of_a=np.zeros(count, dtype=np.int64),
             level_of_b=np.zeros(count, dtype=np.int64),
@@ -357,25 +373,31 @@ class _Choice(NamedTuple):
     are_apart: bool
 
 
-def _choose_levels(levels: Ints, is_b: Bools, asked: Ints | None) -> _Choice:
-    """Choose the runs to compare. levels, is_b: of each run. asked: the blocks that the
-    user asked for, if any.
+def _choose_levels(levels: Ints, is_b: Bools, asked_blocks: Ints | None) -> _Choice:
+    """Choose the runs to compare: those at levels that both sides have twice, else
+    those at the sides' main levels. levels, is_b: of each run; level -1: no number.
+    asked_blocks: the blocks that the user asked for, if any.
     """
-    blocks = assign_passes(is_b, MIN_PASSES) if asked is None else asked
+    blocks = assign_passes(is_b, MIN_PASSES) if asked_blocks is None else asked_blocks
     has_number = levels >= 0
     count = int(levels.max(initial=0)) + 1
     if count == 1:
-        return _Choice(_keep_common_blocks(blocks, has_number, is_b), 0, 0, False)
-    of_a = np.bincount(levels[has_number & ~is_b], minlength=count)
-    of_b = np.bincount(levels[has_number & is_b], minlength=count)
-    is_shared = np.minimum(of_a, of_b) >= MIN_AT_LEVEL
-    if is_shared.any():
-        commonest = int(np.where(is_shared, of_a + of_b, 0).argmax())
-        of_levels = levels if asked is None else levels + count * asked
-        is_used = has_number & is_shared[levels]
-        common = _keep_common_blocks(of_levels, is_used, is_b)
-        return _Choice(common, commonest, commonest, False)
-    return _choose_main_levels(levels, is_b, blocks, (of_a, of_b))
+        common_blocks = _keep_common_blocks(blocks, has_number, is_b)
+        return _Choice(common_blocks, 0, 0, are_apart=False)
+    counts_of_a = np.bincount(levels[has_number & ~is_b], minlength=count)
+    counts_of_b = np.bincount(levels[has_number & is_b], minlength=count)
+    is_shared = np.minimum(counts_of_a, counts_of_b) >= MIN_AT_LEVEL
+    if not is_shared.any():
+        return _choose_main_levels(levels, is_b, blocks, (counts_of_a, counts_of_b))
+    shared_counts = np.where(is_shared, counts_of_a + counts_of_b, 0)
+    commonest = int(shared_counts.argmax())
+    # level by level: each is a block, or each in each of the blocks asked for
+    blocks_by_level = levels
+    if asked_blocks is not None:
+        blocks_by_level = levels + count * asked_blocks
+    is_used = has_number & is_shared[levels]
+    common_blocks = _keep_common_blocks(blocks_by_level, is_used, is_b)
+    return _Choice(common_blocks, commonest, commonest, are_apart=False)
 
 
 def _choose_main_levels(
@@ -384,36 +406,40 @@ def _choose_main_levels(
     """Choose the runs at the main level of each side, if these differ and each has more
     than half of its side's runs. counts: of the runs of A and of B at each level.
     """
-    of_a, of_b = counts
-    main_of_a = int(of_a.argmax())
-    main_of_b = int(of_b.argmax())
-    have_main = 2 * of_a.max() > of_a.sum() and 2 * of_b.max() > of_b.sum()
-    if main_of_a == main_of_b or not have_main:
+    counts_of_a, counts_of_b = counts
+    main_of_a = int(counts_of_a.argmax())
+    main_of_b = int(counts_of_b.argmax())
+    is_most_of_a = 2 * counts_of_a.max() > counts_of_a.sum()
+    is_most_of_b = 2 * counts_of_b.max() > counts_of_b.sum()
+    if main_of_a == main_of_b or not (is_most_of_a and is_most_of_b):
         nothing = np.full(len(levels), -1)
-        return _Choice(nothing, main_of_a, main_of_b, False)
+        return _Choice(nothing, main_of_a, main_of_b, are_apart=False)
     is_used = levels == np.where(is_b, main_of_b, main_of_a)
-    is_elsewhere = (levels >= 0) & ~is_used
-    if is_elsewhere.any():
+    is_at_other_level = (levels >= 0) & ~is_used
+    if is_at_other_level.any():  # passes without these runs are not whole: one block
         blocks = np.zeros_like(blocks)
-    common = _keep_common_blocks(blocks, is_used, is_b)
-    return _Choice(common, main_of_a, main_of_b, True)
+    common_blocks = _keep_common_blocks(blocks, is_used, is_b)
+    return _Choice(common_blocks, main_of_a, main_of_b, are_apart=True)
 
 
 def _keep_common_blocks(blocks: Ints, is_used: Bools, is_b: Bools) -> Ints:
     """Return each used run's block; -1 for runs of blocks that one side lacks."""
-    common = np.intersect1d(blocks[is_used & is_b], blocks[is_used & ~is_b])
-    return np.where(is_used & np.isin(blocks, common), blocks, -1)
+    blocks_of_a = blocks[is_used & ~is_b]
+    blocks_of_b = blocks[is_used & is_b]
+    common = np.intersect1d(blocks_of_a, blocks_of_b)
+    is_in_common = is_used & np.isin(blocks, common)
+    return np.where(is_in_common, blocks, -1)
 
 
-def _has_enough_runs(choice: _Choice, is_b: Bools, *, are_asked: bool) -> bool:
+def _has_enough_runs(choice: _Choice, is_b: Bools, *, are_blocks_asked: bool) -> bool:
     """Report whether the chosen runs can be compared: two of each side. Unless the user
     asked for the blocks, each side must have three runs in all.
     """
     is_used = choice.blocks >= 0
-    fewest_used = min((is_used & is_b).sum(), (is_used & ~is_b).sum())
-    fewest = min(is_b.sum(), (~is_b).sum())
-    has_sides = are_asked or fewest >= MIN_RUNS
-    return bool(has_sides and fewest_used >= MIN_AT_LEVEL)
+    used_of_smaller_side = min((is_used & is_b).sum(), (is_used & ~is_b).sum())
+    runs_of_smaller_side = min(is_b.sum(), (~is_b).sum())
+    has_enough_in_all = are_blocks_asked or runs_of_smaller_side >= MIN_RUNS
+    return bool(has_enough_in_all and used_of_smaller_side >= MIN_AT_LEVEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,10 +456,10 @@ class _Side:
     @classmethod
     def select(cls, letter: str, rows: Floats, labels: Ints, is_own: Bools) -> "_Side":
         """Select the columns of a side from those of both."""
-        own = labels[:, is_own]
+        labels_of_side = labels[:, is_own]
         levels = range(labels.max(initial=0) + 1)
-        counts = [(own == level).sum(axis=1) for level in levels]
-        return cls(letter, rows[:, is_own], own, np.stack(counts, axis=1))
+        counts = [(labels_of_side == level).sum(axis=1) for level in levels]
+        return cls(letter, rows[:, is_own], labels_of_side, np.stack(counts, axis=1))
 
     def compute_means(self) -> Floats:
         """Compute the mean over all levels of each row."""
@@ -457,41 +483,44 @@ def compute_share_probability(a: Ints, b: Ints) -> Floats:
 
     a, b: how many runs of each side are at each level, rows x levels.
     """
-    both = np.stack([a, b], axis=1)
-    # most rows have the counts of another
-    distinct, place = np.unique(both, axis=0, return_inverse=True)
+    counts = np.stack([a, b], axis=1)
+    # most rows have the counts of another: each distinct one is tested once
+    distinct, place_of_row = np.unique(counts, axis=0, return_inverse=True)
     p = _test_by_fisher(distinct[:, 0], distinct[:, 1])
-    return np.asarray(p.min(axis=1, initial=1.0)[place.reshape(-1)])
+    least_p = p.min(axis=1, initial=1.0)
+    return np.asarray(least_p[place_of_row.reshape(-1)])
 
 
 def _test_by_fisher(a: Ints, b: Ints) -> Floats:
-    """Return p of each count of A, rows x levels. Third axis: how many runs of A might
-    be at the level.
+    """Return p of each count of A, rows x levels, by Fisher's exact test: of all tables
+    with the same sums, the probability of those as unlikely as the observed one. Arrays
+    have a third axis: a table per number of runs of A that might be at the level.
     """
     total_a = a.sum(axis=1)[:, None, None]
     total_b = b.sum(axis=1)[:, None, None]
     at_level = (a + b)[:, :, None]
-    of_a = np.arange(total_a.max(initial=0) + 1)
-    of_b = at_level - of_a
-    is_possible = (of_a <= total_a) & (of_b >= 0) & (of_b <= total_b)
-    ways = _log_choose(total_a, of_a) + _log_choose(total_b, of_b)
+    possible_a = np.arange(total_a.max(initial=0) + 1)
+    possible_b = at_level - possible_a
+    is_possible = (possible_a <= total_a) & (possible_b >= 0) & (possible_b <= total_b)
+    # hypergeometric: ways to take these runs of A and of B, of all ways
+    ways = _log_choose(total_a, possible_a) + _log_choose(total_b, possible_b)
     all_ways = _log_choose(total_a + total_b, at_level)
     chance = np.where(is_possible, np.exp(ways - all_ways), 0.0)
     observed = np.take_along_axis(chance, a[:, :, None], axis=2)
-    is_as_unlike = chance <= observed * (1 + 1e-9)  # equal ones may differ by rounding
-    p: Floats = np.where(is_as_unlike, chance, 0.0).sum(axis=2)
+    is_as_unlikely = chance <= observed * (1 + 1e-9)  # equal ones differ by rounding
+    p: Floats = np.where(is_as_unlikely, chance, 0.0).sum(axis=2)
     return p
 
 
 def _log_choose(total: Ints, taken: Ints) -> Floats:
-    """Return the logarithm of the number of ways to take so many of `total`; of
-    impossible ones any number.
+    """Return the logarithm of the binomial coefficient, the number of ways to take so
+    many of `total`; of impossible ones any number.
     """
     left = np.maximum(total - taken, 0)
-    in_order: Floats = special.gammaln(total + 1)
-    orders_taken = special.gammaln(np.maximum(taken, 0) + 1)
-    orders_left = special.gammaln(left + 1)
-    ways: Floats = in_order - orders_taken - orders_left
+    log_factorial: Floats = special.gammaln(total + 1)
+    log_factorial_taken = special.gammaln(np.maximum(taken, 0) + 1)
+    log_factorial_left = special.gammaln(left + 1)
+    ways: Floats = log_factorial - log_factorial_taken - log_factorial_left
     return ways
 
 
@@ -499,7 +528,9 @@ def compute_level_probability(
     runs: Floats, total: Floats | Ints, rate: Floats | float
 ) -> Floats:
     """Return the probability that `runs` or more of `total` are at another level,
-    summed over the sides.
+    summed over the sides, the last axis. rate: how often a run is.
     """
-    tails: Floats = special.bdtrc(runs - 1, np.maximum(total, 1).astype(np.int64), rate)
+    trials = np.maximum(total, 1).astype(np.int64)
+    # of the binomial distribution: more than runs - 1
+    tails: Floats = special.bdtrc(runs - 1, trials, rate)
     return np.asarray(tails.sum(axis=-1).clip(max=1))

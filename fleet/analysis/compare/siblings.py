@@ -31,22 +31,22 @@ from fleet.store.runs import Root
 from fleet.text import format_count
 
 Name = tuple[str, str, str]  # a benchmark, its variant, and a relation, CPU or node
-_EQUAL = ("cpu_model", "cpu_stepping", "cpus_measured", "smt", "target")
+_EQUAL_FACTS = ("cpu_model", "cpu_stepping", "cpus_measured", "smt", "target")
 _GIB = 1 << 30
 MEAN = "all"  # the row of a machine's mean over relations
 MIN_MACHINES = 4  # for a verdict, so that each is compared with three or more
 # at most one machine in so many is left out of what others are compared with
-_REMOVED = 5
-_ROUNDS = 10
-# q of a machine that the first round leaves out: one odd machine makes others look
-# alike
-_MAYBE = 0.1
+_MACHINES_PER_ODD_ONE = 5
+_MAX_ROUNDS = 10
+# the first round leaves a machine out from this q on: one odd machine enlarges the
+# scatter, and others that are odd hide in it
+_FIRST_LEVEL = 0.1
 # quantiles of the distances, whose ratio shows how heavy the tails are
-_BULK = 0.75
-_TAIL = 0.975
+_BULK_QUANTILE = 0.75
+_TAIL_QUANTILE = 0.975
 # twice the standard error of the logarithm of that ratio, times the root of how many
 # there are
-_KNOWN = 2.5
+_RATIO_ERROR = 2.5
 _MAX_FREEDOM = 200.0
 _FREEDOMS = np.geomspace(1, _MAX_FREEDOM, 60)
 
@@ -133,17 +133,17 @@ def compare_siblings(
     has numbers.
     """
     listing, runs, cpus = read_selected_runs(root, texts, only.benchmark)
-    runs["key"] = join_equal_facts(runs, cpus)
-    last_key = runs.groupby("host_id")["key"].transform("last")
-    runs = runs[runs["key"] == last_key]
+    runs["facts"] = join_equal_facts(runs, cpus)
+    facts_of_last_run = runs.groupby("host_id")["facts"].transform("last")
+    runs = runs[runs["facts"] == facts_of_last_run]
     numbers = RunNumbers.read(listing, runs, only)
     by_run = numbers.rows.set_index(["run_id", *CLASS])
     ns = by_run["median_ns"].unstack("run_id")
     measured = runs[runs["run_id"].isin(ns.columns)]
     matters = threshold or THRESHOLD
     groups = []
-    for _, own in measured.groupby("key", sort=False):
-        group = _Group.select(own, cpus, ns, matters)
+    for _, runs_of_group in measured.groupby("facts", sort=False):
+        group = _Group.select(runs_of_group, cpus, ns, matters)
         groups.append(_compare_group(group, numbers))
     groups.sort(key=lambda group: -len(group.hosts))
     return groups
@@ -155,12 +155,13 @@ def join_equal_facts(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
     """
     measured = cpus[cpus["measured"]]
     sockets = measured.groupby("run_id")["package"].nunique()
-    # memory too may be what is odd
-    columns = [runs[name] for name in _EQUAL]
+    # without the memory, since that may be what is odd
+    columns = [runs[name] for name in _EQUAL_FACTS]
     columns.append(runs["run_id"].map(sockets))
-    facts = [str(values) for values in zip(*columns, strict=True)]
-    is_unknown = runs["cpu_model"].isna()
-    return pd.Series(facts, index=runs.index) + runs["host_id"].where(is_unknown, "")
+    texts = [str(values) for values in zip(*columns, strict=True)]
+    facts = pd.Series(texts, index=runs.index)
+    host_if_unknown = runs["host_id"].where(runs["cpu_model"].isna(), "")
+    return facts + host_if_unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +199,9 @@ class _Group:
     @property
     def has_one_layout(self) -> bool:
         """Report whether the machines number their CPUs alike."""
-        layouts = self.cpus[["cpu", "core", "llc", "node", "package"]]
-        return len(layouts.drop_duplicates()) <= self.cpus["cpu"].nunique()
+        places = self.cpus[["cpu", "core", "llc", "node", "package"]].drop_duplicates()
+        # more places than CPUs: a CPU is at one place here and at another there
+        return len(places) <= self.cpus["cpu"].nunique()
 
     def find_short_of_runs(self) -> Bools:
         """Report which machines have fewer than MIN_RUNS runs."""
@@ -220,7 +222,8 @@ class _Group:
         words = [model, format_count(last["cpus_measured"], "CPU")]
         sizes = {math.ceil(size / _GIB) for size in self.runs["memory_bytes"].dropna()}
         if sizes:
-            words.append(f"{' or '.join(map(str, sorted(sizes)))} GiB")
+            sizes_gib = " or ".join(str(size) for size in sorted(sizes))
+            words.append(f"{sizes_gib} GiB")
         return ", ".join(words)
 
 
@@ -232,17 +235,18 @@ def _compare_group(group: _Group, numbers: RunNumbers) -> Siblings:
         switches=group.may_switch_levels,
     )
     are_short = group.find_short_of_runs()
-    of_cpus = None
+    cpu_distances = None
     if _can_judge_cpus(group, machines, are_short):
-        of_cpus = _compare_all_cpus(group, numbers)
-    share = 0.5 if of_cpus else 1.0
+        cpu_distances = _compare_all_cpus(group, numbers)
+    # relations and CPUs are two questions: each gets half of the 5 %
+    share = 0.5 if cpu_distances else 1.0
     distances = measure_distances(machines.logs, group.threshold, share, machines.noise)
     rows = _tabulate_relations(group, distances, np.exp(machines.logs))
-    if of_cpus:
-        cpu_rows = _tabulate_cpus(group, of_cpus, share)
+    if cpu_distances:
+        cpu_rows = _tabulate_cpus(group, cpu_distances, share)
         rows = pd.concat([rows, cpu_rows], ignore_index=True)
-    away = dict(zip(group.ns.index, machines.elsewhere, strict=True))
-    caveats = _list_caveats(group.hosts, distances.p, are_short, away)
+    elsewhere = dict(zip(group.ns.index, machines.elsewhere, strict=True))
+    caveats = _list_caveats(group.hosts, distances.p, are_short, elsewhere)
     return Siblings(
         hosts=group.hosts,
         about=group.describe(),
@@ -265,12 +269,15 @@ def _estimate_smallest_found(
     is_judged = ~np.isnan(distances.p)
     if not is_judged.any():
         return None
-    error = np.median(distances.error[is_judged])
-    freedom = np.median(distances.freedom[is_judged])
+    typical_error = np.median(distances.error[is_judged])
+    typical_freedom = np.median(distances.freedom[is_judged])
+    # a single odd number must be found among all tested
     alpha = judge.ALPHA * share / is_judged.sum()
-    matters = float(np.log1p(threshold))
     (change,) = judge.estimate_detectable_change(
-        np.array([error]), np.array([freedom]), alpha, matters
+        np.array([typical_error]),
+        np.array([typical_freedom]),
+        alpha,
+        matters=float(np.log1p(threshold)),
     )
     return float(np.expm1(change))
 
@@ -350,8 +357,10 @@ class _Layout(NamedTuple):
         """Return how far each place is from that of other machines: a row per place, a
         column per machine. logs: machines x CPUs x CPUs.
         """
-        of_cpus, of_nodes = compare_cpus(logs, self.nodes)
-        return np.vstack([of_cpus, of_nodes])[: len(self.places)]
+        cpu_distances, node_distances = compare_cpus(logs, self.nodes)
+        distances = np.vstack([cpu_distances, node_distances])
+        # a single node has no place of its own
+        return distances[: len(self.places)]
 
 
 def _tabulate_relations(
@@ -367,11 +376,11 @@ def _tabulate_relations(
     return _tabulate_numbers(group, names, distances, ns)
 
 
-def _tabulate_cpus(group: _Group, of_cpus: _CpuDistances, share: float) -> pd.DataFrame:
+def _tabulate_cpus(group: _Group, cpus: _CpuDistances, share: float) -> pd.DataFrame:
     """Return the rows of CPUs and nodes. share: as of `measure_distances`."""
-    distances = measure_distances(of_cpus.numbers, group.threshold, share)
-    no_ns = np.full(of_cpus.numbers.shape, np.nan)
-    return _tabulate_numbers(group, of_cpus.names, distances, no_ns)
+    distances = measure_distances(cpus.numbers, group.threshold, share)
+    no_ns = np.full(cpus.numbers.shape, np.nan)
+    return _tabulate_numbers(group, cpus.names, distances, no_ns)
 
 
 def _tabulate_numbers(
@@ -385,7 +394,7 @@ def _tabulate_numbers(
     )
     others_ns = np.exp(distances.mean)
     scatter = np.expm1(distances.scatter)
-    columns = {
+    columns = {  # arrays of names x hosts
         "ns": ns,
         "others_ns": np.where(np.isnan(ns), np.nan, others_ns),
         "others": distances.others,
@@ -400,60 +409,62 @@ def _tabulate_numbers(
     names_of_rows = np.repeat(np.array(names, dtype=object), len(group.hosts), axis=0)
     rows = pd.DataFrame(names_of_rows, columns=CLASS)
     rows.insert(0, "host", list(group.hosts) * len(names))
-    for name, values in columns.items():
-        rows[name] = values.ravel()
+    for column, values in columns.items():
+        rows[column] = values.ravel()
     return rows[rows["ratio"].notna()]
 
 
 def _list_caveats(
-    hosts: Sequence[str], p: Floats, are_short: Bools, away: Mapping[Any, Bools]
+    hosts: Sequence[str], p: Floats, are_short: Bools, elsewhere: Mapping[Name, Bools]
 ) -> Iterator[str]:
-    """Warn of hosts without a verdict and of runs left out. are_short: of runs. away:
-    by relation, which hosts had runs at another level.
+    """Warn of hosts without a verdict and of runs left out. are_short: which hosts have
+    too few runs. elsewhere: by relation, which hosts had runs at another level.
     """
     has_no_verdict = np.isnan(p).all(axis=0)
+    is_too_short = are_short & has_no_verdict
     if 1 < len(hosts) < MIN_MACHINES:
         yield (
             f"{join_names(hosts)}: no verdict: {len(hosts)} equal machines; it needs"
             f" {MIN_MACHINES} or more."
         )
-    elif len(hosts) > 1 and (are_short & has_no_verdict).any():
-        names = join_names(_select_names(hosts, are_short & has_no_verdict))
+    elif len(hosts) > 1 and is_too_short.any():
+        names = join_names(_select_names(hosts, is_too_short))
         yield (
             f"{names}: no verdict: fewer than {MIN_RUNS} runs, and these machines"
             " switch levels, or may under their hypervisor."
         )
-    for (benchmark, variant, relation), are_away in away.items():
-        if are_away.any():
-            names = join_names(_select_names(hosts, are_away))
+    for (benchmark, variant, relation), is_elsewhere in elsewhere.items():
+        if is_elsewhere.any():
+            names = join_names(_select_names(hosts, is_elsewhere))
             yield (
                 f"{names}: runs at another level are left out of {benchmark}/{variant}"
                 f" {relation}."
             )
 
 
-def _select_names(hosts: Sequence[str], are_chosen: Bools) -> list[str]:
-    return [host for host, is_own in zip(hosts, are_chosen, strict=True) if is_own]
+def _select_names(hosts: Sequence[str], is_selected: Bools) -> list[str]:
+    return [hosts[place] for place in np.flatnonzero(is_selected).tolist()]
 
 
 def _find_unlike_facts(runs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """Return the facts in which an odd host's last run differs from the last runs of
     most others.
     """
-    last = runs.groupby("host_id").tail(1).sort_values("host_id")
-    hosts = last["host_id"].tolist()
-    around = describe_table_facts_by_name(last)
+    last_runs = runs.groupby("host_id").tail(1).sort_values("host_id")
+    hosts = last_runs["host_id"].tolist()
+    values_by_fact = describe_table_facts_by_name(last_runs)
     odd_hosts = rows.loc[rows["odd"], "host"].unique()
     differences = []
     for host in odd_hosts:
-        for fact, values in around.items():
-            own = values[hosts.index(host)]
-            others = Counter(values)
-            others[own] -= 1
-            usual, count = others.most_common(1)[0]
-            if own != usual and count * 2 > others.total():
-                beside = f"{usual} ({count} of {others.total()})"
-                differences.append((host, fact, own, beside))
+        place = hosts.index(host)
+        for fact, values in values_by_fact.items():
+            own_value = values[place]
+            values_of_others = Counter(values[:place] + values[place + 1 :])
+            commonest, count = values_of_others.most_common(1)[0]
+            is_of_most = count * 2 > values_of_others.total()
+            if own_value != commonest and is_of_most:
+                others = f"{commonest} ({count} of {values_of_others.total()})"
+                differences.append((host, fact, own_value, others))
     return pd.DataFrame(differences, columns=["host", "what", "value", "others"])
 
 
@@ -484,15 +495,17 @@ def reduce_machines(
     is_usual = np.array([_are_at_usual_level(row, machines) for row in levels])
     is_measured = ~np.isnan(runs)
     is_left_out = is_measured & ~is_usual
+    usual_runs = np.where(is_usual, runs, np.nan)
+    # groups have a row per machine: transposed, a row per number
     counts = _group_by_machine(is_measured, machines).sum().T.to_numpy()
-    elsewhere = _group_by_machine(is_left_out, machines).sum().T.to_numpy()
-    usual = np.where(is_usual, runs, np.nan)
-    medians = _group_by_machine(usual, machines).median().T.to_numpy()
-    enough = MIN_RUNS if switches or is_left_out.any() else 1
-    numbers = np.where(counts >= enough, medians, np.nan)
+    counts_left_out = _group_by_machine(is_left_out, machines).sum().T.to_numpy()
+    medians = _group_by_machine(usual_runs, machines).median().T.to_numpy()
+    min_runs = MIN_RUNS if switches or is_left_out.any() else 1
+    numbers = np.where(counts >= min_runs, medians, np.nan)
     if len(runs) > 1:
         numbers = _append_mean(numbers)
-    return MachineNumbers(numbers, elsewhere > 0, _estimate_noise(usual, machines))
+    noise = _estimate_noise(usual_runs, machines)
+    return MachineNumbers(numbers, counts_left_out > 0, noise)
 
 
 def _append_mean(numbers: Floats) -> Floats:
@@ -508,6 +521,7 @@ def _estimate_noise(runs: Floats, machines: Ints) -> Floats:
     """
     groups = _group_by_machine(runs, machines)
     counts = groups.count()
+    # summed over rows: one variance per machine
     squares = (groups.var(ddof=0) * counts).sum(axis=1).to_numpy()
     freedom = (counts - 1).clip(lower=0).sum(axis=1).to_numpy(dtype=float)
     variances = np.maximum(squares / np.maximum(freedom, 1), judge.ROUNDING)
@@ -517,8 +531,10 @@ def _estimate_noise(runs: Floats, machines: Ints) -> Floats:
         variances[has_freedom], freedom[has_freedom]
     )
     runs_of_each = counts.mean(axis=1).clip(lower=1).to_numpy()
-    variance_of_median = np.pi / (2 * runs_of_each + np.pi - 2)  # of that of a run
-    return np.asarray(noise * variance_of_median)
+    # the variance of a median of n normal values, as a share of that of one: 1 for one
+    # value, pi / 2n for many
+    share_of_median = np.pi / (2 * runs_of_each + np.pi - 2)
+    return np.asarray(noise * share_of_median)
 
 
 def _group_by_machine(runs: Floats | Bools, machines: Ints) -> Any:
@@ -537,9 +553,10 @@ def _are_at_usual_level(labels: Ints, machines: Ints) -> Bools:
     is_usual: Bools = labels == commonest
     for level in np.unique(labels[has_number & ~is_usual]):
         is_at_level = labels == level
-        owners = np.unique(machines[is_at_level])
-        is_of_owner = has_number & (machines == owners[0])
-        if len(owners) == 1 and is_at_level[is_of_owner].all():
+        machines_at_level = np.unique(machines[is_at_level])
+        is_of_machine = has_number & (machines == machines_at_level[0])
+        never_leaves = is_at_level[is_of_machine].all()
+        if len(machines_at_level) == 1 and never_leaves:
             is_usual |= is_at_level
     return is_usual
 
@@ -560,7 +577,8 @@ def measure_distances(
         above_mean = noise - judge.compute_nanmean(noise, axis=0)
         extra_variance = np.nan_to_num(np.maximum(above_mean, 0.0))
     is_left_out = np.zeros(logs.shape, dtype=bool)
-    for level in [_MAYBE] + [judge.ALPHA] * _ROUNDS:
+    # rounds, until one finds the numbers odd that it left out itself
+    for level in [_FIRST_LEVEL] + [judge.ALPHA] * _MAX_ROUNDS:
         tested = _test_machines(logs, is_left_out, share, extra_variance)
         oddest = _find_oddest(tested, threshold, level)
         if (oddest == is_left_out).all():
@@ -571,12 +589,12 @@ def measure_distances(
 
 def _find_oddest(tested: Distances, threshold: float, level: float) -> Bools:
     """Report which numbers are odd, at most one of five in a row: the farthest."""
-    distance = np.abs(tested.moved / tested.error)
-    oddness = np.where(tested.are_odd(threshold, level), distance, 0.0)
-    farthest_first = np.argsort(-oddness, axis=1)
-    rank = np.argsort(farthest_first, axis=1)
-    most = oddness.shape[1] // _REMOVED
-    return np.asarray((oddness > 0) & (rank < most))
+    t = np.abs(tested.moved / tested.error)
+    t_if_odd = np.where(tested.are_odd(threshold, level), t, 0.0)
+    farthest_first = np.argsort(-t_if_odd, axis=1)
+    rank = np.argsort(farthest_first, axis=1)  # of the farthest: 0
+    max_odd = t_if_odd.shape[1] // _MACHINES_PER_ODD_ONE
+    return np.asarray((t_if_odd > 0) & (rank < max_odd))
 
 
 def _test_machines(
@@ -585,26 +603,29 @@ def _test_machines(
     """Test each number against the others that are not left out."""
     has_number = ~np.isnan(logs)
     is_used = has_number & ~is_left_out
-    usual = np.nan_to_num(judge.compute_nanmedian(logs, axis=1))[:, None]
-    values = np.where(is_used, logs - usual, 0.0)
+    # from the row's median, so that sums of squares lose no digits
+    median = np.nan_to_num(judge.compute_nanmedian(logs, axis=1))[:, None]
+    values = np.where(is_used, logs - median, 0.0)
+    # of each number: the sum of its row without the number itself
     others = is_used.sum(axis=1, keepdims=True) - is_used
+    sum_of_others = values.sum(axis=1, keepdims=True) - values
     is_tested = has_number & (others >= MIN_MACHINES - 1)
-    count = np.maximum(others, 1)
-    mean_of_others = (values.sum(axis=1, keepdims=True) - values) / count
+    divisor = np.maximum(others, 1)
+    mean_of_others = sum_of_others / divisor
     variance, freedom = _moderate_over_rows(values, mean_of_others, others, is_tested)
     variance += extra_variance
-    moved = np.where(others > 0, logs - usual - mean_of_others, np.nan)
-    size = np.abs(moved) / np.sqrt(variance * (1 + 1 / count))
-    sizes = np.where(is_tested & is_used, size, np.nan)
-    freedom = np.minimum(freedom, _limit_freedom(sizes))
+    moved = np.where(others > 0, logs - median - mean_of_others, np.nan)
+    t = np.abs(moved) / np.sqrt(variance * (1 + 1 / divisor))
+    t_of_used = np.where(is_tested & is_used, t, np.nan)
+    freedom = np.minimum(freedom, _limit_freedom(t_of_used))
     p = np.full(logs.shape, np.nan)
-    p[is_tested] = 2 * special.stdtr(freedom[is_tested], -size[is_tested])
+    p[is_tested] = 2 * special.stdtr(freedom[is_tested], -t[is_tested])
     q = np.full(logs.shape, np.nan)
     q_of_tested = judge.control_false_discovery(p[is_tested])
     q[is_tested] = np.minimum(q_of_tested / share, 1.0)
     return Distances(
         moved=moved,
-        mean=mean_of_others + usual,
+        mean=mean_of_others + median,
         others=others,
         scatter=np.sqrt(variance),
         freedom=freedom,
@@ -619,43 +640,46 @@ def _moderate_over_rows(
     """Return the variance of the others of each number and its freedom, shrunk over
     rows; 1 and NaN where not tested. values: 0 where left out.
     """
-    squares = (values**2).sum(axis=1, keepdims=True) - values**2
-    around_mean = squares - others * mean_of_others**2
-    own_variance = around_mean[is_tested] / (others[is_tested] - 1)
+    squares_of_others = (values**2).sum(axis=1, keepdims=True) - values**2
+    squares_around_mean = squares_of_others - others * mean_of_others**2
+    own_freedom = others[is_tested].astype(np.float64) - 1
+    own_variance = squares_around_mean[is_tested] / own_freedom
     variance = np.ones(values.shape)
     freedom = np.full(values.shape, np.nan)
     variance[is_tested], freedom[is_tested] = judge.moderate_variances(
-        np.maximum(own_variance, judge.ROUNDING),
-        others[is_tested].astype(np.float64) - 1,
+        np.maximum(own_variance, judge.ROUNDING), own_freedom
     )
     return variance, freedom
 
 
-def _limit_freedom(sizes: Floats) -> Floats:
+def _limit_freedom(t: Floats) -> Floats:
     """Return for each machine the degrees of freedom of a Student's t with tails two
-    standard errors lighter than those of the others' sizes.
+    standard errors lighter than those of the others. t: sizes, a row per number, a
+    column per machine.
     """
     limits = []
-    for machine in range(sizes.shape[1]):
-        others = np.delete(sizes, machine, axis=1)
+    for machine in range(t.shape[1]):
+        others = np.delete(t, machine, axis=1)
         limits.append(_estimate_freedom(others[~np.isnan(others)]))
     return np.array(limits)
 
 
-def _estimate_freedom(sizes: Floats) -> float:
+def _estimate_freedom(t: Floats) -> float:
     """Return the degrees of freedom of a Student's t with tails two standard errors
-    lighter than these.
+    lighter than those of these sizes. The fewer degrees, the larger is the ratio of a
+    quantile in the tail to one in the bulk.
     """
-    if not len(sizes):
+    if not len(t):
         return _MAX_FREEDOM
-    bulk, tail = np.quantile(sizes, (_BULK, _TAIL))
+    bulk, tail = np.quantile(t, (_BULK_QUANTILE, _TAIL_QUANTILE))
     # 0 where most machines agree to the last digit
     bulk = max(bulk, np.finfo(float).tiny)
-    lightest = tail / bulk * np.exp(-_KNOWN / len(sizes) ** 0.5)
-    tails = special.stdtrit(_FREEDOMS, (1 + _TAIL) / 2)
-    bulks = special.stdtrit(_FREEDOMS, (1 + _BULK) / 2)
+    lightest_ratio = tail / bulk * np.exp(-_RATIO_ERROR / len(t) ** 0.5)
+    # sizes are of both signs: their quantile q is the quantile (1 + q) / 2 of t
+    tails = special.stdtrit(_FREEDOMS, (1 + _TAIL_QUANTILE) / 2)
+    bulks = special.stdtrit(_FREEDOMS, (1 + _BULK_QUANTILE) / 2)
     # the ratio falls with freedom, and `interp` wants rising ones
-    return float(np.interp(-lightest, -tails / bulks, _FREEDOMS))
+    return float(np.interp(-lightest_ratio, -tails / bulks, _FREEDOMS))
 
 
 def compare_cpus(pairs: Floats, nodes: Ints) -> tuple[Floats, Floats]:
@@ -667,13 +691,14 @@ def compare_cpus(pairs: Floats, nodes: Ints) -> tuple[Floats, Floats]:
     pair over machines; a CPU's, the median of its pairs; a node's, the mean of the
     middle half of its CPUs. Return CPUs' distances minus their nodes'.
     """
-    usual = judge.compute_nanmedian(pairs, axis=0)
-    of_cpus = judge.compute_nanmedian(pairs - usual, axis=2).T
-    of_nodes = []
+    median_machine = judge.compute_nanmedian(pairs, axis=0)
+    pair_distances = pairs - median_machine
+    cpu_distances = judge.compute_nanmedian(pair_distances, axis=2).T
+    means_by_node = []
     for node in range(int(nodes.max()) + 1):
-        members = np.sort(of_cpus[nodes == node], axis=0)
+        members = np.sort(cpu_distances[nodes == node], axis=0)
         quarter = len(members) // 4
         middle_half = members[quarter : len(members) - quarter]
-        of_nodes.append(middle_half.mean(axis=0))
-    node_distances = np.array(of_nodes)
-    return of_cpus - node_distances[nodes], node_distances
+        means_by_node.append(middle_half.mean(axis=0))
+    node_distances = np.array(means_by_node)
+    return cpu_distances - node_distances[nodes], node_distances
