@@ -17,7 +17,7 @@ from fleet.analysis.exchange.imports import (
 from fleet.analysis.exchange.number_table import TABLE, escape_markdown
 from fleet.analysis.exchange.tools import TOOLS, WRITERS, Grid, write_matrix_csv
 from fleet.analysis.reduce import load
-from fleet.analysis.reduce.ladders import lay_out_node_matrix, select_node_cells
+from fleet.analysis.reduce.ladders import arrange_memory, lay_out_node_matrix
 from fleet.analysis.reduce.load import name_benchmarks
 from fleet.analysis.reduce.numbers import ALL, Only, select_numbers
 from fleet.analysis.reduce.pairs import as_float64, load_pairs, reduce_run
@@ -186,7 +186,7 @@ def _load_node_cells(
     if not of_nodes:
         return {}
     pairs = as_float64(load_pairs(root, run_id=run_id, benchmark=of_nodes))
-    cells = select_node_cells(pairs, cpus, descriptions)
+    cells = arrange_memory(pairs, cpus, descriptions).nodes
     settings = name_benchmarks(cells) + " " + cells["setting"].astype(str)
     return {str(name): part for name, part in cells.groupby(settings, sort=False)}
 

@@ -54,8 +54,9 @@ def name_cells(
     if len(single_pairs) < len(pairs):
         parts.append(_name_placed_lines(pairs, descriptions))
         parts += _name_points(pairs, descriptions)
-        parts += _name_nodes(pairs, cpus, descriptions)
-        parts.append(_name_levels(pairs, cpus, descriptions))
+        memory = ladders.arrange_memory(pairs, cpus, descriptions)
+        parts += _name_nodes(memory.nodes, descriptions)
+        parts.append(_name_levels(memory.levels, descriptions))
     filled = [part for part in parts if len(part)]
     # without rows at all, one part gives the columns
     return pd.concat(filled or parts[:1], ignore_index=True)
@@ -170,10 +171,8 @@ def _make_load_rates(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _name_nodes(
-    pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions
-) -> list[pd.DataFrame]:
-    rows = ladders.select_node_cells(pairs, cpus, descriptions)
+def _name_nodes(rows: pd.DataFrame, descriptions: Descriptions) -> list[pd.DataFrame]:
+    """Name the cells by NUMA node. rows: of a MemoryHierarchy."""
     parts = []
     for _, group in rows.groupby(_KIND, sort=False, observed=True):
         rows_of_nodes = zip(group["cpu_node"], group["memory_node"], strict=True)
@@ -199,10 +198,8 @@ def choose_shown_nodes(rows: pd.DataFrame, descriptions: Descriptions) -> pd.Dat
     return pd.DataFrame({"about": about, "column": where, "place": where})
 
 
-def _name_levels(
-    pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions
-) -> pd.DataFrame:
-    levels = ladders.find_plateaus(pairs, cpus, descriptions)
+def _name_levels(levels: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
+    """Name the levels of ladders. levels: of a MemoryHierarchy."""
     threads = _format_threads(levels)
     core_kinds = _format_core_kinds(levels)
     relation = levels["level"] + " " + levels["setting"] + threads + core_kinds

@@ -42,15 +42,11 @@ NO_COMPARISONS = pd.DataFrame([], columns=list(CROSS_CHECK_COLUMNS)).astype(
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The numbers to check: a run, its pairs, the steps and levels of its ladders, and
-    its cells by node.
-    """
+    """The numbers to check: a run, its pairs, and its memory."""
 
     run: Mapping[str, Any]
     pairs: pd.DataFrame
-    steps: pd.DataFrame
-    levels: pd.DataFrame
-    nodes: pd.DataFrame
+    memory: ladders.MemoryHierarchy
 
     def select(self, benchmark: str, **parameters: Any) -> pd.DataFrame:
         """Select a benchmark's rows with these parameters."""
@@ -65,8 +61,9 @@ class Numbers:
 
     def select_level(self, benchmark: str, level: str) -> pd.DataFrame:
         """Select a level of a benchmark's ladders."""
-        is_of_benchmark = self.levels["benchmark"] == benchmark
-        return self.levels[is_of_benchmark & (self.levels["level"] == level)]
+        levels = self.memory.levels
+        is_of_benchmark = levels["benchmark"] == benchmark
+        return levels[is_of_benchmark & (levels["level"] == level)]
 
 
 # how far off, which numbers, and whether that is a breach
@@ -89,24 +86,18 @@ def has_cross_checks(
 def check_run(
     run: Mapping[str, Any],
     pairs: pd.DataFrame,
-    cpus: pd.DataFrame,
+    memory: ladders.MemoryHierarchy,
     descriptions: Descriptions = SHIPPED,
 ) -> pd.DataFrame:
     """Make every comparison of one run: a row each with `check`, `value`, `says` (a
     text) and `breach`.
 
-    run, pairs, cpus: the run's rows of the tables, pairs from `as_float64`. value: a
-    factor, larger if worse.
+    run, pairs: the run's rows of the tables, pairs from `as_float64`. memory: from
+    these pairs. value: a factor, larger if worse.
     """
     if not has_cross_checks(set(pairs["benchmark"]), descriptions):
         return NO_COMPARISONS
-    numbers = Numbers(
-        run,
-        pairs,
-        steps=ladders.select_ladder_steps(pairs, descriptions),
-        levels=ladders.find_plateaus(pairs, cpus, descriptions),
-        nodes=ladders.select_node_cells(pairs, cpus, descriptions),
-    )
+    numbers = Numbers(run, pairs, memory)
     comparisons = []
     for check, (_, compare) in CHECKS.items():
         for value, says, is_breach in compare(numbers):
@@ -132,7 +123,8 @@ def _check_l1_cycles(numbers: Numbers) -> CheckResults:
 
 
 def _check_ladder_order(numbers: Numbers) -> CheckResults:
-    rows = numbers.levels[numbers.levels["setting"].isin(["random", "window", "read"])]
+    levels = numbers.memory.levels
+    rows = levels[levels["setting"].isin(["random", "window", "read"])]
     keys = ["benchmark", "variant", "setting", "threads", "ping_cpu", "pong_cpu"]
     for key, ladder in rows.groupby(keys, sort=False):
         nearest_first = ladder.sort_values("least_bytes", kind="stable")
@@ -147,7 +139,8 @@ def _check_ladder_order(numbers: Numbers) -> CheckResults:
 
 def _check_port_limit(numbers: Numbers) -> CheckResults:
     core = find_core_limits(numbers.run)
-    rows = numbers.steps[numbers.steps["benchmark"] == "bandwidth"]
+    steps = numbers.memory.steps
+    rows = steps[steps["benchmark"] == "bandwidth"]
     for row in to_records(rows[rows["core_ghz"].notna()]):
         bytes_per_cycle = core.find_bytes_per_cycle(row["variant"], row["operation"])
         if bytes_per_cycle is None:
@@ -160,7 +153,8 @@ def _check_port_limit(numbers: Numbers) -> CheckResults:
 
 
 def _check_group_rate(numbers: Numbers) -> CheckResults:
-    moved = numbers.levels[numbers.levels["benchmark"] == "bandwidth"]
+    levels = numbers.memory.levels
+    moved = levels[levels["benchmark"] == "bandwidth"]
     by_level = ["benchmark", "variant", "setting", "level"]
     yield from _check_group_sum(moved, by_level, "GB/s")
 
@@ -188,7 +182,7 @@ def _check_group_sum(rows: pd.DataFrame, keys: list[str], unit: str) -> CheckRes
 
 
 def _check_shared_buffer(numbers: Numbers) -> CheckResults:
-    levels = numbers.levels
+    levels = numbers.memory.levels
     is_of_memory = levels["level"] == ladders.MEMORY
     rows = levels[is_of_memory & (levels["threads"] > 1)]
     for key, part in rows.groupby(["benchmark", "variant", "threads"], sort=False):
@@ -345,7 +339,8 @@ def _check_gemm_limit(numbers: Numbers) -> CheckResults:
 
 def _check_node_order(numbers: Numbers) -> CheckResults:
     keys = ["benchmark", "variant", "setting"]
-    for key, cells in numbers.nodes.groupby(keys, sort=False, observed=True):
+    nodes = numbers.memory.nodes
+    for key, cells in nodes.groupby(keys, sort=False, observed=True):
         for far, says, is_breach in _compare_nodes(cells):
             yield far, f"{_format_key(key)}: {says}", is_breach
 

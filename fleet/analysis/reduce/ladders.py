@@ -9,6 +9,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -42,6 +43,29 @@ _ABOVE_PEAK = (
 )
 _MACHINE = -1  # instead of a node
 NodeMatrix = dict[tuple[int, int], float]  # by the node of CPUs and that of memory
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryHierarchy:
+    """The memory of runs as measured. steps: from `select_ladder_steps`. levels: from
+    `find_plateaus`. nodes: the cells by NUMA node, from `select_node_cells`.
+    """
+
+    steps: pd.DataFrame
+    levels: pd.DataFrame
+    nodes: pd.DataFrame
+
+
+def arrange_memory(
+    pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
+) -> MemoryHierarchy:
+    """Arrange the rows of `pairs` that measure memory. cpus: of the same runs."""
+    steps = select_ladder_steps(pairs, descriptions)
+    return MemoryHierarchy(
+        steps=steps,
+        levels=_find_levels(steps, cpus),
+        nodes=select_node_cells(pairs, cpus, descriptions),
+    )
 
 
 def is_node_placed(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Bools:
@@ -97,12 +121,14 @@ def find_plateaus(
     `least_bytes`, `most_bytes`, `sizes`: the smallest and largest size, and how many
     there are. No rows if no cache sizes are known.
     """
+    return _find_levels(select_ladder_steps(pairs, descriptions), cpus)
+
+
+def _find_levels(steps: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
     parts: list[pd.DataFrame] = []
-    steps = select_ladder_steps(pairs, descriptions)
-    if len(steps):
-        for _, group in steps.groupby(_SET, sort=False, observed=True):
-            caches = list_cache_levels(cpus, group)
-            parts += _select_levels(group, caches)
+    for _, group in steps.groupby(_SET, sort=False, observed=True):
+        caches = list_cache_levels(cpus, group)
+        parts += _select_levels(group, caches)
     if not parts:
         return pd.DataFrame([], columns=[*_PLATEAU, *_OF_PLATEAU])
     levels = pd.concat(parts, ignore_index=True)
@@ -347,21 +373,16 @@ def is_local_memory(cells: pd.DataFrame) -> "pd.Series[Any]":
 
 
 def describe_memory(
-    run: Mapping[str, Any],
-    pairs: pd.DataFrame,
-    cpus: pd.DataFrame,
-    descriptions: Descriptions = SHIPPED,
+    run: Mapping[str, Any], memory: MemoryHierarchy, cpus: pd.DataFrame
 ) -> list[str]:
     """Return lines on a run's memory, if known: the modules, and by node the best
-    bandwidth and the peak.
+    bandwidth and the peak. memory, cpus: of the run.
     """
     lines = []
     if run.get("memory_modules"):
         lines.append(f"memory: {run['memory_modules']}")
-    plateaus = find_plateaus(pairs, cpus, descriptions)
-    cells = select_node_cells(pairs, cpus, descriptions)
-    in_memory = plateaus[plateaus["level"] == MEMORY]
-    rows = [*to_records(in_memory), *to_records(cells)]
+    in_memory = memory.levels[memory.levels["level"] == MEMORY]
+    rows = [*to_records(in_memory), *to_records(memory.nodes)]
     peaks = _find_peaks(run)
     for node, (ns, name) in _find_best_numbers(rows, run, cpus).items():
         share = _describe_peak_share(1 / ns, peaks.get(node, {}))

@@ -39,11 +39,11 @@ from fleet.analysis.reduce.heatmap import (
     map_nodes,
 )
 from fleet.analysis.reduce.ladders import (
+    MemoryHierarchy,
+    arrange_memory,
     describe_memory,
-    find_plateaus,
     lay_out_node_matrix,
     select_line_placed_pairs,
-    select_node_cells,
 )
 from fleet.analysis.reduce.load import (
     drop_points,
@@ -217,7 +217,9 @@ def lay_out_card(
     the last line, by default with version, date and run ID. accepted: the text of
     `fleet accept` about the run. heading: by default the CPU model.
     """
-    shown = _choose_shown(run, cpus, every)
+    descriptions = read_descriptions(run["hello"])
+    memory = arrange_memory(every, cpus, descriptions)
+    shown = _choose_shown(run, cpus, every, memory)
     words = _Words(
         heading=one_line(heading),
         model=one_line(run["cpu_model"] or "unknown CPU model"),
@@ -225,7 +227,7 @@ def lay_out_card(
         core_kinds=list_core_kinds(shown.order),
         subject=one_line(f"{shown.subject}: {shown.benchmark.heading}"),
         table=_tabulate(shown),
-        memory=_describe_memory(run, cpus, every, by_node=shown.by_node),
+        memory=_describe_memory(run, cpus, memory, by_node=shown.by_node),
         judged=_extract_judgement(accepted),
         extremes=_describe_min_median_max(shown),
         foot=foot or _format_footer(run, shown.pairs),
@@ -251,7 +253,10 @@ def _place_edges(drawn: Heatmap) -> list[float]:
 
 
 def _choose_shown(
-    run: dict[str, Any], cpus: pd.DataFrame, every: pd.DataFrame
+    run: dict[str, Any],
+    cpus: pd.DataFrame,
+    every: pd.DataFrame,
+    memory: MemoryHierarchy,
 ) -> _Shown:
     """Choose what the card shows: a matrix of pairs, else one of NUMA nodes, of the
     first benchmark planned. Raises UsageError if there is neither.
@@ -260,7 +265,7 @@ def _choose_shown(
     pairs = _select_pairs(every, descriptions)
     by_node = pairs.empty
     if by_node:
-        pairs = select_node_cells(every, cpus, descriptions)
+        pairs = memory.nodes
     choices = name_benchmarks(pairs)
     choice = _pick_choice(run, choices.unique().tolist())
     own = pairs[choices == choice]
@@ -381,20 +386,16 @@ def _format_with_unit(benchmark: Benchmark, ns: float) -> str:
 
 
 def _describe_memory(
-    run: dict[str, Any], cpus: pd.DataFrame, every: pd.DataFrame, *, by_node: bool
+    run: dict[str, Any], cpus: pd.DataFrame, memory: MemoryHierarchy, *, by_node: bool
 ) -> str:
     """Describe a run's memory in one line: its levels, and its best bandwidth beside
     the peak. by_node: the card shows nodes instead of levels.
     """
-    descriptions = read_descriptions(run["hello"])
     if by_node:
         subject = BY_NODE
     else:
-        levels = find_plateaus(every, cpus, descriptions)
-        subject = _describe_levels(levels, descriptions)
-    beside_peak = [
-        line for line in describe_memory(run, every, cpus, descriptions) if "%" in line
-    ]
+        subject = _describe_levels(memory.levels, read_descriptions(run["hello"]))
+    beside_peak = [line for line in describe_memory(run, memory, cpus) if "%" in line]
     parts = [subject, *beside_peak[:1]]
     return one_line("; ".join(part for part in parts if part))
 

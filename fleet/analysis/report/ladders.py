@@ -11,15 +11,11 @@ import pandas as pd
 from markupsafe import Markup
 
 from fleet.analysis.base.text import is_rate
-from fleet.analysis.reduce.ladders import (
-    find_plateaus,
-    select_ladder_steps,
-    sort_settings,
-)
+from fleet.analysis.reduce.ladders import MemoryHierarchy, sort_settings
 from fleet.analysis.report import figures, plots
 from fleet.analysis.views.benchmark_tables import describe_cpus, group_by_core_kinds
 from fleet.analysis.views.ladder_tables import explain_marks, tabulate_levels
-from fleet.model import SHIPPED, Descriptions, View
+from fleet.model import SHIPPED, Descriptions
 
 _NUMBERS = ["median_ns", "low_ns", "high_ns"]
 _LEVEL_TITLES = 3  # columns of a table of levels before its numbers
@@ -64,13 +60,12 @@ class Ladder:
 
 def build_ladders(
     pairs: pd.DataFrame,
-    cpus: pd.DataFrame,
+    memory: MemoryHierarchy,
     choices: Sequence[str],
     descriptions: Descriptions = SHIPPED,
 ) -> list[Ladder]:
     """Return the ladders of a run, by memory size and by load, in the order of
-    `choices`.
-    pairs: as float64.
+    `choices`. pairs: as float64. memory: from these pairs.
     """
     benchmarks = [descriptions[choice] for choice in choices]
     loaded = [
@@ -78,10 +73,7 @@ def build_ladders(
     ]
     rows = pairs[pairs["benchmark"].isin(loaded)]
     ladders = list(_build_load_curves(rows, descriptions))
-    if any(benchmark.view is View.LADDER for benchmark in benchmarks):
-        steps = select_ladder_steps(pairs, descriptions)
-        levels = find_plateaus(pairs, cpus, descriptions)
-        ladders += _build_size_ladders(steps, levels, descriptions)
+    ladders += _build_size_ladders(memory.steps, memory.levels, descriptions)
     return sorted(ladders, key=lambda ladder: choices.index(ladder.name))
 
 

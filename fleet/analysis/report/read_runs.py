@@ -23,7 +23,11 @@ from fleet.analysis.reduce.cross_checks import (
     has_cross_checks,
     summarize_checks,
 )
-from fleet.analysis.reduce.ladders import describe_memory, is_node_placed
+from fleet.analysis.reduce.ladders import (
+    arrange_memory,
+    describe_memory,
+    is_node_placed,
+)
 from fleet.analysis.reduce.load import select_choice
 from fleet.analysis.reduce.matrices import CHOICE, estimator_column, matrix
 from fleet.analysis.reduce.numbers import (
@@ -380,15 +384,20 @@ def _fill_reading(listing: Listing, reading: Reading, batch: _Batch) -> None:
     if reading.detailed or has_cross_checks(choices, descriptions):
         pairs = batch.select_pairs(run_id)
         cpus = batch.select_cpus(run_id)
-        checked = check_run(run, pairs, cpus, descriptions)
+        memory = arrange_memory(pairs, cpus, descriptions)
+        checked = check_run(run, pairs, memory, descriptions)
         reading.checks = summarize_checks(checked)
-        reading.ladders = build_ladders(pairs, cpus, choices, descriptions)
-        reading.gemm_rates = group_gemm_rates_by_threads(pairs, cpus, descriptions)
-        reading.memory = describe_memory(run, pairs, cpus, descriptions)
+        reading.ladders = build_ladders(pairs, memory, choices, descriptions)
+        reading.gemm_rates = group_gemm_rates_by_threads(
+            pairs, memory.levels, descriptions
+        )
+        reading.memory = describe_memory(run, memory, cpus)
         if reading.detailed:
             counters = batch.counters[batch.counters["run_id"] == run_id]
             counts = count_per_unit(counters, pairs)
-            _add_details(listing, reading, pairs, cpus, choices, counts)
+            _add_details(listing, reading, pairs, choices, counts)
+            reading.points += tabulate_by_node(memory.nodes, run, descriptions)
+            reading.points += tabulate_line_nodes(pairs, cpus, descriptions)
     columns = list(topology_check.FINDING_COLUMNS)
     odd = pd.DataFrame(batch.findings.get(run_id, []), columns=columns)
     marked = batch.marked.get(run_id, marked_rows.NOTHING)
@@ -419,7 +428,6 @@ def _add_details(
     listing: Listing,
     reading: Reading,
     pairs: pd.DataFrame,
-    cpus: pd.DataFrame,
     choices: Sequence[str],
     counts: pd.DataFrame,
 ) -> None:
@@ -441,8 +449,6 @@ def _add_details(
         events = tabulate_events(own_counts, hello, descriptions)
         if events:
             reading.points.append(events)
-    reading.points += tabulate_by_node(pairs, cpus, reading.run, descriptions)
-    reading.points += tabulate_line_nodes(pairs, cpus, descriptions)
 
 
 def _tabulate_points(

@@ -15,7 +15,6 @@ from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from fleet.analysis.reduce.ladders import find_plateaus
 from fleet.analysis.reduce.load import get_views
 from fleet.analysis.report import figures, plots
 from fleet.analysis.views.benchmark_tables import describe_cpus
@@ -86,16 +85,15 @@ def _find_element_size(variant: str) -> int:
 
 
 def group_gemm_rates_by_threads(
-    pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
+    pairs: pd.DataFrame, levels: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> list[GemmRates]:
-    """Return a run's rates by number of CPUs, one CPU first. pairs, cpus: its rows of
-    these tables.
+    """Return a run's rates by number of CPUs, one CPU first. pairs: its rows. levels:
+    of its memory, from `find_plateaus`.
     """
     views = get_views(pairs["benchmark"], descriptions)
     if not (views == View.PRODUCTS).any():
         return []
     products = _select_largest_products(pairs, descriptions)
-    levels = find_plateaus(pairs, cpus, descriptions)
     rates = []
     for _, own in products.groupby("threads", sort=True):
         threads = int(own["threads"].iloc[0])

@@ -21,20 +21,19 @@ _NONE = "-"
 
 
 def render_ladder(
-    pairs: pd.DataFrame,
-    plateaus: pd.DataFrame,
+    steps: pd.DataFrame,
+    levels: pd.DataFrame,
     descriptions: Descriptions = SHIPPED,
     *,
     all_sizes: bool = False,
     width: int | None = None,
 ) -> str:
     """Render a table of memory levels per kind of CPU, and tables by size if asked for
-    or without levels.
+    or without levels. steps, levels: of a MemoryHierarchy, of one benchmark and
+    variant.
     """
-    first = pairs.iloc[0].to_dict()
+    first = steps.iloc[0].to_dict()
     benchmark = descriptions[first["benchmark"]]
-    steps = ladders.select_ladder_steps(pairs, descriptions)
-    levels = _select_choice(plateaus, first["benchmark"], first["variant"])
     has_levels = len(levels) > 0
     grouping = "by the level of the memory" if has_levels else "by its size"
     lines = [
@@ -53,14 +52,6 @@ def render_ladder(
         sizes = format_count(steps["bytes"].nunique(), "size")
         ending += f"; --ladder: all {sizes}"
     return "\n".join([*lines, ending])
-
-
-def _select_choice(
-    plateaus: pd.DataFrame, benchmark: str, variant: str
-) -> pd.DataFrame:
-    is_benchmark = plateaus["benchmark"] == benchmark
-    is_variant = plateaus["variant"] == variant
-    return plateaus[is_benchmark & is_variant]
 
 
 def _render_levels(

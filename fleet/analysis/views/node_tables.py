@@ -28,16 +28,14 @@ BY_NODE = "rows: nodes of the CPUs, columns: of the memory"
 
 
 def tabulate_by_node(
-    pairs: pd.DataFrame,
-    cpus: pd.DataFrame,
+    cells: pd.DataFrame,
     run: Mapping[str, Any],
     descriptions: Descriptions = SHIPPED,
 ) -> list[PointTables]:
     """Return matrices by NUMA node, for each benchmark and variant of a run that was
-    measured by node.
+    measured by node. cells: of the run, from `select_node_cells`.
     """
     nodes = _NodeFacts(run.get("nodes") or [])
-    cells = ladders.select_node_cells(pairs, cpus, descriptions)
     groups = cells.groupby(["benchmark", "variant"], sort=False, observed=True)
     return [_tabulate_node_matrices(part, nodes, descriptions) for _, part in groups]
 

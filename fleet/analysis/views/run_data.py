@@ -1,4 +1,4 @@
-"""Load what `fleet show` shows of a run: pairs in the order of the plan, plateaus,
+"""Load what `fleet show` shows of a run: pairs in the order of the plan, memory,
 events.
 """
 
@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from fleet.analysis.reduce import ladders, load
+from fleet.analysis.reduce import load
+from fleet.analysis.reduce.ladders import MemoryHierarchy, arrange_memory
 from fleet.analysis.reduce.matrices import estimator_column
 from fleet.analysis.reduce.numbers import Only
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
@@ -30,7 +31,7 @@ class RunData:
     order: Layout
     bursts: pd.DataFrame
     pairs: pd.DataFrame
-    plateaus: pd.DataFrame
+    memory: MemoryHierarchy
     counters: pd.DataFrame
     descriptions: Descriptions
     number: str
@@ -53,7 +54,7 @@ def load_run_data(root: Root, run_id: str, only: Only) -> RunData:
         order=make_layout(cpus, sorted(measured)),
         bursts=load.load_samples(root, run_id=run_id, columns=BURST_COLUMNS),
         pairs=pairs,
-        plateaus=ladders.find_plateaus(pairs, cpus, descriptions),
+        memory=arrange_memory(pairs, cpus, descriptions),
         counters=count_per_unit(counters, pairs),
         descriptions=descriptions,
         number=estimator_column(run),

@@ -56,9 +56,7 @@ class RunPage:
     def render_head(self) -> str:
         """Render the header and a line on each kind of memory."""
         data = self.data
-        memory = ladders.describe_memory(
-            data.run, data.pairs, data.cpus, data.descriptions
-        )
+        memory = ladders.describe_memory(data.run, data.memory, data.cpus)
         return "\n".join([render_header(data), *map(one_line, memory)])
 
     def render_sections(self) -> Iterator[str]:
@@ -104,18 +102,22 @@ class RunPage:
         if view is View.CPUS:
             return self._render_cpus(pairs)
         if view is View.LADDER:
-            return render_ladder(
-                pairs,
-                self.data.plateaus,
-                descriptions,
-                all_sizes=self.detail.all_sizes,
-                width=self.canvas.width,
-            )
+            return self._render_ladder(*load.name_benchmarks(pairs.head(1)))
         if view is View.PRODUCTS:
             tables = tabulate_gemm_points(pairs, descriptions)
         else:
             tables = tabulate_points(pairs, descriptions)
         return render_tables(tables, self.canvas.width)
+
+    def _render_ladder(self, choice: str) -> str:
+        memory = self.data.memory
+        return render_ladder(
+            load.select_choice(memory.steps, choice),
+            load.select_choice(memory.levels, choice),
+            self.data.descriptions,
+            all_sizes=self.detail.all_sizes,
+            width=self.canvas.width,
+        )
 
     def _render_cpus(self, pairs: pd.DataFrame) -> str:
         first = pairs.iloc[0].to_dict()
@@ -195,7 +197,7 @@ class RunPage:
     def _tabulate_by_node(self) -> list[PointTables]:
         data = self.data
         return [
-            *tabulate_by_node(data.pairs, data.cpus, data.run, data.descriptions),
+            *tabulate_by_node(data.memory.nodes, data.run, data.descriptions),
             *tabulate_line_nodes(data.pairs, data.cpus, data.descriptions),
         ]
 

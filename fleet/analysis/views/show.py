@@ -84,11 +84,8 @@ def _load_relations(root: Root, data: RunData, only: Only) -> pd.DataFrame:
 
 
 def _make_run_object(data: RunData, relations: pd.DataFrame) -> dict[str, Any]:
-    pairs = data.pairs
-    descriptions = data.descriptions
+    memory = data.memory
     run = {key: value for key, value in data.run.items() if key != "probe"}
-    steps = ladders.select_ladder_steps(pairs, descriptions)
-    nodes = ladders.select_node_cells(pairs, data.cpus, descriptions)
     numbers = ["median_ns", "low_ns", "high_ns"]
     step_columns = [*ladders.LADDER, "bytes", "pages", *numbers]
     node_columns = [*ladders.NODE_CELL, "threads", "ping_cpu", "pong_cpu", *numbers]
@@ -97,11 +94,11 @@ def _make_run_object(data: RunData, relations: pd.DataFrame) -> dict[str, Any]:
         "cpus": list(data.order.cpus),
         "number": data.number,
         "relations": relations,
-        "plateaus": data.plateaus.drop(columns=["host_id", "run_id"]),
-        "ladder": steps[step_columns],
-        "nodes": nodes[node_columns],
+        "plateaus": memory.levels.drop(columns=["host_id", "run_id"]),
+        "ladder": memory.steps[step_columns],
+        "nodes": memory.nodes[node_columns],
         "counters": data.counters,
-        "pairs": pairs.drop(columns=["host_id", "run_id", "stats_version"]),
+        "pairs": data.pairs.drop(columns=["host_id", "run_id", "stats_version"]),
     }
 
 
@@ -214,7 +211,7 @@ def _render_history(root: Root, shown: RunsToShow, only: Only) -> str:
 
 def _render_run_warnings(root: Root, data: RunData) -> str:
     run = data.run
-    checked = check_run(run, data.pairs, data.cpus, data.descriptions)
+    checked = check_run(run, data.pairs, data.memory, data.descriptions)
     history = load_host_history(root, run)
     findings = check_topology(data.pairs, history, data.descriptions)
     run_id = run["run_id"]

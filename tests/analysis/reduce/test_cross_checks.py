@@ -12,6 +12,7 @@ import pytest
 
 from fleet.analysis.reduce import (
     CHECKS,
+    arrange_memory,
     as_float64,
     check_run,
     load_cpus,
@@ -43,7 +44,9 @@ RUN = {
 def find_in_run(root: Path) -> pd.DataFrame:
     pairs = as_float64(load_pairs(root))
     (run_id,) = pairs["run_id"].unique()
-    return select_breaches(check_run(load_run(root, run_id), pairs, load_cpus(root)))
+    return select_breaches(
+        check_run(load_run(root, run_id), pairs, arrange_memory(pairs, load_cpus(root)))
+    )
 
 
 def change_levels(
@@ -72,7 +75,9 @@ def find_in_rows(*rows: dict[str, Any], **run: Any) -> pd.DataFrame:
         columns=columns
     )
     cpus = pd.DataFrame(columns=[column.name for column in schema.TABLES["cpus"]])
-    return select_breaches(check_run({**RUN, **run}, frame, cpus))
+    return select_breaches(
+        check_run({**RUN, **run}, frame, arrange_memory(frame, cpus))
+    )
 
 
 def test_numbers_that_fit_together_are_no_finding(tmp_path: Path) -> None:
@@ -111,11 +116,17 @@ def test_a_ladder_rises(tmp_path: Path) -> None:
 def test_nothing_is_faster_than_the_ports_of_a_core(tmp_path: Path) -> None:
     memory.publish(tmp_path, rates=change_levels(memory.BYTES, "read", L1=1 / 450))
     pairs = as_float64(load_pairs(tmp_path)).assign(variant="avx")
-    breaches = select_breaches(check_run(RUN, pairs, load_cpus(tmp_path)))
+    breaches = select_breaches(
+        check_run(RUN, pairs, arrange_memory(pairs, load_cpus(tmp_path)))
+    )
     assert set(breaches["check"]) == {"port_limit"}
     assert "read.own.8K.huge.x1: 450 GB/s, 384 at most" in set(breaches["says"])
     fits = select_breaches(
-        check_run(RUN, pairs.assign(variant="avx512"), load_cpus(tmp_path))
+        check_run(
+            RUN,
+            pairs.assign(variant="avx512"),
+            arrange_memory(pairs.assign(variant="avx512"), load_cpus(tmp_path)),
+        )
     )
     assert fits.empty
 
@@ -189,7 +200,9 @@ def test_a_group_moves_no_more_than_its_cpus_alone(tmp_path: Path) -> None:
         & (pairs["bytes"] >= 32 * M)
     )
     pairs.loc[both, "median_ns"] /= 1.2
-    breaches = select_breaches(check_run(RUN, pairs, load_cpus(tmp_path)))
+    breaches = select_breaches(
+        check_run(RUN, pairs, arrange_memory(pairs, load_cpus(tmp_path)))
+    )
     assert list(breaches["check"]) == ["group_rate"]
     assert (
         breaches["says"][0] == "bandwidth/avx2 write mem: 80 GB/s by 2 CPUs, 33 by one"
@@ -204,7 +217,11 @@ def test_one_buffer_is_no_slower_than_a_buffer_each(tmp_path: Path) -> None:
     for slower, checks in ((1.0, []), (1.3, ["one_buffer"])):
         rows = pd.concat([pairs, same.assign(median_ns=same["median_ns"] * slower)])
         assert (
-            list(select_breaches(check_run(RUN, rows, load_cpus(tmp_path)))["check"])
+            list(
+                select_breaches(
+                    check_run(RUN, rows, arrange_memory(rows, load_cpus(tmp_path)))
+                )["check"]
+            )
             == checks
         )
 
@@ -345,7 +362,11 @@ def test_threads_get_no_more_of_the_memory_beside_a_chase_than_alone(
             operation="read", threads=2, other_rate=rate, point="read.full.x2.64M.huge"
         )
         breaches = select_breaches(
-            check_run(RUN, pd.concat([pairs, full]), load_cpus(tmp_path))
+            check_run(
+                RUN,
+                pd.concat([pairs, full]),
+                arrange_memory(pd.concat([pairs, full]), load_cpus(tmp_path)),
+            )
         )
         assert list(breaches["check"]) == checks
 

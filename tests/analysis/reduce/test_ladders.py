@@ -127,7 +127,8 @@ def test_kinds_of_cores_have_tables_of_their_own(tmp_path: Path) -> None:
         relation="self E", ping_cpu=1, pong_cpu=1, median_ns=2 * fast["median_ns"]
     )
     both = pd.concat([fast, slow], ignore_index=True)
-    text = render_ladder(both, find_plateaus(both, load_cpus(tmp_path)))
+    plateaus = find_plateaus(both, load_cpus(tmp_path))
+    text = render_ladder(select_ladder_steps(both), plateaus)
     numbers = re.findall(r"^(CPU .*)\n.*\nL1 +\S+ +\S+ +(\S+)", text, re.MULTILINE)
     assert numbers == [("CPU 0 (P)", "1.00"), ("CPU 1 (E)", "2.00")]
 
@@ -142,9 +143,8 @@ def test_a_size_that_jumps_shows_its_levels(tmp_path: Path) -> None:
     )
     pairs.loc[jumps, "other_ns"] = 123.0
     chase = pairs[pairs["benchmark"] == "chase"]
-    text = render_ladder(
-        chase, find_plateaus(pairs, load_cpus(tmp_path)), all_sizes=True
-    )
+    plateaus = find_plateaus(chase, load_cpus(tmp_path))
+    text = render_ladder(select_ladder_steps(chase), plateaus, all_sizes=True)
     assert ["8M", "12.0|123.0", "48.0", "2.00", "8.0"] in map(
         str.split, text.splitlines()
     )

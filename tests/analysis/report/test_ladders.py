@@ -12,12 +12,14 @@ import pytest
 from matplotlib.figure import Figure
 
 from fleet.analysis.reduce import (
+    arrange_memory,
     as_float64,
     find_plateaus,
     load_cpus,
     load_pairs,
     select_ladder_steps,
 )
+from fleet.analysis.reduce.ladders import MemoryHierarchy
 from fleet.analysis.report import build_ladders, plots, render
 from tests import memory
 
@@ -61,7 +63,7 @@ def test_the_marks_in_a_table_of_levels_are_explained_where_they_occur(
     kinds = sorted(
         {f"{row.benchmark}/{row.variant}" for row in pairs.itertuples()}, reverse=True
     )
-    ladder = build_ladders(pairs, cpus, kinds)[0]
+    ladder = build_ladders(pairs, arrange_memory(pairs, cpus), kinds)[0]
     assert ladder.levels_caption == f"{ladder.heading} by the level of the memory"
     marked = replace(ladder, levels=ladder.levels.assign(rise=9.0, other_ns=30.0))
     assert ladder.levels_caption in marked.levels_caption
@@ -163,7 +165,8 @@ def test_loads_under_load_are_drawn_over_what_the_others_got_in_the_order_asked(
         }
         for asked, (rate, ns) in reversed(got.items())
     )
-    (curve,) = build_ladders(rows, pd.DataFrame(), ["loaded/mov"])
+    no_ladders = MemoryHierarchy(rows[:0], rows[:0], rows[:0])
+    (curve,) = build_ladders(rows, no_ladders, ["loaded/mov"])
     assert (curve.axis, curve.cpus) == (
         "GB/s of the other threads",
         "2 CPUs, 0 to 1, all together",
