@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         student_t,
     )
     from fleet.analysis.reduce.ladders import (
+        MemoryHierarchy,
         arrange_memory,
         find_plateaus,
         format_size,

@@ -12,6 +12,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from fleet.analysis.reduce import (
+    MemoryHierarchy,
     arrange_memory,
     as_float64,
     find_plateaus,
@@ -19,7 +20,6 @@ from fleet.analysis.reduce import (
     load_pairs,
     select_ladder_steps,
 )
-from fleet.analysis.reduce.ladders import MemoryHierarchy
 from fleet.analysis.report import build_ladders, plots, render
 from tests import memory
 
