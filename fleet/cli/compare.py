@@ -69,9 +69,10 @@ def compare_runs(
         )
     root = cli.open_listing(results)
     names = cli.join_lists(benchmark)
+    only = reduce.Only(names, cli.join_lists(cpus))
     show = partial(_print_answer, json=json, csv=csv)
     code = None
-    limits = {"threshold": read_share(threshold), "only": reduce.Only(names, cpus)}
+    limits = {"threshold": read_share(threshold), "only": only}
     if siblings or (len(sides) < 2 and not cli.has_summary(sides)):
         if point is not None or blocks is not None:
             raise UsageError("--point and --blocks: only for two or more sides.")
@@ -221,7 +222,7 @@ def accept(
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")
     path = expected or inventory.parent / EXPECTED
-    only = reduce.Only(cli.join_lists(benchmark), cpus)
+    only = reduce.Only(cli.join_lists(benchmark), cli.join_lists(cpus))
     code = 0
     if run:
         select, code = _measure(inventory, results, select, only.benchmark)

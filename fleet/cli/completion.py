@@ -139,7 +139,7 @@ def complete_formats(_ctx: typer.Context, _incomplete: str) -> Iterable[str]:
 
 
 complete_runs = _complete(_list_run_selectors)
-complete_kinds = _complete(lambda *_: (*KINDS, CORES))
+complete_kinds = _complete(lambda *_: (*KINDS, CORES, *Relation))
 complete_groups = _complete(lambda *_: CPU_GROUPS)
 complete_relations = _complete(lambda *_: (*Relation, *_LEVELS))
 complete_governors = _complete(lambda *_: _GOVERNORS)

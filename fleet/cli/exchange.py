@@ -122,7 +122,7 @@ def _write_picture(
 
     if len({run.host_id for run in runs}) > 1:
         usual = views.load_usual_numbers(root, runs, reduce.Only(benchmarks))
-        picture = report.lay_out_hosts(usual, title)
+        picture = report.lay_out_host_picture(usual, title)
         write_output(file, [report.draw_hosts(picture, file.suffix)], replace=True)
         typer.echo(report.render_hosts_paste_text(picture, file.name))
         return

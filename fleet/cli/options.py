@@ -129,11 +129,11 @@ Benchmarks = Annotated[
     ),
 ]
 Cpus = Annotated[
-    str | None,
+    list[str] | None,
     option(
-        "Only these: 0-7, a kind of core (P, E, LP, big, middle, LITTLE), or cores: one"
-        " CPU of each.",
-        "--cpus -c CPUS",
+        "Only these: 0-7; a kind of core (P, E, LP, big, middle, LITTLE); cores: one"
+        " CPU of each; or what two CPUs share (llc); several by commas.",
+        "--cpus -c LIST",
         completion.complete_kinds,
     ),
 ]

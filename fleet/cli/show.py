@@ -86,6 +86,13 @@ def show(
     pair: Annotated[
         str | None, option("The bursts of two CPUs as a histogram: 3-17.", "A-B")
     ] = None,
+    sort: Annotated[
+        str | None,
+        option(
+            "Sort several hosts by this column: host, runs, smt, 'chase mem'.",
+            "--sort COLUMN",
+        ),
+    ] = None,
     cpus_of: Annotated[
         str | None,
         option(
@@ -124,7 +131,7 @@ def show(
         _print_summaries(select or [], results, *others, json=json)
         return
     root = cli.open_listing(results)
-    only = reduce.Only(cli.join_lists(benchmark), cpus)
+    only = reduce.Only(cli.join_lists(benchmark), cli.join_lists(cpus))
     chosen = views.select_runs_to_show(root, select or (), only.benchmark)
     having = base.filter_runs(root, chosen.runs, only.benchmark)
     run_ids = [run.run_id for run in having]
@@ -143,7 +150,7 @@ def show(
     else:
         canvas = views.Canvas(**cli.get_width_and_colour())
         detail = views.Detail(all_sizes=ladder, both_ways=ways, as_map=map_)
-        text = views.show_runs(root, chosen, canvas, only, detail)
+        text = views.show_runs(root, chosen, canvas, only, detail, sort)
         cli.print_paged(text)
 
 

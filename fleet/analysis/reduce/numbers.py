@@ -19,9 +19,9 @@ from fleet.analysis.base.tables import (
     number_groups,
     to_pandas,
 )
-from fleet.analysis.base.text import to_records
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.cells import name_cells
+from fleet.analysis.reduce.cpu_choice import select_pairs_of_cpus
 from fleet.analysis.reduce.pairs import (
     STATS_VERSION,
     as_float64,
@@ -31,13 +31,9 @@ from fleet.analysis.reduce.pairs import (
     to_arrow,
     verify_derived,
 )
-from fleet.analysis.reduce.topology import find_core_kinds
 from fleet.analysis.reduce.workers import MANY_RUNS, derive_in_processes
-from fleet.errors import UsageError
-from fleet.model import CORES, LOAD, Descriptions, View, take_one_of_each_core
+from fleet.model import LOAD, Descriptions, View
 from fleet.plan.benchmark_names import parse_benchmark_names
-from fleet.plan.grammars import CPU_NUMBERS
-from fleet.plan.options import parse_option
 from fleet.store import schema
 from fleet.store.index import Derived, load_derived
 from fleet.store.places import Key
@@ -131,8 +127,8 @@ def derive_into_index() -> None:
 
 
 class Only(NamedTuple):
-    """A filter. benchmark: `cas` or `cas/llsc`. cpus: a list such as 0-7, or a core
-    kind. None: all.
+    """A filter. benchmark: `cas` or `cas/llsc`. cpus: a list of CPUs, kinds of cores
+    and what they share, such as "0-7" or "E,llc". None: all.
     """
 
     benchmark: str | None = None
@@ -158,7 +154,7 @@ class Only(NamedTuple):
         pairs = load.select_benchmark(pairs, self.benchmark)
         if self.cpus is None:
             return pairs
-        selected = _select_cpus(pairs, cpus, self.cpus)
+        selected = select_pairs_of_cpus(pairs, cpus, self.cpus)
         # the intervals of relations are of all of their pairs
         return selected.assign(relation_spread=selected["spread"])
 
@@ -332,46 +328,3 @@ def _derive_numbers(
     cpus = load.load_cpus(listing, run_id=[run.run_id for run in with_points])
     numbers = compute_numbers(as_float64(pairs), cpus, descriptions)
     return to_arrow(numbers, "numbers")
-
-
-def _select_cpus(pairs: pd.DataFrame, cpus: pd.DataFrame, text: str) -> pd.DataFrame:
-    cpus_by_run = _find_selected_cpus(cpus, text)
-    none = set[int]()
-    are_selected = []
-    ends = zip(pairs["run_id"], pairs["ping_cpu"], pairs["pong_cpu"], strict=True)
-    for run, ping, pong in ends:
-        own = cpus_by_run.get(run, none)
-        are_selected.append(ping in own and pong in own)
-    selected = pairs[are_selected]
-    if selected.empty:
-        kinds = set[str]()
-        for _, rows in cpus.groupby("run_id", sort=False):
-            kinds.update(find_core_kinds(rows).values())
-        listed = ", ".join(sorted(kinds)) or "all alike"
-        raise UsageError(
-            f"CPUs {text}: nothing was measured on such CPUs alone; kinds of cores:"
-            f" {listed}."
-        )
-    return selected
-
-
-def _find_selected_cpus(cpus: pd.DataFrame, text: str) -> dict[object, set[int]]:
-    """Return by run the CPUs that this text selects."""
-    numbers = set[int]()
-    if text[:1].isdigit():
-        numbers = {*parse_option("CPUs", text, CPU_NUMBERS)}
-    cpus_by_run = dict[object, set[int]]()
-    for run, rows in cpus.groupby("run_id", sort=False):
-        if numbers:
-            cpus_by_run[run] = numbers
-        elif text == CORES:
-            cpus_by_run[run] = _take_one_of_each_core(rows)
-        else:
-            kinds = find_core_kinds(rows)
-            cpus_by_run[run] = {cpu for cpu, kind in kinds.items() if kind == text}
-    return cpus_by_run
-
-
-def _take_one_of_each_core(cpus: pd.DataFrame) -> set[int]:
-    cores = to_records(cpus[["cpu", "package", "core"]])
-    return {*take_one_of_each_core(tuple(row.values()) for row in cores)}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fleet.analysis.report.figures import draw
     from fleet.analysis.report.host_picture import (
         draw_hosts,
-        lay_out_hosts,
+        lay_out_host_picture,
         render_hosts_paste_text,
     )
     from fleet.analysis.report.ladders import build_ladders

@@ -54,7 +54,7 @@ class HostPicture:
     left_out: Sequence[str]
 
 
-def lay_out_hosts(usual: UsualNumbers, title: str | None) -> HostPicture:
+def lay_out_host_picture(usual: UsualNumbers, title: str | None) -> HostPicture:
     """Choose what a picture of hosts shows: the first benchmark that most of them have.
 
     Raises UsageError without numbers.

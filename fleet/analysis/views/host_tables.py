@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pandas as pd
 
 from fleet.analysis.base import text
@@ -17,11 +16,10 @@ _WIDE_GAP = "    "  # between groups
 _SEPARATE_UP_TO = 10
 
 
-def lay_out_hosts(table: pd.DataFrame, groups: Sequence[Group], canvas: Canvas) -> str:
-    """Lay out groups in tables, the fastest host first, with intervals if they fit.
-    table: of `summarize_hosts`. groups: of its columns.
+def lay_out_hosts(hosts: pd.DataFrame, groups: Sequence[Group], canvas: Canvas) -> str:
+    """Lay out groups in tables, a line per host, with intervals if they fit. hosts:
+    from `sort_hosts`.
     """
-    hosts = _sort_hosts(table)
     detailed = _HostTables(hosts, canvas, has_intervals=True).render(groups)
     fits = canvas.fits(detailed)
     if fits and len(hosts) <= _SEPARATE_UP_TO:
@@ -36,27 +34,9 @@ def _count_tables(body: str) -> int:
     return body.count("\n\n") + 1
 
 
-def _sort_hosts(table: pd.DataFrame) -> pd.DataFrame:
-    """Return `host_name` and `runs` of each host ID, the fastest first, beside the
-    others.
-    """
-    columns = table.groupby(["benchmark", "about", "relation"])
-    usual = columns["median_ns"].transform("median")
-    table = table.assign(log=np.log(table["median_ns"] / usual))
-    by_host = table.groupby("host_id", sort=False)
-    hosts = pd.DataFrame(
-        {
-            "host_name": by_host["host_name"].first(),
-            "runs": by_host["runs"].max(),
-            "log": by_host["log"].mean(),
-        }
-    )
-    return hosts.sort_values("log", kind="stable")
-
-
 @dataclass(frozen=True, slots=True)
 class _HostTables:
-    """Renders groups for some hosts. hosts: from `_sort_hosts`.
+    """Renders groups for some hosts. hosts: from `sort_hosts`.
 
     A table consists of blocks side by side. A block has a line for the title of a
     group, two for the titles of columns, and one for each host.

@@ -12,6 +12,7 @@ from fleet.analysis.base.selection import MissingHost
 from fleet.analysis.reduce.numbers import ALL, Only
 from fleet.analysis.views.heatmap import Canvas
 from fleet.analysis.views.host_columns import Cell, group_columns
+from fleet.analysis.views.host_order import sort_hosts
 from fleet.analysis.views.host_tables import lay_out_hosts
 from fleet.analysis.views.usual import (
     describe_interval,
@@ -29,28 +30,39 @@ _NAMES_LENGTH = 60  # characters of the hosts without numbers
 
 
 def render_host_table(
-    table: pd.DataFrame, canvas: Canvas, descriptions: Descriptions = SHIPPED
+    table: pd.DataFrame,
+    canvas: Canvas,
+    descriptions: Descriptions = SHIPPED,
+    sort: str | None = None,
 ) -> str:
-    """Render a table of `summarize_hosts`, the fastest host first; empty without
-    numbers.
+    """Render a table of `summarize_hosts`; empty without numbers.
+
+    sort: the column by which hosts are sorted, by default the fastest first by all of
+    them. Raises UsageError if there is none.
     """
     if table.empty:
         return ""
-    body = lay_out_hosts(table, group_columns(table, descriptions), canvas)
+    hosts, order = sort_hosts(table, sort)
+    body = lay_out_hosts(hosts, group_columns(table, descriptions), canvas)
     others = "flagged: of bursts"
     if table["runs"].max() > 1:
         others += "\nof several runs: the geometric mean of those at the main level"
+    if order:
+        others += f"\norder of hosts: {order}"
     lines = [body, *_explain_numbers(table, descriptions, others)]
-    halves = table["half"]
-    if halves.notna().any():
-        interval = f"±95%: {describe_interval(table)}"
-        if "±" not in body:
-            widths = text.describe_half_widths(
-                "half of them", halves.median(), halves.max()
-            )
-            interval += f"; {widths}"
-        lines.append(interval)
+    if table["half"].notna().any():
+        lines.append(_explain_intervals(table, are_shown="±" in body))
     return "\n".join(lines)
+
+
+def _explain_intervals(table: pd.DataFrame, *, are_shown: bool) -> str:
+    """Say what ±95% is; if the table does not show it, also how large it is."""
+    interval = f"±95%: {describe_interval(table)}"
+    if are_shown:
+        return interval
+    halves = table["half"]
+    widths = text.describe_half_widths("half of them", halves.median(), halves.max())
+    return f"{interval}; {widths}"
 
 
 def render_extremes(

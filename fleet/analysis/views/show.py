@@ -130,34 +130,54 @@ def show_runs(
     canvas: Canvas,
     only: Only = ALL,
     detail: Detail = _BRIEF,
+    sort: str | None = None,
 ) -> str:
     """Render one host's last run, or several hosts in a table. detail: several use only
-    `as_map`.
+    `as_map`. sort: the column by which these are sorted. Raises UsageError.
     """
-    heading = overview.render_heading(shown.runs, shown.left_out, shown.missing)
     if len(shown.latest) > 1:
-        hosts = _show_hosts(root, shown, canvas, only, as_map=detail.as_map)
-        return _join_parts([heading, hosts])
+        return _show_hosts(root, shown, canvas, only, sort, as_map=detail.as_map)
+    if sort is not None:
+        raise UsageError("--sort: sorts a table of hosts, and this is a single one.")
+    heading = overview.render_heading(shown.runs, shown.left_out, shown.missing)
     (run_id,) = shown.latest
     page = show_run(root, run_id, canvas=canvas, only=only, detail=detail, among=shown)
     return f"{heading}\n\n{page}" if shown.missing else page
 
 
 def _show_hosts(
-    root: Root, shown: RunsToShow, canvas: Canvas, only: Only, *, as_map: bool
+    root: Root,
+    shown: RunsToShow,
+    canvas: Canvas,
+    only: Only,
+    sort: str | None,
+    *,
+    as_map: bool,
 ) -> str:
-    """Render several hosts: a table, hosts without numbers, maps if asked for, and how
-    to see more.
+    """Render several hosts: a heading, a table, hosts without numbers, maps if asked
+    for, and how to see more.
     """
     usual = load_usual_numbers(root, shown.runs, only)
+    runs = _select_runs_with_numbers(shown.runs, usual, only)
     parts = [
-        overview.render_host_table(usual.table, canvas, usual.descriptions),
+        overview.render_heading(runs, shown.left_out, shown.missing),
+        overview.render_host_table(usual.table, canvas, usual.descriptions, sort),
         overview.name_hosts_without_numbers(usual.table, shown.runs, only),
     ]
     if as_map:
         parts += [render_maps(root, run_id, canvas, only) for run_id in shown.latest]
     parts.append(_suggest_details(usual, shown.runs))
     return _join_parts(parts)
+
+
+def _select_runs_with_numbers(
+    runs: Sequence[RunSummary], usual: UsualNumbers, only: Only
+) -> Sequence[RunSummary]:
+    """Return the runs that have a number of `only`; all if it is ALL."""
+    if only == ALL:
+        return runs
+    run_ids = {*usual.rows["run_id"]}
+    return [run for run in runs if run.run_id in run_ids] or runs
 
 
 def _suggest_details(usual: UsualNumbers, runs: Sequence[RunSummary]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from fleet.analysis.report import draw_hosts, lay_out_hosts
+from fleet.analysis.report import draw_hosts, lay_out_host_picture
 from fleet.analysis.views import UsualNumbers, load_usual_numbers, select_runs_to_show
 from fleet.store import Listing
 from tests.command import Fleet
@@ -29,7 +29,7 @@ def read_words(svg: bytes) -> list[str]:
 def test_each_host_has_its_number_in_the_panel_of_a_relation(
     usual: UsualNumbers,
 ) -> None:
-    picture = lay_out_hosts(usual, "Three $machines$ <of mine>")
+    picture = lay_out_host_picture(usual, "Three $machines$ <of mine>")
     words = read_words(draw_hosts(picture, ".svg"))
     assert "Three $machines$ &lt;of mine&gt;" in words
     assert {"milan", "pisa", "siena", "cluster E-E", "system", "ns"} <= {*words}
@@ -40,13 +40,13 @@ def test_each_host_has_its_number_in_the_panel_of_a_relation(
 
 def test_what_is_not_drawn_is_named(usual: UsualNumbers) -> None:
     table = usual.table
-    rows = lay_out_hosts(usual, None)
+    rows = lay_out_host_picture(usual, None)
     assert rows.left_out == [
         "left out (-b draws them): readwrite; chase random; bandwidth read"
     ]
     # one host each: the first benchmark is drawn
     apart = table[(table["benchmark"] == "bandwidth") | (table["host_name"] == "siena")]
-    few = lay_out_hosts(usual._replace(table=apart), None)
+    few = lay_out_host_picture(usual._replace(table=apart), None)
     assert few.title == "cas: one-way latency in ns"
     assert few.left_out[-1] == "left out: pisa"
 

@@ -34,6 +34,7 @@ from fleet.model import SHIPPED
 from fleet.store import Listing, Store
 from fleet.store.schema import TABLES
 from tests import simulated
+from tests.command import Fleet
 
 
 @pytest.fixture(scope="module")
@@ -303,8 +304,59 @@ def test_only_some_cpus_can_be_shown(made_lab: Path) -> None:
         "cluster E-E",
         "llc",
     }
-    with pytest.raises(UsageError, match=r"CPUs big: .*; kinds of cores: E, P\."):
+    with pytest.raises(
+        UsageError,
+        match=r"CPUs big: .* there are CPUs 0-63; kinds of cores P, E; smt, cluster,"
+        r" llc, package, system\.$",
+    ):
         load_overview(listing, runs, Only(cpus="big"))
+
+
+@pytest.mark.parametrize(
+    ("words", "relations"),
+    [
+        ("E,P", {"smt", "cluster E-E", "package P-P", "package P-E", "package E-E"}),
+        ("smt,cluster", {"smt", "cluster E-E"}),
+        ("package", {"package P-P", "package P-E", "package E-E"}),
+        ("package P-E", {"package P-E"}),
+        ("E,package", {"package E-E"}),
+        ("0-7, 8", {"smt", "package P-P", "package P-E"}),
+    ],
+)
+def test_numbers_kinds_and_what_cpus_share_are_words_of_one_list(
+    made_lab: Path, words: str, relations: set[str]
+) -> None:
+    listing = Listing(made_lab / "results")
+    runs = select_runs_to_show(listing, ["pisa"]).runs[:1]
+    rows = load_overview(listing, runs, Only("cas", words))
+    assert {*rows["relation"]} == relations
+
+
+def test_a_table_of_hosts_is_sorted_by_the_column_that_is_named(made_lab: Path) -> None:
+    def list_hosts(*options: str) -> tuple[list[str], str]:
+        done = fleet("show", "pisa", "rome", "milan", "verona", *options)
+        lines = done.stdout.splitlines()
+        hosts = [line.split()[0] for line in lines if line.split()]
+        named = [host for host in hosts if host in {"pisa", "rome", "milan", "verona"}]
+        order = next((line for line in lines if line.startswith("order of hosts")), "")
+        return named[:4], order
+
+    with Fleet(made_lab) as fleet:
+        assert list_hosts("-b", "cas", "--sort", "host") == (
+            ["milan", "pisa", "rome", "verona"],
+            "order of hosts: by name",
+        )
+        fastest = "order of hosts: the fastest first, by"
+        by_smt = (["pisa", "verona", "milan", "rome"], f"{fastest} cas smt")
+        assert list_hosts("-b", "cas", "--sort", "smt") == by_smt
+        by_llc, order = list_hosts("--sort", "cas llc", "-b", "cas")
+        assert (by_llc[:2], order) == (["milan", "rome"], f"{fastest} cas llc")
+        assert list_hosts("-b", "cas")[1] == f"{fastest} the mean over all columns"
+        refused = fleet("show", "all", "--sort", "speed")
+        counted = fleet("show", "all", "-c", "E").stdout
+    assert refused.exit_code == 2
+    assert "There are host, runs, cas smt, " in refused.stderr
+    assert counted.startswith("1 host, 8 runs, ")
 
 
 def make_loaded_rows(**columns: object) -> pd.DataFrame:

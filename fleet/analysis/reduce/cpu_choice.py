@@ -1,0 +1,135 @@
+"""Select pairs of CPUs by words: numbers, kinds of cores, and what two CPUs share."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from fleet.analysis.base.tables import Bools
+from fleet.analysis.base.text import to_records
+from fleet.analysis.reduce.topology import find_core_kinds
+from fleet.errors import UsageError
+from fleet.model import (
+    CORES,
+    KINDS,
+    Relation,
+    is_relation,
+    relation_sort_key,
+    take_one_of_each_core,
+)
+from fleet.plan.cpulist import format_cpus
+from fleet.plan.grammars import CPU_NUMBERS
+from fleet.plan.options import parse_option
+from fleet.text import quote_short
+
+
+class CpuChoice(NamedTuple):
+    """The words of -c. numbers: of CPUs. groups: kinds of cores, and CORES. relations:
+    what a pair shares, "llc" or "package P-E".
+    """
+
+    numbers: frozenset[int]
+    groups: frozenset[str]
+    relations: frozenset[str]
+
+    @property
+    def names_cpus(self) -> bool:
+        """Report whether it names CPUs, not only what they share."""
+        return bool(self.numbers or self.groups)
+
+    def find_cpus(self, cpus: pd.DataFrame) -> set[int]:
+        """Return the CPUs of one run that it names. cpus: the run's rows."""
+        found = set(self.numbers)
+        if CORES in self.groups:
+            cores = to_records(cpus[["cpu", "package", "core"]])
+            found |= {*take_one_of_each_core(tuple(row.values()) for row in cores)}
+        for cpu, kind in find_core_kinds(cpus).items():
+            if kind in self.groups:
+                found.add(cpu)
+        return found
+
+    def has_relation(self, relation: str) -> bool:
+        """Report whether pairs of this relation are chosen."""
+        if not self.relations:
+            return True
+        place = relation.partition(" ")[0]
+        return not self.relations.isdisjoint((relation, place))
+
+
+def select_pairs_of_cpus(
+    pairs: pd.DataFrame, cpus: pd.DataFrame, text: str
+) -> pd.DataFrame:
+    """Select the pairs whose CPUs are both among those that a list names, and that
+    share what it names: "0-7", "E,P", "llc", "P,cluster".
+
+    cpus: of the same runs. Raises UsageError if none match, and says what there is.
+    """
+    choice = _parse_choice(text, pairs, cpus)
+    is_selected = pairs["relation"].map(choice.has_relation).astype(bool)
+    if choice.names_cpus:
+        is_selected &= _are_both_named(pairs, cpus, choice)
+    selected = pairs[is_selected]
+    if selected.empty:
+        raise UsageError(
+            f"CPUs {text}: nothing was measured on such CPUs alone; there are"
+            f" {_list_choices(pairs, cpus)}."
+        )
+    return selected
+
+
+def _parse_choice(text: str, pairs: pd.DataFrame, cpus: pd.DataFrame) -> CpuChoice:
+    numbers = set[int]()
+    groups = set[str]()
+    relations = set[str]()
+    for item in text.split(","):
+        word = item.strip()
+        if word[:1].isdigit():
+            numbers |= {*parse_option("CPUs", word, CPU_NUMBERS)}
+        elif word in KINDS or word == CORES:
+            groups.add(word)
+        elif is_relation(word):
+            relations.add(word)
+        else:
+            raise UsageError(
+                f"CPUs {text}: {quote_short(word)} is neither CPU numbers, a kind of"
+                f" core, `{CORES}` nor what two CPUs share; there are"
+                f" {_list_choices(pairs, cpus)}."
+            )
+    return CpuChoice(frozenset(numbers), frozenset(groups), frozenset(relations))
+
+
+def _are_both_named(
+    pairs: pd.DataFrame, cpus: pd.DataFrame, choice: CpuChoice
+) -> Bools:
+    """Report for each pair whether the choice names both CPUs."""
+    cpus_by_run = dict[object, set[int]]()
+    for run, rows in cpus.groupby("run_id", sort=False):
+        cpus_by_run[run] = choice.find_cpus(rows)
+    none = set[int]()
+    are_named = []
+    ends = zip(pairs["run_id"], pairs["ping_cpu"], pairs["pong_cpu"], strict=True)
+    for run, ping, pong in ends:
+        own = cpus_by_run.get(run, none)
+        are_named.append(ping in own and pong in own)
+    return np.array(are_named, dtype=bool)
+
+
+def _list_choices(pairs: pd.DataFrame, cpus: pd.DataFrame) -> str:
+    """List what was measured: "CPUs 0-15; kinds of cores P, E; smt, llc, package"."""
+    measured = {*pairs["ping_cpu"], *pairs["pong_cpu"]}
+    parts = [f"CPUs {format_cpus(measured)}"]
+    kinds = set[str]()
+    for _, rows in cpus.groupby("run_id", sort=False):
+        kinds.update(find_core_kinds(rows).values())
+    if kinds:
+        ordered = [kind for kind in KINDS if kind in kinds]
+        parts.append(f"kinds of cores {', '.join(ordered)}")
+    parts.append(", ".join(_list_places(pairs["relation"].unique())))
+    return "; ".join(part for part in parts if part)
+
+
+def _list_places(relations: Iterable[str]) -> list[str]:
+    """List what two CPUs share, the nearest first, without kinds of cores."""
+    places = {relation.partition(" ")[0] for relation in relations}
+    return sorted(places - {Relation.SELF}, key=relation_sort_key)

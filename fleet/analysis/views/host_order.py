@@ -1,0 +1,91 @@
+"""Sort the hosts of an overview, and say by what."""
+
+import numpy as np
+import pandas as pd
+
+from fleet.analysis.reduce.cells import list_names
+from fleet.errors import UsageError
+from fleet.text import quote_short
+
+_SELF_EVIDENT = 2  # hosts; the order of fewer than three needs no words
+_HOST = "host"
+_RUNS = "runs"
+
+
+def sort_hosts(
+    table: pd.DataFrame, column: str | None = None
+) -> tuple[pd.DataFrame, str]:
+    """Sort hosts; return their names and runs by ID, and the order in words.
+
+    table: from `summarize_hosts`. column: "host", "runs", or a column of numbers such
+    as "smt" or "chase mem", the fastest first; hosts without that number come last.
+    None: the fastest first, by the mean of what each number is to the middle one of its
+    column. Raises UsageError for another column.
+    """
+    hosts = _list_hosts(table)
+    if column is None:
+        is_plain = len(hosts) <= _SELF_EVIDENT
+        words = "" if is_plain else "the fastest first, by the mean over all columns"
+        return _sort_by(hosts, _rate_hosts(table)), words
+    if column == _HOST:
+        return hosts.sort_values("host_name", kind="stable"), "by name"
+    if column == _RUNS:
+        by_runs = hosts.sort_values("runs", ascending=False, kind="stable")
+        return by_runs, "the most runs first"
+    name, numbers = _find_numbers(table, column)
+    return _sort_by(hosts, numbers), f"the fastest first, by {name}"
+
+
+def _list_hosts(table: pd.DataFrame) -> pd.DataFrame:
+    by_host = table.groupby("host_id", sort=False)
+    return pd.DataFrame(
+        {"host_name": by_host["host_name"].first(), "runs": by_host["runs"].max()}
+    )
+
+
+def _sort_by(hosts: pd.DataFrame, numbers: "pd.Series[float]") -> pd.DataFrame:
+    """Sort hosts by a number of each; those without it come last."""
+    order = numbers.reindex(hosts.index).sort_values(kind="stable")
+    return hosts.loc[order.index]
+
+
+def _rate_hosts(table: pd.DataFrame) -> "pd.Series[float]":
+    """Return the mean logarithm of each host's numbers relative to the median of their
+    column.
+    """
+    columns = table.groupby(["benchmark", "about", "relation"])
+    middle_ns = columns["median_ns"].transform("median")
+    rated = table.assign(log=np.log(table["median_ns"] / middle_ns))
+    return rated.groupby("host_id", sort=False)["log"].mean()
+
+
+def _find_numbers(table: pd.DataFrame, column: str) -> tuple[str, "pd.Series[float]"]:
+    """Find the numbers of a column by its name, in the first benchmark that has it;
+    return its whole name too.
+    """
+    wanted = " ".join(column.split())
+    names = _name_columns(table)
+    is_named = (names == wanted).any(axis="columns")
+    if not is_named.any():
+        choices = [_HOST, _RUNS, *names["short"].unique()]
+        raise UsageError(
+            f"--sort {quote_short(column)}: there is no such column. There are"
+            f" {list_names(choices)}."
+        )
+    name = str(names.loc[is_named, "whole"].iloc[0])
+    own = table[names["whole"] == name]
+    return name, own.groupby("host_id")["median_ns"].min()
+
+
+def _name_columns(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the names of each row's column: "mem", "chase mem", "chase random mem"."""
+    relation = table["relation"]
+    benchmark = table["benchmark"]
+    setting = benchmark.str.cat(table["about"], sep=" ").str.rstrip()
+    return pd.DataFrame(
+        {
+            "relation": relation,
+            "short": benchmark.str.cat(relation, sep=" "),
+            "whole": setting.str.cat(relation, sep=" "),
+        }
+    )
