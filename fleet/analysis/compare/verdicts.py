@@ -23,7 +23,7 @@ _SIDE = ["comparison", "is_b"]
 _ROW = ["comparison", "key"]
 ALL = "all"  # the relation of a change that all rows of a session share
 THRESHOLD = 0.03
-_SHOWN_CHANGE = 0.0005  # a lesser one is printed as 0.0 %
+_LEAST_PRINTED_CHANGE = 0.0005  # a lesser one is printed as 0.0 %
 # what a row with a larger time is, and one with a smaller
 _WORDS_OF_TIMES = ("slower", "faster")
 _WORDS_OF_RATES = ("less", "more")
@@ -31,8 +31,9 @@ _MAX_RUNS = 200  # a side, the most that a message advises to measure
 # chance makes shares of levels as unlike in one of two comparisons; below that the
 # sides are not equivalent
 LIKELY_SHARES = 0.5
-# of sessions with so many runs must have two runs of each side at a common level
-_TOLD = 0.9
+# of sessions with as many runs as a message advises: so many must have two runs of each
+# side at a common level
+_SHARE_OF_SESSIONS = 0.9
 _COLUMNS = (
     "a_units",
     "b_units",
@@ -138,7 +139,8 @@ class Order:
         if self.blocks is None:
             return None
         blocks = np.array([self.blocks[unit] for unit in units])
-        return pd.factorize(blocks)[0]
+        numbers, _ = pd.factorize(blocks)
+        return numbers
 
 
 NO_ORDER = Order()
@@ -154,24 +156,27 @@ def lay_out_relations(numbers: pd.DataFrame, orders: Sequence[Order]) -> list[Si
     `b_within`: the median half interval within a run; the error of the change does not
     use it.
     """
-    of_a = numbers[~numbers["is_b"]]
-    of_b = numbers[numbers["is_b"]]
-    choices = pd.Series(number_groups(of_a, ["comparison", *CLASS[:2]]), of_a.index)
+    numbers_of_a = numbers[~numbers["is_b"]]
+    numbers_of_b = numbers[numbers["is_b"]]
+    # a choice: a benchmark with its variant, in the order of side A
+    choice = number_groups(numbers_of_a, ["comparison", *CLASS[:2]])
+    choices = pd.Series(choice, numbers_of_a.index)
     table = _tabulate_units(numbers.assign(choice=choices), orders)
-    groups_of_a = of_a.groupby(_ROW)
-    groups_of_b = of_b.groupby(_ROW)
+    groups_of_a = numbers_of_a.groupby(_ROW)
+    groups_of_b = numbers_of_b.groupby(_ROW)
     rows = table.rows[[*_ROW, *CLASS, "choice"]]
     rows = rows.join(groups_of_a["pairs"].max(), on=_ROW)
     rows = rows.join(groups_of_a["spread"].median().rename("a_within"), on=_ROW)
     rows = rows.join(groups_of_b["spread"].median().rename("b_within"), on=_ROW)
-    choices_of_rows = rows["choice"].to_numpy()
-    chosen = []
+    choice_of_row = rows["choice"].to_numpy()
+    rows_in_order = []
     for place, units in zip(table.places, table.units, strict=True):
         mean_of_a = units.logs[:, ~units.is_b].mean(axis=1)
-        nearest_first = np.lexsort((mean_of_a, choices_of_rows[place]))
-        chosen.append(nearest_first)
+        # `lexsort` takes the first key last: by choice, then by time
+        nearest_first = np.lexsort((mean_of_a, choice_of_row[place]))
+        rows_in_order.append(nearest_first)
     columns = [*CLASS, "pairs", "a_within", "b_within"]
-    return _make_side_runs(table, rows[columns], chosen)
+    return _make_side_runs(table, rows[columns], rows_in_order)
 
 
 def judge_comparisons(
@@ -187,7 +192,7 @@ def judge_comparisons(
 
     questions: the number of parts that the command splits the 5 % into; subtracting a
     shift that all hosts share adds one. are_pairs: whether rows are pairs; if so, leave
-    that cannot be tested, and make no tables over all hosts.
+    out those that cannot be tested, and make no tables over all hosts.
     rates: benchmarks whose numbers are shown as rates.
 
     Columns in addition to those of the rows: `a_units`, `b_units`: how many runs of
@@ -204,21 +209,24 @@ def judge_comparisons(
     """
     labels = _label_levels(comparisons)
     sessions = _estimate_shared_shifts(comparisons, labels)
-    owner = _number_owners(comparisons)
-    table = _test_rows(_fit_rows(comparisons, labels, sessions))
+    fits = _fit_rows(comparisons, labels, sessions)
+    table = _test_rows(fits)
     fleets = []
     if not are_pairs:
         fleets = _test_all_sessions(comparisons, sessions, table)
-    questions += any(session.shifts for session in sessions.values())
+    if any(session.shifts for session in sessions.values()):
+        questions += 1
     tables = _add_q_values([table, *fleets], questions)
     table, *fleets = [add_verdicts(part, threshold, rates) for part in tables]
     table = table[[*comparisons[0].rows, *_COLUMNS]]
+    owner = _number_owners(comparisons)
     if are_pairs:
         is_tested = table["p"].notna().to_numpy()
         table = table[is_tested]
         owner = owner[is_tested]
     places = _split_places(owner, len(comparisons))
     parts = [_slice_rows(table, place) for place in places]
+    # pairs have no tables of fleets, and `fleets` is empty
     return parts, dict(zip(sessions, fleets, strict=False))
 
 
@@ -242,8 +250,11 @@ def _label_levels(comparisons: Sequence[SideRuns]) -> list[Ints]:
     rows = pd.concat([comparison.rows for comparison in comparisons])
     choices = number_groups(rows, CLASS[:2])
     ends = np.cumsum([len(comparison.rows) for comparison in comparisons])
-    parts = np.split(choices, ends[:-1])
-    groups = [np.unique(own, return_inverse=True)[1] for own in parts]
+    # numbered from 0 in each comparison
+    groups = []
+    for choices_of_comparison in np.split(choices, ends[:-1]):
+        _, group_of_row = np.unique(choices_of_comparison, return_inverse=True)
+        groups.append(group_of_row)
     return label_levels_of_each([comparison.logs for comparison in comparisons], groups)
 
 
@@ -255,22 +266,25 @@ def _fit_rows(
     """Return the rows of all comparisons with the columns of `judge_rows`."""
     counts = [len(comparison.rows) for comparison in comparisons]
     own_sessions = [sessions.get(own.sides, _NO_SESSION) for own in comparisons]
+    shared_changes = [np.exp(session.change) for session in own_sessions]
     rows = pd.concat([comparison.rows for comparison in comparisons], ignore_index=True)
-    rows["shared"] = np.repeat([np.exp(own.change) for own in own_sessions], counts)
+    rows["shared"] = np.repeat(shared_changes, counts)
     owner = _number_owners(comparisons)
     fits = []
-    for alike in _group_by_order(comparisons):
+    for numbers in _group_by_order(comparisons):
+        first = comparisons[numbers[0]]
         shifts = [
-            own_sessions[number].list_shifts(comparisons[number]) for number in alike
+            own_sessions[number].list_shifts(comparisons[number]) for number in numbers
         ]
+        counts_of_group = [counts[number] for number in numbers]
         fit = judge.judge_rows(
-            np.vstack([comparisons[number].logs for number in alike]),
-            np.vstack([labels[number] for number in alike]),
-            comparisons[alike[0]].is_b,
-            comparisons[alike[0]].blocks,
-            np.repeat(shifts, [counts[number] for number in alike], axis=0),
+            np.vstack([comparisons[number].logs for number in numbers]),
+            np.vstack([labels[number] for number in numbers]),
+            first.is_b,
+            first.blocks,
+            session=np.repeat(shifts, counts_of_group, axis=0),
         )
-        places = np.flatnonzero(np.isin(owner, alike))
+        places = np.flatnonzero(np.isin(owner, numbers))
         fits.append(pd.DataFrame(fit, index=places))
     return rows.join(pd.concat(fits))
 
@@ -281,11 +295,11 @@ def _group_by_order(comparisons: Sequence[SideRuns]) -> list[list[int]]:
     """
     groups = dict[tuple[object, ...], list[int]]()
     for number, comparison in enumerate(comparisons):
+        sides = tuple(comparison.is_b.tolist())
         blocks = None
         if comparison.blocks is not None:
             blocks = tuple(comparison.blocks.tolist())
-        order = (tuple(comparison.is_b.tolist()), blocks)
-        groups.setdefault(order, []).append(number)
+        groups.setdefault((sides, blocks), []).append(number)
     return list(groups.values())
 
 
@@ -317,7 +331,8 @@ def _estimate_session(hosts: Sequence[tuple[SideRuns, Ints]]) -> _Session:
     if not shifts.any():
         return _NO_SESSION
     passes = judge.assign_passes(is_b, judge.MIN_PASSES)
-    fit = judge.fit_within_blocks(shifts[None, :], is_b, passes)
+    one_row = shifts[None, :]
+    fit = judge.fit_within_blocks(one_row, is_b, passes)
     error = np.sqrt(fit.variance * fit.scale)
     return _Session(
         shifts=dict(zip(keys, shifts.tolist(), strict=True)),
@@ -352,11 +367,12 @@ def _test_rows(rows: pd.DataFrame) -> pd.DataFrame:
     the main level.
     """
     is_tested = rows["change"].notna().to_numpy()
+    own_variance = rows["variance"].to_numpy()
     own_freedom = rows["freedom"].to_numpy()
     variance = np.full(len(rows), np.nan)
     freedom = np.full(len(rows), np.nan)
     variance[is_tested], freedom[is_tested] = judge.moderate_variances(
-        rows["variance"].to_numpy()[is_tested], own_freedom[is_tested]
+        own_variance[is_tested], own_freedom[is_tested]
     )
     rows = _test_levels(rows, is_tested)
     rows["error"] = np.sqrt(variance * rows["scale"])
@@ -373,12 +389,14 @@ def _test_levels(rows: pd.DataFrame, is_tested: Bools) -> pd.DataFrame:
     at_main_level = rows[["a_runs", "b_runs"]].to_numpy()
     total = rows[["a_units", "b_units"]].to_numpy()
     runs_off = (total - at_main_level).sum()
+    # never 0 or 1: half a run is added on either side
     rate = float((runs_off + 0.5) / (total.sum() + 1))
     chance = judge.compute_level_probability(at_main_level, total, rate)
+    compares_levels = rows["are_apart"] & is_tested
     has_several = rows["levels"].to_numpy() > 1
     more = np.full(len(rows), np.nan)
     more[has_several] = _count_runs_to_tell(rows[has_several], rate, is_tested.sum())
-    return rows.assign(chance=chance * (rows["are_apart"] & is_tested), more=more)
+    return rows.assign(chance=chance * compares_levels, more=more)
 
 
 def _test_all_sessions(
@@ -392,8 +410,10 @@ def _test_all_sessions(
     owner = _number_owners(comparisons)
     sides = [comparison.sides for comparison in comparisons]
     tables = []
-    for name, session in sessions.items():
-        hosts = [number for number, own in enumerate(sides) if own == name]
+    for sides_of_session, session in sessions.items():
+        hosts = [
+            n for n, own_sides in enumerate(sides) if own_sides == sides_of_session
+        ]
         rows = table[np.isin(owner, hosts)]
         tables.append(_test_all_hosts(rows, len(hosts), session))
     return tables
@@ -441,22 +461,25 @@ def _count_runs_to_tell(rows: pd.DataFrame, rate: float, tests: int) -> Floats:
     `tests` rows. Otherwise, both sides must have two runs at the commonest level in
     nine sessions of ten.
     """
-    at_level = rows[["a_runs", "b_runs"]].to_numpy()
+    at_main_level = rows[["a_runs", "b_runs"]].to_numpy()
     total = rows[["a_units", "b_units"]].to_numpy()
-    share = (at_level / np.maximum(total, 1)).min(axis=1)[:, None]
+    share_of_side = at_main_level / np.maximum(total, 1)
+    share = share_of_side.min(axis=1)[:, None]
     are_apart = rows["are_apart"].to_numpy()[:, None]
-    runs = np.arange(MIN_RUNS, _MAX_RUNS + 1)  # the columns of what follows
+    # tables of rows x numbers of runs a side
+    runs = np.arange(MIN_RUNS, _MAX_RUNS + 1)
     runs_at_level = np.where(are_apart, np.ceil(share * runs), 2)
     rates = np.where(are_apart, rate, share)
+    # a third axis of length 1, over which the probabilities of sides are summed
     chance = judge.compute_level_probability(
         runs_at_level[..., None], runs[:, None], rates[..., None]
     )
-    is_seldom = 2 * chance < ALPHA / max(tests, 1)
-    gives_verdict = np.where(are_apart, is_seldom, chance > _TOLD)
+    is_seldom = 2 * chance < ALPHA / max(tests, 1)  # of two sides
+    gives_verdict = np.where(are_apart, is_seldom, chance > _SHARE_OF_SESSIONS)
     is_more = runs > total.max(axis=1, keepdims=True)
-    tells = gives_verdict & is_more
-    fewest = runs[tells.argmax(axis=1)]
-    return np.where(tells.any(axis=1), fewest, np.nan)
+    is_enough = gives_verdict & is_more
+    fewest = runs[is_enough.argmax(axis=1)]
+    return np.where(is_enough.any(axis=1), fewest, np.nan)
 
 
 def _describe_power(row: Mapping[Any, Any], target: float) -> str:
@@ -469,7 +492,9 @@ def _describe_power(row: Mapping[Any, Any], target: float) -> str:
     ratio = float(np.log1p(row["smallest"])) / target
     if ratio <= 1 or "a_units" not in row:
         return words
+    # the harmonic mean: so many runs on each side would have the same error
     runs_a_side = 2 / (1 / row["a_units"] + 1 / row["b_units"])
+    # the error falls with the root of the number of runs
     more = np.ceil(runs_a_side * ratio**2)
     return f"{words}; for {np.expm1(target):.0%}, about {more:.0f} runs a side"
 
@@ -481,11 +506,11 @@ def lay_out_pairs(pairs: pd.DataFrame, orders: Sequence[Order]) -> list[SideRuns
     pair in the order of CELL; the sides of a comparison are of one topology.
     """
     table = _tabulate_units(pairs, orders)
-    kept = []
+    complete_rows = []
     for units in table.units:
-        has_all = ~np.isnan(units.logs).any(axis=1)
-        kept.append(np.flatnonzero(has_all))
-    return _make_side_runs(table, table.rows[CELL], kept)
+        is_complete = ~np.isnan(units.logs).any(axis=1)
+        complete_rows.append(np.flatnonzero(is_complete))
+    return _make_side_runs(table, table.rows[CELL], complete_rows)
 
 
 class _Units(NamedTuple):
@@ -518,8 +543,9 @@ def _tabulate_units(numbers: pd.DataFrame, orders: Sequence[Order]) -> _Table:
     columns = numbers[[*_SIDE, "unit"]].drop_duplicates()
     numbers = numbers.assign(column=number_groups(numbers, [*_SIDE, "unit"]))
     numbers = _keep_shared_rows(numbers)
-    of_a = numbers[~numbers["is_b"]]
-    rows = of_a.drop_duplicates("row").sort_values("row", ignore_index=True)
+    numbers_of_a = numbers[~numbers["is_b"]]
+    rows = numbers_of_a.drop_duplicates("row").sort_values("row", ignore_index=True)
+    # rows, columns and numbers stand in order of comparison: each has a slice of them
     count = len(orders)
     row_places = _split_places(rows["comparison"].to_numpy(), count)
     column_places = _split_places(columns["comparison"].to_numpy(), count)
@@ -533,26 +559,21 @@ def _tabulate_units(numbers: pd.DataFrame, orders: Sequence[Order]) -> _Table:
     for number, order in enumerate(orders):
         own_rows = row_places[number]
         own_columns = column_places[number]
-        own = number_places[number]
-        own_logs = _fill_table(
-            (own_rows.stop - own_rows.start, own_columns.stop - own_columns.start),
-            row[own] - own_rows.start,
-            column[own] - own_columns.start,
-            logs[own],
-        )
+        own_numbers = number_places[number]
+        own_logs = np.full((_measure(own_rows), _measure(own_columns)), np.nan)
+        row_in_table = row[own_numbers] - own_rows.start
+        column_in_table = column[own_numbers] - own_columns.start
+        own_logs[row_in_table, column_in_table] = logs[own_numbers]
         units.append(
             _order_units(own_logs, is_b[own_columns], names[own_columns], order)
         )
     return _Table(rows, row_places, units)
 
 
-def _fill_table(
-    shape: tuple[int, int], row: Ints, column: Ints, values: Floats
-) -> Floats:
-    """Return a table with these values at these places, NaN elsewhere."""
-    table = np.full(shape, np.nan)
-    table[row, column] = values
-    return table
+def _measure(place: slice) -> int:
+    """Return the length of a slice."""
+    length: int = place.stop - place.start
+    return length
 
 
 def _order_units(
@@ -590,21 +611,23 @@ def _split_places(comparisons: Ints, count: int) -> list[slice]:
 
 
 def _make_side_runs(
-    table: _Table, rows: pd.DataFrame, kept: Sequence[Ints]
+    table: _Table, rows: pd.DataFrame, choices: Sequence[Ints]
 ) -> list[SideRuns]:
     """Make SideRuns of rows of each comparison. rows: of the table, with the columns to
-    show. kept: which rows of each comparison, in order.
+    show. choices: which rows of each comparison, in order, from 0.
     """
-    starts = [place.start for place in table.places]
-    chosen = [start + own for start, own in zip(starts, kept, strict=True)]
+    # all at once, since selecting rows of each comparison is slow
+    places = [place.start for place in table.places]
+    chosen = [place + own for place, own in zip(places, choices, strict=True)]
     ordered = rows.iloc[np.concatenate(chosen)].reset_index(drop=True)
-    ends = np.cumsum([len(own) for own in kept])
+    ends = np.cumsum([len(own_rows) for own_rows in choices])
     side_runs = []
-    for own, end, units in zip(kept, ends, table.units, strict=True):
+    for own_rows, end, units in zip(choices, ends, table.units, strict=True):
+        first = end - len(own_rows)
         side_runs.append(
             SideRuns(
-                ordered.iloc[end - len(own) : end],
-                units.logs[own],
+                ordered.iloc[first:end],
+                units.logs[own_rows],
                 units.is_b,
                 units.turns,
                 units.sides,
@@ -646,7 +669,7 @@ def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.Dat
     table["shared"] = float(np.exp(session.change))
     table = table.drop(columns="variance")
     if session.shifts:
-        of_all = {
+        shared_row = {
             "benchmark": "",
             "variant": "",
             "relation": ALL,
@@ -656,7 +679,8 @@ def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.Dat
             "freedom": session.freedom,
             "shared": 1.0,
         }
-        table = pd.concat([table, pd.DataFrame([of_all])], ignore_index=True)
+        table = pd.concat([table, pd.DataFrame([shared_row])], ignore_index=True)
+    # a mean over hosts has no levels
     table["chance"] = 0.0
     table["levels"] = 1
     table["more"] = np.nan
@@ -672,13 +696,14 @@ def add_verdicts(
     matters, a share. rates: benchmarks of which less is worse.
     """
     tests = int(rows["p"].notna().sum())
-    found = int((rows["q"] < ALPHA).sum())
-    alpha = min(ALPHA * (found + 1) / max(tests, 1), ALPHA)
+    significant = int((rows["q"] < ALPHA).sum())
+    # Benjamini and Hochberg: the p that one more significant row would need
+    alpha = min(ALPHA * (significant + 1) / max(tests, 1), ALPHA)
     smallest = judge.estimate_detectable_change(
         rows["error"].to_numpy(dtype=np.float64),
         rows["freedom"].to_numpy(dtype=np.float64),
         alpha,
-        float(np.log1p(threshold)),
+        matters=float(np.log1p(threshold)),
     )
     rows = rows.assign(smallest=np.expm1(smallest))
     verdicts = []
@@ -700,14 +725,14 @@ def _choose_verdict(
     """Return the first verdict that applies to a row, and the reason for it.
     direction: what the row has become, such as slower.
     """
-    matters = float(np.log1p(threshold))
+    limit = float(np.log1p(threshold))
     if np.isnan(row["p"]):
         why = _describe_levels(row) if row["levels"] > 1 else "too few runs"
         return Verdict.NONE, why
-    if row["q"] < ALPHA and abs(np.log(row["ratio"])) > matters:
+    if row["q"] < ALPHA and abs(np.log(row["ratio"])) > limit:
         return Verdict.CHANGED, _describe_change(row, threshold, direction)
-    is_within = max(-np.log(row["low"]), np.log(row["high"])) < matters
-    if is_within and not are_shares_unlike(row, threshold):
+    farther_end = max(-np.log(row["low"]), np.log(row["high"]))
+    if farther_end < limit and not are_shares_unlike(row, threshold):
         beside = " of all hosts" if _is_beside_shared_change(row) else ""
         return Verdict.EQUIVALENT, f"within ±{threshold * 100:g}%{beside}"
     if row["chance"] > 0:
@@ -717,7 +742,7 @@ def _choose_verdict(
 
 def _is_beside_shared_change(row: Mapping[Any, Any]) -> bool:
     """Report whether a change of all hosts was taken out that is printed as one."""
-    return bool(abs(row["shared"] - 1) >= _SHOWN_CHANGE)
+    return bool(abs(row["shared"] - 1) >= _LEAST_PRINTED_CHANGE)
 
 
 def _describe_change(row: Mapping[Any, Any], threshold: float, direction: str) -> str:
@@ -725,7 +750,8 @@ def _describe_change(row: Mapping[Any, Any], threshold: float, direction: str) -
     if _is_beside_shared_change(row):
         direction += " than all hosts"
     size = "perhaps by less than"
-    if min(abs(np.log(row["low"])), abs(np.log(row["high"]))) > np.log1p(threshold):
+    nearer_end = min(abs(np.log(row["low"])), abs(np.log(row["high"])))
+    if nearer_end > np.log1p(threshold):
         size = "by more than"
     return f"{direction}, {size} {threshold * 100:g}%"
 
@@ -755,17 +781,17 @@ def are_shares_unlike(row: Mapping[Any, Any], threshold: float) -> bool:
 
 def _describe_shares(row: Mapping[Any, Any]) -> str:
     """Say how many runs of each side are not at the level that was compared."""
-    counts = {}
-    for side in "ab":
+    words = dict[str, str]()
+    shares = dict[str, float]()
+    for side in ("a", "b"):
         total = row[f"{side}_units"]
         off = total - row[f"{side}_compared"]
-        counts[side.upper()] = (off, total)
-    less, more = sorted(counts, key=lambda side: counts[side][0] / counts[side][1])
-    off, total = counts[more]
-    other_off, other_total = counts[less]
+        words[side] = f"{off} of {total}"
+        shares[side] = off / total
+    less, more = sorted(shares, key=shares.__getitem__)
     return (
-        f"{more} at a second level in {off} of {total} runs, {less} in"
-        f" {other_off} of {other_total}"
+        f"{more.upper()} at a second level in {words[more]} runs, {less.upper()} in"
+        f" {words[less]}"
     )
 
 
