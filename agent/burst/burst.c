@@ -52,6 +52,7 @@ static void free_burst(struct burst *burst)
 	for (size_t i = 0; burst->workers && i < burst->count; i++) {
 		free(burst->workers[i].stamps);
 		free(burst->workers[i].done);
+		free(burst->workers[i].beside);
 		free(burst->workers[i].sample_mhz);
 		free(burst->workers[i].lost_ns);
 	}

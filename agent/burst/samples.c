@@ -113,6 +113,16 @@ static bool wait_for_others_at_work(const struct worker *worker)
 	return true;
 }
 
+/* Reads the CPU time that each other thread has had. Its own readings would not do: it works on
+ * until it sees that ping has ended, for as long as a unit of its work takes. */
+static void read_cpu_time_of_others(const struct burst *burst, struct cpu_time *times)
+{
+	for (size_t i = 1; i < burst->count; i++, times++) {
+		times->at_ns = now_ns();
+		times->ran_ns = worker_read_cpu_ns(&burst->workers[i]);
+	}
+}
+
 /* Stamps each sample and reads the other threads' counts at each stamp. Reading them is part of
  * every sample, so it contains what they do meanwhile. */
 static bool stamp_samples_and_others(struct worker *worker)
@@ -124,6 +134,7 @@ static bool stamp_samples_and_others(struct worker *worker)
 	if (!order->point->by_turns && !wait_for_others_at_work(worker))
 		return false;
 	worker->begin_ns = now_ns();
+	read_cpu_time_of_others(burst, worker->beside);
 	if (!take_untimed_turn(worker))
 		return false;
 	worker->stamps[0] = order->clock->ticks();
@@ -134,6 +145,7 @@ static bool stamp_samples_and_others(struct worker *worker)
 		worker->stamps[i] = order->clock->ticks();
 		read_units_of_others(worker, worker->done + i * others);
 	}
+	read_cpu_time_of_others(burst, worker->beside + others);
 	__atomic_add_fetch(&burst->finished, 1, __ATOMIC_RELEASE);
 	return true;
 }

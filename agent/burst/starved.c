@@ -23,20 +23,62 @@ static void describe_disturbed(const struct worker *worker, double lost, const c
 		 worker->name, worker->cpu, 100 * lost, of);
 }
 
+/* Returns when the first thread began its samples. */
+static int64_t find_first_begin_ns(const struct burst *burst)
+{
+	int64_t first_ns = burst->workers[0].at_ns[0];
+
+	for (size_t w = 1; w < burst->count; w++)
+		if (burst->workers[w].at_ns[0] < first_ns)
+			first_ns = burst->workers[w].at_ns[0];
+	return first_ns;
+}
+
+/* Returns how long the others took samples before a thread began its own. Threads that wait for
+ * each other, or for ping, cannot begin late. */
+static int64_t find_late_ns(const struct burst *burst, const struct worker *worker)
+{
+	const struct benchmark *benchmark = burst->order.benchmark;
+
+	if (!benchmark->all_timed || benchmark->release_waiting)
+		return 0;
+	return worker->at_ns[0] - find_first_begin_ns(burst);
+}
+
+/* Returns the time in which a thread should have worked, and the CPU time it had in it: its own
+ * samples, or those of a ping that counts what the others do meanwhile. */
+static struct cpu_time read_working_time(const struct burst *burst, size_t w)
+{
+	const struct worker *worker = &burst->workers[w];
+	const struct cpu_time *beside = burst->workers[0].beside;
+
+	if (beside && w && !burst->order.point->by_turns) {
+		const struct cpu_time *begin = &beside[w - 1], *end = begin + burst->count - 1;
+
+		if (begin->ran_ns >= 0 && end->ran_ns >= 0)
+			return (struct cpu_time){.ran_ns = end->ran_ns - begin->ran_ns,
+						 .at_ns = end->at_ns - begin->at_ns};
+	}
+	return (struct cpu_time){.ran_ns = worker->ran_ns[1] - worker->ran_ns[0],
+				 .at_ns = worker->at_ns[1] - worker->at_ns[0]};
+}
+
 /* For samples without pauses: returns the share of a typical sample in which a thread was without
  * its CPU. A few samples that take longer for it do not move the median: only what the thread lacks
- * to have run through all typical samples counts. */
-static double lost_share_of_thread(const struct burst *burst, const struct worker *worker,
-				   double typical_ns)
+ * to have run through all typical samples counts, and what it was late. */
+static double lost_share_of_thread(const struct burst *burst, size_t w, double typical_ns)
 {
 	double all_ns = typical_ns * burst->order.samples;
-	double ran_ns = (double)(worker->ran_ns[1] - worker->ran_ns[0]);
-	double lost_ns = (double)(worker->at_ns[1] - worker->at_ns[0]) - ran_ns;
-	double lacked_ns = all_ns - ran_ns;
+	struct cpu_time worked = read_working_time(burst, w);
+	double lost_ns = (double)(worked.at_ns - worked.ran_ns);
+	double lacked_ns = all_ns - (double)worked.ran_ns;
 
 	if (lost_ns < lacked_ns)
 		lacked_ns = lost_ns;
-	return lacked_ns > 0 && all_ns > 0 ? lacked_ns / all_ns : 0;
+	if (lacked_ns < 0)
+		lacked_ns = 0;
+	lacked_ns += (double)find_late_ns(burst, &burst->workers[w]);
+	return all_ns > 0 ? lacked_ns / all_ns : 0;
 }
 
 /* For samples whose losses are known one by one: returns the share of a typical one. */
@@ -92,7 +134,7 @@ static struct losses find_losses(const struct burst *burst, const struct burst_r
 		const struct worker *worker = &burst->workers[w];
 
 		if (!burst->workers[0].lost_ns)
-			add_loss(&losses, worker, lost_share_of_thread(burst, worker, typical_ns));
+			add_loss(&losses, worker, lost_share_of_thread(burst, w, typical_ns));
 		else if (worker->stamps)
 			add_loss(&losses, worker,
 				 lost_share_of_samples(burst, worker, ticks, ns_per_tick));
@@ -118,8 +160,7 @@ bool burst_is_disturbed(const struct burst *burst, struct burst_result *result)
 	return true;
 }
 
-/* Returns the CPU time a thread has had so far; negative: not known. */
-static int64_t read_cpu_ns(const struct worker *worker)
+int64_t worker_read_cpu_ns(const struct worker *worker)
 {
 	struct timespec ran;
 	clockid_t clock;
@@ -139,7 +180,7 @@ bool burst_is_starving(const struct burst *burst, int64_t watched_ns, struct bur
 		const struct worker *worker = &burst->workers[i];
 		int64_t ran = !worker->started || __atomic_load_n(&worker->out, __ATOMIC_ACQUIRE)
 				      ? -1
-				      : read_cpu_ns(worker);
+				      : worker_read_cpu_ns(worker);
 
 		if (ran < 0 || ran >= watched_ns / HOPELESS)
 			continue;

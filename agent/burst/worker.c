@@ -213,15 +213,17 @@ int worker_allocate(struct worker *worker)
 	     apart = benchmark->sample_ticks || benchmark->make_ready;
 	bool counted = is_ping && benchmark->all_counted;
 
-	if (counted)
+	if (counted) {
 		worker->done = calloc((samples + 1) * worker->burst->count, sizeof *worker->done);
+		worker->beside = calloc(2 * worker->burst->count, sizeof *worker->beside);
+	}
 	if (timed)
 		worker->stamps = calloc(samples + 1, sizeof *worker->stamps);
 	if (clocked)
 		worker->sample_mhz = calloc(samples, sizeof *worker->sample_mhz);
 	if (apart)
 		worker->lost_ns = calloc(samples, sizeof *worker->lost_ns);
-	return (timed && !worker->stamps) || (counted && !worker->done) ||
+	return (timed && !worker->stamps) || (counted && (!worker->done || !worker->beside)) ||
 			       (clocked && !worker->sample_mhz) || (apart && !worker->lost_ns)
 		       ? -ENOMEM
 		       : 0;

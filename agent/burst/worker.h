@@ -16,6 +16,11 @@ struct counting {
 	struct event_count counts[COUNTERS_MAX];
 };
 
+/* A thread's CPU time, and the time of its reading. */
+struct cpu_time {
+	int64_t ran_ns, at_ns; /* ran_ns below 0: not known */
+};
+
 /* Everything a worker writes lies on lines of its own. */
 struct worker {
 	_Alignas(LINE_BYTES) pthread_t thread;
@@ -52,7 +57,9 @@ struct worker {
 	uint32_t progress;     /* counts chunks of work */
 	uint32_t *done;        /* units of each other thread before and after each sample; null: not
 				  counted */
-	uint32_t takes;        /* how often it has worked beside ping */
+	struct cpu_time *beside; /* of each other thread as the samples begin, then of each as they
+				    end; null as done */
+	uint32_t takes;          /* how often it has worked beside ping */
 	struct counting *counting; /* null: nothing is counted in it */
 	uint32_t out;              /* 1: touches nothing of the burst any more */
 };
@@ -91,6 +98,9 @@ void burst_abandon_arenas(const struct worker *worker);
 
 /* Tells all workers to leave at the next occasion outside a hot loop. */
 void burst_give_up(struct burst *burst);
+
+/* Returns the CPU time that a thread, which may be another, has had so far; below 0: not known. */
+int64_t worker_read_cpu_ns(const struct worker *worker);
 
 /* Reports whether a thread was without its CPU for more than a tenth of a typical sample; if so,
  * says which in result->failed. */

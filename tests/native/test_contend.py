@@ -73,8 +73,8 @@ def test_every_burst_counts_what_the_others_did_in_each_sample_of_ping(
         idle += min(others) == 0
         if operation == "turn":  # each does one after the other, and says so every 8
             assert all(abs(done - burst["iterations"]) <= 8 for done in others)
-    # other work that lets a thread begin late, for a sample or for all, shows nowhere else
-    assert idle <= len(bursts(records)) / 2
+    # a hypervisor that takes a CPU for a sample shows nowhere else
+    assert idle <= len(bursts(records)) / 4
 
 
 @pytest.mark.long

@@ -76,8 +76,10 @@ def test_every_burst_counts_the_bytes_of_the_others_in_each_sample_of_ping(
         assert len(others) == len(burst["ticks"]) == 3
         assert all(count % 4096 == 0 for count in others)
         assert operation != "idle" or not any(others)
-    loaded = {plain(b) for b in bursts(records) if any(b["other_units"][0])}
-    assert {name.partition(".")[0] for name in loaded} == {"read", "mix", "write"}
+    loads = [burst for burst in bursts(records) if plain(burst) != "idle"]
+    idle = [burst for burst in loads if not any(burst["other_units"][0])]
+    # a hypervisor that takes a CPU for a sample shows nowhere else
+    assert len(idle) <= len(loads) / 4
 
 
 def test_a_thread_never_moves_more_than_it_was_asked_for(records: list[Record]) -> None:
