@@ -4,8 +4,10 @@ of it.
 
 import base64
 import json
+import os
 import re
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,3 +106,164 @@ class Browser:
             page.as_uri(),
         ]
         return subprocess.run(command, capture_output=True, text=True, check=True)
+
+
+class Tab:
+    """A page in Chromium, its policy in force, that a test points at, taps and types
+    into by the devtools protocol.
+
+    Messages go through two pipes, each ended by a NUL, so that no port is open.
+    complaints: what the page wrote to the console, what it threw, what was refused.
+    """
+
+    def __init__(self, folder: Path, *, dark: bool = False) -> None:
+        self.complaints: list[str] = []
+        self._last = 0
+        self._session = ""
+        commands, self._write = os.pipe()
+        self._read, answers = os.pipe()
+        self._buffer = b""
+        # the devtools pipes are descriptors 3 and 4 of the browser
+        script = f'exec "$0" "$@" 3<&{commands} 4>&{answers}'
+        chromium = needs.program("chromium", "chromium")
+        profile = f"--user-data-dir={folder / 'profile-of-tabs'}"
+        self._process = subprocess.Popen(
+            [
+                *("bash", "-c", script, chromium, *_ALONE[:-1], profile),
+                "--remote-debugging-pipe",
+            ],
+            pass_fds=(commands, answers),
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(commands)
+        os.close(answers)
+        target = self._call("Target.createTarget", url="about:blank")["targetId"]
+        attached = self._call("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Log"):
+            self._call(f"{domain}.enable")
+        self.show("screen", dark=dark)
+
+    def __enter__(self) -> "Tab":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._write)  # which ends the browser
+        os.close(self._read)
+        self._process.wait()
+
+    def open(
+        self,
+        page: Path,
+        size: tuple[int, int],
+        *,
+        touch: bool = False,
+        scripts: bool = True,
+    ) -> None:
+        """Open a page in a window of `size` and, if its scripts run, wait until its
+        maps answer.
+        """
+        width, height = size
+        self._call("Emulation.setScriptExecutionDisabled", value=not scripts)
+        self._call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=touch,
+        )
+        self._call("Emulation.setTouchEmulationEnabled", enabled=touch)
+        self._call("Page.navigate", url=page.as_uri())
+        self.wait_for("document.readyState === 'complete'")
+        if scripts:
+            self.wait_for("!document.querySelector('[data-map]')")
+
+    def show(self, medium: str, *, dark: bool = False) -> None:
+        """Show pages as on a "screen" or in "print", in the light or dark theme."""
+        theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self._call("Emulation.setEmulatedMedia", media=medium, features=[theme])
+
+    def ask(self, expression: str) -> Any:
+        """Return the value of a JavaScript expression."""
+        answer = self._call(
+            "Runtime.evaluate",
+            expression=expression,
+            returnByValue=True,
+            awaitPromise=True,
+            userGesture=True,
+        )
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
+
+    def wait_for(self, condition: str) -> None:
+        """Wait until a JavaScript expression is true."""
+        while not self.ask(condition):
+            time.sleep(0.02)
+
+    def point(self, x: float, y: float) -> None:
+        """Move the pointer to a place in the window."""
+        self._call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
+    def click(self, x: float, y: float) -> None:
+        """Press and release the mouse at a place in the window."""
+        self.point(x, y)
+        button = {"x": x, "y": y, "button": "left", "clickCount": 1}
+        self._call("Input.dispatchMouseEvent", type="mousePressed", **button)
+        self._call("Input.dispatchMouseEvent", type="mouseReleased", **button)
+
+    def tap(self, x: float, y: float) -> None:
+        """Tap a place in the window with a finger."""
+        where = [{"x": x, "y": y}]
+        self._call("Input.dispatchTouchEvent", type="touchStart", touchPoints=where)
+        self._call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
+    def press(self, *keys: str) -> None:
+        """Press and release keys, such as "ArrowDown"."""
+        for key in keys:
+            for kind in ("keyDown", "keyUp"):
+                self._call("Input.dispatchKeyEvent", type=kind, key=key, code=key)
+
+    def screenshot(self, path: Path, *, whole: bool = False) -> Path:
+        """Write a picture of the window, or of the whole page."""
+        shot = self._call("Page.captureScreenshot", captureBeyondViewport=whole)
+        path.write_bytes(base64.b64decode(shot["data"]))
+        return path
+
+    def print(self, path: Path) -> Path:
+        """Write the page as it is printed, as PDF."""
+        printed = self._call("Page.printToPDF", preferCSSPageSize=True)
+        path.write_bytes(base64.b64decode(printed["data"]))
+        return path
+
+    def _call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Send a command and return its result; note complaints that come before."""
+        self._last += 1
+        message = {"id": self._last, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._write, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = json.loads(self._receive())
+            if answer.get("id") == self._last:
+                assert "error" not in answer, (method, answer)
+                result: dict[str, Any] = answer["result"]
+                return result
+            self._note(answer)
+
+    def _receive(self) -> bytes:
+        while b"\0" not in self._buffer:
+            more = os.read(self._read, 1 << 16)
+            assert more, "the browser has ended"
+            self._buffer += more
+        message, _, self._buffer = self._buffer.partition(b"\0")
+        return message
+
+    def _note(self, event: dict[str, Any]) -> None:
+        about = {
+            "Runtime.consoleAPICalled": "args",
+            "Runtime.exceptionThrown": "exceptionDetails",
+            "Log.entryAdded": "entry",
+        }
+        key = about.get(event.get("method", ""))
+        if key:
+            self.complaints.append(json.dumps(event["params"][key]))

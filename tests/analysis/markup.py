@@ -49,7 +49,7 @@ class Markup(HTMLParser):
             self.errors.append(f"</{tag}> closes something else, at {self.getpos()}")
 
     def handle_data(self, data: str) -> None:
-        if not self._open or self._open[-1] != "style":
+        if not self._open or self._open[-1] not in ("style", "script"):
             self.text += data
 
     def all(self, tag: str) -> list[dict[str, str | None]]:

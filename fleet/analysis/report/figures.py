@@ -97,7 +97,6 @@ def draw(
 def draw_map(
     title: str,
     scales: Sequence[tuple[str, Heatmap]],
-    tips: Sequence[tuple[str, str]] = (),
     *,
     colours: str | Colormap = "viridis",
     side: int = _SIDE,
@@ -107,8 +106,6 @@ def draw_map(
 
     title: a description for screen readers. scales: CSS classes, each with the map in
     its own colour scale.
-    tips: paths around cells, in units of a cell from the upper left corner, and their
-    texts.
     """
     drawn = scales[0][1]
     count = len(drawn.labels)
@@ -128,7 +125,6 @@ def draw_map(
         margin=margin,
         near=margin - 4,
         size=size,
-        cell=cell,
         labels=labels[::step],
         upright=longest + 2 > cell * step,
         groups=_place_group_names(drawn, cell, margin, margin - beside),
@@ -138,7 +134,6 @@ def draw_map(
             for place, border in enumerate(drawn.borders)
             if border
         ],
-        tips=tips,
     )
     return Markup(svg)  # noqa: S704  (the template escapes)
 

@@ -2,6 +2,8 @@
 did not make.
 """
 
+import base64
+import hashlib
 from contextlib import suppress
 from datetime import UTC
 from functools import cache
@@ -20,6 +22,7 @@ from fleet.text import format_count, one_line
 
 GENERATOR, CARD = "fleet report", "fleet card"
 CARDS = (".svg", ".png")
+_TEMPLATES = Path(__file__).parent / "templates"
 _SUFFIXES = ("", ".html", ".htm", *CARDS)
 _MARKS = (f'<meta name="generator" content="{GENERATOR} '.encode(), CARD.encode())
 _HEAD = 2048  # bytes; the mark stands at the top of every report
@@ -58,6 +61,24 @@ def _load_templates() -> jinja2.Environment:
         "generator": f"{GENERATOR} {VERSION}",
     }
     return environment
+
+
+def read_template(file_name: str) -> str:
+    """Return a file of the templates as it is."""
+    return (_TEMPLATES / file_name).read_text("utf-8")
+
+
+def read_script(file_name: str) -> Markup:
+    """Return a script of ours for a page, without its indentation and comments."""
+    lines = [line.strip() for line in read_template(file_name).splitlines()]
+    kept = [line for line in lines if line and not line.startswith("//")]
+    return Markup("\n".join(kept))  # noqa: S704  (our own file)
+
+
+def digest_for_policy(content: str) -> Markup:
+    """Return the digest of a style or script as a content security policy has it."""
+    digest = hashlib.sha256(content.encode()).digest()
+    return Markup("sha256-{}").format(base64.b64encode(digest).decode())
 
 
 def format_ns(value: float | None) -> str:

@@ -1,4 +1,4 @@
-"""Build a report: read the runs, draw them and render one HTML page without scripts."""
+"""Build a report: read the runs, draw them and render one HTML page."""
 
 import math
 from collections import Counter, defaultdict
@@ -17,13 +17,18 @@ from fleet.analysis.reduce import heatmap
 from fleet.analysis.reduce.environment import list_properties
 from fleet.analysis.reduce.host_numbers import OVERVIEW, sort_overview
 from fleet.analysis.reduce.numbers import Only
-from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.report import figures, plots
 from fleet.analysis.report.differences import summarize_differences
 from fleet.analysis.report.figures import render_thumbnail
 from fleet.analysis.report.findings import Findings, find
 from fleet.analysis.report.ladders import draw_ladder
-from fleet.analysis.report.markup import format_ns, render_template
+from fleet.analysis.report.map_data import encode_map
+from fleet.analysis.report.markup import (
+    digest_for_policy,
+    format_ns,
+    read_script,
+    render_template,
+)
 from fleet.analysis.report.read_runs import MANY_RUNS, Part, Reading, load_readings
 from fleet.analysis.report.roofline import draw_roofline
 from fleet.analysis.views.host_columns import Group, group_columns
@@ -41,14 +46,12 @@ from fleet.errors import UsageError
 from fleet.inventory.expected import ExpectedRange
 from fleet.model import Benchmark, Descriptions
 from fleet.plan.benchmark_names import ALL, select_choices
-from fleet.plan.cpulist import format_cpus
 from fleet.store.runs import Listing, Root, RunSummary, open_listing
-from fleet.text import format_count, one_line
+from fleet.text import format_count
 
 _MIN_MAP = 4  # CPUs; a smaller map shows nothing
 _FRONT = 300  # CSS pixels of a map on the first screen
-_MAX_PAIR_TIPS = 64  # CPUs; with more, a tip is about the pairs of two groups
-_FEW_MAPS = 10  # runs in detail; with more, pairs have no number and tip of their own
+_FEW_MAPS = 10  # runs in detail; with more, pairs have no number of their own
 
 _RunMatrix = tuple[Reading, pd.DataFrame]
 Affected = tuple[Reading, str]  # a run that a warning applies to, and how much of it
@@ -97,8 +100,11 @@ def render(
     else:
         selected = selection or [",".join(run_ids)]
         findings = find(root, selected, benchmark, ranges)
+    script = read_script("map.js")
     return render_template(
         "page.html",
+        script=script,
+        script_digest=digest_for_policy(script),
         title=title,
         made=datetime.now(UTC),
         readings=readings,
@@ -402,50 +408,30 @@ def _build_map(
     picture.
 
     Keys: `limits` of the scale, `number` format, `cells` (a map shown as numbers, or
-    None), `tips` by row and column (one per pair), `picture` or None. readings: of the
-    page; if few are in detail, pairs get numbers.
+    None), `picture` or None, `data` for the script. readings: of the page; if few are
+    in detail, pairs get numbers.
     """
     assert part.table is not None  # noqa: S101  (asked for pairs only)
     order = reading.order
     drawn = heatmap.map_cpus(part.table, order)
     number = "{:.1f}" if drawn.limits[1] < 1000 else "{:.0f}"
-    about = {"limits": drawn.limits, "number": number}
+    limits = shared[part.name] if len(readings) > 1 else None
+    data = encode_map(reading, part, drawn, limits)
+    about = {"limits": drawn.limits, "number": number, "data": data}
     fits = len(order.cpus) <= heatmap.MAX_NUMBERS
     are_few = sum(other.detailed for other in readings) <= _FEW_MAPS
     if fits and are_few:
-        tips = _pair_tips(part.pairs, order, reading.number)
-        return about | {"cells": drawn, "tips": tips, "picture": None}
-    has_pair_tips = fits or (are_few and len(order.cpus) <= _MAX_PAIR_TIPS)
+        return about | {"cells": drawn, "picture": None}
     scales = [("own", drawn)]
-    if len(readings) > 1:
-        common = replace(drawn, limits=shared[part.name])
-        scales.append(("common", common))
+    if limits:
+        scales.append(("common", replace(drawn, limits=limits)))
     numbers = "its numbers are in the tables and in fleet show"
     title = f"Map of {part.name} on {reading.name}, {len(order.cpus)} CPUs; {numbers}"
-    shapes = _list_paths_and_tips(reading, part, by_pair=has_pair_tips)
-    picture = figures.draw_map(title, scales, shapes)
+    picture = figures.draw_map(title, scales)
     grouped = None
     if not fits:
         grouped = heatmap.map_groups(part.table, order)
-    return about | {"cells": grouped, "tips": {}, "picture": picture}
-
-
-def _list_paths_and_tips(
-    reading: Reading, part: Part, *, by_pair: bool
-) -> list[tuple[str, str]]:
-    """Return a path and a tip for each pair, or else for the pairs between any two
-    groups.
-    """
-    order = reading.order
-    if by_pair and len(part.pairs):
-        tips = _pair_tips(part.pairs, order, reading.number)
-        return [(_outline_pair(*cell), tip) for cell, tip in tips.items()]
-    return _list_block_paths_and_tips(part.pairs, order, reading.number)
-
-
-def _outline_pair(row: int, column: int) -> str:
-    """Return the path around both cells of a pair."""
-    return f"M{column} {row}h1v1h-1zM{row} {column}h1v1h-1z"
+    return about | {"cells": grouped, "picture": picture}
 
 
 def _draw_captioned_cover(reading: Reading) -> tuple[str, Markup] | None:
@@ -492,66 +478,3 @@ def _draw_ecdf(reading: Reading, part: Part, place: str = "section") -> Markup:
         onto=partial(plots.ecdf, part.curves, unit=part.heading),
         margins=(50, 42, 18, 16 + 17 * legend_lines),
     )
-
-
-def _pair_tips(
-    pairs: pd.DataFrame, order: Layout, number: str
-) -> dict[tuple[int, int], str]:
-    """Return each pair's tip, keyed by (row, column) of one of its cells. number: the
-    column drawn.
-    """
-    places = {cpu: place for place, cpu in enumerate(order.cpus)}
-    tips = {}
-    for row in text.to_records(pairs):
-        ping = row["ping_cpu"]
-        pong = row["pong_cpu"]
-        tip = f"{ping}-{pong} {row['relation']}: {row[number]:.1f} ns"
-        if number == "median_ns":
-            tip += f" {text.format_half_width(row['spread'])}".removesuffix(" -")
-        if row["flags"]:
-            tip += f", {row['flags']}"
-        tips[places[ping], places[pong]] = one_line(tip)
-    return tips
-
-
-def _list_block_paths_and_tips(
-    pairs: pd.DataFrame, order: Layout, number: str
-) -> list[tuple[str, str]]:
-    """Return a path and a tip for the pairs between any two groups: relations, median,
-    lowest, highest.
-    """
-    blocks, _ = heatmap.choose_blocks(order)
-    block_of_cpu = dict[int, int]()
-    for place, block in enumerate(blocks):
-        block_of_cpu |= dict.fromkeys(block, place)
-    ping = pairs["ping_cpu"].map(block_of_cpu)
-    pong = pairs["pong_cpu"].map(block_of_cpu)
-    lower, upper = np.sort([ping, pong], axis=0)
-    groups: Iterator[Any] = iter(pairs.groupby([lower, upper], sort=True))
-    tips = []
-    for (a, b), part in groups:
-        path = _outline_block(blocks, b, a)
-        where = format_cpus(blocks[a])
-        if a != b:
-            path += _outline_block(blocks, a, b)
-            where += f" and {format_cpus(blocks[b])}"
-        tip = f"CPUs {where}: {_describe_pairs(part, number)}"
-        tips.append((path, tip))
-    return tips
-
-
-def _describe_pairs(pairs: pd.DataFrame, number: str) -> str:
-    """Describe the relations of pairs, and the median and the ends of their numbers."""
-    relations = ", ".join(pairs["relation"].unique())
-    values = pairs[number]
-    span = f"{values.min():.1f} to {values.max():.1f}"
-    return f"{relations}, {values.median():.1f} ns ({span})"
-
-
-def _outline_block(blocks: Sequence[Sequence[int]], column: int, row: int) -> str:
-    """Return the path around the cells of two groups, by their places in `blocks`."""
-    left = sum(map(len, blocks[:column]))
-    top = sum(map(len, blocks[:row]))
-    width = len(blocks[column])
-    height = len(blocks[row])
-    return f"M{left} {top}h{width}v{height}h-{width}z"

@@ -6,7 +6,6 @@ files that `.fleet-site.json` lists are ever replaced or removed. Equal runs giv
 bytes.
 """
 
-import base64
 import hashlib
 import json
 import re
@@ -41,7 +40,11 @@ from fleet.analysis.reduce.matrices import summarize_relations
 from fleet.analysis.reduce.pairs import STATS_VERSION, as_float64, load_pairs
 from fleet.analysis.report import card as cards
 from fleet.analysis.report.findings import Findings, HostFindings, find
-from fleet.analysis.report.markup import render_template
+from fleet.analysis.report.markup import (
+    digest_for_policy,
+    read_template,
+    render_template,
+)
 from fleet.analysis.views.changes import CHANGE_TITLES
 from fleet.analysis.views.sparkline import draw_sparkline
 from fleet.analysis.views.usual import (
@@ -406,26 +409,16 @@ def _render_page(name: str, **values: Any) -> str:
     """Render a page of the site; its content security policy allows only its own style
     and script.
     """
-    style = "\n" + _read_template("base.css") + _read_template("site.css")
-    script = "\n" + _read_template("site.js")
+    style = "\n" + read_template("base.css") + read_template("site.css")
+    script = "\n" + read_template("site.js")
     return render_template(
         name,
         style=Markup(style),  # noqa: S704  (our own file)
         script=Markup(script),  # noqa: S704  (our own file)
-        style_digest=_digest_for_policy(style),
-        script_digest=_digest_for_policy(script),
+        style_digest=digest_for_policy(style),
+        script_digest=digest_for_policy(script),
         **values,
     )
-
-
-def _read_template(name: str) -> str:
-    return (_TEMPLATES / name).read_text("utf-8")
-
-
-def _digest_for_policy(content: str) -> Markup:
-    """Return the digest of a style or script as a content security policy has it."""
-    digest = hashlib.sha256(content.encode()).digest()
-    return Markup("sha256-{}").format(base64.b64encode(digest).decode())
 
 
 def _read_state(folder: Path) -> State:

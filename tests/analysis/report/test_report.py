@@ -1,3 +1,5 @@
+import base64
+import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -66,12 +68,19 @@ def test_nothing_is_fetched_and_nothing_runs(page: str, read: Markup) -> None:
         for m in read.all("meta")
         if m.get("http-equiv") == "Content-Security-Policy"
     )
-    assert policy == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    (script,) = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert policy == (
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data:;"
+        f" script-src 'sha256-{digest}'"
+    )
+    assert len(script.encode()) <= 12_288
+    assert "innerHTML" not in script
     assert all(href.startswith("#") for href in read.values("href"))
     assert all(
         source.startswith("data:image/png;base64,") for source in read.values("src")
     )
-    fetching = {"script", "link", "iframe", "object", "embed", "base", "form"}
+    fetching = {"link", "iframe", "object", "embed", "base", "form"}
     assert not {tag for tag, _ in read.elements} & fetching
     assert not [
         name
@@ -160,7 +169,7 @@ def test_each_map_is_coloured_by_its_own_scale_and_by_the_common_one(
     page: str, read: Markup
 ) -> None:
     # slow on desk, not so slow beside desk-vm
-    assert re.search(r'<td class="a31 b2\d" title="[^"]+">4\d\.\d</td>', page)
+    assert re.search(r'<td class="a31 b2\d">4\d\.\d</td>', page)
     assert any(box.get("id") == "common" for box in read.all("input"))
     assert "body:has(#common:checked) .b31" in page
 
@@ -180,7 +189,7 @@ def test_what_hosts_and_people_said_is_only_text(tmp_path: Path) -> None:
     page = render(tmp_path, [run.run_id], title=HOSTILE)
     read = Markup(page)
     assert read.errors == []
-    assert not read.all("script")
+    assert len(read.all("script")) == 1
     assert not [image for image in read.all("img") if image.get("src") == "x"]
     assert read.text.count("<script>alert(1)</script>") >= 5
     assert "{{ 7*7 }}" in read.text
@@ -300,21 +309,7 @@ def test_a_big_machine_is_shown_by_groups_and_as_a_picture(tmp_path: Path) -> No
     assert len(page) < 400_000
     # on both axes, also of the small map on the first screen
     assert page.count(">socket 0</text>") == 4
-    assert len(re.findall(r"<title>0-1 \w+: [\d.]+ ns<", page)) == 1
     assert page.index("<svg") < page.index("<nav")
-
-
-@pytest.mark.slow
-def test_a_very_big_machine_has_tips_of_groups(tmp_path: Path) -> None:
-    run = simulated.publish(tmp_path, simulated.server(), rounds=1, samples=2)
-    page = render(tmp_path, [run.run_id])
-    assert Markup(page).errors == []
-    assert re.search(
-        r"<title>CPUs 0-7,64-71 and 8-15,72-79: package, [\d.]+ ns \([\d.]+ to"
-        r" [\d.]+\)",
-        page,
-    )
-    assert len(page) < 400_000
 
 
 @pytest.mark.long

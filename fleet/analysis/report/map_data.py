@@ -1,0 +1,113 @@
+"""Encode the map of a run as data for the script of the page, `templates/map.js`, which
+decodes it.
+"""
+
+import base64
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fleet.analysis.base.tables import Ints
+from fleet.analysis.reduce import heatmap
+from fleet.analysis.reduce.flags import MEANINGS
+from fleet.analysis.reduce.matrices import lay_out_matrix
+from fleet.analysis.reduce.topology import GROUPS, NAMES, Layout
+from fleet.analysis.report.read_runs import Part, Reading
+
+_STEPS_PER_NS = 64  # a number's last bits, which are noise, would not be compressed
+_SHARE_DIGITS = 3  # ±1.2% is what is shown
+
+
+def encode_map(
+    reading: Reading,
+    part: Part,
+    own: heatmap.Heatmap,
+    common: heatmap.Limits | None,
+) -> str:
+    """Encode the map of a part as JSON. own: as it is drawn. common: limits of the
+    scale of all maps of the page.
+
+    The pairs are arrays of little-endian float32, one after the other, deflated and in
+    base64: number in ns, half of its interval (relative), share and number of another
+    level, places in `relations` and `flags`. An array has each two CPUs once, in the
+    order of an upper triangle: 0-1, 0-2, …, 1-2, …; NaN: not measured.
+    """
+    order = reading.order
+    relation_numbers, relations = pd.factorize(part.pairs["relation"])
+    flags_numbers, flags = pd.factorize(part.pairs["flags"])
+    scales = {"own": _describe_scale(own.limits)}
+    if common:
+        scales["common"] = _describe_scale(common)
+    about = {
+        "cpus": order.cpus,
+        "places": _describe_cpus(order),
+        "labels": own.group_labels,
+        "borders": np.flatnonzero(own.borders).tolist(),
+        "scales": scales,
+        "relations": list(relations),
+        "flags": [_word_flags(joined) for joined in flags],
+        "pairs": _encode_pairs(reading, part, relation_numbers, flags_numbers),
+    }
+    return json.dumps(about, separators=(",", ":"))
+
+
+def _describe_scale(limits: heatmap.Limits) -> tuple[float, float, bool]:
+    """Return the ends of a scale, and whether it is logarithmic."""
+    low, high = limits
+    return low, high, heatmap.is_log(limits)
+
+
+def _describe_cpus(order: Layout) -> list[str]:
+    """Say where each CPU is: "CPU 12: core 6, cache 1, node 0"."""
+    return [
+        _describe_cpu(cpu, groups, order.kinds)
+        for cpu, groups in zip(order.cpus, order.groups, strict=True)
+    ]
+
+
+def _describe_cpu(cpu: int, groups: Sequence[int], kinds: Mapping[int, str]) -> str:
+    words = [f"{kinds[cpu]} core"] if cpu in kinds else []
+    innermost_first = zip(reversed(GROUPS), reversed(groups), strict=True)
+    for level, number in innermost_first:
+        if number >= 0:
+            words.append(f"{NAMES.get(level, level)} {number}")
+    return f"CPU {cpu}: {', '.join(words) or 'place unknown'}"
+
+
+def _word_flags(joined: str) -> list[str]:
+    """Return a line for each flag. joined: separated by commas."""
+    return [f"{flag}: {MEANINGS.get(flag, '')}" for flag in joined.split(",") if flag]
+
+
+def _encode_pairs(reading: Reading, part: Part, relation: Ints, flags: Ints) -> str:
+    """Encode the triangles of a part, in the order of `encode_map`. relation, flags:
+    numbers of each pair's.
+    """
+    columns: dict[str, Any] = {
+        reading.number: _round_ns(part.pairs[reading.number]),
+        "spread": _choose_spread(part.pairs, reading.number),
+        "other_share": part.pairs["other_share"].round(_SHARE_DIGITS),
+        "other_ns": _round_ns(part.pairs["other_ns"]),
+        "relation": relation,
+        "flags": flags,
+    }
+    pairs = part.pairs.assign(**columns)
+    cpus = reading.order.cpus
+    upper = np.triu_indices(len(cpus), 1)
+    triangles = [lay_out_matrix(pairs, cpus, name)[upper] for name in columns]
+    packed = zlib.compress(np.array(triangles, dtype="<f4").tobytes(), 9)
+    return base64.b64encode(packed).decode("ascii")
+
+
+def _round_ns(values: "pd.Series[float]") -> "pd.Series[float]":
+    return (values * _STEPS_PER_NS).round() / _STEPS_PER_NS
+
+
+def _choose_spread(pairs: pd.DataFrame, number: str) -> "pd.Series[float]":
+    """Return half of each interval, which only medians have."""
+    spread = pairs["spread"].round(_SHARE_DIGITS)
+    return spread if number == "median_ns" else spread * np.nan

@@ -1,0 +1,173 @@
+"""The map of a page answers to pointer, finger and keys, at any number of CPUs."""
+
+import html
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fleet.analysis.reduce import load_pairs
+from fleet.analysis.report import render
+from fleet.model import Cpu, Host
+from fleet.store import Listing, Store
+from tests import builders, simulated
+from tests.analysis.report.test_report import HOSTILE
+from tests.browser import DESK, Tab
+
+pytestmark = pytest.mark.slow
+
+TELEPHONE = (390, 844)
+_TOLD = 'document.querySelector(".told").innerText'
+_SHOWN = (
+    '[".still", ".stack", ".told"].map(name =>'
+    " getComputedStyle(document.querySelector(name)).display !== 'none')"
+)
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
+    with Tab(tmp_path_factory.mktemp("browser")) as tab:
+        yield tab
+
+
+@pytest.fixture(autouse=True)
+def no_complaints(tab: Tab) -> Iterator[None]:
+    """Fail a test in which the page wrote to the console or threw."""
+    tab.complaints.clear()
+    yield
+    assert tab.complaints == []
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the results of 8 CPUs, of which 0 and 1 have two levels."""
+    root = tmp_path_factory.mktemp("results")
+    simulated.publish(root, simulated.desktop("desk", two_levels=frozenset({(0, 1)})))
+    return root
+
+
+@pytest.fixture(scope="module")
+def page(desk: Path) -> Path:
+    path = desk / "page.html"
+    path.write_text(render(desk, [run.run_id for run in Store(desk).list_runs()]))
+    return path
+
+
+def _place_cell(tab: Tab, cpus: int, row: int, column: int) -> tuple[float, float]:
+    """Scroll to the map and return the middle of a cell in the window."""
+    left, top, side, margin = tab.ask(
+        "(stack => { stack.scrollIntoView({ block: 'center' });"
+        " const box = stack.getBoundingClientRect();"
+        " return [box.left, box.top, box.width, +stack.dataset.margin]; })"
+        '(document.querySelector(".stack"))'
+    )
+    cell = (side - margin) / cpus
+    return (
+        left + margin + (column + 0.5) * cell,
+        top + margin + (row + 0.5) * cell,
+    )
+
+
+def test_a_pointer_shows_the_number_and_where_its_cpus_are(
+    tab: Tab, desk: Path, page: Path
+) -> None:
+    tab.open(page, DESK)
+    tab.point(*_place_cell(tab, 8, 0, 2))
+    told = tab.ask(_TOLD)
+    pairs = load_pairs(Listing(desk)).set_index(["ping_cpu", "pong_cpu"])
+    pair = pairs.loc[0, 1]
+    assert f"0-1 package: {pair['median_ns']:.1f} ns ±{pair['spread']:.1%}" in told
+    assert f"{pair['other_share']:.0%} at another level, " in told
+    assert "multimodal: pairs have over a tenth of their bursts" in told
+    assert "CPU 0: core 0, cluster 0, cache 0, die 0, node 0, socket 0" in told
+    assert "CPU 1: core 1, " in told
+    needle = '(n => [n.hidden, parseFloat(n.style.left)])(document.querySelector(".live .needle"))'
+    hidden, place = tab.ask(needle)
+    assert not hidden
+    tab.point(*_place_cell(tab, 8, 0, 1))
+    assert "0-4 smt: " in tab.ask(_TOLD)
+    assert tab.ask(needle)[1] < place  # siblings are nearer
+
+
+def test_a_tap_holds_a_pair_and_a_second_one_gives_the_difference(
+    tab: Tab, page: Path
+) -> None:
+    tab.open(page, TELEPHONE, touch=True)
+    tab.tap(*_place_cell(tab, 8, 0, 1))
+    tab.wait_for(f'{_TOLD}.includes("held")')
+    tab.tap(*_place_cell(tab, 8, 0, 2))
+    tab.wait_for(f'{_TOLD}.includes("against 0-4, ")')
+    number, difference, held = (
+        float(text) for text in tab.ask(f"{_TOLD}.match(/[0-9]+[.][0-9](?= ns)/g)")[:3]
+    )
+    assert number - held == pytest.approx(difference, abs=0.11)
+    assert tab.ask("document.documentElement.scrollWidth") == TELEPHONE[0]
+    tab.tap(*_place_cell(tab, 8, 1, 0))  # the pair held, from its other side
+    tab.wait_for(f'!{_TOLD}.includes("held")')
+
+
+def test_keys_move_hold_and_let_go(tab: Tab, page: Path) -> None:
+    tab.open(page, DESK)
+    tab.ask('document.querySelector(".stack").focus()')
+    tab.press("ArrowRight")
+    assert "0-4 smt" in tab.ask(_TOLD)
+    tab.press("Enter", "ArrowDown", "ArrowDown")
+    assert "4-1 " not in tab.ask(_TOLD)
+    assert "1-4 " in tab.ask(_TOLD)
+    assert "against 0-4" in tab.ask(_TOLD)
+    tab.press("Escape", *("ArrowRight",) * 20)
+    assert "1-7 " in tab.ask(_TOLD)
+    assert "against" not in tab.ask(_TOLD)
+
+
+def test_without_scripts_and_on_paper_there_is_the_picture(
+    tab: Tab, page: Path
+) -> None:
+    tab.open(page, DESK)
+    assert tab.ask(_SHOWN) == [False, True, True]
+    tab.show("print")
+    assert tab.ask(_SHOWN) == [True, False, False]
+    tab.show("screen")
+    tab.open(page, DESK, scripts=False)
+    assert tab.ask(_SHOWN) == [True, False, False]
+
+
+@pytest.mark.parametrize("count", [2, 16, 256])
+def test_a_map_of_any_size_answers(tab: Tab, tmp_path: Path, count: int) -> None:
+    cpus = tuple(
+        Cpu(n, core=n % 128, llc=n // 8 * 8, package=n // 64 * 64, node=n // 64)
+        for n in range(count)
+    )
+    run = simulated.publish(
+        tmp_path, simulated.Machine("made-up", cpus), rounds=1, samples=2
+    )
+    page = tmp_path / "page.html"
+    page.write_text(render(tmp_path, [run.run_id]))
+    assert page.stat().st_size < 1_000_000
+    for size in (DESK, TELEPHONE):
+        tab.open(page, size)
+        tab.point(*_place_cell(tab, count, 0, count - 1))
+        assert f"CPU {count - 1}: core {(count - 1) % 128}, " in tab.ask(_TOLD)
+        assert tab.ask("document.documentElement.scrollWidth") == size[0]
+
+
+def test_what_hosts_and_people_said_runs_nothing(tab: Tab, tmp_path: Path) -> None:
+    host = Host("evil", "192.0.2.7", labels={HOSTILE: HOSTILE})
+    run = builders.a_run(builders.small_desktop()[:4], host=host)
+    facts = replace(run.facts, cpu_model=HOSTILE, kernel=HOSTILE)
+    run = replace(run, facts=facts, notes=(HOSTILE,))
+    Store(tmp_path).publish(run, builders.make_bursts(run))
+    text = render(tmp_path, [run.run_id], title=HOSTILE)
+    (data,) = re.findall('data-map="([^"]*)"', text)
+    about = json.loads(html.unescape(data))
+    about["relations"] = [HOSTILE]  # which no host can name today
+    about["places"] = [HOSTILE] * 4
+    page = tmp_path / "page.html"
+    page.write_text(text.replace(data, html.escape(json.dumps(about))))
+    tab.open(page, DESK)  # an alert would stop it
+    tab.point(*_place_cell(tab, 4, 0, 1))
+    assert tab.ask(_TOLD).count("<script>alert(1)</script>") == 3
+    assert tab.ask('document.querySelectorAll(".told *:not(p, strong)").length') == 0
