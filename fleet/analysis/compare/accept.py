@@ -48,13 +48,13 @@ from fleet.store.runs import Listing, Root, RunSummary, open_listing
 MIN_VALUES = 3  # earlier runs, other machines or tables, for a range
 MACHINE, TABLE = "equal machine", "table"
 
-# of what is expected; not every source has all
+# columns of what is expected; not every source has all
 _COLUMNS_OF_SOME = (
     *("low", "high"),
     *("mean", "error", "freedom"),
     *("count", "beaten", "since", "ratio"),
 )
-DISTURBED = 0.5  # of the bursts of a run: it measured other work too
+DISTURBED = 0.5  # from this share of its bursts on, a run measured other work too
 
 
 class Outcome(StrEnum):
@@ -208,7 +208,8 @@ def _expect_all(
     hosts = lay_out_hosts(sources.table, runs_of_hosts, nights, facts)
     parts = []
     for place, (machine, host) in enumerate(zip(machines, hosts, strict=True)):
-        if host.runs and host.runs[-1] == machine.runs[-1]:
+        has_judged_run = host.runs and host.runs[-1] == machine.runs[-1]
+        if has_judged_run:
             parts += sources.expect(place, host).parts
     return parts
 
@@ -274,11 +275,13 @@ def _list_older(
     for run in runs:
         if run.samples:
             choices += run.benchmarks
+    choices = list(dict.fromkeys(choices))
     if benchmark is not None:
-        choices = list(select_choices(benchmark, list(dict.fromkeys(choices))))
-    of_last = {choice.partition("/")[0] for choice in last.benchmarks}
-    names = dict.fromkeys(choice.partition("/")[0] for choice in choices)
-    return [name for name in names if name not in of_last]
+        choices = list(select_choices(benchmark, choices))
+    # a choice is BENCHMARK/VARIANT
+    benchmarks_of_last = {choice.partition("/")[0] for choice in last.benchmarks}
+    benchmarks = dict.fromkeys(choice.partition("/")[0] for choice in choices)
+    return [name for name in benchmarks if name not in benchmarks_of_last]
 
 
 def _select_last_runs(
@@ -337,13 +340,14 @@ def _choose_places(first: Ints, begin: int, count: int, accepts_changes: bool) -
     of the baseline.
     """
     place = np.arange(count)
-    last = count - 1  # is judged
-    end = np.minimum(first, last)[:, None]
-    is_before = (place >= begin) & (place < end)
+    judged = count - 1  # the last run, of which nothing is expected by itself
+    end = np.minimum(first, judged)[:, None]
+    is_before_change = (place >= begin) & (place < end)
     if not accepts_changes:
-        return is_before
+        return is_before_change
     has_changed = (first < count)[:, None]
-    return np.where(has_changed, place >= first[:, None], is_before)
+    is_since_change = place >= first[:, None]
+    return np.where(has_changed, is_since_change, is_before_change)
 
 
 def _keep_own_or_main_level(values: Floats, levels: Ints) -> Floats:
@@ -362,8 +366,9 @@ def _keep_own_or_main_level(values: Floats, levels: Ints) -> Floats:
 def _keep_at_level(own: Floats, values: Floats, choices: Ints) -> Floats:
     """Keep the values of each row that are at the level of its own number."""
     levels = label_levels_of_hosts(np.column_stack([own, values]), choices)
-    own_level = levels[:, :1]
-    return np.where(levels[:, 1:] == own_level, values, np.nan)
+    level_of_own = levels[:, :1]
+    levels_of_values = levels[:, 1:]
+    return np.where(levels_of_values == level_of_own, values, np.nan)
 
 
 def find_first_slower(logs: Floats, threshold: float) -> Ints:
@@ -386,8 +391,9 @@ def find_first_slower(logs: Floats, threshold: float) -> Ints:
 def _find_fastest_from_each_on(logs: Floats) -> Floats:
     """Return the least of each run and those after it, infinite if none is measured."""
     values = np.where(np.isnan(logs), np.inf, logs)
-    from_last = values[:, ::-1]
-    return np.minimum.accumulate(from_last, axis=1)[:, ::-1]
+    last_first = values[:, ::-1]
+    fastest_so_far = np.minimum.accumulate(last_first, axis=1)
+    return fastest_so_far[:, ::-1]
 
 
 def _may_be_first_slower(logs: Floats, fastest: Floats, threshold: float) -> Bools:
@@ -395,6 +401,7 @@ def _may_be_first_slower(logs: Floats, fastest: Floats, threshold: float) -> Boo
     by more than the threshold. fastest: of each run and those after it.
     """
     is_measured = ~np.isnan(logs)
+    # cumulative counts and sums without the run itself
     runs_before = np.cumsum(is_measured, axis=1) - is_measured
     numbers = np.nan_to_num(logs)
     sums_before = np.cumsum(numbers, axis=1) - numbers
@@ -412,9 +419,9 @@ def _are_slower_than_before(logs: Floats, place: int, fastest: Floats) -> Bools:
     before = logs[:, :place]
     has_enough = (~np.isnan(before)).sum(axis=1) >= MIN_VALUES
     mean, error, freedom = predict_next(before[has_enough])
-    own = fastest[has_enough]
-    off = np.where(np.isfinite(own), own - mean, 0.0)
-    _, _, p = judge.apply_student(off, error, freedom)
+    tested = fastest[has_enough]
+    deviation = np.where(np.isfinite(tested), tested - mean, 0.0)
+    _, _, p = judge.apply_student(deviation, error, freedom)
     is_below = np.zeros(len(logs), dtype=bool)
     is_below[has_enough] = judge.control_false_discovery(p) < judge.ALPHA
     return is_below
@@ -436,7 +443,9 @@ def predict_next(logs: Floats) -> Prediction:
     own_freedom = counts - 1.0
     own_variances = np.maximum(squares / own_freedom, judge.ROUNDING)
     variances, freedom = judge.moderate_variances(own_variances, own_freedom)
-    return Prediction(mean, np.sqrt(variances * (1 + 1 / counts)), freedom)
+    # the next value scatters by itself, and around a mean that is not known exactly
+    error = np.sqrt(variances * (1 + 1 / counts))
+    return Prediction(mean, error, freedom)
 
 
 def judge_numbers(
@@ -450,22 +459,22 @@ def judge_numbers(
     """
     predicted = rows.reindex(columns=list(Prediction._fields))
     mean, error, freedom = predicted.to_numpy(dtype=float).T
-    is_predicted = ~np.isnan(mean)
-    off = np.log(rows["ns"].to_numpy()) - mean
-    _, _, p = judge.apply_student(off, error, freedom)
+    is_predicted = ~np.isnan(mean)  # the others have a range set by hand, or nothing
+    deviation = np.log(rows["ns"].to_numpy()) - mean
+    _, _, p = judge.apply_student(deviation, error, freedom)
     q = judge.control_false_discovery(p)
-    below_mean, above_mean, _ = judge.apply_student(
-        np.zeros_like(error), error, freedom
-    )
+    # the interval around 0, to be moved to the mean
+    no_deviation = np.zeros_like(error)
+    below_mean, above_mean, _ = judge.apply_student(no_deviation, error, freedom)
     judged = rows.assign(p=p, q=q)
     judged["low"] = np.where(is_predicted, np.exp(mean + below_mean), rows["low"])
     judged["high"] = np.where(is_predicted, np.exp(mean + above_mean), rows["high"])
-    matters = (np.abs(off) > np.log1p(threshold)) & (q < judge.ALPHA)
+    is_beyond = (np.abs(deviation) > np.log1p(threshold)) & (q < judge.ALPHA)
     is_slower = np.where(
-        is_predicted, matters & (off > 0), judged["ns"] > judged["high"]
+        is_predicted, is_beyond & (deviation > 0), judged["ns"] > judged["high"]
     )
     is_faster = np.where(
-        is_predicted, matters & (off < 0), judged["ns"] < judged["low"]
+        is_predicted, is_beyond & (deviation < 0), judged["ns"] < judged["low"]
     )
     is_unknown = judged["low"].isna() & judged["high"].isna()
     are_rates = rows["benchmark"].isin(rates)
@@ -508,14 +517,16 @@ class _Expected:
         if not ranges:
             return
         for number in self.measured:
-            key = keys[number]
-            matching = (expected for expected in ranges if expected.matches(run, *key))
-            expected = next(matching, None)
-            if expected is None:
+            benchmark, variant, relation = keys[number]
+            matching = [
+                own for own in ranges if own.matches(run, benchmark, variant, relation)
+            ]
+            if not matching:
                 continue
-            low, high = expected.limits_ns(is_rate=is_rate(descriptions[key[0]]))
+            first = matching[0]
+            low, high = first.limits_ns(is_rate=is_rate(descriptions[benchmark]))
             limits = {"low": np.array([low]), "high": np.array([high])}
-            self._add_part(np.array([number]), expected.source, **limits)
+            self._add_part(np.array([number]), first.source, **limits)
 
     def add(
         self,
@@ -529,27 +540,36 @@ class _Expected:
         `minimum` of them have. logs: a row per number of the table.
         """
         counts = (~np.isnan(logs)).sum(axis=1)
-        chosen = numbers[counts[numbers] >= minimum]
-        if not len(chosen):
+        has_enough = counts[numbers] >= minimum
+        places = numbers[has_enough]
+        if not len(places):
             return
-        own = logs[chosen]
-        columns = _predict_where_enough(own)
-        columns["count"] = counts[chosen].astype(float)
-        slower = (own > self.own[chosen, None]).sum(axis=1)
+        others = logs[places]
+        columns = _predict_where_enough(others)
+        columns["count"] = counts[places].astype(float)
+        slower = (others > self.own[places, None]).sum(axis=1)
         columns["beaten"] = slower.astype(float)
         if changes is not None:
-            columns["since"] = np.array(changes.since, dtype=object)[chosen]
-            columns["ratio"] = changes.ratio[chosen]
-        self._add_part(chosen, f"{noun}s", **columns)
+            columns["since"] = np.array(changes.since, dtype=object)[places]
+            columns["ratio"] = changes.ratio[places]
+        self._add_part(places, f"{noun}s", **columns)
 
     def add_unknown(self) -> None:
         """Add the numbers of which nothing is expected."""
         self._add_part(self.list_open(), "")
 
     def _add_part(self, numbers: Ints, source: str, **columns: Any) -> None:
-        if len(numbers):
-            about = {"machine": self.machine, "source": source, "number": numbers}
-            self.parts.append({**about, "log": self.own[numbers], **columns})
+        """Add columns of these numbers; `machine` and `source` are of all of them."""
+        if not len(numbers):
+            return
+        part = {
+            "machine": self.machine,
+            "source": source,
+            "number": numbers,
+            "log": self.own[numbers],
+            **columns,
+        }
+        self.parts.append(part)
 
 
 def _predict_where_enough(logs: Floats) -> dict[str, Any]:
@@ -575,7 +595,8 @@ def _join_parts(parts: Sequence[dict[str, Any]], table: RunTable) -> pd.DataFram
         rows[name] = np.repeat([part[name] for part in parts], counts)
     for name in _COLUMNS_OF_SOME:
         rows[name] = _join_column(parts, name)
-    rows["since"] = rows["since"].astype(object).where(rows["since"].notna(), None)
+    since = rows["since"].astype(object)
+    rows["since"] = since.where(since.notna(), None)
     return rows
 
 
@@ -618,23 +639,26 @@ class _EqualMachines:
                 row = rows[run.run_id]
                 rows_by_facts[row["facts"]].append(row)
         groups = {}
-        for facts, own_rows in rows_by_facts.items():
-            logs = table.select(row["run_id"] for row in own_rows)
-            if all(row["hypervisor"] is None for row in own_rows):
+        for facts, rows_of_group in rows_by_facts.items():
+            logs = table.select(row["run_id"] for row in rows_of_group)
+            # virtual ones may be at different levels; `select` looks at one level
+            if all(row["hypervisor"] is None for row in rows_of_group):
                 logs = leave_out_odd(logs)
-            hosts = [row["host_id"] for row in own_rows]
+            hosts = [row["host_id"] for row in rows_of_group]
             groups[facts] = (np.array(hosts, dtype=object), logs)
         return cls(rows, groups, table)
 
     def select(self, run: Mapping[str, Any]) -> Floats:
         """Return the numbers of the other machines that equal that of a run."""
-        nothing = (np.empty(0, dtype=object), self.table.logs[:, :0])
-        hosts, logs = self.groups.get(run["facts"], nothing)
-        values = logs[:, hosts != run["host_id"]]
+        no_group = (np.empty(0, dtype=object), self.table.logs[:, :0])
+        hosts, logs = self.groups.get(run["facts"], no_group)
+        is_other = hosts != run["host_id"]
+        values = logs[:, is_other]
         if run["hypervisor"] is None:
             return values
-        own = self.table.select([run["run_id"]])[:, 0]
-        return leave_out_odd(_keep_at_level(own, values, self.table.choices))
+        (own,) = self.table.select([run["run_id"]]).T
+        at_own_level = _keep_at_level(own, values, self.table.choices)
+        return leave_out_odd(at_own_level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -692,9 +716,10 @@ def _tabulate_summaries(
     """Return the medians of a CPU model's tables as logarithms, a row per key."""
     if load_tables is None:
         return np.empty((len(keys), 0))
-    medians = load_tables(cpu_model).set_index(["summary", *CLASS])["median_ns"]
+    rows = load_tables(cpu_model).set_index(["summary", *CLASS])
+    medians = rows["median_ns"].unstack("summary")
     index = pd.MultiIndex.from_tuples(keys, names=CLASS)
-    table = medians.unstack("summary").reindex(index)
+    table = medians.reindex(index)
     logs: Floats = np.log(table.to_numpy(dtype=float))
     return logs
 
@@ -705,17 +730,18 @@ def _make_acceptance(
     rows: pd.DataFrame,
     descriptions: Descriptions,
 ) -> Acceptance:
+    # not 0, of which nothing is a share; failed bursts are no part of them
     bursts = run.get("bursts") or 1
     failed = run.get("failed_bursts") or 0
     flagged = run.get("flagged_bursts") or 0
     return Acceptance(
-        machine.host,
-        machine.last_id,
-        run.get("cpu_model"),
-        rows.reset_index(drop=True),
-        descriptions,
-        failed / (bursts + failed),
-        flagged / bursts,
+        host=machine.host,
+        run_id=machine.last_id,
+        cpu_model=run.get("cpu_model"),
+        rows=rows.reset_index(drop=True),
+        descriptions=descriptions,
+        failed=failed / (bursts + failed),
+        flagged=flagged / bursts,
         older=tuple(machine.older),
         empty=machine.empty,
     )
