@@ -238,7 +238,7 @@ struct side {
 			size_t position[2]; /* in the memory; of a mix the second is what is written
 					     */
 			uint64_t grains, begun, due;
-			double grain_ticks;
+			uint64_t grain_ticks; /* from a part to the next, in 1/65536 */
 			size_t grain;
 		} load; /* loaded, of all but ping */
 		struct {

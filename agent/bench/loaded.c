@@ -16,6 +16,7 @@ enum {
 	PART_MOST = 1 << 16,
 	TOGETHER = 16,      /* parts that are due are done at once, and a mix turns after so many */
 	STEPS = 8,          /* of the clock at least, from one part to the next */
+	FRACTION = 16,      /* bits of grain_ticks behind the point */
 	ARREARS_A_S = 4000, /* 250 us, longer than interrupts: what is later is not made up for */
 	RATES_MAX = 32,
 	SHARES_MAX = 16,
@@ -189,7 +190,7 @@ static void set_up_load(struct side *side)
 	       ticks * (double)part < STEPS * (double)side->clock->quantum_ticks)
 		part *= 4;
 	side->load.grain = part;
-	side->load.grain_ticks = ticks * (double)part;
+	side->load.grain_ticks = (uint64_t)(ticks * (double)part * (1 << FRACTION));
 }
 
 static void set_up_threads(struct side *sides, size_t count, struct random *random)
@@ -206,11 +207,12 @@ static int link_ping_lines(struct side *side)
 }
 
 /* Waits until the next part is due. All that is due by then follows without a look at the clock,
- * which would wait for the end of each part. */
+ * which would wait for the end of each part. Computes with whole numbers: floating-point operations
+ * that follow wide vectors are slow on some CPUs. */
 static void wait_until_due(struct side *side)
 {
-	double most = (double)side->clock->ticks_per_second / ARREARS_A_S;
-	double part = side->load.grain_ticks, late;
+	int64_t most = (int64_t)(side->clock->ticks_per_second / ARREARS_A_S << FRACTION);
+	int64_t part = (int64_t)side->load.grain_ticks, late;
 
 	if (side->load.grains < side->load.due)
 		return;
@@ -219,10 +221,11 @@ static void wait_until_due(struct side *side)
 
 		if (!side->load.grains)
 			side->load.begun = now;
-		late = (double)(now - side->load.begun) - (double)side->load.grains * part;
+		late = (int64_t)((now - side->load.begun) << FRACTION) -
+		       (int64_t)side->load.grains * part;
 	} while (late < 0);
 	if (late > most) {
-		side->load.begun += (uint64_t)(late - most);
+		side->load.begun += (uint64_t)(late - most) >> FRACTION;
 		late = most;
 	}
 	side->load.due = side->load.grains + 1 + (uint64_t)(late / part);
