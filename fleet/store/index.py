@@ -162,9 +162,12 @@ class Index:
         def write(db: sqlite3.Connection) -> None:
             row = (kind.name, made_of, packed)
             db.execute("insert into parts values (null, ?, ?, ?)", row)
-            _delete_replaced_parts(db, kind)
 
         self._transact(write)
+
+    def delete_replaced_rows(self, kind: Derived) -> None:
+        """Delete the parts all of whose runs are in newer parts as well."""
+        self._transact(lambda db: _delete_replaced_parts(db, kind))
 
     def read_rows(
         self,
@@ -309,6 +312,8 @@ def load_derived(
         own_marks = {key: marks[key] for key in keys}
         index.store_rows(kind, own_marks, derived)
         tables.append(select_rows(derived, kind.table, columns_to_read, where))
+    if missing:
+        index.delete_replaced_rows(kind)
     rows = concat_tables(tables, kind.table, columns_to_read)
     run_ids = [run_id for _, run_id in marks]
     ordered = _sort_by_run(rows, run_ids)

@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property, partial, reduce
+from itertools import chain
+from math import ceil
 from operator import and_
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,7 +32,7 @@ from fleet.store.rows import RECORD, unpack_record
 from fleet.store.values import check_values
 
 _AT_ONCE = 8  # files; more than there are CPUs, since an object store makes each wait
-
+_MOST_A_TASK = 32  # items that a thread works on before it hands over the results
 # that are read at a time
 _BATCH_ROWS = 4096
 _BATCH_BYTES = 4 << 20
@@ -217,8 +219,13 @@ def map_in_threads(
     todo = list(items)
     if len(todo) < 2:
         return list(map(work, todo))
+    # each result that is handed over wakes another thread, which a small file is not
+    # worth
+    size = min(_MOST_A_TASK, ceil(len(todo) / _AT_ONCE))
+    tasks = [todo[start : start + size] for start in range(0, len(todo), size)]
     with futures.ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(work, todo))
+        results = pool.map(lambda task: list(map(work, task)), tasks)
+        return list(chain.from_iterable(results))
 
 
 class TableFile:
@@ -416,8 +423,9 @@ class TableFile:
         """
         for name in schema.PATH_COLUMNS.get(self.table, ()):
             if name in shape.names or name in where:
+                field = schema.arrow_schema(self.table).field(name)
                 column = _repeat_word(self.record.row[name], len(rows))
-                rows = rows.append_column(name, column)
+                rows = rows.append_column(field, column)
         return _cast(_filter_rows(rows, where), shape)
 
 
@@ -502,7 +510,8 @@ def _open_parquet(source: Any, table: str) -> Any:
     it has the columns of its table.
     """
     shape = schema.file_schema(table)
-    words = [name for name in schema.dictionary_columns(table) if name in shape.names]
+    names = shape.names
+    words = [name for name in schema.dictionary_columns(table) if name in names]
     try:
         with _decoding():
             file = pq.ParquetFile(
@@ -554,6 +563,9 @@ def _memory_schema(table: str, columns: Sequence[str] | None) -> Any:
 
 
 def _cast(table: Any, shape: Any) -> Any:
+    selected = table.select(shape.names)
+    if selected.schema.equals(shape):
+        return selected.replace_schema_metadata(shape.metadata)
     columns = []
     for field in shape:
         column = table.column(field.name)

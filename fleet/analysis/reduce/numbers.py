@@ -7,7 +7,6 @@ Every command that shows, compares or exports numbers of whole runs reads this t
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
@@ -28,6 +27,8 @@ from fleet.analysis.reduce.pairs import (
     load_pairs,
     make_index_marks,
     read_pairs,
+    read_pairs_in_process,
+    split_into_batches,
     to_arrow,
     verify_derived,
 )
@@ -42,7 +43,6 @@ from fleet.store.runs import Listing, Root, RunSummary, open_listing
 NUMBERS_VERSION = 4  # raise it whenever a row of `numbers` changes
 NUMBERS = Derived("numbers", "numbers")
 CLASS = ["benchmark", "variant", "relation"]
-_AT_ONCE = 100  # runs
 _OF_PAIRS = (View.MATRIX, View.CPUS)
 # what tells which pairs, points or sizes a number is of
 _IDENTITY = ["ping_cpu", "pong_cpu", "point", "least_bytes", "most_bytes"]
@@ -118,12 +118,13 @@ def derive_into_index() -> None:
     """
     address, run_ids = json.load(sys.stdin)
     listing = Listing(address)
-    runs = listing.find_runs(run_ids)
+    runs = listing.find_runs(set(run_ids))
     marks = _make_marks(runs)
     for keys, rows in _derive_batches(listing, runs):
         listing.index.store_rows(NUMBERS, {key: marks[key] for key in keys}, rows)
         sys.stdout.write(f"{len(keys)}\n")
         sys.stdout.flush()
+    listing.index.delete_replaced_rows(NUMBERS)
 
 
 class Only(NamedTuple):
@@ -303,19 +304,10 @@ def _make_marks(runs: Sequence[RunSummary]) -> dict[Key, str]:
 
 def _derive_batches(listing: Listing, runs: Sequence[RunSummary]) -> _NumberBatches:
     """Yield batches of runs with their numbers in one table; leave damaged runs out."""
-    for batch in _split_into_batches(runs):
-        pairs, damaged = read_pairs(listing, batch)
+    for batch in split_into_batches(runs):
+        pairs, damaged = read_pairs_in_process(listing, batch)
         keys = [run.key for run in batch if run.key not in damaged]
         yield keys, _derive_numbers(listing, batch, pairs)
-
-
-def _split_into_batches(runs: Sequence[RunSummary]) -> Iterator[list[RunSummary]]:
-    """Split runs into batches of the same benchmarks."""
-    ordered = sorted(runs, key=lambda run: run.benchmarks)
-    for _, alike in groupby(ordered, lambda run: (run.benchmarks, run.descriptions)):
-        own = list(alike)
-        for start in range(0, len(own), _AT_ONCE):
-            yield own[start : start + _AT_ONCE]
 
 
 def _derive_numbers(

@@ -92,6 +92,17 @@ def read_pairs(
     missing_ids = sorted(run_id for _, run_id in marks.keys() - indexed)
     if len(missing_ids) >= MANY_RUNS:
         derive_in_processes(listing, missing_ids)
+    return read_pairs_in_process(listing, runs, columns, where)
+
+
+def read_pairs_in_process(
+    listing: Listing,
+    runs: Sequence[RunSummary],
+    columns: Sequence[str] | None = None,
+    where: Where | None = None,
+) -> tuple[pd.DataFrame, set[Key]]:
+    """Do what `read_pairs` does, in this process however many runs are missing."""
+    marks = make_index_marks(runs)
     derivation = _Derivation(listing.place, runs)
     derive = derivation.derive_batches
     rows = load_derived(listing.index, PAIRS, marks, derive, columns, where)
@@ -186,7 +197,7 @@ def _derive_runs(
     damaged.
     """
     damaged = list[DamagedFileError]()
-    for batch in _split_into_batches(runs):
+    for batch in split_into_batches(runs):
         damaged += yield from _derive_batch(place, batch)
     if damaged and len(damaged) == selected:
         raise damaged[0]
@@ -194,7 +205,7 @@ def _derive_runs(
         warn_left_out(error)
 
 
-def _split_into_batches(runs: Sequence[RunSummary]) -> Iterator[list[RunSummary]]:
+def split_into_batches(runs: Sequence[RunSummary]) -> Iterator[list[RunSummary]]:
     """Split runs into batches of one agent build and set of benchmarks; each holds a
     slice of samples or one larger run.
     """
