@@ -366,6 +366,7 @@ OUTPUTS: Mapping[str, Row | tuple[Row, ...]] = {
                 "dated": "bool",
                 "changed": "bool",
                 "else": "list<string>",
+                "accepted": "bool",
                 **CHANGES,
             }
         ],

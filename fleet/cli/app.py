@@ -38,6 +38,7 @@ from fleet.cli.options import (
     Wait,
     has_summary,
     join_lists,
+    make_parsed_option,
     make_runs_argument,
     option,
 )
@@ -77,6 +78,7 @@ __all__ = [
     "join_lists",
     "load_inventory",
     "load_settings",
+    "make_parsed_option",
     "make_runs_argument",
     "open_listing",
     "option",

@@ -1,7 +1,8 @@
 """The commands that judge runs: compare, accept."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +14,7 @@ from fleet.analysis import base, compare, exchange, reduce, views
 from fleet.cli import app as cli
 from fleet.cli.app import option
 from fleet.errors import EXIT_AT_ANOTHER_LEVEL, EXIT_CHANGED, EXIT_WORSE, UsageError
+from fleet.plan.grammars import AGE
 
 if TYPE_CHECKING:
     from fleet.analysis.compare.accept import Acceptance
@@ -52,6 +54,12 @@ def compare_runs(
             " without a verdict."
         ),
     ] = False,
+    since: Annotated[
+        timedelta | None,
+        cli.make_parsed_option(
+            AGE, "Only changes dated since, such as 4d; judged by all runs."
+        ),
+    ] = None,
     json: cli.Json = False,
     csv: cli.Csv = False,
 ) -> None:
@@ -76,9 +84,13 @@ def compare_runs(
     if siblings or (len(sides) < 2 and not cli.has_summary(sides)):
         if point is not None or blocks is not None:
             raise UsageError("--point and --blocks: only for two or more sides.")
-        judge = _print_siblings if siblings else _print_changes
-        code = judge(root, sides, show, **limits)
+        if siblings:
+            _refuse_since(since)
+            code = _print_siblings(root, sides, show, **limits)
+        else:
+            code = _print_changes(root, sides, show, since, **limits)
     elif cli.has_summary(sides):
+        _refuse_since(since)
         if (names, cpus, point, blocks) != (None,) * 4:
             raise UsageError(
                 "--benchmark, --cpus, --point and --blocks: not for a summary."
@@ -91,6 +103,7 @@ def compare_runs(
             base.format_csv,
         )
     else:
+        _refuse_since(since)
         code = _print_comparisons(
             root, sides, show, **limits, point=point, blocks=blocks
         )
@@ -100,6 +113,11 @@ def compare_runs(
                 "--fail-on-change: no verdict is possible, for the reason given above."
             )
         raise typer.Exit(code)
+
+
+def _refuse_since(since: timedelta | None) -> None:
+    if since is not None:
+        raise UsageError("--since: only for what changed when, of a single selection.")
 
 
 _Show = Callable[..., None]  # `_print_answer`
@@ -152,9 +170,16 @@ def _print_siblings(
 
 
 def _print_changes(
-    root: "store.Listing", sides: list[str], show: _Show, **options: Any
+    root: "store.Listing",
+    sides: list[str],
+    show: _Show,
+    since: timedelta | None,
+    **options: Any,
 ) -> int | None:
     past = compare.find_changes_over_time(root, sides, **options)
+    if since is not None:
+        night = datetime.now(UTC) - since
+        past = past.keep_new(night.date())
     show(past, views.render_changes, views.changes_as_json, views.changes_as_csv)
     if not past.has_verdict:
         return None
@@ -204,6 +229,7 @@ def accept(
     cpus: cli.Cpus = None,
     inventory: cli.InventoryPath = cli.INVENTORY,
     results: cli.ResultsPath = cli.RESULTS,
+    quiet: cli.Quiet = False,
     json: cli.Json = False,
     csv: cli.Csv = False,
 ) -> None:
@@ -225,7 +251,8 @@ def accept(
     only = reduce.Only(cli.join_lists(benchmark), cli.join_lists(cpus))
     code = 0
     if run:
-        select, code = _measure(inventory, results, select, only.benchmark)
+        texts = {"benchmarks": only.benchmark, "cpus": cpus}
+        select, code = _measure(inventory, results, select, texts, quiet=quiet)
     root = cli.open_listing(results)
     tables = partial(exchange.compute_model_medians, root)
     judge = partial(
@@ -277,10 +304,15 @@ def _print_acceptances(
 
 
 def _measure(
-    inventory: Path, results: str, select: list[str] | None, benchmarks: str | None
+    inventory: Path,
+    results: str,
+    select: list[str] | None,
+    texts: Mapping[str, str | None],
+    *,
+    quiet: bool,
 ) -> tuple[list[str], int]:
     """Measure hosts. Return run IDs and the exit code of `fleet run`; without stored
-    runs, exit with it.
+    runs, exit with it. texts: options of the plan, as they were given.
     """
     from fleet.cli.run import make_hints, measure_session, show_progress
     from fleet.console.summary import render_outcomes
@@ -288,12 +320,12 @@ def _measure(
     from fleet.session.events import exit_code
 
     hosts = cli.select_hosts(cli.load_inventory(inventory), select, results=results)
-    requested = parse_requested({"benchmarks": benchmarks})
+    requested = parse_requested(texts)
     cli.require_usable(hosts, requested)
     started = time.monotonic()
     root = store.Store(results)
     root.require_writable()
-    with show_progress(hosts, (), quiet=False, json=False) as on_event:
+    with show_progress(hosts, (), quiet=quiet, json=False) as on_event:
         outcomes, logs = measure_session(root, hosts, on_event, requested=requested)
     code = exit_code(outcomes)
     if code:

@@ -71,10 +71,10 @@ def _make_duration_option(
     """
     grammar = make_duration_grammar(low_s, high_s)
     text = f"{purpose} [default: {format_duration(default_s)}]"
-    return _make_parsed_option(grammar, text)
+    return make_parsed_option(grammar, text)
 
 
-def _make_parsed_option(grammar: Grammar, text: str) -> Any:
+def make_parsed_option(grammar: Grammar, text: str) -> Any:
     """Return an option of this grammar; the command gets its values parsed."""
 
     def parse_text(value: Any) -> Any:
@@ -197,7 +197,7 @@ Reconnect = Annotated[
 ]
 Require = Annotated[
     Any,
-    _make_parsed_option(
+    make_parsed_option(
         CONDITIONS,
         f"Leave out hosts that are not {', '.join(Condition)}. [default: none]",
     ),

@@ -5,13 +5,14 @@ completion, schema, man.
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fleet import store
-from fleet.analysis import base, reduce, views
+from fleet.analysis import base, compare, reduce, views
 from fleet.cli import app as cli
 from fleet.cli.app import option
 from fleet.cli.completion import complete_runs
@@ -24,6 +25,7 @@ from fleet.cli.parser import (
 from fleet.errors import StoreError, UsageError
 from fleet.hostnames import join_names
 from fleet.model.version import VERSION
+from fleet.plan.grammars import AGE
 from fleet.plan.options import parse_choice, parse_labels
 from fleet.text import as_document, format_count
 
@@ -104,12 +106,61 @@ def withdraw(
     cli.print_text(f"{done}: {count}. `fleet withdraw` lists those withdrawn.")
 
 
-def _print_withdrawn(runs: Sequence[store.RunSummary]) -> None:
-    if not runs:
+def _print_withdrawn(withdrawn: Sequence[store.RunSummary]) -> None:
+    if not withdrawn:
         cli.print_text("No run is withdrawn.")
         return
+    _print_runs(withdrawn)
+
+
+def _print_runs(runs: Sequence[store.RunSummary]) -> None:
     width = cli.get_width_and_colour()["width"]
     cli.print_text(views.render_runs(runs, width=width))
+
+
+@cli.app.command(short_help="Remove old runs, but never those of a baseline.")
+def prune(
+    older: Annotated[
+        timedelta, cli.make_parsed_option(AGE, "Runs that began earlier, such as 90d.")
+    ],
+    select: cli.SelectRuns = None,
+    dry_run: cli.DryRun = False,
+    results: cli.ResultsPath = cli.RESULTS,
+) -> None:
+    """Remove the files of old runs, which cannot be undone.
+
+    What a host is judged by stays: its last run, and the first eight from its last run
+    with the label accepted=yes on, or its first eight of all.
+
+    Example: fleet prune --older 90d --dry-run
+    """
+    from fleet.store.prune import remove_runs
+
+    before = datetime.now(UTC) - older
+    listing = store.Listing(results, must_exist=True)
+    runs = _choose_old_runs(listing, select, before)
+    count = format_count(len(runs), "run")
+    about = f"{count} from before {before:%Y-%m-%d}"
+    if dry_run:
+        if runs:
+            _print_runs(runs)
+        cli.print_text(f"Would remove {about}.")
+        return
+    remove_runs(listing.place, runs)
+    cli.print_text(f"Removed {about}.")
+
+
+def _choose_old_runs(
+    listing: store.Listing, select: Sequence[str] | None, before: datetime
+) -> list[store.RunSummary]:
+    """Choose the selected runs that may be removed. The runs of a baseline are those of
+    all that is stored, whatever is selected.
+    """
+    removable = compare.choose_removable(listing.runs, before)
+    if not select:
+        return removable
+    selected = base.select_runs(listing.runs, select, listing.place)
+    return [run for run in removable if run in selected]
 
 
 @cli.upkeep_command(short_help="Read all that is stored and name every damaged file.")

@@ -114,19 +114,33 @@ def make_duration_grammar(
     )
 
 
+def parse_age(text: str) -> timedelta | None:
+    """Parse "7d" or "12h" to a time span; None for other text."""
+    match = re.fullmatch(r"([0-9]{1,5})([mhdw])", text)
+    if not match:
+        return None
+    return timedelta(minutes=int(match[1]) * _UNITS_MINUTES[match[2]])
+
+
+AGE = Grammar(
+    "AGE",
+    "a number of m, h, d or w",
+    _make_reader(parse_age, "a number of m, h, d or w, such as 7d or 12h"),
+)
+
+
 def parse_age_condition(text: str) -> Callable[[datetime], bool] | None:
     """Parse "age>7d" or "age<12h" to a predicate of a UTC time; None for other text.
     Raises InputError.
     """
     if not text.startswith(("age<", "age>")):
         return None
-    match = re.fullmatch(r"age([<>])([0-9]{1,5})([mhdw])", text)
-    if not match:
+    limit = parse_age(text[len("age<") :])
+    if limit is None:
         raise InputError(
             "an age is a number of m, h, d or w, such as age>7d or age<12h"
         )
-    limit = timedelta(minutes=int(match[2]) * _UNITS_MINUTES[match[3]])
-    wants_older = match[1] == ">"
+    wants_older = text.startswith("age>")
 
     def is_of_that_age(measured: datetime) -> bool:
         is_older = datetime.now(UTC) - measured > limit

@@ -63,7 +63,7 @@ def add_runs(place: Place, records: Sequence[RunRecord]) -> None:
     if not records:
         return
     by_run = {record.row["run_id"]: record for record in records}
-    with _lock_tables(place, exclusive=False):
+    with lock_tables(place, exclusive=False):
         for table in TABLES_OF_RUNS:
             missing = _find_missing(place, list_table_files(place, table), by_run)
             _write_rows(place, table, [by_run[run_id] for run_id in missing])
@@ -85,7 +85,7 @@ def add_missing_runs(
             incomplete.append(table)
     if not incomplete:
         return True
-    with _lock_tables(place, exclusive=True) as is_locked:
+    with lock_tables(place, exclusive=True) as is_locked:
         if not is_locked:
             return False
         for table in incomplete:
@@ -162,7 +162,7 @@ def _write_rows(place: Place, table: str, records: Sequence[RunRecord]) -> None:
 
 
 @contextmanager
-def _lock_tables(place: Place, *, exclusive: bool) -> Iterator[bool]:
+def lock_tables(place: Place, *, exclusive: bool) -> Iterator[bool]:
     """Lock a root's tables in the block; do not wait if `exclusive`. Yield whether the
     lock was obtained.
     """

@@ -187,6 +187,7 @@ def test_an_inventory_sets_defaults_of_options(tmp_path: Path) -> None:
     [
         *("runs", "show", "show --pair 0-1", "report", "compare a", "compare a b"),
         *("accept", "export", "verify", "label a x=1", "withdraw", "resume"),
+        "prune --older 9d",
     ],
 )
 def test_a_root_that_does_not_exist_is_named(command: str, tmp_path: Path) -> None:

@@ -74,6 +74,7 @@ def call(lab: Path, name: str, *hosts: str, options: str = "") -> Done:
     flags = {flag for parameter in command.params for flag in parameter.opts}
     words += ["--dry-run"] if "--dry-run" in flags else []
     words += ["--connect-timeout", "1"] if "--connect-timeout" in flags else []
+    words += ["--older", "999w"] if "--older" in flags else []
     words += ["-o", "-"] if "--output" in flags else []
     return Fleet(lab, {"COLUMNS": "80"})(*words, *options.split())
 
@@ -84,9 +85,16 @@ def too_wide(done: Done) -> list[str]:
 
 
 def test_the_table_has_the_commands_that_people_know() -> None:
-    assert {"show", "runs", "compare", "report", "export", "label", "withdraw"} <= {
-        *OF_STORED
-    }
+    assert {
+        "show",
+        "runs",
+        "compare",
+        "report",
+        "export",
+        "label",
+        "withdraw",
+        "prune",
+    } <= {*OF_STORED}
     assert {"run", "check", "hosts", "clean"} <= {*OF_INVENTORY}
     assert {"show", "runs", "compare", "report", "export"} <= {*OF_BENCHMARK}
 

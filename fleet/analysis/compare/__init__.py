@@ -14,7 +14,7 @@ if TYPE_CHECKING:
         leave_out_odd,
         predict_next,
     )
-    from fleet.analysis.compare.baseline import mark_usual
+    from fleet.analysis.compare.baseline import choose_removable, mark_usual
     from fleet.analysis.compare.burst_levels import list_burst_levels
     from fleet.analysis.compare.caveats import (
         PairSummary,

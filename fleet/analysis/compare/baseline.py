@@ -6,7 +6,7 @@ runs before a change that nobody accepted (docs/comparing.md).
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from typing import NamedTuple
 from warnings import warn
 
@@ -15,7 +15,7 @@ import pandas as pd
 
 from fleet.analysis.base.selection import group_by_host, keep_comparable_with_last
 from fleet.analysis.base.tables import Floats, Ints, number_groups
-from fleet.analysis.compare.history import DatedStep, find_steps
+from fleet.analysis.compare.history import ACCEPTED, DatedStep, find_steps
 from fleet.analysis.compare.series_changes import MIN_NIGHTS
 from fleet.analysis.compare.verdicts import CLASS
 from fleet.analysis.reduce.load import list_published
@@ -26,7 +26,6 @@ from fleet.errors import StoreWarning, explain
 from fleet.store.gate import RunRecord
 from fleet.store.runs import Listing, Root, RunSummary, open_listing
 
-ACCEPTED = ("accepted", "yes")  # the label of a run that begins a new baseline
 _Nights = Mapping[str, date]  # by run ID
 _FACTS = ("preset", "estimator", "hypervisor")
 
@@ -71,6 +70,32 @@ def find_nights(runs: Sequence[RunSummary]) -> dict[str, date]:
         own = run.started_utc.date()
         nights[run.run_id] = first_of_session.setdefault(run.session_id, own)
     return nights
+
+
+def choose_removable(runs: Sequence[RunSummary], before: datetime) -> list[RunSummary]:
+    """Choose the runs that began before a time, except a host's baseline and its last
+    run.
+
+    The baseline is the first MIN_NIGHTS runs of each host and set of benchmarks, from
+    the last accepted run on if there is one. runs: oldest first.
+    """
+    alike = dict[tuple[str, tuple[str, ...]], list[RunSummary]]()
+    for run in runs:
+        alike.setdefault((run.host_id, run.benchmarks), []).append(run)
+    removable = []
+    for own in alike.values():
+        begin = find_last_accepted(own)
+        kept = [*own[begin : begin + MIN_NIGHTS], own[-1]]
+        removable += [
+            run for run in own if run.started_utc < before and run not in kept
+        ]
+    return removable
+
+
+def find_last_accepted(runs: Sequence[RunSummary]) -> int:
+    """Return the place of the last run with the label ACCEPTED, 0 if none has it."""
+    places = [place for place, run in enumerate(runs) if ACCEPTED in run.labels]
+    return max(places, default=0)
 
 
 def read_facts(listing: Listing, runs: Sequence[RunSummary]) -> dict[str, RunRecord]:
@@ -120,13 +145,8 @@ class HostRuns:
     are_virtual: Sequence[bool]
 
     def find_accepted(self) -> int:
-        """Return the place of the last run with the label ACCEPTED, 0 if none has
-        it.
-        """
-        places = [
-            place for place, run in enumerate(self.runs) if ACCEPTED in run.labels
-        ]
-        return max(places, default=0)
+        """Return the place of the last accepted run, 0 if there is none."""
+        return find_last_accepted(self.runs)
 
     def find_steps(self) -> list[DatedStep]:
         """Find the proved steps, oldest first."""

@@ -2,9 +2,10 @@
 changed with them.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -32,11 +33,13 @@ from fleet.model import Descriptions
 from fleet.store.runs import Root
 from fleet.text import format_count
 
+ACCEPTED = ("accepted", "yes")  # the label of a run that begins a new baseline
 _ROW = ["host", *CLASS]
 _CHANGE_COLUMNS = [
     *("hosts", *CLASS),
     *("before", "after", "first", "last", "begin", "end"),
     *("ratio", "low", "high", "q", "dated", "changed", "else"),
+    "accepted",
 ]
 Step = tuple[str, str, str]  # a fact, and its values before and after
 Facts = Mapping[str, Mapping[date, set[Step]]]  # by host and night
@@ -51,13 +54,14 @@ class History:
     tuple), `benchmark`, `variant`, `relation` (all three empty if several changed),
     `before`, `after` (the nights on either side), `first`, `last` (the 95 % interval of
     `after`), `begin`, `end` (the nights compared), `ratio` with its 95 % interval
-    `low`, `high`, `q`, `dated` (true for a step), `changed` (beyond the threshold) and
-    `else` (facts that changed that night). odd: a row per night that is far from those
+    `low`, `high`, `q`, `dated` (true for a step), `changed` (beyond the threshold),
+    `else` (facts that changed that night) and `accepted` (by a label of all its hosts,
+    from that night or later). odd: a row per night that is far from those
     around it, with host, relation, `night` and `ratio`. elsewhere: a row per host and
     relation at another level since `night`.
     logs: logarithms of ns, a row per host and relation, a column per night. facts: by
     host and night, the facts that differ from the host's previous night; empty if no
-    change was found.
+    change was found. since: the first night whose changes are listed; None for all.
     """
 
     hosts: tuple[str, ...]
@@ -73,11 +77,28 @@ class History:
     facts: Facts
     caveats: tuple[str, ...]
     descriptions: Descriptions
+    since: date | None = None
 
     @property
     def has_changed(self) -> bool:
-        """Report whether a change is beyond the threshold."""
-        return bool(self.changes["changed"].any())
+        """Report whether a change is beyond the threshold and nobody accepted it."""
+        is_open = self.changes["changed"] & ~self.changes["accepted"].astype(bool)
+        return bool(is_open.any())
+
+    def keep_new(self, since: date) -> "History":
+        """Keep the dated changes, the odd nights and the moved levels from a night on,
+        without those that were accepted.
+        """
+        changes = self.changes
+        is_new = changes["dated"].astype(bool) & (changes["after"] >= since)
+        is_open = ~changes["accepted"].astype(bool)
+        return replace(
+            self,
+            changes=changes[is_new & is_open],
+            odd=self.odd[self.odd["night"] >= since],
+            elsewhere=self.elsewhere[self.elsewhere["night"] >= since],
+            since=since,
+        )
 
 
 def find_changes_over_time(
@@ -117,7 +138,9 @@ def find_changes_over_time(
         nights=nights,
         has_verdict=not has_few_nights.all(),
         threshold=matters,
-        changes=_tabulate_changes(changes, pool, rows, nights, facts, matters),
+        changes=_mark_accepted(
+            _tabulate_changes(changes, pool, rows, nights, facts, matters), runs
+        ),
         odd=_tabulate_nights(clean.odd, rows, nights),
         elsewhere=_tabulate_nights(clean.elsewhere, rows, nights),
         logs=table,
@@ -255,9 +278,23 @@ def _tabulate_changes(
                 "dated": change.dated,
                 "changed": abs(change.moved) > np.log1p(threshold),
                 "else": tuple(facts_beside),
+                "accepted": False,
             }
         )
     return pd.DataFrame(records, columns=_CHANGE_COLUMNS)
+
+
+def _mark_accepted(changes: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+    """Say of each change whether all of its hosts have an accepted run since."""
+    key, value = ACCEPTED
+    labels = runs["labels_json"].map(json.loads)
+    is_accepted = labels.map(lambda own: own.get(key) == value)
+    last_nights = runs[is_accepted].groupby("host_id")["night"].max().to_dict()
+    accepted = []
+    for hosts, night in zip(changes["hosts"], changes["after"], strict=True):
+        until = min(last_nights.get(host, date.min) for host in hosts)
+        accepted.append(night <= until)
+    return changes.assign(accepted=np.array(accepted, dtype=bool))
 
 
 def _name_number(rows: pd.DataFrame) -> dict[str, str]:
@@ -277,7 +314,9 @@ def _find_fact_changes(runs: pd.DataFrame) -> dict[str, dict[date, set[Step]]]:
         last_of_night = of_host.groupby("night").tail(1)
         nights = last_of_night["night"].tolist()[1:]
         steps = {night: set[Step]() for night in nights}
-        for fact, texts in describe_table_facts_by_name(last_of_night).items():
+        described = describe_table_facts_by_name(last_of_night)
+        described.pop(f"label.{ACCEPTED[0]}", None)  # it says nothing of the host
+        for fact, texts in described.items():
             for night, (before, after) in zip(nights, pairwise(texts), strict=True):
                 if before != after:
                     steps[night].add((fact, before, after))

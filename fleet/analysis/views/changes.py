@@ -77,6 +77,8 @@ def render_changes_headline(history: History) -> str:
     answer = "no verdict"
     if history.has_verdict:
         answer = ", ".join(_count_changes(history))
+        if history.since:
+            answer += f" since {history.since}"
     return one_line(f"{hosts}: {', '.join(counts)}: {answer}")
 
 
@@ -84,16 +86,31 @@ def _count_changes(history: History) -> list[str]:
     """Count the changes of a night; then gradual and smaller ones, odd nights and moved
     levels, each if there are any.
     """
-    is_dated = history.changes["dated"]
-    is_large = history.changes["changed"]
-    changes = format_count(int((is_dated & is_large).sum()), "change")
+    counts = _count_kinds_of_changes(history)
+    changes = format_count(counts["dated"], "change")
     further = [
-        f"{int((~is_dated & is_large).sum())} gradual",
-        f"{int((~is_large).sum())} below {history.threshold * 100:g}%",
+        f"{counts['accepted']} accepted",
+        f"{counts['gradual']} gradual",
+        f"{counts['small']} below {history.threshold * 100:g}%",
         format_count(history.odd["night"].nunique(), "odd night"),
         _describe_moved_levels(history),
     ]
     return [changes, *(words for words in further if not words.startswith("0"))]
+
+
+def _count_kinds_of_changes(history: History) -> dict[str, int]:
+    """Count the changes that are accepted, and of the others those beyond the threshold
+    that have a date or are gradual, and the small ones.
+    """
+    is_accepted = history.changes["accepted"].astype(bool)
+    is_dated = history.changes["dated"].astype(bool)
+    is_large = history.changes["changed"].astype(bool) & ~is_accepted
+    return {
+        "accepted": int(is_accepted.sum()),
+        "dated": int((is_large & is_dated).sum()),
+        "gradual": int((is_large & ~is_dated).sum()),
+        "small": int((~is_large & ~is_accepted).sum()),
+    }
 
 
 def _describe_moved_levels(history: History) -> str:
@@ -162,8 +179,8 @@ def _list_what_else_changed(row: Mapping[str, Any]) -> str:
     """List what else changed in the run of a change; "" for a gradual one."""
     listed = "; ".join(row["else"])
     if not listed and row["dated"]:
-        return "nothing known"
-    return listed
+        listed = "nothing known"
+    return f"accepted; {listed}" if row["accepted"] else listed
 
 
 def _name_relation(row: Mapping[str, Any]) -> str:

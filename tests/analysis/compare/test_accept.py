@@ -230,6 +230,19 @@ def test_measuring_first_is_a_run_whose_numbers_are_then_judged(tmp_path: Path) 
             assert "gone" in done.stderr
 
 
+@pytest.mark.long
+def test_measuring_first_measures_the_cpus_that_are_judged_and_can_be_quiet(
+    tmp_path: Path,
+) -> None:
+    with Fleet(tmp_path) as fleet:
+        fleet.inventory("hosts:\n  here: {via: local, plan: {rounds: 1}}\n")
+        done = fleet("accept", "--run", "-q", "-b", "cas", "-c", "0,1")
+        assert done.stdout.startswith("here: ")
+        assert "rounds" not in done.stderr
+        (shown,) = fleet("show", "--json").json
+    assert shown["run"]["plan"]["cpus"] == [0, 1]
+
+
 def test_a_virtual_machine_is_held_against_numbers_at_its_own_level(
     tmp_path: Path,
 ) -> None:

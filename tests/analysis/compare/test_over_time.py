@@ -3,8 +3,10 @@ changed in one night.
 """
 
 import re
+import shutil
 import sys
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +21,11 @@ from fleet.analysis.compare import (
     clean_series,
     drop_changes_of_parts,
     find_changes,
+    find_changes_over_time,
     mark_usual,
 )
 from fleet.analysis.reduce import label_levels_of_hosts, load_overview
+from fleet.analysis.views import render_changes
 from fleet.errors import StoreWarning
 from fleet.store import Listing, Store
 from tests import builders
@@ -146,6 +150,45 @@ def test_the_night_in_which_a_machine_of_the_lab_changed(made_lab: Path) -> None
     few = fleet("compare", "node1", "--fail-on-change", "--json")
     assert few.exit_code == 2
     assert not few.json[0]["has_verdict"]
+
+
+def test_only_changes_since_a_night_count_and_all_runs_judge_them(
+    made_lab: Path,
+) -> None:
+    history = find_changes_over_time(made_lab / "results", ["lucca"])
+    assert history.has_changed
+    assert history.keep_new(date(2026, 11, 4)).has_changed
+    later = history.keep_new(date(2026, 11, 5))
+    assert not later.has_changed
+    assert later.changes.empty
+    assert later.runs == history.runs
+    assert render_changes(later).endswith("14 nights: 0 changes since 2026-11-05")
+
+
+def test_an_accepted_change_is_listed_and_fails_no_more(
+    made_lab: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(made_lab, tmp_path / "lab")
+    root = Store(tmp_path / "lab" / "results")
+    runs = [run for run in root.list_runs() if run.host_id == "lucca"]
+    nights = {f"{run.started_utc:%m-%d}": run.run_id for run in runs}
+    fleet = Fleet(tmp_path / "lab", {"COLUMNS": "80"})
+    command = ("compare", "lucca", "--fail-on-change")
+    root.label([nights["11-03"]], {"accepted": "yes"})
+    assert fleet(*command).exit_code == 20
+    root.label([nights["11-05"]], {"accepted": "yes"})
+    done = fleet(*command)
+    assert done.exit_code == 0
+    assert "14 nights: 0 changes, 1 accepted" in done.stdout
+    assert "accepted; kernel 6.12.1-demo → 6.13.0-demo" in done.stdout
+    assert "label.accepted" not in done.stdout
+
+
+def test_a_span_of_time_is_for_a_single_selection_alone(made_lab: Path) -> None:
+    fleet = Fleet(made_lab)
+    refused = fleet("compare", "lucca", "rome", "--since", "4d")
+    assert (refused.exit_code, "--since" in refused.stderr) == (2, True)
+    assert fleet("compare", "lucca", "--since", "yesterday").exit_code == 2
 
 
 @pytest.mark.long
