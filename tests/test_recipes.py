@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.command import Fleet
+from tests import needs
+from tests.command import Fleet, wait_for
+from tests.hosts import slurm
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -88,6 +90,56 @@ def test_the_workflow_of_a_gallery_makes_its_site(
         path = f"{bin_folder}:{os.environ['PATH']}"
         run("sh", "-e", "-c", script, cwd=gallery, path=path)
     assert "node7" in (gallery / "site/index.html").read_text()
+
+
+def write_health_check(folder: Path, lab: Path) -> Path:
+    """Write the program of docs/comparing.md with the paths of this test, and let it
+    reach the Slurm that $SLURM_CONF of its `scontrol` names.
+    """
+    page = (ROOT / "docs/comparing.md").read_text().partition("### Slurm's health")[2]
+    script = page.partition("```sh\n")[2].partition("```")[0]
+    for recipe, ours in (
+        ("/opt/fleet/bin", str(folder)),
+        ("HOME=/root", f"HOME={folder}"),
+        ("/srv/fleet", str(lab / "results")),
+    ):
+        assert recipe in script
+        script = script.replace(recipe, ours)
+    (folder / "fleet").symlink_to(Path(sys.executable).with_name("fleet"))
+    program = folder / "health.sh"
+    program.write_text(script)
+    program.chmod(0o755)
+    return program
+
+
+def test_slurm_drains_a_node_that_is_slower_and_no_other(
+    tmp_path: Path, made_lab: Path
+) -> None:
+    """Two nodes named as machines of the lab, of which one became slower."""
+    program = write_health_check(tmp_path, made_lab)
+    settings = f"HealthCheckProgram={program}\nHealthCheckInterval=10\n"
+    with slurm.allocate_nodes(("lucca", "milan"), settings) as job:
+        scontrol = needs.program("scontrol", "slurm-client")
+        client = tmp_path / "scontrol"
+        client.write_text(
+            f'#!/bin/sh\nSLURM_CONF={job["SLURM_CONF"]} exec {scontrol} "$@"\n'
+        )
+        client.chmod(0o755)
+
+        def describe(node: str) -> str:
+            return run(client, "show", "node", node, cwd=tmp_path)
+
+        wait_for(lambda: "Reason=" in describe("lucca"))
+        drained = describe("lucca")
+        assert "+DRAIN" in drained
+        assert "Reason=lucca: slower: cas/" in drained
+
+        ours = ("NodeName=lucca", "State=DRAIN", "Reason=a fan")
+        run(client, "update", *ours, cwd=tmp_path)
+        for node in ("lucca", "milan"):
+            run("env", f"SLURMD_NODENAME={node}", program, cwd=tmp_path)
+        assert "Reason=a fan" in describe("lucca")
+        assert "DRAIN" not in describe("milan")
 
 
 def test_the_notebooks_run_with_what_their_page_installs(

@@ -50,9 +50,11 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 
 @contextmanager
-def allocate_nodes(names: Sequence[str] = NODES) -> Iterator[dict[str, str]]:
+def allocate_nodes(
+    names: Sequence[str] = NODES, settings: str = ""
+) -> Iterator[dict[str, str]]:
     """Start it and allocate the nodes; the variables that a command needs to use
-    them.
+    them. settings: more lines of slurm.conf.
     """
     needs.root()
     # a socket's path is short
@@ -73,6 +75,7 @@ def allocate_nodes(names: Sequence[str] = NODES) -> Iterator[dict[str, str]]:
     port = free_port("127.0.0.1")
     conf.write_text(
         _CONF.format(name=name, port=port, folder=folder, nodes=nodes, task=task)
+        + settings
     )
     (folder / "cgroup.conf").write_text("ConstrainRAMSpace=yes\n")
     munge = {
