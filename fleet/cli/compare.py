@@ -251,7 +251,7 @@ def accept(
     only = reduce.Only(cli.join_lists(benchmark), cli.join_lists(cpus))
     code = 0
     if run:
-        texts = {"benchmarks": only.benchmark, "cpus": cpus}
+        texts = {"benchmarks": only.benchmark, "cpus": only.cpus}
         select, code = _measure(inventory, results, select, texts, quiet=quiet)
     root = cli.open_listing(results)
     tables = partial(exchange.compute_model_medians, root)

@@ -84,12 +84,16 @@ def choose_removable(runs: Sequence[RunSummary], before: datetime) -> list[RunSu
         alike.setdefault((run.host_id, run.benchmarks), []).append(run)
     removable = []
     for own in alike.values():
-        begin = find_last_accepted(own)
-        kept = [*own[begin : begin + MIN_NIGHTS], own[-1]]
+        kept = _choose_kept(own)
         removable += [
             run for run in own if run.started_utc < before and run not in kept
         ]
     return removable
+
+
+def _choose_kept(runs: Sequence[RunSummary]) -> list[RunSummary]:
+    begin = find_last_accepted(runs)
+    return [*runs[begin : begin + MIN_NIGHTS], runs[-1]]
 
 
 def find_last_accepted(runs: Sequence[RunSummary]) -> int:
