@@ -84,7 +84,8 @@ def show(
     ladder: Annotated[bool, option("Every size and every counted event.")] = False,
     map_: Annotated[bool, option("Draw heat maps.", "--map")] = False,
     pair: Annotated[
-        str | None, option("The bursts of two CPUs as a histogram: 3-17.", "A-B")
+        str | None,
+        option("The bursts of two CPUs as a histogram, and the tail: 3-17.", "A-B"),
     ] = None,
     sort: Annotated[
         str | None,
@@ -166,14 +167,16 @@ def _print_pair(
     """Print the bursts of a pair of CPUs, as histograms or as JSON or CSV with a row
     per burst.
     """
-    bursts = views.load_pair_bursts(root, chosen, pair, only)
-    if json:
-        typer.echo(base.format_document("bursts", bursts))
-    elif csv:
-        typer.echo(base.format_csv(bursts).removesuffix("\n"))
-    else:
-        descriptions = reduce.merge_descriptions(chosen)
-        cli.print_paged(views.render_histograms(bursts, descriptions))
+    if json or csv:
+        bursts = views.load_pair_bursts(root, chosen, pair, only)
+        if json:
+            typer.echo(base.format_document("bursts", bursts))
+        else:
+            typer.echo(base.format_csv(bursts).removesuffix("\n"))
+        return
+    samples = views.load_pair_samples(root, chosen, pair, only)
+    descriptions = reduce.merge_descriptions(chosen)
+    cli.print_paged(views.render_histograms(samples, descriptions))
 
 
 def _print_cpus(

@@ -42,7 +42,10 @@ if TYPE_CHECKING:
         render_heading,
         render_host_table,
     )
-    from fleet.analysis.views.pair_bursts import load_pair_bursts
+    from fleet.analysis.views.pair_bursts import (
+        load_pair_bursts,
+        load_pair_samples,
+    )
     from fleet.analysis.views.point_tables import tabulate_points
     from fleet.analysis.views.product_tables import add_peak_shares
     from fleet.analysis.views.run_history import render_relation_history

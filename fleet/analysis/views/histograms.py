@@ -7,6 +7,7 @@ from fleet.analysis.base import text
 from fleet.analysis.base.tables import Bools, Floats
 from fleet.analysis.reduce.burst_levels import REACH
 from fleet.analysis.reduce.flags import PAIR_FLAGS, count_flags
+from fleet.analysis.views.pair_tail import render_tail
 from fleet.model import Benchmark, Descriptions
 from fleet.text import format_count, one_line, table
 
@@ -46,8 +47,8 @@ def make_bins(values: Floats, grain: float) -> Floats:
 
 
 def render_histograms(bursts: pd.DataFrame, descriptions: Descriptions) -> str:
-    """Render a histogram of bursts for each host, benchmark and point. bursts: from
-    `load_pair_bursts`.
+    """Render a histogram of bursts for each host, benchmark and point, and the tail of
+    their samples. bursts: from `load_pair_samples`.
     """
     names = ["host_name", "benchmark", "variant", "point"]
     parts = bursts.groupby(names, sort=False, dropna=False)
@@ -69,6 +70,7 @@ def _render_histogram(bursts: pd.DataFrame, descriptions: Descriptions) -> str:
         _describe_resolution(bursts),
         f"flags: {_count_flags(bursts, runs)}",
         one_line(f"conditions: {_describe_conditions(bursts, runs)}"),
+        render_tail(bursts, benchmark),
     )
     return "\n".join(lines)
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ import pandas as pd
 from fleet.analysis.base import text
 from fleet.analysis.base.tables import Bools, Ints
 from fleet.analysis.reduce import load
-from fleet.analysis.reduce.bursts import SAMPLE_COLUMNS, read_bursts
+from fleet.analysis.reduce.bursts import SAMPLE_COLUMNS, Bursts, read_bursts
 from fleet.analysis.reduce.matrices import compute_medians_and_outliers
 from fleet.analysis.reduce.numbers import ALL, Only
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
@@ -38,6 +38,7 @@ _OF_BURST = [
     "pair_ns",
     "pair_flags",
 ]
+_OF_SAMPLES = ["start_offset_ns", "iterations", "sample_ns"]
 
 
 class _CpuPair(NamedTuple):
@@ -66,6 +67,15 @@ def load_pair_bursts(
     and `pair_flags` are the pair's number and flags in that run. Raises UsageError for
     a pair that no run measured.
     """
+    return load_pair_samples(root, runs, pair, only).drop(columns=_OF_SAMPLES)
+
+
+def load_pair_samples(
+    root: Root, runs: Sequence[RunSummary], pair: str, only: Only = ALL
+) -> pd.DataFrame:
+    """Return the rows of `load_pair_bursts`, with `sample_ns`, an array of each burst's
+    samples, `start_offset_ns` and `iterations`.
+    """
     cpus = _parse_pair(pair)
     run_ids = [run.run_id for run in runs]
     pairs = _load_pairs(root, run_ids, only)
@@ -86,7 +96,8 @@ def load_pair_bursts(
     bursts = _add_pair_numbers(pd.concat(parts, ignore_index=True), chosen)
     bursts["order"] = bursts["run_id"].map(run_ids.index)
     ordered = bursts.sort_values(["order", "start_offset_ns"], ignore_index=True)
-    return load.add_run_columns(ordered[[*_GROUP, *_OF_BURST]], facts)
+    columns = [*_GROUP, *_OF_BURST, *_OF_SAMPLES]
+    return load.add_run_columns(ordered[columns], facts)
 
 
 def _parse_pair(pair: str) -> _CpuPair:
@@ -115,8 +126,8 @@ def _read_pair_bursts(
     benchmarks: Sequence[str],
     quantum_ticks: float,
 ) -> Iterator[pd.DataFrame]:
-    """Yield the bursts of two CPUs in a run, with `burst_ns`, `samples` and
-    `grain_ns`. quantum_ticks: a step of the run's clock.
+    """Yield the bursts of two CPUs in a run, with `burst_ns`, `samples`, `grain_ns` and
+    `sample_ns`. quantum_ticks: a step of the run's clock.
     """
     file = TableFile(place, samples_name(*run.key), "samples")
     filters = load.make_filters(benchmark=benchmarks)
@@ -131,7 +142,15 @@ def _read_pair_bursts(
             burst_ns=medians,
             samples=bursts.counts,
             grain_ns=ns_per_tick * quantum_ticks,
+            sample_ns=_split_by_burst(bursts),
         )
+
+
+def _split_by_burst(bursts: Bursts) -> "pd.Series[Any]":
+    """Return an array of the samples of each burst."""
+    ends = np.cumsum(bursts.counts)
+    parts = np.split(bursts.latencies, ends[:-1])
+    return pd.Series(parts[: len(ends)], bursts.about.index, dtype=object)
 
 
 def _add_pair_numbers(bursts: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:

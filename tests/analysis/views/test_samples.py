@@ -12,6 +12,7 @@ import fleet
 from fleet.analysis.views import (
     find_main_level,
     load_pair_bursts,
+    load_pair_samples,
     make_bins,
     render_histograms,
 )
@@ -47,7 +48,7 @@ def publish_two_levels(root: Path) -> Listing:
 
 def test_a_pair_is_drawn_with_its_levels_clock_and_flags(tmp_path: Path) -> None:
     listing = publish_two_levels(tmp_path)
-    bursts = load_pair_bursts(listing, listing.runs, "1-0")
+    bursts = load_pair_samples(listing, listing.runs, "1-0")
     text = render_histograms(bursts, SHIPPED)
     assert text.count("medians of 10 bursts of 1 run") == 2, "cas and readwrite"
     bars = re.findall(
@@ -63,6 +64,26 @@ def test_a_pair_is_drawn_with_its_levels_clock_and_flags(tmp_path: Path) -> None
     assert "flags: busy_cpu 2, multimodal in 1 run" in text
     assert "a step of the clock: " in text
     assert find_main_level(bursts).sum() == 16
+
+
+def test_the_tail_of_a_pair_is_of_all_samples_and_says_when_the_slowest_were(
+    made_lab: Path,
+) -> None:
+    own = fleet.open(made_lab / "results").samples("siena", benchmark="cas")
+    own = own[own[["ping_cpu", "pong_cpu"]].max(axis=1) == 1]  # 0-1 and 1-0
+    p50, p99 = np.quantile(own["latency_ns"], [0.5, 0.99])
+    slowest = own.loc[own["latency_ns"].idxmax()]
+    with Fleet(made_lab) as command:
+        text = command("show", "siena", "-b", "cas", "--pair", "0-1").stdout
+        rows = json.loads(command("show", "siena", "--pair", "0-1", "--json").stdout)
+    assert f"\n{len(own)} samples, each the mean of 500 round trips\n" in text
+    most = f"{slowest['latency_ns']:.1f}"
+    assert re.search(rf"^ *{p50:.1f} +{p99:.1f} +- +{most}$", text, re.MULTILINE)
+    assert "-: too few samples; p99 needs 100, p99.9 1,000" in text
+    first = re.search(rf"^ *{most}  (\S+) .*  preempted$", text, re.MULTILINE)
+    assert first
+    assert first[1] == slowest["run_id"]
+    assert "sample_ns" not in rows["rows"][0]
 
 
 def test_a_pair_that_was_not_measured_is_refused_with_those_that_were(

@@ -1,0 +1,85 @@
+"""The tail of a pair's samples, for `fleet show --pair`: quantiles, and when the
+largest were.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fleet.analysis.base import text
+from fleet.analysis.base.tables import Floats
+from fleet.model import Benchmark
+from fleet.text import format_count, table
+
+# quantiles, each with the samples that it needs for one to lie beyond it
+_QUANTILES = {"p50": (0.5, 2), "p99": (0.99, 100), "p99.9": (0.999, 1000)}
+_LARGEST = 5  # bursts
+
+
+def render_tail(bursts: pd.DataFrame, benchmark: Benchmark) -> str:
+    """Render the quantiles of all samples of some bursts, then the bursts with the
+    largest ones, each with its run and time.
+
+    bursts: from `load_pair_samples`, of one pair, benchmark and point.
+    """
+    samples = np.concatenate(bursts["sample_ns"].tolist())
+    values = _list_quantiles(samples, benchmark)
+    count = format_count(len(samples), "sample")
+    title = f"{count}, each {_describe_sample(bursts, benchmark)}"
+    lines = [title, table(list(values), [list(values.values())], right={0, 1, 2, 3})]
+    if "-" in values.values():
+        lines.append("-: too few samples; p99 needs 100, p99.9 1,000")
+    lines.append(_tabulate_largest(bursts, benchmark))
+    return "\n".join(lines)
+
+
+def _describe_sample(bursts: pd.DataFrame, benchmark: Benchmark) -> str:
+    """Say of how much work a sample is the mean: "the mean of 100 round trips"."""
+    counts = sorted(set(bursts["iterations"]))
+    unit = benchmark.unit.replace("_", " ")
+    if len(counts) > 1:
+        return f"the mean of {counts[0]:,} to {counts[-1]:,} {unit}s"
+    return f"the mean of {format_count(counts[0], unit)}"
+
+
+def _list_quantiles(samples: Floats, benchmark: Benchmark) -> dict[str, str]:
+    """Return each quantile by its name, and the slowest sample; "-" for a quantile of
+    too few samples.
+    """
+    values = {}
+    for name, (share, needed) in _QUANTILES.items():
+        values[name] = "-"
+        if len(samples) >= needed:
+            value = float(np.quantile(samples, share))
+            values[name] = text.format_value(benchmark, value)
+    last = "slowest" if text.is_rate(benchmark) else "max"
+    values[last] = text.format_value(benchmark, float(samples.max()))
+    return values
+
+
+def _tabulate_largest(bursts: pd.DataFrame, benchmark: Benchmark) -> str:
+    """List the bursts with the slowest samples, the slowest first."""
+    slowest = bursts["sample_ns"].map(np.max).astype(float)
+    chosen = bursts.assign(slowest=slowest)
+    chosen = chosen.sort_values("slowest", ascending=False, kind="stable")
+    columns = ["slowest", "run_id", "started_utc", "start_offset_ns", "round", "flags"]
+    rows = [
+        _describe_burst(row, benchmark)
+        for row in text.to_records(chosen[columns].head(_LARGEST))
+    ]
+    titles = ("slowest", "in run", "at, UTC", "round", "flags")
+    return table(titles, rows, right={0, 3})
+
+
+def _describe_burst(row: Mapping[str, Any], benchmark: Benchmark) -> Sequence[str]:
+    moment = row["started_utc"] + timedelta(microseconds=row["start_offset_ns"] // 1000)
+    return (
+        text.format_value(benchmark, row["slowest"]),
+        row["run_id"],
+        f"{moment:%Y-%m-%d %H:%M:%S}",
+        str(row["round"]),
+        row["flags"] or "none",
+    )
