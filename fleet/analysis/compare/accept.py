@@ -175,6 +175,7 @@ def judge_last_runs(
     parts = _expect_all(sources, machines, facts)
     expected = _join_parts(parts, table)
     rows = judge_numbers(expected, matters, descriptions.rates)
+    # rows stand in order of machines: where those of each begin
     owners = rows.pop("machine").to_numpy()
     ends = np.searchsorted(owners, np.arange(len(machines) + 1))
     acceptances = []
@@ -317,20 +318,22 @@ def _choose_earlier(
     """
     count = len(host.runs)
     logs = host.logs
-    switches = host.are_virtual[-1]
-    if switches:
-        is_at_own_level = host.levels == host.levels[:, -1:]
-        logs = np.where(is_at_own_level, logs, np.nan)
+    switches_levels = host.are_virtual[-1]
+    if switches_levels:
+        level_of_last_run = host.levels[:, -1:]
+        logs = np.where(host.levels == level_of_last_run, logs, np.nan)
     begin = host.find_accepted()
-    proved, ratio = host.find_open_changes()
-    slow = begin + find_first_slower(logs[:, begin:], threshold)
-    first = np.where(proved < count, proved, slow)
-    chosen = _choose_places(first, begin, count, accepts_changes)
-    values = np.where(chosen, logs, np.nan)
-    if not switches:
+    # the first run after a change of each number: a proved one, else one that the last
+    # runs only suggest; `count` stands for none
+    first_proved, ratio = host.find_open_changes()
+    first_slower = begin + find_first_slower(logs[:, begin:], threshold)
+    first_changed = np.where(first_proved < count, first_proved, first_slower)
+    is_expected = _choose_places(first_changed, begin, count, accepts_changes)
+    values = np.where(is_expected, logs, np.nan)
+    if not switches_levels:
         values = _keep_own_or_main_level(values, host.levels)
     is_empty = np.isnan(values).all(axis=0)
-    since = [host.nights[place] if place < count else None for place in first]
+    since = [host.nights[place] if place < count else None for place in first_changed]
     return _Earlier(values[:, ~is_empty], since, ratio)
 
 

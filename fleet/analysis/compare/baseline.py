@@ -47,13 +47,13 @@ def mark_usual(root: Root, rows: pd.DataFrame) -> pd.DataFrame:
     last_steps = _find_last_steps(listing, hosts, nights)
     since = list[date | None]()
     are_usual = list[bool]()
-    columns = (rows[name].tolist() for name in ("host_id", "benchmark", "run_id"))
-    for host, benchmark, run_id in zip(*columns, strict=True):
-        of_benchmark = last_steps.get((host, benchmark), date.min)
-        of_all = last_steps.get((host, ""), date.min)
-        last = max(of_benchmark, of_all)
-        since.append(None if last == date.min else last)
-        are_usual.append(nights[run_id] >= last)
+    names = rows[["host_id", "benchmark", "run_id"]].itertuples(index=False, name=None)
+    for host, benchmark, run_id in names:
+        step_of_benchmark = last_steps.get((host, benchmark), date.min)
+        step_of_all = last_steps.get((host, ""), date.min)
+        last_step = max(step_of_benchmark, step_of_all)
+        since.append(None if last_step == date.min else last_step)
+        are_usual.append(nights[run_id] >= last_step)
     return rows.assign(
         since=pd.Series(since, rows.index, dtype=object),
         is_usual=np.array(are_usual, dtype=bool),
@@ -159,17 +159,18 @@ class HostRuns:
 
     def find_open_changes(self) -> "OpenChanges":
         """Find the changes that no label accepts."""
-        accepted = self.nights[self.find_accepted()]
-        first = np.full(len(self.logs), len(self.runs))
-        ratio = np.full(len(self.logs), np.nan)
+        accepted_night = self.nights[self.find_accepted()]
+        numbers = np.arange(len(self.logs))
+        first = np.full(len(numbers), len(self.runs))
+        ratio = np.full(len(numbers), np.nan)
         for step in self.find_steps():
-            if step.night <= accepted:
+            if step.night <= accepted_night:
                 continue
-            after = self.nights.index(step.night)
-            is_first = first > after
-            if step.row is not None:
-                is_first &= np.arange(len(first)) == step.row
-            first[is_first] = after
+            first_after = self.nights.index(step.night)
+            is_first = first > first_after
+            if step.row is not None:  # else the step is one of all numbers
+                is_first &= numbers == step.row
+            first[is_first] = first_after
             ratio[is_first] = step.ratio
         return OpenChanges(first, ratio)
 
@@ -225,19 +226,19 @@ def _find_last_steps(
     """Return the night of the last step by host and benchmark; "" stands for several
     benchmarks or relations.
     """
-    long = [own for own in hosts.values() if _has_enough_nights(own, nights)]
-    comparable = [keep_comparable_with_last(listing, own) for own in long]
-    runs = [run for own in comparable for run in own]
+    hosts_to_test = [own for own in hosts.values() if _has_enough_nights(own, nights)]
+    comparable = [keep_comparable_with_last(listing, own) for own in hosts_to_test]
+    runs = [run for runs_of_host in comparable for run in runs_of_host]
     if not runs:
         return {}
     facts = read_facts(listing, runs)
     numbers = select_numbers(listing, runs)
     since = dict[tuple[str, str], date]()
     try:
-        for column, own_hosts in _group_by_column(comparable, facts).items():
+        for column, runs_of_hosts in _group_by_column(comparable, facts).items():
             table = tabulate_runs(numbers, column)
-            for own in lay_out_hosts(table, own_hosts, nights, facts):
-                since.update(_find_last_steps_of_host(own, table))
+            for host in lay_out_hosts(table, runs_of_hosts, nights, facts):
+                since.update(_find_last_steps_of_host(host, table))
     except ImportError as err:  # of scipy, which `make run` leaves out
         message = f"{explain(err)} Until then, runs before a change count as well."
         warn(StoreWarning(message), stacklevel=3)
@@ -252,7 +253,7 @@ def _find_last_steps_of_host(
     host: HostRuns, table: RunTable
 ) -> dict[tuple[str, str], date]:
     since = dict[tuple[str, str], date]()
-    for step in host.find_steps():
+    for step in host.find_steps():  # oldest first: the last one of each stays
         benchmark = ""
         if step.row is not None:
             benchmark, _, _ = table.keys[step.row]
@@ -267,5 +268,6 @@ def _group_by_column(
     groups = dict[str, list[Sequence[RunSummary]]]()
     for runs in hosts:
         records = [facts[run.run_id].row for run in runs if run.run_id in facts]
-        groups.setdefault(choose_shared_column(records), []).append(runs)
+        column = choose_shared_column(records)
+        groups.setdefault(column, []).append(runs)
     return groups

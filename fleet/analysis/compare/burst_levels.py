@@ -47,11 +47,14 @@ def list_burst_levels(pairs: pd.DataFrame) -> dict[int, pd.DataFrame]:
     """
     if "other_ns" not in pairs:
         return {}
-    switching = pairs.groupby(["comparison", "key"])["other_ns"].transform("count")
-    rows = pairs[switching >= _MIN_SWITCHING]
+    # a run has `other_ns` if its bursts switch; `count` leaves the others out
+    runs_of_pair = pairs.groupby(["comparison", "key"])["other_ns"]
+    switching_runs = runs_of_pair.transform("count")
+    rows = pairs[switching_runs >= _MIN_SWITCHING]
     tables = dict[Any, pd.DataFrame]()
-    for comparison, own in rows.groupby("comparison"):
-        levels = _list_levels(own.sort_values("key", kind="stable"))
+    for comparison, rows_of_comparison in rows.groupby("comparison"):
+        in_order = rows_of_comparison.sort_values("key", kind="stable")
+        levels = _list_levels(in_order)
         if levels:
             table = pd.DataFrame(levels[:_MAX_PAIRS], columns=["total", *_COLUMNS])
             tables[comparison] = table.drop(columns="total")
@@ -66,7 +69,8 @@ def _list_levels(rows: pd.DataFrame) -> list[tuple[Any, ...]]:
     ns = rows["median_ns"].to_numpy(dtype=np.float64)
     other_ns = rows["other_ns"].to_numpy(dtype=np.float64)
     share = rows["other_share"].to_numpy(dtype=np.float64)
-    starts = np.flatnonzero(~rows["key"].duplicated().to_numpy())
+    is_first_of_pair = ~rows["key"].duplicated().to_numpy()
+    starts = np.flatnonzero(is_first_of_pair)
     ends = np.append(starts[1:], len(rows))
     cells = rows[CELL].iloc[starts].itertuples(index=False, name=None)
     levels = list[tuple[Any, ...]]()

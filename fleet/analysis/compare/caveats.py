@@ -112,6 +112,7 @@ def _warn_about_order(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
             " disturbs runs as regularly looks like a difference. --alternate draws an"
             " order that does not (docs/comparing.md)."
         )
+    # ABAB changes 3 times, AABB once
     changes = sum(letter != following for letter, following in pairwise(order))
     if smaller_count >= 2 and changes < smaller_count:
         how = "in two separate blocks of time" if changes == 1 else "hardly interleaved"
@@ -261,7 +262,8 @@ def _warn_about_partial_runs(letter: str, side: ComparisonSide) -> Iterator[str]
     count = states.count("partial")
     if not count:
         return
-    failed = int(side.runs.loc[side.runs["state"] == "partial", "failed_bursts"].sum())
+    partial_runs = side.runs[side.runs["state"] == "partial"]
+    failed = int(partial_runs["failed_bursts"].sum())
     lost = "not all pairs were measured"
     if failed:
         lost = f"{format_count(failed, 'burst')} failed"

@@ -5,6 +5,7 @@ replication.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,10 +109,10 @@ class Comparison:
 
     def __repr__(self) -> str:
         counts = self.relations["verdict"].value_counts()
-        verdicts_found = "".join(f", {count} {name}" for name, count in counts.items())
-        relations = format_count(len(self.relations), "relation")
+        words = [format_count(len(self.relations), "relation")]
+        words += [f"{count} {verdict}" for verdict, count in counts.items()]
         a, b = self.sides
-        return f"<Comparison of {b} with {a}: {relations}{verdicts_found}>"
+        return f"<Comparison of {b} with {a}: {', '.join(words)}>"
 
     def _repr_html_(self) -> str:
         """Return the line of `repr` and the table of relations, for notebooks."""
@@ -153,12 +154,10 @@ class Comparison:
         """Report whether the verdict of a relation, on this host or over all hosts, is
         CHANGED.
         """
-        tables = (self.relations, self.fleet)
-        return any(
-            (rows["verdict"] == verdicts.Verdict.CHANGED).any()
-            for rows in tables
-            if len(rows)
-        )
+        all_verdicts = [*self.relations["verdict"]]
+        if len(self.fleet):  # an empty one has no columns
+            all_verdicts += [*self.fleet["verdict"]]
+        return verdicts.Verdict.CHANGED in all_verdicts
 
     @property
     def is_at_another_level(self) -> bool:
@@ -275,16 +274,18 @@ def _add_topologies_and_turns(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Data
 
 def _number_topologies(run_ids: "pd.Series[str]", cpus: pd.DataFrame) -> list[int]:
     """Return a number per run, equal where all its CPUs have equal places."""
-    distinct_cpus = number_groups(cpus, ["cpu", *GROUPS, "kind"]).tolist()
+    # a number for each CPU at its place; a run's set of these is its topology
+    placed_cpus = number_groups(cpus, ["cpu", *GROUPS, "kind"]).tolist()
     cpus_by_run = dict[str, set[int]]()
-    for run_id, cpu in zip(cpus["run_id"], distinct_cpus, strict=True):
-        cpus_by_run.setdefault(run_id, set()).add(cpu)
-    numbers = dict[frozenset[int], int]()
-    topologies = []
+    for run_id, placed_cpu in zip(cpus["run_id"], placed_cpus, strict=True):
+        cpus_by_run.setdefault(run_id, set()).add(placed_cpu)
+    number_of_topology = dict[frozenset[int], int]()
+    numbers = []
     for run_id in run_ids:
         topology = frozenset(cpus_by_run.get(run_id, ()))
-        topologies.append(numbers.setdefault(topology, len(numbers)))
-    return topologies
+        next_number = len(number_of_topology)
+        numbers.append(number_of_topology.setdefault(topology, next_number))
+    return numbers
 
 
 def _match_sides(
@@ -530,7 +531,8 @@ def _reduce_numbers_of_hosts(
     if not is_of_hosts.any():
         return numbers
     parts = [numbers[~is_of_hosts]]
-    parts += [_reduce_hosts(own) for _, own in numbers[is_of_hosts].groupby(SIDE)]
+    for _, numbers_of_side in numbers[is_of_hosts].groupby(SIDE):
+        parts.append(_reduce_hosts(numbers_of_side))
     reduced = pd.concat(parts)
     return reduced.sort_values(SIDE, kind="stable", ignore_index=True)
 
@@ -573,11 +575,12 @@ def _find_incomplete(numbers: pd.DataFrame, count: int) -> Bools:
     groups = numbers.groupby("comparison")
     keys = groups["key"].nunique()
     runs = groups["run_id"].nunique()
-    has_all = groups.size() == keys * runs
-    parts = numbers[[*_ROW, "pairs_hash"]].drop_duplicates()
-    has_same = parts.groupby("comparison").size() == keys
-    is_complete = (has_all & has_same).reindex(range(count), fill_value=True)
-    return np.asarray(~is_complete)
+    has_every_run_all_keys = groups.size() == keys * runs
+    # as many as keys, if all runs have a key of the same pairs
+    keys_and_pairs = numbers[[*_ROW, "pairs_hash"]].drop_duplicates()
+    has_same_pairs = keys_and_pairs.groupby("comparison").size() == keys
+    is_complete = has_every_run_all_keys & has_same_pairs
+    return np.asarray(~is_complete.reindex(range(count), fill_value=True))
 
 
 def _keep_common_pairs(
@@ -586,14 +589,15 @@ def _keep_common_pairs(
     """Keep the pairs that every run of an incomplete comparison has, all if there is
     none; count the others by comparison.
     """
-    own = pairs[is_incomplete[pairs["comparison"]]]
-    runs = own.groupby("comparison")["unit"].nunique()
-    cells = own.groupby(_ROW)["unit"].nunique().reset_index()
-    is_common = cells["unit"] == cells["comparison"].map(runs)
-    has_common = is_common.groupby(cells["comparison"]).transform("any")
-    lost = cells[has_common & ~is_common]
-    lost_cells = pd.MultiIndex.from_frame(lost[_ROW])
-    is_lost = pd.MultiIndex.from_frame(pairs[_ROW]).isin(lost_cells)
+    incomplete = pairs[is_incomplete[pairs["comparison"]]]
+    units = incomplete.groupby("comparison")["unit"].nunique()
+    # a row per pair or point of a comparison, with the number of units that have it
+    cells = incomplete.groupby(_ROW)["unit"].nunique().reset_index()
+    is_common = cells["unit"] == cells["comparison"].map(units)
+    has_any_common = is_common.groupby(cells["comparison"]).transform("any")
+    lost = cells[has_any_common & ~is_common]
+    lost_keys = pd.MultiIndex.from_frame(lost[_ROW])
+    is_lost = pd.MultiIndex.from_frame(pairs[_ROW]).isin(lost_keys)
     counts: dict[Any, int] = lost.groupby("comparison").size().to_dict()
     return pairs[~is_lost], counts
 
@@ -626,6 +630,7 @@ def _warn_about_sizes(numbers: pd.DataFrame) -> dict[int, str]:
     """
     levels = numbers[numbers["level"].notna()]
     keys = ["comparison", "host_id", "level", *verdicts.CLASS]
+    # the points behind a number have one hash if all runs have the same
     hashes = levels.groupby(keys)["pairs_hash"].nunique()
     unlike = hashes[hashes > 1].reset_index()
     if unlike.empty:  # no run may have a level, and the column no text
@@ -668,8 +673,8 @@ def _keep_blocks(
     relations: pd.DataFrame, blocks: Sequence[Mapping[str, object]]
 ) -> pd.DataFrame:
     """Keep the rows of runs in blocks. blocks: of each comparison."""
-    units = zip(relations["comparison"], relations["unit"], strict=True)
-    has_block = [unit in blocks[comparison] for comparison, unit in units]
+    rows = zip(relations["comparison"], relations["unit"], strict=True)
+    has_block = [unit in blocks[comparison] for comparison, unit in rows]
     return relations[has_block].reset_index(drop=True)
 
 
@@ -680,13 +685,18 @@ def _list_unlike_variants(relations: pd.DataFrame) -> dict[int, pd.DataFrame]:
     variants = list_variants(relations)
     tables = {}
     for comparison in relations["comparison"].unique().tolist():
-        of_a = variants.get((comparison, False), {})
-        of_b = variants.get((comparison, True), {})
-        in_both = of_a.keys() & of_b.keys()
-        unlike = [name for name in in_both if of_a[name].isdisjoint(of_b[name])]
+        variants_of_a = variants.get((comparison, False), {})
+        variants_of_b = variants.get((comparison, True), {})
+        benchmarks = variants_of_a.keys() & variants_of_b.keys()
+        unlike = [
+            name
+            for name in benchmarks
+            if variants_of_a[name].isdisjoint(variants_of_b[name])
+        ]
         if unlike:
-            own = relations[relations["comparison"] == comparison]
-            tables[comparison] = _average_variants(own[own["benchmark"].isin(unlike)])
+            is_own = relations["comparison"] == comparison
+            is_unlike = relations["benchmark"].isin(unlike)
+            tables[comparison] = _average_variants(relations[is_own & is_unlike])
     return tables
 
 
@@ -744,8 +754,6 @@ def _judge_layout(
 
 def _list_rows(tables: Sequence[pd.DataFrame]) -> list[list[dict[str, Any]]]:
     """Return the rows of each table as plain records."""
-    rows = to_records(pd.concat(tables))
-    ends = np.cumsum([len(table) for table in tables])
-    return [
-        rows[end - len(table) : end] for table, end in zip(tables, ends, strict=True)
-    ]
+    # all at once, since making records of each table is slow
+    rows = iter(to_records(pd.concat(tables)))
+    return [[*islice(rows, len(table))] for table in tables]

@@ -158,16 +158,18 @@ def _tabulate_runs_by_night(
     """
     rows = add_run_levels(numbers).rename(columns={"host_id": "host"})
     groups = rows.groupby(_ROW, sort=True)
-    days, night = np.unique(rows["run_id"].map(nights), return_inverse=True)
-    of_runs = _NumbersOfRuns(
+    night_of_row = rows["run_id"].map(nights)
+    days, night = np.unique(night_of_row, return_inverse=True)
+    numbers_of_runs = _NumbersOfRuns(
         row=np.asarray(groups.ngroup(), dtype=np.int64),
         night=night,
         level=rows["run_level"].to_numpy(),
         logs=np.log(rows["median_ns"].to_numpy(dtype=float)),
     )
-    logs, levels = of_runs.reduce_nights(groups.ngroups, len(days))
-    index = groups.size().index
-    return pd.DataFrame(logs, index, pd.Index(days, name="night")), levels
+    logs, levels = numbers_of_runs.reduce_nights(groups.ngroups, len(days))
+    hosts_and_relations = groups.size().index
+    table = pd.DataFrame(logs, hosts_and_relations, pd.Index(days, name="night"))
+    return table, levels
 
 
 class _NumbersOfRuns(NamedTuple):
@@ -186,16 +188,18 @@ class _NumbersOfRuns(NamedTuple):
         the lowest.
         """
         levels = int(self.level.max(initial=0)) + 1
+        # rows x nights x levels; `add.at` counts a place as often as it occurs
         place = (self.row, self.night, self.level)
         counts = np.zeros((rows, nights, levels))
         np.add.at(counts, place, 1)
         sums = np.zeros_like(counts)
         np.add.at(sums, place, self.logs)
-        main = counts.argmax(axis=2)
-        runs = counts.max(axis=2)
-        total = np.take_along_axis(sums, main[:, :, None], axis=2)[:, :, 0]
-        means = total / np.where(runs > 0, runs, np.nan)
-        return means, np.where(runs > 0, main, -1)
+        main_level = counts.argmax(axis=2)
+        runs_there = counts.max(axis=2)
+        sums_there = np.take_along_axis(sums, main_level[:, :, None], axis=2)[:, :, 0]
+        is_measured = runs_there > 0
+        means = sums_there / np.where(is_measured, runs_there, np.nan)
+        return means, np.where(is_measured, main_level, -1)
 
 
 class DatedStep(NamedTuple):
@@ -223,19 +227,22 @@ def find_steps(
     if len(days) < MIN_NIGHTS:
         return []
     row, run = np.nonzero(levels >= 0)
-    of_runs = _NumbersOfRuns(row, night[run], levels[row, run], logs[row, run])
-    logs_by_night, levels_by_night = of_runs.reduce_nights(len(logs), len(days))
-    measured = np.flatnonzero(~np.isnan(logs_by_night).all(axis=1))
+    numbers = _NumbersOfRuns(row, night[run], levels[row, run], logs[row, run])
+    logs_by_night, levels_by_night = numbers.reduce_nights(len(logs), len(days))
+    is_measured = ~np.isnan(logs_by_night).all(axis=1)
+    measured = np.flatnonzero(is_measured)
     clean = clean_series(
         logs_by_night[measured],
         levels_by_night[measured],
-        np.full(len(measured), switches),
+        switches=np.full(len(measured), switches),
     )
     relations = np.arange(len(measured))
-    pool = append_means(clean.logs, np.zeros_like(relations), relations)
+    one_host = np.zeros_like(relations)
+    pool = append_means(clean.logs, one_host, relations)
     steps = []
     for change in drop_changes_of_parts(find_changes(pool.logs), pool):
         if change.dated:
+            # the rows after those of single numbers are means over several
             is_of_one_number = change.row < len(measured)
             row_of_step = int(measured[change.row]) if is_of_one_number else None
             ratio = float(np.exp(change.moved))
@@ -254,17 +261,18 @@ def _tabulate_changes(
     """Return the table `changes` of a History. rows: host and CLASS of each series."""
     records = []
     for change in changes:
-        own = rows[pool.members[change.row]]
+        series = rows[pool.members[change.row]]
         is_measured = ~np.isnan(pool.logs[change.row])
-        night_before = np.flatnonzero(is_measured[: change.night])[-1]
-        hosts = tuple(own["host"].unique())
+        measured_before = np.flatnonzero(is_measured[: change.night])
+        night_before = measured_before[-1]
+        hosts = tuple(series["host"].unique())
         facts_beside = list[str]()
         if change.dated:
             facts_beside += _explain_night(hosts, nights[change.night], facts)
         records.append(
             {
                 "hosts": hosts,
-                **_name_number(own),
+                **_name_number(series),
                 "before": nights[night_before],
                 "after": nights[change.night],
                 "first": nights[change.first],
@@ -341,8 +349,11 @@ def _explain_night(hosts: Sequence[str], night: date, facts: Facts) -> Iterator[
 
 def _count_others_with(step: Step, hosts: Sequence[str], facts: Facts) -> int:
     """Count the other hosts on which a fact changed in this way on any night."""
-    others = facts.keys() - {*hosts}
-    return sum(step in set().union(*facts[host].values()) for host in others)
+    count = 0
+    for host in facts.keys() - {*hosts}:
+        steps_by_night = facts[host]
+        count += any(step in steps for steps in steps_by_night.values())
+    return count
 
 
 def _tabulate_nights(

@@ -111,9 +111,8 @@ def read_tables(root: Root, run_ids: Collection[str]) -> Tables:
     summaries = load.list_published(listing, run_id=run_ids)
     descriptions = load.merge_descriptions(summaries)
     pairs = load_pair_numbers(listing, summaries, descriptions, *_NUMBERS)
-    return Tables(
-        *load.load_runs_and_cpus(listing, run_id=run_ids), pairs, descriptions
-    )
+    runs, cpus = load.load_runs_and_cpus(listing, run_id=run_ids)
+    return Tables(runs, cpus, pairs, descriptions)
 
 
 def resolve_sides(root: Root, texts: Sequence[str]) -> list[ComparisonSide]:
@@ -214,7 +213,8 @@ def read_selected_runs(
     listing = open_listing(root)
     runs = select_like_last_run(listing, texts, benchmark)
     ids = [run.run_id for run in runs]
-    return listing, *load.load_runs_and_cpus(listing, run_id=ids)
+    rows, cpus = load.load_runs_and_cpus(listing, run_id=ids)
+    return listing, rows, cpus
 
 
 @dataclass(frozen=True, slots=True)
