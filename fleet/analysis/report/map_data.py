@@ -6,20 +6,27 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.tables import Ints
+from fleet.analysis.base.text import format_half_width
 from fleet.analysis.reduce import heatmap
 from fleet.analysis.reduce.flags import MEANINGS
 from fleet.analysis.reduce.matrices import lay_out_matrix
 from fleet.analysis.reduce.topology import GROUPS, NAMES, Layout
 from fleet.analysis.report.read_runs import Part, Reading
+from fleet.analysis.views.marked_rows import WIDE
 
 _STEPS_PER_NS = 64  # a number's last bits, which are noise, would not be compressed
 _SHARE_DIGITS = 3  # ±1.2% is what is shown
+_MEANINGS = {
+    **MEANINGS,
+    "wide": f"the interval is wider than {format_half_width(WIDE)}",
+}
 
 
 def encode_map(
@@ -34,11 +41,13 @@ def encode_map(
     The pairs are arrays of little-endian float32, one after the other, deflated and in
     base64: number in ns, half of its interval (relative), share and number of another
     level, places in `relations` and `flags`. An array has each two CPUs once, in the
-    order of an upper triangle: 0-1, 0-2, …, 1-2, …; NaN: not measured.
+    order of an upper triangle: 0-1, 0-2, …, 1-2, …; NaN: not measured. `marks`: the
+    relations and flags by which pairs can be lit.
     """
     order = reading.order
     relation_numbers, relations = pd.factorize(part.pairs["relation"])
-    flags_numbers, flags = pd.factorize(part.pairs["flags"])
+    flags_numbers, flags = pd.factorize(_list_flags(part.pairs))
+    words_of_flags = [_word_flags(joined) for joined in flags]
     scales = {"own": _describe_scale(own.limits)}
     if common:
         scales["common"] = _describe_scale(common)
@@ -49,7 +58,8 @@ def encode_map(
         "borders": np.flatnonzero(own.borders).tolist(),
         "scales": scales,
         "relations": list(relations),
-        "flags": [_word_flags(joined) for joined in flags],
+        "flags": words_of_flags,
+        "marks": [*relations, *sorted(set(chain.from_iterable(words_of_flags)))],
         "pairs": _encode_pairs(reading, part, relation_numbers, flags_numbers),
     }
     return json.dumps(about, separators=(",", ":"))
@@ -78,9 +88,17 @@ def _describe_cpu(cpu: int, groups: Sequence[int], kinds: Mapping[int, str]) -> 
     return f"CPU {cpu}: {', '.join(words) or 'place unknown'}"
 
 
-def _word_flags(joined: str) -> list[str]:
-    """Return a line for each flag. joined: separated by commas."""
-    return [f"{flag}: {MEANINGS.get(flag, '')}" for flag in joined.split(",") if flag]
+def _list_flags(pairs: pd.DataFrame) -> "pd.Series[str]":
+    """Return the flags of each pair, and "wide" where its interval is, as the warning
+    of that name has it.
+    """
+    flags = pairs["flags"].astype(str)
+    return flags.mask(pairs["spread"] > WIDE, flags + ",wide")
+
+
+def _word_flags(joined: str) -> dict[str, str]:
+    """Return what each flag means. joined: separated by commas."""
+    return {flag: _MEANINGS.get(flag, "") for flag in joined.split(",") if flag}
 
 
 def _encode_pairs(reading: Reading, part: Part, relation: Ints, flags: Ints) -> str:

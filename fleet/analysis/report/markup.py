@@ -68,11 +68,11 @@ def read_template(file_name: str) -> str:
     return (_TEMPLATES / file_name).read_text("utf-8")
 
 
-def read_script(file_name: str) -> Markup:
-    """Return a script of ours for a page, without its indentation and comments."""
-    lines = [line.strip() for line in read_template(file_name).splitlines()]
-    kept = [line for line in lines if line and not line.startswith("//")]
-    return Markup("\n".join(kept))  # noqa: S704  (our own file)
+def read_scripts(*file_names: str) -> Markup:
+    """Return scripts of ours for a page, without their indentation and comments."""
+    texts = [read_template(file_name) for file_name in file_names]
+    lines = [line.partition("//")[0].strip() for line in "\n".join(texts).splitlines()]
+    return Markup("\n".join(filter(None, lines)))  # noqa: S704  (our own file)
 
 
 def digest_for_policy(content: str) -> Markup:

@@ -26,7 +26,7 @@ from fleet.analysis.report.map_data import encode_map
 from fleet.analysis.report.markup import (
     digest_for_policy,
     format_ns,
-    read_script,
+    read_scripts,
     render_template,
 )
 from fleet.analysis.report.read_runs import MANY_RUNS, Part, Reading, load_readings
@@ -100,7 +100,7 @@ def render(
     else:
         selected = selection or [",".join(run_ids)]
         findings = find(root, selected, benchmark, ranges)
-    script = read_script("map.js")
+    script = read_scripts("map.js", "controls.js")
     return render_template(
         "page.html",
         script=script,

@@ -171,3 +171,31 @@ def test_what_hosts_and_people_said_runs_nothing(tab: Tab, tmp_path: Path) -> No
     tab.point(*_place_cell(tab, 4, 0, 1))
     assert tab.ask(_TOLD).count("<script>alert(1)</script>") == 3
     assert tab.ask('document.querySelectorAll(".told *:not(p, strong)").length') == 0
+
+
+_BRIGHTNESS = """(canvas => {
+  const copy = document.createElement("canvas");
+  copy.width = copy.height = canvas.width;
+  const context = copy.getContext("2d", { willReadFrequently: true });
+  context.drawImage(canvas, 0, 0);
+  const { data } = context.getImageData(0, 0, copy.width, copy.height);
+  const alphas = data.filter((_, at) => at % 4 === 3);
+  return [40, 255].map(opacity => alphas.filter(alpha => alpha === opacity).length);
+})(document.querySelector(".stack canvas"))"""
+
+
+def test_a_relation_and_a_warning_light_their_pairs(tab: Tab, page: Path) -> None:
+    tab.open(page, DESK)
+    unlit = tab.ask(_BRIGHTNESS)  # the edges of letters have all opacities
+    lit = []
+    for mark in ("smt", "multimodal"):
+        button = f'document.querySelector("[data-light={mark}] button")'
+        tab.ask(f"{button}.click()")
+        lit.append(tab.ask(_BRIGHTNESS))
+        assert tab.ask("document.querySelectorAll('[aria-pressed=true]').length") == 1
+        tab.ask(f"{button}.click()")
+        assert tab.ask(_BRIGHTNESS) == unlit
+    smt, multimodal = lit
+    assert (
+        unlit[0] + 1000 < smt[0] < multimodal[0]
+    )  # of 28 pairs four are smt, one has two levels
