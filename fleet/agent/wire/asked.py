@@ -56,19 +56,19 @@ def check_machine(
             f"it is an agent for {target_text}, but the host is {facts.target}"
         )
     present = {cpu.cpu for cpu in facts.cpus}
-    beyond = {*cpus} - present
-    if present and beyond:
+    unknown = {*cpus} - present
+    if present and unknown:
         raise WireError(
-            f"it has CPU {format_cpus(beyond)}, but the probe found CPUs"
+            f"it has CPU {format_cpus(unknown)}, but the probe found CPUs"
             f" {format_cpus(present)}. If some were added just now, run again"
         )
 
 
 def _check_benchmarks_and_seed(plan: Plan, hello: Hello) -> None:
     measured = {name for name, _, _ in list_planned_points(hello)}
-    if others := sorted(measured - {*plan.benchmarks}):
+    if unasked := sorted(measured - {*plan.benchmarks}):
         raise WireError(
-            f"it measures {', '.join(others)}, but was asked for"
+            f"it measures {', '.join(unasked)}, but was asked for"
             f" {', '.join(plan.benchmarks)}"
         )
     seed = hello.raw.get("seed")
@@ -96,9 +96,11 @@ def _check_cpus(plan: Plan, hello: Hello) -> None:
     """Raise WireError unless the hello has the CPUs that the plan names."""
     paired = _list_paired_cpus(plan)
     named = named_cpus(plan)
-    lacking = (paired or named) - {*hello.cpus}
-    beyond = {*hello.cpus} - named if plan.cpus else set[int]()
-    if lacking or beyond:
+    missing = (paired or named) - {*hello.cpus}
+    unasked = set[int]()
+    if plan.cpus:
+        unasked = {*hello.cpus} - named
+    if missing or unasked:
         raise WireError(
             f"it measures CPU {format_cpus(hello.cpus)}, but was asked for"
             f" {format_cpus(named or paired)}"

@@ -49,7 +49,8 @@ RATE_PPM = 1000
 """How much the rate of a clock that each agent measures anew may differ; far less than
 any precision.
 """
-_SAME = (
+# what a run's agents must agree on in their hello records
+_SAME_IN_HELLOS = (
     "build",
     "os",
     "arch",
@@ -62,7 +63,8 @@ _SAME = (
     "plan",
 )
 LINE_LIMIT_BYTES = 1 << 20
-# of all lines that are not visits, which the journal keeps: so much, and for each visit
+# The journal keeps lines that are not visits too: so many bytes of them are allowed
+# beyond those that each visit brings along.
 OTHER_LIMIT_BYTES = 16 << 20
 OTHER_BYTES_A_VISIT = 1 << 10
 NOISE_LIMIT_LINES = 1000
@@ -110,21 +112,21 @@ class Reader:
         self.notes: list[str] = []
         # the record that names the visit, until its burst is there
         self.visiting: bytes | None = None
-        self._noise = 0
-        self._words = 0
+        self._noise_lines = 0
+        self._words_bytes = 0
         self._samples_bytes = 0  # of disturbed bursts
-        self._other_bytes = 0
-        self._ticks = 0.0
+        self._other_bytes = 0  # beyond what visits allow
+        self._ticks = 0.0  # of all bursts
         self._round = 0
         self._earlier_visits = self.done.visits
         self._first_visits = Counter(self.done.first_visits)
         self._visits_due: Mapping[PlannedPoint, int] = {}
-        # a bit for each other CPU
+        # the visits of this round: by point and ping CPU, a bit for each pong CPU
         self._visited: Counter[tuple[str, str, str | None, int]] = Counter()
         # of each visit that was disturbed, how many bursts were; 0 once it has a burst
         self._disturbed: dict[BurstName, int] = {}
-        self._places: dict[int, int] = {}
-        self._points: dict[PlannedPoint, Parameters] = {}
+        self._places: dict[int, int] = {}  # of each CPU in the hello
+        self._parameters: dict[PlannedPoint, Parameters] = {}
 
     def read_line(self, line: bytes) -> Record | None:
         """Decode the next line, adding a burst's flags; None for another program's
@@ -163,8 +165,8 @@ class Reader:
             )
 
     def _count_words(self, length: int) -> None:
-        self._words += min(length, 2 * TEXT_LIMIT)
-        if self._words > WORDS_LIMIT_BYTES:
+        self._words_bytes += min(length, 2 * TEXT_LIMIT)
+        if self._words_bytes > WORDS_LIMIT_BYTES:
             raise WireError(
                 f"more than {WORDS_LIMIT_BYTES} bytes of notes and failed bursts"
             )
@@ -175,6 +177,7 @@ class Reader:
                 raise WireError("a second hello record")
             case Burst() | Failed():
                 self._check_and_count_visit(record, hello, length)
+                # takes back what `_count_bytes` counted, and a little more
                 allowed = length + OTHER_BYTES_A_VISIT
                 self._other_bytes = max(0, self._other_bytes - allowed)
             case Note():
@@ -199,8 +202,8 @@ class Reader:
             return NO_HELLO
         visits = self.visits
         if self.end is None:
-            least = max(self.hello.bursts, visits)
-            promised = _format_at_least(least, self.hello.bursts_max)
+            minimum = max(self.hello.bursts, visits)
+            promised = _format_at_least(minimum, self.hello.bursts_max)
             return f"cut after {visits} of {promised} bursts"
         why = self._explain_unfit_end(self.hello, self.end, visits)
         if why is None and self.end.reason == "done":
@@ -211,12 +214,14 @@ class Reader:
         """Return how the end record contradicts the hello or what arrived; None if it
         fits.
         """
-        counts = (self.bursts, len(self.failed), len(self.retaken))
-        if (end.bursts, end.failed, end.again) != counts:
+        bursts = self.bursts
+        failed = len(self.failed)
+        again = len(self.retaken)
+        if (end.bursts, end.failed, end.again) != (bursts, failed, again):
             return (
                 f"the end record counts {end.bursts} bursts, {end.failed} failed ones"
-                f" and {end.again} taken again, but {counts[0]}, {counts[1]} and"
-                f" {counts[2]} arrived"
+                f" and {end.again} taken again, but {bursts}, {failed} and"
+                f" {again} arrived"
             )
         promised = _format_at_least(hello.bursts, hello.bursts_max)
         if end.reason != "done" and not end.out_of_time:
@@ -232,15 +237,16 @@ class Reader:
         if self.done.has_given_up:
             return None
         for point, due in self._visits_due.items():
-            came = self._first_visits[point]
-            if came < due:
+            made = self._first_visits[point]
+            if made < due:
                 name = "/".join(filter(None, point))
-                return f"{came} of {due} planned visits of {name} came in round 0"
-        visits += self._earlier_visits
+                return f"{made} of {due} planned visits of {name} came in round 0"
+        # each round has the visits of the first, and may have more
         rounds = hello.raw["plan"].get("rounds") or 1
-        least = max(1, rounds * self._first_visits.total())
-        if visits < least:
-            return f"{visits} visits came, and {least} or more are planned"
+        planned = max(1, rounds * self._first_visits.total())
+        all_visits = self._earlier_visits + visits
+        if all_visits < planned:
+            return f"{all_visits} visits came, and {planned} or more are planned"
         return None
 
     def _read_hello(self, line: bytes) -> Record | None:
@@ -265,18 +271,19 @@ class Reader:
             )
         if self._first is None:
             return
+        # 0, where it is not known, is behind nothing
         if 0 < _get_monotonic_ns(hello) < _get_monotonic_ns(self._first):
             raise WireError("the clock of this agent is behind that of the run's first")
         check_same_run(self._first, hello)
 
     def _skip_noise(self, line: bytes, where: str) -> None:
-        self._noise += 1
-        if self._noise > NOISE_LIMIT_LINES:
-            still = "that are not records"
+        self._noise_lines += 1
+        if self._noise_lines > NOISE_LIMIT_LINES:
+            fault = "that are not records"
             if self.hello is None:
-                still = "and still no hello record"
+                fault = "and still no hello record"
             raise WireError(
-                f"{NOISE_LIMIT_LINES} lines {still}; does a login script print? The"
+                f"{NOISE_LIMIT_LINES} lines {fault}; does a login script print? The"
                 f" last: {quote_start(line)}"
             )
         if line.strip():
@@ -288,13 +295,15 @@ class Reader:
         self._require_planned(record)
         if isinstance(record, Burst):
             self._check_burst(record, hello)
-        if record.attempt:
-            self._require_disturbed(record)
-        else:
+        # a visit that was disturbed is taken again, as attempt 1, 2, …
+        is_first_attempt = record.attempt == 0
+        if is_first_attempt:
             self._follow_round(record.round)
             self._require_new(record)
-        self._follow_disturbed(record)
-        if record.round == 0 and not record.attempt:
+        else:
+            self._require_disturbed(record)
+        self._count_disturbed(record)
+        if record.round == 0 and is_first_attempt:
             self._first_visits[get_planned_point(record)] += 1
         if isinstance(record, Burst):
             self.bursts += 1
@@ -323,7 +332,7 @@ class Reader:
             )
         self.retaken.append(name_burst(record, record.attempt - 1))
 
-    def _follow_disturbed(self, record: Burst | Failed) -> None:
+    def _count_disturbed(self, record: Burst | Failed) -> None:
         if isinstance(record, Failed) and record.disturbed:
             self._disturbed[name_burst(record, 0)] = record.attempt + 1
         elif record.attempt:
@@ -338,7 +347,8 @@ class Reader:
         cpus = {record.ping_cpu, record.pong_cpu}
         if isinstance(record, Burst) and record.cpus:
             cpus.update(record.cpus)
-        if not cpus <= self._places.keys():
+        planned_cpus = self._places.keys()
+        if not cpus <= planned_cpus:
             raise WireError(
                 f"pair {record.ping_cpu},{record.pong_cpu} is not in the plan's CPUs"
             )
@@ -348,12 +358,13 @@ class Reader:
         earlier one.
         """
         point = get_planned_point(record)
-        visit = (*point, record.ping_cpu)
-        bit = 1 << self._places[record.pong_cpu]
-        if self.done.has_visit(record) or self._visited[visit] & bit:
-            key = (*filter(None, point), record.ping_cpu, record.pong_cpu)
-            raise WireError(f"visit {key} of round {record.round} came twice")
-        self._visited[visit] |= bit
+        point_and_ping = (*point, record.ping_cpu)
+        bit_of_pong = 1 << self._places[record.pong_cpu]
+        is_visited = self._visited[point_and_ping] & bit_of_pong
+        if is_visited or self.done.has_visit(record):
+            name = (*filter(None, point), record.ping_cpu, record.pong_cpu)
+            raise WireError(f"visit {name} of round {record.round} came twice")
+        self._visited[point_and_ping] |= bit_of_pong
 
     def _keep_failed(self, record: Failed, length: int) -> None:
         if record.ticks is not None:
@@ -371,9 +382,11 @@ class Reader:
         if number < self._round:
             raise WireError(f"round {number} after round {self._round}")
         if self._run is not None:
-            most = max(ROUNDS_FOR_PRECISION, self._run.plan.rounds or 0)
-            if number >= most:
-                raise WireError(f"round {number}, but a plan has at most {most} rounds")
+            limit = max(ROUNDS_FOR_PRECISION, self._run.plan.rounds or 0)
+            if number >= limit:
+                raise WireError(
+                    f"round {number}, but a plan has at most {limit} rounds"
+                )
         if number > self._round:
             self._round = number
             self._visited = Counter()
@@ -396,7 +409,8 @@ class Reader:
         those known only after a burst.
         """
         planned = replace(parameters, pages=None, state=None)
-        if planned != self._points.setdefault(get_planned_point(burst), planned):
+        before = self._parameters.setdefault(get_planned_point(burst), planned)
+        if planned != before:
             raise WireError(
                 f"burst: point {burst.point} has other parameters than before"
             )
@@ -417,12 +431,12 @@ class Reader:
             )
         if self._run is None:
             return
-        asked = self._run.plan
-        if asked.samples not in (None, samples):
-            raise WireError(f"burst: {samples} samples, not {asked.samples}")
-        if burst.point is None and asked.iterations not in (None, burst.iterations):
+        sent = self._run.plan
+        if sent.samples not in (None, samples):
+            raise WireError(f"burst: {samples} samples, not {sent.samples}")
+        if burst.point is None and sent.iterations not in (None, burst.iterations):
             raise WireError(
-                f"burst: {burst.iterations} iterations, not {asked.iterations}"
+                f"burst: {burst.iterations} iterations, not {sent.iterations}"
             )
 
     def _check_time(self, burst: Burst, hello: Hello, shape: Shape) -> None:
@@ -430,15 +444,15 @@ class Reader:
         until its start by the host's clock, or its end is after now by ours.
         """
         began_s = burst.start_offset_ns / 1e9
-        before_s = self._ticks / hello.ticks_per_second
-        if before_s > _stretch(began_s):
+        earlier_bursts_s = self._ticks / hello.ticks_per_second
+        if earlier_bursts_s > _add_clock_error(began_s):
             raise WireError(
-                f"burst: {before_s:.0f} s of ticks came before it, but it began"
+                f"burst: {earlier_bursts_s:.0f} s of ticks came before it, but it began"
                 f" {began_s:.0f} s after hello"
             )
         ticks = sum(burst.average_pair_ticks(shape))
         ended_s = began_s + ticks / hello.ticks_per_second
-        if self._passed_s is not None and ended_s > _stretch(self._passed_s()):
+        if self._passed_s is not None and ended_s > _add_clock_error(self._passed_s()):
             raise WireError(
                 f"burst: it ended {ended_s:.0f} s after hello, but the agent was"
                 f" started {self._passed_s():.0f} s ago"
@@ -491,7 +505,8 @@ def _check_counters(
         raise WireError(f"burst: counters must be {lists} of {counts}")
 
 
-def _stretch(seconds: float) -> float:
+def _add_clock_error(seconds: float) -> float:
+    """Return the longest time that another clock may have shown meanwhile."""
     return (1 + CLOCK_SHARE) * seconds + CLOCK_SLACK_S
 
 
@@ -528,15 +543,16 @@ def add_flags_and_start(
     """Return the burst with its flags, and its start in ns since the run's first hello
     (default: `hello`).
     """
-    began_ns = _get_monotonic_ns(hello)
-    zero_ns = _get_monotonic_ns(first or hello)
-    later_ns = 0
-    if began_ns and zero_ns:
-        later_ns = began_ns - zero_ns
+    hello_ns = _get_monotonic_ns(hello)
+    first_hello_ns = _get_monotonic_ns(first or hello)
+    after_first_ns = 0
+    if hello_ns and first_hello_ns:  # both are known
+        after_first_ns = hello_ns - first_hello_ns
     flags = derive_burst_flags(burst, hello)
-    if not flags and not later_ns:
+    if not flags and not after_first_ns:
         return burst
-    return replace(burst, flags=flags, start_offset_ns=burst.start_offset_ns + later_ns)
+    start_ns = burst.start_offset_ns + after_first_ns
+    return replace(burst, flags=flags, start_offset_ns=start_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -615,7 +631,7 @@ def _read_part(
     done = run.done
     notes = list(run.notes)
     good_lines = 0
-    good = (0, 0, 0)  # bursts, failed ones, ones taken again
+    good_counts = (0, 0, 0)  # of bursts, failed ones, ones taken again
     lines = iter(part)
     try:
         for line in lines:
@@ -625,10 +641,15 @@ def _read_part(
                 )
             match record := reader.read_line(line):
                 case Hello() as hello if not done.visits:
-                    done = Done(hello.raw["plan"].get("pairs") == Pairs.ORDERED)
+                    is_ordered = hello.raw["plan"].get("pairs") == Pairs.ORDERED
+                    done = Done(is_ordered)
                 case Burst() | Failed():
                     done.add(record, _find_shape(reader, record))
-                    good = (reader.bursts, len(reader.failed), len(reader.retaken))
+                    good_counts = (
+                        reader.bursts,
+                        len(reader.failed),
+                        len(reader.retaken),
+                    )
                     if on_burst is not None and isinstance(record, Burst):
                         on_burst(record)
                 case Note() as note:
@@ -639,7 +660,7 @@ def _read_part(
     except WireError as err:
         run = _note_damage(run, str(err), lines)
         # the reader may have counted the bad line
-        reader.bursts, failed, retaken = good
+        reader.bursts, failed, retaken = good_counts
         del reader.failed[failed:]
         del reader.retaken[retaken:]
     return replace(
@@ -650,11 +671,11 @@ def _read_part(
     )
 
 
-def _note_damage(run: RunSoFar, why: str, further: Iterator[object]) -> RunSoFar:
-    """Return the run with a bad line. further: the lines behind it, which are refused
-    with it.
+def _note_damage(run: RunSoFar, why: str, lines: Iterator[object]) -> RunSoFar:
+    """Return the run with a bad line. lines: those behind it, which are refused with
+    it.
     """
-    refused = 1 + sum(1 for _ in further)
+    refused = 1 + sum(1 for _ in lines)
     return replace(run, damage=run.damage or why, refused=run.refused + refused)
 
 
@@ -669,12 +690,13 @@ def check_same_run(first: Hello | None, other: Hello) -> None:
     """
     if first is None:
         return
-    for name in _SAME:
+    for name in _SAME_IN_HELLOS:
         if first.raw.get(name) != other.raw.get(name):
             raise WireError(f"an agent with another {name} cannot continue this run")
     now = other.ticks_per_second
     before = first.ticks_per_second
-    if abs(now / before - 1) * 1e6 > RATE_PPM:
+    difference_ppm = abs(now / before - 1) * 1e6
+    if difference_ppm > RATE_PPM:
         raise WireError(f"the clock ticks {now} times a second now, {before} before")
 
 

@@ -207,7 +207,7 @@ def _find_members(
         keys: list[_Group] = list(group.items())
         keys += [_make_cache_key(cache) for cache in record.caches]
         for key in keys:
-            number = key[-1]
+            number = key[-1]  # of the group or cache
             if number is not None:
                 members[key].append(record.cpu)
     return members
@@ -221,10 +221,11 @@ def _make_cpu(
     record: _Cpu, groups: dict[str, Any], members: dict[_Group, list[int]]
 ) -> Cpu:
     caches = tuple(_make_cache(cache, members) for cache in record.caches)
+    # a group is named by its lowest CPU
     leaders: dict[str, Any] = {}
-    for group in groups.items():
-        name, _ = group
-        leaders[name] = min(members.get(group, ()), default=None)
+    for name, number in groups.items():
+        cpus = members.get((name, number), [])
+        leaders[name] = min(cpus, default=None)
     max_khz = None
     if record.mhz:
         max_khz = 1000 * record.mhz
@@ -260,13 +261,14 @@ def _group_by_mpidr(ids: Sequence[int | None]) -> list[dict[str, int | None]]:
     places = [_join_affinity_fields(register) for register in registers]
     if len(set(places)) < len(ids):
         return [{"core": None, "cluster": None}] * len(ids)
-    is_marked = all(register >> 24 & 1 for register in registers)
-    is_cleared = len(places) > 1 and not any(place & 0xFF for place in places)
-    shift = 0
-    if is_marked or is_cleared:
-        shift = 8
+    has_mt_bit = all(register >> 24 & 1 for register in registers)
+    has_zero_fields = not any(place & 0xFF for place in places)
+    is_mt_bit_cleared = len(places) > 1 and has_zero_fields
+    # fields of eight bits, the lowest first: thread (if any), core, cluster
+    bits_of_thread = 8 if has_mt_bit or is_mt_bit_cleared else 0
     return [
-        {"core": place >> shift, "cluster": place >> (shift + 8)} for place in places
+        {"core": place >> bits_of_thread, "cluster": place >> (bits_of_thread + 8)}
+        for place in places
     ]
 
 
