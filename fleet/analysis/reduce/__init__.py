@@ -31,7 +31,11 @@ if TYPE_CHECKING:
         add_pair_flags,
         compute_sibling_nearness,
     )
-    from fleet.analysis.reduce.heatmap import SHADES
+    from fleet.analysis.reduce.group_halves import (
+        PairHalves,
+        estimate_group_halves,
+    )
+    from fleet.analysis.reduce.heatmap import SHADES, map_groups
     from fleet.analysis.reduce.host_numbers import (
         history,
         list_levels,

@@ -150,7 +150,7 @@ def map_groups(table: npt.ArrayLike, order: Layout, limit: int = MAX_GROUPS) -> 
     of their pairs.
     """
     blocks, groups = choose_blocks(order, limit)
-    ends = _find_block_ends(blocks)
+    ends = find_block_ends(blocks)
     parts = [slice(start, end) for start, end in pairwise(ends)]
     cells = np.asarray(table, dtype=np.float64)
     rows = [[_compute_median(cells[ping, pong]) for pong in parts] for ping in parts]
@@ -234,7 +234,7 @@ def _label_blocks(order: Layout, blocks: tuple[tuple[int, ...], ...]) -> GroupLa
     levels = order.label_groups()
     if not levels or len(levels[0]) >= len(blocks):
         return ()
-    block_ends = _find_block_ends(blocks)
+    block_ends = find_block_ends(blocks)
     labels = []
     end = 0
     blocks_before = 0
@@ -248,7 +248,7 @@ def _label_blocks(order: Layout, blocks: tuple[tuple[int, ...], ...]) -> GroupLa
     return (tuple(labels),)
 
 
-def _find_block_ends(blocks: Sequence[Sequence[int]]) -> list[int]:
+def find_block_ends(blocks: Sequence[Sequence[int]]) -> list[int]:
     """Return the places where blocks begin and end: 0 and the end of each."""
     sizes = [len(block) for block in blocks]
     return list(accumulate(sizes, initial=0))

@@ -13,8 +13,10 @@ from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
-from fleet.analysis.base.tables import Bools, Ints
+from fleet.analysis.base.tables import Bools, Floats, Ints
+from fleet.analysis.base.text import describe_half_widths, format_half_width
 from fleet.analysis.reduce import heatmap
+from fleet.analysis.reduce.group_halves import PairHalves, estimate_group_halves
 from fleet.analysis.reduce.heatmap import Heatmap
 from fleet.analysis.reduce.topology import Layout
 
@@ -75,9 +77,10 @@ def draw_matrix(
     label: str = "one way, ns",
     marked: Pairs = frozenset(),
     as_map: bool = False,
+    halves: PairHalves | None = None,
 ) -> Text:
     """Draw a matrix in numbers if they fit, else colours, else groups. as_map: if no
-    colour, draw shades.
+    colour, draw shades. halves: to say how good the numbers of groups are.
     """
     drawing = _Drawing(
         heatmap=heatmap.map_cpus(table, order),
@@ -95,7 +98,7 @@ def draw_matrix(
         shades = drawing.draw_shades(colour=canvas.colour)
         if canvas.fits(shades.plain):
             return shades
-    return _draw_groups(table, order, canvas, label)
+    return _draw_groups(table, order, canvas, label, halves)
 
 
 def _mark_cells(cpus: Sequence[int], marked: Pairs) -> Bools:
@@ -372,32 +375,85 @@ def colour_by_rank(text: str, rank: float) -> str:
 
 
 def _draw_groups(
-    table: npt.ArrayLike, order: Layout, canvas: Canvas, quantity: str
+    table: npt.ArrayLike,
+    order: Layout,
+    canvas: Canvas,
+    quantity: str,
+    halves: PairHalves | None,
 ) -> Text:
-    """Draw the medians between groups of CPUs as numbers, for as many groups as fit."""
+    """Draw the medians between groups of CPUs as numbers, for as many groups as fit,
+    with intervals if these fit too.
+    """
+    drawing = _GroupDrawing(heatmap.map_groups(table, order), canvas.colour)
+    limit = heatmap.MAX_GROUPS
     for limit in _GROUP_LIMITS:
-        drawn = heatmap.map_groups(table, order, limit)
-        numbers = _draw_group_numbers(drawn, colour=canvas.colour)
-        if canvas.fits(numbers.plain):
+        drawing = _GroupDrawing(heatmap.map_groups(table, order, limit), canvas.colour)
+        if canvas.fits(drawing.draw().plain):
             break
-    title = Text(
-        f"{len(order.cpus)} CPUs as {len(drawn.labels)} groups ({drawn.groups}):\n"
-        f"{quantity}; median of the pairs between two groups, on the diagonal within"
-        " one\n"
-    )
-    return title.append_text(numbers)
+    numbers = drawing.draw()
+    title = drawing.write_title(len(order.cpus), quantity)
+    if halves is None:
+        return title.append_text(numbers)
+    widths = estimate_group_halves(table, halves, order, limit)
+    with_widths = drawing.draw(widths)
+    if canvas.fits(with_widths.plain):
+        numbers = with_widths
+    note = _describe_group_halves(widths)
+    return title.append_text(numbers).append(note)
 
 
-def _draw_group_numbers(drawn: Heatmap, *, colour: bool) -> Text:
-    """Draw the value of each two groups; letters name the columns."""
-    letters = []
-    names = []
-    for number, label in enumerate(drawn.labels):
-        letter = _name_group(number)
-        letters.append(letter)
-        names.append(f"{label} {letter}")
-    cells = drawn.format_cells("{:.1f}", "-")
-    return _lay_out_matrix(names, letters, cells, drawn, colour=colour)
+def _describe_group_halves(widths: Floats) -> str:
+    """Say how good the numbers between groups are; "" if that is not known."""
+    known = widths[np.isfinite(widths)]
+    if not len(known):
+        return ""
+    middle = float(np.median(known))
+    of_these = describe_half_widths("half of these numbers", middle, float(known.max()))
+    return f"±95%: within the run; {of_these}\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupDrawing:
+    """Numbers between groups of CPUs, to draw with or without colour."""
+
+    groups: Heatmap
+    colour: bool
+
+    def write_title(self, cpu_count: int, quantity: str) -> Text:
+        """Return the lines above the numbers."""
+        return Text(
+            f"{cpu_count} CPUs as {len(self.groups.labels)} groups"
+            f" ({self.groups.groups}):\n"
+            f"{quantity}; median of the pairs between two groups, on the diagonal"
+            " within one\n"
+        )
+
+    def draw(self, halves: Floats | None = None) -> Text:
+        """Draw the value of each two groups, and half its interval if given; letters
+        name the columns.
+        """
+        letters = []
+        names = []
+        for number, label in enumerate(self.groups.labels):
+            letter = _name_group(number)
+            letters.append(letter)
+            names.append(f"{label} {letter}")
+        cells = self.groups.format_cells("{:.1f}", "-")
+        if halves is not None:
+            cells = _append_halves(cells, halves)
+        return _lay_out_matrix(names, letters, cells, self.groups, colour=self.colour)
+
+
+def _append_halves(cells: Sequence[Sequence[str]], halves: Floats) -> list[list[str]]:
+    """Append half its interval to each cell: "45.6 ±0.5%"."""
+    rows = []
+    for numbers, widths in zip(cells, halves.tolist(), strict=True):
+        row = [
+            f"{number} {format_half_width(width):>5}"
+            for number, width in zip(numbers, widths, strict=True)
+        ]
+        rows.append(row)
+    return rows
 
 
 def _name_group(number: int) -> str:

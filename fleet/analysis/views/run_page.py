@@ -9,6 +9,7 @@ import pandas as pd
 
 from fleet.analysis.base import text
 from fleet.analysis.reduce import ladders, load
+from fleet.analysis.reduce.group_halves import PairHalves
 from fleet.analysis.reduce.matrices import lay_out_matrix
 from fleet.analysis.views.benchmark_tables import PointTables, render_tables
 from fleet.analysis.views.event_tables import tabulate_events
@@ -174,9 +175,22 @@ class RunPage:
             label=benchmark.label,
             marked=_list_ends(find_flagged_pairs(pairs)),
             as_map=self.detail.as_map,
+            halves=self._lay_out_halves(pairs),
         )
         rendered = text.render_rich(drawn, self.canvas.width, colour=self.canvas.colour)
         return rendered.rstrip("\n")
+
+    def _lay_out_halves(self, pairs: pd.DataFrame) -> PairHalves | None:
+        """Lay out how good the numbers of pairs are; None of numbers that have no
+        interval.
+        """
+        if self.data.number != "median_ns":
+            return None
+        cpus = self.data.order.cpus
+        return PairHalves(
+            own=lay_out_matrix(pairs, cpus, "spread"),
+            shared=lay_out_matrix(pairs, cpus, "relation_spread"),
+        )
 
     def _render_events(self, benchmark: str, variant: str) -> str:
         """Render the events of a benchmark and variant; "" without any. If too many,

@@ -149,6 +149,14 @@ def test_64_cpus_fit_80_columns_as_half_blocks_with_flagged_pairs_marked() -> No
     assert [line.split()[0] for line in body[:3]] == ["0", "2", "4"]
 
 
+def test_the_map_of_groups_has_intervals(made_lab: Path) -> None:
+    root = made_lab / "results"
+    run = next(run for run in Store(root).list_runs() if run.host_name == "rome")
+    text = show_run(root, run.run_id, canvas=Canvas(80))
+    assert re.search(r"\n  0-7,32-39 A \| +2\d\.\d ±\d\.\d% +4\d\.\d ±0\.\d% ", text)
+    assert "\n±95%: within the run; half of these numbers within ±0." in text
+
+
 def test_a_map_without_colour_is_drawn_in_signs(tmp_path: Path) -> None:
     run = publish(tmp_path, builders.small_desktop())
     order = make_run_layout(tmp_path, run)
