@@ -77,7 +77,6 @@ if TYPE_CHECKING:
         choose_number_column,
         matrix,
         pair_medians,
-        summarize_relations,
     )
     from fleet.analysis.reduce.numbers import (
         Only,

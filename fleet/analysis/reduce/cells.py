@@ -179,14 +179,14 @@ def _name_nodes(rows: pd.DataFrame, descriptions: Descriptions) -> list[pd.DataF
         names = [f"n{node}-n{memory}" for node, memory in rows_of_nodes]
         ends = pd.Series(names, group.index, dtype=object)
         relation = ends + " " + group["setting"]
-        shown = choose_shown_nodes(group, descriptions)
+        shown = _choose_shown_nodes(group, descriptions)
         cells = group.assign(relation=relation, relation_spread=group["spread"])
         cells = cells.join(shown)
         parts += [cells, _make_load_rates(cells)]
     return parts
 
 
-def choose_shown_nodes(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
+def _choose_shown_nodes(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
     """Return `about`, `column` and `place` of the cells of the first setting: local and
     remote. rows: of one run, benchmark and variant, from `select_node_cells`.
     """

@@ -83,9 +83,9 @@ def _join_cells(numbers: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     for name in ("median_ns", "p99_ns", "spread"):
         joined[name] = groups[name].median()
     joined["min_ns"] = groups["min_ns"].min()
-    joined["max_ns"] = groups["max_ns"].max()
-    joined["widest"] = groups["widest"].max()
-    joined["run_level"] = groups["run_level"].max()
+    for name in ("max_ns", "widest", "run_level"):
+        if name in joined:
+            joined[name] = groups[name].max()
     return joined.reset_index()
 
 
@@ -185,7 +185,7 @@ def history(
     benchmarks with points.
 
     Columns: `started_utc`, `host_id`, `host_name`, `run_id`, `labels`, and those of
-    `summarize_relations`.
+    `list_relations`.
     """
     listing = open_listing(root)
     runs = load.list_published(listing, **which)

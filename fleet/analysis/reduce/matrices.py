@@ -271,39 +271,6 @@ def _join_flags(
     return {"flagged_bursts": flagged_bursts, "flags": joined}
 
 
-def summarize_relations(pairs: pd.DataFrame, number: str = "median_ns") -> pd.DataFrame:
-    """Reduce pairs to one row per benchmark, variant and relation, nearest relation
-    first; in ns.
-
-    number: the column of `pairs` to reduce. Benchmarks and variants stay in the order
-    of `pairs`. `median_ns`, `min_ns`, `max_ns`: over the pairs' numbers. `p99_ns`: the
-    median of the pairs' p99. `spread`: that of the relation; `widest`: the largest of a
-    pair; NaN unless `number` is `median_ns`, to which spreads belong. `flagged_share`:
-    the share of bursts with a flag.
-    """
-    numbers = pairs.assign(number=pairs[number].astype(float))
-    if number != "median_ns":
-        numbers = numbers.assign(spread=np.nan, relation_spread=np.nan)
-    keys = [*CHOICE[1:], "relation"]
-    groups = numbers.groupby(keys, sort=False, observed=True, dropna=False)
-    table = groups.agg(
-        pairs=("number", "size"),
-        median_ns=("number", "median"),
-        min_ns=("number", "min"),
-        max_ns=("number", "max"),
-        p99_ns=("p99_ns", "median"),
-        spread=("relation_spread", "median"),
-        widest=("spread", "max"),
-        bursts=("bursts", "sum"),
-        flagged_share=("flagged_bursts", "sum"),
-    ).reset_index()
-    table["flagged_share"] /= table["bursts"]
-    choice = number_groups(table, CHOICE[1:])
-    nearest_first = np.lexsort((table["median_ns"], choice))
-    ordered = table.iloc[nearest_first].reset_index(drop=True)
-    return ordered.astype(dict.fromkeys(keys, str))
-
-
 def estimator_column(run: Mapping[str, Any]) -> str:
     """Return the column of `pairs` to use for a run: that of its preset's estimator,
     else the median.

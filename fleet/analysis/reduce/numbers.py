@@ -6,7 +6,8 @@ Every command that shows, compares or exports numbers of whole runs reads this t
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
@@ -18,9 +19,11 @@ from fleet.analysis.base.tables import (
     number_groups,
     to_pandas,
 )
+from fleet.analysis.base.text import name_benchmark, to_records
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.cells import name_cells
 from fleet.analysis.reduce.cpu_choice import select_pairs_of_cpus
+from fleet.analysis.reduce.matrices import estimator_column
 from fleet.analysis.reduce.pairs import (
     STATS_VERSION,
     as_float64,
@@ -79,8 +82,8 @@ NUMBER_COLUMNS = {
     "min_ns": "min_sample_ns",
 }
 _OF_RELATION = [
-    *("run_id", "benchmark", "variant", "relation", "pairs", "median_ns", "min_ns"),
-    *("max_ns", "p99_ns", "spread", "widest", "bursts", "flagged_share"),
+    *("run_id", "benchmark", "variant", "point", "relation", "pairs", "median_ns"),
+    *("min_ns", "max_ns", "p99_ns", "spread", "widest", "bursts", "flagged_share"),
 ]
 _NumberBatches = Iterator[tuple[list[Key], Any]]
 
@@ -185,14 +188,35 @@ def select_numbers(
         return _select_benchmark(numbers, only.benchmark, described)
     pairs, cpus = load_pairs_and_cpus(listing, runs, described)
     chosen = only.select(pairs, cpus)
-    if number != "median_ns":
-        chosen = chosen.assign(median_ns=chosen[number], spread=np.nan)
-    return compute_numbers(chosen, cpus, described)
+    return compute_numbers(chosen, cpus, described, number)
+
+
+def load_shown_numbers(
+    root: Root,
+    runs: Sequence[Mapping[str, Any]],
+    only: Only = ALL,
+    descriptions: Descriptions | None = None,
+) -> pd.DataFrame:
+    """Load the numbers of runs as their pages show them: of the estimator of each.
+
+    runs: rows of `runs`, decoded. descriptions: as in `select_numbers`.
+    """
+    listing = open_listing(root)
+    ids_by_number = defaultdict[str, list[str]](list)
+    for run in runs:
+        ids_by_number[estimator_column(run)].append(run["run_id"])
+    parts = []
+    for number, ids in ids_by_number.items():
+        own = listing.find_runs(ids)
+        parts.append(select_numbers(listing, own, only, descriptions, number))
+    return pd.concat(parts, ignore_index=True)
 
 
 def list_relations(numbers: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
     """List the numbers of relations of CPUs, the fastest of a run, benchmark and
-    variant first, with the columns of `summarize_relations` and `run_id`.
+    variant first.
+
+    Columns of `numbers`, and `flagged_share`, the share of bursts with a flag.
     """
     views = load.get_views(numbers["benchmark"], descriptions)
     rows = numbers[views.isin(_OF_PAIRS) & numbers["cpu_node"].isna()]
@@ -201,6 +225,20 @@ def list_relations(numbers: pd.DataFrame, descriptions: Descriptions) -> pd.Data
     choice = number_groups(rows, ["run_id", "benchmark", "variant"])
     order = np.lexsort((rows["median_ns"], choice))
     return rows.iloc[order].reset_index(drop=True)
+
+
+def select_relations(relations: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
+    """Select the numbers of one benchmark, variant and point: those of `pairs`. Their
+    `relation` is named without the point.
+
+    relations: from `list_relations`, of one run.
+    """
+    (first,) = to_records(pairs.head(1))
+    point = first["point"] or ""
+    own = load.select_choice(relations, name_benchmark(first))
+    own = own[own["point"].fillna("") == point]
+    bare = own["relation"].str.removesuffix(f" {point}")
+    return own.assign(relation=bare)
 
 
 def _select_benchmark(
@@ -245,12 +283,20 @@ def load_pairs_and_cpus(
 
 
 def compute_numbers(
-    pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions
+    pairs: pd.DataFrame,
+    cpus: pd.DataFrame,
+    descriptions: Descriptions,
+    number: str = "median_ns",
 ) -> pd.DataFrame:
     """Compute the numbers of pairs, from `as_float64`, in the columns of the table.
 
-    cpus: of the same runs, needed for benchmarks with points.
+    cpus: of the same runs, needed for benchmarks with points. number: as in
+    `select_numbers`.
     """
+    if number != "median_ns":
+        pairs = pairs.assign(
+            median_ns=pairs[number], spread=np.nan, relation_spread=np.nan
+        )
     return reduce_cells(name_cells(pairs, cpus, descriptions), descriptions)
 
 

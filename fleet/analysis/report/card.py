@@ -28,7 +28,6 @@ from fleet.analysis.base.text import (
     to_records,
 )
 from fleet.analysis.compare.accept import Outcome
-from fleet.analysis.reduce.cells import choose_shown_nodes
 from fleet.analysis.reduce.flags import MEANINGS, MINOR_IF_FEW, count_flags
 from fleet.analysis.reduce.heatmap import (
     SHADES,
@@ -38,6 +37,7 @@ from fleet.analysis.reduce.heatmap import (
     map_cpus,
     map_nodes,
 )
+from fleet.analysis.reduce.host_numbers import select_overview
 from fleet.analysis.reduce.ladders import (
     MemoryHierarchy,
     arrange_memory,
@@ -50,8 +50,14 @@ from fleet.analysis.reduce.load import (
     get_views,
     name_benchmarks,
     read_runs,
+    select_choice,
 )
-from fleet.analysis.reduce.matrices import estimator_column, matrix, summarize_relations
+from fleet.analysis.reduce.matrices import estimator_column, matrix
+from fleet.analysis.reduce.numbers import (
+    list_relations,
+    load_shown_numbers,
+    select_relations,
+)
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layout
 from fleet.analysis.report.findings import judge_hosts
@@ -128,13 +134,14 @@ class _Shown:
     """What of a run is on its card: pairs of CPUs, or cells of NUMA nodes, of one
     benchmark and variant.
 
-    pairs: with the `relation` by which the table groups them. number: the column of
-    `pairs` that is shown. subject: what they are, without the benchmark's heading.
+    relations: rows of the table beside the map. number: the column of `pairs` that is
+    shown. subject: what they are, without the benchmark's heading.
     """
 
     choice: str
     benchmark: Benchmark
     pairs: pd.DataFrame
+    relations: pd.DataFrame
     number: str
     subject: str
     order: Layout
@@ -195,17 +202,19 @@ def make_card(
     """
     (run,), _, cpus = read_runs(root, [run_id])
     pairs = as_float64(load_pairs(root, run_id=run_id))
+    numbers = load_shown_numbers(root, [run])
     judged = judge_hosts(root, [run_id], ranges)
     accepted = "".join(
         render_acceptance(machine).partition(": ")[2] for machine in judged
     )
-    return lay_out_card(run, cpus, pairs, accepted=accepted, heading=heading)
+    return lay_out_card(run, cpus, pairs, numbers, accepted=accepted, heading=heading)
 
 
 def lay_out_card(
     run: dict[str, Any],
     cpus: pd.DataFrame,
     every: pd.DataFrame,
+    numbers: pd.DataFrame,
     foot: str | None = None,
     accepted: str = "",
     heading: str = "",
@@ -213,13 +222,14 @@ def lay_out_card(
     """Lay out the card of a run; raise UsageError if it has neither pairs nor NUMA
     nodes.
 
-    run: its row of `runs`, decoded. cpus, every: its rows of `cpus` and `pairs`. foot:
-    the last line, by default with version, date and run ID. accepted: the text of
-    `fleet accept` about the run. heading: by default the CPU model.
+    run: its row of `runs`, decoded. cpus, every: its rows of `cpus` and `pairs`.
+    numbers: from `load_shown_numbers`. foot: the last line, by default with version,
+    date and run ID. accepted: the text of `fleet accept` about the run. heading: by
+    default the CPU model.
     """
     descriptions = read_descriptions(run["hello"])
     memory = arrange_memory(every, cpus, descriptions)
-    shown = _choose_shown(run, cpus, every, memory)
+    shown = _choose_shown(run, cpus, every, memory, numbers)
     words = _Words(
         heading=one_line(heading),
         model=one_line(run["cpu_model"] or "unknown CPU model"),
@@ -257,6 +267,7 @@ def _choose_shown(
     cpus: pd.DataFrame,
     every: pd.DataFrame,
     memory: MemoryHierarchy,
+    numbers: pd.DataFrame,
 ) -> _Shown:
     """Choose what the card shows: a matrix of pairs, else one of NUMA nodes, of the
     first benchmark planned. Raises UsageError if there is neither.
@@ -270,8 +281,8 @@ def _choose_shown(
     choice = _pick_choice(run, choices.unique().tolist())
     own = pairs[choices == choice]
     if by_node:
-        return _show_nodes(run, cpus, own, choice, descriptions)
-    return _show_pairs(run, cpus, own, choice, descriptions[choice])
+        return _show_nodes(run, cpus, own, choice, numbers)
+    return _show_pairs(run, cpus, own, choice, numbers)
 
 
 def _select_pairs(every: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
@@ -303,11 +314,12 @@ def _show_pairs(
     cpus: pd.DataFrame,
     pairs: pd.DataFrame,
     choice: str,
-    benchmark: Benchmark,
+    numbers: pd.DataFrame,
 ) -> _Shown:
     """Show pairs of CPUs. If their lines lie on several requested nodes, show those of
     the first, and say so: "n0, the first of 2 nodes".
     """
+    descriptions = read_descriptions(run["hello"])
     subject = choice.rstrip("/")
     nodes = sorted(pairs["memory_node"].dropna().astype(int).unique())
     if nodes:
@@ -320,8 +332,9 @@ def _show_pairs(
     number = estimator_column(run)
     return _Shown(
         choice=choice,
-        benchmark=benchmark,
+        benchmark=descriptions[choice],
         pairs=pairs,
+        relations=select_relations(list_relations(numbers, descriptions), pairs),
         number=number,
         subject=subject,
         order=order,
@@ -335,19 +348,23 @@ def _show_nodes(
     cpus: pd.DataFrame,
     cells: pd.DataFrame,
     choice: str,
-    descriptions: Descriptions,
+    numbers: pd.DataFrame,
 ) -> _Shown:
-    """Show the cells of NUMA nodes of the first setting, local and remote."""
-    chosen = choose_shown_nodes(cells, descriptions)
-    cells = cells.loc[chosen.index].assign(relation=chosen["column"])
+    """Show the cells of NUMA nodes of the setting that an overview has, and its numbers
+    of local and remote memory.
+    """
+    descriptions = read_descriptions(run["hello"])
+    shown = select_overview(select_choice(numbers, choice), descriptions)
+    cells = cells[cells["setting"] == shown["setting"].iloc[0]]
     number = estimator_column(run)
     measured = cpus["cpu"][cpus["measured"]]
     return _Shown(
         choice=choice,
         benchmark=descriptions[choice],
         pairs=cells,
+        relations=shown.sort_values("median_ns", kind="stable"),
         number=number,
-        subject=f"{choice.rstrip('/')} {chosen['about'].iloc[0]}",
+        subject=f"{choice.rstrip('/')} {shown['about'].iloc[0]}",
         order=make_layout(cpus, measured.tolist()),
         drawn=map_nodes(*lay_out_node_matrix(cells, number)),
         by_node=True,
@@ -372,8 +389,7 @@ def _tabulate(shown: _Shown) -> list[tuple[str, ...]]:
     """Return titles and a row for each relation."""
     titles = ("memory" if shown.by_node else "shared", "median", "±95%", "pairs")
     table: list[tuple[str, ...]] = [titles]
-    relations = summarize_relations(shown.pairs, shown.number)
-    for row in to_records(relations):
+    for row in to_records(shown.relations):
         median = _format_with_unit(shown.benchmark, row["median_ns"])
         half = format_half_width(row["spread"])
         pairs = str(row["pairs"])

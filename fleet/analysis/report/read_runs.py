@@ -34,7 +34,7 @@ from fleet.analysis.reduce.numbers import (
     Only,
     list_relations,
     load_numbers,
-    select_numbers,
+    load_shown_numbers,
 )
 from fleet.analysis.reduce.pairs import add_kinds_to_relations, as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layouts
@@ -345,18 +345,11 @@ def _load_relations(
     descriptions: Descriptions,
 ) -> dict[str, dict[str, list[dict[str, Any]]]]:
     """Load a row per relation, the fastest first, by run ID and benchmark."""
-    ids_by_number = defaultdict[str, list[str]](list)
-    relations = dict[str, dict[str, list[dict[str, Any]]]]()
-    for run in runs:
-        ids_by_number[estimator_column(run)].append(run["run_id"])
-        relations[run["run_id"]] = {}
-    for number, ids in ids_by_number.items():
-        summaries = listing.find_runs(ids)
-        only = Only(benchmark)
-        numbers = select_numbers(listing, summaries, only, descriptions, number)
-        for row in text.to_records(list_relations(numbers, descriptions)):
-            rows_by_choice = relations[row["run_id"]]
-            rows_by_choice.setdefault(text.name_benchmark(row), []).append(row)
+    relations = defaultdict[str, dict[str, list[dict[str, Any]]]](dict)
+    numbers = load_shown_numbers(listing, runs, Only(benchmark), descriptions)
+    for row in text.to_records(list_relations(numbers, descriptions)):
+        rows_by_choice = relations[row["run_id"]]
+        rows_by_choice.setdefault(text.name_benchmark(row), []).append(row)
     return relations
 
 

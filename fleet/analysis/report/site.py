@@ -36,7 +36,11 @@ from fleet.analysis.exchange.imports import (
 )
 from fleet.analysis.exchange.run_files import export_runs
 from fleet.analysis.reduce.load import name_benchmarks, read_runs, select_choice
-from fleet.analysis.reduce.matrices import summarize_relations
+from fleet.analysis.reduce.numbers import (
+    compute_numbers,
+    list_relations,
+    load_shown_numbers,
+)
 from fleet.analysis.reduce.pairs import STATS_VERSION, as_float64, load_pairs
 from fleet.analysis.report import card as cards
 from fleet.analysis.report.findings import Findings, HostFindings, find
@@ -54,7 +58,7 @@ from fleet.analysis.views.usual import (
 )
 from fleet.errors import UsageError
 from fleet.inventory.expected import ExpectedRange
-from fleet.model import Descriptions, read_descriptions
+from fleet.model import SHIPPED, Descriptions, read_descriptions
 from fleet.model.version import VERSION
 from fleet.store import RunSummary, schema
 from fleet.store.files import require_regular, write_output
@@ -513,10 +517,16 @@ def _render_machines(
             table, past, _ = numbers.select_host(host)
             usual = table.rename(columns={"half": "spread"})
             counts = past.loc[past["run_id"] == run_id, [*_CELL, "pairs"]]
+            card = _lay_out_card(
+                run,
+                cpus=_select_run(cpus, run_id),
+                every=_select_run(pairs, run_id),
+                numbers=load_shown_numbers(listing, [run]),
+                accepted=findings[host].accepted,
+            )
             yield _render_machine(
                 run | {"runs": len(hosts[host])},
-                cpus=_select_run(cpus, run_id),
-                pairs=_select_run(pairs, run_id),
+                card,
                 past=past,
                 usual=usual.merge(counts, on=_CELL),
                 findings=findings[host],
@@ -541,14 +551,19 @@ def _encode_medians(listing: Listing, run_id: str) -> bytes | None:
     return None
 
 
+def _lay_out_card(run: dict[str, Any], **about: Any) -> cards.Card | None:
+    """Return the card of a run, None if it has no pairs of CPUs."""
+    with suppress(UsageError):
+        return cards.lay_out_card(run, **about)
+    return None
+
+
 def _render_machine(
     run: dict[str, Any],
-    cpus: pd.DataFrame,
-    pairs: pd.DataFrame,
+    card: cards.Card | None,
     past: pd.DataFrame,
     usual: pd.DataFrame,
     findings: HostFindings,
-    foot: str | None = None,
     file: bytes | None = None,
 ) -> tuple[Row, Files]:
     """Return the index row and the files of a machine, or of a summary, which has no
@@ -556,10 +571,6 @@ def _render_machine(
     """
     host = run["host_id"]
     descriptions = read_descriptions(run["hello"])
-    try:
-        card = cards.lay_out_card(run, cpus, pairs, foot, findings.accepted)
-    except UsageError:  # it has no pairs of CPUs
-        card = None
     row = _make_row(run, card, usual, past, descriptions)
     row["marks"] = findings.marks
     html = _render_page(
@@ -707,17 +718,12 @@ def _render_summary(host: str, rows: pd.DataFrame) -> tuple[Row, Files]:
     run |= {"host_id": host, "run_id": run_id, "number": number, "interval": interval}
     notes = (number, interval, first["conditions"], first["source"])
     foot = one_line(" · ".join(filter(None, notes)))
-    cells = summarize_relations(pairs).assign(run_id=run_id, about="", since=None)
+    cpus = derive_cpus(rows)
+    numbers = compute_numbers(pairs, cpus, SHIPPED)
+    cells = list_relations(numbers, SHIPPED).assign(about="", since=None)
     cells["levels"] = [()] * len(cells)
-    return _render_machine(
-        run,
-        cpus=derive_cpus(rows),
-        pairs=pairs,
-        past=cells,
-        usual=cells,
-        findings=HostFindings(),
-        foot=foot,
-    )
+    card = _lay_out_card(run, cpus=cpus, every=pairs, numbers=numbers, foot=foot)
+    return _render_machine(run, card, past=cells, usual=cells, findings=HostFindings())
 
 
 def _make_pairs(rows: pd.DataFrame, run_id: str) -> pd.DataFrame:

@@ -10,7 +10,6 @@ import pandas as pd
 
 from fleet.analysis.base import text
 from fleet.analysis.reduce.flags import PAIR_FLAGS
-from fleet.analysis.reduce.matrices import summarize_relations
 from fleet.analysis.reduce.topology import Layout
 from fleet.text import format_count, table
 
@@ -31,16 +30,16 @@ def _has_pair_flag(flags: str) -> bool:
     return not set(flags.split(",")).isdisjoint(PAIR_FLAGS)
 
 
-def tabulate_relations(pairs: pd.DataFrame, number: str) -> str:
+def tabulate_relations(relations: pd.DataFrame, pairs: pd.DataFrame) -> str:
     """Tabulate the numbers of each relation, and its flagged pairs if there are any.
-    number: the column of `pairs` to show.
+    relations: from `list_relations`. pairs: what they are of.
     """
     flagged = find_flagged_pairs(pairs)
     titles = ["relation", "pairs", "median", "min", "max", "p99", "±95%", "flagged"]
     if len(flagged):
         titles.append(_FLAG_TITLE)
     rows = []
-    for row in text.to_records(summarize_relations(pairs, number)):
+    for row in text.to_records(relations):
         cells = [
             row["relation"],
             str(row["pairs"]),

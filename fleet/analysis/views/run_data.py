@@ -11,7 +11,13 @@ import pandas as pd
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.ladders import MemoryHierarchy, arrange_memory
 from fleet.analysis.reduce.matrices import estimator_column
-from fleet.analysis.reduce.numbers import Only
+from fleet.analysis.reduce.numbers import (
+    Only,
+    compute_numbers,
+    list_relations,
+    load_shown_numbers,
+    select_relations,
+)
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layout
 from fleet.analysis.views.event_tables import count_per_unit
@@ -22,8 +28,8 @@ from fleet.store.runs import Root
 
 @dataclass(frozen=True, slots=True)
 class RunData:
-    """A run to show. pairs: in plan order. counters: per unit. number: the column of
-    `pairs` to show.
+    """A run to show. pairs, relations: in plan order; relations from `list_relations`.
+    counters: per unit. number: the column of `pairs` to show.
     """
 
     run: dict[str, Any]
@@ -31,10 +37,21 @@ class RunData:
     order: Layout
     bursts: pd.DataFrame
     pairs: pd.DataFrame
+    relations: pd.DataFrame
     memory: MemoryHierarchy
     counters: pd.DataFrame
     descriptions: Descriptions
     number: str
+
+    def select_relations(self, pairs: pd.DataFrame) -> pd.DataFrame:
+        """Select the numbers of the relations of one benchmark, variant and point."""
+        own = select_relations(self.relations, pairs)
+        if len(own):
+            return own
+        # `numbers` has one point of a benchmark of pairs; this is another
+        alone = pairs.assign(point=None)
+        numbers = compute_numbers(alone, self.cpus, self.descriptions, self.number)
+        return list_relations(numbers, self.descriptions)
 
 
 def load_run_data(root: Root, run_id: str, only: Only) -> RunData:
@@ -47,6 +64,8 @@ def load_run_data(root: Root, run_id: str, only: Only) -> RunData:
     planned = sort_as_planned(stored, run["benchmarks"])
     pairs = only.select(planned, cpus)
     measured = {*pairs["ping_cpu"], *pairs["pong_cpu"]}
+    numbers = load_shown_numbers(root, [run], only, descriptions)
+    relations = list_relations(numbers, descriptions)
     counters = load.load_counters(root, run_id=run_id)
     return RunData(
         run=run,
@@ -54,6 +73,7 @@ def load_run_data(root: Root, run_id: str, only: Only) -> RunData:
         order=make_layout(cpus, sorted(measured)),
         bursts=load.load_samples(root, run_id=run_id, columns=BURST_COLUMNS),
         pairs=pairs,
+        relations=sort_as_planned(relations, run["benchmarks"]),
         memory=arrange_memory(pairs, cpus, descriptions),
         counters=count_per_unit(counters, pairs),
         descriptions=descriptions,

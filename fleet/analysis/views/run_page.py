@@ -141,7 +141,8 @@ class RunPage:
     def _render_pairs(self, pairs: pd.DataFrame, *, explains: bool) -> str:
         """Render relations, extreme pairs and matrix. explains: explain the words."""
         number = self.data.number
-        lines = [self._write_pairs_title(pairs), tabulate_relations(pairs, number)]
+        relations = self.data.select_relations(pairs)
+        lines = [self._write_pairs_title(pairs), tabulate_relations(relations, pairs)]
         if explains:
             lines += explain_relation_table(pairs)
         lines.append(describe_precision(pairs, number))

@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import pandas as pd
-
 from fleet.analysis.base import selection
 from fleet.analysis.base.text import (
     format_csv,
@@ -15,7 +13,7 @@ from fleet.analysis.base.text import (
 from fleet.analysis.reduce import ladders, load
 from fleet.analysis.reduce.cross_checks import check_run
 from fleet.analysis.reduce.line_place import explain_place_scatter
-from fleet.analysis.reduce.numbers import ALL, Only, list_relations, select_numbers
+from fleet.analysis.reduce.numbers import ALL, Only
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.analysis.reduce.topology_check import check_topology, load_host_history
 from fleet.analysis.views import overview
@@ -23,7 +21,7 @@ from fleet.analysis.views.chosen_runs import RunsToShow
 from fleet.analysis.views.heatmap import NO_LIMIT, Canvas
 from fleet.analysis.views.marked_rows import select_marked_rows
 from fleet.analysis.views.message_directions import render_message_directions
-from fleet.analysis.views.run_data import RunData, load_run_data, sort_as_planned
+from fleet.analysis.views.run_data import RunData, load_run_data
 from fleet.analysis.views.run_history import render_host_history
 from fleet.analysis.views.run_page import Detail, RunPage
 from fleet.analysis.views.usual import UsualNumbers, load_usual_numbers
@@ -69,21 +67,12 @@ def _iter_objects(
 ) -> Iterator[dict[str, Any]]:
     """Yield the object of each run, then of each missing host."""
     for run_id in run_ids:
-        data = load_run_data(root, run_id, only)
-        yield _make_run_object(data, _load_relations(root, data, only))
+        yield _make_run_object(load_run_data(root, run_id, only))
     for host in missing:
         yield _make_missing_object(host)
 
 
-def _load_relations(root: Root, data: RunData, only: Only) -> pd.DataFrame:
-    """Load the numbers of relations of a run, in the order of its plan."""
-    runs = load.list_published(root, run_id=data.run["run_id"])
-    numbers = select_numbers(root, runs, only, data.descriptions, data.number)
-    relations = list_relations(numbers, data.descriptions).drop(columns="run_id")
-    return sort_as_planned(relations, data.run["benchmarks"])
-
-
-def _make_run_object(data: RunData, relations: pd.DataFrame) -> dict[str, Any]:
+def _make_run_object(data: RunData) -> dict[str, Any]:
     memory = data.memory
     run = {key: value for key, value in data.run.items() if key != "probe"}
     numbers = ["median_ns", "low_ns", "high_ns"]
@@ -93,7 +82,7 @@ def _make_run_object(data: RunData, relations: pd.DataFrame) -> dict[str, Any]:
         "run": run,
         "cpus": list(data.order.cpus),
         "number": data.number,
-        "relations": relations,
+        "relations": data.relations.drop(columns=["run_id", "point"]),
         "plateaus": memory.levels.drop(columns=["host_id", "run_id"]),
         "ladder": memory.steps[step_columns],
         "nodes": memory.nodes[node_columns],

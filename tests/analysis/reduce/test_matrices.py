@@ -5,12 +5,13 @@ import pandas as pd
 import pytest
 
 from fleet.analysis.reduce import (
+    compute_numbers,
+    list_relations,
     load_samples,
     matrix,
     pair_medians,
-    summarize_relations,
 )
-from fleet.model import Burst, Cpu
+from fleet.model import SHIPPED, Burst, Cpu
 from fleet.store import Store
 from tests import builders
 from tests.intervals import half_width
@@ -100,9 +101,9 @@ def test_relations_are_listed_nearest_first(tmp_path: Path) -> None:
         builders.a_burst(ticks=(0, 30, 30), flags=("preempted",)),
         builders.a_burst(ping_cpu=1, pong_cpu=2, ticks=(0, 110, 110)),
     ]
-    near, far = summarize_relations(pair_medians(frame(tmp_path, bursts))).to_dict(
-        "records"
-    )
+    pairs = pair_medians(frame(tmp_path, bursts))
+    numbers = compute_numbers(pairs, pairs[:0], SHIPPED)
+    near, far = list_relations(numbers, SHIPPED).to_dict("records")
     assert (near["relation"], near["pairs"], near["flagged_share"]) == (
         "package",
         1,

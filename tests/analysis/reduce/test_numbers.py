@@ -50,6 +50,16 @@ def test_some_cpus_have_numbers_of_their_own(made_lab: Path) -> None:
         select_numbers(listing, runs, Only("nothing"))
 
 
+def test_only_a_median_has_an_interval(made_lab: Path) -> None:
+    listing = Listing(made_lab / "results")
+    runs = [run for run in listing.runs if run.host_name == "pisa"]
+    lowest = select_numbers(listing, runs, Only("cas"), number="min_ns")
+    medians = select_numbers(listing, runs, Only("cas"))
+    assert sorted(lowest["median_ns"]) == sorted(medians["min_sample_ns"])
+    assert lowest[["spread", "widest"]].isna().all(axis=None)
+    assert medians[["spread", "widest"]].notna().all(axis=None)
+
+
 def test_a_notebook_gets_the_numbers_of_a_selection(made_lab: Path) -> None:
     numbers = fleet.open(made_lab / "results").numbers("rome", benchmark="cas")
     assert {*numbers["host_id"]} == {"rome"}

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks.relation_spreads import CASES, compute_coverage
-from fleet.analysis.reduce import pair_medians, summarize_relations
+from fleet.analysis.reduce import compute_numbers, pair_medians
+from fleet.model import SHIPPED
 from tests import builders
 from tests.analysis.reduce.test_matrices import TICK, frame
 from tests.intervals import half_width
@@ -34,7 +35,8 @@ def test_three_rounds_are_three_values(tmp_path: Path) -> None:
     """All pairs of a round vary together."""
     rounds = (1.0, 1.05, 0.98)
     pairs = measure(tmp_path, (rounds, rounds))
-    (row,) = summarize_relations(pairs).to_dict("records")
+    numbers = compute_numbers(pairs, pairs[:0], SHIPPED)
+    (row,) = numbers.to_dict("records")
     values = [1100 * factor for factor in rounds]
     assert row["median_ns"] == pytest.approx(1100 * TICK)
     assert row["spread"] == pytest.approx(half_width(values) * np.mean(values) / 1100)
@@ -45,7 +47,8 @@ def test_pairs_that_vary_on_their_own_know_their_relation_better(
 ) -> None:
     factors = ((1.0, 1.05, 0.98), (1.0, 0.97, 1.02))
     pairs = measure(tmp_path, factors)
-    (row,) = summarize_relations(pairs).to_dict("records")
+    numbers = compute_numbers(pairs, pairs[:0], SHIPPED)
+    (row,) = numbers.to_dict("records")
     assert row["spread"] < pairs["spread"].median() < row["widest"]
 
 

@@ -12,8 +12,15 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from fleet.analysis.reduce import as_float64, load_pairs, read_runs
+from fleet.analysis.reduce import (
+    as_float64,
+    compute_numbers,
+    load_numbers,
+    load_pairs,
+    read_runs,
+)
 from fleet.analysis.report import FORMATS, Card, lay_out_card, to_png
+from fleet.model import SHIPPED
 from fleet.store import Store
 from tests import simulated
 from tests.command import Done
@@ -34,16 +41,18 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @cache
-def read(root: Path) -> tuple[dict[str, object], pd.DataFrame, pd.DataFrame]:
+def read(root: Path) -> tuple[dict[str, object], *tuple[pd.DataFrame, ...]]:
+    """Return a run, its CPUs, pairs and numbers."""
     run_id = Store(root).list_runs()[-1].run_id
     (run,), _, cpus = read_runs(root, [run_id])
-    return run, cpus, as_float64(load_pairs(root, run_id=run_id))
+    pairs = as_float64(load_pairs(root, run_id=run_id))
+    return run, cpus, pairs, load_numbers(root, run_id=run_id)
 
 
 @cache
 def machine(root: Path, count: int) -> Card:
     """A card of so many CPUs, two threads a core, eight cores a cache, two sockets."""
-    run, cpus, pairs = read(root)
+    run, cpus, pairs, _ = read(root)
     numbers = np.arange(count)
     cores = numbers % max(count // 2, 1)
     groups = {
@@ -67,7 +76,8 @@ def machine(root: Path, count: int) -> Card:
         relation=relation,
         median_ns=[WIDE[name] for name in relation],
     )
-    return lay_out_card(run | {"cpu_model": LONG}, cpus, rows)
+    made_up = compute_numbers(rows, cpus, SHIPPED)
+    return lay_out_card(run | {"cpu_model": LONG}, cpus, rows, made_up)
 
 
 def boxes(card: Card) -> list[tuple[float, float, float, float, str]]:
