@@ -199,3 +199,50 @@ def test_a_relation_and_a_warning_light_their_pairs(tab: Tab, page: Path) -> Non
     assert (
         unlit[0] + 1000 < smt[0] < multimodal[0]
     )  # of 28 pairs four are smt, one has two levels
+
+
+def _choose_order(tab: Tab, order: str) -> str:
+    """Order the CPUs and return what the pair of the first two is."""
+    tab.ask(
+        f"(select => {{ select.value = '{order}';"
+        " select.dispatchEvent(new Event('change')); })"
+        "(document.querySelector('.controls select'))"
+    )
+    tab.point(*_place_cell(tab, 8, 0, 1))
+    told: str = tab.ask(_TOLD)
+    return told.partition(":")[0]
+
+
+def test_cpus_stand_by_topology_number_or_latency(tab: Tab, page: Path) -> None:
+    tab.open(page, DESK)
+    assert _choose_order(tab, "number") == "0-1 package"
+    assert _choose_order(tab, "topology") == "0-4 smt"
+    assert _choose_order(tab, "latency") == "0-4 smt"
+
+
+def test_pairs_are_copied_as_they_are_shown(tab: Tab, page: Path) -> None:
+    tab.open(page, DESK)
+    tab.ask('document.querySelector("[data-light=smt] button").click()')
+    tab.ask(
+        "addEventListener('copy', event =>"
+        " { window.copied = event.clipboardData.getData('text/plain'); })"
+    )
+    tab.ask('document.querySelector(".controls button").click()')
+    assert "Copied 4 pairs" in tab.ask('document.querySelector(".controls").innerText')
+    lines = tab.ask("copied").splitlines()
+    assert lines[0] == "CPU,other,relation,ns,±95%,flags"
+    assert [line.split(",")[:3] for line in lines[1:]] == [
+        [str(cpu), str(cpu + 4), "smt"] for cpu in range(4)
+    ]
+
+
+def test_the_pairs_of_a_cpu_are_a_table_on_demand(tab: Tab, page: Path) -> None:
+    tab.open(page, DESK)
+    table = 'document.querySelector(".pairs table")'
+    assert tab.ask(f"{table} === null")
+    tab.ask('document.querySelector(".pairs").open = true')
+    tab.wait_for(f"{table} !== null")
+    assert tab.ask(f"{table}.rows.length") == 8
+    tab.point(*_place_cell(tab, 8, 1, 0))
+    assert tab.ask(f"{table}.caption.textContent").startswith("CPU 4: core 0")
+    assert tab.ask(f"{table}.rows[1].innerText").startswith("4\t0\tsmt\t")

@@ -38,7 +38,6 @@ function make(tag, className, text = "") {
 
 const formatNs = (ns) => (ns < 1000 ? ns.toFixed(1) : ns.toFixed(0));
 const formatPercent = (share, digits) => `${(100 * share).toFixed(digits)}%`;
-const formatSigned = (value, text) => (value < 0 ? "−" : "+") + text;
 
 function formatSpread(spread) {
   if (isNaN(spread)) return "";
@@ -71,6 +70,7 @@ class PairMap {
     this.order = about.cpus.map((_, place) => place); // places in the rows as drawn
     this.cursor = null; // [row, column] that is pointed at
     this.held = null; // the pair that others are compared with, as places
+    this.isGrouped = true; // whether groups of the topology stand together
     this.lit = ""; // the relation or flag whose pairs stand out
     figure.classList.add("live");
     this.listen();
@@ -124,11 +124,17 @@ class PairMap {
     this.draw();
   }
 
+  arrange(order, isGrouped) {
+    Object.assign(this, { order, isGrouped, cursor: null });
+    this.draw();
+  }
+
   point(cell) {
     if (!cell) return false;
     this.cursor = cell;
     this.drawMarks();
     this.tell();
+    this.stack.dispatchEvent(new Event("point"));
     return true;
   }
 
@@ -136,10 +142,9 @@ class PairMap {
   hold() {
     const [a, b] = this.cursor.map((at) => this.order[at]);
     if (isNaN(this.ns(a, b))) return;
-    if (!this.held) this.held = this.about.cpus[a] < this.about.cpus[b] ? [a, b] : [b, a];
+    if (!this.held) this.held = [a, b];
     else if (this.index(...this.held) === this.index(a, b)) this.held = null;
-    this.drawMarks();
-    this.tell();
+    this.point(this.cursor);
   }
 
   type(event) {
@@ -151,8 +156,7 @@ class PairMap {
     } else if (this.cursor && [" ", "Enter"].includes(event.key)) this.hold();
     else if (this.held && event.key === "Escape") {
       this.held = null;
-      this.drawMarks();
-      this.tell();
+      this.point(this.cursor);
     } else return;
     event.preventDefault();
   }
@@ -160,11 +164,9 @@ class PairMap {
   // ---- words ----
 
   tell() {
-    const { cpus, places } = this.about;
-    const ends = this.cursor.map((at) => this.order[at]);
-    const [a, b] = ends.sort((one, other) => cpus[one] - cpus[other]);
+    const [a, b] = this.cursor.map((at) => this.order[at]);
     const lines = a === b ? [] : this.describePair(a, b);
-    const where = [...new Set([a, b])].map((end) => make("p", "quiet", places[end]));
+    const where = [...new Set([a, b])].map((end) => make("p", "quiet", this.about.places[end]));
     this.told.replaceChildren(...lines, ...where);
     const ns = this.ns(a, b);
     for (const needle of this.needles) {
@@ -185,7 +187,8 @@ class PairMap {
   }
 
   namePair(a, b) {
-    return `${this.about.cpus[a]}-${this.about.cpus[b]}`;
+    const [low, high] = [a, b].map((place) => this.about.cpus[place]).sort((one, other) => one - other);
+    return `${low}-${high}`;
   }
 
   // Return the numbers and words of a pair.
@@ -202,9 +205,10 @@ class PairMap {
     const name = this.namePair(...this.held);
     if (this.index(...this.held) === this.index(a, b)) return `, held`;
     const other = this.ns(...this.held);
-    const far = formatSigned(ns - other, formatNs(Math.abs(ns - other)));
-    const share = formatSigned(ns - other, formatPercent(Math.abs(ns / other - 1), 1));
-    return `, ${far} ns (${share}) against ${name}, ${formatNs(other)} ns`;
+    const sign = ns < other ? "−" : "+";
+    const share = formatPercent(Math.abs(ns / other - 1), 1);
+    const far = `${sign}${formatNs(Math.abs(ns - other))} ns (${sign}${share})`;
+    return `, ${far} against ${name}, ${formatNs(other)} ns`;
   }
 
   // ---- picture ----
@@ -215,8 +219,7 @@ class PairMap {
     const side = this.cell * this.count;
     context.drawImage(this.paintCells(), this.margin, this.margin, side, side);
     this.drawLabels(context);
-    this.drawGroupNames(context);
-    this.drawBorders(context);
+    if (this.isGrouped) this.drawGroups(context);
     if (this.cell >= NUMBERED) this.drawNumbers(context);
     this.drawMarks();
   }
@@ -271,16 +274,6 @@ class PairMap {
     return canvas;
   }
 
-  drawBorders(context) {
-    const end = this.margin + this.cell * this.count;
-    context.fillStyle = getComputedStyle(this.stack).backgroundColor;
-    for (const place of this.about.borders) {
-      const at = this.margin + place * this.cell - 0.75;
-      context.fillRect(at, this.margin, 1.5, end - this.margin);
-      context.fillRect(this.margin, at, end - this.margin, 1.5);
-    }
-  }
-
   // Write the number of every CPU that has room beside the rows and above the columns.
   drawLabels(context) {
     const step = Math.ceil(LINE / this.cell);
@@ -295,7 +288,7 @@ class PairMap {
     }
   }
 
-  drawGroupNames(context) {
+  drawGroups(context) {
     [...this.about.labels].reverse().forEach((groups, tier) => {
       const line = this.margin - this.beside - TIER * tier;
       let first = this.margin;
@@ -311,6 +304,17 @@ class PairMap {
         first = end;
       }
     });
+    this.drawBorders(context);
+  }
+
+  drawBorders(context) {
+    const end = this.margin + this.cell * this.count;
+    context.fillStyle = getComputedStyle(this.stack).backgroundColor;
+    for (const place of this.about.borders) {
+      const at = this.margin + place * this.cell - 0.75;
+      context.fillRect(at, this.margin, 1.5, end - this.margin);
+      context.fillRect(this.margin, at, end - this.margin, 1.5);
+    }
   }
 
   drawNumbers(context) {
