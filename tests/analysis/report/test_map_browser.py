@@ -173,32 +173,37 @@ def test_what_hosts_and_people_said_runs_nothing(tab: Tab, tmp_path: Path) -> No
     assert tab.ask('document.querySelectorAll(".told *:not(p, strong)").length') == 0
 
 
-_BRIGHTNESS = """(canvas => {
+# the share of the map's pixels that have a colour of the scale as it is
+_COLOURED = """(canvas => {
   const copy = document.createElement("canvas");
   copy.width = copy.height = canvas.width;
   const context = copy.getContext("2d", { willReadFrequently: true });
   context.drawImage(canvas, 0, 0);
-  const { data } = context.getImageData(0, 0, copy.width, copy.height);
-  const alphas = data.filter((_, at) => at % 4 === 3);
-  return [40, 255].map(opacity => alphas.filter(alpha => alpha === opacity).length);
+  const pixels = context.getImageData(0, 0, copy.width, copy.height).data;
+  const { shades } = document.querySelector("main").dataset;
+  let count = 0;
+  for (let at = 0; at < pixels.length; at += 4) {
+    const [red, green, blue] = pixels.slice(at, at + 3);
+    const colour = ((red << 16) | (green << 8) | blue).toString(16);
+    count += shades.includes("#" + colour.padStart(6, "0"));
+  }
+  return count / (pixels.length / 4);
 })(document.querySelector(".stack canvas"))"""
 
 
 def test_a_relation_and_a_warning_light_their_pairs(tab: Tab, page: Path) -> None:
     tab.open(page, DESK)
-    unlit = tab.ask(_BRIGHTNESS)  # the edges of letters have all opacities
-    lit = []
+    all_lit = tab.ask(_COLOURED)
+    shares = []
     for mark in ("smt", "multimodal"):
         button = f'document.querySelector("[data-light={mark}] button")'
         tab.ask(f"{button}.click()")
-        lit.append(tab.ask(_BRIGHTNESS))
+        shares.append(tab.ask(_COLOURED))
         assert tab.ask("document.querySelectorAll('[aria-pressed=true]').length") == 1
         tab.ask(f"{button}.click()")
-        assert tab.ask(_BRIGHTNESS) == unlit
-    smt, multimodal = lit
-    assert (
-        unlit[0] + 1000 < smt[0] < multimodal[0]
-    )  # of 28 pairs four are smt, one has two levels
+        assert tab.ask(_COLOURED) == all_lit
+    smt, multimodal = shares
+    assert 0 < multimodal < smt < all_lit / 3  # one pair, and four, of 28
 
 
 def _choose_order(tab: Tab, order: str) -> str:
@@ -246,3 +251,28 @@ def test_the_pairs_of_a_cpu_are_a_table_on_demand(tab: Tab, page: Path) -> None:
     tab.point(*_place_cell(tab, 8, 1, 0))
     assert tab.ask(f"{table}.caption.textContent").startswith("CPU 4: core 0")
     assert tab.ask(f"{table}.rows[1].innerText").startswith("4\t0\tsmt\t")
+
+
+def _luminance(colour: str) -> float:
+    """Return the relative luminance of "#rrggbb", as WCAG defines it."""
+    channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [
+        c / 12.92 if c <= 0.04 else ((c + 0.055) / 1.055) ** 2.4 for c in channels
+    ]
+    red, green, blue = linear
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_the_fastest_pairs_stand_out_from_the_diagonal_in_both_themes(
+    tab: Tab, page: Path
+) -> None:
+    for is_dark in (False, True):
+        tab.show("screen", dark=is_dark)
+        tab.open(page, DESK)
+        ground, fastest = tab.ask(
+            "[getComputedStyle(document.body).getPropertyValue('--ground'),"
+            " document.querySelector('main').dataset.shades.split(' ')[0]]"
+        )
+        light, dark = sorted(map(_luminance, (ground, fastest)), reverse=True)
+        assert (light + 0.05) / (dark + 0.05) >= 3
+    tab.show("screen")

@@ -217,6 +217,10 @@ class PairMap {
     this.measure();
     const context = this.prepare(this.base);
     const side = this.cell * this.count;
+    context.save();
+    context.fillStyle = getComputedStyle(this.stack).getPropertyValue("--ground");
+    context.fillRect(this.margin, this.margin, side, side);
+    context.restore();
     context.drawImage(this.paintCells(), this.margin, this.margin, side, side);
     this.drawLabels(context);
     if (this.isGrouped) this.drawGroups(context);
