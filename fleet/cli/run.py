@@ -334,9 +334,14 @@ def show_progress(
         unfinished = [row.make_interrupted_outcome() for row in rows.by_name.values()]
         typer.echo(render_outcomes_json([*earlier, *unfinished]))
 
+    def announce(text: str) -> None:
+        # a line beside a live table would be drawn over
+        show_text = getattr(show, "announce", partial(typer.echo, err=True))
+        show_text(text)
+
     with (
         progress(hosts, quiet=quiet, as_map=as_map) as show,
-        cli.stop_on_signals(print_json),
+        cli.stop_on_signals(print_json, announce),
     ):
 
         def on_event(event: "Event") -> None:

@@ -16,9 +16,14 @@ SAME_SIGNAL_S = 1.0
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
+def _print_to_stderr(text: str) -> None:
+    typer.echo(text, err=True)
+
+
 @contextmanager
 def stop_on_signals(
     on_second_signal: Callable[[], None] = lambda: None,
+    announce: Callable[[str], None] = _print_to_stderr,
 ) -> Iterator[None]:
     """Make SIGTERM end a session as Ctrl-C does, and a second signal end the program at
     once.
@@ -26,9 +31,9 @@ def stop_on_signals(
     Signals within SAME_SIGNAL_S count as one, since `timeout` signals its child and
     then the process group.
     on_second_signal: called before the program ends at once. Journals keep what
-    arrived.
+    arrived. announce: shows that the session is stopping.
     """
-    interrupter = _Interrupter(on_second_signal)
+    interrupter = _Interrupter(on_second_signal, announce)
     before = {number: signal.signal(number, interrupter) for number in _STOPPING}
     try:
         yield
@@ -45,8 +50,11 @@ class _Interrupter:
     signalled_at: of the first, in seconds of the monotonic clock.
     """
 
-    def __init__(self, on_second_signal: Callable[[], None]) -> None:
+    def __init__(
+        self, on_second_signal: Callable[[], None], announce: Callable[[str], None]
+    ) -> None:
         self.signalled_at: float | None = None
+        self._announce = announce
         self._on_second_signal = on_second_signal
 
     def __call__(self, _signal: int, _frame: FrameType | None) -> None:
@@ -54,7 +62,7 @@ class _Interrupter:
         now = time.monotonic()
         if self.signalled_at is None:
             self.signalled_at = now
-            typer.echo("stopping the agents; once more to leave at once", err=True)
+            self._announce("stopping the agents; once more to leave at once")
             raise KeyboardInterrupt
         if now - self.signalled_at > SAME_SIGNAL_S:
             self._leave_at_once()

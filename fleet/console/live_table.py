@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -17,10 +17,17 @@ from fleet.model import Host
 from fleet.session import events
 from fleet.session.events import State
 from fleet.session.live_medians import LiveMedians
-from fleet.text import NAME_LENGTH, shorten_name
+from fleet.text import shorten_name
 
 _COLOURS = {State.COMPLETE: "green", State.FAILED: "red"}  # of others: yellow
 _LINES_BESIDE_TABLE = 3
+_TITLES = ("host", "stage", "bursts", "time")
+_NUMBERS = ("bursts", "time")  # titles of columns aligned to the right
+_LEAST_NAME = 10
+_LEAST_WIDTHS = (9, 6, 6, 0)  # of the columns after the names
+_GAP = 2  # between columns
+# At the end of a line the terminal shows ^C; wrapped, it would tear the table.
+_ECHO = len("^C")
 _one_line = partial(Text, no_wrap=True, overflow="ellipsis")
 
 
@@ -35,6 +42,9 @@ class LiveTable:
         self._rows = Rows(hosts)
         self._console = console
         self._as_map = as_map
+        self._widths = _Widths()
+        self._announced = ""
+        self._live: Live | None = None
 
     def __call__(self, event: events.Event) -> None:
         """Update the table. If there are few hosts, print their notes above it."""
@@ -43,24 +53,42 @@ class LiveTable:
         if are_few and isinstance(event, events.NoteAdded):
             self._print_note(event.host, event.text)
 
+    def announce(self, text: str) -> None:
+        """Show a line about the whole session below the table until it ends."""
+        self._announced = text
+
     def _print_note(self, host: Host, text: str) -> None:
         note = strip_host_name(host, text)
         line = Text(f"{host.name}: {note}", style="dim")
-        self._console.print(line)  # takes the console's own lock
+        if self._live is None:
+            self._console.print(line)
+            return
+        # Rich works out where the table is before it writes: between the two, no other
+        # thread may draw.
+        with self._live._lock:
+            self._console.print(line)
 
     def live(self) -> Live:
         """Return a context manager that shows the table on the terminal."""
         hz = 1 if self._as_map else 4  # a map of 128 CPUs takes a twentieth of a second
-        return Live(
+        self._live = Live(
             get_renderable=self.render,
             console=self._console,
             refresh_per_second=hz,
             transient=True,
         )
+        return self._live
 
     def render(self) -> Table | Group:
         """Draw the present state; called by the thread that refreshes the table."""
         height = max(1, self._console.size.height - _LINES_BESIDE_TABLE)
+        if self._announced:
+            height = max(1, height - 1)
+            return Group(self._draw(height), _one_line(self._announced))
+        return self._draw(height)
+
+    def _draw(self, height: int) -> Table | Group:
+        """Draw the table, and the maps that fit below it."""
         with self._rows.guard:
             table = self._draw_table(height)
             mapped = self._choose_row_to_map()
@@ -130,33 +158,79 @@ class LiveTable:
         """Draw these rows. If `height` allows, each benchmark's medians stand on their
         own line.
         """
-        has_medians = any(row.medians for row in rows)
         lines = sum(max(len(row.medians), 1) for row in rows)
         separator = "\n" if lines <= height else "; "
-        table = _make_table(has_medians=has_medians)
-        for row in rows:
-            cells = [self._shorten_name(row.host), *self._make_state_cells(row)]
-            if has_medians:
-                cells.append(_one_line(row.format_medians(separator)))
-            table.add_row(*cells)
+        now = self._rows.clock()
+        cells = [_describe_row(row, now, separator) for row in rows]
+        has_medians = any(row.medians for row in rows)
+        return self._make_table(
+            [row.host for row in rows], cells, has_medians=has_medians
+        )
+
+    def _make_table(
+        self, hosts: Sequence[Host], cells: Sequence["_Cells"], *, has_medians: bool
+    ) -> Table:
+        self._widths.make_room(cells)
+        longest_name = max(len(host.name) for host in hosts) if hosts else 0
+        longest_name = max(longest_name, len(_TITLES[0]))
+        widths = self._widths.share_out(self._console.width, longest_name)
+        table = _make_empty_table(widths, has_medians=has_medians)
+        for host, own in zip(hosts, cells, strict=True):
+            table.add_row(shorten_name(host.name, widths[0]), *own)
         return table
 
-    def _shorten_name(self, host: Host) -> str:
-        """Shorten a host's name to a third of the terminal."""
-        third = self._console.width // 3
-        return shorten_name(host.name, max(NAME_LENGTH, third))
 
-    def _make_state_cells(self, row: Row) -> tuple[Text | str, ...]:
-        """Return the cells of the stage or final state, the bursts and the time."""
-        if row.outcome is not None:
-            time = f"in {row.outcome.seconds:.1f} s"
-            return _describe_ending(row.outcome.state, row.stage), row.bursts, time
-        text = row.stage
-        if row.detail:
-            text += f": {row.detail}"
+class _Cells(NamedTuple):
+    """What a row shows beside its host's name. last: its medians, else why it is in its
+    stage.
+    """
+
+    stage: Text
+    bursts: Text
+    time: Text
+    last: Text
+
+
+def _describe_row(row: Row, now: float, separator: str) -> _Cells:
+    if row.outcome is not None:
+        stage = _describe_ending(row.outcome.state, row.stage)
+    else:
         style = "dim" if row.stage == WAITING else ""
-        left = row.describe_left(self._rows.clock())
-        return _one_line(text, style=style), row.bursts, left
+        stage = _one_line(row.stage, style=style)
+    last = _one_line(row.format_medians(separator))
+    if not row.medians:
+        last = _one_line(row.detail, style="dim")
+    bursts = _one_line(row.bursts)
+    time = _one_line(row.describe_time(now))
+    return _Cells(stage, bursts, time, last)
+
+
+class _Widths:
+    """The widths of the columns, which only grow: columns stay in their place."""
+
+    def __init__(self) -> None:
+        self._needed = list(_LEAST_WIDTHS)
+
+    def make_room(self, rows: Sequence[_Cells]) -> None:
+        """Make each column as wide as its longest cell; no room for dim words."""
+        for row in rows:
+            for place, cell in enumerate(row):
+                if place == 0 or cell.style != "dim":
+                    self._needed[place] = max(self._needed[place], _measure_width(cell))
+
+    def share_out(self, total: int, longest_name: int) -> tuple[int, ...]:
+        """Return the width of the names and of each column. Names give way first, then
+        the last column.
+        """
+        *numbers, last = self._needed
+        room = total - _ECHO - sum(numbers) - _GAP * len(self._needed)
+        least = min(longest_name, _LEAST_NAME)
+        name = max(min(longest_name, room - last), least)
+        return (name, *numbers, max(room - name, 1))
+
+
+def _measure_width(cell: Text) -> int:
+    return max(map(len, cell.plain.split("\n")))
 
 
 def _has_measured_pairs(row: Row) -> bool:
@@ -178,20 +252,19 @@ def _describe_ending(state: State, stage: str) -> Text:
     return _one_line(text, style=_COLOURS.get(state, "yellow"))
 
 
-def _make_table(*, has_medians: bool) -> Table:
-    """Return a table without rows, whose texts give way to its names and numbers."""
+def _make_empty_table(widths: Sequence[int], *, has_medians: bool) -> Table:
+    """Return a table without rows, of columns with these widths."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(_one_line("host"), no_wrap=True, overflow="ellipsis")
-    table.add_column(_one_line("stage"), overflow="ellipsis")
-    for title in ("bursts", "left"):
+    last = "medians so far, ns" if has_medians else ""
+    for title, width in zip((*_TITLES, last), widths, strict=True):
+        is_number = title in _NUMBERS
         table.add_column(
             _one_line(title),
-            justify="right",
+            width=width,
+            justify="right" if is_number else "left",
             no_wrap=True,
             overflow="ellipsis",
         )
-    if has_medians:
-        table.add_column(_one_line("medians so far, ns"), overflow="ellipsis")
     return table
 
 

@@ -138,7 +138,8 @@ class Lines(_LineWriter):
             case events.StageEntered(host, stage, ""):
                 self._write(host, stage)
             case events.StageEntered(host, stage, detail):
-                if stage != stage_before:
+                # each command of `before` has its line, a wait has one
+                if stage != stage_before or stage == "before":
                     self._write(host, f"{stage}: {detail}")
             case events.BurstsReceived():
                 self._write_tenths(event)

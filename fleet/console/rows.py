@@ -18,6 +18,7 @@ from fleet.session.live_medians import LiveMedians, Medians
 
 MANY = 30  # hosts; above it they are counted, also on a tall terminal
 WAITING = "queued"
+_WORTH_SAYING_S = 2.0
 
 
 class TimeLeft(NamedTuple):
@@ -95,14 +96,23 @@ class Row:
                 return TimeLeft(longest_s, f"at most {longest_s:.0f} s")
         if self.done:
             left_s = elapsed_s * (self.total - self.done) / self.done
-            return TimeLeft(left_s, f"{left_s:.0f} s")
+            return TimeLeft(left_s, f"{left_s:.0f} s left")
         if self.expected is None:
             return TimeLeft(longest_s, "")
         return TimeLeft(longest_s, f"about {self.expected}")
 
-    def describe_left(self, now: float) -> str:
-        """Return `estimate_left` as text; "" while the host does not measure."""
-        return self.estimate_left(now).text if self.stage == "measure" else ""
+    def describe_time(self, now: float) -> str:
+        """Return how long the host took, how long it still measures, or how long it has
+        been in another stage; "" for less than two seconds.
+        """
+        if self.outcome is not None:
+            return f"in {self.outcome.seconds:.1f} s"
+        if self.stage == "measure":
+            return self.estimate_left(now).text
+        elapsed_s = now - self.entered
+        if self.stage == WAITING or elapsed_s < _WORTH_SAYING_S:
+            return ""
+        return f"for {elapsed_s:.0f} s"
 
     def format_medians(self, separator: str = "; ") -> str:
         """Format medians as "cas smt 24.1  llc 55.3; readwrite smt 30.2"; align them if
@@ -176,9 +186,11 @@ class Rows:
         parts = [row.stage]
         if row.bursts:
             parts.append(f"{row.bursts} bursts")
-        left = row.describe_left(self.clock())
-        if left:
-            parts.append(f"{left} left")
+        if row.detail:
+            parts[0] += f": {row.detail}"
+        time = row.describe_time(self.clock())
+        if time:
+            parts.append(time)
         medians = row.format_medians()
         if medians:
             parts.append(medians)

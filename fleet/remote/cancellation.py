@@ -22,6 +22,7 @@ class Cancellation:
         self._requested = threading.Event()
         self._streams: list[Stream] = []
         self._open: list[Callable[[], None]] = []
+        self._hasty: list[Callable[[], None]] = []
         self._closing = False
 
     @property
@@ -58,13 +59,28 @@ class Cancellation:
         finally:
             self._open.remove(close)
 
+    @contextmanager
+    def call_on_request(self, close: Callable[[], None]) -> Iterator[None]:
+        """While the block runs, call `close` as soon as the session is cancelled, from
+        any thread.
+        """
+        self._hasty.append(close)
+        try:
+            if self._requested.is_set():
+                close()
+            yield
+        finally:
+            self._hasty.remove(close)
+
     def request_and_stop_streams(self) -> None:
-        """Cancel the session: no host starts another stage, and every agent is
-        stopped.
+        """Cancel the session: no host starts another stage, every agent is stopped, and
+        what `call_on_request` was given is called.
         """
         self._requested.set()
         for stream in list(self._streams):
             stream.stop()
+        for close in list(self._hasty):
+            close()
 
     def close_all(self) -> None:
         """Call every `close` of `let_close_all_call` now, and later ones as soon as

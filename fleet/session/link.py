@@ -195,8 +195,12 @@ class HostLink:
 
     def _run_before_commands(self) -> None:
         for command in self.host.before:
-            self.enter("before")
-            failure = self._run_and_describe_failure(self.connection, "before", command)
+            self.enter("before", detail=command)
+            # it has nothing to finish, unlike an agent
+            with self.context.cancellation.call_on_request(self.connection.close):
+                failure = self._run_and_describe_failure(
+                    self.connection, "before", command
+                )
             if failure is not None:
                 raise PreparationError(
                     f"{self.host.name}: {failure} The host is not measured."

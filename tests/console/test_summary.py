@@ -137,7 +137,7 @@ def test_the_live_table_has_a_row_per_host() -> None:
     table(StageEntered(make_host("a"), "measure"))
     table(BurstsReceived(make_host("a"), 30, 120))
     lines = draw(table, console)
-    assert lines[0].split() == ["host", "stage", "bursts", "left"]
+    assert lines[0].split() == ["host", "stage", "bursts", "time"]
     assert [line.split()[:3] for line in lines[1:]] == [
         ["a", "measure", "30/120"],
         ["b", "queued"],
@@ -154,7 +154,7 @@ def test_the_live_table_shows_the_medians_so_far_a_line_a_benchmark_where_there_
     for width, height, expected in (
         (100, 20, ["cas       smt 24.1  llc 55.3", "readwrite smt 30.0"]),
         (100, 4, ["cas smt 24.1  llc 55.3; readwrite smt 30.0"]),
-        (50, 4, ["cas smt 24.1  llc 55…"]),
+        (58, 4, ["cas smt 24.1  llc 55…"]),
     ):
         console = Console(width=width, height=height, force_terminal=False)
         table = LiveTable([make_host("a")], console)
@@ -162,8 +162,34 @@ def test_the_live_table_shows_the_medians_so_far_a_line_a_benchmark_where_there_
         table(BurstsReceived(make_host("a"), 30, 120, medians))
         lines = draw(table, console)
         assert lines[0].endswith("medians so far, ns")
-        assert lines[1].startswith("a     measure  30/120")
+        assert lines[1].split()[:3] == ["a", "measure", "30/120"]
         assert [line[lines[0].index("medians") :] for line in lines[1:]] == expected
+
+
+def test_the_live_table_says_which_command_runs_and_that_the_session_stops() -> None:
+    console = Console(width=80, height=40, force_terminal=False)
+    table = LiveTable([make_host("a")], console)
+    table(StageEntered(make_host("a"), "before", "systemctl stop cron"))
+    table.announce("stopping the agents")
+    lines = draw(table, console)
+    assert lines[1].split() == ["a", "before", "systemctl", "stop", "cron"]
+    assert lines[2] == "stopping the agents"
+
+
+def test_at_80_columns_numbers_and_states_are_whole_and_columns_stay() -> None:
+    console = Console(width=80, height=40, force_terminal=False)
+    host = make_host("a-host-with-a-long-name.of.a.rack.example.org")
+    table = LiveTable([host], console)
+    medians = (("readwrite", (("package", 1304.5),)),)
+    table(StageEntered(host, "measure"))
+    table(BurstsReceived(host, 100_000, 200_000, medians))
+    title, row = draw(table, console)
+    assert row.endswith("readwrite package 1304")
+    assert "  measure  " in row
+    assert "100000/200000" in row
+    assert row.startswith("a-host-")
+    table(BurstsReceived(host, 3, 9, medians))
+    assert draw(table, console)[0] == title
 
 
 def test_five_hundred_hosts_fit_a_small_terminal_with_those_at_work_on_top() -> None:

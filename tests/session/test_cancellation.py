@@ -102,3 +102,27 @@ def test_a_build_here_or_elsewhere_ends_with_the_session(
         (outcome.state, outcome.stage, outcome.exit_code) for outcome in outcomes
     ] == [(State.INTERRUPTED, "deploy", EXIT_INTERRUPTED)] * 2
     wait_for(lambda: not list(scratch.iterdir()))
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_a_command_of_before_has_nothing_to_finish_and_is_left_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "STOP_PATIENCE_S", 3600.0)
+    begun = tmp_path / "begun"
+    host = Host("here", "here", Via.LOCAL, before=(f"touch '{begun}'; sleep 600",))
+    context = SessionContext(
+        session_id="s",
+        store=Store(tmp_path / "results"),
+        emit=ignore,
+        connect=connect,
+    )
+    main = threading.get_ident()
+
+    def interrupt() -> None:
+        wait_for(begun.exists)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    (outcome,) = runner.measure_each([host], context)
+    assert (outcome.state, outcome.stage) == (State.INTERRUPTED, "before")
