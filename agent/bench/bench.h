@@ -90,6 +90,7 @@ struct point {
 	bool one_arena;      /* all have the arena of the thread that owns the lines */
 	bool by_turns;       /* each thread does as many units as ping */
 	uint8_t spared;      /* an enum spared */
+	size_t first_visit, visit_count; /* its visits, which stand together in a plan */
 };
 
 struct benchmark;

@@ -74,18 +74,40 @@ static double cost_trial_s(const struct plan *plan, const struct visit *visit)
 			       estimate_sample_s(visit, benchmark->least);
 }
 
-static bool is_first_visit_of_point(const struct plan *plan, size_t i)
+/* Returns a visit at the point, which stands for all of them: they cost alike, and there may be ten
+ * million in a plan. Null: there is none. */
+static const struct visit *find_visit_at(const struct plan *plan, const struct point *point)
 {
-	return !i || plan_visit_point(&plan->visits[i]) != plan_visit_point(&plan->visits[i - 1]);
+	return point->visit_count ? &plan->visits[point->first_visit] : NULL;
+}
+
+double cost_most_quota_factor(const struct plan *plan)
+{
+	double most = 1;
+
+	for (size_t i = 0; i < plan->choice_count; i++)
+		for (size_t p = 0; p < plan->choices[i].point_count; p++) {
+			const struct visit *visit =
+				find_visit_at(plan, &plan->choices[i].points[p]);
+			double factor = visit ? cost_quota_factor(plan, visit) : 1;
+
+			most = factor > most ? factor : most;
+		}
+	return most;
 }
 
 double cost_first_bursts_s(const struct plan *plan)
 {
 	double total_s = 0;
 
-	for (size_t i = 0; i < plan->visit_count; i++)
-		if (is_first_visit_of_point(plan, i))
-			total_s += cost_burst_s(plan, &plan->visits[i]);
+	for (size_t i = 0; i < plan->choice_count; i++)
+		for (size_t p = 0; p < plan->choices[i].point_count; p++) {
+			const struct visit *visit =
+				find_visit_at(plan, &plan->choices[i].points[p]);
+
+			if (visit)
+				total_s += cost_burst_s(plan, visit);
+		}
 	return total_s;
 }
 
@@ -101,27 +123,40 @@ static double cost_writing_s(const struct plan *plan, const struct visit *visit)
 	return bytes * cost_quota_factor(plan, visit) * written_byte_s;
 }
 
-/* A plan may have ten million visits, of which those of a point stand together and cost alike. */
+/* Adds the visits of a choice, but for writing memory. Returns the seconds of its longest writing.
+ */
+static double add_choice_cost(struct cost *cost, const struct plan *plan,
+			      const struct choice *choice)
+{
+	double writing_s = 0;
+
+	for (size_t p = 0; p < choice->point_count; p++) {
+		const struct visit *visit = find_visit_at(plan, &choice->points[p]);
+		size_t visits = choice->points[p].visit_count;
+
+		if (!visit)
+			continue;
+		double own_s = cost_writing_s(plan, visit);
+
+		writing_s = own_s > writing_s ? own_s : writing_s;
+		cost->visits += visits;
+		cost->round_s += (double)visits * cost_burst_s(plan, visit);
+		cost->once_s += (double)visits * cost_trial_s(plan, visit);
+	}
+	return writing_s;
+}
+
 struct cost cost_estimate(const struct plan *plan, const struct choice *choice)
 {
 	struct cost cost = {0};
-	double burst_s = 0, once_s = 0, writing_s = 0;
+	double writing_s = 0;
 
-	for (size_t i = 0; i < plan->visit_count; i++) {
-		const struct visit *visit = &plan->visits[i];
-
-		if (choice && visit->choice != choice)
+	for (size_t i = 0; i < plan->choice_count; i++) {
+		if (choice && choice != &plan->choices[i])
 			continue;
-		if (!cost.visits || is_first_visit_of_point(plan, i)) {
-			double own_s = cost_writing_s(plan, visit);
+		double own_s = add_choice_cost(&cost, plan, &plan->choices[i]);
 
-			burst_s = cost_burst_s(plan, visit);
-			once_s = cost_trial_s(plan, visit);
-			writing_s = own_s > writing_s ? own_s : writing_s;
-		}
-		cost.visits++;
-		cost.round_s += burst_s;
-		cost.once_s += once_s;
+		writing_s = own_s > writing_s ? own_s : writing_s;
 	}
 	cost.round_s += writing_s;
 	return cost;

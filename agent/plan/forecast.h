@@ -36,6 +36,9 @@ void forecast_add_sentence(struct text *text, const struct forecast *forecast,
 /* Returns how many times as long a visit takes where a quota of CPU time stops its threads. */
 double cost_quota_factor(const struct plan *plan, const struct visit *visit);
 
+/* Returns the largest of these of all visits. */
+double cost_most_quota_factor(const struct plan *plan);
+
 /* Returns the seconds of a burst. */
 double cost_burst_s(const struct plan *plan, const struct visit *visit);
 

@@ -34,11 +34,8 @@ static struct placement make_placement(const struct options *options)
 
 static void add_quota_note(const struct plan *plan, struct notes *notes)
 {
-	double most = 1;
+	double most = cost_most_quota_factor(plan);
 
-	for (size_t i = 0; i < plan->visit_count; i++)
-		if (cost_quota_factor(plan, &plan->visits[i]) > most)
-			most = cost_quota_factor(plan, &plan->visits[i]);
 	if (most > 1)
 		notes_add(notes, "CPU time is limited (%s): bursts take up to %.3g times as long.",
 			  plan->machine->limits.cpu_time, most);

@@ -4,6 +4,7 @@
 #include "bench/sizes.h"
 #include "machine/arena.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -312,12 +313,48 @@ static int reserve_arenas_of_visit(const struct plan *plan, const struct visit *
 	return err;
 }
 
+/* Reserves the arenas of the visits at a point. Of a pair's memory each CPU has as much, whoever
+ * the other is: a pair whose CPUs both have theirs, as most have, is passed over. `reserved` is the
+ * last point whose arenas were reserved for each CPU. Returns 0 or -ENOMEM. */
+static int reserve_arenas_of_point(const struct plan *plan, const struct point *point,
+				   const struct point **reserved)
+{
+	const struct visit *first = plan->visits + point->first_visit;
+	int err = 0;
+
+	if (!point->arena_bytes && !point->walk_bytes)
+		return 0;
+	for (size_t i = 0; !err && i < point->visit_count; i++) {
+		const struct visit *visit = first + i;
+		bool is_pair = visit->choice->benchmark->shape == SHAPE_PAIR &&
+			       point->threads < PAIR_THREADS;
+
+		if (is_pair && reserved[visit->a] == point && reserved[visit->b] == point)
+			continue;
+		err = reserve_arenas_of_visit(plan, visit);
+		if (is_pair)
+			reserved[visit->a] = reserved[visit->b] = point;
+	}
+	return err;
+}
+
+static int reserve_arenas_of_points(const struct plan *plan)
+{
+	const struct point **reserved = calloc(plan->cpu_count, sizeof *reserved);
+	int err = reserved ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < plan->choice_count; i++)
+		for (size_t p = 0; !err && p < plan->choices[i].point_count; p++)
+			err = reserve_arenas_of_point(plan, &plan->choices[i].points[p], reserved);
+	free(reserved);
+	return err;
+}
+
 int plan_reserve_arenas(struct plan *plan, uint64_t *total, struct refusal *refusal)
 {
 	arena_clear_reservations();
-	for (size_t i = 0; i < plan->visit_count; i++)
-		if (reserve_arenas_of_visit(plan, &plan->visits[i]))
-			return refuse(refusal, EXIT_OTHER, "out of memory");
+	if (reserve_arenas_of_points(plan))
+		return refuse(refusal, EXIT_OTHER, "out of memory");
 	*total = arena_total_bytes(plan->machine->page_bytes, plan->machine->huge_page_bytes,
 				   ALL_NODES);
 	return 0;

@@ -143,10 +143,6 @@ static int drop_points_and_remake(struct plan *plan, enum spared spared,
 				  struct refusal *refusal)
 {
 	*dropped += drop_points(plan, spared);
-	free(plan->visits);
-	free(plan->blocks);
-	plan->visits = NULL;
-	plan->blocks = NULL;
 	return plan_make_visits(plan, options, refusal);
 }
 

@@ -192,12 +192,15 @@ static void add_all_visits(struct plan *plan, struct adding *adding, const struc
 		const struct benchmark *benchmark = plan->choices[i].benchmark;
 
 		for (size_t p = 0; p < plan->choices[i].point_count; p++) {
+			struct point *point = &plan->choices[i].points[p];
 			const struct visit kind = {.choice = &plan->choices[i],
 						   .point = (uint16_t)p};
 
+			point->first_visit = adding->count;
 			if (plan->blocks && is_visited_in_blocks(benchmark))
 				plan->blocks[plan->block_count++] = adding->count;
 			add_visits(plan, adding, &kind, listed);
+			point->visit_count = adding->count - point->first_visit;
 		}
 	}
 }
@@ -212,19 +215,29 @@ static size_t *allocate_blocks(const struct plan *plan)
 	return calloc(points, sizeof *plan->blocks);
 }
 
-static int make_visits(struct plan *plan, const struct listed *listed, struct refusal *refusal)
+/* Allocates room for the plan's visits and blocks. A plan that is made again has fewer points, for
+ * which the first room suffices: giving it back and mapping it anew took most of the time. */
+static int allocate_visits(struct plan *plan, const struct listed *listed, struct refusal *refusal)
 {
 	struct adding adding = {0};
 
+	if (plan->visits)
+		return 0;
 	add_all_visits(plan, &adding, listed);
-	size_t room = adding.count;
-
-	plan->visits = calloc(room, sizeof *plan->visits);
+	plan->visits = calloc(adding.count, sizeof *plan->visits);
 	plan->blocks = allocate_blocks(plan);
+	if (!plan->visits || !plan->blocks || adding.count > UINT32_MAX)
+		return refuse(refusal, EXIT_OTHER, "out of memory for %zu visits", adding.count);
+	return 0;
+}
+
+static int make_visits(struct plan *plan, const struct listed *listed, struct refusal *refusal)
+{
+	if (allocate_visits(plan, listed, refusal))
+		return -1;
+	struct adding adding = {.visits = plan->visits};
+
 	plan->block_visits = plan->pair_count;
-	if (!plan->visits || !plan->blocks || room > UINT32_MAX)
-		return refuse(refusal, EXIT_OTHER, "out of memory for %zu visits", room);
-	adding.visits = plan->visits;
 	add_all_visits(plan, &adding, listed);
 	plan->visit_count = adding.count;
 	return 0;
