@@ -157,15 +157,18 @@ def table(
     columns in `drop` are left out, in this order. A last column of text may wrap, so it
     counts as LAST_COLUMN at most.
     """
-    lines = [titles, *(map(one_line, row) for row in rows)]
+    lines: list[Sequence[str]] = [titles]
+    lines += [[one_line(cell) for cell in row] for row in rows]
+    cells_of_columns = list(zip(*lines, strict=True))
     columns = [
         _Column(cells, is_right=place in right)
-        for place, cells in enumerate(zip(*lines, strict=True))
+        for place, cells in enumerate(cells_of_columns)
     ]
     if width is not None:
         columns = _fit_columns(columns, width, drop)
-    adjusted = [column.adjust() for column in columns]
-    return "\n".join("  ".join(line).rstrip() for line in zip(*adjusted, strict=True))
+    adjusted_columns = [column.adjust() for column in columns]
+    adjusted_lines = zip(*adjusted_columns, strict=True)
+    return "\n".join("  ".join(cells).rstrip() for cells in adjusted_lines)
 
 
 @dataclass(frozen=True, slots=True)

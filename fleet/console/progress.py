@@ -210,8 +210,9 @@ class Tallies(_LineWriter):
         with self.rows.guard:
             rows = self.rows.by_name.values()
             ended = sum(row.state is not None for row in rows)
-            steps = TALLIES * ended // len(rows)
             counts = tally(rows)
+        # a session has TALLIES steps, however many hosts it has
+        steps = TALLIES * ended // len(rows)
         if steps > self._steps:
             self.write(counts)
         self._steps = steps

@@ -286,7 +286,8 @@ def parse_step_head(path: Path, head: bytes, host: Host) -> StepHead:
     """Parse what precedes the agent's lines. head: the file, at least up to them.
     Raises ProbeError.
     """
-    if head.startswith(_BYTE_ORDER_MARKS) or "@fl".encode("utf-16-le") in head:
+    begins_mark_in_utf16 = "@fl".encode("utf-16-le")
+    if head.startswith(_BYTE_ORDER_MARKS) or begins_mark_in_utf16 in head:
         raise ProbeError(
             f"{path}: it is in UTF-16, or has a byte order mark; keep what the step"
             " prints as it is."
@@ -302,8 +303,8 @@ def parse_step_head(path: Path, head: bytes, host: Host) -> StepHead:
             " agent's lines. Start the agent by that script (docs/remote.md)."
         )
     facts, _ = parse_with_workdir_error(text, host)
-    end_marker = head.index(f"\n{probe.MARK} end".encode()) + 1
-    length = head.index(b"\n", end_marker) + 1
+    end_line = head.index(f"\n{probe.MARK} end".encode()) + 1
+    length = head.index(b"\n", end_line) + 1
     return StepHead(began[1].decode(), facts, length)
 
 

@@ -283,7 +283,8 @@ class _Resolver:
             path = ("hosts", written)
             for name in self._expand(written, path):
                 if name in self.entries:
-                    first = self.document.line(("hosts", self.entries[name][0]))
+                    first_written, _ = self.entries[name]
+                    first = self.document.line(("hosts", first_written))
                     text = (
                         f"{name} is declared a second time (first in line {first});"
                         " keep one of them"

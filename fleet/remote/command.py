@@ -296,6 +296,7 @@ class _Session(Process):
         joins both outputs.
         """
         mark = self.mark.encode()
+        # a mark within a line, or a CR at the end of its line
         spoilt = re.compile(rb"[^\n]%b|%b [0-9:]*\r" % (mark, mark))
         seen = b""
         for is_stderr, data in received:

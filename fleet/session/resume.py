@@ -141,16 +141,17 @@ def resume_session(
     journals as they are.
     """
     store = context.store
-    runs = {run.host.name: run for run in remaining.runs}
-    names = set(runs) if partial else set(remaining.names)
+    begun_runs = {run.host.name: run for run in remaining.runs}
+    # the hosts without an outcome; published as they are, only those with a journal
+    names = set(begun_runs) if partial else set(remaining.names)
     with store.hold_session(remaining.intent):
         prune_logs(store)
-        chosen = [host for host in hosts if host.name in names]
-        outcomes = measure_each(chosen, context, runs, partial=partial)
+        hosts_to_finish = [host for host in hosts if host.name in names]
+        outcomes = measure_each(hosts_to_finish, context, begun_runs, partial=partial)
         store.complete_tables(remaining.session_id)
         if partial:
-            begun = {run.session_id for run in store.read_begun_runs()}
-            if remaining.session_id not in begun:
+            begun_sessions = {run.session_id for run in store.read_begun_runs()}
+            if remaining.session_id not in begun_sessions:
                 names = set()  # what is left of the session is given up
         is_over = end_if_settled(store, remaining.intent, outcomes, names)
     if not is_over:

@@ -127,6 +127,7 @@ def enter_folder(root: Path, name: str, mode: int = 0o777) -> Iterator[Path]:
         try:
             yield Path(inside)  # valid only meanwhile
         except OSError as err:
+            # name the folder as the user knows it
             if str(err.filename).startswith(inside):
                 err.filename = str(err.filename).replace(inside, str(path), 1)
             raise

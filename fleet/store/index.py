@@ -349,7 +349,7 @@ def _delete_replaced_parts(db: sqlite3.Connection, kind: Derived) -> None:
     """Delete the parts all of whose runs are in newer parts as well."""
     parts = _read_marks(db, kind)
     newest_parts = dict[Key, int]()
-    for part, marks_of_part in parts.items():
+    for part, marks_of_part in parts.items():  # a newer part has a larger number
         for key, _ in marks_of_part:
             newest_parts[key] = part
     replaced = parts.keys() - newest_parts.values()

@@ -489,7 +489,7 @@ def _read_if_locked(path: Path) -> tuple[int, Intent] | None:
     with os.fdopen(open_regular(path), "rb") as note:
         try:
             fcntl.flock(note, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
+        except BlockingIOError:  # the session that wrote it is running
             content = unseal_json(note.read())
             match content:
                 case {"pid": int(process)}:

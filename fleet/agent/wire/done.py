@@ -94,7 +94,8 @@ class Done:
             )
         outcomes.append(_FAILED[None])
         self.visits += 1
-        self.first_visits[get_planned_point(record)] += record.round == 0
+        if record.round == 0:
+            self.first_visits[get_planned_point(record)] += 1
 
     def _require_disturbed(self, record: Burst | Failed) -> None:
         count = self.count_disturbed(record)

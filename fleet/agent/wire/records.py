@@ -389,7 +389,8 @@ def _check_lists(
     """Raise WireError unless there is a list of samples for each CPU but ping's, or
     none.
     """
-    if len(set(cpus)) < len(cpus) or len(lists) not in (0, len(cpus) - 1):
+    is_cpu_twice = len(set(cpus)) < len(cpus)
+    if is_cpu_twice or len(lists) not in (0, len(cpus) - 1):
         raise WireError(
             f"burst: {len(cpus)} CPUs, each once, do not have {len(lists)} lists of"
             f" {name}"

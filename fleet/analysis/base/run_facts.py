@@ -95,12 +95,13 @@ def describe_smt_of_record(record: RunRecord) -> str:
     cores = [
         (cpu["package"], cpu["core"]) for cpu in record.cpus if cpu["core"] is not None
     ]
+    has_two_cpus_of_a_core = len(set(cores)) < len(cores)
     row = record.row
     return describe_smt(
         row["smt"],
         row["smt_control"],
         row["hypervisor"],
-        has_siblings=len(set(cores)) < len(cores),
+        has_siblings=has_two_cpus_of_a_core,
     )
 
 

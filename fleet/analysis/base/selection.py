@@ -37,31 +37,31 @@ _END_OF_CLAUSE = re.compile(r" \(|[.?!:;,]\s|[.?!]$")
 
 
 def select_runs(
-    listed: Sequence[RunSummary], texts: Sequence[str], place: Place
+    all_runs: Sequence[RunSummary], texts: Sequence[str], place: Place
 ) -> list[RunSummary]:
     """Return, in order, runs that match any text and no `!text`. Raises UsageError if
     texts select none.
     """
     included = [text for text in texts if not text.startswith("!")]
     unwanted = [text[1:] for text in texts if text.startswith("!")]
-    chosen = _match_any(listed, included or [ALL], place)
+    chosen = _match_any(all_runs, included or [ALL], place)
     if unwanted:
-        chosen -= _match_any(listed, unwanted, place, chosen)
+        chosen -= _match_any(all_runs, unwanted, place, chosen)
     if texts and not chosen:
-        if not listed:
+        if not all_runs:
             raise UsageError(_describe_empty_root(place))
         raise UsageError(
             f"{place}: the selection {' '.join(texts)!r} leaves no run. `fleet runs`"
             " lists all."
         )
-    return [run for run in listed if run.run_id in chosen]
+    return [run for run in all_runs if run.run_id in chosen]
 
 
-def match_runs(listed: Sequence[RunSummary], text: str, place: Place) -> set[str]:
+def match_runs(all_runs: Sequence[RunSummary], text: str, place: Place) -> set[str]:
     """Return IDs of runs that `text` selects. Raises UsageError if none match, except
     for `all` and ages.
     """
-    ids = {run.run_id for run in listed}
+    ids = {run.run_id for run in all_runs}
     if text == ALL:
         return ids
     if text in ids:
@@ -71,23 +71,24 @@ def match_runs(listed: Sequence[RunSummary], text: str, place: Place) -> set[str
     except InputError as err:
         raise UsageError(f"the selection {text!r}: {err}") from err
     if is_of_age is not None:
-        return {run.run_id for run in listed if is_of_age(run.started_utc)}
+        return {run.run_id for run in all_runs if is_of_age(run.started_utc)}
     condition = parse_condition(text)
     if condition is not None:
-        return _match_condition(listed, condition, text, place)
+        return _match_condition(all_runs, condition, text, place)
     if "," in text and "[" not in text:
         parts = {part for part in text.split(",") if part}
         named_ids = ids & parts
-        return named_ids | _match_any(listed, parts - named_ids, place, named_ids)
+        return named_ids | _match_any(all_runs, parts - named_ids, place, named_ids)
+    # the first of these that finds any
     return (
-        {run.run_id for run in _select_hosts(listed, text)}
+        {run.run_id for run in _select_hosts(all_runs, text)}
         or {run_id for run_id in ids if fnmatchcase(run_id, text)}
-        or {find_run(listed, text, place)}
+        or {find_run(all_runs, text, place)}
     )
 
 
 def _match_any(
-    listed: Sequence[RunSummary],
+    all_runs: Sequence[RunSummary],
     texts: Iterable[str],
     place: Place,
     other_ids: Collection[str] = (),
@@ -102,7 +103,7 @@ def _match_any(
     errors = list[DamagedFileError]()
     for text in texts:
         try:
-            ids |= match_runs(listed, text, place)
+            ids |= match_runs(all_runs, text, place)
         except DamagedFileError as err:
             errors.append(err)
     if errors and not (ids or other_ids):
@@ -114,12 +115,13 @@ def find_last_session_runs(root: Listing, benchmark: str | None = None) -> list[
     """Return the run IDs of the latest session that has samples of `benchmark`, in
     order; of the latest session if none has. Raises UsageError if no runs are stored.
     """
-    listed = root.runs
-    if not listed:
+    runs = root.runs
+    if not runs:
         raise UsageError(_describe_empty_root(root.place))
-    having = [run for run in _keep_measured(root, listed, benchmark) if run.samples]
-    last = max(having or listed, key=lambda run: (run.started_utc, run.run_id))
-    return [run.run_id for run in listed if run.session_id == last.session_id]
+    measured = _keep_measured(root, runs, benchmark)
+    with_samples = [run for run in measured if run.samples]
+    last = max(with_samples or runs, key=lambda run: (run.started_utc, run.run_id))
+    return [run.run_id for run in runs if run.session_id == last.session_id]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,13 +156,13 @@ class MissingHost:
 
 
 def list_missing_hosts(
-    listed: Sequence[RunSummary], place: Place, since: str = ""
+    all_runs: Sequence[RunSummary], place: Place, since: str = ""
 ) -> list[MissingHost]:
     """List hosts that their last unfinished session missed, by name. since: the first
     session to consider.
     """
-    stored = {(run.session_id, run.host_name) for run in listed}
-    names_with_runs = {run.host_name for run in listed}
+    stored = {(run.session_id, run.host_name) for run in all_runs}
+    names_with_runs = {run.host_name for run in all_runs}
     missing: dict[str, MissingHost] = {}
     # oldest session first: a later one that has the host settles it
     for intent in Store(place.address).read_idle_intents():
@@ -180,13 +182,13 @@ def list_missing_hosts(
     return [missing[name] for name in sorted(missing)]
 
 
-def find_run(listed: Sequence[RunSummary], text: str, place: Place) -> str:
+def find_run(all_runs: Sequence[RunSummary], text: str, place: Place) -> str:
     """Find the run that `text` means, by its ID, a unique beginning, or host (last
     run); else UsageError.
     """
-    if any(run.run_id == text for run in listed):
+    if any(run.run_id == text for run in all_runs):
         return text
-    of_host = [run for run in listed if text in (run.host_name, run.host_id)]
+    of_host = [run for run in all_runs if text in (run.host_name, run.host_id)]
     if of_host:
         return of_host[-1].run_id
     if text in {run.run_id for run in list_unfinished(place)}:
@@ -194,7 +196,7 @@ def find_run(listed: Sequence[RunSummary], text: str, place: Place) -> str:
             f"run {text} is not finished: `fleet resume` measures what it lacks and"
             " stores it."
         )
-    begun = [run.run_id for run in listed if run.run_id.startswith(text)]
+    begun = [run.run_id for run in all_runs if run.run_id.startswith(text)]
     if len(begun) == 1:
         return begun[0]
     if begun:
@@ -202,13 +204,13 @@ def find_run(listed: Sequence[RunSummary], text: str, place: Place) -> str:
         raise UsageError(
             f"{text!r} is the beginning of {runs_text}. Type more of it, or '{text}*'."
         )
-    for host in list_missing_hosts(listed, place):
+    for host in list_missing_hosts(all_runs, place):
         if host.name == text:
             raise UsageError(_describe_missing_host(host))
-    if not listed:
+    if not all_runs:
         raise UsageError(_describe_empty_root(place))
-    _require_readable(listed, text, place)
-    hosts = sorted({run.host_name for run in listed})
+    _require_readable(all_runs, text, place)
+    hosts = sorted({run.host_name for run in all_runs})
     choices = f"{suggest_similar(text, hosts)} Hosts: {_list_newest(hosts)}"
     raise UsageError(
         f"no run and no host {text!r} in {place}{choices}. `fleet runs` lists all."
@@ -221,12 +223,12 @@ def _describe_missing_host(host: MissingHost) -> str:
     return f"{host.name}: not measured. At {when}: {why} `fleet resume` tries again."
 
 
-def _require_readable(listed: Sequence[RunSummary], text: str, place: Place) -> None:
+def _require_readable(all_runs: Sequence[RunSummary], text: str, place: Place) -> None:
     """Raise DamagedFileError if `text` means a stored run that is not listed, since it
     cannot be read.
     """
     listing = Listing(place)
-    readable_keys = {run.key for run in listed}
+    readable_keys = {run.key for run in all_runs}
     for host_id, run_id in listing.stamps.keys() - readable_keys:
         if text == host_id or run_id.startswith(text):
             # says why it cannot be read, if it is not withdrawn
@@ -262,11 +264,13 @@ def keep_comparable_with_last(
     `parse_benchmark_names`; None: any). Without one, no run is kept; but if no run at
     all has samples, their last counts.
     """
-    identify = attrgetter("benchmarks", "target", "cpus", "cpu_model")
     published = [run for run in runs_of_host if run.state is not RunState.UNFINISHED]
     with_samples = [run for run in published if run.samples]
     candidates = _keep_measured(root, with_samples or published, benchmark)
-    return [run for run in candidates if identify(run) == identify(candidates[-1])]
+    get_compared = attrgetter("benchmarks", "target", "cpus", "cpu_model")
+    return [
+        run for run in candidates if get_compared(run) == get_compared(candidates[-1])
+    ]
 
 
 def select_like_last_run(
@@ -334,15 +338,15 @@ def _has_measured(root: Listing, run: RunSummary, name: BenchmarkName) -> bool:
     )
 
 
-def group_by_host(listed: Sequence[RunSummary]) -> dict[str, list[RunSummary]]:
+def group_by_host(all_runs: Sequence[RunSummary]) -> dict[str, list[RunSummary]]:
     """Group runs by host id, in their order."""
     groups: dict[str, list[RunSummary]] = {}
-    for run in listed:
+    for run in all_runs:
         groups.setdefault(run.host_id, []).append(run)
     return groups
 
 
-def _select_hosts(listed: Sequence[RunSummary], pattern: str) -> list[RunSummary]:
+def _select_hosts(all_runs: Sequence[RunSummary], pattern: str) -> list[RunSummary]:
     """Select the runs of hosts whose name or ID matches a glob or range. UsageError for
     a bad range.
     """
@@ -353,18 +357,18 @@ def _select_hosts(listed: Sequence[RunSummary], pattern: str) -> list[RunSummary
     any_glob = re.compile("|".join(map(translate, globs)))
     return [
         run
-        for run in listed
+        for run in all_runs
         if any_glob.match(run.host_name) or any_glob.match(run.host_id)
     ]
 
 
 def _match_condition(
-    listed: Sequence[RunSummary], condition: Condition, text: str, place: Place
+    all_runs: Sequence[RunSummary], condition: Condition, text: str, place: Place
 ) -> set[str]:
     """Return the IDs of runs that a condition selects. Raises UsageError if there are
     none.
     """
-    runs = _select_hosts(listed, condition.hosts)
+    runs = _select_hosts(all_runs, condition.hosts)
     facts: Mapping[str, Mapping[str, str]] = {}
     if condition.is_of_fact:
         facts = read_facts(Listing(place), runs)

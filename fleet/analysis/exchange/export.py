@@ -95,10 +95,10 @@ def _export_summary(
         )
     rows = find_summary(root, name)
     choices = name_benchmarks(rows)
-    of_pairs = [
+    matrices = [
         choice for choice in choices.unique() if SHIPPED[choice].view is View.MATRIX
     ]
-    chosen = _find_named_choice(of_pairs, benchmark, name)
+    chosen = _find_named_choice(matrices, benchmark, name)
     return WRITERS[tool](make_grid(rows[choices == chosen]))
 
 
@@ -182,10 +182,10 @@ def _load_node_cells(
     """
     choices = _list_measured_choices(root, run_id)
     names = dict.fromkeys(choice.partition("/")[0] for choice in choices)
-    of_nodes = [name for name in names if descriptions[name].node]
-    if not of_nodes:
+    node_benchmarks = [name for name in names if descriptions[name].node]
+    if not node_benchmarks:
         return {}
-    pairs = as_float64(load_pairs(root, run_id=run_id, benchmark=of_nodes))
+    pairs = as_float64(load_pairs(root, run_id=run_id, benchmark=node_benchmarks))
     cells = arrange_memory(pairs, cpus, descriptions).nodes
     settings = name_benchmarks(cells) + " " + cells["setting"].astype(str)
     return {str(name): part for name, part in cells.groupby(settings, sort=False)}
@@ -351,13 +351,14 @@ def _cut_into_samples(
     that are too long.
     """
     longest = max(map(len, bursts["ticks"]), default=1)
-    at_once = max(1, SAMPLES_AT_ONCE // longest)  # bursts
-    for begin in range(0, len(bursts), at_once):
-        some = bursts.iloc[begin : begin + at_once]
-        longest_of_some = max(map(len, some["ticks"]))
-        for first in range(0, longest_of_some, SAMPLES_AT_ONCE):
+    bursts_at_once = max(1, SAMPLES_AT_ONCE // longest)
+    for begin in range(0, len(bursts), bursts_at_once):
+        batch = bursts.iloc[begin : begin + bursts_at_once]
+        longest_of_batch = max(map(len, batch["ticks"]))
+        # more than once only for a single burst that is too long
+        for first in range(0, longest_of_batch, SAMPLES_AT_ONCE):
             cut = slice(first, first + SAMPLES_AT_ONCE)
-            yield _list_samples(some, cut, descriptions)
+            yield _list_samples(batch, cut, descriptions)
 
 
 def _list_samples(
@@ -367,6 +368,7 @@ def _list_samples(
     numbers.
     """
     part = bursts.assign(ticks=[ticks[cut] for ticks in bursts["ticks"]])
+    # the warm-ups before the cut are not in the part
     part["warmup"] = (bursts["warmup"] - cut.start).clip(lower=0)
     samples = load.samples_long(part, descriptions)
     samples["sample"] += cut.start
@@ -408,8 +410,9 @@ def export_numbers(
             "these runs have no latencies between CPUs; -F samples exports every"
             " sample."
         )
-    last = rows.groupby("host_id")["started_utc"].max()
-    return DASHBOARDS[tool](table.assign(measured_utc=table["host_id"].map(last)))
+    last_start = rows.groupby("host_id")["started_utc"].max()
+    table = table.assign(measured_utc=table["host_id"].map(last_start))
+    return DASHBOARDS[tool](table)
 
 
 _FAMILIES = {  # of OpenMetrics: its column, and what it is

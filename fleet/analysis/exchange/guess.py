@@ -78,18 +78,19 @@ def _guess_groups(logs: Floats, package: Ints, sockets: int) -> _Groups:
     """
     levels = list(_cut_at_jumps(_link(logs, "average")))
     core = _find_cores(levels, len(logs))
-    threads = np.bincount(core)[core]
+    threads = np.bincount(core)[core]  # of each CPU's core
     is_single = threads < threads.max()
-    if is_single.any():
+    if is_single.any():  # E-cores
         cluster = _cluster_singles(logs, core, is_single)
         return _Groups(core, cluster, package, is_single)
-    wider = _find_wider_groups(levels, core, sockets)
-    if wider is None:
+    groups = _find_wider_groups(levels, core, sockets)
+    if groups is None:
         return _Groups(core, core, package, is_single)
-    cpus_of_group = len(logs) / wider.max()
-    if cpus_of_group == 2 * threads.max():  # two cores
-        return _Groups(core, wider, package, is_single)
-    return _Groups(core, core, wider, is_single)
+    cpus_of_group = len(logs) / groups.max()  # numbered from 1
+    has_two_cores = cpus_of_group == 2 * threads.max()
+    if has_two_cores:
+        return _Groups(core, cluster=groups, llc=package, is_single=is_single)
+    return _Groups(core, cluster=core, llc=groups, is_single=is_single)
 
 
 def _compute_mean_logs(grid: Grid) -> Floats:
@@ -101,6 +102,7 @@ def _compute_mean_logs(grid: Grid) -> Floats:
     logs = np.full((count, count), np.nan)
     for (row, column), ns in grid.cells.items():
         logs[places[row], places[column]] = np.log(ns)
+    # where one direction is missing, the other stands for it
     filled = np.where(np.isnan(logs), logs.T, logs)
     means = (filled + filled.T) / 2
     np.fill_diagonal(means, 0)
@@ -131,13 +133,14 @@ def _cut_at_jumps(linkage: Floats) -> Iterator[_Level]:
     """Cut a linkage at each jump of its heights, the lowest first."""
     from scipy.cluster import hierarchy  # noqa: PLC0415
 
-    heights = linkage[:, 2]
+    heights = linkage[:, 2]  # rising: the distance at which two groups are joined
     is_before_jump = np.diff(heights) > np.log(APART)
     for place in np.flatnonzero(is_before_jump):
-        median = np.median(heights[: place + 1])
-        middle = (heights[place] + heights[place + 1]) / 2
-        groups = hierarchy.fcluster(linkage, middle, "distance")
-        yield _Level(float(np.exp(median)), groups)
+        heights_below = heights[: place + 1]
+        median_ns = float(np.exp(np.median(heights_below)))
+        middle_of_jump = (heights[place] + heights[place + 1]) / 2
+        groups = hierarchy.fcluster(linkage, middle_of_jump, "distance")
+        yield _Level(median_ns, groups)
 
 
 def _have_equal_sizes(groups: Ints) -> bool:
@@ -170,9 +173,10 @@ def _can_be_siblings(groups: Ints) -> bool:
     if singles == 0:
         return True
     paired = len(groups) - singles
-    if singles == 1 or not is_single[paired:].all():
+    are_singles_last = is_single[paired:].all()
+    if singles == 1 or not are_singles_last:
         return False
-    neighbours = groups[:paired].reshape(-1, 2)
+    neighbours = groups[:paired].reshape(-1, 2)  # CPUs 0 and 1, 2 and 3, …
     return bool((neighbours[:, 0] == neighbours[:, 1]).all())
 
 

@@ -214,7 +214,8 @@ def make_summary_rows(
 
     machine: the topology that gives the relations, if known.
     """
-    either = (
+    # from `columns`, else from the matrix
+    names = (
         "benchmark",
         "variant",
         "samples",
@@ -225,7 +226,7 @@ def make_summary_rows(
         "source",
         "imported_utc",
     )
-    constant = {key: columns.get(key) or getattr(grid, key, None) for key in either}
+    constant = {key: columns.get(key) or getattr(grid, key, None) for key in names}
     constant |= {"summary": name, "tool": tool}
     constant["estimator"] = columns.get("estimator") or TOOLS[tool].estimator
     constant["labels_json"] = json.dumps(columns.get("labels") or {})
@@ -311,6 +312,7 @@ def derive_cpus(rows: pd.DataFrame) -> pd.DataFrame:
     nearness = words.str[0]
     cpus = np.unique(rows[["ping_cpu", "pong_cpu"]])
     table = pd.DataFrame({"cpu": cpus, "kind": _find_kinds(cpus, rows, words.str[-1])})
+    # pairs that share a level, or a nearer one, make its groups
     for count, level in enumerate(_NEAR, 1):
         near = rows[nearness.isin(_NEAR[:count])]
         table[_name_group_column(level)] = _find_lowest_reached(cpus, near)
@@ -346,6 +348,7 @@ def _find_lowest_reached(cpus: Ints, near: pd.DataFrame) -> Ints:
     ping = np.searchsorted(cpus, near["ping_cpu"])
     pong = np.searchsorted(cpus, near["pong_cpu"])
     lowest = cpus.copy()
+    # both CPUs of a pair take the lower of their numbers, until none changes any more
     while True:
         before = lowest.copy()
         np.minimum.at(lowest, ping, lowest[pong])

@@ -329,8 +329,8 @@ def _import_medians(file: Path, address: str, name: str | None) -> tuple[str, bo
         raise UsageError(f"{file}: has no rows; export the runs again.")
     name = name or str(rows[0]["summary"])
     require_free_name(name)
-    own = {"summary": name, "imported_utc": datetime.now(UTC)}
-    is_new = write_summary(address, name, [row | own for row in rows])
+    replaced = {"summary": name, "imported_utc": datetime.now(UTC)}
+    is_new = write_summary(address, name, [row | replaced for row in rows])
     return f"{PREFIX}{name}", is_new
 
 
@@ -357,7 +357,8 @@ def _unpack(file: Path, folder: str) -> dict[Path, str]:
         is_disk_full = getattr(err, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
         if is_disk_full:
             raise
-        *_, title = [str(file), *titles.values()]
+        # of the file that was being unpacked, else of the zip
+        title = [str(file), *titles.values()][-1]
         raise UsageError(f"{title}: cannot be read as a zip: {err}.") from err
     return titles
 

@@ -528,8 +528,10 @@ def _pad_if_triangle(rows: list[Row]) -> list[Row]:
     first = rows[0]
     shortest = len(first.words)
     lengths = [len(row.words) for row in rows]
-    is_triangle = lengths == list(range(shortest, shortest + len(rows)))
-    if not is_triangle or shortest > 2:
+    # each row is one cell longer than the one before; the first has its own cell, or is
+    # the second CPU's with or without its own
+    grows_by_one = lengths == list(range(shortest, shortest + len(rows)))
+    if not grows_by_one or shortest > 2:
         return rows
     is_of_first_cpu = shortest == 1 and _is_empty(first.words[0])
     if not is_of_first_cpu:
@@ -602,6 +604,7 @@ def _read_labelled(text: str) -> list[Grid]:
         raise InputError(
             f"line 1: {len(labels)} CPUs as columns, {len(rows) - 1} as rows."
         )
+    # such as a table of something else, whose labels only look like CPU numbers
     are_integers = all(float(value).is_integer() for value in cells.values())
     if not corner and 0 not in cpus and are_integers:
         raise InputError(
