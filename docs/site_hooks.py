@@ -48,7 +48,7 @@ What `fleet.open` and `fleet.measure` return.
 ## fleet.analysis.report.plots
 
 ::: fleet.analysis.report.plots
-    options: {{members: [heatmap, forest, run_dots, ecdf, ladder, burst_histogram]}}
+    options: {{members: [heatmap, forest, run_dots, host_dots, ecdf, ladder, burst_histogram]}}
 
 ## fleet.errors
 

@@ -92,6 +92,32 @@ def test_the_workflow_of_a_gallery_makes_its_site(
     assert "node7" in (gallery / "site/index.html").read_text()
 
 
+def test_duckdb_reads_results_with_what_its_section_installs(
+    wheel: Path, tmp_path: Path, made_lab: Path
+) -> None:
+    page = (ROOT / "docs/reading.md").read_text()
+    section = page.partition("## DuckDB")[2].partition("\n## ")[0]
+    bin_folder = install(section, wheel, tmp_path / "environment")
+    lab = shutil.copytree(made_lab, tmp_path / "lab")
+    plain = page.partition("## Plain pandas")[2].partition("\n## ")[0]
+    for text in (plain, section):
+        (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+        run(bin_folder / "python", "-c", code, cwd=lab)
+
+
+def test_a_cluster_of_dask_measures_with_what_its_section_installs(
+    wheel: Path, tmp_path: Path
+) -> None:
+    page = (ROOT / "docs/scale.md").read_text().partition("## Workers of a Dask")[2]
+    bin_folder = install(page, wheel, tmp_path / "environment")
+    assert "fleet run servers --dask local:4" in page
+    command = [bin_folder / "fleet", "run", "--dask", "local:1", "-b", "clock"]
+    run(*command, "--rounds", "2", "--samples", "9", "--lock", "off", cwd=tmp_path)
+    assert '"state": "complete"' in run(
+        bin_folder / "fleet", "runs", "--json", cwd=tmp_path
+    )
+
+
 def write_health_check(folder: Path, lab: Path) -> Path:
     """Write the program of docs/comparing.md with the paths of this test, and let it
     reach the Slurm that $SLURM_CONF of its `scontrol` names.

@@ -4,11 +4,13 @@ written to at once.
 
 import itertools
 import os
+import re
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -25,6 +27,7 @@ from fleet.model import Burst, Run, RunState
 from fleet.store import Listing, Store, new_run_id
 from fleet.store.places import parse_place
 from tests import builders
+from tests.command import ROOT as CHECKOUT
 from tests.command import Fleet, journal_lines, wait_for
 from tests.hosts.proxy import FaultProxy, Faults
 from tests.hosts.s3 import BUCKET, KEY, SECRET, ObjectStore
@@ -62,6 +65,21 @@ def read_bursts(store: Store) -> pd.DataFrame:
         ["run_id", "benchmark", "variant", "round", "ping_cpu", "pong_cpu"]
     ).any()
     return frame
+
+
+def test_plain_pandas_reads_the_samples_as_the_page_says(
+    store: Store, server: ObjectStore
+) -> None:
+    """The block of docs/scale.md."""
+    run = builders.a_run()
+    store.publish(run, builders.make_bursts(run))
+    page = (CHECKOUT / "docs/scale.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names: dict[str, Any] = {}
+    code = code.replace("bucket/prefix", ROOT.removeprefix("s3://"))
+    address = f'endpoint_override="127.0.0.1:{server.port}", scheme="http"'
+    exec(code.replace('region="eu-central-1"', address), names)
+    assert len(names["samples"]) == len(read_bursts(store)) > 0
 
 
 def begin_journal(store: Store, run: Run) -> list[Burst]:
