@@ -85,7 +85,7 @@ def list_hosts(
     select: cli.Select = None,
     limit: cli.Limit = None,
     inventory: cli.InventoryPath = cli.INVENTORY,
-    results: cli.ResultsPath = cli.RESULTS,
+    results: cli.TypedResultsPath = cli.RESULTS,
     resolve: Annotated[
         bool, option("Ask the program of hosts_from for its hosts.")
     ] = False,
@@ -205,7 +205,7 @@ def clean(
     select: cli.Select = None,
     limit: cli.Limit = None,
     inventory: cli.InventoryPath = cli.INVENTORY,
-    results: cli.ResultsPath = cli.RESULTS,
+    results: cli.TypedResultsPath = cli.RESULTS,
     parallel: cli.Parallel = 32,
     connect_timeout: cli.ConnectTimeout = cli.CONNECT_TIMEOUT_S,
     dry_run: Annotated[

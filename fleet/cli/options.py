@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +10,10 @@ import typer
 
 from fleet.cli import completion
 from fleet.cli.inventory_file import apply_settings, expand_group_names
-from fleet.cli.results_root import resolve_and_check_root
+from fleet.cli.results_root import (
+    resolve_and_check_root,
+    resolve_and_require_typed_root,
+)
 from fleet.model import Condition, InputError, LockPolicy
 from fleet.plan.grammars import (
     CONDITIONS,
@@ -166,15 +170,17 @@ InventoryPath = Annotated[
         show_default=False,
     ),
 ]
-ResultsPath = Annotated[
-    str,
-    option(
-        "Results: a folder, or s3://…. [$FLEET_RESULTS, else results]",
-        "--results -r ROOT",
-        envvar="FLEET_RESULTS",
-        callback=resolve_and_check_root,
-        show_default=False,
-    ),
+_make_results_option = partial(
+    option,
+    "Results: a folder, or s3://…. [$FLEET_RESULTS, else results]",
+    "--results -r ROOT",
+    envvar="FLEET_RESULTS",
+    show_default=False,
+)
+ResultsPath = Annotated[str, _make_results_option(callback=resolve_and_check_root)]
+# of commands that need no runs, and would not notice that the root is not there
+TypedResultsPath = Annotated[
+    str, _make_results_option(callback=resolve_and_require_typed_root)
 ]
 Parallel = Annotated[int, option("Hosts at once.", "--parallel -p N", min=1, max=1000)]
 ConnectTimeout = Annotated[

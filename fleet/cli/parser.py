@@ -220,6 +220,14 @@ def is_given(parameter: str) -> bool:
     return source not in (None, click.core.ParameterSource.DEFAULT)
 
 
+def is_typed(parameter: str) -> bool:
+    """Report whether the command line itself sets this parameter of the running
+    command.
+    """
+    source = click.globals.get_current_context().get_parameter_source(parameter)
+    return source is click.core.ParameterSource.COMMANDLINE
+
+
 def list_command_contexts(root: typer.Context) -> Iterator[typer.Context]:
     """Yield a context of each visible command; it shows hidden options, too."""
     group = root.command

@@ -12,7 +12,7 @@ import typer
 
 from fleet import store
 from fleet.cli.inventory_file import find_inventory, load_settings
-from fleet.cli.parser import ParserError, is_given
+from fleet.cli.parser import ParserError, is_given, is_typed
 from fleet.cli.terminal import print_text
 from fleet.errors import MemoryLimitError
 
@@ -31,6 +31,18 @@ def resolve_and_check_root(context: typer.Context, text: str) -> str:
     _require_usable_name(text)
     _require_folder_if_there(text)
     return text
+
+
+def resolve_and_require_typed_root(context: typer.Context, text: str) -> str:
+    """Return what `resolve_and_check_root` does. Raises UsageError if -r names a folder
+    that is not there; one that settings name may come to be with the first run.
+    """
+    from fleet.store.places import parse_place
+
+    root = resolve_and_check_root(context, text)
+    if is_typed("results"):
+        parse_place(root).require_folder()
+    return root
 
 
 def _require_address_space() -> None:

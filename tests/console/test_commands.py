@@ -187,7 +187,7 @@ def test_an_inventory_sets_defaults_of_options(tmp_path: Path) -> None:
     [
         *("runs", "show", "show --pair 0-1", "report", "compare a", "compare a b"),
         *("accept", "export", "verify", "label a x=1", "withdraw", "resume"),
-        "prune --older 9d",
+        *("prune --older 9d", "hosts", "clean --dry-run"),
     ],
 )
 def test_a_root_that_does_not_exist_is_named(command: str, tmp_path: Path) -> None:
@@ -196,6 +196,14 @@ def test_a_root_that_does_not_exist_is_named(command: str, tmp_path: Path) -> No
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert refused.stderr.startswith("fleet: typo: there is no such folder.")
     assert not (tmp_path / "typo").exists()
+
+
+def test_a_root_that_the_first_run_makes_need_not_exist(tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet:
+        assert fleet("run", "--dry-run", "-r", "new").exit_code == 0
+        fleet.inventory("hosts: {a: {}}\nfleet: {results: new}\n")
+        assert fleet("hosts").exit_code == 0
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("command", ["run", "check", "report", "export"])
