@@ -22,6 +22,7 @@ from fleet.analysis.base.text import (
     format_change,
     format_value,
     is_rate,
+    name_benchmark,
     to_records,
 )
 from fleet.analysis.compare.accept import Acceptance, Outcome, judge_last_runs
@@ -49,11 +50,14 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 70.0, 630.0, 12.0, 140.0  # CSS pixels of course.
 
 class Finding(NamedTuple):
     """A change, or a number of an odd machine. title: where and by how much. text: the
-    rest, in words.
+    rest, in words. hosts, choice, relation: what it is about, "" for all.
     """
 
     title: str
     text: str
+    hosts: tuple[str, ...] = ()
+    choice: str = ""
+    relation: str = ""
 
 
 class Answer(NamedTuple):
@@ -175,7 +179,7 @@ def _find_changes(
     """
     findings = []
     for row, words in changes:
-        finding = _word_change(words)
+        finding = _word_change(row, words)
         findings.append(finding)
         for host in row["hosts"]:
             hosts[host].findings.append(finding)
@@ -196,13 +200,19 @@ def _choose_day(change: Mapping[str, Any]) -> date:
     return day
 
 
-def _word_change(words: tuple[str, ...]) -> Finding:
+def _word_change(change: Mapping[str, Any], words: tuple[str, ...]) -> Finding:
     """Word a change. words: its table cells (titles: `CHANGE_TITLES`)."""
-    when, where, change, interval, beside = words
+    when, where, moved, interval, beside = words
     about = f"{interval}; {when}"
     if beside:
         about += f"; {beside}"
-    return Finding(f"{where}: {change}", about)
+    return Finding(
+        title=f"{where}: {moved}",
+        text=about,
+        hosts=tuple(change["hosts"]),
+        choice=name_benchmark(change),
+        relation=change["relation"],
+    )
 
 
 def _mark_change(row: Mapping[str, Any], words: tuple[str, ...]) -> str:
@@ -235,11 +245,12 @@ def _find_odd_machines(
         about = interval
         if this != "-":
             about += f"; {this} against {others}"
-        finding = Finding(f"{host}, {where}: {change}", about)
+        title = f"{host}, {where}: {change}"
+        finding = Finding(title, about, (host,), choice, relation)
         findings.append(finding)
         hosts[host].findings.append(finding)
     for host, text in list_odd_environments(group):
-        finding = Finding(host, text)
+        finding = Finding(host, text, (host,))
         findings.append(finding)
         hosts[host].findings.append(finding)
     headline = render_siblings_headline(group)

@@ -1,11 +1,13 @@
 """Build a report: read the runs, draw them and render one HTML page."""
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +22,7 @@ from fleet.analysis.reduce.numbers import Only
 from fleet.analysis.report import figures, plots
 from fleet.analysis.report.differences import summarize_differences
 from fleet.analysis.report.figures import render_thumbnail
-from fleet.analysis.report.findings import Findings, find
+from fleet.analysis.report.findings import Finding, Findings, find
 from fleet.analysis.report.ladders import draw_ladder
 from fleet.analysis.report.map_data import encode_map
 from fleet.analysis.report.markup import (
@@ -100,6 +102,7 @@ def render(
     else:
         selected = selection or [",".join(run_ids)]
         findings = find(root, selected, benchmark, ranges)
+    usual = _describe_usual_numbers(root, runs, readings, Only(benchmark), descriptions)
     script = read_scripts("map.js", "controls.js")
     return render_template(
         "page.html",
@@ -116,7 +119,9 @@ def render(
         differences=differences,
         findings=findings,
         environment=list_properties([reading.run for reading in readings]),
-        **_describe_usual_numbers(root, runs, readings, Only(benchmark), descriptions),
+        places=_locate_findings(findings, usual["dots"], readings),
+        panel_id=_name_panel,
+        **usual,
         **_draw_first_screen(readings),
         viridis=figures.list_backgrounds_and_inks("viridis"),
         diverging=figures.list_backgrounds_and_inks(plots.CHANGES),
@@ -141,6 +146,33 @@ def _select_last_of_hosts(readings: Sequence[Reading]) -> list[Reading]:
     """Select the last run of each host."""
     last = {reading.run["host_id"]: reading for reading in readings}
     return list(last.values())
+
+
+def _locate_findings(
+    findings: Findings,
+    dots: Mapping[str, Mapping[str, Markup]],
+    readings: Sequence[Reading],
+) -> dict[Finding, str]:
+    """Return the ID of what shows each finding: the runs of its relation, or else the
+    section of its host.
+    """
+    sections = {
+        reading.run["host_name"]: reading.anchor
+        for reading in readings
+        if reading.detailed
+    }
+    places = {}
+    for finding in chain.from_iterable(a.findings for a in findings.answers):
+        if finding.relation in dots.get(finding.choice, {}):
+            places[finding] = _name_panel(finding.choice, finding.relation)
+        elif set(finding.hosts) <= set(sections):
+            places[finding] = sections[finding.hosts[0]]
+    return places
+
+
+def _name_panel(choice: str, relation: str) -> str:
+    """Return the ID of the picture of every run of a relation."""
+    return re.sub(r"[^\w-]", "-", f"runs-of-{choice}-{relation}")
 
 
 def _describe_usual_numbers(

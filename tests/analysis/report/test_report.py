@@ -479,3 +479,13 @@ def test_a_home_that_cannot_be_written_is_not_the_readers_business(
     with Fleet(tmp_path, {"HOME": "/proc/nobody"}) as fleet:
         process = fleet.start("report")
         assert (process.communicate()[1], process.returncode) == ("", 0)
+
+
+@pytest.mark.long
+def test_a_finding_leads_to_the_picture_of_its_relation(made_lab: Path) -> None:
+    listing = Listing(made_lab / "results")
+    runs = select_runs_to_show(listing, ["lucca"]).runs
+    page = render(listing, [run.run_id for run in runs], selection=["lucca"])
+    (place,) = re.findall('<li><strong><a href="#([^"]+)">lucca, ', page)
+    assert f'<figure id="{place}"><figcaption><strong>cas/cmpxchg package<' in page
+    assert set(re.findall('href="#([^"]+)"', page)) <= set(Markup(page).values("id"))
