@@ -230,7 +230,7 @@ class Results:
             for run in now.runs
             if self._run_ids is None or run.run_id in self._run_ids
         ]
-        runs = select_runs(runs, selection, self._place)
+        runs = select_runs(runs, selection, now)
         return now, runs, [run.run_id for run in runs]
 
     def _load_matrix(

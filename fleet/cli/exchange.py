@@ -373,7 +373,7 @@ def export(
         suffix = output.suffix if output else ""
         _write([write_number_table(usual, suffix)], output)
     elif format_ in (exports.SAMPLES, exports.NUMBERS):
-        runs = base.select_runs(root.runs, select or ["all"], root.place)
+        runs = base.select_runs(root.runs, select or ["all"], root)
         _write(exports.export_rows(root, runs, format_, benchmarks), output)
     else:
         name = " ".join(select or ())
@@ -384,7 +384,7 @@ def export(
 
 def _select_run_ids(root: "store.Listing", select: list[str] | None) -> list[str]:
     """Return the IDs of the selected runs, by default all."""
-    runs = base.select_runs(root.runs, select or ["all"], root.place)
+    runs = base.select_runs(root.runs, select or ["all"], root)
     return [run.run_id for run in runs]
 
 
@@ -394,7 +394,7 @@ def _select_last_run_id(
     """Return the ID of the last selected run that has samples of `benchmark`; if it is
     not the only one, say so on stderr. Raises UsageError if none measured it.
     """
-    selected = base.select_runs(root.runs, select or ["all"], root.place)
+    selected = base.select_runs(root.runs, select or ["all"], root)
     runs = base.filter_runs(root, selected, benchmark)
     return _find_last(runs, len(selected)).run_id
 

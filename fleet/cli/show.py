@@ -53,7 +53,7 @@ def runs(
     benchmarks = cli.join_lists(benchmark)
     for why in store.Store(results).describe_damaged_journals():
         typer.echo(why, err=True)
-    listed = base.select_runs(root.list_with_unfinished(), select or (), root.place)
+    listed = base.select_runs(root.list_with_unfinished(), select or (), root)
     width = cli.get_width_and_colour()["width"]
     if relation is not None and point is not None:
         raise typer.BadParameter("--relation or --point, not both.")

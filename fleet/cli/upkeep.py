@@ -56,7 +56,7 @@ def label(
     changes = _parse_label_changes(labels)
     root = store.Store(results)
     listing = store.Listing(results, must_exist=True)
-    runs = base.select_runs(listing.runs, [select], root.place)
+    runs = base.select_runs(listing.runs, [select], listing)
     root.label([run.run_id for run in runs], changes)
     count = format_count(len(runs), "run")
     hosts = join_names(run.host_name for run in runs)
@@ -99,7 +99,7 @@ def withdraw(
         _print_withdrawn(withdrawn)
         return
     candidates = withdrawn if undo else listing.runs
-    runs = base.select_runs(candidates, select, root.place)
+    runs = base.select_runs(candidates, select, listing)
     root.withdraw([run.run_id for run in runs], undo=undo)
     done = "Read again" if undo else "Withdrawn, and kept"
     count = format_count(len(runs), "run")
@@ -159,7 +159,7 @@ def _choose_old_runs(
     removable = compare.choose_removable(listing.runs, before)
     if not select:
         return removable
-    selected = base.select_runs(listing.runs, select, listing.place)
+    selected = base.select_runs(listing.runs, select, listing)
     return [run for run in removable if run in selected]
 
 

@@ -37,27 +37,27 @@ _END_OF_CLAUSE = re.compile(r" \(|[.?!:;,]\s|[.?!]$")
 
 
 def select_runs(
-    all_runs: Sequence[RunSummary], texts: Sequence[str], place: Place
+    all_runs: Sequence[RunSummary], texts: Sequence[str], root: Listing
 ) -> list[RunSummary]:
     """Return, in order, runs that match any text and no `!text`. Raises UsageError if
     texts select none.
     """
     included = [text for text in texts if not text.startswith("!")]
     unwanted = [text[1:] for text in texts if text.startswith("!")]
-    chosen = _match_any(all_runs, included or [ALL], place)
+    chosen = _match_any(all_runs, included or [ALL], root)
     if unwanted:
-        chosen -= _match_any(all_runs, unwanted, place, chosen)
+        chosen -= _match_any(all_runs, unwanted, root, chosen)
     if texts and not chosen:
         if not all_runs:
-            raise UsageError(_describe_empty_root(place))
+            raise UsageError(_describe_empty_root(root.place))
         raise UsageError(
-            f"{place}: the selection {' '.join(texts)!r} leaves no run. `fleet runs`"
+            f"{root}: the selection {' '.join(texts)!r} leaves no run. `fleet runs`"
             " lists all."
         )
     return [run for run in all_runs if run.run_id in chosen]
 
 
-def match_runs(all_runs: Sequence[RunSummary], text: str, place: Place) -> set[str]:
+def match_runs(all_runs: Sequence[RunSummary], text: str, root: Listing) -> set[str]:
     """Return IDs of runs that `text` selects. Raises UsageError if none match, except
     for `all` and ages.
     """
@@ -74,23 +74,23 @@ def match_runs(all_runs: Sequence[RunSummary], text: str, place: Place) -> set[s
         return {run.run_id for run in all_runs if is_of_age(run.started_utc)}
     condition = parse_condition(text)
     if condition is not None:
-        return _match_condition(all_runs, condition, text, place)
+        return _match_condition(all_runs, condition, text, root)
     if "," in text and "[" not in text:
         parts = {part for part in text.split(",") if part}
         named_ids = ids & parts
-        return named_ids | _match_any(all_runs, parts - named_ids, place, named_ids)
+        return named_ids | _match_any(all_runs, parts - named_ids, root, named_ids)
     # the first of these that finds any
     return (
         {run.run_id for run in _select_hosts(all_runs, text)}
         or {run_id for run_id in ids if fnmatchcase(run_id, text)}
-        or {find_run(all_runs, text, place)}
+        or {find_run(all_runs, text, root.place)}
     )
 
 
 def _match_any(
     all_runs: Sequence[RunSummary],
     texts: Iterable[str],
-    place: Place,
+    root: Listing,
     other_ids: Collection[str] = (),
 ) -> set[str]:
     """Return the IDs of the runs that any of the texts selects; skip a text whose run
@@ -103,7 +103,7 @@ def _match_any(
     errors = list[DamagedFileError]()
     for text in texts:
         try:
-            ids |= match_runs(all_runs, text, place)
+            ids |= match_runs(all_runs, text, root)
         except DamagedFileError as err:
             errors.append(err)
     if errors and not (ids or other_ids):
@@ -279,7 +279,7 @@ def select_like_last_run(
     """Select each host's runs that are comparable with its last one with `benchmark`.
     Raises UsageError if there are none.
     """
-    selected = select_runs(root.runs, texts, root.place)
+    selected = select_runs(root.runs, texts, root)
     comparable = [
         run
         for runs in group_by_host(selected).values()
@@ -363,19 +363,23 @@ def _select_hosts(all_runs: Sequence[RunSummary], pattern: str) -> list[RunSumma
 
 
 def _match_condition(
-    all_runs: Sequence[RunSummary], condition: Condition, text: str, place: Place
+    all_runs: Sequence[RunSummary], condition: Condition, text: str, root: Listing
 ) -> set[str]:
     """Return the IDs of runs that a condition selects. Raises UsageError if there are
     none.
     """
     runs = _select_hosts(all_runs, condition.hosts)
-    facts: Mapping[str, Mapping[str, str]] = {}
-    if condition.is_of_fact:
-        facts = read_facts(Listing(place), runs)
     ids = set()
+    others = []  # by their labels
     for run in runs:
-        if condition.matches(dict(run.labels), facts.get(run.run_id, {})):
+        if condition.matches(dict(run.labels), {}):
             ids.add(run.run_id)
+        else:
+            others.append(run)
+    facts: Mapping[str, Mapping[str, str]] = {}
+    if condition.is_of_fact and others:
+        facts = read_facts(root, others)
+    ids |= {run_id for run_id, own in facts.items() if condition.matches({}, own)}
     if not ids:
         labels = [dict(run.labels) for run in runs]
         there_are = condition.describe_values(labels, facts.values())

@@ -235,7 +235,7 @@ class _Machine:
 def _select_machines(
     listing: Listing, texts: Sequence[str], benchmark: str | None
 ) -> list[_Machine]:
-    selected = select_runs(listing.runs, texts, listing.place)
+    selected = select_runs(listing.runs, texts, listing)
     filter_runs(listing, selected, benchmark)  # raises an error if no run has it
     all_runs = group_by_host(listing.runs)
     machines = []

@@ -154,7 +154,7 @@ class Comparison:
         """Report whether the verdict of a relation, on this host or over all hosts, is
         CHANGED.
         """
-        all_verdicts = [*self.relations["verdict"]]
+        all_verdicts = [row["verdict"] for row in self.rows]
         if len(self.fleet):  # an empty one has no columns
             all_verdicts += [*self.fleet["verdict"]]
         return verdicts.Verdict.CHANGED in all_verdicts

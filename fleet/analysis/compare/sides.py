@@ -5,6 +5,7 @@ the syntax.
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 
 import pandas as pd
@@ -44,7 +45,7 @@ _RUN_COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ComparisonSide:
     """One side: its name on the command line, and its rows of the `runs` table, oldest
     first, with the columns that comparisons use.
@@ -53,12 +54,12 @@ class ComparisonSide:
     name: str
     runs: pd.DataFrame
 
-    @property
+    @cached_property
     def hosts(self) -> list[str]:
         """Return the IDs of the hosts of its runs."""
         return sorted(set(self.runs["host_id"]))
 
-    @property
+    @cached_property
     def run_ids(self) -> list[str]:
         """Return the IDs of its runs."""
         return list(self.runs["run_id"])
@@ -136,7 +137,7 @@ def match_sides(root: Root, texts: Sequence[str]) -> dict[str, set[str]]:
             f"the side {twice[0]!r} is named twice; a side cannot be compared with"
             " itself."
         )
-    chosen = {text: match_runs(listing.runs, text, listing.place) for text in texts}
+    chosen = {text: match_runs(listing.runs, text, listing) for text in texts}
     for name, run_ids in chosen.items():
         if not run_ids:
             raise UsageError(

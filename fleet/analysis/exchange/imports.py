@@ -571,7 +571,7 @@ def _load_run_topology(
     """Load the topology of the last run selected. Raises UsageError if it lacks a CPU
     of a matrix.
     """
-    run = select_runs(listing.runs, [selection], listing.place)[-1]
+    run = select_runs(listing.runs, [selection], listing)[-1]
     table = load_cpus(listing, run_id=run.run_id)[["cpu", *GROUPS]]
     cpus = [_make_cpu(row) for row in to_records(table)]
     present = {cpu.cpu for cpu in cpus}

@@ -74,7 +74,7 @@ def _select_runs(
     """
     runs = root.runs
     chosen = texts or selection.find_last_session_runs(root, benchmark)
-    selected = selection.select_runs(runs, chosen, root.place)
+    selected = selection.select_runs(runs, chosen, root)
     selection.filter_runs(root, selected, benchmark)  # raises the error
     return selected
 

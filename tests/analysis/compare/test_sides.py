@@ -155,7 +155,7 @@ def test_runs_are_selected_by_facts(
         run = replace(run, labels=MappingProxyType(labels))
         Store(tmp_path).publish(run, builders.make_bursts(run))
     listing = Listing(tmp_path)
-    chosen = select_runs(listing.runs, [text], listing.place)
+    chosen = select_runs(listing.runs, [text], listing)
     assert [run.run_id for run in chosen] == expected
 
 

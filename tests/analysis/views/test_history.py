@@ -39,20 +39,18 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_runs_are_selected_by_host_label_glob_and_exclusion(root: Path) -> None:
-    store = Store(root)
-    listed = Listing(store.place).list_with_unfinished()
+    listing = Listing(root)
+    listed = listing.list_with_unfinished()
 
     def names(*texts: str) -> list[str]:
-        return [run.host_name for run in select_runs(listed, texts, store.place)]
+        return [run.host_name for run in select_runs(listed, texts, listing)]
 
     assert len(names()) == 4
     assert names("a") == ["a", "a"]
     assert names("[ab]", "!a") == ["b", "b"]
     assert names("rack=*", "!hour=3") == ["a", "b"]
     assert names("a@hour=3") == ["a"]
-    assert [
-        run.run_id for run in select_runs(listed, [listed[1].run_id], store.place)
-    ] == [listed[1].run_id]
+    assert select_runs(listed, [listed[1].run_id], listing) == [listed[1]]
     with pytest.raises(UsageError, match="no run and no host 'rpi5' in"):
         names("rpi5")
     with pytest.raises(UsageError, match="'a !a' leaves no run"):
