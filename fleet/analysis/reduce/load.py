@@ -425,6 +425,13 @@ def select_choice(table: pd.DataFrame, choice: str) -> pd.DataFrame:
     return table[is_own]
 
 
+def select_point(rows: pd.DataFrame, point: str | None) -> pd.DataFrame:
+    """Return the rows of a point, of no point for None."""
+    if point is None:
+        return rows[rows["point"].isna()]
+    return rows[rows["point"] == point]
+
+
 def is_chosen_benchmark(rows: pd.DataFrame, benchmark: str) -> "pd.Series[bool]":
     """Report which rows are of these benchmarks and settings (see
     `parse_benchmark_names`).

@@ -234,9 +234,9 @@ def select_relations(relations: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFra
     relations: from `list_relations`, of one run.
     """
     (first,) = to_records(pairs.head(1))
-    point = first["point"] or ""
-    own = load.select_choice(relations, name_benchmark(first))
-    own = own[own["point"].fillna("") == point]
+    point = first["point"]
+    of_choice = load.select_choice(relations, name_benchmark(first))
+    own = load.select_point(of_choice, point)
     bare = own["relation"].str.removesuffix(f" {point}")
     return own.assign(relation=bare)
 

@@ -195,14 +195,16 @@ def _map_residuals(
     order = a[0].order
     residuals = []
     for part in a[0].parts:
-        rows = select_choice(pairs, part.name)
+        rows = part.select(pairs)
         numbers = _list_numbers([*a, *b], part.name)
         is_in_every_run = len(numbers) == len(a) + len(b)
         has_pairs = not part.of_cpus and (rows["run"] == 0).sum() >= 2
         if not has_pairs or not is_in_every_run:
             continue
         rows = rows.assign(ns=_choose_latencies(rows, numbers))
-        relations = select_choice(comparison.relations, part.name)
+        relations = select_choice(comparison.relations, part.choice)
+        bare = relations["relation"].str.removesuffix(f" {part.point}")
+        relations = relations.assign(relation=bare)
         change = _compute_residuals(rows, relations, len(a), len(b), order)
         limits = _estimate_chance_limits(rows, len(a), order)
         drawn = map_changes(change, order, limits)

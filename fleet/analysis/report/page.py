@@ -303,7 +303,7 @@ def _warn_about_differences(readings: Sequence[Reading]) -> Iterator[PageWarning
     """Warn of instructions and presets that differ between the runs."""
     choices = set[str]()
     for reading in readings:
-        choices.update(part.name for part in reading.parts if not part.of_cpus)
+        choices.update(part.choice for part in reading.parts if not part.of_cpus)
     variants_by_benchmark = defaultdict[str, list[str]](list)
     for choice in sorted(choices):
         benchmark, _, variant = choice.partition("/")

@@ -47,7 +47,7 @@ from fleet.analysis.views.node_tables import tabulate_by_node, tabulate_line_nod
 from fleet.analysis.views.point_tables import tabulate_points
 from fleet.analysis.views.product_tables import tabulate_gemm_points
 from fleet.analysis.views.warnings import RunWarning, list_warnings
-from fleet.model import Descriptions, View, drop_node, read_descriptions
+from fleet.model import Descriptions, View, read_descriptions
 from fleet.store.runs import Listing, Root, open_listing
 
 MANY_RUNS = 6  # with more, only each host's last has a section and a row of its own
@@ -56,22 +56,26 @@ _AT_ONCE = 4096  # runs that are read together
 _BURSTS_AT_ONCE = 200_000  # and their bursts
 _MAX_DRAWN = 1 << 20  # samples of a distribution
 _DRAWN = (
-    *("benchmark", "relation", "ping_cpu", "pong_cpu", "round", "iterations", "warmup"),
-    *("ticks", "other_ticks", "ns_per_tick"),
+    *("benchmark", "variant", "point", "relation", "ping_cpu", "pong_cpu", "round"),
+    *("iterations", "warmup", "ticks", "other_ticks", "ns_per_tick"),
 )
+_OF_POINTS = (View.TABLE, View.BLOCKS, View.PRODUCTS)
 
 
 @dataclass(slots=True)
 class Part:
-    """One benchmark and variant of a run. of_cpus: it measures single CPUs, not pairs.
+    """One benchmark and variant of a run or, where lines are placed, one node of it.
 
-    relations: a row per relation and, where lines are placed, node. Filled only for a
-    run in detail: pairs (rows of `pairs`), table (the matrix; None for single CPUs),
-    rounds (a row per relation and round, with its median `ns`), curves (quantiles of
-    all samples, by relation).
+    name: `choice`, a benchmark and variant, and the point unless it is the usual one.
+    of_cpus: it measures single CPUs, not pairs. relations: a row per relation. Filled
+    only for a run in detail: pairs (rows of `pairs`), table (the matrix; None for
+    single CPUs), rounds (a row per relation and round, with its median `ns`), curves
+    (quantiles of all samples, by relation).
     """
 
     name: str
+    choice: str
+    point: str | None
     heading: str
     of_cpus: bool
     relations: list[dict[str, Any]]
@@ -79,6 +83,10 @@ class Part:
     table: pd.DataFrame | None = None
     rounds: pd.DataFrame = field(default_factory=pd.DataFrame)
     curves: Mapping[str, Floats] = field(default_factory=dict)
+
+    def select(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows of this benchmark, variant and point."""
+        return load.select_point(select_choice(rows, self.choice), self.point)
 
 
 @dataclass(slots=True)
@@ -372,7 +380,8 @@ def _fill_reading(listing: Listing, reading: Reading, batch: _Batch) -> None:
     measured = batch.choices.get(run_id, [])
     listed = dict.fromkeys((*run["benchmarks"], *measured))
     choices = [choice for choice in listed if choice in measured]
-    reading.parts = _list_parts(choices, batch.relations[run_id], descriptions)
+    relations = batch.relations[run_id]
+    reading.parts = list(_make_parts(choices, relations, descriptions))
     checked = NO_COMPARISONS
     if reading.detailed or has_cross_checks(choices, descriptions):
         pairs = batch.select_pairs(run_id)
@@ -397,24 +406,36 @@ def _fill_reading(listing: Listing, reading: Reading, batch: _Batch) -> None:
     reading.warnings = list_warnings(run, marked, checked, odd)
 
 
-def _list_parts(
+def _make_parts(
     choices: Sequence[str],
-    rows_by_choice: Mapping[str, list[dict[str, Any]]],
+    rows_by_choice: Mapping[str, Sequence[dict[str, Any]]],
     descriptions: Descriptions,
-) -> list[Part]:
-    """Return a part per benchmark of pairs or of single CPUs."""
-    parts = []
+) -> Iterator[Part]:
+    """Yield a part for each benchmark of pairs or of single CPUs, and each of its
+    points.
+    """
     for choice in choices:
         benchmark = descriptions[choice]
-        if benchmark.view in (View.MATRIX, View.CPUS):
-            part = Part(
-                choice,
+        rows_by_point = defaultdict[str | None, list[dict[str, Any]]](list)
+        for row in rows_by_choice.get(choice, ()):
+            bare = row["relation"].removesuffix(f" {row['point']}")
+            rows_by_point[row["point"]].append(row | {"relation": bare})
+        for point in sorted(rows_by_point, key=_rank_point):
+            is_usual = point in (None, benchmark.point)
+            yield Part(
+                name=choice if is_usual else f"{choice} {point}",
+                choice=choice,
+                point=point,
                 heading=benchmark.heading,
                 of_cpus=benchmark.view is View.CPUS,
-                relations=rows_by_choice[choice],
+                relations=rows_by_point[point],
             )
-            parts.append(part)
-    return parts
+
+
+def _rank_point(point: str | None) -> tuple[int, str]:
+    """Return a key by which n2 stands before n10."""
+    name = point or ""
+    return len(name), name
 
 
 def _add_details(
@@ -429,14 +450,13 @@ def _add_details(
     """
     descriptions = reading.descriptions
     hello = reading.run["hello"]
-    parts = {part.name: part for part in reading.parts}
+    for part in reading.parts:
+        part.pairs = part.select(pairs)
+        _draw_part(listing, reading, part)
     unplaced = pairs[~is_node_placed(pairs, descriptions)]
     for choice in choices:
         own = select_choice(unplaced, choice)
-        if part := parts.get(choice):
-            part.pairs = own
-            _draw_part(listing, reading, part)
-        elif len(own) and descriptions[choice].view is not View.LADDER:
+        if len(own) and descriptions[choice].view in _OF_POINTS:
             reading.points.append(_tabulate_points(own, choice, descriptions))
         own_counts = select_choice(counts, choice)
         events = tabulate_events(own_counts, hello, descriptions)
@@ -460,11 +480,11 @@ def _draw_part(listing: Listing, reading: Reading, part: Part) -> None:
     if not part.of_cpus:
         part.table = matrix(part.pairs, order.cpus, reading.number)
     samples = load.load_samples_in_parts(
-        listing, run_id, benchmark=part.name, columns=_DRAWN
+        listing, run_id, benchmark=part.choice, columns=_DRAWN
     )
     kinds_of_cores = {run_id: order.kinds}
     bursts = (
-        add_kinds_to_relations(rows.assign(run_id=run_id), kinds_of_cores)
+        add_kinds_to_relations(part.select(rows).assign(run_id=run_id), kinds_of_cores)
         for rows in samples
     )
     _add_rounds_and_curves(part, bursts, reading.descriptions)
@@ -477,7 +497,7 @@ def _add_rounds_and_curves(
     bursts: its own.
     """
     totals = part.pairs.groupby("relation", observed=True)["samples"].sum()
-    relations = dict.fromkeys(drop_node(row["relation"]) for row in part.relations)
+    relations = dict.fromkeys(row["relation"] for row in part.relations)
     steps = {name: 1 + int(totals.get(name, 0)) // _MAX_DRAWN for name in relations}
     drawn = {name: list[Floats]() for name in relations}
     medians = []

@@ -118,16 +118,40 @@ def test_relations_are_of_one_node_each_in_pages_and_objects(
     homes: tuple[Path, str],
 ) -> None:
     page = render(homes[0], [homes[1]])
-    rows = re.findall(r'<th scope="row">(package n.)</th><td>2</td><td>(.*?)<', page)
-    assert dict(rows) == {
-        "package n0": "145.0",
-        "package n1": "145.0",
-        "package n2": "190.0",
-    }
+    sections = re.findall(r"<h3>cas/cmpxchg (n.)</h3>(.*?)(?=<h3>)", page, re.DOTALL)
+    medians = {}
+    for node, section in sections:
+        (medians[node],) = re.findall(r">package</th><td>2</td><td>(.*?)<", section)
+    assert medians == {"n0": "145.0", "n1": "145.0", "n2": "190.0"}
     (document,) = json.loads("".join(show_as_json(homes[0], [homes[1]])))["rows"]
     assert {row["relation"] for row in document["relations"]} == {
         f"{relation} n{node}" for relation in ("package", "system") for node in range(3)
     }
+
+
+@pytest.mark.long
+def test_a_page_has_a_map_of_each_node_and_none_of_their_medians(
+    homes: tuple[Path, str],
+) -> None:
+    page = render(homes[0], [homes[1]])
+    maps = re.findall(
+        r'<caption class="unseen">cas/cmpxchg (n\d) on.*?'
+        r'<th scope="row">0</th><td></td><td class="a\d+">([0-9.]+)</td>',
+        page,
+        re.DOTALL,
+    )
+    between_0_and_1 = {node: float(ns) for node, ns in maps}
+    assert between_0_and_1 == pytest.approx({"n0": 100, "n1": 190, "n2": 190}, rel=0.01)
+
+
+@pytest.mark.long
+def test_two_sides_by_node_are_mapped_node_by_node(tmp_path: Path) -> None:
+    runs = [publish(tmp_path, number) for number in range(4)]
+    sides = (",".join(runs[:2]), ",".join(runs[2:]))
+    page = render(tmp_path, runs, sides=sides)
+    differences = page.partition("against A")[2]
+    for node in range(3):
+        assert f"cas/cmpxchg n{node}" in differences
 
 
 def test_a_comparison_is_by_relation_and_home(homes: tuple[Path, str]) -> None:
