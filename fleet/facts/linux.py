@@ -3,6 +3,7 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from types import MappingProxyType
 from typing import NamedTuple
@@ -10,7 +11,16 @@ from typing import NamedTuple
 from fleet.errors import DataError
 from fleet.facts import memory, topology
 from fleet.facts.probe import Files, Sections, find_value
-from fleet.model import Compiler, Cpu, Facts, Load, Program, Usage, normalize_arch
+from fleet.model import (
+    Compiler,
+    Cpu,
+    Facts,
+    Load,
+    Node,
+    Program,
+    Usage,
+    normalize_arch,
+)
 from fleet.plan.cpulist import format_cpus
 from fleet.text import printable
 
@@ -49,6 +59,7 @@ _VIRTUAL = re.compile(
     " scw-|digitalocean|linode|vultr|upcloud|exoscale|akamai|huawei ?cloud|tencent"
     " cloud|oraclecloud|e2e networks|civo|cloudstack|smartos"
 )
+_NETWORK_NODE = re.compile(r"sys/class/net/([^/]+)/device/numa_node")
 _KERNEL_OF_WSL = "microsoft-standard-WSL"
 _BARE_METAL = (".metal", "bare metal", "baremetal")
 # What firmware says where its maker filled in nothing.
@@ -135,6 +146,7 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
     cpus, groups = topology.parse_cpus(sections, files)
     nodes = topology.parse_memory_nodes(files, groups.nodes.values())
     modules, nodes, memory_notes = memory.parse_memory(sections, files, cpus, nodes)
+    nodes = _add_network_devices(nodes, files)
     hypervisor = parse_hypervisor(files, cpuinfo, system)
     container = _find_container(system, files)
     cpu_quota, cpu_limit = find_tightest_cpu_quota(noise) or (None, None)
@@ -207,6 +219,25 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
         notes=(*notes, *groups.contradictions.values(), *memory_notes),
         contradictions=MappingProxyType(groups.contradictions),
     )
+
+
+def _add_network_devices(
+    nodes: Iterable[Node], files: Mapping[str, str]
+) -> tuple[Node, ...]:
+    """Add to each node its network devices. Bridges and the like have no device, and
+    -1 is a device without a node.
+
+    Format: Documentation/ABI/testing/sysfs-bus-pci.
+    """
+    return tuple(
+        replace(node, network=_list_network_devices(files, node.node)) for node in nodes
+    )
+
+
+def _list_network_devices(files: Mapping[str, str], node: int) -> tuple[str, ...]:
+    own = sorted(path for path, text in files.items() if text == str(node))
+    matches = map(_NETWORK_NODE.fullmatch, own)
+    return tuple(match[1] for match in matches if match)
 
 
 def parse_system(sections: Sections) -> dict[str, str]:

@@ -39,7 +39,7 @@ files() {
 		sys/fs/cgroup/cpuset.cpus.isolated $cpu/nohz_full $cpu/smt/active $cpu/smt/control $cpu/intel_pstate/no_turbo $cpu/cpufreq/boost \
 		$cpu/cpuidle/current_driver $cpu/vulnerabilities/* sys/devices/cpu_*/cpus \
 		sys/devices/system/node/node[0-9]*/cpulist sys/devices/system/node/node[0-9]*/distance \
-		sys/devices/system/node/has_memory \
+		sys/devices/system/node/has_memory sys/class/net/*/device/numa_node \
 		sys/devices/system/node/node[0-9]*/access0/initiators/*_bandwidth \
 		$edac/max_location $edac/*/dimm_location $edac/*/dimm_mem_type $edac/*/dimm_edac_mode $edac/*/size"
 	groups='topology/*_cpus_list'

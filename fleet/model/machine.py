@@ -193,6 +193,7 @@ class Node:
     peak_mbps: int | None = None  # theoretical, of its populated channels
     read_mbps: int | None = None  # by ACPI, from the nearest CPUs, as `write_mbps`
     write_mbps: int | None = None
+    network: tuple[str, ...] = ()  # its network devices
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,7 @@ def anonymize(record: RunRecord, keep: Collection[str] = ()) -> RunRecord:
     hello = _strip_hello(json.loads(row["hello_json"]))
     values["plan_json"] = to_json(plan)
     values["hello_json"] = to_json(hello)
+    values["nodes_json"] = _strip_nodes(row["nodes_json"])
     values["kernel_cmdline"] = _strip_command_line(row["kernel_cmdline"])
     cpus = [_blank_row("cpus", cpu, ()) | ids for cpu in record.cpus]
     return RunRecord(values, cpus)
@@ -117,6 +118,14 @@ def _strip_command_line(text: str | None) -> str | None:
     """Return only the words of a kernel's command line that matter for latencies."""
     words = filter(_WORDS.fullmatch, (text or "").split())
     return " ".join(words) or None
+
+
+def _strip_nodes(nodes_json: str | None) -> str | None:
+    """Return the nodes without the names of network devices, which may be addresses."""
+    if nodes_json is None:
+        return None
+    nodes = json.loads(nodes_json)
+    return to_json([{**node, "network": []} for node in nodes])
 
 
 def _strip_plan(plan: Mapping[str, Any]) -> dict[str, Any]:

@@ -90,6 +90,8 @@ def test_a_two_socket_server_with_cpus_switched_off(facts):
     assert [result.cpus[cpu].package for cpu in (7, 23, 8, 31)] == [0, 0, 8, 8]
     assert [result.cpus[cpu].llc for cpu in (4, 6, 22)] == [4, 4, 4]
     assert result.isolated_cpus == result.nohz_full_cpus == (14, 15)
+    network = [node.network for node in result.nodes[:3]]
+    assert network == [("eth0",), ("ens1",), ()]
     assert (result.boost, result.numa_balancing, result.huge_pages) == (
         False,
         True,

@@ -15,6 +15,7 @@ import pytest
 from fleet.analysis.exchange import load_imports
 from fleet.analysis.reduce import load_pairs, load_samples
 from fleet.errors import StoreError
+from fleet.model import Node
 from fleet.store import Listing, anonymized_run, schema
 from fleet.store.places import Folder, samples_name
 from fleet.store.reading import TableFile
@@ -58,6 +59,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("results")
     facts = {
         "hostname": MARKER,
+        "nodes": (Node(0, network=(MARKER,)),),
         "kernel_cmdline": f"root=UUID={MARKER} {KEPT} idle={MARKER} ip=::{MARKER}",
     }
     desk = simulated.desktop(f"desk-{MARKER}", facts=facts)
@@ -166,13 +168,12 @@ def test_the_file_becomes_the_same_run_of_another_host(
     assert verify(Folder(friend_root)).problems == ()
     before = read_last_record(root)
     now = read_last_record(friend_root)
-    assert {
-        name: now.row[name]
-        for name in anonymized_run.STAYS & set(now.row) - {"content_sha256"}
-    } == {
-        name: before.row[name]
-        for name in anonymized_run.STAYS & set(now.row) - {"content_sha256"}
+    same = anonymized_run.STAYS & set(now.row) - {"content_sha256", "nodes_json"}
+    assert {name: now.row[name] for name in same} == {
+        name: before.row[name] for name in same
     }
+    (node,) = json.loads(before.row["nodes_json"])
+    assert json.loads(now.row["nodes_json"]) == [node | {"network": []}]
 
 
 def test_what_is_to_be_kept_is_kept(

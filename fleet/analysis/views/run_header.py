@@ -1,7 +1,7 @@
 """The header of a run: host, machine, clock, options, topology, in a few lines."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleet.analysis.base import run_facts, text
@@ -106,6 +106,16 @@ def _format_pair_choice(choice: Mapping[str, Any]) -> str:
     return listed or str(choice["which"])
 
 
+def _describe_network(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a line on the node of each network device: "network: eth0: node 0"."""
+    places = [
+        f"{name}: node {node['node']}"
+        for node in nodes
+        for name in node.get("network") or ()
+    ]
+    return [f"network: {', '.join(places)}"] if places else []
+
+
 def _describe_cpus(data: RunData) -> list[str]:
     """Return lines on how the measured CPUs were chosen, on the topology, and on
     SMT.
@@ -123,4 +133,5 @@ def _describe_cpus(data: RunData) -> list[str]:
         run["smt"], run["smt_control"], run["hypervisor"], has_siblings=has_siblings
     )
     lines.append(f"hyperthreading (SMT): {smt}")
+    lines += _describe_network(run.get("nodes") or ())
     return lines

@@ -28,7 +28,7 @@ from fleet.analysis.views import (
     show_as_json,
     show_run,
 )
-from fleet.model import Cpu, Failed, Host, Run, Topology
+from fleet.model import Cpu, Failed, Host, Node, Run, Topology
 from fleet.plan.cpulist import format_cpus
 from fleet.store import Listing, Store, new_run_id
 from tests import builders
@@ -415,3 +415,12 @@ def test_whether_hyperthreading_is_on_is_said(
     listing = Listing(tmp_path)
     (answer_for_host,) = describe_smt_by_host(listing, listing.runs).values()
     assert re.fullmatch(answer, answer_for_host), "for `fleet hosts`"
+
+
+def test_the_node_of_each_network_device_is_printed(tmp_path: Path) -> None:
+    run = builders.a_run(tuple(Cpu(number) for number in range(2)))
+    nodes = (Node(0, network=("eth0", "eth1")), Node(1, network=("ib0",)))
+    run = replace(run, facts=replace(run.facts, nodes=nodes))
+    Store(tmp_path).publish(run, builders.make_bursts(run))
+    text = show_run(tmp_path, run.run_id)
+    assert "\nnetwork: eth0: node 0, eth1: node 0, ib0: node 1\n" in text
