@@ -324,10 +324,9 @@ def _render_model(model: str, rows: Sequence[Row], findings: Findings) -> str:
     sections: list[tuple[Any, ...]] = [
         ("Machines", note, _MACHINE_TITLES, list(_format_machine_cells(rows)))
     ]
-    sections += [
-        (answer.question, answer.headline, titles, answer.findings)
-        for answer in findings.answers
-    ]
+    for answer in findings.answers:
+        lines = [(finding.title, finding.text) for finding in answer.findings]
+        sections.append((answer.question, answer.headline, titles, lines))
     return _render_page("tables.html", title=model, up="../", sections=sections)
 
 

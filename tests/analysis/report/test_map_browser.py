@@ -11,6 +11,7 @@ import pytest
 
 from fleet.analysis.reduce import load_pairs
 from fleet.analysis.report import render
+from fleet.analysis.views import select_runs_to_show
 from fleet.model import Cpu, Host
 from fleet.store import Listing, Store
 from tests import builders, simulated
@@ -276,3 +277,21 @@ def test_the_fastest_pairs_stand_out_from_the_diagonal_in_both_themes(
         light, dark = sorted(map(_luminance, (ground, fastest)), reverse=True)
         assert (light + 0.05) / (dark + 0.05) >= 3
     tab.show("screen")
+
+
+def test_no_table_of_a_made_up_lab_is_wider_than_a_telephone(
+    tab: Tab, made_lab: Path, tmp_path: Path
+) -> None:
+    listing = Listing(made_lab / "results")
+    wide = (
+        "[...document.querySelectorAll('.scroll > table')].filter(table =>"
+        " table.checkVisibility() &&"
+        " table.scrollWidth > table.parentElement.clientWidth + 1)"
+        ".map(table => table.caption.textContent)"
+    )
+    page = tmp_path / "page.html"
+    for host in ("verona", "pisa", "rome", "lucca"):
+        runs = select_runs_to_show(listing, [host]).runs
+        page.write_text(render(listing, [run.run_id for run in runs]))
+        tab.open(page, TELEPHONE, touch=True)
+        assert tab.ask(wide) == []

@@ -18,6 +18,7 @@ import yaml
 
 from fleet.analysis.reduce import drop_points, load_pairs
 from fleet.analysis.report import STATE, write_site
+from fleet.analysis.views import select_runs_to_show
 from fleet.errors import UsageError
 from fleet.store import Listing, Store
 from tests import simulated
@@ -418,3 +419,15 @@ def test_changes_are_on_the_page_of_the_model_on_one_for_all_and_in_a_feed(
     for name in ("id", "title", "updated"):
         assert feed.findtext(f"atom:{name}", "", names), name
         assert entry.findtext(f"atom:{name}", "", names), name
+
+
+@pytest.mark.long
+def test_the_page_of_a_model_has_a_row_of_two_cells_for_each_odd_number(
+    made_lab: Path, tmp_path: Path
+) -> None:
+    listing = Listing(made_lab / "results")
+    write_site(listing, select_runs_to_show(listing, ["node*"]).runs, tmp_path)
+    (page,) = (tmp_path / "model").iterdir()
+    odd = [line for line in page.read_text().splitlines() if "node6, " in line]
+    assert odd
+    assert {line.count("<td") + line.count("<th") for line in odd} == {2}
