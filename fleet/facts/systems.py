@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fleet.facts import linux, linux_noise, qnx
 from fleet.facts.probe import Sections
-from fleet.model import Facts, Finding, Load, Severity, Usage
+from fleet.model import Condition, Facts, Finding, Load, Severity, Usage
 
 WORST_FIRST = (Severity.SERIOUS, Severity.WARNING, Severity.INFO)
 
@@ -63,6 +63,16 @@ def os_from_answer(sections: Sections) -> Os | None:
     return next(
         (system for system in SYSTEMS.values() if system.is_answer(sections)), None
     )
+
+
+def list_unknown(facts: Facts) -> set[Condition]:
+    """List the conditions of which the host says nothing: it cannot fail them."""
+    told = {
+        Condition.PERFORMANCE: facts.governor,
+        Condition.NO_BOOST: facts.boost,
+        Condition.COOL: facts.core_throttles,
+    }
+    return {condition for condition, fact in told.items() if fact is None}
 
 
 def find_noise(facts: Facts, usage: Usage | None = None) -> tuple[Finding, ...]:

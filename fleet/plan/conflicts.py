@@ -47,6 +47,22 @@ def find_conflicts(options: RequestedOptions) -> Iterator[Conflict]:
     yield from _find_cpu_conflicts(options, resolved)
 
 
+def _find_unused(
+    requested: RequestedOptions, resolved: EffectiveOptions
+) -> Iterator[Conflict]:
+    """Yield the options of the command line that none of the benchmarks takes. Those of
+    an entry of the inventory wait for a run that has such a benchmark.
+    """
+    for name, option in BY_NAME.items():
+        benchmarks = option.list_benchmarks()
+        is_unused = benchmarks and benchmarks.isdisjoint(resolved.benchmarks)
+        if is_unused and getattr(requested, name) is not None:
+            takers = ", ".join(sorted(benchmarks))
+            measured = ", ".join(resolved.benchmarks)
+            why = f"it is for {takers}, and this run measures {measured}"
+            yield Conflict((name,), why)
+
+
 def _find_long_bursts(
     options: RequestedOptions, resolved: EffectiveOptions
 ) -> Iterator[Conflict]:
@@ -129,7 +145,9 @@ def require_no_conflicts(hosts: Sequence[Host], requested: RequestedOptions) -> 
     messages: dict[str, None] = {}  # in order, each once
     for host in hosts:
         options = override_options(options_from_entry(host), requested)
-        for conflict in find_conflicts(options):
+        resolved = resolve_defaults(options)
+        unused = _find_unused(requested, resolved)
+        for conflict in (*find_conflicts(options), *unused):
             messages[_conflict_message(host, requested, conflict)] = None
     if not messages:
         return

@@ -84,6 +84,19 @@ class Option:
             return (self.name,)
         return ("plan", self.name)
 
+    def list_benchmarks(self) -> frozenset[str]:
+        """Return the benchmarks that take the option; empty if all do.
+
+        The help names them, and says after a colon what the option does: "chase,
+        fetch: …; bandwidth/tile: …".
+        """
+        names = set[str]()
+        for clause in self.help.split("; "):
+            takers, colon, _ = clause.partition(": ")
+            if colon:
+                names.update(taker.partition("/")[0] for taker in takers.split(", "))
+        return frozenset(names & model.BENCHMARKS.keys())
+
     def as_flag(self, value: Any) -> str:
         """Return the option with a value, as typed on the command line."""
         return f"--{self.flag} {self.grammar.show(value)}"

@@ -14,7 +14,7 @@ from fleet.agent.deploy import deploy
 from fleet.agent.wire.machine import ask_topology
 from fleet.errors import LinkError, PreparationError, UnreachableError
 from fleet.facts.gather import ask_usage, gather
-from fleet.facts.systems import find_noise
+from fleet.facts.systems import find_noise, list_unknown
 from fleet.hostnames import strip_host_name
 from fleet.model import Agent, Condition, Facts, Host, Plan, Run, override_options
 from fleet.plan.options import options_from_entry
@@ -187,6 +187,10 @@ class HostLink:
                 self.progress.note_once(
                     "Whether the host is quiet is unknown: it does not tell."
                 )
+        unknown = list_unknown(facts) & set(required)
+        if unknown:
+            names = ", ".join(sorted(unknown))
+            self.progress.note_once(f"Required, but not known of the host: {names}.")
         return [
             finding.found
             for finding in find_noise(facts, usage)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fleet.facts import findings
-from fleet.facts.systems import describe_serious_findings, find_noise
+from fleet.facts.systems import describe_serious_findings, find_noise, list_unknown
 from fleet.model import (
     Condition,
     Cpu,
@@ -267,3 +267,14 @@ def test_the_most_serious_comes_first_and_is_what_a_run_notes() -> None:
     assert describe_serious_findings(busy) == tuple(
         finding.found for finding in find_noise(busy)[:2]
     )
+
+
+def test_a_condition_that_the_host_says_nothing_about_is_named() -> None:
+    silent = Facts(os="linux", arch="x86_64", kernel="6.1")
+    assert list_unknown(silent) == {
+        Condition.PERFORMANCE,
+        Condition.NO_BOOST,
+        Condition.COOL,
+    }
+    known = replace(silent, governor="powersave", boost=False, core_throttles=0)
+    assert list_unknown(known) == set()

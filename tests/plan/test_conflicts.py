@@ -196,3 +196,14 @@ def test_what_an_entry_leaves_to_the_command_line_may_yet_fit(
     with pytest.raises(UsageError, match="the default --"):
         require_no_conflicts(hosts, RequestedOptions())
     require_no_conflicts(hosts, RequestedOptions(benchmarks=("clock",), warmup=0))
+
+
+def test_an_option_that_no_benchmark_of_the_run_takes_is_said() -> None:
+    typed = parse_requested({"reads": "50"})
+    with pytest.raises(
+        UsageError, match=r"^--reads 50: it is for loaded, and this run"
+    ):
+        require_no_conflicts([host()], typed)
+    require_no_conflicts([host(benchmarks=("loaded",))], typed)
+    # an entry may set it for the runs that have such a benchmark
+    require_no_conflicts([host(reads=(50,))], parse_requested({}))

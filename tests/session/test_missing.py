@@ -51,6 +51,15 @@ def test_a_host_that_a_session_could_not_reach_is_missing_until_it_is_measured(
     assert "missing" not in fleet("show").stdout
 
 
+def test_a_host_of_which_an_older_run_is_shown_is_not_missing(fleet: Fleet) -> None:
+    fleet.inventory("hosts:\n  here: {via: local}\n")
+    run = ("run", "-b", "clock", "--rounds", "1", "-q")
+    assert fleet(*run).exit_code == 0
+    fleet.inventory("hosts:\n  here: {address: 127.0.0.1, port: 1}\n")
+    assert fleet(*run).exit_code != 0
+    assert "missing" not in fleet("show").stdout
+
+
 def test_a_single_host_is_shown_below_the_missing_ones(fleet: Fleet) -> None:
     fleet.inventory(
         "hosts:\n  here: {via: local}\n  gone: {via: local, before: exit 3}\n"

@@ -64,6 +64,6 @@ if TYPE_CHECKING:
         describe_interval,
         load_usual_numbers,
     )
-    from fleet.analysis.views.warnings import ADVICE
+    from fleet.analysis.views.warnings import ADVICE, RunWarning, fold_warnings
 
 __getattr__ = import_on_access(__name__)

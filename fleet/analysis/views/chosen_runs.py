@@ -55,7 +55,7 @@ def select_runs_to_show(
         runs=runs,
         latest=tuple(latest),
         left_out=left_out,
-        missing=_list_missing_hosts(root, texts, since=last.session_id),
+        missing=_list_missing_hosts(root, texts, runs),
         others=tuple(others),
     )
 
@@ -80,12 +80,15 @@ def _select_runs(
 
 
 def _list_missing_hosts(
-    root: Listing, texts: Sequence[str], since: str
+    root: Listing, texts: Sequence[str], shown: Sequence[RunSummary]
 ) -> tuple[selection.MissingHost, ...]:
-    """List the selected hosts that `since` or a later session could not measure; all of
-    them if nothing was selected.
+    """List the selected hosts of which nothing is shown, since the last session shown
+    or a later one could not measure them; all such hosts if nothing was selected.
     """
-    missing = selection.list_missing_hosts(root.runs, root.place, since)
+    since = shown[-1].session_id
+    names_shown = {run.host_name for run in shown}
+    listed = selection.list_missing_hosts(root.runs, root.place, since)
+    missing = [host for host in listed if host.name not in names_shown]
     if not texts:
         return tuple(missing)
     return tuple(host for host in missing if host.is_selected_by(texts))

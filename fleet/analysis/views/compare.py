@@ -43,6 +43,8 @@ _FIELDS = "a b unit threshold relations pairs levels unlike environment caveats 
 _RELATIONS_LISTED = 20
 _PAIRS_LISTED = 10
 _LEVELS_LISTED = 3
+_MODEL = "cpu_model"  # the fact that makes two machines unlike
+_FACTS_OF_UNLIKE_LISTED = 3
 
 
 class _Difference(NamedTuple):
@@ -402,11 +404,26 @@ def _render_environment(
     between = [item for item in differences if item.is_between]
     within = [item for item in differences if not item.is_between]
     if between:
-        listed = _list_facts(between, width)
+        shown = _choose_telling(between)
+        listed = _list_facts(shown, width)
+        if len(shown) < len(between):
+            others = format_count(len(between) - len(shown), "more fact")
+            listed += f"\n  {others} of unlike machines: --json"
         yield f"What else differs{title_end}\n{listed}"
     if within:
         listed = _list_facts(within, width)
         yield f"What varies within a side{title_end}\n{listed}"
+
+
+def _choose_telling(between: Sequence[_Difference]) -> Sequence[_Difference]:
+    """Choose which facts to list: of unlike machines, whose other facts follow from it,
+    the model and the next two; else all.
+    """
+    names = [item.name for item in between]
+    if _MODEL not in names:
+        return between
+    model_first = sorted(between, key=lambda item: item.name != _MODEL)
+    return model_first[:_FACTS_OF_UNLIKE_LISTED]
 
 
 def _list_facts(differences: Sequence[_Difference], width: int | None) -> str:

@@ -25,7 +25,11 @@ from fleet.analysis.views.run_data import RunData, load_run_data
 from fleet.analysis.views.run_history import render_host_history
 from fleet.analysis.views.run_page import Detail, RunPage
 from fleet.analysis.views.usual import UsualNumbers, load_usual_numbers
-from fleet.analysis.views.warnings import list_warnings, render_warnings
+from fleet.analysis.views.warnings import (
+    fold_warnings,
+    list_warnings,
+    render_warnings,
+)
 from fleet.errors import UsageError
 from fleet.store import RunSummary
 from fleet.store.runs import Root
@@ -227,7 +231,7 @@ def _render_run_warnings(root: Root, data: RunData) -> str:
     burst_counts = {run_id: len(data.bursts)}
     rows = select_marked_rows(data.pairs, data.bursts, burst_counts)
     warnings = list_warnings(run, rows[run_id], checked, findings)
-    return render_warnings(warnings)
+    return render_warnings(fold_warnings(warnings, run))
 
 
 def render_maps(root: Root, run_id: str, canvas: Canvas, only: Only = ALL) -> str:

@@ -32,6 +32,9 @@ HEADING = "Warnings"
 _CHANCE = 0.01  # share of the pairs without drift that the test reports by chance
 _FEW_BURSTS = 0.05  # of a run's bursts; fewer do not move its medians
 _LISTED = 3
+_CAUSES = ("steal", "hypervisor")  # warnings that explain many others
+_KEPT_WARNINGS = 2
+_FEW_WARNINGS = 3
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _FELT = 0.01  # of a burst's time; a hypervisor may take less without a warning
 _LACK = 0.1  # of a burst's time; a burst with `busy_cpu` has lacked at least this
@@ -221,6 +224,27 @@ def render_warnings(warnings: Sequence[object]) -> str:
     if notes:
         parts.append("\n".join(["Notes", *notes]))
     return "\n\n".join(parts)
+
+
+def fold_warnings(
+    warnings: Sequence[RunWarning], run: Mapping[str, Any]
+) -> list[RunWarning]:
+    """Keep the two warnings that matter of a run on a virtual machine: what the
+    hypervisor took, then the most serious. Count the others.
+    """
+    numbered = [warning for warning in warnings if warning.key]
+    if run["hypervisor"] is None or len(numbered) <= _FEW_WARNINGS:
+        return list(warnings)
+    causes = [item for item in numbered if item.key in _CAUSES]
+    others = [item for item in numbered if item.key not in _CAUSES]
+    kept = [*causes[:1], *others][:_KEPT_WARNINGS]
+    notes = [warning for warning in warnings if not warning.key]
+    left_out = [warning.key for warning in numbered if warning not in kept]
+    count = format_count(len(left_out), "more warning")
+    names = ", ".join(left_out)
+    where = "`fleet report` describes them"
+    summary = RunWarning("", f"{count} of a virtual machine: {names}; {where}.")
+    return [*kept, summary, *notes]
 
 
 def _warn_about_failures(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:

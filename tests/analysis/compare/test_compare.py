@@ -5,6 +5,7 @@ any other.
 import json
 import random
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -24,7 +25,7 @@ from fleet.errors import UsageError
 from fleet.model import Cpu, Host, Relation, Run, Topology
 from fleet.store import Store
 from tests import builders
-from tests.command import Fleet
+from tests.command import Done, Fleet
 
 DESKTOP = builders.small_desktop()
 
@@ -574,3 +575,16 @@ def test_other_machines_of_several_hosts_are_named_in_the_first_line(
     comparisons = compare(tmp_path, ["kernel=a", "kernel=b"])
     first_line, *_ = "".join(render_comparisons(comparisons)).splitlines()
     assert "another machine under the same name: x," in first_line
+
+
+def test_of_unlike_machines_three_facts_are_listed_and_the_others_counted(
+    made_lab: Path, fleet_here: Callable[..., Done]
+) -> None:
+    root = ("-r", str(made_lab / "results"))
+    text = fleet_here("compare", "pisa", "rome", *root).stdout
+    listed = text.partition("What else differs\n")[2].partition("\n\n")[0]
+    assert "cpu_model" in listed
+    (result,) = fleet_here("compare", "pisa", "rome", "--json", *root).json
+    between = [fact for fact in result["environment"] if fact["between"]]
+    assert f"{len(between) - 3} more facts of unlike machines: --json" in listed
+    assert sum(fact["what"] in listed for fact in between) == 3

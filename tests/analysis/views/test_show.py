@@ -22,7 +22,9 @@ from fleet.analysis.reduce import (
 )
 from fleet.analysis.views import (
     Canvas,
+    RunWarning,
     draw_matrix,
+    fold_warnings,
     render_runs,
     runs_as_json,
     show_as_json,
@@ -424,3 +426,18 @@ def test_the_node_of_each_network_device_is_printed(tmp_path: Path) -> None:
     Store(tmp_path).publish(run, builders.make_bursts(run))
     text = show_run(tmp_path, run.run_id)
     assert "\nnetwork: eth0: node 0, eth1: node 0, ib0: node 1\n" in text
+
+
+def test_of_a_virtual_machine_two_warnings_are_told_and_the_others_counted() -> None:
+    keys = ("multimodal", "outliers", "wide", "steal", "hypervisor")
+    warnings = [RunWarning(key, f"about {key}") for key in keys]
+    note = RunWarning("", "a note")
+    assert fold_warnings([*warnings, note], {"hypervisor": None}) == [*warnings, note]
+    few = [*warnings[2:], note]
+    assert fold_warnings(few, {"hypervisor": "kvm"}) == few
+    *told, summary, last = fold_warnings([*warnings, note], {"hypervisor": "kvm"})
+    assert [warning.key for warning in told] == ["steal", "multimodal"]
+    assert str(summary).startswith(
+        "3 more warnings of a virtual machine: outliers, wide, hypervisor;"
+    )
+    assert last == note
