@@ -95,9 +95,12 @@ def join_names(names: Iterable[str], limit: int = 1_000) -> str:
     text = ", ".join(fold_names(names))
     if len(text) <= limit:
         return text
-    cut = text.rfind(",", 0, limit)
-    text = text[: cut if cut > 0 else limit]
-    return f"{text},…]" if text.rfind("[") > text.rfind("]") else f"{text}, …"
+    end = text.rfind(",", 0, limit)
+    if end <= 0:
+        end = limit
+    text = text[:end]
+    is_range_open = text.rfind("[") > text.rfind("]")
+    return f"{text},…]" if is_range_open else f"{text}, …"
 
 
 def group_messages(

@@ -275,10 +275,13 @@ def _make_matrix(
     """Make a matrix, with its unit and title in `attrs`. rows: of one host, benchmark
     and variant.
     """
-    order = make_layout(cpus, sorted({*rows["ping_cpu"], *rows["pong_cpu"]}))
+    measured = {*rows["ping_cpu"], *rows["pong_cpu"]}
+    order = make_layout(cpus, sorted(measured))
+    table = laid_out(rows, order.cpus, "median_ns")
     host, benchmark, variant = rows[["host_id", "benchmark", "variant"]].iloc[0]
-    table, unit = laid_out(rows, order.cpus, "median_ns"), descriptions[benchmark].label
-    table.attrs |= {"unit": unit, "title": f"{host}, {benchmark}/{variant}: {unit}"}
+    unit = descriptions[benchmark].label
+    table.attrs["unit"] = unit
+    table.attrs["title"] = f"{host}, {benchmark}/{variant}: {unit}"
     return table, order
 
 

@@ -118,6 +118,7 @@ def parse_memory(
 
     populated = channels = None
     counts = _count_populated_and_all_channels(dimms)
+    # EDAC counts the channels of its own modules, or those that nothing else tells
     if edac.channels and (counts is None or dimms == edac.dimms):
         populated = len({dimm.channel for dimm in edac.dimms})
         channels = edac.channels
@@ -141,8 +142,10 @@ def parse_smbios_table(lines: Collection[str]) -> bytes:
     """Decode an SMBIOS table from lines of hexadecimal bytes, or from what `dmidecode
     -u` prints.
     """
-    if not any("DMI type" in line for line in lines):
+    is_printed_by_dmidecode = any("DMI type" in line for line in lines)
+    if not is_printed_by_dmidecode:
         return _read_hex(lines)[:_TABLE_BYTES]
+    # as in the table, a structure's strings follow it, and a zero ends them
     table = b""
     _, *structures = "\n".join(lines).split("Handle ")
     for structure in structures:
@@ -166,9 +169,9 @@ def keep_memory_only(lines: Collection[str]) -> list[str]:
         strings = list(structure.strings)
         if structure.kind == _DEVICE:
             _blank_private_strings(structure, strings)
-        # each string ends with a zero, and so does their list
-        ended = b"".join(string + b"\0" for string in strings)
-        table += structure.body + (ended or b"\0") + b"\0"
+        # each string ends with a zero, and so does their list, even an empty one
+        ended_strings = b"".join(string + b"\0" for string in strings)
+        table += structure.body + (ended_strings or b"\0") + b"\0"
     return [table.hex()] if table else []
 
 
@@ -250,6 +253,8 @@ def _iter_structures(table: bytes) -> Iterator[_Structure]:
     """
     place = 0
     while len(table) - place >= 4:
+        # a kind, a length and so on; then strings, each with a zero behind it, and a
+        # last zero
         kind = table[place]
         length = table[place + 1]
         end = table.find(b"\0\0", place + length)
@@ -274,6 +279,7 @@ def _read_smbios_memory(table: bytes) -> tuple[Memory, tuple[str, ...]]:
     corrections = _find_corrections_by_array(structures)
     ecc = _find_only_value(corrections.values())
     devices = _find_slots(structures, corrections)
+    # the locators of the slot and of its bank
     places = [f"{device.text(0x10)} {device.text(0x11)}".upper() for device in devices]
     sockets = _find_sockets(places)
     notes = []
@@ -614,13 +620,16 @@ def _compute_peak(dimms: Iterable[Dimm], populated: int | None) -> int | None:
             return None
         width_bytes = dimm.width_bits // 8
         rates_by_channel[dimm.channel].append(width_bytes * dimm.configured_mts)
-    if None not in rates_by_channel:
+    are_channels_known = None not in rates_by_channel
+    if are_channels_known:
+        # a channel runs at the rate of its slowest module
         peak = sum(min(rates) for rates in rates_by_channel.values())
         return peak or None
     rates = set(rates_by_channel[None])
     if len(rates) > 1:
         return None
-    return rates.pop() * (populated or 0) or None
+    (rate,) = rates
+    return rate * (populated or 0) or None
 
 
 def _add_node_bandwidth(
@@ -665,14 +674,16 @@ def _compute_node_share(
     for cpu in cpus:
         if cpu.package is not None:
             packages_by_node[cpu.node].add(cpu.package)
-    own = packages_by_node[node.node]
-    if len(own) != 1:
+    packages_of_node = packages_by_node[node.node]
+    if len(packages_of_node) != 1:
         return Memory()
-    (package,) = own
+    (package,) = packages_of_node
     packages = sorted(set().union(*packages_by_node.values()))
     dimms = _select_dimms(memory.dimms, package, packages)
-    sharing = sum(packages_by_node[other.node] == own for other in nodes)
-    return _divide_equally(dimms, sharing)
+    nodes_of_package = [
+        other for other in nodes if packages_by_node[other.node] == packages_of_node
+    ]
+    return _divide_equally(dimms, len(nodes_of_package))
 
 
 def _select_dimms(

@@ -99,15 +99,17 @@ def parse_cpus(sections: Sections, files: Files) -> tuple[tuple[Cpu, ...], Group
     groups.nodes = _map_cpus_to_nodes(files, groups.contradictions)
     models = _parse_cpu_models(sections)
     # sysfs-devices-system-cpu
-    from_sys = set(_read_cpu_list(files, "sys/devices/system/cpu/online"))
-    sets = _find_cpu_sets(files, from_sys or set(models), groups.with_topology)
+    online_in_sysfs = set(_read_cpu_list(files, "sys/devices/system/cpu/online"))
+    online = online_in_sysfs or set(models)
+    sets = _find_cpu_sets(files, online, groups.with_topology)
 
     if set(models) != sets.online and any(models.values()):
         groups.contradictions["cpuinfo"] = _describe_other_cpuinfo(models, sets.online)
         models = _keep_only_model(models, sets.online)
-    unlisted = sets.allowed & sets.online - from_sys
-    if from_sys and unlisted:
-        groups.contradictions["online"] = _describe_other_list(from_sys, unlisted)
+    unlisted = (sets.allowed & sets.online) - online_in_sysfs
+    if online_in_sysfs and unlisted:
+        why = _describe_other_list(online_in_sysfs, unlisted)
+        groups.contradictions["online"] = why
 
     isolated = _find_isolated_cpus(files)
     kinds = _map_cpus_to_kinds(files)
@@ -251,7 +253,7 @@ def _parse_cpu_models(sections: Sections) -> dict[int, str | None]:
         elif key == "CPU implementer":
             implementer = value
         elif key == "CPU part" and models:
-            # old kernels have one block for all CPUs, behind them
+            # of the CPU above; old kernels have one block for all CPUs, behind them
             name = arm_core_name(implementer, value)
             models |= dict.fromkeys(without_part, name)
             without_part = []
@@ -285,9 +287,11 @@ def _read_groups(sections: Sections) -> Groups:
             case ["boost", value]:
                 groups.boost = value == "1"
             case [kind, shared]:
-                leaders = groups.leaders.setdefault(kind, {})
+                # a group is named by its lowest CPU, its leader
                 group = parse_cpu_list(shared)
-                leaders.update(dict.fromkeys(group, min(group, default=0)))
+                leader = min(group, default=0)
+                leader_by_cpu = groups.leaders.setdefault(kind, {})
+                leader_by_cpu.update(dict.fromkeys(group, leader))
     return groups
 
 
@@ -310,9 +314,10 @@ def parse_memory_nodes(files: Files, with_cpus: Collection[int]) -> tuple[Node, 
     allowed = _read_cpu_list(files, status)
     nodes = []
     for node in numbers or sorted(set(with_cpus)):
+        # a line has the distance to every node, in order of their numbers
         words = distances.get(node, "").split()
-        far = [int(word) for word in words if _is_number(word)]
-        distance_by_node = zip(sorted_nodes, far, strict=False)
+        distances_to_nodes = [int(word) for word in words if _is_number(word)]
+        distance_by_node = zip(sorted_nodes, distances_to_nodes, strict=False)
         free = parse_kib(files.get(f"{_NODE}{node}/meminfo:MemFree", ""))
         is_allowed = status not in files or node in allowed
         nodes.append(Node(node, is_allowed, free, tuple(distance_by_node)))
@@ -325,10 +330,10 @@ def _map_cpus_to_nodes(files: Files, contradictions: dict[str, str]) -> dict[int
     """
     texts = _read_node_files(files, "cpulist")
     cpus_by_node = {node: parse_cpu_list(text) for node, text in texts.items()}
-    times = Counter[int]()
+    nodes_of_cpu = Counter[int]()
     for cpus in cpus_by_node.values():
-        times.update(cpus)
-    shared = {cpu for cpu, count in times.items() if count > 1}
+        nodes_of_cpu.update(cpus)
+    shared = {cpu for cpu, nodes in nodes_of_cpu.items() if nodes > 1}
     if shared:
         count = sum(not shared.isdisjoint(cpus) for cpus in cpus_by_node.values())
         contradictions["nodes"] = (

@@ -365,7 +365,8 @@ def _group_alike(slow: Iterable[tuple[int, int]]) -> list[list[tuple[int, int]]]
     groups: list[list[tuple[int, int]]] = []
     mhz_before = 0
     for mhz, cpu in slow:
-        if not groups or GROUP_SHARE * mhz > mhz_before:
+        is_much_faster = GROUP_SHARE * mhz > mhz_before
+        if not groups or is_much_faster:
             groups.append([])
         groups[-1].append((mhz, cpu))
         mhz_before = mhz

@@ -199,6 +199,7 @@ def _sort_out(
             errors[name] = result
         else:
             readable[name] = result
+    # counters rise by little; one far beyond the others was not counted up
     good = list[AmendmentFile]()
     last_counter = 0
     for name in sorted(readable, key=lambda name: (readable[name].counter, name)):

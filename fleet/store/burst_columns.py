@@ -75,8 +75,9 @@ class BurstColumns:
         self._numbers.extend(self._make_row(burst))
         if burst.point is not None:
             self._points[len(self)] = _list_point_values(burst)
-            others = len(burst.other_ticks or ()) + len(burst.other_units or ())
-            self.other_samples += len(burst.ticks) * others
+            # the other threads have as many numbers as this one has ticks
+            lists = len(burst.other_ticks or ()) + len(burst.other_units or ())
+            self.other_samples += len(burst.ticks) * lists
         if burst.counters is not None:
             self._add_counters(burst, burst.counters)
         if burst.flags:
@@ -110,7 +111,7 @@ class BurstColumns:
                 if counted is None:
                     continue
                 count, enabled_ns, running_ns = counted
-                if not running_ns:
+                if not running_ns:  # the kernel never gave it a hardware counter
                     count = _UNKNOWN
                 self._counters.extend(
                     (len(self), cpu, event, units, count, enabled_ns, running_ns)
@@ -237,7 +238,8 @@ def _make_relation_column(
     rows: Mapping[str, Any],
 ) -> Any:
     """Return the relation of each burst. groups: of CPUs, by the words' number."""
-    examples, which = _find_distinct_pairs(rows)
+    # a relation is found once for each pair, since a run has many bursts of a pair
+    examples, pair_of_burst = _find_distinct_pairs(rows)
     relations = []
     for burst in examples.tolist():
         group = groups[rows["words"][burst]]
@@ -245,7 +247,7 @@ def _make_relation_column(
         pong = int(rows["pong_cpu"][burst])
         relation = _name_farthest_relation(topology, group, ping, pong)
         relations.append(relation)
-    return pa.array(relations, pa.string()).take(which)
+    return pa.array(relations, pa.string()).take(pair_of_burst)
 
 
 def _find_distinct_pairs(rows: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -254,10 +256,11 @@ def _find_distinct_pairs(rows: Mapping[str, Any]) -> tuple[Any, Any]:
     """
     ping = rows["ping_cpu"]
     pong = rows["pong_cpu"]
+    # words, ping and pong as the digits of one number, which is quicker to compare
     pings = ping.max(initial=0) + 1
     pongs = pong.max(initial=0) + 1
-    word_and_ping = rows["words"] * pings + ping
-    combination = word_and_ping * pongs + pong
+    words_and_ping = rows["words"] * pings + ping
+    combination = words_and_ping * pongs + pong
     _, examples, which = np.unique(combination, return_index=True, return_inverse=True)
     return examples, which
 

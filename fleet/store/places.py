@@ -123,8 +123,9 @@ class Folder:
         """
         first, *others = pattern.split("/")
         names = [first] if others else fnmatch.filter(list_folder(self.root), first)
+        # folder by folder: the names that match the pattern up to each part
         for depth, part in enumerate(others):
-            closed_here = closed if depth else None
+            closed_here = closed if depth > 0 else None
             below = list[str]()
             for folder in names:
                 inner = self._list_matching(folder, part, closed_here)
@@ -202,6 +203,7 @@ class Folder:
                 draft.rename(target)
             draft.unlink(missing_ok=True)
             sync(inside)
+        # each folder up to the root may be new; once synced, it stays there
         folder = self.root / above
         while folder not in self._cache:
             sync(folder.parent)
@@ -284,10 +286,10 @@ class Bucket:
         folder = self.base if "*" in first else f"{self.base}/{first}"
         is_deep = len(others) > 1
         selector = fs.FileSelector(folder, allow_not_found=True, recursive=is_deep)
-        expression = pattern.replace(".", r"\.").replace("*", "[^/]*")
+        regular_expression = pattern.replace(".", r"\.").replace("*", "[^/]*")
         for info in self.filesystem.get_file_info(selector):
             name = info.path.removeprefix(f"{self.base}/")
-            if info.is_file and re.fullmatch(expression, name):
+            if info.is_file and re.fullmatch(regular_expression, name):
                 yield name, info
 
     def stamps(self, _closed: list[OSError] | None = None) -> dict[Key, str]:

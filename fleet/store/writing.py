@@ -147,10 +147,10 @@ def _write_rows(place: Place, table: str, records: Sequence[RunRecord]) -> None:
         return
     name = file_name([record.row["run_id"] for record in records])
     if table == "cpus":
-        listed = list(chain.from_iterable(record.cpus for record in records))
+        plain_rows = list(chain.from_iterable(record.cpus for record in records))
     else:
-        listed = [record.row for record in records]
-    rows = pa.Table.from_pylist(listed, arrow_schema(table))
+        plain_rows = [record.row for record in records]
+    rows = pa.Table.from_pylist(plain_rows, arrow_schema(table))
     # Dictionaries would be larger than texts that differ in most rows; bounds only help
     # among many rows.
     bounds = ["run_id", "host_id", "session_id"] if len(rows) > 1 else False

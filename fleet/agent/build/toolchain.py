@@ -153,6 +153,7 @@ def select_small_agent_if_enough(
         is_of_benchmark = name.startswith("bench/") and name.endswith(".c")
         if not is_of_benchmark or name in needed:
             chosen[name] = text
+    # an X macro: the sources define X for what they make of each benchmark
     words = " ".join(f"X({name})" for name in SMALL)
     chosen[BENCHMARK_LIST] = f"#define BENCHMARKS(X) {words}\n".encode()
     return chosen

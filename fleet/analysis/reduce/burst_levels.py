@@ -224,13 +224,14 @@ def _estimate_relative_change(values: Floats, moments: Floats) -> float:
     """Return the change of a row from first to last, by Sen's slope, as a share of its
     median; NaN if no time passed.
     """
+    # every two values; Sen's slope is the median of the slopes between them
     early, late = np.triu_indices(len(values), 1)
-    apart = moments[late] - moments[early]
-    is_later = apart > 0
+    time_between = moments[late] - moments[early]
+    is_later = time_between > 0
     if not is_later.any():
         return float("nan")
     rises = values[late] - values[early]
-    slope = np.median(rises[is_later] / apart[is_later])
+    slope = np.median(rises[is_later] / time_between[is_later])
     duration = moments[-1] - moments[0]
     return float(slope * duration / np.median(values))
 

@@ -129,6 +129,7 @@ def _combine_thread_times(
         own = bursts.latencies[first[row] : first[row] + count]
         others = other_ticks.read_row(row, count)
         if others:
+            # rates of threads add up, times do not
             times = [own, *(ticks * ns_per_tick[row] for ticks in others)]
             units_per_ns = 1 / np.stack(times)
             own[:] = 1 / units_per_ns.sum(axis=0)

@@ -216,8 +216,9 @@ def _compare_rows(
         own = _take_median(part)
         other = _take_median(others_by_key[key])
         ratio = own.ns / other.ns
-        open_by = 1 + own.spread + other.spread
-        fits = lowest / open_by <= ratio <= highest * open_by
+        # the limits are as much wider as both medians are uncertain
+        tolerance = 1 + own.spread + other.spread
+        fits = lowest / tolerance <= ratio <= highest * tolerance
         relation = part["relation"].iloc[0]
         says = (
             f"{relation} {_name_first_point(part)}: {own.ns:.1f} ns,"

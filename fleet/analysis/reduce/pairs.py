@@ -121,7 +121,7 @@ class _Derivation:
 
     def derive_batches(self, run_keys: Sequence[Key]) -> _PairBatches:
         missing = set(run_keys)
-        self.left_out |= missing
+        self.left_out |= missing  # until they are derived
         runs = [run for run in self._runs if run.key in missing]
         batches = _derive_runs(self._place, runs, selected=len(self._runs))
         for keys, rows in batches:

@@ -57,6 +57,7 @@ def label_levels_of_hosts(logs: Floats, groups: Ints) -> Ints:
     distances = measure_distances_within(logs)
     group_of_each = np.repeat(groups, logs.shape[1])
     usual = group_medians(distances.ravel(), group_of_each)
+    # from the median distance of normal noise to its standard deviation
     scatter = np.nan_to_num(usual) / _MIDDLE_OF_NORMAL
     return label_levels(logs, scatter[groups])
 
@@ -113,6 +114,7 @@ def label_levels(rows: Floats, scatter: Floats | float) -> Ints:
     least_gap = np.maximum(wide_gap, LEVEL_GAP)
     begins_level = gaps > least_gap.reshape(-1, 1)
 
+    # a value's level is the number of wide gaps below it; the lowest has none
     labels = np.zeros(rows.shape, dtype=np.int64)
     levels_but_first = np.cumsum(begins_level, axis=1)
     np.put_along_axis(labels, order[:, 1:], levels_but_first, axis=1)

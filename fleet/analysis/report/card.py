@@ -490,6 +490,7 @@ def _place_words(words: _Words) -> list[Text]:
     texts = heading + table
     if words.memory:
         texts.append(_fit_line(_LEFT, below + 8, 15, words.memory))
+    # the last of the lines has place 0, those above it -1, -2, …
     lines = [*_wrap_judgement(words), *words.extremes]
     for place, line in enumerate(lines, 1 - len(lines)):
         texts.append(_fit_line(_LEFT, _FOOT + 21 * place, 15, line))

@@ -452,6 +452,7 @@ def _render_relations(comparison: Comparison, width: int | None) -> str:
 def _tabulate_without_verdicts(comparison: Comparison) -> str:
     lines = []
     for row in comparison.rows:
+        # without the interval and the verdict
         *cells, _, _ = _format_relation(row, comparison.descriptions)
         within_a = text.format_half_width(row["a_within"])
         within_b = text.format_half_width(row["b_within"])

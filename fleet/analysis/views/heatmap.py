@@ -286,6 +286,7 @@ def _style_two_cells(top: int, bottom: int, is_marked: bool) -> Style:
     """Return the style of a character that shows two pairs. Those not measured stay
     dark.
     """
+    # the character is a half block: its colour fills one half, the background the other
     upper = _choose_colour(top)
     lower = _choose_colour(bottom)
     if not is_marked:

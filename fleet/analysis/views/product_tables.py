@@ -92,7 +92,8 @@ def _sort_by_operation(rows: pd.DataFrame, descriptions: Descriptions) -> pd.Dat
     for name in rows["benchmark"].unique():
         parameters += descriptions[name].parameters_with_role("row")
     names = rows["operation"].unique().tolist()
-    for operation in parameters[:1]:
+    if parameters:
+        operation = parameters[0]
         names.sort(key=operation.sort_key)
     places = rows["operation"].map(names.index)
     order = np.argsort(places.to_numpy(dtype=int), kind="stable")

@@ -53,6 +53,7 @@ def show_as_json(
     per unit by all threads together (if the unit is a byte, 1 / `median_ns` is GB/s).
     `counters`: per unit. `number`: the column of `pairs` that the text shows.
     """
+    # what stands before and behind the list of an empty document
     start, end = format_document("show", []).split("[]")
     yield f"{start}["
     separator = "\n"

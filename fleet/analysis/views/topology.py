@@ -31,7 +31,8 @@ def list_cpu_groups(root: Root, run_id: str, group: str) -> list[str]:
     order = _load_online_layout(root, run_id)
     level = "core" if group in ("smt", CORES) else group
     depth = GROUPS.index(level)
-    if all(groups[depth] < 0 for groups in order.groups):
+    # the numbers of each CPU's groups; -1: not reported
+    if all(numbers[depth] < 0 for numbers in order.groups):
         raise UsageError(
             f"--cpus-of {group}: the host of {run_id} does not report these groups."
         )
@@ -112,11 +113,11 @@ def list_core_kinds(order: Layout) -> str:
 
 def _describe_siblings(order: Layout) -> str:
     """Describe which CPUs share a core: as a rule of many cores, else "0-4 1-5"."""
+    # the last of a CPU's groups is its core; -1: unknown
     if all(groups[-1] < 0 for groups in order.groups):
         return "not reported by the host"
-    cores = sorted(
-        tuple(sorted(core)) for core in order.blocks("core") if len(core) > 1
-    )
+    shared_cores = [core for core in order.blocks("core") if len(core) > 1]
+    cores = sorted(tuple(sorted(core)) for core in shared_cores)
     if not cores:
         return "none among these CPUs"
     rule = ""
