@@ -15,6 +15,7 @@ import struct
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import paramiko
 from paramiko.agent import AgentKey, AgentSSH
@@ -34,6 +35,8 @@ from fleet.remote.ssh.route import Endpoint
 _log = logging.getLogger(__name__)
 _MAGIC = b"openssh-key-v1\0"
 _OTHERS = 0o077
+_FIDO = "sk-"  # how the types of keys begin whose private half is in a token
+_FIDO_REMEDY = "a key of a FIDO token; set `via: openssh` for this host"
 _KEY_LIMIT_BYTES = 1 << 20
 # methods that ssh has and asks nobody for
 _OF_OPENSSH = {"gssapi-with-mic", "gssapi-keyex", "hostbased"}
@@ -56,6 +59,27 @@ class Identity(InMemoryPrivateKey):
         """Return the public half or the certificate that the server is shown."""
         certificate = self.pkey.public_blob
         return self.pkey.asbytes() if certificate is None else certificate.key_blob
+
+
+class _AgentKey(AgentKey):
+    """A key in ssh-agent. Where the agent does not sign, paramiko's own raises an error
+    that ends the connection; this one gives a signature that every server refuses, so
+    that other keys can follow.
+    """
+
+    def __init__(self, agent: AgentSSH, blob: bytes, comment: str = "") -> None:
+        super().__init__(agent, blob, comment)
+        self.reason = ""
+
+    def sign_ssh_data(self, data: Any, algorithm: str | None = None) -> Any:
+        """Return the agent's signature; an empty one, and `reason` set, without one."""
+        try:
+            return super().sign_ssh_data(data, algorithm)
+        except (SSHException, OSError):
+            self.reason = "ssh-agent did not sign with it"
+            if self.name.startswith(_FIDO):
+                self.reason += f": {_FIDO_REMEDY}"
+            return b""
 
 
 class _SshAgent(AgentSSH):
@@ -164,6 +188,7 @@ class Identities(AuthStrategy):
             if "timeout" in str(error).lower():
                 raise SilentError from error
             if transport.is_active():
+                self._note_missing_signature(identity)
                 return False
             reason = getattr(transport, "goodbye", "")
             if len(tried) == 1 and not reason:  # it was the link
@@ -183,6 +208,11 @@ class Identities(AuthStrategy):
                 " in the host's sshd_config (AuthenticationMethods)."
             )
         return True
+
+    def _note_missing_signature(self, identity: Identity) -> None:
+        key = identity.pkey
+        if isinstance(key, _AgentKey) and key.reason:
+            self._unusable.append(f"{identity.display_name}: {key.reason}")
 
     def _allowed_identities(self) -> Iterator[Identity]:
         """Yield certificates that ssh_config names, then the inventory's keys, then
@@ -279,7 +309,7 @@ class Identities(AuthStrategy):
         )
 
     @cached_property
-    def _agent_keys(self) -> Mapping[bytes, AgentKey]:
+    def _agent_keys(self) -> Mapping[bytes, _AgentKey]:
         """The keys in ssh-agent, by their public halves. ssh-agent is asked on first
         use.
         """
@@ -298,7 +328,8 @@ class Identities(AuthStrategy):
             self._log_step(f"no ssh-agent at {path}: {error}")
         if self._agent is None:
             return {}
-        return {key.asbytes(): key for key in self._agent.get_keys()}
+        keys = map(_copy_agent_key, self._agent.get_keys())
+        return {key.asbytes(): key for key in keys}
 
     def _no_keys_taken_message(self, methods: Sequence[str]) -> str:
         openssh = ""
@@ -369,19 +400,30 @@ def _parse_key_or_reason(
     except TypeError:  # cryptography's word for a missing passphrase
         return f"has a passphrase; run `ssh-add {path}` first"
     except Exception as error:  # from_path lets out whatever its libraries raise
-        if "ncrypted" in str(error):
-            return "has a passphrase"
-        if _is_public_key(path):
-            return "is a public key; name the private one"
-        if "PEM" in str(error):
-            return "holds no private key"
-        return str(error) or type(error).__name__
+        return _describe_unusable_key(path, error)
+
+
+def _describe_unusable_key(path: str, error: Exception) -> str:
+    text = str(error)
+    if "ncrypted" in text:
+        return "has a passphrase"
+    if _is_public_key(path):
+        return "is a public key; name the private one"
+    if "PEM" in text:
+        return "holds no private key"
+    if _is_fido_key(path):
+        return f"is {_FIDO_REMEDY}"
+    return text or type(error).__name__
+
+
+def _copy_agent_key(key: AgentKey) -> _AgentKey:
+    return _AgentKey(key.agent, key.blob, key.comment)
 
 
 def _copy_key(key: paramiko.PKey) -> paramiko.PKey:
     """Return a copy that may get a certificate of its own."""
     if isinstance(key, AgentKey):  # which copy.copy cannot copy
-        return AgentKey(key.agent, key.blob, key.comment)
+        return _copy_agent_key(key)
     return copy.copy(key)
 
 
@@ -397,6 +439,11 @@ def _is_public_key(path: str) -> bool:
         return Path(path).read_bytes().startswith((b"ssh-", b"ecdsa-", b"sk-"))
     except OSError:
         return False
+
+
+def _is_fido_key(path: str) -> bool:
+    blob = _public_blob(path)
+    return blob is not None and paramiko.Message(blob).get_text().startswith(_FIDO)
 
 
 def _is_key_sized(path: Path) -> bool:

@@ -2,9 +2,11 @@
 want us.
 """
 
+import base64
 import os
 import re
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -156,6 +158,57 @@ def test_with_identity_files_no_other_key_of_the_agent_is_offered(
     with pytest.raises(AuthError) as refused:
         connect(host.entry(identity_files=(str(wrong),)))
     assert "agent" not in str(refused.value)
+
+
+def write_fido_key(path: Path) -> Path:
+    """Write a key whose token does not exist, as ssh-keygen writes it (PROTOCOL.key,
+    PROTOCOL.u2f); return its path.
+    """
+
+    def pack(*texts: bytes) -> bytes:
+        return b"".join(struct.pack(">I", len(text)) + text for text in texts)
+
+    generated = paramiko.PKey.from_path(keygen(path)).asbytes()
+    point = paramiko.Message(generated[15:]).get_string()
+    public = pack(b"sk-ssh-ed25519@openssh.com", point, b"ssh:")
+    handle = b"\x01" + pack(b"no token", b"")
+    private = b"same" * 2 + public + handle + pack(b"a token")
+    private += bytes(range(1, 1 + -len(private) % 8))
+    whole = b"openssh-key-v1\0" + pack(b"none", b"none", b"")
+    whole += struct.pack(">I", 1) + pack(public, private)
+    text = base64.encodebytes(whole).decode()
+    marks = (
+        "-----BEGIN OPENSSH PRIVATE KEY-----\n",
+        "-----END OPENSSH PRIVATE KEY-----\n",
+    )
+    path.write_text(text.join(marks))
+    public_text = base64.b64encode(public).decode()
+    path.with_name(f"{path.name}.pub").write_text(
+        f"sk-ssh-ed25519@openssh.com {public_text}\n"
+    )
+    return path
+
+
+def test_a_key_for_which_the_agent_does_not_sign_keeps_no_other_out(
+    host, agent, tmp_path, client_key
+):
+    agent(write_fido_key(tmp_path / "id_ed25519_sk"))
+    agent(client_key)
+    assert connects(host.entry(identity_files=()))
+
+
+def test_a_key_of_a_fido_token_without_its_token_is_named(make_known, agent, tmp_path):
+    key = write_fido_key(tmp_path / "id_ed25519_sk")
+    host = make_known(f"AuthorizedKeysFile {key}.pub")
+    with pytest.raises(AuthError, match="is a key of a FIDO token; .*via: openssh"):
+        connect(host.entry(identity_files=(str(key),)))
+    agent(key)
+    for files in ((), (str(key),)):
+        with pytest.raises(AuthError) as refused:
+            connect(host.entry(identity_files=files))
+        said = str(refused.value)
+        assert "ssh-agent did not sign with it: a key of a FIDO token" in said
+        assert "`via: openssh`" in said
 
 
 def test_an_agent_with_too_many_keys_is_told_so(host, agent, tmp_path):
