@@ -382,6 +382,7 @@ OUTPUTS: Mapping[str, Row | tuple[Row, ...]] = {
         "half": "number?",
         "side": "string",
         "runs": "int64",
+        "tables": "int64",
         "of": "string?",
         "ratio": "number?",
     },

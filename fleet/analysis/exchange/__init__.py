@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     )
     from fleet.analysis.exchange.number_table import write_number_table
     from fleet.analysis.exchange.run_files import import_runs
+    from fleet.analysis.exchange.sides_table import render_sides
     from fleet.analysis.exchange.summaries import (
-        render_sides,
         render_summaries,
         tabulate_side_medians,
     )

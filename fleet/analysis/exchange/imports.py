@@ -47,6 +47,7 @@ from fleet.text import format_count, printable, suggest_similar
 
 PREFIX = "summary:"  # how a command line tells a summary from a run or a host
 RELATIONS, GUESSED = "relations", "guessed"  # key and value of a label
+_SUGGESTED = 4  # names of summaries
 _NOT_OF_MODEL = re.compile(r"\((r|tm)\)|\b(cpu|processor|\w+-core|\d+th gen)\b|@.*")
 _SHIPPED = Folder(Path(str(files("fleet"))) / "published")
 _NEAR = (
@@ -145,11 +146,23 @@ def find_summary(root: Root, name: str) -> pd.DataFrame:
     names = locate_summaries(root)
     if name not in names:
         raise UsageError(
-            f"no summary is called {name!r}{suggest_similar(name, names)} "
+            f"no summary is called {name!r}{_suggest_summaries(name, names)} "
             "`fleet runs --summaries` lists them."
         )
     place, file = names[name]
     return _read_summaries(place, [file])
+
+
+def _suggest_summaries(name: str, names: Collection[str]) -> str:
+    """Return the end of a sentence on an unknown name: those that contain its words,
+    else similar ones.
+    """
+    words = name.casefold().split()
+    containing = [other for other in names if all(word in other for word in words)]
+    if not containing:
+        return suggest_similar(name, names)
+    listed = " or ".join(repr(other) for other in containing[:_SUGGESTED])
+    return f"; did you mean {listed}?"
 
 
 def find_summaries_of_model(root: Root, cpu_model: str) -> pd.DataFrame:

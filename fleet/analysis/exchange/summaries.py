@@ -12,7 +12,6 @@ from fleet.analysis.base.tables import Floats
 from fleet.analysis.base.text import (
     format_document,
     format_half_width,
-    is_none,
     render_rich,
     to_records,
 )
@@ -34,17 +33,6 @@ from fleet.text import format_command, format_count, one_line, table
 
 ALL = "all pairs"
 _NUMBER = ["benchmark", "variant", "relation"]
-_SIDE_TITLES = (
-    "side",
-    "from",
-    "variant",
-    "of",
-    "relation",
-    "cells",
-    "median",
-    "±95%",
-    "ratio",
-)
 
 
 def render_summaries(root: Root, names: Sequence[str], canvas: Canvas) -> str:
@@ -239,7 +227,11 @@ def tabulate_side_medians(root: Root, sides: Sequence[str]) -> pd.DataFrame:
     """Return a row per side, benchmark, variant and relation; the relation ALL is all
     pairs together.
 
-    Columns: `side`, `runs` (0 for a summary), `of` (a pair's estimator), `benchmark`,
+    A side is runs, `summary:NAME`, or `summary:MODEL` for the median of the tables of a
+    CPU model.
+
+    Columns: `side`, `runs` (0 for a summary), `tables` (summaries; 0 for runs), `of`
+    (a pair's estimator), `benchmark`,
     `variant`, `relation`, `cells`, `median_ns`, `half` (median of the pairs' half
     intervals, relative; NaN without any) and `ratio` (to the same row of the first
     side, or NaN). Raises UsageError if a side is missing or has no pairs.
@@ -259,6 +251,7 @@ def tabulate_side_medians(root: Root, sides: Sequence[str]) -> pd.DataFrame:
         medians = _compute_relation_medians(pairs)
         medians["side"] = text
         medians["runs"] = pairs["runs"].iloc[0]
+        medians["tables"] = pairs["summary"].nunique()
         medians["of"] = pairs["estimator"].iloc[0]
         parts.append(medians)
     rows = pd.concat(parts, ignore_index=True)
@@ -278,15 +271,17 @@ def _load_pairs_of_runs(root: Root, side: ComparisonSide) -> pd.DataFrame:
         latency_ns=("median_ns", "median"), half=("spread", "median")
     ).reset_index()
     rows["estimator"] = "median"
+    rows["summary"] = pd.Series(pd.NA, rows.index, dtype="string")
     rows["runs"] = len(tables.runs)
     return _keep_matrices(rows, tables.descriptions)
 
 
 def _load_pairs_of_summary(root: Root, name: str) -> pd.DataFrame:
-    """Load the pairs of CPUs of a summary, in the columns of `_load_pairs_of_runs` and
-    its own.
+    """Load the pairs of CPUs of a summary, or of those of a CPU model, in the columns
+    of `_load_pairs_of_runs` and their own.
     """
-    rows = find_summary(root, name)
+    stored = imports.locate_summaries(root)
+    rows = _find_of_name_or_model(root, name.removeprefix(PREFIX), stored)
     rows["half"] = imports.compute_half_widths(rows)
     rows["runs"] = 0
     return _keep_matrices(rows, SHIPPED)
@@ -299,13 +294,19 @@ def _keep_matrices(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFra
 
 def _compute_relation_medians(pairs: pd.DataFrame) -> pd.DataFrame:
     """Compute `cells`, `median_ns` and `half` by benchmark, variant and relation, and
-    of ALL; sort by variant.
+    of ALL; sort by variant. Of several summaries, `median_ns` is the median of theirs.
     """
     every = pd.concat([pairs, pairs.assign(relation=ALL)])
-    groups = every.groupby(_NUMBER, sort=False, dropna=False)
-    medians = groups.agg(
+    groups = every.groupby([*_NUMBER, "summary"], sort=False, dropna=False)
+    of_tables = groups.agg(
         cells=("latency_ns", "size"),
         median_ns=("latency_ns", "median"),
+        half=("half", "median"),
+    ).reset_index()
+    by_relation = of_tables.groupby(_NUMBER, sort=False, dropna=False)
+    medians = by_relation.agg(
+        cells=("cells", "sum"),
+        median_ns=("median_ns", "median"),
         half=("half", "median"),
     )
     return medians.reset_index().sort_values(
@@ -322,55 +323,3 @@ def _compute_ratios(rows: pd.DataFrame, first_side: str) -> Floats:
     keys = pd.MultiIndex.from_frame(rows[_NUMBER])
     same = first.reindex(keys).to_numpy()
     return np.asarray(rows["median_ns"].to_numpy() / same)
-
-
-def render_sides(rows: pd.DataFrame) -> str:
-    """Render a table per benchmark, with the first side on top. rows: from
-    `tabulate_side_medians`.
-    """
-    first = rows["side"].iloc[0]
-    names = " beside ".join(rows["side"].unique())
-    parts = [
-        one_line(f"{names}: no verdict is possible, since a summary is of one run.")
-    ]
-    for benchmark, part in rows.groupby("benchmark", sort=False):
-        shown = _drop_all_of_one_relation(part)
-        lines = [_format_side(row, first) for row in to_records(shown)]
-        table_ = table(_SIDE_TITLES, lines, right={5, 6, 7, 8})
-        parts.append(f"{benchmark}: one-way latency in ns\n{table_}")
-    parts.append(
-        one_line(
-            "±95%: half the interval of the median pair within its run; ratio: to"
-            f" {first}, only of the same variant and relation."
-        )
-    )
-    return "\n\n".join(parts)
-
-
-def _drop_all_of_one_relation(rows: pd.DataFrame) -> pd.DataFrame:
-    """Drop the rows of ALL if they repeat those of the only relation."""
-    of_relations = rows[rows["relation"] != ALL]
-    if of_relations["relation"].nunique() == 1:
-        return of_relations
-    return rows
-
-
-def _format_side(row: Mapping[str, Any], first_side: str) -> tuple[str, ...]:
-    """Format a row of `tabulate_side_medians`, in the order of _SIDE_TITLES."""
-    source = "summary"
-    if row["runs"]:
-        source = format_count(row["runs"], "run")
-    ratio = "-"
-    if row["side"] != first_side and not is_none(row["ratio"]):
-        ratio = f"x{row['ratio']:.3f}"
-    return (
-        row["side"],
-        source,
-        row["variant"] or "-",
-        row["of"] or "-",
-        row["relation"],
-        str(row["cells"]),
-        f"{row['median_ns']:.1f}",
-        format_half_width(row["half"]),
-        ratio,
-    )

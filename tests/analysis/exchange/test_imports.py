@@ -317,6 +317,21 @@ def test_a_summary_beside_a_run_gets_ratios_and_no_verdict(tmp_path: Path) -> No
     assert not re.search(r"[+-]\d+\.\d%", text)
 
 
+def test_a_published_table_stands_beside_mine_in_a_row(made_lab: Path) -> None:
+    with Fleet(made_lab) as fleet:
+        named = fleet("compare", "rome", "summary:ryzen-9-9950x").stdout
+        model = fleet("compare", "rome", "summary:AMD Ryzen 9 9950X").stdout
+        unknown = fleet("show", "summary:5950x")
+    assert max(map(len, named.partition("cas/cmpxchg")[2].splitlines())) <= 80
+    row = re.search(r"\nllc +24\.8 +±\d\.\d% +23\.0 +0\.93\n", named)
+    assert row, named
+    assert "\nrelation    mine  ±95% of mine  published  ratio\n" in named
+    assert "only mine: cas/cmpxchg: smt 8.1, system 131.3" in named
+    assert "the median of 2 tables" in model
+    assert re.search(r"\nllc .* 21\.9 +0\.88\n", model), "as `show` has it"
+    assert "did you mean 'ryzen-9-5950x'?" in unknown.stderr
+
+
 def test_the_tables_of_a_cpu_model_are_shown_together(tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
         for name in ("AMD Ryzen 9 9950X", "AMD Ryzen 9 9950X 16-Core Processor"):

@@ -1,0 +1,158 @@
+"""Print the numbers of runs beside those that others published, a relation a row."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pandas as pd
+
+from fleet.analysis.base.text import (
+    format_half_width,
+    is_none,
+    name_benchmark,
+    to_records,
+)
+from fleet.text import format_count, one_line, table
+
+_Cell = tuple[str, str, str]  # benchmark, variant and relation
+
+
+def render_sides(rows: pd.DataFrame) -> str:
+    """Render a table per benchmark and variant with what all sides have, the first one
+    left; then in a line what only one has. rows: from `tabulate_side_medians`.
+    """
+    sides = _index_sides(rows)
+    names = _name_sides(sides)
+    common = _list_common_cells(sides)
+    parts = [
+        "\n".join(_describe_sides(rows, names)),
+        *_render_tables(sides, common, names),
+    ]
+    notes = [*_explain(sides, common), *_list_others(sides, common, names)]
+    parts.append("\n".join(map(one_line, notes)))
+    return "\n\n".join(parts)
+
+
+_Sides = dict[str, dict[_Cell, Mapping[str, Any]]]  # rows by side and cell
+
+
+def _index_sides(rows: pd.DataFrame) -> _Sides:
+    """Return the rows of each side by benchmark, variant and relation."""
+    sides: _Sides = {}
+    for row in to_records(rows):
+        cell = (row["benchmark"], row["variant"] or "", row["relation"])
+        sides.setdefault(row["side"], {})[cell] = row
+    return sides
+
+
+def _name_sides(sides: _Sides) -> dict[str, str]:
+    """Name the sides as the columns of the tables: mine and published, else letters."""
+    tables = [next(iter(own.values()))["tables"] for own in sides.values()]
+    if len(tables) == 2 and not tables[0] and tables[1]:
+        return dict(zip(sides, ("mine", "published"), strict=True))
+    return {side: chr(ord("A") + place) for place, side in enumerate(sides)}
+
+
+def _list_common_cells(sides: _Sides) -> list[_Cell]:
+    """List what all sides have, in the order of the first."""
+    first, *others = sides.values()
+    return [cell for cell in first if all(cell in other for other in others)]
+
+
+def _describe_sides(rows: pd.DataFrame, names: Mapping[str, str]) -> Iterator[str]:
+    """Yield a heading, and a line on each side."""
+    yield one_line(
+        f"{' beside '.join(names)}: no verdict is possible, since a summary is of one"
+        " run."
+    )
+    for row in to_records(rows.drop_duplicates("side")):
+        name = names[row["side"]]
+        yield one_line(f"  {name}: {row['side']}, {_describe_source(row)}")
+
+
+def _describe_source(row: Mapping[str, Any]) -> str:
+    if row["tables"] == 1:
+        return f"a table, the {row['of'] or 'number'} of each pair"
+    if row["tables"]:
+        return f"the median of {row['tables']} tables"
+    return format_count(row["runs"], "run")
+
+
+def _render_tables(
+    sides: _Sides, common: list[_Cell], names: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield a table for each benchmark and variant that all sides have."""
+    choices = dict.fromkeys(cell[:2] for cell in common)
+    for choice in choices:
+        cells = [cell for cell in common if cell[:2] == choice]
+        first = next(iter(sides.values()))[cells[0]]
+        title = f"{name_benchmark(first).rstrip('/')}: one-way latency in ns"
+        yield f"{one_line(title)}\n{_tabulate_cells(sides, cells, names)}"
+
+
+def _tabulate_cells(sides: _Sides, cells: list[_Cell], names: Mapping[str, str]) -> str:
+    """Tabulate what all sides have of a benchmark: each number, then its ratio to that
+    of the first side.
+    """
+    columns = {"relation": [cell[2] for cell in cells]}
+    first_side, *others = sides
+    columns |= _list_numbers(sides[first_side], cells, names[first_side])
+    for side in others:
+        columns |= _list_numbers(sides[side], cells, names[side])
+        title = f"{names[side]}/{names[first_side]}" if len(others) > 1 else "ratio"
+        columns[title] = _list_ratios(sides[side], sides[first_side], cells)
+    lines = [*zip(*columns.values(), strict=True)]
+    return table(list(columns), lines, right={*range(1, len(columns))})
+
+
+def _list_ratios(
+    own: Mapping[_Cell, Mapping[str, Any]],
+    first: Mapping[_Cell, Mapping[str, Any]],
+    cells: list[_Cell],
+) -> list[str]:
+    ratios = (own[cell]["median_ns"] / first[cell]["median_ns"] for cell in cells)
+    return [f"{ratio:.2f}" for ratio in ratios]
+
+
+def _list_numbers(
+    own: Mapping[_Cell, Mapping[str, Any]], cells: list[_Cell], name: str
+) -> dict[str, list[str]]:
+    """Return the column of a side's numbers, and one of their intervals if it has
+    any.
+    """
+    columns = {name: [f"{own[cell]['median_ns']:.1f}" for cell in cells]}
+    halves = [own[cell]["half"] for cell in cells]
+    if not all(map(is_none, halves)):
+        columns[f"±95% of {name}"] = [*map(format_half_width, halves)]
+    return columns
+
+
+def _explain(sides: _Sides, common: list[_Cell]) -> Iterator[str]:
+    """Explain the columns; or say that nothing is common to all sides."""
+    if not common:
+        yield (
+            "Nothing is common to all sides: only numbers of the same benchmark,"
+            " instructions and relation are set beside each other."
+        )
+        return
+    halves = [own[cell]["half"] for own in sides.values() for cell in common]
+    if not all(map(is_none, halves)):
+        yield "±95%: half the interval of the median pair within its run"
+
+
+def _list_others(
+    sides: _Sides, common: list[_Cell], names: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield a line on what a side has and another lacks."""
+    for side, own in sides.items():
+        others = [row for cell, row in own.items() if cell not in common]
+        if others:
+            yield f"only {names[side]}: {_list_rows(others)}"
+
+
+def _list_rows(rows: list[Mapping[str, Any]]) -> str:
+    """List numbers by benchmark: "cas/cmpxchg: smt 8.1, system 131.3"."""
+    listed = dict[str, list[str]]()
+    for row in rows:
+        own = listed.setdefault(name_benchmark(row).rstrip("/"), [])
+        own.append(f"{row['relation']} {row['median_ns']:.1f}")
+    return "; ".join(f"{name}: {', '.join(own)}" for name, own in listed.items())
