@@ -200,7 +200,7 @@ def test_a_key_for_which_the_agent_does_not_sign_keeps_no_other_out(
 def test_a_key_of_a_fido_token_without_its_token_is_named(make_known, agent, tmp_path):
     key = write_fido_key(tmp_path / "id_ed25519_sk")
     host = make_known(f"AuthorizedKeysFile {key}.pub")
-    with pytest.raises(AuthError, match="is a key of a FIDO token; .*via: openssh"):
+    with pytest.raises(AuthError, match=r"is a key of a FIDO token; .*via: openssh"):
         connect(host.entry(identity_files=(str(key),)))
     agent(key)
     for files in ((), (str(key),)):
