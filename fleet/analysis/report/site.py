@@ -58,7 +58,7 @@ from fleet.analysis.views.usual import (
 )
 from fleet.errors import UsageError
 from fleet.inventory.expected import ExpectedRange
-from fleet.model import SHIPPED, Descriptions, read_descriptions
+from fleet.model import SHIPPED, Descriptions, Relation, read_descriptions
 from fleet.model.version import VERSION
 from fleet.store import RunSummary, schema
 from fleet.store.files import require_regular, write_output
@@ -347,8 +347,12 @@ def _render_index_files(
     groups = [
         (model, list(own)) for model, own in groupby(rows, lambda row: row["model"])
     ]
+    medians = {row["host"]: _group_medians(row["shared"]) for row in rows}
+    measured = set(chain.from_iterable(medians.values()))
     index = _render_page(
         "site.html",
+        medians=medians,
+        relations=[relation for relation in Relation if relation in measured],
         title=subject,
         heading=heading,
         groups=groups,
@@ -648,6 +652,17 @@ def _list_medians(usual: pd.DataFrame, descriptions: Descriptions) -> str:
         median = text.format_value(descriptions[row["benchmark"]], row["median_ns"])
         listed.append(f"{row['relation']} {median}")
     return ", ".join(listed)
+
+
+def _group_medians(listed: str) -> defaultdict[str, list[str]]:
+    """Group what `_list_medians` lists by the relation without kinds of cores:
+    "package" has "P-P 37.7" and "P-E 42.7".
+    """
+    medians = defaultdict[str, list[str]](list)
+    for words in filter(None, listed.split(", ")):
+        relation, _, rest = words.partition(" ")
+        medians[relation].append(rest)
+    return medians
 
 
 def _draw_sparkline(medians: "pd.Series[float]") -> str:

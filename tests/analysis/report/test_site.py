@@ -431,3 +431,17 @@ def test_the_page_of_a_model_has_a_row_of_two_cells_for_each_odd_number(
     odd = [line for line in page.read_text().splitlines() if "node6, " in line]
     assert odd
     assert {line.count("<td") + line.count("<th") for line in odd} == {2}
+
+
+@pytest.mark.long
+def test_the_index_has_a_column_for_each_relation(
+    made_lab: Path, tmp_path: Path
+) -> None:
+    listing = Listing(made_lab / "results")
+    runs = select_runs_to_show(listing, ["pisa", "lucca"]).runs
+    write_site(listing, runs, tmp_path)
+    index = (tmp_path / "index.html").read_text()
+    titles = re.findall(r'<th scope="col" data-last>(\w+)</th>', index)
+    assert titles == ["smt", "cluster", "package"]
+    assert re.search(r"lucca</a>.*<td class=text>cas<td>6\.0<td><td>43\.\d<td>", index)
+    assert re.search(r"<td>P-P 37\.\d<br>P-E 42\.\d<br>E-E 46\.\d<td>", index)
