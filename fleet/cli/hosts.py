@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from functools import partial
 from itertools import compress
 from pathlib import Path
@@ -20,6 +19,7 @@ from fleet.errors import UsageError
 from fleet.model import Host, RequestedOptions
 
 if TYPE_CHECKING:
+    from fleet.plan.conditions import LastRuns
     from fleet.session.context import HostAccess
 
 
@@ -109,7 +109,9 @@ def list_hosts(
     chosen: Sequence[Host] = ()
     if select or limit or loaded.hosts:
         chosen = cli.select_hosts(loaded, select, limit, results)
-    starts, smt = _describe_last_runs(results)
+    last_runs = _find_last_runs(results)
+    starts = last_runs.read_starts()
+    smt = last_runs.describe_smt()
     if json:
         typer.echo(render_hosts_json(chosen, starts, smt))
     else:
@@ -117,19 +119,16 @@ def list_hosts(
         cli.print_text(render_hosts(chosen, starts, smt, width))
 
 
-def _describe_last_runs(results: str) -> tuple[dict[str, datetime], dict[str, str]]:
-    """Return when the last run of each host began, and what it says of SMT, by host ID;
-    nothing from a bucket, which would have to be connected to.
+def _find_last_runs(results: str) -> "LastRuns":
+    """Return what a root has of the last run of each host; nothing of a bucket, which
+    would have to be connected to.
     """
+    from fleet.plan.conditions import NO_LAST_RUNS
     from fleet.store.places import Folder, parse_place
 
     if not isinstance(parse_place(results), Folder):
-        return {}, {}
-    listing = store.Listing(results)
-    last_runs = {run.host_id: run for run in listing.runs}
-    starts = {host_id: run.started_utc for host_id, run in last_runs.items()}
-    smt = base.describe_smt_by_host(listing, tuple(last_runs.values()))
-    return starts, smt
+        return NO_LAST_RUNS
+    return base.find_last_runs(lambda: results)
 
 
 @cli.upkeep_command(

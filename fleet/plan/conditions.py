@@ -34,12 +34,13 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class LastRuns:
-    """What is stored of hosts' last runs, by host ID: when they began, and their facts.
-    Read only if a pattern asks for it.
+    """What is stored of hosts' last runs, by host ID: when they began, their facts, and
+    a text on SMT. Read only if something asks for it.
     """
 
     read_starts: Callable[[], Mapping[str, datetime]] = dict
     read_facts: Callable[[], Mapping[str, Mapping[str, str]]] = dict
+    describe_smt: Callable[[], Mapping[str, str]] = dict
 
 
 NO_LAST_RUNS = LastRuns()

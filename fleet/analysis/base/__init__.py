@@ -8,11 +8,7 @@ from fleet.late import import_on_access
 
 if TYPE_CHECKING:
     from fleet.analysis.base.dtypes import drop_dtypes, set_dtypes
-    from fleet.analysis.base.run_facts import (
-        describe_smt_by_host,
-        find_last_runs,
-        read_facts,
-    )
+    from fleet.analysis.base.run_facts import find_last_runs, read_facts
     from fleet.analysis.base.selection import (
         filter_runs,
         find_last_session_runs,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -32,22 +32,44 @@ def find_last_runs(find_root: Callable[[], str | Path]) -> LastRuns:
     """Return what a root has of the last run of each host. find_root: called once
     something is asked.
     """
+    stored = _StoredLastRuns(find_root)
+    return LastRuns(stored.read_starts, stored.read_facts, stored.describe_smt)
 
-    @cache
-    def list_last_runs() -> tuple[Listing, dict[str, RunSummary]]:
-        listing = Listing(find_root())
-        return listing, {run.host_id: run for run in listing.runs}
 
-    def read_starts() -> dict[str, datetime]:
-        _, runs = list_last_runs()
-        return {host_id: run.started_utc for host_id, run in runs.items()}
+class _StoredLastRuns:
+    """The last run of each host of a root, by host ID, listed once it is asked for."""
 
-    def read_facts_of_hosts() -> dict[str, Mapping[str, str]]:
-        listing, runs = list_last_runs()
-        facts = read_facts(listing, list(runs.values()))
-        return {host_id: facts.get(run.run_id, {}) for host_id, run in runs.items()}
+    def __init__(self, find_root: Callable[[], str | Path]) -> None:
+        self._find_root = find_root
 
-    return LastRuns(read_starts, read_facts_of_hosts)
+    @cached_property
+    def _listing(self) -> Listing:
+        return Listing(self._find_root())
+
+    @cached_property
+    def _runs(self) -> dict[str, RunSummary]:
+        return {run.host_id: run for run in self._listing.runs}
+
+    def read_starts(self) -> dict[str, datetime]:
+        return {host_id: run.started_utc for host_id, run in self._runs.items()}
+
+    def read_facts(self) -> dict[str, Mapping[str, str]]:
+        facts = read_facts(self._listing, list(self._runs.values()))
+        return {
+            host_id: facts.get(run.run_id, {}) for host_id, run in self._runs.items()
+        }
+
+    def describe_smt(self) -> dict[str, str]:
+        """Return the text of `describe_smt`; leave out hosts whose records cannot be
+        read.
+        """
+        columns = ("smt", "smt_control", "hypervisor")
+        records = self._listing.read_records(list(self._runs.values()), columns)
+        return {
+            host_id: describe_smt_of_record(records[run.run_id])
+            for host_id, run in self._runs.items()
+            if run.run_id in records
+        }
 
 
 def _list_facts(record: RunRecord) -> dict[str, str]:
@@ -103,16 +125,3 @@ def describe_smt_of_record(record: RunRecord) -> str:
         row["hypervisor"],
         has_siblings=has_two_cpus_of_a_core,
     )
-
-
-def describe_smt_by_host(root: Listing, runs: Sequence[RunSummary]) -> dict[str, str]:
-    """Return the text of `describe_smt` by host ID; leave out hosts whose records
-    cannot be read.
-    """
-    columns = ("smt", "smt_control", "hypervisor")
-    records = root.read_records(runs, columns)
-    return {
-        run.host_id: describe_smt_of_record(records[run.run_id])
-        for run in runs
-        if run.run_id in records
-    }

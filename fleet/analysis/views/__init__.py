@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from fleet.analysis.views.run_page import Detail
     from fleet.analysis.views.runs import render_runs, runs_as_json
     from fleet.analysis.views.show import (
+        render_maps,
         show_as_csv,
         show_as_json,
         show_run,

@@ -79,13 +79,15 @@ class RunPage:
     def render_maps(self) -> Iterator[str]:
         """Yield each heat map below its benchmark, variant and host."""
         data = self.data
-        pairs = load.drop_points(data.pairs, data.descriptions)
-        for (name, variant), part in pairs.groupby(
-            ["benchmark", "variant"], sort=False
-        ):
-            if data.descriptions[str(name)].view is View.MATRIX:
-                title = f"{name}/{variant} on {data.run['host_name']}"
-                yield f"{title}\n{self._render_matrix(part)}"
+        host = data.run["host_name"]
+        usual = load.drop_points(data.pairs, data.descriptions)
+        for choice, part in usual.groupby(load.name_benchmarks(usual), sort=False):
+            if data.descriptions[str(choice)].view is View.MATRIX:
+                yield f"{choice} on {host}\n{self._render_matrix(part)}"
+        placed = ladders.select_line_placed_pairs(data.pairs, data.descriptions)
+        points = load.name_benchmarks(placed) + " " + placed["point"].astype(str)
+        for name, part in placed.groupby(points, sort=False):
+            yield f"{name} on {host}\n{self._render_matrix(part)}"
 
     def _iter_choices(self) -> Iterator[tuple[str, str, pd.DataFrame]]:
         """Yield each benchmark and variant with its pairs, without those by NUMA

@@ -18,9 +18,11 @@ from fleet.analysis.reduce import (
 )
 from fleet.analysis.report import make_card, render
 from fleet.analysis.views import (
+    NO_LIMIT,
     Canvas,
     load_usual_numbers,
     render_host_table,
+    render_maps,
     show_as_json,
     show_run,
 )
@@ -127,6 +129,12 @@ def test_relations_are_of_one_node_each_in_pages_and_objects(
     assert {row["relation"] for row in document["relations"]} == {
         f"{relation} n{node}" for relation in ("package", "system") for node in range(3)
     }
+
+
+def test_maps_of_hosts_are_node_by_node(homes: tuple[Path, str]) -> None:
+    text = render_maps(*homes, NO_LIMIT)
+    titles = re.findall(r"^cas/cmpxchg n. on homes$", text, re.MULTILINE)
+    assert titles == [f"cas/cmpxchg n{node} on homes" for node in range(3)]
 
 
 @pytest.mark.long

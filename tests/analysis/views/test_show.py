@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from fleet.analysis import views
-from fleet.analysis.base import describe_smt_by_host, format_pair, wrap_to_width
+from fleet.analysis.base import find_last_runs, format_pair, wrap_to_width
 from fleet.analysis.reduce import (
     CROSS_CHECK_MEANINGS,
     FINDING_MEANINGS,
@@ -414,8 +414,7 @@ def test_whether_hyperthreading_is_on_is_said(
     Store(tmp_path).publish(run, builders.make_bursts(run))
     text = show_run(tmp_path, run.run_id)
     assert re.search(rf"^hyperthreading \(SMT\): {answer}$", text, re.MULTILINE)
-    listing = Listing(tmp_path)
-    (answer_for_host,) = describe_smt_by_host(listing, listing.runs).values()
+    (answer_for_host,) = find_last_runs(lambda: tmp_path).describe_smt().values()
     assert re.fullmatch(answer, answer_for_host), "for `fleet hosts`"
 
 
