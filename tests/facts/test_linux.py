@@ -213,6 +213,43 @@ def test_a_big_little_board(facts):
     assert result.smt is None
 
 
+def test_a_laptop_of_asahi(facts):
+    result = facts(trees.asahi_laptop(), "aarch64")
+    assert result.cpu_model == "4x Apple M1 Icestorm + 4x Apple M1 Firestorm"
+    assert result.board == "Apple MacBook Air (M1, 2020)"
+    assert result.hypervisor is None
+    assert [cpu.llc for cpu in result.cpus] == [0] * 4 + [4] * 4
+    topology = Topology(result.cpus, result.core_kinds)
+    assert topology.name_relation(0, 3) == "cluster LITTLE-LITTLE"
+    assert topology.name_relation(4, 7) == "cluster big-big"
+    assert topology.name_relation(3, 4) == "package big-LITTLE"
+    assert result.notes == ()
+
+
+@pytest.mark.parametrize("is_pv", [True, False], ids=["PV", "HVM"])
+def test_a_guest_of_xen(facts, is_pv):
+    result = facts(trees.xen_guest(is_pv=is_pv))
+    assert (result.hypervisor, result.clock_source) == ("xen", "xen")
+    assert result.board == (None if is_pv else "Xen HVM domU")
+    (note,) = result.notes
+    assert "(xen) is between us and the hardware" in note
+    topology = Topology(result.cpus, result.core_kinds)
+    # four sockets, as Xen shows them to a paravirtual guest
+    assert topology.name_relation(0, 1) == ("system" if is_pv else "package")
+
+
+def test_the_first_domain_of_xen_is_a_guest_on_a_machine_with_a_name(facts):
+    tree = trees.numa_server()
+    tree.files |= {
+        "sys/hypervisor/type": "xen",
+        "proc/xen/capabilities": "control_d",
+        "sys/class/dmi/id/sys_vendor": "Dell Inc.",
+        "sys/class/dmi/id/product_name": "PowerEdge R740",
+    }
+    result = facts(tree)
+    assert (result.hypervisor, result.board) == ("xen", "Dell Inc. PowerEdge R740")
+
+
 def test_groups_by_the_names_old_kernels_gave_them(facts):
     tree = trees.Tree(4)
     tree.share("thread_siblings", [(0, 2), (1, 3)])

@@ -288,6 +288,71 @@ def big_little_board() -> Tree:
     return tree
 
 
+def asahi_laptop() -> Tree:
+    """A MacBook Air with an M1 under Asahi Linux: Icestorm (CPUs 0-3) and Firestorm
+    (4-7) cores with a second-level cache each four, none behind; no DMI, 16 KiB pages.
+    """
+    tree = Tree(8)
+    alone = [(cpu,) for cpu in range(8)]
+    clusters = [range(4), range(4, 8)]
+    tree.share("core_cpus", alone)
+    tree.share("thread_siblings", alone)
+    tree.share("cluster_cpus", clusters)
+    tree.share("package_cpus", [range(8)])
+    tree.cache(0, 1, "Data", "64K", alone[:4])
+    tree.cache(0, 1, "Data", "128K", alone[4:])
+    tree.cache(1, 1, "Instruction", "128K", alone[:4])
+    tree.cache(1, 1, "Instruction", "192K", alone[4:])
+    tree.cache(2, 2, "Unified", "4096K", clusters[:1])
+    tree.cache(2, 2, "Unified", "12288K", clusters[1:])
+    tree.each(f"{CPU}/cpu{{}}/cpu_capacity", ["459"] * 4 + ["1024"] * 4)
+    tree.idle_states([("WFI", 1)])
+    for first, members, khz in ((0, "0 1 2 3", 2064000), (4, "4 5 6 7", 3204000)):
+        policy = f"{CPU}/cpufreq/policy{first}"
+        tree.files[f"{policy}/scaling_governor"] = "schedutil"
+        tree.files[f"{policy}/scaling_driver"] = "apple-cpufreq"
+        tree.files[f"{policy}/cpuinfo_max_freq"] = str(khz)
+        tree.files[f"{policy}/affected_cpus"] = members
+    parts = ["0x022"] * 4 + ["0x023"] * 4
+    tree.files["proc/cpuinfo"] = "\n".join(
+        f"processor\t: {cpu}\nBogoMIPS\t: 48.00\nFeatures\t: fp asimd atomics\n"
+        "CPU implementer\t: 0x61\nCPU architecture: 8\nCPU variant\t: 0x1\n"
+        f"CPU part\t: {part}\nCPU revision\t: 1\n"
+        for cpu, part in enumerate(parts)
+    )
+    tree.files |= {
+        "proc/device-tree/model": "Apple MacBook Air (M1, 2020)\0",
+        "proc/device-tree/compatible": "apple,j313\0apple,t8103\0apple,arm-platform\0",
+        "sys/devices/system/node/node0/cpulist": "0-7",
+        "etc/os-release": 'PRETTY_NAME="Fedora Linux Asahi Remix 42"',
+        "proc/cmdline": "BOOT_IMAGE=/vmlinuz root=UUID=1 ro quiet",
+    }
+    return tree
+
+
+def xen_guest(*, is_pv: bool) -> Tree:
+    """A domU of Xen with four CPUs. A paravirtual one has no firmware; to both, Xen
+    shows each CPU as a core of its own.
+    """
+    tree = Tree(4)
+    alone = [(cpu,) for cpu in range(4)]
+    tree.share("core_cpus", alone)
+    tree.share("thread_siblings", alone)
+    tree.share("package_cpus", alone if is_pv else [range(4)])
+    tree.cache(0, 1, "Data", "32K", alone)
+    tree.cache(3, 3, "Unified", "30720K", alone if is_pv else [range(4)])
+    tree.files |= {
+        "sys/hypervisor/type": "xen",
+        "sys/devices/system/clocksource/clocksource0/current_clocksource": "xen",
+        "proc/cpuinfo": _x86_cpuinfo(
+            range(4), "Intel(R) Xeon(R) CPU E5-2670 v3", "fpu sse2 hypervisor"
+        ),
+    }
+    if not is_pv:
+        tree.files |= _dmi(sys_vendor="Xen", product_name="HVM domU", bios_vendor="Xen")
+    return tree
+
+
 def container_with_a_cpuset() -> Tree:
     """A container on a 16-CPU server, kept to CPUs 2, 3 and 10; /sys shows the whole
     machine.
