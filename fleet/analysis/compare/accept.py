@@ -479,16 +479,25 @@ def judge_numbers(
     is_faster = np.where(
         is_predicted, is_beyond & (deviation < 0), judged["ns"] < judged["low"]
     )
+    judged["outcome"] = _name_outcomes(
+        judged, is_slower.astype(bool), is_faster.astype(bool), rates
+    )
+    return judged.drop(columns=list(Prediction._fields), errors="ignore")
+
+
+def _name_outcomes(
+    judged: pd.DataFrame, is_slower: Bools, is_faster: Bools, rates: Collection[str]
+) -> Any:
+    """Return the outcome of each row, in words for times or, of `rates`, for rates."""
     is_unknown = judged["low"].isna() & judged["high"].isna()
-    are_rates = rows["benchmark"].isin(rates)
+    are_rates = judged["benchmark"].isin(rates)
     slower = np.where(are_rates, Outcome.LESS, Outcome.SLOWER)
     faster = np.where(are_rates, Outcome.MORE, Outcome.FASTER)
-    judged["outcome"] = np.select(
-        [is_unknown, is_slower.astype(bool), is_faster.astype(bool)],
+    return np.select(
+        [is_unknown, is_slower, is_faster],
         [Outcome.CANNOT_TELL, slower, faster],
         Outcome.AS_EXPECTED,
     )
-    return judged.drop(columns=list(Prediction._fields), errors="ignore")
 
 
 @dataclass(slots=True)

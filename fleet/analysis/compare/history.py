@@ -119,33 +119,35 @@ def find_changes_over_time(
     table, levels = _tabulate_runs_by_night(numbers.rows, nights_of_runs)
     rows = table.index.to_frame(index=False)
     nights = tuple[Any, ...](table.columns)
-    virtual = runs.loc[runs["hypervisor"].notna(), "host_id"]
-    switches = rows["host"].isin(virtual).to_numpy()
-    clean = clean_series(table.to_numpy(), levels, switches)
+    # a virtual machine may switch levels
+    virtual_hosts = runs.loc[runs["hypervisor"].notna(), "host_id"]
+    may_switch = rows["host"].isin(virtual_hosts).to_numpy()
+    clean = clean_series(table.to_numpy(), levels, may_switch)
+    hosts = number_groups(rows, ["host"])
     relations = number_groups(rows, CLASS)
-    pool = append_means(clean.logs, number_groups(rows, ["host"]), relations)
+    pool = append_means(clean.logs, hosts, relations)
     changes = drop_changes_of_parts(find_changes(pool.logs), pool)
     facts = dict[str, dict[date, set[Step]]]()
     if changes:
         facts = _find_fact_changes(runs)
-    matters = threshold or THRESHOLD
-    has_few_nights = table.notna().sum(axis=1).to_numpy() < MIN_NIGHTS
-    short = rows.loc[has_few_nights, "host"].unique()
+    limit = threshold or THRESHOLD
+    changes_table = _tabulate_changes(changes, pool, rows, nights, facts, limit)
+    nights_of_row = table.notna().sum(axis=1).to_numpy()
+    has_few_nights = nights_of_row < MIN_NIGHTS
+    hosts_of_few_nights = rows.loc[has_few_nights, "host"].unique()
     return History(
         hosts=tuple(rows["host"].unique()),
         relations=len(np.unique(relations)),
         runs=len(runs),
         nights=nights,
         has_verdict=not has_few_nights.all(),
-        threshold=matters,
-        changes=_mark_accepted(
-            _tabulate_changes(changes, pool, rows, nights, facts, matters), runs
-        ),
+        threshold=limit,
+        changes=_mark_accepted(changes_table, runs),
         odd=_tabulate_nights(clean.odd, rows, nights),
         elsewhere=_tabulate_nights(clean.elsewhere, rows, nights),
         logs=table,
         facts=facts,
-        caveats=_list_caveats(list(short)),
+        caveats=_list_caveats(list(hosts_of_few_nights)),
         descriptions=numbers.descriptions,
     )
 

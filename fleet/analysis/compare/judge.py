@@ -253,6 +253,8 @@ def compute_nanmedian(values: Floats, axis: int) -> Floats:
     if not length:
         return np.full(count.squeeze(axis).shape, np.nan)
     ordered = np.sort(values, axis=axis)  # NaN last
+    # the places of the two middle values; of an odd count both are the same, and
+    # without values both are NaN
     below_middle = np.maximum(count - 1, 0) // 2
     above_middle = np.minimum(count // 2, length - 1)
     low = np.take_along_axis(ordered, below_middle, axis=axis)

@@ -483,9 +483,7 @@ def measure_parts(
     counts = np.array([len(nights) for _, nights in parts])
     fits = _fit_parts(logs, parts, counts)
     by_chance = calibration.interpolate(counts)
-    correlations = (fits.correlation - by_chance.correlation) / by_chance.visible
-    variance_of_correlation = 1 / (counts * by_chance.visible**2)
-    correlation = _moderate_correlations(correlations, variance_of_correlation)
+    correlation = _estimate_correlations(fits, by_chance, counts)
     # linear in the correlation: nothing lost at 0, 1 - variance_at_half at 0.5
     lost = 2 * np.minimum(correlation, 0.5) * (1 - by_chance.variance_at_half)
     share_left = by_chance.variance * (1 - lost)
@@ -527,6 +525,17 @@ def _fit_parts(
         for column, values in zip(fits, find_best_splits(rows), strict=True):
             column[places] = values
     return fits
+
+
+def _estimate_correlations(
+    fits: SplitFits, by_chance: Calibration, counts: Ints
+) -> Floats:
+    """Estimate the correlation of neighbouring nights from that of the residuals.
+    counts: of the nights.
+    """
+    correlations = (fits.correlation - by_chance.correlation) / by_chance.visible
+    variances = 1 / (counts * by_chance.visible**2)
+    return _moderate_correlations(correlations, variances)
 
 
 def _moderate_correlations(correlations: Floats, chance: Floats) -> Floats:
@@ -671,13 +680,16 @@ def _estimate_change(
     low, high, _ = judge.apply_student(
         np.array(moved), np.array(error), np.array(freedom)
     )
-    # the cuts that are nearly as likely as this one
+    first_cut, last_cut = _find_likely_cuts(values, cut, inflation)
+    return _Estimate(moved, float(low), float(high), first_cut, last_cut)
+
+
+def _find_likely_cuts(values: Floats, cut: int, inflation: float) -> tuple[int, int]:
+    """Return the first and the last cut that is nearly as likely as this one."""
     likelihoods = _measure_likelihoods(values, inflation)
     limit = likelihoods[cut - 1] - _LIKELIHOOD_DROP
     likely_cuts = 1 + np.flatnonzero(likelihoods >= limit)
-    first_cut = int(likely_cuts[0])
-    last_cut = int(likely_cuts[-1])
-    return _Estimate(moved, float(low), float(high), first_cut, last_cut)
+    return int(likely_cuts[0]), int(likely_cuts[-1])
 
 
 def _sum_squares(values: Floats) -> float:

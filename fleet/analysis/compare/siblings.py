@@ -140,10 +140,10 @@ def compare_siblings(
     by_run = numbers.rows.set_index(["run_id", *CLASS])
     ns = by_run["median_ns"].unstack("run_id")
     measured = runs[runs["run_id"].isin(ns.columns)]
-    matters = threshold or THRESHOLD
+    limit = threshold or THRESHOLD
     groups = []
     for _, runs_of_group in measured.groupby("facts", sort=False):
-        group = _Group.select(runs_of_group, cpus, ns, matters)
+        group = _Group.select(runs_of_group, cpus, ns, limit)
         groups.append(_compare_group(group, numbers))
     groups.sort(key=lambda group: -len(group.hosts))
     return groups
@@ -320,7 +320,8 @@ def _compare_all_cpus(group: _Group, numbers: RunNumbers) -> _CpuDistances | Non
         if numbers.descriptions[benchmark].view is not View.MATRIX:
             continue
         machines = rows["run_id"].map(machine_of_run).to_numpy(dtype=np.int64)
-        if len(np.unique(machines)) < len(group.hosts):
+        have_all_measured = len(np.unique(machines)) == len(group.hosts)
+        if not have_all_measured:
             continue
         ns = lay_out_matrices(
             rows, layout.cpus, numbers.column, machines, len(group.hosts)
@@ -521,9 +522,11 @@ def _estimate_noise(runs: Floats, machines: Ints) -> Floats:
     """
     groups = _group_by_machine(runs, machines)
     counts = groups.count()
-    # summed over rows: one variance per machine
-    squares = (groups.var(ddof=0) * counts).sum(axis=1).to_numpy()
-    freedom = (counts - 1).clip(lower=0).sum(axis=1).to_numpy(dtype=float)
+    # of each machine, over all of its rows
+    squares_by_row = groups.var(ddof=0) * counts
+    squares = squares_by_row.sum(axis=1).to_numpy()
+    freedom_by_row = (counts - 1).clip(lower=0)
+    freedom = freedom_by_row.sum(axis=1).to_numpy(dtype=float)
     variances = np.maximum(squares / np.maximum(freedom, 1), judge.ROUNDING)
     has_freedom = freedom > 0
     noise = np.full(len(freedom), np.nan)
@@ -620,9 +623,6 @@ def _test_machines(
     freedom = np.minimum(freedom, _limit_freedom(t_of_used))
     p = np.full(logs.shape, np.nan)
     p[is_tested] = 2 * special.stdtr(freedom[is_tested], -t[is_tested])
-    q = np.full(logs.shape, np.nan)
-    q_of_tested = judge.control_false_discovery(p[is_tested])
-    q[is_tested] = np.minimum(q_of_tested / share, 1.0)
     return Distances(
         moved=moved,
         mean=mean_of_others + median,
@@ -630,8 +630,17 @@ def _test_machines(
         scatter=np.sqrt(variance),
         freedom=freedom,
         p=p,
-        q=q,
+        q=_correct(p, share),
     )
+
+
+def _correct(p: Floats, share: float) -> Floats:
+    """Return q of each p, NaN for NaN. share: of the 5 % error rate."""
+    is_tested = ~np.isnan(p)
+    q = np.full(p.shape, np.nan)
+    q_of_tested = judge.control_false_discovery(p[is_tested])
+    q[is_tested] = np.minimum(q_of_tested / share, 1.0)
+    return q
 
 
 def _moderate_over_rows(

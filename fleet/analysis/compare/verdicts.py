@@ -168,15 +168,20 @@ def lay_out_relations(numbers: pd.DataFrame, orders: Sequence[Order]) -> list[Si
     rows = rows.join(groups_of_a["pairs"].max(), on=_ROW)
     rows = rows.join(groups_of_a["spread"].median().rename("a_within"), on=_ROW)
     rows = rows.join(groups_of_b["spread"].median().rename("b_within"), on=_ROW)
-    choice_of_row = rows["choice"].to_numpy()
+    columns = [*CLASS, "pairs", "a_within", "b_within"]
+    rows_in_order = _order_nearest_first(table, rows["choice"].to_numpy())
+    return _make_side_runs(table, rows[columns], rows_in_order)
+
+
+def _order_nearest_first(table: "_Table", choice_of_row: Ints) -> list[Ints]:
+    """Return the rows of each comparison by choice, then by how long they take."""
     rows_in_order = []
     for place, units in zip(table.places, table.units, strict=True):
         mean_of_a = units.logs[:, ~units.is_b].mean(axis=1)
-        # `lexsort` takes the first key last: by choice, then by time
+        # `lexsort` sorts by its last key first
         nearest_first = np.lexsort((mean_of_a, choice_of_row[place]))
         rows_in_order.append(nearest_first)
-    columns = [*CLASS, "pairs", "a_within", "b_within"]
-    return _make_side_runs(table, rows[columns], rows_in_order)
+    return rows_in_order
 
 
 def judge_comparisons(
@@ -353,7 +358,7 @@ def _join_hosts(
     logs = np.full((height, len(keys)), np.nan)
     labels = np.full(logs.shape, -1)
     first = 0
-    for host, levels in hosts:
+    for host, levels in hosts:  # one below another
         end = first + len(levels)
         columns = [place_of_key[key] for key in host.keys]
         logs[first:end, columns] = host.logs
@@ -425,6 +430,7 @@ def _apply_student(rows: pd.DataFrame) -> pd.DataFrame:
     """
     names = ["change", "error", "freedom", "chance"]
     change, error, freedom, chance = rows[names].to_numpy(dtype=np.float64).T
+    # as logarithms: a ratio of 1 is 0
     low, high, p = judge.apply_student(change, error, freedom)
     may_be_chance = chance >= ALPHA
     low = np.where(may_be_chance, np.fmin(low, 0), low)
@@ -560,7 +566,7 @@ def _tabulate_units(numbers: pd.DataFrame, orders: Sequence[Order]) -> _Table:
         own_rows = row_places[number]
         own_columns = column_places[number]
         own_numbers = number_places[number]
-        own_logs = np.full((_measure(own_rows), _measure(own_columns)), np.nan)
+        own_logs = np.full((_count(own_rows), _count(own_columns)), np.nan)
         row_in_table = row[own_numbers] - own_rows.start
         column_in_table = column[own_numbers] - own_columns.start
         own_logs[row_in_table, column_in_table] = logs[own_numbers]
@@ -570,10 +576,10 @@ def _tabulate_units(numbers: pd.DataFrame, orders: Sequence[Order]) -> _Table:
     return _Table(rows, row_places, units)
 
 
-def _measure(place: slice) -> int:
-    """Return the length of a slice."""
-    length: int = place.stop - place.start
-    return length
+def _count(places: slice) -> int:
+    """Count the places of a slice."""
+    count: int = places.stop - places.start
+    return count
 
 
 def _order_units(
@@ -606,8 +612,9 @@ def _split_places(comparisons: Ints, count: int) -> list[slice]:
     """Return the places of the rows of each of `count` comparisons. comparisons: each
     row's, in rising order.
     """
-    ends = np.searchsorted(comparisons, np.arange(count + 1))
-    return [slice(first, end) for first, end in pairwise(ends.tolist())]
+    # where the rows of each comparison begin, and where those of the last end
+    edges = np.searchsorted(comparisons, np.arange(count + 1))
+    return [slice(first, end) for first, end in pairwise(edges.tolist())]
 
 
 def _make_side_runs(
