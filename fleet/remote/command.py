@@ -303,12 +303,23 @@ class _Session(Process):
             if not is_stderr:
                 seen = (seen + data)[-_SHOWN:]
                 if seen.count(mark) > 2 or spoilt.search(seen):
-                    raise errors.ProbeError(
-                        f"{self.host_name}: {self.program} goes through a terminal,"
-                        " joins both outputs or labels lines. Leave out the option for"
-                        " that (-t, -it, --pty, --tty, --label)."
-                    )
+                    why = _explain_spoilt(seen, mark)
+                    raise errors.ProbeError(f"{self.host_name}: {self.program} {why}")
             yield is_stderr, data
+
+
+def _explain_spoilt(seen: bytes, mark: bytes) -> str:
+    """Say what a client does to the first answer, and which option to leave out."""
+    # a terminal echoes the command, with its mark, or ends the mark's line by CR
+    if not re.search(rb"%b [0-9:]*\n" % mark, seen):
+        return (
+            "gives the command a terminal, which echoes and changes what is sent. Leave"
+            " out the option for that (-t, -tt, -it, --pty, --tty)."
+        )
+    return (
+        "joins both outputs or labels lines. Leave out the option for that (--label,"
+        " -t, --tty)."
+    )
 
 
 class ClientStream(Stream):

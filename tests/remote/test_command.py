@@ -127,18 +127,18 @@ def test_a_client_without_a_word_is_given_up_in_time_and_ended(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "habits",
+    ("habits", "words"),
     [
-        ("terminal",),
-        ("returns",),
-        ("labels", "banner"),
-        ("banner", "returns", "keeps-eof"),
+        (("terminal",), "gives the command a terminal, .*-it"),
+        (("returns",), "gives the command a terminal, .*-it"),
+        (("labels", "banner"), "joins both outputs or labels lines. .*--label"),
+        (("banner", "returns", "keeps-eof"), "gives the command a terminal"),
     ],
 )
-def test_what_changes_the_output_is_named_at_once(habits: Sequence[str]) -> None:
-    with pytest.raises(
-        ProbeError, match=r"board: python\S* goes through a terminal, .*-it, .*--label"
-    ):
+def test_what_changes_the_output_is_named_at_once(
+    habits: Sequence[str], words: str
+) -> None:
+    with pytest.raises(ProbeError, match=rf"board: python\S* {words}"):
         connect(stand_in_host(*habits))
 
 

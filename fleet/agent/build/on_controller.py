@@ -35,6 +35,7 @@ PATIENCE_S = 60.0  # with another host that builds for all of its kind
 POLL_S = 0.2
 # the first build for a target with zig compiles its C library as well: a minute or two
 BUILD_TIMEOUT_S = 600
+_ASK_S = 10  # a compiler what it builds for
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,17 @@ class Builder:
         build = tc.build_id(sources, toolchain)
         installed = replace(toolchain, command=command)
         watching = self.cancellation.let_close_all_call
-        binary = compile_here(installed, sources, build, watching)
+        try:
+            binary = compile_here(installed, sources, build, watching)
+        except BuildError as err:
+            other = ask_target(command)
+            if other in (None, toolchain.target.arch):
+                raise
+            # its own errors would be many, of an assembler
+            raise BuildError(
+                f"{toolchain.name}: builds for {other}, the host is"
+                f" {toolchain.target.arch}. Name another compiler, or none."
+            ) from err
         name = tc.agent_file_name(build)
         return self.store_in_cache(name, binary, build, toolchain)
 
@@ -208,6 +219,22 @@ class Builder:
                 scratch_file.write_bytes(binary)
                 scratch_file.replace(self._cache / name)
         return built
+
+
+def ask_target(command: Sequence[str]) -> str | None:
+    """Ask a compiler which architecture it builds for; None if it does not say."""
+    try:
+        done = subprocess.run(
+            [*command, "-dumpmachine"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_ASK_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    machine, dash, _ = done.stdout.decode(errors="replace").strip().partition("-")
+    return normalize_arch(machine) if dash else None
 
 
 def find_first_toolchain(

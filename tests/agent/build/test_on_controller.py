@@ -42,6 +42,22 @@ def test_a_cross_compiler_is_advised_for_other_machines_only(
         Builder(tmp_path).build(target, files)
 
 
+def test_a_compiler_for_another_architecture_is_named_as_that(tmp_path: Path) -> None:
+    compiler = tmp_path / "own-gcc"
+    compiler.write_text(
+        "#!/bin/sh\n"
+        f'[ "$1" != -dumpmachine ] || {{ echo {OTHER.arch}-linux-gnu; exit; }}\n'
+        "echo 'Error: no such instruction' >&2; exit 1\n"
+    )
+    compiler.chmod(0o755)
+    files = tc.select_sources(HERE, read_sources())
+    assert files is not None
+    text = f"builds for {OTHER.arch}, the host is {HERE.arch}"
+    with pytest.raises(BuildError, match=text) as refused:
+        Builder(tmp_path / "cache").build(HERE, files, str(compiler))
+    assert "no such instruction" not in str(refused.value)
+
+
 @pytest.mark.parametrize(("benchmark", "others"), [("cas", False), ("gemm", True)])
 def test_an_agent_has_the_benchmarks_of_its_plan_and_only_the_small_one_lacks_some(
     tmp_path: Path, benchmark: str, others: bool
