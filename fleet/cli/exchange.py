@@ -366,7 +366,8 @@ def export(
     elif format_ in exports.DASHBOARDS:
         chosen = views.select_runs_to_show(root, select or (), benchmarks).runs
         only = reduce.Only(benchmarks)
-        _write([exports.export_numbers(root, chosen, format_, only)], output)
+        ranges = _read_ranges(root, chosen)
+        _write([exports.export_numbers(root, chosen, format_, only, ranges)], output)
     elif format_ == TABLE:
         chosen = views.select_runs_to_show(root, select or (), benchmarks).runs
         usual = views.load_usual_numbers(root, chosen, reduce.Only(benchmarks))

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
         export_numbers,
         export_samples,
         render_markdown,
-        render_openmetrics,
     )
     from fleet.analysis.exchange.guess import guess_topology
     from fleet.analysis.exchange.imports import (
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
         make_summary_rows,
     )
     from fleet.analysis.exchange.number_table import write_number_table
+    from fleet.analysis.exchange.openmetrics import render_openmetrics
     from fleet.analysis.exchange.run_files import import_runs
     from fleet.analysis.exchange.sides_table import render_sides
     from fleet.analysis.exchange.summaries import (

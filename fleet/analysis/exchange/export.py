@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from fleet.analysis.exchange.imports import (
     make_grid,
 )
 from fleet.analysis.exchange.number_table import TABLE, escape_markdown
+from fleet.analysis.exchange.openmetrics import read_verdicts, render_openmetrics
 from fleet.analysis.exchange.tools import TOOLS, WRITERS, Grid, write_matrix_csv
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.ladders import arrange_memory, lay_out_node_matrix
@@ -23,6 +23,7 @@ from fleet.analysis.reduce.numbers import ALL, Only, select_numbers
 from fleet.analysis.reduce.pairs import as_float64, load_pairs, reduce_run
 from fleet.analysis.views.usual import describe_interval, load_usual_numbers
 from fleet.errors import UsageError
+from fleet.inventory.expected import ExpectedRange
 from fleet.model import (
     SHIPPED,
     Benchmark,
@@ -38,11 +39,11 @@ from fleet.plan.benchmark_names import (
 )
 from fleet.store import RunSummary
 from fleet.store.runs import Root
-from fleet.text import printable
 
 SAMPLES = "samples"
 NUMBERS = "numbers"
 HWLOC = "hwloc"
+OPENMETRICS = "openmetrics"
 _MATRICES = (*WRITERS, HWLOC)
 EXPORT_FORMATS = (*_MATRICES, SAMPLES, NUMBERS, TABLE)
 VALUES = ("median", "mean", "min", "p10", "p99", "max")
@@ -395,14 +396,24 @@ def _list_numbers_of_others(
 
 
 def export_numbers(
-    root: Root, runs: Sequence[RunSummary], tool: str, only: Only = ALL
+    root: Root,
+    runs: Sequence[RunSummary],
+    tool: str,
+    only: Only = ALL,
+    ranges: Sequence[ExpectedRange] = (),
 ) -> str:
-    """Format what number each host has between CPUs and of single CPUs, for another
-    program.
+    """Format what number each host has, for another program: OPENMETRICS all, the
+    others those between CPUs and of single CPUs.
 
-    tool: a key of DASHBOARDS. Raises UsageError if there are no such numbers.
+    tool: one of DASHBOARDS. ranges: what is expected of machines. Raises UsageError if
+    there are no such numbers.
     """
     table, rows, descriptions = load_usual_numbers(root, runs, only)
+    last_start = rows.groupby("host_id")["started_utc"].max()
+    table = table.assign(measured_utc=table["host_id"].map(last_start))
+    if tool == OPENMETRICS and len(table):
+        verdicts = read_verdicts(root, runs, only, ranges)
+        return render_openmetrics(table, descriptions, verdicts)
     views = load.get_views(table["benchmark"], descriptions)
     table = table[views.isin((View.MATRIX, View.CPUS))]
     if table.empty:
@@ -410,60 +421,7 @@ def export_numbers(
             "these runs have no latencies between CPUs; -F samples exports every"
             " sample."
         )
-    last_start = rows.groupby("host_id")["started_utc"].max()
-    table = table.assign(measured_utc=table["host_id"].map(last_start))
-    return DASHBOARDS[tool](table)
-
-
-_FAMILIES = {  # of OpenMetrics: its column, and what it is
-    "fleet_median_latency": (
-        "median_ns",
-        "Median one-way latency between CPUs of a relation, of the runs at the"
-        " level of most.",
-    ),
-    "fleet_median_latency_lower": ("lower", "Lower end of its 95 % interval."),
-    "fleet_median_latency_upper": ("upper", "Upper end of its 95 % interval."),
-    "fleet_measured_timestamp": ("measured_utc", "When the last run began."),
-}
-
-
-def render_openmetrics(table: pd.DataFrame) -> str:
-    """Render OpenMetrics in seconds, for the textfile collector of node_exporter.
-
-    table: from `summarize_hosts`, with a column `measured_utc`, the start of the
-    host's last run.
-    """
-    rows = _list_medians_and_intervals(table)
-    lines = list[str]()
-    for family, (column, words) in _FAMILIES.items():
-        name = f"{family}_seconds"
-        lines.append(f"# TYPE {name} gauge")
-        lines.append(f"# UNIT {name} seconds")
-        lines.append(f"# HELP {name} {words}")
-        for row in rows:
-            if row[column]:
-                value = _format_seconds(row[column])
-                lines.append(f"{name}{{{_format_labels(row)}}} {value}")
-    return "\n".join([*lines, "# EOF", ""])
-
-
-def _format_labels(row: Mapping[str, Any]) -> str:
-    labels = {
-        "host": row["host_name"],
-        "benchmark": row["benchmark"],
-        "variant": row["variant"],
-        "relation": row["relation"],
-    }
-    return ",".join(
-        f'{name}="{_escape_label(str(value))}"' for name, value in labels.items()
-    )
-
-
-def _format_seconds(value: float | datetime) -> str:
-    """Format ns in seconds, or a time in seconds since 1970."""
-    if isinstance(value, datetime):
-        return f"{value.timestamp():.0f}"
-    return f"{value * 1e-9:.6g}"
+    return _RENDERERS[tool](table)
 
 
 def _list_medians_and_intervals(table: pd.DataFrame) -> list[dict[str, Any]]:
@@ -523,14 +481,8 @@ def _count_runs_by_level(row: Mapping[str, Any]) -> str:
     return ", ".join(f"{level.runs} at {level.ns:.1f}" for level in levels)
 
 
-DASHBOARDS: Mapping[str, Callable[[pd.DataFrame], str]] = {
+_RENDERERS: Mapping[str, Callable[[pd.DataFrame], str]] = {
     "bmf": render_bmf,
-    "openmetrics": render_openmetrics,
     "markdown": render_markdown,
 }
-
-
-def _escape_label(words: str) -> str:
-    """Escape a label's value for OpenMetrics; control characters become visible."""
-    visible = printable(words)
-    return visible.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+DASHBOARDS = (*_RENDERERS, OPENMETRICS)

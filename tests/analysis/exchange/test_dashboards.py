@@ -160,7 +160,35 @@ def test_the_command_writes_the_last_session_or_a_selection(root: Path) -> None:
         assert fleet("export", "-F", "openmetrics", "-b", "chase").exit_code == 2
 
 
-@pytest.mark.parametrize("format_", ["bmf", "openmetrics", "markdown"])
+def test_prometheus_gets_memory_verdicts_facts_and_labels(made_lab: Path) -> None:
+    with Fleet(made_lab) as fleet:
+        text = fleet("export", "pisa", "lucca", "rome", "-F", "openmetrics").stdout
+        shown = fleet("show", "pisa", "-b", "bandwidth").stdout
+    samples = dict(
+        line.rpartition(" ")[::2]
+        for line in text.splitlines()
+        if not line.startswith("#")
+    )
+    name = (
+        'fleet_median_rate_bytes_per_second{host="pisa",benchmark="bandwidth",'
+        'variant="avx2",setting="read",relation="mem"}'
+    )
+    assert re.search(rf"mem +{float(samples[name]) / 1e9:.1f} ", shown)
+    lower = float(samples[name.replace("rate_bytes", "rate_lower_bytes")])
+    assert lower < float(samples[name])
+    assert 'fleet_median_time_seconds{host="pisa",benchmark="chase"' in text
+    assert samples['fleet_as_expected{host="pisa"}'] == "1"
+    assert samples['fleet_changed{host="lucca"}'] == "1"
+    assert samples['fleet_changed{host="pisa"}'] == "0"
+    (info,) = [
+        name for name in samples if name.startswith('fleet_host_info{host="pisa')
+    ]
+    assert 'kernel="6.12.1-demo",governor="performance"' in info
+    assert 'label_rack="desk"' in info
+    assert "# TYPE fleet_host info\n" in text
+
+
+@pytest.mark.parametrize("format_", ["bmf", "markdown"])
 def test_runs_without_latencies_between_cpus_are_no_empty_table(
     format_: str, made_lab: Path
 ) -> None:

@@ -1,0 +1,273 @@
+"""Render OpenMetrics of hosts for Prometheus: numbers, verdicts, labels and facts."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import pandas as pd
+
+from fleet.analysis.base import text
+from fleet.analysis.base.run_facts import read_facts
+from fleet.analysis.compare.accept import Acceptance, Outcome, judge_last_runs
+from fleet.analysis.compare.history import find_changes_over_time
+from fleet.analysis.reduce import load
+from fleet.analysis.reduce.numbers import Only
+from fleet.inventory.expected import ExpectedRange
+from fleet.model import SHIPPED, Benchmark, Descriptions, View
+from fleet.store import RunSummary
+from fleet.store.runs import Listing, Root, open_listing
+from fleet.text import printable
+
+_NS_PER_S = 1e9
+_Labels = Mapping[str, object]
+_INTERVAL = {
+    "": "",
+    "_lower": "Lower end of its 95 % interval.",
+    "_upper": "Upper end of its 95 % interval.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HostVerdicts:
+    """What is known of hosts, by name. info: facts and labels. is_as_expected: as
+    `accept` says. has_changed: as `compare` says, unless somebody accepted it. A host
+    without a verdict is absent.
+    """
+
+    info: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    is_as_expected: Mapping[str, bool] = field(default_factory=dict)
+    has_changed: Mapping[str, bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """A metric and its samples. unit: "" for a state."""
+
+    name: str
+    unit: str
+    words: str
+    samples: Iterable[tuple[_Labels, str]]
+    kind: str = "gauge"
+
+    def render(self) -> Iterator[str]:
+        """Yield its lines; none without samples."""
+        lines = [
+            f"{self.name}{{{_format_labels(labels)}}} {value}"
+            for labels, value in self.samples
+        ]
+        if not lines:
+            return
+        name = self.name.removesuffix("_info") if self.kind == "info" else self.name
+        yield f"# TYPE {name} {self.kind}"
+        if self.unit:
+            yield f"# UNIT {name} {self.unit}"
+        yield f"# HELP {name} {self.words}"
+        yield from lines
+
+
+def read_verdicts(
+    root: Root,
+    runs: Sequence[RunSummary],
+    only: Only,
+    ranges: Sequence[ExpectedRange] = (),
+) -> HostVerdicts:
+    """Read the facts and labels of each host's last run, and judge the hosts."""
+    listing = open_listing(root)
+    ids = [run.run_id for run in runs]
+    names = {run.run_id: run.host_name for run in runs}
+    acceptances = judge_last_runs(listing, ids, ranges, only=only)
+    return HostVerdicts(
+        info=_read_facts_and_labels(listing, runs),
+        is_as_expected=_list_outcomes(acceptances, names),
+        has_changed=_list_changed(listing, ids, only),
+    )
+
+
+def _read_facts_and_labels(
+    listing: Listing, runs: Sequence[RunSummary]
+) -> dict[str, dict[str, str]]:
+    """Read the facts and labels of each host's last run, by the host's name."""
+    last = {run.host_name: run for run in runs}
+    facts = read_facts(listing, list(last.values()))
+    info = {}
+    for host, run in last.items():
+        labels = {f"label_{key}": value for key, value in run.labels}
+        info[host] = {**facts.get(run.run_id, {}), **labels}
+    return info
+
+
+def _list_outcomes(
+    acceptances: Iterable[Acceptance], names: Mapping[str, str]
+) -> dict[str, bool]:
+    """Return whether each host is as expected, by name; without those that cannot be
+    judged.
+    """
+    outcomes = {}
+    for acceptance in acceptances:
+        if acceptance.outcome != Outcome.CANNOT_TELL:
+            host = names[acceptance.run_id]
+            outcomes[host] = not acceptance.outcome.is_worse
+    return outcomes
+
+
+def _list_changed(root: Root, run_ids: Sequence[str], only: Only) -> dict[str, bool]:
+    """Return whether each host has a change that nobody accepted, by name."""
+    history = find_changes_over_time(root, run_ids, only=only)
+    if not history.has_verdict:
+        return {}
+    changed = set[str]()
+    for change in text.to_records(history.changes):
+        if change["changed"] and not change["accepted"]:
+            changed.update(change["hosts"])
+    return {host: host in changed for host in history.hosts}
+
+
+def render_openmetrics(
+    table: pd.DataFrame,
+    descriptions: Descriptions = SHIPPED,
+    verdicts: HostVerdicts | None = None,
+) -> str:
+    """Render OpenMetrics in seconds and bytes, for the textfile collector of
+    node_exporter.
+
+    table: from `summarize_hosts`, with a column `measured_utc`, the start of the host's
+    last run.
+    """
+    views = load.get_views(table["benchmark"], descriptions)
+    is_latency = views.isin((View.MATRIX, View.CPUS))
+    families = [
+        *_list_latencies(table[is_latency]),
+        *_list_others(table[~is_latency], descriptions),
+        *_list_verdicts(verdicts or HostVerdicts()),
+    ]
+    lines = [line for family in families for line in family.render()]
+    return "\n".join([*lines, "# EOF", ""])
+
+
+def _list_latencies(table: pd.DataFrame) -> Iterator[_Family]:
+    """Yield the families of latencies between CPUs, and when they were measured."""
+    yield from _list_intervals(
+        "fleet_median_latency",
+        "seconds",
+        "Median one-way latency between CPUs of a relation, of the runs at the"
+        " level of most.",
+        [_make_sample(row, ("relation",), row["median_ns"]) for row in _read(table)],
+    )
+    yield _Family(
+        "fleet_measured_timestamp_seconds",
+        "seconds",
+        "When the last run began.",
+        [
+            (_label(row, ("relation",)), _format_moment(row["measured_utc"]))
+            for row in _read(table)
+        ],
+    )
+
+
+def _list_others(table: pd.DataFrame, descriptions: Descriptions) -> Iterator[_Family]:
+    """Yield the families of memory and of all else that is not between CPUs: times, and
+    rates by their unit.
+    """
+    samples_by_unit = dict[str, list[_Sample]]()
+    for row in _read(table):
+        benchmark = descriptions[row["benchmark"]]
+        unit = _name_unit(benchmark)
+        value = float(text.convert_to_shown(benchmark, row["median_ns"]))
+        sample = _make_sample(row, ("setting", "relation"), value)
+        samples_by_unit.setdefault(unit, []).append(sample)
+    for unit, samples in samples_by_unit.items():
+        name = "fleet_median_time" if unit == "seconds" else "fleet_median_rate"
+        words = "Median of a level of memory or another point, by setting."
+        yield from _list_intervals(name, unit, words, samples)
+
+
+def _name_unit(benchmark: Benchmark) -> str:
+    return f"{benchmark.unit}s_per_second" if text.is_rate(benchmark) else "seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """A number in ns, or in units per ns, and half its interval as a share."""
+
+    labels: _Labels
+    value: float
+    half: float | None
+
+    def render(self, sign: int, scale: float) -> tuple[_Labels, str]:
+        """Render the number (sign 0) or an end of its interval (-1 or 1)."""
+        value = self.value * scale * (1 + sign * (self.half or 0))
+        return self.labels, f"{value:.6g}"
+
+
+def _read(table: pd.DataFrame) -> list[dict[str, Any]]:
+    return text.to_records(table.assign(setting=table["about"]))
+
+
+def _make_sample(row: Mapping[str, Any], names: Sequence[str], value: float) -> _Sample:
+    return _Sample(_label(row, names), value, row["half"])
+
+
+def _label(row: Mapping[str, Any], names: Sequence[str]) -> dict[str, object]:
+    """Return the labels of a row: host, benchmark, variant and these columns."""
+    return {
+        "host": row["host_name"],
+        "benchmark": row["benchmark"],
+        "variant": row["variant"],
+        **{name: row[name] for name in names},
+    }
+
+
+def _list_intervals(
+    name: str, unit: str, words: str, samples: Sequence[_Sample]
+) -> Iterator[_Family]:
+    """Yield the family of some numbers, and those of the ends of their intervals."""
+    scale = 1 / _NS_PER_S if unit == "seconds" else _NS_PER_S
+    for sign, (end, end_words) in zip((0, -1, 1), _INTERVAL.items(), strict=True):
+        known = [sample for sample in samples if not sign or sample.half]
+        values = [sample.render(sign, scale) for sample in known]
+        yield _Family(f"{name}{end}_{unit}", unit, end_words or words, values)
+
+
+def _list_verdicts(verdicts: HostVerdicts) -> Iterator[_Family]:
+    """Yield the families of verdicts, and of facts and labels."""
+    yield _Family(
+        "fleet_as_expected",
+        "",
+        "1 if the last run is as `fleet accept` expects, 0 if it is slower.",
+        _list_states(verdicts.is_as_expected),
+    )
+    yield _Family(
+        "fleet_changed",
+        "",
+        "1 if `fleet compare` finds a change that nobody accepted.",
+        _list_states(verdicts.has_changed),
+    )
+    info = [({"host": host, **facts}, "1") for host, facts in verdicts.info.items()]
+    words = "Facts and labels of the last run."
+    yield _Family("fleet_host_info", "", words, info, kind="info")
+
+
+def _list_states(states: Mapping[str, bool]) -> list[tuple[_Labels, str]]:
+    return [({"host": host}, str(int(state))) for host, state in states.items()]
+
+
+def _format_moment(moment: datetime) -> str:
+    """Format a time in seconds since 1970."""
+    return f"{moment.timestamp():.0f}"
+
+
+def _format_labels(labels: _Labels) -> str:
+    # two names may become one, and a name may stand once
+    allowed = {
+        re.sub(r"[^a-zA-Z0-9_]", "_", name): _escape_label(str(value))
+        for name, value in labels.items()
+    }
+    return ",".join(f'{name}="{value}"' for name, value in allowed.items())
+
+
+def _escape_label(words: str) -> str:
+    """Escape a label's value for OpenMetrics; control characters become visible."""
+    visible = printable(words)
+    return visible.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
