@@ -4,6 +4,7 @@ page's colours.
 
 import base64
 import io
+import json
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -53,6 +54,14 @@ _POINTER = re.compile(r"(?:url\(|^)#([\w-]+)")  # to an ID
 _LONG = re.compile(r"-?\d+\.\d{3,}")
 
 
+class Value(NamedTuple):
+    """The words of a mark at (x, y), in the units of the axes."""
+
+    x: float
+    y: float
+    words: str
+
+
 class PlacedName(NamedTuple):
     """A group's name on a map, above its line, in CSS pixels."""
 
@@ -68,12 +77,14 @@ def draw(
     size: tuple[int, int],
     onto: Callable[[Axes], object],
     margins: tuple[int, int, int, int],
+    values: Sequence[Value] = (),
 ) -> Markup:
     """Call `onto` with new Axes and return what it draws as an SVG element of `size`
     (CSS pixels).
 
     name: prefix of the element's IDs, unique on the page. title: a description for
-    screen readers. margins: left, bottom, right, top, in CSS pixels.
+    screen readers. margins: left, bottom, right, top, in CSS pixels. values: of marks,
+    for the script to show.
     """
     width, height = size
     left, bottom, right, top = margins
@@ -86,12 +97,20 @@ def draw(
             right=1 - right / width,
             top=1 - top / height,
         )
-        onto(figure.add_subplot())
+        axes = figure.add_subplot()
+        onto(axes)
         buffer = io.BytesIO()
         figure.savefig(buffer, format="svg", metadata=_NOTHING)
     svg = ET.fromstring(buffer.getvalue())  # noqa: S314  (written right above)
     prefix = re.sub(r"[^\w-]", "-", name)
-    return _embed_svg(svg, prefix, title, size)
+    places = [(*_place_value(axes, value, height), value.words) for value in values]
+    return _embed_svg(svg, prefix, title, size, places)
+
+
+def _place_value(axes: Axes, value: Value, height: int) -> tuple[float, float]:
+    """Return the place of a value in CSS pixels from the upper left corner."""
+    x, y = axes.transData.transform((value.x, value.y)) * 72 / axes.figure.dpi
+    return round(x, 1), round(height - y, 1)
 
 
 def draw_map(
@@ -173,8 +192,16 @@ def shorten_middle(name: str) -> str:
     return f"{clean[:10]}…{clean[-9:]}"
 
 
-def _embed_svg(svg: ET.Element, name: str, title: str, size: tuple[int, int]) -> Markup:
-    """Turn a file's SVG into an element of a page. name: prefix of its IDs."""
+def _embed_svg(
+    svg: ET.Element,
+    name: str,
+    title: str,
+    size: tuple[int, int],
+    places: Sequence[tuple[float, float, str]],
+) -> Markup:
+    """Turn a file's SVG into an element of a page. name: prefix of its IDs. places: x,
+    y and words of values.
+    """
     _remove_metadata(svg)
     targets = _find_targets(svg)
     for element in svg.iter():
@@ -193,6 +220,8 @@ def _embed_svg(svg: ET.Element, name: str, title: str, size: tuple[int, int]) ->
         "role": "img",
         "aria-label": one_line(title),
     }
+    if places:
+        svg.set("data-values", one_line(json.dumps(places)))
     escaped = ET.tostring(svg, encoding="unicode")
     return Markup(escaped)  # noqa: S704  (ElementTree has escaped every text)
 

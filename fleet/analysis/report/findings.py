@@ -291,10 +291,11 @@ def _draw_nights(
     after, low, high = before + np.log1p(convert_change(change, past.descriptions))
     shown = [*series, before, low, high]
     axes = _Axes(series.index[0], series.index[-1], min(shown), max(shown))
-    nights = [
-        (axes.place_night(night), axes.place_log(log), night in far)
-        for night, log in zip(series.index, series, strict=True)
-    ]
+    nights = []
+    for night, log in zip(series.index, series, strict=True):
+        number = _format_level(log, change, past.descriptions)
+        place = axes.place_night(night), axes.place_log(log)
+        nights.append((*place, night in far, f"{night}: {number}"))
     begin = axes.place_night(change["begin"])
     until = axes.place_night(change["before"])
     since = axes.place_night(change["after"])

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from fleet.analysis.base.text import is_rate
-from fleet.analysis.reduce.ladders import MemoryHierarchy, sort_settings
+from fleet.analysis.base.text import is_rate, to_records
+from fleet.analysis.reduce.ladders import MemoryHierarchy, format_size, sort_settings
 from fleet.analysis.report import figures, plots
 from fleet.analysis.views.benchmark_tables import describe_cpus, group_by_core_kinds
 from fleet.analysis.views.ladder_tables import explain_marks, tabulate_levels
@@ -160,7 +160,22 @@ def draw_ladder(reading: Any, ladder: Ladder, place: int) -> Markup:
         (figures.PANEL, 270),
         plot,
         margins=(54, 42, 12, 22 + 18 * legend_lines),
+        values=_list_values(ladder, rate=is_rate(reading.descriptions[ladder.name])),
     )
+
+
+def _list_values(ladder: Ladder, *, rate: bool) -> list[figures.Value]:
+    """List the numbers of a ladder's steps, each with its words."""
+    numbers = plots.convert_steps(ladder.steps, ladder.over, rate=rate)
+    values = []
+    for row in to_records(numbers):
+        x, median = row["x"], row["median"]
+        where = f"{x:.1f} GB/s"
+        if ladder.is_by_size:
+            where = format_size(int(x))
+        words = f"{row['setting']}, {where}: {median:.3g} {'GB/s' if rate else 'ns'}"
+        values.append(figures.Value(x, median, words))
+    return values
 
 
 def _describe(ladder: Ladder, host: str) -> str:

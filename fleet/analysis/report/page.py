@@ -103,7 +103,7 @@ def render(
         selected = selection or [",".join(run_ids)]
         findings = find(root, selected, benchmark, ranges)
     usual = _describe_usual_numbers(root, runs, readings, Only(benchmark), descriptions)
-    script = read_scripts("map.js", "controls.js")
+    script = read_scripts("map.js", "controls.js", "values.js")
     return render_template(
         "page.html",
         script=script,
@@ -375,7 +375,7 @@ def _draw_dots_by_choice_and_relation(
         bars = _list_bars(usual_by_key[key], description)
         rounds = _collect_rounds(readings, choice, column)
         panels[title][column] = _draw_dots(
-            title, column, own, rounds, bars, description
+            title, column, own, rounds, bars, description, readings
         )
     return panels
 
@@ -401,6 +401,7 @@ def _draw_dots(
     rounds: pd.DataFrame | None,
     bars: Mapping[str, float],
     benchmark: Benchmark,
+    readings: Sequence[Reading],
 ) -> Markup:
     """Draw a panel: a line per host. bars: numbers by host, as they are shown."""
     runs = rows.assign(
@@ -420,7 +421,21 @@ def _draw_dots(
             plots.run_dots, runs, rounds, usual=own_bars, unit=benchmark.label
         ),
         margins=(14 + 7 * longest, 42, 18, 8),
+        values=_list_values_of_runs(runs, readings),
     )
+
+
+def _list_values_of_runs(
+    runs: pd.DataFrame, readings: Sequence[Reading]
+) -> list[figures.Value]:
+    """List the number of each run with the run's name, as `plots.run_dots` draws it."""
+    names = {reading.run["run_id"]: reading.name for reading in readings}
+    lines = list(dict.fromkeys(runs["host"]))
+    values = []
+    for row in text.to_records(runs):
+        words = f"{names[row['run_id']]}: {format_ns(row['ns'])}"
+        values.append(figures.Value(row["ns"], lines.index(row["host"]), words))
+    return values
 
 
 def _list_bars(usual: pd.DataFrame, benchmark: Benchmark) -> dict[str, float]:

@@ -387,7 +387,7 @@ def ladder(
     axes = _make_axes(axes)
     if settings is None:
         settings = steps["setting"].unique().tolist()
-    numbers = _convert_steps(steps, over, rate=rate)
+    numbers = convert_steps(steps, over, rate=rate)
     low = float(numbers["median"].min()) / 1.6
     high = float(numbers["median"].max()) * 1.6
     axes.set(yscale="log", ylim=(low, high), ylabel="GB/s" if rate else "ns")
@@ -422,7 +422,7 @@ def _convert_to_shown(ns: npt.ArrayLike, *, rate: bool) -> Floats:
     return values
 
 
-def _convert_steps(steps: pd.DataFrame, over: str, *, rate: bool) -> pd.DataFrame:
+def convert_steps(steps: pd.DataFrame, over: str, *, rate: bool) -> pd.DataFrame:
     """Return `setting`, `x`, and `median` and both ends of its interval, `begin` and
     `end`, as shown.
     """

@@ -295,3 +295,30 @@ def test_no_table_of_a_made_up_lab_is_wider_than_a_telephone(
         page.write_text(render(listing, [run.run_id for run in runs]))
         tab.open(page, TELEPHONE, touch=True)
         assert tab.ask(wide) == []
+
+
+def test_plots_show_the_value_nearest_to_the_pointer_and_by_keys(
+    tab: Tab, made_lab: Path, tmp_path: Path
+) -> None:
+    listing = Listing(made_lab / "results")
+    runs = select_runs_to_show(listing, ["pisa"]).runs
+    page = tmp_path / "page.html"
+    page.write_text(render(listing, [run.run_id for run in runs]))
+    tab.open(page, DESK)
+    plots = "[...document.querySelectorAll('svg[data-values]')]"
+    names = tab.ask(f"{plots}.map(svg => svg.getAttribute('aria-label').split(' ')[0])")
+    assert {"Run", "chase/mov,", "bandwidth/avx2,"} <= set(names)
+    for name in ("Run", "chase/mov,"):
+        svg = f"{plots}[{names.index(name)}]"
+        tab.ask(f"{svg}.scrollIntoView({{ block: 'center' }})")
+        left, top, x, y, words = tab.ask(
+            f"(svg => {{ const box = svg.getBoundingClientRect();"
+            " return [box.left, box.top, ...JSON.parse(svg.dataset.values)[2]]; })"
+            f"({svg})"
+        )
+        tab.point(left + x, top + y)
+        assert tab.ask(f"{svg}.nextElementSibling.textContent") == words
+        tab.ask(f"{svg}.focus()")
+        tab.press("ArrowLeft")
+        assert tab.ask(f"{svg}.nextElementSibling.textContent") != words
+    assert re.fullmatch(r"random, \d+K: \S+ ns", words)
