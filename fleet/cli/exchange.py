@@ -16,6 +16,7 @@ from fleet.analysis import base, compare, exchange, reduce, report, views
 from fleet.cli import app as cli
 from fleet.cli.app import option
 from fleet.cli.completion import SUMMARY, complete_formats
+from fleet.cli.waiting import show_elapsed
 from fleet.errors import UsageError
 from fleet.text import format_count, one_line, printable
 
@@ -87,7 +88,9 @@ def write_report(
     ranges = _read_ranges(root, runs)
     if to_folder:
         tables = exchange.find_summaries(root, summaries)
-        typer.echo(report.write_site(root, runs, file, title, tables, heading, ranges))
+        with show_elapsed(f"drawing {format_count(len(runs), 'run')}"):
+            done = report.write_site(root, runs, file, title, tables, heading, ranges)
+        typer.echo(done)
         return
     if not to_stdout:
         report.require_writable_output(file, force=force)
@@ -96,7 +99,10 @@ def write_report(
         return
     ids = [run.run_id for run in runs]
     names = words or sorted({run.host_id for run in runs})
-    page = report.render(root, ids, title, sides, names, benchmarks, heading, ranges)
+    with show_elapsed(f"drawing {format_count(len(ids), 'run')}"):
+        page = report.render(
+            root, ids, title, sides, names, benchmarks, heading, ranges
+        )
     if to_stdout:
         sys.stdout.write(page)
         return
@@ -418,7 +424,12 @@ def _find_last(
 def _write(text: Iterable[str], output: Path | None) -> None:
     from fleet.store.files import write_output
 
-    if output is None or str(output) == "-":
+    is_to_stdout = output is None or str(output) == "-"
+    if is_to_stdout and sys.stdout.isatty():  # what it shows is progress enough
         sys.stdout.writelines(text)
-    else:
-        write_output(output, (printable(piece, kept="\n\t") for piece in text))
+        return
+    with show_elapsed("writing"):
+        if output is None or is_to_stdout:
+            sys.stdout.writelines(text)
+        else:
+            write_output(output, (printable(piece, kept="\n\t") for piece in text))
