@@ -193,8 +193,8 @@ def test_a_benchmark_with_no_point_that_fits_is_left_out_unless_it_is_the_only_o
         # Of 14 sizes in three orders 6 are the ends of levels, and one is outside all
         # caches.
         ("chase", "100", 42, None),
-        ("chase", "4", 21, "plateaus only"),
-        ("chase", "1", 18, "plateaus of the caches only"),
+        ("chase", "2", 21, "plateaus only"),
+        ("chase", "0.5", 18, "plateaus of the caches only"),
     ],
 )
 def test_what_the_time_budget_leaves_out_is_said(
