@@ -36,7 +36,6 @@ _log = logging.getLogger(__name__)
 _MAGIC = b"openssh-key-v1\0"
 _OTHERS = 0o077
 _FIDO = "sk-"  # how the types of keys begin whose private half is in a token
-_FIDO_REMEDY = "a key of a FIDO token; set `via: openssh` for this host"
 _KEY_LIMIT_BYTES = 1 << 20
 # methods that ssh has and asks nobody for
 _OF_OPENSSH = {"gssapi-with-mic", "gssapi-keyex", "hostbased"}
@@ -78,7 +77,7 @@ class _AgentKey(AgentKey):
         except (SSHException, OSError):
             self.reason = "ssh-agent did not sign with it"
             if self.name.startswith(_FIDO):
-                self.reason += f": {_FIDO_REMEDY}"
+                self.reason += "; is its FIDO token there, and was it touched?"
             return b""
 
 
@@ -412,7 +411,10 @@ def _describe_unusable_key(path: str, error: Exception) -> str:
     if "PEM" in text:
         return "holds no private key"
     if _is_fido_key(path):
-        return f"is {_FIDO_REMEDY}"
+        return (
+            "is a key of a FIDO token; load it into ssh-agent, or set `via: openssh`"
+            " for this host"
+        )
     return text or type(error).__name__
 
 

@@ -207,8 +207,7 @@ def test_a_key_of_a_fido_token_without_its_token_is_named(make_known, agent, tmp
         with pytest.raises(AuthError) as refused:
             connect(host.entry(identity_files=files))
         said = str(refused.value)
-        assert "ssh-agent did not sign with it: a key of a FIDO token" in said
-        assert "`via: openssh`" in said
+        assert "ssh-agent did not sign with it; is its FIDO token there" in said
 
 
 def test_an_agent_with_too_many_keys_is_told_so(host, agent, tmp_path):
