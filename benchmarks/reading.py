@@ -42,7 +42,7 @@ FLEET = (
     "import sys; sys.argv = ['fleet', {arguments}]; from fleet.__main__ import main;"
     " main()"
 )
-SHOW, RUNS, REPORT, COMPARE, COMPARE_ALL, REPORT_OF_TWO = (
+SHOW, RUNS, REPORT, COMPARE, COMPARE_ALL, COMPARE_KERNELS, REPORT_OF_TWO = (
     FLEET.replace("{arguments}", text)
     for text in (
         "'show', '{big}', '-r', '{root}'",
@@ -50,6 +50,7 @@ SHOW, RUNS, REPORT, COMPARE, COMPARE_ALL, REPORT_OF_TWO = (
         "'report', '{big}', '-r', '{root}', '-o', '{root}/_report.html'",
         "'compare', 'host0', 'host1', '-r', '{many}'",
         "'compare', 'host*[02468]', 'host*[13579]', '-r', '{many}'",
+        "'compare', 'kernel=old', 'kernel=new', '-r', '{many}'",
         "'report', 'host0', 'host1', '-r', '{many}', '-o', '{many}/_report.html'",
     )
 )
@@ -78,6 +79,7 @@ OF_MANY = {
     "fleet runs, after": RUNS,
     "fleet compare of all, first time": COMPARE_ALL,
     "fleet compare of all, after": COMPARE_ALL,
+    "fleet compare of kernels, after": COMPARE_KERNELS,
     "history of a relation": HISTORY,
     "fleet runs --relation smt": RUNS.replace("'runs'", "'runs', '--relation', 'smt'"),
     "fleet compare host0 host1": COMPARE,
@@ -170,7 +172,7 @@ def draw_dependent_noise(shape: tuple[int, int], chance: np.random.Generator) ->
 
 def many_runs(root: Path, count: int, hosts: int) -> None:
     """Runs of eight CPUs, each an hour after the one before, on one host after the
-    other.
+    other; the first half with an old kernel by their label, the others with a new one.
     """
     start = datetime(2026, 1, 1, tzinfo=UTC)
     store = Store(root)
@@ -179,7 +181,12 @@ def many_runs(root: Path, count: int, hosts: int) -> None:
         moment = start + timedelta(hours=number)
         host = Host(f"host{number % hosts}", "192.0.2.7", labels={"rack": "b2"})
         run = builders.a_run(cpus, run_id=new_run_id(moment), host=host)
-        run = replace(run, started_utc=moment.isoformat(), ended_utc=None)
+        run = replace(
+            run,
+            started_utc=moment.isoformat(),
+            ended_utc=None,
+            labels={"kernel": "old" if number < count // 2 else "new"},
+        )
         store.publish(run, builders.make_bursts(run, seed=number), batch=True)
     store.flush()
 

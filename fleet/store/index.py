@@ -218,6 +218,8 @@ class Index:
         stamps: Mapping[Key, str],
         decode: Callable[[bytes], _Result],
     ) -> dict[Key, _Result]:
+        if not stamps:
+            return {}
         # a query per run would take eight times as long as one that returns all
         query = f"select host_id, run_id, stamp, {column} from runs"  # noqa: S608  ours
 

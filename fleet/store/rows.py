@@ -23,6 +23,7 @@ from fleet.text import describe_msgspec_error
 RECORD = b"fleet.run"  # of the metadata of a samples file
 NOT_STORED = "(not stored)"  # in place of a command of `before` or `after`
 _ZSTD_LEVEL = 9
+_MOST_RECORDS_BYTES = 1 << 16  # unpacked; only those of large machines are longer
 _HELLO_COLUMNS = ("pairs", "preset", "precision", "clock", "ticks_per_second")
 _CPU_COLUMNS = (
     *("core", "cluster", "llc", "die", "package", "node"),
@@ -55,7 +56,11 @@ def unpack_record(text: bytes) -> bytes:
     """Return the JSON of the record that `pack_record` wrote. Raises DataError."""
     try:
         frame = pa.BufferReader(base64.b64decode(text, validate=True))
-        plain: bytes = pa.CompressedInputStream(frame, "zstd").read(RECORD_BYTES + 1)
+        stream = pa.CompressedInputStream(frame, "zstd")
+        # a read reserves the memory that it may need
+        plain: bytes = stream.read(_MOST_RECORDS_BYTES)
+        if len(plain) == _MOST_RECORDS_BYTES:
+            plain += stream.read(RECORD_BYTES + 1 - len(plain))
     except (OSError, binascii.Error) as err:
         raise DataError(f"its record of the run cannot be unpacked: {err}") from err
     if len(plain) > RECORD_BYTES:

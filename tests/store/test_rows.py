@@ -177,6 +177,14 @@ def test_a_record_is_read_back_and_is_json_in_a_plain_zstd_frame() -> None:
         unpack_record(text[:-8])
 
 
+@pytest.mark.parametrize("length", [65_535, 65_536, 65_537, 300_000])
+def test_a_long_record_is_read_whole(length: int) -> None:
+    record = b'{"run":"' + b"." * (length - 10) + b'"}'
+    frame = pa.Codec("zstd").compress(record, asbytes=True)
+    assert len(record) == length
+    assert unpack_record(base64.b64encode(frame)) == record
+
+
 def test_the_agents_a_host_keeps_are_no_part_of_its_run() -> None:
     run = builders.a_run()
     answer = (
