@@ -21,7 +21,6 @@ from fleet.analysis.reduce.topology import GROUPS, NAMES, Layout
 from fleet.analysis.report.read_runs import Part, Reading
 from fleet.analysis.views.marked_rows import WIDE
 
-_STEPS_PER_NS = 64  # a number's last bits, which are noise, would not be compressed
 _SHARE_DIGITS = 3  # ±1.2% is what is shown
 _MEANINGS = {
     **MEANINGS,
@@ -106,10 +105,10 @@ def _encode_pairs(reading: Reading, part: Part, relation: Ints, flags: Ints) -> 
     numbers of each pair's.
     """
     columns: dict[str, Any] = {
-        reading.number: _round_ns(part.pairs[reading.number]),
+        reading.number: part.pairs[reading.number],
         "spread": _choose_spread(part.pairs, reading.number),
         "other_share": part.pairs["other_share"].round(_SHARE_DIGITS),
-        "other_ns": _round_ns(part.pairs["other_ns"]),
+        "other_ns": part.pairs["other_ns"],
         "relation": relation,
         "flags": flags,
     }
@@ -119,10 +118,6 @@ def _encode_pairs(reading: Reading, part: Part, relation: Ints, flags: Ints) -> 
     triangles = [lay_out_matrix(pairs, cpus, name)[upper] for name in columns]
     packed = zlib.compress(np.array(triangles, dtype="<f4").tobytes(), 9)
     return base64.b64encode(packed).decode("ascii")
-
-
-def _round_ns(values: "pd.Series[float]") -> "pd.Series[float]":
-    return (values * _STEPS_PER_NS).round() / _STEPS_PER_NS
 
 
 def _choose_spread(pairs: pd.DataFrame, number: str) -> "pd.Series[float]":

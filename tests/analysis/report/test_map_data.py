@@ -47,7 +47,7 @@ def test_the_page_has_every_pair_once_with_what_show_says_of_it(root: Path) -> N
     by_pair = pairs.set_index(["ping_cpu", "pong_cpu"])
     for place, pair in enumerate(_list_pairs(about["cpus"])):
         row = by_pair.loc[pair]
-        assert ns[place] == pytest.approx(row["median_ns"], abs=1 / 128)
+        assert ns[place] == row["median_ns"]  # else the last digit shown may differ
         assert spread[place] == pytest.approx(row["spread"], abs=0.0005)
         assert share[place] == pytest.approx(row["other_share"], abs=0.0005)
         assert np.isnan(other[place]) == np.isnan(row["other_ns"])
