@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,9 @@ from fleet.cli.app import option
 from fleet.cli.completion import complete_groups, complete_relations
 from fleet.model import CPU_GROUPS
 from fleet.text import as_document, one_line
+
+if TYPE_CHECKING:
+    from fleet.analysis.views.chosen_runs import RunsToShow
 
 
 @cli.app.command(
@@ -87,6 +90,14 @@ def show(
         str | None,
         option("The bursts of two CPUs as a histogram, and the tail: 3-17.", "A-B"),
     ] = None,
+    closest: Annotated[
+        int | None,
+        option(
+            "The sets of so many CPUs whose slowest pair is the fastest, for taskset.",
+            "--closest N",
+            min=2,
+        ),
+    ] = None,
     sort: Annotated[
         str | None,
         option(
@@ -125,10 +136,12 @@ def show(
         raise typer.BadParameter(
             "--cpus-of prints nothing but lists; only --json can be added."
         )
-    if ways and (json or csv):
-        raise typer.BadParameter("--ways prints text; leave out --json and --csv.")
+    if (ways or closest) and (json or csv):
+        raise typer.BadParameter(
+            "--ways and --closest print text; leave out --json and --csv."
+        )
     if cli.has_summary(select or ()):
-        others = (benchmark, cpus, csv, ladder, map_, ways, pair, cpus_of)
+        others = (benchmark, cpus, csv, ladder, map_, ways, pair, cpus_of, closest)
         _print_summaries(select or [], results, *others, json=json)
         return
     root = cli.open_listing(results)
@@ -140,19 +153,26 @@ def show(
         _print_cpus(root, chosen.latest, cpus_of, json=json)
     elif pair is not None:
         _print_pair(root, chosen.runs, pair, only, json=json, csv=csv)
+    elif closest is not None:
+        cli.print_paged(views.render_closest_sets(root, having, closest, only))
     elif json:
         sys.stdout.writelines(views.show_as_json(root, run_ids, only, chosen.missing))
     elif csv:
         typer.echo(views.show_as_csv(root, run_ids, only))
-        if chosen.missing:
-            left_out = chosen.left_out
-            heading = views.render_heading(chosen.runs, left_out, chosen.missing)
-            typer.echo(heading, err=True)
+        _name_missing_hosts(chosen)
     else:
         canvas = views.Canvas(**cli.get_width_and_colour())
         detail = views.Detail(all_sizes=ladder, both_ways=ways, as_map=map_)
         text = views.show_runs(root, chosen, canvas, only, detail, sort)
         cli.print_paged(text)
+
+
+def _name_missing_hosts(chosen: "RunsToShow") -> None:
+    """Name on stderr the hosts that could not be measured, if any."""
+    if chosen.missing:
+        left_out = chosen.left_out
+        heading = views.render_heading(chosen.runs, left_out, chosen.missing)
+        typer.echo(heading, err=True)
 
 
 def _print_pair(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     )
     from fleet.analysis.reduce.bursts import SAMPLE_COLUMNS, read_bursts
     from fleet.analysis.reduce.cells import name_cells, name_cells_of_point
+    from fleet.analysis.reduce.closest import find_closest_sets
     from fleet.analysis.reduce.cross_checks import (
         CHECKS,
         CROSS_CHECK_MEANINGS,

@@ -385,12 +385,8 @@ def _draw_groups(
     """Draw the medians between groups of CPUs as numbers, for as many groups as fit,
     with intervals if these fit too.
     """
-    drawing = _GroupDrawing(heatmap.map_groups(table, order), canvas.colour)
-    limit = heatmap.MAX_GROUPS
-    for limit in _GROUP_LIMITS:
-        drawing = _GroupDrawing(heatmap.map_groups(table, order, limit), canvas.colour)
-        if canvas.fits(drawing.draw().plain):
-            break
+    limit = _choose_group_limit(table, order, canvas)
+    drawing = _GroupDrawing(heatmap.map_groups(table, order, limit), canvas.colour)
     numbers = drawing.draw()
     title = drawing.write_title(len(order.cpus), quantity)
     if halves is None:
@@ -401,6 +397,15 @@ def _draw_groups(
         numbers = with_widths
     note = _describe_group_halves(widths)
     return title.append_text(numbers).append(note)
+
+
+def _choose_group_limit(table: npt.ArrayLike, order: Layout, canvas: Canvas) -> int:
+    """Return the most groups whose numbers fit the canvas."""
+    for limit in _GROUP_LIMITS:
+        drawing = _GroupDrawing(heatmap.map_groups(table, order, limit), colour=False)
+        if canvas.fits(drawing.draw().plain):
+            return limit
+    return _GROUP_LIMITS[-1]
 
 
 def _describe_group_halves(widths: Floats) -> str:

@@ -1,0 +1,151 @@
+"""Print the sets of CPUs that are closest to each other, for `fleet show --closest`."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from fleet.analysis.base import text
+from fleet.analysis.base.tables import Floats
+from fleet.analysis.reduce import load
+from fleet.analysis.reduce.closest import CpuSet, describe_set, find_closest_sets
+from fleet.analysis.reduce.matrices import lay_out_matrix
+from fleet.analysis.reduce.numbers import ALL, Only, load_pairs_and_cpus
+from fleet.errors import UsageError
+from fleet.model import Benchmark, Descriptions, View
+from fleet.plan.cpulist import format_cpus
+from fleet.store import RunSummary
+from fleet.store.runs import Root
+from fleet.text import format_count, one_line, table
+
+_MAX_SETS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """The pairs of a run, as matrices of ns and of half intervals as shares."""
+
+    ns: Floats
+    half: Floats
+
+    def format_half(self, item: CpuSet) -> str:
+        """Format the interval of the slowest pair of a set."""
+        return text.format_half_width(self.half[item.ping, item.pong])
+
+    def find_limits(self, item: CpuSet) -> tuple[float, float]:
+        """Return the interval of the slowest pair of a set."""
+        half = np.nan_to_num(self.half[item.ping, item.pong])
+        return item.slowest_ns * (1 - half), item.slowest_ns * (1 + half)
+
+
+def render_closest_sets(
+    root: Root, runs: Sequence[RunSummary], count: int, only: Only = ALL
+) -> str:
+    """Render the closest sets of `count` CPUs of a host's last run, and whether they
+    were as good in its earlier ones. Raises UsageError if there are too few CPUs.
+    """
+    if len({run.host_id for run in runs}) > 1:
+        raise UsageError("--closest: takes one host.")
+    descriptions = load.merge_descriptions(runs)
+    pairs = _load_matrices(root, runs, only, descriptions)
+    of_last = pairs[pairs["run_id"] == runs[-1].run_id]
+    cpus = _list_cpus(of_last, count)
+    choice = load.name_benchmarks(of_last).iloc[0]
+    laid_out = _lay_out_runs(load.select_choice(pairs, choice), runs, cpus)
+    benchmark = descriptions[choice.partition("/")[0]]
+    host = runs[-1].host_name
+    title = f"{host}, {choice}: the closest {count} CPUs, by their slowest pair"
+    return f"{one_line(title)}\n{_render_sets(laid_out, count, cpus, benchmark)}"
+
+
+def _list_cpus(pairs: pd.DataFrame, count: int) -> list[int]:
+    """List the CPUs of these pairs. Raises UsageError for fewer than `count`."""
+    cpus = sorted({*pairs["ping_cpu"], *pairs["pong_cpu"]})
+    if count > len(cpus):
+        raise UsageError(
+            f"--closest {count}: the last run has pairs of {len(cpus)} CPUs."
+        )
+    return cpus
+
+
+def _load_matrices(
+    root: Root, runs: Sequence[RunSummary], only: Only, descriptions: Descriptions
+) -> pd.DataFrame:
+    """Load the pairs of benchmarks between CPUs whose lines are not placed."""
+    pairs, cpus = load_pairs_and_cpus(root, runs, descriptions)
+    pairs = load.drop_points(only.select(pairs, cpus), descriptions)
+    views = load.get_views(pairs["benchmark"], descriptions)
+    return pairs[(views == View.MATRIX) & pairs["memory_node"].isna()]
+
+
+def _lay_out_runs(
+    pairs: pd.DataFrame, runs: Sequence[RunSummary], cpus: Sequence[int]
+) -> list[_Numbers]:
+    """Lay out the pairs of each run."""
+    numbers = []
+    for run in runs:
+        own = pairs[pairs["run_id"] == run.run_id]
+        ns = lay_out_matrix(own, cpus, "median_ns")
+        half = lay_out_matrix(own, cpus, "spread")
+        numbers.append(_Numbers(ns, half))
+    return numbers
+
+
+def _render_sets(
+    runs: Sequence[_Numbers], count: int, cpus: Sequence[int], benchmark: Benchmark
+) -> str:
+    """Render the closest sets of the last run, and explain the columns."""
+    *earlier, last = runs
+    sets = find_closest_sets(last.ns, count)[:_MAX_SETS]
+    if not sets:
+        raise UsageError(f"--closest {count}: no {count} CPUs have all pairs measured.")
+    columns = _list_columns(last, sets, cpus, benchmark)
+    if earlier:
+        held = _count_runs_as_good(earlier, sets)
+        columns["before"] = [f"{runs} of {len(earlier)}" for runs in held]
+    rows = [*zip(*columns.values(), strict=True)]
+    body = table(list(columns), rows, right={1, 2, 3, 5})
+    return "\n".join([body, *_explain(len(earlier))])
+
+
+def _list_columns(
+    run: _Numbers, sets: Sequence[CpuSet], cpus: Sequence[int], benchmark: Benchmark
+) -> dict[str, list[str]]:
+    """List the cells of each column about a run's sets."""
+    return {
+        "CPUs": [_format_members(item, cpus) for item in sets],
+        "ns": [text.format_value(benchmark, item.slowest_ns) for item in sets],
+        "±95%": [run.format_half(item) for item in sets],
+        "slowest pair": [f"{cpus[item.ping]}-{cpus[item.pong]}" for item in sets],
+        "best": ["yes" if best else "no" for best in _find_as_good(run, sets)],
+    }
+
+
+def _format_members(item: CpuSet, cpus: Sequence[int]) -> str:
+    return format_cpus(cpus[place] for place in item.places)
+
+
+def _find_as_good(run: _Numbers, sets: Sequence[CpuSet]) -> list[bool]:
+    """Report for each set whether it cannot be told from the best of them in a run."""
+    own = [describe_set(run.ns, item.places) for item in sets]
+    limits = [run.find_limits(item) for item in own]
+    best = min(range(len(own)), key=lambda place: own[place].slowest_ns)
+    return [low <= limits[best][1] for low, _ in limits]
+
+
+def _count_runs_as_good(runs: Sequence[_Numbers], sets: Sequence[CpuSet]) -> list[int]:
+    """Count for each set the runs in which it cannot be told from the best."""
+    counts = [0] * len(sets)
+    for run in runs:
+        for place, is_good in enumerate(_find_as_good(run, sets)):
+            counts[place] += is_good
+    return counts
+
+
+def _explain(earlier: int) -> Iterator[str]:
+    yield "best: its interval reaches that of the first, so they cannot be told apart"
+    if earlier:
+        runs = format_count(earlier, "earlier run")
+        yield f"before: in how many of {runs} it was best"
+    yield "sets share no CPU; -c cores takes one CPU of each core"
