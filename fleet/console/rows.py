@@ -92,6 +92,8 @@ class Row:
         longest_s = 0.0
         if self.expected is not None:
             longest_s = max(self.expected.most_s - elapsed_s, 0)
+            if self._has_planned_bursts and longest_s == 0:
+                return TimeLeft(longest_s, "longer than expected")
             if self._has_planned_bursts:
                 return TimeLeft(longest_s, f"at most {longest_s:.0f} s")
         if self.done:

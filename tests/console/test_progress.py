@@ -75,6 +75,23 @@ def test_of_several_hosts_it_counts_them_and_their_bursts(
     ]
 
 
+def test_a_host_that_takes_bursts_again_after_all_is_said_to_be_late(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = Lines([A], clock)
+    lines(StageEntered(A, "measure"))
+    lines(DurationEstimated(A, Duration(5.0, 15.0)))
+    lines(BurstsReceived(A, 1000, 1000))
+    clock.now += SILENCE_S
+    lines.break_silence()
+    clock.now += SILENCE_S
+    lines.break_silence()
+    assert capsys.readouterr().err.splitlines()[-2:] == [
+        "a: measure, 1000+ bursts, at most 5 s",
+        "a: measure, 1000+ bursts, longer than expected",
+    ]
+
+
 def test_of_many_hosts_a_tally_breaks_the_silence(
     clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
