@@ -92,10 +92,8 @@ class Row:
         longest_s = 0.0
         if self.expected is not None:
             longest_s = max(self.expected.most_s - elapsed_s, 0)
-            if self._has_planned_bursts and longest_s == 0:
-                return TimeLeft(longest_s, "longer than expected")
             if self._has_planned_bursts:
-                return TimeLeft(longest_s, f"at most {longest_s:.0f} s")
+                return TimeLeft(longest_s, _format_longest(longest_s))
         if self.done:
             left_s = elapsed_s * (self.total - self.done) / self.done
             return TimeLeft(left_s, f"{left_s:.0f} s left")
@@ -128,6 +126,10 @@ class Row:
             numbers = "  ".join(_format_median(name, ns) for name, ns in relations)
             texts.append(f"{benchmark:<{width}} {numbers}")
         return separator.join(texts)
+
+
+def _format_longest(longest_s: float) -> str:
+    return f"at most {longest_s:.0f} s" if longest_s else "longer than expected"
 
 
 def _format_median(relation: str, ns: float) -> str:
