@@ -133,12 +133,12 @@ def _merge_numbers(group: Sequence[tuple[Host, str]]) -> str:
     hidden = [_hide_what_differs(host, text) for host, text in group]
     if len(set(hidden)) == 1:
         return group[0][1]
-    words = _NUMBER.split(hidden[0])
+    # the text between the numbers, which all have in common, and the numbers of each
+    first_words, *words = _NUMBER.split(hidden[0])
     numbers_of_texts = [_NUMBER.findall(text) for text in hidden]
-    merged = words[0]
-    for numbers, word in zip(
-        zip(*numbers_of_texts, strict=True), words[1:], strict=True
-    ):
+    numbers_by_place = zip(*numbers_of_texts, strict=True)
+    merged = first_words
+    for numbers, word in zip(numbers_by_place, words, strict=True):
         merged += _join_least_and_greatest(numbers) + word
     return merged
 

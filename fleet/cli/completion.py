@@ -43,6 +43,7 @@ def _complete(
         with contextlib.suppress(Exception):
             words = dict.fromkeys(list_words(ctx, last))
             begun = [word for word in words if word.startswith(last)]
+            # others wrote some of the words: none may begin with a sign of the shell
             return [f"{before}{word}" for word in begun if word[:1].isalnum()]
         return []
 

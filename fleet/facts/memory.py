@@ -486,7 +486,7 @@ def _read_edac_memory(files: Mapping[str, str]) -> Memory:
     corrections = []
     channels = 0
     for (controller, name), texts in _group_edac_attributes(files).items():
-        if name:
+        if name:  # of a module; else the attributes are of the controller itself
             dimm = _read_edac_dimm(controller, name, texts)
             ranks_by_module[dimm.slot].append(dimm)
             corrections.append(texts.get("dimm_edac_mode", "").lower())

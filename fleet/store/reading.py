@@ -321,10 +321,10 @@ class TableFile:
         stored = self._file.schema_arrow
         unknown = {*stored.names} - {*shape.names}
         if unknown:
-            with self.damage_errors():
+            with self.damage_errors():  # names the file
                 raise DataError(f"a column {min(unknown)!r:.50} is not in the table")
         parts = self._iter_rows()
-        rows = stored.empty_table()
+        rows = stored.empty_table()  # read, and not yet yielded
         for size in sizes:
             rows = self._extend_rows(rows, parts, size)
             chunk = rows.slice(0, size)

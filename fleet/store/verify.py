@@ -323,6 +323,7 @@ def _verify_table(
     except StoreError as err:
         return _CheckedTable(keys, [str(err)])
     problems = list[str]()
+    # a file is named after what it holds, so a misnamed one is a copy
     if keys and Path(name).stem != file_name(keys):
         problems.append(_COPY.format(name))
     for run_id, columns in comparison.find_differences():

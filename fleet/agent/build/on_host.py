@@ -148,12 +148,15 @@ def build_script(
     the compiler fails.
     """
     cc = shlex.join((*toolchain.command, *toolchain.cflags))
+    # two trees, compiled side by side: all but the timed loops, and the loops
     rooms = [f"../{name}" for name in toolchain.merge_untimed_files(sources)]
     loops = [f"../{name}" for name in toolchain.list_timed_files(sources)]
     first = f"(cd 0 && {cc} {tc.ROOM_FLAG} -I.. -c {' '.join(rooms)})"
     second = f"(cd 1 && {cc}  -I.. -c {' '.join(loops)})"
     both = f"{first} & one=$!; {second}; two=$?; wait $one && [ $two = 0 ]"
     settings = {
+        # HASH and REST are patterns of the shell: a whole hash, and its part that is
+        # not in the file's name
         "WORKDIR": workdir,
         "BUILD": build,
         "NAME": tc.agent_file_name(build),

@@ -471,8 +471,9 @@ class _Side:
         """Return the columns of this side. level: the one to show of each row."""
         is_shown = self.labels == level[:, None]
         means = compute_nanmean(np.where(is_shown, self.logs, np.nan), axis=1)
+        runs_at_main_level = self.counts.max(axis=1)
         return {
-            f"{self.letter}_runs": self.counts.max(axis=1),
+            f"{self.letter}_runs": runs_at_main_level,
             f"{self.letter}_units": self.counts.sum(axis=1),
             f"{self.letter}_ns": np.exp(means),
             f"{self.letter}_compared": is_shown.sum(axis=1),

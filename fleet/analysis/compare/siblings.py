@@ -205,8 +205,9 @@ class _Group:
 
     def find_short_of_runs(self) -> Bools:
         """Report which machines have fewer than MIN_RUNS runs."""
-        counts = self.runs["host_id"].value_counts()
-        return np.asarray(counts[[*self.hosts]].to_numpy() < MIN_RUNS)
+        runs_by_host = self.runs["host_id"].value_counts()
+        runs = np.array([runs_by_host[host] for host in self.hosts])
+        return np.asarray(runs < MIN_RUNS)
 
     def label_levels(self) -> Ints:
         """Number the levels of each row of `ns`."""

@@ -298,12 +298,12 @@ def _compute_relation_medians(pairs: pd.DataFrame) -> pd.DataFrame:
     """
     every = pd.concat([pairs, pairs.assign(relation=ALL)])
     groups = every.groupby([*_NUMBER, "summary"], sort=False, dropna=False)
-    of_tables = groups.agg(
+    medians_of_tables = groups.agg(
         cells=("latency_ns", "size"),
         median_ns=("latency_ns", "median"),
         half=("half", "median"),
     ).reset_index()
-    by_relation = of_tables.groupby(_NUMBER, sort=False, dropna=False)
+    by_relation = medians_of_tables.groupby(_NUMBER, sort=False, dropna=False)
     medians = by_relation.agg(
         cells=("cells", "sum"),
         median_ns=("median_ns", "median"),

@@ -79,10 +79,12 @@ def find_main_bursts(
     usual = group_medians(medians, row)
     multiples = medians / usual[row]
 
+    # a visit's group and number as the digits of one number
     visits_a_group = visits.max(initial=0) + 1
     keys = visit_groups[row] * visits_a_group + visits
     visit_keys, visit = np.unique(keys, return_inverse=True)
-    visit_values = np.bincount(visit, multiples) / np.bincount(visit)
+    sums = np.bincount(visit, multiples)
+    visit_values = sums / np.bincount(visit)
 
     group = visit_keys // visits_a_group
     _, group_sizes = np.unique(group, return_counts=True)

@@ -194,8 +194,8 @@ def group_rows_by_length(
     first = np.cumsum(counts) - counts
     for count in np.unique(counts):
         which = np.flatnonzero(counts == count)
-        if len(which) == len(counts):
+        if len(which) == len(counts):  # all rows: nothing to copy
             yield which, values.reshape(len(which), count)
         else:
-            columns = np.arange(count)
-            yield which, values[first[which][:, None] + columns]
+            places = first[which][:, None] + np.arange(count)  # rows x columns
+            yield which, values[places]

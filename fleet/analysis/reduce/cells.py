@@ -268,17 +268,19 @@ def _choose_shown(rows: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:
     if not row:
         named = rows["point"].where(rows["point"].notna(), rows["relation"])
         return pd.DataFrame({"about": "", "column": named, "place": named})
+    # the nearest relation, then one value of each parameter but that of the rows
     near = min(rows["relation"].unique(), key=relation_sort_key)
-    own = _select_first(rows[rows["relation"] == near], tables)
-    words = _list_words(own, tables)
-    if columns and columns[0].none:
-        own, load = _select_greatest_load(own, columns[0])
+    points = _select_first(rows[rows["relation"] == near], tables)
+    words = _list_words(points, tables)
+    has_loads = columns and columns[0].none
+    if has_loads:
+        points, load = _select_greatest_load(points, columns[0])
         words.append(load)
     else:
-        own = _select_first(own, columns, last=benchmark.view is View.BLOCKS)
-        words += _list_words(own, columns)
+        points = _select_first(points, columns, last=benchmark.view is View.BLOCKS)
+        words += _list_words(points, columns)
     about = ", ".join(filter(None, (" ".join(words), near)))
-    return _name_rows_by_parameter(own, row[0]).assign(about=about)
+    return _name_rows_by_parameter(points, row[0]).assign(about=about)
 
 
 def _name_rows_by_parameter(rows: pd.DataFrame, parameter: Parameter) -> pd.DataFrame:

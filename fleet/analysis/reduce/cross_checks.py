@@ -175,10 +175,11 @@ def _check_group_sum(rows: pd.DataFrame, keys: list[str], unit: str) -> CheckRes
         for row in to_records(part[part["threads"] > 1]):
             threads = int(row["threads"])
             rate = 1 / row["median_ns"]
-            over = rate / threads / best_rate
+            # of what each could do alone: above 1, they gained by being together
+            share_of_best = rate / threads / best_rate
             together = f"{rate:.0f} {unit} by {threads} CPUs"
             says = f"{_format_key(key)}: {together}, {best_rate:.0f} by one"
-            yield over, says, over > _compute_allowed_fall(row, best)
+            yield share_of_best, says, share_of_best > _compute_allowed_fall(row, best)
 
 
 def _check_shared_buffer(numbers: Numbers) -> CheckResults:

@@ -50,12 +50,14 @@ def estimate_autocorrelation(deviations: Floats) -> Floats:
     total = -squares  # the sum of products at lags above 0: lag 0 gives the squares
     is_summing = squares > 0
     for lag in range(0, count - 1, 2):
-        two = _sum_products(deviations, lag)
-        two += _sum_products(deviations, lag + 1)
-        is_summing = is_summing & (two > 0)
+        two_lags = _sum_products(deviations, lag)
+        two_lags += _sum_products(deviations, lag + 1)
+        is_summing = is_summing & (two_lags > 0)
         if not is_summing.any():
             break
-        total += np.where(is_summing, two, 0)
+        total += np.where(is_summing, two_lags, 0)
+    # if lag k has the correlation r**k, all lags have the sum t = r / (1 - r), so that
+    # r = t / (1 + t); a negative sum counts as r itself
     denominator = np.where(total > 0, squares + total, squares)
     correlation: Floats = np.full(len(deviations), -1.0)
     np.divide(total, denominator, out=correlation, where=squares > 0)

@@ -79,6 +79,9 @@ def _compute_medians_by_round(
     """Return the median of each relation and round, by relation and in order of time,
     and how many rounds each relation has. relation: from 0 without gaps.
     """
+    # relation and round as the digits of one number
     most_rounds = rounds.max(initial=0) + 1
-    keys, places = np.unique(relation * most_rounds + rounds, return_inverse=True)
-    return group_medians(ns, places), np.bincount(keys // most_rounds)
+    number = relation * most_rounds + rounds
+    distinct, place = np.unique(number, return_inverse=True)
+    relation_of_distinct = distinct // most_rounds
+    return group_medians(ns, place), np.bincount(relation_of_distinct)

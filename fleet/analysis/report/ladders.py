@@ -68,6 +68,7 @@ def build_ladders(
     `choices`. pairs: as float64. memory: from these pairs.
     """
     benchmarks = [descriptions[choice] for choice in choices]
+    # under load: other threads move bytes meanwhile
     loaded = [
         benchmark.name for benchmark in benchmarks if benchmark.other_unit == "byte"
     ]

@@ -411,7 +411,7 @@ def _draw_dots(
     hosts = runs["host"].unique()
     own_bars = {host: bars[host] for host in hosts if host in bars}
     words = [f"{host} {format_ns(ns)}" for host, ns in own_bars.items()]
-    unit = benchmark.label.rpartition(" ")[2]
+    unit = benchmark.label.rpartition(" ")[2]  # of "one way, ns"
     longest = max(map(len, hosts))
     return figures.draw(
         f"dots-{title.replace('/', '-')}-{column}",

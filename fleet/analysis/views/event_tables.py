@@ -149,6 +149,7 @@ def _sort_by_relation_and_point(
         for point in choice.get("points") or ():
             places.setdefault(point, len(places))
     rows = text.to_records(events)
+    # a later sort keeps the order of an earlier one among equal rows
     rows.sort(key=lambda row: places.get(row["point"], -1))
     rows.sort(key=lambda row: relation_sort_key(row["relation"]))
     return rows

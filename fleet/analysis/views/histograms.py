@@ -35,14 +35,14 @@ def make_bins(values: Floats, grain: float) -> Floats:
     """
     low = float(values.min())
     high = float(values.max())
-    width = max(np.nan_to_num(grain), _MIN_SPAN * low / _BINS)
-    most_bins = min(_BINS, max(len(values) // 2, 1))
-    count = int(np.clip((high - low) / width, 1, most_bins))
+    min_width = max(np.nan_to_num(grain), _MIN_SPAN * low / _BINS)
+    max_bins = min(_BINS, max(len(values) // 2, 1))  # two values a bin on average
+    count = int(np.clip((high - low) / min_width, 1, max_bins))
     edges: Floats
     if low > 0 and high > _LOG_BEYOND * low:
         edges = np.geomspace(low, high, count + 1)
     else:
-        edges = np.linspace(low, max(high, low + width), count + 1)
+        edges = np.linspace(low, max(high, low + min_width), count + 1)
     return edges
 
 
