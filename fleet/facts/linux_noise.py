@@ -5,7 +5,7 @@
 from collections.abc import Iterator
 
 from fleet.facts.findings import make_finding
-from fleet.model import Facts, Finding, Memory, Severity, Usage
+from fleet.model import Facts, Finding, Memory, Severity, Usage, has_empty_channels
 from fleet.plan.cpulist import format_cpus
 
 LOAD_SHARE = 0.5  # of the CPUs
@@ -112,14 +112,12 @@ def _find_limits(facts: Facts) -> Iterator[Finding]:
 def _find_memory_faults(facts: Facts) -> Iterator[Finding]:
     memory = facts.memory
     modules = memory.populated
-    populated = memory.channels_populated
-    channels = memory.channels or 0
-    if populated is not None and populated < channels:
+    if has_empty_channels(memory.channels_populated, memory.channels):
         yield make_finding(
             "channel",
             facts,
-            populated=populated,
-            channels=channels,
+            populated=memory.channels_populated,
+            channels=memory.channels,
             named=_name_empty_channels(memory),
         )
     kinds = {

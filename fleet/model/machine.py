@@ -234,6 +234,11 @@ class Memory:
         return tuple(dimm for dimm in self.dimms if dimm.is_populated)
 
 
+def has_empty_channels(populated: int | None, channels: int | None) -> bool:
+    """Report whether memory channels are known to have no module."""
+    return populated is not None and populated < (channels or 0)
+
+
 def describe_channels(populated: int | None, channels: int | None) -> str:
     """Describe how many memory channels have a module; return "" if unknown."""
     if populated is None or not channels:

@@ -32,6 +32,7 @@ def render_header(data: RunData) -> str:
     """
     lines = [
         *_describe_machine(data.run),
+        *_describe_frequency(data),
         *_describe_choices(data.run),
         *_describe_cpus(data),
     ]
@@ -49,6 +50,25 @@ def _describe_machine(run: Mapping[str, Any]) -> list[str]:
         f"{model}, {cpus}, {run['target']}",
         ", ".join([*facts, _describe_clock(run)]),
     ]
+
+
+def _describe_frequency(data: RunData) -> list[str]:
+    """Return a line on the frequency of the cores while they were measured, by kind:
+    "cores under load: P 4.80 GHz, E 3.60 to 3.61 GHz"; none where it is not known.
+    """
+    rows = data.pairs[data.pairs["core_ghz"].notna()]
+    kinds = rows["ping_cpu"].map(data.order.kinds).fillna("")
+    spans = []
+    for kind, ghz in rows.groupby(kinds, sort=False)["core_ghz"]:
+        span = _format_span(ghz.min(), ghz.max())
+        spans.append(f"{kind} {span} GHz".strip())
+    return [f"cores under load: {', '.join(spans)}"] if spans else []
+
+
+def _format_span(low: float, high: float) -> str:
+    """Format two numbers: "3.60 to 3.61", or one if both are the same."""
+    ends = dict.fromkeys((f"{low:.2f}", f"{high:.2f}"))
+    return " to ".join(ends)
 
 
 def _describe_clock(run: Mapping[str, Any]) -> str:

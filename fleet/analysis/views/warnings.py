@@ -25,7 +25,7 @@ from fleet.analysis.reduce.flags import (
 )
 from fleet.analysis.reduce.topology_check import FINDING_MEANINGS
 from fleet.analysis.views.marked_rows import STEAL, WIDE, MarkedRows
-from fleet.model import FORECAST
+from fleet.model import FORECAST, describe_channels, has_empty_channels
 from fleet.text import format_count, one_line
 
 HEADING = "Warnings"
@@ -49,6 +49,7 @@ _TOPOLOGY = (
 ADVICE: Mapping[str, str] = {
     "empty": "Ask `fleet check` what hinders it, then run again.",
     "partial": "Remove the cause that is named, then run again.",
+    "channel": "Put a module into each channel; one may be loose or broken.",
     "multimodal": (
         "Quote both levels (--pair draws them). Pin vCPUs; elsewhere fix the frequency."
     ),
@@ -164,6 +165,7 @@ def list_warnings(
         *_warn_about_failures(run, rows),
         *_warn_about_flags(run, rows),
         *_warn_about_steal(rows),
+        *_warn_about_memory(run),
         *_warn_about_checks(findings, checked),
     ]
     by_key = {warning.key: warning for warning in warnings if not warning.minor}
@@ -354,6 +356,19 @@ def _compute_steal_shares(bursts: pd.DataFrame) -> Floats:
     largest_ppm = np.fmax(ping_ppm, pong_ppm)  # NaN if both are unknown
     shares: Floats = np.nan_to_num(largest_ppm / 1e6)
     return shares
+
+
+def _warn_about_memory(run: Mapping[str, Any]) -> Iterator[RunWarning]:
+    """Yield a warning about channels without a module, as `fleet check` does."""
+    memory = run.get("memory") or {}
+    populated = memory.get("channels_populated")
+    channels = memory.get("channels")
+    if has_empty_channels(populated, channels):
+        yield RunWarning(
+            "channel",
+            "memory channels have no module, and bandwidth is lower by as much",
+            extent=describe_channels(populated, channels),
+        )
 
 
 def _warn_about_steal(rows: MarkedRows) -> Iterator[RunWarning]:

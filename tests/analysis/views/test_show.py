@@ -20,6 +20,7 @@ from fleet.analysis.reduce import (
     matrix,
     pair_medians,
 )
+from fleet.analysis.report import render
 from fleet.analysis.views import (
     Canvas,
     RunWarning,
@@ -30,7 +31,7 @@ from fleet.analysis.views import (
     show_as_json,
     show_run,
 )
-from fleet.model import Cpu, Failed, Host, Node, Run, Topology
+from fleet.model import Cpu, Failed, Host, Memory, Node, Run, Topology
 from fleet.plan.cpulist import format_cpus
 from fleet.store import Listing, Store, new_run_id
 from tests import builders
@@ -235,6 +236,7 @@ def test_every_kind_of_warning_has_a_deed_and_a_place_in_the_order() -> None:
         "hypervisor",
         "busy",
         "minor",
+        "channel",
     } == {*views.ADVICE}
     assert all(
         advice.endswith((".", "(--cpus)")) and len(advice) < 100
@@ -440,3 +442,27 @@ def test_of_a_virtual_machine_two_warnings_are_told_and_the_others_counted() -> 
         "3 more warnings of a virtual machine: outliers, wide, hypervisor;"
     )
     assert last == note
+
+
+def test_a_missing_module_is_a_warning_in_show_and_on_the_page(tmp_path: Path) -> None:
+    run = builders.a_run(rounds=1)
+    full = replace(run.facts, memory=Memory(channels=4, channels_populated=4))
+    lacking = replace(run.facts, memory=Memory(channels=4, channels_populated=3))
+    for facts, is_warned in ((full, False), (lacking, True)):
+        root = tmp_path / str(is_warned)
+        run = replace(run, facts=facts)
+        Store(root).publish(run, [builders.a_burst()])
+        text = show_run(root, run.run_id)
+        page = render(root, [run.run_id])
+        words = "memory channels have no module, and bandwidth is lower by as much"
+        assert (words in text, words in page) == (is_warned, is_warned)
+        assert ("(3 of 4 channels populated)" in text) is is_warned
+
+
+def test_the_frequency_of_the_cores_stands_beside_the_clock(made_lab: Path) -> None:
+    root = made_lab / "results"
+    runs = {run.host_name: run.run_id for run in Store(root).list_runs()}
+    lines = show_run(root, runs["pisa"]).splitlines()
+    (place,) = [number for number, line in enumerate(lines) if ", clock " in line]
+    assert lines[place + 1] == "cores under load: P 4.80 GHz"
+    assert "cores under load" not in show_run(root, runs["rome"])
