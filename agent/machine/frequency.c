@@ -9,8 +9,8 @@
 enum { ADDS = 16384, SHORT = ADDS / 16, STRETCHES = 3, MOST = 16 };
 
 /* After a sample: FIRST additions bring the code into the front end; at least BRIEF are timed,
- * which must take STEPS of the clock, so that it resolves 0.3 %. docs/benchmarks.md has what longer runs
- * do to the next sample. */
+ * which must take STEPS of the clock, so that it resolves 0.3 %. docs/benchmarks.md has what longer
+ * runs do to the next sample. */
 enum { FIRST = 16, BRIEF = 448, TIMES = 4, PAIRS = 15, STEPS = 333 };
 
 /* A core that was idle needs some time to reach the frequency at which it is measured. */
