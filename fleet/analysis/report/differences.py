@@ -26,6 +26,7 @@ from fleet.analysis.report.figures import (
     render_thumbnail,
     shorten_middle,
 )
+from fleet.analysis.report.map_data import encode_changes
 from fleet.analysis.report.plots import CHANGES, forest
 from fleet.analysis.report.read_runs import Reading
 from fleet.analysis.views.compare import explain_scatter, format_not_equivalent
@@ -189,8 +190,8 @@ def _map_residuals(
     chance.
 
     pairs: with a column `run`, an index into a + b. small: draw a pixel per pair. Each
-    result has the map `drawn` and its `picture`, a data URI or SVG, or None if the page
-    shows the map as numbers.
+    result has the map `drawn`, its `data` for the script, and its `picture`, a data URI
+    or SVG, or None if the page shows the map as numbers.
     """
     order = a[0].order
     residuals = []
@@ -205,12 +206,23 @@ def _map_residuals(
         relations = select_choice(comparison.relations, part.choice)
         bare = relations["relation"].str.removesuffix(f" {part.point}")
         relations = relations.assign(relation=bare)
-        change = _compute_residuals(rows, relations, len(a), len(b), order)
+        before, after = _compute_sides(rows, len(a), len(b), order)
+        change = _compute_residuals(rows, relations, after / before, order)
         limits = _estimate_chance_limits(rows, len(a), order)
         drawn = map_changes(change, order, limits)
         picture = _draw_residuals(comparison, part.name, drawn, small=small)
+        data = ""
+        if not small:
+            first_run = rows[rows["run"] == 0]
+            data = encode_changes(order, drawn, first_run, [before, after])
         residuals.append(
-            {"choice": part.name, "drawn": drawn, "picture": picture, "small": small}
+            {
+                "choice": part.name,
+                "drawn": drawn,
+                "picture": picture,
+                "small": small,
+                "data": data,
+            }
         )
     return residuals
 
@@ -251,21 +263,26 @@ def _choose_latencies(pairs: pd.DataFrame, numbers: Sequence[str]) -> Floats:
     return latencies
 
 
-def _compute_residuals(
-    pairs: pd.DataFrame,
-    relations: pd.DataFrame,
-    a_runs: int,
-    b_runs: int,
-    order: Layout,
-) -> pd.DataFrame:
-    """Return the change of each pair relative to that of its relation, CPU by CPU."""
+def _compute_sides(
+    pairs: pd.DataFrame, a_runs: int, b_runs: int, order: Layout
+) -> tuple[Floats, Floats]:
+    """Return the latency of each pair in A and in B, CPU by CPU: the geometric mean of
+    the side's runs.
+    """
     runs = pairs["run"].to_numpy()
     latencies = lay_out_matrices(pairs, order.cpus, "ns", runs, a_runs + b_runs)
     logs = np.log(latencies)  # run x CPU x CPU
-    before = np.mean(logs[:a_runs], axis=0)
-    after = np.mean(logs[a_runs:], axis=0)
-    ratios: Floats = np.exp(after - before)
+    before: Floats = np.exp(np.mean(logs[:a_runs], axis=0))
+    after: Floats = np.exp(np.mean(logs[a_runs:], axis=0))
+    return before, after
 
+
+def _compute_residuals(
+    pairs: pd.DataFrame, relations: pd.DataFrame, ratios: Floats, order: Layout
+) -> pd.DataFrame:
+    """Return the change of each pair relative to that of its relation, CPU by CPU.
+    ratios: of its latencies in B and A.
+    """
     relation_ratios = relations.set_index("relation")["ratio"]
     first_run = pairs[pairs["run"] == 0]
     usual_ratios = first_run["relation"].map(relation_ratios)

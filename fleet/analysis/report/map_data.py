@@ -10,9 +10,10 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-from fleet.analysis.base.tables import Ints
+from fleet.analysis.base.tables import Floats, Ints
 from fleet.analysis.base.text import format_half_width
 from fleet.analysis.reduce import heatmap
 from fleet.analysis.reduce.flags import MEANINGS
@@ -22,6 +23,7 @@ from fleet.analysis.report.read_runs import Part, Reading
 from fleet.analysis.views.marked_rows import WIDE
 
 _SHARE_DIGITS = 3  # ±1.2% is what is shown
+_CHANCE = {"chance": "it changed no more than chance explains"}
 _MEANINGS = {
     **MEANINGS,
     "wide": f"the interval is wider than {format_half_width(WIDE)}",
@@ -43,25 +45,58 @@ def encode_map(
     order of an upper triangle: 0-1, 0-2, …, 1-2, …; NaN: not measured. `marks`: the
     relations and flags by which pairs can be lit.
     """
-    order = reading.order
     relation_numbers, relations = pd.factorize(part.pairs["relation"])
     flags_numbers, flags = pd.factorize(_list_flags(part.pairs))
-    words_of_flags = [_word_flags(joined) for joined in flags]
-    scales = {"own": _describe_scale(own.limits)}
+    about = _describe_map(
+        reading.order, own, list(relations), [_word_flags(joined) for joined in flags]
+    )
     if common:
-        scales["common"] = _describe_scale(common)
-    about = {
+        about["scales"]["common"] = _describe_scale(common)
+    about["unit"] = "ns"
+    about["pairs"] = _encode_pairs(reading, part, relation_numbers, flags_numbers)
+    return json.dumps(about, separators=(",", ":"))
+
+
+def encode_changes(
+    order: Layout, drawn: heatmap.Heatmap, relation: pd.DataFrame, ns: Sequence[Floats]
+) -> str:
+    """Encode a map of changes in per cent, as `encode_map` does, with two more arrays:
+    the pair's ns of A and of B.
+
+    relation: rows of pairs, each once. ns: matrices of A and of B.
+    """
+    numbers, relations = pd.factorize(relation["relation"])
+    about = _describe_map(order, drawn, list(relations), [{}, _CHANCE])
+    unknown = np.full_like(drawn.values, np.nan)
+    numbered = relation.assign(relation=numbers)
+    columns = [
+        *(drawn.values, unknown, unknown, unknown),
+        lay_out_matrix(numbered, order.cpus, "relation"),
+        np.zeros_like(unknown) if drawn.faint is None else drawn.faint,
+        *ns,
+    ]
+    about["unit"] = "%"
+    about["pairs"] = _encode_triangles(columns)
+    return json.dumps(about, separators=(",", ":"))
+
+
+def _describe_map(
+    order: Layout,
+    drawn: heatmap.Heatmap,
+    relations: Sequence[str],
+    flags: Sequence[Mapping[str, str]],
+) -> dict[str, Any]:
+    """Return what the script needs besides the pairs."""
+    return {
         "cpus": order.cpus,
         "places": _describe_cpus(order),
-        "labels": own.group_labels,
-        "borders": np.flatnonzero(own.borders).tolist(),
-        "scales": scales,
-        "relations": list(relations),
-        "flags": words_of_flags,
-        "marks": [*relations, *sorted(set(chain.from_iterable(words_of_flags)))],
-        "pairs": _encode_pairs(reading, part, relation_numbers, flags_numbers),
+        "labels": drawn.group_labels,
+        "borders": np.flatnonzero(drawn.borders).tolist(),
+        "scales": {"own": _describe_scale(drawn.limits)},
+        "relations": relations,
+        "flags": flags,
+        "marks": [*relations, *sorted(set(chain.from_iterable(flags)))],
     }
-    return json.dumps(about, separators=(",", ":"))
 
 
 def _describe_scale(limits: heatmap.Limits) -> tuple[float, float, bool]:
@@ -114,8 +149,13 @@ def _encode_pairs(reading: Reading, part: Part, relation: Ints, flags: Ints) -> 
     }
     pairs = part.pairs.assign(**columns)
     cpus = reading.order.cpus
-    upper = np.triu_indices(len(cpus), 1)
-    triangles = [lay_out_matrix(pairs, cpus, name)[upper] for name in columns]
+    return _encode_triangles([lay_out_matrix(pairs, cpus, name) for name in columns])
+
+
+def _encode_triangles(matrices: Sequence[npt.ArrayLike]) -> str:
+    """Encode the upper triangles of matrices, in the order of `encode_map`."""
+    upper = np.triu_indices(len(np.asarray(matrices[0])), 1)
+    triangles = [np.asarray(matrix)[upper] for matrix in matrices]
     packed = zlib.compress(np.array(triangles, dtype="<f4").tobytes(), 9)
     return base64.b64encode(packed).decode("ascii")
 

@@ -322,3 +322,39 @@ def test_plots_show_the_value_nearest_to_the_pointer_and_by_keys(
         tab.press("ArrowLeft")
         assert tab.ask(f"{svg}.nextElementSibling.textContent") != words
     assert re.fullmatch(r"random, \d+K: \S+ ns", words)
+
+
+def test_a_map_of_changes_shows_both_sides_and_what_chance_explains(
+    tab: Tab, tmp_path: Path
+) -> None:
+    machine = simulated.desktop("one", pair_sd=0.0)
+    runs = [
+        simulated.publish(
+            tmp_path,
+            replace(machine, pair_sd=0.1 * new),
+            number,
+            rounds=3,
+            samples=3,
+            labels={"new": str(new)},
+        ).run_id
+        for number, new in enumerate((0, 0, 0, 1, 1, 1))
+    ]
+    page = tmp_path / "page.html"
+    page.write_text(render(tmp_path, runs, sides=("new=0", "new=1")))
+    tab.open(page, DESK)
+    lines = []
+    for column in range(1, 8):
+        tab.point(*_place_cell(tab, 8, 0, column))
+        lines.append(tab.ask(_TOLD))
+    side = r"[\d.]+ ns"
+    for line in lines:
+        assert re.match(
+            r"0-\d \w+: [+-]?\d+\.\d% relative to its relation"
+            rf" \(A {side}, B {side}\)\n",
+            line,
+        )
+    by_chance = ["no more than chance explains" in line for line in lines]
+    assert not all(by_chance)
+    tab.click(*_place_cell(tab, 8, 0, 1))
+    tab.point(*_place_cell(tab, 8, 0, 2))
+    assert re.search(r"\), against 0-4, [+-]?\d+\.\d%", tab.ask(_TOLD))

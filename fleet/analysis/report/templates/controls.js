@@ -1,7 +1,6 @@
 // What stands beside the maps of a page (map.js): the order of their CPUs, a copy, a table
 // of a CPU's pairs, and relations and warnings that light their pairs.
 
-const TITLES = ["CPU", "other", "relation", "ns", "±95%", "flags"];
 
 // The places of CPUs in each order.
 const ORDERS = {
@@ -36,6 +35,8 @@ function listPairs(map, a, others) {
   });
 }
 
+const listTitles = (map) => ["CPU", "other", "relation", map.about.unit, "±95%", "flags"];
+
 // Copy the lit pairs, CPUs in the order shown. An event of our own needs no permission,
 // which a file does not have.
 function copyPairs(map, button) {
@@ -44,7 +45,7 @@ function copyPairs(map, button) {
     return listPairs(map, a, lit);
   });
   const fill = (event) => {
-    event.clipboardData.setData("text/plain", [TITLES, ...lines].join("\n"));
+    event.clipboardData.setData("text/plain", [listTitles(map), ...lines].join("\n"));
     event.preventDefault();
   };
   document.addEventListener("copy", fill, { once: true });
@@ -62,7 +63,7 @@ function tabulateRow(map, details) {
     const row = table.insertRow();
     row.append(...words.map((word, at) => make(at && table.rows.length > 1 ? "td" : "th", "", word)));
   };
-  [TITLES, ...listPairs(map, a, map.order)].forEach(addRow);
+  [listTitles(map), ...listPairs(map, a, map.order)].forEach(addRow);
   details.replaceChildren(details.firstElementChild, table);
 }
 

@@ -4,10 +4,12 @@
 // A map stands in the page as a picture or table (.still) and as data (data-map, see
 // map_data.py). Here it becomes a canvas; the picture stays for print. All that is
 // written goes through textContent, so that no name becomes markup.
-const { shades, inks } = document.querySelector("main").dataset;
-const SHADES = shades.split(" ");
-const INKS = inks.split(" ");
-const COLUMNS = ["ns", "spread", "otherShare", "otherNs", "relation", "flags"];
+// Backgrounds and inks of maps of numbers, and of changes, by the unit of the map.
+const { shades, inks, changeShades = "", changeInks = "" } = document.querySelector("main").dataset;
+const SHADES = { ns: shades.split(" "), "%": changeShades.split(" ") };
+const INKS = { ns: inks.split(" "), "%": changeInks.split(" ") };
+const LAST_SHADE = SHADES.ns.length - 1;
+const COLUMNS = ["ns", "spread", "otherShare", "otherNs", "relation", "flags", "a", "b"];
 const CELL = 32; // CSS pixels of a cell, at most
 const SIDE = 640; // CSS pixels of a larger map
 const NUMBERED = 28; // CSS pixels of a cell that has room for its number
@@ -51,7 +53,7 @@ function placeOnScale(ns, [low, high, isLog]) {
 }
 
 function chooseShade(ns, scale) {
-  return Math.floor(placeOnScale(ns, scale) * (SHADES.length - 1) + 0.5);
+  return Math.floor(placeOnScale(ns, scale) * LAST_SHADE + 0.5);
 }
 
 function describeLevels(pair) {
@@ -96,6 +98,18 @@ class PairMap {
   index(a, b) {
     const [low, high] = a < b ? [a, b] : [b, a];
     return low * this.count - (low * (low + 1)) / 2 + high - low - 1;
+  }
+
+  // Return the value that a cell is coloured by: of no change beyond chance, none.
+  value(at) {
+    const isChance = "chance" in (this.about.flags[this.columns.flags[at]] ?? {});
+    return isChance ? 0 : this.columns.ns[at];
+  }
+
+  // Format a number, or a change, with its unit.
+  format(value) {
+    if (this.about.unit === "ns") return `${formatNs(value)} ns`;
+    return `${value > 0 ? "+" : ""}${value.toFixed(1)}%`;
   }
 
   // Return the number of a pair, NaN if it was not measured.
@@ -179,9 +193,10 @@ class PairMap {
     const name = this.namePair(a, b);
     if (isNaN(this.ns(a, b))) return [make("p", "", `${name}: not measured`)];
     const pair = this.read(a, b);
-    const number = `${formatNs(pair.ns)} ns ${formatSpread(pair.spread)}`;
+    const number = `${this.format(pair.ns)} ${formatSpread(pair.spread)}`;
     const first = make("p", "", `${name} ${pair.relation}: `);
-    first.append(make("strong", "", number.trimEnd()), this.compareWithHeld(a, b, pair.ns));
+    const sides = pair.a ? ` relative to its relation (A ${formatNs(pair.a)} ns, B ${formatNs(pair.b)} ns)` : "";
+    first.append(make("strong", "", number.trimEnd()), sides, this.compareWithHeld(a, b, pair.ns));
     const flags = Object.entries(pair.flags).map((words) => make("p", "", words.join(": ")));
     return [first, ...describeLevels(pair), ...flags];
   }
@@ -207,8 +222,8 @@ class PairMap {
     const other = this.ns(...this.held);
     const sign = ns < other ? "−" : "+";
     const share = formatPercent(Math.abs(ns / other - 1), 1);
-    const far = `${sign}${formatNs(Math.abs(ns - other))} ns (${sign}${share})`;
-    return `, ${far} against ${name}, ${formatNs(other)} ns`;
+    const far = `, ${sign}${formatNs(Math.abs(ns - other))} ns (${sign}${share})`;
+    return `${this.about.unit === "ns" ? far : ","} against ${name}, ${this.format(other)}`;
   }
 
   // ---- picture ----
@@ -261,12 +276,12 @@ class PairMap {
     const context = canvas.getContext("2d");
     const image = context.createImageData(this.count, this.count);
     const pixels = new Uint32Array(image.data.buffer);
-    const colours = SHADES.map(toPixel);
+    const colours = SHADES[this.about.unit].map(toPixel);
     const scale = this.scale;
     for (let row = 0; row < this.count; row++) {
       for (let column = row + 1; column < this.count; column++) {
         const at = this.index(this.order[row], this.order[column]);
-        const ns = this.columns.ns[at];
+        const ns = this.value(at);
         if (isNaN(ns)) continue;
         const alpha = this.isLit(at) ? 255 : FAINT;
         const pixel = colours[chooseShade(ns, scale)] | (alpha << 24);
@@ -327,7 +342,8 @@ class PairMap {
         const [a, b] = [this.order[row], this.order[column]];
         const ns = this.ns(a, b);
         if (isNaN(ns) || !this.isLit(this.index(a, b))) continue;
-        context.fillStyle = INKS[chooseShade(ns, this.scale)];
+        const shown = this.value(this.index(a, b));
+        context.fillStyle = INKS[this.about.unit][chooseShade(shown, this.scale)];
         const [x, y] = [column, row].map((at) => this.margin + (at + 0.5) * this.cell);
         write(context, formatNs(ns), x, y, "center");
       }
