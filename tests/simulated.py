@@ -76,8 +76,11 @@ def publish(
     benchmarks: tuple[str, ...] = ("cas",),
     session: str = "s20260102T030400Z-00000001",
     labels: Mapping[str, str] = MappingProxyType({}),
+    started: str = "",
 ) -> Run:
-    """Store one run of `machine`; `number` tells its runs apart and seeds them."""
+    """Store one run of `machine`; `number` tells its runs apart and seeds them.
+    started: by default minutes apart.
+    """
     chance = random.Random(f"{machine.name} {number}")
     run_id = f"r20260102T{3 + number // 60:02}{number % 60:02}05Z-{chance.getrandbits(32):08x}"
     run = builders.a_run(
@@ -90,12 +93,12 @@ def publish(
     facts = replace(
         run.facts, cpu_model=machine.model, load=Load(0.3, 1), **machine.facts
     )  # type: ignore[arg-type]
-    started = f"2026-01-02T{3 + number // 60:02}:{number % 60:02}:05Z"
+    usual_start = f"2026-01-02T{3 + number // 60:02}:{number % 60:02}:05Z"
     run = replace(
         run,
         session_id=session,
         facts=facts,
-        started_utc=started,
+        started_utc=started or usual_start,
         ended_utc=None,
         labels=labels,
     )

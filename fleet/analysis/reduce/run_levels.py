@@ -6,6 +6,7 @@ per number, a column per run, NaN where a run lacks it.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from fleet.analysis.base.tables import Bools, Floats, Ints, group_medians, numbe
 
 LEVEL_GAP = np.log(1.08)  # between the values of two levels, at least,
 LEVEL_SCATTERS = 6.0  # or as a multiple of the usual scatter if that is more
+LEVEL_GROUP = 5  # runs on either side of a gap that is wider than both groups
 _MIDDLE_OF_NORMAL = 0.6745  # standard deviations that hold half of normal values
 _NUMBER = ["host_id", "benchmark", "variant", "relation"]
 
@@ -105,7 +107,8 @@ def label_levels(rows: Floats, scatter: Floats | float) -> Ints:
     the value is missing.
 
     A gap of more than 8 % begins another level; where runs scatter, one of more than
-    six times the usual scatter. scatter: a standard deviation, of each row or of all.
+    six times the usual scatter, or one between groups. scatter: a standard deviation,
+    of each row or of all.
     """
     order = np.argsort(rows, axis=1)  # NaN last
     ascending = np.take_along_axis(rows, order, axis=1)
@@ -113,12 +116,33 @@ def label_levels(rows: Floats, scatter: Floats | float) -> Ints:
     wide_gap = LEVEL_SCATTERS * np.asarray(scatter)
     least_gap = np.maximum(wide_gap, LEVEL_GAP)
     begins_level = gaps > least_gap.reshape(-1, 1)
+    is_unclear = (gaps > LEVEL_GAP) & ~begins_level
+    for row in np.flatnonzero(is_unclear.any(axis=1)):
+        begins_level[row] |= _find_gaps_between_groups(ascending[row])
 
     # a value's level is the number of wide gaps below it; the lowest has none
     labels = np.zeros(rows.shape, dtype=np.int64)
     levels_but_first = np.cumsum(begins_level, axis=1)
     np.put_along_axis(labels, order[:, 1:], levels_but_first, axis=1)
     return np.where(np.isnan(rows), -1, labels)
+
+
+def _find_gaps_between_groups(ascending: Floats) -> Bools:
+    """Report behind which values there is a gap of more than 8 % that is wider than the
+    groups on either side of it, of LEVEL_GROUP runs or more each.
+
+    A drift widens the scatter, but leaves such a gap between two levels empty.
+    """
+    gaps = np.diff(ascending)
+    ends = np.flatnonzero(gaps > LEVEL_GAP)
+    known = ascending[~np.isnan(ascending)]
+    groups = np.split(known, ends + 1)
+    is_between = np.zeros(len(gaps), dtype=bool)
+    for end, (left, right) in zip(ends, pairwise(groups), strict=True):
+        runs = min(len(left), len(right))
+        width = max(np.ptp(left), np.ptp(right))
+        is_between[end] = runs >= LEVEL_GROUP and gaps[end] > width
+    return is_between
 
 
 def find_main_levels(labels: Ints) -> Ints:
