@@ -264,6 +264,12 @@ def _luminance(colour: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
+def _contrast(colour: str, other: str) -> float:
+    """Return the contrast of two colours, as WCAG defines it."""
+    dark, light = sorted(map(_luminance, (colour, other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
 def test_the_fastest_pairs_stand_out_from_the_diagonal_in_both_themes(
     tab: Tab, page: Path
 ) -> None:
@@ -274,8 +280,25 @@ def test_the_fastest_pairs_stand_out_from_the_diagonal_in_both_themes(
             "[getComputedStyle(document.body).getPropertyValue('--ground'),"
             " document.querySelector('main').dataset.shades.split(' ')[0]]"
         )
-        light, dark = sorted(map(_luminance, (ground, fastest)), reverse=True)
-        assert (light + 0.05) / (dark + 0.05) >= 3
+        assert _contrast(ground, fastest) >= 3
+    tab.show("screen")
+
+
+def test_words_are_read_in_both_themes(tab: Tab, page: Path) -> None:
+    names = ["page", "ink", "muted", "link", "warn", "odd", "odd-ink"]
+    for is_dark in (False, True):
+        tab.show("screen", dark=is_dark)
+        tab.open(page, DESK)
+        values = tab.ask(
+            f"{names}.map(name =>"
+            " getComputedStyle(document.body).getPropertyValue('--' + name).trim())"
+        )
+        colours = dict(zip(names, values, strict=True))
+        for ink, ground in (
+            *(("ink", "page"), ("muted", "page"), ("link", "page")),
+            *(("ink", "warn"), ("odd-ink", "odd")),
+        ):
+            assert _contrast(colours[ink], colours[ground]) >= 4.5, (ink, ground)
     tab.show("screen")
 
 
@@ -358,3 +381,28 @@ def test_a_map_of_changes_shows_both_sides_and_what_chance_explains(
     tab.click(*_place_cell(tab, 8, 0, 1))
     tab.point(*_place_cell(tab, 8, 0, 2))
     assert re.search(r"\), against 0-4, [+-]?\d+\.\d%", tab.ask(_TOLD))
+
+
+def test_the_common_scale_colours_the_map_and_moves_the_mark(
+    tab: Tab, tmp_path: Path
+) -> None:
+    slower = {relation: 3 * ns for relation, ns in builders.NS.items()}
+    machines = (simulated.desktop("desk"), simulated.desktop("slow", ns=slower))
+    runs = [
+        simulated.publish(tmp_path, machine, number, rounds=2).run_id
+        for number, machine in enumerate(machines)
+    ]
+    page = tmp_path / "page.html"
+    page.write_text(render(tmp_path, runs))
+    tab.open(page, DESK)
+    needles = "[...document.querySelectorAll('.needle:not([hidden])')]"
+    shown = (
+        f"{needles}.filter(needle => needle.checkVisibility())"
+        ".map(needle => parseFloat(needle.style.left))"
+    )
+    tab.point(*_place_cell(tab, 8, 0, 2))
+    (own,) = tab.ask(shown)
+    tab.ask("document.querySelector('#common').click()")
+    tab.point(*_place_cell(tab, 8, 0, 2))
+    (common,) = tab.ask(shown)
+    assert common < own
