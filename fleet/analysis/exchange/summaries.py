@@ -24,6 +24,7 @@ from fleet.analysis.exchange.imports import (
 )
 from fleet.analysis.reduce.load import drop_points, get_views, name_benchmarks
 from fleet.analysis.reduce.matrices import lay_out_matrix
+from fleet.analysis.reduce.run_levels import add_run_levels
 from fleet.analysis.views.heatmap import Canvas, draw_matrix
 from fleet.errors import UsageError
 from fleet.hostnames import join_names
@@ -261,10 +262,12 @@ def tabulate_side_medians(root: Root, sides: Sequence[str]) -> pd.DataFrame:
 
 def _load_pairs_of_runs(root: Root, side: ComparisonSide) -> pd.DataFrame:
     """Load a row per pair of CPUs, benchmark, variant and relation of a side's runs:
-    `latency_ns` and `half`, medians of the runs, `estimator` and `runs`.
+    `latency_ns` and `half`, medians of the runs at its main level, `estimator` and
+    `runs`.
     """
     tables = read_tables(root, side.runs["run_id"])
     pairs = drop_points(tables.pairs, tables.descriptions)
+    pairs = pairs[_are_at_main_level(pairs, tables.runs)]
     pairs = pairs.astype(dict.fromkeys(_NUMBER, "object"))
     groups = pairs.groupby([*_NUMBER, "ping_cpu", "pong_cpu"], sort=False)
     rows = groups.agg(
@@ -274,6 +277,15 @@ def _load_pairs_of_runs(root: Root, side: ComparisonSide) -> pd.DataFrame:
     rows["summary"] = pd.Series(pd.NA, rows.index, dtype="string")
     rows["runs"] = len(tables.runs)
     return _keep_matrices(rows, tables.descriptions)
+
+
+def _are_at_main_level(pairs: pd.DataFrame, runs: pd.DataFrame) -> "pd.Series[bool]":
+    """Report which rows are at the level of most runs of their host and pair."""
+    host_by_run = runs.set_index("run_id")["host_id"]
+    ends = pairs["ping_cpu"].astype(str) + "-" + pairs["pong_cpu"].astype(str)
+    named = pairs.assign(host_id=pairs["run_id"].map(host_by_run), relation=ends)
+    is_main: pd.Series[bool] = add_run_levels(named)["is_main"]
+    return is_main
 
 
 def _load_pairs_of_summary(root: Root, name: str) -> pd.DataFrame:

@@ -293,11 +293,15 @@ def compute_numbers(
     cpus: of the same runs, needed for benchmarks with points. number: as in
     `select_numbers`.
     """
-    if number != "median_ns":
-        pairs = pairs.assign(
-            median_ns=pairs[number], spread=np.nan, relation_spread=np.nan
-        )
+    pairs = _choose_number(pairs, number)
     return reduce_cells(name_cells(pairs, cpus, descriptions), descriptions)
+
+
+def _choose_number(pairs: pd.DataFrame, number: str) -> pd.DataFrame:
+    """Return pairs with this number of each; only their medians have intervals."""
+    if number == "median_ns":
+        return pairs
+    return pairs.assign(median_ns=pairs[number], spread=np.nan, relation_spread=np.nan)
 
 
 def reduce_cells(cells: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:

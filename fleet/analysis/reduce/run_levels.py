@@ -139,10 +139,15 @@ def _find_gaps_between_groups(ascending: Floats) -> Bools:
     groups = np.split(known, ends + 1)
     is_between = np.zeros(len(gaps), dtype=bool)
     for end, (left, right) in zip(ends, pairwise(groups), strict=True):
-        runs = min(len(left), len(right))
-        width = max(np.ptp(left), np.ptp(right))
-        is_between[end] = runs >= LEVEL_GROUP and gaps[end] > width
+        is_between[end] = _is_between(gaps[end], left, right)
     return is_between
+
+
+def _is_between(gap: float, left: Floats, right: Floats) -> bool:
+    """Report whether groups are large, and the gap between them wider than both."""
+    runs = min(len(left), len(right))
+    width = max(np.ptp(left), np.ptp(right))
+    return runs >= LEVEL_GROUP and bool(gap > width)
 
 
 def find_main_levels(labels: Ints) -> Ints:

@@ -23,10 +23,10 @@ from fleet.analysis.exchange import (
 )
 from fleet.analysis.views import Canvas
 from fleet.errors import FleetError, StoreWarning, UsageError
-from fleet.model import Topology
+from fleet.model import Relation, Topology
 from fleet.plan.benchmark_names import BenchmarkName, parse_benchmark_names
 from fleet.store import Store, schema
-from tests import builders
+from tests import builders, simulated
 from tests.analysis.exchange.test_tools import CORE_LATENCY, RUST_CSV, RUST_SCREEN
 from tests.command import ROOT, Fleet
 
@@ -288,6 +288,18 @@ def test_a_root_with_nothing_but_summaries_says_so(tmp_path: Path) -> None:
         "holds summaries, but no runs. `fleet runs --summaries` lists them"
         in done.stderr
     )
+
+
+def test_a_summary_stands_beside_one_level_of_several_runs(tmp_path: Path) -> None:
+    for number in range(4):
+        factor = 1.3 if number % 2 else 1.0
+        ns = {name: ns * factor for name, ns in builders.NS.items()}
+        host = simulated.desktop("a", ns=ns, run_sd=0.001, pair_sd=0.001)
+        simulated.publish(tmp_path, host, number, rounds=3)
+    rows = tabulate_side_medians(tmp_path, ["a", "summary:i3-2120t"])
+    own = rows[rows["side"] == "a"].set_index("relation")
+    expected = builders.NS[Relation.PACKAGE]
+    assert own["median_ns"]["package"] == pytest.approx(expected, rel=0.03)
 
 
 def test_a_summary_beside_a_run_gets_ratios_and_no_verdict(tmp_path: Path) -> None:
