@@ -167,7 +167,7 @@ def check(
     parallel: cli.Parallel = 32,
     connect_timeout: cli.ConnectTimeout = cli.CONNECT_TIMEOUT_S,
     quiet: cli.Quiet = False,
-    _verbose: cli.Verbose = 0,
+    verbose: cli.Verbose = 0,
     json: cli.Json = False,
     script: Annotated[bool, option("Print the script for a scheduler's step.")] = False,
 ) -> None:
@@ -178,7 +178,11 @@ def check(
 
     Example: fleet check localhost -b cas --pairs per-relation:3
     """
-    from fleet.console.check import render_checks, render_checks_json
+    from fleet.console.check import (
+        render_checks,
+        render_checks_json,
+        render_without_information,
+    )
     from fleet.plan.conflicts import require_no_conflicts
     from fleet.session import events
     from fleet.session.check import check_hosts
@@ -195,7 +199,8 @@ def check(
     if json:
         typer.echo(render_checks_json(checks))
     else:
-        cli.print_text(render_checks(checks))
+        render = render_checks if verbose else render_without_information
+        cli.print_text(render(checks))
     raise typer.Exit(events.exit_code([result.outcome for result in checks]))
 
 

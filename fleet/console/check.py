@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import NamedTuple
 
 from fleet.agent.forecast import Forecast
@@ -39,6 +39,22 @@ def render_checks(checks: Sequence[CheckedHost]) -> str:
         able = sum(check.intended is not None for check in checks)
         parts.append(f"{able} of {len(checks)} hosts can be measured.")
     return "\n\n".join(parts)
+
+
+def render_without_information(checks: Sequence[CheckedHost]) -> str:
+    """Render hosts with the findings that disturb, and count the others."""
+    text = render_checks([_drop_information(check) for check in checks])
+    severities = [item.severity for check in checks for item in check.findings]
+    left_out = severities.count(Severity.INFO)
+    if not left_out:
+        return text
+    count = format_count(left_out, "more finding")
+    return f"{text}\n\n{count} for information: fleet check -v"
+
+
+def _drop_information(check: CheckedHost) -> CheckedHost:
+    findings = [item for item in check.findings if item.severity is not Severity.INFO]
+    return replace(check, findings=tuple(findings))
 
 
 def _render_host(check: CheckedHost, *, findings: bool) -> str:

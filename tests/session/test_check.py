@@ -5,7 +5,7 @@ changed on any.
 import json
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,11 @@ import pytest
 
 from fleet.agent.forecast import Forecast
 from fleet.analysis.views import show_run
-from fleet.console.check import render_checks, render_checks_json
+from fleet.console.check import (
+    render_checks,
+    render_checks_json,
+    render_without_information,
+)
 from fleet.errors import AgentError, BuildError, DeployError
 from fleet.facts import probe
 from fleet.model import Facts, Finding, Host, Plan, Severity
@@ -329,6 +333,18 @@ def test_two_hundred_hosts_are_checked_on_a_page_the_worst_first() -> None:
     assert [len(host["check"]["findings"]) for host in entries if host["check"]].count(
         2
     ) == 100
+
+
+def test_findings_that_only_inform_are_counted_unless_asked_for() -> None:
+    check = a_check(0)
+    boost = Finding("boost", Severity.INFO, "Boost is unknown.", "", "boost")
+    informed = replace(check, findings=(*check.findings, boost))
+    assert "Boost is unknown." in render_checks([informed])
+    text = render_without_information([informed])
+    assert "Boost" not in text
+    assert "Governor powersave." in text
+    assert text.endswith("\n\n1 more finding for information: fleet check -v")
+    assert render_without_information([check]) == render_checks([check])
 
 
 def test_ctrl_c_ends_a_check_in_its_pause(fleet: Fleet) -> None:

@@ -43,6 +43,7 @@ SUFFIXES = (".parquet", ".zip")
 _NOT_A_ZIP = (zipfile.BadZipFile, EOFError, RuntimeError, UnicodeError, zlib.error)
 _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _MAX_RUNS = 10_000
+_NAMED = 3  # new names of runs that are printed
 _MAX_BYTES = 8 << 30
 _CPU_SECONDS = 3600  # for one file: 8 GiB take a few minutes
 _Result = TypeVar("_Result")
@@ -78,8 +79,11 @@ def export_runs(
             f"{output}: cannot be written: {err.strerror or err}. Name another place."
         ) from err
     lines = []
-    for run, row in zip(chosen, rows, strict=True):
+    named = list(zip(chosen, rows, strict=True))
+    for run, row in named[:_NAMED]:
         lines.append(f"{run.run_id} as {row['run_id']} of {row['host_name']}")
+    if len(named) > _NAMED:
+        lines.append(f"and {len(named) - _NAMED} more, each under a name of its own")
     count = format_count(len(chosen), "run")
     megabytes = output.stat().st_size / 1e6
     lines.append(

@@ -211,8 +211,8 @@ def _render_host_nights(
     nights = list(furthest_first.groupby(["host", "night"], sort=False))
     lines = [title]
     for (host, night), group in nights[:_NIGHTS_LISTED]:
-        words = f"  {night}  {host} {_describe_furthest(group, descriptions)}"
-        lines.append(one_line(words))
+        furthest = _describe_furthest(group, descriptions)
+        lines.append(one_line(f"  {night}  {host} {furthest}"))
     if len(nights) > _NIGHTS_LISTED:
         lines.append(f"  {len(nights) - _NIGHTS_LISTED} more with --json")
     return "\n".join(lines)

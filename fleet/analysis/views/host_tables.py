@@ -14,6 +14,7 @@ _GAP = "  "
 _WIDE_GAP = "    "  # between groups
 # hosts; with more, fewer tables without intervals are easier to read
 _SEPARATE_UP_TO = 10
+_MANY_FLAGGED = 0.05  # of a host's bursts; fewer do not move its medians
 
 
 def lay_out_hosts(hosts: pd.DataFrame, groups: Sequence[Group], canvas: Canvas) -> str:
@@ -93,7 +94,8 @@ class _HostTables:
             lines = self._render_group(group, hosts.index.tolist())
             blocks.append(_indent_lines(lines, gap))
         flagged = _compute_flagged(groups, hosts.index)
-        blocks.append(_render_counts("flagged", flagged))
+        if max(flagged) >= _MANY_FLAGGED:
+            blocks.append(_render_flagged(flagged))
         if self.hosts["runs"].max() > 1:
             counts = hosts["runs"].astype(str)
             blocks.append(_render_counts("runs", counts))
@@ -231,12 +233,15 @@ def _render_counts(title: str, texts: Iterable[str]) -> list[str]:
     return _indent_lines(aligned, _GAP)
 
 
-def _compute_flagged(groups: Sequence[Group], hosts: Iterable[str]) -> list[str]:
+def _render_flagged(shares: Iterable[float]) -> list[str]:
+    return _render_counts("flagged", [text.format_share(share) for share in shares])
+
+
+def _compute_flagged(groups: Sequence[Group], hosts: Iterable[str]) -> list[float]:
     """Return each host's share of flagged bursts in these groups."""
     shares = []
     for host in hosts:
         bursts = sum(group.bursts[host] for group in groups)
         flagged = sum(group.flagged[host] * group.bursts[host] for group in groups)
-        share = flagged / bursts
-        shares.append(text.format_share(share))
+        shares.append(flagged / bursts)
     return shares

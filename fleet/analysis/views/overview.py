@@ -44,7 +44,7 @@ def render_host_table(
         return ""
     hosts, order = sort_hosts(table, sort)
     body = lay_out_hosts(hosts, group_columns(table, descriptions), canvas)
-    others = "flagged: of bursts"
+    others = "; flagged: of bursts" if " flagged" in body else ""
     if table["runs"].max() > 1:
         others += "\nof several runs: the geometric mean of those at the main level"
     if order:
@@ -80,7 +80,7 @@ def render_extremes(
     listed = laid_out(
         titles, rows, right={2, 3, 4, 6}, width=width, drop=("hosts", "fastest")
     )
-    others = "median, min, max: of the hosts"
+    others = "; median, min, max: of the hosts"
     return "\n".join([listed, *_explain_numbers(table, descriptions, others)])
 
 
@@ -112,7 +112,7 @@ def _explain_numbers(
     if relations:
         yield relations
     units = text.describe_units(table["benchmark"], descriptions)
-    yield f"numbers: {units}, median of the pairs; {others}"
+    yield f"numbers: {units}, median of the pairs{others}"
     changed = list_last_changes(table)
     if changed:
         yield one_line(f"numbers since the last change: {_list_first(changed)}")
@@ -162,8 +162,8 @@ def _explain_absence(run: RunSummary, shown: Collection[str], only: Only) -> str
     if not absent:
         return ""
     return (
-        f"nothing of {', '.join(absent)} stands for it here; `fleet show HOST` says"
-        " what there is or failed, with --ladder size by size"
+        f"no number of {', '.join(absent)} fits this table; `fleet show HOST` prints"
+        " what there is, or why it failed; --ladder prints each size"
     )
 
 

@@ -163,8 +163,8 @@ def describe_burst_levels(pairs: pd.DataFrame) -> list[str]:
         main = f"{row['median_ns']:.1f} {text.format_half_width(row['spread'])}"
         share = text.format_share(row["other_share"])
         lines.append(
-            f"levels of {text.format_pair(row)}: {main}, and {share} of bursts at"
-            f" another level, median {row['other_ns']:.1f}"
+            f"{text.format_pair(row)} has two levels: {main}, and"
+            f" {row['other_ns']:.1f} in {share} of bursts"
         )
     if len(switching) > _LISTED:
         more = format_count(len(switching) - _LISTED, "more pair")

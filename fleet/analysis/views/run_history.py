@@ -207,5 +207,5 @@ def _describe_usual_number(
         text.format_half_width(row["half"]),
         f"{main_level.runs} of {len(medians)}",
         *[text.format_value(benchmark, ns) for ns in ends],
-        draw_sparkline(medians),
+        draw_sparkline(medians) if len(medians) > 1 else "",
     )

@@ -67,9 +67,7 @@ def describe_interval(table: pd.DataFrame) -> str:
         return "of the number, within the run"
     if table["runs"].max() >= MIN_RUNS:
         return f"between the runs of a host, {MIN_RUNS} or more"
-    return (
-        f"how far a run may be off, by {MIN_RUNS} or more of the host that are like it"
-    )
+    return f"of one run, by how {MIN_RUNS} or more like it of the host scatter"
 
 
 def list_last_changes(rows: pd.DataFrame) -> list[str]:

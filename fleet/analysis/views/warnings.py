@@ -241,12 +241,17 @@ def fold_warnings(
     others = [item for item in numbered if item.key not in _CAUSES]
     kept = [*causes[:1], *others][:_KEPT_WARNINGS]
     notes = [warning for warning in warnings if not warning.key]
-    left_out = [warning.key for warning in numbered if warning not in kept]
-    count = format_count(len(left_out), "more warning")
-    names = ", ".join(left_out)
+    return [*kept, _count_left_out(numbered, kept), *notes]
+
+
+def _count_left_out(
+    warnings: Sequence[RunWarning], kept: Sequence[RunWarning]
+) -> RunWarning:
+    keys = [warning.key for warning in warnings if warning not in kept]
+    count = format_count(len(keys), "more warning")
+    names = ", ".join(keys)
     where = "`fleet report` describes them"
-    summary = RunWarning("", f"{count} of a virtual machine: {names}; {where}.")
-    return [*kept, summary, *notes]
+    return RunWarning("", f"{count} of a virtual machine: {names}; {where}.")
 
 
 def _warn_about_failures(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:

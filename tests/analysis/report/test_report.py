@@ -154,7 +154,7 @@ def test_it_has_every_picture_and_lists_warnings_and_where_they_apply(
         read.text,
     )
     assert re.search(
-        r"Levels of 0-1: \d+\.\d ±\S+%, and \d+% of bursts at another level, median \d",
+        r"0-1 has two levels: \d+\.\d ±\S+%, and \d+\.\d in \d+% of bursts",
         read.text,
     )
     assert re.search(r"drift: pairs became faster or slower during the run", read.text)

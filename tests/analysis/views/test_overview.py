@@ -96,7 +96,7 @@ def test_a_new_run_is_as_uncertain_as_runs_like_it_differ(root: Path) -> None:
     )
     assert (alone["median_ns"] == among["median_ns"]).all()
     assert describe_interval(alone) == "of the number, within the run"
-    assert describe_interval(among).startswith("how far a run may be off")
+    assert describe_interval(among).startswith("of one run, by how 3")
     same = history[history["host_id"] == new[0].host_id]
     for key, part in same.groupby(["benchmark", "relation"]):
         logs = np.log(part["median_ns"])
