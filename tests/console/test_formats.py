@@ -74,9 +74,10 @@ def test_every_selected_run_is_written_or_the_answer_says_which(
     listed = fleet_here("runs", "siena", "node1", "--json", *root).json
     assert runs == {(run["host_name"], run["run_id"]) for run in listed}
     assert all(row["cpu_model"] and row["started_utc"] for row in rows)
-    assert fleet_here(
-        "export", "siena", "node1", *root, "-o", f"{folder}/all.zip"
-    ).stdout.count(" as r") == len(runs)
+    packed = fleet_here("export", "siena", "node1", *root, "-o", f"{folder}/all.zip")
+    assert packed.stdout.count(" as r") == 3
+    assert f"and {len(runs) - 3} more, each under" in packed.stdout
+    assert f"all.zip: {len(runs)} runs, " in packed.stdout
     matrix = fleet_here("export", "siena", *root, "-b", "cas")
     count = len([run for run in listed if run["host_name"] == "siena"])
     assert (f"1 of {count} runs" in matrix.stderr) == (count > 1)
