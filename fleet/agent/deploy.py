@@ -372,19 +372,22 @@ def _list_entry_problems(host: Host) -> Iterator[str]:
     entry = f"{host.origin or 'inventory'}: {host.name}: "
     binary = host.toolchain.binary
     is_needed = host.build is BuildPlace.PREBUILT and binary is not None
-    if is_needed and not os.access(_expand_home(binary or ""), os.R_OK):
+    is_readable = os.access(_expand_home(binary or ""), os.R_OK)
+    if is_needed and not is_readable:
         yield (
             f"{entry}`toolchain: {{binary: {binary}}}` cannot be read here; name the"
             " prebuilt agent's file."
         )
     files = host.identity_files
-    if files and host.via in {Via.SSH, Via.OPENSSH} and not any(map(_has_key, files)):
+    uses_keys = bool(files) and host.via in {Via.SSH, Via.OPENSSH}
+    if uses_keys and not any(_has_key(file) for file in files):
         yield (
             f"{entry}`identity_files`: none of {', '.join(files)} is there; name a key"
             " of yours, or leave it out."
         )
     system = SYSTEMS.get(host.os or "")
-    if system and system.sdp and host.arch is not None and host.arch not in VARIANTS:
+    is_built_from_sdp = system is not None and system.sdp
+    if is_built_from_sdp and host.arch is not None and host.arch not in VARIANTS:
         target = Target(host.os or "", host.arch)
         yield (
             f"{entry}there is no compiler and no agent for {target}; correct or leave"

@@ -92,7 +92,8 @@ def _find_limits(facts: Facts) -> Iterator[Finding]:
         is_tight = quota < QUOTA_SHARE * count
         severity = Severity.WARNING if is_tight else Severity.INFO
         yield make_finding("quota", facts, severity)
-    if ":" in (facts.resctrl or ""):
+    has_bandwidth_limit = ":" in (facts.resctrl or "")  # "MB:0=50"
+    if has_bandwidth_limit:
         yield make_finding("resctrl", facts)
     available = facts.memory_available_bytes
     if facts.memory_limit is not None and available is not None:

@@ -677,6 +677,7 @@ def _compute_node_share(
     packages_of_node = packages_by_node[node.node]
     if len(packages_of_node) != 1:
         return Memory()
+    # the node has the modules of its package, or shares them with its other nodes
     (package,) = packages_of_node
     packages = sorted(set().union(*packages_by_node.values()))
     dimms = _select_dimms(memory.dimms, package, packages)

@@ -272,8 +272,9 @@ def from_cluster(kind: str) -> str:
     """
     lister = _CLUSTERS[kind]
     hosts, left_out = _ask_hosts_and_left_out(kind)
-    arguments = " ".join(lister.command[1:4])
-    origin = f"What {arguments} of {lister.command[0]} listed."
+    program, *arguments = lister.command
+    first_arguments = " ".join(arguments[:3])  # such as "get pods -o"
+    origin = f"What {first_arguments} of {program} listed."
     return render_inventory(origin, left_out, hosts, lister.defaults)
 
 

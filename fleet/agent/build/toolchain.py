@@ -125,11 +125,12 @@ def select_sources(target: Target, files: Sources) -> dict[str, bytes] | None:
     """Return the files that a target is built from; None if the agent does not support
     the target.
     """
-    own = (f"native/{target.os}", f"native/{target.arch}")
-    if any(f"{name}.c" not in files for name in own):
+    names = (f"native/{target.os}", f"native/{target.arch}")
+    if any(f"{name}.c" not in files for name in names):
         return None
+    # such as native/linux.c and native/linux_memory.c
     prefixes = ["native/generic."]
-    for name in own:
+    for name in names:
         prefixes += [f"{name}.", f"{name}_"]
 
     def is_for_target(name: str) -> bool:

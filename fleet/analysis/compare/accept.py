@@ -384,10 +384,12 @@ def find_first_slower(logs: Floats, threshold: float) -> Ints:
     first = np.full(len(logs), count)
     fastest = _find_fastest_from_each_on(logs)
     is_possible = _may_be_first_slower(logs, fastest, threshold)
-    for place in np.flatnonzero(is_possible[:, :-1].any(axis=0)).tolist():
-        is_below = _are_slower_than_before(logs, place, fastest[:, place])
-        is_first = is_below & is_possible[:, place] & (first == count)
-        first[is_first] = place
+    # the last run alone would not be two
+    is_possible_anywhere = is_possible[:, :-1].any(axis=0)
+    for place in np.flatnonzero(is_possible_anywhere).tolist():
+        is_slower = _are_slower_than_before(logs, place, fastest[:, place])
+        has_none_yet = first == count
+        first[is_slower & is_possible[:, place] & has_none_yet] = place
     return first
 
 

@@ -120,6 +120,7 @@ def _is_below_requested_rate(pairs: pd.DataFrame) -> Bools:
     loading_threads = loads["threads"].to_numpy(dtype=float) - 1
     requested_rate = requested_mbps / 1000 * loading_threads
 
+    # no request means full rate; of loads that are alike but for the request
     unlimited_rate = np.where(np.isnan(requested_mbps), rate, np.nan)
     loads_alike = number_groups(loads, _LOAD)
     full_rate = group_medians(unlimited_rate, loads_alike)[loads_alike]

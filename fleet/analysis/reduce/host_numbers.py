@@ -240,7 +240,7 @@ def summarize_hosts(
     has_enough = table["behind"] >= MIN_RUNS
     if has_enough.any():
         table.loc[~has_enough, "half"] = np.nan
-    else:
+    else:  # all intervals are within a run: that of the last at the main level
         main_level = rows["number"].map(main["run_level"])
         at_main = rows[rows["run_level"] == main_level]
         last = at_main.drop_duplicates("number", keep="last").set_index("number")

@@ -202,12 +202,12 @@ def _choose_day(change: Mapping[str, Any]) -> date:
 
 def _word_change(change: Mapping[str, Any], words: tuple[str, ...]) -> Finding:
     """Word a change. words: its table cells (titles: `CHANGE_TITLES`)."""
-    when, where, moved, interval, beside = words
+    when, where, size, interval, what_else_changed = words
     about = f"{interval}; {when}"
-    if beside:
-        about += f"; {beside}"
+    if what_else_changed:
+        about += f"; {what_else_changed}"
     return Finding(
-        title=f"{where}: {moved}",
+        title=f"{where}: {size}",
         text=about,
         hosts=tuple(change["hosts"]),
         choice=name_benchmark(change),
@@ -363,6 +363,7 @@ def _format_level(
     choice = change["benchmark"]
     if not choice:
         return format_change(float(np.expm1(log)))
+    # the scale has logs of rates, which are minus those of times
     ns = float(np.exp(_choose_sign(choice, descriptions) * log))
     return format_value(descriptions[choice], ns)
 
