@@ -109,9 +109,11 @@ def identify_attempt(record: Record, later: int = 0) -> tuple[object, ...]:
 
 
 def wrong(records: list[Record]) -> list[Record]:
-    """The failed bursts, but for those that other work on this machine starved."""
+    """The failed bursts, but for those that other work on this machine starved; the
+    reason is first, since pytest cuts what follows.
+    """
     return [
-        record
+        {"reason": record["reason"], **record}
         for record in failures(records)
         if "other work held it" not in record["reason"]
     ]
