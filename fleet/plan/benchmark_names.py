@@ -92,7 +92,7 @@ def split_benchmarks_and_variants(text: str) -> tuple[str, str]:
             )
         if variant and variants.setdefault(benchmark, variant) != variant:
             raise InputError(
-                f"a run measures one variant of {benchmark}, or all: --variant all"
+                f"a run measures one variant of {benchmark}, or all: -b {benchmark}/all"
             )
         benchmarks.append(benchmark)
     return ",".join(benchmarks), _format_variants(variants)

@@ -365,7 +365,7 @@ def _render_unlike_variants(comparison: Comparison, width: int | None) -> str:
     again = [name for name in benchmarks if descriptions[name].view is not View.CPUS]
     if again:
         hosts = fold_names((*comparison.a.hosts, *comparison.b.hosts))
-        plan = ("-b", ",".join(again), "--variant", "c11")
+        plan = ("-b", ",".join(f"{name}/c11" for name in again))
         command = format_command("fleet", "run", *hosts, *plan)
         parts.append(f"To compare them: {command}")
     return "\n".join(parts)

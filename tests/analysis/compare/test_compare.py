@@ -229,9 +229,7 @@ def test_different_variants_are_never_one_number(tmp_path: Path) -> None:
     assert re.search(
         r"^cas +package +4\d\.\d cmpxchg +4\d\.\d c11$", text, re.MULTILINE
     )
-    assert re.search(
-        r"^To compare them: fleet run \S+ -b cas --variant c11$", text, re.MULTILINE
-    )
+    assert re.search(r"^To compare them: fleet run \S+ -b cas/c11$", text, re.MULTILINE)
 
 
 @pytest.mark.long
