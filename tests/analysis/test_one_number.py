@@ -273,3 +273,26 @@ def test_a_run_has_the_numbers_of_the_table_wherever_it_is_shown(place: Path) ->
         for row in machine["rows"]:
             own = table[machine["run_id"], row["relation"]]
             assert row["ns"] == pytest.approx(own["median_ns"], rel=_ROUNDING)
+
+
+def test_what_is_expected_of_a_machine_is_one_level_of_its_earlier_runs(
+    place: Path,
+) -> None:
+    numbers = add_run_levels(fleet.open(place / "results").numbers())
+    with Fleet(place) as command:
+        accepted = json.loads(command("accept", "all", "--json").stdout)["rows"]
+    judged = 0
+    for machine in accepted:
+        earlier = numbers[
+            (numbers["host_id"] == machine["host"])
+            & (numbers["run_id"] != machine["run_id"])
+        ]
+        for row in machine["rows"]:
+            if row["source"] != "earlier runs" or row["low"] is None:
+                continue
+            judged += 1
+            own = earlier[earlier["relation"] == row["relation"]]
+            levels = summarize_levels(own, ["host_id"])
+            is_expected = levels["ns"].between(row["low"], row["high"])
+            assert levels["runs"][is_expected].tolist() == [row["count"]]
+    assert judged
