@@ -367,7 +367,8 @@ class _Comparison:
 
     def find_differences(self) -> Iterator[tuple[str, str]]:
         """Yield each run whose rows differ, and the columns that do, as text."""
-        for run_id, rows_left in self._expected.items():  # none, if all were read
+        # of each run, the rows that the file did not have
+        for run_id, rows_left in self._expected.items():
             differing = self._differing[run_id]
             if differing:
                 yield run_id, ", ".join(sorted(differing))

@@ -340,6 +340,7 @@ class _Match:
         models = {*a.list_texts("cpu_model"), *b.list_texts("cpu_model")}
         is_one_host = a.hosts == b.hosts
         is_one_model = len(models) == 1 and "" not in models
+        # CPUs of unlike models are not the same, even at equal places
         topologies = {*a.runs["topology"], *b.runs["topology"]}
         has_one_topology = len(topologies) == 1 and (is_one_host or is_one_model)
         return cls(

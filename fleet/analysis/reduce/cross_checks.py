@@ -409,11 +409,11 @@ def _format_key(key: Any) -> str:
     benchmark, variant, setting, *rest = key
     words = [f"{benchmark}/{variant}", str(setting)]
     if rest:
-        word = rest[0]
-        if not isinstance(word, Integral):
-            words.append(str(word))
-        elif word != 1:
-            words.append(f"x{word}")
+        threads_or_level = rest[0]
+        if not isinstance(threads_or_level, Integral):
+            words.append(str(threads_or_level))
+        elif threads_or_level != 1:
+            words.append(f"x{threads_or_level}")
     return " ".join(words)
 
 

@@ -73,8 +73,10 @@ def count_flags(flags: "pd.Series[Any]") -> dict[str, int]:
     separated by commas.
     """
     counts: Counter[str] = Counter()
-    for joined, count in Counter(flags.tolist()).most_common():
-        counts.update(dict.fromkeys(filter(None, joined.split(",")), count))
+    rows_by_text = Counter(flags.tolist())
+    for joined, rows in rows_by_text.most_common():
+        if joined:
+            counts.update(dict.fromkeys(joined.split(","), rows))
     return dict(counts.most_common())
 
 
