@@ -15,6 +15,7 @@ from fleet.analysis.base.text import (
     render_rich,
     to_records,
 )
+from fleet.analysis.compare.baseline import mark_usual
 from fleet.analysis.compare.sides import ComparisonSide, read_tables, resolve_sides
 from fleet.analysis.exchange import imports
 from fleet.analysis.exchange.imports import (
@@ -22,14 +23,20 @@ from fleet.analysis.exchange.imports import (
     find_summary,
     load_all_summaries,
 )
-from fleet.analysis.reduce.load import drop_points, get_views, name_benchmarks
+from fleet.analysis.reduce.load import (
+    drop_points,
+    get_views,
+    list_published,
+    name_benchmarks,
+)
 from fleet.analysis.reduce.matrices import lay_out_matrix
 from fleet.analysis.reduce.run_levels import add_run_levels
 from fleet.analysis.views.heatmap import Canvas, draw_matrix
+from fleet.analysis.views.usual import load_usual_numbers
 from fleet.errors import UsageError
 from fleet.hostnames import join_names
 from fleet.model import SHIPPED, Descriptions, View
-from fleet.store.runs import Root
+from fleet.store.runs import Root, open_listing
 from fleet.text import format_command, format_count, one_line, table
 
 ALL = "all pairs"
@@ -250,6 +257,8 @@ def tabulate_side_medians(root: Root, sides: Sequence[str]) -> pd.DataFrame:
         if pairs.empty:
             raise UsageError(f"{text}: has no pairs of CPUs to compare.")
         medians = _compute_relation_medians(pairs)
+        if text in of_runs:
+            medians = _take_usual_numbers(root, of_runs[text], medians)
         medians["side"] = text
         medians["runs"] = pairs["runs"].iloc[0]
         medians["tables"] = pairs["summary"].nunique()
@@ -267,7 +276,7 @@ def _load_pairs_of_runs(root: Root, side: ComparisonSide) -> pd.DataFrame:
     """
     tables = read_tables(root, side.runs["run_id"])
     pairs = drop_points(tables.pairs, tables.descriptions)
-    pairs = pairs[_are_at_main_level(pairs, tables.runs)]
+    pairs = _select_usual(root, pairs, tables.runs)
     pairs = pairs.astype(dict.fromkeys(_NUMBER, "object"))
     groups = pairs.groupby([*_NUMBER, "ping_cpu", "pong_cpu"], sort=False)
     rows = groups.agg(
@@ -275,17 +284,39 @@ def _load_pairs_of_runs(root: Root, side: ComparisonSide) -> pd.DataFrame:
     ).reset_index()
     rows["estimator"] = "median"
     rows["summary"] = pd.Series(pd.NA, rows.index, dtype="string")
-    rows["runs"] = len(tables.runs)
+    rows["runs"] = pairs["run_id"].nunique()
     return _keep_matrices(rows, tables.descriptions)
 
 
-def _are_at_main_level(pairs: pd.DataFrame, runs: pd.DataFrame) -> "pd.Series[bool]":
-    """Report which rows are at the level of most runs of their host and pair."""
+def _select_usual(root: Root, pairs: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+    """Select what the usual number of each host is of: runs since its last proved
+    change, and of these each pair at the level that it has in most.
+    """
     host_by_run = runs.set_index("run_id")["host_id"]
-    ends = pairs["ping_cpu"].astype(str) + "-" + pairs["pong_cpu"].astype(str)
-    named = pairs.assign(host_id=pairs["run_id"].map(host_by_run), relation=ends)
-    is_main: pd.Series[bool] = add_run_levels(named)["is_main"]
-    return is_main
+    pairs = pairs.assign(host_id=pairs["run_id"].map(host_by_run))
+    columns = ["host_id", "run_id", "benchmark"]
+    marked = mark_usual(root, pairs[columns].drop_duplicates())
+    usual = pairs.merge(marked[marked["is_usual"]], on=columns)
+    ends = usual["ping_cpu"].astype(str) + "-" + usual["pong_cpu"].astype(str)
+    leveled = add_run_levels(usual.assign(relation=ends))
+    return usual[leveled["is_main"].to_numpy()]
+
+
+def _take_usual_numbers(
+    root: Root, side: ComparisonSide, medians: pd.DataFrame
+) -> pd.DataFrame:
+    """Replace `median_ns` of a single host's relations by the number that `show` has,
+    which is of the same runs and pairs.
+    """
+    run_ids = [str(run_id) for run_id in side.runs["run_id"]]
+    runs = list_published(open_listing(root), run_id=run_ids)
+    if len({run.host_id for run in runs}) != 1:
+        return medians
+    usual = load_usual_numbers(root, runs).table
+    numbers = usual.set_index(_NUMBER)["median_ns"]
+    keys = pd.MultiIndex.from_frame(medians[_NUMBER])
+    own = pd.Series(numbers.reindex(keys).to_numpy(), medians.index)
+    return medians.assign(median_ns=own.fillna(medians["median_ns"]))
 
 
 def _load_pairs_of_summary(root: Root, name: str) -> pd.DataFrame:

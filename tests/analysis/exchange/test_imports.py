@@ -21,11 +21,11 @@ from fleet.analysis.exchange import (
     render_summaries,
     tabulate_side_medians,
 )
-from fleet.analysis.views import Canvas
+from fleet.analysis.views import Canvas, load_usual_numbers
 from fleet.errors import FleetError, StoreWarning, UsageError
 from fleet.model import Relation, Topology
 from fleet.plan.benchmark_names import BenchmarkName, parse_benchmark_names
-from fleet.store import Store, schema
+from fleet.store import Listing, Store, schema
 from tests import builders, simulated
 from tests.analysis.exchange.test_tools import CORE_LATENCY, RUST_CSV, RUST_SCREEN
 from tests.command import ROOT, Fleet
@@ -300,6 +300,32 @@ def test_a_summary_stands_beside_one_level_of_several_runs(tmp_path: Path) -> No
     own = rows[rows["side"] == "a"].set_index("relation")
     expected = builders.NS[Relation.PACKAGE]
     assert own["median_ns"]["package"] == pytest.approx(expected, rel=0.03)
+
+
+def test_beside_a_summary_a_host_has_the_number_that_it_has_everywhere(
+    tmp_path: Path,
+) -> None:
+    for number in range(16):
+        factor = 1.2 if number < 8 else 1.0  # proved to be faster since
+        ns = {name: ns * factor for name, ns in builders.NS.items()}
+        host = simulated.desktop("a", ns=ns, run_sd=0.001, pair_sd=0.001)
+        night = f"202601{number + 1:02}"
+        simulated.publish(
+            tmp_path,
+            host,
+            number,
+            rounds=3,
+            session=f"s{night}T030400Z-00000001",
+            started=f"2026-01-{number + 1:02}T03:04:05Z",
+        )
+    runs = Listing(tmp_path).runs
+    usual = load_usual_numbers(tmp_path, runs).table.set_index("relation")
+    assert set(usual["runs"]) == {8}
+    rows = tabulate_side_medians(tmp_path, ["a", "summary:i3-2120t"])
+    own = rows[rows["side"] == "a"].set_index("relation")
+    assert set(own["runs"]) == {8}
+    for relation, number in usual["median_ns"].items():
+        assert own["median_ns"][relation] == number
 
 
 def test_a_summary_beside_a_run_gets_ratios_and_no_verdict(tmp_path: Path) -> None:
