@@ -33,6 +33,8 @@ _CHANCE = 0.01  # share of the pairs without drift that the test reports by chan
 _FEW_BURSTS = 0.05  # of a run's bursts; fewer do not move its medians
 _LISTED = 3
 _CAUSES = ("steal", "hypervisor")  # warnings that explain many others
+# warnings that a run is not what was asked for, which are always told
+_NOT_AS_ASKED = ("empty", "partial", "not_converged")
 _KEPT_WARNINGS = 2
 _FEW_WARNINGS = 3
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -237,11 +239,17 @@ def fold_warnings(
     numbered = [warning for warning in warnings if warning.key]
     if run["hypervisor"] is None or len(numbered) <= _FEW_WARNINGS:
         return list(warnings)
-    causes = [item for item in numbered if item.key in _CAUSES]
-    others = [item for item in numbered if item.key not in _CAUSES]
-    kept = [*causes[:1], *others][:_KEPT_WARNINGS]
+    kept = [item for item in numbered if item.key in _NOT_AS_ASKED]
+    kept += _choose_telling([item for item in numbered if item not in kept])
     notes = [warning for warning in warnings if not warning.key]
     return [*kept, _count_left_out(numbered, kept), *notes]
+
+
+def _choose_telling(warnings: Sequence[RunWarning]) -> list[RunWarning]:
+    """Choose a warning that explains others, if there is one, then the most serious."""
+    causes = [item for item in warnings if item.key in _CAUSES]
+    others = [item for item in warnings if item.key not in _CAUSES]
+    return [*causes[:1], *others][:_KEPT_WARNINGS]
 
 
 def _count_left_out(

@@ -442,6 +442,9 @@ def test_of_a_virtual_machine_two_warnings_are_told_and_the_others_counted() -> 
         "3 more warnings of a virtual machine: outliers, wide, hypervisor;"
     )
     assert last == note
+    unreached = RunWarning("not_converged", "what was asked is not reached")
+    told = fold_warnings([*warnings, unreached], {"hypervisor": "kvm"})
+    assert unreached in told
 
 
 def test_a_missing_module_is_a_warning_in_show_and_on_the_page(tmp_path: Path) -> None:
