@@ -18,7 +18,7 @@ FIRST_SLOW = 4  # its place
 def git(folder: Path, *words: str) -> str:
     identity = ("-c", "user.name=a", "-c", "user.email=a@b")
     done = subprocess.run(
-        ["git", *identity, *words],
+        [needs.program("git", "git"), *identity, *words],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -42,7 +42,6 @@ def publish_runs(root: Path, commit: str, number: int, factor: float) -> None:
 
 @pytest.mark.long
 def test_the_line_of_the_page_finds_the_commit(tmp_path: Path) -> None:
-    needs.program("git", "git")
     repository = tmp_path / "repository"
     repository.mkdir()
     git(repository, "init", "-q", "-b", "main")
