@@ -110,7 +110,7 @@ def test_bandwidth_is_printed_as_a_rate_that_fell(tmp_path: Path) -> None:
     assert float(words[6].rstrip("%")) == pytest.approx(-20, abs=0.8)
     low, high = (float(words[index].rstrip("%")) for index in (7, 9))
     assert low < -20 < high
-    assert "slower" in line
+    assert "changed: less" in line
     assert "GB/s" in text
 
 
