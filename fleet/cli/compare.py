@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -76,48 +76,42 @@ def compare_runs(
             "Name two sides, or one to see what changed when: fleet compare rome milan."
         )
     root = cli.open_listing(results)
-    names = cli.join_lists(benchmark)
-    only = reduce.Only(names, cli.join_lists(cpus))
+    only = reduce.Only(cli.join_lists(benchmark), cli.join_lists(cpus))
     show = partial(_print_answer, json=json, csv=csv)
-    code = None
     limits = {"threshold": read_share(threshold), "only": only}
-    if siblings or (len(sides) < 2 and not cli.has_summary(sides)):
-        if point is not None or blocks is not None:
-            raise UsageError("--point and --blocks: only for two or more sides.")
-        if siblings:
-            _refuse_since(since)
-            code = _print_siblings(root, sides, show, **limits)
-        else:
-            code = _print_changes(root, sides, show, since, **limits)
-    elif cli.has_summary(sides):
-        _refuse_since(since)
-        if (names, cpus, point, blocks) != (None,) * 4:
+    has_summary = cli.has_summary(sides)
+    is_over_time = len(sides) < 2 and not siblings and not has_summary
+    has_two_sides = not (siblings or is_over_time)
+    if not has_two_sides and (point is not None or blocks is not None):
+        raise UsageError("--point and --blocks: only for two or more sides.")
+    if since is not None and not is_over_time:
+        raise UsageError("--since: only for what changed when, of a single selection.")
+    code = None
+    if siblings:
+        code = _print_siblings(root, sides, show, **limits)
+    elif is_over_time:
+        code = _print_changes(root, sides, show, since, **limits)
+    elif has_summary:
+        if (only.benchmark, cpus, point, blocks) != (None,) * 4:
             raise UsageError(
                 "--benchmark, --cpus, --point and --blocks: not for a summary."
             )
-        rows = exchange.tabulate_side_medians(root, sides)
-        show(
-            rows,
-            exchange.render_sides,
-            partial(base.format_document, "beside"),
-            base.format_csv,
-        )
+        _print_beside_summaries(root, sides, show)
     else:
-        _refuse_since(since)
         code = _print_comparisons(
             root, sides, show, **limits, point=point, blocks=blocks
         )
     if fail_on_change:
-        if code is None:
-            raise UsageError(
-                "--fail-on-change: no verdict is possible, for the reason given above."
-            )
-        raise typer.Exit(code)
+        _exit_with_verdict(code)
 
 
-def _refuse_since(since: timedelta | None) -> None:
-    if since is not None:
-        raise UsageError("--since: only for what changed when, of a single selection.")
+def _exit_with_verdict(code: int | None) -> NoReturn:
+    """Exit with the code of a verdict. code: None if there is no verdict."""
+    if code is None:
+        raise UsageError(
+            "--fail-on-change: no verdict is possible, for the reason given above."
+        )
+    raise typer.Exit(code)
 
 
 _Show = Callable[..., None]  # `_print_answer`
@@ -140,6 +134,14 @@ def _print_answer(
         typer.echo(as_csv(answer).rstrip("\n"))
     else:
         cli.print_paged(as_text(answer))
+
+
+def _print_beside_summaries(
+    root: "store.Listing", sides: list[str], show: _Show
+) -> None:
+    rows = exchange.tabulate_side_medians(root, sides)
+    as_json = partial(base.format_document, "beside")
+    show(rows, exchange.render_sides, as_json, base.format_csv)
 
 
 def _print_comparisons(
@@ -241,9 +243,7 @@ def accept(
 
     Example: fleet accept node7
     """
-    from fleet.analysis.views import accept as views
     from fleet.inventory.expected import read_expected
-    from fleet.store.files import write_output
 
     if json and csv:
         raise typer.BadParameter("--json or --csv, not both.")
@@ -259,8 +259,7 @@ def accept(
         compare.judge_last_runs, root, select or ("all",), load_tables=tables, only=only
     )
     if write:
-        write_output(path, [views.propose_ranges(judge(accepts_changes=True))])
-        typer.echo(f"Wrote {path}. Read it before you rely on it.")
+        _write_ranges(path, judge(accepts_changes=True))
         return
     ranges = []
     if expected or path.exists():
@@ -272,9 +271,20 @@ def accept(
     _print_acceptances(acceptances, json=json, csv=csv)
     outcomes = {acceptance.outcome for acceptance in acceptances}
     if any(outcome.is_worse for outcome in outcomes):
-        raise typer.Exit(EXIT_WORSE)
-    if code or compare.Outcome.CANNOT_TELL in outcomes:
-        raise typer.Exit(code or UsageError.exit_code)
+        code = EXIT_WORSE
+    elif not code and compare.Outcome.CANNOT_TELL in outcomes:
+        code = UsageError.exit_code
+    if code:
+        raise typer.Exit(code)
+
+
+def _write_ranges(path: Path, acceptances: "Sequence[Acceptance]") -> None:
+    """Write ranges around what is expected, as a file to be read and edited."""
+    from fleet.analysis.views import accept as views
+    from fleet.store.files import write_output
+
+    write_output(path, [views.propose_ranges(acceptances)])
+    typer.echo(f"Wrote {path}. Read it before you rely on it.")
 
 
 def _uses_entry_of(path: Path, acceptances: "Sequence[Acceptance]") -> bool:

@@ -161,12 +161,12 @@ def judge_last_runs(
     facts = read_facts(listing, used)
     column = choose_shared_column(record.row for record in facts.values())
     table = tabulate_runs(numbers, column)
-    judged = [machine.runs[-1] for machine in machines if machine.runs]
+    equals = _EqualMachines.read(listing, machines, last_runs, table)
     matters = threshold or THRESHOLD
     sources = _Sources(
         table=table,
         ranges=ranges,
-        equals=_EqualMachines.read(listing, judged, last_runs, table),
+        equals=equals,
         tabulate_summaries=cache(partial(_tabulate_summaries, load_tables, table.keys)),
         descriptions=descriptions,
         threshold=matters,
@@ -175,15 +175,22 @@ def judge_last_runs(
     parts = _expect_all(sources, machines, facts)
     expected = _join_parts(parts, table)
     rows = judge_numbers(expected, matters, descriptions.rates)
-    # rows stand in order of machines: where those of each begin
-    owners = rows.pop("machine").to_numpy()
-    ends = np.searchsorted(owners, np.arange(len(machines) + 1))
     acceptances = []
-    for machine, (first, end) in zip(machines, pairwise(ends), strict=True):
-        run = sources.equals.rows.get(machine.last_id, {})
-        own_rows = rows.iloc[first:end]
+    for machine, own_rows in zip(
+        machines, _split_by_machine(rows, len(machines)), strict=True
+    ):
+        run = equals.rows.get(machine.last_id, {})
         acceptances.append(_make_acceptance(machine, run, own_rows, descriptions))
     return acceptances
+
+
+def _split_by_machine(rows: pd.DataFrame, count: int) -> list[pd.DataFrame]:
+    """Return the rows of each of `count` machines, without the column `machine`, by
+    which they are sorted.
+    """
+    owners = rows.pop("machine").to_numpy()
+    ends = np.searchsorted(owners, np.arange(count + 1))
+    return [rows.iloc[first:end] for first, end in pairwise(ends)]
 
 
 def _list_used(
@@ -323,18 +330,17 @@ def _choose_earlier(
         level_of_last_run = host.levels[:, -1:]
         logs = np.where(host.levels == level_of_last_run, logs, np.nan)
     begin = host.find_accepted()
-    # the first run after a change of each number: a proved one, else one that the last
-    # runs only suggest; `count` stands for none
-    first_proved, ratio = host.find_open_changes()
+    proved = host.find_open_changes()
+    # the last runs may suggest a change that is not proved; `count` stands for none
     first_slower = begin + find_first_slower(logs[:, begin:], threshold)
-    first_changed = np.where(first_proved < count, first_proved, first_slower)
+    first_changed = np.where(proved.first < count, proved.first, first_slower)
     is_expected = _choose_places(first_changed, begin, count, accepts_changes)
     values = np.where(is_expected, logs, np.nan)
     if not switches_levels:
         values = _keep_own_or_main_level(values, host.levels)
     is_empty = np.isnan(values).all(axis=0)
     since = [host.nights[place] if place < count else None for place in first_changed]
-    return _Earlier(values[:, ~is_empty], since, ratio)
+    return _Earlier(values[:, ~is_empty], since, proved.ratio)
 
 
 def _choose_places(first: Ints, begin: int, count: int, accepts_changes: bool) -> Bools:
@@ -423,10 +429,10 @@ def _are_slower_than_before(logs: Floats, place: int, fastest: Floats) -> Bools:
     """
     before = logs[:, :place]
     has_enough = (~np.isnan(before)).sum(axis=1) >= MIN_VALUES
-    mean, error, freedom = predict_next(before[has_enough])
+    prediction = predict_next(before[has_enough])
     tested = fastest[has_enough]
-    deviation = np.where(np.isfinite(tested), tested - mean, 0.0)
-    _, _, p = judge.apply_student(deviation, error, freedom)
+    deviation = np.where(np.isfinite(tested), tested - prediction.mean, 0.0)
+    p = prediction.test(deviation)
     is_below = np.zeros(len(logs), dtype=bool)
     is_below[has_enough] = judge.control_false_discovery(p) < judge.ALPHA
     return is_below
@@ -438,6 +444,19 @@ class Prediction(NamedTuple):
     mean: Floats
     error: Floats
     freedom: Floats
+
+    def test(self, deviation: Floats) -> Floats:
+        """Return p of a deviation of each value from its mean."""
+        _, _, p = judge.apply_student(deviation, self.error, self.freedom)
+        return p
+
+    def compute_range_ns(self) -> tuple[Floats, Floats]:
+        """Return the low and the high end of each value's 95 % interval, in ns."""
+        no_deviation = np.zeros_like(self.error)
+        below_mean, above_mean, _ = judge.apply_student(
+            no_deviation, self.error, self.freedom
+        )
+        return np.exp(self.mean + below_mean), np.exp(self.mean + above_mean)
 
 
 def predict_next(logs: Floats) -> Prediction:
@@ -463,27 +482,21 @@ def judge_numbers(
     CANNOT_TELL. rates: benchmarks whose numbers are less or more, not slower or faster.
     """
     predicted = rows.reindex(columns=list(Prediction._fields))
-    mean, error, freedom = predicted.to_numpy(dtype=float).T
-    is_predicted = ~np.isnan(mean)  # the others have a range set by hand, or nothing
-    deviation = np.log(rows["ns"].to_numpy()) - mean
-    _, _, p = judge.apply_student(deviation, error, freedom)
+    prediction = Prediction(*predicted.to_numpy(dtype=float).T)
+    ns = rows["ns"].to_numpy()
+    deviation = np.log(ns) - prediction.mean
+    p = prediction.test(deviation)
     q = judge.control_false_discovery(p)
-    # the interval around 0, to be moved to the mean
-    no_deviation = np.zeros_like(error)
-    below_mean, above_mean, _ = judge.apply_student(no_deviation, error, freedom)
-    judged = rows.assign(p=p, q=q)
-    judged["low"] = np.where(is_predicted, np.exp(mean + below_mean), rows["low"])
-    judged["high"] = np.where(is_predicted, np.exp(mean + above_mean), rows["high"])
-    is_beyond = (np.abs(deviation) > np.log1p(threshold)) & (q < judge.ALPHA)
-    is_slower = np.where(
-        is_predicted, is_beyond & (deviation > 0), judged["ns"] > judged["high"]
-    )
-    is_faster = np.where(
-        is_predicted, is_beyond & (deviation < 0), judged["ns"] < judged["low"]
-    )
-    judged["outcome"] = _name_outcomes(
-        judged, is_slower.astype(bool), is_faster.astype(bool), rates
-    )
+    is_proved = (np.abs(deviation) > np.log1p(threshold)) & (q < judge.ALPHA)
+    # the others have a range set by hand, or nothing is expected of them
+    is_predicted = ~np.isnan(prediction.mean)
+    low, high = prediction.compute_range_ns()
+    low = np.where(is_predicted, low, rows["low"])
+    high = np.where(is_predicted, high, rows["high"])
+    is_slower = np.where(is_predicted, is_proved & (deviation > 0), ns > high)
+    is_faster = np.where(is_predicted, is_proved & (deviation < 0), ns < low)
+    judged = rows.assign(p=p, q=q, low=low, high=high)
+    judged["outcome"] = _name_outcomes(judged, is_slower, is_faster, rates)
     return judged.drop(columns=list(Prediction._fields), errors="ignore")
 
 
@@ -539,8 +552,12 @@ class _Expected:
                 continue
             first = matching[0]
             low, high = first.limits_ns(is_rate=is_rate(descriptions[benchmark]))
-            limits = {"low": np.array([low]), "high": np.array([high])}
-            self._add_part(np.array([number]), first.source, **limits)
+            self._add_part(
+                np.array([number]),
+                first.source,
+                low=np.array([low]),
+                high=np.array([high]),
+            )
 
     def add(
         self,
@@ -638,11 +655,12 @@ class _EqualMachines:
     def read(
         cls,
         listing: Listing,
-        judged: Sequence[RunSummary],
+        machines: Sequence[_Machine],
         last_runs: Sequence[RunSummary],
         table: RunTable,
     ) -> "_EqualMachines":
         """Read the last runs, and the facts of these and of the judged ones."""
+        judged = [machine.runs[-1] for machine in machines if machine.runs]
         run_ids = {run.run_id for run in [*judged, *last_runs]}
         runs, cpus = load_runs_and_cpus(listing, run_id=run_ids)
         runs = runs.assign(facts=join_equal_facts(runs, cpus))
@@ -654,11 +672,8 @@ class _EqualMachines:
                 rows_by_facts[row["facts"]].append(row)
         groups = {}
         for facts, rows_of_group in rows_by_facts.items():
-            logs = table.select(row["run_id"] for row in rows_of_group)
-            # virtual ones may be at different levels; `select` looks at one level
-            if all(row["hypervisor"] is None for row in rows_of_group):
-                logs = leave_out_odd(logs)
             hosts = [row["host_id"] for row in rows_of_group]
+            logs = _select_usual(rows_of_group, table)
             groups[facts] = (np.array(hosts, dtype=object), logs)
         return cls(rows, groups, table)
 
@@ -673,6 +688,15 @@ class _EqualMachines:
         (own,) = self.table.select([run["run_id"]]).T
         at_own_level = _keep_at_level(own, values, self.table.choices)
         return leave_out_odd(at_own_level)
+
+
+def _select_usual(runs: Sequence[Mapping[str, Any]], table: RunTable) -> Floats:
+    """Return the numbers of equal machines, NaN where one is odd. runs: of each."""
+    logs = table.select(run["run_id"] for run in runs)
+    # virtual ones may be at different levels; `select` looks at one level
+    if any(run["hypervisor"] is not None for run in runs):
+        return logs
+    return leave_out_odd(logs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -704,12 +728,19 @@ class _Sources:
         expected.add(self.equals.select(run), MACHINE, without_range)
         still_open = expected.list_open()
         if len(still_open) and run["cpu_model"]:
-            summaries = self.tabulate_summaries(run["cpu_model"])
-            if run["hypervisor"] is not None:
-                summaries = _keep_at_level(own, summaries, self.table.choices)
+            summaries = self._select_summaries(run, own)
             expected.add(summaries, TABLE, still_open, minimum=1)
         expected.add_unknown()
         return expected
+
+    def _select_summaries(self, run: Mapping[str, Any], own: Floats) -> Floats:
+        """Return the tables of the CPU model of a run, for a virtual machine only what
+        is at the level of its own numbers.
+        """
+        summaries = self.tabulate_summaries(run["cpu_model"])
+        if run["hypervisor"] is None:
+            return summaries
+        return _keep_at_level(own, summaries, self.table.choices)
 
 
 def leave_out_odd(logs: Floats) -> Floats:
