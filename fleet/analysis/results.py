@@ -13,6 +13,7 @@ import pandas as pd
 
 from fleet.analysis.base.dtypes import set_dtypes
 from fleet.analysis.base.selection import select_runs
+from fleet.analysis.base.text import is_none
 from fleet.analysis.compare import comparison
 from fleet.analysis.compare.history import find_changes_over_time
 from fleet.analysis.compare.siblings import compare_siblings
@@ -144,8 +145,9 @@ class Results:
         """Return the medians of a run's pairs: rows ping, columns pong, CPUs in the
         order of the topology.
 
-        run: a selection, whose last run is taken, or "summary:NAME". Default: last run,
-        first benchmark.
+        run: a selection, whose last run is taken, or "summary:NAME". benchmark: a name
+        as in `-b`, such as "cas", "readwrite/ldar" or, where lines lie on a node,
+        "cas n1". Default: last run, first benchmark.
         """
         return self._load_matrix(run, benchmark)[0]
 
@@ -248,15 +250,10 @@ class Results:
                 f"{self._place}: no runs are stored here; `fleet run` measures."
             )
         run_id, descriptions = runs[-1].run_id, load.merge_descriptions(runs[-1:])
-        rows = load.drop_points(
-            as_float64(load_pairs(now, run_id=run_id)), descriptions
-        )
-        rows = rows[
-            rows["benchmark"]
-            .map(lambda name: descriptions[name].view is View.MATRIX)
-            .astype(bool)
-        ]
-        rows = load.select_benchmark(rows, benchmark)
+        pairs = as_float64(load_pairs(now, run_id=run_id))
+        is_matrix = load.get_views(pairs["benchmark"], descriptions) == View.MATRIX
+        chosen = load.select_benchmark(pairs[is_matrix], benchmark)
+        rows = _keep_one_point(chosen, descriptions)
         if rows.empty:
             raise UsageError(f"{run_id}: has no pairs of CPUs.")
         return _make_matrix(
@@ -267,6 +264,16 @@ class Results:
 def _keep_first_choice(rows: pd.DataFrame) -> pd.DataFrame:
     (first,) = load.name_benchmarks(rows.head(1))
     return load.select_choice(rows, first)
+
+
+def _keep_one_point(pairs: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
+    """Keep the usual point, as `drop_points`; if no row has it, as where lines lie on a
+    node of their own, the first point there is.
+    """
+    usual = load.drop_points(pairs, descriptions)
+    if usual.empty and not pairs.empty:
+        return load.select_point(pairs, pairs["point"].iloc[0])
+    return usual
 
 
 def _make_matrix(
@@ -280,8 +287,12 @@ def _make_matrix(
     table = laid_out(rows, order.cpus, "median_ns")
     host, benchmark, variant = rows[["host_id", "benchmark", "variant"]].iloc[0]
     unit = descriptions[benchmark].label
+    name = f"{benchmark}/{variant}"
+    point = rows["point"].iloc[0] if "point" in rows else None
+    if not is_none(point):
+        name += f" {point}"
     table.attrs["unit"] = unit
-    table.attrs["title"] = f"{host}, {benchmark}/{variant}: {unit}"
+    table.attrs["title"] = f"{host}, {name}: {unit}"
     return table, order
 
 

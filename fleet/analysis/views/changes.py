@@ -131,7 +131,8 @@ def _format_moved_level(row: Mapping[str, Any], history: History) -> list[str]:
     """Format the level before a night and the one since."""
     relation = (row["host"], *(row[name] for name in CLASS))
     logs_since = history.logs.loc[relation, row["night"] :]
-    after_ns = float(np.exp(logs_since.median()))
+    # a night's own number: the mean of two could lie between two levels
+    after_ns = float(np.exp(logs_since.quantile(interpolation="lower")))
     levels = {
         "benchmark": row["benchmark"],
         "before_ns": after_ns / row["ratio"],

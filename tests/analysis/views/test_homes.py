@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import fleet
 from fleet.analysis.exchange import export_matrix, export_numbers
 from fleet.analysis.reduce import (
     Only,
@@ -240,3 +241,13 @@ def test_the_last_run_is_the_last_with_the_setting(tmp_path: Path) -> None:
     assert with_node in page
     assert "0badcaf2" not in page
     assert refused.exit_code == 2
+
+
+def test_a_notebook_has_the_matrix_of_a_node(homes: tuple[Path, str]) -> None:
+    root, run_id = homes
+    of_node_1 = fleet.open(root).matrix(run_id, "cas n1")
+    assert of_node_1.loc[0, 1] == pytest.approx(190, rel=0.01)
+    assert of_node_1.attrs["title"].startswith("homes, cas/cmpxchg n1: ")
+    first = fleet.open(root).matrix(run_id)
+    assert first.loc[0, 1] == pytest.approx(100, rel=0.01)
+    assert first.attrs["title"].startswith("homes, cas/cmpxchg n0: ")
