@@ -17,6 +17,7 @@ from fleet.analysis.base.tables import Floats, Ints, number_groups
 from fleet.analysis.compare.series_changes import (
     MIN_NIGHTS,
     Change,
+    Cleaned,
     Pooled,
     append_means,
     clean_series,
@@ -115,63 +116,98 @@ def find_changes_over_time(
     first_of_session = runs.groupby("session_id")["started_utc"].transform("min")
     runs["night"] = first_of_session.dt.date
     numbers = RunNumbers.read(listing, runs, only)
-    nights_of_runs = runs.set_index("run_id")["night"]
-    table, levels = _tabulate_runs_by_night(numbers.rows, nights_of_runs)
-    rows = table.index.to_frame(index=False)
-    nights = tuple[Any, ...](table.columns)
-    # a virtual machine may switch levels
-    virtual_hosts = runs.loc[runs["hypervisor"].notna(), "host_id"]
-    may_switch = rows["host"].isin(virtual_hosts).to_numpy()
-    clean = clean_series(table.to_numpy(), levels, may_switch)
-    hosts = number_groups(rows, ["host"])
-    relations = number_groups(rows, CLASS)
-    pool = append_means(clean.logs, hosts, relations)
+    series = _Series.of_runs(numbers.rows, runs)
+    clean = series.clean(runs)
+    pool = series.append_means(clean.logs)
     changes = drop_changes_of_parts(find_changes(pool.logs), pool)
-    facts = dict[str, dict[date, set[Step]]]()
-    if changes:
-        facts = _find_fact_changes(runs)
+    facts = _find_fact_changes(runs) if changes else {}
     limit = threshold or THRESHOLD
-    changes_table = _tabulate_changes(changes, pool, rows, nights, facts, limit)
-    nights_of_row = table.notna().sum(axis=1).to_numpy()
-    has_few_nights = nights_of_row < MIN_NIGHTS
-    hosts_of_few_nights = rows.loc[has_few_nights, "host"].unique()
+    changes_table = _tabulate_changes(changes, pool, series, facts, limit)
+    has_few_nights = series.count_nights() < MIN_NIGHTS
+    hosts_of_few_nights = series.rows.loc[has_few_nights, "host"].unique()
     return History(
-        hosts=tuple(rows["host"].unique()),
-        relations=len(np.unique(relations)),
+        hosts=tuple(series.rows["host"].unique()),
+        relations=len(series.rows[CLASS].drop_duplicates()),
         runs=len(runs),
-        nights=nights,
+        nights=series.nights,
         has_verdict=not has_few_nights.all(),
         threshold=limit,
         changes=_mark_accepted(changes_table, runs),
-        odd=_tabulate_nights(clean.odd, rows, nights),
-        elsewhere=_tabulate_nights(clean.elsewhere, rows, nights),
-        logs=table,
+        odd=series.tabulate_nights(clean.odd),
+        elsewhere=series.tabulate_nights(clean.elsewhere),
+        logs=series.logs,
         facts=facts,
         caveats=_list_caveats(list(hosts_of_few_nights)),
         descriptions=numbers.descriptions,
     )
 
 
-def _tabulate_runs_by_night(
-    numbers: pd.DataFrame, nights: "pd.Series[Any]"
-) -> tuple[pd.DataFrame, Ints]:
-    """Return logarithms of ns, a row per host and relation, a column per night; and
-    their levels. numbers: rows of `numbers`. nights: by run ID.
+class _Series(NamedTuple):
+    """The numbers of hosts by night. logs: logarithms of ns, a row per host and
+    relation, a column per night. levels: of each, -1 where not measured.
     """
-    rows = add_run_levels(numbers).rename(columns={"host_id": "host"})
-    groups = rows.groupby(_ROW, sort=True)
-    night_of_row = rows["run_id"].map(nights)
-    days, night = np.unique(night_of_row, return_inverse=True)
-    numbers_of_runs = _NumbersOfRuns(
-        row=np.asarray(groups.ngroup(), dtype=np.int64),
-        night=night,
-        level=rows["run_level"].to_numpy(),
-        logs=np.log(rows["median_ns"].to_numpy(dtype=float)),
-    )
-    logs, levels = numbers_of_runs.reduce_nights(groups.ngroups, len(days))
-    hosts_and_relations = groups.size().index
-    table = pd.DataFrame(logs, hosts_and_relations, pd.Index(days, name="night"))
-    return table, levels
+
+    logs: pd.DataFrame
+    levels: Ints
+
+    @classmethod
+    def of_runs(cls, numbers: pd.DataFrame, runs: pd.DataFrame) -> "_Series":
+        """Reduce the numbers of runs to those of nights. numbers: rows of `numbers`.
+        runs: with `night`.
+        """
+        rows = add_run_levels(numbers).rename(columns={"host_id": "host"})
+        groups = rows.groupby(_ROW, sort=True)
+        night_of_row = rows["run_id"].map(runs.set_index("run_id")["night"])
+        days, night = np.unique(night_of_row, return_inverse=True)
+        numbers_of_runs = _NumbersOfRuns(
+            row=np.asarray(groups.ngroup(), dtype=np.int64),
+            night=night,
+            level=rows["run_level"].to_numpy(),
+            logs=np.log(rows["median_ns"].to_numpy(dtype=float)),
+        )
+        logs, levels = numbers_of_runs.reduce_nights(groups.ngroups, len(days))
+        hosts_and_relations = groups.size().index
+        nights = pd.Index(days, name="night")
+        return cls(pd.DataFrame(logs, hosts_and_relations, nights), levels)
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """Return the host, benchmark, variant and relation of each row."""
+        return self.logs.index.to_frame(index=False)
+
+    @property
+    def nights(self) -> Nights:
+        """Return the night of each column."""
+        return tuple[Any, ...](self.logs.columns)
+
+    def count_nights(self) -> Ints:
+        """Count the nights on which each row was measured."""
+        return np.asarray(self.logs.notna().sum(axis=1))
+
+    def clean(self, runs: pd.DataFrame) -> Cleaned:
+        """Shift each row to one level and clip outliers. runs: say which hosts are
+        virtual, and may switch levels.
+        """
+        virtual_hosts = runs.loc[runs["hypervisor"].notna(), "host_id"]
+        may_switch = self.rows["host"].isin(virtual_hosts).to_numpy()
+        return clean_series(self.logs.to_numpy(), self.levels, may_switch)
+
+    def append_means(self, logs: Floats) -> Pooled:
+        """Append means of relations and hosts to the rows. logs: cleaned."""
+        hosts = number_groups(self.rows, ["host"])
+        relations = number_groups(self.rows, CLASS)
+        return append_means(logs, hosts, relations)
+
+    def tabulate_nights(
+        self, distances: Sequence[tuple[int, int, float]]
+    ) -> pd.DataFrame:
+        """Return a row per row, night and distance from others, a logarithm."""
+        rows = self.rows
+        nights = self.nights
+        records = []
+        for row, night, apart in distances:
+            records.append((*rows.iloc[row], nights[night], float(np.exp(apart))))
+        return pd.DataFrame(records, columns=[*_ROW, "night", "ratio"])
 
 
 class _NumbersOfRuns(NamedTuple):
@@ -233,14 +269,9 @@ def find_steps(
     logs_by_night, levels_by_night = numbers.reduce_nights(len(logs), len(days))
     is_measured = ~np.isnan(logs_by_night).all(axis=1)
     measured = np.flatnonzero(is_measured)
-    clean = clean_series(
-        logs_by_night[measured],
-        levels_by_night[measured],
-        switches=np.full(len(measured), switches),
+    pool = _pool_host(
+        logs_by_night[measured], levels_by_night[measured], switches=switches
     )
-    relations = np.arange(len(measured))
-    one_host = np.zeros_like(relations)
-    pool = append_means(clean.logs, one_host, relations)
     steps = []
     for change in drop_changes_of_parts(find_changes(pool.logs), pool):
         if change.dated:
@@ -252,46 +283,59 @@ def find_steps(
     return steps
 
 
+def _pool_host(logs: Floats, levels: Ints, *, switches: bool) -> Pooled:
+    """Clean the series of one host, each of a relation of its own, and append means."""
+    clean = clean_series(logs, levels, switches=np.full(len(logs), switches))
+    relations = np.arange(len(logs))
+    one_host = np.zeros_like(relations)
+    return append_means(clean.logs, one_host, relations)
+
+
 def _tabulate_changes(
-    changes: list[Change],
+    changes: Sequence[Change],
     pool: Pooled,
-    rows: pd.DataFrame,
-    nights: Nights,
+    series: _Series,
     facts: Facts,
     threshold: float,
 ) -> pd.DataFrame:
-    """Return the table `changes` of a History. rows: host and CLASS of each series."""
+    """Return the table `changes` of a History."""
+    rows = series.rows
+    nights = series.nights
     records = []
     for change in changes:
-        series = rows[pool.members[change.row]]
+        changed_rows = rows[pool.members[change.row]]
+        hosts = tuple(changed_rows["host"].unique())
         is_measured = ~np.isnan(pool.logs[change.row])
         measured_before = np.flatnonzero(is_measured[: change.night])
-        night_before = measured_before[-1]
-        hosts = tuple(series["host"].unique())
-        facts_beside = list[str]()
+        record = {
+            "hosts": hosts,
+            **_name_number(changed_rows),
+            "before": nights[measured_before[-1]],
+            **_describe_change(change, nights),
+            "changed": abs(change.moved) > np.log1p(threshold),
+            "else": (),
+            "accepted": False,
+        }
         if change.dated:
-            facts_beside += _explain_night(hosts, nights[change.night], facts)
-        records.append(
-            {
-                "hosts": hosts,
-                **_name_number(series),
-                "before": nights[night_before],
-                "after": nights[change.night],
-                "first": nights[change.first],
-                "last": nights[change.last],
-                "begin": nights[change.begin],
-                "end": nights[change.end],
-                "ratio": float(np.exp(change.moved)),
-                "low": float(np.exp(change.low)),
-                "high": float(np.exp(change.high)),
-                "q": change.q,
-                "dated": change.dated,
-                "changed": abs(change.moved) > np.log1p(threshold),
-                "else": tuple(facts_beside),
-                "accepted": False,
-            }
-        )
+            record["else"] = tuple(_explain_night(hosts, record["after"], facts))
+        records.append(record)
     return pd.DataFrame(records, columns=_CHANGE_COLUMNS)
+
+
+def _describe_change(change: Change, nights: Nights) -> dict[str, Any]:
+    """Return a change with nights for their numbers and ratios for logarithms."""
+    return {
+        "after": nights[change.night],
+        "first": nights[change.first],
+        "last": nights[change.last],
+        "begin": nights[change.begin],
+        "end": nights[change.end],
+        "ratio": float(np.exp(change.moved)),
+        "low": float(np.exp(change.low)),
+        "high": float(np.exp(change.high)),
+        "q": change.q,
+        "dated": change.dated,
+    }
 
 
 def _mark_accepted(changes: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
@@ -356,16 +400,6 @@ def _count_others_with(step: Step, hosts: Sequence[str], facts: Facts) -> int:
         steps_by_night = facts[host]
         count += any(step in steps for steps in steps_by_night.values())
     return count
-
-
-def _tabulate_nights(
-    distances: Sequence[tuple[int, int, float]], rows: pd.DataFrame, nights: Nights
-) -> pd.DataFrame:
-    """Return a row per row, night and distance from others, a logarithm."""
-    records = []
-    for row, night, apart in distances:
-        records.append((*rows.iloc[row], nights[night], float(np.exp(apart))))
-    return pd.DataFrame(records, columns=[*_ROW, "night", "ratio"])
 
 
 def _list_caveats(short: Sequence[str]) -> tuple[str, ...]:

@@ -277,21 +277,34 @@ def _fit_rows(
     owner = _number_owners(comparisons)
     fits = []
     for numbers in _group_by_order(comparisons):
-        first = comparisons[numbers[0]]
-        shifts = [
-            own_sessions[number].list_shifts(comparisons[number]) for number in numbers
-        ]
-        counts_of_group = [counts[number] for number in numbers]
-        fit = judge.judge_rows(
-            np.vstack([comparisons[number].logs for number in numbers]),
-            np.vstack([labels[number] for number in numbers]),
-            first.is_b,
-            first.blocks,
-            session=np.repeat(shifts, counts_of_group, axis=0),
+        fit = _fit_group(
+            [comparisons[number] for number in numbers],
+            [labels[number] for number in numbers],
+            [own_sessions[number] for number in numbers],
         )
         places = np.flatnonzero(np.isin(owner, numbers))
         fits.append(pd.DataFrame(fit, index=places))
     return rows.join(pd.concat(fits))
+
+
+def _fit_group(
+    comparisons: Sequence[SideRuns],
+    labels: Sequence[Ints],
+    sessions: Sequence[_Session],
+) -> dict[str, Any]:
+    """Fit the rows of comparisons whose runs have one order. sessions: of each."""
+    shifts = []
+    for comparison, session in zip(comparisons, sessions, strict=True):
+        shifts.append(session.list_shifts(comparison))
+    rows_of_each = [len(comparison.rows) for comparison in comparisons]
+    first = comparisons[0]
+    return judge.judge_rows(
+        np.vstack([comparison.logs for comparison in comparisons]),
+        np.vstack(labels),
+        first.is_b,
+        first.blocks,
+        session=np.repeat(shifts, rows_of_each, axis=0),
+    )
 
 
 def _group_by_order(comparisons: Sequence[SideRuns]) -> list[list[int]]:
@@ -450,13 +463,15 @@ def _add_q_values(tables: Sequence[pd.DataFrame], questions: int) -> list[pd.Dat
     rows = pd.concat([table[["relation", "p"]] for table in tables])
     p = rows["p"].to_numpy(dtype=np.float64)
     is_of_all = (rows["relation"] == ALL).to_numpy()
-    q = np.full(len(p), np.nan)
-    q[is_of_all] = judge.control_false_discovery(p[is_of_all])
-    q[~is_of_all] = judge.control_false_discovery(p[~is_of_all])
-    q = np.minimum(q * questions, 1.0)
+    q_of_one_question = np.full(len(p), np.nan)
+    for is_own in (is_of_all, ~is_of_all):
+        q_of_one_question[is_own] = judge.control_false_discovery(p[is_own])
+    q = np.minimum(q_of_one_question * questions, 1.0)
     ends = np.cumsum([len(table) for table in tables])
-    parts = np.split(q, ends[:-1])
-    return [table.assign(q=part) for table, part in zip(tables, parts, strict=True)]
+    with_q = []
+    for table, q_of_table in zip(tables, np.split(q, ends[:-1]), strict=True):
+        with_q.append(table.assign(q=q_of_table))
+    return with_q
 
 
 def _count_runs_to_tell(rows: pd.DataFrame, rate: float, tests: int) -> Floats:
@@ -551,29 +566,42 @@ def _tabulate_units(numbers: pd.DataFrame, orders: Sequence[Order]) -> _Table:
     numbers = _keep_shared_rows(numbers)
     numbers_of_a = numbers[~numbers["is_b"]]
     rows = numbers_of_a.drop_duplicates("row").sort_values("row", ignore_index=True)
-    # rows, columns and numbers stand in order of comparison: each has a slice of them
+    cells = _Cells(
+        row=numbers["row"].to_numpy(),
+        column=numbers["column"].to_numpy(),
+        logs=np.log(numbers["ns"].to_numpy(dtype=np.float64)),
+    )
+    is_b = columns["is_b"].to_numpy()
+    names = columns["unit"].tolist()
+    # rows, columns and cells stand in order of comparison: each has a slice of them
     count = len(orders)
     row_places = _split_places(rows["comparison"].to_numpy(), count)
     column_places = _split_places(columns["comparison"].to_numpy(), count)
-    number_places = _split_places(numbers["comparison"].to_numpy(), count)
-    row = numbers["row"].to_numpy()
-    column = numbers["column"].to_numpy()
-    logs = np.log(numbers["ns"].to_numpy(dtype=np.float64))
-    is_b = columns["is_b"].to_numpy()
-    names = columns["unit"].tolist()
+    cell_places = _split_places(numbers["comparison"].to_numpy(), count)
     units = []
     for number, order in enumerate(orders):
-        own_rows = row_places[number]
-        own_columns = column_places[number]
-        own_numbers = number_places[number]
-        own_logs = np.full((_count(own_rows), _count(own_columns)), np.nan)
-        row_in_table = row[own_numbers] - own_rows.start
-        column_in_table = column[own_numbers] - own_columns.start
-        own_logs[row_in_table, column_in_table] = logs[own_numbers]
-        units.append(
-            _order_units(own_logs, is_b[own_columns], names[own_columns], order)
-        )
+        own = column_places[number]
+        logs = cells.lay_out(cell_places[number], row_places[number], own)
+        units.append(_order_units(logs, is_b[own], names[own], order))
     return _Table(rows, row_places, units)
+
+
+class _Cells(NamedTuple):
+    """Numbers one after another, as logarithms, with the row and the column of each."""
+
+    row: Ints
+    column: Ints
+    logs: Floats
+
+    def lay_out(self, own: slice, rows: slice, columns: slice) -> Floats:
+        """Lay out the cells of these rows and columns, NaN where missing. own: the
+        places of these cells.
+        """
+        logs = np.full((_count(rows), _count(columns)), np.nan)
+        row = self.row[own] - rows.start
+        column = self.column[own] - columns.start
+        logs[row, column] = self.logs[own]
+        return logs
 
 
 def _count(places: slice) -> int:
@@ -676,16 +704,7 @@ def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.Dat
     table["shared"] = float(np.exp(session.change))
     table = table.drop(columns="variance")
     if session.shifts:
-        shared_row = {
-            "benchmark": "",
-            "variant": "",
-            "relation": ALL,
-            "hosts": hosts,
-            "change": session.change,
-            "error": session.error,
-            "freedom": session.freedom,
-            "shared": 1.0,
-        }
+        shared_row = _make_row_of_all(session, hosts)
         table = pd.concat([table, pd.DataFrame([shared_row])], ignore_index=True)
     # a mean over hosts has no levels
     table["chance"] = 0.0
@@ -696,6 +715,20 @@ def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.Dat
     return _apply_student(table).drop(columns=["change", "shares", "whole"])
 
 
+def _make_row_of_all(session: _Session, hosts: int) -> dict[str, Any]:
+    """Return the row of the change that all rows of a session share."""
+    return {
+        "benchmark": "",
+        "variant": "",
+        "relation": ALL,
+        "hosts": hosts,
+        "change": session.change,
+        "error": session.error,
+        "freedom": session.freedom,
+        "shared": 1.0,
+    }
+
+
 def add_verdicts(
     rows: pd.DataFrame, threshold: float, rates: Collection[str] = ()
 ) -> pd.DataFrame:
@@ -703,16 +736,7 @@ def add_verdicts(
     matters, a share. rates: benchmarks of which less is worse.
     """
     tests = int(rows["p"].notna().sum())
-    significant = int((rows["q"] < ALPHA).sum())
-    # Benjamini and Hochberg: the p that one more significant row would need
-    alpha = min(ALPHA * (significant + 1) / max(tests, 1), ALPHA)
-    smallest = judge.estimate_detectable_change(
-        rows["error"].to_numpy(dtype=np.float64),
-        rows["freedom"].to_numpy(dtype=np.float64),
-        alpha,
-        matters=float(np.log1p(threshold)),
-    )
-    rows = rows.assign(smallest=np.expm1(smallest))
+    rows = rows.assign(smallest=_estimate_smallest(rows, threshold, tests))
     verdicts = []
     reasons = []
     for row in rows.to_dict("records"):
@@ -724,6 +748,22 @@ def add_verdicts(
         verdicts.append(str(verdict))
         reasons.append(why)
     return rows.assign(verdict=verdicts, why=reasons)
+
+
+def _estimate_smallest(rows: pd.DataFrame, threshold: float, tests: int) -> Floats:
+    """Return the change of each row, a share, that would be found. tests: how many rows
+    are tested.
+    """
+    significant = int((rows["q"] < ALPHA).sum())
+    # Benjamini and Hochberg: the p that one more significant row would need
+    alpha = min(ALPHA * (significant + 1) / max(tests, 1), ALPHA)
+    smallest = judge.estimate_detectable_change(
+        rows["error"].to_numpy(dtype=np.float64),
+        rows["freedom"].to_numpy(dtype=np.float64),
+        alpha,
+        matters=float(np.log1p(threshold)),
+    )
+    return np.asarray(np.expm1(smallest))
 
 
 def _choose_verdict(
