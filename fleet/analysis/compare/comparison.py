@@ -235,17 +235,7 @@ def _read_measured(
         tables = read_tables(root, ids)
     runs = tables.runs[tables.runs["run_id"].isin(ids)]
     cpus = tables.cpus[tables.cpus["run_id"].isin(ids)]
-    pairs = tables.pairs[tables.pairs["run_id"].isin(ids)]
-    pairs = only.select(pairs, cpus)
-    if point is None:
-        pairs = name_cells(pairs, cpus, tables.descriptions)
-    else:
-        pairs = name_cells_of_point(pairs, point, tables.descriptions)
-    if pairs.empty:
-        raise UsageError(
-            f"{NOTHING}; `fleet compare --point` compares one point of a ladder, and"
-            " `fleet show` lists them."
-        )
+    pairs = _select_cells(tables, ids, only, point)
     if are_all_read and point is None and not only.divides_numbers:
         summaries = list_published(root, run_id=ids)
         numbers = select_numbers(root, summaries, only, tables.descriptions)
@@ -257,6 +247,27 @@ def _read_measured(
         numbers.assign(key=verdicts.number_keys(numbers, verdicts.CLASS)),
         tables.descriptions,
     )
+
+
+def _select_cells(
+    tables: Tables, run_ids: set[str], only: Only, point: str | None
+) -> pd.DataFrame:
+    """Return the pairs of runs by the names of their cells, or those of a point. Raises
+    UsageError if there are none.
+    """
+    cpus = tables.cpus[tables.cpus["run_id"].isin(run_ids)]
+    pairs = tables.pairs[tables.pairs["run_id"].isin(run_ids)]
+    pairs = only.select(pairs, cpus)
+    if point is None:
+        pairs = name_cells(pairs, cpus, tables.descriptions)
+    else:
+        pairs = name_cells_of_point(pairs, point, tables.descriptions)
+    if pairs.empty:
+        raise UsageError(
+            f"{NOTHING}; `fleet compare --point` compares one point of a ladder, and"
+            " `fleet show` lists them."
+        )
+    return pairs
 
 
 def _add_topologies_and_turns(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
@@ -431,8 +442,7 @@ def _lay_out_comparisons(
         pairs, lost_counts = _keep_common_pairs(pairs, is_incomplete)
         relations = _reduce_again(relations, pairs, list(lost_counts))
         _warn_about_lost_pairs(lost_counts, caveats)
-    for comparison, caveat in _warn_about_sizes(numbers).items():
-        caveats[comparison].append(caveat)
+    _warn_about_sizes(numbers, caveats)
     has_cpus = are_pairs(pairs["relation"])
     pairs = pairs[has_cpus & has_one_topology[pairs["comparison"]]]
     levels = list_burst_levels(pairs)
@@ -445,7 +455,7 @@ def _lay_out_comparisons(
             replace(order, blocks=own)
             for order, own in zip(orders, blocks, strict=True)
         ]
-        pairs = pairs[:0]
+        pairs = pairs[:0]  # pairs are not compared within blocks
     return _Layout(
         matches,
         relations=verdicts.lay_out_relations(relations, orders_of_relations),
@@ -625,9 +635,9 @@ def _reduce_again(
     return both.sort_values(SIDE, kind="stable", ignore_index=True)
 
 
-def _warn_about_sizes(numbers: pd.DataFrame) -> dict[int, str]:
-    """Warn, by comparison, of levels of memory that end at another size in some of the
-    runs.
+def _warn_about_sizes(numbers: pd.DataFrame, caveats: Sequence[list[str]]) -> None:
+    """Add to the caveats of each comparison which levels of memory end at another size
+    in some of the runs.
     """
     levels = numbers[numbers["level"].notna()]
     keys = ["comparison", "host_id", "level", *verdicts.CLASS]
@@ -635,15 +645,16 @@ def _warn_about_sizes(numbers: pd.DataFrame) -> dict[int, str]:
     hashes = levels.groupby(keys)["pairs_hash"].nunique()
     unlike = hashes[hashes > 1].reset_index()
     if unlike.empty:  # no run may have a level, and the column no text
-        return {}
+        return
     unlike["name"] = unlike["benchmark"] + " " + unlike["level"]
-    warnings = dict[Any, str]()
-    for comparison, names in unlike.groupby("comparison")["name"]:
-        warnings[comparison] = (
-            f"{' and '.join(names.unique())}: not of the same sizes in all runs, since"
+    names_by_comparison: dict[Any, Any] = (
+        unlike.groupby("comparison")["name"].unique().to_dict()
+    )
+    for comparison, names in names_by_comparison.items():
+        caveats[comparison].append(
+            f"{' and '.join(names)}: not of the same sizes in all runs, since"
             " some become slower at a smaller size."
         )
-    return warnings
 
 
 def _assign_blocks(
@@ -688,17 +699,22 @@ def _list_unlike_variants(relations: pd.DataFrame) -> dict[int, pd.DataFrame]:
     for comparison in relations["comparison"].unique().tolist():
         variants_of_a = variants.get((comparison, False), {})
         variants_of_b = variants.get((comparison, True), {})
-        benchmarks = variants_of_a.keys() & variants_of_b.keys()
-        unlike = [
-            name
-            for name in benchmarks
-            if variants_of_a[name].isdisjoint(variants_of_b[name])
-        ]
+        unlike = _find_benchmarks_without_common_variant(variants_of_a, variants_of_b)
         if unlike:
             is_own = relations["comparison"] == comparison
             is_unlike = relations["benchmark"].isin(unlike)
             tables[comparison] = _average_variants(relations[is_own & is_unlike])
     return tables
+
+
+def _find_benchmarks_without_common_variant(
+    a: Mapping[str, set[str]], b: Mapping[str, set[str]]
+) -> list[str]:
+    """Find the benchmarks of both sides of which they have no common variant. a, b: the
+    variants of each benchmark.
+    """
+    benchmarks = a.keys() & b.keys()
+    return [name for name in benchmarks if a[name].isdisjoint(b[name])]
 
 
 def _average_variants(rows: pd.DataFrame) -> pd.DataFrame:

@@ -140,10 +140,9 @@ def compare_siblings(
     by_run = numbers.rows.set_index(["run_id", *CLASS])
     ns = by_run["median_ns"].unstack("run_id")
     measured = runs[runs["run_id"].isin(ns.columns)]
-    limit = threshold or THRESHOLD
     groups = []
     for _, runs_of_group in measured.groupby("facts", sort=False):
-        group = _Group.select(runs_of_group, cpus, ns, limit)
+        group = _Group.select(runs_of_group, cpus, ns, threshold or THRESHOLD)
         groups.append(_compare_group(group, numbers))
     groups.sort(key=lambda group: -len(group.hosts))
     return groups
@@ -311,24 +310,23 @@ def _compare_all_cpus(group: _Group, numbers: RunNumbers) -> _CpuDistances | Non
     if not group.has_one_layout:
         return None
     layout = _Layout.read(group.cpus)
-    machine_of_run = group.runs.set_index("run_id")["host_id"].map(group.hosts.index)
     pairs = numbers.load_pairs(group.runs, group.cpus)
     pairs = drop_points(pairs, numbers.descriptions)
+    machine_of_run = group.runs.set_index("run_id")["host_id"].map(group.hosts.index)
+    pairs["machine"] = pairs["run_id"].map(machine_of_run)
     names = list[Name]()
     parts = list[Floats]()
     for choice, rows in pairs.groupby(CLASS[:2], sort=False):
         benchmark, variant = map(str, choice)
-        if numbers.descriptions[benchmark].view is not View.MATRIX:
-            continue
-        machines = rows["run_id"].map(machine_of_run).to_numpy(dtype=np.int64)
-        have_all_measured = len(np.unique(machines)) == len(group.hosts)
-        if not have_all_measured:
-            continue
-        ns = lay_out_matrices(
-            rows, layout.cpus, numbers.column, machines, len(group.hosts)
-        )
-        names += [(benchmark, variant, place) for place in layout.places]
-        parts.append(layout.compare(np.log(ns)))
+        is_matrix = numbers.descriptions[benchmark].view is View.MATRIX
+        have_all_measured = rows["machine"].nunique() == len(group.hosts)
+        if is_matrix and have_all_measured:
+            machines = rows["machine"].to_numpy(dtype=np.int64)
+            ns = lay_out_matrices(
+                rows, layout.cpus, numbers.column, machines, len(group.hosts)
+            )
+            names += [(benchmark, variant, place) for place in layout.places]
+            parts.append(layout.compare(np.log(ns)))
     if not parts:
         return None
     return _CpuDistances(names, np.concatenate(parts))
@@ -460,14 +458,23 @@ def _find_unlike_facts(runs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     for host in odd_hosts:
         place = hosts.index(host)
         for fact, values in values_by_fact.items():
-            own_value = values[place]
-            values_of_others = Counter(values[:place] + values[place + 1 :])
-            commonest, count = values_of_others.most_common(1)[0]
-            is_of_most = count * 2 > values_of_others.total()
-            if own_value != commonest and is_of_most:
-                others = f"{commonest} ({count} of {values_of_others.total()})"
-                differences.append((host, fact, own_value, others))
+            others = _find_unlike_value(values, place)
+            if others is not None:
+                differences.append((host, fact, values[place], others))
     return pd.DataFrame(differences, columns=["host", "what", "value", "others"])
+
+
+def _find_unlike_value(values: Sequence[str], place: int) -> str | None:
+    """Return the value that most machines but the one at `place` have, and how many, if
+    that one has another.
+    """
+    values_of_others = Counter([*values[:place], *values[place + 1 :]])
+    others = values_of_others.total()
+    commonest, count = values_of_others.most_common(1)[0]
+    is_of_most = count * 2 > others
+    if values[place] == commonest or not is_of_most:
+        return None
+    return f"{commonest} ({count} of {others})"
 
 
 class MachineNumbers(NamedTuple):
@@ -535,10 +542,14 @@ def _estimate_noise(runs: Floats, machines: Ints) -> Floats:
         variances[has_freedom], freedom[has_freedom]
     )
     runs_of_each = counts.mean(axis=1).clip(lower=1).to_numpy()
-    # the variance of a median of n normal values, as a share of that of one: 1 for one
-    # value, pi / 2n for many
-    share_of_median = np.pi / (2 * runs_of_each + np.pi - 2)
-    return np.asarray(noise * share_of_median)
+    return np.asarray(noise * _share_variance_of_median(runs_of_each))
+
+
+def _share_variance_of_median(count: Floats) -> Floats:
+    """Return the variance of the median of `count` normal values as a share of that of
+    one: 1 for one value, pi / 2n for many.
+    """
+    return np.asarray(np.pi / (2 * count + np.pi - 2))
 
 
 def _group_by_machine(runs: Floats | Bools, machines: Ints) -> Any:
@@ -605,34 +616,65 @@ def _test_machines(
     logs: Floats, is_left_out: Bools, share: float, extra_variance: Floats
 ) -> Distances:
     """Test each number against the others that are not left out."""
-    has_number = ~np.isnan(logs)
-    is_used = has_number & ~is_left_out
+    is_used = ~np.isnan(logs) & ~is_left_out
     # from the row's median, so that sums of squares lose no digits
     median = np.nan_to_num(judge.compute_nanmedian(logs, axis=1))[:, None]
-    values = np.where(is_used, logs - median, 0.0)
-    # of each number: the sum of its row without the number itself
-    others = is_used.sum(axis=1, keepdims=True) - is_used
-    sum_of_others = values.sum(axis=1, keepdims=True) - values
-    is_tested = has_number & (others >= MIN_MACHINES - 1)
-    divisor = np.maximum(others, 1)
-    mean_of_others = sum_of_others / divisor
-    variance, freedom = _moderate_over_rows(values, mean_of_others, others, is_tested)
+    from_median = logs - median
+    others = _Others.of(from_median, is_used)
+    is_tested = ~np.isnan(logs) & (others.counts >= MIN_MACHINES - 1)
+    variance, freedom = others.moderate_variances(is_tested)
     variance += extra_variance
-    moved = np.where(others > 0, logs - median - mean_of_others, np.nan)
-    t = np.abs(moved) / np.sqrt(variance * (1 + 1 / divisor))
+    moved = np.where(others.counts > 0, from_median - others.means, np.nan)
+    scale = 1 + 1 / np.maximum(others.counts, 1)
+    t = np.abs(moved) / np.sqrt(variance * scale)
     t_of_used = np.where(is_tested & is_used, t, np.nan)
     freedom = np.minimum(freedom, _limit_freedom(t_of_used))
     p = np.full(logs.shape, np.nan)
     p[is_tested] = 2 * special.stdtr(freedom[is_tested], -t[is_tested])
     return Distances(
         moved=moved,
-        mean=mean_of_others + median,
-        others=others,
+        mean=others.means + median,
+        others=others.counts,
         scatter=np.sqrt(variance),
         freedom=freedom,
         p=p,
         q=_correct(p, share),
     )
+
+
+class _Others(NamedTuple):
+    """Of each number, how many others its row has, and their mean, without those that
+    are left out. values: of the numbers, 0 where left out.
+    """
+
+    values: Floats
+    counts: Ints
+    means: Floats
+
+    @classmethod
+    def of(cls, numbers: Floats, is_used: Bools) -> "_Others":
+        """Average the others of each number."""
+        values = np.where(is_used, numbers, 0.0)
+        # the sum of its row without the number itself
+        counts = is_used.sum(axis=1, keepdims=True) - is_used
+        sums = values.sum(axis=1, keepdims=True) - values
+        return cls(values, counts, sums / np.maximum(counts, 1))
+
+    def moderate_variances(self, is_tested: Bools) -> tuple[Floats, Floats]:
+        """Return the variance of the others of each number and its freedom, shrunk over
+        rows; 1 and NaN where not tested.
+        """
+        squares = self.values**2
+        squares_of_others = squares.sum(axis=1, keepdims=True) - squares
+        squares_around_mean = squares_of_others - self.counts * self.means**2
+        own_freedom = self.counts[is_tested].astype(np.float64) - 1
+        own_variance = squares_around_mean[is_tested] / own_freedom
+        variance = np.ones(self.values.shape)
+        freedom = np.full(self.values.shape, np.nan)
+        variance[is_tested], freedom[is_tested] = judge.moderate_variances(
+            np.maximum(own_variance, judge.ROUNDING), own_freedom
+        )
+        return variance, freedom
 
 
 def _correct(p: Floats, share: float) -> Floats:
@@ -642,24 +684,6 @@ def _correct(p: Floats, share: float) -> Floats:
     q_of_tested = judge.control_false_discovery(p[is_tested])
     q[is_tested] = np.minimum(q_of_tested / share, 1.0)
     return q
-
-
-def _moderate_over_rows(
-    values: Floats, mean_of_others: Floats, others: Ints, is_tested: Bools
-) -> tuple[Floats, Floats]:
-    """Return the variance of the others of each number and its freedom, shrunk over
-    rows; 1 and NaN where not tested. values: 0 where left out.
-    """
-    squares_of_others = (values**2).sum(axis=1, keepdims=True) - values**2
-    squares_around_mean = squares_of_others - others * mean_of_others**2
-    own_freedom = others[is_tested].astype(np.float64) - 1
-    own_variance = squares_around_mean[is_tested] / own_freedom
-    variance = np.ones(values.shape)
-    freedom = np.full(values.shape, np.nan)
-    variance[is_tested], freedom[is_tested] = judge.moderate_variances(
-        np.maximum(own_variance, judge.ROUNDING), own_freedom
-    )
-    return variance, freedom
 
 
 def _limit_freedom(t: Floats) -> Floats:
@@ -684,7 +708,8 @@ def _estimate_freedom(t: Floats) -> float:
     bulk, tail = np.quantile(t, (_BULK_QUANTILE, _TAIL_QUANTILE))
     # 0 where most machines agree to the last digit
     bulk = max(bulk, np.finfo(float).tiny)
-    lightest_ratio = tail / bulk * np.exp(-_RATIO_ERROR / len(t) ** 0.5)
+    error = _RATIO_ERROR / len(t) ** 0.5
+    lightest_ratio = tail / bulk * np.exp(-error)
     # sizes are of both signs: their quantile q is the quantile (1 + q) / 2 of t
     tails = special.stdtrit(_FREEDOMS, (1 + _TAIL_QUANTILE) / 2)
     bulks = special.stdtrit(_FREEDOMS, (1 + _BULK_QUANTILE) / 2)
@@ -706,9 +731,15 @@ def compare_cpus(pairs: Floats, nodes: Ints) -> tuple[Floats, Floats]:
     cpu_distances = judge.compute_nanmedian(pair_distances, axis=2).T
     means_by_node = []
     for node in range(int(nodes.max()) + 1):
-        members = np.sort(cpu_distances[nodes == node], axis=0)
-        quarter = len(members) // 4
-        middle_half = members[quarter : len(members) - quarter]
-        means_by_node.append(middle_half.mean(axis=0))
+        members = cpu_distances[nodes == node]
+        means_by_node.append(_average_middle_half(members))
     node_distances = np.array(means_by_node)
     return cpu_distances - node_distances[nodes], node_distances
+
+
+def _average_middle_half(rows: Floats) -> Floats:
+    """Return the mean of each column without its lowest and its highest quarter."""
+    ordered = np.sort(rows, axis=0)
+    quarter = len(ordered) // 4
+    middle_half = ordered[quarter : len(ordered) - quarter]
+    return np.asarray(middle_half.mean(axis=0))
