@@ -49,11 +49,10 @@ def mark_usual(root: Root, rows: pd.DataFrame) -> pd.DataFrame:
     are_usual = list[bool]()
     names = rows[["host_id", "benchmark", "run_id"]].itertuples(index=False, name=None)
     for host, benchmark, run_id in names:
-        step_of_benchmark = last_steps.get((host, benchmark), date.min)
-        step_of_all = last_steps.get((host, ""), date.min)
-        last_step = max(step_of_benchmark, step_of_all)
-        since.append(None if last_step == date.min else last_step)
-        are_usual.append(nights[run_id] >= last_step)
+        steps = [last_steps.get((host, name)) for name in (benchmark, "")]
+        last_step = max(filter(None, steps), default=None)
+        since.append(last_step)
+        are_usual.append(last_step is None or nights[run_id] >= last_step)
     return rows.assign(
         since=pd.Series(since, rows.index, dtype=object),
         is_usual=np.array(are_usual, dtype=bool),

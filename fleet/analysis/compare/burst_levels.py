@@ -65,20 +65,16 @@ def _list_levels(rows: pd.DataFrame) -> list[tuple[Any, ...]]:
     """Return the sum of its shares and _COLUMNS of each pair that both sides have, the
     largest sum first. rows: of one comparison, in order of `key`.
     """
-    is_b = rows["is_b"].to_numpy()
-    ns = rows["median_ns"].to_numpy(dtype=np.float64)
-    other_ns = rows["other_ns"].to_numpy(dtype=np.float64)
-    share = rows["other_share"].to_numpy(dtype=np.float64)
+    all_runs = _PairRuns.of(rows)
     is_first_of_pair = ~rows["key"].duplicated().to_numpy()
     starts = np.flatnonzero(is_first_of_pair)
     ends = np.append(starts[1:], len(rows))
     cells = rows[CELL].iloc[starts].itertuples(index=False, name=None)
     levels = list[tuple[Any, ...]]()
     for cell, start, end in zip(cells, starts, ends, strict=True):
-        own = slice(start, end)
-        pair = _PairRuns(is_b[own], ns[own], other_ns[own], share[own])
+        pair = all_runs.select(slice(start, end))
         if pair.has_both_sides:
-            levels.append((np.nansum(share[own]), *cell, *pair.describe()))
+            levels.append((np.nansum(pair.share), *cell, *pair.describe()))
     return sorted(levels, key=_rank_by_total_and_cell)
 
 
@@ -88,7 +84,7 @@ def _rank_by_total_and_cell(level: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 class _PairRuns(NamedTuple):
-    """The runs of one pair, those of A before those of B: whether each is of B, its
+    """The runs of a pair, those of A before those of B: whether each is of B, its
     time, that of its other levels, and the share of bursts there.
     """
 
@@ -96,6 +92,25 @@ class _PairRuns(NamedTuple):
     ns: Floats
     other_ns: Floats
     share: Floats
+
+    @classmethod
+    def of(cls, rows: pd.DataFrame) -> "_PairRuns":
+        """Take the runs of rows of `pairs`, one pair after another."""
+        return cls(
+            is_b=rows["is_b"].to_numpy(),
+            ns=rows["median_ns"].to_numpy(dtype=np.float64),
+            other_ns=rows["other_ns"].to_numpy(dtype=np.float64),
+            share=rows["other_share"].to_numpy(dtype=np.float64),
+        )
+
+    def select(self, places: slice) -> "_PairRuns":
+        """Return the runs at these places."""
+        return _PairRuns(
+            self.is_b[places],
+            self.ns[places],
+            self.other_ns[places],
+            self.share[places],
+        )
 
     @property
     def has_both_sides(self) -> bool:

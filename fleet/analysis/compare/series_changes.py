@@ -69,6 +69,14 @@ class Calibration(NamedTuple):
         columns = [np.interp(nights, self.nights, own) for own in corrections]
         return Calibration(nights, *columns)
 
+    def compute_variance_left(self, correlation: Floats) -> Floats:
+        """Return the share of the variance that the best splits leave. correlation: of
+        neighbouring nights.
+        """
+        # linear in the correlation: nothing lost at 0, 1 - variance_at_half at 0.5
+        lost = 2 * np.minimum(correlation, 0.5) * (1 - self.variance_at_half)
+        return self.variance * (1 - lost)
+
 
 CALIBRATION = Calibration(
     np.log([6, 8, 10, 12, 16, 20, 30, 45, 60, 90, 130, 200, 365]),
@@ -248,18 +256,14 @@ class _Leveled:
         # a stay: nights one after another at one level
         first_of_stay = np.flatnonzero(np.diff(self.labels, prepend=-1))
         stays = self.labels[first_of_stay]
-        stays_at_level = np.bincount(stays)
-        recurs = stays_at_level.max() > 1
+        recurs = np.bincount(stays).max() > 1
         if not may_switch and not recurs:
             return self.series
         nights_at_level = np.bincount(self.labels)
         is_rare = nights_at_level <= max(1, _RARE_SHARE * len(self.series))
         means = self._average_levels(len(nights_at_level))
-        last_level = stays[-1]
-        has_last_once = stays_at_level[last_level] == 1
-        if len(stays) > 1 and has_last_once and not is_rare[last_level]:
-            # the row went to a new level and stayed there
-            level_before = stays[-2]
+        if _is_last_lasting(stays, is_rare):
+            level_before, last_level = stays[-2:]
             if not may_switch and _are_stays_odd(stays, is_rare):
                 return self._move_rare(cleaned, is_rare, means, means[level_before])
             night = int(self.nights[first_of_stay[-1]])
@@ -290,6 +294,15 @@ class _Leveled:
             at_level = self.series[self.labels == level]
             means.append(at_level.mean())
         return np.array(means)
+
+
+def _is_last_lasting(stays: Ints, is_rare: Bools) -> bool:
+    """Report whether a row went to a new level and stayed there. stays: the level of
+    each.
+    """
+    last_level = stays[-1]
+    is_new = last_level not in stays[:-1]
+    return len(stays) > 1 and is_new and not is_rare[last_level]
 
 
 def _are_stays_odd(stays: Ints, is_rare: Bools) -> bool:
@@ -342,6 +355,12 @@ class _Part(NamedTuple):
     row: int
     nights: Ints
 
+    def split(self, cut: int) -> list["_Part"]:
+        """Return the parts before and after so many nights."""
+        before = self.nights[:cut]
+        after = self.nights[cut:]
+        return [_Part(self.row, before), _Part(self.row, after)]
+
 
 class BestSplits(NamedTuple):
     """The best split of each part. cuts: how many nights are before it. inflation: the
@@ -351,6 +370,12 @@ class BestSplits(NamedTuple):
     p: Floats
     cuts: Ints
     inflation: Floats
+
+    def keep_better(self, places: Ints, others: "BestSplits") -> None:
+        """Replace the splits at these places by others that have a smaller p."""
+        is_better = others.p < self.p[places]
+        for own, other in zip(self, others, strict=True):
+            own[places[is_better]] = other[is_better]
 
 
 def find_changes(logs: Floats) -> list[Change]:
@@ -410,9 +435,9 @@ def _split_while_below(
             if p > limit:
                 same.append(part)
                 continue
-            row, nights = part
-            cuts_by_row.setdefault(row, []).append(int(nights[cut]))
-            halves += [_Part(row, nights[:cut]), _Part(row, nights[cut:])]
+            first_after = int(part.nights[cut])
+            cuts_by_row.setdefault(part.row, []).append(first_after)
+            halves += part.split(cut)
         shortest = 2 * _MIN_NIGHTS_A_SIDE
         parts = same + [half for half in halves if len(half.nights) >= shortest]
         if not parts:
@@ -435,14 +460,10 @@ def _test_with_stretches(logs: Floats, parts: Sequence[_Part]) -> BestSplits:
     for turn in range(counts.max(initial=0)):
         places = np.flatnonzero(counts > turn)
         first = np.array([begins[place][turn] for place in places])
-        stretch_splits = _test_stretches(logs, parts, places, first)
-        p = np.minimum(2 * counts[places] * stretch_splits.p, 1.0)
-        cuts = first + stretch_splits.cuts
-        is_better = p < splits.p[places]
-        better = places[is_better]
-        splits.p[better] = p[is_better]
-        splits.cuts[better] = cuts[is_better]
-        splits.inflation[better] = stretch_splits.inflation[is_better]
+        of_stretches = _test_stretches(logs, parts, places, first)
+        p = np.minimum(2 * counts[places] * of_stretches.p, 1.0)
+        cuts = first + of_stretches.cuts
+        splits.keep_better(places, of_stretches._replace(p=p, cuts=cuts))
     return splits
 
 
@@ -484,9 +505,7 @@ def measure_parts(
     fits = _fit_parts(logs, parts, counts)
     by_chance = calibration.interpolate(counts)
     correlation = _estimate_correlations(fits, by_chance, counts)
-    # linear in the correlation: nothing lost at 0, 1 - variance_at_half at 0.5
-    lost = 2 * np.minimum(correlation, 0.5) * (1 - by_chance.variance_at_half)
-    share_left = by_chance.variance * (1 - lost)
+    share_left = by_chance.compute_variance_left(correlation)
     own_variance = np.maximum(fits.variance / share_left, judge.ROUNDING)
     variance, freedom = judge.moderate_variances(own_variance, counts - 2.0)
     # of a mean of many nights that follow a first-order autoregression
@@ -560,19 +579,25 @@ def find_best_splits(rows: Floats) -> SplitFits:
     sums_before = np.cumsum(values, axis=1)[:, cuts - 1]
     squares_explained = sums_before**2 * count / (cuts * (count - cuts))
     best = squares_explained.argmax(axis=1)
-    nights_before = cuts[best]
-    nights_after = count - nights_before
-    sum_before = sums_before[np.arange(len(rows)), best]
-    mean_before = (sum_before / nights_before)[:, None]
-    mean_after = (-sum_before / nights_after)[:, None]
-    is_before = np.arange(count) < nights_before[:, None]
+    return _fit_splits(values, cuts[best], sums_before[np.arange(len(rows)), best])
+
+
+def _fit_splits(values: Floats, cuts: Ints, sums_before: Floats) -> SplitFits:
+    """Fit a mean on either side of each row's cut. values: each row sums to 0.
+    sums_before: of the values before the cut.
+    """
+    count = values.shape[1]
+    nights_after = count - cuts
+    mean_before = (sums_before / cuts)[:, None]
+    mean_after = (-sums_before / nights_after)[:, None]
+    is_before = np.arange(count) < cuts[:, None]
     residuals = values - np.where(is_before, mean_before, mean_after)
     squares = np.maximum((residuals**2).sum(axis=1), judge.ROUNDING)
     products = (residuals[:, 1:] * residuals[:, :-1]).sum(axis=1)
     return SplitFits(
-        cuts=nights_before,
+        cuts=cuts,
         # mean_after - mean_before
-        change=-sum_before * count / (nights_before * nights_after),
+        change=-sums_before * count / (cuts * nights_after),
         variance=squares / (count - 2),
         correlation=products / squares,
     )
