@@ -302,22 +302,44 @@ def test_words_are_read_in_both_themes(tab: Tab, page: Path) -> None:
     tab.show("screen")
 
 
-def test_no_table_of_a_made_up_lab_is_wider_than_a_telephone(
+# the captions of tables that are wider than their place
+_TOO_WIDE = (
+    "[...document.querySelectorAll('.scroll > table')].filter(table =>"
+    " table.checkVisibility() &&"
+    " table.scrollWidth > table.parentElement.clientWidth + 1)"
+    ".map(table => table.caption.textContent)"
+)
+_PAPER = (1032, 703)  # CSS pixels of A4 within its margins
+
+
+def test_no_table_of_a_made_up_lab_is_wider_than_its_place(
     tab: Tab, made_lab: Path, tmp_path: Path
 ) -> None:
     listing = Listing(made_lab / "results")
-    wide = (
-        "[...document.querySelectorAll('.scroll > table')].filter(table =>"
-        " table.checkVisibility() &&"
-        " table.scrollWidth > table.parentElement.clientWidth + 1)"
-        ".map(table => table.caption.textContent)"
-    )
     page = tmp_path / "page.html"
     for host in ("verona", "pisa", "rome", "lucca"):
         runs = select_runs_to_show(listing, [host]).runs
         page.write_text(render(listing, [run.run_id for run in runs]))
-        tab.open(page, TELEPHONE, touch=True)
-        assert tab.ask(wide) == []
+        for size in (TELEPHONE, DESK, _PAPER):
+            tab.show("screen")
+            tab.open(page, size, touch=size == TELEPHONE)
+            tab.show("print" if size == _PAPER else "screen")
+            assert tab.ask(_TOO_WIDE) == [], (host, size)
+    tab.show("screen")
+
+
+def test_a_made_up_lab_is_printed_on_few_pages(
+    tab: Tab, made_lab: Path, tmp_path: Path
+) -> None:
+    results = made_lab / "results"
+    page = tmp_path / "page.html"
+    page.write_text(render(results, [run.run_id for run in Store(results).list_runs()]))
+    tab.open(page, DESK)
+    tab.show("print")
+    printed = tab.print(tmp_path / "page.pdf").read_bytes()
+    tab.show("screen")
+    pages = len(re.findall(rb"/Type /Page\b", printed))
+    assert 5 < pages <= 30  # 41 where each table and map had the width of the page
 
 
 def test_plots_show_the_value_nearest_to_the_pointer_and_by_keys(
