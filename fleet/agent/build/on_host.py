@@ -147,26 +147,32 @@ def build_script(
     """Return sh text that unpacks, compiles and places the agent; it exits with 93 if
     the compiler fails.
     """
-    cc = shlex.join((*toolchain.command, *toolchain.cflags))
-    # two trees, compiled side by side: all but the timed loops, and the loops
-    rooms = [f"../{name}" for name in toolchain.merge_untimed_files(sources)]
-    loops = [f"../{name}" for name in toolchain.list_timed_files(sources)]
-    first = f"(cd 0 && {cc} {tc.ROOM_FLAG} -I.. -c {' '.join(rooms)})"
-    second = f"(cd 1 && {cc}  -I.. -c {' '.join(loops)})"
-    both = f"{first} & one=$!; {second}; two=$?; wait $one && [ $two = 0 ]"
     settings = {
         # HASH and REST are patterns of the shell: a whole hash, and its part that is
         # not in the file's name
         "WORKDIR": workdir,
         "BUILD": build,
         "NAME": tc.agent_file_name(build),
-        "COMPILER": f"{both} && {cc} -o agent [01]/*.o",
+        "COMPILER": _render_compilation(toolchain, sources),
         "HASH": "?" * 64,
         "REST": "?" * (64 - tc.HASH_DIGITS),
         "PLACED": _PLACED,
     }
     files = toolchain.files_to_compile(sources, build)
     return render_script("on_host.sh", settings, files)
+
+
+def _render_compilation(toolchain: tc.Toolchain, sources: tc.Sources) -> str:
+    """Return the sh command that compiles the agent, in two folders side by side: all
+    but the timed loops, and the loops.
+    """
+    cc = shlex.join((*toolchain.command, *toolchain.cflags))
+    rooms = [f"../{name}" for name in toolchain.merge_untimed_files(sources)]
+    loops = [f"../{name}" for name in toolchain.list_timed_files(sources)]
+    first = f"(cd 0 && {cc} {tc.ROOM_FLAG} -I.. -c {' '.join(rooms)})"
+    second = f"(cd 1 && {cc}  -I.. -c {' '.join(loops)})"
+    both = f"{first} & one=$!; {second}; two=$?; wait $one && [ $two = 0 ]"
+    return f"{both} && {cc} -o agent [01]/*.o"
 
 
 def render_script(

@@ -3,7 +3,7 @@
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
@@ -286,10 +286,14 @@ def _list_older(
     choices = list(dict.fromkeys(choices))
     if benchmark is not None:
         choices = list(select_choices(benchmark, choices))
-    # a choice is BENCHMARK/VARIANT
-    benchmarks_of_last = {choice.partition("/")[0] for choice in last.benchmarks}
-    benchmarks = dict.fromkeys(choice.partition("/")[0] for choice in choices)
-    return [name for name in benchmarks if name not in benchmarks_of_last]
+    benchmarks_of_last = _name_benchmarks(last.benchmarks)
+    names = _name_benchmarks(choices)
+    return [name for name in names if name not in benchmarks_of_last]
+
+
+def _name_benchmarks(choices: Iterable[str]) -> list[str]:
+    """Return the benchmarks of choices, BENCHMARK/VARIANT, each once."""
+    return list(dict.fromkeys(choice.partition("/")[0] for choice in choices))
 
 
 def _select_last_runs(
@@ -428,7 +432,7 @@ def _are_slower_than_before(logs: Floats, place: int, fastest: Floats) -> Bools:
     the runs before it let expect.
     """
     before = logs[:, :place]
-    has_enough = (~np.isnan(before)).sum(axis=1) >= MIN_VALUES
+    has_enough = _count_values(before) >= MIN_VALUES
     prediction = predict_next(before[has_enough])
     tested = fastest[has_enough]
     deviation = np.where(np.isfinite(tested), tested - prediction.mean, 0.0)
@@ -436,6 +440,11 @@ def _are_slower_than_before(logs: Floats, place: int, fastest: Floats) -> Bools:
     is_below = np.zeros(len(logs), dtype=bool)
     is_below[has_enough] = judge.control_false_discovery(p) < judge.ALPHA
     return is_below
+
+
+def _count_values(logs: Floats) -> Ints:
+    """Count the values of each row that are not NaN."""
+    return np.asarray((~np.isnan(logs)).sum(axis=1))
 
 
 class Prediction(NamedTuple):
@@ -461,10 +470,10 @@ class Prediction(NamedTuple):
 
 def predict_next(logs: Floats) -> Prediction:
     """Predict one more value of each row from the others, ignoring NaN."""
-    counts = (~np.isnan(logs)).sum(axis=1)
+    counts = _count_values(logs)
     mean = judge.compute_nanmean(logs, axis=1)
     squares = np.nansum((logs - mean[:, None]) ** 2, axis=1)
-    own_freedom = counts - 1.0
+    own_freedom = counts.astype(np.float64) - 1
     own_variances = np.maximum(squares / own_freedom, judge.ROUNDING)
     variances, freedom = judge.moderate_variances(own_variances, own_freedom)
     # the next value scatters by itself, and around a mean that is not known exactly
@@ -570,7 +579,7 @@ class _Expected:
         """Add what these runs, machines or tables let expect of those of `numbers` that
         `minimum` of them have. logs: a row per number of the table.
         """
-        counts = (~np.isnan(logs)).sum(axis=1)
+        counts = _count_values(logs)
         has_enough = counts[numbers] >= minimum
         places = numbers[has_enough]
         if not len(places):
@@ -605,7 +614,7 @@ class _Expected:
 
 def _predict_where_enough(logs: Floats) -> dict[str, Any]:
     """Return the columns of `Prediction`, NaN for rows with fewer than three values."""
-    has_enough = (~np.isnan(logs)).sum(axis=1) >= MIN_VALUES
+    has_enough = _count_values(logs) >= MIN_VALUES
     columns = {}
     for name, values in predict_next(logs[has_enough])._asdict().items():
         columns[name] = np.full(len(logs), np.nan)

@@ -4,9 +4,10 @@ Its usual numbers are of the runs since its last proved change. Expected of it a
 runs before a change that nobody accepted (docs/comparing.md).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from itertools import chain
 from typing import NamedTuple
 from warnings import warn
 
@@ -227,21 +228,29 @@ def _find_last_steps(
     """
     hosts_to_test = [own for own in hosts.values() if _has_enough_nights(own, nights)]
     comparable = [keep_comparable_with_last(listing, own) for own in hosts_to_test]
-    runs = [run for runs_of_host in comparable for run in runs_of_host]
-    if not runs:
-        return {}
-    facts = read_facts(listing, runs)
-    numbers = select_numbers(listing, runs)
     since = dict[tuple[str, str], date]()
     try:
-        for column, runs_of_hosts in _group_by_column(comparable, facts).items():
-            table = tabulate_runs(numbers, column)
-            for host in lay_out_hosts(table, runs_of_hosts, nights, facts):
-                since.update(_find_last_steps_of_host(host, table))
+        for host, table in _read_hosts(listing, comparable, nights):
+            since.update(_find_last_steps_of_host(host, table))
     except ImportError as err:  # of scipy, which `make run` leaves out
         message = f"{explain(err)} Until then, runs before a change count as well."
         warn(StoreWarning(message), stacklevel=3)
     return since
+
+
+def _read_hosts(
+    listing: Listing, hosts: Sequence[Sequence[RunSummary]], nights: _Nights
+) -> Iterator[tuple[HostRuns, RunTable]]:
+    """Yield the numbers of each host's runs, and the table that they are rows of."""
+    runs = list(chain.from_iterable(hosts))
+    if not runs:
+        return
+    facts = read_facts(listing, runs)
+    numbers = select_numbers(listing, runs)
+    for column, runs_of_hosts in _group_by_column(hosts, facts).items():
+        table = tabulate_runs(numbers, column)
+        for host in lay_out_hosts(table, runs_of_hosts, nights, facts):
+            yield host, table
 
 
 def _has_enough_nights(runs: Sequence[RunSummary], nights: _Nights) -> bool:

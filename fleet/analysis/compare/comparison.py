@@ -747,9 +747,6 @@ def _judge_layout(
     comparisons = []
     for number, match in enumerate(layout.matches):
         sides = layout.relations[number].sides
-        differences = environment.find_differences(
-            match.a.run_ids, match.b.run_ids, described
-        )
         comparison = Comparison(
             a=match.a,
             b=match.b,
@@ -760,7 +757,9 @@ def _judge_layout(
             pairs=pairs[number],
             fleet=fleets.get(sides, _NO_FLEET),
             levels=layout.levels.get(number, NO_LEVELS),
-            environment=differences,
+            environment=environment.find_differences(
+                match.a.run_ids, match.b.run_ids, described
+            ),
             unlike=layout.unlike.get(number, _NO_VARIANTS),
             caveats=tuple(layout.caveats[number]),
             descriptions=measured.descriptions,

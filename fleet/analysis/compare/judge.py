@@ -75,9 +75,7 @@ def estimate_session_shifts(rows: Floats, labels: Ints, is_b: Bools) -> Floats:
     """
     distances = _measure_distances_from_levels(rows, labels)
     shifts = np.nan_to_num(compute_nanmedian(distances, axis=0))
-    shifts_by_side = (shifts[is_b], shifts[~is_b])
-    variances = [own.var(ddof=1) for own in shifts_by_side if len(own) > 1]
-    variance = float(np.mean(variances or [0.0]))
+    variance = _average_variances([shifts[is_b], shifts[~is_b]])
     # the sides as rows of their own, so that a change does not count as scatter
     rows_of_a = np.where(is_b, np.nan, rows)
     rows_of_b = np.where(is_b, rows, np.nan)
@@ -88,6 +86,12 @@ def estimate_session_shifts(rows: Floats, labels: Ints, is_b: Bools) -> Floats:
     if variance >= smallest > 0:
         return shifts
     return np.zeros_like(shifts)
+
+
+def _average_variances(samples: Sequence[Floats]) -> float:
+    """Return the mean variance of the samples of two values or more, 0 without any."""
+    variances = [sample.var(ddof=1) for sample in samples if len(sample) > 1]
+    return float(np.mean(variances)) if variances else 0.0
 
 
 def _measure_distances_from_levels(rows: Floats, labels: Ints) -> Floats:
@@ -110,15 +114,10 @@ def fit_within_blocks(values: Floats, is_b: Bools, blocks: Ints) -> LeastSquares
     """
     # taking the block means out of values and sides leaves a regression through 0 with
     # the side as its only variable
-    side = is_b.astype(float)
-    centred = values.copy()
-    distinct_blocks = np.unique(blocks)
-    for block in distinct_blocks:
-        columns = blocks == block
-        centred[:, columns] -= centred[:, columns].mean(axis=1, keepdims=True)
-        side[columns] -= side[columns].mean()
+    side = _subtract_block_means(is_b.astype(float)[None, :], blocks)[0]
+    centred = _subtract_block_means(values, blocks)
     side_squares = float(side @ side)  # 0: no block has both sides
-    freedom = len(is_b) - len(distinct_blocks) - 1
+    freedom = len(is_b) - len(np.unique(blocks)) - 1
     if side_squares <= 1e-12 or freedom < 1:
         return LeastSquares(*np.full((4, len(values)), np.nan))
     # not `centred @ side`, whose last digit depends on how many rows there are
@@ -131,6 +130,15 @@ def fit_within_blocks(values: Floats, is_b: Bools, blocks: Ints) -> LeastSquares
         variance=np.maximum(variance, ROUNDING),
         freedom=np.full_like(change, freedom),
     )
+
+
+def _subtract_block_means(rows: Floats, blocks: Ints) -> Floats:
+    """Return how far each run is from the mean of its block. blocks: of each column."""
+    centred = rows.copy()
+    for block in np.unique(blocks):
+        columns = blocks == block
+        centred[:, columns] -= centred[:, columns].mean(axis=1, keepdims=True)
+    return centred
 
 
 def moderate_variances(variances: Floats, freedom: Floats) -> tuple[Floats, Floats]:
@@ -216,14 +224,19 @@ def find_chance_limits(a: Floats, b: Floats, relations: Iterable[object]) -> Flo
     has_runs = fewest_runs >= MIN_RUNS
     for relation in dict.fromkeys(names):
         is_own = names == relation
-        from_relation_a = a[is_own] - np.median(a[is_own], axis=0)
-        from_relation_b = b[is_own] - np.median(b[is_own], axis=0)
+        from_relation_a = _subtract_medians_of_runs(a[is_own])
+        from_relation_b = _subtract_medians_of_runs(b[is_own])
         if has_runs:
             limits[is_own] = _limit_by_runs(from_relation_a, from_relation_b, alpha)
         elif is_own.sum() >= _MIN_PAIRS:
             changes = from_relation_b.mean(axis=1) - from_relation_a.mean(axis=1)
             limits[is_own] = _limit_by_pairs(changes, alpha)
     return limits
+
+
+def _subtract_medians_of_runs(pairs: Floats) -> Floats:
+    """Return how far each pair is from the median of all in the same run."""
+    return np.asarray(pairs - np.median(pairs, axis=0))
 
 
 def _limit_by_runs(a: Floats, b: Floats, alpha: float) -> Floats:

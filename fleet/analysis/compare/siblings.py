@@ -5,7 +5,6 @@ The arrays of `Distances` and below have a row per number (a relation, a CPU) an
 column per machine.
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -220,10 +219,10 @@ class _Group:
         if pd.isna(model):
             model = "unknown CPU"
         words = [model, format_count(last["cpus_measured"], "CPU")]
-        sizes = {math.ceil(size / _GIB) for size in self.runs["memory_bytes"].dropna()}
-        if sizes:
-            sizes_gib = " or ".join(str(size) for size in sorted(sizes))
-            words.append(f"{sizes_gib} GiB")
+        sizes_gib = np.ceil(self.runs["memory_bytes"].dropna() / _GIB)
+        if len(sizes_gib):
+            sizes = [f"{size:.0f}" for size in np.unique(sizes_gib)]
+            words.append(f"{' or '.join(sizes)} GiB")
         return ", ".join(words)
 
 
@@ -588,7 +587,7 @@ def measure_distances(
     that are. Heavy tails of the distances limit the degrees of freedom.
     """
     extra_variance = np.zeros(logs.shape[1])
-    if noise is not None and not np.isnan(noise).all():
+    if noise is not None:
         above_mean = noise - judge.compute_nanmean(noise, axis=0)
         extra_variance = np.nan_to_num(np.maximum(above_mean, 0.0))
     is_left_out = np.zeros(logs.shape, dtype=bool)

@@ -224,15 +224,22 @@ def judge_comparisons(
     tables = _add_q_values([table, *fleets], questions)
     table, *fleets = [add_verdicts(part, threshold, rates) for part in tables]
     table = table[[*comparisons[0].rows, *_COLUMNS]]
+    parts = _split_table(table, comparisons, only_tested=are_pairs)
+    # pairs have no tables of fleets, and `fleets` is empty
+    return parts, dict(zip(sessions, fleets, strict=False))
+
+
+def _split_table(
+    table: pd.DataFrame, comparisons: Sequence[SideRuns], *, only_tested: bool
+) -> list[pd.DataFrame]:
+    """Return the rows of each comparison, all or only those with p."""
     owner = _number_owners(comparisons)
-    if are_pairs:
+    if only_tested:
         is_tested = table["p"].notna().to_numpy()
         table = table[is_tested]
         owner = owner[is_tested]
     places = _split_places(owner, len(comparisons))
-    parts = [_slice_rows(table, place) for place in places]
-    # pairs have no tables of fleets, and `fleets` is empty
-    return parts, dict(zip(sessions, fleets, strict=False))
+    return [_slice_rows(table, place) for place in places]
 
 
 def _slice_rows(table: pd.DataFrame, place: slice) -> pd.DataFrame:
@@ -694,15 +701,8 @@ def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.Dat
     """Test the mean change of three or more hosts by relation; add a change that all
     rows share, if any.
     """
-    tested = rows[rows["p"].notna()]
-    changes = tested.groupby(CLASS, sort=False)["change"]
-    table = changes.agg(hosts="count", change="mean", variance="var").reset_index()
-    table = table[table["hosts"] >= MIN_HOSTS].reset_index(drop=True)
-    variance = table["variance"].clip(lower=judge.ROUNDING)
-    table["error"] = np.sqrt(variance / table["hosts"])
-    table["freedom"] = table["hosts"] - 1.0
+    table = _average_hosts(rows[rows["p"].notna()])
     table["shared"] = float(np.exp(session.change))
-    table = table.drop(columns="variance")
     if session.shifts:
         shared_row = _make_row_of_all(session, hosts)
         table = pd.concat([table, pd.DataFrame([shared_row])], ignore_index=True)
@@ -713,6 +713,19 @@ def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.Dat
     table["shares"] = 1.0
     table["whole"] = 0.0
     return _apply_student(table).drop(columns=["change", "shares", "whole"])
+
+
+def _average_hosts(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean change of each relation that three hosts have, with its error and
+    freedom.
+    """
+    changes = rows.groupby(CLASS, sort=False)["change"]
+    table = changes.agg(hosts="count", change="mean", variance="var").reset_index()
+    table = table[table["hosts"] >= MIN_HOSTS].reset_index(drop=True)
+    variance = table.pop("variance").clip(lower=judge.ROUNDING)
+    table["error"] = np.sqrt(variance / table["hosts"])
+    table["freedom"] = table["hosts"] - 1.0
+    return table
 
 
 def _make_row_of_all(session: _Session, hosts: int) -> dict[str, Any]:
@@ -780,8 +793,7 @@ def _choose_verdict(
         return Verdict.CHANGED, _describe_change(row, threshold, direction)
     farther_end = max(-np.log(row["low"]), np.log(row["high"]))
     if farther_end < limit and not are_shares_unlike(row, threshold):
-        beside = " of all hosts" if _is_beside_shared_change(row) else ""
-        return Verdict.EQUIVALENT, f"within ±{threshold * 100:g}%{beside}"
+        return Verdict.EQUIVALENT, _describe_equality(row, threshold)
     if row["chance"] > 0:
         return Verdict.AT_ANOTHER_LEVEL, _describe_levels(row)
     return Verdict.CANNOT_TELL, _explain_no_answer(row, threshold, tests)
@@ -790,6 +802,14 @@ def _choose_verdict(
 def _is_beside_shared_change(row: Mapping[Any, Any]) -> bool:
     """Report whether a change of all hosts was taken out that is printed as one."""
     return bool(abs(row["shared"] - 1) >= _LEAST_PRINTED_CHANGE)
+
+
+def _describe_equality(row: Mapping[Any, Any], threshold: float) -> str:
+    """Say within which threshold a row is the same, and beside what."""
+    words = f"within ±{threshold * 100:g}%"
+    if _is_beside_shared_change(row):
+        words += " of all hosts"
+    return words
 
 
 def _describe_change(row: Mapping[Any, Any], threshold: float, direction: str) -> str:

@@ -134,9 +134,7 @@ def load_readings(
     readings = list[Reading]()
     parts = list[pd.DataFrame]()
     for batch in _batch_runs(rows):
-        ids = [run["run_id"] for run in batch]
-        pairs = as_float64(load_pairs(listing, run_id=ids))
-        pairs = load.select_benchmark(pairs, benchmark).reset_index(drop=True)
+        pairs = _load_pairs(listing, batch, benchmark)
         parts.append(pairs)
         tables = _load_batch(listing, batch, pairs, cpus, detailed, earlier, benchmark)
         for run in batch:
@@ -149,6 +147,15 @@ def load_readings(
     descriptions = load.merge_descriptions(summaries)
     pairs = load.drop_contradicting(pairs, summaries, descriptions)
     return readings, Tables(runs, cpus, pairs, descriptions)
+
+
+def _load_pairs(
+    listing: Listing, runs: Sequence[Mapping[str, Any]], benchmark: str | None
+) -> pd.DataFrame:
+    """Load the pairs of some runs, only those of a benchmark if it is given."""
+    run_ids = [run["run_id"] for run in runs]
+    pairs = as_float64(load_pairs(listing, run_id=run_ids))
+    return load.select_benchmark(pairs, benchmark).reset_index(drop=True)
 
 
 def _sort_by_host_and_time(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
