@@ -265,6 +265,25 @@ def test_the_index_is_sorted_and_searched_in_a_browser(
 
 
 @pytest.mark.slow
+def test_the_numbers_of_a_machine_stand_beside_its_map(
+    root: Path, tmp_path: Path
+) -> None:
+    write(root, tmp_path / "site")
+    page = tmp_path / "site" / "m" / "desk.html"
+    ends = (
+        "['.card', 'table'].flatMap(name =>"
+        " (box => [box.left, box.right])"
+        "(document.querySelector(name).getBoundingClientRect()))"
+    )
+    browser = Browser(page.parent)  # where its picture is found
+    left, right, table_left, table_right = browser.ask(page, ends, DESK)
+    assert 0 <= left < right <= table_left < table_right <= DESK[0]
+    left, right, table_left, _ = browser.ask(page, ends, (390, 844))
+    assert left == table_left
+    assert right <= 390
+
+
+@pytest.mark.slow
 def test_the_check_of_a_gallery_takes_runs_and_matrices_and_no_others(
     root: Path, tmp_path: Path, fleet_here: CALL
 ) -> None:
