@@ -155,6 +155,5 @@ def _estimate_difference(values: Floats, is_b: Bools) -> _Difference:
         return _Difference(float(change), np.nan, np.nan)
     one_block = np.zeros(len(values), dtype=np.int64)
     fit = fit_within_blocks(values[None, :], is_b, one_block)
-    error = np.sqrt(fit.variance * fit.scale)
-    low, high, _ = apply_student(fit.change, error, fit.freedom)
+    low, high, _ = apply_student(fit.change, fit.error, fit.freedom)
     return _Difference(float(fit.change[0]), float(low[0]), float(high[0]))

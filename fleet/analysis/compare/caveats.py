@@ -105,8 +105,9 @@ def _list_starts(letter: str, side: ComparisonSide) -> list[tuple[Any, str, str]
 def _warn_about_order(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
     order = format_order(a, b)
     smaller_count = min(len(a.runs), len(b.runs))
+    has_enough = smaller_count >= MIN_RUNS
     period = _find_period(order)
-    if smaller_count >= MIN_RUNS and period is not None and a.hosts == b.hosts:
+    if has_enough and period is not None and a.hosts == b.hosts:
         yield (
             f"The order of the sides repeats itself every {period} runs: what"
             " disturbs runs as regularly looks like a difference. --alternate draws an"

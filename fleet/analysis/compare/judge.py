@@ -43,6 +43,11 @@ class LeastSquares(NamedTuple):
     variance: Floats
     freedom: Floats
 
+    @property
+    def error(self) -> Floats:
+        """Return the standard error of each change, by its own variance."""
+        return np.asarray(np.sqrt(self.variance * self.scale))
+
 
 def assign_passes(is_b: Bools, minimum: int = 1) -> Ints:
     """Number the pass of each run. A pass ends once it has both sides; runs left over
@@ -319,11 +324,8 @@ def judge_rows(
         choice = _choose_levels(labels_of_group, is_b, blocks)
         fits.note_levels(places, choice)
         if _has_enough_runs(choice, is_b, are_blocks_asked=blocks is not None):
-            is_used = choice.blocks >= 0
-            values = without_shifts[places][:, is_used]
-            fits.least_squares[:, places] = fit_within_blocks(
-                values, is_b[is_used], choice.blocks[is_used]
-            )
+            values = without_shifts[places]
+            fits.least_squares[:, places] = choice.fit(values, is_b)
     a = _Side.select("a", rows, labels, ~is_b)
     b = _Side.select("b", rows, labels, is_b)
     return {
@@ -387,6 +389,13 @@ class _Choice(NamedTuple):
     level_of_b: int
     are_apart: bool
 
+    def fit(self, values: Floats, is_b: Bools) -> LeastSquares:
+        """Fit the change of rows in the chosen runs. values: rows x all runs."""
+        is_used = self.blocks >= 0
+        return fit_within_blocks(
+            values[:, is_used], is_b[is_used], self.blocks[is_used]
+        )
+
 
 def _choose_levels(levels: Ints, is_b: Bools, asked_blocks: Ints | None) -> _Choice:
     """Choose the runs to compare: those at levels that both sides have twice, else
@@ -424,9 +433,8 @@ def _choose_main_levels(
     counts_of_a, counts_of_b = counts
     main_of_a = int(counts_of_a.argmax())
     main_of_b = int(counts_of_b.argmax())
-    is_most_of_a = 2 * counts_of_a.max() > counts_of_a.sum()
-    is_most_of_b = 2 * counts_of_b.max() > counts_of_b.sum()
-    if main_of_a == main_of_b or not (is_most_of_a and is_most_of_b):
+    both_have_most = _has_most_runs(counts_of_a) and _has_most_runs(counts_of_b)
+    if main_of_a == main_of_b or not both_have_most:
         nothing = np.full(len(levels), -1)
         return _Choice(nothing, main_of_a, main_of_b, are_apart=False)
     is_used = levels == np.where(is_b, main_of_b, main_of_a)
@@ -435,6 +443,13 @@ def _choose_main_levels(
         blocks = np.zeros_like(blocks)
     common_blocks = _keep_common_blocks(blocks, is_used, is_b)
     return _Choice(common_blocks, main_of_a, main_of_b, are_apart=True)
+
+
+def _has_most_runs(counts: Ints) -> bool:
+    """Report whether the main level has more than half of the runs. counts: at each
+    level.
+    """
+    return bool(2 * counts.max() > counts.sum())
 
 
 def _keep_common_blocks(blocks: Ints, is_used: Bools, is_b: Bools) -> Ints:

@@ -697,7 +697,7 @@ def _estimate_change(
     before = values[:cut]
     after = values[cut:]
     moved = float(after.mean() - before.mean())
-    squares = max(_sum_squares(before) + _sum_squares(after), judge.ROUNDING)
+    squares = _sum_squares_around_means(before, after)
     freedom = max(len(values) - 2.0, 1.0)
     variance = squares / freedom
     scale = 1 / len(before) + 1 / len(after)
@@ -715,6 +715,13 @@ def _find_likely_cuts(values: Floats, cut: int, inflation: float) -> tuple[int, 
     limit = likelihoods[cut - 1] - _LIKELIHOOD_DROP
     likely_cuts = 1 + np.flatnonzero(likelihoods >= limit)
     return int(likely_cuts[0]), int(likely_cuts[-1])
+
+
+def _sum_squares_around_means(before: Floats, after: Floats) -> float:
+    """Return the sum of squares around the mean of either side, at least that of
+    rounding.
+    """
+    return max(_sum_squares(before) + _sum_squares(after), judge.ROUNDING)
 
 
 def _sum_squares(values: Floats) -> float:
@@ -746,11 +753,9 @@ def _is_step(values: Floats, cut: int, inflation: float, tests: int) -> bool:
     around = max(_NIGHTS_AROUND, len(values) // 4)
     before = values[max(cut - around, 0) : cut]
     after = values[cut : cut + around]
-    squares_of_step = _sum_squares(before) + _sum_squares(after)
+    squares_of_step = _sum_squares_around_means(before, after)
     window = np.concatenate([before, after])
     squares_of_curve = _sum_squares_around_curve(window)
-    squares_of_curve = max(squares_of_curve, judge.ROUNDING)
-    squares_of_step = max(squares_of_step, judge.ROUNDING)
     # of normal noise, where correlated nights count less
     nights = len(window) / 2 / inflation
     log_likelihood_ratio = nights * np.log(squares_of_curve / squares_of_step)
@@ -758,10 +763,13 @@ def _is_step(values: Floats, cut: int, inflation: float, tests: int) -> bool:
 
 
 def _sum_squares_around_curve(values: Floats) -> float:
-    """Return the sum of squares around the cubic that fits best."""
+    """Return the sum of squares around the cubic that fits best, at least that of
+    rounding.
+    """
     times = np.linspace(-1, 1, len(values))
     curve = np.polynomial.Polynomial.fit(times, values, 3)
-    return float(((values - curve(times)) ** 2).sum())
+    squares = float(((values - curve(times)) ** 2).sum())
+    return max(squares, judge.ROUNDING)
 
 
 def drop_changes_of_parts(changes: Sequence[Change], pool: Pooled) -> list[Change]:

@@ -143,6 +143,12 @@ def match_sides(root: Root, texts: Sequence[str]) -> dict[str, set[str]]:
             raise UsageError(
                 f"side {name!r}: no stored run is of it. `fleet runs` lists all."
             )
+    _require_disjoint(chosen)
+    return chosen
+
+
+def _require_disjoint(chosen: Mapping[str, set[str]]) -> None:
+    """Raise UsageError if two sides share a run."""
     for (name, run_ids), (other, other_ids) in combinations(chosen.items(), 2):
         shared = sorted(run_ids & other_ids)
         if shared:
@@ -150,7 +156,6 @@ def match_sides(root: Root, texts: Sequence[str]) -> dict[str, set[str]]:
                 f"run {shared[0]} is on both sides, {name!r} and {other!r}; a run"
                 " cannot be compared with itself. Make one of them narrower."
             )
-    return chosen
 
 
 def select_sides(

@@ -162,12 +162,13 @@ def lay_out_relations(numbers: pd.DataFrame, orders: Sequence[Order]) -> list[Si
     choice = number_groups(numbers_of_a, ["comparison", *CLASS[:2]])
     choices = pd.Series(choice, numbers_of_a.index)
     table = _tabulate_units(numbers.assign(choice=choices), orders)
-    groups_of_a = numbers_of_a.groupby(_ROW)
-    groups_of_b = numbers_of_b.groupby(_ROW)
+    pairs = numbers_of_a.groupby(_ROW)["pairs"].max()
+    a_within = numbers_of_a.groupby(_ROW)["spread"].median()
+    b_within = numbers_of_b.groupby(_ROW)["spread"].median()
     rows = table.rows[[*_ROW, *CLASS, "choice"]]
-    rows = rows.join(groups_of_a["pairs"].max(), on=_ROW)
-    rows = rows.join(groups_of_a["spread"].median().rename("a_within"), on=_ROW)
-    rows = rows.join(groups_of_b["spread"].median().rename("b_within"), on=_ROW)
+    rows = rows.join(pairs, on=_ROW)
+    rows = rows.join(a_within.rename("a_within"), on=_ROW)
+    rows = rows.join(b_within.rename("b_within"), on=_ROW)
     columns = [*CLASS, "pairs", "a_within", "b_within"]
     rows_in_order = _order_nearest_first(table, rows["choice"].to_numpy())
     return _make_side_runs(table, rows[columns], rows_in_order)
@@ -276,12 +277,11 @@ def _fit_rows(
     sessions: Mapping[Hashable, _Session],
 ) -> pd.DataFrame:
     """Return the rows of all comparisons with the columns of `judge_rows`."""
-    counts = [len(comparison.rows) for comparison in comparisons]
     own_sessions = [sessions.get(own.sides, _NO_SESSION) for own in comparisons]
-    shared_changes = [np.exp(session.change) for session in own_sessions]
-    rows = pd.concat([comparison.rows for comparison in comparisons], ignore_index=True)
-    rows["shared"] = np.repeat(shared_changes, counts)
+    shared_changes = np.exp([session.change for session in own_sessions])
     owner = _number_owners(comparisons)
+    rows = pd.concat([comparison.rows for comparison in comparisons], ignore_index=True)
+    rows["shared"] = shared_changes[owner]
     fits = []
     for numbers in _group_by_order(comparisons):
         fit = _fit_group(
@@ -358,11 +358,10 @@ def _estimate_session(hosts: Sequence[tuple[SideRuns, Ints]]) -> _Session:
     passes = judge.assign_passes(is_b, judge.MIN_PASSES)
     one_row = shifts[None, :]
     fit = judge.fit_within_blocks(one_row, is_b, passes)
-    error = np.sqrt(fit.variance * fit.scale)
     return _Session(
         shifts=dict(zip(keys, shifts.tolist(), strict=True)),
         change=float(fit.change[0]),
-        error=float(error[0]),
+        error=float(fit.error[0]),
         freedom=float(fit.freedom[0]),
     )
 
