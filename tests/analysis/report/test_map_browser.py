@@ -136,6 +136,16 @@ def test_without_scripts_and_on_paper_there_is_the_picture(
     assert tab.ask(_SHOWN) == [True, False, False]
 
 
+def test_a_map_that_was_hidden_answers_once_it_is_shown(tab: Tab, page: Path) -> None:
+    tab.show("print")
+    tab.open(page, DESK)
+    tab.ask('dispatchEvent(new Event("resize"))')
+    tab.show("screen")
+    tab.ask('dispatchEvent(new Event("resize"))')
+    tab.point(*_place_cell(tab, 8, 0, 1))
+    assert "0-4 smt" in tab.ask(_TOLD)
+
+
 @pytest.mark.parametrize("count", [2, 16, 256])
 def test_a_map_of_any_size_answers(tab: Tab, tmp_path: Path, count: int) -> None:
     cpus = tuple(

@@ -229,6 +229,7 @@ class PairMap {
   // ---- picture ----
 
   draw() {
+    if (!this.stack.clientWidth) return; // hidden, as on paper
     this.measure();
     const context = this.prepare(this.base);
     const side = this.cell * this.count;
