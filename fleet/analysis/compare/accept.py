@@ -553,13 +553,10 @@ class _Expected:
         if not ranges:
             return
         for number in self.measured:
-            benchmark, variant, relation = keys[number]
-            matching = [
-                own for own in ranges if own.matches(run, benchmark, variant, relation)
-            ]
-            if not matching:
+            first = _find_first_match(ranges, run, keys[number])
+            if first is None:
                 continue
-            first = matching[0]
+            benchmark, _, _ = keys[number]
             low, high = first.limits_ns(is_rate=is_rate(descriptions[benchmark]))
             self._add_part(
                 np.array([number]),
@@ -612,11 +609,22 @@ class _Expected:
         self.parts.append(part)
 
 
+def _find_first_match(
+    ranges: Sequence[ExpectedRange], run: Mapping[str, Any], key: tuple[str, str, str]
+) -> ExpectedRange | None:
+    """Find the first range that is about a number of a run."""
+    for own in ranges:
+        if own.matches(run, *key):
+            return own
+    return None
+
+
 def _predict_where_enough(logs: Floats) -> dict[str, Any]:
     """Return the columns of `Prediction`, NaN for rows with fewer than three values."""
     has_enough = _count_values(logs) >= MIN_VALUES
+    prediction = predict_next(logs[has_enough])
     columns = {}
-    for name, values in predict_next(logs[has_enough])._asdict().items():
+    for name, values in prediction._asdict().items():
         columns[name] = np.full(len(logs), np.nan)
         columns[name][has_enough] = values
     return columns

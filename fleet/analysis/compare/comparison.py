@@ -600,17 +600,23 @@ def _keep_common_pairs(
     """Keep the pairs that every run of an incomplete comparison has, all if there is
     none; count the others by comparison.
     """
-    incomplete = pairs[is_incomplete[pairs["comparison"]]]
-    units = incomplete.groupby("comparison")["unit"].nunique()
-    # a row per pair or point of a comparison, with the number of units that have it
-    cells = incomplete.groupby(_ROW)["unit"].nunique().reset_index()
-    is_common = cells["unit"] == cells["comparison"].map(units)
-    has_any_common = is_common.groupby(cells["comparison"]).transform("any")
-    lost = cells[has_any_common & ~is_common]
+    lost = _find_lost_cells(pairs[is_incomplete[pairs["comparison"]]])
     lost_keys = pd.MultiIndex.from_frame(lost[_ROW])
     is_lost = pd.MultiIndex.from_frame(pairs[_ROW]).isin(lost_keys)
     counts: dict[Any, int] = lost.groupby("comparison").size().to_dict()
     return pairs[~is_lost], counts
+
+
+def _find_lost_cells(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Find the pairs or points of each comparison that some of its units lack; none of
+    a comparison whose units have none in common.
+    """
+    units = pairs.groupby("comparison")["unit"].nunique()
+    # a row per pair or point of a comparison, with the number of units that have it
+    cells = pairs.groupby(_ROW)["unit"].nunique().reset_index()
+    is_common = cells["unit"] == cells["comparison"].map(units)
+    has_any_common = is_common.groupby(cells["comparison"]).transform("any")
+    return cells[has_any_common & ~is_common]
 
 
 def _warn_about_lost_pairs(

@@ -368,14 +368,24 @@ def _find_fact_changes(runs: pd.DataFrame) -> dict[str, dict[date, set[Step]]]:
         last_of_night = of_host.groupby("night").tail(1)
         nights = last_of_night["night"].tolist()[1:]
         steps = {night: set[Step]() for night in nights}
-        described = describe_table_facts_by_name(last_of_night)
-        described.pop(f"label.{ACCEPTED[0]}", None)  # it says nothing of the host
-        for fact, texts in described.items():
-            for night, (before, after) in zip(nights, pairwise(texts), strict=True):
-                if before != after:
-                    steps[night].add((fact, before, after))
+        for night, step in _list_fact_steps(last_of_night, nights):
+            steps[night].add(step)
         steps_by_host[str(host)] = steps
     return steps_by_host
+
+
+def _list_fact_steps(
+    runs: pd.DataFrame, nights: Sequence[date]
+) -> Iterator[tuple[date, Step]]:
+    """Yield each fact in which a run of a host differs from the one before, with its
+    night. nights: of all runs but the first.
+    """
+    described = describe_table_facts_by_name(runs)
+    described.pop(f"label.{ACCEPTED[0]}", None)  # it says nothing of the host
+    for fact, texts in described.items():
+        for night, (before, after) in zip(nights, pairwise(texts), strict=True):
+            if before != after:
+                yield night, (fact, before, after)
 
 
 def _explain_night(hosts: Sequence[str], night: date, facts: Facts) -> Iterator[str]:

@@ -173,6 +173,18 @@ def moderate_variances(variances: Floats, freedom: Floats) -> tuple[Floats, Floa
     return weighted / joined_freedom, np.minimum(joined_freedom, all_freedom)
 
 
+def moderate_where(
+    is_tested: Bools, variances: Floats, freedom: Floats
+) -> tuple[Floats, Floats]:
+    """Do as `moderate_variances` with those that are tested; NaN for the others."""
+    moderated = np.full(variances.shape, np.nan)
+    new_freedom = np.full(variances.shape, np.nan)
+    moderated[is_tested], new_freedom[is_tested] = moderate_variances(
+        variances[is_tested], freedom[is_tested]
+    )
+    return moderated, new_freedom
+
+
 def _invert_trigamma(value: float) -> float:
     """Return the number whose trigamma function is `value`, by Newton's method."""
     number = 0.5 + 1 / value
@@ -415,13 +427,18 @@ def _choose_levels(levels: Ints, is_b: Bools, asked_blocks: Ints | None) -> _Cho
         return _choose_main_levels(levels, is_b, blocks, (counts_of_a, counts_of_b))
     shared_counts = np.where(is_shared, counts_of_a + counts_of_b, 0)
     commonest = int(shared_counts.argmax())
-    # level by level: each is a block, or each in each of the blocks asked for
-    blocks_by_level = levels
-    if asked_blocks is not None:
-        blocks_by_level = levels + count * asked_blocks
     is_used = has_number & is_shared[levels]
+    blocks_by_level = _make_blocks_of_levels(levels, asked_blocks)
     common_blocks = _keep_common_blocks(blocks_by_level, is_used, is_b)
     return _Choice(common_blocks, commonest, commonest, are_apart=False)
+
+
+def _make_blocks_of_levels(levels: Ints, asked_blocks: Ints | None) -> Ints:
+    """Make each level a block, or each level in each of the blocks asked for."""
+    if asked_blocks is None:
+        return levels
+    count = int(levels.max(initial=0)) + 1
+    return np.asarray(levels + count * asked_blocks)
 
 
 def _choose_main_levels(

@@ -535,11 +535,7 @@ def _estimate_noise(runs: Floats, machines: Ints) -> Floats:
     freedom_by_row = (counts - 1).clip(lower=0)
     freedom = freedom_by_row.sum(axis=1).to_numpy(dtype=float)
     variances = np.maximum(squares / np.maximum(freedom, 1), judge.ROUNDING)
-    has_freedom = freedom > 0
-    noise = np.full(len(freedom), np.nan)
-    noise[has_freedom], _ = judge.moderate_variances(
-        variances[has_freedom], freedom[has_freedom]
-    )
+    noise, _ = judge.moderate_where(freedom > 0, variances, freedom)
     runs_of_each = counts.mean(axis=1).clip(lower=1).to_numpy()
     return np.asarray(noise * _share_variance_of_median(runs_of_each))
 

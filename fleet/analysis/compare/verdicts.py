@@ -391,12 +391,9 @@ def _test_rows(rows: pd.DataFrame) -> pd.DataFrame:
     the main level.
     """
     is_tested = rows["change"].notna().to_numpy()
-    own_variance = rows["variance"].to_numpy()
     own_freedom = rows["freedom"].to_numpy()
-    variance = np.full(len(rows), np.nan)
-    freedom = np.full(len(rows), np.nan)
-    variance[is_tested], freedom[is_tested] = judge.moderate_variances(
-        own_variance[is_tested], own_freedom[is_tested]
+    variance, freedom = judge.moderate_where(
+        is_tested, rows["variance"].to_numpy(), own_freedom
     )
     rows = _test_levels(rows, is_tested)
     rows["error"] = np.sqrt(variance * rows["scale"])
