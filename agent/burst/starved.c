@@ -160,14 +160,15 @@ bool burst_is_disturbed(const struct burst *burst, struct burst_result *result)
 	return true;
 }
 
+/* The thread itself has named its clock: worker->thread may not be written yet when it begins. */
 int64_t worker_read_cpu_ns(const struct worker *worker)
 {
+	bool is_bound = __atomic_load_n(&worker->bound, __ATOMIC_ACQUIRE);
 	struct timespec ran;
-	clockid_t clock;
 	int64_t own_ns;
 
-	if (os_thread_cpu_ns(&own_ns) || pthread_getcpuclockid(worker->thread, &clock) ||
-	    clock_gettime(clock, &ran))
+	if (!is_bound || !worker->has_cpu_clock || os_thread_cpu_ns(&own_ns) ||
+	    clock_gettime(worker->cpu_clock, &ran))
 		return -1;
 	return ran.tv_sec * NS_PER_S + ran.tv_nsec;
 }

@@ -82,6 +82,7 @@ static bool settle_on_cpu(struct worker *worker)
 		return set_error(worker, "pin", err);
 	worker->cpus[0] = os_current_cpu();
 	worker->thread_name = os_thread_id();
+	worker->has_cpu_clock = !pthread_getcpuclockid(pthread_self(), &worker->cpu_clock);
 	__atomic_store_n(&worker->bound, 1, __ATOMIC_RELEASE);
 	if (worker->burst->order.priority)
 		err = os_make_self_realtime(worker->burst->order.priority);

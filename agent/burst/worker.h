@@ -9,6 +9,7 @@
 #include "machine/lines.h"
 
 #include <pthread.h>
+#include <time.h>
 
 /* The counters of a worker and their counts. */
 struct counting {
@@ -50,13 +51,15 @@ struct worker {
 	int64_t *lost_ns; /* of each sample: time without the CPU; null: only known of all samples
 			     together */
 	int64_t grain_lost_ns; /* time without the CPU in the last grain that was prepared */
-	int64_t thread_name;   /* os_thread_id(), once it is bound */
-	uint32_t bound;        /* 1: thread_name holds */
-	uint32_t arrived;      /* how many gates it has come to */
-	int64_t begin_ns;      /* of now_ns(), when its first sample began */
-	uint32_t progress;     /* counts chunks of work */
-	uint32_t *done;        /* units of each other thread before and after each sample; null: not
-				  counted */
+	clockid_t cpu_clock;   /* of its CPU time, once it is bound */
+	bool has_cpu_clock;
+	int64_t thread_name; /* os_thread_id(), once it is bound */
+	uint32_t bound;      /* 1: thread_name and cpu_clock hold */
+	uint32_t arrived;    /* how many gates it has come to */
+	int64_t begin_ns;    /* of now_ns(), when its first sample began */
+	uint32_t progress;   /* counts chunks of work */
+	uint32_t *done;      /* units of each other thread before and after each sample; null: not
+				counted */
 	struct cpu_time *beside; /* of each other thread as the samples begin, then of each as they
 				    end; null as done */
 	uint32_t takes;          /* how often it has worked beside ping */

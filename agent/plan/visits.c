@@ -142,8 +142,10 @@ static void add_all_pairs(const struct plan *plan, struct adding *adding, const 
 static void add_pairs(const struct plan *plan, struct adding *adding, const struct visit *kind,
 		      const struct pair_list *listed)
 {
-	if (!listed->list)
+	if (!listed->list) {
 		add_all_pairs(plan, adding, kind);
+		return;
+	}
 	for (size_t i = 0; i < listed->count; i++)
 		add_visit(adding, kind, (size_t)plan_find_cpu(plan, listed->list[i].a),
 			  (size_t)plan_find_cpu(plan, listed->list[i].b));

@@ -160,21 +160,22 @@ def test_a_partner_that_stops_in_a_loop_is_given_up_and_both_are_released(
         while "other work held it" in reason:  # beside other programs: once more
             partner = wait_for_worker(process.pid, second)
             with subprocess.Popen(
-                [halt, str(partner), "1.5"], stdout=subprocess.PIPE, text=True
+                [halt, str(partner), "1.5"],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
             ) as halted:
                 if halted.stdout.readline() != "halted\n":
+                    if "No such process" in halted.stderr.read():
+                        continue  # its burst has just ended
                     needs.missing("may not ptrace here")
                 reason = next_record(process, "failed")["reason"]
         assert reason == "no progress for 0.3 s"
         while partner in threads(process.pid):  # until the thread given up is released
             time.sleep(0.02)
-        outcomes = (
-            ("burst",)
-            if samples == 1 and " --op " not in benchmark
-            else ("burst", "failed")
-        )
-        # the run goes on; other work may fail each longer burst
-        assert next_record(process, *outcomes)
+        # the run goes on; other work may disturb each burst, which lasts long
+        later = next_record(process, "burst", "failed")
+        assert later["record"] == "burst" or later["disturbed"]
         assert len(threads(process.pid)) <= 3
 
 

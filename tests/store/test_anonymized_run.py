@@ -310,7 +310,7 @@ def test_medians_travel_as_a_summary_with_intervals(
         )
     for words in (
         ("show", "summary:friend"),
-        ("compare", "summary:friend", "summary:rpi4-linux"),
+        ("compare", "summary:friend", "summary:ryzen-9-9950x"),
     ):
         done = fleet_here(*words, "-r", str(friend_root))
         assert done.exit_code == 0

@@ -57,7 +57,7 @@ def _describe_frequency(data: RunData) -> list[str]:
     "cores under load: P 4.80 GHz, E 3.60 to 3.61 GHz"; none where it is not known.
     """
     rows = data.pairs[data.pairs["core_ghz"].notna()]
-    kinds = rows["ping_cpu"].map(data.order.kinds).fillna("")
+    kinds = [data.order.kinds.get(cpu, "") for cpu in rows["ping_cpu"]]
     spans = []
     for kind, ghz in rows.groupby(kinds, sort=False)["core_ghz"]:
         span = _format_span(ghz.min(), ghz.max())
