@@ -313,7 +313,8 @@ def _take_usual_numbers(
     if len({run.host_id for run in runs}) != 1:
         return medians
     usual = load_usual_numbers(root, runs).table
-    numbers = usual.set_index(_NUMBER)["median_ns"]
+    is_of_pairs = usual["about"] == ""  # else a setting of memory, or of a load
+    numbers = usual[is_of_pairs].set_index(_NUMBER)["median_ns"]
     keys = pd.MultiIndex.from_frame(medians[_NUMBER])
     own = pd.Series(numbers.reindex(keys).to_numpy(), medians.index)
     return medians.assign(median_ns=own.fillna(medians["median_ns"]))

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -23,7 +24,7 @@ from fleet.analysis.exchange import (
 )
 from fleet.analysis.views import Canvas, load_usual_numbers
 from fleet.errors import FleetError, StoreWarning, UsageError
-from fleet.model import Relation, Topology
+from fleet.model import Parameters, Relation, Topology
 from fleet.plan.benchmark_names import BenchmarkName, parse_benchmark_names
 from fleet.store import Listing, Store, schema
 from tests import builders, simulated
@@ -325,6 +326,38 @@ def test_beside_a_summary_a_host_has_the_number_that_it_has_everywhere(
     own = rows[rows["side"] == "a"].set_index("relation")
     assert set(own["runs"]) == {8}
     for relation, number in usual["median_ns"].items():
+        assert own["median_ns"][relation] == number
+
+
+def test_beside_a_summary_a_host_may_have_memory_of_two_settings(
+    tmp_path: Path,
+) -> None:
+    """`mix` at full load and at 500 MB/s: one name of a column, two settings."""
+    for second, (load, mbps) in enumerate((("full", None), ("at500M", 500))):
+        run_id = f"r20260102T03040{second}Z-0badcaf{second}"
+        run = builders.a_run(run_id=run_id, benchmarks=("cas", "loaded"))
+        bursts = [b for b in builders.make_bursts(run) if b.benchmark == "cas"]
+        mix = Parameters(
+            operation="mix", threads=2, load_mbps=mbps, bytes=1 << 28, pages="huge"
+        )
+        last = bursts[-1]
+        loaded = replace(
+            last,
+            benchmark="loaded",
+            variant="mov",
+            point=f"mix.{load}.x2.256M.huge",
+            parameters=mix,
+            start_offset_ns=last.start_offset_ns + 1,
+            other_ticks=None,
+            other_units=((1 << 20,) * len(last.ticks),),
+        )
+        Store(tmp_path).publish(run, iter([*bursts, loaded]))
+    usual = load_usual_numbers(tmp_path, Listing(tmp_path).runs).table
+    assert usual.duplicated(["benchmark", "variant", "relation"]).any()
+    rows = tabulate_side_medians(tmp_path, [run.host.name, "summary:i3-2120t"])
+    own = rows[rows["side"] == run.host.name].set_index("relation")
+    numbers = usual[usual["benchmark"] == "cas"].set_index("relation")["median_ns"]
+    for relation, number in numbers.items():
         assert own["median_ns"][relation] == number
 
 
