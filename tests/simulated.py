@@ -106,6 +106,21 @@ def publish(
     return run
 
 
+def publish_change(root: Path) -> list[str]:
+    """Store six runs of a desktop and return their IDs: three labelled `new=0`, with
+    all pairs of a relation alike, then three labelled `new=1`, with pairs that scatter
+    by 10 %.
+    """
+    run_ids = []
+    for number in range(6):
+        is_new = number >= 3
+        machine = desktop("one", pair_sd=0.1 if is_new else 0.0)
+        labels = {"new": str(int(is_new))}
+        run = publish(root, machine, number, rounds=3, samples=3, labels=labels)
+        run_ids.append(run.run_id)
+    return run_ids
+
+
 def bursts(
     run: Run, machine: Machine, chance: random.Random, samples: int
 ) -> Iterator[Burst]:

@@ -382,18 +382,7 @@ def test_plots_show_the_value_nearest_to_the_pointer_and_by_keys(
 def test_a_map_of_changes_shows_both_sides_and_what_chance_explains(
     tab: Tab, tmp_path: Path
 ) -> None:
-    machine = simulated.desktop("one", pair_sd=0.0)
-    runs = [
-        simulated.publish(
-            tmp_path,
-            replace(machine, pair_sd=0.1 * new),
-            number,
-            rounds=3,
-            samples=3,
-            labels={"new": str(new)},
-        ).run_id
-        for number, new in enumerate((0, 0, 0, 1, 1, 1))
-    ]
+    runs = simulated.publish_change(tmp_path)
     page = tmp_path / "page.html"
     page.write_text(render(tmp_path, runs, sides=("new=0", "new=1")))
     tab.open(page, DESK)

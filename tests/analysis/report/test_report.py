@@ -316,18 +316,7 @@ def test_a_big_machine_is_shown_by_groups_and_as_a_picture(tmp_path: Path) -> No
 def test_pairs_that_changed_no_more_than_chance_are_grey_and_others_not(
     tmp_path: Path,
 ) -> None:
-    machine = simulated.desktop("one", pair_sd=0.0)
-    runs = [
-        simulated.publish(
-            tmp_path,
-            replace(machine, pair_sd=0.1 * new),
-            number,
-            rounds=3,
-            samples=3,
-            labels={"new": str(new)},
-        ).run_id
-        for number, new in enumerate((0, 0, 0, 1, 1, 1))
-    ]
+    runs = simulated.publish_change(tmp_path)
     unchanged = render(tmp_path, runs[:2], sides=(runs[0], runs[1]))
     changed = render(tmp_path, runs, sides=("new=0", "new=1"))
     assert set(re.findall(r'class="(d\d+)"', unchanged)) == {"d16"}
