@@ -2,6 +2,8 @@
 machines.
 """
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -26,8 +28,18 @@ from fleet.analysis.compare import (
 )
 from fleet.analysis.reduce import label_levels
 
-PAIRS, NOISE, MAPS = 120, 0.01, 150
-A, B = np.log([50.0, 51.0, 49.5, 50.4]), np.log([52.0, 55.0, 53.0, 54.0])
+# of maps of noise
+PAIRS = 120
+NOISE = 0.01
+MAPS = 150
+# log latencies of the runs of each side
+A = np.log([50.0, 51.0, 49.5, 50.4])
+B = np.log([52.0, 55.0, 53.0, 54.0])
+# two levels, in ns
+LOW = 24.0
+HIGH = 50.0
+# the runs of a host on each side
+NO_CHANGE = ([LOW] * 3, [LOW] * 3)
 
 
 def sides(a: int, b: int) -> Bools:
@@ -35,44 +47,61 @@ def sides(a: int, b: int) -> Bools:
 
 
 def fit(a: Floats, b: Floats, blocks: np.ndarray | None = None) -> LeastSquares:  # type: ignore[type-arg]
-    of_runs = np.zeros(len(a) + len(b), dtype=np.int64) if blocks is None else blocks
-    return fit_within_blocks(
-        np.concatenate([a, b])[None, :], sides(len(a), len(b)), of_runs
-    )
+    """Fit the change of one row from A to B; all runs are one block by default."""
+    logs = np.concatenate([a, b])
+    if blocks is None:
+        blocks = np.zeros(len(logs), dtype=np.int64)
+    return fit_within_blocks(logs[None, :], sides(len(a), len(b)), blocks)
 
 
-def interval(found: LeastSquares) -> tuple[float, float]:
-    low, high, _ = apply_student(
-        found.change, np.sqrt(found.variance * found.scale), found.freedom
-    )
+def standard_error(fitted: LeastSquares) -> Floats:
+    return np.sqrt(fitted.variance * fitted.scale)
+
+
+def interval(fitted: LeastSquares) -> tuple[float, float]:
+    low, high, _ = apply_student(fitted.change, standard_error(fitted), fitted.freedom)
     return low[0], high[0]
 
 
-def verdicts(*hosts: tuple[list[float], list[float]]) -> pd.DataFrame:
-    """One relation of hosts that are judged together; runs of A before those of B, 0.3
-    % of noise.
+def draw_host(a: list[float], b: list[float], seed: int) -> SideRuns:
+    """Lay out one relation of a host, with 0.3 % of noise; runs of A before those
+    of B.
     """
-    comparisons = []
-    for number, (a, b) in enumerate(hosts):
-        noise = 0.003 * np.random.default_rng(number).normal(size=len(a) + len(b))
-        rows = pd.DataFrame({"benchmark": "cas", "variant": "", "relation": ["smt"]})
-        logs = (np.log([*a, *b]) + noise)[None, :]
-        comparisons.append(
-            SideRuns(rows, logs, sides(len(a), len(b)), tuple(range(len(noise))))
-        )
-    return pd.concat(judge_comparisons(comparisons, 0.03)[0], ignore_index=True)
+    runs = len(a) + len(b)
+    noise = 0.003 * np.random.default_rng(seed).normal(size=runs)
+    logs = np.log([*a, *b]) + noise
+    rows = pd.DataFrame({"benchmark": "cas", "variant": "", "relation": ["smt"]})
+    return SideRuns(rows, logs[None, :], sides(len(a), len(b)), tuple(range(runs)))
+
+
+def verdicts(*hosts: tuple[list[float], list[float]]) -> pd.DataFrame:
+    """Judge one relation of each host, all hosts together. hosts: runs of A and of B,
+    in ns.
+    """
+    comparisons = [draw_host(a, b, number) for number, (a, b) in enumerate(hosts)]
+    judged, _ = judge_comparisons(comparisons, 0.03)
+    return pd.concat(judged, ignore_index=True)
+
+
+def judge_one_host(a: list[float], b: list[float]) -> dict[str, Any]:
+    """Return the only row of one host."""
+    (row,) = verdicts((a, b)).to_dict("records")
+    return row
 
 
 @pytest.mark.parametrize("b", [B, B[:3]])
 def test_a_change_without_blocks_is_students(b: Floats) -> None:
-    fitted, other = fit(A, b), stats.ttest_ind(b, A)
+    fitted = fit(A, b)
+    other = stats.ttest_ind(b, A)
     assert interval(fitted) == pytest.approx(tuple(other.confidence_interval(0.95)))
     assert fitted.freedom[0] == len(A) + len(b) - 2
     assert fitted.change[0] == pytest.approx(b.mean() - A.mean())
 
 
 def test_within_blocks_of_two_a_change_is_that_of_a_paired_test() -> None:
-    fitted, paired = fit(A, B, np.tile(np.arange(4), 2)), stats.ttest_rel(B, A)
+    blocks = np.tile(np.arange(4), 2)
+    fitted = fit(A, B, blocks)
+    paired = stats.ttest_rel(B, A)
     assert interval(fitted) == pytest.approx(tuple(paired.confidence_interval(0.95)))
 
 
@@ -80,7 +109,9 @@ def test_equal_values_are_known_no_better_than_the_clock_tells() -> None:
     """A coarse clock gives the same number again and again: a thousandth of it,
     squared, over 12, is left.
     """
-    fitted = fit(np.log(np.full(3, 50.0)), np.log(np.full(3, 50.01)))
+    a = np.log([50.0, 50.0, 50.0])
+    b = np.log([50.01, 50.01, 50.01])
+    fitted = fit(a, b)
     assert fitted.variance[0] == pytest.approx(0.001**2 / 12)
 
 
@@ -94,13 +125,15 @@ def test_a_variance_is_known_as_well_as_all_others_tell() -> None:
     """Drawn from an inverse chi-square, the posterior is one too, of the freedom of
     both (Smyth 2004).
     """
-    chance, own, freedom, level = np.random.default_rng(3), 8.0, 10.0, 0.0004
+    chance = np.random.default_rng(3)
+    level = 0.0004
+    freedom = 10.0
+    own = 8.0
     true = level * freedom / chance.chisquare(freedom, 4000)
     drawn = true * chance.chisquare(own, len(true)) / own
     variances, freedoms = moderate_variances(drawn, np.full(len(drawn), own))
-    np.testing.assert_allclose(
-        variances, (freedom * level + own * drawn) / (freedom + own), rtol=0.1
-    )
+    posterior = (freedom * level + own * drawn) / (freedom + own)
+    np.testing.assert_allclose(variances, posterior, rtol=0.1)
     assert freedoms[0] == pytest.approx(freedom + own, rel=0.1)
 
 
@@ -108,15 +141,15 @@ def test_equal_variances_are_known_far_better_and_two_stay_as_they_are() -> None
     variances, freedoms = moderate_variances(np.full(3, 0.1), np.full(3, 4.0))
     assert np.ptp(variances) == 0
     assert freedoms.tolist() == [12, 12, 12]
-    pair = moderate_variances(np.array([0.1, 0.3]), np.full(2, 4.0))
-    assert [values.tolist() for values in pair] == [[0.1, 0.3], [4, 4]]
+    variances, freedoms = moderate_variances(np.array([0.1, 0.3]), np.full(2, 4.0))
+    assert variances.tolist() == [0.1, 0.3]
+    assert freedoms.tolist() == [4, 4]
 
 
 def test_q_is_benjamini_and_hochbergs_and_what_is_missing_is_not_tested() -> None:
     p = np.array([0.001, 0.04, 0.03, 0.8])
-    np.testing.assert_allclose(
-        control_false_discovery(p), stats.false_discovery_control(p)
-    )
+    expected = stats.false_discovery_control(p)
+    np.testing.assert_allclose(control_false_discovery(p), expected)
     q = control_false_discovery(np.array([0.01, np.nan, 0.02]))
     assert np.isnan(q[1])
     assert q[[0, 2]] == pytest.approx([0.02, 0.02])
@@ -132,19 +165,20 @@ def test_the_change_named_is_found_about_four_times_in_five(
     """Each comparison names a change; so large a one is added to another comparison of
     the same machine.
     """
-    chance, matters = np.random.default_rng(5), float(np.log1p(0.03))
-    named, later = chance.normal(0, scatter, (2, 4000, 2 * runs))
-    is_b, one_block = sides(runs, runs), np.zeros(2 * runs, dtype=np.int64)
-    fitted = fit_within_blocks(named, is_b, one_block)
-    error = np.sqrt(fitted.variance * fitted.scale)
-    later[:, is_b] += estimate_detectable_change(error, fitted.freedom, alpha, matters)[
-        :, None
-    ]
-    fitted = fit_within_blocks(later, is_b, one_block)
-    _, _, p = apply_student(
-        fitted.change, np.sqrt(fitted.variance * fitted.scale), fitted.freedom
+    chance = np.random.default_rng(5)
+    matters = float(np.log1p(0.03))
+    is_b = sides(runs, runs)
+    one_block = np.zeros(2 * runs, dtype=np.int64)
+    first, later = chance.normal(0, scatter, (2, 4000, 2 * runs))
+    fitted = fit_within_blocks(first, is_b, one_block)
+    named = estimate_detectable_change(
+        standard_error(fitted), fitted.freedom, alpha, matters
     )
-    assert 0.6 < ((p < alpha) & (fitted.change > matters)).mean() < 0.9
+    later[:, is_b] += named[:, None]
+    fitted = fit_within_blocks(later, is_b, one_block)
+    _, _, p = apply_student(fitted.change, standard_error(fitted), fitted.freedom)
+    is_found = (p < alpha) & (fitted.change > matters)
+    assert 0.6 < is_found.mean() < 0.9
 
 
 def test_the_chance_of_levels_is_the_binomial_tail_of_both_sides() -> None:
@@ -153,57 +187,66 @@ def test_the_chance_of_levels_is_the_binomial_tail_of_both_sides() -> None:
     assert chance == pytest.approx(tails)
 
 
-LOW, HIGH = 24.0, 50.0
-
-
 @pytest.mark.parametrize(
     ("a", "b", "verdict", "ratio"),
     [
-        ([LOW] * 5, [LOW] * 5, "equivalent", 1),
-        ([LOW] * 3 + [HIGH] * 2, [LOW] * 2 + [HIGH] * 3, "equivalent", 1),
-        ([LOW] * 3 + [HIGH] * 2, [LOW * 1.05] * 2 + [HIGH * 1.05] * 3, "changed", 1.05),
-        (
+        pytest.param([LOW] * 5, [LOW] * 5, "equivalent", 1, id="one level"),
+        pytest.param(
+            [LOW] * 3 + [HIGH] * 2,
+            [LOW] * 2 + [HIGH] * 3,
+            "equivalent",
+            1,
+            id="both levels on both sides",
+        ),
+        pytest.param(
+            [LOW] * 3 + [HIGH] * 2,
+            [LOW * 1.05] * 2 + [HIGH * 1.05] * 3,
+            "changed",
+            1.05,
+            id="both levels changed",
+        ),
+        pytest.param(
             [LOW] * 4 + [HIGH],
             [LOW * 1.06] * 5,
             "changed",
             1.06,
-        ),  # the run at another level is left out
-        ([LOW] * 5, [HIGH] * 5, "changed", HIGH / LOW),
-        (
+            id="the run at another level is left out",
+        ),
+        pytest.param(
+            [LOW] * 5, [HIGH] * 5, "changed", HIGH / LOW, id="no level of both"
+        ),
+        pytest.param(
             [LOW, LOW, HIGH, HIGH],
             [99.0, 99.0, 200.0, 200.0],
             "no verdict",
             None,
-        ),  # no level of most
+            id="no level of most",
+        ),
     ],
 )
 def test_only_runs_at_a_level_of_both_sides_are_compared_else_what_most_are_at(
     a: list[float], b: list[float], verdict: str, ratio: float | None
 ) -> None:
-    (row,) = verdicts((a, b)).to_dict("records")
+    row = judge_one_host(a, b)
     assert row["verdict"] == verdict
     assert ratio is None or row["ratio"] == pytest.approx(ratio, rel=0.01)
-    assert (row["levels"] > 1) == (
-        len({*a}) > 1 or len({*b}) > 1 or ratio == HIGH / LOW
-    )
+    a_side_has_two = len({*a}) > 1 or len({*b}) > 1
+    has_levels = a_side_has_two or ratio == HIGH / LOW
+    assert (row["levels"] > 1) == has_levels
 
 
 def test_a_row_without_a_common_level_says_how_many_runs_would_tell() -> None:
-    steady = ([LOW] * 3, [LOW] * 3)
-    row = verdicts(([LOW] * 3, [HIGH, 99.0, 200.0]), *[steady] * 4).to_dict("records")[
-        0
-    ]
+    apart = ([LOW] * 3, [HIGH, 99.0, 200.0])
+    row = verdicts(apart, *[NO_CHANGE] * 4).iloc[0]
     assert row["verdict"] == "no verdict"
     assert row["more"] == 11
     assert row["why"] == f"4 levels; about {row['more']:.0f} runs a side would tell"
 
 
 def test_no_fewer_runs_than_a_verdict_needs_are_said_to_tell() -> None:
-    (row,) = verdicts(([LOW], [HIGH])).to_dict("records")
-    assert (row["verdict"], row["why"]) == (
-        "no verdict",
-        "2 levels; about 3 runs a side would tell",
-    )
+    row = judge_one_host([LOW], [HIGH])
+    assert row["verdict"] == "no verdict"
+    assert row["why"] == "2 levels; about 3 runs a side would tell"
 
 
 def test_how_often_other_hosts_switch_tells_a_change_from_another_level() -> None:
@@ -212,25 +255,28 @@ def test_how_often_other_hosts_switch_tells_a_change_from_another_level() -> Non
     """
     doubled = ([LOW] * 3, [HIGH] * 3)
     mixed = ([LOW, HIGH, LOW], [HIGH, LOW, LOW])
-    steady = verdicts(doubled, *[([LOW] * 3, [LOW] * 3)] * 9)
-    switching = verdicts(doubled, *[mixed] * 9)
-    assert steady["verdict"][0] == "changed"
-    assert (switching["verdict"][0], switching["levels"][0]) == ("at another level", 2)
-    assert switching["low"][0] <= 1 < switching["high"][0]
-    assert switching["more"][0] > 3
+    among_steady = verdicts(doubled, *[NO_CHANGE] * 9).iloc[0]
+    among_switching = verdicts(doubled, *[mixed] * 9).iloc[0]
+    assert among_steady["verdict"] == "changed"
+    assert among_switching["verdict"] == "at another level"
+    assert among_switching["levels"] == 2
+    assert among_switching["low"] <= 1 < among_switching["high"]
+    assert among_switching["more"] > 3
 
 
 def test_sides_at_levels_in_unlike_shares_are_not_equivalent() -> None:
     """A slow mode in three runs of B and in none of A: as fast at the common level, but
     the mean of all runs differs.
     """
-    (row,) = verdicts(([50.0] * 6, [50.0, 60.0] * 3)).to_dict("records")
+    half_slow = [50.0, 60.0] * 3
+    row = judge_one_host([50.0] * 6, half_slow)
     assert row["verdict"] == "cannot tell"
     assert row["why"] == "B at a second level in 3 of 6 runs, A in 0 of 6"
     assert abs(row["ratio"] - 1) < 0.01
-    (row,) = verdicts(([60.0, 50.0, 50.0] * 2, [50.0, 60.0] * 3)).to_dict("records")
+    row = judge_one_host([60.0, 50.0, 50.0] * 2, half_slow)
     assert row["verdict"] == "equivalent", "such shares come by chance as often as not"
-    assert (row["a_compared"], row["b_compared"]) == (4, 3)
+    assert row["a_compared"] == 4
+    assert row["b_compared"] == 3
 
 
 def test_a_row_shows_the_numbers_that_were_compared() -> None:
@@ -239,7 +285,7 @@ def test_a_row_shows_the_numbers_that_were_compared() -> None:
     """
     a = [60.0, 60.0, 60.0, 50.0, 50.0]
     b = [50.0, 50.0, 50.0, 60.0, 60.0]
-    (row,) = verdicts((a, b)).to_dict("records")
+    row = judge_one_host(a, b)
     assert row["b_ns"] / row["a_ns"] == pytest.approx(row["ratio"], abs=0.01)
 
 
@@ -254,44 +300,75 @@ def test_shares_of_two_levels_are_compared_by_fishers_exact_test(
 def test_a_row_that_lacks_runs_is_judged_by_those_it_has() -> None:
     logs = np.random.default_rng(2).normal(0, 0.01, (2, 8))
     logs[0, [0, 5]] = np.nan
-    judged = judge_rows(logs, label_levels(logs, 0.01), sides(4, 4))
+    levels = label_levels(logs, 0.01)
+    judged = judge_rows(logs, levels, sides(4, 4))
     assert judged["freedom"].tolist() == [4, 6]
-    assert judged["a_units"].tolist() == judged["b_units"].tolist() == [3, 4]
+    assert judged["a_units"].tolist() == [3, 4]
+    assert judged["b_units"].tolist() == [3, 4]
     assert not judged["are_apart"].any()
+
+
+HOSTS = 10
+
+
+# of the runs of a session
+IS_B = np.tile([False, True, True, False], 5)[:10]
+
+
+def draw_session(chance: np.random.Generator) -> Floats:
+    """Draw the logs of ten hosts of two rows in ten runs that each move all of them.
+
+    Axes: host, row, run.
+    """
+    own = chance.normal(0, 0.005, (HOSTS, 2, len(IS_B)))
+    return own + chance.normal(0, 0.03, len(IS_B))
 
 
 def test_a_change_of_few_hosts_stands_out_from_what_all_hosts_share() -> None:
     """Two of ten hosts by 5 % where sessions move all by 3 %; a change of all is that
     of the session.
     """
-    chance, is_b = np.random.default_rng(8), np.tile([False, True, True, False], 5)[:10]
-    logs = chance.normal(0, 0.005, (10, 2, 10)) + chance.normal(0, 0.03, 10)
-    few, every = np.arange(10)[:, None, None] < 2, np.ones((10, 1, 1), dtype=bool)
-    judged, _ = sessions.judge_logs("shared", logs + np.log(1.05) * (few & is_b), is_b)
+    chance = np.random.default_rng(8)
+    logs = draw_session(chance)
+    few_slower = logs.copy()
+    few_slower[:2, :, IS_B] += np.log(1.05)
+    judged, _ = sessions.judge_logs("shared", few_slower, IS_B)
     assert judged["verdict"].eq("changed").tolist() == [True] * 4 + [False] * 16
     assert judged["why"][0].startswith("slower than all hosts")
     assert judged["ratio"][:4].to_numpy() == pytest.approx(1.05, abs=0.01)
-    assert judged["shared"].nunique() == 1 != judged["shared"][0]
-    _, fleet = sessions.judge_logs("shared", logs + np.log(1.2) * (every & is_b), is_b)
+    assert judged["shared"].nunique() == 1
+    assert judged["shared"][0] != 1
+
+    all_slower = logs.copy()
+    all_slower[:, :, IS_B] += np.log(1.2)
+    _, fleet = sessions.judge_logs("shared", all_slower, IS_B)
     (common,) = fleet[fleet["relation"] == "all"].to_dict("records")
     assert common["verdict"] == "changed"
     assert common["ratio"] == pytest.approx(1.2, abs=0.1)
-    apart, fleet = sessions.judge_logs(
-        "normal", chance.normal(0, 0.01, (10, 2, 10)), is_b
-    )
+
+    unrelated = chance.normal(0, 0.01, logs.shape)
+    apart, fleet = sessions.judge_logs("normal", unrelated, IS_B)
     assert apart["shared"].eq(1).all(), "hosts that share nothing are tested once"
     assert not fleet["relation"].eq("all").any()
 
 
 def test_the_change_of_all_hosts_is_students_over_their_changes() -> None:
-    chance, is_b = np.random.default_rng(1), sides(3, 3)
+    chance = np.random.default_rng(1)
     logs = chance.normal(0, 0.01, (5, 2, 6))
-    rows, fleet = sessions.judge_logs("normal", logs, is_b)
+    rows, fleet = sessions.judge_logs("normal", logs, sides(3, 3))
     for relation in (0, 1):
-        changes = np.log(rows["ratio"][rows["relation"] == str(relation)])
+        is_of_relation = rows["relation"] == str(relation)
+        changes = np.log(rows["ratio"][is_of_relation])
         expected = stats.ttest_1samp(changes, 0)
         assert fleet["p"][relation] == pytest.approx(expected.pvalue)
     assert fleet["hosts"][:2].tolist() == [5, 5]
+
+
+def is_beyond_chance(a: Floats, b: Floats, relations: Any) -> Bools:
+    """Return which pairs changed by more than chance explains. a, b: rows per pair."""
+    limit = find_chance_limits(a, b, relations)
+    change = b.mean(axis=1) - a.mean(axis=1)
+    return np.abs(change) > limit
 
 
 @pytest.mark.long
@@ -302,8 +379,7 @@ def test_of_maps_of_noise_about_one_in_twenty_has_a_coloured_pair(runs: int) -> 
     coloured = 0
     for _ in range(MAPS):
         a, b = rng.normal(0, NOISE, (2, PAIRS, runs))
-        limit = find_chance_limits(a, b, relations)
-        coloured += bool((np.abs(b.mean(axis=1) - a.mean(axis=1)) > limit).any())
+        coloured += bool(is_beyond_chance(a, b, relations).any())
     assert coloured <= 0.1 * MAPS
 
 
@@ -311,16 +387,15 @@ def test_a_pair_that_changed_alone_is_beyond_chance() -> None:
     rng = np.random.default_rng(8)
     a, b = rng.normal(0, NOISE, (2, PAIRS, 3))
     b[5] += 0.2
-    limit = find_chance_limits(a, b, ["llc"] * PAIRS)
-    assert np.flatnonzero(np.abs(b.mean(axis=1) - a.mean(axis=1)) > limit).tolist() == [
-        5
-    ]
+    changed = is_beyond_chance(a, b, ["llc"] * PAIRS)
+    assert np.flatnonzero(changed).tolist() == [5]
 
 
 def test_single_runs_of_few_pairs_are_no_evidence() -> None:
-    assert np.isinf(
-        find_chance_limits(np.zeros((3, 1)), np.ones((3, 1)), ["smt"] * 3)
-    ).all()
+    a = np.zeros((3, 1))
+    b = np.ones((3, 1))
+    limits = find_chance_limits(a, b, ["smt"] * 3)
+    assert np.isinf(limits).all()
 
 
 @pytest.mark.slow
