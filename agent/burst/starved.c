@@ -45,34 +45,69 @@ static int64_t find_late_ns(const struct burst *burst, const struct worker *work
 	return worker->at_ns[0] - find_first_begin_ns(burst);
 }
 
+/* Reports whether ping has read when a thread beside it ran. */
+static bool is_watched_by_ping(const struct burst *burst, size_t w)
+{
+	const struct cpu_time *beside = burst->workers[0].beside;
+
+	return beside && w && !burst->order.point->by_turns && beside[w - 1].ran_ns >= 0 &&
+	       beside[burst->count - 1 + w - 1].ran_ns >= 0;
+}
+
 /* Returns the time in which a thread should have worked, and the CPU time it had in it: its own
  * samples, or those of a ping that counts what the others do meanwhile. */
 static struct cpu_time read_working_time(const struct burst *burst, size_t w)
 {
 	const struct worker *worker = &burst->workers[w];
-	const struct cpu_time *beside = burst->workers[0].beside;
 
-	if (beside && w && !burst->order.point->by_turns) {
-		const struct cpu_time *begin = &beside[w - 1], *end = begin + burst->count - 1;
+	if (is_watched_by_ping(burst, w)) {
+		const struct cpu_time *begin = &burst->workers[0].beside[w - 1];
+		const struct cpu_time *end = begin + burst->count - 1;
 
-		if (begin->ran_ns >= 0 && end->ran_ns >= 0)
-			return (struct cpu_time){.ran_ns = end->ran_ns - begin->ran_ns,
-						 .at_ns = end->at_ns - begin->at_ns};
+		return (struct cpu_time){.ran_ns = end->ran_ns - begin->ran_ns,
+					 .at_ns = end->at_ns - begin->at_ns};
 	}
 	return (struct cpu_time){.ran_ns = worker->ran_ns[1] - worker->ran_ns[0],
 				 .at_ns = worker->at_ns[1] - worker->at_ns[0]};
 }
 
+/* Reports whether a thread beside ping did nothing in half of ping's samples or more because it
+ * lost its CPU, for half of their time or more. A thread that ran and yet did nothing, as where
+ * many wait for one line, is no disturbance: it belongs to the number. */
+static bool was_away_from_ping(const struct burst *burst, size_t w, double lost_ns,
+			       const uint64_t *ticks)
+{
+	uint32_t first = burst->order.warmup, samples = burst->order.samples, idle = 0;
+	double ns_per_tick = 1e9 / (double)burst->order.clock->ticks_per_second;
+	size_t others = burst->count - 1;
+	double idle_ns = 0;
+
+	if (!is_watched_by_ping(burst, w))
+		return false;
+	const uint32_t *done = burst->workers[0].done + w - 1;
+
+	for (uint32_t i = first; i < samples; i++) {
+		if (done[(i + 1) * others] != done[i * others])
+			continue;
+		idle++;
+		idle_ns += (double)ticks[i] * ns_per_tick;
+	}
+	return 2 * idle >= samples - first && 2 * lost_ns >= idle_ns;
+}
+
 /* For samples without pauses: returns the share of a typical sample in which a thread was without
  * its CPU. A few samples that take longer for it do not move the median: only what the thread lacks
  * to have run through all typical samples counts, and what it was late. */
-static double lost_share_of_thread(const struct burst *burst, size_t w, double typical_ns)
+static double lost_share_of_thread(const struct burst *burst, size_t w, double typical_ns,
+				   const uint64_t *ticks)
 {
 	double all_ns = typical_ns * burst->order.samples;
 	struct cpu_time worked = read_working_time(burst, w);
 	double lost_ns = (double)(worked.at_ns - worked.ran_ns);
 	double lacked_ns = all_ns - (double)worked.ran_ns;
 
+	if (was_away_from_ping(burst, w, lost_ns, ticks))
+		return 1;
 	if (lost_ns < lacked_ns)
 		lacked_ns = lost_ns;
 	if (lacked_ns < 0)
@@ -134,7 +169,8 @@ static struct losses find_losses(const struct burst *burst, const struct burst_r
 		const struct worker *worker = &burst->workers[w];
 
 		if (!burst->workers[0].lost_ns)
-			add_loss(&losses, worker, lost_share_of_thread(burst, w, typical_ns));
+			add_loss(&losses, worker,
+				 lost_share_of_thread(burst, w, typical_ns, result->ticks));
 		else if (worker->stamps)
 			add_loss(&losses, worker,
 				 lost_share_of_samples(burst, worker, ticks, ns_per_tick));

@@ -49,7 +49,7 @@ def test_every_burst_counts_what_the_others_did_in_each_sample_of_ping(
 ) -> None:
     assert [failure["reason"] for failure in wrong(records)] == []
     assert len(bursts(records)) + len(failures(records)) == records[0]["bursts"]
-    idle = 0
+    alone = 0
     for burst in bursts(records):
         operation, place, _ = burst["point"].split(".")
         parameters = burst["parameters"]
@@ -70,11 +70,13 @@ def test_every_burst_counts_what_the_others_did_in_each_sample_of_ping(
             burst["iterations"] % {"turn": 1, "ticket": 8, "mcs": 8}.get(operation, 32)
             == 0
         )
-        idle += min(others) == 0
+        samples = others[1:]  # without the one to warm up
+        alone += samples.count(0) >= len(samples) / 2
         if operation == "turn":  # each does one after the other, and says so every 8
             assert all(abs(done - burst["iterations"]) <= 8 for done in others)
-    # a hypervisor that takes a CPU for a sample shows nowhere else
-    assert idle <= len(bursts(records)) / 4
+    # other work that takes a CPU for half of the samples makes a burst disturbed; a
+    # hypervisor that does shows nowhere else
+    assert alone <= len(bursts(records)) / 4
 
 
 @pytest.mark.long

@@ -292,6 +292,27 @@ def test_a_thread_that_begins_after_the_others_makes_a_burst_disturbed(
     assert any(f"did not have CPU {cpu} for" in reason for reason in reasons)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "benchmark",
+    [
+        ("contend", "--op", "faa", "-i", "2000"),
+        ("loaded", "--op", "read", "--load", "full", "-i", "200"),
+    ],
+)
+def test_a_thread_that_stops_before_ping_takes_its_samples_makes_a_burst_disturbed(
+    benchmark: tuple[str, ...],
+) -> None:
+    needs.cpus(2)
+    env = preload("stops_beside_ping.c") | {"WORK_MS": "20"}
+    plan = ("-b", *benchmark, "-s", "9", "-r", "1", "-f", "jsonl")
+    records = decode(run(*plan, env=env).stdout)
+    assert not bursts(records)
+    reasons = [record["reason"] for record in failed_attempts(records)]
+    assert all("did not have CPU" in reason for reason in reasons)
+    assert reasons
+
+
 @pytest.mark.slow
 def test_a_burst_of_starved_threads_is_given_up():
     needs.cpus(2)

@@ -163,13 +163,17 @@ def test_the_clock_benchmark_has_no_line(all_of_it):
 
 
 def visits(records):
-    """Each visit and, where other work left it a burst, the place of its line; in the
-    order of the visits.
+    """Each visit and the place of its line, in the order of the visits; None where
+    other work disturbed its first burst: one that is taken again has another place.
     """
+    first_bursts = (
+        record
+        for record in records
+        if record["record"] in {"burst", "failed"} and "attempt" not in record
+    )
     return {
         (b["benchmark"], b["round"], b["ping"], b["pong"]): b.get("line_offset")
-        for b in records
-        if b["record"] in {"burst", "failed"}
+        for b in first_bursts
     }
 
 
