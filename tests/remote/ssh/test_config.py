@@ -196,15 +196,122 @@ def test_an_address_family_is_the_only_one_that_is_tried(ssh_host, config):
         connect(ssh_host.entry(name="board"))
 
 
+def settings_of_remote_md() -> dict[str, str]:
+    """Return what docs/remote.md says becomes of each setting of ssh_config."""
+    page = (ROOT / "docs/remote.md").read_text()
+    table = page.partition("| setting of ssh_config |")[2].partition("\n\n")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
+    return {name: becomes for names, becomes in rows for name in names.split(", ")}
+
+
 def test_remote_md_says_what_becomes_of_each_setting_of_ssh(ssh):
     command = [ssh, "-G", "-F", "none", "-o", "RemoteCommand=true", "board"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     settings = {line.split()[0].lower() for line in done.stdout.splitlines()}
-    table = (
-        (ROOT / "docs/remote.md").read_text().partition("| setting of ssh_config |")[2]
-    )
-    named = set(re.findall(r"\w+", table.partition("\n\n")[0].lower()))
+    named = {name.lower() for name in settings_of_remote_md()}
     assert settings - named - {"host"} == set()
+
+
+# What would keep ssh from this session, or change it, if it counted.
+IGNORED = {
+    "AddKeysToAgent": "ask",
+    "BatchMode": "yes",
+    "BindAddress": "127.0.0.9",
+    "BindInterface": "no-such-interface",
+    "CASignatureAlgorithms": "ssh-ed25519",
+    "CheckHostIP": "yes",
+    "Ciphers": "3des-cbc",
+    "ClearAllForwardings": "yes",
+    "Compression": "yes",
+    "ConnectionAttempts": "3",
+    "ControlMaster": "yes",
+    "ControlPath": "/nonexistent/control",
+    "ControlPersist": "yes",
+    "DynamicForward": "1",
+    "EnableEscapeCommandline": "yes",
+    "EnableSSHKeysign": "yes",
+    "EscapeChar": "e",
+    "ExitOnForwardFailure": "yes",
+    "FingerprintHash": "md5",
+    "ForkAfterAuthentication": "yes",
+    "ForwardAgent": "/nonexistent/agent",
+    "ForwardX11": "yes",
+    "ForwardX11Timeout": "1",
+    "ForwardX11Trusted": "yes",
+    "GSSAPIAuthentication": "yes",
+    "GSSAPIDelegateCredentials": "yes",
+    "GSSAPIKexAlgorithms": "gss-group14-sha256-",
+    "GSSAPIKeyExchange": "yes",
+    "GSSAPIRenewalForcesRekey": "yes",
+    "GSSAPITrustDNS": "yes",
+    "GatewayPorts": "yes",
+    "HostKeyAlgorithms": "ssh-dss",
+    "HostbasedAcceptedAlgorithms": "ssh-dss",
+    "HostbasedAuthentication": "yes",
+    "IPQoS": "0",
+    "KbdInteractiveAuthentication": "no",
+    "KexAlgorithms": "diffie-hellman-group1-sha1",
+    "KnownHostsCommand": "/bin/false",
+    "LocalCommand": "false",
+    "LocalForward": "1 127.0.0.1:1",
+    "LogLevel": "QUIET",
+    "LogVerbose": "packet.c:*",
+    "MACs": "hmac-md5",
+    "NoHostAuthenticationForLocalhost": "yes",
+    "NumberOfPasswordPrompts": "0",
+    "PKCS11Provider": "/nonexistent/library",
+    "PasswordAuthentication": "no",
+    "PermitLocalCommand": "yes",
+    "PermitRemoteOpen": "none",
+    "PreferredAuthentications": "password",
+    "ProxyUseFdpass": "yes",
+    "PubkeyAcceptedAlgorithms": "ssh-dss",
+    "PubkeyAuthentication": "no",
+    "RekeyLimit": "1K",
+    "RemoteCommand": "false",
+    "RemoteForward": "1 127.0.0.1:1",
+    "RequestTTY": "force",
+    "RequiredRSASize": "16384",
+    "RevokedHostKeys": "/nonexistent/revoked",
+    "SecurityKeyProvider": "/nonexistent/library",
+    "SendEnv": "*",
+    "ServerAliveCountMax": "1",
+    "ServerAliveInterval": "1",
+    "SessionType": "none",
+    "SetEnv": "PATH=/nonexistent",
+    "StdinNull": "yes",
+    "StreamLocalBindMask": "0777",
+    "StreamLocalBindUnlink": "yes",
+    "StrictHostKeyChecking": "no",
+    "SyslogFacility": "USER",
+    "TCPKeepAlive": "no",
+    "Tunnel": "yes",
+    "TunnelDevice": "7:7",
+    "UpdateHostKeys": "ask",
+    "VerifyHostKeyDNS": "yes",
+    "VisualHostKey": "yes",
+    "XAuthLocation": "/nonexistent/xauth",
+}
+
+
+def test_each_setting_that_remote_md_calls_ignored_is_tried():
+    becomes = settings_of_remote_md()
+    ignored = {name for name, end in becomes.items() if end.startswith("ignored")}
+    assert ignored == {*IGNORED}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", IGNORED)
+def test_a_setting_that_is_ignored_changes_no_session_and_is_said_where_it_matters(
+    ssh, ssh_host, config, name
+):
+    without_kerberos = "IgnoreUnknown GSSAPI*\n"
+    config(f"{without_kerberos}Host *\n  {name} {IGNORED[name]}")
+    host = ssh_host.entry()
+    assert ssh_host.address in echo(host)
+    (end,) = resolve_route(host)
+    is_said = "with a note" in settings_of_remote_md()[name]
+    assert [name in note for note in end.notes] == [True] * is_said
 
 
 def test_without_the_ssh_program_paramikos_parser_is_used(
