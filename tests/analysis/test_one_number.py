@@ -52,17 +52,7 @@ def publish_hosts(root: Path, seed: int, most_runs: int) -> None:
             factor = chance.choice(levels) * (1 + drift * number)
             if host == 3 and number > nights / 2:
                 factor *= 1.15
-            night = _FIRST_NIGHT + timedelta(days=number)
-            ns = {name: ns * factor for name, ns in builders.NS.items()}
-            simulated.publish(
-                root,
-                simulated.desktop(f"h{host}", ns=ns, run_sd=0.005),
-                number,
-                rounds=2,
-                session=f"s{night:%Y%m%dT%H%M%SZ}-00000000",
-                labels={"side": "ab"[number % 2]},
-                started=f"{night:%Y-%m-%dT%H:%M:%SZ}",
-            )
+            publish_night(root, f"h{host}", number, factor)
 
 
 def load_usual_rows(root: Path) -> pd.DataFrame:
@@ -71,11 +61,27 @@ def load_usual_rows(root: Path) -> pd.DataFrame:
     return numbers[numbers["is_usual"]]
 
 
+def publish_night(root: Path, host: str, number: int, factor: float) -> None:
+    """Publish the run of one night. factor: of all its latencies."""
+    night = _FIRST_NIGHT + timedelta(days=number)
+    ns = {name: ns * factor for name, ns in builders.NS.items()}
+    simulated.publish(
+        root,
+        simulated.desktop(host, ns=ns, run_sd=0.005),
+        number,
+        rounds=2,
+        session=f"s{night:%Y%m%dT%H%M%SZ}-00000000",
+        labels={"side": "ab"[number % 2]},
+        started=f"{night:%Y-%m-%dT%H:%M:%SZ}",
+    )
+
+
 def expect_levels(root: Path) -> dict[tuple[str, str], list[tuple[float, int]]]:
     """Return the levels of each host and relation, the main one first."""
     levels = summarize_levels(load_usual_rows(root), ["host_id", "relation"])
     names = zip(levels["host_id"], levels["relation"], strict=True)
-    listed = list_levels(levels.assign(number=list(names)), "number")
+    levels["number"] = list(names)
+    listed = list_levels(levels, "number")
     return {name: [tuple(level) for level in own] for name, own in listed.items()}
 
 
@@ -85,11 +91,13 @@ def split_at_gaps(ns: "pd.Series[float]") -> list[tuple[float, int]] | None:
     """
     logs = np.sort(np.log(ns.to_numpy(dtype=float)))
     gaps = np.diff(logs)
-    if ((gaps > np.log(1.05)) & (gaps < np.log(1.13))).any():
+    is_undecided = (gaps > np.log(1.05)) & (gaps < np.log(1.13))
+    if is_undecided.any():
         return None
-    groups = np.split(logs, np.flatnonzero(gaps >= np.log(1.13)) + 1)
-    largest_first = sorted(groups, key=lambda own: (-len(own), own[0]))
-    return [(float(np.exp(own.mean())), len(own)) for own in largest_first]
+    starts = np.flatnonzero(gaps >= np.log(1.13)) + 1
+    groups = np.split(logs, starts)
+    groups.sort(key=lambda own: (-len(own), own[0]))
+    return [(float(np.exp(own.mean())), len(own)) for own in groups]
 
 
 @pytest.fixture(
@@ -107,37 +115,49 @@ def place(
     return folder
 
 
+def read_words(page: Path) -> str:
+    """Return the text of a page without its tags, with single spaces."""
+    text = re.sub(r"<[^>]*>", " ", page.read_text())
+    return " ".join(text.split())
+
+
+def rows_of_relation(rows: pd.DataFrame, host: str, relation: str) -> pd.DataFrame:
+    return rows[(rows["host_id"] == host) & (rows["relation"] == relation)]
+
+
 def test_no_number_lies_between_two_levels(place: Path) -> None:
     """Whatever the rule of levels is: far apart is apart, close is together."""
     rows = load_usual_rows(place / "results")
     told = 0
     for (host, relation), levels in expect_levels(place / "results").items():
-        own = rows[(rows["host_id"] == host) & (rows["relation"] == relation)]
-        assert sum(runs for _, runs in levels) == len(own)
+        own = rows_of_relation(rows, host, relation)
+        levels_ns = [ns for ns, _ in levels]
+        levels_runs = [runs for _, runs in levels]
+        assert sum(levels_runs) == len(own)
         groups = split_at_gaps(own["median_ns"])
         if groups:
             told += 1
-            assert [runs for _, runs in levels] == [runs for _, runs in groups]
-            assert [ns for ns, _ in levels] == pytest.approx([ns for ns, _ in groups])
+            assert levels_runs == [runs for _, runs in groups]
+            assert levels_ns == pytest.approx([ns for ns, _ in groups])
     assert told
 
 
 def test_show_of_one_host_and_of_all_say_the_same(place: Path) -> None:
     levels = expect_levels(place / "results")
     totals = fleet.open(place / "results").runs()["host_id"].value_counts()
+    hosts = sorted({host for host, _ in levels})
     with Fleet(place, {"COLUMNS": "200"}) as command:
         every = command("show", "all").stdout
-        for host in sorted({host for host, _ in levels}):
-            page = command("show", host).stdout
-            for relation in _RELATIONS:
-                main, runs = levels[host, relation][0]
-                line = (
-                    rf"^{_KIND} +{relation} +{main:.1f} .*\b{runs} of {totals[host]}\b"
-                )
-                assert re.search(line, page, re.MULTILINE)
-                row = re.search(rf"^{host} .*", every, re.MULTILINE)
-                assert row is not None
-                assert f" {main:.1f}" in row[0]
+        pages = {host: command("show", host).stdout for host in hosts}
+    for host, page in pages.items():
+        row = re.search(rf"^{host} .*", every, re.MULTILINE)
+        assert row is not None
+        for relation in _RELATIONS:
+            main, runs = levels[host, relation][0]
+            start = rf"^{_KIND} +{relation} +{main:.1f} "
+            counts = rf"\b{runs} of {totals[host]}\b"
+            assert re.search(f"{start}.*{counts}", page, re.MULTILINE)
+            assert f" {main:.1f}" in row[0]
 
 
 def test_a_number_of_several_levels_names_each_with_its_runs(place: Path) -> None:
@@ -159,13 +179,15 @@ def test_exports_have_the_number_of_show(place: Path) -> None:
         markdown = command("export", "all", "-F", "markdown").stdout
         bencher = json.loads(command("export", "all", "-F", "bmf").stdout)
     for (host, relation), own in levels.items():
-        counts = str(own[0][1])
+        main_ns, main_runs = own[0]
+        counts = str(main_runs)
         if len(own) > 1:
             counts = ", ".join(f"{runs} at {ns:.1f}" for ns, runs in own)
-        row = rf"^\| {host} \| {_KIND} \| {relation} \| {counts} \| {own[0][0]:.1f} \|"
+        names = rf"{host} \| {_KIND} \| {relation}"
+        row = rf"^\| {names} \| {counts} \| {main_ns:.1f} \|"
         assert re.search(row, markdown, re.MULTILINE)
-        value = bencher[f"{host} {_KIND} {relation}"]["latency"]["value"]
-        assert value == pytest.approx(own[0][0])
+        exported = bencher[f"{host} {_KIND} {relation}"]
+        assert exported["latency"]["value"] == pytest.approx(main_ns)
 
 
 def test_a_page_has_the_numbers_and_levels_of_show(place: Path) -> None:
@@ -173,10 +195,11 @@ def test_a_page_has_the_numbers_and_levels_of_show(place: Path) -> None:
     with Fleet(place) as command:
         command("report", "all", "-o", "page.html")
     page = (place / "page.html").read_text()
-    words = " ".join(re.sub(r"<[^>]*>", " ", page).split())
+    words = read_words(place / "page.html")
     for (host, relation), own in levels.items():
         (label,) = re.findall(rf"Run medians of {_KIND}, {relation}: ([^\"]*) ns", page)
-        assert f"{host} {own[0][0]:.1f}" in label.split("; ")
+        main_ns, _ = own[0]
+        assert f"{host} {main_ns:.1f}" in label.split("; ")
         listed = f"{host}, cas, {relation}: {describe_levels(own)}"
         assert (listed in words) == (len(own) > 1)
 
@@ -207,25 +230,17 @@ def map_medians(rows: pd.DataFrame) -> dict[str, float]:
 def test_a_comparison_has_the_levels_of_show(place: Path) -> None:
     root = place / "results"
     numbers = add_run_levels(fleet.open(root).numbers())
-    sides = fleet.open(root).runs().set_index("run_id")["labels_json"].map(json.loads)
-    numbers["side"] = [sides[run_id]["side"] for run_id in numbers["run_id"]]
+    labels = fleet.open(root).runs().set_index("run_id")["labels_json"].map(json.loads)
+    numbers["side"] = [labels[run_id]["side"] for run_id in numbers["run_id"]]
     for comparison in fleet.open(root).compare("side=a", "side=b"):
         (host,) = comparison.a.hosts
         for row in comparison.relations.itertuples():
-            own = numbers[
-                (numbers["host_id"] == host) & (numbers["relation"] == row.relation)
-            ]
+            own = rows_of_relation(numbers, host, row.relation)
+            of_a = own[own["side"] == "a"]
+            of_b = own[own["side"] == "b"]
             assert row.levels == own["run_level"].nunique()
-            of_a = summarize_levels(own[own["side"] == "a"], ["host_id"])
-            of_b = summarize_levels(own[own["side"] == "b"], ["host_id"])
-            is_at_a_level_of_a = of_a["ns"].between(
-                row.a_ns * (1 - _ROUNDING), row.a_ns * (1 + _ROUNDING)
-            )
-            assert [*of_a["runs"][is_at_a_level_of_a]] == [row.a_compared]
-            is_at_a_level_of_b = of_b["ns"].between(
-                row.b_ns * (1 - _ROUNDING), row.b_ns * (1 + _ROUNDING)
-            )
-            assert [*of_b["runs"][is_at_a_level_of_b]] == [row.b_compared]
+            assert count_runs_at(of_a, row.a_ns) == [row.a_compared]
+            assert count_runs_at(of_b, row.b_ns) == [row.b_compared]
 
 
 def test_numbers_go_out_as_rows(place: Path) -> None:
@@ -239,14 +254,21 @@ def test_numbers_go_out_as_rows(place: Path) -> None:
     assert refused.exit_code == 2
 
 
+def count_runs_at(numbers: pd.DataFrame, ns: float) -> list[int]:
+    """Return how many runs each level of this latency has."""
+    levels = summarize_levels(numbers, ["host_id"])
+    is_at_level = levels["ns"].between(ns * (1 - _ROUNDING), ns * (1 + _ROUNDING))
+    return levels["runs"][is_at_level].tolist()
+
+
 def test_a_site_has_the_number_and_levels_of_show(place: Path) -> None:
     levels = expect_levels(place / "results")
     with Fleet(place) as command:
         command("report", "all", "-o", "site/")
     for (host, relation), own in levels.items():
-        page = (place / "site" / "m" / f"{host}.html").read_text()
-        words = " ".join(re.sub(r"<[^>]*>", " ", page).split())
-        assert f" {relation} {own[0][0]:.1f} ±" in words
+        words = read_words(place / "site" / "m" / f"{host}.html")
+        main_ns, _ = own[0]
+        assert f" {relation} {main_ns:.1f} ±" in words
         if len(own) > 1:
             assert f"cas, {relation}: {describe_levels(own)}" in words
 
@@ -255,14 +277,16 @@ def test_a_run_has_the_numbers_of_the_table_wherever_it_is_shown(place: Path) ->
     numbers = fleet.open(place / "results").numbers()
     table = numbers.set_index(["run_id", "relation"]).to_dict("index")
     last_runs = numbers.groupby("host_id")["run_id"].last()
+    cards = {}
     with Fleet(place) as command:
         shown = json.loads(command("show", "all", "--json").stdout)["rows"]
         accepted = json.loads(command("accept", "all", "--json").stdout)["rows"]
-        for host, last in last_runs.items():
-            card = command("report", host, "-o", f"{host}.svg").stdout
-            for relation in _RELATIONS:
-                ns = table[last, relation]["median_ns"]
-                assert f"| {relation} | {ns:.1f} ns |" in card
+        for host, run_id in last_runs.items():
+            cards[run_id] = command("report", host, "-o", f"{host}.svg").stdout
+    for run_id, card in cards.items():
+        for relation in _RELATIONS:
+            ns = table[run_id, relation]["median_ns"]
+            assert f"| {relation} | {ns:.1f} ns |" in card
     for document in shown:
         run_id = document["run"]["run_id"]
         for row in document["relations"]:
@@ -283,15 +307,12 @@ def test_what_is_expected_of_a_machine_is_one_level_of_its_earlier_runs(
         accepted = json.loads(command("accept", "all", "--json").stdout)["rows"]
     judged = 0
     for machine in accepted:
-        earlier = numbers[
-            (numbers["host_id"] == machine["host"])
-            & (numbers["run_id"] != machine["run_id"])
-        ]
+        earlier = numbers[numbers["run_id"] != machine["run_id"]]
         for row in machine["rows"]:
             if row["source"] != "earlier runs" or row["low"] is None:
                 continue
             judged += 1
-            own = earlier[earlier["relation"] == row["relation"]]
+            own = rows_of_relation(earlier, machine["host"], row["relation"])
             levels = summarize_levels(own, ["host_id"])
             is_expected = levels["ns"].between(row["low"], row["high"])
             assert levels["runs"][is_expected].tolist() == [row["count"]]
