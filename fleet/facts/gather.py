@@ -70,6 +70,7 @@ _REMEDIES = {
     "other users": "`chmod go-rwx` it, or name a directory of your own",
     "noexec": "name a directory on a file system mounted without noexec",
     "No space": "make room there, or name a directory elsewhere",
+    "quota exceeded": "make room there, or name a directory elsewhere",
     "Read-only": "name a directory on a writable file system",
 }
 

@@ -1,5 +1,6 @@
 """From a host to its facts, and to the directory our files go into."""
 
+import dataclasses
 import hashlib
 import os
 import subprocess
@@ -336,6 +337,15 @@ def test_a_workdir_on_a_full_disk_is_refused_with_the_reason(mount):
     refused = refusal(place / "fleet")
     assert "No space left on device" in refused
     assert "make room there" in refused
+
+
+def test_a_workdir_beyond_the_users_quota_is_refused_with_the_remedy():
+    chosen = b"chosen /home/bench/.cache/fleet"
+    refused = b"refused /home/bench/.cache/fleet: cannot be written: "
+    answer = RECORDED.replace(chosen, refused + b"Disk quota exceeded")
+    host = dataclasses.replace(HOST, workdir="/home/bench/.cache/fleet")
+    with pytest.raises(DeployError, match=r"quota exceeded\. To do: make room there"):
+        gather(Replay({"/bin/sh": answer}), host)
 
 
 def test_when_no_place_will_do_every_one_is_listed_with_its_reason():
