@@ -5,7 +5,7 @@ docs/options.py.
 from pathlib import Path
 
 from fleet.model import RequestedOptions
-from fleet.plan.options import OPTIONS, PRESETS, Option
+from fleet.plan.options import OFFERED, PRESETS, Option
 
 PAGE = Path(__file__).with_suffix(".md")
 INTRODUCTION = """\
@@ -43,7 +43,7 @@ overrides its value.
 
 def page() -> str:
     """The whole page."""
-    options = "".join(f"{_row(option)}\n" for option in OPTIONS)
+    options = "".join(f"{_row(option)}\n" for option in OFFERED)
     presets = "".join(
         f"| `{name}` | `{_format_as_flags(values)}` |\n"
         for name, values in PRESETS.items()
@@ -60,7 +60,7 @@ def _row(option: Option) -> str:
 
 
 def _format_as_flags(values: RequestedOptions) -> str:
-    pairs = ((option, getattr(values, option.name)) for option in OPTIONS)
+    pairs = ((option, getattr(values, option.name)) for option in OFFERED)
     return " ".join(
         option.as_flag(value) for option, value in pairs if value is not None
     )

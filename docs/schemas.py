@@ -14,6 +14,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from fleet.inventory import schema as inventory
 from fleet.inventory.expected import BENCHMARKS, SELECTORS
 from fleet.model import BuildPlace, Host, HostKeyPolicy, Plan, Via
+from fleet.plan.options import NAME_A_VARIANT
 from fleet.store.schema import TABLES
 
 FOLDER = Path(__file__).parent.parent / "fleet" / "cli" / "schemas"
@@ -506,9 +507,14 @@ def describe_inventory() -> dict[str, Any]:
             "additionalProperties": False,
         }
 
+    former_variant = {
+        "deprecated": True,
+        "description": f"Former option: {NAME_A_VARIANT}.",
+        "not": {},
+    }
     mappings = {
         "toolchain": allow_keys(inventory.TOOLCHAIN),
-        "plan": allow_keys(inventory.PLAN),
+        "plan": allow_keys(inventory.PLAN, variant=former_variant),
         **{
             name: {"type": ["object", "null"], "additionalProperties": value}
             for name in ("env", "labels")

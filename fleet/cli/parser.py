@@ -22,6 +22,7 @@ except ImportError:
     import click  # type: ignore[no-redef]
     from click import shell_completion  # type: ignore[no-redef]
 
+from fleet.cli.former_options import advise_on_former_option
 from fleet.errors import UsageError
 from fleet.text import suggest_similar
 
@@ -72,22 +73,29 @@ class Command(TyperCommand):
         option.show_envvar = False  # type: ignore[attr-defined]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments. If an unknown option is a value of other options, name
-        these in the error. Refuse variables that no option of this command has.
+        """Parse the arguments. If an option is unknown, say in the error what replaced
+        it, or of which options it is a value. Refuse variables that no option of this
+        command has.
         """
         try:
             rest = super().parse_args(ctx, args)
         except click.exceptions.NoSuchOption as err:
-            takers = self._find_options_that_take(err.option_name.lstrip("-"))
-            if takers:
-                err.message = (
-                    f"No such option {err.option_name!r}; it is a value of"
-                    f" {' and '.join(takers)}."
-                )
-                err.possibilities = None
+            self._explain_unknown_option(err)
             raise
         self._refuse_unknown_variables()
         return rest
+
+    def _explain_unknown_option(self, err: Any) -> None:
+        """Say in a parser's NoSuchOption what replaced the option, or of which options
+        it is a value.
+        """
+        more = advise_on_former_option(str(self.name), err.option_name)
+        takers = self._find_options_that_take(err.option_name.lstrip("-"))
+        if takers and not more:
+            more = f"; it is a value of {' and '.join(takers)}."
+        if more:
+            err.message = f"No such option {err.option_name!r}{more}"
+            err.possibilities = None
 
     def _refuse_unknown_variables(self) -> None:
         """Raise UsageError for a variable such as FLEET_RUN_ROUND, which sets
@@ -97,9 +105,12 @@ class Command(TyperCommand):
         variables = [option.envvar[0] for option in self.params if option.envvar]
         for variable in os.environ:
             if variable.startswith(prefix) and variable not in variables:
+                flag = variable.removeprefix(prefix).lower().replace("_", "-")
+                advice = advise_on_former_option(str(self.name), f"--{flag}")
+                more = advice or suggest_similar(variable, variables)
                 raise click.exceptions.UsageError(
                     f"{variable} is set, and `fleet {self.name}` has no such"
-                    f" option{suggest_similar(variable, variables)}"
+                    f" option{more}"
                 )
 
     def _find_options_that_take(self, value: str) -> list[str]:

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 from fleet.cli import completion
 from fleet.cli.options import join_lists, option
 from fleet.model import BENCHMARKS, RequestedOptions
-from fleet.plan.options import BY_NAME, Option, parse_requested
+from fleet.plan.options import BY_NAME, OFFERED, Option, parse_requested
 
 NOT_GIVEN = RequestedOptions()
 HOW_MUCH = "How much"
 PANELS: Mapping[str, str] = {  # of the help, each with its plan options
     "What to measure": (
-        "benchmarks variant preset pairs cpus sizes stride_bytes operations threads"
+        "benchmarks preset pairs cpus sizes stride_bytes operations threads"
         " load reads share message_lines shape few_pairs states blocks counters"
     ),
     HOW_MUCH: "samples iterations warmup rounds precision time_budget_s spread_s",
@@ -56,7 +56,7 @@ def add_plan_options(
 
     @wraps(command)
     def parse_and_run(**arguments: Any) -> None:
-        texts = {name: arguments.pop(name) for name in BY_NAME}
+        texts = {option.name: arguments.pop(option.name) for option in OFFERED}
         texts["benchmarks"] = join_lists(texts["benchmarks"])
         command(requested=parse_requested(texts), **arguments)
 

@@ -22,7 +22,7 @@ from fleet.model import (
     normalize_arch,
 )
 from fleet.plan import grammars
-from fleet.plan.options import BY_NAME, OPTIONS
+from fleet.plan.options import BY_NAME, NAME_A_VARIANT, NAMED_BENCHMARKS, OFFERED
 from fleet.text import LABEL_KEY, quote_short, suggest_similar
 
 SECRET = re.compile(
@@ -162,6 +162,8 @@ def _convert_named_values(
 def _unknown_key_message(key: str, schema: Mapping[str, Key]) -> str:
     if SECRET.search(key):
         return NO_SECRETS
+    if key == "variant" and "benchmarks" in schema:
+        return f"is not an option any more; {NAME_A_VARIANT}: `benchmarks: [cas/c11]`"
     listed = ", ".join(sorted(schema))
     return f"unknown key{suggest_similar(key, schema)} Known here: {listed}"
 
@@ -325,11 +327,11 @@ TOOLCHAIN: Mapping[str, Key] = {
         Risk.PROGRAM,
     ),
 }
-_IN_PLANS = [option for option in OPTIONS if option.key[:1] == ("plan",)]
+_IN_PLANS = [option for option in OFFERED if option.key[:1] == ("plan",)]
 PLAN: Mapping[str, Key] = {
     option.name: Key(_make_grammar_reader(option.grammar), Risk.NONE)
     for option in _IN_PLANS
-}
+} | {"benchmarks": Key(_make_grammar_reader(NAMED_BENCHMARKS), Risk.NONE)}
 # Keys are offered, and hosts jumped through, only where the host key is known.
 ENTRY: Mapping[str, Key] = {
     "address": Key(_make_reader(_read_address), Risk.NONE),

@@ -26,7 +26,6 @@ from fleet.model import (
     BuildPlace,
     Host,
     InputError,
-    RequestedOptions,
     RequestedToolchain,
     Via,
 )
@@ -39,7 +38,7 @@ from fleet.plan.conditions import (
 )
 from fleet.plan.conflicts import describe_conflict, find_conflicts
 from fleet.plan.grammars import parse_age_condition
-from fleet.plan.options import BY_NAME, options_from_entry
+from fleet.plan.options import BY_NAME, make_requested, options_from_entry
 from fleet.text import printable, suggest_similar
 
 _MEMBERSHIP_LIMIT = 50 * HOST_LIMIT
@@ -537,7 +536,7 @@ def _host_arguments(
     arguments["identity_files"] = tuple(files)
     arguments["toolchain"] = RequestedToolchain(**toolchain)
     arguments["wait_s"] = merged.get("wait", 0.0)
-    arguments["plan"] = RequestedOptions(**merged.get("plan", {}))
+    arguments["plan"] = make_requested(merged.get("plan", {}))
     arguments["env"] = MappingProxyType(merged.get("env", {}))
     arguments["labels"] = MappingProxyType(merged.get("labels", {}))
     return arguments

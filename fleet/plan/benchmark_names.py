@@ -80,8 +80,8 @@ def select_choices(text: str, choices: Iterable[str]) -> list[str]:
 
 
 def split_benchmarks_and_variants(text: str) -> tuple[str, str]:
-    """Split "cas/c11,clock" -> ("cas,clock", "cas=c11"). Raises InputError for settings
-    or two variants.
+    """Split "cas/c11,clock" -> ("cas,clock", "cas=c11"). Raises InputError for
+    settings, unknown variants, or two of a benchmark.
     """
     benchmarks = []
     variants: dict[str, str] = {}
@@ -90,11 +90,12 @@ def split_benchmarks_and_variants(text: str) -> tuple[str, str]:
             raise InputError(
                 f"{benchmark} always measures all its settings; write only {benchmark}"
             )
-        if variant and variants.setdefault(benchmark, variant) != variant:
-            raise InputError(
-                f"a run measures one variant of {benchmark}, or all: -b {benchmark}/all"
-            )
         benchmarks.append(benchmark)
+        for name in _list_takers(benchmark, variant):
+            if variants.setdefault(name, variant) != variant:
+                raise InputError(
+                    f"a run measures one variant of {name}, or all: -b {name}/all"
+                )
     return ",".join(benchmarks), _format_variants(variants)
 
 
@@ -109,40 +110,31 @@ def describe_unmeasured_benchmark(text: str, choices: Sequence[str]) -> str:
     return one_line(f"benchmark {text}: not measured{similar} {there_are}")
 
 
-def check_variants(text: str) -> str:
-    """Check "lse", "auto", "all" or "cas=lse,readwrite=ldar"; return it without blanks.
-    Raises InputError.
+def _list_takers(benchmark: str, variant: str) -> list[str]:
+    """Return the benchmarks that a variant is named for: of `all` those that have it.
+    Raises InputError if it is unknown.
     """
-    for part in text.split(","):
-        benchmark, equals, name = part.strip().rpartition("=")
-        if not equals and "," in text:
-            raise InputError(
-                f"write several variants as cas=lse,readwrite=ldar; not {text!r}"
-            )
-        if equals and benchmark not in VARIANTS:
-            raise InputError(
-                f"unknown benchmark {benchmark!r}; there are {', '.join(VARIANTS)}"
-            )
-        choices = VARIANTS
-        of = ""
-        if equals:
-            choices = {benchmark: VARIANTS[benchmark]}
-            of = f" of {benchmark}"
-        if name not in chain(_EVERYWHERE, *choices.values()):
-            there_are = _list_variants(choices)
-            raise InputError(f"unknown variant {name!r}{of}; there are {there_are}")
-    return text.replace(" ", "")
+    if not variant:
+        return []
+    if benchmark == ALL:
+        takers = [name for name in VARIANTS if _has_variant(name, variant)]
+    else:
+        takers = [benchmark] if _has_variant(benchmark, variant) else []
+    if not takers:
+        there_are = ", ".join([*_EVERYWHERE, *VARIANTS.get(benchmark, ())])
+        raise InputError(
+            f"unknown variant {variant!r} of {benchmark}; there are {there_are}"
+        )
+    return takers
 
 
-def _list_variants(variants: Mapping[str, tuple[str, ...]]) -> str:
-    """List the words for a variant, and the variants of each benchmark that has any."""
-    words = ", ".join(_EVERYWHERE)
-    by_benchmark = [
-        f"for {name} {', '.join(names)}" for name, names in variants.items() if names
-    ]
-    if not by_benchmark:
-        return words
-    return f"{words}, and {'; '.join(by_benchmark)}"
+def _has_variant(benchmark: str, variant: str) -> bool:
+    """Report whether a benchmark has a variant on any architecture; an unknown one has
+    all, since its own name is refused.
+    """
+    if benchmark not in VARIANTS:
+        return True
+    return variant in _EVERYWHERE or variant in VARIANTS[benchmark]
 
 
 def assign_to_benchmarks(variant: str, benchmarks: Sequence[str]) -> str:
@@ -156,7 +148,7 @@ def assign_to_benchmarks(variant: str, benchmarks: Sequence[str]) -> str:
 
 
 def _format_variants(variants: Mapping[str, str]) -> str:
-    """Format variants by benchmark as --variant takes them: "cas=lse,clock=tsc"."""
+    """Format variants by benchmark as the agent takes them: "cas=lse,clock=tsc"."""
     return ",".join(f"{name}={variant}" for name, variant in variants.items())
 
 
@@ -168,18 +160,3 @@ def find_requested_variant(plan: Plan, benchmark: str) -> str:
         name, _, variant = part.rpartition("=")
         by_benchmark[name] = variant
     return by_benchmark.get(benchmark) or by_benchmark.get("", AUTO)
-
-
-def find_variant_problem(variant: str, benchmarks: Sequence[str]) -> str | None:
-    """Return why a requested variant does not fit the measured benchmarks; None if it
-    does.
-    """
-    if "=" in variant:
-        for part in variant.split(","):
-            benchmark = part.partition("=")[0]
-            if benchmark not in benchmarks:
-                return f"the variant names {benchmark}, which is not measured"
-        return None
-    if variant in _EVERYWHERE or any(variant in VARIANTS[name] for name in benchmarks):
-        return None
-    return f"no variant of {' or '.join(benchmarks)} is called {variant}"

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from fleet.errors import UsageError
-from fleet.model import BENCHMARKS, Host, RequestedOptions, Shape, override_options
+from fleet.model import BENCHMARKS, Host, RequestedOptions, Shape
 from fleet.plan.agent_options import RULES
-from fleet.plan.benchmark_names import find_variant_problem
 from fleet.plan.cpulist import format_cpus
 from fleet.plan.options import (
     BURST_SAMPLES,
@@ -17,6 +16,7 @@ from fleet.plan.options import (
     DEFAULTS,
     PRESETS,
     EffectiveOptions,
+    options_for_host,
     options_from_entry,
     resolve_defaults,
 )
@@ -93,8 +93,6 @@ def _find_broken_rules(
 def _find_benchmark_conflicts(
     options: RequestedOptions, resolved: EffectiveOptions
 ) -> Iterator[Conflict]:
-    if why := find_variant_problem(resolved.variant, resolved.benchmarks):
-        yield Conflict(("variant", "benchmarks"), why)
     benchmarks = [BENCHMARKS[name] for name in resolved.benchmarks]
     if options.nodes is not None and not any(item.node for item in benchmarks):
         why = "none of these can place its memory; add chase, bandwidth or cas"
@@ -144,7 +142,7 @@ def require_no_conflicts(hosts: Sequence[Host], requested: RequestedOptions) -> 
     """
     messages: dict[str, None] = {}  # in order, each once
     for host in hosts:
-        options = override_options(options_from_entry(host), requested)
+        options = options_for_host(host, requested)
         resolved = resolve_defaults(options)
         unused = _find_unused(requested, resolved)
         for conflict in (*find_conflicts(options), *unused):

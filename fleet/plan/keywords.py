@@ -13,7 +13,6 @@ Several = float | str | Sequence[float | str] | None  # "0,2" is as good as [0, 
 class PlanKeywords(TypedDict, total=False):
     """The options of docs/options.md but `benchmarks`. None: not given."""
 
-    variant: str | None
     preset: str | None
     samples: Integer
     iterations: Integer

@@ -14,7 +14,7 @@ from fleet.late import random
 from fleet.plan import counters
 from fleet.plan.conflicts import require_no_conflicts
 from fleet.plan.cpulist import format_pairs
-from fleet.plan.options import effective_few_pairs, options_from_entry
+from fleet.plan.options import effective_few_pairs, options_for_host
 
 
 def merge_plan(host: model.Host, requested: model.RequestedOptions) -> model.Plan:
@@ -23,8 +23,7 @@ def merge_plan(host: model.Host, requested: model.RequestedOptions) -> model.Pla
     """
     require_no_conflicts((host,), requested)
     plan = model.Plan(seed=int.from_bytes(os.urandom(4)) >> 1)
-    plan = model.override_options(plan, options_from_entry(host))
-    return model.override_options(plan, requested)
+    return model.override_options(plan, options_for_host(host, requested))
 
 
 def merge_plan_with_facts(

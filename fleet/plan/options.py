@@ -31,6 +31,7 @@ _FLAGS = {
 _LETTERS = {"benchmarks": "b", "samples": "s", "cpus": "c"}
 _OF_ENTRY = ("cpus", "priority")
 _COMMAND_LINE_ONLY = ("seed", "deadline_s")
+NAME_A_VARIANT = "name a variant with its benchmark, as in cas/c11"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +207,8 @@ BY_NAME: Mapping[str, Option] = MappingProxyType(
 BY_FLAG: Mapping[str, Option] = MappingProxyType(
     {option.flag: option for option in OPTIONS}
 )
+# a variant is named with its benchmark: cas/c11
+OFFERED = tuple(option for option in OPTIONS if option.name != "variant")
 DEFAULTS = EffectiveOptions(**{option.name: option.usual for option in OPTIONS})
 _IN_ORDER_OF_ARGUMENTS = tuple(
     dict.fromkeys((BY_NAME["deadline_s"], BY_NAME["preset"], *OPTIONS))
@@ -273,31 +276,53 @@ def options_from_entry(host: model.Host) -> model.RequestedOptions:
     return replace(host.plan, cpus=host.cpus, priority=host.priority)
 
 
+def options_for_host(
+    host: model.Host, requested: model.RequestedOptions
+) -> model.RequestedOptions:
+    """Return the options of a host's entry, overridden by those requested. Requested
+    benchmarks replace the entry's with their variants.
+    """
+    entry = options_from_entry(host)
+    if requested.benchmarks is not None:
+        entry = replace(entry, variant=None)
+    return model.override_options(entry, requested)
+
+
 def parse_requested(texts: Mapping[str, str | None]) -> model.RequestedOptions:
     """Parse a command line's plan options. texts: by option name; None: not typed.
     Raises UsageError.
     """
-    values = {}
-    for name, text in _split_variants(texts).items():
-        if text is not None:
-            option = BY_NAME[name]
-            values[name] = parse_option(f"--{option.flag}", text, option.grammar)
-    return model.RequestedOptions(**values)
+    values: dict[str, Any] = {}
+    for name, text in texts.items():
+        if text is None:
+            continue
+        option = BY_NAME[name]
+        grammar = NAMED_BENCHMARKS if name == "benchmarks" else option.grammar
+        values[name] = parse_option(f"--{option.flag}", text, grammar)
+    return make_requested(values)
 
 
-def _split_variants(texts: Mapping[str, str | None]) -> Mapping[str, str | None]:
-    """Turn a benchmark such as cas/c11 into the option `variant`. Raises UsageError."""
-    text = texts.get("benchmarks") or ""
+def make_requested(values: Mapping[str, Any]) -> model.RequestedOptions:
+    """Return the options with these parsed values; `benchmarks` as NAMED_BENCHMARKS
+    returns them.
+    """
+    values = dict(values)
+    named = values.pop("benchmarks", None)
+    if named is None:
+        return model.RequestedOptions(**values)
+    benchmarks, variant = named
+    return model.RequestedOptions(**values, benchmarks=benchmarks, variant=variant)
+
+
+def _read_named_benchmarks(text: str) -> tuple[tuple[str, ...], str | None]:
+    """Read "cas/c11,clock" -> (("cas", "clock"), "cas=c11"). Raises InputError."""
     if not re.search("[/ ]", text.strip()):
-        return texts
-    grammar = grammars.Grammar("NAMES", "", split_benchmarks_and_variants)
-    benchmarks, variants = parse_option("--benchmark", text, grammar)
-    variant = texts.get("variant")
-    if variant and variants:
-        raise UsageError(
-            f"--variant {variant}: --benchmark names variants, too; keep one of them."
-        )
-    return {**texts, "benchmarks": benchmarks, "variant": variants or variant}
+        return grammars.BENCHMARKS.read(text), None
+    names, variants = split_benchmarks_and_variants(text)
+    return grammars.BENCHMARKS.read(names), variants or None
+
+
+NAMED_BENCHMARKS = replace(grammars.BENCHMARKS, read=_read_named_benchmarks)
 
 
 @contextmanager
@@ -319,8 +344,11 @@ def naming_keywords() -> Iterator[None]:
 
 def parse_keywords(**options: object) -> model.RequestedOptions:
     """Parse plan options given as keywords; None means not given. Raises UsageError."""
-    if unknown := sorted(options.keys() - BY_NAME.keys()):
-        similar = suggest_similar(unknown[0], BY_NAME)
+    names = [option.name for option in OFFERED]
+    if "variant" in options:
+        raise UsageError(f"variant is not an option any more; {NAME_A_VARIANT}")
+    if unknown := sorted(options.keys() - set(names)):
+        similar = suggest_similar(unknown[0], names)
         raise UsageError(f"{unknown[0]!r} is not an option of a plan{similar}")
     texts = {}
     for name, value in options.items():

@@ -16,8 +16,8 @@ from fleet.errors import LinkError, PreparationError, UnreachableError
 from fleet.facts.gather import ask_usage, gather
 from fleet.facts.systems import find_noise, list_unknown
 from fleet.hostnames import strip_host_name
-from fleet.model import Agent, Condition, Facts, Host, Plan, Run, override_options
-from fleet.plan.options import options_from_entry
+from fleet.model import Agent, Condition, Facts, Host, Plan, Run
+from fleet.plan.options import options_for_host
 from fleet.remote.connection import Connection
 from fleet.session.context import SessionContext
 from fleet.session.events import StageEntered
@@ -57,7 +57,7 @@ class HostLink:
         self.host = progress.host
         # what to do where another controller measures
         self.lock = context.lock or self.host.lock
-        options = override_options(options_from_entry(self.host), context.requested)
+        options = options_for_host(self.host, context.requested)
         self.benchmarks = options.benchmarks or Plan().benchmarks
         self._opened = ExitStack()  # closes the connection
 

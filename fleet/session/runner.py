@@ -20,11 +20,11 @@ from fleet.errors import (
 )
 from fleet.facts import systems
 from fleet.hostnames import strip_host_name
-from fleet.model import FORECAST, Agent, Facts, Host, Run, override_options
+from fleet.model import FORECAST, Agent, Facts, Host, Run
 from fleet.model.version import VERSION
 from fleet.plan import counters
 from fleet.plan.merge import merge_plan_with_facts
-from fleet.plan.options import options_from_entry
+from fleet.plan.options import options_for_host
 from fleet.remote.cancellation import Cancelled
 from fleet.remote.connect import connect
 from fleet.session.context import HostAccess, SessionContext
@@ -268,7 +268,7 @@ def plan_run(
         link.progress.note(f"{FORECAST} {forecast.duration}. {forecast.advice}")
     deadline_s = choose_deadline_s(host, context.requested, plan, forecast)
     plan = replace(plan, deadline_s=deadline_s)
-    options = override_options(options_from_entry(host), context.requested)
+    options = options_for_host(host, context.requested)
     if options.counters:
         unknown_events = counters.describe_unknown_events(options.counters, facts)
         if unknown_events:

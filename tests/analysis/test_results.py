@@ -158,6 +158,9 @@ MISTAKES: dict[str, Callable[[Results], object]] = {
     "rounds few: must be": lambda _: fleet.measure(rounds="few"),
     "separation_bytes 3: must be": lambda _: fleet.measure(separation_bytes=3),
     "cpus 0 and benchmarks cas exclude": lambda _: fleet.measure((), "cas", cpus="0"),
+    "variant is not an option any more; name a variant with its benchmark, as in": (
+        lambda _: fleet.measure(variant="c11")  # type: ignore[call-arg]
+    ),
     "'roundz' is not an option of a plan": lambda _: fleet.measure(roundz=3),
 }
 

@@ -207,7 +207,7 @@ hosts:
     cpus: 0-3,8
     env: {LD_DEBUG: 1}
     labels: {on: yes}
-    plan: {benchmarks: [cas], variant: lse, samples: 5, iterations: 100, rounds: 2, warmup: 0, pairs: ordered}
+    plan: {benchmarks: [cas/lse], samples: 5, iterations: 100, rounds: 2, warmup: 0, pairs: ordered}
 """).hosts
     assert (host.address, host.port, host.user) == ("fe80::1%eth0", 22, "me")
     assert host.identity_files == (str(tmp_path / "keys/id"),)
@@ -226,7 +226,7 @@ hosts:
     assert host.lock is LockPolicy.OFF
     assert dict(host.env) == {"LD_DEBUG": "1"}
     assert dict(host.labels) == {"on": "yes"}
-    assert host.plan.benchmarks == ("cas",)
+    assert (host.plan.benchmarks, host.plan.variant) == (("cas",), "cas=lse")
     assert (host.plan.warmup, host.plan.pairs) == (0, PairChoice(Pairs.ORDERED))
 
 
@@ -292,6 +292,8 @@ def test_a_key_with_nothing_behind_it_says_nothing(load):
         ("hosts: {a: }\nhost: {}\n", "inventory.yaml:2: host: unknown key; did you mean 'hosts'?"),
         ("hosts:\n  a:\n    prot: 1\n", "inventory.yaml:3: hosts.a.prot: unknown key; did you mean "),
         ("hosts: {a: {plan: {round: 1}}}\n", "hosts.a.plan.round: unknown key; did you mean 'rounds'?"),
+        ("hosts: {a: {plan: {variant: lse}}}\n", "hosts.a.plan.variant: is not an option any more; name a variant with its benchmark, as in cas/c11: `benchmarks: [cas/c11]`"),
+        ("hosts: {a: {plan: {benchmarks: [cas/lsee]}}}\n", "hosts.a.plan.benchmarks: unknown variant 'lsee' of cas; there are auto, all, cmpxchg"),
         ("hosts: {a: {toolchain: {gcc: 1}}}\n", "hosts.a.toolchain.gcc: unknown key"),
         ("hosts:\n  a:\n    port: 70000\n", "inventory.yaml:3: hosts.a.port: must be a whole number from 1 to 65535; not '70000'"),
         ("hosts: {a: {port: 0}}\n", "hosts.a.port: must be a whole number from 1 to 65535; not '0'"),

@@ -145,8 +145,6 @@ def test_the_agent_refuses_what_we_call_a_conflict_and_nothing_else(
 @pytest.mark.parametrize(
     "texts",
     [
-        {"benchmarks": "clock", "variant": "lse"},
-        {"benchmarks": "cas", "variant": "readwrite=c11"},
         {"benchmarks": "cas", "cpus": "0"},
         {"cpus": "0", "pairs": "0-1"},
     ],

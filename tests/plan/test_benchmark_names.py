@@ -3,10 +3,10 @@
 import pytest
 
 from fleet.errors import UsageError
+from fleet.model import BENCHMARKS
 from fleet.plan.benchmark_names import (
     BenchmarkName,
     assign_to_benchmarks,
-    check_variants,
     parse_benchmark_names,
     select_choices,
 )
@@ -43,25 +43,32 @@ def test_a_setting_chooses_the_points_that_have_its_words() -> None:
 
 
 def test_a_variant_named_with_a_benchmark_is_measured() -> None:
-    requested = parse_requested({"benchmarks": "cas/c11,clock", "variant": None})
+    requested = parse_requested({"benchmarks": "cas/c11,clock"})
     assert (requested.benchmarks, requested.variant) == (("cas", "clock"), "cas=c11")
 
 
+def test_a_variant_of_all_benchmarks_is_one_of_those_that_have_it() -> None:
+    requested = parse_requested({"benchmarks": "all/ldar"})
+    assert requested.benchmarks == tuple(BENCHMARKS)
+    assert requested.variant == "readwrite=ldar"
+    everything = parse_requested({"benchmarks": "all/all"}).variant
+    assert everything == ",".join(f"{name}=all" for name in BENCHMARKS)
+
+
 @pytest.mark.parametrize(
-    ("benchmarks", "variant", "why"),
+    ("benchmarks", "why"),
     [
-        ("chase random", None, "chase always measures all its settings"),
-        ("cas/c11,cas/cmpxchg", None, "one variant of cas"),
-        ("cas/c11", "lse", "keep one of them"),
-        ("cas/cc11", None, "unknown variant 'cc11' of cas"),
-        ("/c11", None, "names no benchmark"),
+        ("chase random", "chase always measures all its settings"),
+        ("cas/c11,cas/cmpxchg", "one variant of cas"),
+        ("cas/mov", "unknown variant 'mov' of cas; there are auto, all, cmpxchg"),
+        ("all/lsee", "unknown variant 'lsee' of all; there are auto, all"),
+        ("csa/lse", "unknown benchmark 'csa'"),
+        ("/c11", "names no benchmark"),
     ],
 )
-def test_what_a_run_cannot_measure_is_refused(
-    benchmarks: str, variant: str | None, why: str
-) -> None:
-    with pytest.raises(UsageError, match=why):
-        parse_requested({"benchmarks": benchmarks, "variant": variant})
+def test_what_a_run_cannot_measure_is_refused(benchmarks: str, why: str) -> None:
+    with pytest.raises(UsageError, match=f"benchmark .*{why}"):
+        parse_requested({"benchmarks": benchmarks})
 
 
 def test_names_of_nothing_are_refused() -> None:
@@ -85,29 +92,3 @@ def test_a_lone_name_goes_to_the_benchmarks_that_know_it(
     variant: str, benchmarks: tuple[str, ...], sent: str
 ) -> None:
     assert assign_to_benchmarks(variant, benchmarks) == sent
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("lsee", "unknown variant 'lsee'; there are auto, all, and for cas cmpxchg"),
-        (
-            "cas=mov",
-            "unknown variant 'mov' of cas; there are auto, all, and for cas cmpxchg",
-        ),
-        ("csa=lse", "unknown benchmark 'csa'"),
-        ("lse,mov", "write several variants as"),
-        ("", "unknown variant ''"),
-        ("cas=", "unknown variant ''"),
-    ],
-)
-def test_an_unknown_word_is_refused_with_what_there_is(text: str, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        check_variants(text)
-
-
-@pytest.mark.parametrize(
-    "text", ["auto", "all", "lse", "cas=lse, readwrite=ldar", "cas=all", "clock=auto"]
-)
-def test_what_is_known_is_taken(text: str) -> None:
-    assert check_variants(text) == text.replace(" ", "")

@@ -60,11 +60,6 @@ def host(**options: object) -> Host:
         ),
         (
             {},
-            {"benchmarks": "cas", "variant": "readwrite=mov"},
-            "readwrite=mov and --benchmark cas exclude",
-        ),
-        (
-            {},
             {"benchmarks": "chase", "node": "0", "nodes": "all"},
             "^--node 0 and --nodes all exclude",
         ),
@@ -72,11 +67,6 @@ def host(**options: object) -> Host:
             {},
             {"benchmarks": "clock", "nodes": "0,2"},
             "^--nodes 0,2 and --benchmark clock exclude",
-        ),
-        (
-            {},
-            {"benchmarks": "clock", "variant": "lse"},
-            "no variant of clock is called lse",
         ),
         (
             {},
@@ -127,8 +117,6 @@ def test_a_conflict_names_both_options_and_where_they_come_from(
         RequestedOptions(preset=Preset.C2CLAT, precision=0.01, time_budget_s=5.0),
         RequestedOptions(samples=40_000, warmup=0),
         RequestedOptions(benchmarks=("clock",), cpus=(0,)),
-        RequestedOptions(variant="lse"),
-        RequestedOptions(variant="cas=all"),
     ],
 )
 def test_options_that_go_together_are_left_alone(options: RequestedOptions) -> None:
@@ -184,9 +172,7 @@ def test_an_inventory_that_contradicts_itself_is_refused_with_both_lines(
     )
 
 
-@pytest.mark.parametrize(
-    "entry", ["{cpus: 0}", "{plan: {samples: 40000}}", "{plan: {variant: clock=auto}}"]
-)
+@pytest.mark.parametrize("entry", ["{cpus: 0}", "{plan: {samples: 40000}}"])
 def test_what_an_entry_leaves_to_the_command_line_may_yet_fit(
     tmp_path, entry: str
 ) -> None:  # type: ignore[no-untyped-def]

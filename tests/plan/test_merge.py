@@ -79,7 +79,8 @@ def test_everything_asked_for_reaches_the_agent_and_a_preset_comes_first() -> No
     """
     texts = dict(word.split("=") for word in words.split())
     plan = override_options(
-        Plan(deadline_s=60), parse_requested({"variant": "lse", **texts})
+        Plan(deadline_s=60),
+        parse_requested({"benchmarks": "cas/lse,readwrite", **texts}),
     )
     options = arguments(plan)
     assert list(options).index("preset") < list(options).index("samples")
@@ -98,6 +99,18 @@ def test_everything_asked_for_reaches_the_agent_and_a_preset_comes_first() -> No
     }
     assert arguments(Plan(precision=0.0))["precision"] == "off"
     assert arguments(Plan(pairs=PairChoice(Pairs.ORDERED)))["pairs"] == "ordered"
+
+
+def test_benchmarks_of_the_command_line_replace_those_of_an_entry_with_their_variants() -> (
+    None
+):
+    entry = RequestedOptions(benchmarks=("cas",), variant="cas=lse", rounds=3)
+    host = Host("board", "192.0.2.1", plan=entry)
+    assert merge_plan(host, RequestedOptions()).variant == "cas=lse"
+    plan = merge_plan(host, parse_requested({"benchmarks": "readwrite/ldar"}))
+    assert (plan.benchmarks, plan.variant) == (("readwrite",), "readwrite=ldar")
+    plan = merge_plan(host, parse_requested({"benchmarks": "cas"}))
+    assert (plan.variant, plan.rounds) == (None, 3)
 
 
 def test_some_pairs_of_each_relation_are_chosen_by_the_seed() -> None:

@@ -121,8 +121,6 @@ def test_products_are_stored_checked_and_shown_with_their_share_of_the_peak(
         "256K",
     )
     how = (
-        "--variant",
-        "gemm=c11",
         "--cpus",
         "0",
         "--threads",
@@ -133,7 +131,7 @@ def test_products_are_stored_checked_and_shown_with_their_share_of_the_peak(
         "read",
         "-q",
     )
-    done = fleet("run", "-b", "bandwidth,gemm", *shape, *how)
+    done = fleet("run", "-b", "bandwidth,gemm/c11", *shape, *how)
     assert done.exit_code == 0, done.stderr
     frame = pd.read_parquet(fleet.results / "samples")
     frame = frame[frame["benchmark"] == "gemm"]

@@ -214,9 +214,7 @@ def test_a_variant_only_one_of_the_benchmarks_has_leaves_the_other_its_own(
     fleet: Fleet,
 ) -> None:
     needs.cpus(2)
-    done = fleet(
-        "run", "-c", two_cpus(), "--variant", "mov", "-b", "cas,readwrite", *SHORT
-    )
+    done = fleet("run", "-c", two_cpus(), "-b", "cas,readwrite/mov", *SHORT)
     if os.uname().machine != "x86_64":
         assert "mov" in done.stdout + done.stderr
         return
@@ -309,8 +307,8 @@ def test_a_dry_run_of_a_measured_host_knows_its_cpus_and_loads_no_pandas(
         (["run", "-b", "csa"], "unknown benchmark 'csa'"),
         (["run", "-c", "3-1"], "runs backwards"),
         (
-            ["run", "--variant", "lsee"],
-            "unknown variant 'lsee'; there are auto, all, and for cas cmpxchg",
+            ["run", "-b", "cas/lsee"],
+            "unknown variant 'lsee' of cas; there are auto, all, cmpxchg",
         ),
         (
             ["run", "--pairs", "some"],
@@ -323,7 +321,7 @@ def test_a_dry_run_of_a_measured_host_knows_its_cpus_and_loads_no_pandas(
         (["run", "--label", "kernel"], "write key=value"),
         (["run", "nobody"], "nobody"),
         (["run", "here", "!here"], "!here"),
-        (["run", "--variant", "lse", "-b", "cas", "-q"], "lse"),
+        (["run", "-b", "cas/lse", "-q"], "lse"),
         (["run", "-c", "0,9999", "-q"], "9999"),
         (["show", "r2001"], "results: there is no such folder"),
         (["export"], "results: there is no such folder"),

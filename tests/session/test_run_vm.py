@@ -53,12 +53,12 @@ def cross_built(vm: Vm, **changes: object) -> Host:
 
 
 def run_cas(
-    fleet: Fleet, known_hosts: Path, vm: Vm, host: Host, *options: str
+    fleet: Fleet, known_hosts: Path, vm: Vm, host: Host, benchmark: str = "cas"
 ) -> set[str]:
     """Measure a machine; return the variants that it used."""
     know(known_hosts, vm)
     fleet.hosts(host)
-    done = fleet("run", "-b", "cas", *options, *QUICK)
+    done = fleet("run", "-b", benchmark, *QUICK)
     assert done.exit_code == 0, done.stdout + done.stderr
     return set(fleet.samples()["variant"].astype(str))
 
@@ -190,7 +190,7 @@ def test_both_ways_of_swapping_run_on_one_cpu_that_has_both(
     fleet: Fleet, known_hosts: Path, aarch64_vm: Vm
 ) -> None:
     variants = run_cas(
-        fleet, known_hosts, aarch64_vm, aarch64_vm.entry(name="arm"), "--variant", "all"
+        fleet, known_hosts, aarch64_vm, aarch64_vm.entry(name="arm"), "cas/all"
     )
     assert variants >= {"lse", "llsc"}
 
