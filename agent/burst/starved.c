@@ -95,6 +95,16 @@ static bool was_away_from_ping(const struct burst *burst, size_t w, double lost_
 	return 2 * idle >= samples - first && 2 * lost_ns >= idle_ns;
 }
 
+/* Reports whether the others took half of their samples or more while a thread was without its CPU.
+ * Where threads wait for each other, or work until ping ends, they cannot. */
+static bool was_away_from_others(const struct burst *burst, double lost_ns, double all_ns)
+{
+	const struct benchmark *benchmark = burst->order.benchmark;
+
+	return benchmark->all_timed && !benchmark->release_waiting && burst->count > 1 &&
+	       2 * lost_ns >= all_ns;
+}
+
 /* For samples without pauses: returns the share of a typical sample in which a thread was without
  * its CPU. A few samples that take longer for it do not move the median: only what the thread lacks
  * to have run through all typical samples counts, and what it was late. */
@@ -106,7 +116,8 @@ static double lost_share_of_thread(const struct burst *burst, size_t w, double t
 	double lost_ns = (double)(worked.at_ns - worked.ran_ns);
 	double lacked_ns = all_ns - (double)worked.ran_ns;
 
-	if (was_away_from_ping(burst, w, lost_ns, ticks))
+	if (was_away_from_ping(burst, w, lost_ns, ticks) ||
+	    was_away_from_others(burst, lost_ns, all_ns))
 		return 1;
 	if (lost_ns < lacked_ns)
 		lacked_ns = lost_ns;

@@ -293,6 +293,27 @@ def test_a_thread_that_begins_after_the_others_makes_a_burst_disturbed(
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("cpu", [0, 1])
+@pytest.mark.parametrize(
+    "benchmark",
+    [
+        ("bandwidth", "--op", "read", "--sizes", "16K", "--threads", "2"),
+        ("interleave", "--blocks", "4K"),
+    ],
+)
+def test_a_thread_that_leaves_the_others_alone_for_most_samples_makes_a_burst_disturbed(
+    benchmark: tuple[str, ...], cpu: int
+) -> None:
+    needs.cpus(2)
+    env = preload("stops_midway.c") | {"STOP_CPU": str(cpu), "STOP_US": "300"}
+    plan = ("-b", *benchmark, "-s", "9", "-r", "1", "-f", "jsonl")
+    records = decode(run(*plan, env=env).stdout)
+    assert not bursts(records)
+    reasons = {record["reason"] for record in failed_attempts(records)}
+    assert any(f"did not have CPU {cpu} for" in reason for reason in reasons)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
     "benchmark",
     [
