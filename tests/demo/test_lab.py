@@ -24,10 +24,8 @@ from tests.lab.machines import EVERYTHING, MACHINES, Machine
 @pytest.mark.long
 def test_the_lab_is_a_results_root_like_any_other(made_lab: Path) -> None:
     report = verify(parse_place(made_lab / "results"))
-    assert (report.problems, report.runs) == (
-        (),
-        sum(map(len, make.nights().values())) + make.REPEATS + 1,
-    )
+    assert report.problems == ()
+    assert report.runs == sum(map(len, make.nights().values())) + make.REPEATS + 1
 
 
 @pytest.mark.slow
@@ -137,7 +135,8 @@ def test_a_lab_that_does_not_fit_on_the_disk_leaves_nothing_behind(
                 prefix=("/bin/sh", "-c", 'ulimit -f 16; exec "$@"', "sh"),
             )
             stdout, stderr = process.communicate()
-            assert (process.returncode, stdout) == (StoreError.exit_code, "")
+            assert process.returncode == StoreError.exit_code
+            assert stdout == ""
             assert f"{folder}: cannot be made: File too large" in stderr
     assert not (tmp_path / "lab").exists()
     assert not any((tmp_path / "empty").iterdir())

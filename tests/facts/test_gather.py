@@ -60,26 +60,21 @@ def test_a_recorded_guest_is_read_whole_in_one_exec():
     assert str(facts.target) == "linux-x86_64"
     assert facts.hostname == "guest"
     assert facts.distribution == "Debian GNU/Linux 12 (bookworm)"
-    assert (facts.libc, facts.kernel, facts.clock_source) == (
-        "glibc 2.36",
-        "6.18.44",
-        "tsc",
-    )
-    assert (facts.hypervisor, facts.container) == ("unnamed", "docker")
+    assert facts.libc == "glibc 2.36"
+    assert facts.kernel == "6.18.44"
+    assert facts.clock_source == "tsc"
+    assert facts.hypervisor == "unnamed"
+    assert facts.container == "docker"
     assert facts.cpu_model == "Intel(R) Xeon(R) Processor"
-    assert (facts.cpu_family, facts.cpu_model_number, facts.cpu_stepping) == (
-        "6",
-        "167",
-        "1",
-    )
+    assert facts.cpu_family == "6"
+    assert facts.cpu_model_number == "167"
+    assert facts.cpu_stepping == "1"
     assert "nonstop_tsc" in facts.cpu_flags
     assert facts.mitigations["spectre_v1"].startswith("Mitigation: usercopy")
-    assert (facts.smt, facts.numa_balancing, facts.boost, facts.governor) == (
-        False,
-        False,
-        None,
-        None,
-    )
+    assert facts.smt is False
+    assert facts.numa_balancing is False
+    assert facts.boost is None
+    assert facts.governor is None
     assert [(cpu.core, cpu.llc, cpu.package, cpu.node) for cpu in facts.cpus] == [
         (0, 0, 0, 0),
         (1, 0, 0, 0),
@@ -119,7 +114,8 @@ def test_a_host_that_says_nothing_about_its_load_gives_an_empty_one():
     load = ask_load(
         Replay({"load_only": b"sh: not found"}), parse_answer(RECORDED.decode(), HOST)
     )
-    assert (load.load_1m, load.running) == (None, None)
+    assert load.load_1m is None
+    assert load.running is None
 
 
 def test_names_already_in_the_workdir_are_listed_and_what_agents_hold_where_their_names_speak_of_it(

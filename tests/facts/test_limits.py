@@ -181,10 +181,8 @@ def test_probe_and_agent_read_the_same_cpu_time(tmp_path: Path, name: str) -> No
         ]
     )
     words = f"control group {expected[1]}, {expected[0]:g} CPUs" if expected else None
-    assert (result.cpu_quota, result.cpu_limit) == (
-        expected[0] if expected else None,
-        words,
-    )
+    assert result.cpu_quota == (expected[0] if expected else None)
+    assert result.cpu_limit == words
     assert machine["cpu_limit"] == words
 
 
@@ -221,19 +219,16 @@ def test_probe_and_agent_read_the_same(tmp_path: Path, name: str) -> None:
     )
     assert match, refusal
     if expected is None:
-        assert (result.memory_available_bytes, result.memory_limit) == (
-            9999999999 << 10,
-            None,
-        )
+        assert result.memory_available_bytes == 9999999999 << 10
+        assert result.memory_limit is None
         assert match[2] is None
     else:
         left, limit, group = expected
         words = f"control group {group}, {limit} MiB"
-        assert (result.memory_available_bytes, result.memory_limit) == (
-            left * MIB,
-            words,
-        )
-        assert (int(match[1]), match[2]) == (left, words)
+        assert result.memory_available_bytes == left * MIB
+        assert result.memory_limit == words
+        assert int(match[1]) == left
+        assert match[2] == words
 
 
 @pytest.mark.parametrize("option", ["-v", "-d"])
@@ -295,14 +290,10 @@ def test_the_limits_of_a_shell_are_facts(tmp_path: Path) -> None:
     result = linux.parse(
         probe.split_sections(ask(["/bin/sh"], tmp_path / "home", root=root))
     )
-    assert (result.memory_available_bytes, result.memory_limit) == (
-        307200000,
-        "ulimit -v, 293 MiB",
-    )
-    assert (result.processes_most, result.priority_most) == (
-        None if os.getuid() == 0 else 40,
-        0,
-    )
+    assert result.memory_available_bytes == 307200000
+    assert result.memory_limit == "ulimit -v, 293 MiB"
+    assert result.processes_most == (None if os.getuid() == 0 else 40)
+    assert result.priority_most == 0
     tree.files["proc/self/limits"] = tree.files["proc/self/limits"].replace(
         "307200000", "unlimited"
     )

@@ -153,7 +153,8 @@ def test_a_planted_source_of_noise_is_the_one_found_and_its_remedy_is_a_sentence
     kind: str, severity: Severity, planted: dict[str, object]
 ) -> None:
     (result,) = find_noise(replace(QUIET, **planted))
-    assert (result.kind, result.severity) == (kind, severity)
+    assert result.kind == kind
+    assert result.severity == severity
     for field in result.evidence.split(", "):
         assert hasattr(QUIET, field) or hasattr(QUIET.load, field)
     if result.remedy[0].isupper():
@@ -240,7 +241,8 @@ def test_a_busy_second_names_the_programs() -> None:
     (result,) = find_noise(
         QUIET, Usage(busy_cpus=1.04, programs=(Program("python", 0.98, 1),))
     )
-    assert (result.kind, result.condition) == ("busy", Condition.QUIET)
+    assert result.kind == "busy"
+    assert result.condition == Condition.QUIET
     assert (
         result.found
         == "The host is busy: programs take 1.0 of 2 CPUs (python 98 % on CPU 1)."
@@ -249,7 +251,8 @@ def test_a_busy_second_names_the_programs() -> None:
 
 def test_a_stolen_tick_is_found() -> None:
     (result,) = find_noise(QUIET, Usage(busy_cpus=0.0, steal_ticks=5))
-    assert (result.kind, result.severity) == ("steal", SERIOUS)
+    assert result.kind == "steal"
+    assert result.severity == SERIOUS
     assert "5 clock ticks" in result.found
 
 

@@ -97,7 +97,9 @@ def test_the_last_word_of_uname_is_the_architecture_and_the_one_before_the_board
     line, arch, board, build
 ):
     facts = parse_facts(line, ())
-    assert (facts.arch, facts.board, facts.kernel_version) == (arch, board, build)
+    assert facts.arch == arch
+    assert facts.board == board
+    assert facts.kernel_version == build
 
 
 @pytest.mark.parametrize(
@@ -110,26 +112,21 @@ def test_a_line_that_is_not_as_uname_says_it_is_refused_and_quoted(line):
 
 def test_an_arm_board_is_read_whole():
     facts = parse_facts(RPI4, RPI4_PIDIN)
-    assert (facts.os, facts.arch, str(facts.target)) == (
-        "qnx",
-        "aarch64",
-        "qnx-aarch64",
-    )
-    assert (facts.hostname, facts.kernel, facts.board) == (
-        "rpi4-800",
-        "8.0.0",
-        "RaspberryPi4B",
-    )
+    assert facts.os == "qnx"
+    assert facts.arch == "aarch64"
+    assert str(facts.target) == "qnx-aarch64"
+    assert facts.hostname == "rpi4-800"
+    assert facts.kernel == "8.0.0"
+    assert facts.board == "RaspberryPi4B"
     assert [(cpu.cpu, cpu.model, cpu.max_khz) for cpu in facts.cpus] == [
         (number, "Cortex-A72", 1_500_000) for number in range(4)
     ]
-    assert (facts.cpu_vendor, facts.cpu_model_number, facts.cpu_stepping) == (
-        "0x41",
-        "0xd08",
-        "r0p3",
-    )
+    assert facts.cpu_vendor == "0x41"
+    assert facts.cpu_model_number == "0xd08"
+    assert facts.cpu_stepping == "r0p3"
     assert facts.memory_bytes == 4095 << 20
-    assert (facts.workdir, facts.workdir_entries) == ("/dev/shmem", ("fleet-agent-1",))
+    assert facts.workdir == "/dev/shmem"
+    assert facts.workdir_entries == ("fleet-agent-1",)
     assert facts.notes == ()
 
 
@@ -151,18 +148,17 @@ def test_a_processor_line_may_have_a_name_of_many_words_or_none_and_no_rate(
     line, name, khz, flags
 ):
     facts = parse_facts("", ("CPU:X86_64 Release:8.0.0", line))
-    assert (facts.cpus[0].model, facts.cpus[0].max_khz, facts.cpu_flags) == (
-        name,
-        khz,
-        flags,
-    )
+    assert facts.cpus[0].model == name
+    assert facts.cpus[0].max_khz == khz
+    assert facts.cpu_flags == flags
 
 
 def test_a_cpu_without_a_name_is_named_by_its_midr():
     (cpu,) = parse_facts(
         RPI4, ("CPU:AARCH64 Release:8.0.0", "Processor1: 1091555459  0MHz")
     ).cpus
-    assert (cpu.model, cpu.max_khz) == ("Cortex-A72", None)
+    assert cpu.model == "Cortex-A72"
+    assert cpu.max_khz is None
 
 
 @pytest.mark.parametrize(
@@ -172,7 +168,8 @@ def test_a_cpu_without_a_name_is_named_by_its_midr():
 )
 def test_one_voice_is_enough(uname, pidin):
     facts = parse_facts(uname, pidin)
-    assert (facts.arch, facts.kernel) == ("x86_64", "8.0.0")
+    assert facts.arch == "x86_64"
+    assert facts.kernel == "8.0.0"
 
 
 def test_without_pidin_a_note_says_that_the_cpus_are_not_known():
@@ -219,11 +216,9 @@ def test_without_pidin_a_note_says_that_the_cpus_are_not_known():
 )
 def test_other_forms_of_pidin_info_are_read(lines, arch, memory, processors):
     facts = parse_facts("", lines)
-    assert (facts.arch, facts.memory_bytes, len(facts.cpus)) == (
-        arch,
-        memory,
-        processors,
-    )
+    assert facts.arch == arch
+    assert facts.memory_bytes == memory
+    assert len(facts.cpus) == processors
     assert facts.kernel is not None
 
 
@@ -429,7 +424,9 @@ def test_every_shell_gives_the_same_answer_to_the_byte(tree, ordinary):
     assert len(set(answers.values())) == 1, answers
     assert "\nqcc\tqcc 8.0\n" in answers["ksh93"]
     facts = parse_answer(answers["mksh"], HOST)
-    assert (facts.arch, facts.kernel, len(facts.cpus)) == ("x86_64", "8.0.0", 4)
+    assert facts.arch == "x86_64"
+    assert facts.kernel == "8.0.0"
+    assert len(facts.cpus) == 4
     assert facts.workdir == f"{tree}/home/fleet-qnxuser"
     path = SYSTEMS["qnx"].search_path(probe.split_sections(facts.probe))
     assert path.startswith(

@@ -42,14 +42,17 @@ def ours(path: Path, tmp_path: Path) -> tuple[str, dict[str, Host], select.Inven
 def test_a_listing_with_all_that_is_usual(tmp_path: Path) -> None:
     text, hosts, loaded = ours(RECORDED / "ini.json", tmp_path)
     assert hosts["mail.example.com"].address == "192.0.2.20"
-    assert (hosts["bastion"].port, hosts["bastion"].user) == (2200, "everybody")
+    assert hosts["bastion"].port == 2200
+    assert hosts["bastion"].user == "everybody"
     assert (
         hosts["db-b"].jump == hosts["db-d"].jump == ("jump@bastion.example.com:2200",)
     )
-    assert (hosts["db-d"].port, hosts["db-d"].user) == (2222, "postgres")
+    assert hosts["db-d"].port == 2222
+    assert hosts["db-d"].user == "postgres"
     assert hosts["www02.example.com"].identity_files == (expand_home("~/.ssh/prod"),)
     assert hosts["here"].via is Via.LOCAL
-    assert (hosts["rpi5"].address, hosts["rpi5"].port) == ("rpi5.lab.example", 2022)
+    assert hosts["rpi5"].address == "rpi5.lab.example"
+    assert hosts["rpi5"].port == 2022
     web = {f"www0{number}.example.com" for number in (1, 2, 3)}
     assert {host.name for host in loaded.select(["prod", "!db-*"])} == web
     assert "win1" not in hosts
@@ -80,10 +83,8 @@ def test_a_listing_with_groups_inside_groups(tmp_path: Path) -> None:
         **users,
     }
     assert hosts["altra"].address == "192.0.2.77"
-    assert (hosts["epyc"].jump, hosts["epyc"].host_key) == (
-        ("me@bastion",),
-        HostKeyPolicy.ACCEPT_NEW,
-    )
+    assert hosts["epyc"].jump == ("me@bastion",)
+    assert hosts["epyc"].host_key == HostKeyPolicy.ACCEPT_NEW
     assert {host.name for host in loaded.select(["arm"])} == {
         "altra",
         "jetson1",
@@ -113,9 +114,11 @@ def test_names_and_values_ours_cannot_take_are_named_and_cost_nothing_else(
     }
     listing = write_listing(tmp_path / "listing", odd, ok=["ok"], none=[])
     text, hosts, _ = ours(listing, tmp_path)
-    assert (hosts["a-b"].address, hosts["a-b"].user) == ("a/b", "x")
+    assert hosts["a-b"].address == "a/b"
+    assert hosts["a-b"].user == "x"
     assert list(hosts) == ["a-b", "Web", "ok"]
-    assert (hosts["ok"].port, hosts["ok"].user) == (None, "fine")
+    assert hosts["ok"].port is None
+    assert hosts["ok"].user == "fine"
     groups = "groups whose name is taken or cannot be used (ok)"
     for words in ("punctuation (web)", "port, whose value", groups):
         assert words in text
@@ -174,7 +177,8 @@ def test_a_listing_needs_no_ansible(
     }
     listing = write_listing(tmp_path / "listing.json", hosts, web=["h"])
     text, ours_by_name, loaded = ours(listing, tmp_path)
-    assert (ours_by_name["h"].address, ours_by_name["h"].user) == ("192.0.2.1", None)
+    assert ours_by_name["h"].address == "192.0.2.1"
+    assert ours_by_name["h"].user is None
     assert "ansible_user, a template (h)" in text
     assert loaded.groups == {"web": ("h",)}
     assert not ran.exists()

@@ -76,11 +76,9 @@ def test_a_host_goes_over_its_groups_over_the_defaults_and_mappings_merge_key_by
         "isa": "arm",
         "kind": "pi",
     }
-    assert (hosts["rpi4"].port, hosts["rpi5"].port, hosts["b03"].port) == (
-        2200,
-        2222,
-        None,
-    )
+    assert hosts["rpi4"].port == 2200
+    assert hosts["rpi5"].port == 2222
+    assert hosts["b03"].port is None
     assert dict(hosts["rpi4"].env) == {"MODE": "fast"}
     assert hosts["server"].plan.rounds == 3
     assert hosts["server"].port == 1
@@ -209,25 +207,30 @@ hosts:
     labels: {on: yes}
     plan: {benchmarks: [cas/lse], samples: 5, iterations: 100, rounds: 2, warmup: 0, pairs: ordered}
 """).hosts
-    assert (host.address, host.port, host.user) == ("fe80::1%eth0", 22, "me")
+    assert host.address == "fe80::1%eth0"
+    assert host.port == 22
+    assert host.user == "me"
     assert host.identity_files == (str(tmp_path / "keys/id"),)
     assert host.jump == ("me@one:22", "two")
-    assert (host.via, host.host_key, host.build) == (
-        Via.SSH,
-        HostKeyPolicy.ACCEPT_NEW,
-        BuildPlace.PREBUILT,
-    )
-    assert (host.os, host.arch) == ("linux", "aarch64")
+    assert host.via == Via.SSH
+    assert host.host_key == HostKeyPolicy.ACCEPT_NEW
+    assert host.build == BuildPlace.PREBUILT
+    assert host.os == "linux"
+    assert host.arch == "aarch64"
     assert host.toolchain.cc == "gcc-12"
     assert host.toolchain.cflags == ("-O2", "-DX=a b")
     assert host.toolchain.binary == "/agent"
     assert host.toolchain.sdp == "~/qnx"  # a path on the machine that has the SDP
-    assert (host.workdir, host.priority, host.cpus) == ("~/.fleet", 10, (0, 1, 2, 3, 8))
+    assert host.workdir == "~/.fleet"
+    assert host.priority == 10
+    assert host.cpus == (0, 1, 2, 3, 8)
     assert host.lock is LockPolicy.OFF
     assert dict(host.env) == {"LD_DEBUG": "1"}
     assert dict(host.labels) == {"on": "yes"}
-    assert (host.plan.benchmarks, host.plan.variant) == (("cas",), "cas=lse")
-    assert (host.plan.warmup, host.plan.pairs) == (0, PairChoice(Pairs.ORDERED))
+    assert host.plan.benchmarks == ("cas",)
+    assert host.plan.variant == "cas=lse"
+    assert host.plan.warmup == 0
+    assert host.plan.pairs == PairChoice(Pairs.ORDERED)
 
 
 def test_words_that_yaml_takes_for_something_else_stay_as_written(load):
@@ -415,7 +418,8 @@ def test_any_text_ends_in_an_inventory_or_an_inventory_error(load, text):
 
 def test_the_shipped_inventory_measures_this_machine():
     (host,) = select.load(ROOT / "inventory.yaml").hosts
-    assert (host.name, host.via) == ("localhost", Via.LOCAL)
+    assert host.name == "localhost"
+    assert host.via == Via.LOCAL
 
 
 def test_the_starter_loads_also_with_every_commented_line_made_real(load):
@@ -499,10 +503,8 @@ hosts:
 """)
     board, forge = result.hosts
     assert board.build_host is not None
-    assert (board.build_host.address, board.build_host.user) == (
-        "forge.example.net",
-        "me",
-    )
+    assert board.build_host.address == "forge.example.net"
+    assert board.build_host.user == "me"
     assert board.build_host.toolchain.sdp == "~/qnx800"  # a home there, not here
     assert forge.build_host is None
 

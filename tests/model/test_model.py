@@ -41,10 +41,8 @@ def test_a_relation_is_the_smallest_group_of_both_cpus(tree, relations, tmp_path
     topology = load_topology(tree(), tmp_path)
     for pair, relation in (words.split() for words in relations.split(", ")):
         ping, pong = map(int, pair.split("-"))
-        assert (topology.relation(ping, pong), topology.relation(pong, ping)) == (
-            relation,
-            relation,
-        ), pair
+        assert topology.relation(ping, pong) == relation, pair
+        assert topology.relation(pong, ping) == relation, pair
 
 
 def test_cores_alone_say_which_cpus_are_siblings_and_nothing_else():

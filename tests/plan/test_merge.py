@@ -108,9 +108,11 @@ def test_benchmarks_of_the_command_line_replace_those_of_an_entry_with_their_var
     host = Host("board", "192.0.2.1", plan=entry)
     assert merge_plan(host, RequestedOptions()).variant == "cas=lse"
     plan = merge_plan(host, parse_requested({"benchmarks": "readwrite/ldar"}))
-    assert (plan.benchmarks, plan.variant) == (("readwrite",), "readwrite=ldar")
+    assert plan.benchmarks == ("readwrite",)
+    assert plan.variant == "readwrite=ldar"
     plan = merge_plan(host, parse_requested({"benchmarks": "cas"}))
-    assert (plan.variant, plan.rounds) == (None, 3)
+    assert plan.variant is None
+    assert plan.rounds == 3
 
 
 def test_some_pairs_of_each_relation_are_chosen_by_the_seed() -> None:
@@ -243,7 +245,8 @@ def test_of_each_relation_so_many_pairs_are_chosen_or_all_there_are(count: int) 
     counts = Counter(relation(ping, pong) for ping, pong in chosen.listed)
     assert counts == {Relation.SMT: min(count, 4), Relation.PACKAGE: min(count, 24)}
     assert list(chosen.listed) == sorted(set(chosen.listed))
-    assert (chosen.which, chosen.per_relation) == (Pairs.PER_RELATION, count)
+    assert chosen.which == Pairs.PER_RELATION
+    assert chosen.per_relation == count
 
 
 @pytest.mark.long

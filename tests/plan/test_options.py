@@ -220,10 +220,8 @@ def test_a_preset_and_a_number_of_rounds_turn_the_precision_off() -> None:
         resolve_defaults(RequestedOptions(rounds=3, precision=0.05)).precision == 0.05
     )
     options = resolve_defaults(RequestedOptions(preset=Preset.C2CLAT, samples=7))
-    assert (options.samples, options.iterations, options.rounds, options.spread_s) == (
-        7,
-        100,
-        1,
-        0,
-    )
+    assert options.samples == 7
+    assert options.iterations == 100
+    assert options.rounds == 1
+    assert options.spread_s == 0
     assert set(PRESETS) == set(Preset)
