@@ -127,26 +127,52 @@ def load_readings(
     listing = open_listing(root)
     rows, runs, cpus = load.read_runs(listing, list(dict.fromkeys(run_ids)))
     rows = _sort_by_host_and_time(rows)
-    detailed = _choose_detailed(rows)
     names = name_runs(rows)
-    anchors = {run_id: f"run-{place}" for place, run_id in enumerate(names, 1)}
-    earlier = _load_earlier_medians(listing, rows)
+    sources = _Sources(
+        listing=listing,
+        benchmark=benchmark,
+        cpus=cpus,
+        detailed=_choose_detailed(rows),
+        earlier=_load_earlier_medians(listing, rows),
+    )
     readings = list[Reading]()
-    parts = list[pd.DataFrame]()
-    for batch in _batch_runs(rows):
-        pairs = _load_pairs(listing, batch, benchmark)
-        parts.append(pairs)
-        tables = _load_batch(listing, batch, pairs, cpus, detailed, earlier, benchmark)
-        for run in batch:
-            run_id = run["run_id"]
-            reading = tables.start_reading(run, names[run_id], anchors[run_id])
-            _fill_reading(listing, reading, tables)
+    pairs_of_batches = list[pd.DataFrame]()
+    for runs_of_batch in _batch_runs(rows):
+        batch = _load_batch(sources, runs_of_batch)
+        pairs_of_batches.append(batch.pairs)
+        for run in runs_of_batch:
+            anchor = f"run-{len(readings) + 1}"
+            reading = batch.start_reading(run, names[run["run_id"]], anchor)
+            _fill_reading(listing, reading, batch)
             readings.append(reading)
-    pairs = _order_by_run(pd.concat(parts, ignore_index=True), runs)
-    summaries = load.list_published(listing, run_id=run_ids)
+    pairs = _order_by_run(pd.concat(pairs_of_batches, ignore_index=True), runs)
+    return readings, _make_tables(listing, runs, cpus, pairs)
+
+
+def _make_tables(
+    listing: Listing, runs: pd.DataFrame, cpus: pd.DataFrame, pairs: pd.DataFrame
+) -> Tables:
+    """Return the tables of all runs, without pairs whose benchmark the agents describe
+    in contradicting ways.
+    """
+    summaries = load.list_published(listing, run_id=runs["run_id"].tolist())
     descriptions = load.merge_descriptions(summaries)
     pairs = load.drop_contradicting(pairs, summaries, descriptions)
-    return readings, Tables(runs, cpus, pairs, descriptions)
+    return Tables(runs, cpus, pairs, descriptions)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """Where the tables of every batch of runs come from. benchmark: the only one to
+    read, or None. cpus: rows of all runs. detailed: IDs of the runs with a section.
+    earlier: medians of past runs, by run ID.
+    """
+
+    listing: Listing
+    benchmark: str | None
+    cpus: pd.DataFrame
+    detailed: Set[str]
+    earlier: Mapping[str, topology_check.Medians]
 
 
 def _load_pairs(
@@ -298,40 +324,55 @@ class _Batch:
         cpus: pd.DataFrame = self.cpus[self.cpus["run_id"] == run_id]
         return cpus.reset_index(drop=True)
 
+    def select_counters(self, run_id: str) -> pd.DataFrame:
+        """Return the rows of a run's counters."""
+        counters: pd.DataFrame = self.counters[self.counters["run_id"] == run_id]
+        return counters
 
-def _load_batch(
-    listing: Listing,
-    runs: Sequence[dict[str, Any]],
-    pairs: pd.DataFrame,
-    cpus: pd.DataFrame,
-    detailed: Set[str],
-    earlier: Mapping[str, topology_check.Medians],
-    benchmark: str | None,
-) -> _Batch:
-    """Load the tables of runs whose pairs are given. earlier: medians of past runs, by
-    run ID. benchmark: of the pairs.
-    """
+    def tabulate_findings(self, run_id: str) -> pd.DataFrame:
+        """Return what is odd about a run's topology, a row each."""
+        columns = list(topology_check.FINDING_COLUMNS)
+        return pd.DataFrame(self.findings.get(run_id, []), columns=columns)
+
+
+def _load_batch(sources: _Sources, runs: Sequence[dict[str, Any]]) -> _Batch:
+    """Load the tables of runs whose agents describe benchmarks alike."""
+    listing = sources.listing
+    benchmark = sources.benchmark
     descriptions = read_descriptions(runs[0]["hello"])
+    pairs = _load_pairs(listing, runs, benchmark)
     bursts = {run["run_id"]: run["bursts"] for run in runs}
-    flagged = _load_flagged_bursts(listing, list(bursts), detailed)
+    run_ids = list(bursts)
+    flagged = _load_flagged_bursts(listing, run_ids, sources.detailed)
     places = pairs.groupby("run_id", sort=False, observed=True).indices
-    ends = pairs[["ping_cpu", "pong_cpu"]].to_numpy()
-    measured = {}
-    for run_id in bursts:
-        measured[run_id] = np.unique(ends[places.get(run_id, [])]).tolist()
+    measured = _list_measured_cpus(pairs, places, run_ids)
     return _Batch(
         pairs=pairs,
-        cpus=cpus,
-        counters=load.load_counters(listing, run_id=list(bursts)),
+        cpus=sources.cpus,
+        counters=load.load_counters(listing, run_id=run_ids),
         descriptions=descriptions,
-        detailed=detailed,
-        layouts=make_layouts(cpus, measured),
+        detailed=sources.detailed,
+        layouts=make_layouts(sources.cpus, measured),
         places=places,
         choices=_list_choices(pairs),
         relations=_load_relations(listing, runs, benchmark, descriptions),
         marked=marked_rows.select_marked_rows(pairs, flagged, bursts),
-        findings=topology_check.check_runs(pairs, earlier, descriptions),
+        findings=topology_check.check_runs(pairs, sources.earlier, descriptions),
     )
+
+
+def _list_measured_cpus(
+    pairs: pd.DataFrame, places: Mapping[Any, Any], run_ids: Sequence[str]
+) -> dict[str, list[int]]:
+    """List the CPUs that each run has pairs of, in rising order. places: rows of
+    `pairs` by run ID.
+    """
+    ends = pairs[["ping_cpu", "pong_cpu"]].to_numpy()
+    cpus = dict[str, list[int]]()
+    for run_id in run_ids:
+        own_ends = ends[places.get(run_id, [])]
+        cpus[run_id] = np.unique(own_ends).tolist()
+    return cpus
 
 
 def _load_flagged_bursts(
@@ -341,15 +382,17 @@ def _load_flagged_bursts(
     any other.
     """
     others = set(run_ids) - detailed
-    of_others = marked_rows.load_marked_bursts(listing, others)
-    of_detailed = [
-        load.load_samples(listing, run_id=run_id, columns=marked_rows.BURST_COLUMNS)
-        for run_id in run_ids
-        if run_id in detailed
-    ]
-    filled = [bursts for bursts in (of_others, *of_detailed) if len(bursts)]
+    marked = marked_rows.load_marked_bursts(listing, others)
+    tables = [marked]
+    for run_id in run_ids:
+        if run_id in detailed:
+            bursts = load.load_samples(
+                listing, run_id=run_id, columns=marked_rows.BURST_COLUMNS
+            )
+            tables.append(bursts)
+    filled = [bursts for bursts in tables if len(bursts)]
     if not filled:
-        return of_others
+        return marked
     return pd.concat(filled)
 
 
@@ -360,21 +403,22 @@ def _load_relations(
     descriptions: Descriptions,
 ) -> dict[str, dict[str, list[dict[str, Any]]]]:
     """Load a row per relation, the fastest first, by run ID and benchmark."""
-    relations = defaultdict[str, dict[str, list[dict[str, Any]]]](dict)
     numbers = load_shown_numbers(listing, runs, Only(benchmark), descriptions)
-    for row in text.to_records(list_relations(numbers, descriptions)):
+    rows = list_relations(numbers, descriptions)
+    relations = defaultdict[str, dict[str, list[dict[str, Any]]]](dict)
+    for row in text.to_records(rows):
         rows_by_choice = relations[row["run_id"]]
-        rows_by_choice.setdefault(text.name_benchmark(row), []).append(row)
+        choice = text.name_benchmark(row)
+        rows_by_choice.setdefault(choice, []).append(row)
     return relations
 
 
 def _list_choices(pairs: pd.DataFrame) -> dict[str, list[str]]:
     """List the benchmarks and variants that each run has pairs of, by its ID."""
-    measured = pairs[CHOICE].drop_duplicates()
+    rows = pairs[CHOICE].drop_duplicates()
+    names = load.name_benchmarks(rows)
     choices = defaultdict[str, list[str]](list)
-    for run_id, choice in zip(
-        measured["run_id"], load.name_benchmarks(measured), strict=True
-    ):
+    for run_id, choice in zip(rows["run_id"], names, strict=True):
         choices[run_id].append(choice)
     return choices
 
@@ -383,34 +427,49 @@ def _fill_reading(listing: Listing, reading: Reading, batch: _Batch) -> None:
     """Add parts, checks and warnings to a reading, and details if it has a section."""
     run = reading.run
     run_id = run["run_id"]
-    descriptions = batch.descriptions
-    measured = batch.choices.get(run_id, [])
-    listed = dict.fromkeys((*run["benchmarks"], *measured))
-    choices = [choice for choice in listed if choice in measured]
-    relations = batch.relations[run_id]
-    reading.parts = list(_make_parts(choices, relations, descriptions))
-    checked = NO_COMPARISONS
-    if reading.detailed or has_cross_checks(choices, descriptions):
-        pairs = batch.select_pairs(run_id)
-        cpus = batch.select_cpus(run_id)
-        memory = arrange_memory(pairs, cpus, descriptions)
-        checked = check_run(run, pairs, memory, descriptions)
-        reading.checks = summarize_checks(checked)
-        reading.ladders = build_ladders(pairs, memory, choices, descriptions)
-        reading.gemm_rates = group_gemm_rates_by_threads(
-            pairs, memory.levels, descriptions
-        )
-        reading.memory = describe_memory(run, memory, cpus)
-        if reading.detailed:
-            counters = batch.counters[batch.counters["run_id"] == run_id]
-            counts = count_per_unit(counters, pairs)
-            _add_details(listing, reading, pairs, choices, counts)
-            reading.points += tabulate_by_node(memory.nodes, run, descriptions)
-            reading.points += tabulate_line_nodes(pairs, cpus, descriptions)
-    columns = list(topology_check.FINDING_COLUMNS)
-    odd = pd.DataFrame(batch.findings.get(run_id, []), columns=columns)
+    choices = _sort_as_planned(batch.choices.get(run_id, []), run)
+    rows_by_choice = batch.relations[run_id]
+    reading.parts = list(_make_parts(choices, rows_by_choice, batch.descriptions))
+    checks = NO_COMPARISONS
+    if reading.detailed or has_cross_checks(choices, batch.descriptions):
+        checks = _add_checks_and_memory(listing, reading, batch, choices)
     marked = batch.marked.get(run_id, marked_rows.NOTHING)
-    reading.warnings = list_warnings(run, marked, checked, odd)
+    odd_topology = batch.tabulate_findings(run_id)
+    reading.warnings = list_warnings(run, marked, checks, odd_topology)
+
+
+def _sort_as_planned(choices: Sequence[str], run: Mapping[str, Any]) -> list[str]:
+    """Sort benchmarks and variants as the run's plan lists them; others come last."""
+    listed = dict.fromkeys((*run["benchmarks"], *choices))
+    return [choice for choice in listed if choice in choices]
+
+
+def _add_checks_and_memory(
+    listing: Listing, reading: Reading, batch: _Batch, choices: Sequence[str]
+) -> pd.DataFrame:
+    """Add to a reading what its pairs say together: checks, ladders, the roofline and
+    the memory; and details if it has a section. Return the comparisons of `check_run`.
+    """
+    run = reading.run
+    run_id = run["run_id"]
+    descriptions = batch.descriptions
+    pairs = batch.select_pairs(run_id)
+    cpus = batch.select_cpus(run_id)
+    memory = arrange_memory(pairs, cpus, descriptions)
+    comparisons = check_run(run, pairs, memory, descriptions)
+    reading.checks = summarize_checks(comparisons)
+    reading.ladders = build_ladders(pairs, memory, choices, descriptions)
+    reading.gemm_rates = group_gemm_rates_by_threads(pairs, memory.levels, descriptions)
+    reading.memory = describe_memory(run, memory, cpus)
+    if reading.detailed:
+        _draw_parts(listing, reading, pairs)
+        counts = count_per_unit(batch.select_counters(run_id), pairs)
+        reading.points = [
+            *_tabulate_choices(reading, pairs, choices, counts),
+            *tabulate_by_node(memory.nodes, run, descriptions),
+            *tabulate_line_nodes(pairs, cpus, descriptions),
+        ]
+    return comparisons
 
 
 def _make_parts(
@@ -423,10 +482,7 @@ def _make_parts(
     """
     for choice in choices:
         benchmark = descriptions[choice]
-        rows_by_point = defaultdict[str | None, list[dict[str, Any]]](list)
-        for row in rows_by_choice.get(choice, ()):
-            bare = row["relation"].removesuffix(f" {row['point']}")
-            rows_by_point[row["point"]].append(row | {"relation": bare})
+        rows_by_point = _group_by_point(rows_by_choice.get(choice, ()))
         for point in sorted(rows_by_point, key=_rank_point):
             is_usual = point in (None, benchmark.point)
             yield Part(
@@ -439,36 +495,52 @@ def _make_parts(
             )
 
 
+def _group_by_point(
+    rows: Sequence[dict[str, Any]],
+) -> dict[str | None, list[dict[str, Any]]]:
+    """Group the rows of relations by their point, which their `relation` then does not
+    name.
+    """
+    rows_by_point = defaultdict[str | None, list[dict[str, Any]]](list)
+    for row in rows:
+        point = row["point"]
+        bare = row["relation"].removesuffix(f" {point}")
+        rows_by_point[point].append(row | {"relation": bare})
+    return rows_by_point
+
+
 def _rank_point(point: str | None) -> tuple[int, str]:
     """Return a key by which n2 stands before n10."""
     name = point or ""
     return len(name), name
 
 
-def _add_details(
-    listing: Listing,
+def _draw_parts(listing: Listing, reading: Reading, pairs: pd.DataFrame) -> None:
+    """Fill the pairs, matrices, rounds and curves of all parts. pairs: of the run."""
+    for part in reading.parts:
+        part.pairs = part.select(pairs)
+        _draw_part(listing, reading, part)
+
+
+def _tabulate_choices(
     reading: Reading,
     pairs: pd.DataFrame,
     choices: Sequence[str],
     counts: pd.DataFrame,
-) -> None:
-    """Add rounds, curves and tables of points to the `reading` of a run. counts: from
-    `count_per_unit`.
+) -> Iterator[PointTables]:
+    """Yield the tables of points and of events of each benchmark and variant. counts:
+    from `count_per_unit`.
     """
     descriptions = reading.descriptions
-    hello = reading.run["hello"]
-    for part in reading.parts:
-        part.pairs = part.select(pairs)
-        _draw_part(listing, reading, part)
     unplaced = pairs[~is_node_placed(pairs, descriptions)]
     for choice in choices:
         own = select_choice(unplaced, choice)
         if len(own) and descriptions[choice].view in _OF_POINTS:
-            reading.points.append(_tabulate_points(own, choice, descriptions))
+            yield _tabulate_points(own, choice, descriptions)
         own_counts = select_choice(counts, choice)
-        events = tabulate_events(own_counts, hello, descriptions)
+        events = tabulate_events(own_counts, reading.run["hello"], descriptions)
         if events:
-            reading.points.append(events)
+            yield events
 
 
 def _tabulate_points(
@@ -482,19 +554,26 @@ def _tabulate_points(
 
 def _draw_part(listing: Listing, reading: Reading, part: Part) -> None:
     """Fill a part's matrix, rounds and curves. Its pairs are given."""
-    run_id = reading.run["run_id"]
-    order = reading.order
     if not part.of_cpus:
-        part.table = matrix(part.pairs, order.cpus, reading.number)
+        part.table = matrix(part.pairs, reading.order.cpus, reading.number)
+    bursts = _load_bursts(listing, reading, part)
+    _add_rounds_and_curves(part, bursts, reading.descriptions)
+
+
+def _load_bursts(
+    listing: Listing, reading: Reading, part: Part
+) -> Iterator[pd.DataFrame]:
+    """Yield the bursts of a part, some at a time, the kinds of cores in their
+    relations.
+    """
+    run_id = reading.run["run_id"]
+    kinds_of_cores = {run_id: reading.order.kinds}
     samples = load.load_samples_in_parts(
         listing, run_id, benchmark=part.choice, columns=_DRAWN
     )
-    kinds_of_cores = {run_id: order.kinds}
-    bursts = (
-        add_kinds_to_relations(part.select(rows).assign(run_id=run_id), kinds_of_cores)
-        for rows in samples
-    )
-    _add_rounds_and_curves(part, bursts, reading.descriptions)
+    for rows in samples:
+        own = part.select(rows).assign(run_id=run_id)
+        yield add_kinds_to_relations(own, kinds_of_cores)
 
 
 def _add_rounds_and_curves(
@@ -503,29 +582,47 @@ def _add_rounds_and_curves(
     """Fill `rounds` and `curves` of a part, curves of at most about _MAX_DRAWN samples.
     bursts: its own.
     """
-    totals = part.pairs.groupby("relation", observed=True)["samples"].sum()
-    relations = dict.fromkeys(row["relation"] for row in part.relations)
-    steps = {name: 1 + int(totals.get(name, 0)) // _MAX_DRAWN for name in relations}
-    drawn = {name: list[Floats]() for name in relations}
+    steps = _choose_steps(part)
+    drawn = {relation: list[Floats]() for relation in steps}
     medians = []
     for samples in bursts:
         latency, burst, is_warmup = load.compute_sample_latencies(samples, descriptions)
         latency = latency[~is_warmup]
         burst = burst[~is_warmup]
-        relation = samples["relation"].astype(str).to_numpy()
-        for name, own in drawn.items():
-            is_own = relation == name
-            in_order = np.sort(latency[is_own[burst]])
-            thinned = in_order[:: steps[name]]
-            own.append(thinned.copy())  # a view would keep them all
+        relation_of_burst = samples["relation"].astype(str).to_numpy()
+        for relation, step in steps.items():
+            is_own_burst = relation_of_burst == relation
+            own = latency[is_own_burst[burst]]
+            drawn[relation].append(_thin(own, step))
         medians.append(_compute_burst_medians(samples, latency, burst))
-
     by_round = pd.concat(medians).groupby(["relation", "round"], sort=False)
     part.rounds = by_round["ns"].median().reset_index()
+    part.curves = _compute_curves(drawn)
+
+
+def _choose_steps(part: Part) -> dict[str, int]:
+    """Return n by relation: of its samples in rising order, each n-th is drawn."""
+    totals = part.pairs.groupby("relation", observed=True)["samples"].sum()
+    steps = {}
+    for row in part.relations:
+        relation = row["relation"]
+        steps[relation] = 1 + int(totals.get(relation, 0)) // _MAX_DRAWN
+    return steps
+
+
+def _thin(latencies: Floats, step: int) -> Floats:
+    """Return each `step`-th latency in rising order."""
+    in_order = np.sort(latencies)
+    return in_order[::step].copy()  # a view would keep them all
+
+
+def _compute_curves(drawn: Mapping[str, Sequence[Floats]]) -> dict[str, Floats]:
+    """Return quantiles of the latencies drawn of each relation, _STEPS of them."""
     shares = np.linspace(0, 1, _STEPS)
-    part.curves = {
-        name: np.quantile(np.concatenate(own), shares) for name, own in drawn.items()
-    }
+    curves = {}
+    for relation, latencies in drawn.items():
+        curves[relation] = np.quantile(np.concatenate(latencies), shares)
+    return curves
 
 
 def _compute_burst_medians(
