@@ -60,9 +60,8 @@ from fleet.analysis.reduce.numbers import (
 )
 from fleet.analysis.reduce.pairs import as_float64, load_pairs
 from fleet.analysis.reduce.topology import Layout, make_layout
-from fleet.analysis.report.findings import judge_hosts
+from fleet.analysis.report.findings import describe_acceptance, judge_hosts
 from fleet.analysis.report.markup import CARD, CARDS, render_template
-from fleet.analysis.views.accept import render_acceptance
 from fleet.analysis.views.heatmap import is_light_shade, shade_to_rgb
 from fleet.analysis.views.node_tables import BY_NODE
 from fleet.analysis.views.topology import list_core_kinds
@@ -130,12 +129,12 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class _Subject:
     """What of a run is on its card: pairs of CPUs, or cells of NUMA nodes, of one
     benchmark and variant.
 
     relations: rows of the table beside the map. number: the column of `pairs` that is
-    shown. subject: what they are, without the benchmark's heading.
+    shown. name: what they are, without the benchmark's heading.
     """
 
     choice: str
@@ -143,7 +142,7 @@ class _Shown:
     pairs: pd.DataFrame
     relations: pd.DataFrame
     number: str
-    subject: str
+    name: str
     order: Layout
     drawn: Heatmap
     by_node: bool
@@ -152,7 +151,7 @@ class _Shown:
 @dataclass(frozen=True, slots=True)
 class _Words:
     """What is written beside the map, from the top down; a line may be empty. table:
-    titles first. judged: whether the run is as expected. heading: "" for the model.
+    titles first. judgement: whether the run is as expected. heading: "" for the model.
     """
 
     heading: str
@@ -162,7 +161,7 @@ class _Words:
     subject: str
     table: Sequence[tuple[str, ...]]
     memory: str
-    judged: str
+    judgement: str
     extremes: Sequence[str]
     foot: str
 
@@ -178,7 +177,7 @@ class _Words:
     @property
     def quotes(self) -> list[str]:
         """Return the lines on whether the run is as expected and on single pairs."""
-        return [line for line in (self.judged, *self.extremes) if line]
+        return [line for line in (self.judgement, *self.extremes) if line]
 
     @property
     def about(self) -> list[str]:
@@ -204,16 +203,14 @@ def make_card(
     pairs = as_float64(load_pairs(root, run_id=run_id))
     numbers = load_shown_numbers(root, [run])
     judged = judge_hosts(root, [run_id], ranges)
-    accepted = "".join(
-        render_acceptance(machine).partition(": ")[2] for machine in judged
-    )
+    accepted = "".join(map(describe_acceptance, judged))
     return lay_out_card(run, cpus, pairs, numbers, accepted=accepted, heading=heading)
 
 
 def lay_out_card(
     run: dict[str, Any],
     cpus: pd.DataFrame,
-    every: pd.DataFrame,
+    pairs: pd.DataFrame,
     numbers: pd.DataFrame,
     foot: str | None = None,
     accepted: str = "",
@@ -222,34 +219,39 @@ def lay_out_card(
     """Lay out the card of a run; raise UsageError if it has neither pairs nor NUMA
     nodes.
 
-    run: its row of `runs`, decoded. cpus, every: its rows of `cpus` and `pairs`.
-    numbers: from `load_shown_numbers`. foot: the last line, by default with version,
-    date and run ID. accepted: the text of `fleet accept` about the run. heading: by
-    default the CPU model.
+    run: its row of `runs`, decoded. cpus, pairs: its rows of these tables. numbers:
+    from `load_shown_numbers`. foot: the last line, by default with version, date and
+    run ID. accepted: the text of `fleet accept` about the run. heading: by default the
+    CPU model.
     """
-    descriptions = read_descriptions(run["hello"])
-    memory = arrange_memory(every, cpus, descriptions)
-    shown = _choose_shown(run, cpus, every, memory, numbers)
+    memory = arrange_memory(pairs, cpus, read_descriptions(run["hello"]))
+    subject = _choose_subject(run, cpus, pairs, memory, numbers)
     words = _Words(
         heading=one_line(heading),
         model=one_line(run["cpu_model"] or "unknown CPU model"),
-        counts=_describe_counts(shown.order),
-        core_kinds=list_core_kinds(shown.order),
-        subject=one_line(f"{shown.subject}: {shown.benchmark.heading}"),
-        table=_tabulate(shown),
-        memory=_describe_memory(run, cpus, memory, by_node=shown.by_node),
-        judged=_extract_judgement(accepted),
-        extremes=_describe_min_median_max(shown),
-        foot=foot or _format_footer(run, shown.pairs),
+        counts=_describe_counts(subject.order),
+        core_kinds=list_core_kinds(subject.order),
+        subject=one_line(f"{subject.name}: {subject.benchmark.heading}"),
+        table=_tabulate(subject),
+        memory=_describe_memory(run, cpus, memory, by_node=subject.by_node),
+        judgement=_extract_judgement(accepted),
+        extremes=_describe_min_median_max(subject),
+        foot=foot or _format_footer(run, subject.pairs),
     )
-    drawn = shown.drawn
+    return _place_on_card(subject, words)
+
+
+def _place_on_card(subject: _Subject, words: _Words) -> Card:
+    """Place the map of a subject, and the words beside it."""
+    drawn = subject.drawn
     shades = drawn.choose_shades()
+    map_texts = _place_map_texts(drawn, subject.benchmark)
     return Card(
-        shown.choice,
+        choice=subject.choice,
         title=words.title,
         cells=np.where(shades < 0, SHADES, shades),
         edges=_place_edges(drawn),
-        texts=[*_place_map_texts(drawn, shown.benchmark), *_place_words(words)],
+        texts=[*map_texts, *_place_words(words)],
         rows=words.table,
         quotes=words.quotes,
         about=words.about,
@@ -262,38 +264,38 @@ def _place_edges(drawn: Heatmap) -> list[float]:
     return [place * cell for place, border in enumerate(drawn.borders) if border]
 
 
-def _choose_shown(
+def _choose_subject(
     run: dict[str, Any],
     cpus: pd.DataFrame,
-    every: pd.DataFrame,
+    pairs: pd.DataFrame,
     memory: MemoryHierarchy,
     numbers: pd.DataFrame,
-) -> _Shown:
+) -> _Subject:
     """Choose what the card shows: a matrix of pairs, else one of NUMA nodes, of the
     first benchmark planned. Raises UsageError if there is neither.
     """
-    descriptions = read_descriptions(run["hello"])
-    pairs = _select_pairs(every, descriptions)
-    by_node = pairs.empty
+    rows = _select_pairs(pairs, read_descriptions(run["hello"]))
+    by_node = rows.empty
     if by_node:
-        pairs = memory.nodes
-    choices = name_benchmarks(pairs)
+        rows = memory.nodes
+    choices = name_benchmarks(rows)
     choice = _pick_choice(run, choices.unique().tolist())
-    own = pairs[choices == choice]
+    own = rows[choices == choice]
     if by_node:
-        return _show_nodes(run, cpus, own, choice, numbers)
-    return _show_pairs(run, cpus, own, choice, numbers)
+        return _choose_nodes(run, cpus, own, choice, numbers)
+    return _choose_pairs(run, cpus, own, choice, numbers)
 
 
-def _select_pairs(every: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
+def _select_pairs(pairs: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
     """Select the rows of matrices of pairs or, without any, of pairs whose lines are
     placed.
     """
-    pairs = drop_points(every, descriptions)
-    pairs = pairs[get_views(pairs["benchmark"], descriptions) == View.MATRIX]
-    if pairs.empty:
-        return select_line_placed_pairs(every, descriptions)
-    return pairs
+    without_points = drop_points(pairs, descriptions)
+    views = get_views(without_points["benchmark"], descriptions)
+    rows = without_points[views == View.MATRIX]
+    if rows.empty:
+        return select_line_placed_pairs(pairs, descriptions)
+    return rows
 
 
 def _pick_choice(run: dict[str, Any], choices: Sequence[str]) -> str:
@@ -309,64 +311,67 @@ def _pick_choice(run: dict[str, Any], choices: Sequence[str]) -> str:
     return [*planned, *choices][0]
 
 
-def _show_pairs(
+def _choose_pairs(
     run: dict[str, Any],
     cpus: pd.DataFrame,
     pairs: pd.DataFrame,
     choice: str,
     numbers: pd.DataFrame,
-) -> _Shown:
+) -> _Subject:
     """Show pairs of CPUs. If their lines lie on several requested nodes, show those of
     the first, and say so: "n0, the first of 2 nodes".
     """
     descriptions = read_descriptions(run["hello"])
-    subject = choice.rstrip("/")
+    name = choice.rstrip("/")
     nodes = sorted(pairs["memory_node"].dropna().astype(int).unique())
     if nodes:
         pairs = pairs[pairs["memory_node"] == nodes[0]]
-        subject += f" n{nodes[0]}"
+        name += f" n{nodes[0]}"
     if len(nodes) > 1:
-        subject += f", the first of {len(nodes)} nodes"
-    measured = {*pairs["ping_cpu"], *pairs["pong_cpu"]}
-    order = make_layout(cpus, sorted(measured))
+        name += f", the first of {len(nodes)} nodes"
+    measured_cpus = {*pairs["ping_cpu"], *pairs["pong_cpu"]}
+    order = make_layout(cpus, sorted(measured_cpus))
     number = estimator_column(run)
-    return _Shown(
+    relations = list_relations(numbers, descriptions)
+    return _Subject(
         choice=choice,
         benchmark=descriptions[choice],
         pairs=pairs,
-        relations=select_relations(list_relations(numbers, descriptions), pairs),
+        relations=select_relations(relations, pairs),
         number=number,
-        subject=subject,
+        name=name,
         order=order,
         drawn=map_cpus(matrix(pairs, order.cpus, number), order),
         by_node=False,
     )
 
 
-def _show_nodes(
+def _choose_nodes(
     run: dict[str, Any],
     cpus: pd.DataFrame,
     cells: pd.DataFrame,
     choice: str,
     numbers: pd.DataFrame,
-) -> _Shown:
+) -> _Subject:
     """Show the cells of NUMA nodes of the setting that an overview has, and its numbers
     of local and remote memory.
     """
     descriptions = read_descriptions(run["hello"])
-    shown = select_overview(select_choice(numbers, choice), descriptions)
-    cells = cells[cells["setting"] == shown["setting"].iloc[0]]
+    overview = select_overview(select_choice(numbers, choice), descriptions)
+    first = overview.iloc[0]
+    cells = cells[cells["setting"] == first["setting"]]
     number = estimator_column(run)
-    measured = cpus["cpu"][cpus["measured"]]
-    return _Shown(
+    measured_cpus = cpus["cpu"][cpus["measured"]]
+    node_matrix = lay_out_node_matrix(cells, number)
+    return _Subject(
         choice=choice,
         benchmark=descriptions[choice],
         pairs=cells,
-        relations=shown.sort_values("median_ns", kind="stable"),
+        relations=overview.sort_values("median_ns", kind="stable"),
         number=number,
-        subject=f"{choice.rstrip('/')} {shown['about'].iloc[0]}",
-        order=make_layout(cpus, measured.tolist()),
-        drawn=map_nodes(*lay_out_node_matrix(cells, number)),
+        name=f"{choice.rstrip('/')} {first['about']}",
+        order=make_layout(cpus, measured_cpus.tolist()),
+        drawn=map_nodes(*node_matrix),
         by_node=True,
     )
 
@@ -385,12 +390,12 @@ def _describe_counts(order: Layout) -> str:
     return ", ".join(counts)
 
 
-def _tabulate(shown: _Shown) -> list[tuple[str, ...]]:
+def _tabulate(subject: _Subject) -> list[tuple[str, ...]]:
     """Return titles and a row for each relation."""
-    titles = ("memory" if shown.by_node else "shared", "median", "±95%", "pairs")
-    table: list[tuple[str, ...]] = [titles]
-    for row in to_records(shown.relations):
-        median = _format_with_unit(shown.benchmark, row["median_ns"])
+    first_title = "memory" if subject.by_node else "shared"
+    table: list[tuple[str, ...]] = [(first_title, "median", "±95%", "pairs")]
+    for row in to_records(subject.relations):
+        median = _format_with_unit(subject.benchmark, row["median_ns"])
         half = format_half_width(row["spread"])
         pairs = str(row["pairs"])
         table.append((row["relation"], median, half, pairs))
@@ -420,16 +425,19 @@ def _describe_levels(levels: pd.DataFrame, descriptions: Descriptions) -> str:
     """List the memory levels of the first latency ladder of one CPU; empty if none was
     measured.
     """
-    rows = levels[(levels["threads"] == 1) & (levels["unit"] != "byte")]
+    of_one_cpu = levels["threads"] == 1
+    is_latency = levels["unit"] != "byte"
+    rows = levels[of_one_cpu & is_latency]
     if rows.empty:
         return ""
     ladders = rows.groupby(["benchmark", "variant", "setting", "ping_cpu"], sort=False)
     _, first = next(iter(ladders))
-    listed = []
+    numbers = []
     for row in to_records(first):
         value = format_value(descriptions[row["benchmark"]], row["median_ns"])
-        listed.append(f"{row['level']} {value}")
-    return one_line(f"memory, {first['setting'].iloc[0]}: {', '.join(listed)} ns")
+        numbers.append(f"{row['level']} {value}")
+    setting = first["setting"].iloc[0]
+    return one_line(f"memory, {setting}: {', '.join(numbers)} ns")
 
 
 def _extract_judgement(accepted: str) -> str:
@@ -441,23 +449,29 @@ def _extract_judgement(accepted: str) -> str:
     return one_line(accepted.partition("; ")[0])
 
 
-def _describe_min_median_max(shown: _Shown) -> list[str]:
+def _describe_min_median_max(subject: _Subject) -> list[str]:
     """Return a line each for the pairs of CPUs with the lowest, the middle and the
     highest number; none for nodes.
     """
-    if shown.by_node:
+    if subject.by_node:
         return []
-    values = convert_to_shown(shown.benchmark, shown.pairs[shown.number])
-    rows = shown.pairs.assign(shown=values).dropna(subset="shown")
+    numbers = convert_to_shown(subject.benchmark, subject.pairs[subject.number])
+    rows = subject.pairs.assign(shown=numbers).dropna(subset="shown")
     rows = rows.sort_values(["shown", "ping_cpu", "pong_cpu"], kind="stable")
-    places = {"min": 0, "median": (len(rows) - 1) // 2, "max": -1}
-    chosen = to_records(rows.iloc[[*places.values()]])
-    lines = []
-    for name, row in zip(places, chosen, strict=True):
-        value = _format_with_unit(shown.benchmark, row[shown.number])
-        ends = f"CPUs {row['ping_cpu']} and {row['pong_cpu']} ({row['relation']})"
-        lines.append(f"{name}: {value}, {ends}")
-    return lines
+    middle = (len(rows) - 1) // 2
+    lowest, median, highest = to_records(rows.iloc[[0, middle, -1]])
+    return [
+        f"min: {_describe_pair(subject, lowest)}",
+        f"median: {_describe_pair(subject, median)}",
+        f"max: {_describe_pair(subject, highest)}",
+    ]
+
+
+def _describe_pair(subject: _Subject, pair: Mapping[str, Any]) -> str:
+    """Say a pair's number, and what its CPUs share."""
+    value = _format_with_unit(subject.benchmark, pair[subject.number])
+    cpus = f"CPUs {pair['ping_cpu']} and {pair['pong_cpu']}"
+    return f"{value}, {cpus} ({pair['relation']})"
 
 
 def _format_footer(run: dict[str, Any], pairs: pd.DataFrame) -> str:
@@ -469,16 +483,21 @@ def _format_footer(run: dict[str, Any], pairs: pd.DataFrame) -> str:
         parts.append(f"governor {run['governor']}")
     if run["hypervisor"]:
         parts.append("virtual machine")
-    counts = count_flags(pairs["flags"])
-    flags = [
-        f"{flag} {counts[flag]}"
-        for flag in MEANINGS
-        if flag in counts and flag not in MINOR_IF_FEW
-    ]
+    flags = _count_major_flags(pairs)
     if flags:
         parts.append(f"flags of pairs: {', '.join(flags)}")
     parts.append(f"run {run['run_id'][-8:]}")
     return one_line(" · ".join(parts))
+
+
+def _count_major_flags(pairs: pd.DataFrame) -> list[str]:
+    """Say how many pairs have each flag that matters however few have it."""
+    counts = count_flags(pairs["flags"])
+    return [
+        f"{flag} {counts[flag]}"
+        for flag in MEANINGS
+        if flag in counts and flag not in MINOR_IF_FEW
+    ]
 
 
 def _place_words(words: _Words) -> list[Text]:
@@ -490,12 +509,19 @@ def _place_words(words: _Words) -> list[Text]:
     texts = heading + table
     if words.memory:
         texts.append(_fit_line(_LEFT, below + 8, 15, words.memory))
-    # the last of the lines has place 0, those above it -1, -2, …
-    lines = [*_wrap_judgement(words), *words.extremes]
-    for place, line in enumerate(lines, 1 - len(lines)):
-        texts.append(_fit_line(_LEFT, _FOOT + 21 * place, 15, line))
+    texts += _place_above_foot([*_wrap_judgement(words), *words.extremes])
     room = _SIZE[0] - 80
     texts.append(_fit_line(40, _FOOT + 22, 14, words.foot, "muted", room))
+    return texts
+
+
+def _place_above_foot(lines: Sequence[str]) -> list[Text]:
+    """Place lines one below the other so that the last of them is at _FOOT."""
+    y = _FOOT - 21 * (len(lines) - 1)
+    texts = []
+    for line in lines:
+        texts.append(_fit_line(_LEFT, y, 15, line))
+        y += 21
     return texts
 
 
@@ -546,8 +572,8 @@ def _place_row(row: Sequence[str], y: float, step: int, kind: str) -> list[Text]
 def _wrap_judgement(words: _Words) -> list[str]:
     """Wrap the judgement if the table leaves room for it."""
     if len(words.table) < _MAX_ROWS:
-        return textwrap.wrap(words.judged, 48)
-    return [line for line in [words.judged] if line]
+        return textwrap.wrap(words.judgement, 48)
+    return [line for line in [words.judgement] if line]
 
 
 def _fit_line(
@@ -576,6 +602,7 @@ def _place_group_names(drawn: Heatmap, distance: float) -> Iterator[Text]:
     """Yield the names of groups above and left of the map, as far as they fit.
     distance: of the nearest from the map.
     """
+    size = 13
     cell = _SIDE / len(drawn.labels)
     for line, level in enumerate(reversed(drawn.group_labels)):
         away = distance + 18 * line
@@ -583,11 +610,12 @@ def _place_group_names(drawn: Heatmap, distance: float) -> Iterator[Text]:
         for name, count in level:
             end = begin + count * cell
             middle = (begin + end) / 2
-            if name and 13 * _EM * len(name) + 4 <= end - begin:
-                yield Text(_X + middle, _Y - away, 13, "muted", "middle", name)
-                yield Text(
-                    _X - away, _Y + middle, 13, "muted", "middle", name, upright=True
-                )
+            fits = size * _EM * len(name) + 4 <= end - begin
+            if name and fits:
+                x, y = _X + middle, _Y - away
+                yield Text(x, y, size, "muted", "middle", name)
+                x, y = _X - away, _Y + middle
+                yield Text(x, y, size, "muted", "middle", name, upright=True)
             begin = end
 
 
@@ -595,16 +623,18 @@ def _place_labels_and_numbers(drawn: Heatmap, benchmark: Benchmark) -> Iterator[
     """Yield for each CPU or node its number above and left of the map, and those in its
     row.
     """
-    cell = _SIDE / len(drawn.labels)
-    values = convert_to_shown(benchmark, drawn.values)
+    numbers = convert_to_shown(benchmark, drawn.values)
     shades = drawn.choose_shades()
     subject = "node" if drawn.labels[0].startswith("n") else "CPU"
-    yield Text(_X - 8, _Y - 8, 13, "muted", "end", subject)
+    above = _Y - 8
+    left = _X - 8
+    yield Text(left, above, 13, "muted", "end", subject)
+    cell = _SIDE / len(drawn.labels)
     for place, label in enumerate(drawn.labels):
         middle = (place + 0.5) * cell
-        yield Text(_X + middle, _Y - 8, 13, "muted", "middle", label)
-        yield Text(_X - 8, _Y + middle + 5, 13, "muted", "end", label)
-        yield from _place_numbers(values[place], shades[place], _Y + middle)
+        yield Text(_X + middle, above, 13, "muted", "middle", label)
+        yield Text(left, _Y + middle + 5, 13, "muted", "end", label)
+        yield from _place_numbers(numbers[place], shades[place], _Y + middle)
 
 
 def _place_numbers(values: Floats, shades: Ints, middle: float) -> Iterator[Text]:
@@ -627,11 +657,13 @@ def _place_scale_numbers(drawn: Heatmap, benchmark: Benchmark) -> Iterator[Text]
     """Yield the numbers beside the colour scale, its highest first, and their unit."""
     low, high = sorted(convert_to_shown(benchmark, end) for end in drawn.limits)
     x = _X + _SIDE + 38
-    step = 4 if high - low < 0.4 else 1  # no number twice
-    for tick in range(0, 5, step):
-        ns = find_scale_value(1 - tick / 4, drawn.limits)
+    quarters = [0, 1, 2, 3, 4]  # from the top
+    if high - low < 0.4:
+        quarters = [0, 4]  # no number twice
+    for quarter in quarters:
+        ns = find_scale_value(1 - quarter / 4, drawn.limits)
         words = _format_number(convert_to_shown(benchmark, ns), high)
-        y = _Y + 11 + tick * (_SIDE - 13) / 4
+        y = _Y + 11 + quarter * (_SIDE - 13) / 4
         yield Text(x, y, 13, "muted", "start", words)
     unit = benchmark.rate or "ns"
     if is_log(drawn.limits):
@@ -716,13 +748,22 @@ def render_png(card: Card) -> bytes:
         pixels = draw_pixels(cells).convert("RGB")
         image.paste(_enlarge(pixels, width, height), (left, top))
     draw = ImageDraw.Draw(image)
-    for edge in card.edges:
-        draw.line((_X, _Y + edge, _X + _SIDE, _Y + edge), "#fff")
-        draw.line((_X + edge, _Y, _X + edge, _Y + _SIDE), "#fff")
+    _draw_edges(draw, card.edges)
     fonts = _find_fonts()
     for text in card.texts:
         _draw_text(draw, text, fonts)
     return _encode_png(image)
+
+
+def _draw_edges(draw: ImageDraw.ImageDraw, edges: Sequence[float]) -> None:
+    """Draw the lines between the groups of the map."""
+    right = _X + _SIDE
+    bottom = _Y + _SIDE
+    for edge in edges:
+        y = _Y + edge
+        draw.line((_X, y, right, y), "#fff")
+        x = _X + edge
+        draw.line((x, _Y, x, bottom), "#fff")
 
 
 def _encode_png(image: Image.Image) -> bytes:
@@ -743,16 +784,18 @@ def _find_fonts() -> Path:
 
 
 def _draw_text(draw: ImageDraw.ImageDraw, text: Text, fonts: Path) -> None:
+    """Draw a text of a card, level or upright. fonts: the folder of the fonts."""
     ink = _INKS[text.kind]
     name = "DejaVuSans-Bold.ttf" if text.kind == "strong" else "DejaVuSans.ttf"
     font = ImageFont.truetype(str(fonts / name), text.size)
-    if text.upright:
-        turned = ImageFont.TransposedFont(font, Image.Transpose.ROTATE_90)
-        corner = (text.x - text.size, text.y - font.getlength(text.words) / 2)
-        draw.text(corner, text.words, ink, turned)
-    else:
+    if not text.upright:
         anchor = _ANCHORS[text.anchor]
         draw.text((text.x, text.y), text.words, ink, font, anchor)
+        return
+    turned = ImageFont.TransposedFont(font, Image.Transpose.ROTATE_90)
+    left = text.x - text.size
+    top = text.y - font.getlength(text.words) / 2
+    draw.text((left, top), text.words, ink, turned)
 
 
 def render_paste_text(card: Card, name: str) -> str:

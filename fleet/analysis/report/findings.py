@@ -105,24 +105,27 @@ class Findings:
         above, then counts.
         """
         machines = self.acceptances
-        is_counted = (
-            {Outcome.AS_EXPECTED, Outcome.CANNOT_TELL}
-            if len(machines) > 1
-            else set[Outcome]()
-        )
-        lines = [
-            render_acceptance(machine)
-            for machine in machines
-            if machine.outcome not in is_counted
-        ]
-        counts = Counter(
-            machine.outcome for machine in machines if machine.outcome in is_counted
-        )
-        rest = "; ".join(
-            f"{format_count(count, 'machine')}: {outcome}"
-            for outcome, count in counts.items()
-        )
-        return [*lines, *([rest] if rest else [])]
+        counted = set[Outcome]()
+        if len(machines) > 1:
+            counted = {Outcome.AS_EXPECTED, Outcome.CANNOT_TELL}
+        lines = list[str]()
+        counts = Counter[Outcome]()
+        for machine in machines:
+            if machine.outcome in counted:
+                counts[machine.outcome] += 1
+            else:
+                lines.append(render_acceptance(machine))
+        if counts:
+            lines.append("; ".join(_word_counts(counts)))
+        return lines
+
+
+def _word_counts(counts: Mapping[Outcome, int]) -> list[str]:
+    """Say of how many machines each outcome is."""
+    return [
+        f"{format_count(count, 'machine')}: {outcome}"
+        for outcome, count in counts.items()
+    ]
 
 
 def judge_hosts(
@@ -164,9 +167,18 @@ def find(
     answers += [_find_odd_machines(group, hosts) for group in several]
     acceptances = judge_hosts(root, selection, ranges, only)
     for machine in acceptances:
-        hosts[machine.host].accepted = render_acceptance(machine).partition(": ")[2]
-    dated = [(f"{_choose_day(row)}", words) for row, words in changes]
-    return Findings(answers, dated, dict(hosts), acceptances)
+        hosts[machine.host].accepted = describe_acceptance(machine)
+    return Findings(
+        answers=answers,
+        changes=[(str(_choose_day(row)), cells) for row, cells in changes],
+        hosts=dict(hosts),
+        acceptances=acceptances,
+    )
+
+
+def describe_acceptance(machine: Acceptance) -> str:
+    """Render the line of `fleet accept` about a machine, without the machine's name."""
+    return render_acceptance(machine).partition(": ")[2]
 
 
 def _find_changes(
@@ -178,16 +190,21 @@ def _find_changes(
     rows, each with its table cells (titles: `CHANGE_TITLES`).
     """
     findings = []
-    for row, words in changes:
-        finding = _word_change(row, words)
+    for row, cells in changes:
+        finding = _word_change(row, cells)
         findings.append(finding)
         for host in row["hosts"]:
-            hosts[host].findings.append(finding)
-            hosts[host].courses.append(_draw_nights(past, row, words, host))
+            of_host = hosts[host]
+            of_host.findings.append(finding)
+            of_host.courses.append(_draw_nights(past, row, cells, host))
             if row["changed"]:
-                hosts[host].marks.append(_mark_change(row, words))
-    headline = render_changes_headline(past)
-    return Answer("What changed when", headline, findings, " ".join(past.caveats))
+                of_host.marks.append(_mark_change(row, cells))
+    return Answer(
+        question="What changed when",
+        headline=render_changes_headline(past),
+        findings=findings,
+        note=" ".join(past.caveats),
+    )
 
 
 def _choose_day(change: Mapping[str, Any]) -> date:
@@ -229,33 +246,46 @@ def _find_odd_machines(
     """Answer which machines of a group are odd. Add findings to `hosts`, each host's
     clearest as a mark.
     """
-    numbers = format_odd_numbers(group) if group.odd_hosts else []
+    findings = _list_odd_numbers(group, hosts)
+    for host, text in list_odd_environments(group):
+        findings.append(Finding(title=host, text=text, hosts=(host,)))
+    for finding in findings:
+        (host,) = finding.hosts
+        hosts[host].findings.append(finding)
+    return Answer(
+        question="Which of equal machines is odd",
+        headline=render_siblings_headline(group),
+        findings=findings,
+        note=" ".join(group.caveats),
+    )
+
+
+def _list_odd_numbers(
+    group: Siblings, hosts: defaultdict[str, HostFindings]
+) -> list[Finding]:
+    """Word each odd number of a group's machines, and mark its host in `hosts` if it is
+    the host's first.
+    """
+    if not group.odd_hosts:
+        return []
     findings = []
     marked = set[str]()
-    for host, choice, relation, this, others, change, interval, _ in numbers:
+    for cells in format_odd_numbers(group):
+        host, choice, relation, this, others, change, interval, _ = cells
+        subject = relation
+        where = f"{choice} {relation}"
         if relation == MEAN:
             subject = "mean"
             where = "mean of all relations"
-        else:
-            subject = relation
-            where = f"{choice} {relation}"
         if host not in marked:
             marked.add(host)
             hosts[host].marks.append(one_line(f"odd: {subject} {change}"))
+        title = f"{host}, {where}: {change}"
         about = interval
         if this != "-":
             about += f"; {this} against {others}"
-        title = f"{host}, {where}: {change}"
-        finding = Finding(title, about, (host,), choice, relation)
-        findings.append(finding)
-        hosts[host].findings.append(finding)
-    for host, text in list_odd_environments(group):
-        finding = Finding(host, text, (host,))
-        findings.append(finding)
-        hosts[host].findings.append(finding)
-    headline = render_siblings_headline(group)
-    note = " ".join(group.caveats)
-    return Answer("Which of equal machines is odd", headline, findings, note)
+        findings.append(Finding(title, about, (host,), choice, relation))
+    return findings
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,38 +316,55 @@ def _draw_nights(
     """Draw a host's nights around a change. words: the change's table cells (titles:
     `CHANGE_TITLES`).
     """
-    series, far = _select_nights(past, change, host)
-    before = _compute_level_before(series, far, change)
-    after, low, high = before + np.log1p(convert_change(change, past.descriptions))
-    shown = [*series, before, low, high]
-    axes = _Axes(series.index[0], series.index[-1], min(shown), max(shown))
+    descriptions = past.descriptions
+    series, far_nights = _select_nights(past, change, host)
+    before = _compute_level_before(series, far_nights, change)
+    after, low, high = before + np.log1p(convert_change(change, descriptions))
+    logs = [*series, before, low, high]
+    axes = _Axes(series.index[0], series.index[-1], min(logs), max(logs))
     nights = []
     for night, log in zip(series.index, series, strict=True):
-        number = _format_level(log, change, past.descriptions)
-        place = axes.place_night(night), axes.place_log(log)
-        nights.append((*place, night in far, f"{night}: {number}"))
-    begin = axes.place_night(change["begin"])
-    until = axes.place_night(change["before"])
-    since = axes.place_night(change["after"])
-    end = max(axes.place_night(change["end"]), since)
-    scale = [
-        (axes.place_log(log), _format_level(log, change, past.descriptions))
-        for log in (axes.bottom, axes.top)
-    ]
+        words_of_night = f"{night}: {_format_level(log, change, descriptions)}"
+        x = axes.place_night(night)
+        y = axes.place_log(log)
+        nights.append((x, y, night in far_nights, words_of_night))
     svg = render_template(
         "course.svg",
         words=words,
         nights=nights,
-        levels=(
-            (begin, until, axes.place_log(before)),
-            (since, end, axes.place_log(after)),
-        ),
+        levels=_place_levels(axes, change, before, after),
         band=(axes.place_log(high), axes.place_log(low)),
         ticks=_list_ticks(past, host, axes),
-        scale=scale,
+        scale=_label_scale(axes, change, descriptions),
         ends=(axes.first, axes.last),
     )
     return Markup(svg)  # noqa: S704  (the template escapes)
+
+
+def _place_levels(
+    axes: _Axes, change: Mapping[str, Any], before: float, after: float
+) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
+    """Return the lines at the levels before and after a change, each as its left and
+    right end and its place from the top. before, after: logs.
+    """
+    begin = axes.place_night(change["begin"])
+    until = axes.place_night(change["before"])
+    since = axes.place_night(change["after"])
+    end = max(axes.place_night(change["end"]), since)
+    line_before = (begin, until, axes.place_log(before))
+    line_after = (since, end, axes.place_log(after))
+    return line_before, line_after
+
+
+def _label_scale(
+    axes: _Axes, change: Mapping[str, Any], descriptions: Descriptions
+) -> list[tuple[float, str]]:
+    """Return the place and the number of the lower and the upper end of the scale."""
+    labels = []
+    for log in (axes.bottom, axes.top):
+        number = _format_level(log, change, descriptions)
+        labels.append((axes.place_log(log), number))
+    return labels
 
 
 def _select_nights(
@@ -329,14 +376,16 @@ def _select_nights(
     far_off = past.odd[past.odd["host"] == host]
     choice = change["benchmark"]
     if choice:
-        own = [change[name] for name in CLASS]
-        rows = past.logs.loc[[(host, *own)]]
-        far_off = far_off[(far_off[CLASS] == own).all(axis=1)]
+        own_class = [change[name] for name in CLASS]
+        logs = past.logs.loc[[(host, *own_class)]]
+        is_of_class = (far_off[CLASS] == own_class).all(axis=1)
+        far_off = far_off[is_of_class]
     else:  # the mean of several relations, each relative to its own median
-        rows = past.logs.loc[[host]]
-        rows = rows.sub(rows.median(axis=1), axis=0)
+        logs = past.logs.loc[[host]]
+        logs = logs.sub(logs.median(axis=1), axis=0)
+    by_night = logs.mean().dropna()
     sign = _choose_sign(choice, past.descriptions)
-    return rows.mean().dropna() * sign, set(far_off["night"])
+    return by_night * sign, set(far_off["night"])
 
 
 def _choose_sign(choice: str, descriptions: Descriptions) -> int:
@@ -348,12 +397,14 @@ def _compute_level_before(
     series: "pd.Series[float]", far: Set[date], change: Mapping[str, Any]
 ) -> float:
     """Return the mean log of the nights before a change; of all, if there are none."""
-    is_before = [
-        night not in far and change["begin"] <= night <= change["before"]
+    nights_before = [
+        night
         for night in series.index
+        if night not in far and change["begin"] <= night <= change["before"]
     ]
-    nights = series[is_before] if any(is_before) else series
-    return float(np.mean(nights))
+    if nights_before:
+        return float(np.mean(series[nights_before]))
+    return float(np.mean(series))
 
 
 def _format_level(
@@ -372,8 +423,9 @@ def _list_ticks(past: History, host: str, axes: _Axes) -> list[tuple[float, str]
     """Return the place of each night when the host's environment changed, and how."""
     ticks = []
     for night, facts in sorted(past.facts.get(host, {}).items()):
-        if facts and axes.first <= night <= axes.last:
+        is_shown = axes.first <= night <= axes.last
+        if facts and is_shown:
             changes = [f"{fact} {old} → {new}" for fact, old, new in sorted(facts)]
-            tick = (axes.place_night(night), f"{night}: {'; '.join(changes)}")
-            ticks.append(tick)
+            words = f"{night}: {'; '.join(changes)}"
+            ticks.append((axes.place_night(night), words))
     return ticks

@@ -523,7 +523,7 @@ def _render_machines(
             card = _lay_out_card(
                 run,
                 cpus=_select_run(cpus, run_id),
-                every=_select_run(pairs, run_id),
+                pairs=_select_run(pairs, run_id),
                 numbers=load_shown_numbers(listing, [run]),
                 accepted=findings[host].accepted,
             )
@@ -736,7 +736,7 @@ def _render_summary(host: str, rows: pd.DataFrame) -> tuple[Row, Files]:
     numbers = compute_numbers(pairs, cpus, SHIPPED)
     cells = list_relations(numbers, SHIPPED).assign(about="", since=None)
     cells["levels"] = [()] * len(cells)
-    card = _lay_out_card(run, cpus=cpus, every=pairs, numbers=numbers, foot=foot)
+    card = _lay_out_card(run, cpus=cpus, pairs=pairs, numbers=numbers, foot=foot)
     return _render_machine(run, card, past=cells, usual=cells, findings=HostFindings())
 
 
