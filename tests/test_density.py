@@ -18,7 +18,7 @@ LIMITS = {
     "agent": (77, 0.13),
     "analysis/base": (54, 0.04),
     "analysis/compare": (87, 0.21),
-    "analysis/exchange": (68, 0.12),
+    "analysis/exchange": (67, 0.11),
     "analysis/reduce": (86, 0.19),
     "analysis/report": (89, 0.24),
     "analysis/views": (78, 0.12),

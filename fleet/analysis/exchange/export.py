@@ -10,7 +10,9 @@ import pandas as pd
 from fleet.analysis.base import text
 from fleet.analysis.exchange.imports import (
     PREFIX,
+    collect_cells,
     find_summary,
+    list_cpus,
     make_grid,
 )
 from fleet.analysis.exchange.number_table import TABLE, escape_markdown
@@ -99,8 +101,9 @@ def _export_summary(
     matrices = [
         choice for choice in choices.unique() if SHIPPED[choice].view is View.MATRIX
     ]
-    chosen = _find_named_choice(matrices, benchmark, name)
-    return WRITERS[tool](make_grid(rows[choices == chosen]))
+    matrix = _find_named_choice(matrices, benchmark, name)
+    grid = make_grid(rows[choices == matrix])
+    return WRITERS[tool](grid)
 
 
 def export_rows(
@@ -136,11 +139,11 @@ def export_samples(
         if benchmark is not None:
             choices = [*select_choices(benchmark, _list_measured_choices(root, run_id))]
         for rows in _read_samples(root, run_id, choices):
-            chosen = rows
+            samples = rows
             if benchmark is not None:
-                chosen = rows[load.is_chosen_benchmark(rows, benchmark)]
-            if len(chosen):
-                yield text.format_csv(chosen, header=header)
+                samples = rows[load.is_chosen_benchmark(rows, benchmark)]
+            if len(samples):
+                yield text.format_csv(samples, header=header)
                 header = False
     if header:
         missing = f"--benchmark {benchmark}: " if benchmark else ""
@@ -159,20 +162,26 @@ def _export_run(
     run = load.load_run(root, run_id)
     cpus = load.load_cpus(root, run_id=run_id)
     descriptions = read_descriptions(run["hello"])
+    column = f"{value}_ns"
     node_cells = dict[str, pd.DataFrame]()
     if tool == "csv":
         node_cells = _load_node_cells(root, run_id, cpus, descriptions)
-    matrices = [*_list_pair_matrices(root, run_id, descriptions), *node_cells]
-    chosen = _find_named_choice(matrices, benchmark, run_id)
-    if chosen in node_cells:
-        described = descriptions[chosen.partition("/")[0]]
-        return _write_node_csv(node_cells[chosen], f"{value}_ns", described)
-    pairs = run["plan"].get("pairs") or {}
-    is_ordered = pairs.get("which") == Pairs.ORDERED
-    grid = _load_grid(root, run_id, chosen, f"{value}_ns", ordered=is_ordered)
+    pair_matrices = _list_pair_matrices(root, run_id, descriptions)
+    matrices = [*pair_matrices, *node_cells]
+    matrix = _find_named_choice(matrices, benchmark, run_id)
+    if matrix in node_cells:
+        name, _, _ = matrix.partition("/")
+        return _write_node_csv(node_cells[matrix], column, descriptions[name])
+    grid = _load_grid(root, run_id, matrix, column, ordered=_has_ordered_pairs(run))
     if tool == HWLOC:
         return _write_hwloc(grid, cpus)
     return WRITERS[tool](grid)
+
+
+def _has_ordered_pairs(run: Mapping[str, Any]) -> bool:
+    """Report whether a run measured each pair in both orders."""
+    pairs = run["plan"].get("pairs") or {}
+    return bool(pairs.get("which") == Pairs.ORDERED)
 
 
 def _load_node_cells(
@@ -181,13 +190,16 @@ def _load_node_cells(
     """Load the cells of a run's matrices of NUMA nodes, by benchmark, variant and
     setting, such as "chase/mov random".
     """
-    choices = _list_measured_choices(root, run_id)
-    names = dict.fromkeys(choice.partition("/")[0] for choice in choices)
-    node_benchmarks = [name for name in names if descriptions[name].node]
+    node_benchmarks = list[str]()
+    for choice in _list_measured_choices(root, run_id):
+        name, _, _ = choice.partition("/")
+        if descriptions[name].node and name not in node_benchmarks:
+            node_benchmarks.append(name)
     if not node_benchmarks:
         return {}
-    pairs = as_float64(load_pairs(root, run_id=run_id, benchmark=node_benchmarks))
-    cells = arrange_memory(pairs, cpus, descriptions).nodes
+    pairs = load_pairs(root, run_id=run_id, benchmark=node_benchmarks)
+    memory = arrange_memory(as_float64(pairs), cpus, descriptions)
+    cells = memory.nodes
     settings = name_benchmarks(cells) + " " + cells["setting"].astype(str)
     return {str(name): part for name, part in cells.groupby(settings, sort=False)}
 
@@ -208,20 +220,15 @@ def _load_grid(
     diagonal unless the pairs are ordered. Raises UsageError without samples.
     """
     choice, _, node = matrix.partition(" n")
-    pairs = reduce_run(root, run_id, choice, ordered=ordered)
-    pairs = _select_line_node(pairs, node)
+    all_pairs = reduce_run(root, run_id, choice, ordered=ordered)
+    pairs = _select_line_node(all_pairs, node)
     if pairs.empty:
         raise UsageError(f"{run_id}: has no samples of {matrix} to export.")
-    ends = pairs[["ping_cpu", "pong_cpu"]].to_numpy(dtype=int)
+    cells = collect_cells(pairs, column)
     if not ordered:
-        ends = np.sort(ends, axis=1)[:, ::-1]  # the higher CPU first
-    latencies = pairs[column].astype(float)
-    cells = zip(map(tuple, ends.tolist()), latencies, strict=True)
-    return Grid(
-        cpus=tuple(np.unique(ends).tolist()),
-        cells=dict(cells),
-        benchmark=pairs["benchmark"].iloc[0],
-    )
+        cells = {(max(ends), min(ends)): ns for ends, ns in cells.items()}
+    benchmark = pairs["benchmark"].iloc[0]
+    return Grid(list_cpus(cells), cells, benchmark)
 
 
 def _select_line_node(pairs: pd.DataFrame, node: str) -> pd.DataFrame:
@@ -243,17 +250,20 @@ def _write_hwloc(grid: Grid, cpus: pd.DataFrame) -> str:
     cpus: from `load_cpus`. Raises UsageError for a missing pair.
     """
     numbers = _number_pus(cpus)
-    cells = dict(grid.fill_both_halves())
-    cells |= {(cpu, cpu): 0.0 for cpu in grid.cpus}
+    latencies = dict(grid.fill_both_halves())
+    for cpu in grid.cpus:
+        latencies[cpu, cpu] = 0.0
     lines = [f"name=fleet-{grid.benchmark}-ps", "6", str(len(grid.cpus))]
     lines += [f"PU:{numbers[cpu]}" for cpu in grid.cpus]
-    for row, column in itertools.product(grid.cpus, repeat=2):
-        if (row, column) not in cells:
+    for ends in itertools.product(grid.cpus, repeat=2):
+        if ends not in latencies:
+            row, column = ends
             raise UsageError(
                 "hwloc takes a number for every pair of CPUs, and"
                 f" {row}-{column} has none."
             )
-        lines.append(str(round(cells[row, column] * 1000)))
+        picoseconds = round(latencies[ends] * 1000)
+        lines.append(str(picoseconds))
     return "\n".join([*lines, ""])
 
 
@@ -261,13 +271,14 @@ def _number_pus(cpus: pd.DataFrame) -> dict[int, int]:
     """Number the CPUs that are online as hwloc numbers its PUs: in the order of its
     tree, whose NUMA nodes stand by their lowest CPU.
     """
-    online = cpus[cpus["online"].astype(bool)]
+    is_online = cpus["online"].astype(bool)
+    online = cpus[is_online]
     levels = ["package", "node", "die", "llc", "cluster", "core", "cpu"]
-    groups = online[levels].fillna(0)
+    tree = online[levels].fillna(0)
     cpus_by_node = online.groupby("node", dropna=False)["cpu"]
-    groups["node"] = cpus_by_node.transform("min")
-    ordered = groups.sort_values(levels)["cpu"].tolist()
-    return {cpu: number for number, cpu in enumerate(ordered)}
+    tree["node"] = cpus_by_node.transform("min")
+    cpus_in_order = tree.sort_values(levels)["cpu"]
+    return {int(cpu): number for number, cpu in enumerate(cpus_in_order)}
 
 
 def _list_measured_choices(root: Root, run_id: str) -> list[str]:
@@ -287,17 +298,18 @@ def _list_pair_matrices(
     """List the matrices of pairs with samples: benchmark and variant, and the node if
     the lines lie on a requested one, as in "cas/llsc n0".
     """
-    names = list[str]()
+    names = dict[str, None]()  # in the order in which they come
     columns = ["benchmark", "variant", "memory_node"]
     for part in load.load_samples_in_parts(root, run_id, columns=columns):
-        are_matrices = load.get_views(part["benchmark"], descriptions) == View.MATRIX
-        own = part[are_matrices].drop_duplicates()
-        for choice, node in zip(name_benchmarks(own), own["memory_node"], strict=True):
+        views = load.get_views(part["benchmark"], descriptions)
+        matrices = part[views == View.MATRIX].drop_duplicates()
+        choices = name_benchmarks(matrices)
+        for choice, node in zip(choices, matrices["memory_node"], strict=True):
             name = choice
             if not pd.isna(node):
                 name = f"{choice} n{int(node)}"
-            names.append(name)
-    return list(dict.fromkeys(names))
+            names[name] = None
+    return list(names)
 
 
 def _find_named_choice(choices: Sequence[str], benchmark: str | None, what: str) -> str:
@@ -337,12 +349,14 @@ def _read_samples(
     """Yield the samples of a run, in frames of at most SAMPLES_AT_ONCE rows. choices:
     [None] for all.
     """
-    runs = load.load_runs(root, run_id=run_id)
-    descriptions = read_descriptions(load.load_run(root, run_id)["hello"])
+    facts = load.load_runs(root, run_id=run_id)
+    run = load.load_run(root, run_id)
+    descriptions = read_descriptions(run["hello"])
     for choice in choices:
-        for bursts in load.load_samples_in_parts(root, run_id, benchmark=choice):
+        parts = load.load_samples_in_parts(root, run_id, benchmark=choice)
+        for bursts in parts:
             for samples in _cut_into_samples(bursts, descriptions):
-                yield load.add_run_columns(samples, runs)
+                yield load.add_run_columns(samples, facts)
 
 
 def _cut_into_samples(
@@ -351,11 +365,13 @@ def _cut_into_samples(
     """Yield frames with a row per sample and the other threads' numbers; split bursts
     that are too long.
     """
-    longest = max(map(len, bursts["ticks"]), default=1)
+    lengths = bursts["ticks"].map(len)
+    longest = max(lengths, default=1)
     bursts_at_once = max(1, SAMPLES_AT_ONCE // longest)
     for begin in range(0, len(bursts), bursts_at_once):
-        batch = bursts.iloc[begin : begin + bursts_at_once]
-        longest_of_batch = max(map(len, batch["ticks"]))
+        end = begin + bursts_at_once
+        batch = bursts.iloc[begin:end]
+        longest_of_batch = max(lengths.iloc[begin:end])
         # more than once only for a single burst that is too long
         for first in range(0, longest_of_batch, SAMPLES_AT_ONCE):
             cut = slice(first, first + SAMPLES_AT_ONCE)
@@ -388,10 +404,12 @@ def _list_numbers_of_others(
     numbers = list[list[int] | None]()
     for ticks, threads in zip(bursts["ticks"], bursts[name], strict=True):
         if threads is None or not len(threads):
-            numbers += [None] * len(ticks[cut])
+            samples = len(ticks[cut])
+            numbers += [None] * samples
         else:
-            of_threads = [thread[cut] for thread in threads]
-            numbers += np.stack(of_threads, axis=1).tolist()
+            by_thread = [thread[cut] for thread in threads]
+            by_sample = np.stack(by_thread, axis=1)
+            numbers += by_sample.tolist()
     return numbers
 
 

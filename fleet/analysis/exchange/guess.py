@@ -76,10 +76,13 @@ def _guess_groups(logs: Floats, package: Ints, sockets: int) -> _Groups:
     """Guess what CPUs share within a socket. Where nothing is known, the cluster is the
     core and the last-level cache the socket's.
     """
-    levels = list(_cut_at_jumps(_link(logs, "average")))
+    linkage = _link(logs, "average")
+    levels = list(_cut_at_jumps(linkage))
     core = _find_cores(levels, len(logs))
-    threads = np.bincount(core)[core]  # of each CPU's core
-    is_single = threads < threads.max()
+    sizes = np.bincount(core)
+    threads = sizes[core]  # of each CPU's core
+    threads_most = threads.max()
+    is_single = threads < threads_most
     if is_single.any():  # E-cores
         cluster = _cluster_singles(logs, core, is_single)
         return _Groups(core, cluster, package, is_single)
@@ -87,7 +90,7 @@ def _guess_groups(logs: Floats, package: Ints, sockets: int) -> _Groups:
     if groups is None:
         return _Groups(core, core, package, is_single)
     cpus_of_group = len(logs) / groups.max()  # numbered from 1
-    has_two_cores = cpus_of_group == 2 * threads.max()
+    has_two_cores = cpus_of_group == 2 * threads_most
     if has_two_cores:
         return _Groups(core, cluster=groups, llc=package, is_single=is_single)
     return _Groups(core, cluster=core, llc=groups, is_single=is_single)
@@ -98,13 +101,14 @@ def _compute_mean_logs(grid: Grid) -> Floats:
     neither is known.
     """
     count = len(grid.cpus)
-    places = {cpu: place for place, cpu in enumerate(grid.cpus)}
-    logs = np.full((count, count), np.nan)
+    latencies = np.full((count, count), np.nan)
+    place_by_cpu = {cpu: place for place, cpu in enumerate(grid.cpus)}
     for (row, column), ns in grid.cells.items():
-        logs[places[row], places[column]] = np.log(ns)
+        latencies[place_by_cpu[row], place_by_cpu[column]] = ns
+    logs = np.log(latencies)
     # where one direction is missing, the other stands for it
-    filled = np.where(np.isnan(logs), logs.T, logs)
-    means = (filled + filled.T) / 2
+    there = np.where(np.isnan(logs), logs.T, logs)
+    means = (there + there.T) / 2
     np.fill_diagonal(means, 0)
     return np.asarray(means)
 
@@ -135,10 +139,11 @@ def _cut_at_jumps(linkage: Floats) -> Iterator[_Level]:
 
     heights = linkage[:, 2]  # rising: the distance at which two groups are joined
     is_before_jump = np.diff(heights) > np.log(APART)
-    for place in np.flatnonzero(is_before_jump):
-        heights_below = heights[: place + 1]
-        median_ns = float(np.exp(np.median(heights_below)))
-        middle_of_jump = (heights[place] + heights[place + 1]) / 2
+    for last in np.flatnonzero(is_before_jump):
+        first_above = last + 1
+        middle_of_jump = (heights[last] + heights[first_above]) / 2
+        median_log = np.median(heights[:first_above])
+        median_ns = float(np.exp(median_log))
         groups = hierarchy.fcluster(linkage, middle_of_jump, "distance")
         yield _Level(median_ns, groups)
 

@@ -23,7 +23,13 @@ from fleet.analysis.base.selection import select_runs
 from fleet.analysis.base.tables import Ints
 from fleet.analysis.base.text import to_records
 from fleet.analysis.exchange.guess import guess_topology
-from fleet.analysis.exchange.tools import TOOLS, Grid, read_matrices
+from fleet.analysis.exchange.tools import (
+    TOOLS,
+    Cells,
+    Grid,
+    NewCells,
+    read_matrices,
+)
 from fleet.analysis.reduce.load import load_cpus
 from fleet.analysis.reduce.topology import GROUPS, Layout, make_layout
 from fleet.errors import StoreError, UsageError
@@ -116,24 +122,26 @@ def locate_summaries(root: Root) -> dict[str, tuple[Place, str]]:
     with store_errors("read the summaries", place):
         shipped = _SHIPPED.files("*.parquet")
         imported = place.files(SUMMARIES)
-    located = dict[str, tuple[Place, str]]()
+    place_and_file = dict[str, tuple[Place, str]]()
     for file in shipped:
-        located[Path(file).stem] = (_SHIPPED, file)
+        name = Path(file).stem
+        place_and_file[name] = (_SHIPPED, file)
     for file in imported:
-        located[Path(file).stem] = (place, file)
-    return located
+        name = Path(file).stem
+        place_and_file[name] = (place, file)
+    return place_and_file
 
 
 def find_summaries(root: Root, texts: Sequence[str]) -> dict[str, pd.DataFrame]:
     """Return the rows of each summary that these names or globs match. Raises
     UsageError for no match.
     """
-    names = locate_summaries(root)
+    all_names = locate_summaries(root)
     summaries = dict[str, pd.DataFrame]()
     for text in texts:
         pattern = text.removeprefix(PREFIX)
-        meant = [name for name in names if fnmatchcase(name, pattern)]
-        for name in meant or [text]:
+        matches = [name for name in all_names if fnmatchcase(name, pattern)]
+        for name in matches or [text]:
             summaries[name] = find_summary(root, name)
     return summaries
 
@@ -161,23 +169,25 @@ def _suggest_summaries(name: str, names: Collection[str]) -> str:
     containing = [other for other in names if all(word in other for word in words)]
     if not containing:
         return suggest_similar(name, names)
-    listed = " or ".join(repr(other) for other in containing[:_SUGGESTED])
-    return f"; did you mean {listed}?"
+    quoted = map(repr, containing[:_SUGGESTED])
+    alternatives = " or ".join(quoted)
+    return f"; did you mean {alternatives}?"
 
 
 def find_summaries_of_model(root: Root, cpu_model: str) -> pd.DataFrame:
     """Return the rows of all summaries of a CPU model; skip damaged files."""
-    wanted = simplify_cpu_model(cpu_model)
-    located = locate_summaries(root)
+    simplified = simplify_cpu_model(cpu_model)
+    summaries = locate_summaries(root)
 
     def read_if_of_model(name: str) -> pd.DataFrame | None:
-        place, file = located[name]
-        if wanted not in _read_simplified_models(place, file):
+        place, file = summaries[name]
+        models = _read_simplified_models(place, file)
+        if simplified not in models:
             return None
         return _read_summaries(place, [file])
 
-    frames = read_undamaged([*located], read_if_of_model).values()
-    parts = [rows for rows in frames if rows is not None]
+    frames = read_undamaged([*summaries], read_if_of_model)
+    parts = [rows for rows in frames.values() if rows is not None]
     if not parts:
         parts = [_read_summaries(_SHIPPED, [])]
     return pd.concat(parts, ignore_index=True)
@@ -296,19 +306,32 @@ def renumber_cpus(grid: Grid, cpus: Sequence[int] | None) -> Grid:
 
 def make_grid(rows: pd.DataFrame) -> Grid:
     """Make the matrix of one benchmark and variant of a summary from its rows."""
+    cells = collect_cells(rows, "latency_ns")
     (first,) = to_records(rows.head(1))
-    ends = rows[["ping_cpu", "pong_cpu"]].to_numpy(dtype=int)
-    pairs = map(tuple, ends.tolist())
-    latencies = rows["latency_ns"].astype(float)
     return Grid(
-        cpus=tuple(np.unique(ends).tolist()),
-        cells=dict(zip(pairs, latencies, strict=True)),
+        cpus=list_cpus(cells),
+        cells=cells,
         benchmark=first["benchmark"],
         samples=_to_int(first["samples"]),
         iterations=_to_int(first["iterations"]),
         cpu_model=first["cpu_model"],
         variant=first["variant"],
     )
+
+
+def collect_cells(pairs: pd.DataFrame, column: str) -> NewCells:
+    """Return the numbers in `column` by the two CPUs of each pair."""
+    cells = NewCells()
+    numbers = pairs[["ping_cpu", "pong_cpu", column]]
+    for ping, pong, number in numbers.itertuples(index=False):
+        cells[int(ping), int(pong)] = float(number)
+    return cells
+
+
+def list_cpus(cells: Cells) -> tuple[int, ...]:
+    """List the CPUs of which there are numbers, ascending."""
+    cpus = {cpu for ends in cells for cpu in ends}
+    return tuple(sorted(cpus))
 
 
 def _to_int(value: float | None) -> int | None:
@@ -322,14 +345,18 @@ def derive_cpus(rows: pd.DataFrame) -> pd.DataFrame:
     relations are unknown.
     """
     words = rows["relation"].str.split(" ")
-    nearness = words.str[0]
+    relation = words.str[0]
+    kind = words.str[-1]
     cpus = np.unique(rows[["ping_cpu", "pong_cpu"]])
-    table = pd.DataFrame({"cpu": cpus, "kind": _find_kinds(cpus, rows, words.str[-1])})
-    # pairs that share a level, or a nearer one, make its groups
-    for count, level in enumerate(_NEAR, 1):
-        near = rows[nearness.isin(_NEAR[:count])]
-        table[_name_group_column(level)] = _find_lowest_reached(cpus, near)
-    if (nearness == Relation.UNKNOWN).all():
+    table = pd.DataFrame({"cpu": cpus, "kind": _find_kinds(cpus, rows, kind)})
+    levels = list[str]()
+    for level in _NEAR:
+        levels.append(level)
+        # pairs that share a level, or a nearer one, make its groups
+        pairs_within = rows[relation.isin(levels)]
+        column = _name_group_column(level)
+        table[column] = _find_lowest_reached(cpus, pairs_within)
+    if (relation == Relation.UNKNOWN).all():
         return table[:0]
     return table
 
@@ -340,9 +367,11 @@ def _find_kinds(
     """Return the kind of each CPU's core, None if no pair has only that kind."""
     kinds = pd.Series(None, range(len(cpus)), dtype=object)
     for kind in KINDS:
-        within = rows[kinds_of_rows.isin((kind, f"{kind}-{kind}"))]
-        ends = [*within["ping_cpu"], *within["pong_cpu"]]
-        kinds[np.isin(cpus, ends)] = kind
+        names = (kind, f"{kind}-{kind}")
+        pairs = rows[kinds_of_rows.isin(names)]
+        members = [*pairs["ping_cpu"], *pairs["pong_cpu"]]
+        is_member = np.isin(cpus, members)
+        kinds[is_member] = kind
     return kinds
 
 
@@ -542,14 +571,14 @@ def _tell_of_import(
     has_guesses: bool,
 ) -> str:
     """Tell the user what was imported. grid: the matrix whose size is told."""
-    stored = "Is here already:"
+    outcome = "Is here already:"
     if is_new:
-        stored = "Stored"
+        outcome = "Stored"
     guess = ""
     if has_guesses:
         guess = " Relations are guessed from its levels."
     return (
-        f"{stored} {PREFIX}{name}: {', '.join(benchmarks)}, {_format_size(grid)}."
+        f"{outcome} {PREFIX}{name}: {', '.join(benchmarks)}, {_format_size(grid)}."
         f"{guess} See it: fleet show {PREFIX}{name}"
     )
 
@@ -607,27 +636,34 @@ def _make_cpu(row: Mapping[str, float | None]) -> Cpu:
 
 
 def _require_valid(name: str, metadata: ImportMetadata) -> None:
+    """Raise UsageError for a word or a text that no summary can have."""
     require_free_name(name)
-    benchmarks = [name for name in VARIANTS if BENCHMARKS[name].view is View.MATRIX]
     _require_known("tool", metadata.tool, TOOLS)
-    for named in metadata.benchmarks:
-        _require_known("benchmark", named.benchmark, benchmarks)
-        if named.setting:
-            raise UsageError(
-                f"--benchmark '{named}': a summary has no settings; name"
-                f" {named.benchmark} alone."
-            )
-        if metadata.variant and named.variant not in ("", metadata.variant):
-            raise UsageError(
-                f"--variant {metadata.variant}: --benchmark names {named.variant}; keep"
-                " one of them."
-            )
+    for benchmark_name in metadata.benchmarks:
+        _require_importable(benchmark_name, metadata.variant)
     _require_known("estimator", metadata.estimator, ("median", "mean", "min"))
     for word in ("variant", "cpu_model", "os", "conditions", "source"):
         text = getattr(metadata, word) or ""
         if not text.isprintable():
             option = word.replace("_", "-")
             raise UsageError(f"--{option}: must be one line of text in UTF-8.")
+
+
+def _require_importable(name: BenchmarkName, variant: str | None) -> None:
+    """Raise UsageError unless a matrix can be of this benchmark. variant: of
+    --variant.
+    """
+    matrices = [name for name in VARIANTS if BENCHMARKS[name].view is View.MATRIX]
+    _require_known("benchmark", name.benchmark, matrices)
+    if name.setting:
+        raise UsageError(
+            f"--benchmark '{name}': a summary has no settings; name"
+            f" {name.benchmark} alone."
+        )
+    if variant and name.variant not in ("", variant):
+        raise UsageError(
+            f"--variant {variant}: --benchmark names {name.variant}; keep one of them."
+        )
 
 
 def _require_known(option: str, value: str | None, known: Collection[str]) -> None:

@@ -46,12 +46,21 @@ def write_number_table(usual: UsualNumbers, suffix: str) -> str:
     rows = tabulate_numbers(usual)
     if suffix not in _WRITERS:
         return text.format_csv(rows)
-    cells = []
-    benchmarks = _list_benchmarks(usual)
-    for row, benchmark in zip(text.to_records(rows), benchmarks, strict=True):
-        cells.append([_format_cell(benchmark, *cell) for cell in row.items()])
+    write = _WRITERS[suffix]
     titles = [str(name) for name in rows.columns]
-    return _WRITERS[suffix](titles, cells, _list_notes(usual))
+    cells = _format_rows(rows, _list_benchmarks(usual))
+    return write(titles, cells, _list_notes(usual))
+
+
+def _format_rows(
+    rows: pd.DataFrame, benchmarks: Sequence[Benchmark]
+) -> list[list[str]]:
+    """Format the cells of each row. benchmarks: of each row."""
+    lines = []
+    for row, benchmark in zip(text.to_records(rows), benchmarks, strict=True):
+        cells = [_format_cell(benchmark, name, value) for name, value in row.items()]
+        lines.append(cells)
+    return lines
 
 
 def tabulate_numbers(usual: UsualNumbers) -> pd.DataFrame:
@@ -62,20 +71,22 @@ def tabulate_numbers(usual: UsualNumbers) -> pd.DataFrame:
     """
     table = usual.table
     benchmarks = _list_benchmarks(usual)
+    settings = [_name_setting(row) for row in text.to_records(table)]
+    units = [benchmark.rate or "ns" for benchmark in benchmarks]
+    median_ns = table["median_ns"]
     half = table["half"].where(table["half"] < 1)  # a wider one has no lower end
-    number = _convert_all(benchmarks, table["median_ns"])
-    shortest = _convert_all(benchmarks, table["median_ns"] * (1 - half))
-    longest = _convert_all(benchmarks, table["median_ns"] * (1 + half))
+    shortest = _convert_all(benchmarks, median_ns * (1 - half))
+    longest = _convert_all(benchmarks, median_ns * (1 + half))
     return pd.DataFrame(
         {
             "host": table["host_name"],
-            "benchmark": [_name_setting(row) for row in text.to_records(table)],
+            "benchmark": settings,
             "relation": table["relation"],
-            "number": number,
+            "number": _convert_all(benchmarks, median_ns),
             # the shortest time is the highest rate
             "low": np.minimum(shortest, longest),
             "high": np.maximum(shortest, longest),
-            "unit": [benchmark.rate or "ns" for benchmark in benchmarks],
+            "unit": units,
             "runs": table["runs"],
         }
     )
@@ -122,10 +133,17 @@ def _list_notes(usual: UsualNumbers) -> list[str]:
 
 def _write_markdown(titles: list[str], rows: list[list[str]], notes: list[str]) -> str:
     rules = ["---:" if title in _RIGHT else "---" for title in titles]
-    cells = [[escape_markdown(cell) for cell in row] for row in rows]
-    lines = [f"| {' | '.join(row)} |" for row in (titles, rules, *cells)]
-    paragraphs = [f"\n{escape_markdown(note)}" for note in notes]
-    return "\n".join([*lines, *paragraphs, ""])
+    lines = [_join_markdown(titles), _join_markdown(rules)]
+    for row in rows:
+        cells = [escape_markdown(cell) for cell in row]
+        lines.append(_join_markdown(cells))
+    for note in notes:
+        lines += ["", escape_markdown(note)]
+    return "\n".join([*lines, ""])
+
+
+def _join_markdown(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def escape_markdown(words: str) -> str:

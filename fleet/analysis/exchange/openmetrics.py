@@ -1,6 +1,7 @@
 """Render OpenMetrics of hosts for Prometheus: numbers, verdicts, labels and facts."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -22,11 +23,7 @@ from fleet.text import printable
 
 _NS_PER_S = 1e9
 _Labels = Mapping[str, object]
-_INTERVAL = {
-    "": "",
-    "_lower": "Lower end of its 95 % interval.",
-    "_upper": "Upper end of its 95 % interval.",
-}
+_ENDS = {-1: "lower", 1: "upper"}  # of an interval, by sign
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +92,14 @@ def _read_facts_and_labels(
     listing: Listing, runs: Sequence[RunSummary]
 ) -> dict[str, dict[str, str]]:
     """Read the facts and labels of each host's last run, by the host's name."""
-    last = {run.host_name: run for run in runs}
-    facts = read_facts(listing, list(last.values()))
+    last_by_host = {run.host_name: run for run in runs}
+    last_runs = list(last_by_host.values())
+    facts_by_run = read_facts(listing, last_runs)
     info = {}
-    for host, run in last.items():
+    for run in last_runs:
+        facts = facts_by_run.get(run.run_id, {})
         labels = {f"label_{key}": value for key, value in run.labels}
-        info[host] = {**facts.get(run.run_id, {}), **labels}
+        info[run.host_name] = {**facts, **labels}
     return info
 
 
@@ -123,11 +122,11 @@ def _list_changed(root: Root, run_ids: Sequence[str], only: Only) -> dict[str, b
     history = find_changes_over_time(root, run_ids, only=only)
     if not history.has_verdict:
         return {}
-    changed = set[str]()
+    changed_hosts = set[str]()
     for change in text.to_records(history.changes):
         if change["changed"] and not change["accepted"]:
-            changed.update(change["hosts"])
-    return {host: host in changed for host in history.hosts}
+            changed_hosts.update(change["hosts"])
+    return {host: host in changed_hosts for host in history.hosts}
 
 
 def render_openmetrics(
@@ -148,7 +147,9 @@ def render_openmetrics(
         *_list_others(table[~is_latency], descriptions),
         *_list_verdicts(verdicts or HostVerdicts()),
     ]
-    lines = [line for family in families for line in family.render()]
+    lines = list[str]()
+    for family in families:
+        lines += family.render()
     return "\n".join([*lines, "# EOF", ""])
 
 
@@ -176,16 +177,18 @@ def _list_others(table: pd.DataFrame, descriptions: Descriptions) -> Iterator[_F
     """Yield the families of memory and of all else that is not between CPUs: times, and
     rates by their unit.
     """
-    samples_by_unit = dict[str, list[_Sample]]()
+    samples_by_unit = defaultdict[str, list[_Sample]](list)
     for row in _read(table):
         benchmark = descriptions[row["benchmark"]]
+        number = text.convert_to_shown(benchmark, row["median_ns"])
+        sample = _make_sample(row, ("setting", "relation"), float(number))
         unit = _name_unit(benchmark)
-        value = float(text.convert_to_shown(benchmark, row["median_ns"]))
-        sample = _make_sample(row, ("setting", "relation"), value)
-        samples_by_unit.setdefault(unit, []).append(sample)
+        samples_by_unit[unit].append(sample)
+    words = "Median of a level of memory or another point, by setting."
     for unit, samples in samples_by_unit.items():
-        name = "fleet_median_time" if unit == "seconds" else "fleet_median_rate"
-        words = "Median of a level of memory or another point, by setting."
+        name = "fleet_median_rate"
+        if unit == "seconds":
+            name = "fleet_median_time"
         yield from _list_intervals(name, unit, words, samples)
 
 
@@ -229,11 +232,16 @@ def _list_intervals(
     name: str, unit: str, words: str, samples: Sequence[_Sample]
 ) -> Iterator[_Family]:
     """Yield the family of some numbers, and those of the ends of their intervals."""
-    scale = 1 / _NS_PER_S if unit == "seconds" else _NS_PER_S
-    for sign, (end, end_words) in zip((0, -1, 1), _INTERVAL.items(), strict=True):
-        known = [sample for sample in samples if not sign or sample.half]
-        values = [sample.render(sign, scale) for sample in known]
-        yield _Family(f"{name}{end}_{unit}", unit, end_words or words, values)
+    scale = _NS_PER_S
+    if unit == "seconds":
+        scale = 1 / _NS_PER_S
+    numbers = [sample.render(0, scale) for sample in samples]
+    yield _Family(f"{name}_{unit}", unit, words, numbers)
+    with_interval = [sample for sample in samples if sample.half]
+    for sign, end in _ENDS.items():
+        values = [sample.render(sign, scale) for sample in with_interval]
+        title = f"{end.capitalize()} end of its 95 % interval."
+        yield _Family(f"{name}_{end}_{unit}", unit, title, values)
 
 
 def _list_verdicts(verdicts: HostVerdicts) -> Iterator[_Family]:

@@ -14,7 +14,7 @@ import signal
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from datetime import UTC, datetime
@@ -68,28 +68,38 @@ def export_runs(
     if output.exists():
         raise UsageError(f"{output}: exists; it was not changed. Name another file.")
     listing = open_listing(root)
-    runs = {run.run_id: run for run in listing.find_runs(set(run_ids))}
-    chosen = [runs[run_id] for run_id in run_ids]
+    runs_by_id = {run.run_id: run for run in listing.find_runs(set(run_ids))}
+    runs = [runs_by_id[run_id] for run_id in run_ids]
     if output.suffix != ".zip":
-        chosen = chosen[-1:]
+        runs = runs[-1:]
     try:
-        rows = _write_runs(listing, chosen, output, keep, medians=medians)
+        rows = _write_runs(listing, runs, output, keep, medians=medians)
     except OSError as err:
         raise StoreError(
             f"{output}: cannot be written: {err.strerror or err}. Name another place."
         ) from err
-    lines = []
-    named = list(zip(chosen, rows, strict=True))
-    for run, row in named[:_NAMED]:
-        lines.append(f"{run.run_id} as {row['run_id']} of {row['host_name']}")
-    if len(named) > _NAMED:
-        lines.append(f"and {len(named) - _NAMED} more, each under a name of its own")
-    count = format_count(len(chosen), "run")
+    count = format_count(len(runs), "run")
     megabytes = output.stat().st_size / 1e6
-    lines.append(
-        f"{output}: {count}, {megabytes:.1f} MB. Left out: {_list_left_out(keep)}."
+    return "\n".join(
+        [
+            *_list_new_names(runs, rows),
+            f"{output}: {count}, {megabytes:.1f} MB. Left out: {_list_left_out(keep)}.",
+        ]
     )
-    return "\n".join(lines)
+
+
+def _list_new_names(
+    runs: Sequence[RunSummary], rows: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    """Yield a line on the names of each run; after _NAMED, one on all others. rows: the
+    anonymized ones.
+    """
+    both = list(zip(runs, rows, strict=True))
+    for run, row in both[:_NAMED]:
+        yield f"{run.run_id} as {row['run_id']} of {row['host_name']}"
+    others = len(both) - _NAMED
+    if others > 0:
+        yield f"and {others} more, each under a name of its own"
 
 
 def _write_runs(
@@ -136,19 +146,26 @@ class _Drafts:
         """Write a run, or a summary of its medians; return its anonymized row. Raises
         UsageError if there are no medians.
         """
+        place = self._listing.place
+        name = samples_name(run.host_id, run.run_id)
+        record = TableFile(place, name, "samples").record
         draft = self._folder / run.run_id
-        source = samples_name(run.host_id, run.run_id)
-        record = TableFile(self._listing.place, source, "samples").record
         if medians:
             row = anonymize(record, self._keep).row
-            name = self._choose_summary_name(row)
-            pairs = load_pairs(self._listing, run_id=run.run_id)
-            _write_median_summary(draft, name, row, pairs, run.descriptions)
+            self._write_medians(draft, run, row)
         else:
-            row = export_run(self._listing.place, record, draft, self._keep).row
+            row = export_run(place, record, draft, self._keep).row
         path = self._folder / f"{row['run_id']}.parquet"
         self.files.append(draft.rename(path))
         return row
+
+    def _write_medians(
+        self, draft: Path, run: RunSummary, row: Mapping[str, Any]
+    ) -> None:
+        """Write the summary of a run's medians. row: the run's anonymized one."""
+        name = self._choose_summary_name(row)
+        pairs = load_pairs(self._listing, run_id=run.run_id)
+        _write_median_summary(draft, name, row, pairs, run.descriptions)
 
     def _choose_summary_name(self, row: Mapping[str, Any]) -> str:
         """Name a summary by its host, and by its run if the host has another."""
@@ -256,9 +273,9 @@ def _call_within_limits(
     function: Callable[..., _Result], *arguments: object
 ) -> _Result:
     """Call a function; the process ends if that takes more than _CPU_SECONDS."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    end = int(used.ru_utime + used.ru_stime) + _CPU_SECONDS
-    _lower_limit(resource.RLIMIT_CPU, end)
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    seconds_used = int(usage.ru_utime + usage.ru_stime)
+    _lower_limit(resource.RLIMIT_CPU, seconds_used + _CPU_SECONDS)
     return function(*arguments)
 
 
@@ -327,14 +344,18 @@ def _describe_summary(name: str, run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _import_medians(file: Path, address: str, name: str | None) -> tuple[str, bool]:
-    table = TableFile(Folder(file.absolute().parent), file.name, "summaries")
+    folder = Folder(file.absolute().parent)
+    table = TableFile(folder, file.name, "summaries")
     rows = table.read().to_pylist()
     if not rows:
         raise UsageError(f"{file}: has no rows; export the runs again.")
     name = name or str(rows[0]["summary"])
     require_free_name(name)
-    replaced = {"summary": name, "imported_utc": datetime.now(UTC)}
-    is_new = write_summary(address, name, [row | replaced for row in rows])
+    now = datetime.now(UTC)
+    for row in rows:
+        row["summary"] = name
+        row["imported_utc"] = now
+    is_new = write_summary(address, name, rows)
     return f"{PREFIX}{name}", is_new
 
 

@@ -1,5 +1,6 @@
 """Print the numbers of runs beside those that others published, a relation a row."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -46,10 +47,14 @@ def _index_sides(rows: pd.DataFrame) -> _Sides:
 
 def _name_sides(sides: _Sides) -> dict[str, str]:
     """Name the sides as the columns of the tables: mine and published, else letters."""
-    tables = [next(iter(own.values()))["tables"] for own in sides.values()]
-    if len(tables) == 2 and not tables[0] and tables[1]:
-        return dict(zip(sides, ("mine", "published"), strict=True))
-    return {side: chr(ord("A") + place) for place, side in enumerate(sides)}
+    is_published = list[bool]()
+    for rows_by_cell in sides.values():
+        first_row = next(iter(rows_by_cell.values()))
+        is_published.append(first_row["tables"] > 0)
+    titles = [chr(ord("A") + place) for place in range(len(sides))]
+    if is_published == [False, True]:
+        titles = ["mine", "published"]
+    return dict(zip(sides, titles, strict=True))
 
 
 def _list_common_cells(sides: _Sides) -> list[_Cell]:
@@ -81,27 +86,32 @@ def _render_tables(
     sides: _Sides, common: list[_Cell], names: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield a table for each benchmark and variant that all sides have."""
+    first_side = next(iter(sides.values()))
     choices = dict.fromkeys(cell[:2] for cell in common)
     for choice in choices:
         cells = [cell for cell in common if cell[:2] == choice]
-        first = next(iter(sides.values()))[cells[0]]
-        title = f"{name_benchmark(first).rstrip('/')}: one-way latency in ns"
-        yield f"{one_line(title)}\n{_tabulate_cells(sides, cells, names)}"
+        name = name_benchmark(first_side[cells[0]]).rstrip("/")
+        title = one_line(f"{name}: one-way latency in ns")
+        yield f"{title}\n{_tabulate_cells(sides, cells, names)}"
 
 
 def _tabulate_cells(sides: _Sides, cells: list[_Cell], names: Mapping[str, str]) -> str:
     """Tabulate what all sides have of a benchmark: each number, then its ratio to that
     of the first side.
     """
-    columns = {"relation": [cell[2] for cell in cells]}
+    columns = {"relation": [relation for _, _, relation in cells]}
     first_side, *others = sides
-    columns |= _list_numbers(sides[first_side], cells, names[first_side])
+    first_rows = sides[first_side]
+    columns |= _list_numbers(first_rows, cells, names[first_side])
     for side in others:
+        title = "ratio"
+        if len(others) > 1:
+            title = f"{names[side]}/{names[first_side]}"
         columns |= _list_numbers(sides[side], cells, names[side])
-        title = f"{names[side]}/{names[first_side]}" if len(others) > 1 else "ratio"
-        columns[title] = _list_ratios(sides[side], sides[first_side], cells)
-    lines = [*zip(*columns.values(), strict=True)]
-    return table(list(columns), lines, right={*range(1, len(columns))})
+        columns[title] = _list_ratios(sides[side], first_rows, cells)
+    titles = list(columns)
+    lines = list(zip(*columns.values(), strict=True))
+    return table(titles, lines, right={*range(1, len(titles))})
 
 
 def _list_ratios(
@@ -109,8 +119,12 @@ def _list_ratios(
     first: Mapping[_Cell, Mapping[str, Any]],
     cells: list[_Cell],
 ) -> list[str]:
-    ratios = (own[cell]["median_ns"] / first[cell]["median_ns"] for cell in cells)
-    return [f"{ratio:.2f}" for ratio in ratios]
+    ratios = list[str]()
+    for cell in cells:
+        own_ns = own[cell]["median_ns"]
+        first_ns = first[cell]["median_ns"]
+        ratios.append(f"{own_ns / first_ns:.2f}")
+    return ratios
 
 
 def _list_numbers(
@@ -119,10 +133,11 @@ def _list_numbers(
     """Return the column of a side's numbers, and one of their intervals if it has
     any.
     """
-    columns = {name: [f"{own[cell]['median_ns']:.1f}" for cell in cells]}
-    halves = [own[cell]["half"] for cell in cells]
+    rows = [own[cell] for cell in cells]
+    columns = {name: [f"{row['median_ns']:.1f}" for row in rows]}
+    halves = [row["half"] for row in rows]
     if not all(map(is_none, halves)):
-        columns[f"±95% of {name}"] = [*map(format_half_width, halves)]
+        columns[f"±95% of {name}"] = list(map(format_half_width, halves))
     return columns
 
 
@@ -151,8 +166,12 @@ def _list_others(
 
 def _list_rows(rows: list[Mapping[str, Any]]) -> str:
     """List numbers by benchmark: "cas/cmpxchg: smt 8.1, system 131.3"."""
-    listed = dict[str, list[str]]()
+    numbers_by_benchmark = defaultdict[str, list[str]](list)
     for row in rows:
-        own = listed.setdefault(name_benchmark(row).rstrip("/"), [])
-        own.append(f"{row['relation']} {row['median_ns']:.1f}")
-    return "; ".join(f"{name}: {', '.join(own)}" for name, own in listed.items())
+        name = name_benchmark(row).rstrip("/")
+        number = f"{row['relation']} {row['median_ns']:.1f}"
+        numbers_by_benchmark[name].append(number)
+    return "; ".join(
+        f"{name}: {', '.join(numbers)}"
+        for name, numbers in numbers_by_benchmark.items()
+    )

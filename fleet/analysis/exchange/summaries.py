@@ -107,10 +107,11 @@ def format_summaries_json(root: Root, names: Sequence[str]) -> str:
     """Format summaries as JSON, a row per pair. names: of summaries or CPU models; all
     if empty.
     """
-    chosen = [rows for _, rows in _find_named(root, names)]
-    if not chosen:
-        chosen = [load_all_summaries(root)]
-    return format_document("summaries", pd.concat(chosen, ignore_index=True))
+    parts = [rows for _, rows in _find_named(root, names)]
+    if not parts:
+        parts = [load_all_summaries(root)]
+    rows = pd.concat(parts, ignore_index=True)
+    return format_document("summaries", rows)
 
 
 def _find_named(root: Root, names: Sequence[str]) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -123,19 +124,21 @@ def _find_named(root: Root, names: Sequence[str]) -> Iterator[tuple[str, pd.Data
             f"runs and summaries are not shown together; {command} puts them side by"
             " side."
         )
-    stored = imports.locate_summaries(root)
+    summaries = imports.locate_summaries(root)
     for text in names:
         name = text.removeprefix(PREFIX)
-        yield name, _find_of_name_or_model(root, name, stored)
+        yield name, _find_of_name_or_model(root, name, summaries)
 
 
 def _find_of_name_or_model(
-    root: Root, name: str, stored: Collection[str]
+    root: Root, name: str, summaries: Collection[str]
 ) -> pd.DataFrame:
     """Return the rows of the summary `name`, or of a CPU model's summaries. Raises
     UsageError if there is neither.
+
+    summaries: the names of all.
     """
-    if name not in stored:
+    if name not in summaries:
         of_model = imports.find_summaries_of_model(root, name)
         if len(of_model):
             return of_model
@@ -151,12 +154,17 @@ def list_summaries(rows: pd.DataFrame) -> str:
     ]
     for name, part in rows.groupby("summary", sort=False):
         (first,) = to_records(part.head(1))
-        lines = [one_line(f"{name}: {_describe_origin(first)}")]
-        groups = part.groupby(name_benchmarks(part), sort=False)["latency_ns"]
-        for choice, size, median in groups.agg(["size", "median"]).itertuples():
-            lines.append(f"  {one_line(choice):13}  {size:6} cells  {median:7.1f} ns")
-        parts.append("\n".join(lines))
+        heading = one_line(f"{name}: {_describe_origin(first)}")
+        parts.append("\n".join([heading, *_list_medians(part)]))
     return "\n\n".join(parts)
+
+
+def _list_medians(rows: pd.DataFrame) -> Iterator[str]:
+    """Yield a line per benchmark and variant of a summary."""
+    latencies = rows.groupby(name_benchmarks(rows), sort=False)["latency_ns"]
+    medians = latencies.agg(["size", "median"])
+    for choice, size, median in medians.itertuples():
+        yield f"  {one_line(choice):13}  {size:6} cells  {median:7.1f} ns"
 
 
 def _describe_origin(row: Mapping[str, Any]) -> str:
@@ -170,8 +178,8 @@ def _describe_origin(row: Mapping[str, Any]) -> str:
     day = "shipped"
     if row["imported_utc"]:
         day = f"imported {row['imported_utc']:%Y-%m-%d}"
-    known = filter(None, (machine, row["os"], number, day))
-    return ", ".join(known)
+    details = [machine, row["os"], number, day]
+    return ", ".join(filter(None, details))
 
 
 def render_summary(rows: pd.DataFrame, canvas: Canvas) -> str:
@@ -199,8 +207,9 @@ def render_summary(rows: pd.DataFrame, canvas: Canvas) -> str:
 def _describe_source(rows: pd.DataFrame) -> str:
     """Describe in two lines a summary's machine, and where its numbers are from."""
     (first,) = to_records(rows.head(1))
-    known = filter(None, (first["cpu_model"], first["os"], first["conditions"]))
-    heading = f"{PREFIX}{first['summary']}  {', '.join(known)}"
+    details = [first["cpu_model"], first["os"], first["conditions"]]
+    machine = ", ".join(filter(None, details))
+    heading = f"{PREFIX}{first['summary']}  {machine}"
     number = first["estimator"] or "number"
     source = f"as {first['tool']} printed it; from {first['source']}"
     return (
@@ -244,29 +253,37 @@ def tabulate_side_medians(root: Root, sides: Sequence[str]) -> pd.DataFrame:
     intervals, relative; NaN without any) and `ratio` (to the same row of the first
     side, or NaN). Raises UsageError if a side is missing or has no pairs.
     """
-    of_runs = dict[str, ComparisonSide]()
-    named = [text for text in sides if not text.startswith(PREFIX)]
-    if named:
-        of_runs = {side.name: side for side in resolve_sides(root, named)}
-    parts = []
-    for text in sides:
-        if text in of_runs:
-            pairs = _load_pairs_of_runs(root, of_runs[text])
-        else:
-            pairs = _load_pairs_of_summary(root, text)
-        if pairs.empty:
-            raise UsageError(f"{text}: has no pairs of CPUs to compare.")
-        medians = _compute_relation_medians(pairs)
-        if text in of_runs:
-            medians = _take_usual_numbers(root, of_runs[text], medians)
-        medians["side"] = text
-        medians["runs"] = pairs["runs"].iloc[0]
-        medians["tables"] = pairs["summary"].nunique()
-        medians["of"] = pairs["estimator"].iloc[0]
-        parts.append(medians)
+    texts_of_runs = [text for text in sides if not text.startswith(PREFIX)]
+    sides_of_runs = dict[str, ComparisonSide]()
+    if texts_of_runs:
+        for side in resolve_sides(root, texts_of_runs):
+            sides_of_runs[side.name] = side
+    parts = [_tabulate_side(root, text, sides_of_runs.get(text)) for text in sides]
     rows = pd.concat(parts, ignore_index=True)
     rows["ratio"] = _compute_ratios(rows, sides[0])
     return rows
+
+
+def _tabulate_side(
+    root: Root, text: str, side_of_runs: ComparisonSide | None
+) -> pd.DataFrame:
+    """Return a side's rows, without `ratio`. text: the side as it was named.
+    side_of_runs: None if it is a summary. Raises UsageError.
+    """
+    if side_of_runs is not None:
+        pairs = _load_pairs_of_runs(root, side_of_runs)
+    else:
+        pairs = _load_pairs_of_summary(root, text)
+    if pairs.empty:
+        raise UsageError(f"{text}: has no pairs of CPUs to compare.")
+    medians = _compute_relation_medians(pairs)
+    if side_of_runs is not None:
+        medians = _take_usual_numbers(root, side_of_runs, medians)
+    medians["side"] = text
+    medians["runs"] = pairs["runs"].iloc[0]
+    medians["tables"] = pairs["summary"].nunique()
+    medians["of"] = pairs["estimator"].iloc[0]
+    return medians
 
 
 def _load_pairs_of_runs(root: Root, side: ComparisonSide) -> pd.DataFrame:
@@ -295,11 +312,15 @@ def _select_usual(root: Root, pairs: pd.DataFrame, runs: pd.DataFrame) -> pd.Dat
     host_by_run = runs.set_index("run_id")["host_id"]
     pairs = pairs.assign(host_id=pairs["run_id"].map(host_by_run))
     columns = ["host_id", "run_id", "benchmark"]
-    marked = mark_usual(root, pairs[columns].drop_duplicates())
-    usual = pairs.merge(marked[marked["is_usual"]], on=columns)
-    ends = usual["ping_cpu"].astype(str) + "-" + usual["pong_cpu"].astype(str)
-    leveled = add_run_levels(usual.assign(relation=ends))
-    return usual[leveled["is_main"].to_numpy()]
+    marked_runs = mark_usual(root, pairs[columns].drop_duplicates())
+    usual_runs = marked_runs[marked_runs["is_usual"]]
+    usual_pairs = pairs.merge(usual_runs, on=columns)
+    ping = usual_pairs["ping_cpu"].astype(str)
+    pong = usual_pairs["pong_cpu"].astype(str)
+    # each pair of CPUs has levels of its own, as a relation has
+    by_pair = usual_pairs.assign(relation=ping + "-" + pong)
+    is_main = add_run_levels(by_pair)["is_main"]
+    return usual_pairs[is_main.to_numpy()]
 
 
 def _take_usual_numbers(
@@ -310,22 +331,23 @@ def _take_usual_numbers(
     """
     run_ids = [str(run_id) for run_id in side.runs["run_id"]]
     runs = list_published(open_listing(root), run_id=run_ids)
-    if len({run.host_id for run in runs}) != 1:
+    hosts = {run.host_id for run in runs}
+    if len(hosts) != 1:
         return medians
     usual = load_usual_numbers(root, runs).table
     is_of_pairs = usual["about"] == ""  # else a setting of memory, or of a load
-    numbers = usual[is_of_pairs].set_index(_NUMBER)["median_ns"]
+    usual_ns = usual[is_of_pairs].set_index(_NUMBER)["median_ns"]
     keys = pd.MultiIndex.from_frame(medians[_NUMBER])
-    own = pd.Series(numbers.reindex(keys).to_numpy(), medians.index)
-    return medians.assign(median_ns=own.fillna(medians["median_ns"]))
+    ns_or_nan = pd.Series(usual_ns.reindex(keys).to_numpy(), medians.index)
+    return medians.assign(median_ns=ns_or_nan.fillna(medians["median_ns"]))
 
 
 def _load_pairs_of_summary(root: Root, name: str) -> pd.DataFrame:
     """Load the pairs of CPUs of a summary, or of those of a CPU model, in the columns
     of `_load_pairs_of_runs` and their own.
     """
-    stored = imports.locate_summaries(root)
-    rows = _find_of_name_or_model(root, name.removeprefix(PREFIX), stored)
+    summaries = imports.locate_summaries(root)
+    rows = _find_of_name_or_model(root, name.removeprefix(PREFIX), summaries)
     rows["half"] = imports.compute_half_widths(rows)
     rows["runs"] = 0
     return _keep_matrices(rows, SHIPPED)

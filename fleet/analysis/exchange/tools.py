@@ -157,9 +157,9 @@ def _parse_row(row: Row, cpu: int, columns: Sequence[int]) -> NewCells:
     columns: the CPU of each cell. Raises InputError for a row of another CPU or length.
     """
     if row.words[:1] != [str(cpu)]:
-        found = " ".join(row.words)[:40]
+        begin = " ".join(row.words)[:40]
         raise InputError(
-            f"line {row.line}: expected the row of CPU {cpu}, found {found!r}."
+            f"line {row.line}: expected the row of CPU {cpu}, found {begin!r}."
         )
     cells = row.words[1:]
     if len(cells) != len(columns):
@@ -236,7 +236,8 @@ def _read_core_latency_title(title: str | None) -> Grid:
     if title in _CAS_TITLES:
         variant, arch = _CAS_TITLES[title]
         return Grid((), benchmark="cas", variant=variant, arch=arch)
-    return Grid((), benchmark=_BENCHMARKS.get(title, title.lower()))
+    benchmark = _BENCHMARKS.get(title, title.lower())
+    return Grid((), benchmark=benchmark)
 
 
 def _read_core_latency_rows(
@@ -347,7 +348,8 @@ def _is_core_to_core(text: str) -> bool:
     """Report whether `text` is the output of core-to-core-latency, or only numbers in
     its CSV format.
     """
-    lines = [line.strip() for line in _COLOR.sub("", text).splitlines()]
+    plain = _COLOR.sub("", text)
+    lines = [line.strip() for line in plain.splitlines()]
     if any(line.startswith("Num cores:") for line in lines):
         return True
     has_separator = "," in text or ";" in text
@@ -412,10 +414,11 @@ def _write_core_to_core_csv(grid: Grid) -> str:
     number is empty.
     """
     texts = {ends: _format_number(value) for ends, value in grid.cells.items()}
-    rows = list[list[str]]()
+    lines = list[list[str]]()
     for row in grid.cpus:
-        rows.append([texts.get((row, column), "") for column in grid.cpus])
-    return _join_csv(rows)
+        line = [texts.get((row, column), "") for column in grid.cpus]
+        lines.append(line)
+    return _join_csv(lines)
 
 
 def _join_csv(rows: Sequence[Sequence[str]]) -> str:
@@ -454,7 +457,8 @@ def _read_property(line: str, head: Grid) -> Grid:
     if count := _COUNTS.match(line):
         return _set_count(head, count[1], count[2])
     if section := _SECTION.match(line):
-        return replace(head, benchmark=_OF_SECTION[int(section[1]) - 1])
+        number = int(section[1])
+        return replace(head, benchmark=_OF_SECTION[number - 1])
     return head
 
 
@@ -494,8 +498,13 @@ def _parse_csv_block(block: NumberedLines) -> list[Grid]:
     separator = ","
     if any(";" in line for _, line in block):
         separator = ";"
-    rows = [Row(number, line.split(separator)) for number, line in block if line]
-    return _parse_squares(_pad_if_triangle(rows), len(_OF_SECTION))
+    rows = list[Row]()
+    for number, line in block:
+        if line:
+            cells = line.split(separator)
+            rows.append(Row(number, cells))
+    padded = _pad_if_triangle(rows)
+    return _parse_squares(padded, len(_OF_SECTION))
 
 
 def _parse_squares(rows: Sequence[Row], most: int) -> list[Grid]:
@@ -514,9 +523,12 @@ def _parse_squares(rows: Sequence[Row], most: int) -> list[Grid]:
             f"line {rows[0].line}: {len(rows)} rows of {width} values are not a square"
             " matrix."
         )
-    parsed = [(line, _parse_latencies(cells, line)) for line, cells in rows]
-    begins = range(0, len(rows), width)
-    return [_make_square(parsed[begin : begin + width]) for begin in begins]
+    latencies = [(line, _parse_latencies(cells, line)) for line, cells in rows]
+    squares = list[Grid]()
+    for begin in range(0, len(rows), width):
+        square = _make_square(latencies[begin : begin + width])
+        squares.append(square)
+    return squares
 
 
 def _pad_if_triangle(rows: list[Row]) -> list[Row]:
@@ -527,15 +539,17 @@ def _pad_if_triangle(rows: list[Row]) -> list[Row]:
     """
     first = rows[0]
     shortest = len(first.words)
-    lengths = [len(row.words) for row in rows]
     # each row is one cell longer than the one before; the first has its own cell, or is
     # the second CPU's with or without its own
-    grows_by_one = lengths == list(range(shortest, shortest + len(rows)))
+    lengths = [len(row.words) for row in rows]
+    longest = shortest + len(rows)
+    grows_by_one = lengths == list(range(shortest, longest))
     if not grows_by_one or shortest > 2:
         return rows
     is_of_first_cpu = shortest == 1 and _is_empty(first.words[0])
     if not is_of_first_cpu:
-        rows = [Row(first.line, [""]), *rows]
+        without_cells = Row(first.line, [""])
+        rows = [without_cells, *rows]
     return [_pad(row, len(rows)) for row in rows]
 
 
@@ -565,11 +579,14 @@ def _split_csv(text: str) -> list[Row]:
     """Split CSV into its rows without empty lines. Its first line tells the
     separator.
     """
-    lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
-    if not lines:
-        return []
-    separator = _find_separator(lines[0][1])
-    return [Row(number, _split_cells(line, separator)) for number, line in lines]
+    rows = list[Row]()
+    separator = None
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            separator = separator or _find_separator(line)
+            cells = _split_cells(line, separator)
+            rows.append(Row(number, cells))
+    return rows
 
 
 def _find_separator(line: str) -> str:
@@ -589,9 +606,24 @@ def _read_labelled(text: str) -> list[Grid]:
     rows = _split_labelled_rows(text)
     if not rows:
         return []
-    corner, *labels = rows[0].words
+    heading, *body = rows
+    corner, *labels = heading.words
     cpus = _parse_heading(labels)
-    cells = _read_labelled_rows(rows[1:], cpus)
+    cells = _read_labelled_rows(body, cpus)
+    _require_latencies_of_cpus(corner)
+    if len(body) != len(labels):
+        raise InputError(f"line 1: {len(labels)} CPUs as columns, {len(body)} as rows.")
+    # such as a table of something else, whose labels only look like CPU numbers
+    are_integers = all(float(value).is_integer() for value in cells.values())
+    if not corner and 0 not in cpus and are_integers:
+        raise InputError(
+            "line 1: if these are CPU numbers, write CPU in the line's first cell."
+        )
+    return [Grid(tuple(sorted(cpus)), cells)]
+
+
+def _require_latencies_of_cpus(corner: str) -> None:
+    """Raise InputError if a matrix's first cell says that it is of something else."""
     if "node" in corner.lower():
         raise InputError(
             "line 1: a matrix of memory nodes; fleet reads latencies between CPUs."
@@ -600,17 +632,6 @@ def _read_labelled(text: str) -> list[Grid]:
         raise InputError(
             f"line 1: a matrix in {unit[0]}; convert it to one-way latencies in ns."
         )
-    if len(rows) != len(labels) + 1:
-        raise InputError(
-            f"line 1: {len(labels)} CPUs as columns, {len(rows) - 1} as rows."
-        )
-    # such as a table of something else, whose labels only look like CPU numbers
-    are_integers = all(float(value).is_integer() for value in cells.values())
-    if not corner and 0 not in cpus and are_integers:
-        raise InputError(
-            "line 1: if these are CPU numbers, write CPU in the line's first cell."
-        )
-    return [Grid(tuple(sorted(cpus)), cells)]
 
 
 def _read_labelled_rows(rows: Sequence[Row], cpus: Sequence[int]) -> NewCells:
@@ -639,12 +660,14 @@ def write_matrix_csv(
     """Write a matrix as CSV. corner: text of its first cell. rows, columns: CPU or node
     numbers.
     """
-    texts = {ends: _format_number(round(value, 2)) for ends, value in cells.items()}
+    texts = dict[tuple[int, int], str]()
+    for ends, value in cells.items():
+        texts[ends] = _format_number(round(value, 2))
     heading = [corner, *map(str, columns)]
     lines = [heading]
     for row in rows:
-        values = [texts.get((row, column), "") for column in columns]
-        lines.append([str(row), *values])
+        numbers = [texts.get((row, column), "") for column in columns]
+        lines.append([str(row), *numbers])
     return _join_csv(lines)
 
 
