@@ -41,8 +41,8 @@ JOB = [
     "1",
     "-s",
     "3",
-    "--iterations",
-    "100",
+    "--plan",
+    "iterations=100",
     "--lock",
     "off",
 ]

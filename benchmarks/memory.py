@@ -32,7 +32,7 @@ def command(field: Field, samples: int) -> list[str]:
     burst = min(samples, BURST)
     words[words.index("-s") + 1] = str(burst)
     words[words.index("--rounds") + 1] = str(-(-samples // burst))
-    words[words.index("--iterations") + 1] = "1"
+    words[words.index("--plan") + 1] = "iterations=1"
     return words
 
 

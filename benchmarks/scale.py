@@ -131,8 +131,8 @@ def fleet(field: Field, via: Via = Via.SSH) -> list[str]:
         "1",
         "-s",
         "10",
-        "--iterations",
-        "1000",
+        "--plan",
+        "iterations=1000",
     ]
     return [
         *(

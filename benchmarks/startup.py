@@ -34,7 +34,7 @@ COMMANDS = {
     "fleet runs": ("lab", [*FLEET, "runs"]),
     "fleet show siena": ("lab", [*FLEET, "show", "r20261108T020335Z"]),
 }
-RUN = "run -q -b clock -c 0 --rounds 1 --samples 10 --iterations 1000 --parallel 1"
+RUN = "run -q -b clock -c 0 --rounds 1 --samples 10 --plan iterations=1000 --parallel 1"
 CALLS = {
     "show": ("lab", ["show", "r20261108T020335Z"]),
     "compare": ("lab", ["compare", "siena", "verona"]),

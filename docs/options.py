@@ -13,13 +13,13 @@ INTRODUCTION = """\
 
 <!-- Written by docs/options.py; edit agent/options/option_table.c instead, and run `make describe`. -->
 
-The options of `fleet run` and `fleet check` and, in [the inventory](inventory.md), the keys of an entry;
-`fleet run --help-all` prints what each allows and its default. The command line overrides a host's entry. A
-duration is written `90` (seconds), `90s`, `500ms`, `5m` or `1h`; a share `1%` or `0.01`.
-[Benchmarks](benchmarks.md) explains the options of each.
+The options of `fleet run` and `fleet check` and, in [the inventory](inventory.md), the keys of an entry.
+What few runs need has no option of its own: `--plan NAME=VALUE`, repeatable, sets it. The command line overrides a
+host's entry; `-b` replaces its benchmarks with their variants. A duration is written `90` (seconds), `90s`, `500ms`, `5m` or
+`1h`; a share `1%` or `0.01`. [Benchmarks](benchmarks.md) explains the options of each.
 
-| option | in the inventory | |
-| --- | --- | --- |
+| option | in the inventory | | values; default |
+| --- | --- | --- | --- |
 """
 ENVIRONMENT = """
 ## From the environment
@@ -53,9 +53,10 @@ def page() -> str:
 
 def _row(option: Option) -> str:
     letter = f", `-{option.letter}`" if option.letter else ""
-    value = f" {option.grammar.metavar}" if option.grammar.metavar else ""
+    typed = option.as_typed(option.grammar.metavar)
     key = f"`{'.'.join(option.key)}`" if option.key else ""
-    cells = (f"`--{option.flag}{value}`{letter}", key, option.help)
+    values = f"{option.grammar.allowed}; {option.default}"
+    cells = (f"`{typed}`{letter}", key, option.help, values)
     return f"| {' | '.join(cells)} |"
 
 

@@ -76,8 +76,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
     ("command", "exit_code", "answer"),
     [
         ("run --reconnect 2d", 2, "from 0s to 24h"),
-        ("run --deadline 99999999999999999999", 2, "--deadline"),
-        ("run -n --spread 1.5m --deadline 2h", 0, "over 90 s"),
+        ("run --plan deadline_s=99999999999999999999", 2, "--plan deadline_s"),
+        ("run -n --plan spread_s=1.5m --plan deadline_s=2h", 0, "over 90 s"),
         ("run -n -c 0-3,8", 0, " 0-3,8 "),
         ("run -n --label a\udcff=1", 2, "one line of text in UTF-8"),
         ("run -n --label a@b=1", 2, "a key is letters"),

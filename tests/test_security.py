@@ -112,7 +112,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
         old = os.umask(0)  # what our own files are is not left to the person's umask
         try:
             # long enough to be seen
-            process = fleet.start("run", *CLOCK, "--spread", "5")
+            process = fleet.start("run", *CLOCK, "--plan", "spread_s=5")
         finally:
             os.umask(old)
         lines = set()

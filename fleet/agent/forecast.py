@@ -38,14 +38,14 @@ from fleet.plan.options import agent_arguments
 from fleet.remote.connection import Connection
 
 TIMEOUT_S = 60.0
-DAY_S = 86_400  # the most that a run lasts without --deadline
+DAY_S = 86_400  # the most that a run lasts without a deadline
 DEADLINE_TIMES = 5  # a duration asked for, as agents do with a forecast
 LONG_S = 10.0  # a first round that takes longer is told apart
 _LONG_RUN_S = 600.0  # a longer one is told what would be quicker
 _QUICKER = (
     "Quicker: one CPU of each core (--cpus cores), some pairs of each relation"
-    " (--pairs per-relation:8; --few-pairs for benchmarks with many points), or a list"
-    " of CPUs or pairs."
+    " (--pairs per-relation:8; --plan few_pairs=PAIRS for benchmarks with many"
+    " points), or a list of CPUs or pairs."
 )
 _FULL = (1 << 31) - 1  # MB/s: as much as goes
 _OPTIONS = 2  # the exit code of REFUSED for options
@@ -149,8 +149,9 @@ def choose_deadline_s(
     most_s = DAY_S + math.ceil(DEADLINE_TIMES * asked_s)
     if forecast.ms_max > 1000 * most_s:
         raise RefusedError(
-            f"{host.name}: the run would take {forecast.duration}. Without --deadline"
-            f" it may take {format_seconds(most_s)}: measure less, or name one."
+            f"{host.name}: the run would take {forecast.duration}. Without a deadline"
+            f" it may take {format_seconds(most_s)}: measure less, or name one by"
+            " --plan deadline_s=DURATION."
         )
     return min(max(forecast.deadline_s, 1), most_s)
 

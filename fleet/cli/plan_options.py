@@ -8,20 +8,24 @@ from typing import Annotated, Any
 from fleet.cli import completion
 from fleet.cli.options import join_lists, option
 from fleet.model import BENCHMARKS, RequestedOptions
-from fleet.plan.options import BY_NAME, OFFERED, Option, parse_requested
+from fleet.plan.options import (
+    BY_NAME,
+    OFFERED,
+    Option,
+    parse_plan_words,
+    parse_requested,
+)
 
 NOT_GIVEN = RequestedOptions()
 HOW_MUCH = "How much"
+_HOW = "How to measure"
 PANELS: Mapping[str, str] = {  # of the help, each with its plan options
     "What to measure": (
-        "benchmarks preset pairs cpus sizes stride_bytes operations threads"
-        " load reads share message_lines shape few_pairs states blocks counters"
+        "benchmarks preset pairs cpus sizes operations threads load reads"
+        " message_lines shape counters"
     ),
-    HOW_MUCH: "samples iterations warmup rounds precision time_budget_s spread_s",
-    "How to measure": (
-        "order line owner node nodes separation_bytes pages governor boost seed"
-        " priority deadline_s"
-    ),
+    HOW_MUCH: "samples rounds precision time_budget_s",
+    _HOW: "line nodes governor boost",
 }
 _FRONT_BENCHMARKS = "cas, readwrite, message, chase, bandwidth, loaded, contend, gemm"
 BENCHMARK_QUESTIONS = [
@@ -56,7 +60,8 @@ def add_plan_options(
 
     @wraps(command)
     def parse_and_run(**arguments: Any) -> None:
-        texts = {option.name: arguments.pop(option.name) for option in OFFERED}
+        texts = {name: arguments.pop(name) for name in _list_own_options()}
+        texts |= parse_plan_words(arguments.pop("plan") or ())
         texts["benchmarks"] = join_lists(texts["benchmarks"])
         command(requested=parse_requested(texts), **arguments)
 
@@ -79,7 +84,29 @@ def _make_parameters(listed: Collection[str]) -> list[Parameter]:
         for name in names.split():
             hidden = name not in listed
             parameters.append(_make_parameter(BY_NAME[name], panel, hidden=hidden))
-    return parameters
+    return [*parameters, _make_plan_parameter()]
+
+
+def _list_own_options() -> list[str]:
+    """Return the names of the plan options that are options of the command line."""
+    return [option.name for option in OFFERED if not option.is_rare]
+
+
+def _make_plan_parameter() -> Parameter:
+    """Return the parameter of --plan, which sets any other option."""
+    rare = [option.name for option in OFFERED if option.is_rare]
+    described = option(
+        f"Set one of these, as an inventory's `plan:`; repeatable: {', '.join(rare)}.",
+        "--plan NAME=VALUE",
+        rich_help_panel=_HOW,
+        hidden=True,
+    )
+    return Parameter(
+        "plan",
+        Parameter.POSITIONAL_OR_KEYWORD,
+        default=None,
+        annotation=Annotated[list[str] | None, described],
+    )
 
 
 def _make_parameter(plan_option: Option, panel: str, *, hidden: bool) -> Parameter:

@@ -38,7 +38,7 @@ def merge_plan_with_facts(
     cpus = cpus_to_measure(plan, facts)
     pairs = _resolve_pairs(f"{host.name}: --pairs", plan.pairs, facts, cpus, plan.seed)
     few_pairs = _resolve_pairs(
-        f"{host.name}: --few-pairs", effective_few_pairs(plan), facts, cpus, plan.seed
+        f"{host.name}: few_pairs", effective_few_pairs(plan), facts, cpus, plan.seed
     )
     if few_pairs and not few_pairs.listed:
         few_pairs = None

@@ -28,6 +28,14 @@ _FLAGS = {
     "states": "state",
     "message_lines": "lines-per-message",
 }
+# set by --plan NAME=VALUE, since few runs need them
+_RARE = frozenset(
+    (
+        *("iterations", "warmup", "spread_s", "few_pairs", "order", "owner", "node"),
+        *("separation_bytes", "stride_bytes", "pages", "share", "states", "blocks"),
+        *("seed", "priority", "deadline_s"),
+    )
+)
 _LETTERS = {"benchmarks": "b", "samples": "s", "cpus": "c"}
 _OF_ENTRY = ("cpus", "priority")
 _COMMAND_LINE_ONLY = ("seed", "deadline_s")
@@ -62,6 +70,11 @@ class Option:
     def flag(self) -> str:
         """The option on the command line, without dashes."""
         return _make_flag(self.name)
+
+    @property
+    def is_rare(self) -> bool:
+        """Whether the command line sets it by --plan, and by no option of its own."""
+        return self.name in _RARE
 
     @property
     def letter(self) -> str:
@@ -100,7 +113,13 @@ class Option:
 
     def as_flag(self, value: Any) -> str:
         """Return the option with a value, as typed on the command line."""
-        return f"--{self.flag} {self.grammar.show(value)}"
+        return self.as_typed(self.grammar.show(value))
+
+    def as_typed(self, text: str) -> str:
+        """Return the option with the text of a value, as typed on the command line."""
+        if self.is_rare:
+            return f"--plan {self.name}={text}"
+        return f"--{self.flag} {text}"
 
     def as_yaml(self, value: Any) -> str:
         """Return the option with a value, as written in an inventory."""
@@ -298,8 +317,34 @@ def parse_requested(texts: Mapping[str, str | None]) -> model.RequestedOptions:
             continue
         option = BY_NAME[name]
         grammar = NAMED_BENCHMARKS if name == "benchmarks" else option.grammar
-        values[name] = parse_option(f"--{option.flag}", text, grammar)
+        try:
+            values[name] = grammar.read(text)
+        except model.InputError as err:
+            raise UsageError(f"{option.as_typed(_shorten(text))}: {err}") from err
     return make_requested(values)
+
+
+def parse_plan_words(words: Iterable[str]) -> Mapping[str, str]:
+    """Parse the NAME=VALUE of each --plan. Return texts by name. Raises UsageError."""
+    rare = [option.name for option in OFFERED if option.is_rare]
+    own = [option.name for option in OFFERED if not option.is_rare]
+    texts: dict[str, str] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if name in own:
+            raise UsageError(f"--plan {word}: write {BY_NAME[name].as_typed(text)}.")
+        if name not in rare or not equals:
+            similar = suggest_similar(name, rare)
+            raise UsageError(
+                f"--plan {word}: must be NAME=VALUE{similar} Names are"
+                f" {', '.join(rare)}."
+            )
+        if texts.setdefault(name, text) != text:
+            raise UsageError(
+                f"--plan {word}: {name}={texts[name]} was given before; keep one of"
+                " them."
+            )
+    return texts
 
 
 def make_requested(values: Mapping[str, Any]) -> model.RequestedOptions:
@@ -328,7 +373,7 @@ NAMED_BENCHMARKS = replace(grammars.BENCHMARKS, read=_read_named_benchmarks)
 @contextmanager
 def naming_keywords() -> Iterator[None]:
     """Name plan options by their keywords in the message of a UsageError raised in this
-    block: "--op read" becomes "operations read".
+    block: "--op read" becomes "operations read", "--plan node=0" "node 0".
     """
 
     def name_keyword(flag: re.Match[str]) -> str:
@@ -338,7 +383,8 @@ def naming_keywords() -> Iterator[None]:
     try:
         yield
     except UsageError as err:
-        message = re.sub("--([a-z-]+)", name_keyword, str(err))
+        message = re.sub("--plan ([a-z_]+)=", r"\1 ", str(err))
+        message = re.sub("--([a-z-]+)", name_keyword, message)
         raise UsageError(message) from None
 
 
@@ -366,9 +412,11 @@ def parse_option(name: str, text: str, grammar: grammars.Grammar) -> Any:
     try:
         return grammar.read(text)
     except model.InputError as err:
-        if len(text) > 60:
-            text = f"{text[:57]}..."
-        raise UsageError(f"{name} {text}: {err}") from err
+        raise UsageError(f"{name} {_shorten(text)}: {err}") from err
+
+
+def _shorten(text: str) -> str:
+    return f"{text[:57]}..." if len(text) > 60 else text
 
 
 def agent_arguments(plan: model.Plan) -> list[str]:

@@ -49,10 +49,10 @@ def test_the_help_of_run_lists_what_people_use_and_says_where_the_rest_is() -> N
     usual = print_help("run")
     complete = print_help("run", "--help-all")
     assert len(re.findall(r"^  (?:-\w, )?--", usual, re.MULTILINE)) <= 25
-    assert "--stride" not in usual
+    assert "--plan" not in usual
     assert "--help-all" in usual
     assert set(usual.split()) < set(complete.split())
-    rest = {f"--{word}" for word in ("stride", "deadline", "preset", "shard", "dask")}
+    rest = {f"--{word}" for word in ("plan", "threads", "preset", "shard", "dask")}
     assert rest <= set(complete.split()) - set(usual.split())
 
 
@@ -75,7 +75,7 @@ def test_the_help_of_a_short_command_is_one_list(command: str) -> None:
     [
         (["shwo"], "Did you mean 'show'?"),
         (["run", "--ordered"], "a value of --pairs."),
-        (["run", "--huge"], "a value of --pages."),
+        (["run", "--fixed"], "a value of --line."),
         (["run", "--precison"], "--precision"),
     ],
 )
@@ -128,7 +128,7 @@ def test_a_limit_keeps_those_of_the_selected_hosts_that_it_selects(
 def test_every_option_has_an_environment_variable(tmp_path: Path) -> None:
     variables = {
         "FLEET_RUN_ROUNDS": "7",
-        "FLEET_RUN_SEP": "64",
+        "FLEET_RUN_PLAN": "separation_bytes=64 seed=3",
         "FLEET_RUN_DRY_RUN": "1",
     }
     with Fleet(tmp_path, variables) as fleet:
@@ -136,6 +136,7 @@ def test_every_option_has_an_environment_variable(tmp_path: Path) -> None:
         (planned,) = fleet("run", "--json").json
         assert planned["plan"]["rounds"] == 7
         assert planned["plan"]["separation_bytes"] == 64
+        assert planned["plan"]["seed"] == 3
         (planned,) = fleet("run", "--json", "--rounds", "8").json
         assert planned["plan"]["rounds"] == 8
         fleet.environment["FLEET_RUN_ROUNDS"] = "few"

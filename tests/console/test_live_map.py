@@ -138,8 +138,8 @@ def test_a_real_run_fills_its_map_on_a_real_terminal(tmp_path: Path) -> None:
         "cas",
         "--rounds",
         "3",
-        "--spread",
-        "4s",
+        "--plan",
+        "spread_s=4s",
         "--map",
     ]
     pid, terminal = pty.fork()

@@ -51,17 +51,17 @@ def host(**options: object) -> Host:
         (
             {},
             {"samples": "40000"},
-            "^--samples 40000 and the default --warmup 1 exclude.* a burst has at",
+            "^--samples 40000 and the default --plan warmup=1 exclude.* a burst has at",
         ),
         (
             {},
             {"preset": "c2clat", "warmup": "39001"},
-            "^--preset c2clat and --warmup 39001 exclude",
+            "^--preset c2clat and --plan warmup=39001 exclude",
         ),
         (
             {},
             {"benchmarks": "chase", "node": "0", "nodes": "all"},
-            "^--node 0 and --nodes all exclude",
+            "^--plan node=0 and --nodes all exclude",
         ),
         (
             {},

@@ -21,6 +21,7 @@ from fleet.plan.options import (
     OFFERED,
     OPTIONS,
     PRESETS,
+    parse_plan_words,
     parse_requested,
     resolve_defaults,
 )
@@ -49,6 +50,10 @@ def test_a_command_has_every_option_with_its_words_and_default(name: str) -> Non
         flag: parameter for parameter in command.params for flag in parameter.opts
     }
     for option in OFFERED:
+        if option.is_rare:
+            assert f"--{option.flag}" not in parameters
+            assert option.name in parameters["--plan"].help
+            continue
         help_text = parameters[f"--{option.flag}"].help
         words = "" if option.grammar.limits else f"{option.grammar.allowed}; "
         if option.name == "benchmarks":  # the rest is below --help-all
@@ -193,7 +198,7 @@ def test_a_value_that_is_not_allowed_is_refused_with_what_is(
 ) -> None:
     with pytest.raises(UsageError, match=re.escape(words)) as caught:
         parse_requested({name: text})
-    assert str(caught.value).startswith(f"--{BY_NAME[name].flag} {text}: ")
+    assert str(caught.value).startswith(f"{BY_NAME[name].as_typed(text)}: ")
 
 
 @pytest.mark.parametrize(
@@ -204,6 +209,30 @@ def test_a_value_that_is_not_allowed_is_refused_with_what_is(
 def test_what_is_shown_of_a_value_reads_back_as_it(option) -> None:  # type: ignore[no-untyped-def]
     for limit in option.grammar.limits:
         assert option.grammar.read(option.grammar.show(limit)) == limit
+
+
+def test_what_few_runs_need_is_set_by_name() -> None:
+    texts = parse_plan_words(["states=written,clean", "seed=7", "seed=7"])
+    assert texts == {"states": "written,clean", "seed": "7"}
+    requested = parse_requested(texts)
+    assert (requested.states, requested.seed) == (("written", "clean"), 7)
+    with pytest.raises(UsageError, match=r"^--plan order=random: must be shuffled"):
+        parse_requested(parse_plan_words(["order=random"]))
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["rounds=3"], "^--plan rounds=3: write --rounds 3.$"),
+        (["state=own"], "^--plan state=own: must be NAME=VALUE; did you mean 'states'"),
+        (["variant=lse"], "^--plan variant=lse: must be NAME=VALUE"),
+        (["seed"], "^--plan seed: must be NAME=VALUE"),
+        (["seed=1", "seed=2"], "^--plan seed=2: seed=1 was given before; keep one"),
+    ],
+)
+def test_a_word_that_sets_nothing_is_refused(words: list[str], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        parse_plan_words(words)
 
 
 def test_a_duration_is_shown_in_its_largest_whole_unit() -> None:

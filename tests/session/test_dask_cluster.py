@@ -22,7 +22,7 @@ from tests.hosts.sshd import MakeHosts
 from tests.session.test_log import a_log, session_id
 
 pytestmark = pytest.mark.slow
-PLAN = ("-b", "clock", "--rounds", "20", "--samples", "9", "--spread", "2")
+PLAN = ("-b", "clock", "--rounds", "20", "--samples", "9", "--plan", "spread_s=2")
 KEY = ["run_id", "benchmark", "variant", "round", "ping_cpu", "pong_cpu"]
 
 
@@ -196,7 +196,13 @@ def test_a_scheduler_that_dies_gives_up_its_shards_and_is_no_bug(
     ):
         fleet.inventory("hosts: {here: {via: local}}\n")
         session = fleet.start(
-            "run", "--dask", cluster.scheduler_address, "-b", "clock", "--spread", "30s"
+            "run",
+            "--dask",
+            cluster.scheduler_address,
+            "-b",
+            "clock",
+            "--plan",
+            "spread_s=30s",
         )
         wait_for(lambda: open_journals(fleet.results.resolve()))
         cluster.close()

@@ -13,7 +13,7 @@ import pytest
 from tests import needs
 from tests.command import Fleet, wait_for
 
-SIZES = ("--sizes", "16K,64K", "--pages", "base")
+SIZES = ("--sizes", "16K,64K", "--plan", "pages=base")
 KEY = ["run_id", "benchmark", "variant", "point", "round", "ping_cpu", "pong_cpu"]
 
 
@@ -83,7 +83,7 @@ def test_a_bandwidth_of_threads_is_the_sum_of_theirs(fleet: Fleet) -> None:
     ("plan", "points"),
     [
         (("chase", *SIZES, "--cpus", "0"), 6),
-        (("message,fetch", "--state", "written", "--spread", "2"), 3),
+        (("message,fetch", "--plan", "states=written", "--plan", "spread_s=2"), 3),
     ],
     ids=["chase", "message and fetch"],
 )

@@ -134,7 +134,7 @@ def test_a_run_stores_what_was_asked_and_what_was_reached(fleet: Fleet) -> None:
     complete all the same.
     """
     needs.cpus(2)
-    options = "--precision 0.01% --time-budget 2 --spread 0.2 --rounds 2 --samples 2 -q"
+    options = "--precision 0.01% --time-budget 2 --plan spread_s=0.2 --rounds 2 --samples 2 -q"
     done = fleet("run", "-b", "cas", "-c", two_cpus(), *options.split())
     assert done.exit_code == 0, done.stderr + done.stdout
     (run,) = pd.read_parquet(fleet.results / "runs").to_dict("records")
@@ -267,7 +267,7 @@ def test_one_host_that_fails_does_not_cost_the_other_its_run(fleet: Fleet) -> No
 
 def test_a_long_run_is_told_what_is_quicker_before_it_begins(fleet: Fleet) -> None:
     cpu = str(min(os.sched_getaffinity(0)))
-    plan = ("-b", "clock", "-c", cpu, "--rounds", "1000000", "--deadline", "2s")
+    plan = ("-b", "clock", "-c", cpu, "--rounds", "1000000", "--plan", "deadline_s=2s")
     lines = fleet("run", *plan).stderr.splitlines()
     (told,) = [line for line in lines if "Quicker: " in line]
     assert re.search(
@@ -317,7 +317,7 @@ def test_a_dry_run_of_a_measured_host_knows_its_cpus_and_loads_no_pandas(
         (["run", "--pairs", "0-9999", "-q"], "9999"),
         (["run", "--precision", "7"], "must be a share such as 1%"),
         (["run", "--preset", "c2cla"], "did you mean 'c2clat'?"),
-        (["run", "--node", "4095", "-q"], "node"),
+        (["run", "--plan", "node=4095", "-q"], "node"),
         (["run", "--label", "kernel"], "write key=value"),
         (["run", "nobody"], "nobody"),
         (["run", "here", "!here"], "!here"),

@@ -297,7 +297,16 @@ def test_the_commands_work_on_an_object_store(
     with Fleet(folder, environment=server.environment) as fleet:
         fleet.inventory("hosts: {here: {via: local}}\n")
         done = fleet(
-            "run", "-b", "clock", "--rounds", "2", "--spread", "0", "-q", "-r", ROOT
+            "run",
+            "-b",
+            "clock",
+            "--rounds",
+            "2",
+            "--plan",
+            "spread_s=0",
+            "-q",
+            "-r",
+            ROOT,
         )
         assert done.exit_code == 0, done.stderr
         listed = fleet("runs", "-r", ROOT, "--json").json
@@ -322,7 +331,16 @@ def test_a_run_whose_store_died_meanwhile_is_published_by_resuming(
     with Fleet(folder, {**server.environment, "XDG_STATE_HOME": str(state)}) as fleet:
         fleet.inventory("hosts: {here: {via: local}}\n")
         session = fleet.start(
-            "run", "-b", "clock", "--rounds", "5", "--spread", "1", "-q", "-r", ROOT
+            "run",
+            "-b",
+            "clock",
+            "--rounds",
+            "5",
+            "--plan",
+            "spread_s=1",
+            "-q",
+            "-r",
+            ROOT,
         )
         wait_for(lambda: list(state.glob("fleet/*/journal/r*/stream.jsonl")))
         server.stop()

@@ -145,8 +145,8 @@ def test_a_session_lists_a_root_once_at_its_end_however_many_hosts_it_measures(
         "1",
         "-s",
         "10",
-        "--iterations",
-        "1000",
+        "--plan",
+        "iterations=1000",
         "-q",
     ]
     listed = listings(tmp_path / "results", ["run", *plan], monkeypatch)

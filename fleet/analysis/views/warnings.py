@@ -42,7 +42,7 @@ _FELT = 0.01  # of a burst's time; a hypervisor may take less without a warning
 _LACK = 0.1  # of a burst's time; a burst with `busy_cpu` has lacked at least this
 _QUIETER = "Stop other work (`fleet check` names it), then run again."
 _FREQUENCY = "Fix the frequency (--governor performance, --boost off), then run again."
-_PLACED = "Place the memory yourself (--node), then run again."
+_PLACED = "Place the memory yourself (--nodes), then run again."
 _TOPOLOGY = (
     "Trust the latencies, not the topology; without a hypervisor report it to the"
     " vendor."
@@ -59,15 +59,15 @@ ADVICE: Mapping[str, str] = {
     "drift": (
         "Warm up, fix the frequency, run again; compare only runs taken alternately."
     ),
-    "coarse_clock": "Leave --iterations to the agent.",
+    "coarse_clock": "Leave the number of round trips to the agent.",
     "frequency_moved": _FREQUENCY,
-    "skewed": "Stop other work, or take longer samples (--iterations).",
+    "skewed": "Stop other work, or take longer samples (--plan iterations=N).",
     "uneven": _QUIETER,
     "underfed": "Ask for a lower --load.",
     "outliers": "Quote medians, not means or maxima; isolated CPUs have fewer.",
     "not_converged": "Give it a longer --time-budget, or a quieter machine.",
     "wide": "More --rounds, or --precision instead of them.",
-    "preempted": "Stop other work, raise --priority, or isolate CPUs.",
+    "preempted": "Stop other work, raise --plan priority=N, or isolate CPUs.",
     "busy_cpu": _QUIETER,
     "busy": _QUIETER,
     "steal": (
@@ -81,7 +81,8 @@ ADVICE: Mapping[str, str] = {
     "order": "Expected of clusters of slow cores; otherwise mistrust the topology.",
     "history": "Pin the virtual machine's CPUs; `fleet compare HOST` says since when.",
     "asymmetry": (
-        "Run again; if it stays, choose the home of the line (--owner, --node)."
+        "Run again; if it stays, choose the home of the line (--nodes, --plan"
+        " owner=pong)."
     ),
     "l1_cycles": _FREQUENCY,
     "ladder_order": (
