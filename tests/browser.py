@@ -80,7 +80,8 @@ class Browser:
             f"<script>addEventListener('load', () => parent.postMessage({script},"
             " '*'))</script></body>"
         )
-        probe, frame = self.folder / "asked.html", self.folder / "frame.html"
+        probe = self.folder / "asked.html"
+        frame = self.folder / "frame.html"
         probe.write_text(_POLICY.sub("", page.read_text()).replace("</body>", tell))
         frame.write_text(
             "<!DOCTYPE html><body><script>"

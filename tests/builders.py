@@ -218,7 +218,8 @@ def make_bursts(
 def a_burst(**changes: Any) -> Burst:
     """One burst of five samples, the first a warm-up, of CPU 0 with CPU 1."""
     burst = {**_USUAL, **changes}
-    ping, pong = burst["ping_cpu"], burst["pong_cpu"]
+    ping = burst["ping_cpu"]
+    pong = burst["pong_cpu"]
     return Burst(**{**burst, "ping_cpus": (ping, ping), "pong_cpus": (pong, pong)})
 
 

@@ -11,7 +11,8 @@ def half_width(values: list[float]) -> float:
     """Half the interval, relative: t, standard error, Geyer's sum of autocorrelations,
     1.3 / sqrt(n) more.
     """
-    n, mean = len(values), statistics.mean(values)
+    n = len(values)
+    mean = statistics.mean(values)
     away = [value - mean for value in values]
     squares = sum(a * a for a in away)
 

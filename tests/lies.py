@@ -159,7 +159,8 @@ def conversations(seed: int) -> Iterator[tuple[str, list[bytes]]]:
             [records[:1], of_benchmark, of_benchmark, of_benchmark[:1], records[-1:]]
         )
         places = [place for place in _places(liars[0]) if place != ("record",)]
-        place, value = chance.choice(places), chance.choice((*VALUES, *[DROPPED] * 8))
+        place = chance.choice(places)
+        value = chance.choice((*VALUES, *[DROPPED] * 8))
         for record in liars:
             _put(record, place, value)
         yield (
@@ -210,7 +211,8 @@ def craft(file: Path, seed: int) -> str:
         **(opened.schema_arrow.metadata or {}),
         **(opened.metadata.metadata or {}),
     }
-    table, value = opened.read(), chance.choice((*VALUES, *[DROPPED] * 4))
+    table = opened.read()
+    value = chance.choice((*VALUES, *[DROPPED] * 4))
     match chance.choice(("row", "row", "cpus", "json", "json", "column", "chunks")):
         case "column":
             target = chance.choice(table.column_names)
@@ -245,7 +247,8 @@ def pack_record(record: bytes) -> bytes:
 
 
 def _without(table: Any, name: str, chance: random.Random) -> Any:
-    index, count = table.column_names.index(name), len(table)
+    index = table.column_names.index(name)
+    count = len(table)
     field = table.schema.field(index)
     column = chance.choice(
         [

@@ -13,8 +13,11 @@ from fleet.model import Burst, Cache, Cpu, Hello, Host, Parameters, Run
 from fleet.store import Store, new_run_id
 from tests import builders
 
-K, M = 1 << 10, 1 << 20
-L1, L2, LLC = 32 * K, 1 * M, 16 * M
+K = 1 << 10
+M = 1 << 20
+L1 = 32 * K
+L2 = 1 * M
+LLC = 16 * M
 SIZES = (*(c // 4 * part for c in (L1, L2, LLC) for part in (1, 2, 3, 8)), 4 * LLC)
 GHZ = 4.0
 # Time of one unit in ns, by setting and level.
@@ -104,7 +107,8 @@ def bursts(
     """Three rounds of every point; a burst of two threads has the ticks of both."""
     for visit in range(3):
         for size in SIZES:
-            level, name = find_level(size, llc), format_size(size)
+            level = find_level(size, llc)
+            name = format_size(size)
             for order, cost in loads.items():
                 yield _burst(
                     visit,

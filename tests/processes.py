@@ -10,7 +10,8 @@ from pathlib import Path
 from tests import needs
 
 _CAPABILITY_VERSION_3 = 0x20080522
-_DAC_OVERRIDE, _DAC_READ_SEARCH = 1 << 1, 1 << 2
+_DAC_OVERRIDE = 1 << 1
+_DAC_READ_SEARCH = 1 << 2
 
 
 def until_we_end(signal: str = "KILL") -> list[str]:

@@ -183,7 +183,8 @@ def _burst(
 
 
 def _levels(machine: Machine, chance: random.Random) -> dict[tuple[int, int], float]:
-    topology, own = Topology(machine.cpus), random.Random(machine.name)
+    topology = Topology(machine.cpus)
+    own = random.Random(machine.name)
     shifts = {
         relation: math.exp(chance.gauss(0, machine.run_sd)) for relation in Relation
     }

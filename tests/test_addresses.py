@@ -257,7 +257,8 @@ def test_ansible_never_brings_it_into_our_inventory(
 def test_a_cluster_that_lists_it_loses_that_node_by_name(
     nothing_ran: Path, tmp_path: Path
 ) -> None:
-    printed, podman = tmp_path / "printed", tmp_path / "programs" / "podman"
+    printed = tmp_path / "printed"
+    podman = tmp_path / "programs" / "podman"
     podman.write_text(f"#!/bin/sh\ncat {printed}\n")
     podman.chmod(0o700)
     for text in BAD:

@@ -46,7 +46,8 @@ def relative(path: Path) -> str:
 @cache
 def symbols() -> tuple[Mapping[str, str], Mapping[str, frozenset[str]]]:
     """Which file defines each function and table, and which of them each file uses."""
-    gcc, nm = needs.program("gcc", "gcc"), needs.program("nm", "binutils")
+    gcc = needs.program("gcc", "gcc")
+    nm = needs.program("nm", "binutils")
     folder = run_folder() / "house"
     folder.mkdir(exist_ok=True)
     files = {f"{Path(name).stem}.o": name for name in sources(X86_64)}

@@ -62,10 +62,8 @@ def spoilt(draw: st.DrawFn, corpus: list[bytes]) -> bytes:
     """One of the corpus after some accidents."""
     data = bytearray(draw(st.sampled_from(corpus)))
     for _ in range(draw(st.integers(1, 4))):
-        start, count = (
-            draw(st.integers(0, len(data))),
-            draw(st.sampled_from([0, 1, 2, 8, 100])),
-        )
+        start = draw(st.integers(0, len(data)))
+        count = draw(st.sampled_from([0, 1, 2, 8, 100]))
         part = draw(
             st.sampled_from(WORDS)
             | st.binary(max_size=4)

@@ -82,9 +82,10 @@ def test_windows_is_told_where_the_controller_runs() -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stderr) == (
-        1,
-        "fleet: the controller runs on Linux and macOS. On Windows run it in WSL.\n",
+    assert done.returncode == 1
+    assert (
+        done.stderr
+        == "fleet: the controller runs on Linux and macOS. On Windows run it in WSL.\n"
     )
 
 

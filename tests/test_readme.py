@@ -94,7 +94,8 @@ def missing(expected: list[str], printed: list[str]) -> str | None:
     """The first expected line that does not come next; after a `…` it may come
     later.
     """
-    row, skipping = 0, False
+    row = 0
+    skipping = False
     for line in expected:
         if line.strip() == "…":
             skipping = True

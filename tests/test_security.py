@@ -254,7 +254,8 @@ def test_an_agent_whose_content_nobody_knows_is_not_believed_if_it_says_another_
     agent, build = swap_agent(fleet.folder)
     agent.rename(agent.with_name(f"fleet-agent-{build}"))
     done = fleet("run", "-q", "--json", *CLOCK)
-    assert (done.exit_code, done.json[0]["stage"]) == (10, "measure")
+    assert done.exit_code == 10
+    assert done.json[0]["stage"] == "measure"
     assert (
         f"is build '{'0' * 16}', but {build} was put there. Somebody replaced it"
         in done.json[0]["message"]
@@ -283,7 +284,8 @@ def test_a_planted_link_in_the_workdirs_place_is_refused(fleet: Fleet) -> None:
     elsewhere.mkdir(mode=0o700)
     (fleet.folder / "work").symlink_to(elsewhere)
     done = fleet("run", "-q", "--json", *CLOCK)
-    assert (done.exit_code, done.json[0]["stage"]) == (9, "deploy")
+    assert done.exit_code == 9
+    assert done.json[0]["stage"] == "deploy"
     assert "is a symbolic link" in done.json[0]["message"]
     assert list(elsewhere.iterdir()) == []
 
@@ -292,7 +294,9 @@ def test_a_planted_link_in_the_workdirs_place_is_refused(fleet: Fleet) -> None:
 def test_a_link_planted_in_a_files_place_is_not_followed(
     tmp_path: Path, tools: str
 ) -> None:
-    shared, folder, file = tmp_path / "shared", tmp_path / "folder", tmp_path / "file"
+    shared = tmp_path / "shared"
+    folder = tmp_path / "folder"
+    file = tmp_path / "file"
     shared.mkdir()
     folder.mkdir()
     file.write_text("precious")
@@ -303,7 +307,8 @@ def test_a_link_planted_in_a_files_place_is_not_followed(
             place = shared / f"agent-{target.name}"
             place.symlink_to(target)
             done = connection.put(b"#!/bin/sh\n", str(place), mode=0o700)
-            assert (done.exit_code, done.stderr) == (0, b"")
+            assert done.exit_code == 0
+            assert done.stderr == b""
             assert not place.is_symlink()
             assert place.read_bytes() == b"#!/bin/sh\n"
         (shared / "agent").mkdir()

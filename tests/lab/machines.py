@@ -76,9 +76,12 @@ def _alike(
     """Equal cores, `llc` of which share a cache, or a socket's; siblings are numbered
     `cores` higher.
     """
-    cpus, every, of_socket = [], range(cores * threads), cores // sockets
+    cpus = []
+    every = range(cores * threads)
+    of_socket = cores // sockets
     for number in every:
-        core, node = number % cores, number % cores // of_socket
+        core = number % cores
+        node = number % cores // of_socket
         outer = core // (llc or of_socket) * (llc or of_socket)
         sharing = [
             cpu for cpu in every if 0 <= cpu % cores - outer < (llc or of_socket)

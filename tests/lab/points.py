@@ -28,7 +28,11 @@ _OWN_LINE_NS, _MAX_NS = (
 _BLOCKS = tuple(64 << power for power in range(0, 11, 2))
 _LOAD_NS, _LOAD_BYTES = 97.0, 1 << 28  # of an idle memory
 _PEAK_GOPS = 116.0  # of a core
-_LINES, _MESSAGES, _OPERATIONS, _CONTENTIONS, _LOADS = 512, 100, 1 << 25, 2048, 1 << 15
+_LINES = 512
+_MESSAGES = 100
+_OPERATIONS = 1 << 25
+_CONTENTIONS = 2048
+_LOADS = 1 << 15
 _INSTRUCTIONS = 3  # of a line or a message
 _FETCHED_PAIRS = 2  # of each relation
 
@@ -57,7 +61,8 @@ class _Point:
 
 def bursts(machine: Machine, visits: int, at_ns: int) -> Iterator[Burst]:
     """Every burst of the benchmarks below, from `at_ns` after the hello on."""
-    chance, every = random.Random(f"{machine.name} points"), list(points(machine))
+    chance = random.Random(f"{machine.name} points")
+    every = list(points(machine))
     for visit in range(visits):
         for point in chance.sample(every, len(every)):
             at_ns += round(point.ns * point.units * (SAMPLES + 1))
@@ -106,20 +111,17 @@ def points(machine: Machine) -> Iterator[_Point]:
 
 
 def _message(pair: tuple[int, int], relation: Relation) -> _Point:
-    ns, ahead = (
-        _MADE_UP["message_ns"][relation],
-        _AHEAD_NS * (relation is Relation.SYSTEM),
-    )
-    names, setting = (
-        ("message", "mov", "x1", "message"),
-        Parameters(pages="base", threads=2),
-    )
+    ns = _MADE_UP["message_ns"][relation]
+    ahead = _AHEAD_NS * (relation is Relation.SYSTEM)
+    names = ("message", "mov", "x1", "message")
+    setting = Parameters(pages="base", threads=2)
     return _Point(*names, pair, ns - ahead, _MESSAGES, setting, pair, 1.0, ns + ahead)
 
 
 def _make_contended(words: str, ns: float, cpus: tuple[int, ...]) -> _Point:
     operation, _, sharing = words.partition(".")
-    threads, pair = len(cpus), (cpus[0], cpus[-1])
+    threads = len(cpus)
+    pair = (cpus[0], cpus[-1])
     setting = Parameters(
         operation=operation, sharing=sharing, pages="base", threads=threads
     )
@@ -142,10 +144,12 @@ def _make_watched(place: int, cpus: tuple[int, ...]) -> Iterator[_Point]:
     answered.
     """
     for operation, watched in _MADE_UP["watched"].items():
-        ns, seen = watched["ns"][place], watched["seen"]
+        ns = watched["ns"][place]
+        seen = watched["seen"]
         parameters = Parameters(operation=operation, pages="base", threads=len(cpus))
         name = f"watch.k{len(cpus) - 1}{'.all' if seen == 1 else ''}"
-        pair, rate = (cpus[0], cpus[-1]), seen / ns
+        pair = (cpus[0], cpus[-1])
+        rate = seen / ns
         yield _Point(
             "sharing",
             "lock",
@@ -166,10 +170,8 @@ def _walks() -> Iterator[_Point]:
     """
     parts = _MADE_UP["cached_ns"], _MADE_UP["walked_ns"]
     for power in range(4, 17):
-        pages, size = (
-            1 << power,
-            f"{4 << power}K" if power < 8 else f"{4 << power >> 10}M",
-        )
+        pages = 1 << power
+        size = f"{4 << power}K" if power < 8 else f"{4 << power >> 10}M"
         cached, walked = (
             next(ns for most, ns in part if pages <= most) for part in parts
         )
@@ -212,7 +214,9 @@ def _copies() -> Iterator[_Point]:
 
 def _loads(cpus: tuple[int, ...]) -> Iterator[_Point]:
     """The more of what the memory gives the others take, the longer a load takes."""
-    threads, pair, end = len(cpus), (cpus[0], cpus[-1]), f"x{len(cpus)}.256M.huge"
+    threads = len(cpus)
+    pair = (cpus[0], cpus[-1])
+    end = f"x{len(cpus)}.256M.huge"
     parameters = Parameters(
         bytes=_LOAD_BYTES,
         stride_bytes=256,
@@ -242,10 +246,8 @@ def _loads(cpus: tuple[int, ...]) -> Iterator[_Point]:
             setting = replace(
                 parameters, operation=operation, load_mbps=mbps, load_variant="avx2"
             )
-            name, ns = (
-                f"at{rate}G" if rate else "full",
-                _LOAD_NS * (1 + 0.08 * share**3 / (1.1 - share)),
-            )
+            name = f"at{rate}G" if rate else "full"
+            ns = _LOAD_NS * (1 + 0.08 * share**3 / (1.1 - share))
             name = f"{operation}.{name}.{end}"
             yield _Point(
                 "loaded",
@@ -268,10 +270,8 @@ def _fetches(pair: tuple[int, int], relation: Relation) -> Iterator[_Point]:
     for state, ns in _MADE_UP["state_ns"].items():
         modified = float(state == "written" and relation is not Relation.SMT)
         for order, factor in (("chase", 1.0), ("stream", _OVERLAPPED)):
-            name, setting = (
-                f"{state}.{order}.128K",
-                replace(shared, state=state, order=order),
-            )
+            name = f"{state}.{order}.128K"
+            setting = replace(shared, state=state, order=order)
             line = max(ns[relation] * factor, 0.5)
             yield _Point(
                 "fetch",
@@ -323,7 +323,8 @@ def _blocks(pair: tuple[int, int], relation: Relation) -> Iterator[_Point]:
 
 
 def _products(cpus: tuple[int, ...]) -> Iterator[_Point]:
-    threads, pair = len(cpus), (cpus[0], cpus[-1])
+    threads = len(cpus)
+    pair = (cpus[0], cpus[-1])
     kind = ("gemm", "avx2")
     every = 1 / _PEAK_GOPS  # ns of an operation
     alone = Parameters(operation="peak", pages="base", threads=threads)
@@ -343,7 +344,8 @@ def _products(cpus: tuple[int, ...]) -> Iterator[_Point]:
 def _burst(
     machine: Machine, chance: random.Random, point: _Point, visit: int, at_ns: int
 ) -> Burst:
-    slower, is_product = level(machine, chance), point.benchmark == "gemm"
+    slower = level(machine, chance)
+    is_product = point.benchmark == "gemm"
     same = is_product or point.benchmark in ("walk", "memcpy")
     ticks = make_ticks(machine, chance, point.ns * point.units * slower)
     others = (ticks,) * (len(point.cpus) - 1) if same else None
@@ -374,7 +376,8 @@ def _units_of_others(
     """What the others did in each sample: about as much as ping, or at their rate."""
     if point.rate is None and point.benchmark != "contend":
         return None
-    units, scatter = float(point.units), 0.06
+    units = float(point.units)
+    scatter = 0.06
     if (
         point.rate is not None
     ):  # what is seen of a write does not depend on how long it takes

@@ -40,14 +40,16 @@ def bursts(machine: Machine, number: int, kernel: str) -> Iterator[Burst]:
     or "new".
     """
     chance = random.Random(f"{machine.name} {number}")
-    levels, at_ns = _levels(machine, chance, kernel), 0
+    levels = _levels(machine, chance, kernel)
+    at_ns = 0
     for visit in range(machine.rounds):
         for benchmark, variant, factor in KINDS[machine.arch]:
             if benchmark not in machine.benchmarks:
                 continue
             for pair in chance.sample(list(levels), len(levels)):
                 at_ns += _BURST_NS
-                kind, when = (benchmark, variant), (visit, at_ns)
+                kind = (benchmark, variant)
+                when = (visit, at_ns)
                 yield _measure_pair(
                     machine, chance, kind, when, pair, levels[pair] * factor
                 )
@@ -105,7 +107,8 @@ def _levels(machine: Machine, chance: random.Random, kernel: str) -> Levels:
     """What each pair costs in this run, one way in ns; a pair's own share is the same
     in all runs.
     """
-    topology, own = Topology(machine.cpus), random.Random(machine.name)
+    topology = Topology(machine.cpus)
+    own = random.Random(machine.name)
     kinds = name_core_kinds((cpu.cpu, cpu.kind, cpu.capacity) for cpu in machine.cpus)
     run = {relation: math.exp(chance.gauss(0, machine.run_sd)) for relation in Relation}
     if kernel == "new":
@@ -159,10 +162,8 @@ def _measure_memory(
         name = f"{size >> 10}K" if size % (1 << 20) else f"{size >> 20}M"
         points: list[tuple[tuple[str, str], str, str, int, float, Parameters]] = []
         for order, factor in _ORDERS.items():
-            stride, took_ns = (
-                256 if order == "random" else 64,
-                max(ns * factor, memory.levels[0][1]) * _LOADS,
-            )
+            stride = 256 if order == "random" else 64
+            took_ns = max(ns * factor, memory.levels[0][1]) * _LOADS
             parameters = Parameters(
                 bytes=size, stride_bytes=stride, order=order, pages="huge", threads=1
             )
@@ -177,7 +178,8 @@ def _measure_memory(
                 )
             )
         for operation, factor in _OPERATIONS.items():
-            point, took_ns = f"{operation}.own.{name}.huge.x1", _BYTES / (rate * factor)
+            point = f"{operation}.own.{name}.huge.x1"
+            took_ns = _BYTES / (rate * factor)
             parameters = Parameters(
                 bytes=size, operation=operation, sharing="own", pages="huge", threads=1
             )

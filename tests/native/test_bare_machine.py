@@ -29,10 +29,8 @@ def bare():
 def test_without_asm_and_counter_the_compiler_and_the_os_do(bare):
     records = measure("-b", SMALL_ONES, *QUICK, binary=bare)
     assert records[0]["arch"] == "bare"
-    assert (records[0]["clock"], records[0]["ticks_per_second"]) == (
-        "monotonic_raw",
-        1_000_000_000,
-    )
+    assert records[0]["clock"] == "monotonic_raw"
+    assert records[0]["ticks_per_second"] == 1_000_000_000
     assert records[0]["clock_note"] == "this architecture has no counter"
     assert {(burst["benchmark"], burst["variant"]) for burst in bursts(records)} == {
         ("cas", "c11"),

@@ -19,10 +19,8 @@ QUIET = {
 
 def check(binary, *args, code=0, env=None):
     done = run(*args, "-f", "jsonl", binary=binary, env=env or QUIET)
-    assert (done.returncode, done.stderr if code == 0 else "") == (
-        code,
-        "",
-    ), done.stderr
+    assert done.returncode == code, done.stderr
+    assert (done.stderr if code == 0 else "") == "", done.stderr
     assert "Sanitizer" not in done.stderr
     assert "runtime error" not in done.stderr
     return decode(done.stdout)
@@ -173,7 +171,8 @@ def test_the_compilers_own_analysers_find_nothing(analyser, tmp_path):
             text=True,
             check=False,
         )
-        assert (done.returncode, done.stderr) == (0, ""), source
+        assert done.returncode == 0, source
+        assert done.stderr == "", source
 
 
 @pytest.mark.slow

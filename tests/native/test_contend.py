@@ -53,15 +53,9 @@ def test_every_burst_counts_what_the_others_did_in_each_sample_of_ping(
     for burst in bursts(records):
         operation, place, _ = burst["point"].split(".")
         parameters = burst["parameters"]
-        assert (
-            parameters["operation"],
-            parameters["sharing"],
-            parameters["threads"],
-        ) == (
-            operation,
-            place,
-            2,
-        )
+        assert parameters["operation"] == operation
+        assert parameters["sharing"] == place
+        assert parameters["threads"] == 2
         assert burst["cpus"] == [burst["ping"], burst["pong"]]
         assert "other_ticks" not in burst
         (others,) = burst["other_units"]

@@ -40,7 +40,8 @@ def test_each_block_is_written_alone_and_by_turns(records: list[Record]) -> None
 def test_both_threads_count_the_lines_they_wrote(records: list[Record]) -> None:
     assert not wrong(records)
     for burst in bursts(records):
-        assert (burst["unit"], burst["iterations"]) == ("line", 3 * LINES)
+        assert burst["unit"] == "line"
+        assert burst["iterations"] == 3 * LINES
         assert burst["cpus"] == [burst["ping"], burst["pong"]]
         assert [len(ticks) for ticks in [burst["ticks"], *burst["other_ticks"]]] == [
             3,
@@ -50,15 +51,14 @@ def test_both_threads_count_the_lines_they_wrote(records: list[Record]) -> None:
         assert len(burst["begin_ns"]) == 2
         sharing, operation, block = burst["point"].split(".")
         parameters = burst["parameters"]
-        assert (parameters["sharing"], parameters["operation"]) == (sharing, operation)
+        assert parameters["sharing"] == sharing
+        assert parameters["operation"] == operation
         assert parameters["block_bytes"] == int(block.removesuffix("K")) * (
             1024 if "K" in block else 1
         )
-        assert (parameters["bytes"], parameters["threads"], parameters["pages"]) == (
-            256 << 10,
-            2,
-            "base",
-        )
+        assert parameters["bytes"] == 256 << 10
+        assert parameters["threads"] == 2
+        assert parameters["pages"] == "base"
 
 
 @pytest.mark.long

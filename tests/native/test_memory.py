@@ -69,12 +69,11 @@ def test_a_chase_goes_through_each_size_in_each_order(chase: list[Record]) -> No
     for burst in bursts(chase):
         parameters = burst["parameters"]
         order, size, _ = burst["point"].split(".")
-        assert (parameters["order"], parameters["bytes"]) == (
-            order,
-            int(size[:-1]) << 10,
-        )
+        assert parameters["order"] == order
+        assert parameters["bytes"] == int(size[:-1]) << 10
         assert parameters["stride_bytes"] == (256 if order == "random" else 64)
-        assert (burst["unit"], burst["iterations"]) == ("load", 3 * 16)
+        assert burst["unit"] == "load"
+        assert burst["iterations"] == 3 * 16
 
 
 @pytest.mark.parametrize("name", ["chase", "bandwidth"])
@@ -100,17 +99,16 @@ def test_bytes_are_those_that_instructions_move(bandwidth: list[Record]) -> None
     for burst in bursts(bandwidth):
         parameters = burst["parameters"]
         factor = FACTOR.get(parameters["operation"], 1)
-        assert (burst["unit"], burst["iterations"]) == (
-            "byte",
-            3 * factor * parameters["bytes"],
-        )
+        assert burst["unit"] == "byte"
+        assert burst["iterations"] == 3 * factor * parameters["bytes"]
 
 
 def test_each_thread_has_its_own_times(bandwidth: list[Record]) -> None:
     for burst in bursts(bandwidth):
         cpus = burst["cpus"]
         assert burst["point"].endswith(f".x{len(cpus)}")
-        assert (burst["ping"], burst["pong"]) == (cpus[0], cpus[-1])
+        assert burst["ping"] == cpus[0]
+        assert burst["pong"] == cpus[-1]
         assert len(burst["other_ticks"]) == len(cpus) - 1
         assert all(
             len(ticks) == len(burst["ticks"]) == 3 for ticks in burst["other_ticks"]
@@ -244,7 +242,8 @@ def test_a_point_that_the_plan_lacks_is_refused(tmp_path: Path, point: str) -> N
     file = tmp_path / "done"
     file.write_text(f"chase c11 {point} 0 0 16 100\nend\n")
     done = run("-b", "chase", "-v", "c11", *SMALL, "--done", str(file))
-    assert (done.returncode, "line 1 of" in done.stderr) == (2, True)
+    assert done.returncode == 2
+    assert "line 1 of" in done.stderr
 
 
 # ---- ending and trouble

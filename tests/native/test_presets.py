@@ -55,7 +55,9 @@ def test_a_preset_is_the_scheme_of_the_program_it_is_named_for(preset):
         plan["estimator"],
     )
     assert scheme == SCHEMES[preset]
-    assert (plan["rounds"], plan["order"], plan["line"]) == (1, "sequential", "fixed")
+    assert plan["rounds"] == 1
+    assert plan["order"] == "sequential"
+    assert plan["line"] == "fixed"
     assert plan["precision_ppm"] is None
 
 
@@ -74,8 +76,11 @@ def test_options_after_a_preset_win_over_it():
         "fresh",
     )
     plan = decode(run(*changed, "-b", "cas", "-f", "jsonl").stdout)[0]["plan"]
-    assert (plan["samples"], plan["rounds"], plan["line"]) == (30, 2, "fresh")
-    assert (plan["iterations"], plan["estimator"]) == (100, "min")
+    assert plan["samples"] == 30
+    assert plan["rounds"] == 2
+    assert plan["line"] == "fresh"
+    assert plan["iterations"] == 100
+    assert plan["estimator"] == "min"
 
 
 @pytest.mark.long

@@ -155,11 +155,9 @@ def test_lines_lie_where_the_spacing_allows_and_not_always_at_one_place(all_of_i
 def test_the_clock_benchmark_has_no_line(all_of_it):
     for burst in bursts(all_of_it):
         if burst["benchmark"] == "clock":
-            assert (burst["line_page"], burst["line_offset"], burst["line_node"]) == (
-                None,
-                None,
-                None,
-            )
+            assert burst["line_page"] is None
+            assert burst["line_offset"] is None
+            assert burst["line_node"] is None
 
 
 def visits(records):
@@ -236,7 +234,8 @@ def test_one_cpu_is_refused_with_a_clear_sentence():
     done = run(
         "-b", "cas", prefix=(needs.program("taskset", "util-linux"), "-c", str(cpu))
     )
-    assert (done.returncode, done.stdout) == (3, "")
+    assert done.returncode == 3
+    assert done.stdout == ""
     assert (
         done.stderr
         == "fleet-agent: cas needs two CPUs, and the affinity mask or --cpus has only"

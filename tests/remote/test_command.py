@@ -156,7 +156,8 @@ def test_a_file_that_arrives_damaged_is_not_put_there(tmp_path: Path) -> None:
     with connect(stand_in_host("flips")) as connection:
         assert connection.put(b"some data", str(path)).exit_code == 0
         done = connection.put(b"a lot of data", str(path))
-    assert (done.exit_code, done.stderr.strip()) == (1, b"other bytes came")
+    assert done.exit_code == 1
+    assert done.stderr.strip() == b"other bytes came"
     assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"some data"]
 
 
@@ -422,7 +423,8 @@ def test_the_manifests_pods_are_measured_by_a_kubectl_with_its_habits(
     tmp_path: Path,
 ) -> None:
     namespace, daemons = yaml.safe_load_all((ROOT / "docs/kubernetes.yaml").read_text())
-    meta, pod = daemons["metadata"], daemons["spec"]["template"]
+    meta = daemons["metadata"]
+    pod = daemons["spec"]["template"]
     assert meta["namespace"] == namespace["metadata"]["name"]
     assert daemons["spec"]["selector"]["matchLabels"] == pod["metadata"]["labels"]
     assert "limits" not in pod["spec"]["containers"][0]["resources"]

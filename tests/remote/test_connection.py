@@ -63,7 +63,9 @@ def connection(
 
 def test_a_command_gives_back_both_outputs_and_its_exit_code(connection):
     done = connection.run("echo out; echo err >&2; exit 3")
-    assert (done.exit_code, done.stdout, done.stderr) == (3, b"out\n", b"err\n")
+    assert done.exit_code == 3
+    assert done.stdout == b"out\n"
+    assert done.stderr == b"err\n"
 
 
 def test_a_command_that_a_signal_killed_has_the_exit_code_sh_gives_it(connection):
@@ -83,7 +85,8 @@ def test_an_exit_code_is_a_number_of_three_digits(word: bytes, code: int) -> Non
 
 def test_five_megabytes_on_stderr_beside_stdout_do_not_block(connection):
     done = connection.run("tee /dev/stderr", stdin=BINARY)
-    assert (done.stdout, done.stderr) == (BINARY, BINARY)
+    assert done.stdout == BINARY
+    assert done.stderr == BINARY
 
 
 def test_a_command_that_does_not_read_its_stdin_is_no_error(connection):
@@ -167,7 +170,8 @@ def test_a_stream_hands_out_lines_while_the_command_runs_and_stop_ends_it(connec
         stream.stop()
         stream.stop()
         assert list(lines) == [b"last"]
-        assert (stream.exit_code, stream.stderr) == (0, b"err\n")
+        assert stream.exit_code == 0
+        assert stream.stderr == b"err\n"
 
 
 def test_a_stream_left_early_ends_a_command_that_waits_for_its_stdin(
@@ -265,7 +269,8 @@ def test_an_answer_of_which_one_output_is_closed_is_named_as_that(
         yield is_stderr, data
         raise TimeoutError
 
-    out, err = output.Answer("board", "mark"), output.Answer("board", "mark")
+    out = output.Answer("board", "mark")
+    err = output.Answer("board", "mark")
     with pytest.raises(
         LinkError, match=f"board: a command ended, but nothing came on its {missing}"
     ):
@@ -284,7 +289,8 @@ def test_a_command_ends_with_its_own_process_whatever_it_leaves_behind(
     command = f"({behind}) & echo $! >>{tmp_path}/pids; echo done; exit 3"
     try:
         done = connection.run(command)
-        assert (done.exit_code, b"done\n" in done.stdout) == (3, True)
+        assert done.exit_code == 3
+        assert b"done\n" in done.stdout
         with connection.stream(command, idle_timeout_s=60) as stream:
             assert b"done" in list(stream)
         assert stream.exit_code == 3

@@ -273,11 +273,9 @@ def hold_thread(monkeypatch, owner, name):
     """Have paramiko's thread of a cut link wait at the end of a method; return (it
     waits, let it go on).
     """
-    original, waits, release = (
-        getattr(owner, name),
-        threading.Event(),
-        threading.Event(),
-    )
+    original = getattr(owner, name)
+    waits = threading.Event()
+    release = threading.Event()
 
     def wait():
         waits.set()
@@ -362,7 +360,9 @@ def lingering(make_known, tmp_path):
 def test_a_process_of_the_login_script_does_not_keep_a_command_from_ending(lingering):
     assert lingering.run("echo one; exit 3").exit_code == 3
     done = lingering.run("cat; echo err >&2; exit 4", stdin=b"all of it")
-    assert (done.exit_code, done.stdout, done.stderr) == (4, b"all of it", b"err\n")
+    assert done.exit_code == 4
+    assert done.stdout == b"all of it"
+    assert done.stderr == b"err\n"
     with lingering.stream("echo one; echo two", idle_timeout_s=30) as stream:
         assert list(stream) == [b"one", b"two"]
     assert stream.exit_code == 0

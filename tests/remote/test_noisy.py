@@ -50,21 +50,20 @@ def test_an_answer_holds_nothing_that_a_login_script_printed(
         ) as connection:
             for _ in range(2):
                 done = connection.run("echo answer; echo told >&2; exit 3")
-                assert (done.exit_code, done.stdout, done.stderr) == (
-                    3,
-                    b"answer\n",
-                    b"told\n",
-                )
+                assert done.exit_code == 3
+                assert done.stdout == b"answer\n"
+                assert done.stderr == b"told\n"
                 done = connection.run("cat; echo told >&2", stdin=b"fed")
-                assert (done.exit_code, done.stdout, done.stderr) == (
-                    0,
-                    b"fed",
-                    b"told\n",
-                )
+                assert done.exit_code == 0
+                assert done.stdout == b"fed"
+                assert done.stderr == b"told\n"
             done = connection.put(b"content", str(tmp_path / "file"))
-            assert (done.exit_code, done.stdout, done.stderr) == (0, b"", b"")
+            assert done.exit_code == 0
+            assert done.stdout == b""
+            assert done.stderr == b""
             with connection.stream(
                 "echo one; echo; echo two; echo told >&2", idle_timeout_s=60
             ) as stream:
                 assert list(stream) == [b"one", b"", b"two"]
-            assert (stream.exit_code, stream.stderr) == (0, b"told\n")
+            assert stream.exit_code == 0
+            assert stream.stderr == b"told\n"

@@ -116,7 +116,8 @@ def test_a_server_with_one_host_key_algorithm_is_reached_or_the_message_says_how
 def test_a_host_known_by_its_certificate_is_reached_and_the_message_says_how(
     make_hosts: MakeHosts, known_hosts: Path, tmp_path: Path, pattern: str
 ) -> None:
-    authority, key = keygen(tmp_path / "authority"), keygen(tmp_path / "host")
+    authority = keygen(tmp_path / "authority")
+    key = keygen(tmp_path / "host")
     sign = [
         needs.program("ssh-keygen", "openssh-client"),
         "-q",
@@ -208,7 +209,8 @@ def certified_host(make_known: MakeKnown, tmp_path: Path) -> tuple[SshHost, Path
     """Make a host that lets in certificates only, and a key with its certificate beside
     it.
     """
-    authority, key = keygen(tmp_path / "authority"), keygen(tmp_path / "id")
+    authority = keygen(tmp_path / "authority")
+    key = keygen(tmp_path / "id")
     user = subprocess.run(
         ["id", "-un"], capture_output=True, text=True, check=True
     ).stdout.strip()

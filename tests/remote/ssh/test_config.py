@@ -546,7 +546,8 @@ def test_without_ssh_a_proxy_command_gets_user_and_port_of_the_inventory(
 ):
     config("Host box\n  ProxyCommand nc %h %p -l %r\n")
     (end,) = resolve_route(Host("board", "box", user="ann", port=2200))
-    assert (end.proxy_command, end.notes) == ("nc box 2200 -l ann", ())
+    assert end.proxy_command == "nc box 2200 -l ann"
+    assert end.notes == ()
 
 
 def test_only_the_first_jump_hosts_own_proxy_settings_count(known_hosts, config):
