@@ -268,6 +268,14 @@ OUTPUTS: Mapping[str, Row | tuple[Row, ...]] = {
     },
     "summaries": take_columns("summaries"),
     "cpus": {"host": "string", "cpus": "list<string>"},
+    "closest": {
+        **dict.fromkeys(("host", "run_id", "benchmark", "variant"), "string"),
+        **dict.fromkeys(("cpus", "slowest_pair"), "list<int64>"),
+        "slowest_ns": "number",
+        "spread": "number?",
+        "best": "bool",
+        **dict.fromkeys(("runs_as_good", "earlier_runs"), "int64"),
+    },
     "show": (SHOWN, MISSING),
     "bursts": {
         "host_name": "string",

@@ -16,6 +16,7 @@ from fleet.text import as_document, one_line
 
 if TYPE_CHECKING:
     from fleet.analysis.views.chosen_runs import RunsToShow
+    from fleet.analysis.views.closest import ClosestSets
 
 
 @cli.app.command(
@@ -136,10 +137,8 @@ def show(
         raise typer.BadParameter(
             "--cpus-of prints nothing but lists; only --json can be added."
         )
-    if (ways or closest) and (json or csv):
-        raise typer.BadParameter(
-            "--ways and --closest print text; leave out --json and --csv."
-        )
+    if ways and (json or csv):
+        raise typer.BadParameter("--ways prints text; leave out --json and --csv.")
     if cli.has_summary(select or ()):
         others = (benchmark, cpus, csv, ladder, map_, ways, pair, cpus_of, closest)
         _print_summaries(select or [], results, *others, json=json)
@@ -154,7 +153,8 @@ def show(
     elif pair is not None:
         _print_pair(root, chosen.runs, pair, only, json=json, csv=csv)
     elif closest is not None:
-        cli.print_paged(views.render_closest_sets(root, having, closest, only))
+        found = views.load_closest_sets(root, having, closest, only)
+        _print_closest_sets(found, json=json, csv=csv)
     elif json:
         sys.stdout.writelines(views.show_as_json(root, run_ids, only, chosen.missing))
     elif csv:
@@ -197,6 +197,16 @@ def _print_pair(
     samples = views.load_pair_samples(root, chosen, pair, only)
     descriptions = reduce.merge_descriptions(chosen)
     cli.print_paged(views.render_histograms(samples, descriptions))
+
+
+def _print_closest_sets(found: "ClosestSets", *, json: bool, csv: bool) -> None:
+    """Print the closest sets of CPUs of a host, as text or JSON."""
+    if csv:
+        raise typer.BadParameter("--closest prints text, or JSON with --json.")
+    if json:
+        typer.echo(views.format_closest_sets(found))
+    else:
+        cli.print_paged(views.render_closest_sets(found))
 
 
 def _print_cpus(

@@ -25,6 +25,7 @@ COMMANDS = {
     "changes": ("compare lucca", "compare pisa", "compare node1"),
     "compare": ("compare siena rome", "compare rome milan -b cas"),
     "history": ("runs --relation smt", "runs --point random.8M.huge"),
+    "closest": ("show rome --closest 8 -c cores", "show verona --closest 2"),
     "cpus": ("show rome --cpus-of core", "show rome milan --cpus-of smt"),
     "hosts": ("hosts", "hosts rome", "hosts nodes"),
     "plan": ("run --dry-run rome", "run --dry-run nodes -b chase --rounds 7"),

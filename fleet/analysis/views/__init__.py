@@ -13,7 +13,11 @@ if TYPE_CHECKING:
         render_changes,
     )
     from fleet.analysis.views.chosen_runs import select_runs_to_show
-    from fleet.analysis.views.closest import render_closest_sets
+    from fleet.analysis.views.closest import (
+        format_closest_sets,
+        load_closest_sets,
+        render_closest_sets,
+    )
     from fleet.analysis.views.compare import (
         comparisons_as_csv,
         comparisons_as_json,

@@ -17,7 +17,7 @@ from fleet.model import Benchmark, Descriptions, View
 from fleet.plan.cpulist import format_cpus
 from fleet.store import RunSummary
 from fleet.store.runs import Root
-from fleet.text import format_count, one_line, table
+from fleet.text import as_document, format_count, one_line, table
 
 _MAX_SETS = 8
 
@@ -39,11 +39,34 @@ class _Numbers:
         return item.slowest_ns * (1 - half), item.slowest_ns * (1 + half)
 
 
-def render_closest_sets(
+@dataclass(frozen=True, slots=True)
+class ClosestSets:
+    """The closest sets of a host's last run, and how good they were in earlier ones."""
+
+    run: RunSummary  # the last one
+    choice: str  # benchmark and variant
+    benchmark: Benchmark
+    cpus: Sequence[int]
+    numbers: _Numbers
+    sets: Sequence[CpuSet]
+    best: Sequence[bool]  # for each set, whether it cannot be told from the first
+    earlier_runs: int
+    runs_as_good: Sequence[int]  # for each set, of the earlier ones
+
+    def list_cpus(self, item: CpuSet) -> list[int]:
+        """Return the CPUs of a set."""
+        return [self.cpus[place] for place in item.places]
+
+    def find_slowest_pair(self, item: CpuSet) -> tuple[int, int]:
+        """Return the CPUs of a set's slowest pair."""
+        return self.cpus[item.ping], self.cpus[item.pong]
+
+
+def load_closest_sets(
     root: Root, runs: Sequence[RunSummary], count: int, only: Only = ALL
-) -> str:
-    """Render the closest sets of `count` CPUs of a host's last run, and whether they
-    were as good in its earlier ones. Raises UsageError if there are too few CPUs.
+) -> ClosestSets:
+    """Find the closest sets of `count` CPUs of a host's last run, and whether they were
+    as good in its earlier ones. Raises UsageError if there are too few CPUs.
     """
     if len({run.host_id for run in runs}) > 1:
         raise UsageError("--closest: takes one host.")
@@ -52,11 +75,60 @@ def render_closest_sets(
     of_last = pairs[pairs["run_id"] == runs[-1].run_id]
     cpus = _list_cpus(of_last, count)
     choice = load.name_benchmarks(of_last).iloc[0]
-    laid_out = _lay_out_runs(load.select_choice(pairs, choice), runs, cpus)
-    benchmark = descriptions[choice.partition("/")[0]]
-    host = runs[-1].host_name
-    title = f"{host}, {choice}: the closest {count} CPUs, by their slowest pair"
-    return f"{one_line(title)}\n{_render_sets(laid_out, count, cpus, benchmark)}"
+    *earlier, last = _lay_out_runs(load.select_choice(pairs, choice), runs, cpus)
+    sets = find_closest_sets(last.ns, count)[:_MAX_SETS]
+    if not sets:
+        raise UsageError(f"--closest {count}: no {count} CPUs have all pairs measured.")
+    return ClosestSets(
+        run=runs[-1],
+        choice=choice,
+        benchmark=descriptions[choice.partition("/")[0]],
+        cpus=cpus,
+        numbers=last,
+        sets=sets,
+        best=_find_as_good(last, sets),
+        earlier_runs=len(earlier),
+        runs_as_good=_count_runs_as_good(earlier, sets),
+    )
+
+
+def render_closest_sets(found: ClosestSets) -> str:
+    """Render the closest sets, a row each, and explain the columns."""
+    count = len(found.sets[0].places)
+    host = found.run.host_name
+    title = f"{host}, {found.choice}: the closest {count} CPUs, by their slowest pair"
+    columns = _list_columns(found)
+    if found.earlier_runs:
+        columns["before"] = [
+            f"{runs} of {found.earlier_runs}" for runs in found.runs_as_good
+        ]
+    rows = [*zip(*columns.values(), strict=True)]
+    body = table(list(columns), rows, right={1, 2, 3, 5})
+    return "\n".join([one_line(title), body, *_explain(found.earlier_runs)])
+
+
+def format_closest_sets(found: ClosestSets) -> str:
+    """Format the closest sets as the document of --json, a row each."""
+    benchmark, _, variant = found.choice.partition("/")
+    rows = []
+    for place, item in enumerate(found.sets):
+        half = float(found.numbers.half[item.ping, item.pong])
+        rows.append(
+            {
+                "host": found.run.host_name,
+                "run_id": found.run.run_id,
+                "benchmark": benchmark,
+                "variant": variant,
+                "cpus": found.list_cpus(item),
+                "slowest_pair": found.find_slowest_pair(item),
+                "slowest_ns": item.slowest_ns,
+                "spread": None if np.isnan(half) else half,
+                "best": found.best[place],
+                "runs_as_good": found.runs_as_good[place],
+                "earlier_runs": found.earlier_runs,
+            }
+        )
+    return as_document("closest", rows)
 
 
 def _list_cpus(pairs: pd.DataFrame, count: int) -> list[int]:
@@ -92,38 +164,18 @@ def _lay_out_runs(
     return numbers
 
 
-def _render_sets(
-    runs: Sequence[_Numbers], count: int, cpus: Sequence[int], benchmark: Benchmark
-) -> str:
-    """Render the closest sets of the last run, and explain the columns."""
-    *earlier, last = runs
-    sets = find_closest_sets(last.ns, count)[:_MAX_SETS]
-    if not sets:
-        raise UsageError(f"--closest {count}: no {count} CPUs have all pairs measured.")
-    columns = _list_columns(last, sets, cpus, benchmark)
-    if earlier:
-        held = _count_runs_as_good(earlier, sets)
-        columns["before"] = [f"{runs} of {len(earlier)}" for runs in held]
-    rows = [*zip(*columns.values(), strict=True)]
-    body = table(list(columns), rows, right={1, 2, 3, 5})
-    return "\n".join([body, *_explain(len(earlier))])
-
-
-def _list_columns(
-    run: _Numbers, sets: Sequence[CpuSet], cpus: Sequence[int], benchmark: Benchmark
-) -> dict[str, list[str]]:
-    """List the cells of each column about a run's sets."""
+def _list_columns(found: ClosestSets) -> dict[str, list[str]]:
+    """List the cells of each column about the last run's sets."""
+    slowest = [found.find_slowest_pair(item) for item in found.sets]
     return {
-        "CPUs": [_format_members(item, cpus) for item in sets],
-        "ns": [text.format_value(benchmark, item.slowest_ns) for item in sets],
-        "±95%": [run.format_half(item) for item in sets],
-        "slowest pair": [f"{cpus[item.ping]}-{cpus[item.pong]}" for item in sets],
-        "best": ["yes" if best else "no" for best in _find_as_good(run, sets)],
+        "CPUs": [format_cpus(found.list_cpus(item)) for item in found.sets],
+        "ns": [
+            text.format_value(found.benchmark, item.slowest_ns) for item in found.sets
+        ],
+        "±95%": [found.numbers.format_half(item) for item in found.sets],
+        "slowest pair": [f"{ping}-{pong}" for ping, pong in slowest],
+        "best": ["yes" if best else "no" for best in found.best],
     }
-
-
-def _format_members(item: CpuSet, cpus: Sequence[int]) -> str:
-    return format_cpus(cpus[place] for place in item.places)
 
 
 def _find_as_good(run: _Numbers, sets: Sequence[CpuSet]) -> list[bool]:
@@ -131,7 +183,7 @@ def _find_as_good(run: _Numbers, sets: Sequence[CpuSet]) -> list[bool]:
     own = [describe_set(run.ns, item.places) for item in sets]
     limits = [run.find_limits(item) for item in own]
     best = min(range(len(own)), key=lambda place: own[place].slowest_ns)
-    return [low <= limits[best][1] for low, _ in limits]
+    return [bool(low <= limits[best][1]) for low, _ in limits]
 
 
 def _count_runs_as_good(runs: Sequence[_Numbers], sets: Sequence[CpuSet]) -> list[int]:

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from fleet.analysis.reduce import find_closest_sets
 from tests.command import Fleet
@@ -50,8 +49,20 @@ def test_the_command_says_what_cannot_be_told_apart_and_held_before(
     assert "the last run has pairs of 16 CPUs" in wrong.stderr
 
 
-@pytest.mark.parametrize("option", ["--json", "--csv"])
-def test_sets_are_printed_as_text_only(made_lab: Path, option: str) -> None:
+def test_the_document_has_the_sets_that_are_printed(made_lab: Path) -> None:
     with Fleet(made_lab) as fleet:
-        done = fleet("show", "pisa", "--closest", "4", option)
-    assert done.exit_code == 2
+        printed = fleet("show", "rome", "--closest", "8", "-c", "cores").stdout
+        sets = fleet("show", "rome", "--closest", "8", "-c", "cores", "--json").json
+        refused = fleet("show", "pisa", "--closest", "4", "--csv")
+    rows = [
+        f"{item['cpus'][0]}-{item['cpus'][-1]} {item['slowest_ns']:.1f}"
+        f" {'-'.join(map(str, item['slowest_pair']))}"
+        f" {'yes' if item['best'] else 'no'}"
+        f" {item['runs_as_good']} of {item['earlier_runs']}"
+        for item in sets
+    ]
+    without_interval = re.sub(r"±\S+", "", printed)
+    lines = [" ".join(line.split()) for line in without_interval.splitlines()]
+    assert rows == lines[2 : 2 + len(rows)]
+    assert {(item["host"], item["benchmark"]) for item in sets} == {("rome", "cas")}
+    assert (refused.exit_code, "text, or JSON" in refused.stderr) == (2, True)
