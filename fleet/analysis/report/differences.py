@@ -26,7 +26,7 @@ from fleet.analysis.report.figures import (
     render_thumbnail,
     shorten_middle,
 )
-from fleet.analysis.report.map_data import encode_changes
+from fleet.analysis.report.map_data import encode_changes, find_reach, list_zooms
 from fleet.analysis.report.plots import CHANGES, forest
 from fleet.analysis.report.read_runs import Reading
 from fleet.analysis.views.compare import explain_scatter, format_not_equivalent
@@ -222,6 +222,8 @@ def _map_residuals(
                 "picture": picture,
                 "small": small,
                 "data": data,
+                "zooms": list_zooms(drawn),
+                "reach": find_reach(drawn),
             }
         )
     return residuals

@@ -4,6 +4,7 @@ decodes it.
 
 import base64
 import json
+import math
 import zlib
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -21,8 +22,11 @@ from fleet.analysis.reduce.matrices import lay_out_matrix
 from fleet.analysis.reduce.topology import GROUPS, NAMES, Layout
 from fleet.analysis.report.read_runs import Part, Reading
 from fleet.analysis.views.marked_rows import WIDE
+from fleet.text import format_count
 
 _SHARE_DIGITS = 3  # ±1.2% is what is shown
+_LOG_STEPS = 4000  # of map.js; a step is 0.025%
+_UNGROUPED = 32  # CPUs to zoom to where the host reports no groups
 _CHANCE = {"chance": "it changed no more than chance explains"}
 _MEANINGS = {
     **MEANINGS,
@@ -35,15 +39,19 @@ def encode_map(
     part: Part,
     own: heatmap.Heatmap,
     common: heatmap.Limits | None,
+    bursts: pd.DataFrame,
 ) -> str:
     """Encode the map of a part as JSON. own: as it is drawn. common: limits of the
-    scale of all maps of the page.
+    scale of all maps of the page. bursts: those to show of a pair, as in `Part`; may
+    be empty.
 
     The pairs are arrays of little-endian float32, one after the other, deflated and in
     base64: number in ns, half of its interval (relative), share and number of another
     level, places in `relations` and `flags`. An array has each two CPUs once, in the
     order of an upper triangle: 0-1, 0-2, …, 1-2, …; NaN: not measured. `marks`: the
-    relations and flags by which pairs can be lit.
+    relations and flags by which pairs can be lit. `orders`: places of CPUs. `bursts`,
+    if there are any: as many as `rounds` for each pair, in the order of the run, as
+    uint16: the natural logarithm of ns times _LOG_STEPS; 0: none.
     """
     relation_numbers, relations = pd.factorize(part.pairs["relation"])
     flags_numbers, flags = pd.factorize(_list_flags(part.pairs))
@@ -53,6 +61,9 @@ def encode_map(
     if common:
         about["scales"]["common"] = _describe_scale(common)
     about["unit"] = "ns"
+    about["colours"] = ["shades", "inks"]
+    if len(bursts):
+        about |= _encode_bursts(bursts, reading.order.cpus)
     about["pairs"] = _encode_pairs(reading, part, relation_numbers, flags_numbers)
     return json.dumps(about, separators=(",", ":"))
 
@@ -76,6 +87,7 @@ def encode_changes(
         *ns,
     ]
     about["unit"] = "%"
+    about["colours"] = ["changeShades", "changeInks"]
     about["pairs"] = _encode_triangles(columns)
     return json.dumps(about, separators=(",", ":"))
 
@@ -91,12 +103,66 @@ def _describe_map(
         "cpus": order.cpus,
         "places": _describe_cpus(order),
         "labels": drawn.group_labels,
-        "borders": np.flatnonzero(drawn.borders).tolist(),
+        "orders": {
+            "topology": list(range(len(order.cpus))),
+            "number": np.argsort(order.cpus).tolist(),
+            "latency": _order_by_latency(drawn.values),
+        },
         "scales": {"own": _describe_scale(drawn.limits)},
         "relations": relations,
         "flags": flags,
         "marks": [*relations, *sorted(set(chain.from_iterable(flags)))],
     }
+
+
+def _order_by_latency(latencies: Floats) -> list[int]:
+    """Put each CPU beside the nearest that has no place yet, so that groups come
+    together. Return places in rows of `latencies`.
+    """
+    distances = np.nan_to_num(latencies, nan=np.inf)
+    last = 0
+    order = [last]
+    rest = list(range(1, len(distances)))
+    while rest:
+        nearest = int(np.argmin(distances[last, rest]))
+        last = rest.pop(nearest)
+        order.append(last)
+    return order
+
+
+def list_zooms(drawn: heatmap.Heatmap) -> list[tuple[str, str]]:
+    """List what a map can be zoomed to, first all CPUs: the name, and where it begins
+    and ends, such as "0 16".
+    """
+    count = len(drawn.labels)
+    zooms = [(f"all {format_count(count, 'CPU')}", f"0 {count}")]
+    for groups in drawn.group_labels or [_group_by_number(drawn.labels)]:
+        end = 0
+        for name, size in groups:
+            zooms.append((name or "no group", f"{end} {end + size}"))
+            end += size
+    return zooms
+
+
+def _group_by_number(cpus: Sequence[str]) -> list[tuple[str, int]]:
+    """Return groups of consecutive CPUs, each with its size; none of few CPUs."""
+    if len(cpus) <= _UNGROUPED:
+        return []
+    starts = range(0, len(cpus), _UNGROUPED)
+    groups = [cpus[start : start + _UNGROUPED] for start in starts]
+    return [(f"CPUs {group[0]} to {group[-1]}", len(group)) for group in groups]
+
+
+def find_reach(drawn: heatmap.Heatmap) -> float:
+    """Return the place of the highest number on the scale of a map, at least 1."""
+    low, high = drawn.limits
+    numbers = drawn.values[np.isfinite(drawn.values)]
+    highest = numbers.max(initial=high)
+    if heatmap.is_log(drawn.limits):
+        place = math.log(highest / low) / math.log(high / low)
+    else:
+        place = (highest - low) / (high - low)
+    return math.ceil(100 * place) / 100
 
 
 def _describe_scale(limits: heatmap.Limits) -> tuple[float, float, bool]:
@@ -152,11 +218,32 @@ def _encode_pairs(reading: Reading, part: Part, relation: Ints, flags: Ints) -> 
     return _encode_triangles([lay_out_matrix(pairs, cpus, name) for name in columns])
 
 
+def _encode_bursts(bursts: pd.DataFrame, cpus: Sequence[int]) -> dict[str, Any]:
+    """Encode the bursts of all pairs as `encode_map` says."""
+    count = len(cpus)
+    places = pd.Index(cpus)
+    in_order = bursts.sort_values("round", kind="stable")
+    ping = places.get_indexer(pd.Index(in_order["ping_cpu"]))
+    pong = places.get_indexer(pd.Index(in_order["pong_cpu"]))
+    low = np.minimum(ping, pong)
+    pairs = low * count - low * (low + 1) // 2 + np.abs(pong - ping) - 1
+    rounds = in_order.groupby(pairs).cumcount().to_numpy()
+    logs = np.zeros((count * (count - 1) // 2, rounds.max() + 1))
+    logs[pairs, rounds] = np.log(in_order["ns"]) * _LOG_STEPS
+    steps = logs.clip(0, 2**16 - 1).round().astype("<u2")
+    return {"rounds": steps.shape[1], "bursts": _pack(steps)}
+
+
 def _encode_triangles(matrices: Sequence[npt.ArrayLike]) -> str:
     """Encode the upper triangles of matrices, in the order of `encode_map`."""
     upper = np.triu_indices(len(np.asarray(matrices[0])), 1)
     triangles = [np.asarray(matrix)[upper] for matrix in matrices]
-    packed = zlib.compress(np.array(triangles, dtype="<f4").tobytes(), 9)
+    return _pack(np.array(triangles, dtype="<f4"))
+
+
+def _pack(numbers: npt.NDArray[Any]) -> str:
+    """Deflate an array and write it as base64."""
+    packed = zlib.compress(numbers.tobytes(), 9)
     return base64.b64encode(packed).decode("ascii")
 
 

@@ -24,7 +24,7 @@ from fleet.analysis.report.differences import summarize_differences
 from fleet.analysis.report.figures import render_thumbnail
 from fleet.analysis.report.findings import Finding, Findings, find
 from fleet.analysis.report.ladders import draw_ladder
-from fleet.analysis.report.map_data import encode_map
+from fleet.analysis.report.map_data import encode_map, find_reach, list_zooms
 from fleet.analysis.report.markup import (
     digest_for_policy,
     format_ns,
@@ -455,18 +455,25 @@ def _build_map(
     picture.
 
     Keys: `limits` of the scale, `number` format, `cells` (a map shown as numbers, or
-    None), `picture` or None, `data` for the script. readings: of the page; if few are
-    in detail, pairs get numbers.
+    None), `picture` or None; `data`, `zooms` and `reach` for the script. readings: of
+    the page; if few are in detail, pairs get numbers, and of one alone their bursts.
     """
     assert part.table is not None  # noqa: S101  (asked for pairs only)
     order = reading.order
     drawn = heatmap.map_cpus(part.table, order)
     number = "{:.1f}" if drawn.limits[1] < 1000 else "{:.0f}"
     limits = shared[part.name] if len(readings) > 1 else None
-    data = encode_map(reading, part, drawn, limits)
-    about = {"limits": drawn.limits, "number": number, "data": data}
+    detailed = sum(other.detailed for other in readings)
+    bursts = part.bursts if detailed == 1 else part.bursts[:0]
+    about = {
+        "limits": drawn.limits,
+        "number": number,
+        "data": encode_map(reading, part, drawn, limits, bursts),
+        "zooms": list_zooms(drawn),
+        "reach": find_reach(drawn),
+    }
     fits = len(order.cpus) <= heatmap.MAX_NUMBERS
-    are_few = sum(other.detailed for other in readings) <= _FEW_MAPS
+    are_few = detailed <= _FEW_MAPS
     if fits and are_few:
         return about | {"cells": drawn, "picture": None}
     scales = [("own", drawn)]

@@ -54,6 +54,7 @@ MANY_RUNS = 6  # with more, only each host's last has a section and a row of its
 _STEPS = 400  # quantiles kept of a distribution
 _AT_ONCE = 4096  # runs that are read together
 _BURSTS_AT_ONCE = 200_000  # and their bursts
+_MAX_BURSTS = 60_000  # of a part that are kept; 160 kB of a page
 _MAX_DRAWN = 1 << 20  # samples of a distribution
 _DRAWN = (
     *("benchmark", "variant", "point", "relation", "ping_cpu", "pong_cpu", "round"),
@@ -69,8 +70,9 @@ class Part:
     name: `choice`, a benchmark and variant, and the point unless it is the usual one.
     of_cpus: it measures single CPUs, not pairs. relations: a row per relation. Filled
     only for a run in detail: pairs (rows of `pairs`), table (the matrix; None for
-    single CPUs), rounds (a row per relation and round, with its median `ns`), curves
-    (quantiles of all samples, by relation).
+    single CPUs), rounds (a row per relation and round, with its median `ns`), bursts
+    (a row each, with its median `ns`; empty if there are many), curves (quantiles of
+    all samples, by relation).
     """
 
     name: str
@@ -82,6 +84,7 @@ class Part:
     pairs: pd.DataFrame = field(default_factory=pd.DataFrame)
     table: pd.DataFrame | None = None
     rounds: pd.DataFrame = field(default_factory=pd.DataFrame)
+    bursts: pd.DataFrame = field(default_factory=pd.DataFrame)
     curves: Mapping[str, Floats] = field(default_factory=dict)
 
     def select(self, rows: pd.DataFrame) -> pd.DataFrame:
@@ -595,7 +598,10 @@ def _add_rounds_and_curves(
             own = latency[is_own_burst[burst]]
             drawn[relation].append(_thin(own, step))
         medians.append(_compute_burst_medians(samples, latency, burst))
-    by_round = pd.concat(medians).groupby(["relation", "round"], sort=False)
+    every = pd.concat(medians)
+    if len(every) <= _MAX_BURSTS:
+        part.bursts = every
+    by_round = every.groupby(["relation", "round"], sort=False)
     part.rounds = by_round["ns"].median().reset_index()
     part.curves = _compute_curves(drawn)
 
@@ -628,10 +634,11 @@ def _compute_curves(drawn: Mapping[str, Sequence[Floats]]) -> dict[str, Floats]:
 def _compute_burst_medians(
     samples: pd.DataFrame, latencies: Floats, bursts: Ints
 ) -> pd.DataFrame:
-    """Return `relation`, `round` and the median `ns` of each burst. bursts: the place
-    in `samples` of the burst of each latency.
+    """Return `relation`, `round`, CPUs and the median `ns` of each burst. bursts: the
+    place in `samples` of the burst of each latency.
     """
     medians = pd.Series(latencies).groupby(bursts).median()
-    rows = samples.iloc[medians.index][["relation", "round"]]
+    columns = ["relation", "round", "ping_cpu", "pong_cpu"]
+    rows = samples.iloc[medians.index][columns]
     relations = rows["relation"].astype(str)
     return rows.assign(relation=relations, ns=medians.to_numpy())

@@ -59,17 +59,14 @@ def page(desk: Path) -> Path:
 
 def _place_cell(tab: Tab, cpus: int, row: int, column: int) -> tuple[float, float]:
     """Scroll to the map and return the middle of a cell in the window."""
-    left, top, side, margin = tab.ask(
-        "(stack => { stack.scrollIntoView({ block: 'center' });"
-        " const box = stack.getBoundingClientRect();"
-        " return [box.left, box.top, box.width, +stack.dataset.margin]; })"
-        '(document.querySelector(".stack"))'
+    left, top, side = tab.ask(
+        "(canvas => { canvas.scrollIntoView({ block: 'center' });"
+        " const box = canvas.getBoundingClientRect();"
+        " return [box.left, box.top, box.width]; })"
+        '(document.querySelector(".stack canvas"))'
     )
-    cell = (side - margin) / cpus
-    return (
-        left + margin + (column + 0.5) * cell,
-        top + margin + (row + 0.5) * cell,
-    )
+    cell = side / cpus
+    return left + (column + 0.5) * cell, top + (row + 0.5) * cell
 
 
 def test_a_pointer_shows_the_number_and_where_its_cpus_are(
@@ -221,7 +218,7 @@ def _choose_order(tab: Tab, order: str) -> str:
     """Order the CPUs and return what the pair of the first two is."""
     tab.ask(
         f"(select => {{ select.value = '{order}';"
-        " select.dispatchEvent(new Event('change')); })"
+        " select.dispatchEvent(new Event('input', { bubbles: true })); })"
         "(document.querySelector('.controls select'))"
     )
     tab.point(*_place_cell(tab, 8, 0, 1))
@@ -250,6 +247,130 @@ def test_pairs_are_copied_as_they_are_shown(tab: Tab, page: Path) -> None:
     assert [line.split(",")[:3] for line in lines[1:]] == [
         [str(cpu), str(cpu + 4), "smt"] for cpu in range(4)
     ]
+
+
+@pytest.fixture(scope="module")
+def server_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a page of 16 CPUs in two sockets, of two caches each."""
+    root = tmp_path_factory.mktemp("server")
+    cpus = tuple(
+        Cpu(n, core=n, llc=n // 4 * 4, package=n // 8 * 8, node=n // 8)
+        for n in range(16)
+    )
+    machine = simulated.Machine("made-up", cpus)
+    run = simulated.publish(root, machine, rounds=6, samples=3)
+    page = root / "page.html"
+    page.write_text(render(root, [run.run_id]))
+    return page
+
+
+_ZOOM = "document.querySelector('[name=zoom]')"
+_SEEN = "document.querySelector('.stack canvas').width"
+
+
+def _place_name(tab: Tab, name: str) -> tuple[float, float]:
+    """Scroll to the name of a group above a map and return its middle."""
+    x, y = tab.ask(
+        "(band => { band.scrollIntoView({ block: 'center' });"
+        " const box = band.getBoundingClientRect();"
+        " return [box.left + box.width / 2, box.top + box.height / 2]; })"
+        "([...document.querySelectorAll('.band.above')]"
+        f".find(band => band.textContent === '{name}'))"
+    )
+    return x, y
+
+
+def test_a_click_or_tap_on_a_group_zooms_to_it_and_escape_goes_back(
+    tab: Tab, server_page: Path
+) -> None:
+    for size in (DESK, TELEPHONE):
+        is_phone = size == TELEPHONE
+        tab.open(server_page, size, touch=is_phone)
+        choose = tab.tap if is_phone else tab.click
+        choose(*_place_name(tab, "socket 1"))
+        tab.wait_for(f"{_SEEN} === 8")
+        choose(*_place_cell(tab, 8, 0, 7))
+        tab.wait_for(f'{_TOLD}.includes("8-15 package")')
+        choose(*_place_name(tab, "cache 3"))
+        tab.wait_for(f"{_SEEN} === 4")
+        assert tab.ask("document.documentElement.scrollWidth") == size[0]
+        choose(*_place_cell(tab, 4, 0, 1))
+        tab.wait_for(f'{_TOLD}.includes("12-13 ")')
+        assert "against 8-15" in tab.ask(_TOLD)  # held before
+        choose(*_place_name(tab, "cache 3"))  # again: all are seen
+        tab.wait_for(f"{_SEEN} === 16")
+    tab.open(server_page, DESK)
+    tab.click(*_place_cell(tab, 16, 0, 15))
+    tab.ask("document.querySelector('.stack').focus()")
+    tab.click(*_place_name(tab, "socket 0"))
+    tab.wait_for(f"{_SEEN} === 8")
+    tab.press("ArrowRight")
+    assert "against 0-15" in tab.ask(_TOLD)
+    tab.press("Escape")
+    assert "against" not in tab.ask(_TOLD)
+    assert tab.ask(_SEEN) == 8
+    tab.press("Escape")
+    assert tab.ask(_SEEN) == 16
+
+
+def test_keys_zoom_by_the_list_and_what_is_seen_is_copied(
+    tab: Tab, server_page: Path
+) -> None:
+    tab.open(server_page, DESK)
+    assert tab.ask(f"[...{_ZOOM}.options].map(option => option.text)") == [
+        *("all 16 CPUs", "socket 0", "socket 1"),
+        *("cache 0", "cache 1", "cache 2", "cache 3"),
+    ]
+    tab.ask(f"{_ZOOM}.focus()")
+    tab.press("ArrowDown", "ArrowDown")
+    tab.wait_for(f"{_SEEN} === 8")
+    tab.ask(
+        "addEventListener('copy', event =>"
+        " { window.copied = event.clipboardData.getData('text/plain'); })"
+    )
+    tab.ask("document.querySelector('[name=copy]').click()")
+    lines = tab.ask("copied").splitlines()[1:]
+    assert len(lines) == 28
+    assert {line.split(",")[0] for line in lines} == set(map(str, range(8, 15)))
+    tab.ask("document.querySelector('.pairs').open = true")
+    tab.wait_for("document.querySelector('.pairs table')?.rows.length === 8")
+
+
+def test_sliders_move_the_ends_of_the_colours(tab: Tab, server_page: Path) -> None:
+    tab.open(server_page, DESK)
+    ends = "[...document.querySelectorAll('.scale.own b')].map(b => parseFloat(b.textContent))"
+    colours = "document.querySelector('.stack canvas').toDataURL()"
+    before, low_and_high = tab.ask(colours), tab.ask(ends)
+    tab.ask("document.querySelector('[name=low]').focus()")
+    tab.press(*("ArrowRight",) * 40)
+    low, high = tab.ask(ends)
+    assert low_and_high[0] < low < high == low_and_high[1]
+    assert tab.ask(colours) != before
+    words = tab.ask("document.querySelector('[name=low]').ariaValueText")
+    assert words == f"{low:.1f} ns"
+    tab.ask("document.querySelector('[name=high]').focus()")
+    tab.press("Home")  # the ends may pass each other
+    assert tab.ask(ends) == [low_and_high[0], low]
+
+
+def test_the_bursts_of_a_pair_held_are_dots_over_the_run(
+    tab: Tab, server_page: Path
+) -> None:
+    tab.open(server_page, DESK)
+    dots = "document.querySelectorAll('.bursts i')"
+    told = "document.querySelector('.bursts').innerText"
+    assert tab.ask(f"{dots}.length") == 0
+    tab.click(*_place_cell(tab, 16, 0, 15))
+    number = tab.ask(f"{_TOLD}.match(/0-15 [a-z]+: ([0-9.]+) ns/)[1]")
+    words = tab.ask(told)
+    match = re.fullmatch(r"0-15: 6 bursts over the run, ([\d.]+) to ([\d.]+) ns", words)
+    assert match, words
+    assert float(match[1]) <= float(number) <= float(match[2])
+    lefts = tab.ask(f"[...{dots}].map(dot => parseFloat(dot.style.left))")
+    assert len(lefts) == 6
+    assert lefts == sorted(lefts)
+    tab.press("Escape")
+    assert tab.ask(f"{dots}.length") == 0
 
 
 def test_the_pairs_of_a_cpu_are_a_table_on_demand(tab: Tab, page: Path) -> None:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import zlib
 from collections.abc import Sequence
 from itertools import combinations
@@ -11,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fleet.analysis.reduce import load_pairs
+from fleet.analysis.reduce import load_pairs, load_samples
 from fleet.analysis.report import render
+from fleet.model import Cpu
 from fleet.store import Listing, Store
 from tests import builders, simulated
 from tests.analysis.markup import Markup
@@ -71,3 +73,48 @@ def test_a_pair_that_was_not_measured_has_no_number(tmp_path: Path) -> None:
     about, (ns, *_) = _decode(render(tmp_path, [run.run_id]))
     pairs = _list_pairs(about["cpus"])
     assert [pairs[place] for place in np.flatnonzero(np.isnan(ns))] == [(0, 7)]
+
+
+def test_the_bursts_of_each_pair_are_in_the_order_of_the_run(root: Path) -> None:
+    run_id = load_pairs(Listing(root))["run_id"].iloc[0]
+    about, _ = _decode(render(root, [run_id]))
+    packed = zlib.decompress(base64.b64decode(about["bursts"]))
+    steps = np.frombuffer(packed, "<u2").reshape(-1, about["rounds"])
+    bursts = load_samples(Listing(root), run_id=run_id, benchmark="cas")
+    ticks = [np.median(row.ticks[row.warmup :]) for row in bursts.itertuples()]
+    one_way = ticks * bursts["ns_per_tick"] / bursts["iterations"] / 2
+    in_order = bursts.assign(ns=one_way).sort_values("round")
+    ends = in_order[["ping_cpu", "pong_cpu"]]  # in turn, from round to round
+    by_pair = in_order.groupby([ends.min(axis=1), ends.max(axis=1)])["ns"]
+    for place, pair in enumerate(_list_pairs(about["cpus"])):
+        ns = np.exp(steps[place] / 4000)
+        assert ns == pytest.approx(by_pair.get_group(pair), rel=0.0005)
+
+
+def test_a_page_of_several_runs_in_detail_has_no_bursts(tmp_path: Path) -> None:
+    runs = [
+        simulated.publish(tmp_path, simulated.desktop("desk"), number).run_id
+        for number in range(2)
+    ]
+    for text in Markup(render(tmp_path, runs)).values("data-map"):
+        assert "bursts" not in json.loads(text)
+
+
+def test_a_machine_without_groups_zooms_to_consecutive_cpus(tmp_path: Path) -> None:
+    cpus = tuple(Cpu(n, core=n, llc=0, package=0, node=0) for n in range(33))
+    machine = simulated.Machine("flat", cpus)
+    run = simulated.publish(tmp_path, machine, rounds=1, samples=2)
+    page = render(tmp_path, [run.run_id])
+    assert re.findall('<option value="([0-9 ]+)">([^<]+)', page) == [
+        *(("0 33", "all 33 CPUs"), ("0 32", "CPUs 0 to 31"), ("32 33", "CPUs 32 to 32"))
+    ]
+
+
+def test_a_slider_of_colours_reaches_to_the_highest_number(root: Path) -> None:
+    page = render(root, load_pairs(Listing(root))["run_id"].unique().tolist())
+    about, (ns, *_) = _decode(page)
+    low, high, is_log = about["scales"]["own"]
+    assert not is_log
+    (reach,) = re.findall('name="high" min="0" max="([^"]*)"', page)
+    assert low + float(reach) * (high - low) == pytest.approx(max(ns), rel=0.02)
+    assert max(ns) > high

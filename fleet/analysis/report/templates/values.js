@@ -4,19 +4,20 @@
 function addValues(svg) {
   const values = JSON.parse(svg.dataset.values);
   const words = make("p", "quiet value");
-  words.setAttribute("aria-live", "polite");
+  words.ariaLive = "polite";
   const mark = document.createElementNS(svg.namespaceURI, "circle");
   mark.setAttribute("class", "value");
   svg.append(mark);
   svg.after(words);
-  svg.setAttribute("tabindex", 0);
+  svg.tabIndex = 0;
   let shown = -1;
 
   function show(at) {
     const [x, y, text] = values[at];
     shown = at;
     words.textContent = text;
-    Object.entries({ cx: x, cy: y, r: 6 }).forEach((pair) => mark.setAttribute(...pair));
+    mark.setAttribute("r", 6);
+    mark.setAttribute("transform", `translate(${x} ${y})`);
   }
 
   function point({ clientX, clientY }) {
@@ -26,14 +27,13 @@ function addValues(svg) {
     show(distances.indexOf(Math.min(...distances)));
   }
 
-  svg.addEventListener("pointermove", point);
-  svg.addEventListener("pointerdown", point);
-  svg.addEventListener("keydown", (event) => {
+  svg.onpointermove = svg.onpointerdown = point;
+  svg.onkeydown = (event) => {
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (!step) return;
     show(Math.min(Math.max(shown + step, 0), values.length - 1));
     event.preventDefault();
-  });
+  };
 }
 
 document.querySelectorAll(":not(a) > svg[data-values]").forEach(addValues);
