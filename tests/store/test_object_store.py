@@ -26,9 +26,11 @@ from fleet.errors import StoreError
 from fleet.model import Burst, Run, RunState
 from fleet.store import Listing, Store, new_run_id
 from fleet.store.places import parse_place
+from fleet.store.verify import verify
 from tests import builders
 from tests.command import ROOT as CHECKOUT
 from tests.command import Fleet, journal_lines, wait_for
+from tests.hosts.markers import accept_folder_markers
 from tests.hosts.proxy import FaultProxy, Faults
 from tests.hosts.s3 import BUCKET, KEY, SECRET, ObjectStore
 from tests.planting import home
@@ -320,6 +322,49 @@ def test_the_commands_work_on_an_object_store(
             assert SECRET not in text.stdout + text.stderr
     assert not (folder / "results").exists()
     assert not (folder / "s3:").exists()
+
+
+def test_old_runs_are_removed_from_an_object_store_whole_and_only_these(
+    store: Store, server: ObjectStore, tmp_path: Path
+) -> None:
+    ids = []
+    for number in range(11):
+        run = builders.a_run(run_id=f"r20260102T030405Z-{number:08x}")
+        store.publish(run, builders.make_bursts(run))
+        ids.append(run.run_id)
+    before = server.objects()
+    folder = tmp_path / "here"
+    folder.mkdir()
+    words = ("prune", "--older", "1d", "-r", ROOT)
+    with accept_folder_markers(server.port) as port:
+        endpoint = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}
+        with Fleet(folder, environment=server.environment | endpoint) as fleet:
+            listed = fleet(*words, "--dry-run")
+            assert "Would remove 2 runs from before " in listed.stdout, listed
+            assert server.objects() == before
+            done = fleet(*words)
+            assert done.exit_code == 0, done.stderr
+            again = fleet(*words)
+    # the first eight are the baseline, and the last run stays
+    gone = ids[8:-1]
+    left = server.objects()
+    assert [run.run_id for run in Store(ROOT).list_runs()] == [*ids[:8], ids[-1]]
+    assert not [name for name in left if any(run_id in name for run_id in gone)]
+    assert {*left} < {*before}
+    assert verify(parse_place(ROOT)).problems == ()
+    assert len(read_bursts(store)) == 9 * 3
+    assert again.stdout.startswith("Removed 0 runs from before ")
+
+
+def test_a_removed_object_is_gone_though_its_folder_cannot_be_made(
+    store: Store, server: ObjectStore
+) -> None:
+    run = builders.a_run()
+    name = store.publish(run, builders.make_bursts(run))
+    store.place.remove(name)
+    assert not [key for key in server.objects() if key.endswith(name)]
+    with pytest.raises(FileNotFoundError):
+        store.place.remove(name)
 
 
 def test_a_run_whose_store_died_meanwhile_is_published_by_resuming(
