@@ -138,11 +138,9 @@ def test_an_agent_that_is_no_longer_what_its_name_says_is_not_used(
     assert path.read_bytes() == b"", "a host that cannot hash does not see it"
 
     again = deployer(HERE, deployer.facts(*compilers, workdir_hashes=empty))
-    assert (again.path, again.build, again.place) == (
-        first.path,
-        first.build,
-        first.place,
-    )
+    assert again.path == first.path
+    assert again.build == first.build
+    assert again.place == first.place
     assert path.read_bytes() == content
     assert any(
         f"{path} has changed since it was put there" in note for note in deployer.notes
@@ -204,7 +202,8 @@ def test_a_compiler_is_asked_for_its_version_only_where_something_has_to_be_buil
             Builder(deployer.cache),
             deployer.notes.append,
         )
-    assert (again.place, again.path) == ("already on the host", first.path)
+    assert again.place == "already on the host"
+    assert again.path == first.path
     assert not Path(f"{talking}.asked").exists()
 
 
@@ -292,7 +291,8 @@ def test_an_agent_shipped_with_fleet_needs_no_compiler_and_has_no_flags_of_ones_
         == f"would be sent, {place}"
     )
     sent = deployer(HERE, deployer.facts())
-    assert (sent.build, sent.place) == (built.build, place)
+    assert sent.build == built.build
+    assert sent.place == place
     assert deployer.notes == []
     assert read_build_id(sent.path) == sent.build
     with pytest.raises(BuildError, match="not installed"):

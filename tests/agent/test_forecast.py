@@ -40,7 +40,8 @@ def test_it_forecasts_for_another_machine_and_keeps_no_file_that_a_kill_would_le
     for _ in range(2):
         forecast = forecaster.from_facts(host, facts, plan)
         assert forecast is not None
-        assert (forecast.cpus, forecast.pairs) == (8, 28)
+        assert forecast.cpus == 8
+        assert forecast.pairs == 28
         assert list(tmp_path.iterdir()) == []
     with warnings.catch_warnings(action="error"):
         del forecaster

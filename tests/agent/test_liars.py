@@ -66,8 +66,9 @@ def plan_nothing(records: Said) -> None:
 
 
 def go_on_for_ever(records: Said) -> None:
-    last = records[-2]
-    records[-1:] = [last | {"round": number} for number in range(3, 1002)]
+    del records[-1]
+    visit = records[-1]
+    records += [visit | {"round": number} for number in range(3, 1002)]
     records[0]["bursts_max"] = 2**62
 
 
@@ -144,14 +145,16 @@ def test_a_lie_is_named_and_the_run_is_not_complete(lie: str, tmp_path: Path) ->
     liar = Liar(tmp_path)
     with pytest.raises(AgentError, match=words):
         liar.measure(RUN, say(records))
-    stored = complete_run(RUN, liar.read_journal(RUN), HostProgress(RUN.host, ignore))
+    progress = HostProgress(RUN.host, ignore)
+    stored = complete_run(RUN, liar.read_journal(RUN), progress)
     assert stored.state is not RunState.COMPLETE
 
 
 def test_an_honest_agent_is_believed(tmp_path: Path) -> None:
     liar = Liar(tmp_path)
     run = liar.measure(RUN, say(SAID))
-    assert (run.missing, run.bursts) == (None, 3)
+    assert run.missing is None
+    assert run.bursts == 3
     assert liar.read_journal(RUN).missing is None
 
 
@@ -171,12 +174,12 @@ def test_honest_machines_of_each_kind_are_believed(
 ) -> None:
     """An agent of 32 bits is built for hosts whose programs have 32 bits."""
     facts = replace(RUN.facts, **changes)
-    run = replace(RUN, facts=facts, agent=replace(RUN.agent, target=facts.target))
-    records = [SAID[0] | hello, *SAID[1:]]
+    agent = replace(RUN.agent, target=facts.target)
+    run = replace(RUN, facts=facts, agent=agent)
+    records = copy.deepcopy(SAID)
+    records[0].update(hello)
     last = records[0]["cpus"][-1]
-    records[1:-1] = [
-        burst | {"pong": last, "pong_cpus": [last, last]} for burst in records[1:-1]
-    ]
+    change_bursts(pong=last, pong_cpus=[last, last])(records)
     assert Liar(tmp_path).measure(run, say(records)).missing is None
 
 
@@ -195,16 +198,17 @@ def test_signs_of_life_without_end_are_refused_before_they_fill_the_disk(
 
 
 def drop_cas(records: Said) -> None:
-    kept = [record for record in records if record.get("benchmark") != "cas"]
-    left = len(kept) - 2
-    kept[0].update(bursts=left, bursts_max=left)
-    kept[-1].update(bursts=left)
-    records[:] = kept
+    left = [record for record in records if record.get("benchmark") != "cas"]
+    bursts = len(left) - 2
+    left[0].update(bursts=bursts, bursts_max=bursts)
+    left[-1].update(bursts=bursts)
+    records[:] = left
 
 
 def outcome_of(run: Run, run_state: RunSoFar) -> tuple[State, str]:
     progress = HostProgress(run.host, ignore)
-    outcome = progress.outcome_of_run(complete_run(run, run_state, progress))
+    completed = complete_run(run, run_state, progress)
+    outcome = progress.outcome_of_run(completed)
     return outcome.state, outcome.message
 
 
@@ -216,10 +220,11 @@ def test_a_benchmark_that_is_planned_and_never_comes_leaves_the_run_unfinished(
     liar = Liar(tmp_path)
     assert liar.measure(run, say(records)).missing is None
     drop_cas(records)
-    run = replace(run, run_id=run.run_id.replace("0bad", "1bad"))
+    run = replace(run, run_id="r20260102T030405Z-1badcafe")
     with pytest.raises(AgentError, match="0 of 1 planned visits of cas/cmpxchg came"):
         liar.measure(run, say(records))
-    assert outcome_of(run, liar.read_journal(run))[0] is State.PARTIAL
+    state, _ = outcome_of(run, liar.read_journal(run))
+    assert state is State.PARTIAL
 
 
 def test_a_benchmark_that_the_agent_does_not_plan_is_named_and_the_run_partial() -> (
@@ -227,28 +232,29 @@ def test_a_benchmark_that_the_agent_does_not_plan_is_named_and_the_run_partial()
 ):
     run = lies.make_asked_run("r20260102T030405Z-0badcafe", "rpi5")
     records = copy.deepcopy(lies.SAID)
-    assert outcome_of(run, read_run([say(records)], asked=run)) == (State.COMPLETE, "")
-    drop_cas(records)
-    kinds = records[0]["plan"]["benchmarks"]
-    kinds[:] = [kind for kind in kinds if kind["benchmark"] != "cas"]
-    words = "rpi5: the agent left out cas; the others are stored."
     run_state = read_run([say(records)], asked=run)
+    assert outcome_of(run, run_state) == (State.COMPLETE, "")
+    drop_cas(records)
+    plan = records[0]["plan"]
+    plan["benchmarks"] = [
+        kind for kind in plan["benchmarks"] if kind["benchmark"] != "cas"
+    ]
+    run_state = read_run([say(records)], asked=run)
+    words = "rpi5: the agent left out cas; the others are stored."
     assert outcome_of(run, run_state) == (State.PARTIAL, words)
 
 
 def test_what_needs_two_cpus_is_not_missed_where_there_is_one() -> None:
-    facts = Facts("linux", "x86_64", cpus=(Cpu(0),))
-    hello = replace(
-        builders.a_run().hello,
-        cpus=(0,),
-        raw={"plan": {"benchmarks": [{"benchmark": "chase", "variant": "mov"}]}},
-    )
-    run = replace(RUN, plan=Plan(("cas", "chase")), facts=facts, hello=hello)
+    one_cpu = Facts("linux", "x86_64", cpus=(Cpu(0),))
+    two_cpus = replace(one_cpu, cpus=(Cpu(0), Cpu(1)))
+    planned = {"plan": {"benchmarks": [{"benchmark": "chase", "variant": "mov"}]}}
+    hello = replace(builders.a_run().hello, cpus=(0,), raw=planned)
+    run = replace(RUN, plan=Plan(("cas", "chase")), facts=one_cpu, hello=hello)
     assert asked.list_left_out(run) == []
-    clock = replace(run, plan=Plan(("cas", "clock")))
-    assert asked.list_left_out(clock) == ["clock"]
-    two = replace(run, facts=replace(facts, cpus=(Cpu(0), Cpu(1))))
-    assert asked.list_left_out(two) == ["cas", "CPU 1"]
+    with_clock = replace(run, plan=Plan(("cas", "clock")))
+    assert asked.list_left_out(with_clock) == ["clock"]
+    with_two_cpus = replace(run, facts=two_cpus)
+    assert asked.list_left_out(with_two_cpus) == ["cas", "CPU 1"]
 
 
 @pytest.mark.parametrize(
@@ -267,14 +273,14 @@ def test_an_agent_measures_the_variant_that_was_asked_for(
 ) -> None:
     run = replace(RUN, plan=replace(RUN.plan, variant=requested))
     records = copy.deepcopy(SAID)
-    kinds = [{"benchmark": "cas", "variant": measured}]
-    for change in (change_plan(benchmarks=kinds), change_bursts(variant=measured)):
-        change(records)
+    change_plan(benchmarks=[{"benchmark": "cas", "variant": measured}])(records)
+    change_bursts(variant=measured)(records)
+    liar = Liar(tmp_path)
     if words is None:
-        assert Liar(tmp_path).measure(run, say(records)).missing is None
+        assert liar.measure(run, say(records)).missing is None
     else:
         with pytest.raises(AgentError, match=words):
-            Liar(tmp_path).measure(run, say(records))
+            liar.measure(run, say(records))
 
 
 @pytest.mark.parametrize(
@@ -296,7 +302,8 @@ def test_an_agent_measures_the_cpus_that_were_asked_for(
     changes: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
     facts = replace(RUN.facts, cpus=(Cpu(0), Cpu(1), Cpu(2)))
-    run = replace(RUN, plan=replace(RUN.plan, **changes), facts=facts)
+    plan = replace(RUN.plan, **changes)
+    run = replace(RUN, plan=plan, facts=facts)
     with pytest.raises(AgentError, match=words):
         Liar(tmp_path).measure(run, say(SAID))
 
@@ -319,16 +326,13 @@ def test_an_agent_measures_the_cpus_that_were_asked_for(
 def test_a_cpu_that_the_agent_was_free_to_measure_is_named(
     plan: dict[str, Any], cpu: Cpu, state: State
 ) -> None:
-    run = replace(
-        RUN,
-        plan=replace(RUN.plan, **plan),
-        facts=replace(RUN.facts, cpus=(Cpu(0), Cpu(1), cpu)),
-    )
+    facts = replace(RUN.facts, cpus=(Cpu(0), Cpu(1), cpu))
+    run = replace(RUN, plan=replace(RUN.plan, **plan), facts=facts)
     records = copy.deepcopy(SAID)
     if "pairs" in plan:
         change_plan(pairs="listed")(records)
-    words = f"{run.host.name}: the agent left out CPU 2; the others are stored."
     run_state = read_run([say(records)], asked=run)
+    words = f"{run.host.name}: the agent left out CPU 2; the others are stored."
     expected = words if state is State.PARTIAL else ""
     assert outcome_of(run, run_state) == (state, expected)
 
@@ -336,16 +340,21 @@ def test_a_cpu_that_the_agent_was_free_to_measure_is_named(
 def test_a_steps_agent_may_be_narrow_but_not_of_another_machine() -> None:
     """Nobody but the user knows which agent a scheduler started."""
     facts = Facts("linux", "aarch64", cpus=(Cpu(0), Cpu(1)))
-    asked.check_machine(facts, Target("linux", "armv7"), (0, 1), narrow=True)
+    cpus = (0, 1)
+    asked.check_machine(facts, Target("linux", "armv7"), cpus, narrow=True)
     for arch, narrow in (("x86_64", True), ("i386", True), ("armv7", False)):
+        target = Target("linux", arch)
         with pytest.raises(asked.WireError, match=f"an agent for 'linux-{arch}'"):
-            asked.check_machine(facts, Target("linux", arch), (0, 1), narrow=narrow)
+            asked.check_machine(facts, target, cpus, narrow=narrow)
 
 
 def test_a_journal_of_a_lie_is_not_believed_later(tmp_path: Path) -> None:
     """A controller that died at the line has not refused it."""
-    lie = [SAID[0] | {"arch": "aarch64"}, *SAID[1:]]
-    run_state = read_run([say(lie)], asked=RUN)
-    assert (run_state.hello, run_state.bursts) == (None, 0)
+    records = copy.deepcopy(SAID)
+    change_hello(arch="aarch64")(records)
+    lines = say(records)
+    assert json.loads(lines[0])["arch"] == "aarch64"
+    run_state = read_run([lines], asked=RUN)
+    assert run_state.hello is None
+    assert run_state.bursts == 0
     assert "an agent for" in (run_state.damage or "")
-    assert json.loads(say(lie)[0])["arch"] == "aarch64"

@@ -31,7 +31,8 @@ def test_two_hosts_that_describe_a_name_differently_are_not_mixed(
     tmp_path: Path,
 ) -> None:
     with Fleet(tmp_path) as fleet:
-        first, second = publish(fleet.results, 0, CALL), publish(fleet.results, 1, RATE)
+        first = publish(fleet.results, 0, CALL)
+        second = publish(fleet.results, 1, RATE)
         for order in (("h0", "h1"), ("h1", "h0")):
             pages = {
                 host: fleet("show", host, "-b", "getppid").stdout for host in order

@@ -18,7 +18,13 @@ from tests import builders
 from tests.command import Fleet
 from tests.native.preload import preload
 
-RUNS = ("r20260101T000000Z-00000001", "r20260102T000000Z-00000002")
+FIRST = "r20260101T000000Z-00000001"
+
+
+SECOND = "r20260102T000000Z-00000002"
+
+
+RUNS = (FIRST, SECOND)
 
 
 @pytest.fixture
@@ -32,7 +38,7 @@ def store(tmp_path: Path) -> Store:
 
 def spoil(store: Store, text: str) -> Path:
     """Put a file among the amendments of the first run."""
-    file = store.place.root / "amendments" / f"{RUNS[0]}-2-ffffffff.json"
+    file = store.place.root / "amendments" / f"{FIRST}-2-ffffffff.json"
     file.parent.mkdir(exist_ok=True)
     file.write_text(text)
     return file
@@ -42,41 +48,46 @@ def labels(store: Store) -> list[dict[str, str]]:
     return [dict(run.labels) for run in store.list_runs()]
 
 
+def list_run_ids(store: Store, *, withdrawn: bool = False) -> list[str]:
+    return [run.run_id for run in store.list_runs(withdrawn=withdrawn)]
+
+
+def list_amendments(store: Store) -> list[Path]:
+    return list(store.place.root.glob("amendments/*"))
+
+
 def test_a_label_set_later_is_that_of_the_run(store: Store) -> None:
-    before = {
-        path: path.read_bytes() for path in store.place.root.rglob("samples.parquet")
-    }
-    store.label(RUNS[:1], {"kernel": "6.13", "bios": "2.1", "rack": None})
-    assert labels(store) == [
-        {"kernel": "6.13", "bios": "2.1"},
-        {"rack": "b2", "kernel": "6.12"},
-    ]
-    assert json.loads(load_runs(store.place.root)["labels_json"][0]) == {
-        "kernel": "6.13",
-        "bios": "2.1",
-    }
-    assert set(load_samples(store.place.root, labels={"bios": "2.1"})["run_id"]) == {
-        RUNS[0]
-    }
+    root = store.place.root
+    before = {path: path.read_bytes() for path in root.rglob("samples.parquet")}
+    store.label([FIRST], {"kernel": "6.13", "bios": "2.1", "rack": None})
+    changed = {"kernel": "6.13", "bios": "2.1"}
+    assert labels(store) == [changed, {"rack": "b2", "kernel": "6.12"}]
+    assert json.loads(load_runs(root)["labels_json"][0]) == changed
+    selected = load_samples(root, labels={"bios": "2.1"})
+    assert set(selected["run_id"]) == {FIRST}
     assert {path: path.read_bytes() for path in before} == before
-    assert verify(parse_place(store.place.root)).problems == ()
+    assert verify(parse_place(root)).problems == ()
 
 
 def test_a_later_label_outweighs_an_earlier_one(store: Store) -> None:
     for value in ("1", "2", "3"):
         store.label(RUNS, {"n": value})
-    store.label(RUNS[1:], {"n": None})
-    assert [run_labels.get("n") for run_labels in labels(store)] == ["3", None]
+    store.label([SECOND], {"n": None})
+    of_first, of_second = labels(store)
+    assert of_first["n"] == "3"
+    assert "n" not in of_second
 
 
 def test_a_withdrawn_run_is_kept_and_not_read(store: Store) -> None:
-    store.withdraw(RUNS[:1])
-    assert [run.run_id for run in store.list_runs()] == [RUNS[1]]
-    assert [run.run_id for run in store.list_runs(withdrawn=True)] == list(RUNS)
-    assert set(load_samples(store.place.root)["run_id"]) == {RUNS[1]}
-    assert len(load_runs(store.place.root, run_id=RUNS[0])) == 0
-    assert set(pd.read_parquet(store.place.root / "samples")["run_id"]) == set(RUNS)
-    store.withdraw(RUNS[:1], undo=True)
+    root = store.place.root
+    store.withdraw([FIRST])
+    assert list_run_ids(store) == [SECOND]
+    assert list_run_ids(store, withdrawn=True) == [FIRST, SECOND]
+    assert set(load_samples(root)["run_id"]) == {SECOND}
+    assert len(load_runs(root, run_id=FIRST)) == 0
+    kept = pd.read_parquet(root / "samples")
+    assert set(kept["run_id"]) == {FIRST, SECOND}
+    store.withdraw([FIRST], undo=True)
     assert len(store.list_runs()) == 2
 
 
@@ -109,10 +120,10 @@ def test_a_withdrawn_run_is_kept_and_not_read(store: Store) -> None:
 )
 def test_a_bad_amendment_is_named_and_its_run_left_out(store: Store, text: str) -> None:
     store.label(RUNS, {"n": "1"})
-    bad = spoil(store, text.replace("ID", RUNS[0]))
+    bad = spoil(store, text.replace("ID", FIRST))
     with pytest.warns(StoreWarning, match=rf"amendments/{bad.name} .*or move it away"):
         listed = store.list_runs()
-    assert [run.run_id for run in listed] == [RUNS[1]]
+    assert [run.run_id for run in listed] == [SECOND]
     (problem,) = verify(store.place).problems
     assert bad.name in problem
     with pytest.raises(StoreError, match=bad.name):
@@ -127,45 +138,49 @@ def test_a_bad_amendment_blocks_no_other_run(store: Store, tmp_path: Path) -> No
         for command in (
             ["runs"],
             ["show"],
-            ["label", RUNS[1], "n=1"],
-            ["withdraw", RUNS[1]],
-            ["withdraw", RUNS[1], "--undo"],
+            ["label", SECOND, "n=1"],
+            ["withdraw", SECOND],
+            ["withdraw", SECOND, "--undo"],
         ):
             done = fleet(*command)
-            assert (done.exit_code, done.stderr.count(bad.name)) == (0, 1), done
+            assert done.exit_code == 0, done
+            assert done.stderr.count(bad.name) == 1, done
         done = fleet("verify")
-        assert (
-            done.exit_code,
-            f"{bad.name} cannot be read as an amendment" in done.stdout,
-        ) == (11, True)
+        assert done.exit_code == 11
+        assert f"{bad.name} cannot be read as an amendment" in done.stdout
         nameless = bad.with_name("nobody's.json")
         bad.rename(nameless)
-        for command in (["runs"], ["show"], ["label", RUNS[1], "n=1"], ["verify"]):
+        for command in (["runs"], ["show"], ["label", SECOND, "n=1"], ["verify"]):
             done = fleet(*command)
             said = done.stdout + done.stderr
-            assert (done.exit_code, nameless.name in said) == (11, True), done
+            assert done.exit_code == 11, done
+            assert nameless.name in said, done
 
 
 @pytest.mark.parametrize("counter", [(1 << 53) - 1, 1 << 60, 2_000_000])
 def test_no_counter_ends_labelling(store: Store, tmp_path: Path, counter: int) -> None:
-    store.label(RUNS[1:], {"n": "1"})
-    planted = {"run_id": RUNS[0], "counter": counter, "labels": {}, "withdrawn": None}
+    store.label([SECOND], {"n": "1"})
+    planted = {"run_id": FIRST, "counter": counter, "labels": {}, "withdrawn": None}
     bad = spoil(store, json.dumps(planted))
     with Fleet(tmp_path) as fleet:
         for number in range(3):
-            assert fleet("label", RUNS[1], f"n={number}").exit_code == 0
-        assert bad.name in fleet("withdraw", RUNS[0], "--undo").stderr
-        assert fleet("verify").stdout.count(bad.name) == 1
+            assert fleet("label", SECOND, f"n={number}").exit_code == 0
+        refused = fleet("withdraw", FIRST, "--undo")
+        assert bad.name in refused.stderr
+        verified = fleet("verify")
+        assert verified.stdout.count(bad.name) == 1
         bad.unlink()
-        assert fleet("withdraw", RUNS[0]).exit_code == 0
+        assert fleet("withdraw", FIRST).exit_code == 0
         assert fleet("verify").exit_code == 0
 
 
 def test_a_label_too_long_to_be_read_leaves_nothing_behind(store: Store) -> None:
-    for run_ids, value in ((RUNS, "x" * (3 << 20)), (RUNS, "\udc80")):
+    too_long = "x" * (3 << 20)
+    no_text = "\udc80"
+    for value in (too_long, no_text):
         with pytest.raises(UsageError, match="cannot be amended"):
-            store.label(run_ids, {"n": value})
-    assert not list(store.place.root.glob("amendments/*"))
+            store.label(RUNS, {"n": value})
+    assert list_amendments(store) == []
 
 
 def test_an_amendment_that_fails_half_way_leaves_nothing_behind(
@@ -174,14 +189,14 @@ def test_an_amendment_that_fails_half_way_leaves_nothing_behind(
     put = type(store.place).put
 
     def put_one(place: Folder, draft: Path, name: str) -> bool:
-        if RUNS[1] in name:
+        if SECOND in name:
             raise OSError(errno.ENOSPC, "No space left on device")
         return put(place, draft, name)
 
     monkeypatch.setattr(type(store.place), "put", put_one)
     with pytest.raises(StoreError, match="No space left"):
         store.withdraw(RUNS)
-    assert not list(store.place.root.glob("amendments/*"))
+    assert list_amendments(store) == []
     assert len(store.list_runs()) == 2
 
 
@@ -191,15 +206,15 @@ def test_an_amendment_counts_from_those_before_it(
 ) -> None:
     """As one of a machine with another clock, or of two that wrote at once, may be."""
     before = {
-        "run_id": RUNS[0],
+        "run_id": FIRST,
         "counter": counter,
         "labels": {"bios": "1", "x": "y"},
         "withdrawn": True,
     }
     spoil(store, json.dumps(before))
     with Fleet(tmp_path) as fleet:
-        assert fleet("withdraw", RUNS[0], "--undo").exit_code == 0
-        assert "bios=2 x=." in fleet("label", RUNS[0], "bios=2", "x=").stdout
+        assert fleet("withdraw", FIRST, "--undo").exit_code == 0
+        assert "bios=2 x=." in fleet("label", FIRST, "bios=2", "x=").stdout
         assert labels(store)[0]["bios"] == "2"
         assert "x" not in labels(store)[0]
 
@@ -211,11 +226,10 @@ def test_the_clock_of_a_machine_orders_no_amendment(
     with Fleet(tmp_path, preload("clock.c") | {"CLOCK_AHEAD_S": "0"}) as fleet:
         for value, years in (("future", 10), ("now", 0), ("past", -10)):
             fleet.environment["CLOCK_AHEAD_S"] = str(years * 365 * 86400)
-            for words in (["label", RUNS[0], f"n={value}"], ["withdraw", RUNS[0]]):
-                process = fleet.start(*words)
-                assert process.communicate()[1] == ""
+            amend_in_silence(fleet, "label", FIRST, f"n={value}")
+            amend_in_silence(fleet, "withdraw", FIRST)
             assert labels(store)[0].get("n") != value, "it is withdrawn"
-            assert fleet("withdraw", RUNS[0], "--undo").exit_code == 0
+            assert fleet("withdraw", FIRST, "--undo").exit_code == 0
             assert labels(store)[0]["n"] == value
 
 
@@ -226,7 +240,7 @@ def test_an_amendment_that_does_not_hold_is_an_error(
 
     def put_both(place: Folder, draft: Path, name: str) -> bool:
         other = {
-            "run_id": RUNS[0],
+            "run_id": FIRST,
             "counter": 2,
             "labels": {"bios": "theirs"},
             "withdrawn": None,
@@ -239,22 +253,34 @@ def test_an_amendment_that_does_not_hold_is_an_error(
         StoreError,
         match=r"another command has amended it meanwhile: bios=theirs not withdrawn",
     ):
-        store.label(RUNS[:1], {"bios": "ours"})
+        store.label([FIRST], {"bios": "ours"})
     assert labels(store)[0]["bios"] == "theirs"
-    assert len(list(store.place.root.glob("amendments/*"))) == 1
+    assert len(list_amendments(store)) == 1
+
+
+def amend_in_silence(fleet: Fleet, *words: str) -> None:
+    _, stderr = fleet.start(*words).communicate()
+    assert stderr == ""
 
 
 def test_the_commands_select_label_and_withdraw(store: Store, tmp_path: Path) -> None:
     with Fleet(tmp_path) as fleet:
-        assert "Labelled 2 runs" in fleet("label", "rpi5", "bios=2.1", "rack=").stdout
+        labelled = fleet("label", "rpi5", "bios=2.1", "rack=")
+        assert "Labelled 2 runs" in labelled.stdout
         assert labels(store)[0] == {"kernel": "6.12", "bios": "2.1"}
-        assert "Withdrawn, and kept: 1 run" in fleet("withdraw", RUNS[0]).stdout
-        assert RUNS[0] in fleet("withdraw").stdout
-        assert RUNS[0] not in fleet("runs").stdout
-        assert fleet("withdraw", RUNS[0]).exit_code == 2, "withdrawn already"
-        fleet("withdraw", *RUNS[1:])
+
+        withdrawn = fleet("withdraw", FIRST)
+        assert "Withdrawn, and kept: 1 run" in withdrawn.stdout
+        assert FIRST in fleet("withdraw").stdout
+        assert FIRST not in fleet("runs").stdout
+        assert fleet("withdraw", FIRST).exit_code == 2, "withdrawn already"
+
+        fleet("withdraw", SECOND)
         assert "all runs are withdrawn" in fleet("show").stderr
-        fleet("withdraw", *RUNS[1:], "--undo")
-        assert "Read again: 1 run" in fleet("withdraw", RUNS[0], "--undo").stdout
+
+        fleet("withdraw", SECOND, "--undo")
+        undone = fleet("withdraw", FIRST, "--undo")
+        assert "Read again: 1 run" in undone.stdout
         assert "No run is withdrawn." in fleet("withdraw").stdout
+
         assert fleet("label", "rpi5", "bios").exit_code == 2

@@ -112,7 +112,8 @@ def test_threads_may_be_the_first_to_read_together() -> None:
     done = subprocess.run(
         [sys.executable, "-c", TOGETHER], cwd=ROOT, capture_output=True, check=False
     )
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.returncode == 0
+    assert done.stderr == b""
 
 
 TOGETHER = """

@@ -240,13 +240,15 @@ def test_a_session_under_way_is_known_by_its_process_and_forgotten_when_it_ends_
     )
     with store.hold_session(intent):
         running = {intent.session_id: (os.getpid(), intent)}
-        assert (store.running_sessions(), store.read_idle_intents()) == (running, [])
+        assert store.running_sessions() == running
+        assert store.read_idle_intents() == []
         with (
             pytest.raises(LockedError, match="is under way"),
             store.hold_session(intent),
         ):
             pass
-    assert (store.running_sessions(), store.read_idle_intents()) == ({}, [intent])
+    assert store.running_sessions() == {}
+    assert store.read_idle_intents() == [intent]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store_module, "open_regular", Mock(side_effect=PermissionError))
         assert store.read_idle_intents() == []  # another user's

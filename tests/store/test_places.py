@@ -10,7 +10,8 @@ from fleet.store.places import Bucket, Folder, parse_place
 def test_a_path_is_a_folder_and_its_own_desk(text: str) -> None:
     place = parse_place(text)
     assert isinstance(place, Folder)
-    assert (str(place), place.state_dir) == (str(Path(text)), Path(text) / ".fleet")
+    assert str(place) == str(Path(text))
+    assert place.state_dir == Path(text) / ".fleet"
 
 
 def test_an_address_is_a_bucket_with_a_desk_of_its_own(

@@ -46,17 +46,13 @@ def test_the_parameters_of_a_point_are_columns(tmp_path: Path) -> None:
     plain = frame[frame["point"].isna()]
     row = frame[frame["point"].notna()].iloc[0]
 
-    assert (row["point"], row["unit"], row["operation"]) == (
-        "copy.own.16K.huge.x3",
-        "byte",
-        "copy",
-    )
-    assert (row["bytes"], row["threads"], row["pages"], row["sharing"]) == (
-        16384,
-        3,
-        "huge",
-        "own",
-    )
+    assert row["point"] == "copy.own.16K.huge.x3"
+    assert row["unit"] == "byte"
+    assert row["operation"] == "copy"
+    assert row["bytes"] == 16384
+    assert row["threads"] == 3
+    assert row["pages"] == "huge"
+    assert row["sharing"] == "own"
     assert [list(ticks) for ticks in row["other_ticks"]] == [
         [1, 2, 3, 4, 5],
         [6, 7, 8, 9, 10],

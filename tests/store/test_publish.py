@@ -109,7 +109,8 @@ def test_a_long_run_is_written_in_stretches_and_nothing_is_lost(
     assert read_bursts(store) == expected_bursts(run)
     (summary,) = Listing(store.place).list_with_unfinished()
     assert summary.samples == sum(len(burst.ticks) for burst in bursts)
-    assert (summary.bursts, summary.flagged) == (len(bursts), 3 * len(bursts) // 20)
+    assert summary.bursts == len(bursts)
+    assert summary.flagged == 3 * len(bursts) // 20
     assert summary.samples % 100 == 0, "the last stretch ends with the last burst"
     assert verify(store.place).problems == ()
 
@@ -127,12 +128,12 @@ def test_publishing_removes_the_journal_and_lists_the_run(store: Store) -> None:
     store.publish(run, builders.make_bursts(run))
 
     (summary,) = Listing(store.place).list_with_unfinished()
-    assert (summary.run_id, summary.state, summary.failed) == (
-        run.run_id,
-        RunState.PARTIAL,
-        1,
-    )
-    assert (summary.bursts, summary.pairs, summary.samples) == (3, 1, 15)
+    assert summary.run_id == run.run_id
+    assert summary.state == RunState.PARTIAL
+    assert summary.failed == 1
+    assert summary.bursts == 3
+    assert summary.pairs == 1
+    assert summary.samples == 15
     assert dict(summary.labels) == {"rack": "b2", "kernel": "6.12"}
     assert not journal.folder.exists()
     assert list((store.state_dir / "staging").iterdir()) == []
@@ -311,16 +312,12 @@ def test_what_an_os_does_not_tell_is_null_and_what_it_tells_is_kept(
     switches = [name for name in second if name.endswith("_switches")]
     assert [second[name] for name in switches] == [1, 2, 3, 4]
     assert (first["flags"], second["flags"]) == ("", "coarse_clock,preempted")
-    assert (second["line_page"], second["line_offset"], second["line_node"]) == (
-        2**50,
-        64,
-        1,
-    )
-    assert (
-        second["ping_ran_ppm"],
-        second["pong_ran_ppm"],
-        second["line_physical"],
-    ) == (999_000, 800_000, 77)
+    assert second["line_page"] == 2**50
+    assert second["line_offset"] == 64
+    assert second["line_node"] == 1
+    assert second["ping_ran_ppm"] == 999_000
+    assert second["pong_ran_ppm"] == 800_000
+    assert second["line_physical"] == 77
     steal = load_samples(tmp_path).sort_values("round")[
         ["ping_steal_ppm", "pong_steal_ppm"]
     ]
@@ -331,12 +328,11 @@ def test_what_an_os_does_not_tell_is_null_and_what_it_tells_is_kept(
     ]
     assert steal["pong_steal_ppm"].iloc[2] == 150_000
     (row,) = pd.read_parquet(tmp_path / "runs").to_dict("records")
-    assert (row["preset"], row["estimator"], row["precision"]) == (
-        "c2clat",
-        "median",
-        0.01,
-    )
-    assert (row["converged"], row["unconverged"]) == (4, 2)
+    assert row["preset"] == "c2clat"
+    assert row["estimator"] == "median"
+    assert row["precision"] == 0.01
+    assert row["converged"] == 4
+    assert row["unconverged"] == 2
     assert row["precision_reached"] == 0.012
 
 

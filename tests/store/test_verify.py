@@ -39,7 +39,9 @@ def spoil(file: Path, position: int, bit: int = 0) -> None:
 
 def test_a_root_that_is_as_it_was_written_has_no_problem(root: Path) -> None:
     result = verify(parse_place(root))
-    assert (result.runs, result.files, result.problems) == (1, 3, ())
+    assert result.runs == 1
+    assert result.files == 3
+    assert result.problems == ()
     assert result.samples == load_samples(root)["ticks"].map(len).sum()
 
 
@@ -105,20 +107,16 @@ def test_a_file_to_give_away_is_verified(
         )
     for file in (run, medians, root / "summaries" / "board.parquet"):
         done = fleet_here("verify", str(file))
-        assert (done.exit_code, done.stdout.endswith("1 file: all as written.\n")) == (
-            0,
-            True,
-        ), done.stdout
+        assert done.exit_code == 0, done.stdout
+        assert done.stdout.endswith("1 file: all as written.\n"), done.stdout
     spoil(run, position=500)
     (runs,) = (root / "runs").iterdir()
     (text := root / "text.parquet").write_text("CPU,0,1\n")
     about_runs = "a file of runs, not a run or a summary"
     for file, why in ((run, "damaged"), (runs, about_runs), (text, "text.parquet")):
         done = fleet_here("verify", str(file))
-        assert (done.exit_code, why in done.stdout) == (
-            StoreError.exit_code,
-            True,
-        ), done.stdout
+        assert done.exit_code == StoreError.exit_code, done.stdout
+        assert why in done.stdout, done.stdout
 
 
 def test_a_file_without_checksums_is_refused(root: Path) -> None:

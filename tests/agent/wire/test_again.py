@@ -50,7 +50,9 @@ def test_a_run_whose_disturbed_bursts_were_taken_again_lacks_nothing(
     lines: Sequence[bytes],
 ) -> None:
     run = read_run([lines])
-    assert (run.missing, run.damage, run.lacks_bursts) == (None, None, False)
+    assert run.missing is None
+    assert run.damage is None
+    assert run.lacks_bursts is False
     assert all(failed.again for failed in run.failed)
     assert run.failed[0].ticks == (300_000, 950_001, 990_002)
     assert run.failed[0].iterations == 1000
@@ -70,7 +72,8 @@ def test_a_burst_disturbed_to_the_end_is_missing() -> None:
         end(1, 2, 1),
     ]
     run = read_run([lines])
-    assert (run.missing, run.lacks_bursts) == (None, True)
+    assert run.missing is None
+    assert run.lacks_bursts is True
     assert [failed.again for failed in run.failed] == [True, False]
 
 
@@ -78,7 +81,8 @@ def test_a_number_with_as_many_bursts_as_rounds_were_planned_is_not_missing() ->
     hello = line(HELLO, plan=TWO_ROUNDS, bursts_max=9)
     rounds = [line(BURST, round=number) for number in (1, 2)]
     run = read_run([[hello, line(DISTURBED), *rounds, end(2, 1, 0)]])
-    assert (run.missing, run.lacks_bursts) == (None, False)
+    assert run.missing is None
+    assert run.lacks_bursts is False
 
 
 @pytest.mark.parametrize(
@@ -147,10 +151,13 @@ def test_a_run_that_was_cut_meanwhile_goes_on_with_what_is_left(cut: int) -> Non
     assert reader.explain_unfinished() is None
     assert run.missing is None
     assert run.end is not None
-    assert (run.end.bursts, run.end.failed, run.end.again) == (2, 2, 2)
+    assert run.end.bursts == 2
+    assert run.end.failed == 2
+    assert run.end.again == 2
     assert all(burst.again for burst in run.failed)
     together = read_run([AT_THE_END[:cut], rest])
-    assert (together.damage, together.lacks_bursts) == (None, False)
+    assert together.damage is None
+    assert together.lacks_bursts is False
     assert together.failed == run.failed
 
 

@@ -65,11 +65,9 @@ def test_a_burst_arrives_number_for_number() -> None:
     assert isinstance(burst, Burst)
     assert burst.ticks == (300_000, 250_001, 250_002)
     assert burst_key(burst) == ("cas", "cmpxchg", None, 0, 0, 3)
-    assert (burst.line_page, burst.line_offset, burst.line_node) == (
-        34359738368,
-        128,
-        None,
-    )
+    assert burst.line_page == 34359738368
+    assert burst.line_offset == 128
+    assert burst.line_node is None
 
 
 def test_a_whole_conversation_is_a_finished_run() -> None:
@@ -168,10 +166,8 @@ def test_a_line_that_is_not_allowed_is_refused(
 def test_as_much_noise_as_allowed_may_come_before_hello() -> None:
     assert Reader().read_line(b" " * conversation.LINE_LIMIT_BYTES) is None
     reader = feed_lines(*CHATTER, line(HELLO))
-    assert (reader.notes[0], len(reader.notes)) == (
-        "before hello the host printed: 'la'",
-        len(CHATTER),
-    )
+    assert reader.notes[0] == "before hello the host printed: 'la'"
+    assert len(reader.notes) == len(CHATTER)
     assert reader.hello is not None
 
 
@@ -469,4 +465,5 @@ def test_what_a_login_script_left_of_a_hello_is_noise() -> None:
         line(BURST, round=1),
         line(END),
     )
-    assert (reader.explain_unfinished(), len(reader.notes)) == (None, 1)
+    assert reader.explain_unfinished() is None
+    assert len(reader.notes) == 1

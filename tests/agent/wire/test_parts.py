@@ -39,14 +39,13 @@ SECOND = [
 def test_the_parts_of_a_run_make_one_finished_run() -> None:
     run = read_run([FIRST, [b"no hello came"], SECOND])
     assert run.missing is None
-    assert (run.parts, run.done.visits, run.done.bursts, len(run.failed)) == (
-        2,
-        4,
-        3,
-        1,
-    )
+    assert run.parts == 2
+    assert run.done.visits == 4
+    assert run.done.bursts == 3
+    assert len(run.failed) == 1
     assert run.end is not None
-    assert (run.end.bursts, run.end.failed) == (3, 1)
+    assert run.end.bursts == 3
+    assert run.end.failed == 1
     assert isinstance(run.hello, Hello)
     assert run.hello.bursts == 4, "the first hello speaks for the whole run"
 
@@ -138,7 +137,8 @@ def test_parts_that_are_not_of_one_run_are_refused(
     run = read_run([FIRST, second])
     assert words in (run.damage or "")
     assert run.lines == (len(FIRST), len(second) - 1)
-    assert (run.bursts, run.refused) == (read_run([FIRST]).bursts, 1)
+    assert run.bursts == read_run([FIRST]).bursts
+    assert run.refused == 1
 
 
 @pytest.mark.parametrize(
@@ -151,16 +151,15 @@ def test_every_visit_before_a_bad_line_is_kept_and_a_new_part_goes_on(
 ) -> None:
     first = read_run([FIRST])
     run = read_run([[*FIRST, bad, *SECOND[1:]]])
-    assert (run.bursts, run.done.visits, run.refused) == (
-        first.bursts,
-        first.done.visits,
-        len(SECOND),
-    )
+    assert run.bursts == first.bursts
+    assert run.done.visits == first.done.visits
+    assert run.refused == len(SECOND)
     assert run.lines == (len(FIRST),)
     assert run.missing is not None
     again = read_run([FIRST, SECOND])
     continued = read_run([[*FIRST, bad], SECOND])
-    assert (continued.bursts, continued.missing) == (again.bursts, again.missing)
+    assert continued.bursts == again.bursts
+    assert continued.missing == again.missing
 
 
 def test_blank_lines_and_words_among_the_records_are_noise() -> None:
@@ -170,7 +169,9 @@ def test_blank_lines_and_words_among_the_records_are_noise() -> None:
         for line in (record, b"", b"You have new mail.", b"\0\0")
     ]
     run = read_run([noisy])
-    assert (run.damage, run.bursts, run.done.visits) == (None, 1, 2)
+    assert run.damage is None
+    assert run.bursts == 1
+    assert run.done.visits == 2
     assert len(list(decode_bursts([noisy]))) == run.bursts
 
 
@@ -201,7 +202,8 @@ def test_notes_and_failures_of_all_parts_come_in_their_order() -> None:
     assert together.notes == ("one", "two")
     assert [failure.round for failure in together.failed] == [1, 2]
     assert together.end is not None
-    assert (together.end.bursts, together.end.failed) == (2, 2)
+    assert together.end.bursts == 2
+    assert together.end.failed == 2
     assert together.missing is None
 
 
@@ -210,7 +212,8 @@ def test_a_part_that_was_cut_takes_the_end_of_the_part_before_away() -> None:
     assert read_run([early]).end is not None
     again = read_run([early, SECOND[:2]])
     assert again.end is None
-    assert (again.parts, again.missing) == (2, "cut after 1 of 2 bursts")
+    assert again.parts == 2
+    assert again.missing == "cut after 1 of 2 bursts"
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,11 @@ def test_a_burst_arrives_with_its_point_and_its_parameters() -> None:
     burst = records.decode_record(point_line(**GROUP))
     assert isinstance(burst, Burst)
     assert burst_key(burst) == ("chase", "mov", NAMES[0], 0, 0, 3)
-    assert (burst.unit, burst.cpus, burst.other_ticks) == ("load", (0, 3), ((1, 2, 3),))
-    assert (burst.core_mhz, burst.sample_mhz) == ((3700, 3600), 3100)
+    assert burst.unit == "load"
+    assert burst.cpus == (0, 3)
+    assert burst.other_ticks == ((1, 2, 3),)
+    assert burst.core_mhz == (3700, 3600)
+    assert burst.sample_mhz == 3100
     assert burst.parameters == Parameters(
         bytes=16384, stride_bytes=256, order="random", pages="huge", threads=1
     )
@@ -96,7 +99,8 @@ def test_how_far_apart_threads_began_arrives_and_sets_a_flag() -> None:
             point_line(**{**GROUP, "other_ticks": [ticks]}, begin_ns=begin_ns),
         ]
         (burst,) = conversation.decode_bursts([lines])
-        assert (burst.begin_ns, burst.flags) == (begin_ns and tuple(begin_ns), flags)
+        assert burst.begin_ns == (begin_ns and tuple(begin_ns))
+        assert burst.flags == flags
 
 
 def test_each_point_of_the_plan_is_a_visit_of_its_own() -> None:

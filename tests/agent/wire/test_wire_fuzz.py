@@ -237,7 +237,8 @@ def test_every_conversation_the_wire_allows_is_a_finished_run(
     assert reader.hello is not None
     assert len(list(conversation.decode_bursts([lines]))) == reader.bursts
     assert reader.end is not None
-    assert (reader.end.converged, reader.end.unconverged) == (5, 1)
+    assert reader.end.converged == 5
+    assert reader.end.unconverged == 1
 
 
 @SETTINGS

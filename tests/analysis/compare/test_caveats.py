@@ -122,7 +122,8 @@ def test_missing_runs_are_counted_side_by_side(a: int, b: int, words: str) -> No
 def test_an_order_of_the_sides_that_hides_what_changed_is_pointed_out(
     order: str, words: str | None
 ) -> None:
-    a, b = side(order, "a"), side(order, "b")
+    a = side(order, "a")
+    b = side(order, "b")
     assert format_order(a, b) == order.upper()
     assert [words in text for text in build_caveats(a, b)] == ([True] if words else [])
 
@@ -190,7 +191,8 @@ def test_clocks_that_differ_are_named() -> None:
 
 
 def test_what_only_one_side_measured_is_named() -> None:
-    both, cas = pairs(kinds=("cas/cmpxchg", "clock/read")), pairs()
+    both = pairs(kinds=("cas/cmpxchg", "clock/read"))
+    cas = pairs()
     assert build_caveats(pairs_a=both, pairs_b=cas) == ["clock: only A measured it."]
     assert build_caveats(pairs_a=cas, pairs_b=both) == ["clock: only B measured it."]
     (text,) = build_caveats(pairs_b=pairs(kinds=("cas/c11", "cas/cmpxchg")))
@@ -229,7 +231,8 @@ def test_partial_runs_are_counted_with_what_they_lost() -> None:
 
 @pytest.mark.parametrize("flag", ["multimodal", "drift", "smt_pair", "outliers"])
 def test_a_flag_on_more_than_a_fifth_of_the_pairs_is_listed(flag: str) -> None:
-    few, many = (flag, "", "", "", ""), (f"{flag},preempted", "", "", flag, "")
+    few = (flag, "", "", "", "")
+    many = (f"{flag},preempted", "", "", flag, "")
     assert build_caveats(pairs_a=pairs(flags=few), pairs_b=pairs(flags=few)) == []
     (text,) = build_caveats(pairs_a=pairs(flags=few), pairs_b=pairs(flags=many))
     assert flag in text

@@ -34,10 +34,8 @@ def alternate(
     rates = {**memory.BYTES, operation: {**memory.BYTES[operation]}}
     rates[operation][level] *= change
     for number, side in enumerate("abba" * (RUNS // 2)):
-        own, started = (
-            rates if side == "b" else memory.BYTES,
-            f"2026-01-02T03:{number:02}:00Z",
-        )
+        own = rates if side == "b" else memory.BYTES
+        started = f"2026-01-02T03:{number:02}:00Z"
         memory.publish(
             root, rates=own, noise=0.003, started=started, labels={"side": side}
         )
@@ -119,7 +117,8 @@ def test_one_benchmark_or_one_point_can_be_compared(tmp_path: Path) -> None:
     alternate(tmp_path, 1.25)
     assert set(only(tmp_path, only=Only("chase")).relations["benchmark"]) == {"chase"}
     (row,) = only(tmp_path, point="read.own.768K.huge.x1").relations.to_dict("records")
-    assert (row["relation"], row["verdict"]) == ("read.own.768K.huge.x1", "changed")
+    assert row["relation"] == "read.own.768K.huge.x1"
+    assert row["verdict"] == "changed"
     with pytest.raises(
         UsageError, match=r"no such point; did you mean 'read\.own\.768K\.huge\.x1'"
     ):

@@ -22,10 +22,8 @@ def alternate(root: Path) -> None:
         ("chase", "third"): 1.25 * points.FETCHED["chase", "third"],
     }
     for number, side in enumerate("abbaabba"):
-        fetched, started = (
-            slower if side == "b" else points.FETCHED,
-            f"2026-01-02T03:{number:02}:00Z",
-        )
+        fetched = slower if side == "b" else points.FETCHED
+        started = f"2026-01-02T03:{number:02}:00Z"
         points.publish(
             root,
             fetched=fetched,

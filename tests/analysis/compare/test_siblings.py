@@ -21,7 +21,7 @@ from fleet.analysis.compare import (
 )
 from fleet.analysis.reduce import label_levels_of_hosts
 from fleet.errors import UsageError
-from fleet.model import Host
+from fleet.model import Host, Run
 from fleet.store.store import Store
 from tests.builders import a_run, make_bursts
 from tests.command import Fleet
@@ -31,7 +31,8 @@ ONE = np.eye(simulated.RELATIONS)[0]
 
 
 def machines(count: int, seed: int = 1) -> Floats:
-    return 0.01 * np.random.default_rng(seed).standard_normal((4, count))
+    chance = np.random.default_rng(seed)
+    return 0.01 * chance.standard_normal((4, count))
 
 
 def test_the_odd_machine_is_no_part_of_what_it_is_held_against() -> None:
@@ -39,7 +40,8 @@ def test_the_odd_machine_is_no_part_of_what_it_is_held_against() -> None:
     logs[2, 5] += 0.2
     moves = measure_distances(logs, THRESHOLD)
     assert np.argwhere(moves.are_odd(THRESHOLD)).tolist() == [[2, 5]]
-    assert moves.moved[2, 5] == pytest.approx(logs[2, 5] - np.delete(logs[2], 5).mean())
+    others = np.delete(logs[2], 5)
+    assert moves.moved[2, 5] == pytest.approx(logs[2, 5] - others.mean())
     assert list(moves.others[2]) == [6] * 5 + [7] + [6] * 2, (
         "the others are held against those without it"
     )
@@ -57,13 +59,17 @@ def test_three_machines_get_distances_and_no_verdict() -> None:
 
 
 def test_a_level_of_some_runs_or_of_several_machines_is_left_out() -> None:
-    runs = np.tile(np.log([50.0, 50.2, 49.9]), 4)[None, :] + 0.001 * np.arange(12)
+    three_runs = np.log([50.0, 50.2, 49.9])
+    drift = 0.001 * np.arange(12)
+    runs = np.tile(three_runs, 4)[None, :] + drift
     whose = np.repeat(np.arange(4), 3)
+
     switched = runs.copy()
     switched[0, [0, 4]] += np.log(2)
     levels, elsewhere, _ = reduce_machines(switched, label_one_kind(switched), whose)
     assert np.exp(levels[0]) == pytest.approx(50, rel=0.02)
     assert elsewhere[0].tolist() == [True, True, False, False]
+
     slow = runs.copy()
     slow[0, :3] += np.log(2)
     levels, elsewhere, _ = reduce_machines(slow, label_one_kind(slow), whose)
@@ -74,70 +80,72 @@ def test_a_level_of_some_runs_or_of_several_machines_is_left_out() -> None:
 
 
 def test_where_levels_switch_two_runs_have_no_number() -> None:
-    runs, whose = np.log([[50.0, 50.1, 50.2, 50.1, 50.0]]), np.array([0, 0, 0, 1, 1])
+    runs = np.log([[50.0, 50.1, 50.2, 50.1, 50.0]])
+    whose = np.array([0, 0, 0, 1, 1])
     levels = label_one_kind(runs)
-    assert not np.isnan(reduce_machines(runs, levels, whose)[0]).any()
-    assert np.isnan(
-        reduce_machines(runs, levels, whose, switches=True)[0][0]
-    ).tolist() == [
-        False,
-        True,
-    ]
+    steady, _, _ = reduce_machines(runs, levels, whose)
+    assert not np.isnan(steady).any()
+    switching, _, _ = reduce_machines(runs, levels, whose, switches=True)
+    assert np.isnan(switching[0]).tolist() == [False, True]
 
 
 def test_a_machine_whose_runs_vary_more_than_those_of_most_must_be_further_apart() -> (
     None
 ):
-    chance, whose = np.random.default_rng(3), np.repeat(np.arange(30), 3)
+    chance = np.random.default_rng(3)
+    whose = np.repeat(np.arange(30), 3)
     runs = 0.002 * chance.standard_normal((8, 90))
     runs[:, :3] = [-0.06, 0.0, 0.06]
     logs, _, noise = reduce_machines(runs, label_one_kind(runs), whose)
     assert noise[0] == pytest.approx(0.06**2 * 0.44, rel=0.2)
     assert noise[1:].max() < 1e-5
-    for machine, odd in ((0, False), (1, True)):
+    for machine, is_odd in ((0, False), (1, True)):
         slow = logs.copy()
         slow[2, machine] += 0.04
-        assert (
-            measure_distances(slow, THRESHOLD, noise=noise).are_odd(THRESHOLD)[
-                2, machine
-            ]
-            == odd
-        )
+        moves = measure_distances(slow, THRESHOLD, noise=noise)
+        assert moves.are_odd(THRESHOLD)[2, machine] == is_odd
 
 
 def test_a_cpu_is_held_beside_its_node_and_a_node_against_the_same_node() -> None:
+    # of five machines of eight CPUs: a slow CPU of the first, a slow node of the second
     pairs = np.zeros((5, 8, 8))
     pairs[0, 3, :] += 0.1
     pairs[0, :, 3] += 0.1
     pairs[1, 4:, :] += 0.2
     pairs[1, :4, 4:] += 0.2
     pairs[:, range(8), range(8)] = np.nan
-    cpus, nodes = compare_cpus(pairs, np.repeat([0, 1], 4))
+    node_of_cpu = np.repeat([0, 1], 4)
+    cpus, nodes = compare_cpus(pairs, node_of_cpu)
     assert cpus[3, 0] == pytest.approx(0.1)
-    assert np.abs(np.delete(cpus, 3, axis=0)).max() < 0.01
+    other_cpus = np.delete(cpus, 3, axis=0)
+    assert np.abs(other_cpus).max() < 0.01
     assert nodes[1, 1] == pytest.approx(0.2)
-    assert np.abs(nodes[:, [0, 2, 3, 4]]).max() == pytest.approx(0)
+    other_nodes = nodes[:, [0, 2, 3, 4]]
+    assert np.abs(other_nodes).max() == pytest.approx(0)
 
 
 def test_a_median_is_of_the_values_there() -> None:
-    values = np.array([[3.0, np.nan, 1.0, 2.0], [np.nan] * 4, [4.0, 1.0, 2.0, 3.0]])
-    assert compute_nanmedian(values, axis=1) == pytest.approx(
-        [2.0, np.nan, 2.5], nan_ok=True
-    )
+    values = [
+        [3.0, np.nan, 1.0, 2.0],
+        [np.nan, np.nan, np.nan, np.nan],
+        [4.0, 1.0, 2.0, 3.0],
+    ]
+    medians = compute_nanmedian(np.array(values), axis=1)
+    assert medians == pytest.approx([2.0, np.nan, 2.5], nan_ok=True)
 
 
 def test_simulated_machines_are_found_and_healthy_ones_are_not() -> None:
     chance = np.random.default_rng(3)
-    healthy = [
-        simulated.session(chance, 8, 3, "normal", NONE).are_odd(THRESHOLD).any()
-        for _ in range(10)
-    ]
-    slow = [
-        simulated.session(chance, 8, 3, "normal", 0.1 * ONE).are_odd(THRESHOLD)[0, 0]
-        for _ in range(10)
-    ]
-    assert sum(healthy) <= 1
-    assert sum(slow) >= 8
+    healthy_found = 0
+    for _ in range(10):
+        healthy = simulated.session(chance, 8, 3, "normal", NONE)
+        healthy_found += healthy.are_odd(THRESHOLD).any()
+    slow_found = 0
+    for _ in range(10):
+        slow = simulated.session(chance, 8, 3, "normal", 0.1 * ONE)
+        slow_found += slow.are_odd(THRESHOLD)[0, 0]
+    assert healthy_found <= 1
+    assert slow_found >= 8
 
 
 @pytest.mark.long
@@ -148,12 +156,8 @@ def test_the_slow_node_of_the_lab_is_named(made_lab: Path) -> None:
     assert "9 equal machines, 36 runs: 1 odd: node6" in done.stdout
     assert "Without siblings: lucca" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
-    assert (
-        fleet(
-            "compare", "node[1-3]", "--siblings", "--fail-on-change", "--json"
-        ).exit_code
-        == 2
-    )
+    refused = fleet("compare", "node[1-3]", "--siblings", "--fail-on-change", "--json")
+    assert refused.exit_code == 2
 
 
 def test_notebooks_get_the_same_table(made_lab: Path) -> None:
@@ -181,15 +185,18 @@ def test_an_unknown_selection_is_refused(made_lab: Path) -> None:
 def test_machines_of_an_unknown_cpu_model_equal_no_other(tmp_path: Path) -> None:
     store = Store(tmp_path)
     for number, model in enumerate((None, None, "Model T", "Model T")):
-        host, run_id = (
-            Host(f"host{number}", f"host{number}"),
-            f"r2026010{number + 1}T030405Z-0badcafe",
-        )
-        run = a_run(run_id=run_id, host=host)
+        run = run_of_host(number)
         run = replace(run, facts=replace(run.facts, cpu_model=model))
         store.publish(run, make_bursts(run, samples=3))
-    groups = [group.hosts for group in compare_siblings(tmp_path, ["*"])]
-    assert sorted(map(sorted, groups)) == [["host0"], ["host1"], ["host2", "host3"]]
+    groups = [sorted(group.hosts) for group in compare_siblings(tmp_path, ["*"])]
+    assert sorted(groups) == [["host0"], ["host1"], ["host2", "host3"]]
+
+
+def run_of_host(number: int, repeat: int = 5) -> Run:
+    """Make a run of host0, host1, ...; repeat: the second it began in."""
+    name = f"host{number}"
+    run_id = f"r2026010{number + 1}T03040{repeat}Z-0badcafe"
+    return a_run(run_id=run_id, host=Host(name, name))
 
 
 def test_unequal_memory_modules_are_among_what_an_odd_machine_has_otherwise(
@@ -197,25 +204,27 @@ def test_unequal_memory_modules_are_among_what_an_odd_machine_has_otherwise(
 ) -> None:
     store = Store(tmp_path)
     for number in range(5):
-        host, ns = Host(f"host{number}", f"host{number}"), 75.0 if number == 0 else 50.0
-        count = 1 if number == 0 else 2
-        memory = {
-            "memory_modules": f"{count} x 16 GiB DDR5",
-            "memory_bytes": (16 * count << 30) - 1000,
-        }
+        modules = 1 if number == 0 else 2
+        ns = 75.0 if number == 0 else 50.0
         for repeat in range(3):
-            run = a_run(
-                run_id=f"r2026010{number + 1}T03040{repeat}Z-0badcafe", host=host
-            )
-            run = replace(run, facts=replace(run.facts, **memory))
-            store.publish(
-                run, make_bursts(run, ns=lambda *_, ns=ns: ns, seed=5 * number + repeat)
-            )
+            run = run_of_host(number, repeat)
+            run = with_modules(run, modules)
+            bursts = make_bursts(run, ns=lambda *_, ns=ns: ns, seed=5 * number + repeat)
+            store.publish(run, bursts)
     (result,) = compare_siblings(tmp_path, ["*"])
     assert result.odd_hosts == ["host0"]
-    (row,) = result.environment[result.environment["what"] == "memory_modules"].to_dict(
-        "records"
-    )
-    assert (row["host"], row["value"]) == ("host0", "1 x 16 GiB DDR5")
+    environment = result.environment
+    (row,) = environment[environment["what"] == "memory_modules"].to_dict("records")
+    assert row["host"] == "host0"
+    assert row["value"] == "1 x 16 GiB DDR5"
     assert "2 x 16 GiB DDR5" in row["others"]
     assert result.about.endswith("16 or 32 GiB")
+
+
+def with_modules(run: Run, modules: int) -> Run:
+    facts = replace(
+        run.facts,
+        memory_modules=f"{modules} x 16 GiB DDR5",
+        memory_bytes=(16 * modules << 30) - 1000,
+    )
+    return replace(run, facts=facts)

@@ -50,15 +50,15 @@ C2CLAT = """\
 
 def test_core_latency_leaves_the_diagonal_empty() -> None:
     tool, (grid,) = read_matrices(CORE_LATENCY, "x")
-    assert (tool, grid.benchmark, grid.samples, grid.iterations) == (
-        "core_latency",
-        "cas",
-        500,
-        4000,
-    )
+    assert tool == "core_latency"
+    assert grid.benchmark == "cas"
+    assert grid.samples == 500
+    assert grid.iterations == 4000
     assert grid.cpus == (0, 1, 2, 3)
     assert len(grid.cells) == 12
-    assert (grid.cells[0, 1], grid.cells[1, 0], grid.cells[3, 2]) == (39, 38, 38)
+    assert grid.cells[0, 1] == 39
+    assert grid.cells[1, 0] == 38
+    assert grid.cells[3, 2] == 38
 
 
 def test_two_benchmarks_in_one_text_are_two_matrices() -> None:
@@ -80,11 +80,9 @@ def test_the_screen_of_the_rust_tool_has_cpu_numbers_and_its_csv_beside_it_the_d
     None
 ):
     tool, (grid,) = read_matrices(RUST_SCREEN, "x")
-    assert (tool, grid.benchmark, grid.cpu_model) == (
-        "core-to-core-latency",
-        "cas",
-        "Some CPU",
-    )
+    assert tool == "core-to-core-latency"
+    assert grid.benchmark == "cas"
+    assert grid.cpu_model == "Some CPU"
     assert grid.cells == {(2, 0): 11, (5, 0): 94, (5, 2): 93}
     (grid,) = read_matrices(RUST_SCREEN + RUST_CSV, "x")[1]
     assert grid.cells == {
@@ -156,14 +154,16 @@ def test_only_all_its_benchmarks_are_told_apart_by_their_order(
 )
 def test_c2clat_has_zeros_on_the_diagonal_that_are_no_latencies(text: str) -> None:
     tool, (grid,) = read_matrices(text, "x")
-    assert (tool, grid.benchmark) == ("c2clat", "readwrite")
+    assert tool == "c2clat"
+    assert grid.benchmark == "readwrite"
     assert grid.cells == {(0, 1): 53, (1, 0): 53}
 
 
 def test_a_plot_of_c2clat_has_headings_and_names_its_writes() -> None:
     title = 'set title "Inter-core one-way write latency between CPU cores"'
     (grid,) = read_matrices(f"{title}\n$data << EOD\n{C2CLAT}EOD\nplot\n", "x")[1]
-    assert (grid.benchmark, grid.cells) == ("cas", {(0, 1): 53, (1, 0): 53})
+    assert grid.benchmark == "cas"
+    assert grid.cells == {(0, 1): 53, (1, 0): 53}
 
 
 TITLED = (
@@ -204,7 +204,8 @@ def test_a_csv_with_cpu_numbers_as_first_row_and_column_is_read_by_them(
     text: str,
 ) -> None:
     tool, (grid,) = read_matrices(text, "m.csv")
-    assert (tool, grid.cpus) == ("csv", (0, 1, 2))
+    assert tool == "csv"
+    assert grid.cpus == (0, 1, 2)
     assert dict(grid.cells) == FOUR | {
         (row, column): value for (column, row), value in FOUR.items()
     }
@@ -216,7 +217,8 @@ def test_labels_of_a_csv_may_have_gaps_and_be_two() -> None:
         (",0,1\n0,,41.5\n1,41.5,\n", (0, 1)),
     ):
         (grid,) = read_matrices(text, "m.csv")[1]
-        assert (grid.cpus, set(grid.cells.values())) == (cpus, {41.5})
+        assert grid.cpus == cpus
+        assert set(grid.cells.values()) == {41.5}
 
 
 @pytest.mark.parametrize(
@@ -295,7 +297,9 @@ def test_columns_of_c2clat_may_be_siblings_beside_each_other() -> None:
     heading = " CPU    0    2    1\n"
     rows = "   0    0   50   60\n   2   50    0   70\n   1   60   70    0\n"
     (grid,) = read_matrices(heading + rows, "x")[1]
-    assert (grid.cpus, grid.cells[1, 2], grid.cells[0, 2]) == ((0, 1, 2), 70, 50)
+    assert grid.cpus == (0, 1, 2)
+    assert grid.cells[1, 2] == 70
+    assert grid.cells[0, 2] == 50
 
 
 LATENCIES = st.floats(min_value=1, max_value=1e9, allow_nan=False)

@@ -18,19 +18,27 @@ from fleet.analysis.reduce import (
 Ns = Mapping[tuple[str, int, int], float]  # relation, ping, pong -> ns
 
 
+# of a pair without any flag
+USUAL = {
+    "run_id": "r1",
+    "benchmark": "cas",
+    "variant": "cmpxchg",
+    "flags": "",
+    "spread": 0.01,
+    "outliers": 0.0,
+    "other_share": 0.0,
+    "other_ns": np.nan,
+    "drift": np.nan,
+    "asymmetry": np.nan,
+}
+
+
 def table(ns: Ns, **columns: Any) -> pd.DataFrame:
     rows = [
         {"relation": relation, "ping_cpu": ping, "pong_cpu": pong, "median_ns": value}
         for (relation, ping, pong), value in ns.items()
     ]
-    usual = {"run_id": "r1", "benchmark": "cas", "variant": "cmpxchg", "flags": ""}
-    usual |= {
-        "spread": 0.01,
-        "outliers": 0.0,
-        "other_share": 0.0,
-        **dict.fromkeys(("other_ns", "drift", "asymmetry"), np.nan),
-    }
-    return pd.DataFrame(rows).assign(**{**usual, **columns})
+    return pd.DataFrame(rows).assign(**{**USUAL, **columns})
 
 
 def flags(pairs: pd.DataFrame, precision: float | None = None) -> list[str]:
@@ -78,27 +86,22 @@ def test_a_load_is_underfed_below_what_was_asked_for_and_what_there_is_at_full()
     """Asked of two threads: 4, 8 and 32 GB/s, and at full; beside those of another
     operation, and no load.
     """
-    rates = [
+    loads = [
         ("read", 2000, 3.79),
         ("read", 4000, 7.61),
         ("read", 16000, 20.0),
         ("read", None, 21.0),
+        ("write", 16000, 28.0),
+        ("idle", 0, 0.0),
+        (None, None, None),
     ]
-    others = [("write", 16000, 28.0), ("idle", 0, 0.0), (None, None, None)]
-    named = pd.DataFrame(
-        rates + others, columns=["operation", "load_mbps", "other_rate"]
-    )
-    same = {"threads": 3, "bytes": 1 << 28, "memory_node": None, "load_node": None}
-    rows = pd.concat([table(PAIR)] * len(named), ignore_index=True).assign(
-        **same, **named
-    )
+    named = pd.DataFrame(loads, columns=["operation", "load_mbps", "other_rate"])
+    rows = pd.concat([table(PAIR)] * len(named), ignore_index=True)
+    rows = rows.assign(**named, threads=3, bytes=1 << 28)
+    rows = rows.assign(memory_node=None, load_node=None)
     assert flags(rows) == ["underfed", "", "", "", "underfed", "", ""]
-    assert (
-        flags(rows.assign(other_rate=rows["other_rate"].where(rows.index != 2, 19.9)))[
-            2
-        ]
-        == "underfed"
-    )
+    rows.loc[2, "other_rate"] = 19.9
+    assert flags(rows)[2] == "underfed"
 
 
 @pytest.mark.parametrize(
@@ -128,9 +131,8 @@ def test_how_much_further_the_next_cpu_is_counts_both_ends() -> None:
     factors = compute_sibling_nearness(pairs, zeros)
     assert np.array_equal(factors, [3.0, np.nan, np.nan, np.nan], equal_nan=True)
     alone = table({("smt", 0, 1): 10.0})
-    assert np.isnan(compute_sibling_nearness(alone, zeros[:1])).all(), (
-        "without any other partner"
-    )
+    without_partner = compute_sibling_nearness(alone, zeros[:1])
+    assert np.isnan(without_partner).all()
 
 
 @pytest.mark.parametrize(
@@ -139,25 +141,30 @@ def test_how_much_further_the_next_cpu_is_counts_both_ends() -> None:
 def test_a_pair_at_less_than_half_of_its_relation_is_marked_where_that_has_four_pairs(
     pairs: int, ns: float, marked: bool
 ) -> None:
-    ordinary = {("package", 0, cpu): 50.0 for cpu in range(2, pairs + 1)}
-    flagged = flags(table({("package", 0, 1): ns, **ordinary}))
-    assert flagged == ["smt_pair" if marked else ""] + [""] * (pairs - 1)
+    costs = {("package", 0, cpu): 50.0 for cpu in range(1, pairs + 1)}
+    costs["package", 0, 1] = ns
+    nearest, *others = flags(table(costs))
+    assert nearest == ("smt_pair" if marked else "")
+    assert others == [""] * (pairs - 1)
 
 
 @pytest.mark.parametrize("relation", ["self", "smt"])
 def test_nothing_is_nearer_than_a_sibling_or_oneself(relation: str) -> None:
-    ordinary = {(relation, cpu, cpu): 50.0 for cpu in range(2, 8)}
-    assert flags(table({(relation, 0, 0): 10.0, **ordinary})) == [""] * 7
+    costs = {(relation, 0, 0): 10.0}
+    for cpu in range(2, 8):
+        costs[relation, cpu, cpu] = 50.0
+    assert flags(table(costs)) == [""] * 7
 
 
 def test_runs_benchmarks_and_variants_are_judged_apart() -> None:
-    parts = [table(PAIR | {("llc", 0, cpu): 50.0 for cpu in range(2, 6)})]
-    for column in ("run_id", "benchmark", "variant"):
-        parts.append(parts[0].assign(**{column: "other", "median_ns": 5.0}))
-    flagged = add_pair_flags(pd.concat(parts), None)
-    assert (flagged["flags"] == "").all()
-    together = pd.concat([parts[0], parts[0].assign(median_ns=5.0).head(1)])
-    assert (add_pair_flags(together, None)["flags"] == "smt_pair").sum() == 1
+    usual = table({("llc", 0, cpu): 50.0 for cpu in range(1, 6)})
+    fast = usual.assign(median_ns=5.0)
+    apart = [
+        fast.assign(**{key: "other"}) for key in ("run_id", "benchmark", "variant")
+    ]
+    assert flags(pd.concat([usual, *apart])) == [""] * 20
+    together = flags(pd.concat([usual, fast.head(1)]))
+    assert together.count("smt_pair") == 1
 
 
 # The topology
@@ -224,22 +231,23 @@ def test_a_relation_is_held_against_the_next_wider_one_by_its_median() -> None:
 def test_a_relation_off_its_history_by_more_than_twice_is_found(
     now: float, expected: list[float]
 ) -> None:
-    names = ["run_id", "benchmark", "variant", "relation", "median_ns"]
-    rows = [
-        (f"r{run}", "cas", "cmpxchg", ns) for run, ns in enumerate((49.0, 50.0, 500.0))
-    ]
-    past = pd.DataFrame(
-        [(*row[:3], name, row[3]) for row in rows for name in ("llc", "gone")],
-        columns=names,
+    runs = pd.DataFrame(
+        {
+            "run_id": ["r0", "r1", "r2"],
+            "benchmark": "cas",
+            "variant": "cmpxchg",
+            "median_ns": [49.0, 50.0, 500.0],
+        }
     )
-    lines = check_topology(table({("llc", 0, 1): now}), past)
+    past = pd.concat([runs.assign(relation="llc"), runs.assign(relation="gone")])
+    pairs = table({("llc", 0, 1): now})
+    lines = check_topology(pairs, past)
     assert lines["value"].round(6).tolist() == expected
     if expected:
         assert lines["says"][0] == f"llc {now:.1f} ns, in 3 earlier runs 50.0"
         assert lines["subject"].tolist() == ["llc"]
-    assert findings(table({("llc", 0, 1): now}), past[past["run_id"] != "r2"]) == [], (
-        "two runs are no history"
-    )
+    two_runs = past[past["run_id"] != "r2"]
+    assert findings(pairs, two_runs) == [], "two runs are no history"
 
 
 @pytest.mark.parametrize(
@@ -254,7 +262,8 @@ def test_the_slower_direction_is_named_with_how_much_longer_it_takes(
     asymmetry: float, value: float, says: str
 ) -> None:
     lines = check_topology(table(PAIR, asymmetry=asymmetry))
-    assert lines[["check", "subject", "says"]].to_numpy().tolist() == [
-        ["asymmetry", "0-1", says]
-    ]
-    assert lines["value"][0] == pytest.approx(value)
+    (line,) = lines.to_dict("records")
+    assert line["check"] == "asymmetry"
+    assert line["subject"] == "0-1"
+    assert line["says"] == says
+    assert line["value"] == pytest.approx(value)

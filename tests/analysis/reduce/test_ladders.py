@@ -20,17 +20,25 @@ from fleet.analysis.views import Detail, render_ladder, show_run
 from tests import memory
 from tests.memory import LLC, K, M
 
+LEVEL_KEYS = ["setting", "threads", "level"]
+
 
 def levels(root: Path) -> pd.DataFrame:
     plateaus = find_plateaus(as_float64(load_pairs(root)), load_cpus(root))
-    return plateaus.set_index(["setting", "threads", "level"]).sort_index()
+    return plateaus.set_index(LEVEL_KEYS).sort_index()
+
+
+def read_lines(text: str) -> list[str]:
+    """Return the lines with their words one space apart."""
+    return [" ".join(line.split()) for line in text.splitlines()]
 
 
 def test_a_plateau_is_the_number_of_its_level(tmp_path: Path) -> None:
     memory.publish(tmp_path)
     rows = levels(tmp_path)
     for setting, costs in {**memory.LOADS, **memory.BYTES}.items():
-        measured = {level: rows.loc[setting, 1, level]["median_ns"] for level in costs}
+        medians = rows.loc[setting, 1]["median_ns"]
+        measured = {level: medians[level] for level in costs}
         assert measured == pytest.approx(costs, rel=2e-3)
     assert rows["core_ghz"].unique() == pytest.approx([memory.GHZ])
 
@@ -55,7 +63,9 @@ def test_threads_that_share_a_cache_have_a_part_of_it_each(tmp_path: Path) -> No
 def test_two_threads_together_take_half_the_time_of_one(tmp_path: Path) -> None:
     memory.publish(tmp_path)
     medians = levels(tmp_path).loc["read"]["median_ns"]
-    assert medians[2].to_numpy() == pytest.approx(medians[1].to_numpy() / 2, rel=1e-6)
+    one = medians[1].to_numpy()
+    two = medians[2].to_numpy()
+    assert two == pytest.approx(one / 2, rel=1e-6)
 
 
 def test_a_level_ends_where_the_ladder_steps_up(tmp_path: Path) -> None:
@@ -70,13 +80,10 @@ def test_a_level_ends_where_the_ladder_steps_up(tmp_path: Path) -> None:
 
 
 def test_one_slow_size_ends_no_level_but_is_marked(tmp_path: Path) -> None:
-    costs = {"random": {**memory.LOADS["random"]}}
-    memory.publish(tmp_path, loads=costs)
+    memory.publish(tmp_path, loads={"random": memory.LOADS["random"]})
     pairs = as_float64(load_pairs(tmp_path))
     pairs.loc[pairs["point"] == "random.256K.huge", "median_ns"] *= 2
-    plateaus = find_plateaus(pairs, load_cpus(tmp_path)).set_index(
-        ["setting", "threads", "level"]
-    )
+    plateaus = find_plateaus(pairs, load_cpus(tmp_path)).set_index(LEVEL_KEYS)
     slow = plateaus.loc["random", 1, "L2"]
     assert slow["sizes"] == 3
     assert slow["rise"] == pytest.approx(2, rel=1e-3)
@@ -91,10 +98,8 @@ def test_without_known_caches_there_are_no_plateaus_and_all_sizes_are_shown(
     run = memory.publish(tmp_path, facts=replace(plain.facts, cpus=bare))
     text = show_run(tmp_path, run.run_id)
     assert "by its size" in text
-    assert (
-        len([line for line in text.splitlines() if line.strip().startswith("64M ")])
-        == 3
-    )
+    of_64m = [line for line in text.splitlines() if line.strip().startswith("64M ")]
+    assert len(of_64m) == 3
 
 
 @pytest.mark.long
@@ -102,15 +107,11 @@ def test_show_has_the_levels_first_and_every_size_on_demand(tmp_path: Path) -> N
     run = memory.publish(tmp_path)
     text = show_run(tmp_path, run.run_id)
     chase, _, bandwidth = text.partition("bandwidth/")
-    assert ["L2", "1M", "64K-512K", "3.50", "14.0", "1.50", "6.0"] in map(
-        str.split, chase.splitlines()
-    )
-    assert ["L1", "32K", "8K-16K", "500.0", "250.0", "38.5"] in map(
-        str.split, bandwidth.splitlines()
-    )
-    assert ["L1", "32K", "8K-16K", "1000", "500.0", "76.9"] in map(
-        str.split, bandwidth.splitlines()
-    )
+    chase_lines = read_lines(chase)
+    bandwidth_lines = read_lines(bandwidth)
+    assert "L2 1M 64K-512K 3.50 14.0 1.50 6.0" in chase_lines
+    assert "L1 32K 8K-16K 500.0 250.0 38.5" in bandwidth_lines
+    assert "L1 32K 8K-16K 1000 500.0 76.9" in bandwidth_lines
     assert "512K   3.50" not in text
     detail = Detail(all_sizes=True)
     every = show_run(tmp_path, run.run_id, only=Only("chase"), detail=detail)
@@ -123,9 +124,8 @@ def test_kinds_of_cores_have_tables_of_their_own(tmp_path: Path) -> None:
     memory.publish(tmp_path)
     pairs = as_float64(load_pairs(tmp_path))
     fast = pairs[pairs["benchmark"] == "chase"].assign(relation="self P")
-    slow = fast.assign(
-        relation="self E", ping_cpu=1, pong_cpu=1, median_ns=2 * fast["median_ns"]
-    )
+    slow = fast.assign(relation="self E", ping_cpu=1, pong_cpu=1)
+    slow["median_ns"] *= 2
     both = pd.concat([fast, slow], ignore_index=True)
     plateaus = find_plateaus(both, load_cpus(tmp_path))
     text = render_ladder(select_ladder_steps(both), plateaus)
@@ -136,21 +136,14 @@ def test_kinds_of_cores_have_tables_of_their_own(tmp_path: Path) -> None:
 def test_a_size_that_jumps_shows_its_levels(tmp_path: Path) -> None:
     memory.publish(tmp_path)
     pairs = as_float64(load_pairs(tmp_path))
-    jumps = (
-        (pairs["benchmark"] == "chase")
-        & (pairs["order"] == "random")
-        & (pairs["bytes"] == 8 * M)
-    )
-    pairs.loc[jumps, "other_ns"] = 123.0
-    chase = pairs[pairs["benchmark"] == "chase"]
+    chase = pairs[pairs["benchmark"] == "chase"].copy()
+    is_jumping = (chase["order"] == "random") & (chase["bytes"] == 8 * M)
+    chase.loc[is_jumping, "other_ns"] = 123.0
     plateaus = find_plateaus(chase, load_cpus(tmp_path))
     text = render_ladder(select_ladder_steps(chase), plateaus, all_sizes=True)
-    assert ["8M", "12.0|123.0", "48.0", "2.00", "8.0"] in map(
-        str.split, text.splitlines()
-    )
-    assert ["LLC", "16M", "2M-8M", "12.0|123.0", "48.0", "2.00", "8.0"] in map(
-        str.split, text.splitlines()
-    )
+    lines = read_lines(text)
+    assert "8M 12.0|123.0 48.0 2.00 8.0" in lines
+    assert "LLC 16M 2M-8M 12.0|123.0 48.0 2.00 8.0" in lines
     assert "a|b: the main level is a;" in text
 
 

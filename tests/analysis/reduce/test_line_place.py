@@ -29,7 +29,8 @@ def publish(
     chance = np.random.default_rng(7)
     bursts = []
     for burst in builders.make_bursts(run, noise=0.02):
-        slot, page = int(chance.integers(16)), int(chance.integers(1 << 20))
+        slot = int(chance.integers(16))
+        page = int(chance.integers(1 << 20))
         slower = 1 + effect * (slot % 2 if physical is None else page % 16 == physical)
         ticks = tuple(round(tick * slower) for tick in burst.ticks)
         place = {
@@ -67,6 +68,7 @@ def test_without_an_effect_nothing_is_said(tmp_path: Path) -> None:
 def test_the_share_is_that_of_the_variance_between_groups(between: float) -> None:
     chance = np.random.default_rng(1)
     groups = np.repeat(np.arange(200), 20)
-    means, noise = chance.normal(size=200), chance.normal(size=4000)
+    means = chance.normal(size=200)
+    noise = chance.normal(size=4000)
     values = np.sqrt(between) * means[groups] + np.sqrt(1 - between) * noise
     assert compute_variance_share(values, groups) == pytest.approx(between, abs=0.08)

@@ -38,26 +38,31 @@ def test_every_column_is_there_also_without_rows(tmp_path: Path) -> None:
         assert frame.empty
 
 
+def values(frame: pd.DataFrame, column: str) -> set[object]:
+    return set(frame[column])
+
+
 def test_filters_choose_host_run_and_benchmark(root: Path) -> None:
     assert len(load_samples(root)) == 4
-    assert set(load_samples(root, host_id="a")["host_id"]) == {"a"}
-    assert set(load_samples(root, benchmark="clock")["benchmark"]) == {"clock"}
+    assert values(load_samples(root, host_id="a"), "host_id") == {"a"}
+    assert values(load_samples(root, benchmark="clock"), "benchmark") == {"clock"}
     run_id = load_runs(root)["run_id"][0]
-    assert set(load_samples(root, run_id=run_id)["run_id"]) == {run_id}
+    assert values(load_samples(root, run_id=run_id), "run_id") == {run_id}
     assert load_samples(root, host_id="nobody").empty
 
 
 def test_filters_take_several_values_relations_and_labels(root: Path) -> None:
-    assert len(load_samples(root, host_id=["a", "b"], benchmark={"cas", "clock"})) == 4
-    assert set(load_samples(root, relation="self")["benchmark"]) == {"clock"}
+    every = load_samples(root, host_id=["a", "b"], benchmark={"cas", "clock"})
+    assert len(every) == 4
+    assert values(load_samples(root, relation="self"), "benchmark") == {"clock"}
     assert load_samples(root, labels={"rack": "b3"}).empty
-    run = builders.a_run(
-        run_id=new_run_id(), host=Host("c", "192.0.2.1", labels={"rack": "c"})
-    )
+    host = Host("c", "192.0.2.1", labels={"rack": "c"})
+    run = builders.a_run(run_id=new_run_id(), host=host)
     Store(root).publish(run, [builders.a_burst()])
-    assert set(load_samples(root, labels={"rack": "c"})["host_id"]) == {"c"}
-    assert set(load_runs(root, labels={"rack": "c"})["host_id"]) == {"c"}
-    assert set(load_cpus(root, host_id="c")["run_id"]) == {run.run_id}
+    in_rack = {"rack": "c"}
+    assert values(load_samples(root, labels=in_rack), "host_id") == {"c"}
+    assert values(load_runs(root, labels=in_rack), "host_id") == {"c"}
+    assert values(load_cpus(root, host_id="c"), "run_id") == {run.run_id}
 
 
 def test_only_the_columns_asked_for_are_read(root: Path) -> None:
@@ -67,42 +72,46 @@ def test_only_the_columns_asked_for_are_read(root: Path) -> None:
 
 
 def test_plain_pandas_reads_the_same_in_one_line(root: Path) -> None:
-    names = {"run_id": str}  # categories sort in the order of the files
-    ours = load_samples(root, benchmark="cas").astype(names).sort_values("run_id")
-    plain = (
-        pd.read_parquet(root / "samples", filters=[("benchmark", "==", "cas")])
-        .astype(names)
-        .sort_values("run_id")
-    )
-    assert [list(ticks) for ticks in ours["ticks"]] == [
-        list(ticks) for ticks in plain["ticks"]
-    ]
-    assert list(ours["run_id"]) == list(plain["run_id"])
+    ours = load_samples(root, benchmark="cas")
+    plain = pd.read_parquet(root / "samples", filters=[("benchmark", "==", "cas")])
+    assert ticks_by_run(ours) == ticks_by_run(plain)
+
+
+def ticks_by_run(frame: pd.DataFrame) -> list[tuple[str, list[int]]]:
+    """Return run and ticks of each row, in the order of the runs."""
+    rows = zip(frame["run_id"].astype(str), frame["ticks"], strict=True)
+    return sorted((run_id, list(ticks)) for run_id, ticks in rows)
+
+
+def list_run_ids(root: Path) -> list[str]:
+    return load_samples(root)["run_id"].astype(str).unique().tolist()
 
 
 def test_a_file_in_the_place_of_a_host_hides_no_other_host(root: Path) -> None:
     (run,) = load_runs(root, host_id="a")["run_id"].unique()
-    others = load_samples(root)["run_id"].astype(str).unique().tolist()
+    others = list_run_ids(root)
     others.remove(run)
-    (root / "samples/host_id=a").rename(root / "_elsewhere")
-    (root / "samples/host_id=a").write_text("no folder")
+    assert others != []
+    folder = root / "samples/host_id=a"
+    folder.rename(root / "_elsewhere")
+    folder.write_text("no folder")
     assert load_samples(root, run_id=run).empty
-    assert load_samples(root)["run_id"].astype(str).unique().tolist() == others != []
+    assert list_run_ids(root) == others
 
 
 def test_a_folder_that_may_not_be_read_is_an_error_and_not_an_empty_frame() -> None:
-    with (
-        tempfile.TemporaryDirectory() as folder
-    ):  # not tmp_path, which only its owner may enter
+    # not tmp_path, which only its owner may enter
+    with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         root.chmod(0o755)
         Store(root).publish(builders.a_run(), [builders.a_burst()])
-        (root / "samples/host_id=rpi5").chmod(0)
+        samples = root / "samples/host_id=rpi5"
+        samples.chmod(0)
         with obeying_permissions():
             for where in ({}, {"host_id": "rpi5"}, {"labels": {"rack": "b2"}}):
                 with pytest.raises(StoreError, match="Permission denied"):
                     load_samples(root, **where)  # type: ignore[arg-type]
-        (root / "samples/host_id=rpi5").chmod(0o755)
+        samples.chmod(0o755)
 
 
 def test_a_column_that_older_files_lack_does_not_vanish(root: Path) -> None:
@@ -132,13 +141,11 @@ def test_no_rows_have_no_samples(tmp_path: Path) -> None:
 def test_a_file_that_is_no_parquet_is_named(root: Path) -> None:
     (spoilt,) = root.glob("samples/host_id=a/*/samples.parquet")
     spoilt.write_text("no")
-    with pytest.warns(
-        StoreWarning, match="cannot read the samples table: samples/host_id=a"
-    ):
-        assert set(load_samples(root)["host_id"]) == {"b"}
-    with pytest.raises(
-        StoreError, match="cannot read the samples table: samples/host_id=a"
-    ):
+    words = "cannot read the samples table: samples/host_id=a"
+    with pytest.warns(StoreWarning, match=words):
+        readable = load_samples(root)
+    assert values(readable, "host_id") == {"b"}
+    with pytest.raises(StoreError, match=words):
         load_samples(root, host_id="a")
 
 
@@ -146,4 +153,5 @@ def test_null_means_the_host_did_not_tell(root: Path) -> None:
     row = load_runs(root).iloc[0]
     assert row["kernel"] is None or pd.isna(row["kernel"])
     assert row["cpu_model"] == "Model T"
-    assert pa.types.is_boolean(schema.arrow_schema("runs").field("smt").type)
+    smt = schema.arrow_schema("runs").field("smt")
+    assert pa.types.is_boolean(smt.type)

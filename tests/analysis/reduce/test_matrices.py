@@ -47,12 +47,10 @@ def test_the_headline_is_the_median_of_burst_medians_without_warmups(
         ),
     ]
     (row,) = pair_medians(frame(tmp_path, bursts)).to_dict("records")
-    assert (row["ping_cpu"], row["pong_cpu"], row["bursts"], row["samples"]) == (
-        0,
-        1,
-        3,
-        9,
-    )
+    assert row["ping_cpu"] == 0
+    assert row["pong_cpu"] == 1
+    assert row["bursts"] == 3
+    assert row["samples"] == 9
     assert row["median_ns"] == pytest.approx(30 * TICK)
     assert row["min_ns"] == pytest.approx(10 * TICK)
     assert row["max_ns"] == pytest.approx(90 * TICK)
@@ -60,13 +58,15 @@ def test_the_headline_is_the_median_of_burst_medians_without_warmups(
     assert row["mean_ns"] == pytest.approx(values.mean() * TICK)
     assert row["p10_ns"] == pytest.approx(np.quantile(values, 0.1) * TICK)
     assert row["p99_ns"] == pytest.approx(np.quantile(values, 0.99) * TICK)
-    spread, mean = half_width([27.0, 30.0, 32.0]), np.mean([27, 30, 32])
+    spread = half_width([27.0, 30.0, 32.0])
+    mean = np.mean([27, 30, 32])
     half = spread * mean
     assert row["spread"] == pytest.approx(spread)
     assert (row["low_ns"], row["high_ns"]) == pytest.approx(
         ((mean - half) * TICK, (mean + half) * TICK)
     )
-    assert (row["flags"], row["flagged_bursts"]) == ("preempted", 1)
+    assert row["flags"] == "preempted"
+    assert row["flagged_bursts"] == 1
 
 
 def test_both_directions_can_be_kept_apart(tmp_path: Path) -> None:
@@ -104,12 +104,12 @@ def test_relations_are_listed_nearest_first(tmp_path: Path) -> None:
     pairs = pair_medians(frame(tmp_path, bursts))
     numbers = compute_numbers(pairs, pairs[:0], SHIPPED)
     near, far = list_relations(numbers, SHIPPED).to_dict("records")
-    assert (near["relation"], near["pairs"], near["flagged_share"]) == (
-        "package",
-        1,
-        1.0,
-    )
-    assert (far["relation"], far["pairs"], far["flagged_share"]) == ("system", 2, 0.0)
+    assert near["relation"] == "package"
+    assert near["pairs"] == 1
+    assert near["flagged_share"] == 1.0
+    assert far["relation"] == "system"
+    assert far["pairs"] == 2
+    assert far["flagged_share"] == 0.0
     assert far["median_ns"] == pytest.approx(100 * TICK)
 
 

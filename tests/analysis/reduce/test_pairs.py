@@ -86,7 +86,8 @@ def test_many_runs_are_reduced_by_several_processes_to_the_same(
 ) -> None:
     for name in ("a", "b", "c"):
         publish(tmp_path, name)
-    expected, notes = load_pairs(tmp_path), list[str]()
+    expected = load_pairs(tmp_path)
+    notes = list[str]()
     forget(tmp_path)
     monkeypatch.setattr(home(load_pairs), "MANY_RUNS", 3)
     runs = derivations(monkeypatch)
@@ -115,7 +116,8 @@ def test_what_other_processes_leave_out_is_reduced_here(
 def test_other_processes_import_nothing_from_the_current_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root, folder = tmp_path / "root", tmp_path / "folder"
+    root = tmp_path / "root"
+    folder = tmp_path / "folder"
     folder.mkdir()
     for name in ("a", "b", "c"):
         publish(root, name)
@@ -140,7 +142,8 @@ def test_every_column_is_there_also_without_runs(tmp_path: Path) -> None:
 def test_the_second_reader_derives_nothing(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, runs = load_pairs(root), derivations(monkeypatch)
+    first = load_pairs(root)
+    runs = derivations(monkeypatch)
     pd.testing.assert_frame_equal(load_pairs(root), first)
     assert runs == []
 
@@ -170,7 +173,8 @@ def test_filters_choose_runs_benchmarks_and_relations(root: Path) -> None:
 def test_a_run_reduced_in_slices_gives_the_same(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected, sizes = load_pairs(root), list[int]()
+    expected = load_pairs(root)
+    sizes = list[int]()
     real = home(load_pairs).read_bursts
 
     def spy(table, descriptions):
@@ -258,7 +262,8 @@ def test_memory_does_not_grow_with_the_run(tmp_path: Path) -> None:
     """Ten million samples, each slice a tenth of them: less than half of what all at
     once take.
     """
-    run, chance = builders.a_run(builders.two_sockets()), np.random.default_rng(1)
+    run = builders.a_run(builders.two_sockets())
+    chance = np.random.default_rng(1)
     pairs_of_cpus = [(a, b) for a in range(128) for b in range(a + 1, 128)]
     Store(tmp_path).publish(
         run,
