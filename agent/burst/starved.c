@@ -179,6 +179,8 @@ static struct losses find_losses(const struct burst *burst, const struct burst_r
 	for (size_t w = 0; w < burst->count; w++) {
 		const struct worker *worker = &burst->workers[w];
 
+		if (w && burst->order.point->operation == OPERATION_IDLE)
+			break; /* the others only wait */
 		if (!burst->workers[0].lost_ns)
 			add_loss(&losses, worker,
 				 lost_share_of_thread(burst, w, typical_ns, result->ticks));

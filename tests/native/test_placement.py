@@ -336,6 +336,17 @@ def test_a_thread_that_stops_before_ping_takes_its_samples_makes_a_burst_disturb
     assert reasons
 
 
+@pytest.mark.long
+def test_a_thread_that_only_waits_beside_ping_may_lose_its_cpu() -> None:
+    needs.cpus(2)
+    env = preload("stops_beside_ping.c") | {"WORK_MS": "0"}
+    plan = ("-b", "loaded", "--op", "idle", "-i", "200", "-s", "9", "-r", "1")
+    records = decode(run(*plan, "-f", "jsonl", env=env).stdout)
+    assert len(bursts(records)) == records[0]["bursts"]
+    reasons = [record["reason"] for record in failed_attempts(records)]
+    assert all(reason.startswith("ping did not have") for reason in reasons)
+
+
 @pytest.mark.slow
 def test_a_burst_of_starved_threads_is_given_up():
     needs.cpus(2)
