@@ -7,6 +7,7 @@ import io
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,7 @@ from fleet.analysis.reduce import Only
 from fleet.analysis.views import render_acceptance
 from fleet.errors import EXIT_SOME_FAILED, EXIT_WORSE, UsageError
 from fleet.inventory.expected import read_expected
-from fleet.model import Host, Relation
+from fleet.model import Host, Relation, Run
 from fleet.store import Listing, Store
 from tests import builders, simulated
 from tests.command import Done, Fleet
@@ -34,6 +35,41 @@ def test_a_prediction_is_of_one_more_value() -> None:
     assert centre == pytest.approx([1.2])
     assert error == pytest.approx([0.2 * (1 + 1 / 3) ** 0.5])
     assert freedom.tolist() == [2]
+
+
+@pytest.fixture
+def accept(made_lab: Path, fleet_here: Callable[..., Done]) -> Callable[..., Done]:
+    """Runs `fleet accept` on the lab."""
+
+    def run(*words: str) -> Done:
+        return fleet_here("accept", *words, "-r", str(made_lab / "results"))
+
+    return run
+
+
+def write_ranges(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "expected.yaml"
+    file.write_text(text)
+    return file
+
+
+def judge_last_run(place: object, host: str, **options: Any) -> Any:
+    (machine,) = judge_last_runs(place, [host], **options)
+    return machine
+
+
+def read_slower_rows(text: str) -> list[dict[str, str]]:
+    """Return the rows of a CSV that are slower."""
+    rows = csv.DictReader(io.StringIO(text))
+    return [row for row in rows if row["outcome"] == Outcome.SLOWER]
+
+
+def make_tables(rows: pd.DataFrame, factors: Sequence[float]) -> pd.DataFrame:
+    """Make tables of a CPU model: the numbers of a machine times each factor."""
+    return pd.concat(
+        rows.assign(summary=f"t{number}", median_ns=rows["ns"] * factor)
+        for number, factor in enumerate(factors)
+    )
 
 
 def test_good_machines_pass_and_a_slow_one_does_not() -> None:
@@ -51,59 +87,56 @@ def test_an_odd_one_among_the_equal_machines_is_left_out() -> None:
     others[0, 4] += 0.5
     own = np.zeros(8)
     own[0] = 0.1
-    rows = judge_machine(own, others, np.empty((8, 0)))
-    assert rows[rows["outcome"] == Outcome.SLOWER]["relation"].tolist() == ["r0"]
+    no_history = np.empty((8, 0))
+    rows = judge_machine(own, others, no_history)
+    slower = rows[rows["outcome"] == Outcome.SLOWER]
+    assert slower["relation"].tolist() == ["r0"]
 
 
 def test_faster_is_named_and_never_slower() -> None:
-    others = 0.005 * np.random.default_rng(2).standard_normal((8, 9))
-    rows = judge_machine(np.full(8, -0.2), others, np.empty((8, 0)))
+    chance = np.random.default_rng(2)
+    others = 0.005 * chance.standard_normal((8, 9))
+    own = np.full(8, -0.2)
+    no_history = np.empty((8, 0))
+    rows = judge_machine(own, others, no_history)
     assert set(rows["outcome"]) == {Outcome.FASTER}
 
 
 def test_the_odd_node_is_slower_and_its_neighbours_are_not(
-    made_lab: Path, fleet_here: Callable[..., Done]
+    accept: Callable[..., Done],
 ) -> None:
-    root = ("-r", str(made_lab / "results"))
-    done = fleet_here("accept", "node*", *root)
+    done = accept("node*")
     assert done.exit_code == EXIT_WORSE
     lines = done.stdout.splitlines()
-    assert [line.partition(":")[0] for line in lines if ": slower: " in line] == [
-        "node6"
-    ]
+    slower = [line for line in lines if ": slower: " in line]
+    assert [line.partition(":")[0] for line in slower] == ["node6"]
     assert sum(": as expected: 2 numbers held against " in line for line in lines) == 8
-    rows = [
-        *csv.DictReader(
-            io.StringIO(fleet_here("accept", "node6", "--csv", *root).stdout)
-        )
-    ]
-    (below,) = [row for row in rows if row["outcome"] == Outcome.SLOWER]
-    assert (below["relation"], below["source"], below["count"]) == (
-        "package",
-        "equal machines",
-        "8.0",
-    )
+    (below,) = read_slower_rows(accept("node6", "--csv").stdout)
+    assert below["relation"] == "package"
+    assert below["source"] == "equal machines"
+    assert below["count"] == "8.0"
     assert float(below["ns"]) > float(below["high"])
-    (machine,) = fleet_here("accept", "node6", "--json", *root).json
-    assert (machine["host"], machine["outcome"]) == ("node6", Outcome.SLOWER)
+    (machine,) = accept("node6", "--json").json
+    assert machine["host"] == "node6"
+    assert machine["outcome"] == Outcome.SLOWER
 
 
 def test_a_rate_is_less_or_more_and_in_its_own_unit(
-    made_lab: Path, fleet_here: Callable[..., Done], tmp_path: Path
+    accept: Callable[..., Done], tmp_path: Path
 ) -> None:
-    file = tmp_path / "expected.yaml"
-    options = ("pisa", "--expected", str(file), "-r", str(made_lab / "results"))
     ranges = "    L1 read: 9000 to 9999\n    L1 copy: 0.1 to 0.2\n"
-    file.write_text(f"- host: pisa\n  bandwidth/avx2:\n{ranges}")
-    done = fleet_here("accept", *options)
+    file = write_ranges(tmp_path, f"- host: pisa\n  bandwidth/avx2:\n{ranges}")
+    done = accept("pisa", "--expected", str(file))
     assert done.exit_code == EXIT_WORSE
     assert done.stdout.startswith("pisa: less: bandwidth/avx2 L1 read ")
-    (machine,) = fleet_here("accept", "--json", *options).json
+    (machine,) = accept("pisa", "--json", "--expected", str(file)).json
     rows = {row["relation"]: row for row in machine["rows"]}
     read = rows["L1 read"]
     copy = rows["L1 copy"]
-    assert (read["outcome"], copy["outcome"]) == ("less", "more")
-    assert (read["value_low"], read["value_high"]) == pytest.approx((9000, 9999))
+    assert read["outcome"] == "less"
+    assert copy["outcome"] == "more"
+    assert read["value_low"] == pytest.approx(9000)
+    assert read["value_high"] == pytest.approx(9999)
     assert read["value"] == pytest.approx(1 / read["ns"])
     assert read["value_unit"] == "GB/s"
     units = {row["benchmark"]: row["value_unit"] for row in machine["rows"]}
@@ -111,18 +144,16 @@ def test_a_rate_is_less_or_more_and_in_its_own_unit(
 
 
 def test_a_host_without_any_expectation_has_its_own_exit_code(
-    made_lab: Path, fleet_here: Callable[..., Done], tmp_path: Path
+    accept: Callable[..., Done], tmp_path: Path
 ) -> None:
-    done = fleet_here("accept", "verona", "-r", str(made_lab / "results"))
+    done = accept("verona")
     assert done.exit_code == UsageError.exit_code
     assert done.stdout.startswith(
         "verona: cannot tell: no table of Made-up workstation of two sockets is here;"
     )
-    ranges = tmp_path / "expected.yaml"
-    ranges.write_text("- host: verona\n  cas:\n    smt: at most 100\n")
-    done = fleet_here(
-        "accept", "verona", "--expected", str(ranges), "-r", str(made_lab / "results")
-    )
+    ranges = "- host: verona\n  cas:\n    smt: at most 100\n"
+    file = write_ranges(tmp_path, ranges)
+    done = accept("verona", "--expected", str(file))
     assert done.exit_code == 0
     assert (
         "1 number held against expected.yaml; no expectation for 213 numbers"
@@ -143,60 +174,43 @@ def test_tables_of_the_model_count_where_nothing_else_does(
     made_lab: Path, factors: tuple[float, ...], outcome: Outcome, words: str
 ) -> None:
     root = str(made_lab / "results")
-    (alone,) = judge_last_runs(root, ["verona"], only=Only("cas"))
-    tables = pd.concat(
-        alone.rows.assign(summary=f"t{number}", median_ns=alone.rows["ns"] * factor)
-        for number, factor in enumerate(factors)
-    )
-    (machine,) = judge_last_runs(
-        root, ["verona"], only=Only("cas"), load_tables=lambda model: tables
-    )
+    only = Only("cas")
+    alone = judge_last_run(root, "verona", only=only)
+    tables = make_tables(alone.rows, factors)
+    machine = judge_last_run(root, "verona", only=only, load_tables=lambda _: tables)
     line = render_acceptance(machine)
-    assert (machine.outcome, words in line) == (outcome, True), line
-    (other,) = judge_last_runs(
-        root, ["node7"], only=Only("cas"), load_tables=lambda model: tables
-    )
+    assert machine.outcome == outcome, line
+    assert words in line, line
+    other = judge_last_run(root, "node7", only=only, load_tables=lambda _: tables)
     assert {*other.rows["source"]} == {"earlier runs", "equal machines"}
 
 
 @pytest.mark.parametrize(
-    ("text", "outcome", "exit_code"),
+    ("ranges", "outcome", "exit_code"),
     [
-        ("at most 99999", "as expected", 0),
-        ("at most 0.01", "slower", EXIT_WORSE),
-        ("at least 99999", "faster", 0),
-        (None, "cannot tell", UsageError.exit_code),
+        ("- host: verona\n  cas:\n    smt: at most 99999\n", "as expected", 0),
+        ("- host: verona\n  cas:\n    smt: at most 0.01\n", "slower", EXIT_WORSE),
+        ("- host: verona\n  cas:\n    smt: at least 99999\n", "faster", 0),
+        (
+            "- host: another\n  cas:\n    smt: at most 1\n",
+            "cannot tell",
+            UsageError.exit_code,
+        ),
     ],
 )
 def test_each_outcome_has_its_exit_code_and_a_line_that_a_scheduler_takes(
-    made_lab: Path,
-    fleet_here: Callable[..., Done],
+    accept: Callable[..., Done],
     tmp_path: Path,
-    text: str | None,
+    ranges: str,
     outcome: str,
     exit_code: int,
 ) -> None:
-    file = tmp_path / "expected.yaml"
-    file.write_text(
-        f"- host: {'verona' if text else 'another'}\n  cas:\n    smt:"
-        f" {text or 'at most 1'}\n"
-    )
-    done = fleet_here(
-        "accept",
-        "verona",
-        "-b",
-        "cas",
-        "--expected",
-        str(file),
-        "-r",
-        str(made_lab / "results"),
-    )
+    file = write_ranges(tmp_path, ranges)
+    done = accept("verona", "-b", "cas", "--expected", str(file))
     (line,) = done.stdout.splitlines()
-    assert ("no entry of" in done.stderr) == (text is None)
-    assert (done.exit_code, line.startswith(f"verona: {outcome}: ")) == (
-        exit_code,
-        True,
-    ), line
+    assert ("no entry of" in done.stderr) == (outcome == "cannot tell")
+    assert done.exit_code == exit_code, line
+    assert line.startswith(f"verona: {outcome}: "), line
     assert len(line) <= 240
     assert line.isascii()
     assert not set(line) & set("\"'`$\\=|\n")
@@ -212,20 +226,15 @@ def test_measuring_first_is_a_run_whose_numbers_are_then_judged(tmp_path: Path) 
             ("at least 99999", Outcome.FASTER, EXIT_SOME_FAILED),
         ):
             ranges = "".join(f"    {relation}: {text}\n" for relation in Relation)
-            (tmp_path / "expected.yaml").write_text(f"- host: here\n  cas:\n{ranges}")
+            write_ranges(tmp_path, f"- host: here\n  cas:\n{ranges}")
             done = fleet("accept", "--run", "-b", "cas", "--json")
             (machine,) = done.json
-            assert (machine["host"], {row["outcome"] for row in machine["rows"]}) == (
-                "here",
-                {outcome},
-            )
+            assert machine["host"] == "here"
+            assert {row["outcome"] for row in machine["rows"]} == {outcome}
+            expected = (outcome, exit_code)
             # by other work here
-            disturbed = max(machine["failed"], machine["flagged"]) >= 0.5
-            expected = (
-                (Outcome.CANNOT_TELL, EXIT_SOME_FAILED)
-                if disturbed
-                else (outcome, exit_code)
-            )
+            if max(machine["failed"], machine["flagged"]) >= 0.5:
+                expected = (Outcome.CANNOT_TELL, EXIT_SOME_FAILED)
             assert (machine["outcome"], done.exit_code) == expected, done.stderr
             assert "gone" in done.stderr
 
@@ -249,17 +258,16 @@ def test_a_virtual_machine_is_held_against_numbers_at_its_own_level(
     run = builders.a_run(builders.small_desktop())
     for host, hypervisor, count in (("bare", None, 6), ("virtual", "kvm", 3)):
         own = replace(
-            run, run_id=f"{run.run_id[:-8]}{count:08x}", host=Host(host, "192.0.2.7")
+            run,
+            run_id=f"{run.run_id[:-8]}{count:08x}",
+            host=Host(host, "192.0.2.7"),
+            facts=replace(run.facts, hypervisor=hypervisor),
         )
-        own = replace(own, facts=replace(run.facts, hypervisor=hypervisor))
         Store(tmp_path).publish(own, builders.make_bursts(own))
-        (alone,) = judge_last_runs(str(tmp_path), [host])
-        tables = pd.concat(
-            alone.rows.assign(summary=f"t{number}", median_ns=alone.rows["ns"] * factor)
-            for number, factor in enumerate((0.99, 1.0, 1.01, 3.99, 4.0, 4.01))
-        )
-        (machine,) = judge_last_runs(
-            str(tmp_path), [host], load_tables=lambda _, tables=tables: tables
+        alone = judge_last_run(tmp_path, host)
+        tables = make_tables(alone.rows, (0.99, 1.0, 1.01, 3.99, 4.0, 4.01))
+        machine = judge_last_run(
+            tmp_path, host, load_tables=lambda _, tables=tables: tables
         )
         assert set(machine.rows["count"]) == {count}
 
@@ -267,25 +275,25 @@ def test_a_virtual_machine_is_held_against_numbers_at_its_own_level(
 def test_a_line_ends_with_the_share_of_bursts_that_failed_or_are_flagged(
     made_lab: Path,
 ) -> None:
-    (machine,) = judge_last_runs(str(made_lab / "results"), ["node7"])
-    assert "bursts" not in render_acceptance(
-        replace(machine, failed=0.09, flagged=0.09)
-    )
-    line = render_acceptance(replace(machine, failed=0.17, flagged=0.4))
-    assert line.endswith(
+    machine = judge_last_run(made_lab / "results", "node7")
+    few = replace(machine, failed=0.09, flagged=0.09)
+    assert "bursts" not in render_acceptance(few)
+    many = replace(machine, failed=0.17, flagged=0.4)
+    assert render_acceptance(many).endswith(
         "8 equal machines; 17% of bursts failed; 40% of bursts are flagged"
     )
 
 
-@pytest.mark.parametrize("shares", [{"failed": 0.5}, {"flagged": 0.5}])
+@pytest.mark.parametrize("share", ["failed", "flagged"])
 def test_nothing_is_told_of_a_host_that_was_disturbed_half_of_the_time(
-    made_lab: Path, shares: dict[str, float]
+    made_lab: Path, share: str
 ) -> None:
-    (machine,) = judge_last_runs(str(made_lab / "results"), ["node6"])
-    assert replace(machine, **dict.fromkeys(shares, 0.49)).outcome is Outcome.SLOWER
-    disturbed = replace(machine, **shares)
-    assert disturbed.outcome is Outcome.CANNOT_TELL
-    assert render_acceptance(disturbed).startswith(
+    machine = judge_last_run(made_lab / "results", "node6")
+    less_than_half = replace(machine, **{share: 0.49})
+    assert less_than_half.outcome is Outcome.SLOWER
+    half = replace(machine, **{share: 0.5})
+    assert half.outcome is Outcome.CANNOT_TELL
+    assert render_acceptance(half).startswith(
         "node6: cannot tell: other work disturbed the run"
     )
 
@@ -300,18 +308,14 @@ def test_runs_without_numbers_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_written_ranges_are_read_again_and_replace_other_expectations(
-    made_lab: Path, fleet_here: Callable[..., Done], tmp_path: Path
+    accept: Callable[..., Done], tmp_path: Path
 ) -> None:
-    file, root = tmp_path / "expected.yaml", ("-r", str(made_lab / "results"))
-    assert (
-        fleet_here(
-            "accept", "node*", "pisa", "--write", "--expected", str(file), *root
-        ).exit_code
-        == 0
-    )
-    again = fleet_here("accept", "node*", "--write", "--expected", str(file), *root)
-    assert (again.exit_code, "exists" in again.stderr) == (UsageError.exit_code, True)
-    done = fleet_here("accept", "node*", "pisa", "--expected", str(file), *root)
+    options = ("--expected", str(tmp_path / "expected.yaml"))
+    assert accept("node*", "pisa", "--write", *options).exit_code == 0
+    again = accept("node*", "--write", *options)
+    assert again.exit_code == UsageError.exit_code
+    assert "exists" in again.stderr
+    done = accept("node*", "pisa", *options)
     assert done.exit_code == EXIT_WORSE
     assert "node6: slower: cas/cmpxchg package 63.6, expected " in done.stdout
     assert done.stdout.count("held against expected.yaml") == 9
@@ -324,14 +328,11 @@ def test_written_ranges_are_read_again_and_replace_other_expectations(
 def test_a_range_is_read_as_it_is_written(
     tmp_path: Path, text: str, low: float | None, high: float | None
 ) -> None:
-    file = tmp_path / "expected.yaml"
-    file.write_text(f"- host: web*\n  cas/llsc:\n    package: {text}\n")
+    file = write_ranges(tmp_path, f"- host: web*\n  cas/llsc:\n    package: {text}\n")
     (expected,) = read_expected(file)
-    assert (expected.low, expected.high, expected.source) == (
-        low,
-        high,
-        "expected.yaml:3",
-    )
+    assert expected.low == low
+    assert expected.high == high
+    assert expected.source == "expected.yaml:3"
     run = {
         "cpu_model": None,
         "host_name": "web3",
@@ -344,9 +345,8 @@ def test_a_range_is_read_as_it_is_written(
 
 
 def test_limits_of_a_rate_turn_round_in_ns(tmp_path: Path) -> None:
-    file = tmp_path / "expected.yaml"
-    file.write_text("- label: rack=b*\n  bandwidth:\n    mem read: 10 to 20\n")
-    (expected,) = read_expected(file)
+    ranges = "- label: rack=b*\n  bandwidth:\n    mem read: 10 to 20\n"
+    (expected,) = read_expected(write_ranges(tmp_path, ranges))
     assert expected.limits_ns(is_rate=True) == (0.05, 0.1)
     run = {
         "cpu_model": "x",
@@ -412,8 +412,7 @@ def test_limits_of_a_rate_turn_round_in_ns(tmp_path: Path) -> None:
 def test_a_mistake_is_refused_with_file_and_line(
     tmp_path: Path, text: str, message: str
 ) -> None:
-    file = tmp_path / "expected.yaml"
-    file.write_text(text)
+    file = write_ranges(tmp_path, text)
     with pytest.raises(UsageError, match="expected.yaml" + message):
         read_expected(file)
 
@@ -446,49 +445,52 @@ def test_a_host_that_only_scatters_is_never_slower(made_lab: Path) -> None:
 
 
 def test_text_json_csv_and_page_name_the_same_change(
-    made_lab: Path, fleet_here: Callable[..., Done], tmp_path: Path
+    accept: Callable[..., Done],
+    made_lab: Path,
+    fleet_here: Callable[..., Done],
+    tmp_path: Path,
 ) -> None:
-    root = ("-r", str(made_lab / "results"))
-    done = fleet_here("accept", "lucca", *root)
-    assert done.exit_code == EXIT_WORSE
     words = "slower since 2026-11-04, +5.8%"
+    done = accept("lucca")
+    assert done.exit_code == EXIT_WORSE
     assert words in done.stdout
-    (machine,) = fleet_here("accept", "lucca", "--json", *root).json
+
+    (machine,) = accept("lucca", "--json").json
     (row,) = [row for row in machine["rows"] if row["outcome"] == Outcome.SLOWER]
-    assert (row["since"], f"{row['ratio'] - 1:+.1%}") == ("2026-11-04", "+5.8%")
-    table = fleet_here("accept", "lucca", "--csv", *root).stdout
-    (line,) = [
-        line
-        for line in csv.DictReader(io.StringIO(table))
-        if line["outcome"] == Outcome.SLOWER
-    ]
-    assert (line["since"], float(line["ratio"])) == ("2026-11-04", row["ratio"])
+    assert row["since"] == "2026-11-04"
+    assert f"{row['ratio'] - 1:+.1%}" == "+5.8%"
+
+    (line,) = read_slower_rows(accept("lucca", "--csv").stdout)
+    assert line["since"] == "2026-11-04"
+    assert float(line["ratio"]) == row["ratio"]
+
+    root = ("-r", str(made_lab / "results"))
     page = tmp_path / "page.html"
     fleet_here("report", "lucca", "-o", str(page), *root)
     assert words in page.read_text()
-    changes = fleet_here("compare", "lucca", "--json", *root).json[0]["changes"]
-    assert changes[0]["ratio"] == pytest.approx(row["ratio"])
+    (compared, *_) = fleet_here("compare", "lucca", "--json", *root).json
+    assert compared["changes"][0]["ratio"] == pytest.approx(row["ratio"])
 
 
 def test_writing_a_file_accepts_what_a_number_is_since_it_changed(
-    made_lab: Path, fleet_here: Callable[..., Done], tmp_path: Path
+    accept: Callable[..., Done], tmp_path: Path
 ) -> None:
     file = tmp_path / "expected.yaml"
-    options = ("--expected", str(file), "-r", str(made_lab / "results"))
-    assert fleet_here("accept", "lucca", "--write", *options).exit_code == 0
+    written = accept("lucca", "--write", "--expected", str(file))
+    assert written.exit_code == 0
     (package, _) = read_expected(file)
     assert package.low is not None
     assert package.high is not None
     assert 41.5 < package.low < 43.47 < package.high
-    done = fleet_here("accept", "lucca", *options)
-    assert (done.exit_code, "as expected" in done.stdout) == (0, True)
+    done = accept("lucca", "--expected", str(file))
+    assert done.exit_code == 0
+    assert "as expected" in done.stdout
 
 
 def test_a_range_by_hand_ends_a_change(made_lab: Path, tmp_path: Path) -> None:
-    file = tmp_path / "expected.yaml"
-    file.write_text("- host: lucca\n  cas:\n    package: at most 45\n")
-    root = made_lab / "results"
-    (machine,) = judge_last_runs(root, ["lucca"], read_expected(file))
+    ranges = "- host: lucca\n  cas:\n    package: at most 45\n"
+    expected = read_expected(write_ranges(tmp_path, ranges))
+    (machine,) = judge_last_runs(made_lab / "results", ["lucca"], expected)
     assert machine.outcome is Outcome.AS_EXPECTED
 
 
@@ -508,31 +510,35 @@ def test_a_label_begins_a_new_baseline(
     tmp_path: Path, fleet_here: Callable[..., Done]
 ) -> None:
     ids = publish_nights(tmp_path, [1.0] * 8 + [1.06] * 4)
-    (machine,) = judge_last_runs(tmp_path, ["h0"])
-    assert machine.outcome is Outcome.SLOWER
+    assert judge_last_run(tmp_path, "h0").outcome is Outcome.SLOWER
     fleet_here("label", ids[8], "accepted=yes", "-r", str(tmp_path))
-    (machine,) = judge_last_runs(tmp_path, ["h0"])
+    machine = judge_last_run(tmp_path, "h0")
     assert machine.outcome is Outcome.AS_EXPECTED
     assert set(machine.rows["count"]) == {3}
 
 
 def test_nights_too_few_to_prove_a_change_do_not_heal_it(tmp_path: Path) -> None:
     ids = publish_nights(tmp_path, [1.0] * 4 + [1.1] * 3)
-    machines = [judge_last_runs(tmp_path, [run])[0] for run in ids[4:]]
+    machines = [judge_last_run(tmp_path, run_id) for run_id in ids[4:]]
     assert [machine.outcome for machine in machines] == [Outcome.SLOWER] * 3
     assert set(machines[-1].rows["count"]) == {4}
+
+
+def later_run_of_h0(benchmarks: tuple[str, ...] = ("cas",)) -> Run:
+    """Make a run of host h0 after all its nights."""
+    run_id = "r20260301T000000Z-0badcafe"
+    cpus = simulated.desktop("h0").cpus
+    run = builders.a_run(cpus, run_id, Host("h0", ""), benchmarks)
+    return replace(run, started_utc="2026-03-01T00:00:00Z")
 
 
 def test_a_run_whose_bursts_all_failed_is_named_and_never_the_last(
     tmp_path: Path,
 ) -> None:
     publish_nights(tmp_path, [1.0] * 5)
-    empty = builders.a_run(
-        simulated.desktop("h0").cpus, "r20260301T000000Z-0badcafe", Host("h0", "")
-    )
-    empty = replace(empty, started_utc="2026-03-01T00:00:00Z")
+    empty = later_run_of_h0()
     Store(tmp_path).publish(empty, [])
-    (machine,) = judge_last_runs(tmp_path, ["h0"])
+    machine = judge_last_run(tmp_path, "h0")
     assert machine.outcome is Outcome.AS_EXPECTED
     line = render_acceptance(machine)
     assert line.endswith(f"; no burst of {empty.run_id} gave a number")
@@ -540,15 +546,12 @@ def test_a_run_whose_bursts_all_failed_is_named_and_never_the_last(
 
 def test_the_last_run_is_the_last_that_has_the_benchmark(tmp_path: Path) -> None:
     publish_nights(tmp_path, [1.0] * 5)
-    cpus = simulated.desktop("h0").cpus
-    other = builders.a_run(
-        cpus, "r20260301T000000Z-0badcafe", Host("h0", ""), ("clock",)
-    )
-    other = replace(other, started_utc="2026-03-01T00:00:00Z")
+    other = later_run_of_h0(benchmarks=("clock",))
     Store(tmp_path).publish(other, builders.make_bursts(other))
-    (machine,) = judge_last_runs(tmp_path, ["h0"], only=Only("cas"))
-    assert (machine.outcome, machine.older) == (Outcome.AS_EXPECTED, ())
-    (machine,) = judge_last_runs(tmp_path, ["h0"])
+    machine = judge_last_run(tmp_path, "h0", only=Only("cas"))
+    assert machine.outcome == Outcome.AS_EXPECTED
+    assert machine.older == ()
+    machine = judge_last_run(tmp_path, "h0")
     assert machine.older == ("cas",)
     assert "only in older runs: cas" in render_acceptance(machine)
 

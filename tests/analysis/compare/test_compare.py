@@ -5,16 +5,18 @@ any other.
 import json
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
-from fleet.analysis.compare import compare
+from fleet.analysis.compare import Comparison, compare
 from fleet.analysis.reduce import Only
 from fleet.analysis.views import (
     comparisons_as_csv,
@@ -26,6 +28,9 @@ from fleet.model import Cpu, Host, Relation, Run, Topology
 from fleet.store import Store
 from tests import builders
 from tests.command import Done, Fleet
+
+SIDES = ("kernel=a", "kernel=b")
+
 
 DESKTOP = builders.small_desktop()
 
@@ -43,36 +48,32 @@ def keep(
     **facts: object,
 ) -> Run:
     """Store the run number `place` of a series: `side` as label, 0.5 % of noise of its
-    own per relation.
+    own per relation. slower: factors of relations; pair: two CPUs and their factor.
     """
-    run = builders.a_run(
-        cpus,
-        run_id=f"r20260102T03{place:02}00Z-{place:08x}",
-        host=Host(host, "192.0.2.7"),
-    )
+    run_id = f"r20260102T03{place:02}00Z-{place:08x}"
+    run = builders.a_run(cpus, run_id=run_id, host=Host(host, "192.0.2.7"))
     run = replace(
         run,
         started_utc=f"2026-01-02T03:{place:02}:00Z",
         labels=MappingProxyType({"kernel": side}),
         facts=replace(run.facts, **{"kernel": "6.12", **facts}),  # type: ignore[arg-type]
     )
-    topology, chance = Topology(cpus), random.Random(place)
-    shift = {relation: chance.gauss(1, 0.005) for relation in Relation}
+    topology = Topology(cpus)
+    chance = random.Random(place)
+    ns_of_relation = {}
+    for relation in Relation:
+        shift = chance.gauss(1, 0.005)
+        factor = (slower or {}).get(relation, 1.0)
+        ns_of_relation[relation] = builders.NS[relation] * shift * factor
 
     def ns(one: int, other: int) -> float:
-        relation = topology.relation(one, other)
         own = pair[2] if pair and (one, other) == pair[:2] else 1.0
-        return (
-            builders.NS[relation]
-            * shift[relation]
-            * (slower or {}).get(relation, 1.0)
-            * own
-        )
+        return ns_of_relation[topology.relation(one, other)] * own
 
     bursts = builders.make_bursts(run, noise=0.005, ns=ns, seed=place)
-    Store(root).publish(
-        run, (replace(b, variant=variant) for b in bursts) if variant else bursts
-    )
+    if variant is not None:
+        bursts = (replace(burst, variant=variant) for burst in bursts)
+    Store(root).publish(run, bursts)
     return run
 
 
@@ -80,36 +81,37 @@ def series(root: Path, order: str, **of_b: object) -> list[Run]:
     """Runs of sides a and b in the order given, as "abba"; what `of_b` says holds for b
     only.
     """
-    return [
-        keep(root, place, side, **(of_b if side == "b" else {}))
-        for place, side in enumerate(order)
-    ]  # type: ignore[arg-type]
+    runs = []
+    for place, side in enumerate(order):
+        own = of_b if side == "b" else {}
+        runs.append(keep(root, place, side, **own))  # type: ignore[arg-type]
+    return runs
 
 
-def verdicts(root: Path, *sides: str) -> dict[str, str]:
-    (comparison,) = compare(root, sides or ("kernel=a", "kernel=b"))
-    return dict(
-        zip(
-            comparison.relations["relation"],
-            comparison.relations["verdict"],
-            strict=True,
-        )
-    )
+def compare_a_with_b(root: Path, **options: Any) -> Comparison:
+    """Compare the two sides of a series; they have one comparison."""
+    (comparison,) = compare(root, SIDES, **options)
+    return comparison
+
+
+def read_json(comparisons: list[Comparison]) -> list[dict[str, Any]]:
+    return json.loads(comparisons_as_json(comparisons))["rows"]
 
 
 @pytest.mark.long
 def test_what_changed_is_told_from_what_is_equivalent(tmp_path: Path) -> None:
     series(tmp_path, "abbabaabab", slower={Relation.PACKAGE: 1.08})
-    (comparison,) = compare(tmp_path, ["kernel=a", "kernel=b"])
+    comparison = compare_a_with_b(tmp_path)
     smt, package = comparison.relations.to_dict("records")
-    assert (smt["relation"], smt["verdict"]) == ("smt", "equivalent")
-    assert (package["verdict"], package["why"]) == (
-        "changed",
-        "slower, by more than 3%",
-    )
+    assert smt["relation"] == "smt"
+    assert smt["verdict"] == "equivalent"
+    assert package["verdict"] == "changed"
+    assert package["why"] == "slower, by more than 3%"
     assert package["ratio"] == pytest.approx(1.08, abs=0.01)
     assert 1.05 < package["low"] < package["ratio"] < package["high"] < 1.11
-    assert (package["pairs"], package["a_units"], package["b_units"]) == (24, 5, 5)
+    assert package["pairs"] == 24
+    assert package["a_units"] == 5
+    assert package["b_units"] == 5
     assert (comparison.pairs["verdict"] == "changed").sum() == 24
     assert comparison.caveats == ()
     text = render_comparisons([comparison])
@@ -127,10 +129,11 @@ def test_a_single_pair_that_moved_is_found_though_its_relation_did_not(
     tmp_path: Path,
 ) -> None:
     series(tmp_path, "abbabaabab", pair=(1, 2, 1.10))
-    (comparison,) = compare(tmp_path, ["kernel=a", "kernel=b"])
+    comparison = compare_a_with_b(tmp_path)
     assert set(comparison.relations["verdict"]) == {"equivalent"}
-    changed = comparison.pairs[comparison.pairs["verdict"] == "changed"]
-    assert list(zip(changed["ping_cpu"], changed["pong_cpu"], strict=True)) == [(1, 2)]
+    pairs = comparison.pairs
+    changed = pairs[pairs["verdict"] == "changed"]
+    assert changed[["ping_cpu", "pong_cpu"]].to_numpy().tolist() == [[1, 2]]
     assert "1-2" in render_comparisons([comparison])
 
 
@@ -138,12 +141,11 @@ def test_one_run_against_one_run_never_gets_a_verdict(tmp_path: Path) -> None:
     """However far apart they are, and however sure either is of itself."""
     a, b = series(tmp_path, "ab", slower={Relation.PACKAGE: 2.0})
     (comparison,) = compare(tmp_path, [a.run_id, b.run_id])
-    assert set(comparison.relations["verdict"]) == {"no verdict"}
-    assert (
-        comparison.relations[["low", "high", "p", "q", "smallest"]]
-        .isna()
-        .all(axis=None)
-    )
+    relations = comparison.relations
+    assert set(relations["verdict"]) == {"no verdict"}
+    unknown = relations[["low", "high", "p", "q", "smallest"]]
+    assert unknown.isna().all(axis=None)
+    assert relations["ratio"][1] == pytest.approx(2, rel=0.05)
     assert comparison.pairs.empty
     assert not comparison.has_changed
     assert not comparison.has_verdict
@@ -152,26 +154,22 @@ def test_one_run_against_one_run_never_gets_a_verdict(tmp_path: Path) -> None:
         "2 relations, 2 no verdict (too few runs at a common level), 1 of them at"
         " several" in text
     )
-    assert comparison.relations["ratio"][1] == pytest.approx(2, rel=0.05)
     assert "measure 2 more of A and 2 more of B" in text
     assert "within A" in text
 
 
 @pytest.mark.long
 def test_what_else_differs_is_listed_exactly(tmp_path: Path) -> None:
-    changed = {
-        "kernel": "6.13",
-        "microcode": "0x2b",
-        "governor": "powersave",
-        "boost": False,
-    }
     series(
         tmp_path,
         "abbaba",
+        kernel="6.13",
+        microcode="0x2b",
+        governor="powersave",
+        boost=False,
         mitigations=MappingProxyType({"mds": "Vulnerable"}),
-        **changed,
     )
-    (comparison,) = compare(tmp_path, ["kernel=a", "kernel=b"])
+    comparison = compare_a_with_b(tmp_path)
     entries = {
         row["what"]: (row["a"], row["b"])
         for row in comparison.environment.to_dict("records")
@@ -190,10 +188,11 @@ def test_what_else_differs_is_listed_exactly(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_what_matters_is_three_percent_under_a_hypervisor_too(tmp_path: Path) -> None:
     series(tmp_path, "abbabaabab", slower={Relation.PACKAGE: 1.05}, hypervisor="kvm")
-    (comparison,) = compare(tmp_path, ["kernel=a", "kernel=b"])
+    comparison = compare_a_with_b(tmp_path)
     assert comparison.threshold == 0.03
     assert list(comparison.relations["verdict"]) == ["equivalent", "changed"]
-    assert not compare(tmp_path, ["kernel=a", "kernel=b"], threshold=0.1)[0].has_changed
+    tolerant = compare_a_with_b(tmp_path, threshold=0.1)
+    assert not tolerant.has_changed
 
 
 @pytest.mark.long
@@ -206,10 +205,11 @@ def test_sides_at_different_levels_of_a_machine_that_switches_are_at_another_lev
     for place, side in enumerate("abbabaab"):
         level = 1.4 if place in (0, 1, 2, 4) else 1.0
         keep(tmp_path, place, side, slower={Relation.PACKAGE: level})
-    (comparison,) = compare(tmp_path, ["kernel=a", "kernel=b"])
+    comparison = compare_a_with_b(tmp_path)
     smt, package = comparison.relations.to_dict("records")
     assert smt["levels"] == 1
-    assert (package["verdict"], package["levels"]) == ("at another level", 2)
+    assert package["verdict"] == "at another level"
+    assert package["levels"] == 2
     assert not comparison.has_changed
     assert comparison.is_at_another_level
     headline = render_comparisons([comparison]).splitlines()[0]
@@ -222,7 +222,7 @@ def test_sides_at_different_levels_of_a_machine_that_switches_are_at_another_lev
 
 def test_different_variants_are_never_one_number(tmp_path: Path) -> None:
     series(tmp_path, "abbaba", variant="c11")
-    (comparison,) = compare(tmp_path, ["kernel=a", "kernel=b"])
+    comparison = compare_a_with_b(tmp_path)
     assert comparison.relations.empty
     text = render_comparisons([comparison])
     assert "no verdict: measured with different instructions: cas\n" in text
@@ -234,9 +234,10 @@ def test_different_variants_are_never_one_number(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_hosts_of_other_topology_are_matched_by_relation_only(tmp_path: Path) -> None:
-    for place in range(6):
-        host, cpus = (("one", DESKTOP), ("two", builders.hybrid_laptop()))[place % 2]
-        keep(tmp_path, place, "a", host=host, cpus=cpus)
+    laptop = builders.hybrid_laptop()
+    for place in range(0, 6, 2):
+        keep(tmp_path, place, "a", host="one")
+        keep(tmp_path, place + 1, "a", host="two", cpus=laptop)
     (result,) = compare(tmp_path, ["one", "two"])
     # the laptop has clusters, and two kinds of cores
     assert list(result.relations["relation"]) == ["smt"]
@@ -248,55 +249,54 @@ def test_hosts_of_other_topology_are_matched_by_relation_only(tmp_path: Path) ->
 def test_two_hosts_of_one_model_are_compared_cell_by_cell(tmp_path: Path) -> None:
     for place in range(6):
         keep(tmp_path, place, "a", host=("one", "two")[place % 2])
-    assert len(compare(tmp_path, ["one", "two"])[0].pairs) == 28
+    (result,) = compare(tmp_path, ["one", "two"])
+    assert len(result.pairs) == 28
+
+
+def sides_of_hosts(hosts: Sequence[str], order: str) -> list[tuple[int, str, str]]:
+    """Return place, host and side of runs that measure all hosts for each side in
+    turn.
+    """
+    turns = [(host, side) for side in order for host in hosts]
+    return [(place, host, side) for place, (host, side) in enumerate(turns)]
 
 
 @pytest.mark.long
 def test_a_label_on_several_hosts_is_compared_host_by_host(tmp_path: Path) -> None:
-    for place in range(12):
-        host, side = ("one", "two")[place % 2], "abba"[place // 2 % 4]
-        slower = {Relation.SMT: 1.3} if (host, side) == ("two", "b") else None
+    for place, host, side in sides_of_hosts(("one", "two"), "abbaab"):
+        is_changed = host == "two" and side == "b"
+        slower = {Relation.SMT: 1.3} if is_changed else None
         keep(tmp_path, place, side, host=host, slower=slower)
-    results = compare(tmp_path, ["kernel=a", "kernel=b"])
-    names = [(f"{host}@kernel=a", f"{host}@kernel=b") for host in ("one", "two")]
-    assert [(result.a.name, result.b.name) for result in results] == names
+    results = compare(tmp_path, SIDES)
+    assert [(result.a.name, result.b.name) for result in results] == [
+        ("one@kernel=a", "one@kernel=b"),
+        ("two@kernel=a", "two@kernel=b"),
+    ]
     assert all(result.unit == "run" and result.has_verdict for result in results)
-    first, _, _, changed, *rest = render_comparisons(
-        results
-    ).splitlines()  # what changed, before any details
+    # what changed, before any details
+    lines = render_comparisons(results).splitlines()
     counts = "4 relations, 1 changed (two), 3 equivalent (within ±3%)"
-    assert first == f"kernel=b against kernel=a, 2 hosts: {counts}"
-    assert re.match(r"two +cas/cmpxchg +smt .* changed: slower", changed)
-    assert any(
-        re.match(r"two@kernel=b against two@kernel=a: 2 relations, 1 changed", line)
-        for line in rest
-    )
+    assert lines[0] == f"kernel=b against kernel=a, 2 hosts: {counts}"
+    assert re.match(r"two +cas/cmpxchg +smt .* changed: slower", lines[3])
+    headline = "two@kernel=b against two@kernel=a: 2 relations, 1 changed"
+    assert any(line.startswith(headline) for line in lines[4:])
     assert len(compare(tmp_path, ["one@kernel=a", "two@kernel=b"])) == 1
 
 
 @pytest.mark.long
 def test_all_hosts_and_pairs_of_a_command_share_one_error_rate(tmp_path: Path) -> None:
-    for place in range(18):
-        keep(
-            tmp_path,
-            place,
-            "abbaba"[place // 3],
-            host=("one", "two", "three")[place % 3],
-        )
-    parts = compare(tmp_path, ["kernel=a", "kernel=b"])
-    relations, pairs = (
-        np.concatenate([getattr(part, table)["p"] for part in parts])
-        for table in ("relations", "pairs")
+    for place, host, side in sides_of_hosts(("one", "two", "three"), "abbaba"):
+        keep(tmp_path, place, side, host=host)
+    parts = compare(tmp_path, SIDES)
+    columns = ["p", "q"]
+    of_all = parts[0].fleet.query("relation != 'all'")
+    relations = pd.concat(
+        [*(part.relations[columns] for part in parts), of_all[columns]]
     )
-    for table, p in (("relations", relations), ("pairs", pairs)):
-        q = np.concatenate([getattr(part, table)["q"] for part in parts])
-        of_all = parts[0].fleet.query("relation != 'all'")[["p", "q"]][
-            : None if table == "relations" else 0
-        ]
-        q, alone_q = (
-            np.append(q, of_all["q"]),
-            stats.false_discovery_control(np.append(p, of_all["p"])),
-        )
+    pairs = pd.concat([part.pairs[columns] for part in parts])
+    for table in (relations, pairs):
+        q = table["q"].to_numpy()
+        alone_q = stats.false_discovery_control(table["p"])
         # that of what all have in common is asked of pairs, too
         questions = q[q < 1] / alone_q[q < 1]
         np.testing.assert_allclose(questions, round(questions[0]))
@@ -310,33 +310,27 @@ def test_groups_of_different_hosts_count_each_host_once_at_its_main_level(
     tmp_path: Path,
 ) -> None:
     for place in range(8):
-        keep(
-            tmp_path,
-            place,
-            "ab"[place % 2],
-            host=f"h{place % 4}",
-            slower={Relation.SMT: 1 + place // 4},
-        )
-    (comparison,) = compare(tmp_path, ["kernel=a", "kernel=b"])
+        side = "ab"[place % 2]
+        slower = {Relation.SMT: 1 + place // 4}
+        keep(tmp_path, place, side, host=f"h{place % 4}", slower=slower)
+    comparison = compare_a_with_b(tmp_path)
+    relations = comparison.relations.set_index("relation")
     assert comparison.unit == "host"
-    assert set(comparison.relations["a_units"]) == {2}
-    assert set(comparison.relations["verdict"]) == {"no verdict"}
-    assert (
-        comparison.relations.set_index("relation")["a_ns"]["smt"]
-        < 1.1 * builders.NS[Relation.SMT]
-    )
+    assert set(relations["a_units"]) == {2}
+    assert set(relations["verdict"]) == {"no verdict"}
+    assert relations["a_ns"]["smt"] < 1.1 * builders.NS[Relation.SMT]
 
 
 @pytest.mark.long
 def test_the_baseline_is_compared_with_each_further_side(tmp_path: Path) -> None:
     for place, side in enumerate("abcabcabc"):
-        keep(tmp_path, place, side, slower={Relation.SMT: 1.2} if side == "c" else None)
-    comparisons = compare(tmp_path, ["kernel=a", "kernel=b", "kernel=c"])
-    sides = [
-        (comparison.a.name, comparison.b.name, comparison.has_changed)
-        for comparison in comparisons
-    ]
-    assert sides == [("kernel=a", "kernel=b", False), ("kernel=a", "kernel=c", True)]
+        slower = {Relation.SMT: 1.2} if side == "c" else None
+        keep(tmp_path, place, side, slower=slower)
+    to_b, to_c = compare(tmp_path, [*SIDES, "kernel=c"])
+    assert (to_b.a.name, to_b.b.name) == ("kernel=a", "kernel=b")
+    assert (to_c.a.name, to_c.b.name) == ("kernel=a", "kernel=c")
+    assert to_b.has_changed is False
+    assert to_c.has_changed is True
 
 
 def test_an_empty_root_is_a_usage_error(tmp_path: Path) -> None:
@@ -347,19 +341,14 @@ def test_an_empty_root_is_a_usage_error(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_json_and_csv_hold_what_the_text_says(tmp_path: Path) -> None:
     runs = series(tmp_path, "abbaba", slower={Relation.SMT: 1.1})
-    comparisons = compare(tmp_path, ["kernel=a", "kernel=b"])
-    (entries,) = json.loads(comparisons_as_json(comparisons))["rows"]
+    comparisons = compare(tmp_path, SIDES)
+    (entries,) = read_json(comparisons)
     assert entries["a"]["runs"] == [runs[place].run_id for place in (0, 3, 5)]
     assert [row["verdict"] for row in entries["relations"]] == ["changed", "equivalent"]
     assert len(entries["pairs"]) == 28
-    assert (
-        comparisons_as_csv(comparisons)
-        .splitlines()[0]
-        .startswith("benchmark,variant,relation,pairs")
-    )
-    (few,) = json.loads(
-        comparisons_as_json(compare(tmp_path, [runs[0].run_id, runs[1].run_id]))
-    )["rows"]
+    csv = comparisons_as_csv(comparisons)
+    assert csv.startswith("benchmark,variant,relation,pairs")
+    (few,) = read_json(compare(tmp_path, [runs[0].run_id, runs[1].run_id]))
     assert few["relations"][0]["p"] is None
 
 
@@ -367,24 +356,23 @@ def test_json_and_csv_hold_what_the_text_says(tmp_path: Path) -> None:
 def test_a_change_has_an_exit_code_of_its_own_for_who_asks(tmp_path: Path) -> None:
     series(tmp_path / "results", "abbaba", slower={Relation.SMT: 1.1})
     with Fleet(tmp_path) as fleet:
-        changed = fleet("compare", "kernel=a", "kernel=b", "--fail-on-change")
+        changed = fleet("compare", *SIDES, "--fail-on-change")
         keep(tmp_path / "results", 6, "a", host="few")
         keep(tmp_path / "results", 7, "b", host="few")
-        beside_few = fleet("compare", "kernel=a", "kernel=b", "--fail-on-change")
-    assert (changed.exit_code, changed.stdout[:8]) == (20, "kernel=b")
-    assert (beside_few.exit_code, "2 no verdict (few)" in beside_few.stdout) == (
-        20,
-        True,
-    )
+        beside_few = fleet("compare", *SIDES, "--fail-on-change")
+    assert changed.exit_code == 20
+    assert changed.stdout[:8] == "kernel=b"
+    assert beside_few.exit_code == 20
+    assert "2 no verdict (few)" in beside_few.stdout
 
 
 @pytest.mark.slow
 def test_a_gate_that_cannot_judge_does_not_pass(tmp_path: Path) -> None:
     series(tmp_path / "results", "ab")
     with Fleet(tmp_path) as fleet:
-        few = fleet("compare", "kernel=a", "kernel=b", "--fail-on-change")
-        assert fleet("compare", "kernel=a", "kernel=b").exit_code == 0
-        wrong = fleet("compare", "kernel=a", "kernel=b", "--threshold", "much")
+        few = fleet("compare", *SIDES, "--fail-on-change")
+        assert fleet("compare", *SIDES).exit_code == 0
+        wrong = fleet("compare", *SIDES, "--threshold", "much")
     assert (few.exit_code, wrong.exit_code) == (2, 2)
     assert "no verdict is possible" in few.stderr
     assert "--threshold much: not a share" in wrong.stderr
@@ -392,42 +380,31 @@ def test_a_gate_that_cannot_judge_does_not_pass(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_hosts_without_the_benchmark_are_left_out_by_name(tmp_path: Path) -> None:
-    for place in range(12):
-        host, side = ("one", "two")[place % 2], "abba"[place // 2 % 4]
-        keep(
-            tmp_path, place, side, host=host, variant="llsc" if host == "one" else None
-        )
-    (comparison,) = compare(
-        tmp_path, ["kernel=a", "kernel=b"], only=Only("cas/cmpxchg")
-    )
+    for place, host, side in sides_of_hosts(("one", "two"), "abbaab"):
+        variant = "llsc" if host == "one" else None
+        keep(tmp_path, place, side, host=host, variant=variant)
+    only = Only("cas/cmpxchg")
+    comparison = compare_a_with_b(tmp_path, only=only)
     assert comparison.b.hosts == ["two"]
-    assert (
-        "one: not compared: no latencies of cas/cmpxchg on both sides."
-        in render_comparisons([comparison])
-    )
-    with pytest.raises(
-        UsageError,
-        match="one, two: not compared: no latencies of cas/cmpxchg on both sides",
-    ):
-        compare(tmp_path, ["one", "two"], only=Only("cas/cmpxchg"))
+    words = "not compared: no latencies of cas/cmpxchg on both sides"
+    assert f"one: {words}." in render_comparisons([comparison])
+    with pytest.raises(UsageError, match=f"one, two: {words}"):
+        compare(tmp_path, ["one", "two"], only=only)
 
 
 @pytest.mark.long
 def test_the_change_over_all_hosts_comes_first(tmp_path: Path) -> None:
-    for place in range(24):
-        host, side = f"h{place % 4}", "abbaba"[place // 4]
-        keep(
-            tmp_path,
-            place,
-            side,
-            host=host,
-            slower={Relation.SMT: 1.1} if side == "b" else None,
-        )
-    results = compare(tmp_path, ["kernel=a", "kernel=b"])
+    for place, host, side in sides_of_hosts(("h0", "h1", "h2", "h3"), "abbaba"):
+        slower = {Relation.SMT: 1.1} if side == "b" else None
+        keep(tmp_path, place, side, host=host, slower=slower)
+    results = compare(tmp_path, SIDES)
     smt, package = results[0].fleet.to_dict("records")
-    assert (smt["relation"], smt["hosts"], package["hosts"]) == ("smt", 4, 4)
+    assert smt["relation"] == "smt"
+    assert smt["hosts"] == 4
+    assert package["hosts"] == 4
     assert 1.07 < smt["low"] < smt["ratio"] < smt["high"] < 1.13
-    assert (smt["verdict"], smt["why"]) == ("changed", "slower, by more than 3%")
+    assert smt["verdict"] == "changed"
+    assert smt["why"] == "slower, by more than 3%"
     assert package["verdict"] == "equivalent"
     assert package["low"] < 1 < package["high"] or abs(package["ratio"] - 1) < 0.01
     lines = render_comparisons(results).splitlines()
@@ -435,63 +412,54 @@ def test_the_change_over_all_hosts_comes_first(tmp_path: Path) -> None:
         "kernel=b against kernel=a, 4 hosts: 8 relations, 4 changed (h[0-3]), 4 equiv"
     )
     assert lines[0].startswith(headline)
-    assert re.match(
-        r"all 4 +cas/cmpxchg +smt .* changed: slower, by more than 3%", lines[3]
-    )
+    changed = r"all 4 +cas/cmpxchg +smt .* changed: slower, by more than 3%"
+    assert re.match(changed, lines[3])
     row = lines.index("All hosts, kernel=b against kernel=a") + 2
     assert re.match(r"cas/cmpxchg +smt +4 +\+\d+\.\d% ", lines[row])
-    assert [
-        row["hosts"]
-        for row in json.loads(comparisons_as_json(results))["rows"][0]["fleet"]
-    ] == [4, 4]
+    first, *_ = read_json(results)
+    assert [row["hosts"] for row in first["fleet"]] == [4, 4]
 
 
 @pytest.mark.long
 def test_a_drift_is_no_part_of_the_difference_of_sides_in_turn(tmp_path: Path) -> None:
     """The machine drifts by 5 % from one pair of runs to the next; B is 4 % slower."""
     for place, side in enumerate("abbabaab"):
-        drift = 1.05 ** (place // 2) * (1.04 if side == "b" else 1.0)
-        keep(tmp_path, place, side, slower=dict.fromkeys(Relation, drift))
+        drift = 1.05 ** (place // 2)
+        factor = 1.04 * drift if side == "b" else drift
+        keep(tmp_path, place, side, slower=dict.fromkeys(Relation, factor))
     for blocks in (None, "time"):
-        (comparison,) = compare(tmp_path, ["kernel=a", "kernel=b"], blocks=blocks)
-        assert set(comparison.relations["verdict"]) == {"changed"}
-        assert comparison.relations["ratio"].to_list() == pytest.approx(
-            [1.04, 1.04], abs=0.015
-        )
+        relations = compare_a_with_b(tmp_path, blocks=blocks).relations
+        assert set(relations["verdict"]) == {"changed"}
+        assert relations["ratio"].to_list() == pytest.approx([1.04, 1.04], abs=0.015)
     with pytest.raises(UsageError, match="has no label 'boot'; label it, or use time"):
-        compare(tmp_path, ["kernel=a", "kernel=b"], blocks="boot")
+        compare(tmp_path, SIDES, blocks="boot")
     with pytest.raises(UsageError, match="no block has runs of both sides"):
-        compare(tmp_path, ["kernel=a", "kernel=b"], blocks="kernel")
+        compare(tmp_path, SIDES, blocks="kernel")
 
 
 @pytest.mark.long
 def test_several_hosts_are_compared_within_blocks(tmp_path: Path) -> None:
-    for place in range(24):
-        host, side = f"h{place % 3}", "abbaabba"[place // 3]
-        keep(
-            tmp_path,
-            place,
-            side,
-            host=host,
-            slower=dict.fromkeys(Relation, 1.1 if side == "b" else 1.0),
-        )
-    comparisons = compare(tmp_path, ["kernel=a", "kernel=b"], blocks="time")
-    assert [set(comparison.relations["verdict"]) for comparison in comparisons] == [
-        {"changed"}
-    ] * 3
-    assert all(comparison.pairs.empty for comparison in comparisons)
+    for place, host, side in sides_of_hosts(("h0", "h1", "h2"), "abbaabba"):
+        slower = dict.fromkeys(Relation, 1.1) if side == "b" else None
+        keep(tmp_path, place, side, host=host, slower=slower)
+    comparisons = compare(tmp_path, SIDES, blocks="time")
+    assert len(comparisons) == 3
+    for comparison in comparisons:
+        assert set(comparison.relations["verdict"]) == {"changed"}
+        assert comparison.pairs.empty
 
 
 @pytest.mark.long
 def test_levels_are_matched_within_blocks_too(tmp_path: Path) -> None:
     """Two runs of twelve are at another level; B is 4 % slower."""
     for place, side in enumerate("abbabaababba"):
-        level = (0.2 if place in (1, 7) else 1.0) * (1.04 if side == "b" else 1.0)
-        keep(tmp_path, place, side, slower=dict.fromkeys(Relation, level))
-    (blocked,) = compare(tmp_path, ["kernel=a", "kernel=b"], blocks="time")
-    assert blocked.relations["ratio"].to_list() == pytest.approx([1.04, 1.04], abs=0.02)
-    assert (blocked.relations["high"] < 1.1).all()
-    assert (blocked.relations["levels"] == 2).all()
+        level = 0.2 if place in (1, 7) else 1.0
+        factor = 1.04 * level if side == "b" else level
+        keep(tmp_path, place, side, slower=dict.fromkeys(Relation, factor))
+    relations = compare_a_with_b(tmp_path, blocks="time").relations
+    assert relations["ratio"].to_list() == pytest.approx([1.04, 1.04], abs=0.02)
+    assert (relations["high"] < 1.1).all()
+    assert (relations["levels"] == 2).all()
 
 
 @pytest.mark.long
@@ -500,14 +468,12 @@ def test_what_varies_within_a_side_is_no_difference_between_the_sides(
 ) -> None:
     for place, side in enumerate("abbaba"):
         keep(tmp_path, place, side, microcode="0x2c" if place == 0 else "0x2b")
-    (comparison,) = compare(tmp_path, ["kernel=a", "kernel=b"])
-    entries = {
-        row["what"]: row["between"] for row in comparison.environment.to_dict("records")
-    }
+    comparison = compare_a_with_b(tmp_path)
+    environment = comparison.environment
+    entries = dict(zip(environment["what"], environment["between"], strict=True))
     assert entries == {"microcode": False, "label.kernel": True}
-    between, within = render_comparisons([comparison]).split(
-        "What varies within a side"
-    )
+    text = render_comparisons([comparison])
+    between, within = text.split("What varies within a side")
     assert "microcode" in within
     assert "microcode" not in between
 
@@ -516,27 +482,18 @@ def test_what_varies_within_a_side_is_no_difference_between_the_sides(
 def test_several_sides_are_compared_host_by_host_also_where_a_host_lacks_the_benchmark(
     tmp_path: Path,
 ) -> None:
-    for place in range(18):
-        host, side = ("one", "two")[place % 2], "abccba"[place // 2 % 6]
-        keep(
-            tmp_path,
-            place,
-            side,
-            host=host,
-            variant="llsc" if (host, side) == ("one", "b") else None,
-        )
-    results = compare(
-        tmp_path, ["kernel=a", "kernel=b", "kernel=c"], only=Only("cas/cmpxchg")
-    )
+    for place, host, side in sides_of_hosts(("one", "two"), "abccbaabc"):
+        is_other = host == "one" and side == "b"
+        variant = "llsc" if is_other else None
+        keep(tmp_path, place, side, host=host, variant=variant)
+    results = compare(tmp_path, [*SIDES, "kernel=c"], only=Only("cas/cmpxchg"))
     assert [result.b.name for result in results] == [
         "two@kernel=b",
         "one@kernel=c",
         "two@kernel=c",
     ]
-    assert (
-        "one: not compared: no latencies of cas/cmpxchg on both sides."
-        in render_comparisons(results)
-    )
+    words = "one: not compared: no latencies of cas/cmpxchg on both sides."
+    assert words in render_comparisons(results)
 
 
 @pytest.mark.parametrize(
@@ -555,7 +512,7 @@ def test_another_machine_under_the_same_name_is_said_in_the_first_line(
 ) -> None:
     for place, side in enumerate("abba"):
         keep(tmp_path, place, side, cpu_model=model if side == "b" else "EPYC 7763")
-    comparisons = compare(tmp_path, ["kernel=a", "kernel=b"])
+    comparisons = compare(tmp_path, SIDES)
     first_line, *_ = "".join(render_comparisons(comparisons)).splitlines()
     assert words in first_line
     assert ("another machine" in first_line) is bool(words)
@@ -565,12 +522,11 @@ def test_another_machine_under_the_same_name_is_said_in_the_first_line(
 def test_other_machines_of_several_hosts_are_named_in_the_first_line(
     tmp_path: Path,
 ) -> None:
-    models = {("x", "a"): "EPYC", ("x", "b"): "Xeon", ("y", "a"): "EPYC"}
-    models["y", "b"] = "EPYC"
-    hosts = [(host, side) for side in "abba" for host in "xy"]
-    for place, (host, side) in enumerate(hosts):
-        keep(tmp_path, place, side, host=host, cpu_model=models[host, side])
-    comparisons = compare(tmp_path, ["kernel=a", "kernel=b"])
+    for place, host, side in sides_of_hosts("xy", "abba"):
+        is_other = host == "x" and side == "b"
+        model = "Xeon" if is_other else "EPYC"
+        keep(tmp_path, place, side, host=host, cpu_model=model)
+    comparisons = compare(tmp_path, SIDES)
     first_line, *_ = "".join(render_comparisons(comparisons)).splitlines()
     assert "another machine under the same name: x," in first_line
 
