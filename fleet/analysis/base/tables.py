@@ -49,6 +49,14 @@ def number_groups(rows: pd.DataFrame, keys: Sequence[str]) -> Ints:
     return np.asarray(groups.ngroup(), dtype=np.int64)
 
 
+def find_starts(counts: Ints) -> Ints:
+    """Return where each row begins in an array that holds all rows end to end. counts:
+    the length of each row.
+    """
+    starts: Ints = np.cumsum(counts) - counts
+    return starts
+
+
 def group_medians(values: Floats, groups: Ints) -> Floats:
     """Compute the median of each group, ignoring NaN. groups: each value's group, from
     0 without gaps.

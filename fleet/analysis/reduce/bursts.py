@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fleet.analysis.base.tables import Floats, Ints, to_pandas
+from fleet.analysis.base.tables import Bools, Floats, Ints, find_starts, to_pandas
 from fleet.analysis.reduce.load import (
     compute_latency_ns_per_tick,
     convert_ticks,
@@ -60,18 +60,25 @@ class Bursts:
 
     def reorder(self, order: Ints) -> "Bursts":
         """Return the bursts in another order."""
-        counts = self.counts[order]
-        if not len(order):
-            latencies = self.latencies
-        elif (counts == counts[0]).all():  # much faster
-            latencies = self.latencies.reshape(len(order), -1)[order].ravel()
-        else:
-            old_starts = (np.cumsum(self.counts) - self.counts)[order]
-            new_starts = np.cumsum(counts) - counts
-            shift = np.repeat(old_starts - new_starts, counts)
-            latencies = self.latencies[np.arange(counts.sum()) + shift]
         about = self.about.iloc[order].reset_index(drop=True)
-        return Bursts(about, latencies, counts)
+        latencies = _reorder_rows(self.latencies, self.counts, order)
+        return Bursts(about, latencies, self.counts[order])
+
+
+def _reorder_rows(values: Floats, counts: Ints, order: Ints) -> Floats:
+    """Return rows in another order. values: the rows end to end. counts: of each."""
+    if not len(order):
+        return values
+    if (counts == counts[0]).all():  # much faster
+        rows: Floats = values.reshape(len(order), -1)[order]
+        return rows.ravel()
+    new_counts = counts[order]
+    old_starts = find_starts(counts)[order]
+    new_starts = find_starts(new_counts)
+    new_places = np.arange(new_counts.sum())
+    moved_by = np.repeat(new_starts - old_starts, new_counts)
+    reordered: Floats = values[new_places - moved_by]
+    return reordered
 
 
 def read_bursts(table: Any, descriptions: Descriptions = SHIPPED) -> Bursts:
@@ -80,10 +87,10 @@ def read_bursts(table: Any, descriptions: Descriptions = SHIPPED) -> Bursts:
     """
     plain = [name for name in SAMPLE_COLUMNS if name not in LISTS]
     about = to_pandas(table.select(plain))
-    latencies, counts, is_warmup = convert_ticks(about, table, descriptions)
-    latencies = latencies[~is_warmup]
+    all_latencies, all_counts, is_warmup = convert_ticks(about, table, descriptions)
+    latencies = all_latencies[~is_warmup]
     warmups = about["warmup"].to_numpy(dtype=np.int64)
-    counts = counts - np.minimum(warmups, counts)
+    counts = all_counts - np.minimum(warmups, all_counts)
 
     bursts = Bursts(about, latencies, counts)
     other_ticks = Lists(table.column("other_ticks").combine_chunks())
@@ -97,20 +104,36 @@ def read_bursts(table: Any, descriptions: Descriptions = SHIPPED) -> Bursts:
 
 
 class Lists:
-    """An Arrow column of lists of lists. known: for each row, whether it is not
+    """An Arrow column of lists of lists. is_valid: for each row, whether it is not
     null.
     """
 
     def __init__(self, column: Any) -> None:
-        self.known = column.is_valid().to_numpy(zero_copy_only=False)
+        self.is_valid: Bools = column.is_valid().to_numpy(zero_copy_only=False)
         self._outer = column.offsets.to_numpy()
         self._inner = column.values.offsets.to_numpy()
         self._values = column.values.values.to_numpy()
 
     def read_row(self, row: Any, count: int) -> list[npt.NDArray[Any]]:
         """Return the last `count` (at least 1) values of each list of a row."""
-        inner = self._inner[self._outer[row] : self._outer[row + 1] + 1]
-        return [self._values[begin:end][-count:] for begin, end in pairwise(inner)]
+        first = self._outer[row]
+        end = self._outer[row + 1]
+        bounds = self._inner[first : end + 1]
+        return [self._values[begin:end][-count:] for begin, end in pairwise(bounds)]
+
+
+def _iter_latencies_and_others(
+    bursts: Bursts, others: Lists, is_chosen: Bools
+) -> Iterator[tuple[Any, Floats, list[npt.NDArray[Any]]]]:
+    """Yield each chosen burst that has lists of the other threads: its row, its
+    latencies, which may be changed in place, and those lists, without warm-ups.
+    """
+    starts = find_starts(bursts.counts)
+    has_samples = bursts.counts > 0
+    for row in np.flatnonzero(others.is_valid & is_chosen & has_samples):
+        start = starts[row]
+        count = bursts.counts[row]
+        yield row, bursts.latencies[start : start + count], others.read_row(row, count)
 
 
 def _combine_thread_times(
@@ -120,19 +143,17 @@ def _combine_thread_times(
     other_ticks: of the other threads.
     """
     about = bursts.about
-    counts = bursts.counts
     is_group = has_shape(about["benchmark"], Shape.GROUP, descriptions)
-    first = np.cumsum(counts) - counts
     ns_per_tick = compute_latency_ns_per_tick(about, descriptions)
-    for row in np.flatnonzero(other_ticks.known & is_group & (counts > 0)):
-        count = counts[row]
-        own = bursts.latencies[first[row] : first[row] + count]
-        others = other_ticks.read_row(row, count)
-        if others:
-            # rates of threads add up, times do not
-            times = [own, *(ticks * ns_per_tick[row] for ticks in others)]
-            units_per_ns = 1 / np.stack(times)
-            own[:] = 1 / units_per_ns.sum(axis=0)
+    rows = _iter_latencies_and_others(bursts, other_ticks, is_group)
+    for row, latencies, ticks_of_others in rows:
+        if not ticks_of_others:
+            continue
+        times_of_others = [ticks * ns_per_tick[row] for ticks in ticks_of_others]
+        times = np.stack([latencies, *times_of_others])  # threads x samples
+        # rates of threads add up, times do not
+        units_per_ns = 1 / times
+        latencies[:] = 1 / units_per_ns.sum(axis=0)
 
 
 def _normalize_and_summarize_work(
@@ -148,31 +169,36 @@ def _normalize_and_summarize_work(
     another unit.
     """
     about = bursts.about
-    counts = bursts.counts
     columns = {name: np.full(len(about), np.nan) for name in WORK_COLUMNS}
-    first = np.cumsum(counts) - counts
     iterations = about["iterations"].to_numpy(dtype=np.float64)
     is_pair = has_shape(about["benchmark"], Shape.PAIR, descriptions)
-    for row in np.flatnonzero(other_units.known & ~is_pair & (counts > 0)):
-        count = counts[row]
-        own = bursts.latencies[first[row] : first[row] + count]
-        units = other_units.read_row(row, count)
+    rows = _iter_latencies_and_others(bursts, other_units, ~is_pair)
+    for row, latencies, units in rows:
         unit = descriptions[about["benchmark"][row]].other_unit
         if unit == "byte":
-            rate = _compute_rate_of_others(own, units, iterations[row])
+            rate = _compute_rate_of_others(latencies, units, iterations[row])
             columns["other_rate"][row] = rate
             continue
-        units_of_ping = np.full(count, iterations[row])
+        units_of_ping = np.full(len(latencies), iterations[row])
         if unit:
             shares = np.stack(units).sum(axis=1) / units_of_ping.sum()
         else:
-            units_by_thread = np.stack([units_of_ping, *units])
-            own *= units_of_ping / units_by_thread.sum(axis=0)
-            work = units_by_thread.sum(axis=1)
-            shares = work / work.mean()
+            shares = _normalize_by_work(latencies, np.stack([units_of_ping, *units]))
         columns["least_share"][row] = shares.min()
         columns["most_share"][row] = shares.max()
     return columns
+
+
+def _normalize_by_work(latencies: Floats, units: npt.NDArray[Any]) -> Floats:
+    """Convert samples in place to the time of one unit by all threads; return what each
+    thread did in all samples, as a share of the mean.
+
+    latencies: the time of a unit of the first thread. units: threads x samples.
+    """
+    latencies *= units[0] / units.sum(axis=0)
+    work = units.sum(axis=1)
+    shares: Floats = work / work.mean()
+    return shares
 
 
 def _compute_rate_of_others(
@@ -191,11 +217,12 @@ def group_rows_by_length(
     """Yield the indices and a matrix of all rows of equal length, by length. values:
     rows end to end.
     """
-    first = np.cumsum(counts) - counts
+    starts = find_starts(counts)
     for count in np.unique(counts):
         which = np.flatnonzero(counts == count)
         if len(which) == len(counts):  # all rows: nothing to copy
             yield which, values.reshape(len(which), count)
         else:
-            places = first[which][:, None] + np.arange(count)  # rows x columns
+            first_column = starts[which].reshape(-1, 1)
+            places = first_column + np.arange(count)  # rows x columns
             yield which, values[places]

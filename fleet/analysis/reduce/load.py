@@ -13,7 +13,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.tables import Bools, Floats, Ints, to_pandas
+from fleet.analysis.base.tables import Bools, Floats, Ints, find_starts, to_pandas
 from fleet.errors import StoreError, UsageError
 from fleet.late import pa
 from fleet.model import BENCHMARKS, SHIPPED, Benchmark, Descriptions, Shape, View
@@ -81,8 +81,10 @@ def load_samples_in_parts(
     `cas/llsc`.
     """
     listing = open_listing(root)
-    name, _, variant = (benchmark or "").partition("/")
-    where = make_filters(benchmark=name or None, variant=variant or None)
+    where: dict[str, frozenset[str]] = {}
+    if benchmark:
+        name, _, variant = benchmark.partition("/")
+        where = make_filters(benchmark=name, variant=variant or None)
     for run in list_published(listing, run_id=run_id):
         file = TableFile(listing.place, samples_name(run.host_id, run_id), "samples")
         for table in file.iter_tables(columns, where):
@@ -102,11 +104,11 @@ def add_run_columns(rows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     `load_runs`.
     """
     labels = [_format_labels(text) for text in runs["labels_json"]]
-    facts = runs.assign(labels=labels)[[*RUN_COLUMNS]]
-    facts.index = pd.Index(runs["run_id"].astype(object))
-    own_facts = facts.reindex(rows["run_id"].astype(object))
-    own_facts.index = rows.index
-    return pd.concat([own_facts, rows], axis=1)
+    facts_of_runs = runs.assign(labels=labels)[[*RUN_COLUMNS]]
+    facts_of_runs.index = pd.Index(runs["run_id"].astype(object))
+    facts_of_rows = facts_of_runs.reindex(rows["run_id"].astype(object))
+    facts_of_rows.index = rows.index
+    return pd.concat([facts_of_rows, rows], axis=1)
 
 
 def _format_labels(labels_json: str) -> str:
@@ -155,8 +157,11 @@ def _read_records(root: Root, **which: Unpack[Runs]) -> _Records:
 
 def _make_runs_rows(records: _Records) -> list[dict[str, Any]]:
     """Return the rows of `runs`, with the labels that the runs have now."""
-    write = cache(lambda labels: to_json(dict(labels)))  # many runs have the same
-    return [{**record.row, "labels_json": write(run.labels)} for run, record in records]
+    format_labels = cache(lambda labels: to_json(dict(labels)))  # many have the same
+    return [
+        {**record.row, "labels_json": format_labels(run.labels)}
+        for run, record in records
+    ]
 
 
 def _make_runs(records: _Records) -> pd.DataFrame:
@@ -165,7 +170,9 @@ def _make_runs(records: _Records) -> pd.DataFrame:
 
 
 def _make_cpus(records: _Records) -> pd.DataFrame:
-    rows = [cpu for _, record in records for cpu in record.cpus]
+    rows = list[Mapping[str, Any]]()
+    for _, record in records:
+        rows += record.cpus
     return to_pandas(pa.Table.from_pylist(rows, arrow_schema("cpus")))
 
 
@@ -228,12 +235,14 @@ def list_published(
     listing = open_listing(root)
     ids = as_set(run_id)
     hosts = as_set(host_id)
-    wanted_labels = set((labels or {}).items())
-    candidates = listing.runs if ids is None else listing.find_runs(ids)
+    required_labels = set((labels or {}).items())
+    candidates = listing.runs
+    if ids is not None:
+        candidates = listing.find_runs(ids)
     runs = []
     for run in candidates:
         is_of_host = hosts is None or run.host_id in hosts
-        if is_of_host and wanted_labels <= set(run.labels):
+        if is_of_host and required_labels <= set(run.labels):
             runs.append(run)
     if not runs and hosts:
         for (host, _), err in listing.unreadable.items():
@@ -273,7 +282,8 @@ def samples_long(
     `latency_ns` (float64).
     """
     latency, burst, is_warmup = compute_sample_latencies(samples, descriptions)
-    first_of_burst = np.searchsorted(burst, burst)  # `burst` ascends
+    # `burst` ascends, so that each burst's first sample is where its number begins
+    first_of_burst = np.searchsorted(burst, burst)
     no_ticks = np.empty(0, dtype=np.int64)  # concatenate wants an array at least
     ticks = np.concatenate([no_ticks, *samples["ticks"]])
     about_bursts = samples.drop(columns=["ticks", "warmup"])
@@ -313,14 +323,11 @@ def convert_ticks(
     ticks = table.column("ticks").combine_chunks()
     other_ticks = table.column("other_ticks").combine_chunks()
     counts = np.diff(ticks.offsets)
+    values = ticks.flatten().to_numpy()
     is_pair = has_shape(rows["benchmark"], Shape.PAIR, descriptions)
     has_both = is_pair & other_ticks.is_valid().to_numpy(zero_copy_only=False)
-    values = ticks.flatten().to_numpy()
     if has_both.any():
-        others = other_ticks.filter(pa.array(has_both)).flatten().flatten()
-        is_both = np.repeat(has_both, counts)
-        values = values.astype(np.float64)
-        values[is_both] = (values[is_both] + others.to_numpy()) / 2
+        values = _average_with_others(values, counts, other_ticks, has_both)
 
     ns_per_tick = compute_latency_ns_per_tick(rows, descriptions)
     latency: Floats = values * np.repeat(ns_per_tick, counts)
@@ -328,13 +335,28 @@ def convert_ticks(
     return latency, counts, is_warmup
 
 
+def _average_with_others(
+    values: Any, counts: Ints, other_ticks: Any, has_both: Bools
+) -> Floats:
+    """Replace samples of bursts that have the other CPU's ticks, too, by the mean of
+    both.
+
+    values: all bursts' ticks, end to end. counts, other_ticks, has_both: of each burst.
+    """
+    lists_of_others = other_ticks.filter(pa.array(has_both))
+    others = lists_of_others.flatten().flatten().to_numpy()
+    is_both = np.repeat(has_both, counts)
+    averages: Floats = values.astype(np.float64)
+    averages[is_both] = (averages[is_both] + others) / 2
+    return averages
+
+
 def _mark_warmups(counts: Ints, warmup: Ints) -> Bools:
     """Mark the first samples of each burst. counts, warmup: how many samples a burst
     has, and how many of them are warm-ups.
     """
-    first = np.cumsum(counts) - counts
     places = np.arange(counts.sum())
-    place_in_burst = places - np.repeat(first, counts)
+    place_in_burst = places - np.repeat(find_starts(counts), counts)
     is_warmup: Bools = place_in_burst < np.repeat(warmup, counts)
     return is_warmup
 
@@ -453,9 +475,9 @@ def get_views(
     benchmarks: "pd.Series[Any]", descriptions: Descriptions = SHIPPED
 ) -> "pd.Series[Any]":
     """Return the view of each row's benchmark."""
-    places, names = pd.factorize(benchmarks)
+    code_of_row, names = pd.factorize(benchmarks)
     views = np.array([descriptions[str(name)].view for name in names], dtype=object)
-    return pd.Series(views[places], benchmarks.index)
+    return pd.Series(views[code_of_row], benchmarks.index)
 
 
 def drop_points(
@@ -485,11 +507,14 @@ def is_at_usual_point(
 
 def _has_usual_point(rows: pd.DataFrame, descriptions: Descriptions) -> Bools:
     """Report which rows have the point that their benchmark is usually shown at."""
-    usual = {name: descriptions[str(name)].point for name in rows["benchmark"].unique()}
-    benchmarks = rows["benchmark"].tolist()
-    points = rows["point"].tolist()
-    named_points = zip(benchmarks, points, strict=True)
-    return np.array([usual[name] == point for name, point in named_points], dtype=bool)
+    names = rows["benchmark"].unique()
+    usual_points = {name: descriptions[str(name)].point for name in names}
+    is_usual = []
+    for name, point in zip(
+        rows["benchmark"].tolist(), rows["point"].tolist(), strict=True
+    ):
+        is_usual.append(usual_points[name] == point)
+    return np.array(is_usual, dtype=bool)
 
 
 def compute_latency_ns_per_tick(
@@ -498,9 +523,9 @@ def compute_latency_ns_per_tick(
     """Compute each burst's factor from ticks to ns for a unit, or for one way of a
     round trip.
     """
-    codes, names = pd.factorize(samples["benchmark"])
-    latencies = [descriptions[str(name)].latencies for name in names]
-    ways = np.array(latencies, dtype=np.int64)[codes]
+    code_of_row, names = pd.factorize(samples["benchmark"])
+    ways_by_code = [descriptions[str(name)].latencies for name in names]
+    ways = np.array(ways_by_code, dtype=np.int64)[code_of_row]
     iterations = samples["iterations"].to_numpy()
     ns_per_tick = samples["ns_per_tick"].to_numpy()
     factor: Floats = ns_per_tick / iterations / ways

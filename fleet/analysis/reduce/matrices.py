@@ -14,6 +14,7 @@ from fleet.analysis.base.tables import (
     Floats,
     Ints,
     decode_categories,
+    find_starts,
     group_medians,
     number_groups,
 )
@@ -70,41 +71,67 @@ def reduce_bursts(
     """Reduce bursts to the rows of `pair_medians`, without `relation_spread`; return
     the medians of the bursts, too.
     """
-    swapped = _put_lower_cpu_first(bursts.about, ordered=ordered)
-    order = _order_by_pair(swapped)
-    bursts = replace(bursts, about=swapped).reorder(order)
+    bursts = _sort_by_pair(bursts, ordered=ordered)
     about = bursts.about
-    pair = number_groups(about, PAIR)
-    counts = np.bincount(pair)
-    first_burst = np.cumsum(counts) - counts
-    first = about.iloc[first_burst].reset_index(drop=True)
-    pairs = decode_categories(first[[*_NAMING, *PARAMETERS]])
-
+    pair = number_groups(about, PAIR)  # each burst's, ascending
+    burst_counts = np.bincount(pair)
+    identities = _select_first_bursts(about, burst_counts)
     medians, outlier_counts = compute_medians_and_outliers(bursts)
-    main = _find_main_bursts(medians, counts, about, pairs, descriptions)
-    times = about["start_offset_ns"].to_numpy(dtype=np.float64)
-    numbers = summarize_bursts(medians, counts, times, main)
-    turned = about["turned"].to_numpy()
-    asymmetry = find_asymmetry(medians, turned, pair, len(counts))
-    multiples = medians / numbers["median_ns"][pair]
-    samples = np.bincount(pair, bursts.counts).astype(np.int64)
-    outliers = np.bincount(pair, outlier_counts)
+    is_main = _find_main_bursts(medians, burst_counts, about, identities, descriptions)
 
-    columns = {
-        "bursts": counts,
-        **numbers,
-        "asymmetry": asymmetry,
-        **_join_flags(about["flags"], pair, len(counts)),
-        "samples": samples,
-        **_summarize_samples(bursts.latencies, samples),
-        **_compute_pair_work_and_ghz(about, pair, multiples),
-        "outliers": outliers / samples,
-    }
-    table = pairs.assign(**columns).sort_values(PAIR, kind="stable")
-    new_row = np.argsort(table.index.to_numpy())
+    columns: dict[str, Any] = {"bursts": burst_counts}
+    columns |= _summarize_medians(medians, pair, about, is_main)
+    columns |= _join_flags(about["flags"], pair, len(burst_counts))
+    sample_counts = np.bincount(pair, bursts.counts).astype(np.int64)
+    columns["samples"] = sample_counts
+    columns |= _summarize_samples(bursts.latencies, sample_counts)
+    multiples = medians / columns["median_ns"][pair]
+    columns |= _compute_pair_work_and_ghz(about, pair, multiples)
+    columns["outliers"] = np.bincount(pair, outlier_counts) / sample_counts
+
+    pairs, row_of_pair = _sort_pairs(identities.assign(**columns))
     rounds = about["round"].to_numpy(dtype=np.int64)
-    burst_medians = BurstMedians(medians, new_row[pair], rounds, main)
-    return table.reset_index(drop=True), burst_medians
+    return pairs, BurstMedians(medians, row_of_pair[pair], rounds, is_main)
+
+
+def _sort_by_pair(bursts: Bursts, *, ordered: bool) -> Bursts:
+    """Sort bursts by pair, then by time; add `turned`. ordered: whether a pair's two
+    directions are two pairs.
+    """
+    about = _put_lower_cpu_first(bursts.about, ordered=ordered)
+    started = about["start_offset_ns"].to_numpy()
+    pair = number_groups(about, PAIR)
+    order = np.lexsort((started, pair))  # the last key counts first
+    return replace(bursts, about=about).reorder(order)
+
+
+def _select_first_bursts(bursts: pd.DataFrame, burst_counts: Ints) -> pd.DataFrame:
+    """Return what each pair is, from its first burst. bursts: sorted by pair.
+    burst_counts: of each pair.
+    """
+    first_of_pair = bursts.iloc[find_starts(burst_counts)].reset_index(drop=True)
+    return decode_categories(first_of_pair[[*_NAMING, *PARAMETERS]])
+
+
+def _summarize_medians(
+    medians: Floats, pair_numbers: Ints, bursts: pd.DataFrame, is_main: Bools
+) -> dict[str, Floats]:
+    """Compute the columns of pairs that come from the medians of their bursts. bursts:
+    sorted by pair.
+    """
+    counts = np.bincount(pair_numbers)
+    times = bursts["start_offset_ns"].to_numpy(dtype=np.float64)
+    columns = summarize_bursts(medians, counts, times, is_main)
+    turned = bursts["turned"].to_numpy()
+    columns["asymmetry"] = find_asymmetry(medians, turned, pair_numbers, len(counts))
+    return columns
+
+
+def _sort_pairs(pairs: pd.DataFrame) -> tuple[pd.DataFrame, Ints]:
+    """Sort rows of pairs; also return the new row of each."""
+    in_order = pairs.sort_values(PAIR, kind="stable")
+    old_rows = in_order.index.to_numpy()
+    return in_order.reset_index(drop=True), np.argsort(old_rows)
 
 
 def _find_main_bursts(
@@ -135,67 +162,65 @@ def _put_lower_cpu_first(bursts: pd.DataFrame, *, ordered: bool) -> pd.DataFrame
     return bursts.assign(ping_cpu=first, pong_cpu=second, turned=turned)
 
 
-def _order_by_pair(bursts: pd.DataFrame) -> Ints:
-    """Return the indices that sort bursts from `_put_lower_cpu_first` by pair, then by
-    time.
-    """
-    started = bursts["start_offset_ns"].to_numpy()
-    pair = number_groups(bursts, PAIR)
-    return np.lexsort((started, pair))  # the last key counts first
-
-
 def _compute_pair_work_and_ghz(
     bursts: pd.DataFrame, pair_numbers: Ints, times: Floats
 ) -> dict[str, Floats]:
-    """Compute medians of WORK_COLUMNS and `core_ghz` over the bursts of each pair.
+    """Compute medians of WORK_COLUMNS over the bursts of each pair, and `core_ghz`.
 
-    times: each burst's median divided by its pair's. The pair's median times `core_ghz`
-    must be the cycles that it takes. So `core_ghz` is the median of `times` x
-    frequency, over the half of the bursts nearest to the pair's median (others may be
-    at another level), and kept within the bursts' frequencies.
+    times: each burst's median divided by its pair's.
     """
-    medians = {}
+    columns = {}
     for name in WORK_COLUMNS:
         values = bursts[name].to_numpy(np.float64)
-        medians[name] = group_medians(values, pair_numbers)
-
+        columns[name] = group_medians(values, pair_numbers)
     ghz = bursts["core_ghz"].to_numpy(np.float64)
+    columns["core_ghz"] = _compute_pair_ghz(ghz, pair_numbers, times)
+    return columns
+
+
+def _compute_pair_ghz(ghz: Floats, pair_numbers: Ints, times: Floats) -> Floats:
+    """Compute the frequency of each pair that, times the pair's median, gives the
+    cycles that it takes.
+
+    ghz: of each burst, sorted by pair. times: each burst's median divided by its
+    pair's. The result is the median of `times` x frequency, over the half of the bursts
+    nearest to the pair's median (others may be at another level), and kept within the
+    bursts' frequencies.
+    """
     near = _find_nearer_half(np.abs(times - 1), pair_numbers)
-    core_ghz = group_medians((ghz * times)[near], pair_numbers[near])
-    sizes = np.bincount(pair_numbers)
-    begins = np.cumsum(sizes) - sizes
-    lowest = np.fmin.reduceat(ghz, begins)
-    highest = np.fmax.reduceat(ghz, begins)
-    medians["core_ghz"] = np.clip(core_ghz, lowest, highest)
-    return medians
+    ghz_of_pairs_time = ghz[near] * times[near]
+    core_ghz = group_medians(ghz_of_pairs_time, pair_numbers[near])
+    starts = find_starts(np.bincount(pair_numbers))
+    lowest = np.fmin.reduceat(ghz, starts)
+    highest = np.fmax.reduceat(ghz, starts)
+    return np.clip(core_ghz, lowest, highest)
 
 
 def _find_nearer_half(distances: Floats, groups: Ints) -> Ints:
     """Return the places of the half of each group with the least distances, and one
     more. groups: ascending, from 0.
     """
-    nearest_first = np.lexsort((distances, groups))
+    nearest_first = np.lexsort((distances, groups))  # group by group
     sizes = np.bincount(groups)
-    begins = np.cumsum(sizes) - sizes
-    rank = np.arange(len(groups)) - begins[groups]
-    limit = sizes[groups] / 2 + 1
-    return nearest_first[rank < limit]
+    starts = find_starts(sizes)
+    rank_in_group = np.arange(len(groups)) - starts[groups]
+    half_of_group = sizes[groups] / 2
+    return nearest_first[rank_in_group < half_of_group + 1]
 
 
 def compute_medians_and_outliers(bursts: Bursts) -> tuple[Floats, Ints]:
     """Compute the median of each burst, and count its samples above OUTLIER
     times that.
     """
-    middles = np.empty(len(bursts.counts))
-    far = np.empty(len(bursts.counts), dtype=np.int64)
+    medians = np.empty(len(bursts.counts))
+    outlier_counts = np.empty(len(bursts.counts), dtype=np.int64)
     for which, rows in group_rows_by_length(bursts.latencies, bursts.counts):
-        ordered = np.sort(rows, axis=1)  # numpy sorts faster than it finds medians
-        medians = _compute_quantiles(ordered, 0.5)
-        limits = OUTLIER * medians
-        is_far = rows > limits[:, None]
-        middles[which] = medians
-        far[which] = is_far.sum(axis=1)
-    return middles, far
+        ascending = np.sort(rows, axis=1)  # numpy sorts faster than it finds medians
+        medians[which] = _compute_quantiles(ascending, 0.5)
+        limits = OUTLIER * medians[which]
+        is_outlier = rows > limits.reshape(-1, 1)
+        outlier_counts[which] = is_outlier.sum(axis=1)
+    return medians, outlier_counts
 
 
 def is_visited_with_others(benchmark: Benchmark) -> bool:
@@ -213,9 +238,11 @@ def _number_visit_groups(pairs: pd.DataFrame, descriptions: Descriptions) -> Int
         if is_visited_with_others(descriptions[str(name)])
     ]
     is_shared = pairs["benchmark"].isin(shared)
-    own = np.where(is_shared, -1, np.arange(len(pairs)))
-    visited = pairs.assign(own=own)
-    return number_groups(visited, ["run_id", "ping_cpu", "pong_cpu", "own"])
+    # rows that share visits differ by run and CPUs only, each other row by its place
+    place_if_alone = np.where(is_shared, -1, np.arange(len(pairs)))
+    visited = pairs.assign(place_if_alone=place_if_alone)
+    keys = ["run_id", "ping_cpu", "pong_cpu", "place_if_alone"]
+    return number_groups(visited, keys)
 
 
 def _summarize_samples(latencies: Floats, counts: Ints) -> dict[str, Floats]:
@@ -224,32 +251,40 @@ def _summarize_samples(latencies: Floats, counts: Ints) -> dict[str, Floats]:
     """
     columns = {name: np.full(len(counts), np.nan) for name in _SAMPLE_NUMBERS}
     for pairs, rows in group_rows_by_length(latencies, counts):
-        ordered = np.sort(rows, axis=1)
-        middle = _compute_quantiles(ordered, 0.5)
-        columns["min_ns"][pairs] = ordered[:, 0]
-        columns["p10_ns"][pairs] = _compute_quantiles(ordered, 0.10)
-        columns["mean_ns"][pairs] = ordered.mean(axis=1)
-        columns["p99_ns"][pairs] = _compute_quantiles(ordered, 0.99)
-        columns["max_ns"][pairs] = ordered[:, -1]
-
-        distances = ordered
-        distances -= middle[:, None]  # in place: they may be many
-        np.abs(distances, out=distances)
-        distances.sort(axis=1)
-        columns["mad_ns"][pairs] = _compute_quantiles(distances, 0.5)
+        ascending = np.sort(rows, axis=1)
+        columns["min_ns"][pairs] = ascending[:, 0]
+        columns["p10_ns"][pairs] = _compute_quantiles(ascending, 0.10)
+        columns["mean_ns"][pairs] = ascending.mean(axis=1)
+        columns["p99_ns"][pairs] = _compute_quantiles(ascending, 0.99)
+        columns["max_ns"][pairs] = ascending[:, -1]
+        columns["mad_ns"][pairs] = _compute_median_distances(ascending)
     return columns
 
 
-def _compute_quantiles(ordered: Floats, share: float) -> Floats:
+def _compute_median_distances(ascending: Floats) -> Floats:
+    """Compute the median distance of each row from its median. ascending: sorted rows;
+    they are overwritten, since they may be many.
+    """
+    medians = _compute_quantiles(ascending, 0.5)
+    distances = ascending
+    distances -= medians.reshape(-1, 1)
+    np.abs(distances, out=distances)
+    distances.sort(axis=1)
+    return _compute_quantiles(distances, 0.5)
+
+
+def _compute_quantiles(ascending: Floats, share: float) -> Floats:
     """Compute a quantile of rows in ascending order, interpolated between the two
     nearest values.
     """
-    place = share * (ordered.shape[1] - 1)
+    last = ascending.shape[1] - 1
+    place = share * last
     low = int(place)
-    high = min(low + 1, ordered.shape[1] - 1)
-    below = ordered[:, low]
-    above = ordered[:, high]
-    quantiles: Floats = below + (place - low) * (above - below)
+    high = min(low + 1, last)
+    below = ascending[:, low]
+    above = ascending[:, high]
+    beyond_low = place - low  # as a share of the way to the next value
+    quantiles: Floats = below + beyond_low * (above - below)
     return quantiles
 
 
@@ -259,23 +294,26 @@ def _join_flags(
     """Count each pair's bursts with a flag, and join the flags of all its bursts
     without repeats.
     """
-    is_marked = (flags != "").to_numpy(dtype=bool)
-    numbers = pair_numbers[is_marked]
-    texts = flags[is_marked].tolist()
+    is_flagged = (flags != "").to_numpy(dtype=bool)
+    pair_of_flagged = pair_numbers[is_flagged]
+    flagged_bursts = np.bincount(pair_of_flagged, minlength=pair_count)
+
+    texts = flags[is_flagged].tolist()
+    distinct = set(zip(pair_of_flagged.tolist(), texts, strict=True))
     flags_by_pair: list[set[str]] = [set() for _ in range(pair_count)]
-    distinct = set(zip(numbers.tolist(), texts, strict=True))
-    for number, text in distinct:
-        flags_by_pair[number].update(text.split(","))
-    joined = [",".join(sorted(own_flags)) for own_flags in flags_by_pair]
-    flagged_bursts = np.bincount(numbers, minlength=pair_count)
-    return {"flagged_bursts": flagged_bursts, "flags": joined}
+    for pair, text in distinct:
+        flags_by_pair[pair].update(text.split(","))
+    flag_lists = [",".join(sorted(pair_flags)) for pair_flags in flags_by_pair]
+    return {"flagged_bursts": flagged_bursts, "flags": flag_lists}
 
 
 def estimator_column(run: Mapping[str, Any]) -> str:
     """Return the column of `pairs` to use for a run: that of its preset's estimator,
     else the median.
     """
-    return ESTIMATOR_COLUMNS[run["estimator"]] if run["preset"] else "median_ns"
+    if not run["preset"]:
+        return "median_ns"
+    return ESTIMATOR_COLUMNS[run["estimator"]]
 
 
 def choose_number_column(*runs: pd.DataFrame) -> str:
@@ -291,7 +329,9 @@ def choose_shared_column(runs: Iterable[Mapping[str, Any]]) -> str:
     the median.
     """
     columns = {estimator_column(run) for run in runs}
-    return columns.pop() if len(columns) == 1 else "median_ns"
+    if len(columns) != 1:
+        return "median_ns"
+    return columns.pop()
 
 
 def matrix(
@@ -311,7 +351,8 @@ def matrix(
     table.attrs["noise"] = 0.0
     if value == "median_ns" and "spread" in pairs:
         noise = pairs["spread"].median()
-        table.attrs["noise"] = 0.0 if np.isnan(noise) else float(noise)
+        if not np.isnan(noise):
+            table.attrs["noise"] = float(noise)
     return table
 
 
@@ -328,20 +369,30 @@ def lay_out_matrices(
     """Lay out the pairs of `count` runs as `lay_out_matrix` does. runs: each row's run,
     from 0.
     """
-    places = pd.Index(cpus)
-    ping = places.get_indexer(pd.Index(pairs["ping_cpu"]))  # -1: not among `cpus`
-    pong = places.get_indexer(pd.Index(pairs["pong_cpu"]))
-    is_inside = (ping >= 0) & (pong >= 0)
-    size = len(cpus)
-    every_cell = (runs * size + ping) * size + pong
-    cells = every_cell[is_inside]
+    cell_of_row = _find_cells(pairs, cpus, runs)
+    is_inside = cell_of_row >= 0
+    cells = cell_of_row[is_inside]
     values = pairs[value].to_numpy(dtype=float)[is_inside]
-    distinct, number = np.unique(cells, return_inverse=True)
-    if len(distinct) < len(cells):
-        cells = distinct
-        values = group_medians(values, number)
+    distinct_cells, number_of_cell = np.unique(cells, return_inverse=True)
+    if len(distinct_cells) < len(cells):  # several rows of a pair: their median
+        cells = distinct_cells
+        values = group_medians(values, number_of_cell)
 
-    numbers: Floats = np.full((count, size, size), np.nan)
+    numbers: Floats = np.full((count, len(cpus), len(cpus)), np.nan)
     numbers.flat[cells] = values
     other_side = numbers.transpose(0, 2, 1)
     return np.where(np.isnan(numbers), other_side, numbers)
+
+
+def _find_cells(pairs: pd.DataFrame, cpus: Sequence[int], runs: Ints) -> Ints:
+    """Return the place of each pair in matrices that stand end to end, a matrix per
+    run; -1 if one of its CPUs is not among `cpus`.
+    """
+    place_of_cpu = pd.Index(cpus)
+    ping = place_of_cpu.get_indexer(pd.Index(pairs["ping_cpu"]))
+    pong = place_of_cpu.get_indexer(pd.Index(pairs["pong_cpu"]))
+    size = len(cpus)
+    matrix_row = runs * size + ping
+    cells = matrix_row * size + pong
+    is_outside = (ping < 0) | (pong < 0)
+    return np.where(is_outside, -1, cells)

@@ -52,25 +52,44 @@ def add_relation_spreads(pairs: pd.DataFrame, bursts: BurstMedians) -> pd.DataFr
     median of all bursts is from the number: few rounds show the main level of a pair
     only roughly. A relation of one pair has the interval of the pair.
     """
+    # one value a pair: `relation`, `pair_spread`, `is_alone`; the others one a relation
     relation = number_groups(pairs, _NUMBER)
     number = group_medians(pairs["median_ns"].to_numpy(np.float64), relation)
-    of_burst = relation[bursts.pair]
-    main = bursts.is_main
-    by_round, counts = _compute_medians_by_round(
-        bursts.ns[main], of_burst[main], bursts.round[main]
-    )
-    half = np.full(len(number), np.nan)
-    for which, rows in group_rows_by_length(by_round, counts):
-        half[which] = estimate_half_widths(rows)
-
-    by_round, counts = _compute_medians_by_round(bursts.ns, of_burst, bursts.round)
-    rows_of_rounds = np.repeat(np.arange(len(number)), counts)
-    off = np.abs(group_medians(by_round, rows_of_rounds) - number)
+    relation_of_burst = relation[bursts.pair]
+    half = _estimate_halves_of_rounds(bursts, relation_of_burst)
+    distance = np.abs(_compute_medians_of_rounds(bursts, relation_of_burst) - number)
     spread = np.full(len(number), np.nan)
-    np.divide(half + off, number, out=spread, where=number > 0)
-    is_alone = np.bincount(relation)[relation] == 1
-    own = pairs["spread"].to_numpy(np.float64)
-    return pairs.assign(relation_spread=np.where(is_alone, own, spread[relation]))
+    np.divide(half + distance, number, out=spread, where=number > 0)
+
+    pair_spread = pairs["spread"].to_numpy(np.float64)
+    pair_counts = np.bincount(relation)
+    is_alone = pair_counts[relation] == 1
+    relation_spread = np.where(is_alone, pair_spread, spread[relation])
+    return pairs.assign(relation_spread=relation_spread)
+
+
+def _estimate_halves_of_rounds(bursts: BurstMedians, relation: Ints) -> Floats:
+    """Estimate half the 95 % interval of each relation from its medians by round, of
+    bursts at the main level; NaN from a single round. relation: of each burst.
+    """
+    is_main = bursts.is_main
+    medians, round_counts = _compute_medians_by_round(
+        bursts.ns[is_main], relation[is_main], bursts.round[is_main]
+    )
+    half = np.full(len(round_counts), np.nan)
+    for which, rows in group_rows_by_length(medians, round_counts):
+        half[which] = estimate_half_widths(rows)
+    return half
+
+
+def _compute_medians_of_rounds(bursts: BurstMedians, relation: Ints) -> Floats:
+    """Compute the median of each relation's medians by round. relation: of each
+    burst.
+    """
+    medians, round_counts = _compute_medians_by_round(bursts.ns, relation, bursts.round)
+    relations = np.arange(len(round_counts))
+    relation_of_round = np.repeat(relations, round_counts)
+    return group_medians(medians, relation_of_round)
 
 
 def _compute_medians_by_round(

@@ -2,8 +2,8 @@
 of one CPU, not by the run.
 """
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 from fleet.analysis.base.tables import to_pandas
@@ -51,30 +51,38 @@ def _count_bursts_by_class(
     """Count the bursts by class and the lower CPU of their pair; read only the small
     columns.
     """
-    counts: Counter[tuple[str, str, int]] = Counter()
+    bursts: Counter[tuple[str, str, int]] = Counter()
     for table in file.iter_tables(_PLACED_BY, where):
         rows = to_pandas(table)
-        lower = rows[["ping_cpu", "pong_cpu"]].min(axis=1)
-        counts.update(zip(rows["benchmark"], rows["relation"], lower, strict=True))
+        lower_cpus = rows[["ping_cpu", "pong_cpu"]].min(axis=1)
+        keys = zip(rows["benchmark"], rows["relation"], lower_cpus, strict=True)
+        bursts.update(keys)
 
-    names = {benchmark for benchmark, _, _ in counts}
+    sets_by_benchmark = _group_benchmarks({name for name, _, _ in bursts}, descriptions)
+    bursts_by_class: dict[_Class, Counter[int]] = defaultdict(Counter)
+    for (benchmark, relation, lower_cpu), count in bursts.items():
+        pairs = _Class(sets_by_benchmark[benchmark], relation)
+        bursts_by_class[pairs][lower_cpu] += count
+    return bursts_by_class
+
+
+def _group_benchmarks(
+    names: Collection[str], descriptions: Descriptions
+) -> dict[str, frozenset[str]]:
+    """Return for each benchmark those visited together with it, and itself."""
     together = frozenset(
         name for name in names if matrices.is_visited_with_others(descriptions[name])
     )
-    by_class: dict[_Class, Counter[int]] = {}
-    for (benchmark, relation, lower_cpu), count in counts.items():
-        benchmarks = together if benchmark in together else frozenset({benchmark})
-        by_cpu = by_class.setdefault(_Class(benchmarks, relation), Counter())
-        by_cpu[lower_cpu] += count
-    return by_class
+    sets_by_benchmark = {name: frozenset({name}) for name in names}
+    return sets_by_benchmark | dict.fromkeys(together, together)
 
 
 def _plan_slices(counts: dict[_Class, Counter[int]], limit: float) -> Iterator[_Slice]:
     """Plan slices of at most `limit` bursts, or of one CPU with more."""
-    ordered = sorted(
+    classes = sorted(
         counts, key=lambda pairs: (sorted(pairs.benchmarks), pairs.relation)
     )
-    for pairs in ordered:
+    for pairs in classes:
         for cpus in _split_cpus(counts[pairs], limit):
             yield _Slice(pairs, first=cpus[0], last=cpus[-1])
 
