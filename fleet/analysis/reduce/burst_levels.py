@@ -75,25 +75,23 @@ def find_main_bursts(
     level.
     """
     row = np.repeat(np.arange(len(burst_counts)), burst_counts)
-    medians = np.maximum(medians, _TINY_NS)
-    usual = group_medians(medians, row)
-    multiples = medians / usual[row]
+    positive_ns = np.maximum(medians, _TINY_NS)
+    median_of_row = group_medians(positive_ns, row)
+    multiples = positive_ns / median_of_row[row]
 
     # a visit's group and number as the digits of one number
     visits_a_group = visits.max(initial=0) + 1
     keys = visit_groups[row] * visits_a_group + visits
-    visit_keys, visit = np.unique(keys, return_inverse=True)
-    sums = np.bincount(visit, multiples)
-    visit_values = sums / np.bincount(visit)
+    distinct_keys, visit = np.unique(keys, return_inverse=True)  # sorted: by group
+    visit_values = np.bincount(visit, multiples) / np.bincount(visit)
+    _, visit_counts = np.unique(distinct_keys // visits_a_group, return_counts=True)
+    is_main_visit = _find_main_visits(np.log(visit_values), visit_counts)
 
-    group = visit_keys // visits_a_group
-    _, group_sizes = np.unique(group, return_counts=True)
-    is_main_visit = _find_main_visits(np.log(visit_values), group_sizes)
-    main: Bools = is_main_visit[visit]
-    main_counts = np.bincount(row, main, len(burst_counts))
-    has_none = main_counts == 0
-    main |= has_none[row]
-    return main
+    is_main: Bools = is_main_visit[visit]
+    main_counts = np.bincount(row, is_main, len(burst_counts))
+    has_no_main = main_counts == 0
+    is_main |= has_no_main[row]
+    return is_main
 
 
 def _find_main_visits(logs: Floats, group_sizes: Ints) -> Bools:
@@ -116,20 +114,20 @@ def summarize_bursts(
     """
     row = np.repeat(np.arange(len(counts)), counts)
     main_counts = np.bincount(row, main, len(counts)).astype(np.int64)
-    other_share = 1 - main_counts / counts
-    has_another_level = other_share > FEW
-
     median, mean, half = _summarize_rows(medians[main], main_counts)
-    other = _compute_row_medians(medians[~main], counts - main_counts)
-    drift = _find_drifts(medians, times, counts)
     spread = np.full(len(counts), np.nan)
     np.divide(half, mean, out=spread, where=mean > 0)
+
+    other_share = 1 - main_counts / counts
+    has_another_level = other_share > FEW
+    median_of_others = _compute_row_medians(medians[~main], counts - main_counts)
+    drift = _find_drifts(medians, times, counts)
     return {
         "median_ns": median,
         "low_ns": np.minimum(mean - half, median),
         "high_ns": np.maximum(mean + half, median),
         "spread": spread,
-        "other_ns": np.where(has_another_level, other, np.nan),
+        "other_ns": np.where(has_another_level, median_of_others, np.nan),
         "other_share": other_share,
         "drift": np.where(has_another_level, np.nan, drift),
     }
@@ -159,11 +157,12 @@ def _compute_row_medians(values: Floats, counts: Ints) -> Floats:
 def _find_drifts(medians: Floats, times: Floats, counts: Ints) -> Floats:
     """Return each row's drift, as `find_drift` does for rows of equal length."""
     drifts = np.full(len(counts), np.nan)
-    medians_by_length = group_rows_by_length(medians, counts)
+    bursts_by_length = group_rows_by_length(medians, counts)
     times_by_length = group_rows_by_length(times, counts)
-    by_length = zip(medians_by_length, times_by_length, strict=True)
-    for (which, rows), (_, moments) in by_length:
-        drifts[which] = find_drift(rows, moments)
+    for (which, bursts), (_, moments) in zip(
+        bursts_by_length, times_by_length, strict=True
+    ):
+        drifts[which] = find_drift(bursts, moments)
     return drifts
 
 
@@ -174,10 +173,11 @@ def estimate_half_widths(rows: Floats) -> Floats:
     count = rows.shape[1]
     if count < 2:
         return np.full(len(rows), np.nan)
-    away = rows - rows.mean(axis=1, keepdims=True)
-    effective = count_effective(count, estimate_autocorrelation(away))
-    variance = (away**2).sum(axis=1) / (count - 1)
-    half: Floats = look_up_t(count, effective) * np.sqrt(variance / effective)
+    deviations = rows - rows.mean(axis=1, keepdims=True)
+    variance = (deviations**2).sum(axis=1) / (count - 1)
+    effective = count_effective(count, estimate_autocorrelation(deviations))
+    standard_error = np.sqrt(variance / effective)
+    half: Floats = look_up_t(count, effective) * standard_error
     return half
 
 
@@ -212,13 +212,14 @@ def _reduce_to_blocks(rows: Floats) -> Floats:
 def _compute_trend_z(values: Floats) -> Floats:
     """Return the absolute z of each row by Mann and Kendall's test for a trend."""
     count = values.shape[1]
-    signs = np.zeros(len(values))
+    s = np.zeros(len(values))  # rises less falls, of every two values
     for lag in range(1, count):
-        rises = np.sign(values[:, lag:] - values[:, :-lag])
-        signs += rises.sum(axis=1)
+        later = values[:, lag:]
+        earlier = values[:, :-lag]
+        s += np.sign(later - earlier).sum(axis=1)
     variance = count * (count - 1) * (2 * count + 5) / 18
     deviation = max(variance**0.5, 1.0)
-    z: Floats = (np.abs(signs) - 1) / deviation
+    z: Floats = (np.abs(s) - 1) / deviation
     return z
 
 
@@ -272,9 +273,8 @@ def _summarize_directions(
     of fewer than DIRECTION_BURSTS bursts.
     """
     has_enough = counts >= DIRECTION_BURSTS
-    is_of_enough = np.repeat(has_enough, counts)
+    is_counted = np.repeat(has_enough, counts)  # of each burst
     numbers = np.full((3, len(counts)), np.nan)
-    enough = _summarize_rows(medians[is_of_enough], counts[has_enough])
-    numbers[:, has_enough] = enough
+    numbers[:, has_enough] = _summarize_rows(medians[is_counted], counts[has_enough])
     median, mean, half = numbers
     return median, mean, half

@@ -74,9 +74,9 @@ def count_flags(flags: "pd.Series[Any]") -> dict[str, int]:
     """
     counts: Counter[str] = Counter()
     rows_by_text = Counter(flags.tolist())
-    for joined, rows in rows_by_text.most_common():
-        if joined:
-            counts.update(dict.fromkeys(joined.split(","), rows))
+    for text, rows in rows_by_text.most_common():
+        if text:
+            counts.update(dict.fromkeys(text.split(","), rows))
     return dict(counts.most_common())
 
 
@@ -88,24 +88,34 @@ def add_pair_flags(
     """Add the flags of pairs to the rows of `pair_medians`. precision: the share
     requested; NaN: none.
     """
-    requested = np.asarray(precision, dtype=float)
-    is_within = pairs["spread"].to_numpy(dtype=float) <= requested
-    is_mostly_there = pairs["other_share"].to_numpy(dtype=float) <= HALF
-    raised = {
+    is_flagged = {
         "multimodal": pairs["other_ns"].notna().to_numpy(),
         "drift": pairs["drift"].notna().to_numpy(),
-        "not_converged": ~np.isnan(requested) & ~(is_mostly_there & is_within),
+        "not_converged": _is_not_converged(pairs, precision),
         "smt_pair": _has_doubtful_smt_relation(pairs, descriptions),
         "outliers": (pairs["outliers"] > MANY_OUTLIERS).to_numpy(),
         "underfed": _is_below_requested_rate(pairs),
     }
     texts = pairs["flags"].tolist()
-    is_flagged = np.any(list(raised.values()), axis=0)
-    for row in np.flatnonzero(is_flagged).tolist():
-        flags = {flag for flag in PAIR_FLAGS if raised[flag][row]}
-        flags.update(filter(None, texts[row].split(",")))
+    has_any_flag = np.any(list(is_flagged.values()), axis=0)
+    for row in np.flatnonzero(has_any_flag).tolist():
+        flags = {flag for flag in PAIR_FLAGS if is_flagged[flag][row]}
+        if texts[row]:
+            flags.update(texts[row].split(","))
         texts[row] = ",".join(sorted(flags))
     return pairs.assign(flags=texts)
+
+
+def _is_not_converged(pairs: pd.DataFrame, precision: Floats | float | None) -> Bools:
+    """Report which pairs did not reach the precision requested, or are mostly at
+    another level.
+    """
+    requested = np.asarray(precision, dtype=float)
+    is_within = pairs["spread"].to_numpy(dtype=float) <= requested
+    is_mostly_at_main = pairs["other_share"].to_numpy(dtype=float) <= HALF
+    is_requested = ~np.isnan(requested)
+    marks: Bools = is_requested & ~(is_mostly_at_main & is_within)
+    return marks
 
 
 def _is_below_requested_rate(pairs: pd.DataFrame) -> Bools:
@@ -118,16 +128,16 @@ def _is_below_requested_rate(pairs: pd.DataFrame) -> Bools:
     is_load = pairs["other_rate"].notna().to_numpy()
     loads = pairs[is_load]
     rate = loads["other_rate"].to_numpy(dtype=float)  # of all loading threads, in GB/s
-    requested_mbps = loads["load_mbps"].to_numpy(dtype=float)  # of each
+    mbps_each = loads["load_mbps"].to_numpy(dtype=float)  # requested; NaN: full rate
     loading_threads = loads["threads"].to_numpy(dtype=float) - 1
-    requested_rate = requested_mbps / 1000 * loading_threads
+    requested_rate = mbps_each / 1000 * loading_threads
 
-    # no request means full rate; of loads that are alike but for the request
-    unlimited_rate = np.where(np.isnan(requested_mbps), rate, np.nan)
-    loads_alike = number_groups(loads, _LOAD)
-    full_rate = group_medians(unlimited_rate, loads_alike)[loads_alike]
-    expected_rate = np.fmin(requested_rate, full_rate)
-    marks[is_load] = rate < (1 - UNDERFED) * expected_rate
+    # what loads that differ only by the request reach at full rate
+    unlimited_rate = np.where(np.isnan(mbps_each), rate, np.nan)
+    kind_of_load = number_groups(loads, _LOAD)
+    full_rate = group_medians(unlimited_rate, kind_of_load)
+    reachable_rate = np.fmin(requested_rate, full_rate[kind_of_load])
+    marks[is_load] = rate < (1 - UNDERFED) * reachable_rate
     return marks
 
 
@@ -151,12 +161,12 @@ def _is_far_nearer(pairs: pd.DataFrame) -> Bools:
     relation.
     """
     ns = pairs["median_ns"].to_numpy(dtype=float)
-    classes = number_groups(pairs, [*_CHOICE, "relation"])
-    usual = group_medians(ns, classes)[classes]
-    size = np.bincount(classes)[classes]
-    is_near = ns < FAR_NEARER * usual
-    is_known = size >= SMALLEST_CLASS
-    marks: Bools = is_near & is_known & ~_is_sibling_or_single(pairs)
+    relation = number_groups(pairs, [*_CHOICE, "relation"])
+    usual_ns = group_medians(ns, relation)
+    pair_counts = np.bincount(relation)
+    is_near = ns < FAR_NEARER * usual_ns[relation]
+    has_usual = pair_counts[relation] >= SMALLEST_CLASS
+    marks: Bools = is_near & has_usual & ~_is_sibling_or_single(pairs)
     return marks
 
 
@@ -168,20 +178,23 @@ def compute_sibling_nearness(pairs: pd.DataFrame, choice_numbers: Ints) -> Float
     pairs that are not siblings, and for siblings without another partner.
     """
     ns = pairs["median_ns"].to_numpy(dtype=float)
-    cpus = pairs[["ping_cpu", "pong_cpu"]].to_numpy(dtype=np.int64).T
-    cpus_a_choice = cpus.max(initial=0) + 1
-    ends = choice_numbers * cpus_a_choice + cpus  # one number for each choice and CPU
+    ping_cpu = pairs["ping_cpu"].to_numpy(dtype=np.int64)
+    pong_cpu = pairs["pong_cpu"].to_numpy(dtype=np.int64)
+    # choice and CPU as the digits of one number
+    cpus_a_choice = max(ping_cpu.max(initial=0), pong_cpu.max(initial=0)) + 1
+    ping = choice_numbers * cpus_a_choice + ping_cpu
+    pong = choice_numbers * cpus_a_choice + pong_cpu
 
     is_other = ~_is_sibling_or_single(pairs)
-    nearest = np.full(ends.max(initial=0) + 1, np.inf)
-    for end in ends:
-        np.fmin.at(nearest, end[is_other], ns[is_other])
-    ping, pong = ends
-    closest = np.minimum(nearest[ping], nearest[pong])
+    nearest_ns = np.full((choice_numbers.max(initial=0) + 1) * cpus_a_choice, np.inf)
+    np.fmin.at(nearest_ns, ping[is_other], ns[is_other])
+    np.fmin.at(nearest_ns, pong[is_other], ns[is_other])
+    nearest_of_pair = np.minimum(nearest_ns[ping], nearest_ns[pong])
 
     is_sibling = pairs["relation"].to_numpy(dtype=object) == "smt"
-    has_partner = np.isfinite(closest)
-    return np.where(is_sibling & has_partner, closest / ns, np.nan)
+    has_other_partner = np.isfinite(nearest_of_pair)
+    multiples = nearest_of_pair / ns
+    return np.where(is_sibling & has_other_partner, multiples, np.nan)
 
 
 def _is_sibling_or_single(rows: pd.DataFrame) -> Bools:

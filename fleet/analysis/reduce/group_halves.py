@@ -1,6 +1,6 @@
 """Estimate how good the numbers of a map of groups are, the medians of their pairs."""
 
-from itertools import pairwise
+from itertools import combinations_with_replacement, pairwise
 from math import erf, pi, sqrt
 from typing import NamedTuple
 
@@ -31,19 +31,19 @@ def estimate_group_halves(
     where none is known.
     """
     blocks, _ = choose_blocks(order, limit)
-    parts = [slice(start, end) for start, end in pairwise(find_block_ends(blocks))]
-    # within a group each pair stands in two cells
+    slices = [slice(start, end) for start, end in pairwise(find_block_ends(blocks))]
+    # within a group each pair stands in two cells: keep one
     cells = np.triu(np.asarray(table, dtype=np.float64), 1)
     cells[cells == 0] = np.nan
-    result = np.full((len(parts), len(parts)), np.nan)
-    for row, ping in enumerate(parts):
-        for column, pong in enumerate(parts[row:], row):
-            half = _estimate_median_half(
-                cells[ping, pong], halves.own[ping, pong], halves.shared[ping, pong]
-            )
-            result[row, column] = half
-            result[column, row] = half
-    return result
+    half_of_groups = np.full((len(slices), len(slices)), np.nan)
+    for row, column in combinations_with_replacement(range(len(slices)), 2):
+        between = (slices[row], slices[column])
+        half = _estimate_median_half(
+            cells[between], halves.own[between], halves.shared[between]
+        )
+        half_of_groups[row, column] = half
+        half_of_groups[column, row] = half
+    return half_of_groups
 
 
 def _estimate_median_half(values: Floats, own: Floats, shared: Floats) -> float:
@@ -55,9 +55,9 @@ def _estimate_median_half(values: Floats, own: Floats, shared: Floats) -> float:
         return float("nan")
     ns = values[is_known]
     sigma = ns * own[is_known] / _SIGMAS
-    scatter = _estimate_scatter_of_median(ns, sigma)
-    common = float(np.median(np.nan_to_num(shared[is_known])))
-    return float(np.hypot(_SIGMAS * scatter / np.median(ns), common))
+    own_half = _SIGMAS * _estimate_scatter_of_median(ns, sigma) / np.median(ns)
+    shared_half = np.median(np.nan_to_num(shared[is_known]))
+    return float(np.hypot(own_half, shared_half))  # errors add as squares
 
 
 def _estimate_scatter_of_median(values: Floats, sigma: Floats) -> float:
@@ -67,11 +67,14 @@ def _estimate_scatter_of_median(values: Floats, sigma: Floats) -> float:
     them are: its variance is the sum of p (1 - p), divided by the square of how fast
     the sum of p grows with m.
     """
-    distance = (np.median(values) - values) / sigma
-    below = np.array([(1 + erf(z / sqrt(2))) / 2 for z in distance])
-    growth = float(np.sum(np.exp(-(distance**2) / 2) / sigma)) / sqrt(2 * pi)
+    z = (np.median(values) - values) / sigma
+    # the normal distribution at z, and its density at the median
+    p = np.array([(1 + erf(distance / sqrt(2))) / 2 for distance in z])
+    density = np.exp(-(z**2) / 2) / sigma
+    variance_of_count = float(np.sum(p * (1 - p)))
+    growth = float(np.sum(density)) / sqrt(2 * pi)
     # a median far from all other values moves as the nearest one does
-    alone = float(sigma[np.argmin(np.abs(distance))])
+    sigma_of_nearest = float(sigma[np.argmin(np.abs(z))])
     if not growth:
-        return alone
-    return min(alone, sqrt(float(np.sum(below * (1 - below)))) / growth)
+        return sigma_of_nearest
+    return min(sigma_of_nearest, sqrt(variance_of_count) / growth)

@@ -18,6 +18,10 @@ MIN_EFFECTIVE = 3.0
 MIN_RUNS = 3  # for an interval between runs, or a verdict
 
 
+# the 97.5 % points of Student's t for 1, 2, … degrees of freedom
+_STUDENT_T = (12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622)
+
+
 def student_t(freedom: int) -> float:
     """Return the 97.5 % point of Student's t, the factor of a 95 % interval; NaN
     without a degree of freedom.
@@ -27,10 +31,9 @@ def student_t(freedom: int) -> float:
     """
     if freedom < 1:
         return float("nan")
-    table = (12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622)
-    if freedom <= len(table):
-        return table[freedom - 1]
-    x = 1.959964
+    if freedom <= len(_STUDENT_T):
+        return _STUDENT_T[freedom - 1]
+    x = 1.959964  # the 97.5 % point of the normal distribution
     first = (x**3 + x) / 4
     second = (5 * x**5 + 16 * x**3 + 3 * x) / 96
     third = (3 * x**7 + 19 * x**5 + 17 * x**3 - 15 * x) / 384
@@ -50,8 +53,7 @@ def estimate_autocorrelation(deviations: Floats) -> Floats:
     total = -squares  # the sum of products at lags above 0: lag 0 gives the squares
     is_summing = squares > 0
     for lag in range(0, count - 1, 2):
-        two_lags = _sum_products(deviations, lag)
-        two_lags += _sum_products(deviations, lag + 1)
+        two_lags = _sum_products(deviations, lag) + _sum_products(deviations, lag + 1)
         is_summing = is_summing & (two_lags > 0)
         if not is_summing.any():
             break
@@ -98,9 +100,9 @@ def look_up_t(count: int, effective: Floats | float) -> Floats:
 
 
 def _compute_t_of_each(freedom: Ints) -> Floats:
-    distinct, places = np.unique(freedom, return_inverse=True)
-    t = np.array([student_t(int(degrees)) for degrees in distinct], dtype=np.float64)
-    return t[places]
+    distinct, place = np.unique(freedom, return_inverse=True)
+    t_of_distinct = [student_t(int(degrees)) for degrees in distinct]
+    return np.array(t_of_distinct, dtype=np.float64)[place]
 
 
 def compute_half_widths_of_runs(runs: Ints, scatter: Floats) -> tuple[Floats, Floats]:
@@ -109,7 +111,7 @@ def compute_half_widths_of_runs(runs: Ints, scatter: Floats) -> tuple[Floats, Fl
 
     runs: how many each level has. scatter: the standard deviation of their logarithms.
     """
-    has_enough = runs >= MIN_RUNS
-    of_a_run = np.where(has_enough, _compute_t_of_each(runs - 1) * scatter, np.nan)
-    of_the_mean = of_a_run / np.sqrt(runs)
-    return np.expm1(of_a_run), np.expm1(of_the_mean)
+    t = _compute_t_of_each(runs - 1)
+    log_half_of_run = np.where(runs >= MIN_RUNS, t * scatter, np.nan)
+    log_half_of_mean = log_half_of_run / np.sqrt(runs)
+    return np.expm1(log_half_of_run), np.expm1(log_half_of_mean)

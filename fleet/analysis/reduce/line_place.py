@@ -47,18 +47,15 @@ def explain_place_scatter(
     what chance gives.
     """
     names = {name.partition("/")[0] for name in run["benchmarks"]}
-    pairs = [name for name in names if descriptions[name].view is View.MATRIX]
-    if not pairs or run["samples"] > _MAX_SAMPLES:
+    matrices = [name for name in names if descriptions[name].view is View.MATRIX]
+    if not matrices or run["samples"] > _MAX_SAMPLES:
         return []
-    samples = load_samples(
-        root, run_id=run["run_id"], benchmark=pairs, columns=_COLUMNS
-    )
-    samples = samples[samples["line_offset"].notna()].reset_index(drop=True)
+    samples = _load_samples_with_places(root, run["run_id"], matrices)
     if samples.empty:
         return []
     bursts = _add_burst_medians(samples, descriptions)
-    choices = bursts.groupby(["benchmark", "variant"], observed=True)
     sentences = []
+    choices = bursts.groupby(["benchmark", "variant"], observed=True)
     for (name, variant), part in choices:
         for place, share, places in _find_influential_places(part):
             sentences.append(
@@ -66,6 +63,15 @@ def explain_place_scatter(
                 f" scatter between a pair's bursts (n {len(part)}, {places} places)"
             )
     return sentences
+
+
+def _load_samples_with_places(
+    root: Root, run_id: str, benchmarks: list[str]
+) -> pd.DataFrame:
+    """Load the bursts of a run whose line's place is known."""
+    samples = load_samples(root, run_id=run_id, benchmark=benchmarks, columns=_COLUMNS)
+    has_place = samples["line_offset"].notna()
+    return samples[has_place].reset_index(drop=True)
 
 
 def _add_burst_medians(
@@ -83,17 +89,19 @@ def _find_influential_places(bursts: pd.DataFrame) -> Iterator[tuple[str, float,
     the number of places.
     """
     residuals = _compute_residuals(bursts)
-    kinds = {"offset in its page": bursts["line_offset"] // _LINE}
+    places_by_kind = {"offset in its page": bursts["line_offset"] // _LINE}
     if bursts["line_physical"].notna().all():
-        kinds["physical page, modulo 16,"] = bursts["line_physical"] % _COLOURS
-    for name, places in kinds.items():
-        groups, values = pd.factorize(places)
-        if 1 < len(values) <= len(bursts) / _BURSTS_A_PLACE:
-            share = compute_variance_share(residuals, groups)
-            freedom = len(bursts) - len(values)
-            standard_error = math.sqrt(2 * (len(values) - 1)) / freedom
-            if share > max(MIN_SHARE, _ERRORS * standard_error):
-                yield name, share, len(values)
+        colours = bursts["line_physical"] % _COLOURS
+        places_by_kind["physical page, modulo 16,"] = colours
+    for kind, places in places_by_kind.items():
+        place_of_burst, distinct = pd.factorize(places)
+        count = len(distinct)
+        if not 1 < count <= len(bursts) / _BURSTS_A_PLACE:
+            continue
+        share = compute_variance_share(residuals, place_of_burst)
+        standard_error = math.sqrt(2 * (count - 1)) / (len(bursts) - count)
+        if share > max(MIN_SHARE, _ERRORS * standard_error):
+            yield kind, share, count
 
 
 def _compute_residuals(bursts: pd.DataFrame) -> Floats:
@@ -115,6 +123,7 @@ def compute_variance_share(values: Floats, groups: Ints) -> float:
     """
     counts = np.bincount(groups)
     means = np.bincount(groups, values) / counts
+    # sums of squares: of all values, and about the means of their groups
     total = float(((values - values.mean()) ** 2).sum())
     if not total:
         return 0.0

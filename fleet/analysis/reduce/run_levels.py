@@ -112,19 +112,27 @@ def label_levels(rows: Floats, scatter: Floats | float) -> Ints:
     """
     order = np.argsort(rows, axis=1)  # NaN last
     ascending = np.take_along_axis(rows, order, axis=1)
-    gaps = np.diff(ascending, axis=1)
-    wide_gap = LEVEL_SCATTERS * np.asarray(scatter)
-    least_gap = np.maximum(wide_gap, LEVEL_GAP)
-    begins_level = gaps > least_gap.reshape(-1, 1)
-    is_unclear = (gaps > LEVEL_GAP) & ~begins_level
-    for row in np.flatnonzero(is_unclear.any(axis=1)):
-        begins_level[row] |= _find_gaps_between_groups(ascending[row])
+    begins_level = _find_level_gaps(ascending, scatter)
 
     # a value's level is the number of wide gaps below it; the lowest has none
     labels = np.zeros(rows.shape, dtype=np.int64)
     levels_but_first = np.cumsum(begins_level, axis=1)
     np.put_along_axis(labels, order[:, 1:], levels_but_first, axis=1)
     return np.where(np.isnan(rows), -1, labels)
+
+
+def _find_level_gaps(ascending: Floats, scatter: Floats | float) -> Bools:
+    """Report behind which values of each sorted row another level begins. scatter: as
+    in `label_levels`.
+    """
+    gaps = np.diff(ascending, axis=1)
+    wide_gap = LEVEL_SCATTERS * np.asarray(scatter)
+    least_gap = np.maximum(wide_gap, LEVEL_GAP)
+    begins_level: Bools = gaps > least_gap.reshape(-1, 1)
+    is_unclear = (gaps > LEVEL_GAP) & ~begins_level
+    for row in np.flatnonzero(is_unclear.any(axis=1)):
+        begins_level[row] |= _find_gaps_between_groups(ascending[row])
+    return begins_level
 
 
 def _find_gaps_between_groups(ascending: Floats) -> Bools:
@@ -134,12 +142,12 @@ def _find_gaps_between_groups(ascending: Floats) -> Bools:
     A drift widens the scatter, but leaves such a gap between two levels empty.
     """
     gaps = np.diff(ascending)
-    ends = np.flatnonzero(gaps > LEVEL_GAP)
-    known = ascending[~np.isnan(ascending)]
-    groups = np.split(known, ends + 1)
+    places = np.flatnonzero(gaps > LEVEL_GAP)
+    values = ascending[~np.isnan(ascending)]
+    groups = np.split(values, places + 1)
     is_between = np.zeros(len(gaps), dtype=bool)
-    for end, (left, right) in zip(ends, pairwise(groups), strict=True):
-        is_between[end] = _is_between(gaps[end], left, right)
+    for place, (left, right) in zip(places, pairwise(groups), strict=True):
+        is_between[place] = _is_between(gaps[place], left, right)
     return is_between
 
 
@@ -153,8 +161,9 @@ def _is_between(gap: float, left: Floats, right: Floats) -> bool:
 def find_main_levels(labels: Ints) -> Ints:
     """Return the level of most runs of each row; of several the lowest."""
     levels = np.arange(labels.max(initial=0) + 1)
-    counts = (labels[:, :, None] == levels).sum(axis=1)
-    return np.asarray(counts.argmax(axis=1))
+    is_at_level = labels[:, :, np.newaxis] == levels  # rows x runs x levels
+    run_counts = is_at_level.sum(axis=1)
+    return np.asarray(run_counts.argmax(axis=1))
 
 
 def estimate_scatter(rows: Floats) -> float:
@@ -162,10 +171,10 @@ def estimate_scatter(rows: Floats) -> float:
     if no level has two runs.
     """
     distances = measure_distances_within(rows)
-    known = distances[~np.isnan(distances)]
-    if not len(known):
+    finite = distances[~np.isnan(distances)]
+    if not len(finite):
         return 0.0
-    return float(np.median(known)) / _MIDDLE_OF_NORMAL
+    return float(np.median(finite)) / _MIDDLE_OF_NORMAL
 
 
 def measure_distances_within(rows: Floats) -> Floats:
@@ -177,10 +186,11 @@ def measure_distances_within(rows: Floats) -> Floats:
     for level in range(int(labels.max(initial=-1)) + 1):
         is_at_level = labels == level
         has_several = is_at_level.sum(axis=1) >= 2
-        own = rows[has_several]
-        is_own_at_level = is_at_level[has_several]
-        away = _measure_distances_from_mean(own, is_own_at_level)
-        distances[has_several] = np.where(is_own_at_level, away, distances[has_several])
+        chosen_rows = rows[has_several]
+        is_counted = is_at_level[has_several]
+        from_mean = _measure_distances_from_mean(chosen_rows, is_counted)
+        distances_before = distances[has_several]
+        distances[has_several] = np.where(is_counted, from_mean, distances_before)
     return distances
 
 
