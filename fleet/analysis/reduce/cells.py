@@ -37,7 +37,7 @@ from fleet.text import one_line, suggest_similar
 SHOWN = 12  # of many names, in an error
 _KIND = ["run_id", "benchmark", "variant"]
 _FASTEST = {"", "P", "big"}
-_OF_POINTS = (View.TABLE, View.BLOCKS, View.PRODUCTS)
+_VIEWS_OF_POINTS = (View.TABLE, View.BLOCKS, View.PRODUCTS)
 
 
 def name_cells(
@@ -81,8 +81,10 @@ def name_cells_of_point(
 
 def list_names(names: Sequence[str]) -> str:
     """List the first SHOWN of these names; "none" without any."""
-    listed = ", ".join(names[:SHOWN]) or "none"
-    return listed + (", …" if len(names) > SHOWN else "")
+    text = ", ".join(names[:SHOWN]) or "none"
+    if len(names) > SHOWN:
+        text += ", …"
+    return text
 
 
 def _name_pairs(pairs: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
@@ -110,9 +112,12 @@ def _name_placed_lines(pairs: pd.DataFrame, descriptions: Descriptions) -> pd.Da
 
 
 def _name_points(pairs: pd.DataFrame, descriptions: Descriptions) -> list[pd.DataFrame]:
-    of_points = get_views(pairs["benchmark"], descriptions).isin(_OF_POINTS)
+    """Name the rows of points of each run, benchmark and variant, and make those of
+    their loads.
+    """
+    has_points = get_views(pairs["benchmark"], descriptions).isin(_VIEWS_OF_POINTS)
     is_placed = ladders.is_node_placed(pairs, descriptions)
-    rows = pairs[of_points & ~is_placed]
+    rows = pairs[has_points & ~is_placed]
     parts = []
     for (_, name, _), group in rows.groupby(_KIND, sort=False, observed=True):
         benchmark = descriptions[str(name)]
@@ -120,17 +125,18 @@ def _name_points(pairs: pd.DataFrame, descriptions: Descriptions) -> list[pd.Dat
             relation = _append_loads(group)
         else:
             relation = _join_words(group["relation"], group["point"])
-        shown = _choose_shown(group, benchmark)
-        cells = group.assign(relation=relation).join(shown)
+        overview = _choose_shown(group, benchmark)
+        cells = group.assign(relation=relation).join(overview)
         parts += [cells, _make_load_rates(cells)]
     return parts
 
 
 def _join_words(first: "pd.Series[Any]", second: "pd.Series[Any]") -> "pd.Series[Any]":
+    """Join the words of each row; a missing second word adds nothing."""
     # a benchmark that nobody described may have no points
-    words = second.astype(object).fillna("")
-    joined: pd.Series[Any] = first.astype(object) + " " + words
-    return joined.map(str.rstrip)
+    second_words = second.astype(object).fillna("")
+    texts: pd.Series[Any] = first.astype(object) + " " + second_words
+    return texts.map(str.rstrip)
 
 
 def _append_loads(rows: pd.DataFrame) -> "pd.Series[Any]":
@@ -179,9 +185,8 @@ def _name_nodes(rows: pd.DataFrame, descriptions: Descriptions) -> list[pd.DataF
         names = [f"n{node}-n{memory}" for node, memory in rows_of_nodes]
         ends = pd.Series(names, group.index, dtype=object)
         relation = ends + " " + group["setting"]
-        shown = _choose_shown_nodes(group, descriptions)
         cells = group.assign(relation=relation, relation_spread=group["spread"])
-        cells = cells.join(shown)
+        cells = cells.join(_choose_shown_nodes(group, descriptions))
         parts += [cells, _make_load_rates(cells)]
     return parts
 
@@ -191,11 +196,11 @@ def _choose_shown_nodes(rows: pd.DataFrame, descriptions: Descriptions) -> pd.Da
     remote. rows: of one run, benchmark and variant, from `select_node_cells`.
     """
     first_setting = ladders.sort_settings(rows, descriptions)[0]
-    own = rows[rows["setting"] == first_setting]
+    cells = rows[rows["setting"] == first_setting]
     words = {True: "local", False: "remote"}
-    where = ladders.is_local_memory(own).map(words)
+    column = ladders.is_local_memory(cells).map(words)
     about = f"{first_setting} by node"
-    return pd.DataFrame({"about": about, "column": where, "place": where})
+    return pd.DataFrame({"about": about, "column": column, "place": column})
 
 
 def _name_levels(levels: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
@@ -203,14 +208,14 @@ def _name_levels(levels: pd.DataFrame, descriptions: Descriptions) -> pd.DataFra
     threads = _format_threads(levels)
     core_kinds = _format_core_kinds(levels)
     relation = levels["level"] + " " + levels["setting"] + threads + core_kinds
-    named = levels.assign(relation=relation, relation_spread=levels["spread"])
+    cells = levels.assign(relation=relation, relation_spread=levels["spread"])
 
-    shown = _choose_shown_levels(levels, descriptions)
-    in_overview = shown[[]].copy()
-    in_overview["about"] = shown["setting"] + threads[shown.index]
-    in_overview["column"] = shown["level"]
-    in_overview["place"] = shown["least_bytes"].map("{:020}".format)
-    return named.join(in_overview)
+    in_overview = _choose_shown_levels(levels, descriptions)
+    overview = in_overview[[]].copy()
+    overview["about"] = in_overview["setting"] + threads[in_overview.index]
+    overview["column"] = in_overview["level"]
+    overview["place"] = in_overview["least_bytes"].map("{:020}".format)
+    return cells.join(overview)
 
 
 def _choose_shown_levels(
@@ -219,14 +224,14 @@ def _choose_shown_levels(
     """Select the levels of the first setting, on the fewest and nearest CPUs, of each
     run, benchmark and variant.
     """
-    settings: list[str] = []
+    settings: dict[str, None] = {}  # in order, each once
     for _, part in rows.groupby("benchmark"):
-        settings += ladders.sort_settings(part, descriptions)
-    threads = sorted(rows["threads"].unique())
-    relations = sorted(rows["relation"].unique(), key=relation_sort_key)
-    rows = _keep_first(rows, "threads", threads)
-    rows = _keep_first(rows, "setting", list(dict.fromkeys(settings)))
-    return _keep_first(rows, "relation", relations)
+        settings |= dict.fromkeys(ladders.sort_settings(part, descriptions))
+    thread_counts = sorted(rows["threads"].unique())
+    nearest_first = sorted(rows["relation"].unique(), key=relation_sort_key)
+    rows = _keep_first(rows, "threads", thread_counts)
+    rows = _keep_first(rows, "setting", list(settings))
+    return _keep_first(rows, "relation", nearest_first)
 
 
 def _keep_first(rows: pd.DataFrame, name: str, order: Sequence[Any]) -> pd.DataFrame:
@@ -240,9 +245,14 @@ def _keep_first(rows: pd.DataFrame, name: str, order: Sequence[Any]) -> pd.DataF
 
 
 def _format_threads(rows: pd.DataFrame) -> "pd.Series[Any]":
-    return rows["threads"].map(
-        lambda threads: f" x{threads:.0f}" if threads > 1 else ""
-    )
+    """Name each row's threads as a suffix, " x4"; empty for one."""
+
+    def format_suffix(threads: float) -> str:
+        if threads > 1:
+            return f" x{threads:.0f}"
+        return ""
+
+    return rows["threads"].map(format_suffix)
 
 
 def _format_core_kinds(rows: pd.DataFrame) -> "pd.Series[Any]":
@@ -252,8 +262,9 @@ def _format_core_kinds(rows: pd.DataFrame) -> "pd.Series[Any]":
 
     def format_suffix(relation: object) -> str:
         _, _, kinds = str(relation).partition(" ")
-        has_slower = bool(set(kinds.split("-")) - _FASTEST)
-        return f" {kinds}" if has_slower else ""
+        if set(kinds.split("-")) <= _FASTEST:
+            return ""
+        return f" {kinds}"
 
     return rows["relation"].map(format_suffix)
 
@@ -264,23 +275,29 @@ def _choose_shown(rows: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:
     """
     if benchmark.view is View.PRODUCTS:
         return _choose_shown_peaks(rows, benchmark)
-    tables, row, columns = split_parameters_by_axis(benchmark, rows)
-    if not row:
-        named = rows["point"].where(rows["point"].notna(), rows["relation"])
-        return pd.DataFrame({"about": "", "column": named, "place": named})
+    of_tables, of_rows, of_columns = split_parameters_by_axis(benchmark, rows)
+    if not of_rows:
+        name = rows["point"].where(rows["point"].notna(), rows["relation"])
+        return pd.DataFrame({"about": "", "column": name, "place": name})
     # the nearest relation, then one value of each parameter but that of the rows
-    near = min(rows["relation"].unique(), key=relation_sort_key)
-    points = _select_first(rows[rows["relation"] == near], tables)
-    words = _list_words(points, tables)
-    has_loads = columns and columns[0].none
-    if has_loads:
-        points, load = _select_greatest_load(points, columns[0])
+    nearest = _find_nearest(rows["relation"])
+    points = rows[rows["relation"] == nearest]
+    points = _select_first(points, of_tables)
+    words = _list_words(points, of_tables)
+    if of_columns and of_columns[0].none:
+        points, load = _select_greatest_load(points, of_columns[0])
         words.append(load)
     else:
-        points = _select_first(points, columns, last=benchmark.view is View.BLOCKS)
-        words += _list_words(points, columns)
-    about = ", ".join(filter(None, (" ".join(words), near)))
-    return _name_rows_by_parameter(points, row[0]).assign(about=about)
+        takes_last = benchmark.view is View.BLOCKS
+        points = _select_first(points, of_columns, last=takes_last)
+        words += _list_words(points, of_columns)
+    about = ", ".join(filter(None, [" ".join(words), nearest]))
+    return _name_rows_by_parameter(points, of_rows[0]).assign(about=about)
+
+
+def _find_nearest(relations: "pd.Series[Any]") -> str:
+    """Return the relation of the CPUs nearest to each other."""
+    return str(min(relations.unique(), key=relation_sort_key))
 
 
 def _name_rows_by_parameter(rows: pd.DataFrame, parameter: Parameter) -> pd.DataFrame:
@@ -300,13 +317,12 @@ def _name_rows_by_parameter(rows: pd.DataFrame, parameter: Parameter) -> pd.Data
 
 def _choose_shown_peaks(rows: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:
     """Choose the peaks of matrix products; the column is the variant."""
-    first_row = benchmark.parameters_with_role("row")[:1]
-    rows = _select_first(rows, first_row)
+    of_first_row = benchmark.parameters_with_role("row")[:1]
+    rows = _select_first(rows, of_first_row)
     rows = _select_first(rows, benchmark.parameters_with_role("table"))
-    near = min(rows["relation"].unique(), key=relation_sort_key)
-    own = rows[rows["relation"] == near]
-    about = own["operation"] + _format_threads(own)
-    return pd.DataFrame({"about": about, "column": own["variant"], "place": ""})
+    peaks = rows[rows["relation"] == _find_nearest(rows["relation"])]
+    about = peaks["operation"] + _format_threads(peaks)
+    return pd.DataFrame({"about": about, "column": peaks["variant"], "place": ""})
 
 
 def _list_words(rows: pd.DataFrame, parameters: Sequence[Parameter]) -> list[str]:
@@ -339,11 +355,12 @@ def split_parameters_by_axis(
     none of `rows` has.
     """
     names = {name for name, column in rows.items() if column.notna().any()}
-    roles = map(benchmark.parameters_with_role, ("table", "row", "column"))
-    return [
-        [parameter for parameter in parameters if parameter.name in names]
-        for parameters in roles
-    ]
+    parameters_by_axis = []
+    for role in ("table", "row", "column"):
+        parameters = benchmark.parameters_with_role(role)
+        present = [parameter for parameter in parameters if parameter.name in names]
+        parameters_by_axis.append(present)
+    return parameters_by_axis
 
 
 def _select_first(
@@ -365,6 +382,8 @@ def are_pairs(relations: "pd.Series[Any]") -> "pd.Series[Any]":
     """Report which of these names are relations of pairs of CPUs, with or without the
     node of their lines, not levels or points.
     """
-    places, names = pd.factorize(relations)
-    known = np.array([is_relation(drop_node(name)) for name in names], dtype=bool)
-    return pd.Series(known[places], relations.index)
+    # each different name is looked at once
+    code_of_row, names = pd.factorize(relations)
+    is_of_pairs = [is_relation(drop_node(name)) for name in names]
+    of_rows = np.array(is_of_pairs, dtype=bool)[code_of_row]
+    return pd.Series(of_rows, relations.index)

@@ -55,38 +55,39 @@ def load_overview(
     """Load a row per run and column of an overview, sorted; `relation` is the column's
     name. Add `run_level` from `add_run_levels`.
     """
-    described = descriptions or load.merge_descriptions(runs)
-    numbers = add_run_levels(select_numbers(root, runs, only, described))
-    return sort_overview(select_overview(join_runs(numbers, runs), described))
+    merged = descriptions or load.merge_descriptions(runs)
+    numbers = select_numbers(root, runs, only, merged)
+    numbers = join_runs(add_run_levels(numbers), runs)
+    return sort_overview(select_overview(numbers, merged))
 
 
 def select_overview(numbers: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
     """Select the numbers that stand for their benchmark in an overview; `relation`
     becomes the column's name. Memory by node has one number for all local cells.
     """
-    shown = numbers[numbers["column"].notna()]
-    are_peaks = load.get_views(shown["benchmark"], descriptions) == View.PRODUCTS
-    shown = shown.assign(
-        relation=shown["column"], variant=shown["variant"].mask(are_peaks, "")
-    )
+    rows = numbers[numbers["column"].notna()]
+    are_peaks = load.get_views(rows["benchmark"], descriptions) == View.PRODUCTS
+    variant = rows["variant"].mask(are_peaks, "")
+    rows = rows.assign(relation=rows["column"], variant=variant)
     keys = ["run_id", *OVERVIEW]
-    if shown.duplicated(keys).any():
-        shown = _join_cells(shown, keys)
-    return shown
+    if rows.duplicated(keys).any():
+        return _join_cells(rows, keys)
+    return rows
 
 
 def _join_cells(numbers: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """Make one number of all that have equal `keys`."""
     groups = numbers.groupby([*keys], sort=False)
-    joined = groups.first()
+    rows = groups.first()
     for name in ("pairs", "bursts", "flagged_bursts"):
-        joined[name] = groups[name].sum()
+        rows[name] = groups[name].sum()
     for name in ("median_ns", "p99_ns", "spread"):
-        joined[name] = groups[name].median()
-    joined["min_ns"] = groups["min_ns"].min()
+        rows[name] = groups[name].median()
+    rows["min_ns"] = groups["min_ns"].min()
     for name in ("max_ns", "widest", "run_level"):
-        if name in joined:
-            joined[name] = groups[name].max()
-    return joined.reset_index()
+        if name in rows:
+            rows[name] = groups[name].max()
+    return rows.reset_index()
 
 
 def sort_overview(rows: pd.DataFrame) -> pd.DataFrame:
@@ -94,9 +95,11 @@ def sort_overview(rows: pd.DataFrame) -> pd.DataFrame:
     columns by place.
     """
     places = {name: place for place, name in enumerate(BENCHMARKS)}
-    ordered = rows.assign(at=rows["benchmark"].map(places).fillna(len(places)))
-    keys = ["at", "benchmark", "variant", "about", "place"]
-    return ordered.sort_values(keys, kind="stable").drop(columns="at")
+    benchmark_place = rows["benchmark"].map(places).fillna(len(places))
+    placed_rows = rows.assign(benchmark_place=benchmark_place)
+    keys = ["benchmark_place", "benchmark", "variant", "about", "place"]
+    sorted_rows = placed_rows.sort_values(keys, kind="stable")
+    return sorted_rows.drop(columns="benchmark_place")
 
 
 def join_runs(numbers: pd.DataFrame, runs: Sequence[RunSummary]) -> pd.DataFrame:
@@ -104,16 +107,16 @@ def join_runs(numbers: pd.DataFrame, runs: Sequence[RunSummary]) -> pd.DataFrame
     time, run, benchmark, variant and number.
     """
     runs_by_id = {run.run_id: run for run in runs}
-    own = [runs_by_id[run_id] for run_id in numbers["run_id"]]
-    about: dict[str, Any] = {
-        "started_utc": [run.started_utc for run in own],
-        "host_id": [run.host_id for run in own],
-        "host_name": [run.host_name for run in own],
-        "labels": [dict(run.labels) for run in own],
+    run_of_row = [runs_by_id[run_id] for run_id in numbers["run_id"]]
+    columns: dict[str, Any] = {
+        "started_utc": [run.started_utc for run in run_of_row],
+        "host_id": [run.host_id for run in run_of_row],
+        "host_name": [run.host_name for run in run_of_row],
+        "labels": [dict(run.labels) for run in run_of_row],
         "flagged_share": numbers["flagged_bursts"] / numbers["bursts"],
     }
     order = ["started_utc", "run_id", "benchmark", "variant", "median_ns"]
-    rows = numbers.assign(**about)
+    rows = numbers.assign(**columns)
     return rows.sort_values(order, kind="stable", ignore_index=True)
 
 
@@ -136,21 +139,23 @@ def load_history(
     if not stored:
         where = "`fleet runs` lists all; or name another results root."
         raise UsageError(f"{root}: no such run is stored here. {where}")
-    described = descriptions or load.merge_descriptions(stored)
+    merged = descriptions or load.merge_descriptions(stored)
     if point:
-        pairs, _ = load_pairs_and_cpus(root, stored, described)
+        pairs, _ = load_pairs_and_cpus(root, stored, merged)
         pairs = load.select_benchmark(pairs, benchmark)
-        cells = name_cells_of_point(pairs, level_or_point, described)
-        return join_runs(reduce_cells(cells, described), stored)[_HISTORY]
-    numbers = select_numbers(root, stored, Only(benchmark), described)
-    names = _match_relations(numbers, level_or_point, benchmark)
-    return join_runs(numbers[numbers["relation"].isin(names)], stored)[_HISTORY]
+        cells = name_cells_of_point(pairs, level_or_point, merged)
+        numbers = reduce_cells(cells, merged)
+    else:
+        numbers = select_numbers(root, stored, Only(benchmark), merged)
+        names = _match_relations(numbers, level_or_point, benchmark)
+        numbers = numbers[numbers["relation"].isin(names)]
+    return join_runs(numbers, stored)[_HISTORY]
 
 
 def _match_relations(
-    numbers: pd.DataFrame, wanted: str, benchmark: str | None
+    numbers: pd.DataFrame, text: str, benchmark: str | None
 ) -> list[str]:
-    """Return the relations and levels of memory that are `wanted` or begin with that
+    """Return the relations and levels of memory that are `text` or begin with that
     word. Raises UsageError if there are none.
     """
     names = [
@@ -158,20 +163,20 @@ def _match_relations(
         for name in numbers["relation"].unique()
         if is_relation(drop_node(name)) or is_memory_level(name)
     ]
-    first_words = [name.partition(" ")[0] for name in names]
-    matching = [
-        name
-        for name, first_word in zip(names, first_words, strict=True)
-        if wanted in (name, first_word)
-    ]
+    matching = [name for name in names if text in (name, _get_first_word(name))]
     if not matching:
+        first_words = [_get_first_word(name) for name in names]
         choices = list(dict.fromkeys(first_words + names))
-        similar = suggest_similar(wanted, choices)
+        similar = suggest_similar(text, choices)
         raise UsageError(
-            f"relation {wanted}: no such relation{Only(benchmark)}{similar}"
+            f"relation {text}: no such relation{Only(benchmark)}{similar}"
             f" There are {list_names(choices) or 'none'}."
         )
     return matching
+
+
+def _get_first_word(text: str) -> str:
+    return text.partition(" ")[0]
 
 
 def history(
@@ -191,10 +196,9 @@ def history(
     runs = load.list_published(listing, **which)
     numbers = select_numbers(listing, runs)
     numbers = numbers[numbers["point"].isna() & numbers["level"].isna()]
-    for column, chosen in (("relation", relation), ("benchmark", benchmark)):
-        names = load.as_set(chosen)
-        if names is not None:
-            numbers = numbers[numbers[column].isin(names)]
+    filters = load.make_filters(relation=relation, benchmark=benchmark)
+    for column, names in filters.items():
+        numbers = numbers[numbers[column].isin(names)]
     return join_runs(numbers, runs)[_HISTORY]
 
 
@@ -202,7 +206,7 @@ def is_memory_level(text: str) -> bool:
     """Report whether a text begins with the name of a level of memory, such as "L2",
     "LLC" or "mem read".
     """
-    name = text.partition(" ")[0]
+    name = _get_first_word(text)
     return name in ("LLC", MEMORY) or (name[:1] == "L" and name[1:].isdigit())
 
 
@@ -223,32 +227,42 @@ def summarize_hosts(
     (the first night after its last change, or None), `levels` (a tuple of Level, the
     main one first), `bursts` and `flagged_bursts` (sums over all runs).
     """
-    rows = rows[rows["is_usual"]] if "is_usual" in rows else rows.assign(since=None)
+    if "is_usual" not in rows:
+        rows = rows.assign(is_usual=True, since=None)
+    rows = rows[rows["is_usual"]]
     rows = rows.assign(number=number_groups(rows, _KEYS))
-    levels = summarize_levels(rows, ["number"])
-    main = levels.drop_duplicates("number").set_index("number")
     by_number = rows.groupby("number")
+    levels = summarize_levels(rows, ["number"])
+    main_levels = levels.drop_duplicates("number").set_index("number")
 
+    # a row per number, by which pandas aligns what is added
     table = rows.drop_duplicates("number").set_index("number")
     table = table[[*_KEYS, "since"]]
     table["runs"] = by_number.size()
-    table["median_ns"] = main["ns"]
-    table["half"] = main["mean_half"]
-    table["behind"] = main["runs"]
+    table["median_ns"] = main_levels["ns"]
+    table["half"] = main_levels["mean_half"]
+    table["behind"] = main_levels["runs"]
     if comparable is not None:
-        _predict_from_comparable(table, main, comparable)
+        _predict_from_comparable(table, main_levels, comparable)
     has_enough = table["behind"] >= MIN_RUNS
     if has_enough.any():
         table.loc[~has_enough, "half"] = np.nan
-    else:  # all intervals are within a run: that of the last at the main level
-        main_level = rows["number"].map(main["run_level"])
-        at_main = rows[rows["run_level"] == main_level]
-        last = at_main.drop_duplicates("number", keep="last").set_index("number")
-        table["half"] = last["spread"]
+    else:  # all intervals are within a run
+        table["half"] = _take_spread_of_last_run(rows, main_levels)
     table["levels"] = list_levels(levels, "number")
-    for name in ("bursts", "flagged_bursts"):
-        table[name] = by_number[name].sum()
+    table["bursts"] = by_number["bursts"].sum()
+    table["flagged_bursts"] = by_number["flagged_bursts"].sum()
     return table.reset_index(drop=True)
+
+
+def _take_spread_of_last_run(
+    rows: pd.DataFrame, main_levels: pd.DataFrame
+) -> "pd.Series[Any]":
+    """Return, by number, the spread of its last run at its main level."""
+    main_level = rows["number"].map(main_levels["run_level"])
+    rows_at_main = rows[rows["run_level"] == main_level]
+    last_rows = rows_at_main.drop_duplicates("number", keep="last")
+    return last_rows.set_index("number")["spread"]
 
 
 def summarize_levels(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
@@ -263,15 +277,15 @@ def summarize_levels(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     level_keys = [*keys, "run_level"]
     logs = rows[level_keys].assign(log=np.log(rows["median_ns"]))
     groups = logs.groupby(level_keys, sort=False)["log"]
-    runs = groups.size()
-    scatter = groups.std()
-    levels = runs.to_frame("runs")
+    levels = groups.size().to_frame("runs")
     levels["ns"] = np.exp(groups.mean())
-    levels["run_half"], levels["mean_half"] = compute_half_widths_of_runs(
-        np.asarray(runs, dtype=np.int64), np.asarray(scatter, dtype=np.float64)
-    )
-    order = ["runs", "run_level"]
+    runs = np.asarray(levels["runs"], dtype=np.int64)
+    scatter = np.asarray(groups.std(), dtype=np.float64)
+    run_half, mean_half = compute_half_widths_of_runs(runs, scatter)
+    levels["run_half"] = run_half
+    levels["mean_half"] = mean_half
     levels = levels.reset_index()
+    order = ["runs", "run_level"]
     return levels.sort_values(order, ascending=[False, True], kind="stable")
 
 
@@ -279,10 +293,11 @@ def list_levels(levels: pd.DataFrame, key: str) -> "pd.Series[Any]":
     """Return each number's levels as a tuple, the main one first. levels: from
     `summarize_levels`. key: the column that tells numbers apart.
     """
-    listed = dict[object, tuple[Level, ...]]()
+    levels_by_number = dict[object, tuple[Level, ...]]()
     for number, ns, runs in zip(levels[key], levels["ns"], levels["runs"], strict=True):
-        listed[number] = (*listed.get(number, ()), Level(float(ns), int(runs)))
-    return pd.Series(listed, dtype=object)
+        level = Level(float(ns), int(runs))
+        levels_by_number[number] = (*levels_by_number.get(number, ()), level)
+    return pd.Series(levels_by_number, dtype=object)
 
 
 def _predict_from_comparable(
@@ -291,13 +306,13 @@ def _predict_from_comparable(
     """Fill `half` and `behind` of numbers with fewer than MIN_RUNS runs from comparable
     runs at the same level.
     """
-    at_main = table[_KEYS].assign(run_level=main["run_level"])
-    same_level = pd.MultiIndex.from_frame(at_main)
-    others = summarize_levels(comparable, _KEYS)
-    others = others.set_index([*_KEYS, "run_level"]).reindex(same_level)
-    others.index = table.index
+    main_levels = table[_KEYS].assign(run_level=main["run_level"])
+    levels = summarize_levels(comparable, _KEYS).set_index([*_KEYS, "run_level"])
+    # the comparable runs at the main level of each row of the table
+    level_of_row = levels.reindex(pd.MultiIndex.from_frame(main_levels))
+    level_of_row.index = table.index
     has_few = table["behind"] < MIN_RUNS
-    has_comparable = others["runs"] >= MIN_RUNS
+    has_comparable = level_of_row["runs"] >= MIN_RUNS
     is_predicted = has_few & has_comparable
-    table.loc[is_predicted, "half"] = others["run_half"]
-    table.loc[is_predicted, "behind"] = others["runs"]
+    table.loc[is_predicted, "half"] = level_of_row["run_half"]
+    table.loc[is_predicted, "behind"] = level_of_row["runs"]

@@ -10,7 +10,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -100,13 +99,15 @@ def select_ladder_steps(
     is_ladder = get_views(pairs["benchmark"], descriptions).eq(View.LADDER)
     has_size = pairs["bytes"].notna()
     is_placed = is_node_placed(pairs, descriptions)
-    rows = pairs[is_ladder & has_size & ~is_placed]
-    sizes = rows["bytes"].astype(int)
-    threads = rows["threads"].fillna(1).astype(int)
-    points = zip(rows["point"], sizes, strict=True)
-    settings = [name_setting(str(point), size) for point, size in points]
-    steps = rows.assign(bytes=sizes, threads=threads, setting=settings)
-    return steps.sort_values([*LADDER, "bytes"], kind="stable", ignore_index=True)
+    steps = pairs[is_ladder & has_size & ~is_placed].copy()
+    steps["bytes"] = steps["bytes"].astype(int)
+    steps["threads"] = steps["threads"].fillna(1).astype(int)
+    settings = []
+    for point, size in zip(steps["point"], steps["bytes"], strict=True):
+        settings.append(name_setting(str(point), size))
+    steps["setting"] = settings
+    order = [*LADDER, "bytes"]
+    return steps.sort_values(order, kind="stable", ignore_index=True)
 
 
 def find_plateaus(
@@ -125,10 +126,13 @@ def find_plateaus(
 
 
 def _find_levels(steps: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
+    """Reduce steps to a row per run, ladder and level, as `find_plateaus` returns
+    them.
+    """
     parts: list[pd.DataFrame] = []
     for _, group in steps.groupby(_SET, sort=False, observed=True):
         caches = list_cache_levels(cpus, group)
-        parts += _select_levels(group, caches)
+        parts.extend(_select_levels(group, caches))
     if not parts:
         return pd.DataFrame([], columns=[*_PLATEAU, *_OF_PLATEAU])
     levels = pd.concat(parts, ignore_index=True)
@@ -178,20 +182,19 @@ def list_cache_levels(cpus: pd.DataFrame, group: pd.DataFrame) -> list[tuple[str
     """
     first = group.iloc[0]
     cpus_of_run = cpus[cpus["run_id"] == first["run_id"]]
-    measured = max(int(cpus_of_run["measured"].sum()), 1)
+    measured_cpus = max(int(cpus_of_run["measured"].sum()), 1)
     threads = int(first["threads"])
     caches = _list_data_caches(cpus_of_run, first["ping_cpu"])
-    levels = []
-    for cache in caches:
-        sharing = 1
-        if first["sharing"] != "one":
-            sharing = _count_threads_in_cache(cache, threads, measured)
-        size = max(int(cache["size_bytes"]) // sharing, 1)
-        levels.append((f"L{cache['level']}", size))
+    names = [f"L{cache['level']}" for cache in caches]
     if caches and int(caches[-1]["level"]) >= 3:  # a last L2 is called L2
-        _, size = levels[-1]
-        levels[-1] = ("LLC", size)
-    return levels
+        names[-1] = "LLC"
+    sizes = []
+    for cache in caches:
+        buffers = 1
+        if first["sharing"] != "one":
+            buffers = _count_threads_in_cache(cache, threads, measured_cpus)
+        sizes.append(max(int(cache["size_bytes"]) // buffers, 1))
+    return list(zip(names, sizes, strict=True))
 
 
 def _count_threads_in_cache(
@@ -200,22 +203,22 @@ def _count_threads_in_cache(
     """Count the threads of a group that share a cache. Groups are spread over all
     `measured` CPUs.
     """
-    among = len(cache["shared_cpus"]) or 1
-    its_threads = math.ceil(threads * among / measured)
-    return max(1, min(among, threads, its_threads))
+    its_cpus = len(cache["shared_cpus"]) or 1
+    its_threads = math.ceil(threads * its_cpus / measured)
+    return max(1, min(its_cpus, threads, its_threads))
 
 
 def _list_data_caches(cpus: pd.DataFrame, cpu: int) -> list[dict[str, Any]]:
     """List the caches of a CPU that hold data and whose size is known, nearest
     first.
     """
-    texts = cpus.loc[cpus["cpu"] == cpu, "caches_json"]
-    of_data = []
-    for cache in chain.from_iterable(map(json.loads, texts)):
-        holds_data = cache["kind"] != "Instruction"
-        if holds_data and cache["size_bytes"]:
-            of_data.append(cache)
-    return sorted(of_data, key=lambda cache: int(cache["level"]))
+    data_caches = []
+    for text in cpus.loc[cpus["cpu"] == cpu, "caches_json"]:
+        for cache in json.loads(text):
+            holds_data = cache["kind"] != "Instruction"
+            if holds_data and cache["size_bytes"]:
+                data_caches.append(cache)
+    return sorted(data_caches, key=lambda cache: int(cache["level"]))
 
 
 def format_size(count: int) -> str:
@@ -253,22 +256,25 @@ def _split_levels(
     benchmark and CPUs.
     """
     curve = _compute_relative_curve(group)
-    largest = 0  # of the caches so far
-    behind = set[int]()  # sizes slower than the plateau of the last cache
+    largest_cache = 0  # so far
+    sizes_behind_step = set[int]()  # those slower than the plateau of the last cache
     for name, cache in caches:
-        smallest_size = _OUTSIDE * largest
-        largest_size = cache // _INSIDE
-        inside = [size for size in curve if smallest_size <= size <= largest_size]
-        end = _find_step_up([curve[size] for size in inside])
-        behind = set()
-        if end < len(inside):
-            behind = {size for size in curve if size >= inside[end]}
-        largest = max(largest, cache)
-        yield name, cache, set(inside[:end])
-    beyond = set[int]()
-    if largest:
-        beyond = {size for size in curve if size >= _OUTSIDE * largest}
-    yield MEMORY, 0, beyond or behind
+        least = _OUTSIDE * largest_cache
+        most = cache // _INSIDE
+        sizes = [size for size in curve if least <= size <= most]
+        end = _find_step_up([curve[size] for size in sizes])
+        sizes_behind_step = set()
+        if end < len(sizes):
+            first_behind = sizes[end]
+            sizes_behind_step = {size for size in curve if size >= first_behind}
+        largest_cache = max(largest_cache, cache)
+        yield name, cache, set(sizes[:end])
+
+    sizes_outside = set[int]()
+    if largest_cache:
+        least = _OUTSIDE * largest_cache
+        sizes_outside = {size for size in curve if size >= least}
+    yield MEMORY, 0, sizes_outside or sizes_behind_step
 
 
 def _find_step_up(times: Sequence[float]) -> int:
@@ -295,12 +301,12 @@ def name_setting(point: str, size: int) -> str:
     """Return a point's name without its size, pages, threads, node and the usual
     sharing: "read one".
     """
-    left_out = {format_size(size), "base", "huge", "own"}
+    words_left_out = {format_size(size), "base", "huge", "own"}
     point = re.sub(r"\.n\d+-n(?=\d+$)", ".load on node ", point)
     words = []
     for word in point.split("."):
         is_threads_or_node = word[:1] in ("x", "n") and word[1:].isdigit()
-        if word not in left_out and not is_threads_or_node:
+        if word not in words_left_out and not is_threads_or_node:
             words.append(word)
     return " ".join(words)
 
@@ -317,25 +323,33 @@ def select_node_cells(
     rows = pairs[is_node_placed(pairs, descriptions)]
     if rows.empty:
         return rows.assign(cpu_node=0, setting="")
-    nodes = {}
-    for cpu in to_records(cpus[["run_id", "cpu", "node"]]):
-        if cpu["node"] is not None:
-            nodes[cpu["run_id"], cpu["cpu"]] = int(cpu["node"])
+    nodes_by_cpu = _map_cpus_to_nodes(cpus)
     node_columns = _find_node_columns(rows, descriptions)
-    cells: dict[str, list[Any]] = defaultdict(list)
+    columns: dict[str, list[Any]] = defaultdict(list)
     for row in to_records(rows):
+        cpu = (row["run_id"], row["ping_cpu"])
+        node_column = node_columns[row["benchmark"]]
         threads = int(row["threads"] or 1)
         setting = name_setting(str(row["point"]), int(row["bytes"]))
         if threads == 1:
             setting += " x1"
-        cells["cpu_node"].append(nodes.get((row["run_id"], row["ping_cpu"]), -1))
-        cells["memory_node"].append(int(row[node_columns[row["benchmark"]]]))
-        cells["setting"].append(setting)
-        cells["threads"].append(threads)
-    rows = rows.assign(**cells)
-    by_cell = rows.groupby(["run_id", *NODE_CELL], observed=True)
+        columns["cpu_node"].append(nodes_by_cpu.get(cpu, -1))
+        columns["memory_node"].append(int(row[node_column]))
+        columns["setting"].append(setting)
+        columns["threads"].append(threads)
+    cells = rows.assign(**columns)
+    by_cell = cells.groupby(["run_id", *NODE_CELL], observed=True)
     most_threads = by_cell["threads"].transform("max")
-    return rows[rows["threads"] == most_threads]
+    return cells[cells["threads"] == most_threads]
+
+
+def _map_cpus_to_nodes(cpus: pd.DataFrame) -> dict[tuple[str, int], int]:
+    """Return the NUMA node of each CPU that has one, by run ID and CPU."""
+    nodes = {}
+    for cpu in to_records(cpus[["run_id", "cpu", "node"]]):
+        if cpu["node"] is not None:
+            nodes[cpu["run_id"], cpu["cpu"]] = int(cpu["node"])
+    return nodes
 
 
 def _find_node_columns(
@@ -381,16 +395,17 @@ def describe_memory(
     lines = []
     if run.get("memory_modules"):
         lines.append(f"memory: {run['memory_modules']}")
-    in_memory = memory.levels[memory.levels["level"] == MEMORY]
-    rows = [*to_records(in_memory), *to_records(memory.nodes)]
+    levels = memory.levels
+    rows = to_records(levels[levels["level"] == MEMORY]) + to_records(memory.nodes)
     peaks = _find_peaks(run)
     for node, (ns, name) in _find_best_numbers(rows, run, cpus).items():
         share = _describe_peak_share(1 / ns, peaks.get(node, {}))
+        if not share:
+            continue
         place = "memory"
         if node != _MACHINE:
             place = f"memory of node {node}"
-        if share:
-            lines.append(f"{place}, {name}: {share}")
+        lines.append(f"{place}, {name}: {share}")
     return lines
 
 
@@ -402,13 +417,13 @@ def _find_best_numbers(
     """
     node_of_cpu = dict(zip(cpus["cpu"], cpus["node"], strict=True))
     is_single_node = len(run.get("nodes") or []) < 2
-    best: dict[int, tuple[float, str]] = {}
+    numbers_by_node: dict[int, list[tuple[float, str]]] = defaultdict(list)
     for row in rows:
         node = _find_node_of_memory(row, node_of_cpu, is_single_node=is_single_node)
         if row["unit"] == "byte" and not is_none(node):
             number = (row["median_ns"], _name_group(row))
-            best[int(node)] = min(best.get(int(node), number), number)
-    return dict(sorted(best.items()))
+            numbers_by_node[int(node)].append(number)
+    return {node: min(numbers) for node, numbers in sorted(numbers_by_node.items())}
 
 
 def _find_peaks(run: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
@@ -438,8 +453,10 @@ def _find_node_of_memory(
 def _name_group(row: Mapping[str, Any]) -> str:
     """Name what a row measures: "bandwidth read of 4 CPUs"."""
     count = row["threads"]
-    plural = "" if count == 1 else "s"
-    return f"{row['benchmark']} {row['setting']} of {count} CPU{plural}"
+    noun = "CPUs"
+    if count == 1:
+        noun = "CPU"
+    return f"{row['benchmark']} {row['setting']} of {count} {noun}"
 
 
 def _describe_peak_share(rate: float, place: Mapping[str, Any]) -> str:

@@ -58,8 +58,9 @@ _FIRST = (
     *("host_id", "point", "level", "setting", "threads", "cpu_node", "memory_node"),
     *("about", "column", "place"),
 )
-# the columns of `numbers` that are made from those of `pairs`
-_MADE_OF = {
+# the columns of `numbers`: each a column of cells, and how a number's cells reduce
+_REDUCTIONS = {
+    **{name: (name, "first") for name in _FIRST},
     "pairs": ("median_ns", "size"),
     "median_ns": ("median_ns", "median"),
     "min_ns": ("median_ns", "min"),
@@ -124,7 +125,8 @@ def derive_into_index() -> None:
     runs = listing.find_runs(set(run_ids))
     marks = _make_marks(runs)
     for keys, rows in _derive_batches(listing, runs):
-        listing.index.store_rows(NUMBERS, {key: marks[key] for key in keys}, rows)
+        marks_of_batch = {key: marks[key] for key in keys}
+        listing.index.store_rows(NUMBERS, marks_of_batch, rows)
         sys.stdout.write(f"{len(keys)}\n")
         sys.stdout.flush()
     listing.index.delete_replaced_rows(NUMBERS)
@@ -139,8 +141,12 @@ class Only(NamedTuple):
     cpus: str | None = None
 
     def __str__(self) -> str:
-        words = [self.benchmark, self.cpus and f"CPUs {self.cpus}"]
-        return "".join(f" of {word}" for word in words if word)
+        text = ""
+        if self.benchmark:
+            text += f" of {self.benchmark}"
+        if self.cpus:
+            text += f" of CPUs {self.cpus}"
+        return text
 
     @property
     def divides_numbers(self) -> bool:
@@ -180,15 +186,15 @@ def select_numbers(
     out. number: the column of `pairs` that `median_ns`, `min_ns` and `max_ns` are of;
     of another than `median_ns` no interval is known. Raises UsageError if none match.
     """
-    described = descriptions or load.merge_descriptions(runs)
+    merged = descriptions or load.merge_descriptions(runs)
     listing = open_listing(root)
     if number == "median_ns" and not only.divides_numbers:
         numbers = _read_numbers(listing, runs)
-        numbers = load.drop_contradicting(numbers, runs, described)
-        return _select_benchmark(numbers, only.benchmark, described)
-    pairs, cpus = load_pairs_and_cpus(listing, runs, described)
-    chosen = only.select(pairs, cpus)
-    return compute_numbers(chosen, cpus, described, number)
+        numbers = load.drop_contradicting(numbers, runs, merged)
+        return _select_benchmark(numbers, only.benchmark, merged)
+    pairs, cpus = load_pairs_and_cpus(listing, runs, merged)
+    pairs = only.select(pairs, cpus)
+    return compute_numbers(pairs, cpus, merged, number)
 
 
 def load_shown_numbers(
@@ -219,12 +225,13 @@ def list_relations(numbers: pd.DataFrame, descriptions: Descriptions) -> pd.Data
     Columns of `numbers`, and `flagged_share`, the share of bursts with a flag.
     """
     views = load.get_views(numbers["benchmark"], descriptions)
-    rows = numbers[views.isin(_OF_PAIRS) & numbers["cpu_node"].isna()]
-    shares = rows["flagged_bursts"] / rows["bursts"]
-    rows = rows.assign(flagged_share=shares)[_OF_RELATION]
-    choice = number_groups(rows, ["run_id", "benchmark", "variant"])
-    order = np.lexsort((rows["median_ns"], choice))
-    return rows.iloc[order].reset_index(drop=True)
+    is_of_cpus = views.isin(_OF_PAIRS) & numbers["cpu_node"].isna()
+    relations = numbers[is_of_cpus]
+    flagged_share = relations["flagged_bursts"] / relations["bursts"]
+    relations = relations.assign(flagged_share=flagged_share)[_OF_RELATION]
+    choice = number_groups(relations, ["run_id", "benchmark", "variant"])
+    order = np.lexsort((relations["median_ns"], choice))  # the last key counts first
+    return relations.iloc[order].reset_index(drop=True)
 
 
 def select_relations(relations: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
@@ -233,28 +240,27 @@ def select_relations(relations: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFra
 
     relations: from `list_relations`, of one run.
     """
-    (first,) = to_records(pairs.head(1))
-    point = first["point"]
-    of_choice = load.select_choice(relations, name_benchmark(first))
-    own = load.select_point(of_choice, point)
-    bare = own["relation"].str.removesuffix(f" {point}")
-    return own.assign(relation=bare)
+    (first_pair,) = to_records(pairs.head(1))
+    point = first_pair["point"]
+    rows = load.select_choice(relations, name_benchmark(first_pair))
+    rows = load.select_point(rows, point)
+    without_point = rows["relation"].str.removesuffix(f" {point}")
+    return rows.assign(relation=without_point)
 
 
 def _select_benchmark(
     numbers: pd.DataFrame, benchmark: str | None, descriptions: Descriptions
 ) -> pd.DataFrame:
     """Select the numbers of these benchmarks, and of the load that they made."""
-    own = load.select_benchmark(numbers, benchmark)
+    rows = load.select_benchmark(numbers, benchmark)
     if benchmark is None:
-        return own
-    loading = [
-        name
-        for name in own["benchmark"].unique()
-        if descriptions[str(name)].other_unit == "byte"
-    ]
-    loads = numbers[numbers["benchmark"] == LOAD.name] if loading else own[:0]
-    return numbers.loc[own.index.union(loads.index)]
+        return rows
+    names = rows["benchmark"].unique()
+    make_loads = any(descriptions[str(name)].other_unit == "byte" for name in names)
+    if not make_loads:
+        return rows
+    loads = numbers[numbers["benchmark"] == LOAD.name]
+    return numbers.loc[rows.index.union(loads.index)]
 
 
 def load_pair_numbers(
@@ -265,8 +271,8 @@ def load_pair_numbers(
     """
     views = {descriptions[choice].view for run in runs for choice in run.benchmarks}
     columns = None
-    if not views - {*_OF_PAIRS}:
-        columns = [*{*_COMPARED, *numbers}]
+    if views <= {*_OF_PAIRS}:
+        columns = list({*_COMPARED, *numbers})
     ids = [run.run_id for run in runs]
     pairs = load_pairs(root, run_id=ids, columns=columns)
     return as_float64(load.drop_contradicting(pairs, runs, descriptions))
@@ -307,13 +313,13 @@ def _choose_number(pairs: pd.DataFrame, number: str) -> pd.DataFrame:
 def reduce_cells(cells: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
     """Reduce cells, from `name_cells`, to a row per run and number."""
     cells = cells.assign(pairs_hash=_hash_identities(cells))
-    made = dict[str, tuple[str, str]]()
-    for name in _FIRST:
-        made[name] = (name, "first")
-    made |= _MADE_OF
-    present = {name: source for name, source in made.items() if source[0] in cells}
+    reductions = {
+        name: (source, function)
+        for name, (source, function) in _REDUCTIONS.items()
+        if source in cells
+    }
     groups = cells.groupby(["run_id", *CLASS], sort=False, observed=True)
-    numbers = groups.agg(**present).reset_index()
+    numbers = groups.agg(**reductions).reset_index()
     numbers["unit"] = _list_units(numbers["benchmark"], descriptions)
     numbers["stats_version"] = STATS_VERSION
     return numbers.reindex(columns=schema.arrow_schema("numbers").names)
@@ -366,7 +372,9 @@ def _derive_numbers(
     """Compute the numbers of runs with the same benchmarks, as a pyarrow table."""
     descriptions = runs[0].descriptions
     views = {descriptions[choice].view for choice in runs[0].benchmarks}
-    with_points = runs if views - {*_OF_PAIRS} else []
-    cpus = load.load_cpus(listing, run_id=[run.run_id for run in with_points])
+    ids_with_points: list[str] = []
+    if not views <= {*_OF_PAIRS}:
+        ids_with_points = [run.run_id for run in runs]
+    cpus = load.load_cpus(listing, run_id=ids_with_points)
     numbers = compute_numbers(as_float64(pairs), cpus, descriptions)
     return to_arrow(numbers, "numbers")

@@ -154,19 +154,19 @@ def verify_derived(
     """
     indexed, tables = listing.index.read_rows(kind, marks, kind.columns, {})
     stored = concat_tables(tables, kind.table, kind.columns)
-    differing = list[str]()
-    for keys, derived in derive([key for key in marks if key in indexed]):
+    indexed_keys = [key for key in marks if key in indexed]
+    problems = []
+    for keys, derived in derive(indexed_keys):
         for _, run_id in keys:
             of_run = {"run_id": {run_id}}
-            before = select_rows(stored, kind.table, kind.columns, of_run)
-            again = select_rows(derived, kind.table, kind.columns, of_run)
-            if not _are_close(before, again):
-                differing.append(run_id)
-    return [
-        f"{listing.index.path}: the {kind.name} of {run_id} are not those of its"
-        f" samples. {INDEX_REMEDY}"
-        for run_id in differing
-    ]
+            rows_before = select_rows(stored, kind.table, kind.columns, of_run)
+            rows_now = select_rows(derived, kind.table, kind.columns, of_run)
+            if not _are_close(rows_before, rows_now):
+                problems.append(
+                    f"{listing.index.path}: the {kind.name} of {run_id} are not those"
+                    f" of its samples. {INDEX_REMEDY}"
+                )
+    return problems
 
 
 def _are_close(table: Any, other: Any) -> bool:
@@ -215,7 +215,7 @@ def split_into_batches(runs: Sequence[RunSummary]) -> Iterator[list[RunSummary]]
         samples = run.samples or SLICE_SAMPLES
         is_too_large = batch_samples + samples > SLICE_SAMPLES
         is_full = is_too_large or len(batch) == MANY_RUNS
-        if batch and (is_full or _get_batch_key(run) != _get_batch_key(batch[0])):
+        if batch and (is_full or not _fit_together(run, batch[0])):
             yield batch
             batch = []
             batch_samples = 0
@@ -225,8 +225,13 @@ def split_into_batches(runs: Sequence[RunSummary]) -> Iterator[list[RunSummary]]
         yield batch
 
 
-def _get_batch_key(run: RunSummary) -> tuple[object, ...]:
-    return run.agent_build, run.benchmarks, run.descriptions
+def _fit_together(run: RunSummary, other: RunSummary) -> bool:
+    """Report whether two runs may be reduced in one batch."""
+    return (
+        run.agent_build == other.agent_build
+        and run.benchmarks == other.benchmarks
+        and run.descriptions == other.descriptions
+    )
 
 
 def _derive_batch(
@@ -253,13 +258,14 @@ def as_float64(pairs: pd.DataFrame) -> pd.DataFrame:
     """Convert float32 to the float64 that prints with the same digits, and categories
     to plain strings.
     """
-    wide: dict[Any, Any] = {}
+    wide_columns: dict[Any, Any] = {}
     for name, column in pairs.select_dtypes("float32").items():
-        wide[name] = _to_float64(column.to_numpy())
-    return decode_categories(pairs).assign(**wide)
+        wide_columns[name] = _to_float64(column.to_numpy())
+    return decode_categories(pairs).assign(**wide_columns)
 
 
 def _to_float64(narrow: npt.NDArray[np.float32]) -> Floats:
+    """Convert by way of the digits: 0.1 becomes 0.1, not 0.10000000149."""
     wide: Floats = narrow.astype(np.float64)
     is_number = ~np.isnan(wide)
     if is_number.any():
@@ -272,24 +278,29 @@ def derive_pairs(place: Place, runs: Sequence[RunSummary]) -> Any:
     """Reduce runs to rows of `pairs`, a pyarrow table. runs: one, or a batch as
     `_derive_runs` makes them.
     """
-    files = {
-        run.run_id: TableFile(place, samples_name(*run.key), "samples") for run in runs
-    }
+    files = [TableFile(place, samples_name(*run.key), "samples") for run in runs]
     descriptions = runs[0].descriptions
-    pairs, bursts = _reduce_files(list(files.values()), descriptions)
+    pairs, bursts = _reduce_files(files, descriptions)
 
-    records = {run_id: file.record for run_id, file in files.items()}
+    records = {run.run_id: file.record for run, file in zip(runs, files, strict=True)}
     pairs = add_kinds_to_relations(pairs, _find_core_kinds(records))
     pairs = add_relation_spreads(pairs, bursts)
-    precisions = {run_id: record.row["precision"] for run_id, record in records.items()}
-    requested = pairs["run_id"].map(precisions)
-    pairs = add_pair_flags(pairs, requested.to_numpy(dtype=float), descriptions)
+    precisions = _get_requested_precisions(pairs, records)
+    pairs = add_pair_flags(pairs, precisions, descriptions)
 
     hosts = {run.run_id: run.host_id for run in runs}
     pairs = pairs.sort_values(["run_id", *_SORTED_BY], kind="stable")
     pairs["host_id"] = pairs["run_id"].map(hosts)
     pairs["stats_version"] = STATS_VERSION
     return to_arrow(pairs, "pairs")
+
+
+def _get_requested_precisions(
+    pairs: pd.DataFrame, records: Mapping[str, RunRecord]
+) -> Floats:
+    """Return the precision that the run of each pair was asked for; NaN for none."""
+    precisions = {run_id: record.row["precision"] for run_id, record in records.items()}
+    return pairs["run_id"].map(precisions).to_numpy(dtype=float)
 
 
 def _reduce_files(
@@ -328,10 +339,10 @@ def reduce_run(root: Root, run_id: str, choice: str, *, ordered: bool) -> pd.Dat
     """Reduce a published run of any size as `matrices.pair_medians` does; choice: such
     as `cas/llsc`.
     """
-    benchmark, _, variant = choice.partition("/")
     listing = open_listing(root)
     (run,) = load.list_published(listing, run_id=run_id)
     file = TableFile(listing.place, samples_name(*run.key), "samples")
+    benchmark, _, variant = choice.partition("/")
     where = load.make_filters(benchmark=benchmark, variant=variant)
     pairs, bursts = _reduce_file(file, where, run.descriptions, ordered=ordered)
     return add_relation_spreads(pairs, bursts)
@@ -366,8 +377,8 @@ def add_kinds_to_relations(
     columns = [rows[name] for name in ("run_id", "relation", "ping_cpu", "pong_cpu")]
     relations = []
     for run_id, relation, ping, pong in zip(*columns, strict=True):
-        of_run = kinds[run_id]
-        ping_kind = of_run.get(ping)
-        pong_kind = of_run.get(pong)
+        kinds_of_run = kinds[run_id]
+        ping_kind = kinds_of_run.get(ping)
+        pong_kind = kinds_of_run.get(pong)
         relations.append(add_core_kinds(str(relation), ping_kind, pong_kind))
     return rows.assign(relation=relations)
