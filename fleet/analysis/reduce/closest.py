@@ -25,18 +25,18 @@ def find_closest_sets(matrix: Floats, count: int) -> list[CpuSet]:
     of several, is nearest to all others. That finds groups of caches and sockets; it
     does not try all sets.
     """
-    known = np.where(np.isfinite(matrix), matrix, np.inf)
-    np.fill_diagonal(known, 0)
-    grown = {_grow_set(known, seed, count) for seed in range(len(known))}
-    sets = [describe_set(known, places) for places in grown if places]
-    ordered = sorted(sets, key=lambda item: (item.slowest_ns, item.places))
-    used = set[int]()
-    chosen = []
-    for item in ordered:
-        if used.isdisjoint(item.places):
-            chosen.append(item)
-            used.update(item.places)
-    return chosen
+    ns = np.where(np.isfinite(matrix), matrix, np.inf)
+    np.fill_diagonal(ns, 0)
+    place_sets = {_grow_set(ns, seed, count) for seed in range(len(ns))}
+    sets = [describe_set(ns, places) for places in place_sets if places]
+    fastest_first = sorted(sets, key=lambda item: (item.slowest_ns, item.places))
+    used_places = set[int]()
+    disjoint_sets = []
+    for item in fastest_first:
+        if used_places.isdisjoint(item.places):
+            disjoint_sets.append(item)
+            used_places.update(item.places)
+    return disjoint_sets
 
 
 def _grow_set(matrix: Floats, seed: int, count: int) -> tuple[int, ...]:
@@ -44,16 +44,18 @@ def _grow_set(matrix: Floats, seed: int, count: int) -> tuple[int, ...]:
     pairs were measured.
     """
     chosen = [seed]
+    # of each CPU: its slowest pair with the set, and the sum of its pairs with it
     slowest = matrix[seed].copy()
     total = matrix[seed].copy()
     while len(chosen) < count:
-        worst_of_set = slowest[chosen].max()
-        cost = np.maximum(slowest, worst_of_set)
-        cost[chosen] = np.inf
-        if not np.isfinite(cost.min()):
+        slowest_within = slowest[chosen].max()
+        slowest_if_added = np.maximum(slowest, slowest_within)
+        slowest_if_added[chosen] = np.inf
+        least = slowest_if_added.min()
+        if not np.isfinite(least):
             return ()
-        best = np.flatnonzero(cost == cost.min())
-        nearest = int(best[np.argmin(total[best])])
+        candidates = np.flatnonzero(slowest_if_added == least)
+        nearest = int(candidates[np.argmin(total[candidates])])
         chosen.append(nearest)
         slowest = np.maximum(slowest, matrix[nearest])
         total += matrix[nearest]
@@ -62,7 +64,9 @@ def _grow_set(matrix: Floats, seed: int, count: int) -> tuple[int, ...]:
 
 def describe_set(matrix: Floats, places: tuple[int, ...]) -> CpuSet:
     """Return a set with its slowest pair, infinitely slow if one was not measured."""
-    own = np.triu(matrix[np.ix_(places, places)], 1)
-    own = np.where(np.isfinite(own), own, np.inf)
-    ping, pong = np.unravel_index(int(own.argmax()), own.shape)
-    return CpuSet(places, float(own[ping, pong]), places[ping], places[pong])
+    of_set = matrix[np.ix_(places, places)]
+    pairs = np.triu(of_set, 1)
+    pairs = np.where(np.isfinite(pairs), pairs, np.inf)
+    row, column = np.unravel_index(int(pairs.argmax()), pairs.shape)
+    slowest_ns = float(pairs[row, column])
+    return CpuSet(places, slowest_ns, ping=places[row], pong=places[column])

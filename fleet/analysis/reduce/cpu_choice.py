@@ -40,14 +40,15 @@ class CpuChoice(NamedTuple):
 
     def find_cpus(self, cpus: pd.DataFrame) -> set[int]:
         """Return the CPUs of one run that it names. cpus: the run's rows."""
-        found = set(self.numbers)
+        named_cpus = set(self.numbers)
         if CORES in self.groups:
-            cores = to_records(cpus[["cpu", "package", "core"]])
-            found |= {*take_one_of_each_core(tuple(row.values()) for row in cores)}
+            rows = to_records(cpus[["cpu", "package", "core"]])
+            cores = [(row["cpu"], row["package"], row["core"]) for row in rows]
+            named_cpus.update(take_one_of_each_core(cores))
         for cpu, kind in find_core_kinds(cpus).items():
             if kind in self.groups:
-                found.add(cpu)
-        return found
+                named_cpus.add(cpu)
+        return named_cpus
 
     def has_relation(self, relation: str) -> bool:
         """Report whether pairs of this relation are chosen."""
@@ -79,13 +80,14 @@ def select_pairs_of_cpus(
 
 
 def _parse_choice(text: str, pairs: pd.DataFrame, cpus: pd.DataFrame) -> CpuChoice:
+    """Parse the words of -c. pairs, cpus: what an error says there is."""
     numbers = set[int]()
     groups = set[str]()
     relations = set[str]()
     for item in text.split(","):
         word = item.strip()
         if word[:1].isdigit():
-            numbers |= {*parse_option("CPUs", word, CPU_NUMBERS)}
+            numbers.update(parse_option("CPUs", word, CPU_NUMBERS))
         elif word in KINDS or word == CORES:
             groups.add(word)
         elif is_relation(word):
@@ -106,25 +108,25 @@ def _are_both_named(
     cpus_by_run = dict[object, set[int]]()
     for run, rows in cpus.groupby("run_id", sort=False):
         cpus_by_run[run] = choice.find_cpus(rows)
-    none = set[int]()
-    are_named = []
+    no_cpus = set[int]()
+    are_both_named = []
     ends = zip(pairs["run_id"], pairs["ping_cpu"], pairs["pong_cpu"], strict=True)
     for run, ping, pong in ends:
-        own = cpus_by_run.get(run, none)
-        are_named.append(ping in own and pong in own)
-    return np.array(are_named, dtype=bool)
+        named_cpus = cpus_by_run.get(run, no_cpus)
+        are_both_named.append(ping in named_cpus and pong in named_cpus)
+    return np.array(are_both_named, dtype=bool)
 
 
 def _list_choices(pairs: pd.DataFrame, cpus: pd.DataFrame) -> str:
     """List what was measured: "CPUs 0-15; kinds of cores P, E; smt, llc, package"."""
-    measured = {*pairs["ping_cpu"], *pairs["pong_cpu"]}
-    parts = [f"CPUs {format_cpus(measured)}"]
+    measured_cpus = {*pairs["ping_cpu"], *pairs["pong_cpu"]}
+    parts = [f"CPUs {format_cpus(measured_cpus)}"]
     kinds = set[str]()
     for _, rows in cpus.groupby("run_id", sort=False):
         kinds.update(find_core_kinds(rows).values())
     if kinds:
-        ordered = [kind for kind in KINDS if kind in kinds]
-        parts.append(f"kinds of cores {', '.join(ordered)}")
+        fastest_first = [kind for kind in KINDS if kind in kinds]
+        parts.append(f"kinds of cores {', '.join(fastest_first)}")
     parts.append(", ".join(_list_places(pairs["relation"].unique())))
     return "; ".join(part for part in parts if part)
 

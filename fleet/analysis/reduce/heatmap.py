@@ -12,6 +12,7 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from fleet.analysis.base.tables import Bools, Floats, Ints
 from fleet.analysis.reduce.topology import GroupLabel, GroupLabels, Layout
@@ -26,6 +27,8 @@ LOG_BEYOND = 10
 _HALF_SCALE = 4
 _MIN_NOISE = 0.01
 _MAX_HALF = 0.8  # of the middle: beyond, a scale would be logarithmic
+# kinds of groups in words; others are named by their level: "packages"
+_GROUP_NAMES = {"llc": "CPUs that share a last-level cache", "node": "NUMA nodes"}
 _GROUP_OF = 8  # CPUs to a group where the host reports no groups
 
 Limits = tuple[float, float]
@@ -65,10 +68,13 @@ class Heatmap:
 
     def format_cells(self, number_format: str, missing: str) -> list[list[str]]:
         """Format the text of each cell. number_format: such as "{:.1f}"."""
-        return [
-            [number_format.format(x) if np.isfinite(x) else missing for x in row]
-            for row in self.values
-        ]
+
+        def format_cell(value: float) -> str:
+            if np.isfinite(value):
+                return number_format.format(value)
+            return missing
+
+        return [[format_cell(value) for value in row] for row in self.values]
 
     def list_group_labels_by_first_row(self) -> list[list[GroupLabel]]:
         """Return for each row the names of `group_labels` that begin there, each with
@@ -150,14 +156,10 @@ def map_groups(table: npt.ArrayLike, order: Layout, limit: int = MAX_GROUPS) -> 
     of their pairs.
     """
     blocks, groups = choose_blocks(order, limit)
-    ends = find_block_ends(blocks)
-    parts = [slice(start, end) for start, end in pairwise(ends)]
-    cells = np.asarray(table, dtype=np.float64)
-    rows = [[_compute_median(cells[ping, pong]) for pong in parts] for ping in parts]
     return Heatmap(
         labels=tuple(format_cpus(block) for block in blocks),
         borders=(False,) * len(blocks),
-        values=np.array(rows),
+        values=_compute_block_medians(table, blocks),
         limits=choose_limits([table]),
         groups=groups,
         group_labels=_label_blocks(order, blocks),
@@ -175,10 +177,10 @@ def map_changes(
     """
     changes = np.asarray(change, dtype=np.float64)
     sizes = np.abs(changes)
-    known = sizes[np.isfinite(sizes)]
+    finite_sizes = sizes[np.isfinite(sizes)]
     largest = 0.01
-    if len(known):
-        largest = max(float(np.percentile(known, 98)), largest)
+    if len(finite_sizes):
+        largest = max(float(np.percentile(finite_sizes, 98)), largest)
     limit = 100 * largest
     heatmap = map_cpus(100 * changes, order, (-limit, limit))
     if chance is None:
@@ -194,20 +196,35 @@ def choose_limits(tables: Sequence[npt.ArrayLike]) -> Limits:
     middle, so that values that differ by noise alone have one hue. Return (0, 1)
     without values.
     """
+    values = _list_finite(tables)
+    if not len(values):
+        return 0.0, 1.0
+    low = float(values.min())
+    high = float(np.percentile(values, 98))
+    middle = (low + high) / 2
+    half_scale = min(_HALF_SCALE * _find_noise(tables), _MAX_HALF)
+    is_narrow = high - low < 2 * half_scale * middle
+    if low > 0 and is_narrow:
+        return middle * (1 - half_scale), middle * (1 + half_scale)
+    return low, max(high, low + 1e-9)
+
+
+def _list_finite(tables: Sequence[npt.ArrayLike]) -> Floats:
+    """Return the values of all tables that are numbers, end to end."""
     values = np.empty(0)
-    noise = _MIN_NOISE
     for table in tables:
         cells = np.asarray(table, dtype=np.float64).ravel()
         values = np.concatenate([values, cells[np.isfinite(cells)]])
-        noise = max(noise, getattr(table, "attrs", {}).get("noise", 0.0))
-    if not len(values):
-        return 0.0, 1.0
-    low, high = map(float, np.percentile(values, [0, 98]))
-    middle = (low + high) / 2
-    half_scale = min(_HALF_SCALE * noise, _MAX_HALF)
-    if low > 0 and high - low < 2 * half_scale * middle:
-        return middle * (1 - half_scale), middle * (1 + half_scale)
-    return low, max(high, low + 1e-9)
+    return values
+
+
+def _find_noise(tables: Sequence[npt.ArrayLike]) -> float:
+    """Return the largest `noise` of these tables, at least _MIN_NOISE."""
+    noise = _MIN_NOISE
+    for table in tables:
+        if isinstance(table, pd.DataFrame):
+            noise = max(noise, table.attrs.get("noise", 0.0))
+    return noise
 
 
 def choose_blocks(
@@ -218,8 +235,7 @@ def choose_blocks(
     """
     level = order.choose_finest_level(limit)
     if level is not None:
-        names = {"llc": "CPUs that share a last-level cache", "node": "NUMA nodes"}
-        return order.blocks(level), names.get(level, f"{level}s")
+        return order.blocks(level), _GROUP_NAMES.get(level, f"{level}s")
     cpus = order.cpus
     size = max(_GROUP_OF, math.ceil(len(cpus) / limit))
     starts = range(0, len(cpus), size)
@@ -252,6 +268,19 @@ def find_block_ends(blocks: Sequence[Sequence[int]]) -> list[int]:
     """Return the places where blocks begin and end: 0 and the end of each."""
     sizes = [len(block) for block in blocks]
     return list(accumulate(sizes, initial=0))
+
+
+def _compute_block_medians(
+    table: npt.ArrayLike, blocks: Sequence[Sequence[int]]
+) -> Floats:
+    """Compute the median of each two blocks of a table: rows ping, columns pong."""
+    cells = np.asarray(table, dtype=np.float64)
+    slices = [slice(start, end) for start, end in pairwise(find_block_ends(blocks))]
+    medians = np.empty((len(slices), len(slices)))
+    for row, ping in enumerate(slices):
+        for column, pong in enumerate(slices):
+            medians[row, column] = _compute_median(cells[ping, pong])
+    return medians
 
 
 def _compute_median(values: Floats) -> float:

@@ -1,10 +1,10 @@
 """Order CPUs for display, and find the borders between their groups."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate, groupby, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -22,6 +22,19 @@ GroupLabel = tuple[str, int]  # the name of a group of CPUs, and its size
 GroupLabels = tuple[tuple[GroupLabel, ...], ...]  # by level
 GROUPS = ("package", "node", "die", "llc", "cluster", "core")  # outermost first
 _COLUMNS = ("kind", "capacity", *GROUPS)
+
+
+class _Core(NamedTuple):
+    """What a CPU's core is, and its groups in the order of GROUPS, None or NaN where it
+    has none.
+    """
+
+    kind: Any
+    capacity: Any
+    groups: tuple[Any, ...]
+
+
+_NO_CORE = _Core(None, None, (None,) * len(GROUPS))  # of a CPU without a row
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +101,12 @@ class Layout:
         it has.
         """
         depth = GROUPS.index(level) + 1
-        blocks = groupby(groups[:depth] for groups in self.groups)
-        return [(groups[-1], len([*block])) for groups, block in blocks]
+        groups_down_to_level = [groups[:depth] for groups in self.groups]
+        numbers_and_sizes = []
+        for groups, block in groupby(groups_down_to_level):
+            number = groups[-1]
+            numbers_and_sizes.append((number, len(list(block))))
+        return numbers_and_sizes
 
     def choose_finest_level(self, limit: int) -> str | None:
         """Return the finest level above cores with 2 to `limit` groups; of equal
@@ -123,16 +140,17 @@ def make_layouts(
     """Make the layouts of several runs, by ID, as `make_layout` does; runs with equal
     CPUs share one.
     """
-    rows_by_run: dict[str, list[tuple[int, Any]]] = {run_id: [] for run_id in measured}
-    own = cpus[cpus["run_id"].isin(measured)]
-    described = own.reindex(columns=["run_id", "cpu", *_COLUMNS])
-    for row in to_records(described):
-        groups = tuple(row[name] for name in _COLUMNS)
-        rows_by_run[row["run_id"]].append((int(row["cpu"]), groups))
-    order = cache(lambda rows, numbers: _order_cpus(dict(rows), numbers))
+    cpus_of_runs = cpus[cpus["run_id"].isin(measured)]
+    rows = cpus_of_runs.reindex(columns=["run_id", "cpu", *_COLUMNS])
+    cores_by_run: dict[str, list[tuple[int, _Core]]] = {run: [] for run in measured}
+    for row in to_records(rows):
+        core = _make_core(row)
+        cores_by_run[row["run_id"]].append((int(row["cpu"]), core))
+
+    order_cpus = cache(lambda cores, numbers: _order_cpus(dict(cores), numbers))
     layouts = {}
-    for run_id, rows in rows_by_run.items():
-        layouts[run_id] = order(tuple(rows), tuple(measured[run_id]))
+    for run_id, cores in cores_by_run.items():
+        layouts[run_id] = order_cpus(tuple(cores), tuple(measured[run_id]))
     return layouts
 
 
@@ -148,39 +166,46 @@ def find_core_kinds(cpus: pd.DataFrame) -> dict[int, str]:
 
 def lay_out_cpus(cpus: Sequence[Cpu], measured: Sequence[int]) -> Layout:
     """Make the layout of CPUs that are not in a table yet."""
-    rows = {cpu.cpu: [getattr(cpu, name) for name in _COLUMNS] for cpu in cpus}
-    return _order_cpus(rows, measured)
+    cores = {}
+    for cpu in cpus:
+        columns = {name: getattr(cpu, name) for name in _COLUMNS}
+        cores[cpu.cpu] = _make_core(columns)
+    return _order_cpus(cores, measured)
 
 
-def _order_cpus(rows: Mapping[int, Sequence[Any]], measured: Sequence[int]) -> Layout:
-    """Order CPUs by their groups. rows: each CPU's _COLUMNS; None or NaN where the CPU
-    has no group.
-    """
-    numbers_by_level = []
-    for column, level in enumerate(GROUPS, start=_COLUMNS.index(GROUPS[0])):
-        groups = {row[column] for row in rows.values() if not is_none(row[column])}
-        numbers_by_level.append(_number_groups(level, sorted(groups)))
+def _make_core(columns: Mapping[str, Any]) -> _Core:
+    groups = tuple(columns[level] for level in GROUPS)
+    return _Core(columns["kind"], columns["capacity"], groups)
 
-    nowhere = (-1,) * len(GROUPS)
-    groups_by_cpu = dict.fromkeys(map(int, measured), nowhere)
-    for cpu in groups_by_cpu.keys() & rows.keys():
-        own = rows[cpu][-len(GROUPS) :]
-        levels = zip(numbers_by_level, own, strict=True)
+
+def _order_cpus(cores: Mapping[int, _Core], measured: Sequence[int]) -> Layout:
+    """Order CPUs by their groups; those without a core come last. cores: by CPU."""
+    numbers_by_level = [
+        _number_groups(level, {core.groups[depth] for core in cores.values()})
+        for depth, level in enumerate(GROUPS)
+    ]
+    groups_by_cpu = {}
+    for cpu in map(int, measured):
+        core = cores.get(cpu, _NO_CORE)
+        levels = zip(numbers_by_level, core.groups, strict=True)
         groups_by_cpu[cpu] = tuple(numbers.get(group, -1) for numbers, group in levels)
 
-    def place_cpu(cpu: int) -> tuple[object, ...]:
-        return cpu not in rows, groups_by_cpu[cpu], cpu
+    def get_place(cpu: int) -> tuple[object, ...]:
+        return cpu not in cores, groups_by_cpu[cpu], cpu
 
-    ordered = sorted(groups_by_cpu, key=place_cpu)
-    kinds = name_core_kinds((cpu, row[0], row[1]) for cpu, row in rows.items())
-    groups_in_order = tuple(groups_by_cpu[cpu] for cpu in ordered)
-    return Layout(tuple(ordered), groups_in_order, kinds)
+    cpus = sorted(groups_by_cpu, key=get_place)
+    groups_in_order = tuple(groups_by_cpu[cpu] for cpu in cpus)
+    kinds = name_core_kinds(
+        (cpu, core.kind, core.capacity) for cpu, core in cores.items()
+    )
+    return Layout(tuple(cpus), groups_in_order, kinds)
 
 
-def _number_groups(level: str, groups: Sequence[Any]) -> dict[Any, int]:
-    """Number a level's groups, given in order; NUMA nodes keep the numbers of the
-    OS.
+def _number_groups(level: str, groups: Iterable[Any]) -> dict[Any, int]:
+    """Number a level's groups in order; NUMA nodes keep the numbers of the OS. None and
+    NaN are not groups.
     """
+    in_order = sorted(group for group in groups if not is_none(group))
     if level == "node":
-        return {group: int(group) for group in groups}
-    return {group: place for place, group in enumerate(groups)}
+        return {group: int(group) for group in in_order}
+    return {group: place for place, group in enumerate(in_order)}

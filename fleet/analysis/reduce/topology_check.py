@@ -60,12 +60,12 @@ def group_medians_by_run(relations: pd.DataFrame) -> dict[str, Medians]:
     """Group rows of `numbers` by run ID, as tuples of benchmark,
     variant, relation and ns.
     """
-    medians: dict[str, list[Median]] = {}
+    medians_by_run: dict[str, list[Median]] = {}
     columns = (*_RUN, "relation", "median_ns")
-    for run_id, *median_of_relation in _iter_values(relations, *columns):
-        benchmark, variant, relation, ns = median_of_relation
-        medians.setdefault(run_id, []).append((benchmark, variant, relation, ns))
-    return dict(medians)
+    for run_id, benchmark, variant, relation, ns in _iter_values(relations, *columns):
+        medians = medians_by_run.setdefault(run_id, [])
+        medians.append((benchmark, variant, relation, ns))
+    return dict(medians_by_run)
 
 
 def check_runs(
@@ -108,17 +108,17 @@ def find_earlier_runs(
     """Find the IDs of the host's last few runs before each of these rows of the `runs`
     table.
     """
-    hosts: dict[str, list[tuple[datetime, str]]] = {run["host_id"]: [] for run in runs}
-    for past in root.runs:
-        if past.host_id in hosts:
-            hosts[past.host_id].append((past.started_utc, past.run_id))
-    earlier = {}
+    runs_by_host: dict[str, list[tuple[datetime, str]]] = defaultdict(list)
+    for past in root.runs:  # oldest first
+        runs_by_host[past.host_id].append((past.started_utc, past.run_id))
+    earlier_ids = {}
     for run in runs:
-        runs_of_host = hosts[run["host_id"]]
+        runs_of_host = runs_by_host[run["host_id"]]
         place = bisect_left(runs_of_host, (run["started_utc"], run["run_id"]))
-        last_before = runs_of_host[max(place - MAX_HISTORY, 0) : place]
-        earlier[run["run_id"]] = [run_id for _, run_id in last_before]
-    return earlier
+        first = max(place - MAX_HISTORY, 0)
+        last_before = runs_of_host[first:place]
+        earlier_ids[run["run_id"]] = [run_id for _, run_id in last_before]
+    return earlier_ids
 
 
 def _check_siblings(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
@@ -129,49 +129,60 @@ def _check_siblings(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
     pairs = pairs.assign(factor=nearness)
     doubtful = pairs[pairs["factor"] < SIBLING_NEARER]
     columns = (*_RUN, "ping_cpu", "pong_cpu", "median_ns", "factor")
-    for run_id, *choice, a, b, ns, factor in _iter_values(doubtful, *columns):
-        says = f"{a}-{b} ({ns:.1f} ns, another CPU at {factor * ns:.1f})"
-        yield run_id, "siblings", *choice, f"{a}-{b}", factor, says
+    for run_id, *choice, ping, pong, ns, factor in _iter_values(doubtful, *columns):
+        pair = f"{ping}-{pong}"
+        says = f"{pair} ({ns:.1f} ns, another CPU at {factor * ns:.1f})"
+        yield run_id, "siblings", *choice, pair, factor, says
 
 
 def _check_relation_order(medians: Medians) -> Iterator[tuple[object, ...]]:
     """Yield a finding for each relation that is over 10 % slower than the next wider
     one.
     """
-    relations_by_group: dict[tuple[str, str, str], list[tuple[str, float]]] = {}
-    for benchmark, variant, relation, ns in medians:
-        name, _, cores = relation.partition(" ")  # other kinds of core have other times
-        if name not in ("self", "unknown"):
-            group = (benchmark, variant, cores)
-            relations_by_group.setdefault(group, []).append((relation, ns))
-    for (benchmark, variant, _), relations in relations_by_group.items():
-        nearest_first = sorted(relations, key=lambda item: relation_sort_key(item[0]))
-        for (near, near_ns), (wide, wide_ns) in pairwise(nearest_first):
+    for (benchmark, variant, _), ns_by_relation in _group_relations(medians).items():
+        nearest_first = sorted(ns_by_relation, key=relation_sort_key)
+        for near, wide in pairwise(nearest_first):
+            near_ns = ns_by_relation[near]
+            wide_ns = ns_by_relation[wide]
             if near_ns > DISORDER * wide_ns:
                 subject = f"{near}>{wide}"
                 says = f"{near} {near_ns:.1f} ns, {wide} {wide_ns:.1f}"
                 yield "order", benchmark, variant, subject, near_ns / wide_ns, says
 
 
+def _group_relations(
+    medians: Medians,
+) -> dict[tuple[str, str, str], dict[str, float]]:
+    """Return ns by relation for each benchmark, variant and kinds of cores, since other
+    kinds have other times. Leave out single CPUs and unknown relations.
+    """
+    groups: dict[tuple[str, str, str], dict[str, float]] = defaultdict(dict)
+    for benchmark, variant, relation, ns in medians:
+        place, _, core_kinds = relation.partition(" ")
+        if place not in ("self", "unknown"):
+            groups[benchmark, variant, core_kinds][relation] = ns
+    return groups
+
+
 def _check_history(medians: Medians, past: Medians) -> Iterator[tuple[object, ...]]:
     """Yield a finding for each relation far from the median of earlier runs."""
-    now = {
-        (benchmark, variant, relation): ns
-        for benchmark, variant, relation, ns in medians
-    }
     past_numbers: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for benchmark, variant, relation, ns in past:
         past_numbers[benchmark, variant, relation].append(ns)
-    for group, numbers in past_numbers.items():
-        if len(numbers) < MIN_HISTORY or group not in now:
+    numbers_now = {
+        (benchmark, variant, relation): ns
+        for benchmark, variant, relation, ns in medians
+    }
+    for key, numbers in past_numbers.items():
+        if len(numbers) < MIN_HISTORY or key not in numbers_now:
             continue
-        ns = now[group]
+        ns = numbers_now[key]
         usual = median(numbers)
         factor = float(ns / usual)
         if not 1 / OFF_HISTORY <= factor <= OFF_HISTORY:
-            relation = group[-1]
+            _, _, relation = key
             says = f"{relation} {ns:.1f} ns, in {len(numbers)} earlier runs {usual:.1f}"
-            yield "history", *group, factor, says
+            yield "history", *key, factor, says
 
 
 def _check_asymmetry(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
@@ -180,14 +191,15 @@ def _check_asymmetry(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
     """
     asymmetric = pairs[pairs["asymmetry"].notna()]
     columns = (*_RUN, "ping_cpu", "pong_cpu", "median_ns", "asymmetry")
-    for run_id, *choice, a, b, ns, asymmetry in _iter_values(asymmetric, *columns):
-        ratio = 1 + asymmetry  # of the time when b pings to that when a does
-        slower = b
+    for run_id, *choice, low, high, ns, asymmetry in _iter_values(asymmetric, *columns):
+        ratio = 1 + asymmetry  # of the time when `high` pings to that when `low` does
+        slower = high
         if asymmetry < 0:
             ratio = 1 / ratio
-            slower = a
-        says = f"{a}-{b} {ns:.1f} ns, {ratio - 1:+.0%} when {slower} pings"
-        yield run_id, "asymmetry", *choice, f"{a}-{b}", ratio, says
+            slower = low
+        pair = f"{low}-{high}"
+        says = f"{pair} {ns:.1f} ns, {ratio - 1:+.0%} when {slower} pings"
+        yield run_id, "asymmetry", *choice, pair, ratio, says
 
 
 def _iter_values(rows: pd.DataFrame, *columns: str) -> Iterable[tuple[Any, ...]]:
