@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from typing import Any
 
 from fleet.store.runs import Listing
 
@@ -19,34 +18,48 @@ def derive_in_processes(listing: Listing, run_ids: Sequence[str]) -> None:
 
     Progress goes to the listing's `note`.
     """
-    # -P: else a module in the current folder would be taken for Python's own
-    script = f"import sys; sys.path[:] = {sys.path!r}\n{_DERIVE}; derive()"
-    command = [sys.executable, "-P", "-c", script]
     count = os.cpu_count() or 1
     reading_end, writing_end = os.pipe()
     workers = []
     try:
         for part in range(count):
-            with tempfile.TemporaryFile("w+") as request:
-                json.dump([listing.place.address, run_ids[part::count]], request)
-                request.seek(0)
-                streams: Any = {
-                    "stdin": request,
-                    "stdout": writing_end,
-                    "stderr": subprocess.DEVNULL,
-                }
-                workers.append(subprocess.Popen(command, **streams))
+            own_ids = run_ids[part::count]
+            workers.append(_start_worker(listing.place.address, own_ids, writing_end))
         os.close(writing_end)
-        done = 0
-        listing.note(
-            f"reducing the samples of {len(run_ids)} runs to pairs; this is done once"
-            " for each run"
-        )
-        with os.fdopen(reading_end) as counts:
-            for line in counts:
-                done += int(line)
-                listing.note(f"{done} of {len(run_ids)} runs")
+        _note_progress(listing, len(run_ids), reading_end)
     finally:
         for worker in workers:
             worker.kill()
             worker.wait()
+
+
+def _start_worker(
+    address: str, run_ids: Sequence[str], output: int
+) -> "subprocess.Popen[bytes]":
+    """Start `derive_into_index` on these runs in a process that writes to `output`, a
+    file descriptor.
+    """
+    # -P: else a module in the current folder would be taken for Python's own
+    script = f"import sys; sys.path[:] = {sys.path!r}\n{_DERIVE}; derive()"
+    command = [sys.executable, "-P", "-c", script]
+    with tempfile.TemporaryFile("w+") as request:
+        json.dump([address, run_ids], request)
+        request.seek(0)
+        return subprocess.Popen(
+            command, stdin=request, stdout=output, stderr=subprocess.DEVNULL
+        )
+
+
+def _note_progress(listing: Listing, run_count: int, input_: int) -> None:
+    """Note how many runs are done until all workers end. input_: the file descriptor of
+    their output, numbers of runs by line.
+    """
+    listing.note(
+        f"reducing the samples of {run_count} runs to pairs; this is done once for each"
+        " run"
+    )
+    done = 0
+    with os.fdopen(input_) as counts:
+        for line in counts:
+            done += int(line)
+            listing.note(f"{done} of {run_count} runs")
