@@ -115,7 +115,8 @@ def _check_l1_cycles(numbers: Numbers) -> CheckResults:
     rows = numbers.select_level("chase", "L1")
     for row in to_records(rows[rows["core_ghz"].notna()]):
         cycles = row["median_ns"] * row["core_ghz"]
-        off = abs(cycles / max(round(cycles), 1) - 1)
+        whole_cycles = max(round(cycles), 1)
+        off = abs(cycles / whole_cycles - 1)
         is_whole = off <= max(WHOLE_CYCLES, _read_spread(row))
         is_usual = MIN_CYCLES - 0.1 < cycles < MAX_CYCLES + 0.1
         says = f"chase {row['setting']} on CPU {row['ping_cpu']}: {cycles:.2f} cycles"
@@ -177,9 +178,10 @@ def _check_group_sum(rows: pd.DataFrame, keys: list[str], unit: str) -> CheckRes
             rate = 1 / row["median_ns"]
             # of what each could do alone: above 1, they gained by being together
             share_of_best = rate / threads / best_rate
+            limit = _compute_allowed_fall(row, best)
             together = f"{rate:.0f} {unit} by {threads} CPUs"
             says = f"{_format_key(key)}: {together}, {best_rate:.0f} by one"
-            yield share_of_best, says, share_of_best > _compute_allowed_fall(row, best)
+            yield share_of_best, says, share_of_best > limit
 
 
 def _check_shared_buffer(numbers: Numbers) -> CheckResults:
@@ -214,17 +216,17 @@ def _compare_rows(
     for key, part in _split(rows, by).items():
         if key not in others_by_key:
             continue
-        own = _take_median(part)
-        other = _take_median(others_by_key[key])
-        ratio = own.ns / other.ns
+        other_part = others_by_key[key]
+        median = _take_median(part)
+        other = _take_median(other_part)
+        ratio = median.ns / other.ns
         # the limits are as much wider as both medians are uncertain
-        tolerance = 1 + own.spread + other.spread
+        tolerance = 1 + median.spread + other.spread
         fits = lowest / tolerance <= ratio <= highest * tolerance
         relation = part["relation"].iloc[0]
-        says = (
-            f"{relation} {_name_first_point(part)}: {own.ns:.1f} ns,"
-            f" {_name_first_point(others_by_key[key])} {other.ns:.1f} ns ({ratio:.2f})"
-        )
+        words = f"{relation} {_name_first_point(part)}: {median.ns:.1f} ns"
+        other_words = f"{_name_first_point(other_part)} {other.ns:.1f} ns"
+        says = f"{words}, {other_words} ({ratio:.2f})"
         yield max(ratio, 1 / ratio), says, not fits
 
 
@@ -291,13 +293,12 @@ def _check_message_readwrite(numbers: Numbers) -> CheckResults:
         if relation not in hand_offs:
             continue
         hand_off = hand_offs[relation]
-        more_ns = message.ns - hand_off.ns
-        open_ns = message.ns * message.spread + hand_off.ns * hand_off.spread
-        fits = -open_ns <= more_ns <= READINGS * reading_ns + open_ns
-        says = (
-            f"{relation}: message {message.ns:.1f} ns, readwrite {hand_off.ns:.1f} ns,"
-            f" a reading {reading_ns:.1f} ns"
-        )
+        longer_ns = message.ns - hand_off.ns
+        uncertain_ns = message.half_ns + hand_off.half_ns
+        most_ns = READINGS * reading_ns
+        fits = -uncertain_ns <= longer_ns <= most_ns + uncertain_ns
+        times = f"message {message.ns:.1f} ns, readwrite {hand_off.ns:.1f} ns"
+        says = f"{relation}: {times}, a reading {reading_ns:.1f} ns"
         yield max(message.ns / hand_off.ns, 1.0), says, not fits
 
 
@@ -314,7 +315,7 @@ def _check_gemm_peak(numbers: Numbers) -> CheckResults:
         for row in to_records(part[~is_peak]):
             share = peak.ns / row["median_ns"]
             if not is_none(peak_ghz) and not is_none(row["core_ghz"]):
-                share *= peak_ghz / row["core_ghz"]
+                share *= peak_ghz / row["core_ghz"]  # as if at equal frequencies
             limit = OVER * (1 + peak.spread + _read_spread(row, 0.0))
             says = f"gemm/{variant} {row['point']}: {share:.0%} of the peak of its unit"
             yield share, says, share > limit
@@ -359,10 +360,11 @@ def _compare_nodes(cells: pd.DataFrame) -> CheckResults:
             continue
         far = _take_median(part)
         own = own_by_node[cpu_node]
-        limit = (1 + FALL) * far.ns * (1 + far.spread + own.spread)
+        tolerance = 1 + far.spread + own.spread
+        is_breach = own.ns > (1 + FALL) * far.ns * tolerance
         factor = f"{far.ns / own.ns:.2f}"
         says = f"node {memory_node} from node {cpu_node} takes {factor} of its own"
-        yield own.ns / far.ns, says, own.ns > limit
+        yield own.ns / far.ns, says, is_breach
 
 
 class _Median(NamedTuple):
@@ -372,6 +374,11 @@ class _Median(NamedTuple):
 
     ns: float
     spread: float
+
+    @property
+    def half_ns(self) -> float:
+        """Return half the interval in ns."""
+        return self.ns * self.spread
 
 
 def _take_median(rows: pd.DataFrame) -> _Median:
@@ -391,7 +398,10 @@ def _take_medians(rows: pd.DataFrame, by: str) -> dict[Any, _Median]:
 
 
 def _read_spread(row: Mapping[str, Any], unknown: float = UNKNOWN) -> float:
-    return unknown if is_none(row["spread"]) else float(row["spread"])
+    """Return a row's relative half interval, or `unknown` where it has none."""
+    if is_none(row["spread"]):
+        return unknown
+    return float(row["spread"])
 
 
 def _compute_allowed_fall(*rows: Mapping[str, Any]) -> float:

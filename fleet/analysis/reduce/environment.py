@@ -18,6 +18,7 @@ from fleet.text import format_count
 
 UNKNOWN = "unknown"
 DEFAULT = "default"
+_SAY_NOTHING = {UNKNOWN, DEFAULT}
 _OTHER_OBJECTS = {"labels": "label", "mitigations": "mitigation"}
 _OBJECTS = (*_OTHER_OBJECTS, "plan")
 _DESCRIBED = (*ENVIRONMENT, *(f"{name}_json" for name in _OBJECTS))
@@ -56,17 +57,30 @@ def describe_facts_by_name(
     label.kernel.
     """
     names = (*extra, *ENVIRONMENT)
-    described = [_select_facts(run, names) for run in runs]
-    keys = [repr(facts) for facts in described]
-    distinct = dict(zip(keys, described, strict=True))  # most runs of a host are alike
-    formatted = {key: _format_facts(facts, names) for key, facts in distinct.items()}
-    all_names = dict.fromkeys(names)
-    for texts in formatted.values():
+    texts_by_run = _format_facts_of_runs(runs, names)
+    all_names = dict.fromkeys(names)  # in order, each once
+    for texts in texts_by_run:
         all_names |= dict.fromkeys(texts)
-    texts_by_run = [formatted[key] for key in keys]
     return {
         name: [texts.get(name, UNKNOWN) for texts in texts_by_run] for name in all_names
     }
+
+
+def _format_facts_of_runs(
+    runs: Sequence[dict[str, Any]], names: Sequence[str]
+) -> list[dict[str, str]]:
+    """Return the texts of each run's facts by name; format equal facts only once, since
+    most runs of a host have the same.
+    """
+    texts_by_facts: dict[str, dict[str, str]] = {}
+    texts_by_run = []
+    for run in runs:
+        facts = _select_facts(run, names)
+        key = repr(facts)
+        if key not in texts_by_facts:
+            texts_by_facts[key] = _format_facts(facts, names)
+        texts_by_run.append(texts_by_facts[key])
+    return texts_by_run
 
 
 def _select_facts(run: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
@@ -126,9 +140,10 @@ def describe_runs(runs: pd.DataFrame) -> DescribedRuns:
     """Describe rows of the `runs` table, for `find_differences`."""
     places = {run_id: place for place, run_id in enumerate(runs["run_id"])}
     texts = describe_table_facts_by_name(runs)
-    unlike = {name: values for name, values in texts.items() if len({*values}) > 1}
-    boots = [boot if isinstance(boot, str) else None for boot in runs["boot_id"]]
-    return DescribedRuns(unlike, runs["host_id"].tolist(), boots, places)
+    differing = {name: values for name, values in texts.items() if len({*values}) > 1}
+    boots = runs["boot_id"].astype(object)
+    boots = boots.where(boots.notna(), None)
+    return DescribedRuns(differing, runs["host_id"].tolist(), boots.tolist(), places)
 
 
 def find_differences(
@@ -144,20 +159,32 @@ def find_differences(
     places_of_b = described.find_places(b)
     rows = list[tuple[str, str, str, bool]]()
     for name, texts in described.texts.items():
-        of_a = Counter(texts[place] for place in places_of_a)
-        of_b = Counter(texts[place] for place in places_of_b)
-        if of_a.keys() != of_b.keys():
-            are_apart = of_a.keys().isdisjoint(of_b)
-            rows.append((name, _list_values(of_a), _list_values(of_b), are_apart))
-    boots_of_a = described.list_boots(places_of_a)
-    boots_of_b = described.list_boots(places_of_b)
+        values_of_a = Counter(texts[place] for place in places_of_a)
+        values_of_b = Counter(texts[place] for place in places_of_b)
+        if values_of_a.keys() != values_of_b.keys():
+            are_apart = values_of_a.keys().isdisjoint(values_of_b)
+            list_of_a = _list_values(values_of_a)
+            list_of_b = _list_values(values_of_b)
+            rows.append((name, list_of_a, list_of_b, are_apart))
     hosts_of_a = described.list_hosts(places_of_a)
-    hosts_of_b = described.list_hosts(places_of_b)
-    if hosts_of_a == hosts_of_b and _have_other_boots(boots_of_a, boots_of_b):
-        count_of_a = format_count(len(boots_of_a), "boot")
-        count_of_b = format_count(len(boots_of_b), "other boot")
-        rows.append(("boot", count_of_a, count_of_b, True))
+    if hosts_of_a == described.list_hosts(places_of_b):
+        boots_of_a = described.list_boots(places_of_a)
+        boots_of_b = described.list_boots(places_of_b)
+        rows += _compare_boots(boots_of_a, boots_of_b)
     return pd.DataFrame(rows, columns=["what", "a", "b", "between"])
+
+
+def _compare_boots(
+    a: set[str | None], b: set[str | None]
+) -> list[tuple[str, str, str, bool]]:
+    """Return the row of `find_differences` on the boots of a host; none if the sides
+    may have one in common.
+    """
+    if not _have_other_boots(a, b):
+        return []
+    count_of_a = format_count(len(a), "boot")
+    count_of_b = format_count(len(b), "other boot")
+    return [("boot", count_of_a, count_of_b, True)]
 
 
 def _have_other_boots(a: set[str | None], b: set[str | None]) -> bool:
@@ -247,8 +274,7 @@ def list_properties(runs: Sequence[dict[str, Any]]) -> list[Property]:
     if len(runs) > 1:
         texts_by_name["cpu_flags"] = _describe_cpu_flags(runs)
     properties = [_make_property(name, texts) for name, texts in texts_by_name.items()]
-    nothing = {UNKNOWN, DEFAULT}
-    informative = [row for row in properties if not nothing.issuperset(row.values)]
+    informative = [row for row in properties if not _SAY_NOTHING.issuperset(row.values)]
     return sorted(informative, key=lambda row: not row.differs)
 
 
@@ -256,20 +282,19 @@ def _describe_cpu_flags(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     """Describe the CPU features of each run: how many all runs have in common, and the
     names of its others.
     """
-    flags = [set(run["cpu_flags"]) for run in runs]
-    common = set.intersection(*flags)
+    flags_by_run = [set(run["cpu_flags"]) for run in runs]
+    common = set.intersection(*flags_by_run)
     texts = []
-    for own in flags:
-        others = " ".join(sorted(own - common)) or "no others"
+    for flags in flags_by_run:
+        others = " ".join(sorted(flags - common)) or "no others"
         texts.append(f"{len(common)} in common; {others}")
     return texts
 
 
 def _make_property(name: str, values: list[str]) -> Property:
+    title = name.replace("_", " ").replace(".", " ", 1)
     ((commonest, count),) = Counter(values).most_common(1)
     differs = count < len(values) and name not in _ALWAYS_OTHERWISE
-    odd = [False] * len(values)
-    if differs and count > len(values) / 2:
-        odd = [value != commonest for value in values]
-    title = name.replace("_", " ").replace(".", " ", 1)
-    return Property(title, tuple(values), tuple(odd), differs)
+    has_majority = count > len(values) / 2
+    are_odd = [differs and has_majority and value != commonest for value in values]
+    return Property(title, tuple(values), tuple(are_odd), differs)
