@@ -454,8 +454,36 @@ def test_no_table_of_a_made_up_lab_is_wider_than_its_place(
         for size in (TELEPHONE, DESK, _PAPER):
             tab.show("screen")
             tab.open(page, size, touch=size == TELEPHONE)
+            tab.ask(
+                "document.querySelectorAll('details').forEach(d => { d.open = true })"
+            )
             tab.show("print" if size == _PAPER else "screen")
             assert tab.ask(_TOO_WIDE) == [], (host, size)
+    tab.show("screen")
+
+
+def test_a_machine_of_many_benchmarks_has_map_and_table_on_the_first_screen(
+    tab: Tab, made_lab: Path, tmp_path: Path
+) -> None:
+    listing = Listing(made_lab / "results")
+    (run,) = select_runs_to_show(listing, ["verona"]).runs
+    page = tmp_path / "page.html"
+    page.write_text(render(listing, [run.run_id]))
+    row = "#medians tbody tr"
+    names = ["#answer p", "#medians .picture svg", row, "#medians summary"]
+    bottoms = (
+        f"{names}.map(name =>"
+        " document.querySelector(name).getBoundingClientRect().bottom)"
+    )
+    tab.open(page, DESK)
+    assert max(tab.ask(bottoms)) < DESK[1]
+    tab.open(page, TELEPHONE, touch=True)
+    assert max(tab.ask(bottoms)[:3]) < TELEPHONE[1]
+    tables = "[...document.querySelectorAll('#medians table')]"
+    shown = f"{tables}.filter(table => table.checkVisibility()).length"
+    assert tab.ask(shown) == 3
+    tab.show("print")
+    assert tab.ask(shown) == tab.ask(f"{tables}.length") == 11
     tab.show("screen")
 
 
