@@ -30,8 +30,8 @@ def compare_runs(
     sides: Annotated[
         list[str] | None,
         cli.make_runs_argument(
-            "A host, group, label=value, smt=on, host@kernel=6.13*, a run, several by"
-            " commas, or summary:NAME."
+            "A host, group, label=value, smt=on, host@kernel=6.13*, host@cpus=E, a run,"
+            " several by commas, or summary:NAME."
         ),
     ] = None,
     results: cli.ResultsPath = cli.RESULTS,

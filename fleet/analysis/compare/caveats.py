@@ -226,10 +226,16 @@ def list_caveats(
     same_topology: bool,
 ) -> list[str]:
     """List the warnings, the most serious first."""
+    if a.stored_run_ids & b.stored_run_ids:
+        of_order = ["The sides are CPUs of the same runs: pairs are not compared."]
+    else:
+        of_order = [
+            *_warn_about_order(a, b),
+            *_warn_about_hosts(a, b, unit, same_topology=same_topology),
+        ]
     return [
         *_warn_about_too_few(pairs_a, pairs_b, unit),
-        *_warn_about_order(a, b),
-        *_warn_about_hosts(a, b, unit, same_topology=same_topology),
+        *of_order,
         *_warn_about_sampling(a, b),
         *_warn_about_variants(pairs_a, pairs_b),
         *_warn_about_load(a, b),

@@ -22,6 +22,11 @@ from fleet.analysis.compare.caveats import (
     list_variants,
     summarize_pairs,
 )
+from fleet.analysis.compare.cpu_sides import (
+    names_cpus,
+    read_tables_of_cpus,
+    restore_run_ids,
+)
 from fleet.analysis.compare.sides import (
     NOTHING,
     ComparisonSide,
@@ -195,6 +200,8 @@ def compare(
     """
     listing = open_listing(root)
     chosen = match_sides(listing, texts)
+    if names_cpus(texts):
+        chosen, tables = read_tables_of_cpus(listing, chosen)
     measured = _read_measured(listing, chosen, tables, only, point)
     sides = select_sides(chosen, measured.runs)
     matches, left_out = _match_sides(sides, set(measured.pairs["run_id"]))
@@ -207,7 +214,13 @@ def compare(
     if left_out:
         for caveats in layout.caveats:
             caveats.append(without)
-    return _judge_layout(layout, measured, threshold or verdicts.THRESHOLD)
+    comparisons = _judge_layout(layout, measured, threshold or verdicts.THRESHOLD)
+    if not names_cpus(texts):
+        return comparisons
+    return [
+        replace(each, a=restore_run_ids(each.a), b=restore_run_ids(each.b))
+        for each in comparisons
+    ]
 
 
 class _Measured(NamedTuple):

@@ -45,6 +45,22 @@ _RUN_COLUMNS = (
 )
 
 
+_CPUS = "@cpus="
+
+
+def split_cpus(text: str) -> tuple[str, str]:
+    """Split a side "pisa@cpus=E" -> ("pisa", "E"), "pisa" -> ("pisa", ""). Raises
+    UsageError if it lacks the host or the CPUs.
+    """
+    selection, mark, words = text.partition(_CPUS)
+    if mark and not (selection and words):
+        raise UsageError(
+            f"side {text!r}: write a host and its CPUs, as pisa@cpus=E or"
+            " pisa@cpus=0-7."
+        )
+    return selection, words
+
+
 @dataclass(frozen=True)
 class ComparisonSide:
     """One side: its name on the command line, and its rows of the `runs` table, oldest
@@ -63,6 +79,11 @@ class ComparisonSide:
     def run_ids(self) -> list[str]:
         """Return the IDs of its runs."""
         return list(self.runs["run_id"])
+
+    @property
+    def stored_run_ids(self) -> set[str]:
+        """Return the IDs that its runs have in the store: without @cpus=…."""
+        return {split_cpus(run_id)[0] for run_id in self.run_ids}
 
     def list_texts(self, name: str) -> list[str]:
         """List a column of text of its runs, empty where unknown."""
@@ -135,9 +156,12 @@ def match_sides(root: Root, texts: Sequence[str]) -> dict[str, set[str]]:
     if twice:
         raise UsageError(
             f"the side {twice[0]!r} is named twice; a side cannot be compared with"
-            " itself."
+            f" itself. Kinds of cores are sides as {twice[0]}@cpus=E {twice[0]}@cpus=P."
         )
-    chosen = {text: match_runs(listing.runs, text, listing) for text in texts}
+    chosen = {}
+    for text in texts:
+        selection, _ = split_cpus(text)
+        chosen[text] = match_runs(listing.runs, selection, listing)
     for name, run_ids in chosen.items():
         if not run_ids:
             raise UsageError(
@@ -151,7 +175,8 @@ def _require_disjoint(chosen: Mapping[str, set[str]]) -> None:
     """Raise UsageError if two sides share a run."""
     for (name, run_ids), (other, other_ids) in combinations(chosen.items(), 2):
         shared = sorted(run_ids & other_ids)
-        if shared:
+        is_of_other_cpus = split_cpus(name)[1] != split_cpus(other)[1]
+        if shared and not is_of_other_cpus:
             raise UsageError(
                 f"run {shared[0]} is on both sides, {name!r} and {other!r}; a run"
                 " cannot be compared with itself. Make one of them narrower."

@@ -51,7 +51,8 @@ def summarize_differences(
         a = [by_run[run_id] for run_id in comparison.a.runs["run_id"]]
         b = [by_run[run_id] for run_id in comparison.b.runs["run_id"]]
         residuals = []
-        if _have_same_topology([*a, *b]):
+        are_other_runs = comparison.a.stored_run_ids.isdisjoint(comparison.b.run_ids)
+        if are_other_runs and _have_same_topology([*a, *b]):
             pairs = _number_runs(tables.pairs, places, [*a, *b])
             residuals = _map_residuals(comparison, a, b, pairs, small=are_small)
         drawn.append(
