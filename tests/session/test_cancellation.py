@@ -27,7 +27,8 @@ def endless_compiler(tmp_path: Path) -> tuple[Path, Path]:
     """An SDP whose compiler is at work until the test ends, and the file that is there
     meanwhile.
     """
-    platform, at_work = tmp_path / "sdp", tmp_path / "at work"
+    platform = tmp_path / "sdp"
+    at_work = tmp_path / "at work"
     (platform / "target/qnx").mkdir(parents=True)
     qcc = platform / sdp.QCC
     qcc.parent.mkdir(parents=True)
@@ -125,4 +126,5 @@ def test_a_command_of_before_has_nothing_to_finish_and_is_left_at_once(
 
     threading.Thread(target=interrupt, daemon=True).start()
     (outcome,) = runner.measure_each([host], context)
-    assert (outcome.state, outcome.stage) == (State.INTERRUPTED, "before")
+    assert outcome.state == State.INTERRUPTED
+    assert outcome.stage == "before"

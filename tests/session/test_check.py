@@ -156,7 +156,8 @@ def test_a_check_changes_nothing_on_a_host(answers: Asked) -> None:
 
 def test_a_check_says_what_a_run_would_do(answers: Asked) -> None:
     new = answers.hosts["new"]
-    assert (new["state"], new["exit_code"]) == ("complete", 0)
+    assert new["state"] == "complete"
+    assert new["exit_code"] == 0
     assert set(new) == {
         "host",
         "state",
@@ -170,10 +171,8 @@ def test_a_check_says_what_a_run_would_do(answers: Asked) -> None:
     assert set(new["check"]) == CHECK
     assert set(new["check"]["run"]) == RUN
     assert new["check"]["run"]["agent"].startswith("would be sent, built with ")
-    assert (new["check"]["workdir"], new["check"]["workdir_made"]) == (
-        f"{answers.folder}/not/there",
-        False,
-    )
+    assert new["check"]["workdir"] == f"{answers.folder}/not/there"
+    assert new["check"]["workdir_made"] is False
     assert f"would create {answers.folder}/not/there." in answers.text
     for finding in new["check"]["findings"]:
         assert set(finding) == {
@@ -197,7 +196,9 @@ def test_an_agent_to_be_built_here_is_previewed_with_its_compiler(
 
 def test_only_the_cpus_and_pairs_of_the_plan_are_counted(answers: Asked) -> None:
     run = answers.hosts["paired"]["check"]["run"]
-    assert (run["cpus"], run["pairs"], run["bursts"]) == (2, 2, 20)
+    assert run["cpus"] == 2
+    assert run["pairs"] == 2
+    assert run["bursts"] == 20
     assert (
         "fleet run would measure cas on 2 CPUs: 2 pairs, 20 bursts or more, about"
         in answers.text
@@ -209,11 +210,9 @@ def test_a_host_that_cannot_be_measured_keeps_its_findings_and_ends_as_a_run_wou
     answers: Asked, name: str
 ) -> None:
     host, (_, error, words) = answers.hosts[name], UNMEASURABLE[name]
-    assert (host["state"], host["stage"], host["exit_code"]) == (
-        "failed",
-        error.stage,
-        error.exit_code,
-    )
+    assert host["state"] == "failed"
+    assert host["stage"] == error.stage
+    assert host["exit_code"] == error.exit_code
     assert words in host["message"]
     assert host["message"] in answers.text
     assert host["check"]["run"] is None
@@ -286,7 +285,8 @@ def test_a_host_over_ssh_is_checked_and_nothing_in_its_home_changes(
     assert done.exit_code == 0, done.stderr
     home, named = (host["check"] for host in done.json)
     assert home["workdir"] == str(ssh_host.home / ".cache" / "fleet")
-    assert (named["workdir"], named["workdir_made"]) == (str(workdir), True)
+    assert named["workdir"] == str(workdir)
+    assert named["workdir_made"] is True
     assert listing(ssh_host.home, workdir) == before
 
 
@@ -322,10 +322,8 @@ def test_two_hundred_hosts_are_checked_on_a_page_the_worst_first() -> None:
         "5 hosts, connect: b[007,047,087,127,167]\n  the first: b007: no route to host."
         in text
     )
-    serious, warning = (
-        text.index("  serious: The load is 0. (on b000; similar on the others)"),
-        text.index("  warn"),
-    )
+    serious = text.index("  serious: The load is 0. (on b000; similar on the others)")
+    warning = text.index("  warn")
     assert serious < warning
     assert "\n      100 hosts: b[000,002," in text
     assert text.endswith("195 of 200 hosts can be measured.")

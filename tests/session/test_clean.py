@@ -105,11 +105,9 @@ def test_every_shell_removes_ours_and_only_ours(
 def test_the_directory_goes_when_it_is_empty_and_called_ours(
     shell: list[str], tmp_path: Path
 ) -> None:
-    home, ours, named = (
-        tmp_path / "home",
-        tmp_path / "home/.cache/fleet",
-        tmp_path / "bench",
-    )
+    home = tmp_path / "home"
+    ours = tmp_path / "home/.cache/fleet"
+    named = tmp_path / "bench"
     fill(ours, AGENT)
     fill(named, AGENT)
     assert run(shell, home)[-1] == f"removed {ours}/"
@@ -122,7 +120,8 @@ def test_the_directory_goes_when_it_is_empty_and_called_ours(
 def test_links_are_neither_followed_nor_removed(
     shell: list[str], tmp_path: Path
 ) -> None:
-    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    home = tmp_path / "home"
+    elsewhere = tmp_path / "elsewhere"
     fill(elsewhere, AGENT, "precious")
     place = home / ".cache" / "fleet"
     place.mkdir(parents=True)
@@ -140,7 +139,8 @@ def test_links_are_neither_followed_nor_removed(
 def test_a_link_inside_a_build_is_removed_not_what_it_leads_to(
     shell: list[str], tmp_path: Path
 ) -> None:
-    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    home = tmp_path / "home"
+    elsewhere = tmp_path / "elsewhere"
     fill(elsewhere, "precious")
     build = home / ".cache" / "fleet" / f"build-{BUILD}-999999999"
     build.mkdir(parents=True)
@@ -199,19 +199,15 @@ def test_a_person_sees_what_would_go_what_went_and_what_is_in_use(fleet: Fleet) 
     shutil.copy(needs.program("cat", "coreutils"), place / AGENT)
     with subprocess.Popen([place / AGENT], stdin=subprocess.PIPE) as agent:
         done = fleet("clean", "--json", "-q")
-        assert (done.exit_code, done.json[0]["stage"]) == (
-            LockedError.exit_code,
-            "lock",
-        )
+        assert done.exit_code == LockedError.exit_code
+        assert done.json[0]["stage"] == "lock"
         assert f"process {agent.pid} uses {place}/{AGENT}" in done.json[0]["message"]
     with Store(fleet.results).hold_session(
         Intent(session := "s20260102T030405Z-0badcafe", ("here",))
     ):
         done = fleet("clean", "--json", "-q")
-        assert (done.exit_code, done.json[0]["stage"]) == (
-            LockedError.exit_code,
-            "lock",
-        )
+        assert done.exit_code == LockedError.exit_code
+        assert done.json[0]["stage"] == "lock"
         assert (
             f"since session {session}, process {os.getpid()} here, measures it"
             in done.json[0]["message"]
@@ -249,7 +245,8 @@ def test_a_stand_in_of_a_qnx_host_is_cleaned_with_what_little_it_has(
     recipe: image.Recipe, tmp_path: Path
 ) -> None:
     board = image.make(tmp_path / recipe.name, recipe)
-    connection, host = Inside(board), Host("board", "board")
+    connection = Inside(board)
+    host = Host("board", "board")
     place = gather(connection, host).workdir
     assert connection.put(b"agent", f"{place}/{AGENT}", mode=0o700).exit_code == 0
     assert connection.put(b"theirs", f"{place}/notes", mode=0o600).exit_code == 0

@@ -23,7 +23,8 @@ from fleet.session.events import (
 )
 from fleet.session.host_progress import HostProgress
 
-A, B = Host("a", "192.0.2.1"), Host("b", "192.0.2.2")
+A = Host("a", "192.0.2.1")
+B = Host("b", "192.0.2.2")
 STORED = Outcome(A, State.COMPLETE, run_id="r1", bursts=12, seconds=3.5)
 
 

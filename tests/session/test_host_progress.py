@@ -154,14 +154,14 @@ def test_a_refused_plan_leaves_no_run_and_nothing_to_resume(error: FleetError) -
     progress, _ = record_progress()
     progress.enter("measure", RUN)
     refused = progress.outcome_of_error(error)
-    assert (refused.run_id, refused.given_up, refused.is_settled) == (None, True, True)
+    assert refused.run_id is None
+    assert refused.given_up is True
+    assert refused.is_settled is True
     assert "resume" not in render_outcomes([refused], 1.0)
     failed = progress.outcome_of_error(BuildError("no gcc"))
-    assert (failed.run_id, failed.given_up, failed.is_settled) == (
-        RUN.run_id,
-        False,
-        False,
-    )
+    assert failed.run_id == RUN.run_id
+    assert failed.given_up is False
+    assert failed.is_settled is False
     assert "To measure what is missing: fleet resume" in render_outcomes(
         [refused, failed], 1.0
     )
@@ -212,8 +212,11 @@ def test_a_stored_run_is_complete_or_says_what_it_lacks(
     progress, _ = record_progress()
     progress.enter("store", run)
     outcome = progress.outcome_of_run(run)
-    assert (outcome.state, outcome.exit_code, outcome.message) == (state, code, words)
-    assert (outcome.run_id, outcome.is_settled) == (RUN.run_id, True)
+    assert outcome.state == state
+    assert outcome.exit_code == code
+    assert outcome.message == words
+    assert outcome.run_id == RUN.run_id
+    assert outcome.is_settled is True
     assert outcome.seconds >= 0
 
 
@@ -229,10 +232,8 @@ def test_elapsed_seconds_do_not_follow_a_clock_that_is_set_back(
 
 def test_a_run_never_ends_before_it_began() -> None:
     progress, _ = record_progress()
-    begun, nothing = (
-        replace(RUN, started_utc="2999-01-01T00:00:00Z"),
-        conversation.read_run([]),
-    )
+    begun = replace(RUN, started_utc="2999-01-01T00:00:00Z")
+    nothing = conversation.read_run([])
     assert complete_run(begun, nothing, progress).ended_utc == begun.started_utc
     finished = complete_run(
         replace(RUN, started_utc="2020-01-01T00:00:00Z"), nothing, progress
@@ -257,5 +258,6 @@ def test_the_medians_so_far_are_brought_up_to_date_now_and_then(
     medians = [event.medians for event in events if isinstance(event, BurstsReceived)]
     assert medians[:2] == [(), ()]
     [(benchmark, [(relation, ns)])] = medians[2]
-    assert (benchmark, relation) == (BURST["benchmark"], "unknown")
+    assert benchmark == BURST["benchmark"]
+    assert relation == "unknown"
     assert ns > 0

@@ -62,10 +62,8 @@ def test_what_kills_the_agent_is_given_up_and_the_rest_is_stored(
         killed = [
             visit for visit in failed if f"killed by {number.name}" in visit["reason"]
         ]
-        assert (len(killed), {visit["given_up"] for visit in killed}) == (
-            deaths,
-            {given_up},
-        )
+        assert len(killed) == deaths
+        assert {visit["given_up"] for visit in killed} == {given_up}
         visits = [
             *fleet.samples().to_dict("records"),
             *(visit for visit in missing if visit not in killed),

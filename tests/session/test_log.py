@@ -28,10 +28,8 @@ def test_a_failed_host_has_a_log_of_its_own_and_a_good_one_has_not(
     tmp_path: Path,
 ) -> None:
     session_log = SessionLog(tmp_path / "s", ignore)
-    bad, good = (
-        HostProgress(HOST, session_log),
-        HostProgress(Host("b2", "x"), session_log),
-    )
+    bad = HostProgress(HOST, session_log)
+    good = HostProgress(Host("b2", "x"), session_log)
     for progress in (bad, good):
         progress.enter("connect")
         progress.note("a note")
@@ -158,11 +156,9 @@ def test_logs_of_sessions_with_something_left_stay_however_old(store: Store) -> 
 
 
 def test_what_is_no_log_of_ours_stays(store: Store, tmp_path: Path) -> None:
-    with_a_note, elsewhere, named = (
-        a_log(store, session_id(1)),
-        tmp_path / "elsewhere",
-        a_log(store, "kept"),
-    )
+    with_a_note = a_log(store, session_id(1))
+    elsewhere = tmp_path / "elsewhere"
+    named = a_log(store, "kept")
     (with_a_note / "remember").mkdir()
     os.utime(with_a_note, (LONG_AGO, LONG_AGO))
     os.utime(with_a_note / "remember", (LONG_AGO, LONG_AGO))

@@ -3,6 +3,7 @@ link that breaks.
 """
 
 import fcntl
+import itertools
 import os
 import re
 from collections import Counter
@@ -117,20 +118,17 @@ def run_once(context: SessionContext, host: Host = HERE) -> Outcome:
     return outcome
 
 
-def finish(
-    session: SessionContext, hosts: list[Host] | None = None, **options: Any
-) -> Outcome:
-    """Resume the only host of the most recent session; without `hosts` publish its
-    journal as it is.
-    """
-    remaining = resume.find_remaining(session.store, None)
+def require_remaining(store: Store, session: str | None = None) -> resume.Remaining:
+    """Return what remains of a session, by default of the most recent one."""
+    remaining = resume.find_remaining(store, session)
     assert remaining is not None
-    if hosts is None:
-        hosts, options = (
-            resume.hosts_to_resume(remaining, {}, partial=True),
-            {"partial": True},
-        )
-    (outcome,) = resume.resume_session(remaining, hosts, session, **options)
+    return remaining
+
+
+def finish(session: SessionContext, hosts: list[Host]) -> Outcome:
+    """Resume the only host of the most recent session."""
+    remaining = require_remaining(session.store)
+    (outcome,) = resume.resume_session(remaining, hosts, session)
     return outcome
 
 
@@ -139,19 +137,31 @@ def stored_run(store: Store) -> dict[str, Any]:
     return row
 
 
+def publish_partial(session: SessionContext, session_id: str | None = None) -> Outcome:
+    """Publish the only journal of a session, by default the most recent, as it is."""
+    remaining = require_remaining(session.store, session_id)
+    hosts = resume.hosts_to_resume(remaining, {}, partial=True)
+    (outcome,) = resume.resume_session(remaining, hosts, session, partial=True)
+    return outcome
+
+
+def require_complete(outcome: Outcome) -> None:
+    assert outcome.state == State.COMPLETE
+    assert outcome.message == ""
+
+
 def every_visit() -> Counter[tuple[int, int]]:
-    return Counter(
-        {(visit, cpu): 1 for visit in range(ROUNDS) for cpu in os.sched_getaffinity(0)}
-    )
+    cpus = os.sched_getaffinity(0)
+    return Counter(itertools.product(range(ROUNDS), cpus))
 
 
 @pytest.mark.long
 def test_a_run_on_one_link_is_in_one_part(context) -> None:
     session = context()
-    outcome = run_once(session)
-    assert (outcome.state, outcome.message) == (State.COMPLETE, "")
+    require_complete(run_once(session))
     assert visits(session.store) == every_visit()
-    assert session.store.read_idle_intents() == session.store.read_begun_runs() == []
+    assert session.store.read_idle_intents() == []
+    assert session.store.read_begun_runs() == []
     row = stored_run(session.store)
     assert not any("parts" in note for note in row["notes"])
     assert row["load_1m_after"] >= 0
@@ -167,8 +177,7 @@ def test_a_run_is_published_without_decoding_it_again_unless_it_is_too_large_for
     else:
         monkeypatch.setattr(measurement, "KEPT_BYTES", 1000 * DEFAULT_PARALLEL)
     session = context(breaks=breaks)
-    outcome = run_once(session)
-    assert (outcome.state, outcome.message) == (State.COMPLETE, "")
+    require_complete(run_once(session))
     assert visits(session.store) == every_visit()
 
 
@@ -177,11 +186,8 @@ def test_a_link_that_breaks_is_reconnected_and_nothing_is_measured_twice(
 ) -> None:
     session = context(breaks=(5, 7, 1))
     outcome = run_once(session)
-    assert (outcome.state, outcome.message, outcome.bursts) == (
-        State.COMPLETE,
-        "",
-        len(every_visit()),
-    )
+    require_complete(outcome)
+    assert outcome.bursts == len(every_visit())
     assert visits(session.store) == every_visit()
     row = stored_run(session.store)
     assert "Measured in 4 parts: the run was interrupted and continued." in row["notes"]
@@ -195,16 +201,19 @@ def test_a_link_that_stays_broken_is_given_up_once_nothing_arrives_any_more(
 ) -> None:
     session = context(breaks=(5, *[0] * 99), reconnect_s=0.0)
     outcome = run_once(session)
-    assert (outcome.state, outcome.stage) == (State.FAILED, "link")
+    assert outcome.state == State.FAILED
+    assert outcome.stage == "link"
     assert outcome.message.startswith(
         "here: the link broke. 5 bursts are kept in the journal of r"
     )
     (run,) = session.store.read_begun_runs()
-    remaining = resume.find_remaining(session.store, None)
-    assert remaining is not None
-    assert (remaining.runs, remaining.hosts, remaining.names) == ((run,), (), ["here"])
+    remaining = require_remaining(session.store)
+    assert remaining.runs == (run,)
+    assert remaining.hosts == ()
+    assert remaining.names == ["here"]
     resumed = finish(context(), [HERE])
-    assert (resumed.state, resumed.run_id) == (State.COMPLETE, run.run_id)
+    assert resumed.state == State.COMPLETE
+    assert resumed.run_id == run.run_id
     assert visits(session.store) == every_visit()
     assert resume.find_remaining(session.store, None) is None
 
@@ -214,7 +223,8 @@ def test_a_host_that_sends_what_no_agent_does_is_not_asked_again(
 ) -> None:
     monkeypatch.setattr(output, "LINE_LIMIT_BYTES", 100)  # shorter than a hello
     outcome = run_once(context())
-    assert (outcome.state, outcome.stage) == (State.FAILED, "link")
+    assert outcome.state == State.FAILED
+    assert outcome.stage == "link"
     assert "a line longer than" in outcome.message
     assert not [note for note in outcome.notes if "Reconnecting" in note]
 
@@ -229,22 +239,20 @@ def test_a_plan_refused_after_a_lost_link_costs_no_burst(context, after: int) ->
         connect=changing(" --until-eof", " --until-eof --cpus=1023", after)
     )
     outcome = run_once(session)
-    assert (outcome.state, outcome.stage) == (State.FAILED, "measure")
+    assert outcome.state == State.FAILED
+    assert outcome.stage == "measure"
     assert "1023" in outcome.message
     if not after:
-        assert (outcome.given_up, outcome.run_id, session.store.read_begun_runs()) == (
-            True,
-            None,
-            [],
-        )
+        assert outcome.given_up is True
+        assert outcome.run_id is None
+        assert session.store.read_begun_runs() == []
         return
     assert (
         "--publish-partial` stores what was measured. 5 bursts are kept in"
         in outcome.message
     )
     assert len(session.store.read_begun_runs()) == 1
-    resumed = finish(context(), [HERE])
-    assert (resumed.state, resumed.message) == (State.COMPLETE, "")
+    require_complete(finish(context(), [HERE]))
     assert visits(session.store) == every_visit()
 
 
@@ -256,9 +264,9 @@ def changing(old: str, new: str, *breaks: int) -> Callable[[Host], Breaking]:
 
     class Changing(Breaking):
         def stream(self, command: str, **limits: Any) -> Any:
-            return super().stream(
-                command if self.breaks else command.replace(old, new), **limits
-            )
+            if not self.breaks:
+                command = command.replace(old, new)
+            return super().stream(command, **limits)
 
     def connect(host: Host) -> Changing:
         connection = local_connection(host, Changing)
@@ -273,10 +281,10 @@ def test_an_agent_that_fails_after_its_end_record_leaves_a_run_to_resume(
 ) -> None:
     session = context(connect=changing("\nexit $code", "\nexit 3"))
     outcome = run_once(session)
-    assert (outcome.state, outcome.stage) == (State.FAILED, "measure")
+    assert outcome.state == State.FAILED
+    assert outcome.stage == "measure"
     assert "the run is not complete: ended early (exit code 3)" in outcome.message
-    resumed = finish(context(), [HERE])
-    assert (resumed.state, resumed.message) == (State.COMPLETE, "")
+    require_complete(finish(context(), [HERE]))
     assert visits(session.store) == every_visit()
 
 
@@ -296,15 +304,17 @@ def test_an_agent_that_answers_another_plan_is_named(
 ) -> None:
     needs.cpus(2)
     outcome = run_once(context(connect=changing(old, new)))
-    assert (outcome.state, outcome.stage) == (State.FAILED, "measure")
+    assert outcome.state == State.FAILED
+    assert outcome.stage == "measure"
     assert words in outcome.message
 
 
 def test_what_was_measured_of_an_interrupted_run_can_be_stored_alone(context) -> None:
     session = context(breaks=(5,), reconnect_s=0.0)
     run_once(session)
-    stored = finish(context(connect=None))
-    assert (stored.state, stored.bursts) == (State.PARTIAL, 5)
+    stored = publish_partial(context(connect=None))
+    assert stored.state == State.PARTIAL
+    assert stored.bursts == 5
     assert sum(visits(session.store).values()) == 5
     assert stored_run(session.store)["state"] == RunState.PARTIAL
     assert resume.find_remaining(session.store, None) is None
@@ -348,9 +358,10 @@ def test_a_controller_that_waits_measures_once_the_other_is_done(
                     unlock()
 
         outcome = run_once(context(lock=LockPolicy.WAIT, emit=emit))
-    assert (outcome.state, outcome.message) == (State.COMPLETE, "")
+    require_complete(outcome)
     assert stages[-4:] == ["measure", "wait", "measure", "store"]
-    assert ["somebody@elsewhere" in note for note in outcome.notes].count(True) == 1
+    naming_holder = [note for note in outcome.notes if "somebody@elsewhere" in note]
+    assert len(naming_holder) == 1
 
 
 def test_a_host_that_is_always_measured_is_not_waited_for_without_end(
@@ -391,15 +402,16 @@ def test_a_run_continues_only_on_the_same_machine_boot_and_agent(
 ) -> None:
     run = builders.a_run()
     run = replace(run, facts=replace(run.facts, machine_id="1", boot_id="1"))
-    present = replace(run.facts, **facts), replace(run.agent, **agent)
+    facts_now = replace(run.facts, **facts)
+    agent_now = replace(run.agent, **agent)
     if words is None:
-        require_same_machine(run, *present)
+        require_same_machine(run, facts_now, agent_now)
         return
     text = (
         f"rpi5: cannot continue {run.run_id}: {words} `fleet resume --publish-partial`"
     )
     with pytest.raises(AgentError, match=re.escape(text)):
-        require_same_machine(run, *present)
+        require_same_machine(run, facts_now, agent_now)
 
 
 # What remains of sessions
@@ -426,8 +438,7 @@ def begin(
 
 
 def find_remaining(store: Store, session: str | None = None) -> tuple[str, list[str]]:
-    remaining = resume.find_remaining(store, session)
-    assert remaining is not None
+    remaining = require_remaining(store, session)
     return remaining.session_id, remaining.names
 
 
@@ -440,13 +451,8 @@ def test_the_most_recent_unfinished_session_is_found_with_its_hosts(
     begin(store, "s2026a", "x")
     assert find_remaining(store) == ("s2026b", ["y", "x", "z"])
     assert find_remaining(store, "s2026a") == ("s2026a", ["x"])
-    for text, words in (
-        (
-            "s2026",
-            "'s2026' is more than one unfinished session. There are: s2026a, s2026b.",
-        ),
-        ("r", "'r' is no unfinished"),
-    ):
+    several = "'s2026' is more than one unfinished session. There are: s2026a, s2026b."
+    for text, words in (("s2026", several), ("r", "'r' is no unfinished")):
         with pytest.raises(UsageError) as refused:
             resume.find_remaining(store, text)
         assert words in str(refused.value)
@@ -454,16 +460,14 @@ def test_the_most_recent_unfinished_session_is_found_with_its_hosts(
 
 def test_a_session_that_runs_is_left_to_its_controller(tmp_path: Path) -> None:
     store = Store(tmp_path)
+    running = f"session s2 is still running: process {os.getpid()} on"
     with store.hold_session(Intent("s2", ("x",))):
-        with pytest.raises(
-            LockedError, match=f"session s2 is still running: process {os.getpid()} on"
-        ):
+        with pytest.raises(LockedError, match=running):
             resume.find_remaining(store, None)
         begin(store, "s1", "x")
         assert find_remaining(store) == ("s1", ["x"])
-        assert (
-            resume.name_other_sessions(store, resume.find_remaining(store, "s1")) == ""
-        )  # type: ignore[arg-type]
+        remaining = require_remaining(store, "s1")
+        assert resume.name_other_sessions(store, remaining) == ""
 
 
 def test_a_root_without_unfinished_sessions_has_none_to_name(tmp_path: Path) -> None:
@@ -486,22 +490,18 @@ def test_the_other_unfinished_sessions_are_named(
     store = Store(tmp_path)
     for number in range(count):
         begin(store, f"s{number}", "x")
-    remaining = resume.find_remaining(store, None)
-    assert remaining is not None
-    expected = (
-        f"Also unfinished: {words}. Name one: fleet resume s{count - 2}"
-        if words
-        else ""
-    )
+    expected = ""
+    if words:
+        name_one = f"Name one: fleet resume s{count - 2}"
+        expected = f"Also unfinished: {words}. {name_one}"
+    remaining = require_remaining(store)
     assert resume.name_other_sessions(store, remaining) == expected
 
 
 def store_one_run(folder: Path) -> Store:
     """A root with a run of host x in session s1."""
-    store, run = (
-        Store(folder),
-        replace(builders.a_run(host=Host("x", "192.0.2.1")), session_id="s1"),
-    )
+    store = Store(folder)
+    run = replace(builders.a_run(host=Host("x", "192.0.2.1")), session_id="s1")
     store.publish(run, builders.make_bursts(run))
     return store
 
@@ -534,16 +534,13 @@ def test_a_journal_without_its_sessions_note_is_found_all_the_same(
 def test_hosts_are_those_of_the_inventory_now(tmp_path: Path) -> None:
     store = Store(tmp_path)
     begin(store, "s1", "x", "y", "z", journals=("y",))
-    remaining = resume.find_remaining(store, None)
-    assert remaining is not None
+    remaining = require_remaining(store)
     now = {name: Host(name, "198.51.100.1") for name in ("x", "y", "z", "w")}
     assert resume.hosts_to_resume(remaining, now) == [now["y"], now["x"], now["z"]]
-    assert [
-        host.address for host in resume.hosts_to_resume(remaining, now, partial=True)
-    ] == ["192.0.2.1"]
-    with pytest.raises(
-        UsageError, match="the inventory no longer has y, z, unfinished in session s1"
-    ):
+    (host,) = resume.hosts_to_resume(remaining, now, partial=True)
+    assert host.address == "192.0.2.1"
+    lacking = "the inventory no longer has y, z, unfinished in session s1"
+    with pytest.raises(UsageError, match=lacking):
         resume.hosts_to_resume(remaining, {"x": now["x"]})
 
 
@@ -551,33 +548,22 @@ def test_publishing_what_there_is_drops_what_never_began(
     tmp_path: Path, context
 ) -> None:
     session = context(connect=None)
-    begin(
-        session.store,
-        "s1",
-        "x",
-        "y",
-        "z",
-        journals=("x",),
-        lines=(line(HELLO), line(BURST)),
-    )
+    lines = (line(HELLO), line(BURST))
+    begin(session.store, "s1", "x", "y", "z", journals=("x",), lines=lines)
     begin(session.store, "s2", "w")
-    remaining = resume.find_remaining(session.store, "s1")
-    assert remaining is not None
-    (outcome,) = resume.resume_session(
-        remaining,
-        resume.hosts_to_resume(remaining, {}, partial=True),
-        session,
-        partial=True,
-    )
-    assert (outcome.host.name, outcome.state, outcome.bursts) == ("x", State.PARTIAL, 1)
+    outcome = publish_partial(session, "s1")
+    assert outcome.host.name == "x"
+    assert outcome.state == State.PARTIAL
+    assert outcome.bursts == 1
     assert find_remaining(session.store) == ("s2", ["w"])
 
 
 def test_a_journal_into_which_nothing_came_is_removed(context) -> None:
     session = context(connect=None)
     begin(session.store, "s1", "x", journals=("x",), lines=(b"Welcome",))
-    outcome = finish(session)
-    assert (outcome.state, outcome.exit_code) == (State.FAILED, UsageError.exit_code)
+    outcome = publish_partial(session)
+    assert outcome.state == State.FAILED
+    assert outcome.exit_code == UsageError.exit_code
     assert "nothing of rs10 had arrived; its journal is removed" in outcome.message
     assert "fleet resume" not in render_outcomes([outcome], 1.0), (
         "there is nothing left to resume"
@@ -591,24 +577,17 @@ def test_a_whole_journal_is_stored_without_connecting(context) -> None:
     lines = (line(HELLO), line(BURST), line(BURST, round=1), line(END))
     begin(session.store, "s1", "x", journals=("x",), lines=lines)
     outcome = finish(session, [Host("x", "192.0.2.1"), Host("other", "192.0.2.2")])
-    assert (outcome.state, outcome.bursts, outcome.run_id) == (
-        State.COMPLETE,
-        2,
-        "rs10",
-    )
+    assert outcome.state == State.COMPLETE
+    assert outcome.bursts == 2
+    assert outcome.run_id == "rs10"
     assert session.store.read_idle_intents() == []
 
 
 def test_a_damaged_journal_is_read_up_to_the_damage(context) -> None:
     session = context(connect=None)
-    begin(
-        session.store,
-        "s1",
-        "x",
-        journals=("x",),
-        lines=(line(HELLO), b"words", b"{garbage", b"more"),
-    )
-    outcome = finish(session)
+    lines = (line(HELLO), b"words", b"{garbage", b"more")
+    begin(session.store, "s1", "x", journals=("x",), lines=lines)
+    outcome = publish_partial(session)
     assert outcome.run_id == "rs10"
     assert any(
         "The journal of rs10 is damaged: " in note and "2 lines are refused" in note
@@ -657,9 +636,10 @@ def test_every_good_burst_before_a_bad_line_is_published(
     rest = BURSTS[4:] if count == 8 else BURSTS[5:]
     lines = (line(HELLO, bursts=8), *BURSTS[:4], extra, *rest)
     begin(session.store, "s1", "x", journals=("x",), lines=lines)
-    outcome = finish(session)
-    assert (outcome.state, outcome.bursts) == (State.PARTIAL, count)
-    assert sorted(
-        pd.read_parquet(session.store.place.root / "samples")["round"]
-    ) == list(range(count))
-    assert any("is damaged" in note for note in outcome.notes) == (count < 8)
+    outcome = publish_partial(session)
+    assert outcome.state == State.PARTIAL
+    assert outcome.bursts == count
+    samples = pd.read_parquet(session.store.place.root / "samples")
+    assert sorted(samples["round"]) == list(range(count))
+    is_damaged = any("is damaged" in note for note in outcome.notes)
+    assert is_damaged == (count < 8)

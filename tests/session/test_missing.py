@@ -25,11 +25,9 @@ def test_a_host_that_a_session_could_not_reach_is_missing_until_it_is_measured(
     assert fleet("report", "all", "-o", "site/").exit_code == 0
     assert reason in (fleet.folder / "site/index.html").read_text()
     *_, gone = fleet("show", "--json").json
-    assert (gone["run"]["host_name"], gone["run"]["state"], gone["pairs"]) == (
-        "gone",
-        "missing",
-        [],
-    )
+    assert gone["run"]["host_name"] == "gone"
+    assert gone["run"]["state"] == "missing"
+    assert gone["pairs"] == []
     assert "connection refused" in gone["run"]["why"]
     answer = fleet("show", "gone")
     assert answer.exit_code == 2

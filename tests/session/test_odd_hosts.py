@@ -15,30 +15,43 @@ from tests.hosts.sshd import MakeKnown, SshHost
 from tests.session.test_run_ssh import CLOCK, know, only
 
 
+def require_measured(fleet: Fleet) -> None:
+    """Measure the clock of the only host."""
+    done = fleet("run", *CLOCK)
+    code, _, _ = only(done)
+    assert code == 0, done.stdout
+
+
+def without_compilers(make_known: MakeKnown, tmp_path: Path) -> SshHost:
+    programs = odd.all_but_compilers(tmp_path / "bin")
+    return make_known(*odd.restrict_programs(programs))
+
+
 def test_a_host_without_a_compiler_gets_its_agent_from_here(
     fleet: Fleet, make_known: MakeKnown, tmp_path: Path
 ) -> None:
-    host = make_known(*odd.restrict_programs(odd.all_but_compilers(tmp_path / "bin")))
+    host = without_compilers(make_known, tmp_path)
     fleet.hosts(host.entry(name="bare"))
-    done = fleet("run", *CLOCK)
-    assert only(done)[0] == 0, done.stdout
+    require_measured(fleet)
 
 
 def test_a_busybox_host_gets_its_agent_from_here(
     fleet: Fleet, make_known: MakeKnown, tmp_path: Path
 ) -> None:
-    host = make_known(*odd.restrict_programs(odd.busybox_only(tmp_path / "bin")))
+    programs = odd.busybox_only(tmp_path / "bin")
+    host = make_known(*odd.restrict_programs(programs))
     fleet.hosts(host.entry(name="busybox"))
-    assert only(fleet("run", *CLOCK))[0] == 0
+    require_measured(fleet)
 
 
 def test_build_host_without_a_compiler_is_an_error(
     fleet: Fleet, make_known: MakeKnown, tmp_path: Path
 ) -> None:
-    host = make_known(*odd.restrict_programs(odd.all_but_compilers(tmp_path / "bin")))
+    host = without_compilers(make_known, tmp_path)
     fleet.hosts(host.entry(name="bare", build=BuildPlace.HOST))
     code, stage, message = only(fleet("run", *CLOCK))
-    assert (code, stage) == (8, "build")
+    assert code == 8
+    assert stage == "build"
     assert "build: controller" in message
 
 
@@ -46,11 +59,10 @@ def test_build_host_without_a_compiler_is_an_error(
 @pytest.mark.parametrize(
     ("compiler", "words"),
     [
-        (odd.FAILING_COMPILER, "cannot execute cc1"),
-        (odd.LYING_COMPILER, ""),
-        (odd.TCC, "needs GCC or clang"),
+        pytest.param(odd.FAILING_COMPILER, "cannot execute cc1", id="fails"),
+        pytest.param(odd.LYING_COMPILER, "", id="lies"),
+        pytest.param(odd.TCC, "needs GCC or clang", id="tcc"),
     ],
-    ids=["fails", "lies", "tcc"],
 )
 def test_a_bad_compiler_is_quoted(
     fleet: Fleet, make_known: MakeKnown, tmp_path: Path, compiler: str, words: str
@@ -61,35 +73,34 @@ def test_a_bad_compiler_is_quoted(
     host = make_known(*odd.restrict_programs(programs))
     fleet.hosts(host.entry(name="board", build=BuildPlace.HOST))
     code, stage, message = only(fleet("run", *CLOCK))
-    assert (code, stage) == (8, "build")
+    assert code == 8
+    assert stage == "build"
     assert "could not build the agent" in message
     assert words in message
 
     fleet.hosts(host.entry(name="board"))
-    done = fleet("run", *CLOCK)
-    assert only(done)[0] == 0, done.stdout
+    require_measured(fleet)
 
 
 def test_a_wished_compiler_that_is_not_there_is_an_error(
     fleet: Fleet, ssh_host: SshHost, known_hosts: Path
 ) -> None:
     know(known_hosts, ssh_host)
-    fleet.hosts(
-        ssh_host.entry(name="board", toolchain=RequestedToolchain(cc="gcc-1.27"))
-    )
+    toolchain = RequestedToolchain(cc="gcc-1.27")
+    fleet.hosts(ssh_host.entry(name="board", toolchain=toolchain))
     code, stage, message = only(fleet("run", *CLOCK))
-    assert (code, stage) == (8, "build")
+    assert code == 8
+    assert stage == "build"
     assert "gcc-1.27" in message
 
 
 @pytest.mark.parametrize(
     ("disk", "words"),
     [
-        (odd.read_only_disk, "read-only"),
-        (odd.noexec_disk, "noexec"),
-        (odd.small_disk, "space"),
+        pytest.param(odd.read_only_disk, "read-only", id="read-only"),
+        pytest.param(odd.noexec_disk, "noexec", id="noexec"),
+        pytest.param(odd.small_disk, "space", id="full"),
     ],
-    ids=["read-only", "noexec", "full"],
 )
 def test_a_workdir_that_cannot_be_used_is_named_with_the_remedy(
     fleet: Fleet, ssh_host: SshHost, known_hosts: Path, tmp_path: Path, disk, words: str
@@ -100,7 +111,8 @@ def test_a_workdir_that_cannot_be_used_is_named_with_the_remedy(
             (folder / "ballast").write_bytes(bytes(60_000))
         fleet.hosts(ssh_host.entry(name="board", workdir=str(folder / "fleet")))
         code, stage, message = only(fleet("run", *CLOCK))
-    assert (code, stage) == (9, "deploy"), message
+    assert code == 9, message
+    assert stage == "deploy", message
     assert words in message.lower()
     assert str(folder) in message
 
@@ -108,9 +120,9 @@ def test_a_workdir_that_cannot_be_used_is_named_with_the_remedy(
 def test_a_noisy_slow_login_shell_changes_nothing(fleet: Fleet, make_known) -> None:
     host = make_known(*odd.noisy_login(delay_s=0.3))
     fleet.hosts(host.entry(name="chatty", build=BuildPlace.CONTROLLER))
-    done = fleet("run", *CLOCK)
-    assert only(done)[0] == 0, done.stdout
-    assert len(fleet.samples()) == 2 * len(os.sched_getaffinity(0))
+    require_measured(fleet)
+    cpus = len(os.sched_getaffinity(0))
+    assert len(fleet.samples()) == 2 * cpus
 
 
 def test_a_noisy_login_shell_does_not_accuse_a_prebuilt_agent(
@@ -118,14 +130,14 @@ def test_a_noisy_login_shell_does_not_accuse_a_prebuilt_agent(
 ) -> None:
     host = make_known(*odd.noisy_login())
     fleet.hosts(host.entry(name="chatty", build=BuildPlace.CONTROLLER))
-    assert only(fleet("run", *CLOCK))[0] == 0
+    require_measured(fleet)
     (agent,) = host.home.rglob("fleet-agent-*")
-    toolchain = RequestedToolchain(binary=str(agent.rename(tmp_path / "agent")))
+    prebuilt = agent.rename(tmp_path / "agent")
+    toolchain = RequestedToolchain(binary=str(prebuilt))
     fleet.hosts(
         host.entry(name="chatty", build=BuildPlace.PREBUILT, toolchain=toolchain)
     )
-    done = fleet("run", *CLOCK)
-    assert only(done)[0] == 0, done.stdout
+    require_measured(fleet)
 
 
 @pytest.mark.parametrize(
@@ -141,10 +153,10 @@ def test_a_noisy_login_shell_does_not_accuse_a_prebuilt_agent(
 def test_any_login_shell_will_do(
     fleet: Fleet, make_known: MakeKnown, shell: str, package: str
 ) -> None:
-    host = make_known(*odd.login_shell(needs.program(shell, package), package))
+    program = needs.program(shell, package)
+    host = make_known(*odd.login_shell(program, package))
     fleet.hosts(host.entry(name="board", build=BuildPlace.CONTROLLER))
-    done = fleet("run", *CLOCK)
-    assert only(done)[0] == 0, done.stdout
+    require_measured(fleet)
 
 
 @pytest.mark.parametrize(
@@ -162,13 +174,12 @@ def test_any_posix_shell_will_do_as_bin_sh(
     fleet: Fleet, make_known: MakeKnown, shell: str
 ) -> None:
     """It answers the probe and builds the agent from sources it unpacks itself."""
-    host = make_known(*odd.bin_sh(shell, {"ksh93": "ksh93u+m"}.get(shell, shell)))
+    package = "ksh93u+m" if shell == "ksh93" else shell
+    host = make_known(*odd.bin_sh(shell, package))
     fleet.hosts(host.entry(name="board", build=BuildPlace.HOST, toolchain=UNOPTIMIZED))
-    done = fleet("run", *CLOCK)
-    assert only(done)[0] == 0, done.stdout
-    assert fleet("clean", "--json").json[0]["removed"], (
-        "the agent lies in a directory of ours"
-    )
+    require_measured(fleet)
+    cleaned = fleet("clean", "--json").json[0]
+    assert cleaned["removed"], "the agent lies in a directory of ours"
 
 
 @pytest.mark.slow
@@ -191,9 +202,10 @@ def test_a_host_restricted_to_one_cpu_says_so_and_still_times_its_clock(
     host = make_known(*odd.only_cpus(str(first)))
     fleet.hosts(host.entry(name="small", build=BuildPlace.CONTROLLER))
     code, stage, message = only(fleet("run", "-b", "cas", "-q", "--json"))
-    assert (code, stage) == (10, "measure")
+    assert code == 10
+    assert stage == "measure"
     assert "two" in message
-    assert only(fleet("run", *CLOCK))[0] == 0
+    require_measured(fleet)
     assert set(fleet.samples()["ping_cpu"]) == {first}
 
 
@@ -205,21 +217,12 @@ def test_cpus_outside_the_affinity_of_a_login_are_measured_if_they_are_named(
     first, second = sorted(os.sched_getaffinity(0))[:2]
     host = make_known(*odd.only_cpus(str(first)))
     fleet.hosts(host.entry(name="small", build=BuildPlace.CONTROLLER))
-    done = fleet(
-        "run",
-        "-b",
-        "cas",
-        option.format(first, second),
-        "--rounds",
-        "1",
-        "--samples",
-        "9",
-    )
+    named = option.format(first, second)
+    done = fleet("run", "-b", "cas", named, "--rounds", "1", "--samples", "9")
     assert done.exit_code == 0, done.stderr
-    assert set(fleet.samples()["ping_cpu"]) | set(fleet.samples()["pong_cpu"]) == {
-        first,
-        second,
-    }
+    samples = fleet.samples()
+    measured = set(samples["ping_cpu"]) | set(samples["pong_cpu"])
+    assert measured == {first, second}
 
 
 def test_a_full_disk_on_the_controller_is_named_and_the_others_are_not_harmed(
@@ -232,7 +235,8 @@ def test_a_full_disk_on_the_controller_is_named_and_the_others_are_not_harmed(
             "run", "-b", "clock", "--rounds", "2000", "-q", "--json", "-r", str(results)
         )
         code, stage, message = only(done)
-        assert (code, stage) == (11, "store"), message
+        assert code == 11, message
+        assert stage == "store", message
         assert "No space left" in message
         assert list((results / ".fleet/journal").glob("*/stream.jsonl")), (
             "what had arrived must be kept"
@@ -250,7 +254,8 @@ def test_a_host_that_may_open_too_few_files_is_told_of_its_limit(
     login.chmod(0o755)
     fleet.hosts(make_known(f"ForceCommand {login}").entry(name="few"))
     code, _, message = only(fleet("run", *CLOCK))
-    assert (code, "allow 64 or more" in message) == (exit_code, True), message
+    assert code == exit_code, message
+    assert "allow 64 or more" in message, message
 
 
 def test_a_pod_is_measured_where_it_has_room_and_named_where_it_has_none(
@@ -261,9 +266,10 @@ def test_a_pod_is_measured_where_it_has_room_and_named_where_it_has_none(
         defaults = f'{{via: command, labels: {{pid: "{pid}"}}, {words}}}'
         hosts = "{roomy: {workdir: /tmp/fleet}, narrow: {workdir: /root/fleet}}"
         fleet.inventory(f"defaults: {defaults}\nhosts: {hosts}\n")
-        done = {row["host"]: row for row in fleet("run", *CLOCK, "--json").json}
-    assert done["roomy"]["state"] == "complete", done["roomy"]["message"]
-    assert (done["narrow"]["stage"], "No space left" in done["narrow"]["message"]) == (
-        "deploy",
-        True,
-    )
+        outcomes = fleet("run", *CLOCK, "--json").json
+    done = {outcome["host"]: outcome for outcome in outcomes}
+    roomy = done["roomy"]
+    narrow = done["narrow"]
+    assert roomy["state"] == "complete", roomy["message"]
+    assert narrow["stage"] == "deploy"
+    assert "No space left" in narrow["message"]

@@ -73,7 +73,8 @@ def deploy_program(connection: Connection, facts: Facts, data: bytes = PROGRAM) 
     put = connection.put(data, path, mode=0o700)
     assert put.exit_code == 0, put
     ran = connection.run(path)
-    assert (ran.exit_code, ran.stdout) == (7, b"runs\n"), ran
+    assert ran.exit_code == 7, ran
+    assert ran.stdout == b"runs\n", ran
     return path
 
 
@@ -95,12 +96,10 @@ def test_every_image_is_recognised_and_takes_a_program_over_ssh(make_qnx, recipe
         path = deploy_program(connection, facts)
         again = gather(connection, host)
     assert unusable is None
-    assert (facts.os, facts.arch, facts.kernel, len(facts.cpus)) == (
-        "qnx-standin",
-        "x86_64",
-        "8.0.0",
-        2,
-    )
+    assert facts.os == "qnx-standin"
+    assert facts.arch == "x86_64"
+    assert facts.kernel == "8.0.0"
+    assert len(facts.cpus) == 2
     assert facts.workdir == DIRECTORY[recipe.name]
     assert looked.workdir.startswith(facts.workdir)
     assert again.workdir_entries == (path.rpartition("/")[2],)
@@ -179,15 +178,14 @@ def test_each_tool_that_is_missing_does_not_matter_or_is_named(images, recipe):
         ):
             # without these there is nothing left; a test of its own tells of pidin
             continue
-        connection, data = Inside(board), PROGRAM + str(number).encode()
+        connection = Inside(board)
+        data = PROGRAM + str(number).encode()
         with missing(place):
             facts = gather(connection, HOST)
             if place.name in NEEDED:
                 put = connection.put(data, f"{facts.workdir}/fleet-agent-x", mode=0o700)
-                assert (put.exit_code, NEEDED[place.name] in put.stderr.decode()) == (
-                    1,
-                    True,
-                ), (place, put)
+                assert put.exit_code == 1, (place, put)
+                assert NEEDED[place.name] in put.stderr.decode(), (place, put)
             else:
                 deploy_program(connection, facts, data)
 
@@ -204,10 +202,8 @@ def test_a_program_that_is_there_whole_is_not_written_again(enter):
     (program,) = board.shmem.iterdir()
     before = program.stat()
     assert deploy_program(connection, gather(connection, HOST)) == path
-    assert (program.stat().st_ino, program.stat().st_mtime_ns) == (
-        before.st_ino,
-        before.st_mtime_ns,
-    )
+    assert program.stat().st_ino == before.st_ino
+    assert program.stat().st_mtime_ns == before.st_mtime_ns
 
 
 @pytest.mark.parametrize("obstacle", ["half", "link", "other", "theirs"])
@@ -323,5 +319,6 @@ def test_a_file_that_arrives_short_is_an_error_and_does_not_stay(enter, without,
     facts = gather(connection, HOST)
     with replace_program(board.root / "system/bin/cat", 'exec head -c 1000 "$@"'):
         put = connection.put(PROGRAM, f"{facts.workdir}/fleet-agent-x", mode=0o700)
-    assert (put.exit_code, words in put.stderr.decode()) == (1, True), put
+    assert put.exit_code == 1, put
+    assert words in put.stderr.decode(), put
     assert list(board.shmem.iterdir()) == []

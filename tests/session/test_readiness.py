@@ -43,7 +43,9 @@ def busy(fleet: Fleet, tmp_path: Path) -> Path:
     unshare = needs.program("unshare", "util-linux")
     needs.program("mount", "mount")
     needs.root()
-    busy, stat, planted = tmp_path / "busy", tmp_path / "stat", tmp_path / "planted"
+    busy = tmp_path / "busy"
+    stat = tmp_path / "stat"
+    planted = tmp_path / "planted"
     busy.touch()
     stat.write_text("cpu 1 2 3 4 5 6 7 8 0 0\n")
     planted.mkdir()
@@ -64,11 +66,9 @@ def test_a_busy_host_is_left_out_and_resume_takes_it_once_it_is_quiet(
 ) -> None:
     done = fleet(*RUN, "--require", "quiet", "--json")
     (host,) = done.json
-    assert (done.exit_code, host["state"], host["stage"]) == (
-        NotReadyError.exit_code,
-        "not-ready",
-        "wait",
-    )
+    assert done.exit_code == NotReadyError.exit_code
+    assert host["state"] == "not-ready"
+    assert host["stage"] == "wait"
     assert "here: not ready: The host is busy: programs take " in host["message"]
     assert not any(fleet.results.rglob("*.parquet"))
     (note,) = (fleet.results / ".fleet" / "journal").glob("s*.json")
@@ -117,7 +117,8 @@ def test_a_loop_makes_a_host_busy(fleet: Fleet, make_known: MakeKnown) -> None:
             done = fleet(*RUN, "-q", "--json", "--require", "quiet", "--wait", "1s")
         finally:
             loop.kill()
-    assert (done.exit_code, done.json[0]["state"]) == (15, "not-ready")
+    assert done.exit_code == 15
+    assert done.json[0]["state"] == "not-ready"
 
 
 @pytest.mark.long
@@ -186,11 +187,9 @@ def test_where_preparing_fails_the_host_is_restored_and_not_measured(
     fleet.inventory(f"hosts:\n  here: {{via: local, {keys}}}\n")
     done = fleet(*RUN, "-q", "--json")
     (host,) = done.json
-    assert (done.exit_code, host["stage"], host["run_id"]) == (
-        PreparationError.exit_code,
-        "before",
-        None,
-    )
+    assert done.exit_code == PreparationError.exit_code
+    assert host["stage"] == "before"
+    assert host["run_id"] is None
     assert (
         "here: `echo no such luck; exit 3` of `before` failed (exit code 3): no such"
         " luck" in host["message"]
@@ -203,7 +202,8 @@ def test_a_run_is_stored_though_its_host_was_not_restored(fleet: Fleet) -> None:
     fleet.inventory("hosts:\n  here: {via: local, after: [exit 4]}\n")
     done = fleet(*RUN, "-q", "--json")
     (host,) = done.json
-    assert (done.exit_code, host["state"]) == (PreparationError.exit_code, "complete")
+    assert done.exit_code == PreparationError.exit_code
+    assert host["state"] == "complete"
     assert host["message"].startswith("here: `exit 4` of `after` failed (exit code 4)")
     assert len(fleet.samples()) > 0
 
@@ -216,10 +216,8 @@ def test_a_host_is_restored_after_an_interrupt(fleet: Fleet, tmp_path: Path) -> 
     wait_for(lambda: measuring(fleet))
     interrupt(process)
     out, _ = process.communicate()
-    assert (process.returncode, "here: stopped in stage measure." in out) == (
-        130,
-        True,
-    ), out
+    assert process.returncode == 130, out
+    assert "here: stopped in stage measure." in out, out
     assert (tmp_path / "restored").exists()
 
 

@@ -139,19 +139,17 @@ def test_a_run_stores_what_was_asked_and_what_was_reached(fleet: Fleet) -> None:
     assert done.exit_code == 0, done.stderr + done.stdout
     (run,) = pd.read_parquet(fleet.results / "runs").to_dict("records")
     plan = json.loads(run["plan_json"])
-    assert (
-        plan["precision"],
-        plan["time_budget_s"],
-        plan["spread_s"],
-        plan["rounds"],
-    ) == (0.0001, 2, 0.2, 2)
-    assert (plan["variant"], plan["warmup"], plan["pairs"], plan["order"]) == (
-        None,
-        None,
-        None,
-        None,
-    )
-    assert (run["precision"], run["unconverged"], run["converged"]) == (0.0001, 1, 0)
+    assert plan["precision"] == 0.0001
+    assert plan["time_budget_s"] == 2
+    assert plan["spread_s"] == 0.2
+    assert plan["rounds"] == 2
+    assert plan["variant"] is None
+    assert plan["warmup"] is None
+    assert plan["pairs"] is None
+    assert plan["order"] is None
+    assert run["precision"] == 0.0001
+    assert run["unconverged"] == 1
+    assert run["converged"] == 0
     assert run["precision_reached"] > 0.0001
     assert any("numbers are known to 0.01 %" in note for note in run["notes"])
     assert (
@@ -200,10 +198,13 @@ def test_another_tools_scheme_and_estimator_are_followed_and_named(
     )
     assert done.exit_code == 0, done.stderr + done.stdout
     (burst,) = fleet.samples().to_dict("records")
-    assert (burst["iterations"], len(burst["ticks"]), burst["warmup"]) == (100, 20, 0)
+    assert burst["iterations"] == 100
+    assert len(burst["ticks"]) == 20
+    assert burst["warmup"] == 0
     (answer,) = fleet("show", "--json").json
     (pair,) = answer["pairs"]
-    assert (answer["run"]["preset"], answer["number"]) == ("c2clat", "min_ns")
+    assert answer["run"]["preset"] == "c2clat"
+    assert answer["number"] == "min_ns"
     assert pair["min_ns"] == pytest.approx(
         min(burst["ticks"]) * burst["ns_per_tick"] / 200
     )
@@ -236,7 +237,8 @@ def test_pairs_of_each_relation_are_chosen_and_recorded(fleet: Fleet) -> None:
     assert done.exit_code == 0, done.stderr + done.stdout
     (run,) = pd.read_parquet(fleet.results / "runs").to_dict("records")
     choice = json.loads(run["plan_json"])["pairs"]
-    assert (choice["which"], choice["per_relation"]) == ("per-relation", 1)
+    assert choice["which"] == "per-relation"
+    assert choice["per_relation"] == 1
     pairs = {
         tuple(sorted(pair))
         for pair in fleet.samples()[["ping_cpu", "pong_cpu"]].to_numpy().tolist()
@@ -426,7 +428,8 @@ def test_progress_that_nobody_reads_costs_no_run(fleet: Fleet) -> None:
     process.stderr.close()
     assert process.stdout is not None
     (ended,) = json.loads(process.stdout.read())["rows"]
-    assert (process.wait(), ended["state"]) == (0, "complete")
+    assert process.wait() == 0
+    assert ended["state"] == "complete"
 
 
 def test_a_program_without_stderr_keeps_its_progress_off_stdout(fleet: Fleet) -> None:

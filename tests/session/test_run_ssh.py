@@ -239,7 +239,8 @@ def test_a_single_cause_gives_its_own_exit_code_and_advice(
             host = ssh_host.entry(name="board", identity_files=(str(key),))
     fleet.hosts(host)
     found_code, found_stage, message = only(fleet("run", *CLOCK))
-    assert (found_code, found_stage) == (code, stage), message
+    assert found_code == code, message
+    assert found_stage == stage, message
     assert words in message
 
 

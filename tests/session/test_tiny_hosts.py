@@ -72,7 +72,8 @@ def test_an_agent_that_needs_glibc_is_not_sent_to_a_musl_host(
             f" {{binary: {dynamic.binary}}}}}\n"
         )
         code, stage, message = only(fleet("run", *CLOCK))
-    assert (code, stage) == (8, "build")
+    assert code == 8
+    assert stage == "build"
     assert "it needs glibc" in message
     assert "musl" in message
 
@@ -82,7 +83,8 @@ def test_toybox_and_mksh_are_enough_where_temporary_files_have_no_place(
 ) -> None:
     """As on Android."""
     needs.root()
-    toybox, mksh = needs.program("toybox", "toybox"), needs.program("mksh", "mksh")
+    toybox = needs.program("toybox", "toybox")
+    mksh = needs.program("mksh", "mksh")
     names = subprocess.run(
         [toybox], capture_output=True, text=True, check=True
     ).stdout.split()
