@@ -1,6 +1,7 @@
 """Compare the two sides of a report host by host."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -28,12 +29,33 @@ from fleet.analysis.report.figures import (
 )
 from fleet.analysis.report.map_data import encode_changes, find_reach, list_zooms
 from fleet.analysis.report.plots import CHANGES, forest
-from fleet.analysis.report.read_runs import Reading
+from fleet.analysis.report.read_runs import Part, Reading
 from fleet.analysis.views.compare import explain_scatter, format_not_equivalent
 from fleet.analysis.views.headlines import render_headlines_by_sides
 from fleet.store.runs import Root
 
 _MANY = 2  # comparisons; with more, each map is only a small picture
+
+
+@dataclass(frozen=True, slots=True)
+class _ComparedRuns:
+    """The runs of a comparison's sides, and their rows of `pairs`, with a column `run`,
+    an index into `readings`.
+    """
+
+    a: Sequence[Reading]
+    b: Sequence[Reading]
+    pairs: pd.DataFrame
+
+    @property
+    def readings(self) -> list[Reading]:
+        """Return the runs of A, then those of B."""
+        return [*self.a, *self.b]
+
+    @property
+    def order(self) -> Layout:
+        """Return the layout of the CPUs, which all runs have."""
+        return self.a[0].order
 
 
 def summarize_differences(
@@ -42,42 +64,40 @@ def summarize_differences(
     """Compare two sides, baseline first, host by host, for the template. tables: of all
     readings' runs.
     """
-    by_run = {reading.run["run_id"]: reading for reading in readings}
+    readings_by_run = {reading.run["run_id"]: reading for reading in readings}
     places = tables.pairs.groupby("run_id", sort=False, observed=True).indices
     comparisons = compare(root, sides, tables=tables)
     are_small = len(comparisons) > _MANY
-    drawn = []
+    by_host = []
     for comparison in comparisons:
-        a = [by_run[run_id] for run_id in comparison.a.runs["run_id"]]
-        b = [by_run[run_id] for run_id in comparison.b.runs["run_id"]]
+        a = [readings_by_run[run_id] for run_id in comparison.a.runs["run_id"]]
+        b = [readings_by_run[run_id] for run_id in comparison.b.runs["run_id"]]
         residuals = []
         are_other_runs = comparison.a.stored_run_ids.isdisjoint(comparison.b.run_ids)
         if are_other_runs and _have_same_topology([*a, *b]):
             pairs = _number_runs(tables.pairs, places, [*a, *b])
-            residuals = _map_residuals(comparison, a, b, pairs, small=are_small)
-        drawn.append(
-            {
-                "comparison": comparison,
-                "rows": comparison.rows,
-                "residuals": residuals,
-            }
-        )
-    judged = [comparison for comparison in comparisons if len(comparison.relations)]
+            runs = _ComparedRuns(a, b, pairs)
+            residuals = _map_residuals(comparison, runs, small=are_small)
+        about = {"comparison": comparison, "rows": comparison.rows}
+        by_host.append({**about, "residuals": residuals})
+    with_relations = [
+        comparison for comparison in comparisons if len(comparison.relations)
+    ]
     return {
         "sides": sides,
-        "by_host": drawn,
+        "by_host": by_host,
         "forests": _draw_forests(comparisons),
-        "headlines": render_headlines_by_sides(judged),
-        "scatter": _explain_scatter(judged),
-        "rows": format_not_equivalent(judged),
+        "headlines": render_headlines_by_sides(with_relations),
+        "scatter": _explain_scatter(with_relations),
+        "rows": format_not_equivalent(with_relations),
     }
 
 
-def _explain_scatter(judged: Sequence[Comparison]) -> str:
+def _explain_scatter(comparisons: Sequence[Comparison]) -> str:
     """Explain the scatter that intervals are made of; "" without comparisons."""
-    if not judged:
+    if not comparisons:
         return ""
-    relations = pd.concat([comparison.relations for comparison in judged])
+    relations = pd.concat([comparison.relations for comparison in comparisons])
     return explain_scatter(relations)
 
 
@@ -88,34 +108,33 @@ def _number_runs(
     places: rows of `pairs` by run ID.
     """
     rows = [places.get(reading.run["run_id"], []) for reading in readings]
-    counts = [len(own) for own in rows]
-    numbered = pairs.iloc[list(chain(*rows))]
-    return numbered.assign(run=np.repeat(np.arange(len(rows)), counts))
+    counts = [len(rows_of_run) for rows_of_run in rows]
+    run_of_row = np.repeat(np.arange(len(readings)), counts)
+    return pairs.iloc[list(chain(*rows))].assign(run=run_of_row)
 
 
-def _draw_forests(compared: Sequence[Comparison]) -> list[dict[str, Any]]:
+def _draw_forests(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
     """Draw the changes of each benchmark and relation with a verdict in two or more
     comparisons.
 
     effect: the change over all hosts, also the first row of the picture; None if there
     is none.
     """
-    pooled = _index_pooled_changes(compared)
-    named = [_name_changes(comparison) for comparison in compared]
-    verdicts = pd.concat(named).dropna(subset="low")
+    pooled = _index_pooled_changes(comparisons)
+    changes = pd.concat([_name_changes(comparison) for comparison in comparisons])
+    verdicts = changes.dropna(subset="low")
     forests = list[dict[str, Any]]()
     for key, part in verdicts.groupby(CLASS, sort=False):
         if len(part) < 2:
             continue
         benchmark, variant, relation = key
-        effect = pooled.get(key)
+        name = f"{benchmark}/{variant}"
         rows = to_records(part)
+        effect = pooled.get(key)
         if effect:
             rows = [effect, *rows]
-        name = f"{benchmark}/{variant}"
-        title = f"{name} {relation}"
         element = f"forest-{len(forests) + 1}"
-        picture = _draw_forest(element, title, rows, compared[0])
+        picture = _draw_forest(element, f"{name} {relation}", rows, comparisons[0])
         forests.append(
             {"name": name, "relation": relation, "effect": effect, "picture": picture}
         )
@@ -123,11 +142,11 @@ def _draw_forests(compared: Sequence[Comparison]) -> list[dict[str, Any]]:
 
 
 def _index_pooled_changes(
-    compared: Sequence[Comparison],
+    comparisons: Sequence[Comparison],
 ) -> dict[tuple[Any, ...], dict[str, Any]]:
     """Return the changes over all hosts, by benchmark, variant and relation."""
     pooled = {}
-    for comparison in compared:
+    for comparison in comparisons:
         for row in to_records(comparison.fleet):
             key = tuple(row[name] for name in CLASS)
             pooled[key] = row | {"name": "all hosts"}
@@ -149,14 +168,11 @@ def _draw_forest(
     one threshold.
     """
     changes = [convert_change(row, comparison.descriptions) for row in rows]
-    words = []
-    for row, (change, low, high) in zip(rows, changes, strict=True):
-        words.append(f"{row['name']} {change:+.1%} ({low:+.1%} to {high:+.1%})")
-    names = [shorten_middle(row["name"]) for row in rows]
-    longest = max(map(len, names))
+    words = _word_changes(rows, changes)
     table = pd.DataFrame(changes, columns=["change", "low", "high"])
-    table["name"] = names
+    table["name"] = [shorten_middle(row["name"]) for row in rows]
     table["pooled"] = ["hosts" in row for row in rows]
+    longest = max(map(len, table["name"]))
     return draw(
         element,
         f"Changes of {title} with 95% intervals: {'; '.join(words)}",
@@ -166,68 +182,99 @@ def _draw_forest(
     )
 
 
+def _word_changes(
+    rows: Sequence[dict[str, Any]], changes: Sequence[tuple[float, float, float]]
+) -> list[str]:
+    """Word each row's change and its interval."""
+    words = []
+    for row, (change, low, high) in zip(rows, changes, strict=True):
+        words.append(f"{row['name']} {change:+.1%} ({low:+.1%} to {high:+.1%})")
+    return words
+
+
 def _have_same_topology(readings: Sequence[Reading]) -> bool:
     """Report whether all runs are of one host or CPU model, with one topology, so that
     cells correspond.
     """
-    hosts = {reading.run["host_id"] for reading in readings}
-    models = {reading.run["cpu_model"] for reading in readings}
-    orders = {(reading.order.cpus, reading.order.groups) for reading in readings}
-    if len(orders) > 1:
+    topologies = {(reading.order.cpus, reading.order.groups) for reading in readings}
+    if len(topologies) > 1:
         return False
-    is_one_model = len(models) == 1 and None not in models
-    return len(hosts) == 1 or is_one_model
+    hosts = {reading.run["host_id"] for reading in readings}
+    if len(hosts) == 1:
+        return True
+    models = {reading.run["cpu_model"] for reading in readings}
+    return len(models) == 1 and None not in models
 
 
 def _map_residuals(
+    comparison: Comparison, runs: _ComparedRuns, *, small: bool
+) -> list[dict[str, Any]]:
+    """Map how much more each pair changed than its relation did, grey where that may be
+    chance; a map for each part that all runs have.
+
+    small: draw a pixel per pair. Each result has the map `drawn`, its `data` for the
+    script, and its `picture`, a data URI or SVG, or None if the page shows the map as
+    numbers.
+    """
+    residuals = []
+    for part in runs.a[0].parts:
+        pairs = _select_pairs(runs, part)
+        if pairs is not None:
+            residuals.append(_map_part(comparison, runs, part, pairs, small=small))
+    return residuals
+
+
+def _select_pairs(runs: _ComparedRuns, part: Part) -> pd.DataFrame | None:
+    """Return the pairs of a part, with each one's number as `ns`; None if it has fewer
+    than two, or if a run lacks the part.
+    """
+    if part.of_cpus:
+        return None
+    pairs = part.select(runs.pairs)
+    is_first_run = pairs["run"] == 0
+    if is_first_run.sum() < 2:
+        return None
+    numbers = _list_numbers(runs.readings, part.name)
+    if len(numbers) < len(runs.readings):
+        return None
+    return pairs.assign(ns=_choose_latencies(pairs, numbers))
+
+
+def _map_part(
     comparison: Comparison,
-    a: Sequence[Reading],
-    b: Sequence[Reading],
+    runs: _ComparedRuns,
+    part: Part,
     pairs: pd.DataFrame,
     *,
     small: bool,
-) -> list[dict[str, Any]]:
-    """Map how much more each pair changed than its relation did, grey where that may be
-    chance.
+) -> dict[str, Any]:
+    """Map how much more each pair of a part changed than its relation did."""
+    order = runs.order
+    before, after = _compute_sides(pairs, runs)
+    ratios = _index_ratios(comparison, part)
+    change = _compute_residuals(pairs, ratios, after / before, order)
+    limits = _estimate_chance_limits(pairs, len(runs.a), order)
+    drawn = map_changes(change, order, limits)
+    data = ""
+    if not small:
+        first_run = pairs[pairs["run"] == 0]
+        data = encode_changes(order, drawn, first_run, [before, after])
+    return {
+        "choice": part.name,
+        "drawn": drawn,
+        "picture": _draw_residuals(comparison, part.name, drawn, small=small),
+        "small": small,
+        "data": data,
+        "zooms": list_zooms(drawn),
+        "reach": find_reach(drawn),
+    }
 
-    pairs: with a column `run`, an index into a + b. small: draw a pixel per pair. Each
-    result has the map `drawn`, its `data` for the script, and its `picture`, a data URI
-    or SVG, or None if the page shows the map as numbers.
-    """
-    order = a[0].order
-    residuals = []
-    for part in a[0].parts:
-        rows = part.select(pairs)
-        numbers = _list_numbers([*a, *b], part.name)
-        is_in_every_run = len(numbers) == len(a) + len(b)
-        has_pairs = not part.of_cpus and (rows["run"] == 0).sum() >= 2
-        if not has_pairs or not is_in_every_run:
-            continue
-        rows = rows.assign(ns=_choose_latencies(rows, numbers))
-        relations = select_choice(comparison.relations, part.choice)
-        bare = relations["relation"].str.removesuffix(f" {part.point}")
-        relations = relations.assign(relation=bare)
-        before, after = _compute_sides(rows, len(a), len(b), order)
-        change = _compute_residuals(rows, relations, after / before, order)
-        limits = _estimate_chance_limits(rows, len(a), order)
-        drawn = map_changes(change, order, limits)
-        picture = _draw_residuals(comparison, part.name, drawn, small=small)
-        data = ""
-        if not small:
-            first_run = rows[rows["run"] == 0]
-            data = encode_changes(order, drawn, first_run, [before, after])
-        residuals.append(
-            {
-                "choice": part.name,
-                "drawn": drawn,
-                "picture": picture,
-                "small": small,
-                "data": data,
-                "zooms": list_zooms(drawn),
-                "reach": find_reach(drawn),
-            }
-        )
-    return residuals
+
+def _index_ratios(comparison: Comparison, part: Part) -> "pd.Series[float]":
+    """Return B / A of each relation of a part, by the relation without its point."""
+    relations = select_choice(comparison.relations, part.choice)
+    bare = relations["relation"].str.removesuffix(f" {part.point}")
+    return relations.assign(relation=bare).set_index("relation")["ratio"]
 
 
 def _draw_residuals(
@@ -266,31 +313,38 @@ def _choose_latencies(pairs: pd.DataFrame, numbers: Sequence[str]) -> Floats:
     return latencies
 
 
-def _compute_sides(
-    pairs: pd.DataFrame, a_runs: int, b_runs: int, order: Layout
-) -> tuple[Floats, Floats]:
+def _compute_sides(pairs: pd.DataFrame, runs: _ComparedRuns) -> tuple[Floats, Floats]:
     """Return the latency of each pair in A and in B, CPU by CPU: the geometric mean of
     the side's runs.
     """
-    runs = pairs["run"].to_numpy()
-    latencies = lay_out_matrices(pairs, order.cpus, "ns", runs, a_runs + b_runs)
+    latencies = lay_out_matrices(
+        pairs,
+        runs.order.cpus,
+        "ns",
+        pairs["run"].to_numpy(),
+        len(runs.readings),
+    )
     logs = np.log(latencies)  # run x CPU x CPU
-    before: Floats = np.exp(np.mean(logs[:a_runs], axis=0))
-    after: Floats = np.exp(np.mean(logs[a_runs:], axis=0))
+    logs_a = logs[: len(runs.a)]
+    logs_b = logs[len(runs.a) :]
+    before: Floats = np.exp(np.mean(logs_a, axis=0))
+    after: Floats = np.exp(np.mean(logs_b, axis=0))
     return before, after
 
 
 def _compute_residuals(
-    pairs: pd.DataFrame, relations: pd.DataFrame, ratios: Floats, order: Layout
+    pairs: pd.DataFrame,
+    relation_ratios: "pd.Series[float]",
+    pair_ratios: Floats,
+    order: Layout,
 ) -> pd.DataFrame:
     """Return the change of each pair relative to that of its relation, CPU by CPU.
-    ratios: of its latencies in B and A.
+    ratios: of latencies in B and A, of relations by name and of pairs CPU by CPU.
     """
-    relation_ratios = relations.set_index("relation")["ratio"]
     first_run = pairs[pairs["run"] == 0]
     usual_ratios = first_run["relation"].map(relation_ratios)
     usual = matrix(first_run.assign(ratio=usual_ratios), order.cpus, "ratio")
-    return usual.rdiv(ratios) - 1
+    return usual.rdiv(pair_ratios) - 1
 
 
 def _estimate_chance_limits(
@@ -299,12 +353,10 @@ def _estimate_chance_limits(
     """Return the largest relative change of each pair that chance explains. a_runs:
     number of runs of A.
     """
-    key = ["relation", "ping_cpu", "pong_cpu", "run"]
-    by_run = pairs.set_index(key)["ns"].unstack("run").sort_index()
-    logs = np.log(by_run.to_numpy())
-    of_a = logs[:, :a_runs]
-    of_b = logs[:, a_runs:]
-    relation = by_run.index.get_level_values("relation")
-    limits = by_run.index.to_frame(index=False)
-    limits["half"] = find_chance_limits(of_a, of_b, relation)
+    by_pair_and_run = pairs.set_index(["relation", "ping_cpu", "pong_cpu", "run"])["ns"]
+    table = by_pair_and_run.unstack("run").sort_index()  # a row per pair
+    logs = np.log(table.to_numpy())
+    relation = table.index.get_level_values("relation")
+    limits = table.index.to_frame(index=False)
+    limits["half"] = find_chance_limits(logs[:, :a_runs], logs[:, a_runs:], relation)
     return matrix(limits, order.cpus, "half")
