@@ -86,31 +86,42 @@ def draw(
     screen readers. margins: left, bottom, right, top, in CSS pixels. values: of marks,
     for the script to show.
     """
-    width, height = size
-    left, bottom, right, top = margins
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(width / 72, height / 72))
-        FigureCanvasSVG(figure)
-        figure.subplots_adjust(
-            left=left / width,
-            bottom=bottom / height,
-            right=1 - right / width,
-            top=1 - top / height,
-        )
-        axes = figure.add_subplot()
+        axes = _make_axes(size, margins)
         onto(axes)
         buffer = io.BytesIO()
+        figure: Any = axes.figure
         figure.savefig(buffer, format="svg", metadata=_NOTHING)
     svg = ET.fromstring(buffer.getvalue())  # noqa: S314  (written right above)
     prefix = re.sub(r"[^\w-]", "-", name)
-    places = [(*_place_value(axes, value, height), value.words) for value in values]
+    _, height = size
+    places = [_place_value(axes, value, height) for value in values]
     return _embed_svg(svg, prefix, title, size, places)
 
 
-def _place_value(axes: Axes, value: Value, height: int) -> tuple[float, float]:
-    """Return the place of a value in CSS pixels from the upper left corner."""
+def _make_axes(size: tuple[int, int], margins: tuple[int, int, int, int]) -> Axes:
+    """Make the axes of a figure of `size`. margins: left, bottom, right, top; both in
+    CSS pixels.
+    """
+    width, height = size
+    left, bottom, right, top = margins
+    figure = Figure(figsize=(width / 72, height / 72))
+    FigureCanvasSVG(figure)
+    figure.subplots_adjust(
+        left=left / width,
+        bottom=bottom / height,
+        right=1 - right / width,
+        top=1 - top / height,
+    )
+    return figure.add_subplot()
+
+
+def _place_value(axes: Axes, value: Value, height: int) -> tuple[float, float, str]:
+    """Return the place of a value in CSS pixels from the upper left corner, and its
+    words.
+    """
     x, y = axes.transData.transform((value.x, value.y)) * 72 / axes.figure.dpi
-    return round(x, 1), round(height - y, 1)
+    return round(x, 1), round(height - y, 1), value.words
 
 
 def draw_map(
@@ -203,15 +214,7 @@ def _embed_svg(
     y and words of values.
     """
     _remove_metadata(svg)
-    targets = _find_targets(svg)
-    for element in svg.iter():
-        element.tag = _drop_namespace(element.tag)
-        element.tail = None
-        if element.tag != "text":
-            element.text = (element.text or "").strip()
-        element.attrib = _convert_attributes(element, name, targets)
-        if element.tag == "g":
-            _move_style_to_group(element)
+    _rewrite_elements(svg, name)
     width, height = map(str, size)
     svg.attrib = {
         "viewBox": f"0 0 {width} {height}",
@@ -224,6 +227,21 @@ def _embed_svg(
         svg.set("data-values", one_line(json.dumps(places)))
     escaped = ET.tostring(svg, encoding="unicode")
     return Markup(escaped)  # noqa: S704  (ElementTree has escaped every text)
+
+
+def _rewrite_elements(svg: ET.Element, name: str) -> None:
+    """Rewrite all elements for a page: without namespaces and white space, with IDs
+    that begin with `name`.
+    """
+    targets = _find_targets(svg)
+    for element in svg.iter():
+        element.tag = _drop_namespace(element.tag)
+        element.tail = None
+        if element.tag != "text":
+            element.text = (element.text or "").strip()
+        element.attrib = _convert_attributes(element, name, targets)
+        if element.tag == "g":
+            _move_style_to_group(element)
 
 
 def _remove_metadata(svg: ET.Element) -> None:
@@ -305,10 +323,11 @@ def _place_group_names(
         line = far - _TIER * tier
         first = 0
         for name, count in level:
+            last = first + count
             begin = first * cell + margin
-            first += count
-            end = first * cell + margin
+            end = last * cell + margin
             fits = len(name) * _DIGIT + 4 <= end - begin
             if name:
                 placed.append(PlacedName(name if fits else "", begin, end, line))
+            first = last
     return placed

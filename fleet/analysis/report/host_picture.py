@@ -59,28 +59,30 @@ def lay_out_host_picture(usual: UsualNumbers, title: str | None) -> HostPicture:
 
     Raises UsageError without numbers.
     """
-    every = usual.table
-    if every.empty:
+    numbers = usual.table
+    if numbers.empty:
         raise UsageError("these runs have no numbers to draw; `fleet runs` lists them.")
-    names = _name_settings(every)
-    hosts_by_name = every.groupby(names, sort=False)["host_id"].nunique()
+    names = _name_settings(numbers)
+    hosts_by_name = numbers.groupby(names, sort=False)["host_id"].nunique()
     name = str(hosts_by_name.idxmax())
-    drawn = every[names == name]
-    relations = drawn.sort_values("place")["relation"].unique().tolist()
-    chosen = usual._replace(table=_select_what_fits(drawn, relations))
-    benchmark = usual.descriptions[str(drawn["benchmark"].iloc[0])]
+    of_name = numbers[names == name]
+    relations = of_name.sort_values("place")["relation"].unique().tolist()
+    drawn = _select_what_fits(of_name, relations)
+    drawn_usual = usual._replace(table=drawn)
+    benchmark = usual.descriptions[str(of_name["benchmark"].iloc[0])]
     subject = f"{name}: {benchmark.heading}"
+    left_out = _list_left_out(
+        others=hosts_by_name.index.drop(name).tolist(),
+        relations=relations[_MAX_RELATIONS:],
+        hosts=_list_hosts_not_drawn(numbers, drawn),
+        name=name,
+    )
     return HostPicture(
         title=title or subject,
         subject=subject if title else "",
-        usual=chosen,
-        rows=_tabulate_with_words(chosen, benchmark),
-        left_out=_list_left_out(
-            others=hosts_by_name.index.drop(name).tolist(),
-            relations=relations[_MAX_RELATIONS:],
-            hosts=_list_hosts_not_drawn(every, chosen.table),
-            name=name,
-        ),
+        usual=drawn_usual,
+        rows=_tabulate_with_words(drawn_usual, benchmark),
+        left_out=left_out,
     )
 
 
@@ -89,11 +91,12 @@ def _name_settings(table: pd.DataFrame) -> "pd.Series[str]":
     return table["benchmark"].str.cat(table["about"], sep=" ").str.rstrip()
 
 
-def _select_what_fits(drawn: pd.DataFrame, relations: Sequence[str]) -> pd.DataFrame:
-    hosts = drawn["host_id"].unique()
-    is_drawn = drawn["relation"].isin(relations[:_MAX_RELATIONS])
-    is_drawn &= drawn["host_id"].isin(hosts[:_MAX_HOSTS])
-    return drawn[is_drawn]
+def _select_what_fits(numbers: pd.DataFrame, relations: Sequence[str]) -> pd.DataFrame:
+    """Select the numbers of the first relations and of the first hosts."""
+    hosts = numbers["host_id"].unique()
+    has_panel = numbers["relation"].isin(relations[:_MAX_RELATIONS])
+    has_line = numbers["host_id"].isin(hosts[:_MAX_HOSTS])
+    return numbers[has_panel & has_line]
 
 
 def _tabulate_with_words(usual: UsualNumbers, benchmark: Benchmark) -> pd.DataFrame:
@@ -102,9 +105,10 @@ def _tabulate_with_words(usual: UsualNumbers, benchmark: Benchmark) -> pd.DataFr
     return rows.assign(words=words)
 
 
-def _list_hosts_not_drawn(every: pd.DataFrame, drawn: pd.DataFrame) -> list[str]:
-    is_missing = ~every["host_id"].isin(drawn["host_id"])
-    return [str(name) for name in every[is_missing]["host_name"].unique()]
+def _list_hosts_not_drawn(numbers: pd.DataFrame, drawn: pd.DataFrame) -> list[str]:
+    """List the names of the hosts with a number that have none in `drawn`."""
+    is_missing = ~numbers["host_id"].isin(drawn["host_id"])
+    return [str(name) for name in numbers[is_missing]["host_name"].unique()]
 
 
 def _list_left_out(
@@ -131,13 +135,18 @@ def draw_hosts(picture: HostPicture, suffix: str) -> bytes:
         figure = Figure(figsize=(_WIDTH / 72, height / 72), layout="constrained")
         _draw_panels(figure, panels, tiers)
         _write_words(figure, picture)
-        buffer = io.BytesIO()
-        figure.savefig(
-            buffer,
-            format=suffix.removeprefix("."),
-            dpi=_DPI[suffix],
-            metadata=_make_mark(suffix),
-        )
+        return _encode_figure(figure, suffix)
+
+
+def _encode_figure(figure: Figure, suffix: str) -> bytes:
+    """Return a figure as a file with this suffix."""
+    buffer = io.BytesIO()
+    figure.savefig(
+        buffer,
+        format=suffix.removeprefix("."),
+        dpi=_DPI[suffix],
+        metadata=_make_mark(suffix),
+    )
     return buffer.getvalue()
 
 
@@ -153,10 +162,12 @@ def _draw_panels(figure: Figure, panels: Sequence[_Panel], tiers: int) -> None:
     hosts = _list_hosts(panels)
     columns = min(len(panels), _COLUMNS)
     grid = figure.subplots(tiers, columns, sharey=True, squeeze=False)
-    for axes in grid.flat[len(panels) :]:
+    places = list(grid.flat)
+    for axes in places[len(panels) :]:
         axes.set_visible(False)
-    for axes, (relation, rows) in zip(grid.flat, panels, strict=False):
-        host_dots(rows, hosts, axes, unit=str(rows["unit"].iloc[0]))
+    for axes, (relation, rows) in zip(places, panels, strict=False):
+        unit = str(rows["unit"].iloc[0])
+        host_dots(rows, hosts, axes, unit=unit)
         axes.set_title(str(relation), parse_math=False, loc="left")
 
 

@@ -69,12 +69,14 @@ def build_ladders(
     """
     benchmarks = [descriptions[choice] for choice in choices]
     # under load: other threads move bytes meanwhile
-    loaded = [
+    names = [
         benchmark.name for benchmark in benchmarks if benchmark.other_unit == "byte"
     ]
-    rows = pairs[pairs["benchmark"].isin(loaded)]
-    ladders = list(_build_load_curves(rows, descriptions))
-    ladders += _build_size_ladders(memory.steps, memory.levels, descriptions)
+    under_load = pairs[pairs["benchmark"].isin(names)]
+    ladders = [
+        *_build_load_curves(under_load, descriptions),
+        *_build_size_ladders(memory.steps, memory.levels, descriptions),
+    ]
     return sorted(ladders, key=lambda ladder: choices.index(ladder.name))
 
 
@@ -85,22 +87,27 @@ def _build_load_curves(
     groups = group_by_core_kinds(rows, "benchmark", "variant", "bytes")
     for (benchmark, variant, *_), part in groups.items():
         lines = _list_load_lines(part)
-        if not lines:
-            continue
-        steps = pd.concat(lines)
-        steps["asked"] = steps["load_mbps"].fillna(np.inf)  # all that the memory gives
-        by_load = steps.groupby(["benchmark", "setting", "asked"], sort=True)
-        medians = by_load[[*_NUMBERS, "other_rate"]].median().reset_index()
-        yield Ladder(
-            name=f"{benchmark}/{variant}",
-            heading=descriptions[str(benchmark)].heading,
-            cpus=describe_cpus(part),
-            titles=(),
-            lines=[],
-            steps=medians,
-            levels=part[:0],
-            over="other_rate",
-        )
+        if lines:
+            yield Ladder(
+                name=f"{benchmark}/{variant}",
+                heading=descriptions[str(benchmark)].heading,
+                cpus=describe_cpus(part),
+                titles=(),
+                lines=[],
+                steps=_compute_load_medians(pd.concat(lines)),
+                levels=part[:0],
+                over="other_rate",
+            )
+
+
+def _compute_load_medians(steps: pd.DataFrame) -> pd.DataFrame:
+    """Return the median of each load that was asked for, the full one last."""
+    # without a load, threads ask for all that the memory gives
+    asked = steps["load_mbps"].fillna(np.inf)
+    by_load = steps.assign(asked=asked).groupby(
+        ["benchmark", "setting", "asked"], sort=True
+    )
+    return by_load[[*_NUMBERS, "other_rate"]].median().reset_index()
 
 
 def _list_load_lines(rows: pd.DataFrame) -> list[pd.DataFrame]:
@@ -124,10 +131,7 @@ def _build_size_ladders(
     for key, part in groups.items():
         benchmark, variant, *_ = key
         own_levels = level_groups.get(key, levels[:0])
-        titles: tuple[str, ...] = ()
-        lines: list[tuple[str, ...]] = []
-        if len(own_levels):
-            titles, lines = tabulate_levels(own_levels, descriptions)
+        titles, lines = _tabulate_levels(own_levels, descriptions)
         by_size = part.groupby(["benchmark", "setting", "bytes"], sort=True)
         yield Ladder(
             name=f"{benchmark}/{variant}",
@@ -140,54 +144,61 @@ def _build_size_ladders(
         )
 
 
+def _tabulate_levels(
+    levels: pd.DataFrame, descriptions: Descriptions
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the titles and lines of the table of levels; none without levels."""
+    if levels.empty:
+        return (), []
+    return tabulate_levels(levels, descriptions)
+
+
 def draw_ladder(reading: Any, ladder: Ladder, place: int) -> Markup:
     """Draw a ladder with its intervals, caches and levels."""
     settings = sort_settings(ladder.steps, reading.descriptions)
-    levels = None
-    if ladder.is_by_size:
-        levels = ladder.levels
+    rate = is_rate(reading.descriptions[ladder.name])
     plot = partial(
         plots.ladder,
         ladder.steps,
-        levels,
+        ladder.levels if ladder.is_by_size else None,
         settings=settings,
-        rate=is_rate(reading.descriptions[ladder.name]),
+        rate=rate,
         over=ladder.over,
     )
     legend_lines = math.ceil(len(settings) / plots.LADDER_COLUMNS)
     return figures.draw(
         f"{reading.anchor}-ladder-{place}",
         _describe(ladder, reading.name),
-        (figures.PANEL, 270),
-        plot,
+        size=(figures.PANEL, 270),
+        onto=plot,
         margins=(54, 42, 12, 22 + 18 * legend_lines),
-        values=_list_values(ladder, rate=is_rate(reading.descriptions[ladder.name])),
+        values=_list_values(ladder, rate=rate),
     )
 
 
 def _list_values(ladder: Ladder, *, rate: bool) -> list[figures.Value]:
     """List the numbers of a ladder's steps, each with its words."""
     numbers = plots.convert_steps(ladder.steps, ladder.over, rate=rate)
+    unit = "GB/s" if rate else "ns"
     values = []
     for row in to_records(numbers):
-        x, median = row["x"], row["median"]
-        where = f"{x:.1f} GB/s"
-        if ladder.is_by_size:
-            where = format_size(int(x))
-        words = f"{row['setting']}, {where}: {median:.3g} {'GB/s' if rate else 'ns'}"
+        x = row["x"]
+        median = row["median"]
+        where = format_size(int(x)) if ladder.is_by_size else f"{x:.1f} GB/s"
+        words = f"{row['setting']}, {where}: {median:.3g} {unit}"
         values.append(figures.Value(x, median, words))
     return values
 
 
 def _describe(ladder: Ladder, host: str) -> str:
     """Describe a ladder in two sentences: what it is, and the numbers of its levels."""
-    subject = (
-        f"{ladder.name}, {ladder.cpus}, on {host}: {ladder.heading} by {ladder.axis}"
-    )
-    titles = ladder.titles[_LEVEL_TITLES:]
-    levels = []
-    for line in ladder.lines:
-        cells = zip(titles, line[_LEVEL_TITLES:], strict=True)
-        numbers = ", ".join(f"{title} {cell}" for title, cell in cells)
-        levels.append(f"{line[0]} {numbers}")
-    return f"{subject}. {'; '.join(levels)}"
+    subject = f"{ladder.name}, {ladder.cpus}, on {host}"
+    levels = [_describe_level(ladder.titles, line) for line in ladder.lines]
+    return f"{subject}: {ladder.heading} by {ladder.axis}. {'; '.join(levels)}"
+
+
+def _describe_level(titles: Sequence[str], line: Sequence[str]) -> str:
+    """Say the name and the numbers of a level. line: of a table with these titles."""
+    numbers = zip(titles[_LEVEL_TITLES:], line[_LEVEL_TITLES:], strict=True)
+    words = [f"{title} {number}" for title, number in numbers]
+    return f"{line[0]} {', '.join(words)}"

@@ -113,21 +113,12 @@ def heatmap(
     drawn = map_cpus(table, order, limits)
     count = len(drawn.labels)
     is_large = count > MAX_NUMBERS
-    inches = 0.0
-    if not is_large:
-        inches = _INCHES_BESIDE + _INCHES_A_CELL * count
-    axes = _make_axes(axes, inches)
-    scale = LogNorm if is_log(drawn.limits) else Normalize
-    image = axes.imshow(
-        drawn.values,
-        interpolation="none",
-        aspect="equal",
-        cmap="viridis",
-        norm=scale(*drawn.limits, clip=True),
-    )
-    borders = [place - 0.5 for place, border in enumerate(drawn.borders) if border]
-    axes.hlines(borders, -0.5, count - 0.5, color="white", linewidth=1.5)
-    axes.vlines(borders, -0.5, count - 0.5, color="white", linewidth=1.5)
+    if is_large:
+        axes = _make_axes(axes)
+    else:
+        axes = _make_axes(axes, _INCHES_BESIDE + _INCHES_A_CELL * count)
+    image = _draw_cells(axes, drawn)
+    _draw_borders(axes, drawn)
     _label_cpus(axes, drawn.labels, is_large=is_large)
     axes.spines[:].set_visible(False)
     _draw_colour_bar(axes, image, drawn, table.attrs.get("unit", "ns"))
@@ -136,16 +127,40 @@ def heatmap(
     return axes
 
 
+def _draw_cells(axes: Axes, drawn: Heatmap) -> AxesImage:
+    """Draw the cells of a map in their colours."""
+    scale = LogNorm if is_log(drawn.limits) else Normalize
+    return axes.imshow(
+        drawn.values,
+        interpolation="none",
+        aspect="equal",
+        cmap="viridis",
+        norm=scale(*drawn.limits, clip=True),
+    )
+
+
+def _draw_borders(axes: Axes, drawn: Heatmap) -> None:
+    """Draw white lines between the groups of CPUs."""
+    borders = [place - 0.5 for place, border in enumerate(drawn.borders) if border]
+    begin = -0.5
+    end = len(drawn.labels) - 0.5
+    axes.hlines(borders, begin, end, color="white", linewidth=1.5)
+    axes.vlines(borders, begin, end, color="white", linewidth=1.5)
+
+
 def _label_cpus(axes: Axes, labels: Sequence[str], *, is_large: bool) -> None:
     """Label the CPUs of a map above and beside it; if it is large, only some."""
     step = 1
+    size = "medium"
     if is_large:
         step = math.ceil(len(labels) / _MAX_TICKS)
+        size = "small"
     places = range(0, len(labels), step)
+    named = labels[::step]
     rotation = 90 if len(labels) > _MAX_LEVEL else 0
-    axes.set_xticks(places, labels[::step], rotation=rotation)
-    axes.set_yticks(places, labels[::step])
-    axes.tick_params(length=0, labelsize="small" if is_large else "medium")
+    axes.set_xticks(places, named, rotation=rotation)
+    axes.set_yticks(places, named)
+    axes.tick_params(length=0, labelsize=size)
     axes.xaxis.set(ticks_position="top", label_position="top")
     axes.set(xlabel="pong CPU", ylabel="ping CPU")
 
@@ -171,16 +186,14 @@ def forest(
     """
     axes = _make_axes(axes)
     if threshold is not None:
-        most = 100 * threshold
-        axes.axvspan(-most, most, color=_GREY, alpha=0.15, linewidth=0)
+        percent = 100 * threshold
+        axes.axvspan(-percent, percent, color=_GREY, alpha=0.15, linewidth=0)
     axes.axvline(0, color=_GREY, linewidth=1)
     for place, row in enumerate(rows.to_dict("records")):
         change = 100 * row["change"]
         interval = [100 * row["low"], 100 * row["high"]]
-        if row["pooled"]:
-            _draw_diamond(axes, change, interval, place)
-        else:
-            _draw_interval(axes, change, interval, place)
+        draw = _draw_diamond if row["pooled"] else _draw_interval
+        draw(axes, change, interval, place)
     _set_up_named_lines(axes, rows["name"], [1, 2, 5, 10], "change, %")
     return axes
 
@@ -225,17 +238,26 @@ def run_dots(
     hosts = list(dict.fromkeys(runs["host"]))
     for place, host in enumerate(hosts):
         if rounds is not None:
-            own_rounds = rounds.loc[rounds["host"] == host, "ns"]
-            look: Any = {"color": _GREY, "markersize": 7, "alpha": 0.7}
-            _draw_marks(axes, own_rounds, place, "|", **look)
-        own_runs = runs.loc[runs["host"] == host, "ns"]
-        if len(own_runs) > 1 and host in usual:
+            _draw_rounds(axes, rounds.loc[rounds["host"] == host, "ns"], place)
+        numbers = runs.loc[runs["host"] == host, "ns"]
+        if len(numbers) > 1 and host in usual:
             _draw_bar(axes, usual[host], place)
-        look = {"color": _BLUE, "markersize": 6, "alpha": 0.85}
-        _draw_marks(axes, own_runs, place, "o", **look)
+        _draw_runs(axes, numbers, place)
     _widen(axes, _MIN_WIDTH * float(runs["ns"].median()))
     _set_up_named_lines(axes, hosts, [1, 2, 2.5, 5, 10], unit)
     return axes
+
+
+def _draw_rounds(axes: Axes, numbers: "pd.Series[float]", place: int) -> None:
+    """Draw a small grey mark for each number on the line at `place`."""
+    y = np.full(len(numbers), place)
+    axes.plot(numbers.to_numpy(), y, "|", color=_GREY, markersize=7, alpha=0.7)
+
+
+def _draw_runs(axes: Axes, numbers: "pd.Series[float]", place: int) -> None:
+    """Draw a blue dot for each number on the line at `place`."""
+    y = np.full(len(numbers), place)
+    axes.plot(numbers.to_numpy(), y, "o", color=_BLUE, markersize=6, alpha=0.85)
 
 
 def host_dots(
@@ -272,13 +294,6 @@ def _write_above(axes: Axes, words: str, value: float, place: int) -> None:
     )
 
 
-def _draw_marks(
-    axes: Axes, values: "pd.Series[float]", place: int, mark: str, **look: Any
-) -> None:
-    """Draw a mark for each value on the line at `place`."""
-    axes.plot(values.to_numpy(), np.full(len(values), place), mark, **look)
-
-
 def _draw_bar(axes: Axes, value: float, place: int) -> None:
     """Draw an upright bar at a value on the line at `place`."""
     ends = [place - 0.35, place + 0.35]
@@ -303,12 +318,13 @@ def ecdf(
     right is outliers.
     """
     axes = _make_axes(axes)
-    share = np.linspace(0, 1, _STEPS)
+    shares = np.linspace(0, 1, _STEPS)
     curves = list[Floats]()
-    for (name, samples), look in zip(values.items(), _list_looks(values), strict=True):
-        x = np.quantile(np.asarray(samples, dtype=np.float64), share)
-        curves.append(x)
-        axes.plot(x, share, label=one_line(name), linewidth=1.6, **look)
+    looks = _list_looks(values)
+    for (name, samples), look in zip(values.items(), looks, strict=True):
+        quantiles = np.quantile(np.asarray(samples, dtype=np.float64), shares)
+        curves.append(quantiles)
+        axes.plot(quantiles, shares, label=one_line(name), linewidth=1.6, **look)
     _fit_to_curves(axes, curves)
     axes.set(ylim=(0, 1), xlabel=unit, ylabel="share of samples")
     axes.grid(visible=True)
@@ -326,7 +342,8 @@ def _list_looks(names: Iterable[str]) -> list[dict[str, Any]]:
         relation = name.split()[0]
         colour, dash = RELATION_LINES.get(relation, (None, "-"))
         dashes = (dash, *_OTHER_DASHES)
-        style = dashes[lines_by_relation[relation] % len(dashes)]
+        earlier_lines = lines_by_relation[relation]
+        style = dashes[earlier_lines % len(dashes)]
         lines_by_relation[relation] += 1
         looks.append({"color": colour, "linestyle": style})
     return looks
@@ -336,8 +353,8 @@ def _fit_to_curves(axes: Axes, curves: Sequence[Floats]) -> None:
     """Fit the horizontal axis to all but the last step of distributions, which may be
     very long.
     """
-    lowest = min((float(x[0]) for x in curves), default=0.0)
-    highest = max((float(x[-2]) for x in curves), default=0.0)
+    lowest = min((float(quantiles[0]) for quantiles in curves), default=0.0)
+    highest = max((float(quantiles[-2]) for quantiles in curves), default=0.0)
     if lowest > 0 and highest > LOG_BEYOND * lowest:
         axes.set_xscale("log")
         label_log_ticks(axes.xaxis, lowest, highest)
@@ -388,30 +405,33 @@ def ladder(
     if settings is None:
         settings = steps["setting"].unique().tolist()
     numbers = convert_steps(steps, over, rate=rate)
-    low = float(numbers["median"].min()) / 1.6
-    high = float(numbers["median"].max()) * 1.6
-    axes.set(yscale="log", ylim=(low, high), ylabel="GB/s" if rate else "ns")
-    label_log_ticks(axes.yaxis, low, high)
-    axes.grid(visible=True, axis="y")
+    _set_up_numbers(axes, numbers["median"], "GB/s" if rate else "ns")
     for name, line in zip(settings, itertools.cycle(_LINES)):
         own = numbers[numbers["setting"] == name]
         if over == "bytes":
             own = own.sort_values("x")
         _draw_setting(axes, own, name, line)
         if levels is not None:
+            colour, _ = line
             own_levels = levels[levels["setting"] == name]
-            _draw_plateaus(axes, own_levels, line[0], rate=rate)
-    axes.set_xlabel("GB/s of the other threads")
+            _draw_plateaus(axes, own_levels, colour, rate=rate)
     if over == "bytes":
-        axes.set_xscale("log", base=2)
-        _label_sizes(axes, steps["bytes"].to_numpy())
-        axes.set_xlabel("memory of a thread")
+        _set_up_sizes(axes, steps["bytes"].to_numpy())
+    else:
+        axes.set_xlabel("GB/s of the other threads")
     if levels is not None:
         _mark_caches(axes, levels)
-    handles = _order_by_rows(axes.get_legend_handles_labels()[0], LADDER_COLUMNS)
-    look: Any = {"handles": handles, "handlelength": 1.8, "columnspacing": 1.2}
-    _draw_legend(axes, 1.05, LADDER_COLUMNS, **look)
+    _draw_ladder_legend(axes)
     return axes
+
+
+def _set_up_numbers(axes: Axes, medians: "pd.Series[float]", unit: str) -> None:
+    """Let the vertical axis span these numbers, logarithmically."""
+    low = float(medians.min()) / 1.6
+    high = float(medians.max()) * 1.6
+    axes.set(yscale="log", ylim=(low, high), ylabel=unit)
+    label_log_ticks(axes.yaxis, low, high)
+    axes.grid(visible=True, axis="y")
 
 
 def _convert_to_shown(ns: npt.ArrayLike, *, rate: bool) -> Floats:
@@ -528,22 +548,35 @@ def _set_up_named_lines(
     """Name each line from the top, and label the horizontal axis. steps: between its
     ticks, times a power of ten.
     """
-    listed = [one_line(name) for name in names]
-    axes.set_yticks(range(len(listed)), listed, parse_math=False)
-    axes.set_ylim(len(listed) - 0.5, -0.5)
+    labels = [one_line(name) for name in names]
+    count = len(labels)
+    axes.set_yticks(range(count), labels, parse_math=False)
+    axes.set_ylim(count - 0.5, -0.5)
     axes.xaxis.set_major_locator(MaxNLocator(4, steps=steps))
     axes.set_xlabel(label)
     axes.grid(visible=True, axis="x")
 
 
-def _label_sizes(axes: Axes, sizes: Ints) -> None:
-    """Let the horizontal axis span these sizes, and label some."""
+def _set_up_sizes(axes: Axes, sizes: Ints) -> None:
+    """Let the horizontal axis span these sizes, logarithmically, and label some."""
     left = int(sizes.min()) / 1.5
     right = int(sizes.max()) * 1.5
     ticks = [tick for tick in _TICKS if left <= tick <= right]
+    axes.set_xscale("log", base=2)
     axes.set_xticks(ticks, [format_size(size) for size in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlim(left, right)
+    axes.set_xlabel("memory of a thread")
+
+
+def _draw_ladder_legend(axes: Axes) -> None:
+    """Draw the legend of a ladder so that it reads by rows, above the names of
+    levels.
+    """
+    handles, _ = axes.get_legend_handles_labels()
+    by_rows = _order_by_rows(handles, LADDER_COLUMNS)
+    look: Any = {"handles": by_rows, "handlelength": 1.8, "columnspacing": 1.2}
+    _draw_legend(axes, 1.05, LADDER_COLUMNS, **look)
 
 
 def _mark_caches(axes: Axes, levels: pd.DataFrame) -> None:
@@ -551,7 +584,6 @@ def _mark_caches(axes: Axes, levels: pd.DataFrame) -> None:
     sizes.
     """
     left, right = axes.get_xlim()
-    top = axes.get_xaxis_transform()
     for row in levels.drop_duplicates("level").to_dict("records"):
         if left < row["cache_bytes"] < right:
             axes.axvline(
@@ -566,7 +598,7 @@ def _mark_caches(axes: Axes, levels: pd.DataFrame) -> None:
             middle,
             1.0,
             row["level"],
-            transform=top,
+            transform=axes.get_xaxis_transform(),  # 1.0 is the upper edge
             ha="center",
             va="bottom",
             fontsize=10,
@@ -574,7 +606,11 @@ def _mark_caches(axes: Axes, levels: pd.DataFrame) -> None:
 
 
 def choose_ink(red: float, green: float, blue: float) -> str:
-    """Return black or white, whichever contrasts more with the colour (0 to 1 each)."""
+    """Return black or white, whichever contrasts more with the colour (0 to 1 each).
+
+    Luminance and contrast are those of WCAG 2.1, "relative luminance" and "contrast
+    ratio": at .179 both inks contrast alike.
+    """
     linear = [_linearize(part) for part in (red, green, blue)]
     luminance = np.dot([0.2126, 0.7152, 0.0722], linear)
     return "black" if luminance > 0.179 else "white"
@@ -604,24 +640,34 @@ def _write_numbers(axes: Axes, drawn: Heatmap, colours: Floats) -> None:
     """Write a number on each cell, as large as fits, or no numbers if they would be too
     small to read.
     """
-    figure: Any = axes.figure.figure  # the whole one, where the axes are of a part
-    figure.draw_without_rendering()  # lays the axes out
-    extent = axes.get_window_extent()
-    points = min(extent.width, extent.height) / figure.dpi * 72
-    cell = points / len(drawn.labels)
     texts = drawn.format_cells("{:.1f}", "")
     lengths = [len(text) for row in texts for text in row]
-    longest = max(lengths, default=0)
-    size = min(_LARGEST_NUMBER, 0.9 * cell / (_WIDTH_OF_DIGIT * max(longest, 2)))
+    size = _fit_numbers(_measure_cell(axes, drawn), max(lengths, default=0))
     if size < _SMALLEST_NUMBER:
         return
     for row, column in np.argwhere(np.isfinite(drawn.values)).tolist():
+        red, green, blue, _ = colours[row, column]
         axes.text(
             column,
             row,
             texts[row][column],
             ha="center",
             va="center",
-            color=choose_ink(*colours[row, column][:3]),
+            color=choose_ink(red, green, blue),
             fontsize=size,
         )
+
+
+def _measure_cell(axes: Axes, drawn: Heatmap) -> float:
+    """Return the side of a cell in points."""
+    figure: Any = axes.figure.figure  # the whole one, where the axes are of a part
+    figure.draw_without_rendering()  # lays the axes out
+    extent = axes.get_window_extent()
+    points: float = min(extent.width, extent.height) / figure.dpi * 72
+    return points / len(drawn.labels)
+
+
+def _fit_numbers(cell: float, longest: int) -> float:
+    """Return the size, in points, in which the longest number fits into a cell."""
+    digits = max(longest, 2)
+    return min(_LARGEST_NUMBER, 0.9 * cell / (_WIDTH_OF_DIGIT * digits))

@@ -125,10 +125,10 @@ def _find_roofs(levels: pd.DataFrame, threads: int) -> dict[str, float]:
     is_bandwidth = levels["benchmark"] == "bandwidth"
     is_read = levels["setting"] == "read"
     is_of_threads = levels["threads"] == threads
-    own = levels[is_bandwidth & is_read & is_of_threads]
-    fastest = own.groupby("level")["median_ns"].min()
-    in_order = fastest.sort_values()
-    return {str(level): float(1 / ns) for level, ns in in_order.items()}
+    rows = levels[is_bandwidth & is_read & is_of_threads]
+    ns_of_fastest = rows.groupby("level")["median_ns"].min()
+    roofs = 1 / ns_of_fastest.sort_values()
+    return {str(level): float(rate) for level, rate in roofs.items()}
 
 
 def _compute_median_gops(
@@ -165,8 +165,9 @@ def draw_roofline(reading: Any) -> Markup:
 
 def _describe(group: GemmRates) -> list[str]:
     """Describe the roofs in a sentence, and the rates of each variant in another."""
-    roofs = "; ".join(f"{level} {rate:.0f} GB/s" for level, rate in group.roofs.items())
-    sentences = [f"{group.cpus}: Gop/s by operations per byte; {roofs}"]
+    roofs = [f"{level} {rate:.0f} GB/s" for level, rate in group.roofs.items()]
+    subject = f"{group.cpus}: Gop/s by operations per byte"
+    sentences = [f"{subject}; {'; '.join(roofs)}"]
     for variant, rows in group.rows.groupby("variant", sort=False):
         parts = [str(variant)]
         for operation, gops in zip(rows["operation"], rows["gops"], strict=True):
@@ -179,15 +180,20 @@ def _plot_gemm_rates(rates: Sequence[GemmRates], axes: Axes) -> None:
     """Plot a roofline: a line style per number of CPUs, a colour per variant."""
     _fit_axes(axes, rates)
     colours = _choose_colours(rates)
-    is_first = True
+    fill = "full"
     for group, style in zip(rates, itertools.cycle(_STYLES)):
         _plot_roofs(axes, group, style)
         _plot_peaks(axes, group, style, colours)
-        _plot_from_memory(axes, group, colours, fill="full" if is_first else "none")
-        is_first = False
+        _plot_from_memory(axes, group, colours, fill=fill)
+        fill = "none"  # the dots of all but the first group
     axes.set(xlabel="operations per byte from memory", ylabel="Gop/s")
     plots.label_log_ticks(axes.xaxis, *axes.get_xlim())
     plots.label_log_ticks(axes.yaxis, *axes.get_ylim())
+    _draw_legend(axes, rates)
+
+
+def _draw_legend(axes: Axes, rates: Sequence[GemmRates]) -> None:
+    """Draw the legend above the axes."""
     axes.legend(
         handles=[Line2D([], [], **look) for look in _list_legend_entries(rates)],
         ncols=_LEGEND_COLUMNS,
@@ -205,10 +211,10 @@ def _fit_axes(axes: Axes, rates: Sequence[GemmRates]) -> None:
     intensities = list[float]()
     gops = list[float]()
     for group in rates:
-        from_memory = group.select_from_memory()
-        intensities += [group.top / rate for rate in group.roofs.values()]
-        intensities += from_memory["intensity"].tolist()
-        gops += [group.top, *from_memory["gops"], *group.select_peaks()["gops"]]
+        products = group.select_from_memory()
+        ends_of_roofs = [group.top / rate for rate in group.roofs.values()]
+        intensities += [*ends_of_roofs, *products["intensity"]]
+        gops += [group.top, *products["gops"], *group.select_peaks()["gops"]]
     if not intensities:
         intensities = [1.0]
     axes.set(
@@ -234,12 +240,13 @@ def _plot_roofs(axes: Axes, group: GemmRates, style: str) -> None:
     angle = _compute_angle_of_rise(axes)
     for level, rate in group.roofs.items():
         begin = max(left, low / rate)
-        x = [begin, group.top / rate]
-        y = [begin * rate, group.top]
-        axes.plot(x, y, style, color=_GREY, linewidth=1)
+        ends_x = [begin, group.top / rate]
+        ends_y = [begin * rate, group.top]
+        axes.plot(ends_x, ends_y, style, color=_GREY, linewidth=1)
+        x = begin * 1.3
         axes.text(
-            begin * 1.3,
-            begin * 1.3 * rate,
+            x,
+            x * rate,
             level,
             rotation=angle,
             rotation_mode="anchor",
@@ -266,9 +273,9 @@ def _plot_peaks(
     nearest = max(group.roofs.values(), default=math.inf)
     for row in group.select_peaks().to_dict("records"):
         gops = row["gops"]
-        x = [max(left, gops / nearest), right]
-        y = [gops, gops]
-        axes.plot(x, y, style, color=colours[row["variant"]], linewidth=1.6)
+        colour = colours[row["variant"]]
+        begin = max(left, gops / nearest)
+        axes.plot([begin, right], [gops, gops], style, color=colour, linewidth=1.6)
 
 
 def _plot_from_memory(
@@ -290,13 +297,21 @@ def _list_legend_entries(rates: Sequence[GemmRates]) -> list[dict[str, Any]]:
     """List the name and the look of each variant, number of CPUs and kind of dot."""
     entries = list[dict[str, Any]]()
     for variant, colour in _choose_colours(rates).items():
-        entries.append({"color": colour, "label": variant})
+        entries.append({"label": variant, "color": colour})
     for group, style in zip(rates, itertools.cycle(_STYLES)):
         label = format_count(group.threads, "CPU")
-        entries.append({"color": _GREY, "linestyle": style, "label": label})
-    operations = [name for group in rates for name in group.rows["operation"]]
-    for name in dict.fromkeys(operations):
-        if name in _MARKS:
-            look = {"color": _GREY, "linestyle": "none", "marker": _MARKS[name]}
-            entries.append({**look, "label": name})
+        entries.append({"label": label, "color": _GREY, "linestyle": style})
+    for operation in _list_operations(rates):
+        mark = _MARKS.get(operation)
+        if mark:
+            look = {"color": _GREY, "linestyle": "none", "marker": mark}
+            entries.append({"label": operation, **look})
     return entries
+
+
+def _list_operations(rates: Sequence[GemmRates]) -> list[str]:
+    """List the operations that were measured, each once."""
+    operations = dict[str, None]()
+    for group in rates:
+        operations |= dict.fromkeys(group.rows["operation"])
+    return list(operations)
