@@ -12,7 +12,7 @@ import re
 import tempfile
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -52,13 +52,14 @@ from fleet.analysis.report.markup import (
 from fleet.analysis.views.changes import CHANGE_TITLES
 from fleet.analysis.views.sparkline import draw_sparkline
 from fleet.analysis.views.usual import (
+    UsualNumbers,
     list_last_changes,
     list_several_levels,
     load_usual_numbers,
 )
 from fleet.errors import UsageError
 from fleet.inventory.expected import ExpectedRange
-from fleet.model import SHIPPED, Descriptions, Relation, read_descriptions
+from fleet.model import SHIPPED, Benchmark, Descriptions, Relation, read_descriptions
 from fleet.model.version import VERSION
 from fleet.store import RunSummary, schema
 from fleet.store.files import require_regular, write_output
@@ -193,20 +194,9 @@ def write_site(
     news = _find_news(listing, machines, ranges, before["keys"])
     _require_own_files(folder, news.machines, before["files"])
     site = _keep_unchanged(before, news)
-    for row, machine_files in _render_changed(listing, news):
-        site["rows"][row["host"]] = row
-        for name, data in machine_files.items():
-            site["files"][name] = _write_file(folder, name, data)
-    rows = sorted(
-        site["rows"].values(), key=lambda row: (row["model"], row["name"], row["host"])
-    )
-    for slug, findings in news.findings.items():
-        members = [row for row in rows if row["slug"] == slug]
-        model = members[0]["model"]
-        site["changes"][slug] = _list_changes(slug, model, findings)
-        name = f"model/{slug}.html"
-        page = _render_model(model, members, findings)
-        site["files"][name] = _write_file(folder, name, page)
+    _write_machines(listing, folder, site, news)
+    rows = _sort_rows(site["rows"].values())
+    _write_models(folder, site, news, rows)
     changes = sorted(chain(*site["changes"].values()))
     for name, content in _render_index_files(rows, changes, title, heading):
         written = before["files"].get(name)
@@ -215,8 +205,34 @@ def write_site(
         (folder / name).unlink(missing_ok=True)
     _write_state(folder, site)
     count = format_count(len(rows), "machine")
-    made = len(news.machines)
-    return f"{folder}: {count}, {made} of them made anew, {len(site['files'])} files"
+    anew = len(news.machines)
+    return f"{folder}: {count}, {anew} of them made anew, {len(site['files'])} files"
+
+
+def _write_machines(listing: Listing, folder: Path, site: State, news: _News) -> None:
+    """Write the files of the machines to be made anew, and add them to `site`."""
+    for row, machine_files in _render_changed(listing, news):
+        site["rows"][row["host"]] = row
+        for name, data in machine_files.items():
+            site["files"][name] = _write_file(folder, name, data)
+
+
+def _sort_rows(rows: Iterable[Row]) -> list[Row]:
+    """Sort machines by CPU model, then by name."""
+    return sorted(rows, key=lambda row: (row["model"], row["name"], row["host"]))
+
+
+def _write_models(folder: Path, site: State, news: _News, rows: Sequence[Row]) -> None:
+    """Write the page of each CPU model to be made anew, and add it and its changes to
+    `site`. rows: of all machines.
+    """
+    for slug, findings in news.findings.items():
+        members = [row for row in rows if row["slug"] == slug]
+        model = members[0]["model"]
+        site["changes"][slug] = _list_changes(slug, model, findings)
+        name = f"model/{slug}.html"
+        page = _render_model(model, members, findings)
+        site["files"][name] = _write_file(folder, name, page)
 
 
 def _list_changes(slug: str, model: str, findings: Findings) -> list[tuple[Any, ...]]:
@@ -229,13 +245,21 @@ def _list_machines(
 ) -> list[_Machine]:
     """List the machines of runs, then the summaries."""
     machines = []
-    for host, own in group_by_host(runs).items():
-        digest = _digest([(run.run_id, run.labels) for run in own])
-        machines.append(_Machine(host, own[-1].cpu_model, digest, runs=own))
+    for host, runs_of_host in group_by_host(runs).items():
+        machine = _Machine(
+            host=host,
+            cpu_model=runs_of_host[-1].cpu_model,
+            digest=_digest([(run.run_id, run.labels) for run in runs_of_host]),
+            runs=runs_of_host,
+        )
+        machines.append(machine)
     for name, rows in summaries.items():
-        cpu_model = next(iter(rows["cpu_model"].dropna()), None)
-        digest = _digest(rows.to_csv())
-        machine = _Machine(f"{name}{_SUMMARY}", cpu_model, digest, summary=rows)
+        machine = _Machine(
+            host=f"{name}{_SUMMARY}",
+            cpu_model=next(iter(rows["cpu_model"].dropna()), None),
+            digest=_digest(rows.to_csv()),
+            summary=rows,
+        )
         machines.append(machine)
     return machines
 
@@ -249,21 +273,17 @@ def _find_news(
     """Find which CPU models and machines are to be made anew. keys_before: `keys` of
     the site as last written.
     """
-    models = defaultdict[str, list[_Machine]](list)
-    for machine in machines:
-        models[_make_slug(machine.cpu_model)].append(machine)
     imported = load_imports(listing).to_csv()
     keys = dict[str, str]()
     findings = dict[str, Findings]()
     hosts = dict[str, HostFindings]()
-    for slug, members in models.items():
+    for slug, members in _group_by_model(machines).items():
         digests = [machine.digest for machine in members]
         keys[slug] = _digest(digests, ranges, imported)
         if keys_before.get(slug) == keys[slug]:
             keys |= {machine.host: keys_before[machine.host] for machine in members}
             continue
-        ids = [run.run_id for machine in members for run in machine.runs]
-        findings[slug] = find(listing, [",".join(ids)], ranges=ranges)
+        findings[slug] = _find_findings(listing, members, ranges)
         for machine in members:
             host = machine.host
             hosts[host] = findings[slug].hosts.get(host, HostFindings())
@@ -274,6 +294,22 @@ def _find_news(
         if keys_before.get(machine.host) != keys[machine.host]
     ]
     return _News(keys, changed, findings, hosts)
+
+
+def _group_by_model(machines: Sequence[_Machine]) -> dict[str, list[_Machine]]:
+    """Group machines by the slug of their CPU model."""
+    models = defaultdict[str, list[_Machine]](list)
+    for machine in machines:
+        models[_make_slug(machine.cpu_model)].append(machine)
+    return models
+
+
+def _find_findings(
+    listing: Listing, machines: Sequence[_Machine], ranges: Sequence[ExpectedRange]
+) -> Findings:
+    """Find what there is to say of the runs of all these machines."""
+    run_ids = [run.run_id for machine in machines for run in machine.runs]
+    return find(listing, [",".join(run_ids)], ranges=ranges)
 
 
 def _require_own_files(
@@ -439,20 +475,27 @@ def _read_state(folder: Path) -> State:
     path = folder / STATE
     if not path.exists():
         return empty
-    try:
-        require_regular(str(path))
-        with path.open("rb") as stream:
-            data = stream.read(_MAX_STATE_BYTES)
-        state: Any = _STATE_DECODER.decode(data)
-    except OSError as err:
-        raise _refuse_state(path, err) from err
-    except msgspec.DecodeError as err:
-        raise _refuse_state(path, describe_msgspec_error(err)) from err
+    state: State = _decode_state(path)
     files = {
         name: digest for name, digest in state["files"].items() if _OURS.match(name)
     }
     is_complete = all((folder / name).exists() for name in files)
-    return (state if is_complete else empty) | {"files": files}
+    if is_complete:
+        return state | {"files": files}
+    return empty | {"files": files}
+
+
+def _decode_state(path: Path) -> Any:
+    """Read the file STATE. Raises UsageError if it cannot be read."""
+    try:
+        require_regular(str(path))
+        with path.open("rb") as stream:
+            data = stream.read(_MAX_STATE_BYTES)
+        return _STATE_DECODER.decode(data)
+    except OSError as err:
+        raise _refuse_state(path, err) from err
+    except msgspec.DecodeError as err:
+        raise _refuse_state(path, describe_msgspec_error(err)) from err
 
 
 def _refuse_state(path: Path, cause: object) -> UsageError:
@@ -466,7 +509,8 @@ def _make_slug(model: str | None) -> str:
     digest.
     """
     words = re.sub(r"[^A-Za-z0-9]+", "-", model or "unknown").strip("-")[:40]
-    return f"cpu-{words}.{hashlib.sha256((model or '').encode()).hexdigest()[:6]}"
+    digest = hashlib.sha256((model or "").encode()).hexdigest()
+    return f"cpu-{words}.{digest[:6]}"
 
 
 def _digest(*parts: object) -> str:
@@ -507,34 +551,54 @@ def _render_machines(
     hosts: Mapping[str, Sequence[RunSummary]],
     findings: Mapping[str, HostFindings],
 ) -> Iterator[tuple[Row, Files]]:
-    """Yield the index row and the files of each machine."""
-    for start in range(0, len(hosts), _AT_ONCE):
-        batch = list(hosts)[start : start + _AT_ONCE]
-        all_runs = [run for host in batch for run in hosts[host]]
-        last_ids = [hosts[host][-1].run_id for host in batch]
-        numbers = load_usual_numbers(listing, all_runs)
-        last_runs, _, cpus = read_runs(listing, last_ids)
-        pairs = as_float64(load_pairs(listing, run_id=last_ids))
-        for host, run in zip(batch, last_runs, strict=True):
-            run_id = run["run_id"]
-            table, past, _ = numbers.select_host(host)
-            usual = table.rename(columns={"half": "spread"})
-            counts = past.loc[past["run_id"] == run_id, [*_CELL, "pairs"]]
-            card = _lay_out_card(
-                run,
-                cpus=_select_run(cpus, run_id),
-                pairs=_select_run(pairs, run_id),
-                numbers=load_shown_numbers(listing, [run]),
-                accepted=findings[host].accepted,
-            )
-            yield _render_machine(
-                run | {"runs": len(hosts[host])},
-                card,
-                past=past,
-                usual=usual.merge(counts, on=_CELL),
-                findings=findings[host],
-                file=_encode_medians(listing, run_id),
-            )
+    """Yield the index row and the files of each machine. hosts: the runs of each."""
+    names = list(hosts)
+    for start in range(0, len(names), _AT_ONCE):
+        batch = {host: hosts[host] for host in names[start : start + _AT_ONCE]}
+        yield from _render_batch(listing, batch, findings)
+
+
+def _render_batch(
+    listing: Listing,
+    hosts: Mapping[str, Sequence[RunSummary]],
+    findings: Mapping[str, HostFindings],
+) -> Iterator[tuple[Row, Files]]:
+    """Yield the index row and the files of machines that are read together."""
+    all_runs = list(chain(*hosts.values()))
+    last_ids = [runs[-1].run_id for runs in hosts.values()]
+    numbers = load_usual_numbers(listing, all_runs)
+    last_runs, _, cpus = read_runs(listing, last_ids)
+    pairs = as_float64(load_pairs(listing, run_id=last_ids))
+    for host, run in zip(hosts, last_runs, strict=True):
+        run_id = run["run_id"]
+        usual, past = _select_numbers(numbers, host, run_id)
+        card = _lay_out_card(
+            run,
+            cpus=_select_run(cpus, run_id),
+            pairs=_select_run(pairs, run_id),
+            numbers=load_shown_numbers(listing, [run]),
+            accepted=findings[host].accepted,
+        )
+        yield _render_machine(
+            run | {"runs": len(hosts[host])},
+            card,
+            past=past,
+            usual=usual,
+            findings=findings[host],
+            file=_encode_medians(listing, run_id),
+        )
+
+
+def _select_numbers(
+    numbers: UsualNumbers, host: str, run_id: str
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return a host's usual numbers, with the `pairs` of each in this run, and the
+    numbers of all its runs.
+    """
+    table, past, _ = numbers.select_host(host)
+    usual = table.rename(columns={"half": "spread"})
+    counts = past.loc[past["run_id"] == run_id, [*_CELL, "pairs"]]
+    return usual.merge(counts, on=_CELL), past
 
 
 def _select_run(table: pd.DataFrame, run_id: str) -> pd.DataFrame:
@@ -592,10 +656,18 @@ def _render_machine(
     if file:
         files[f"m/{host}.parquet"] = file
     if card is not None:
-        for suffix, write in cards.FORMATS.items():
-            files[f"card/{host}{suffix}"] = write(card)
-        files[f"map/{host}.png"] = cards.to_png(card.cells, min(_MAP, len(card.cells)))
+        files |= _render_pictures(host, card)
     return row, files
+
+
+def _render_pictures(host: str, card: cards.Card) -> Files:
+    """Return the files of a card, and its map as a small picture for the index."""
+    pictures: Files = {}
+    for suffix, write in cards.FORMATS.items():
+        pictures[f"card/{host}{suffix}"] = write(card)
+    side = min(_MAP, len(card.cells))
+    pictures[f"map/{host}.png"] = cards.to_png(card.cells, side)
+    return pictures
 
 
 def _make_row(
@@ -611,47 +683,52 @@ def _make_row(
     ns. course: its last medians as blocks, or whether a summary has intervals.
     """
     choice = card.choice if card else ""
-    shared = select_choice(usual, choice).sort_values("median_ns", kind="stable")
+    medians = select_choice(usual, choice).sort_values("median_ns", kind="stable")
     far: float | None = None
     slowest = ""
-    if len(shared):
-        far = round(float(shared["median_ns"].iloc[-1]), 3)
-        slowest = shared["relation"].iloc[-1]
-    if run["runs"]:
-        date = f"{run['started_utc']:%Y-%m-%d}"
-        own = select_choice(past, choice)
-        past_medians = own.loc[own["relation"] == slowest, "median_ns"]
-        course = _draw_sparkline(past_medians.iloc[-_COURSE:])
-    else:
-        date = ""
-        course = run["interval"]
+    if len(medians):
+        far = round(float(medians["median_ns"].iloc[-1]), 3)
+        slowest = medians["relation"].iloc[-1]
     return {
         "host": run["host_id"],
         "name": one_line(run["host_name"]),
         "run": run["run_id"],
-        "date": date,
+        "date": f"{run['started_utc']:%Y-%m-%d}" if run["runs"] else "",
         "model": one_line(run["cpu_model"] or "unknown CPU model"),
         "slug": _make_slug(run["cpu_model"]),
         "cpus": run["cpus_measured"],
         "kernel": one_line(run["kernel"] or ""),
         "benchmark": choice,
-        "shared": _list_medians(shared, descriptions),
+        "shared": _list_medians(medians, descriptions),
         "far": far,
         "memory": _find_best_memory_number(usual, "chase", descriptions),
         "bandwidth": _find_best_memory_number(usual, "bandwidth", descriptions),
-        "course": course,
+        "course": _describe_course(run, past, choice, slowest),
         "runs": run["runs"],
         "has_map": card is not None,
     }
 
 
+def _describe_course(
+    run: Mapping[str, Any], past: pd.DataFrame, choice: str, relation: str
+) -> str:
+    """Draw a relation's last medians as blocks; of a summary, which has no runs, say
+    whether it has intervals.
+    """
+    if not run["runs"]:
+        return str(run["interval"])
+    numbers = select_choice(past, choice)
+    medians = numbers.loc[numbers["relation"] == relation, "median_ns"]
+    return _draw_sparkline(medians.iloc[-_COURSE:])
+
+
 def _list_medians(usual: pd.DataFrame, descriptions: Descriptions) -> str:
     """List relations with their usual numbers: "smt 6.0, package 43.4"."""
-    listed = []
+    words = []
     for row in text.to_records(usual):
         median = text.format_value(descriptions[row["benchmark"]], row["median_ns"])
-        listed.append(f"{row['relation']} {median}")
-    return ", ".join(listed)
+        words.append(f"{row['relation']} {median}")
+    return ", ".join(words)
 
 
 def _group_medians(listed: str) -> defaultdict[str, list[str]]:
@@ -666,7 +743,10 @@ def _group_medians(listed: str) -> defaultdict[str, list[str]]:
 
 
 def _draw_sparkline(medians: "pd.Series[float]") -> str:
-    return draw_sparkline(medians.to_numpy(dtype=float)) if len(medians) > 1 else ""
+    """Draw medians as blocks; "" for a single one."""
+    if len(medians) < 2:
+        return ""
+    return draw_sparkline(medians.to_numpy(dtype=float))
 
 
 def _find_best_memory_number(
@@ -692,52 +772,62 @@ def _list_usual_numbers(
     courses = {key: part["median_ns"] for key, part in past.groupby(_CELL, sort=False)}
     lines = list[tuple[str, ...]]()
     for row in text.to_records(usual):
-        benchmark = descriptions[row["benchmark"]]
         medians = courses[tuple(row[key] for key in _CELL)]
-        ends = (medians.min(), medians.max())
-        low, high = sorted(ends, reverse=text.is_rate(benchmark))
-        name = f"{row['benchmark']}/{row['variant']} {row['about']}".rstrip("/ ")
-        line = (
-            name,
-            row["relation"],
-            text.format_value(benchmark, row["median_ns"]),
-            text.format_half_width(row["spread"]),
-            str(row["pairs"]),
-            str(len(medians)),
-            text.format_value(benchmark, low),
-            text.format_value(benchmark, high),
-            _draw_sparkline(medians),
-        )
-        lines.append(line)
+        benchmark = descriptions[row["benchmark"]]
+        lines.append(_format_usual_number(row, medians, benchmark))
     return lines
+
+
+def _format_usual_number(
+    row: Mapping[str, Any], medians: "pd.Series[float]", benchmark: Benchmark
+) -> tuple[str, ...]:
+    """Format the line of a usual number. medians: those of all runs."""
+    name = f"{row['benchmark']}/{row['variant']} {row['about']}".rstrip("/ ")
+    lowest_ns = medians.min()
+    highest_ns = medians.max()
+    ends = [text.format_value(benchmark, ns) for ns in (lowest_ns, highest_ns)]
+    if text.is_rate(benchmark):  # the longest time is the lowest rate
+        ends.reverse()
+    return (
+        name,
+        row["relation"],
+        text.format_value(benchmark, row["median_ns"]),
+        text.format_half_width(row["spread"]),
+        str(row["pairs"]),
+        str(len(medians)),
+        *ends,
+        _draw_sparkline(medians),
+    )
 
 
 def _render_summary(host: str, rows: pd.DataFrame) -> tuple[Row, Files]:
     """Return the index row and the files of a summary. The `spread` of a pair without
     interval is NaN.
     """
-    first = {
-        name: None if text.is_none(value) else value
-        for name, value in rows.iloc[0].items()
-    }
-    run_id = f"{PREFIX}{first['summary']}"
-    pairs = _make_pairs(rows, run_id)
-    interval = "with intervals"
-    if pairs["spread"].isna().all():
-        interval = "no interval"
-    if is_guessed(rows).any():
-        interval += ", relations guessed"
-    number = f"{first['tool']}'s {first['estimator'] or 'number'} of each pair"
-    run = _make_run(first, rows, pairs)
-    run |= {"host_id": host, "run_id": run_id, "number": number, "interval": interval}
-    notes = (number, interval, first["conditions"], first["source"])
+    run = _make_run(host, rows)
+    pairs = _make_pairs(rows, run["run_id"])
+    run["benchmarks"] = name_benchmarks(pairs).unique().tolist()
+    run["interval"] = _describe_intervals(rows, pairs)
+    notes = (run["number"], run["interval"], run["conditions"], run["source"])
     foot = one_line(" · ".join(filter(None, notes)))
     cpus = derive_cpus(rows)
     numbers = compute_numbers(pairs, cpus, SHIPPED)
+    card = _lay_out_card(run, cpus=cpus, pairs=pairs, numbers=numbers, foot=foot)
     cells = list_relations(numbers, SHIPPED).assign(about="", since=None)
     cells["levels"] = [()] * len(cells)
-    card = _lay_out_card(run, cpus=cpus, pairs=pairs, numbers=numbers, foot=foot)
     return _render_machine(run, card, past=cells, usual=cells, findings=HostFindings())
+
+
+def _describe_intervals(rows: pd.DataFrame, pairs: pd.DataFrame) -> str:
+    """Say whether a summary has intervals, and whether its relations are guessed.
+    pairs: from `_make_pairs`.
+    """
+    words = "with intervals"
+    if pairs["spread"].isna().all():
+        words = "no interval"
+    if is_guessed(rows).any():
+        words += ", relations guessed"
+    return words
 
 
 def _make_pairs(rows: pd.DataFrame, run_id: str) -> pd.DataFrame:
@@ -755,19 +845,23 @@ def _make_pairs(rows: pd.DataFrame, run_id: str) -> pd.DataFrame:
     return pairs
 
 
-def _make_run(
-    first: Mapping[Any, Any], rows: pd.DataFrame, pairs: pd.DataFrame
-) -> dict[str, Any]:
+def _make_run(host: str, rows: pd.DataFrame) -> dict[str, Any]:
     """Return a summary as a row of the runs table, with null for what it does not tell.
-    first: its first row.
+    number: what it says of each pair.
     """
+    first = {
+        name: None if text.is_none(value) else value
+        for name, value in rows.iloc[0].items()
+    }
     columns = [column.name.removesuffix("_json") for column in schema.TABLES["runs"]]
     run: dict[str, Any] = dict.fromkeys(columns)
     for name in ("cpu_model", "os", "conditions", "source"):
         run[name] = first[name]
-    run["runs"] = 0
+    run["run_id"] = f"{PREFIX}{first['summary']}"
+    run["host_id"] = host
     run["host_name"] = first["summary"]
+    run["runs"] = 0
     run["hello"] = {}
-    run["benchmarks"] = name_benchmarks(pairs).unique().tolist()
     run["cpus_measured"] = len({*rows["ping_cpu"], *rows["pong_cpu"]})
+    run["number"] = f"{first['tool']}'s {first['estimator'] or 'number'} of each pair"
     return run
