@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -120,18 +119,25 @@ def render(
         findings=findings,
         environment=list_properties([reading.run for reading in readings]),
         places=_locate_findings(findings, usual["dots"], readings),
-        panel_id=_name_panel,
         **usual,
         **_draw_first_screen(readings),
         viridis=figures.list_backgrounds_and_inks("viridis"),
         diverging=figures.list_backgrounds_and_inks(plots.CHANGES),
-        topology_of=describe_topology,
-        levels_of=describe_burst_levels,
-        map_of=_build_map,
-        ecdf_of=_draw_ecdf,
-        ladder_of=draw_ladder,
-        roofline_of=draw_roofline,
+        **_list_template_functions(),
     )
+
+
+def _list_template_functions() -> dict[str, Any]:
+    """Return the functions that the template calls, by their names in it."""
+    return {
+        "panel_id": _name_panel,
+        "topology_of": describe_topology,
+        "levels_of": describe_burst_levels,
+        "map_of": _build_map,
+        "ecdf_of": _draw_ecdf,
+        "ladder_of": draw_ladder,
+        "roofline_of": draw_roofline,
+    }
 
 
 def _list_choices(readings: Sequence[Reading], benchmark: str | None) -> list[str]:
@@ -162,11 +168,13 @@ def _locate_findings(
         if reading.detailed
     }
     places = {}
-    for finding in chain.from_iterable(a.findings for a in findings.answers):
-        if finding.relation in dots.get(finding.choice, {}):
-            places[finding] = _name_panel(finding.choice, finding.relation)
-        elif set(finding.hosts) <= set(sections):
-            places[finding] = sections[finding.hosts[0]]
+    for answer in findings.answers:
+        for finding in answer.findings:
+            panels = dots.get(finding.choice, {})
+            if finding.relation in panels:
+                places[finding] = _name_panel(finding.choice, finding.relation)
+            elif sections.keys() >= set(finding.hosts):
+                places[finding] = sections[finding.hosts[0]]
     return places
 
 
@@ -270,12 +278,7 @@ def _list_page_warnings(readings: Sequence[Reading]) -> list[PageWarning]:
 
 def _list_warnings_of_runs(readings: Sequence[Reading]) -> list[PageWarning]:
     """Return the runs' own warnings, each once, in the order of their kinds."""
-    runs_by_warning = defaultdict[tuple[str, str], list[Affected]](list)
-    for reading in readings:
-        for warning in reading.warnings:
-            if not warning.minor:
-                affected = runs_by_warning[warning.key, warning.text]
-                affected.append((reading, warning.extent))
+    runs_by_warning = _group_by_warning(readings)
     are_many = len(readings) > MANY_RUNS
     warnings = []
     for key, words in sorted(runs_by_warning, key=lambda pair: ORDER.index(pair[0])):
@@ -284,6 +287,21 @@ def _list_warnings_of_runs(readings: Sequence[Reading]) -> list[PageWarning]:
             affected = list(_group_by_host(affected, readings))
         warnings.append(PageWarning(key, words, affected, ADVICE.get(key, "")))
     return warnings
+
+
+def _group_by_warning(
+    readings: Sequence[Reading],
+) -> dict[tuple[str, str], list[Affected]]:
+    """Return the runs that each warning applies to, except minor ones, by its key and
+    text.
+    """
+    runs_by_warning = defaultdict[tuple[str, str], list[Affected]](list)
+    for reading in readings:
+        for warning in reading.warnings:
+            if not warning.minor:
+                affected = runs_by_warning[warning.key, warning.text]
+                affected.append((reading, warning.extent))
+    return runs_by_warning
 
 
 def _warn_about_single_runs(readings: Sequence[Reading]) -> Iterator[PageWarning]:
@@ -301,6 +319,26 @@ def _warn_about_single_runs(readings: Sequence[Reading]) -> Iterator[PageWarning
 
 def _warn_about_differences(readings: Sequence[Reading]) -> Iterator[PageWarning]:
     """Warn of instructions and presets that differ between the runs."""
+    for benchmark, variants in _group_variants(readings).items():
+        if len(variants) > 1:
+            yield PageWarning(
+                "",
+                f"{benchmark} used different instructions ({', '.join(variants)}); do"
+                " not compare their latencies",
+            )
+    presets = {reading.run["preset"] for reading in readings}
+    if len(presets) > 1:
+        with_preset = [
+            (reading, reading.run["preset"])
+            for reading in readings
+            if reading.run["preset"]
+        ]
+        fault = "runs used the sampling and estimator of another tool"
+        yield PageWarning("", fault, with_preset)
+
+
+def _group_variants(readings: Sequence[Reading]) -> dict[str, list[str]]:
+    """Return the variants of each benchmark between CPUs that the runs have."""
     choices = set[str]()
     for reading in readings:
         choices.update(part.choice for part in reading.parts if not part.of_cpus)
@@ -308,18 +346,7 @@ def _warn_about_differences(readings: Sequence[Reading]) -> Iterator[PageWarning
     for choice in sorted(choices):
         benchmark, _, variant = choice.partition("/")
         variants_by_benchmark[benchmark].append(variant)
-    for benchmark, variants in variants_by_benchmark.items():
-        if len(variants) > 1:
-            yield PageWarning(
-                "",
-                f"{benchmark} used different instructions ({', '.join(variants)}); do"
-                " not compare their latencies",
-            )
-    presets = [(reading, reading.run["preset"]) for reading in readings]
-    if len({preset for _, preset in presets}) > 1:
-        affected = [(reading, preset) for reading, preset in presets if preset]
-        fault = "runs used the sampling and estimator of another tool"
-        yield PageWarning("", fault, affected)
+    return variants_by_benchmark
 
 
 def _group_by_host(
@@ -359,11 +386,8 @@ def _draw_dots_by_choice_and_relation(
     `UsualNumbers`.
     """
     panels = defaultdict[str, dict[str, Markup]](dict)
-    run_ids = [reading.run["run_id"] for reading in readings]
-    places = {run_id: place for place, run_id in enumerate(run_ids)}
-    place_of_row = rows["run_id"].map(places)
-    in_order_of_runs = rows.iloc[place_of_row.argsort(kind="stable")]
     usual_by_key = dict(iter(usual.groupby(OVERVIEW[:4])))
+    in_order_of_runs = _sort_by_run(rows, readings)
     columns = sort_overview(in_order_of_runs).groupby(OVERVIEW[:4], sort=False)
     for key, own in columns:
         if len(own) < 2:
@@ -378,6 +402,13 @@ def _draw_dots_by_choice_and_relation(
             title, column, own, rounds, bars, description, readings
         )
     return panels
+
+
+def _sort_by_run(rows: pd.DataFrame, readings: Sequence[Reading]) -> pd.DataFrame:
+    """Sort rows in the order of the runs on the page."""
+    places = {reading.run["run_id"]: place for place, reading in enumerate(readings)}
+    place_of_row = rows["run_id"].map(places)
+    return rows.iloc[place_of_row.argsort(kind="stable")]
 
 
 def _collect_rounds(
@@ -410,16 +441,15 @@ def _draw_dots(
     )
     hosts = runs["host"].unique()
     own_bars = {host: bars[host] for host in hosts if host in bars}
-    words = [f"{host} {format_ns(ns)}" for host, ns in own_bars.items()]
+    numbers = [f"{host} {format_ns(ns)}" for host, ns in own_bars.items()]
     unit = benchmark.label.rpartition(" ")[2]  # of "one way, ns"
+    plot = partial(plots.run_dots, runs, rounds, usual=own_bars, unit=benchmark.label)
     longest = max(map(len, hosts))
     return figures.draw(
         f"dots-{title.replace('/', '-')}-{column}",
-        f"Run medians of {title}, {column}: {'; '.join(words)} {unit}",
-        size=(figures.PANEL, 62 + 24 * runs["host"].nunique()),
-        onto=partial(
-            plots.run_dots, runs, rounds, usual=own_bars, unit=benchmark.label
-        ),
+        f"Run medians of {title}, {column}: {'; '.join(numbers)} {unit}",
+        size=(figures.PANEL, 62 + 24 * len(hosts)),
+        onto=plot,
         margins=(14 + 7 * longest, 42, 18, 8),
         values=_list_values_of_runs(runs, readings),
     )
@@ -518,17 +548,23 @@ def _draw_cover_map(reading: Reading, part: Part) -> Markup:
 
 
 def _draw_ecdf(reading: Reading, part: Part, place: str = "section") -> Markup:
+    """Draw the distributions of all samples of a part. place: where on the page."""
+    legend_lines = math.ceil(len(part.curves) / plots.legend_columns(part.curves))
+    subject = f"all samples of {part.name} on {reading.name}"
+    return figures.draw(
+        f"{reading.anchor}-ecdf-{place}-{part.name.replace('/', '-')}",
+        f"Distribution of {subject}. {'; '.join(_describe_curves(part))}",
+        size=(figures.PANEL, 260),
+        onto=partial(plots.ecdf, part.curves, unit=part.heading),
+        margins=(50, 42, 18, 16 + 17 * legend_lines),
+    )
+
+
+def _describe_curves(part: Part) -> list[str]:
+    """Say where each distribution of a part has its middle and its end."""
     words = []
     for relation, curve in part.curves.items():
         half = format_ns(float(np.median(curve)))
         most = format_ns(float(np.quantile(curve, 0.99)))
         words.append(f"{relation}: half within {half} ns, 99% within {most} ns")
-    legend_lines = math.ceil(len(part.curves) / plots.legend_columns(part.curves))
-    return figures.draw(
-        f"{reading.anchor}-ecdf-{place}-{part.name.replace('/', '-')}",
-        f"Distribution of all samples of {part.name} on {reading.name}."
-        f" {'; '.join(words)}",
-        size=(figures.PANEL, 260),
-        onto=partial(plots.ecdf, part.curves, unit=part.heading),
-        margins=(50, 42, 18, 16 + 17 * legend_lines),
-    )
+    return words
