@@ -4,7 +4,6 @@ bookkeeping, not times.
 
 import os
 import re
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -40,27 +39,36 @@ def records(machine, *args):
     return run_simulated(*args, *SHORT, env=machine)
 
 
+HALF = [(a, b) for a in CPUS for b in CPUS if a < b]
+
+
+# each pair from its other end
+TURNED = [(b, a) for a, b in HALF]
+
+
+def pairs_of_round(lines, number):
+    """Return ping and pong of the bursts of a round, in order."""
+    visits = [burst for burst in bursts(lines) if burst["round"] == number]
+    return [(burst["ping"], burst["pong"]) for burst in visits]
+
+
 def test_every_pair_is_visited_by_the_systems_numbers_in_an_order_that_changes(machine):
     lines = records(machine, "-b", "cas", "--rounds", "3", "--seed", "5")
     assert lines[0]["cpus"] == list(CPUS)
     assert lines[0]["pairs"] == 10
     assert lines[0]["bursts"] == 30
-    orders = [
-        [(b["ping"], b["pong"]) for b in bursts(lines) if b["round"] == r]
-        for r in range(3)
-    ]
-    half = [(a, b) for a in CPUS for b in CPUS if a < b]
-    assert sorted(orders[0]) == sorted(orders[2]) == half
-    assert sorted(orders[1]) == sorted((b, a) for a, b in half)
-    assert orders[0] != orders[2]
-    assert orders[0] != half
+    first, second, third = (pairs_of_round(lines, number) for number in range(3))
+    assert sorted(first) == HALF
+    assert sorted(second) == sorted(TURNED)
+    assert sorted(third) == HALF
+    assert first != third
+    assert first != HALF
 
 
 def test_rounds_are_outermost_and_mix_the_benchmarks(machine):
     visits = bursts(records(machine, "-b", "cas,clock", "--rounds", "2", "--seed", "5"))
-    assert [burst["round"] for burst in visits] == sorted(
-        burst["round"] for burst in visits
-    )
+    rounds = [burst["round"] for burst in visits]
+    assert rounds == sorted(rounds)
     first = [burst["benchmark"] for burst in visits if burst["round"] == 0]
     assert first.count("cas") == 10
     assert first.count("clock") == 5
@@ -72,43 +80,39 @@ def test_a_cpu_list_with_ranges_chooses_and_a_gap_is_refused(machine):
     assert lines[0]["cpus"] == [0, 2, 3, 1029]
     refused = run("-c", "0-3", env=machine)
     assert refused.returncode == 4
-    assert (
-        refused.stderr
-        == "fleet-agent: CPU 1 cannot be used: this process may use 0,2-3,5,1029\n"
-    )
+    words = "CPU 1 cannot be used: this process may use 0,2-3,5,1029"
+    assert refused.stderr == f"fleet-agent: {words}\n"
 
 
-@pytest.mark.parametrize("pairs", ["half", "ordered"])
-def test_the_matrix_has_a_cell_for_every_pair_that_was_measured(machine, pairs):
-    text = run(
-        "-b", "cas", "--pairs", pairs, "--rounds", "1", *SHORT, env=machine
-    ).stdout
-    rows = {
-        int(line.split()[0]): len(re.findall(r"\d+\.\d", line))
-        for line in text.splitlines()
-        if re.match(r" +\d+( |$)", line) and line.split()[1:2] != ["2"]
-    }
-    below = {cpu: i for i, cpu in enumerate(CPUS)}
-    assert rows == (below if pairs == "half" else dict.fromkeys(CPUS, len(CPUS) - 1))
+@pytest.mark.parametrize(
+    ("pairs", "cells"),
+    [
+        pytest.param("half", (0, 1, 2, 3, 4), id="half"),
+        pytest.param("ordered", (4, 4, 4, 4, 4), id="ordered"),
+    ],
+)
+def test_the_matrix_has_a_cell_for_every_pair_that_was_measured(machine, pairs, cells):
+    plan = ("-b", "cas", "--pairs", pairs, "--rounds", "1", *SHORT)
+    text = run(*plan, env=machine).stdout
+    cells_of_cpu = {}
+    for line in text.splitlines():
+        is_head = line.split()[1:2] == ["2"]
+        if re.match(r" +\d+( |$)", line) and not is_head:
+            cpu = int(line.split()[0])
+            cells_of_cpu[cpu] = len(re.findall(r"\d+\.\d", line))
+    assert cells_of_cpu == dict(zip(CPUS, cells, strict=True))
     assert re.search(r"^ +\d+ +\d+ +\d+ +\d+ +1029$", text, re.MULTILINE)
 
 
 def test_only_the_pairs_listed_are_visited(machine):
-    lines = records(
-        machine, "-b", "cas,clock", "--pairs", "1029-2,0:3", "--rounds", "2"
-    )
-    assert lines[0]["plan"]["pairs"] == "listed"
-    assert lines[0]["pairs"] == 2
-    assert lines[0]["cpus"] == [0, 2, 3, 1029]
-    cas = [burst for burst in bursts(lines) if burst["benchmark"] == "cas"]
-    assert sorted((b["ping"], b["pong"]) for b in cas if b["round"] == 0) == [
-        (0, 3),
-        (2, 1029),
-    ]
-    assert sorted((b["ping"], b["pong"]) for b in cas if b["round"] == 1) == [
-        (3, 0),
-        (1029, 2),
-    ]
+    plan = ("-b", "cas,clock", "--pairs", "1029-2,0:3", "--rounds", "2")
+    hello, *rest = records(machine, *plan)
+    assert hello["plan"]["pairs"] == "listed"
+    assert hello["pairs"] == 2
+    assert hello["cpus"] == [0, 2, 3, 1029]
+    cas = [burst for burst in bursts(rest) if burst["benchmark"] == "cas"]
+    assert sorted(pairs_of_round(cas, 0)) == [(0, 3), (2, 1029)]
+    assert sorted(pairs_of_round(cas, 1)) == [(3, 0), (1029, 2)]
 
 
 @pytest.mark.parametrize(
@@ -131,32 +135,29 @@ def test_a_list_of_pairs_that_makes_no_sense_is_refused(machine, pairs, code, wo
 
 def test_an_order_that_is_asked_to_be_sequential_is(machine):
     lines = records(machine, "-b", "cas", "--order", "sequential", "--rounds", "2")
-    half = [(a, b) for a in CPUS for b in CPUS if a < b]
-    assert [(b["ping"], b["pong"]) for b in bursts(lines) if b["round"] == 0] == half
-    assert [(b["pong"], b["ping"]) for b in bursts(lines) if b["round"] == 1] == half
+    assert pairs_of_round(lines, 0) == HALF
+    assert pairs_of_round(lines, 1) == TURNED
 
 
 def test_benchmarks_of_pairs_visit_a_pair_one_right_after_the_other(machine):
-    in_order = bursts(
-        records(machine, "-b", "cas,clock,readwrite", "--rounds", "6", "--seed", "1")
-    )
+    plan = ("-b", "cas,clock,readwrite", "--rounds", "6", "--seed", "1")
+    in_order = bursts(records(machine, *plan))
     for round_ in range(6):
         visits = [burst for burst in in_order if burst["round"] == round_]
         kinds = [burst["benchmark"] for burst in visits]
         assert kinds.count("clock") == len(CPUS)
-        pairs = [
-            frozenset((b["ping"], b["pong"]))
-            for b in visits
-            if b["benchmark"] != "clock"
-        ]
-        assert pairs[::2] == pairs[1::2]
-        assert len(set(pairs)) == len(pairs) // 2 == len(CPUS) * (len(CPUS) - 1) // 2
         places = [place for place, kind in enumerate(kinds) if kind != "clock"]
         assert [place + 1 for place in places[::2]] == places[1::2]
-    firsts = Counter(
-        b["benchmark"] for b in [b for b in in_order if b["benchmark"] != "clock"][::2]
-    )
-    assert min(firsts["cas"], firsts["readwrite"]) > 5
+        pairs = [
+            frozenset((visits[place]["ping"], visits[place]["pong"]))
+            for place in places
+        ]
+        assert pairs[::2] == pairs[1::2]
+        assert len(set(pairs)) == len(pairs) // 2 == len(HALF)
+    of_pairs = [burst for burst in in_order if burst["benchmark"] != "clock"]
+    first_of_pair = [burst["benchmark"] for burst in of_pairs[::2]]
+    assert first_of_pair.count("cas") > 5
+    assert first_of_pair.count("readwrite") > 5
 
 
 @pytest.mark.slow

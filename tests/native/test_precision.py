@@ -110,32 +110,33 @@ def test_the_interval_that_ends_a_run_is_that_of_the_controller(rule, values):
     assert find_level(rule, [50.0]).half_ppm == 2**32 - 1
 
 
-def test_agent_and_analysis_find_the_same_main_level_of_the_same_bursts(rule):
-    """Up to three states with shares at random, of one to three benchmarks, of which
-    some bursts failed.
+def draw_benchmarks(chance):
+    """Draw one to three benchmarks of up to three states with shares at random, of
+    which some bursts failed. Axes: benchmark, visit.
     """
+    rounds = int(chance.choice([1, 2, 5, 10, 24, 60, 250]))
+    benchmarks = int(chance.integers(1, 4))
+    factors = chance.choice([1.0, 1.3, 4.0], rounds, p=chance.dirichlet([0.5] * 3))
+    levels = np.array([27.0, 51.0, 105.0])[:benchmarks, None] * factors
+    rows = levels * np.exp(0.02 * chance.normal(size=levels.shape))
+    rows = rows.astype(np.float32).astype(float)  # as the agent keeps them
+    rows[chance.random(rows.shape) < chance.choice([0.0, 0.2])] = NONE
+    has_burst = (rows != NONE).any(axis=1)
+    return rows[has_burst]
+
+
+def test_agent_and_analysis_find_the_same_main_level_of_the_same_bursts(rule):
     chance = np.random.default_rng(1)
     several = 0
     for _ in range(300):
-        rounds = int(chance.choice([1, 2, 5, 10, 24, 60, 250]))
-        benchmarks = int(chance.integers(1, 4))
-        factors = chance.choice([1.0, 1.3, 4.0], rounds, p=chance.dirichlet([0.5] * 3))
-        rows = np.array([27.0, 51.0, 105.0])[:benchmarks, None] * factors
-        rows = (
-            (rows * np.exp(0.02 * chance.normal(size=rows.shape)))
-            .astype(np.float32)
-            .astype(float)
-        )
-        rows[chance.random(rows.shape) < chance.choice([0.0, 0.2])] = NONE
-        rows = rows[(rows != NONE).any(axis=1)]
+        rows = draw_benchmarks(chance)
         if not len(rows):
             continue
         row, visits = np.nonzero(rows != NONE)
         medians = rows[row, visits]
         counts = np.bincount(row)
-        main = find_main_bursts(
-            medians, counts, visits, np.zeros(len(rows), dtype=np.int64)
-        )
+        one_unit = np.zeros(len(rows), dtype=np.int64)
+        main = find_main_bursts(medians, counts, visits, one_unit)
         level = find_level(rule, *rows)
         own = medians[main & (row == 0)]
         others = medians[~main & (row == 0)]
@@ -234,8 +235,7 @@ def test_where_a_run_ends_the_interval_holds_the_truth_nearly_as_often_as_it_say
         while find_level(rule, taken).half_ppm > 10_000 and len(taken) < 160:
             taken += [next(values) for _ in taken]
         level = find_level(rule, taken)
-        held += (
-            min(abs(level.median - truth) for truth in truths)
-            <= level.half_ppm / 1e6 * level.median
-        )
+        half = level.half_ppm / 1e6 * level.median
+        away = min(abs(level.median - truth) for truth in truths)
+        held += away <= half
     assert held >= 0.9 * 300

@@ -215,7 +215,8 @@ def test_what_few_runs_need_is_set_by_name() -> None:
     texts = parse_plan_words(["states=written,clean", "seed=7", "seed=7"])
     assert texts == {"states": "written,clean", "seed": "7"}
     requested = parse_requested(texts)
-    assert (requested.states, requested.seed) == (("written", "clean"), 7)
+    assert requested.states == ("written", "clean")
+    assert requested.seed == 7
     with pytest.raises(UsageError, match=r"^--plan order=random: must be shuffled"):
         parse_requested(parse_plan_words(["order=random"]))
 

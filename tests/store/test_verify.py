@@ -92,26 +92,31 @@ def test_a_copy_that_a_sync_tool_left_in_a_table_is_named(
     assert f"{copy.name}: not a file of fleet's" in problem
 
 
+def replace_values(file: Path, column: str, values: pa.Array) -> None:
+    """Put other values into a column of a table's file."""
+    table = pq.read_table(file)
+    index = table.column_names.index(column)
+    builders.put_table(table.set_column(index, column, values), file)
+
+
 def test_a_file_to_give_away_is_verified(
     root: Path, fleet_here: Callable[..., Done]
 ) -> None:
     write_summary(root, "board", [SUMMARY])
     run = root / "run.parquet"
     medians = root / "medians.parquet"
-    for file, more in ((run, ()), (medians, ("--medians",))):
-        assert (
-            fleet_here(
-                "export", "all", "-o", str(file), *more, "-r", str(root)
-            ).exit_code
-            == 0
-        )
+    export = ("export", "all", "-r", str(root))
+    assert fleet_here(*export, "-o", str(run)).exit_code == 0
+    assert fleet_here(*export, "-o", str(medians), "--medians").exit_code == 0
     for file in (run, medians, root / "summaries" / "board.parquet"):
         done = fleet_here("verify", str(file))
         assert done.exit_code == 0, done.stdout
         assert done.stdout.endswith("1 file: all as written.\n"), done.stdout
+
     spoil(run, position=500)
     (runs,) = (root / "runs").iterdir()
-    (text := root / "text.parquet").write_text("CPU,0,1\n")
+    text = root / "text.parquet"
+    text.write_text("CPU,0,1\n")
     about_runs = "a file of runs, not a run or a summary"
     for file, why in ((run, "damaged"), (runs, about_runs), (text, "text.parquet")):
         done = fleet_here("verify", str(file))
@@ -122,24 +127,20 @@ def test_a_file_to_give_away_is_verified(
 def test_a_file_without_checksums_is_refused(root: Path) -> None:
     file = samples_file(root)
     table = pq.ParquetFile(file).read()
-    pq.write_table(table.replace_schema_metadata(pq.read_metadata(file).metadata), file)
-    assert "it has no checksums" in " ".join(verify(parse_place(root)).problems)
+    metadata = pq.read_metadata(file).metadata
+    pq.write_table(table.replace_schema_metadata(metadata), file)
+    problems = verify(parse_place(root)).problems
+    assert "it has no checksums" in " ".join(problems)
 
 
 def test_a_value_that_the_record_does_not_have_is_found_in_both_tables(
     root: Path,
 ) -> None:
-    (cpus,), (runs,) = (root / "cpus").iterdir(), (root / "runs").iterdir()
-    table = pq.read_table(cpus)
-    index = table.column_names.index("core")
-    builders.put_table(
-        table.set_column(index, "core", pa.array([7] * len(table), pa.int32())), cpus
-    )
-    table = pq.read_table(runs)
-    index = table.column_names.index("cpu_model")
-    builders.put_table(
-        table.set_column(index, "cpu_model", pa.array(["Another"])), runs
-    )
+    (cpus,) = (root / "cpus").iterdir()
+    (runs,) = (root / "runs").iterdir()
+    count = pq.read_metadata(cpus).num_rows
+    replace_values(cpus, "core", pa.array([7] * count, pa.int32()))
+    replace_values(runs, "cpu_model", pa.array(["Another"]))
     in_runs, in_cpus = verify(parse_place(root)).problems
     assert "that of the samples: cpu_model. Remove it: it is made again" in in_runs
     assert "that of the samples: core. Remove it and the files in runs" in in_cpus
@@ -148,10 +149,9 @@ def test_a_value_that_the_record_does_not_have_is_found_in_both_tables(
 def test_a_row_that_no_listing_takes_is_found(root: Path) -> None:
     (file,) = (root / "runs").iterdir()
     table = pq.read_table(file)
-    other = table.set_column(
-        table.column_names.index("run_id"), "run_id", pa.array(["z" * 2000])
-    )
-    builders.put_table(pa.concat_tables([table, other.cast(table.schema)]), file)
+    replace_values(file, "run_id", pa.array(["z" * 2000]))
+    too_long = pq.read_table(file).cast(table.schema)
+    builders.put_table(pa.concat_tables([table, too_long]), file)
     (problem,) = verify(parse_place(root)).problems
     assert "runs.run_id" in problem
 

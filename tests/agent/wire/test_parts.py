@@ -57,18 +57,32 @@ def test_a_run_is_not_finished_before_its_last_part_is() -> None:
     assert read_run([FIRST, [b"no hello came"]]).missing is not None
 
 
+TURNED = {"ping": 3, "pong": 0, "ping_cpus": [3, 3], "pong_cpus": [0, 0]}
+
+
+def list_done(lines: list[bytes]) -> list[str]:
+    """Return what is done after one part, as the agent reads it."""
+    return list(read_run([lines]).done.lines())
+
+
+def list_starts(parts: list[list[bytes]]) -> list[int]:
+    return [visit.start_offset_ns for visit in decode_bursts(parts)]
+
+
 def test_bursts_are_the_same_as_they_come_and_read_from_the_journal() -> None:
     slow = [*BURST["ticks"][:-1], 2 * max(BURST["ticks"])]
     pushed = burst(2, switches=[0, 0, 0, 2], ticks=slow)
-    journal = [FIRST, [b"no hello came"], [SECOND[0], pushed, *SECOND[2:]]]
+    last_part = [SECOND[0], pushed, *SECOND[2:]]
+    before = [FIRST, [b"no hello came"]]
+    journal = [*before, last_part]
+
     bursts: list[Burst] = []
-    run = read_run(journal[:2], bursts.append)
+    run = read_run(before, bursts.append)
     reader = Reader(run.done, run.hello)
-    bursts += [
-        record
-        for text in journal[2]
-        if isinstance(record := reader.read_line(text), Burst)
-    ]
+    for text in last_part:
+        record = reader.read_line(text)
+        if isinstance(record, Burst):
+            bursts.append(record)
     assert bursts == list(decode_bursts(journal))
     assert [visit.flags for visit in bursts] == [(), ("preempted",), ()]
     read: list[Burst] = []
@@ -77,36 +91,17 @@ def test_bursts_are_the_same_as_they_come_and_read_from_the_journal() -> None:
 
 
 def test_what_is_done_is_written_as_the_agent_reads_it() -> None:
-    done = read_run(
-        [
-            [
-                hello(),
-                burst(0, ticks=[9, 1, 2, 5, 4], iterations=2),
-                line(FAILED, round=1),
-            ]
-        ]
-    ).done
-    assert list(done.lines()) == ["cas cmpxchg 0 3 2 6 -\n", "end\n"]
+    first = burst(0, ticks=[9, 1, 2, 5, 4], iterations=2)
+    done = list_done([hello(), first, line(FAILED, round=1)])
+    assert done == ["cas cmpxchg 0 3 2 6 -\n", "end\n"]
 
 
 def test_both_directions_are_one_pair_unless_the_plan_visits_both() -> None:
-    half = read_run(
-        [
-            [
-                hello(),
-                burst(0),
-                burst(1, ping=3, pong=0, ping_cpus=[3, 3], pong_cpus=[0, 0]),
-            ]
-        ]
-    )
-    assert len(list(half.done.lines())) == 2
+    half = [hello(), burst(0), burst(1, **TURNED)]
+    assert len(list_done(half)) == 2
     plan = {**PLAN["plan"], "pairs": "ordered"}
-    both = [
-        hello(plan=plan),
-        burst(0),
-        burst(0, ping=3, pong=0, ping_cpus=[3, 3], pong_cpus=[0, 0]),
-    ]
-    assert len(list(read_run([both]).done.lines())) == 3
+    ordered = [hello(plan=plan), burst(0), burst(0, **TURNED)]
+    assert len(list_done(ordered)) == 3
 
 
 @pytest.mark.parametrize(
@@ -163,11 +158,9 @@ def test_every_visit_before_a_bad_line_is_kept_and_a_new_part_goes_on(
 
 
 def test_blank_lines_and_words_among_the_records_are_noise() -> None:
-    noisy = [
-        line
-        for record in FIRST[1:]
-        for line in (record, b"", b"You have new mail.", b"\0\0")
-    ]
+    noisy = []
+    for record in FIRST[1:]:
+        noisy += [record, b"", b"You have new mail.", b"\0\0"]
     run = read_run([noisy])
     assert run.damage is None
     assert run.bursts == 1
@@ -197,8 +190,9 @@ def test_notes_and_failures_of_all_parts_come_in_their_order() -> None:
         line({"record": "note", "text": "two"}),
         line(FAILED, round=2),
         burst(3),
+        line(END, bursts=1, failed=1),
     ]
-    together = read_run([first, [*second, line(END, bursts=1, failed=1)]])
+    together = read_run([first, second])
     assert together.notes == ("one", "two")
     assert [failure.round for failure in together.failed] == [1, 2]
     assert together.end is not None
@@ -229,29 +223,22 @@ def test_the_clock_may_differ_by_a_tenth_of_a_percent(
     ticks_per_second: int, allowed: bool
 ) -> None:
     second = [hello(done=2, ticks_per_second=ticks_per_second)]
+    run = read_run([FIRST, second])
     if allowed:
-        assert read_run([FIRST, second]).parts == 2
+        assert run.parts == 2
     else:
-        assert f"ticks {ticks_per_second} times a second now, 2500000000 before" in (
-            read_run([FIRST, second]).damage or ""
-        )
+        words = f"ticks {ticks_per_second} times a second now, 2500000000 before"
+        assert words in (run.damage or "")
 
 
 def test_offsets_stay_as_they_are_where_a_host_does_not_tell_its_clock() -> None:
+    start_ns = BURST["start_ns"]
     silent = [hello(monotonic_ns=None), *FIRST[2:]]
-    starts = [
-        visit.start_offset_ns
-        for visit in decode_bursts(
-            [silent, [hello(done=2, monotonic_ns=9), *SECOND[1:]]]
-        )
-    ]
-    assert starts == [BURST["start_ns"]] * 3
+    second = [hello(done=2, monotonic_ns=9), *SECOND[1:]]
+    assert list_starts([silent, second]) == [start_ns, start_ns, start_ns]
     third = [hello(done=3, monotonic_ns=4_000_000), burst(3)]
-    later = [
-        visit.start_offset_ns
-        for visit in decode_bursts([FIRST, [b"no hello"], SECOND[:2], third])
-    ]
-    assert later == [BURST["start_ns"] + ns for ns in (0, 8_000_000, 3_000_000)]
+    starts = list_starts([FIRST, [b"no hello"], SECOND[:2], third])
+    assert starts == [start_ns, start_ns + 8_000_000, start_ns + 3_000_000]
 
 
 def test_what_is_done_lists_each_pair_once_and_one_that_never_gave_a_number_without_iterations() -> (
@@ -264,7 +251,7 @@ def test_what_is_done_lists_each_pair_once_and_one_that_never_gave_a_number_with
         burst(0, **other, ticks=[9, 4, 7], iterations=20),
         line(FAILED, round=1),
     ]
-    assert list(read_run([lines]).done.lines()) == [
+    assert list_done(lines) == [
         "cas cmpxchg 0 3 0 - -\n",
         "cas cmpxchg 0 1 20 11\n",
         "end\n",

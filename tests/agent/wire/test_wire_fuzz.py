@@ -273,14 +273,15 @@ def test_a_visit_lost_or_repeated_is_never_a_finished_run(
 
 
 def test_more_than_bursts_max_and_less_than_bursts_are_refused() -> None:
-    few = [encode(hello(bursts=2, bursts_max=2)), encode(burst())]
+    two_promised = encode(hello(bursts=2, bursts_max=2))
+    first, second, third = (encode(burst(round_=round_)) for round_ in range(3))
     end = encode({"record": "end", "bursts": 1, "failed": 0, "reason": "done"})
-    assert follow_lines([*few, end])[1] == "2 bursts were promised, 1 arrived"
-    third = [encode(burst(round_=round_)) for round_ in (1, 2)]
-    assert follow_lines([*few, *third])[1] == "more bursts than the 2 promised"
-    assert "bursts_max 1 is less than bursts 2" in (
-        follow_lines([encode(hello(bursts=2, bursts_max=1))])[1] or ""
-    )
+    _, why = follow_lines([two_promised, first, end])
+    assert why == "2 bursts were promised, 1 arrived"
+    _, why = follow_lines([two_promised, first, second, third])
+    assert why == "more bursts than the 2 promised"
+    _, why = follow_lines([encode(hello(bursts=2, bursts_max=1))])
+    assert "bursts_max 1 is less than bursts 2" in (why or "")
 
 
 @pytest.mark.parametrize(
