@@ -24,7 +24,7 @@ from fleet.analysis.exchange import (
 )
 from fleet.analysis.views import Canvas, load_usual_numbers
 from fleet.errors import FleetError, StoreWarning, UsageError
-from fleet.model import Parameters, Relation, Topology
+from fleet.model import Burst, Parameters, Relation, Topology
 from fleet.plan.benchmark_names import BenchmarkName, parse_benchmark_names
 from fleet.store import Listing, Store, schema
 from tests import builders, simulated
@@ -44,47 +44,66 @@ def save(folder: Path, text: str, name: str = "table.txt") -> Path:
     return folder / name
 
 
+IN_ORDER = ImportMetadata(benchmarks=parse_benchmark_names("cas,message"))
+OF_CAS = [BenchmarkName("cas")]
+
+
+def import_text(root: Path, text: str, name: str, metadata: ImportMetadata) -> str:
+    """Import a file with this text from beside the root."""
+    return import_files(root, [save(root.parent, text)], name, metadata)
+
+
+def list_sides(root: Path, *sides: str) -> dict[str, pd.DataFrame]:
+    """Return the rows of each side, by relation."""
+    rows = tabulate_side_medians(root, list(sides))
+    return {str(side): own.set_index("relation") for side, own in rows.groupby("side")}
+
+
+def publish_desktop(root: Path, number: int, factor: float, **more: object) -> None:
+    """Publish a run of host `a` whose latencies are this factor of the usual ones."""
+    ns = {name: ns * factor for name, ns in builders.NS.items()}
+    host = simulated.desktop("a", ns=ns, run_sd=0.001, pair_sd=0.001)
+    simulated.publish(root, host, number, rounds=3, **more)  # type: ignore[arg-type]
+
+
 def test_an_import_is_a_summary_and_no_sample(tmp_path: Path) -> None:
+    root = tmp_path / "results"
     run = builders.a_run()
-    Store(tmp_path / "results").publish(run, builders.make_bursts(run))
-    before = pd.read_parquet(tmp_path / "results" / "samples")
+    Store(root).publish(run, builders.make_bursts(run))
+    before = pd.read_parquet(root / "samples")
     metadata = ImportMetadata(variant="cmpxchg", os="linux")
-    message = import_files(
-        tmp_path / "results", [save(tmp_path, CORE_LATENCY)], "i3", metadata
-    )
+    message = import_text(root, CORE_LATENCY, "i3", metadata)
     assert "summary:i3" in message
-    rows = load_imports(tmp_path / "results")
+    rows = load_imports(root)
     assert list(rows.columns) == [column.name for column in schema.TABLES["summaries"]]
     assert set(rows["estimator"]) == {"median"}
     assert make_grid(rows).cells[2, 0] == 12
-    torn = save(tmp_path, CORE_LATENCY.rpartition("3     38")[0])
-    assert "4 CPUs, 9 cells of 12. " in import_files(
-        tmp_path / "results", [torn], "torn", ImportMetadata()
-    )
-    pd.testing.assert_frame_equal(
-        pd.read_parquet(tmp_path / "results" / "samples"), before
-    )
-    schema_of_file = pq.read_schema(tmp_path / "results" / "summaries" / "i3.parquet")
+
+    torn, _, _ = CORE_LATENCY.rpartition("3     38")
+    message = import_text(root, torn, "torn", ImportMetadata())
+    assert "4 CPUs, 9 cells of 12. " in message
+
+    pd.testing.assert_frame_equal(pd.read_parquet(root / "samples"), before)
+    schema_of_file = pq.read_schema(root / "summaries" / "i3.parquet")
     assert schema_of_file.metadata[b"fleet.table"] == b"summaries"
 
 
 def test_cpus_that_a_csv_has_lost_can_be_named(tmp_path: Path) -> None:
-    import_files(
-        tmp_path,
-        [save(tmp_path, RUST_CSV)],
-        "friend",
-        ImportMetadata(benchmarks=[BenchmarkName("cas")], cpus=(0, 4, 9)),
-    )
-    assert set(make_grid(load_imports(tmp_path)).cells) == {(4, 0), (9, 0), (9, 4)}
+    file = save(tmp_path, RUST_CSV)
+    metadata = ImportMetadata(benchmarks=OF_CAS, cpus=(0, 4, 9))
+    import_files(tmp_path, [file], "friend", metadata)
+    grid = make_grid(load_imports(tmp_path))
+    assert set(grid.cells) == {(4, 0), (9, 0), (9, 4)}
 
 
 def full_matrix(count: int) -> str:
-    cpus = range(count)
-    rows = (
-        f"{a} " + " ".join("0" if a == b else f"{10 * a + b}" for b in cpus)
-        for a in cpus
-    )
-    return "\n".join([f"CPU {' '.join(map(str, cpus))}", *rows]) + "\n"
+    """Return a table of as many CPUs, with 0 on the diagonal."""
+    names = [str(cpu) for cpu in range(count)]
+    lines = [f"CPU {' '.join(names)}"]
+    for a in range(count):
+        cells = [str(10 * a + b) if a != b else "0" for b in range(count)]
+        lines.append(f"{a} {' '.join(cells)}")
+    return "\n".join(lines) + "\n"
 
 
 def test_the_relations_of_an_import_are_those_of_the_run_named_if_it_has_the_cpus(
@@ -98,22 +117,17 @@ def test_the_relations_of_an_import_are_those_of_the_run_named_if_it_has_the_cpu
         import_files(tmp_path, [file], name, ImportMetadata(topology=text))
         rows = find_summary(tmp_path, name)
         relations = rows.set_index(["ping_cpu", "pong_cpu"])["relation"]
-        assert {
-            pair: str(topology.relation(*pair)) for pair in relations.index
-        } == dict(relations)
+        expected = {pair: str(topology.relation(*pair)) for pair in relations.index}
+        assert dict(relations) == expected
         assert "smt" in render_summaries(tmp_path, [name], Canvas())
-    rows = tabulate_side_medians(tmp_path, [run.run_id, "summary:by-run"])
-    smt = rows[rows["relation"] == "smt"].set_index("side")
-    assert smt.loc["summary:by-run", "cells"] == len(run.facts.cpus)
+    sides = list_sides(tmp_path, run.run_id, "summary:by-run")
+    smt = sides["summary:by-run"].loc["smt"]
+    assert smt["cells"] == len(run.facts.cpus)
     missing = "that machine has no CPU 8, which .*table.txt has; name .* with --cpus"
     for cpus, text, message in ((9, run.run_id, missing), (2, "nowhere", "nowhere")):
+        file = save(tmp_path, full_matrix(cpus))
         with pytest.raises(FleetError, match=message):
-            import_files(
-                tmp_path,
-                [save(tmp_path, full_matrix(cpus))],
-                "x",
-                ImportMetadata(topology=text),
-            )
+            import_files(tmp_path, [file], "x", ImportMetadata(topology=text))
     assert set(load_imports(tmp_path)["summary"]) == {"by-run", "by-host"}
 
 
@@ -186,22 +200,19 @@ def test_matrices_that_no_title_names_are_named_in_order(
 
 
 def test_a_name_for_each_of_several_files(tmp_path: Path) -> None:
-    files = [save(tmp_path, RUST_CSV, "one.csv"), save(tmp_path, RUST_CSV, "two.csv")]
-    metadata = ImportMetadata(benchmarks=parse_benchmark_names("cas,message"))
-    import_files(tmp_path, files, "friend", metadata)
-    rows = load_imports(tmp_path).drop_duplicates("benchmark")
-    assert [*zip(rows["benchmark"], rows["source"], strict=True)] == [
-        ("cas", str(files[0])),
-        ("message", str(files[1])),
-    ]
+    one = save(tmp_path, RUST_CSV, "one.csv")
+    two = save(tmp_path, RUST_CSV, "two.csv")
+    import_files(tmp_path, [one, two], "friend", IN_ORDER)
+    rows = load_imports(tmp_path)
+    sources = rows.drop_duplicates("benchmark").set_index("benchmark")["source"]
+    assert list(sources.items()) == [("cas", str(one)), ("message", str(two))]
 
 
 def test_a_name_is_used_once(tmp_path: Path) -> None:
     file = save(tmp_path, CORE_LATENCY)
     import_files(tmp_path, [file], "i3", ImportMetadata())
-    assert import_files(tmp_path, [file], "i3", ImportMetadata()).startswith(
-        "Is here already: summary:i3"
-    )
+    again = import_files(tmp_path, [file], "i3", ImportMetadata())
+    assert again.startswith("Is here already: summary:i3")
     with pytest.raises(UsageError, match="'i3' is stored already"):
         import_files(tmp_path, [file], "i3", ImportMetadata(conditions="another day"))
     with pytest.raises(UsageError, match="fleet ships a summary of this name"):
@@ -242,15 +253,15 @@ def test_the_published_set_is_whole_and_says_where_it_comes_from() -> None:
 def test_the_siblings_of_published_machines_are_nearest(name: str) -> None:
     rows = find_summary("", name)
     rows = rows[rows["benchmark"] == "cas"]
-    siblings = rows[rows["relation"] == "smt"]
-    assert {
+    is_sibling = rows["relation"] == "smt"
+    siblings = rows[is_sibling]
+    pairs = {
         tuple(sorted(pair))
         for pair in siblings[["ping_cpu", "pong_cpu"]].itertuples(index=False)
-    } == SMT_PAIRS[name]
-    assert (
-        siblings["latency_ns"].max() * 1.6
-        < rows[rows["relation"] != "smt"]["latency_ns"].min()
-    )
+    }
+    assert pairs == SMT_PAIRS[name]
+    nearest_other = rows[~is_sibling]["latency_ns"].min()
+    assert siblings["latency_ns"].max() * 1.6 < nearest_other
 
 
 def test_a_summary_that_is_not_there_is_named_with_those_that_are(
@@ -279,9 +290,7 @@ def test_a_choice_that_is_open_is_asked_for(tmp_path: Path, asked: str | None) -
 
 
 def test_a_root_with_nothing_but_summaries_says_so(tmp_path: Path) -> None:
-    import_files(
-        tmp_path / "results", [save(tmp_path, CORE_LATENCY)], "i3", ImportMetadata()
-    )
+    import_text(tmp_path / "results", CORE_LATENCY, "i3", ImportMetadata())
     with Fleet(tmp_path) as fleet:
         done = fleet("show")
     assert done.exit_code == 2
@@ -293,12 +302,8 @@ def test_a_root_with_nothing_but_summaries_says_so(tmp_path: Path) -> None:
 
 def test_a_summary_stands_beside_one_level_of_several_runs(tmp_path: Path) -> None:
     for number in range(4):
-        factor = 1.3 if number % 2 else 1.0
-        ns = {name: ns * factor for name, ns in builders.NS.items()}
-        host = simulated.desktop("a", ns=ns, run_sd=0.001, pair_sd=0.001)
-        simulated.publish(tmp_path, host, number, rounds=3)
-    rows = tabulate_side_medians(tmp_path, ["a", "summary:i3-2120t"])
-    own = rows[rows["side"] == "a"].set_index("relation")
+        publish_desktop(tmp_path, number, 1.3 if number % 2 else 1.0)
+    own = list_sides(tmp_path, "a", "summary:i3-2120t")["a"]
     expected = builders.NS[Relation.PACKAGE]
     assert own["median_ns"]["package"] == pytest.approx(expected, rel=0.03)
 
@@ -308,25 +313,37 @@ def test_beside_a_summary_a_host_has_the_number_that_it_has_everywhere(
 ) -> None:
     for number in range(16):
         factor = 1.2 if number < 8 else 1.0  # proved to be faster since
-        ns = {name: ns * factor for name, ns in builders.NS.items()}
-        host = simulated.desktop("a", ns=ns, run_sd=0.001, pair_sd=0.001)
-        night = f"202601{number + 1:02}"
-        simulated.publish(
+        publish_desktop(
             tmp_path,
-            host,
             number,
-            rounds=3,
-            session=f"s{night}T030400Z-00000001",
+            factor,
+            session=f"s202601{number + 1:02}T030400Z-00000001",
             started=f"2026-01-{number + 1:02}T03:04:05Z",
         )
     runs = Listing(tmp_path).runs
     usual = load_usual_numbers(tmp_path, runs).table.set_index("relation")
     assert set(usual["runs"]) == {8}
-    rows = tabulate_side_medians(tmp_path, ["a", "summary:i3-2120t"])
-    own = rows[rows["side"] == "a"].set_index("relation")
+    own = list_sides(tmp_path, "a", "summary:i3-2120t")["a"]
     assert set(own["runs"]) == {8}
     for relation, number in usual["median_ns"].items():
         assert own["median_ns"][relation] == number
+
+
+def loaded_burst(after: Burst, load: str, mbps: int | None) -> Burst:
+    """Make the burst of `loaded` that follows another: `mix` at a load."""
+    parameters = Parameters(
+        operation="mix", threads=2, load_mbps=mbps, bytes=1 << 28, pages="huge"
+    )
+    return replace(
+        after,
+        benchmark="loaded",
+        variant="mov",
+        point=f"mix.{load}.x2.256M.huge",
+        parameters=parameters,
+        start_offset_ns=after.start_offset_ns + 1,
+        other_ticks=None,
+        other_units=((1 << 20,) * len(after.ticks),),
+    )
 
 
 def test_beside_a_summary_a_host_may_have_memory_of_two_settings(
@@ -337,25 +354,11 @@ def test_beside_a_summary_a_host_may_have_memory_of_two_settings(
         run_id = f"r20260102T03040{second}Z-0badcaf{second}"
         run = builders.a_run(run_id=run_id, benchmarks=("cas", "loaded"))
         bursts = [b for b in builders.make_bursts(run) if b.benchmark == "cas"]
-        mix = Parameters(
-            operation="mix", threads=2, load_mbps=mbps, bytes=1 << 28, pages="huge"
-        )
-        last = bursts[-1]
-        loaded = replace(
-            last,
-            benchmark="loaded",
-            variant="mov",
-            point=f"mix.{load}.x2.256M.huge",
-            parameters=mix,
-            start_offset_ns=last.start_offset_ns + 1,
-            other_ticks=None,
-            other_units=((1 << 20,) * len(last.ticks),),
-        )
-        Store(tmp_path).publish(run, iter([*bursts, loaded]))
+        bursts.append(loaded_burst(bursts[-1], load, mbps))
+        Store(tmp_path).publish(run, iter(bursts))
     usual = load_usual_numbers(tmp_path, Listing(tmp_path).runs).table
     assert usual.duplicated(["benchmark", "variant", "relation"]).any()
-    rows = tabulate_side_medians(tmp_path, [run.host.name, "summary:i3-2120t"])
-    own = rows[rows["side"] == run.host.name].set_index("relation")
+    own = list_sides(tmp_path, run.host.name, "summary:i3-2120t")[run.host.name]
     numbers = usual[usual["benchmark"] == "cas"].set_index("relation")["median_ns"]
     for relation, number in numbers.items():
         assert own["median_ns"][relation] == number
@@ -367,18 +370,13 @@ def test_a_summary_beside_a_run_gets_ratios_and_no_verdict(tmp_path: Path) -> No
     rows = tabulate_side_medians(
         tmp_path, [run.run_id, "summary:i9-13980hx-boost", "summary:i9-13980hx-noboost"]
     )
-    mine = rows[
-        (rows["side"] == run.run_id) & (rows["relation"] == "all pairs")
-    ].set_index("benchmark")
-    theirs = rows[
-        (rows["side"] == "summary:i9-13980hx-boost") & (rows["relation"] == "all pairs")
-    ]
-    theirs = theirs.set_index("benchmark")
+    of_all_pairs = rows[rows["relation"] == "all pairs"].set_index("benchmark")
+    mine = of_all_pairs[of_all_pairs["side"] == run.run_id]
+    theirs = of_all_pairs[of_all_pairs["side"] == "summary:i9-13980hx-boost"]
     assert mine["runs"].unique() == [1]
     assert theirs["runs"].unique() == [0]
-    assert theirs["ratio"]["cas"] == pytest.approx(
-        theirs["median_ns"]["cas"] / mine["median_ns"]["cas"]
-    )
+    expected = theirs["median_ns"]["cas"] / mine["median_ns"]["cas"]
+    assert theirs["ratio"]["cas"] == pytest.approx(expected)
     other = tabulate_side_medians(tmp_path, ["summary:rpi4-qnx800", "summary:i3-2120t"])
     is_cas = (other["side"] == "summary:i3-2120t") & (other["benchmark"] == "cas")
     assert other[is_cas]["ratio"].isna().all()  # other instructions
@@ -428,17 +426,16 @@ def test_the_tables_of_a_cpu_model_are_shown_together(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_summaries_are_listed_and_shown_whole_by_the_commands(tmp_path: Path) -> None:
+    show = ("show", "summary:rpi4-linux")
+    refused = (
+        ((*show, "rome"), "fleet compare summary:rpi4-linux rome puts"),
+        ((*show, "--csv"), "shown whole"),
+        (("runs", "rome", "--summaries"), "lists all"),
+    )
     with Fleet(tmp_path) as fleet:
         assert "rpi4-qnx800" in fleet("runs", "--summaries").stdout
         assert "summary, not raw" in fleet("show", "summary:rpi4-qnx800").stdout
-        for words, why in (
-            (
-                ("show", "summary:rpi4-linux", "rome"),
-                "fleet compare summary:rpi4-linux rome puts",
-            ),
-            (("show", "summary:rpi4-linux", "--csv"), "shown whole"),
-            (("runs", "rome", "--summaries"), "lists all"),
-        ):
+        for words, why in refused:
             done = fleet(*words)
             assert done.exit_code == 2, done.stderr
             assert why in " ".join(done.stderr.split()), done.stderr
