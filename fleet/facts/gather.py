@@ -322,10 +322,12 @@ def ask_load(connection: Connection, facts: Facts) -> Load:
     """Ask how busy and hot the host is; return an empty Load if the OS does not publish
     that.
     """
-    script = probe.render_load_probe(SYSTEMS[facts.target.os].load).decode()
+    system = SYSTEMS[facts.target.os]
+    script = probe.render_load_probe(system.load).decode()
     if not script:
         return Load()
-    return parse_load(connection.run(script, timeout_s=LOAD_TIMEOUT_S).stdout, facts)
+    output = connection.run(script, timeout_s=LOAD_TIMEOUT_S).stdout
+    return parse_load(output, facts)
 
 
 def ask_usage(connection: Connection, facts: Facts) -> Usage | None:
@@ -338,8 +340,9 @@ def ask_usage(connection: Connection, facts: Facts) -> Usage | None:
         return None
     output = connection.run(script, timeout_s=LOAD_TIMEOUT_S).stdout
     answer = probe.extract_answer(output) or ""
+    sections = probe.split_sections(answer)
     online = sum(cpu.online for cpu in facts.cpus)
-    return system.parse_usage(probe.split_sections(answer), online)
+    return system.parse_usage(sections, online)
 
 
 def parse_load(output: bytes, facts: Facts) -> Load:

@@ -431,8 +431,10 @@ def parse_cpuinfo(lines: Iterable[str]) -> dict[str, str]:
         is_riscv_zero = key in _RISCV_IDS and value == "0x0"
         if not value or value.lower() == "unknown" or is_riscv_zero:
             continue
-        # arm before 3.8 has `Processor`, a name, before `processor`, a number
-        name = "model name" if key == "Processor" else key.lower()
+        name = key.lower()
+        if key == "Processor":
+            # arm before 3.8 has it, a name, before `processor`, a number
+            name = "model name"
         cpuinfo.setdefault(name, value)
     if not cpuinfo.get("model", "0").isdigit():
         del cpuinfo["model"]  # the machine's, on ppc64le and some boards
@@ -486,31 +488,35 @@ def parse_usage(sections: Sections, online: int) -> Usage | None:
     """
     before = sections.get("before", [])
     after = sections.get("after", [])
-    times = zip(_sum_ticks(before), _sum_ticks(after), strict=False)
-    ticks = [now - then for then, now in times]
+    first = _sum_ticks(before)
+    last = _sum_ticks(after)
+    ticks = [end - begin for begin, end in zip(first, last, strict=False)]
     total = sum(ticks)
     if len(ticks) < _TICKS_OF_A_CPU or total < online * _MIN_TICKS:
         return None
     _user, _nice, _system, idle, iowait, _irq, _softirq, steal = ticks
     busy = total - idle - iowait - steal
     ticks_of_a_cpu = total / max(online, 1)
+    busy_cpus = busy / ticks_of_a_cpu
     programs = _find_busiest_programs(before, after, ticks_of_a_cpu)
-    return Usage(busy / ticks_of_a_cpu, max(steal, 0), programs)
+    return Usage(busy_cpus, max(steal, 0), programs)
 
 
 def _find_busiest_programs(
     before: Iterable[str], after: Iterable[str], ticks_of_a_cpu: float
 ) -> tuple[Program, ...]:
     """Return the few programs that used most of a CPU between two listings."""
-    earlier = _parse_processes(before)
+    ticks_before = {
+        pid: process.ticks for pid, process in _parse_processes(before).items()
+    }
     programs = []
     for pid, process in _parse_processes(after).items():
-        began_at = earlier[pid].ticks if pid in earlier else 0
-        share = (process.ticks - began_at) / ticks_of_a_cpu
-        programs.append(Program(process.name, share, process.cpu))
+        ticks = process.ticks - ticks_before.get(pid, 0)
+        share = ticks / ticks_of_a_cpu
+        if share >= _SHARE_NAMED:
+            programs.append(Program(process.name, share, process.cpu))
     programs.sort(key=lambda program: -program.share)
-    busiest = programs[:_PROGRAMS_NAMED]
-    return tuple(program for program in busiest if program.share >= _SHARE_NAMED)
+    return tuple(programs[:_PROGRAMS_NAMED])
 
 
 def _sum_ticks(lines: Iterable[str]) -> list[int]:
@@ -546,11 +552,12 @@ def find_deepest_idle_state(lines: Iterable[str]) -> tuple[str | None, int | Non
     # each state's values on all CPUs, by the name of their file
     states = defaultdict[int, defaultdict[str, set[str]]](lambda: defaultdict(set))
     for number, part, value in _match_lines(_IDLE, lines):
-        states[int(number)][part].add(value.strip())
+        values_by_file = states[int(number)]
+        values_by_file[part].add(value.strip())
     enabled = []
-    for state, values in states.items():
-        is_enabled_somewhere = "0" in values["disable"]
-        if is_enabled_somewhere or not values["disable"]:
+    for state, values_by_file in states.items():
+        disable = values_by_file["disable"]
+        if "0" in disable or not disable:  # some CPU may enter it
             enabled.append(state)
     if not enabled:
         return None, None
@@ -565,14 +572,16 @@ def find_tightest_cpu_quota(lines: Iterable[str]) -> tuple[float, str] | None:
     None if unlimited.
     """
     quotas: list[tuple[float, str]] = []
-    for quota, period, group in _match_lines(_QUOTA, lines):
-        if int(period):
-            cpus = int(quota) / int(period)
-            quotas.append((cpus, f"control group {group[:80]}, {cpus:g} CPUs"))
+    for quota_us, period_us, group in _match_lines(_QUOTA, lines):
+        if int(period_us):
+            cpus = int(quota_us) / int(period_us)
+            description = f"control group {group[:80]}, {cpus:g} CPUs"
+            quotas.append((cpus, description))
     tightest = min(quotas, key=itemgetter(0), default=None)
-    if tightest is None or tightest[0] == 0:
+    if tightest is None:
         return None
-    return tightest
+    cpus, _ = tightest
+    return tightest if cpus else None
 
 
 def find_bytes_left_and_limit(lines: Iterable[str]) -> tuple[int, str] | None:

@@ -169,10 +169,10 @@ def _find_kernel_noise(facts: Facts) -> Iterator[Finding]:
         yield make_finding("irqbalance", facts, severity)
     if facts.rt_runtime_us is not None and facts.rt_runtime_us >= 0:
         yield make_finding("rt_throttling", facts)
-    page = facts.page_bytes or 0
-    if page > USUAL_PAGE:
-        yield make_finding("pages", facts, kib=page >> 10)
-    if "mitigations=off" in (facts.kernel_cmdline or "").split():
+    if facts.page_bytes is not None and facts.page_bytes > USUAL_PAGE:
+        yield make_finding("pages", facts, kib=facts.page_bytes >> 10)
+    kernel_options = (facts.kernel_cmdline or "").split()
+    if "mitigations=off" in kernel_options:
         yield make_finding("mitigations", facts)
 
 

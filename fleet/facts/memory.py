@@ -171,7 +171,9 @@ def keep_memory_only(lines: Collection[str]) -> list[str]:
             _blank_private_strings(structure, strings)
         # each string ends with a zero, and so does their list, even an empty one
         ended_strings = b"".join(string + b"\0" for string in strings)
-        table += structure.body + (ended_strings or b"\0") + b"\0"
+        table += structure.body
+        table += ended_strings or b"\0"
+        table += b"\0"
     return [table.hex()] if table else []
 
 
@@ -281,13 +283,7 @@ def _read_smbios_memory(table: bytes) -> tuple[Memory, tuple[str, ...]]:
     devices = _find_slots(structures, corrections)
     # the locators of the slot and of its bank
     places = [f"{device.text(0x10)} {device.text(0x11)}".upper() for device in devices]
-    sockets = _find_sockets(places)
-    notes = []
-    dimms = []
-    for device, place, socket in zip(devices, places, sockets, strict=True):
-        dimm, own_notes = _drop_contradictions(_read_dimm(device, place, socket))
-        dimms.append(dimm)
-        notes += own_notes
+    dimms, notes = _read_dimms(devices, places)
     if not any(dimm.is_populated for dimm in dimms):
         return Memory(ecc=ecc), ()
     settled, channel_notes = _settle_channels(dimms, places)
@@ -298,15 +294,34 @@ def _read_smbios_memory(table: bytes) -> tuple[Memory, tuple[str, ...]]:
     return Memory(settled, ecc=ecc), tuple(dict.fromkeys(notes))
 
 
+def _read_dimms(
+    devices: Sequence[_Structure], places: Sequence[str]
+) -> tuple[list[Dimm], list[str]]:
+    """Return the module in each slot, and notes on what contradicts itself. places: the
+    locators of the slots.
+    """
+    dimms = []
+    notes = []
+    sockets = _find_sockets(places)
+    for device, place, socket in zip(devices, places, sockets, strict=True):
+        as_told = _read_dimm(device, place, socket)
+        dimm, own_notes = _drop_contradictions(as_told)
+        dimms.append(dimm)
+        notes += own_notes
+    return dimms, notes
+
+
 def _find_corrections_by_array(
     structures: Iterable[_Structure],
 ) -> dict[int | None, str | None]:
     """Return the error correction of each array of system memory, by its handle."""
     corrections = {}
     for structure in structures:
-        if structure.kind == _ARRAY and structure.number(5, 1) == _SYSTEM_MEMORY:
+        use = structure.number(5, 1)
+        if structure.kind == _ARRAY and use == _SYSTEM_MEMORY:
             handle = structure.number(2, 2)
-            corrections[handle] = _ECC.get(structure.number(6, 1) or 0)
+            correction = structure.number(6, 1) or 0
+            corrections[handle] = _ECC.get(correction)
     return corrections
 
 
@@ -485,21 +500,23 @@ def _read_edac_memory(files: Mapping[str, str]) -> Memory:
     ranks_by_module = defaultdict[str | None, list[Dimm]](list)
     corrections = []
     channels = 0
-    for (controller, name), texts in _group_edac_attributes(files).items():
+    attributes = _group_edac_attributes(files)
+    for (controller, name), texts in attributes.items():
         if name:  # of a module; else the attributes are of the controller itself
             dimm = _read_edac_dimm(controller, name, texts)
             ranks_by_module[dimm.slot].append(dimm)
-            corrections.append(texts.get("dimm_edac_mode", "").lower())
+            correction = texts.get("dimm_edac_mode", "")
+            corrections.append(correction.lower())
         elif last_channel := _find_in_location(_EDAC_CHANNEL, texts):
             channels += int(last_channel) + 1
 
-    dimms = tuple(_join_ranks(ranks) for ranks in ranks_by_module.values())
+    dimms = tuple(map(_join_ranks, ranks_by_module.values()))
     memory = Memory(dimms)
     if channels and all(dimm.channel for dimm in dimms):
         memory = replace(memory, channels=channels)
-    correction = _find_only_value(corrections)
-    if correction not in ("", "unknown", "reserved"):
-        memory = replace(memory, ecc=correction)
+    ecc = _find_only_value(corrections)
+    if ecc not in ("", "unknown", "reserved"):
+        memory = replace(memory, ecc=ecc)
     return memory
 
 
@@ -589,10 +606,12 @@ def _keep_slots_of_processors(
     that is all empty, if there are more sockets than packages.
     """
     packages = {cpu.package for cpu in cpus} - {None}
-    if not packages or len(_list_sockets(dimms)) <= len(packages):
+    sockets = _list_sockets(dimms)
+    if not packages or len(sockets) <= len(packages):
         return dimms
-    populated_sockets = _list_sockets(dimm for dimm in dimms if dimm.is_populated)
-    return tuple(dimm for dimm in dimms if dimm.socket in populated_sockets)
+    populated = [dimm for dimm in dimms if dimm.is_populated]
+    sockets_with_modules = _list_sockets(populated)
+    return tuple(dimm for dimm in dimms if dimm.socket in sockets_with_modules)
 
 
 def _count_populated_and_all_channels(
@@ -674,17 +693,15 @@ def _compute_node_share(
     for cpu in cpus:
         if cpu.package is not None:
             packages_by_node[cpu.node].add(cpu.package)
-    packages_of_node = packages_by_node[node.node]
-    if len(packages_of_node) != 1:
+    own_packages = packages_by_node[node.node]
+    if len(own_packages) != 1:
         return Memory()
     # the node has the modules of its package, or shares them with its other nodes
-    (package,) = packages_of_node
-    packages = sorted(set().union(*packages_by_node.values()))
-    dimms = _select_dimms(memory.dimms, package, packages)
-    nodes_of_package = [
-        other for other in nodes if packages_by_node[other.node] == packages_of_node
-    ]
-    return _divide_equally(dimms, len(nodes_of_package))
+    (package,) = own_packages
+    all_packages = set().union(*packages_by_node.values())
+    dimms = _select_dimms(memory.dimms, package, sorted(all_packages))
+    sharing = [other for other in nodes if packages_by_node[other.node] == own_packages]
+    return _divide_equally(dimms, len(sharing))
 
 
 def _select_dimms(

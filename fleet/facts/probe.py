@@ -67,12 +67,15 @@ def _minify_scripts(names: Sequence[str]) -> str:
     """Join the scripts without comments and indentation, since a host's shell reads
     byte by byte.
     """
-    lines: list[str] = []
+    minified: list[str] = []
     for name in names:
-        text = Path(__file__).with_name(name).read_text(encoding="utf-8")
-        lines += text.splitlines()
-    without_comments = [_COMMENT.sub("", line.lstrip("\t")) for line in lines]
-    return "\n".join(filter(None, without_comments))
+        script = Path(__file__).with_name(name)
+        text = script.read_text(encoding="utf-8")
+        for line in text.splitlines():
+            command = _COMMENT.sub("", line.lstrip("\t"))
+            if command:
+                minified.append(command)
+    return "\n".join(minified)
 
 
 def extract_answer(output: bytes) -> str | None:

@@ -114,8 +114,9 @@ def _make_cpu(processor: re.Match[str], arch: str) -> Cpu:
     if not name and arch == "aarch64":
         implementer, part, _ = _read_midr(midr)
         model = arm_core_name(implementer, part)
+    cpu = int(number) - 1  # pidin counts from 1
     max_khz = 1000 * int(mhz)
-    return Cpu(int(number) - 1, model=model or None, max_khz=max_khz or None)
+    return Cpu(cpu, model=model or None, max_khz=max_khz or None)
 
 
 def _parse_uname(line: str) -> dict[str, str]:

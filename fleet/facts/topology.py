@@ -230,8 +230,10 @@ def _map_cpus_to_kinds(files: Files) -> dict[int, str]:
     for path in files:
         match = _COUNTER_UNIT.fullmatch(path)
         if match is not None:
-            kind = _KINDS_BY_UNIT.get(match[1], match[1])
-            kinds |= dict.fromkeys(_read_cpu_list(files, path), kind)
+            unit = match[1]
+            kind = _KINDS_BY_UNIT.get(unit, unit)
+            cpus = _read_cpu_list(files, path)
+            kinds |= dict.fromkeys(cpus, kind)
     return kinds
 
 
@@ -242,7 +244,8 @@ def _parse_cpu_models(sections: Sections) -> dict[int, str | None]:
     models: dict[int, str | None] = {}
     implementer = ""
     without_part: list[int] = []
-    for line in [*sections.get("cpus", []), *sections.get("picked", [])]:
+    lines = [*sections.get("cpus", []), *sections.get("picked", [])]
+    for line in lines:
         pair = line.removeprefix("proc/cpuinfo:")
         key, _, value = (part.strip() for part in pair.partition(":"))
         if key == "processor" and _is_number(value) and int(value) <= MAX_CPU:
@@ -277,22 +280,27 @@ def _read_groups(sections: Sections) -> Groups:
                 )
                 groups.add_cache(cache)
             case ["policy", governor, driver, khz, *cpus]:
-                members = [int(cpu) for cpu in cpus if _is_number(cpu)]
                 policy = _parse_policy(governor, khz)
+                members = _parse_numbers(cpus)
                 groups.policy.update(dict.fromkeys(members, policy))
                 if members and driver != "-":
                     groups.drivers.add(driver)
             case ["shown", *cpus]:
-                groups.with_topology.update(int(cpu) for cpu in cpus if _is_number(cpu))
+                groups.with_topology.update(_parse_numbers(cpus))
             case ["boost", value]:
                 groups.boost = value == "1"
             case [kind, shared]:
                 # a group is named by its lowest CPU, its leader
-                group = parse_cpu_list(shared)
-                leader = min(group, default=0)
+                members = parse_cpu_list(shared)
+                leader = min(members, default=0)
                 leader_by_cpu = groups.leaders.setdefault(kind, {})
-                leader_by_cpu.update(dict.fromkeys(group, leader))
+                leader_by_cpu.update(dict.fromkeys(members, leader))
     return groups
+
+
+def _parse_numbers(words: Iterable[str]) -> tuple[int, ...]:
+    """Return the words that are numbers."""
+    return tuple(int(word) for word in words if _is_number(word))
 
 
 def _parse_policy(governor: str, khz: str) -> tuple[str | None, int | None]:
@@ -307,19 +315,18 @@ def parse_memory_nodes(files: Files, with_cpus: Collection[int]) -> tuple[Node, 
     """Return the NUMA nodes with memory; if unknown, those of `with_cpus`
     (ABI/stable/sysfs-devices-node).
     """
-    numbers = _read_cpu_list(files, "sys/devices/system/node/has_memory")
+    with_memory = _read_cpu_list(files, "sys/devices/system/node/has_memory")
     distances = _read_node_files(files, "distance")
     sorted_nodes = sorted(distances)
     status = "proc/self/status:Mems_allowed_list"
     allowed = _read_cpu_list(files, status)
     nodes = []
-    for node in numbers or sorted(set(with_cpus)):
+    for node in with_memory or sorted(set(with_cpus)):
         # a line has the distance to every node, in order of their numbers
-        words = distances.get(node, "").split()
-        distances_to_nodes = [int(word) for word in words if _is_number(word)]
-        distance_by_node = zip(sorted_nodes, distances_to_nodes, strict=False)
-        free = parse_kib(files.get(f"{_NODE}{node}/meminfo:MemFree", ""))
+        line = distances.get(node, "")
+        distance_by_node = zip(sorted_nodes, _parse_numbers(line.split()), strict=False)
         is_allowed = status not in files or node in allowed
+        free = parse_kib(files.get(f"{_NODE}{node}/meminfo:MemFree", ""))
         nodes.append(Node(node, is_allowed, free, tuple(distance_by_node)))
     return tuple(nodes)
 

@@ -129,10 +129,10 @@ def from_ansible(path: Path) -> str:
 
 def _list_hosts(listing: Mapping[str, Any]) -> list[str]:
     """Return each host once, those outside all groups first."""
-    hosts = dict.fromkeys(_list_names(listing.get("ungrouped"), "hosts"))
+    names = _list_names(listing.get("ungrouped"), "hosts")
     for body in listing.values():
-        hosts.update(dict.fromkeys(_list_names(body, "hosts")))
-    return list(hosts)
+        names += _list_names(body, "hosts")
+    return list(dict.fromkeys(names))
 
 
 def _move_common_values(entries: Sequence[dict[str, object]]) -> dict[str, object]:
@@ -342,8 +342,9 @@ def _convert_groups(
             result.leave_out("groups whose name is taken or cannot be used", group)
     groups = {}
     for group, name in group_names.items():
-        hosts = _translate(_list_names(listing[group], "hosts"), result.host_names)
-        children = _translate(_list_names(listing[group], "children"), group_names)
+        body = listing[group]
+        hosts = _translate(_list_names(body, "hosts"), result.host_names)
+        children = _translate(_list_names(body, "children"), group_names)
         members = {"hosts": hosts, "children": children}
         groups[name] = {key: names for key, names in members.items() if names}
     return groups

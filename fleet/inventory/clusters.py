@@ -122,8 +122,12 @@ def _parse_pod(pod: Any) -> _Candidate:
     containers = _read(spec, "containers", list)
     if len(containers) > 1:
         labels["container"] = _read(containers[0], "name")
-    node = _read(spec, "nodeName") if spec.get("nodeName") else name
-    unusable = "" if phase == "Running" else f"it is {phase}"
+    node = name
+    if spec.get("nodeName"):
+        node = _read(spec, "nodeName")
+    unusable = ""
+    if phase != "Running":
+        unusable = f"it is {phase}"
     return _Candidate(node, name, labels, unusable)
 
 
@@ -289,14 +293,14 @@ def list_or_reuse_hosts(
     hosts = noted_hosts
     if hosts is None:
         hosts, _ = _ask_hosts_and_left_out(source)
-    reached: Mapping[str, Any] = {}
+    way_to_hosts: Mapping[str, Any] = {}
     if isinstance(source, str) and "via" not in defaults:
-        reached = _CLUSTERS[source].defaults
+        way_to_hosts = _CLUSTERS[source].defaults
     entries = {}
     for name, entry in hosts.items():
         # no more: whoever may write to a shared root may have written the note
-        taken = {key: entry[key] for key in entry if key in ("address", "labels")}
-        entries[name] = {**reached, **taken}
+        harmless = {key: entry[key] for key in entry if key in ("address", "labels")}
+        entries[name] = {**way_to_hosts, **harmless}
     return entries
 
 

@@ -261,7 +261,9 @@ class _Walk:
         """Return the nodes that `<<: *anchor` or a list of anchors names; reject what
         is not a mapping.
         """
-        sources = node.value if node.id == "sequence" else [node]
+        sources = [node]
+        if node.id == "sequence":
+            sources = node.value
         mappings = [source for source in sources if source.id == "mapping"]
         if len(mappings) < len(sources):
             self.document.reject(path, "`<<:` takes a mapping, or a list of them")

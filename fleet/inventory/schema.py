@@ -177,8 +177,8 @@ def _require(kind: type, words: str, value: Any) -> Any:
     if isinstance(value, kind):
         return value
     names = {dict: "a mapping", list: "a list", type(None): "nothing"}
-    given = names.get(type(value)) or quote_short(str(value))
-    raise InputError(f"must be {words}, not {given}")
+    actual = names.get(type(value)) or quote_short(str(value))
+    raise InputError(f"must be {words}, not {actual}")
 
 
 def _make_reader(

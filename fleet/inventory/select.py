@@ -205,14 +205,16 @@ def _add_listed_hosts(
         list_or_reuse_hosts,
     )
 
+    source = declared["hosts_from"]
     defaults = declared.get("defaults", ())
-    listed = list_or_reuse_hosts(declared["hosts_from"], defaults, listed_hosts)
+    entries = list_or_reuse_hosts(source, defaults, listed_hosts)
     line = document.line(("hosts_from",))
     hosts = dict(declared.get("hosts", {}))
-    for name, entry in listed.items():
+    for name, entry in entries.items():
         document.lines.setdefault(("hosts", name), line)
         converted = schema.convert_entry(name, entry, document)
-        hosts[name] = converted | (hosts.get(name) or {})
+        own_entry = hosts.get(name) or {}
+        hosts[name] = converted | own_entry
     return hosts
 
 
@@ -520,26 +522,33 @@ def _host_arguments(
     """Return Host's arguments. Paths become absolute from `directory`; `~/` of `sdp` is
     the build host's.
     """
-    default_address = "localhost" if merged.get("via") is Via.LOCAL else name
+    default_address = name
+    if merged.get("via") is Via.LOCAL:
+        default_address = "localhost"
     address = merged.get("address", default_address)
-    toolchain = dict(merged.get("toolchain", {}))
-    if "binary" in toolchain:
-        toolchain["binary"] = _join_path(directory, toolchain["binary"])
-    if "sdp" in toolchain and not toolchain["sdp"].startswith("~/"):
-        toolchain["sdp"] = _join_path(directory, toolchain["sdp"])
-    identity_files = merged.get("identity_files", ())
-
-    files = [_join_path(directory, expand_home(file)) for file in identity_files]
-
+    identity_files = [
+        _join_path(directory, expand_home(file))
+        for file in merged.get("identity_files", ())
+    ]
     arguments = {key: value for key, value in merged.items() if key != "wait"}
     arguments["address"] = address.replace("{name}", name)
-    arguments["identity_files"] = tuple(files)
-    arguments["toolchain"] = RequestedToolchain(**toolchain)
+    arguments["identity_files"] = tuple(identity_files)
+    arguments["toolchain"] = _make_toolchain(merged.get("toolchain", {}), directory)
     arguments["wait_s"] = merged.get("wait", 0.0)
     arguments["plan"] = make_requested(merged.get("plan", {}))
     arguments["env"] = MappingProxyType(merged.get("env", {}))
     arguments["labels"] = MappingProxyType(merged.get("labels", {}))
     return arguments
+
+
+def _make_toolchain(values: Mapping[str, Any], directory: Path) -> RequestedToolchain:
+    """Make a toolchain; its paths become absolute, except `sdp` below `~/`."""
+    toolchain = dict(values)
+    if "binary" in toolchain:
+        toolchain["binary"] = _join_path(directory, toolchain["binary"])
+    if "sdp" in toolchain and not toolchain["sdp"].startswith("~/"):
+        toolchain["sdp"] = _join_path(directory, toolchain["sdp"])
+    return RequestedToolchain(**toolchain)
 
 
 def _join_path(directory: Path, path: str) -> str:

@@ -37,11 +37,16 @@ def render_inventory(
     """Render an inventory of these hosts below the starter's head; origin and left_out
     become comments.
     """
-    lines = [read_starter().partition("\n\n")[0], "", f"# {as_comment(origin)}"]
-    lines += [f"# {as_comment(text)}" for text in left_out]
-    lines += _render_table("defaults", defaults)
-    lines += _render_table("groups", groups)
-    lines += _render_table("hosts", hosts)
+    head, _, _ = read_starter().partition("\n\n")
+    comments = [f"# {as_comment(text)}" for text in (origin, *left_out)]
+    lines = [
+        head,
+        "",
+        *comments,
+        *_render_table("defaults", defaults),
+        *_render_table("groups", groups),
+        *_render_table("hosts", hosts),
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -81,10 +86,13 @@ def as_name(text: str, taken: Collection[str]) -> str:
     """Turn foreign text into a host or group name; "" if invalid or taken. taken:
     casefolded names.
     """
-    name = re.sub(r"[^A-Za-z0-9._-]", "-", text).lstrip("._-")[:100]
+    plain = re.sub(r"[^A-Za-z0-9._-]", "-", text)
+    name = plain.lstrip("._-")[:100]
     if not NAME.fullmatch(name) or name == ALL:
         return ""
-    return "" if name.casefold() in taken else name
+    if name.casefold() in taken:
+        return ""
+    return name
 
 
 def from_ssh_config(path: Path) -> str:
@@ -171,5 +179,6 @@ def _expand_include(words: Iterable[str]) -> Iterator[Path]:
     """
     folder = Path(expand_home("~/.ssh"))
     for word in words:
-        pattern = folder / expand_home(word)
-        yield from (Path(name) for name in sorted(glob.glob(str(pattern))))  # noqa: PTH207  absolute patterns
+        pattern = str(folder / expand_home(word))
+        names = glob.glob(pattern)  # noqa: PTH207  absolute patterns
+        yield from map(Path, sorted(names))
