@@ -263,7 +263,8 @@ def _share_with_like_hosts(
     """Fetch an agent just built on the host into the cache, unless hosts like this one
     could not run it.
     """
-    binary = connection.run(f"cat {shlex.quote(agent.path)}").stdout
+    path = shlex.quote(agent.path)
+    binary = connection.run(f"cat {path}").stdout
     with suppress(BuildError):
         on_host.check_fit(binary, job.host, job.facts, agent.place)
         job.builder.store_in_cache(cache_name, binary, agent.build, job.toolchain)

@@ -14,13 +14,14 @@ def get_width_and_colour(stream: TextIO | None = None) -> dict[str, Any]:
     """Return a stream's "width" (None for a pipe without $COLUMNS), and in "colour"
     whether to use colour.
     """
-    # stdout is None where the program was started with it closed
-    chosen = stream or sys.stdout
-    is_terminal = bool(chosen) and chosen.isatty()
+    output = stream or sys.stdout
+    # None where the program was started with it closed
+    is_open = bool(output)
+    is_terminal = is_open and output.isatty()
     width = None
     if is_terminal or os.environ.get("COLUMNS", "").isdigit():
         width = shutil.get_terminal_size().columns or None
-    return {"width": width, "colour": bool(chosen) and takes_colours(chosen)}
+    return {"width": width, "colour": is_open and takes_colours(output)}
 
 
 def wrap(text: str, stream: TextIO | None = None) -> str:

@@ -67,9 +67,14 @@ def _parse_label_changes(texts: Sequence[str]) -> dict[str, str | None]:
     """Parse ["bios=2.1", "kernel="] -> {"bios": "2.1", "kernel": None}. Raises
     UsageError.
     """
-    texts_to_set = [text for text in texts if not text.endswith("=")]
+    texts_to_set = list[str]()
+    to_remove = list[str]()
+    for text in texts:
+        if text.endswith("="):
+            to_remove.append(text.removesuffix("="))
+        else:
+            texts_to_set.append(text)
     to_set = parse_labels(texts_to_set)
-    to_remove = [text.removesuffix("=") for text in texts if text.endswith("=")]
     both = to_set.keys() & set(to_remove)
     if both:
         raise UsageError(f"{min(both)}: set it or remove it, not both.")

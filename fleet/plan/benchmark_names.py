@@ -155,8 +155,9 @@ def _format_variants(variants: Mapping[str, str]) -> str:
 def find_requested_variant(plan: Plan, benchmark: str) -> str:
     """Return the variant of a benchmark that a plan asks for, AUTO or ALL."""
     text = assign_to_benchmarks(plan.variant or AUTO, plan.benchmarks)
-    by_benchmark = dict[str, str]()
+    variant_by_benchmark = dict[str, str]()
     for part in text.split(","):
         name, _, variant = part.rpartition("=")
-        by_benchmark[name] = variant
-    return by_benchmark.get(benchmark) or by_benchmark.get("", AUTO)
+        variant_by_benchmark[name] = variant
+    of_all = variant_by_benchmark.get("", AUTO)
+    return variant_by_benchmark.get(benchmark) or of_all

@@ -130,16 +130,16 @@ def sample_pairs_per_relation(
     topology = model.Topology(facts.cpus, facts.core_kinds)
     chance = random.Random(seed)
     samples: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
-    seen: Counter[str] = Counter()
+    pairs_so_far: Counter[str] = Counter()
     for pair in combinations(sorted(among), 2):
         relation = topology.name_relation(*pair)
         sample = samples[relation]
-        seen[relation] += 1
+        pairs_so_far[relation] += 1
         if len(sample) < count:
             sample.append(pair)
             continue
-        place = int(chance.random() * seen[relation])
+        place = int(chance.random() * pairs_so_far[relation])
         if place < count:
             sample[place] = pair
-    chosen = sorted(chain(*samples.values()))
-    return model.PairChoice(model.Pairs.PER_RELATION, tuple(chosen), count)
+    pairs = sorted(chain.from_iterable(samples.values()))
+    return model.PairChoice(model.Pairs.PER_RELATION, tuple(pairs), count)

@@ -107,8 +107,11 @@ class Option:
         names = set[str]()
         for clause in self.help.split("; "):
             takers, colon, _ = clause.partition(": ")
-            if colon:
-                names.update(taker.partition("/")[0] for taker in takers.split(", "))
+            if not colon:
+                continue
+            for taker in takers.split(", "):
+                name, _, _ = taker.partition("/")
+                names.add(name)
         return frozenset(names & model.BENCHMARKS.keys())
 
     def as_flag(self, value: Any) -> str:

@@ -61,7 +61,8 @@ def _read_signs() -> dict[str, list[Sign]]:
     """Return the signs of each program. The file has, for programs, what they print,
     the word of the error, and perhaps what to do about it.
     """
-    table = json.loads(Path(__file__).with_suffix(".json").read_text())
+    path = Path(__file__).with_suffix(".json")
+    table = json.loads(path.read_text())
     signs_by_program = {}
     for programs, rows in table.items():
         signs = [Sign(text, _ERRORS[word], *remedy) for text, word, *remedy in rows]

@@ -74,8 +74,10 @@ def posix_cksum(data: bytes) -> str:
     # the length, in as few bytes as it takes.
     length_bytes = (len(data).bit_length() + 7) // 8
     length = len(data).to_bytes(length_bytes, "little")
-    mirrored = zlib.crc32((data + length).translate(_REVERSED), 0xFFFFFFFF)
-    crc = int(f"{mirrored:032b}"[::-1], 2)
+    mirrored_input = (data + length).translate(_REVERSED)
+    mirrored_crc = zlib.crc32(mirrored_input, 0xFFFFFFFF)
+    bits = f"{mirrored_crc:032b}"
+    crc = int(bits[::-1], 2)
     return f"{crc} {len(data)}"
 
 

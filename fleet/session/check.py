@@ -146,9 +146,8 @@ def _preview_run(
         choose_deadline_s(host, requested, plan, forecast)  # raises what a run would
         return RunPreview(agent.description, plan, forecast)
     if not facts.cpus:
-        return RunPreview(
-            agent.description, plan, why="only the agent can tell on how many CPUs"
-        )
+        why = "only the agent can tell on how many CPUs"
+        return RunPreview(agent.description, plan, why=why)
     try:
         forecast = forecaster.from_facts(host, facts, plan)
         # anew: one may have been built by now

@@ -117,11 +117,11 @@ def _read_last_facts(hosts: Sequence[Host], results: str) -> Mapping[str, Facts]
     facts_by_host = {}
     for host_id, run in last_runs.items():
         record = records.get(run.run_id)
-        answer = record.row["probe"] if record is not None else None
-        if answer:
-            facts = _parse_probe(answer, hosts_by_id[host_id])
-            if facts is not None and facts.cpus:
-                facts_by_host[host_id] = facts
+        if record is None or not record.row["probe"]:
+            continue
+        facts = _parse_probe(record.row["probe"], hosts_by_id[host_id])
+        if facts is not None and facts.cpus:
+            facts_by_host[host_id] = facts
     return facts_by_host
 
 

@@ -72,9 +72,10 @@ class HostProgress:
         hidden.
         """
         output = completed.stdout + completed.stderr
-        text = hide_secrets(output.decode("utf-8", "replace"), self.host.env.values())
+        text = output.decode("utf-8", "replace")
+        harmless = hide_secrets(text, self.host.env.values())
         code = completed.exit_code
-        self._emit(events.CommandEnded(self.host, stage, command, code, text))
+        self._emit(events.CommandEnded(self.host, stage, command, code, harmless))
 
     def note_once(self, *texts: str) -> None:
         """Add those notes that the host does not have yet."""

@@ -79,10 +79,10 @@ class LiveMedians:
         size = len(self.cpus)
         if burst.benchmark not in self.latest:
             self.latest[burst.benchmark] = array("f", [nan]) * size**2
+        cells = self.latest[burst.benchmark]
         ping = self._places.get(burst.ping_cpu)
         pong = self._places.get(burst.pong_cpu)
         if ping is not None and pong is not None:
-            cells = self.latest[burst.benchmark]
             cells[ping * size + pong] = ns
             cells[pong * size + ping] = ns
 

@@ -351,10 +351,10 @@ def describe_slower_cpus(hello: Hello) -> str | None:
 
 def _read_core_mhz(hello: Hello) -> dict[int, int]:
     """Return the frequency in MHz of each CPU that the agent measured."""
-    measured = hello.raw.get("core_mhz")
-    if not isinstance(measured, list) or len(measured) != len(hello.cpus):
+    frequencies = hello.raw.get("core_mhz")
+    if not isinstance(frequencies, list) or len(frequencies) != len(hello.cpus):
         return {}
-    by_cpu = zip(hello.cpus, measured, strict=True)
+    by_cpu = zip(hello.cpus, frequencies, strict=True)
     return {cpu: mhz for cpu, mhz in by_cpu if isinstance(mhz, int)}
 
 

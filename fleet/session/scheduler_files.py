@@ -124,11 +124,12 @@ def _store_run(
 
 def _read_plan(hello: Hello) -> Plan:
     """Return what is known of the plan: its benchmarks, and its seed or 0."""
-    benchmarks = [benchmark for benchmark, _, _ in list_planned_points(hello)]
+    points = list_planned_points(hello)
+    benchmarks = dict.fromkeys(benchmark for benchmark, _, _ in points)
     seed = hello.raw.get("seed")
     if not isinstance(seed, int):
         seed = 0
-    return Plan(benchmarks=tuple(dict.fromkeys(benchmarks)), seed=seed)
+    return Plan(benchmarks=tuple(benchmarks), seed=seed)
 
 
 def _require_machine_of_probe(path: Path, run: Run, hello: Hello) -> None:

@@ -64,10 +64,11 @@ def read_elf(binary: bytes) -> Elf:
     """
     if len(binary) < 64 or binary[:4] != b"\x7fELF":
         raise DataError("not an ELF file")
+    class_byte = binary[4]
     order = _BYTE_ORDERS.get(binary[5])
-    if order is None or binary[4] not in _CLASSES:
+    if order is None or class_byte not in _CLASSES:
         raise DataError("a damaged ELF header")
-    bits, layout = _CLASSES[binary[4]]
+    bits, layout = _CLASSES[class_byte]
     number = _read_number(binary, order + "H", 18)
     machine = _MACHINES.get((number, bits, order), f"ELF machine {number}")
     interpreter = _read_interpreter(binary, order, layout)

@@ -335,11 +335,13 @@ def _compile_all(
         return run_tool(toolchain, command, watching, objects)
 
     with futures.ThreadPoolExecutor(_count_cpus()) as compilers:  # each waits for one
-        for done in list(compilers.map(compile_share, jobs)):
-            if done.returncode != 0:
-                return done
-    parts = [str(path) for path in sorted(folder.glob("[0-9]*/*.o"))]
-    return run_tool(toolchain, (*cc, "-o", "fleet-agent", *parts), watching, folder)
+        results = list(compilers.map(compile_share, jobs))
+    for result in results:
+        if result.returncode != 0:
+            return result
+    objects = sorted(folder.glob("[0-9]*/*.o"))
+    link = (*cc, "-o", "fleet-agent", *map(str, objects))
+    return run_tool(toolchain, link, watching, folder)
 
 
 def _plan_compilers(

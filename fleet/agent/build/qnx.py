@@ -107,9 +107,10 @@ def _find_sdp_folders(home: str) -> tuple[Path, Path] | None:
     folder = Path(home).expanduser()
     if not folder.is_dir():
         return None
-    targets = [folder / "target" / name for name in RELEASES]
-    present = (target for target in targets if target.is_dir())
-    return folder / HOST, next(present, targets[0])
+    candidates = [folder / "target" / name for name in RELEASES]
+    present = [target for target in candidates if target.is_dir()]
+    target = [*present, *candidates][0]
+    return folder / HOST, target
 
 
 def _find_sdp_problem(
@@ -308,9 +309,9 @@ def _plan_prebuilt(job: Job) -> tuple[Preview, _PutAgent]:
 
 
 def _plan_controller(job: Job) -> tuple[Preview, _PutAgent]:
-    own = job.host.toolchain
-    folders = find_sdp(own.sdp, job.release)
-    toolchain = sdp_toolchain(*folders, job.facts.target, own.cflags)
+    requested = job.host.toolchain
+    folders = find_sdp(requested.sdp, job.release)
+    toolchain = sdp_toolchain(*folders, job.facts.target, requested.cflags)
     present = on_host.preview_agent_on_host(job.facts, job.find_agent(toolchain))
     planned = present or Preview(f"would be built with {toolchain.name} and sent")
     watching = job.builder.cancellation.let_close_all_call

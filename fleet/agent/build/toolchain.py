@@ -149,15 +149,16 @@ def select_small_agent_if_enough(
     if benchmarks is None or not set(benchmarks).issubset(SMALL):
         return dict(sources)
     needed = {f"bench/{name}.c" for name in (*SMALL, "all", "bench", "sizes")}
-    chosen = dict[str, bytes]()
+    selected = dict[str, bytes]()
     for name, text in sources.items():
         is_of_benchmark = name.startswith("bench/") and name.endswith(".c")
-        if not is_of_benchmark or name in needed:
-            chosen[name] = text
+        if name in needed or not is_of_benchmark:
+            selected[name] = text
     # an X macro: the sources define X for what they make of each benchmark
     words = " ".join(f"X({name})" for name in SMALL)
-    chosen[BENCHMARK_LIST] = f"#define BENCHMARKS(X) {words}\n".encode()
-    return chosen
+    macro = f"#define BENCHMARKS(X) {words}\n"
+    selected[BENCHMARK_LIST] = macro.encode()
+    return selected
 
 
 def list_targets(files: Sources) -> list[str]:

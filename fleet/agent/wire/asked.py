@@ -94,23 +94,25 @@ def _check_variants(plan: Plan, hello: Hello) -> None:
 
 def _check_cpus(plan: Plan, hello: Hello) -> None:
     """Raise WireError unless the hello has the CPUs that the plan names."""
-    paired = _list_paired_cpus(plan)
-    named = named_cpus(plan)
-    missing = (paired or named) - {*hello.cpus}
+    paired_cpus = _list_paired_cpus(plan)
+    plan_cpus = named_cpus(plan)
+    agent_cpus = {*hello.cpus}
+    missing = (paired_cpus or plan_cpus) - agent_cpus
     unasked = set[int]()
     if plan.cpus:
-        unasked = {*hello.cpus} - named
+        unasked = agent_cpus - plan_cpus
     if missing or unasked:
         raise WireError(
             f"it measures CPU {format_cpus(hello.cpus)}, but was asked for"
-            f" {format_cpus(named or paired)}"
+            f" {format_cpus(plan_cpus or paired_cpus)}"
         )
 
 
 def _list_paired_cpus(plan: Plan) -> frozenset[int]:
     """Return the CPUs of the listed pairs. An agent may leave out all others."""
-    listed = plan.pairs.listed if plan.pairs is not None else ()
-    return frozenset(cpu for pair in listed for cpu in pair)
+    if plan.pairs is None:
+        return frozenset()
+    return frozenset(cpu for pair in plan.pairs.listed for cpu in pair)
 
 
 def _check_pairs(plan: Plan, hello: Hello) -> None:
@@ -191,8 +193,8 @@ def list_left_out(run: Run) -> list[str]:
 
 
 def _list_benchmarks_left_out(run: Run, hello: Hello) -> list[str]:
-    measured = {name for name, _, _ in list_planned_points(hello)}
-    left_out = [name for name in run.plan.benchmarks if name not in measured]
+    hello_names = {name for name, _, _ in list_planned_points(hello)}
+    left_out = [name for name in run.plan.benchmarks if name not in hello_names]
     cpus = cpus_to_measure(run.plan, run.facts) or hello.cpus
     if len(cpus) > 1:
         return left_out

@@ -236,11 +236,14 @@ class Reader:
         """
         if self.done.has_given_up:
             return None
-        for point, due in self._visits_due.items():
-            made = self._first_visits[point]
-            if made < due:
+        for point, visits_due in self._visits_due.items():
+            first_visits = self._first_visits[point]
+            if first_visits < visits_due:
                 name = "/".join(filter(None, point))
-                return f"{made} of {due} planned visits of {name} came in round 0"
+                return (
+                    f"{first_visits} of {visits_due} planned visits of {name} came in"
+                    " round 0"
+                )
         # each round has the visits of the first, and may have more
         rounds = hello.raw["plan"].get("rounds") or 1
         planned = max(1, rounds * self._first_visits.total())
@@ -498,8 +501,10 @@ def _check_counters(
     burst: Burst, counters: Sequence[Sequence[object]], events: int
 ) -> None:
     """Raise WireError unless each of the burst's threads has a count of each event."""
-    threads = len(burst.cpus or {burst.ping_cpu, burst.pong_cpu})
-    if [len(counts) for counts in counters] != [events] * threads:
+    cpus = burst.cpus or {burst.ping_cpu, burst.pong_cpu}
+    threads = len(cpus)
+    lengths = [len(counts) for counts in counters]
+    if lengths != [events] * threads:
         lists = format_count(threads, "list")
         counts = format_count(events, "count")
         raise WireError(f"burst: counters must be {lists} of {counts}")

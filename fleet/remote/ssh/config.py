@@ -122,10 +122,13 @@ def _depends_on_name(settings: Settings, name: str) -> bool:
     if settings.get("canonicalizehostname", ("false",)) != ("false",):
         return True
     for key in (*_HOP_TOKENS, *_PATHS):
-        if any(map(_TOKEN.search, settings.get(key, ()))):
+        texts = settings.get(key, ())
+        if any(map(_TOKEN.search, texts)):
             return True
-    others = [settings[key] for key in settings if key not in ("host", "hostname")]
-    return any(name in text for texts in others for text in texts)
+    for key, texts in settings.items():
+        if key not in ("host", "hostname") and any(name in text for text in texts):
+            return True
+    return False
 
 
 class _HostLines(NamedTuple):
@@ -202,19 +205,20 @@ def _ask_ssh(query: _Query) -> Settings:
     paths = [path for key in _PATHS for path in settings.get(key, ())]
     hops = [get_last(settings, key) for key in _HOP_TOKENS]
     has_path_tokens = any(map(_TOKEN.search, paths))
-    if not has_path_tokens and not any(map(_TOKEN.search, hops)):
+    has_hop_tokens = any(map(_TOKEN.search, hops))
+    if not has_path_tokens and not has_hop_tokens:
         return settings
     options = ["-o", f"RemoteCommand={_SEPARATOR.join(hops)}"]
     if has_path_tokens:
         text = _SEPARATOR.join(paths).replace("\\", "\\\\").replace('"', '\\"')
         options += ["-o", f'ControlPath="{text}"']
-    replaced = _run_ssh(query, *options)
+    answer = _run_ssh(query, *options)
     if has_path_tokens:
-        paths = replaced["controlpath"][0].split(_SEPARATOR)
+        paths = answer["controlpath"][0].split(_SEPARATOR)
         key_count = len(settings.get("identityfile", ()))
         settings["identityfile"] = tuple(paths[:key_count])
         settings["certificatefile"] = tuple(paths[key_count:])
-    hops = replaced["remotecommand"][0].split(_SEPARATOR)
+    hops = answer["remotecommand"][0].split(_SEPARATOR)
     for key, hop in zip(_HOP_TOKENS, hops, strict=True):
         settings[key] = (hop,)
     return settings
