@@ -75,19 +75,25 @@ def simulate(
         levels = between * chance.standard_normal((RELATIONS, machines))
         scatter_of_others = chance.standard_normal((RELATIONS, machines - 1))
         others = levels[:, 1:] + within * scatter_of_others
-        own = levels[:, :1] + within * chance.standard_normal((RELATIONS, runs))
-        earlier = own[:, :-1]
+        own_scatter = chance.standard_normal((RELATIONS, runs))
+        own = levels[:, :1] + within * own_scatter
 
-        good = judge_machine(own[:, -1], others, earlier)
+        good = judge_machine(own[:, -1], others, own[:, :-1])
         false += is_any_slower(good)
-        first = good[good["source"] == good["source"].iloc[0]]
-        is_inside = first["ns"].between(first["low"], first["high"])
-        inside.append(float(is_inside.mean()))
+        inside.append(compute_share_inside(good))
 
         own[0] += SLOWER
-        slow = judge_machine(own[:, -1], others, earlier)
+        slow = judge_machine(own[:, -1], others, own[:, :-1])
         detected += is_any_slower(slow[slow["relation"] == "r0"])
     return false / sessions, detected / sessions, float(np.nanmean(inside))
+
+
+def compute_share_inside(judged: pd.DataFrame) -> float:
+    """Return the share of numbers within what the first source expects."""
+    first_source = judged["source"].iloc[0]
+    rows = judged[judged["source"] == first_source]
+    is_inside = rows["ns"].between(rows["low"], rows["high"])
+    return float(is_inside.mean())
 
 
 def is_any_slower(judged: pd.DataFrame) -> bool:

@@ -202,13 +202,15 @@ def tally(lines: list[str], condition: str) -> Counter[str]:
 def format_row(condition: str, runs: list[Counter[str]]) -> str:
     """Format the shares of a condition: of bursts, of those disturbed, and of runs."""
     total = sum(runs, Counter[str]())
-    shares = [total[name] / total["bursts"] for name in ("disturbed", *COLUMNS)]
-    shares.append(total["both"] / max(total["disturbed"], 1))
+    bursts = total["bursts"]
+    disturbed = total["disturbed"]
+    shares = [total[name] / bursts for name in ("disturbed", *COLUMNS)]
+    shares.append(total["both"] / max(disturbed, 1))
     affected = [run for run in runs if run["disturbed"] or condition == "quiet"]
-    flagged = sum(bool(run["flagged"]) for run in affected)
-    shares.append(flagged / max(len(affected), 1))
+    flagged = [run for run in affected if run["flagged"]]
+    shares.append(len(flagged) / max(len(affected), 1))
     percents = "".join(f"{share:>10.1%}" for share in shares)
-    return f"{condition:>10}{total['bursts']:>10}{percents}"
+    return f"{condition:>10}{bursts:>10}{percents}"
 
 
 def main() -> None:
@@ -221,6 +223,19 @@ def main() -> None:
     conditions = options.only.split(",")
     if not shutil.which("cpulimit"):
         conditions = [name for name in conditions if name != "cpulimit"]
+    tallies = take_runs(conditions, options)
+    titles = ("", "bursts", "disturbed", *COLUMNS, "flagged", "runs")
+    print("".join(f"{title:>10}" for title in titles))
+    for condition in sorted(tallies, key=CONDITIONS.index):
+        print(format_row(condition, tallies[condition]))
+
+
+def take_runs(
+    conditions: list[str], options: argparse.Namespace
+) -> dict[str, list[Counter[str]]]:
+    """Take the runs of all conditions in a random order; return the words of each, by
+    condition, without those that need rights.
+    """
     every_run = conditions * options.runs
     tallies = defaultdict[str, list[Counter[str]]](list)
     chance = random.Random(1)
@@ -229,10 +244,7 @@ def main() -> None:
             with suppress(PermissionError):
                 lines = run_agent(agent, options, condition, chance)
                 tallies[condition].append(tally(lines, condition))
-    titles = ("", "bursts", "disturbed", *COLUMNS, "flagged", "runs")
-    print("".join(f"{title:>10}" for title in titles))
-    for condition in sorted(tallies, key=CONDITIONS.index):
-        print(format_row(condition, tallies[condition]))
+    return tallies
 
 
 if __name__ == "__main__":

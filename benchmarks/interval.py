@@ -110,7 +110,8 @@ def bursts(level: Floats, count: int, chance: np.random.Generator) -> Floats:
     noise = chance.normal(0, 0.03, (*level.shape, count))
     noise[..., 1:] *= (1 - 0.5**2) ** 0.5
     for place in range(1, count):
-        noise[..., place] += 0.5 * noise[..., place - 1]
+        before = noise[..., place - 1]
+        noise[..., place] += 0.5 * before
     is_far = chance.random(noise.shape) < 0.004
     times_too_long = chance.uniform(2, 20, noise.shape)
     factor = np.where(is_far, times_too_long, 1.0)
@@ -149,13 +150,18 @@ def simulate_runs(
     medians = np.median(bursts(level, SAMPLES, chance), axis=2)
     columns, counts = end_runs(medians[:, None, :])
 
-    # of a run's levels, the one nearest its number
-    truths = case.truths(AT_S[counts.astype(int) - 1])
-    distances = np.abs(truths - columns["median_ns"])
-    nearest = distances.argmin(axis=1)
-    truth = truths[np.arange(runs), nearest]
-    is_covered = is_in_interval(truth[:, None], columns)
+    last_bursts = counts.astype(int) - 1
+    levels = case.truths(AT_S[last_bursts])
+    truth = select_nearest(levels, columns["median_ns"])
+    is_covered = is_in_interval(truth, columns)
     return is_covered[:, 0], counts, columns["spread"][:, 0]
+
+
+def select_nearest(levels: Floats, numbers: Floats) -> Floats:
+    """Return of each run's levels the one nearest its number, as a column."""
+    distances = np.abs(levels - numbers)
+    nearest = distances.argmin(axis=1)
+    return np.take_along_axis(levels, nearest[:, None], axis=1)
 
 
 def end_runs(
@@ -199,11 +205,11 @@ def naive(case: Case, runs: int, chance: np.random.Generator) -> float:
     start = np.zeros((runs, 1))
     level = case.level(start, chance) * wander(start, case.carry_over, chance)
     samples = bursts(level, 300, chance)[:, 0, :]
-    mean = samples.mean(axis=1)
+    mean = samples.mean(axis=1, keepdims=True)
     truths = case.truths(start[:, 0])
-    distance = np.abs(mean[:, None] - truths).min(axis=1)
+    distances = np.abs(mean - truths)
     standard_error = samples.std(axis=1, ddof=1) / 300**0.5
-    is_covered = distance <= 1.96 * standard_error
+    is_covered = distances.min(axis=1) <= 1.96 * standard_error
     return float(np.mean(is_covered))
 
 
@@ -305,22 +311,32 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--states", action="store_true")
-    arguments = parser.parse_args()
-    if arguments.states:
-        print(STATES_TITLE)
-        for machine in MACHINES:
-            chance = np.random.default_rng(arguments.seed)
-            medians = simulate_visits(machine, arguments.runs, chance)
-            for together in (True, False):
-                print(state_line(machine, medians, together=together), flush=True)
-        return
+    options = parser.parse_args()
+    if options.states:
+        print_states(options.runs, options.seed)
+    else:
+        print_coverage(options.runs, options.seed)
+
+
+def print_states(runs: int, seed: int) -> None:
+    """Print two lines per machine that changes its state."""
+    print(STATES_TITLE)
+    for machine in MACHINES:
+        chance = np.random.default_rng(seed)
+        medians = simulate_visits(machine, runs, chance)
+        for together in (True, False):
+            print(state_line(machine, medians, together=together), flush=True)
+
+
+def print_coverage(runs: int, seed: int) -> None:
+    """Print a line per case."""
     print(
         f"{'data':28} {'covered':>8} {'bursts':>7} {'width':>7}"
         f" {'one burst of 300':>17}"
     )
     for case in CASES:
-        share, count, half = coverage(case, arguments.runs, arguments.seed)
-        alone = naive(case, arguments.runs, np.random.default_rng(arguments.seed))
+        share, count, half = coverage(case, runs, seed)
+        alone = naive(case, runs, np.random.default_rng(seed))
         width = f"±{half:.1%}"
         print(f"{case.name:28} {share:8.1%} {count:7.0f} {width:>7} {alone:17.0%}")
 

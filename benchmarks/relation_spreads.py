@@ -58,10 +58,7 @@ def simulate_bursts(
 ) -> Floats:
     """Burst medians in ns, pairs x rounds. levels: ns of each pair."""
     shape = (len(levels), rounds)
-    shifts = chance.normal(0, case.rounds, rounds)
-    shifts[1:] *= (1 - case.carry_over**2) ** 0.5
-    for place in range(1, rounds):
-        shifts[place] += case.carry_over * shifts[place - 1]
+    shifts = simulate_shifts(case, rounds, chance)
     scatter = chance.normal(0, case.bursts, shape)
     tail = np.exp(case.long_tail * np.abs(chance.standard_t(3, shape)))
     is_other = chance.random(shape) < case.others
@@ -70,21 +67,35 @@ def simulate_bursts(
     return bursts
 
 
+def simulate_shifts(case: Case, rounds: int, chance: np.random.Generator) -> Floats:
+    """The shift of all pairs in each round, which keeps a part of the one before."""
+    shifts = chance.normal(0, case.rounds, rounds)
+    shifts[1:] *= (1 - case.carry_over**2) ** 0.5
+    for place in range(1, rounds):
+        shifts[place] += case.carry_over * shifts[place - 1]
+    return shifts
+
+
 def describe_relation(ns: Floats) -> tuple[float, float]:
     """The relation's number in ns, and half its interval as a share. ns: pairs x
     rounds.
     """
     pair_count, rounds = ns.shape
-    pair = np.repeat(np.arange(pair_count), rounds)
+    flat = ns.ravel()
+    pair_numbers = np.arange(pair_count)
+    pair = np.repeat(pair_numbers, rounds)
     visits = np.tile(np.arange(rounds), pair_count)
     counts = np.full(pair_count, rounds)
-    flat = ns.ravel()
-    is_main = find_main_bursts(flat, counts, visits, np.arange(pair_count))
-    pairs = pd.DataFrame(summarize_bursts(flat, counts, visits * 1.0, is_main))
-    names = ("run_id", "benchmark", "variant", "point", "relation")
-    pairs = pairs.assign(**dict.fromkeys(names, ""))
-    pairs = add_relation_spreads(pairs, BurstMedians(flat, pair, visits, is_main))
-    return float(pairs["median_ns"].median()), float(pairs["relation_spread"].iloc[0])
+    is_main = find_main_bursts(flat, counts, visits, pair_numbers)
+    numbers = summarize_bursts(flat, counts, visits * 1.0, is_main)
+    pairs = pd.DataFrame(numbers)
+    for name in ("run_id", "benchmark", "variant", "point", "relation"):
+        pairs[name] = ""
+    medians = BurstMedians(flat, pair, visits, is_main)
+    with_spread = add_relation_spreads(pairs, medians)
+    number = with_spread["median_ns"].median()
+    half = with_spread["relation_spread"].iloc[0]
+    return float(number), float(half)
 
 
 def compute_coverage(
@@ -97,8 +108,10 @@ def compute_coverage(
     halves = []
     for _ in range(runs):
         levels = LEVEL_NS * np.exp(chance.normal(0, case.pairs, pair_count))
-        long_run, _ = describe_relation(simulate_bursts(case, levels, LONG, chance))
-        number, half = describe_relation(simulate_bursts(case, levels, rounds, chance))
+        long_bursts = simulate_bursts(case, levels, LONG, chance)
+        short_bursts = simulate_bursts(case, levels, rounds, chance)
+        long_run, _ = describe_relation(long_bursts)
+        number, half = describe_relation(short_bursts)
         truths = [long_run]
         if pair_count == 1:
             truths.append(long_run * case.times)
@@ -115,18 +128,23 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
-    titles = "".join(f"{f'{count:,} pairs':>17}" for count in PAIR_COUNTS)
-    print(f"{'held, and half the interval':30}{titles}")
+    options = parser.parse_args()
+    titles = [f"{count:,} pairs" for count in PAIR_COUNTS]
+    print(format_line("held, and half the interval", titles))
     for case in CASES:
-        chance = np.random.default_rng(arguments.seed)
+        chance = np.random.default_rng(options.seed)
         cells = []
         for count in PAIR_COUNTS:
             held, half = compute_coverage(
-                case, count, arguments.runs, arguments.rounds, chance
+                case, count, options.runs, options.rounds, chance
             )
-            cells.append(f"{f'{held:.1%}, ±{half:.1%}':>17}")
-        print(f"{case.name:30}{''.join(cells)}", flush=True)
+            cells.append(f"{held:.1%}, ±{half:.1%}")
+        print(format_line(case.name, cells), flush=True)
+
+
+def format_line(name: str, cells: list[str]) -> str:
+    columns = "".join(f"{cell:>17}" for cell in cells)
+    return f"{name:30}{columns}"
 
 
 if __name__ == "__main__":

@@ -125,9 +125,12 @@ def add_times(logs: Floats, part: str, chance: np.random.Generator) -> None:
     turns = np.arange(runs)
     match part:
         case "steps":
-            logs += 0.05 * (turns >= chance.integers(1, runs, (hosts, 1, 1)))
+            first_slow = chance.integers(1, runs, (hosts, 1, 1))
+            logs += 0.05 * (turns >= first_slow)
         case "period 4":
-            logs += 0.03 * np.where((turns + chance.integers(4)) % 4 < 2, 1, -1)
+            first = chance.integers(4)
+            is_up = (turns + first) % 4 < 2
+            logs += 0.03 * np.where(is_up, 1, -1)
         case "drift":
             logs += 0.01 * turns
         case "AR .9":
@@ -166,14 +169,16 @@ def states(size: tuple[int, int, int], chance: np.random.Generator) -> Floats:
     hosts, relations, runs = size
     logs = np.empty(size)
     for place in np.ndindex(hosts, relations):
-        ratios = chance.uniform(1.2, 2, chance.integers(2, 7))
+        level_count = chance.integers(2, 7)
+        ratios = chance.uniform(1.2, 2, level_count)
         levels = np.cumsum(np.log(ratios))
         dwell = np.exp(chance.uniform(0, np.log(5000)))
         is_switch = chance.random(runs * BURSTS) < 1 / dwell
-        drawn = chance.integers(len(levels), size=is_switch.sum() + 1)
-        level_of_burst = drawn[np.cumsum(is_switch)].reshape(runs, BURSTS)
-        main_levels = [np.bincount(bursts).argmax() for bursts in level_of_burst]
-        logs[place] = levels[main_levels]
+        draws = chance.integers(len(levels), size=is_switch.sum() + 1)
+        level_of_burst = draws[np.cumsum(is_switch)].reshape(runs, BURSTS)
+        for run, bursts in enumerate(level_of_burst):
+            main_level = np.bincount(bursts).argmax()
+            logs[place][run] = levels[main_level]
     return logs
 
 
@@ -194,10 +199,12 @@ def flipping() -> Floats:
 def order(null: str, runs: int, chance: np.random.Generator) -> Bools:
     """Whether each run, by time, is of side B."""
     if null.endswith(ABBA):
-        return np.resize(np.array([False, True, True, False]), 2 * runs)
+        turn = np.array([False, True, True, False])
+        return np.resize(turn, 2 * runs)
     seed = int(chance.integers(1 << 30))
-    drawn = Alternation("side", ("a", "b")).draw_order(runs, seed=seed)
-    is_b = np.array([side == "b" for side in drawn])
+    alternation = Alternation("side", ("a", "b"))
+    sides = alternation.draw_order(runs, seed=seed)
+    is_b = np.array([side == "b" for side in sides])
     if "unequal" in null:
         return np.append(is_b, [True, True])
     return is_b
@@ -212,8 +219,10 @@ def judge_logs(
     _, relations, runs = logs.shape
     names = [str(relation) for relation in range(relations)]
     rows = pd.DataFrame({"benchmark": "cas", "variant": "", "relation": names})
-    blocks = np.arange(runs) // 2 if null.endswith(IN_BLOCKS) else None
     turns = tuple(range(runs))
+    blocks = None
+    if null.endswith(IN_BLOCKS):
+        blocks = np.arange(runs) // 2
     comparisons = [SideRuns(rows, host, of_b, turns, "a, b", blocks) for host in logs]
     tables, fleets = judge_comparisons(comparisons, THRESHOLD)
     no_rows = tables[0][:0]
@@ -300,21 +309,29 @@ def two_hosts(
     wrong findings.
     """
     chance = np.random.default_rng(seed)
-    slow = np.arange(hosts) < 2
+    is_slow = np.arange(hosts) < 2
     shares = []
     for _ in range(sessions):
         of_b = order(null, runs, chance)
         logs = numbers(null, hosts, relations, len(of_b), chance)
-        slower = logs + (slow[:, None, None] & of_b) * np.log(2)
+        slower = logs + (is_slow[:, None, None] & of_b) * np.log(2)
         table, _ = judge_logs(null, slower, of_b)
         either = table["verdict"].isin([Verdict.CHANGED, Verdict.AT_ANOTHER_LEVEL])
         is_found = either.to_numpy(dtype=float).reshape(hosts, relations)
-        names_both = is_found[slow].any(axis=1).all()
-        found = is_found[slow].mean()
-        wrong = is_found[~slow].sum() / max(is_found.sum(), 1)
-        shares.append((float(names_both), float(found), float(wrong)))
-    found_of: Floats = np.array(shares).mean(axis=0)
-    return found_of
+        shares.append(describe_findings(is_found, is_slow))
+    mean_shares: Floats = np.array(shares).mean(axis=0)
+    return mean_shares
+
+
+def describe_findings(is_found: Floats, is_slow: Bools) -> tuple[float, float, float]:
+    """Return whether each slow host is named, the share of their relations that is
+    found, and of findings that are wrong. is_found: hosts x relations.
+    """
+    right = is_found[is_slow]
+    wrong = is_found[~is_slow]
+    names_all = right.any(axis=1).all()
+    findings = max(is_found.sum(), 1)
+    return float(names_all), float(right.mean()), float(wrong.sum() / findings)
 
 
 def ideal(
@@ -327,20 +344,27 @@ def ideal(
     count = hosts * relations
     is_changed = np.arange(count) % 8 == 0
     change = np.log1p(PLANTED[0]) * is_changed
-    usual = 3 * SCATTER if null == "3 %" else SCATTER
     shares = []
     for _ in range(sessions):
-        deviation = np.full(count, usual)
-        if null == "mixed":
-            deviation *= np.exp(chance.uniform(np.log(0.3), np.log(3), count))
+        deviation = draw_deviations(null, count, chance)
         error = deviation * (2 / runs) ** 0.5
-        moved = chance.normal(0, error) + change
-        p = 2 * stats.norm.sf(np.abs(moved) / error)
+        difference = chance.normal(0, error) + change
+        p = 2 * stats.norm.sf(np.abs(difference) / error)
         is_proved = stats.false_discovery_control(p) < ALPHA
-        is_large = np.abs(moved) > np.log1p(THRESHOLD)
+        is_large = np.abs(difference) > np.log1p(THRESHOLD)
         is_found = is_proved & is_large
         shares.append(np.mean(is_found[is_changed]))
     return np.array([np.mean(shares)])
+
+
+def draw_deviations(null: str, count: int, chance: np.random.Generator) -> Floats:
+    """The deviation of each relation's runs."""
+    if null == "3 %":
+        return np.full(count, 3 * SCATTER)
+    deviations = np.full(count, SCATTER)
+    if null == "mixed":
+        deviations *= np.exp(chance.uniform(np.log(0.3), np.log(3), count))
+    return deviations
 
 
 def format_row(null: str, runs: int, errors: Floats, power: Floats) -> str:
@@ -360,7 +384,17 @@ def format_row(null: str, runs: int, errors: Floats, power: Floats) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print a row per null and number of runs."""
+    """Print what is asked for, a row per null and number of runs."""
+    options = parse_options(arguments)
+    if options.two:
+        print_shares(two_hosts, options.null or SWITCHING, options)
+    elif options.ideal:
+        print_shares(ideal, options.null or ("normal", "3 %", "mixed"), options)
+    else:
+        print_rates(options)
+
+
+def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
@@ -377,13 +411,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--ideal", action="store_true", help="what a test that knows the noise finds"
     )
-    options = parser.parse_args(arguments)
-    if options.two:
-        print_shares(two_hosts, options.null or SWITCHING, options)
-        return
-    if options.ideal:
-        print_shares(ideal, options.null or ("normal", "3 %", "mixed"), options)
-        return
+    return parser.parse_args(arguments)
+
+
+def print_rates(options: argparse.Namespace) -> None:
+    """Print the rates of errors and the power."""
     titles = (
         "runs vary by",
         "runs",
@@ -398,8 +430,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for runs in options.runs or (3, 5, 10):
             size = (options.hosts, options.relations, runs, options.sessions)
             with np.errstate(invalid="ignore"):  # of relations that one side lacks
-                error_rates = rates(null, *size, options.seed, options.power_of)
-            print(format_row(null, runs, *error_rates), flush=True)
+                errors, power = rates(null, *size, options.seed, options.power_of)
+            print(format_row(null, runs, errors, power), flush=True)
 
 
 def print_shares(
