@@ -267,9 +267,9 @@ def _no_workdir_message(host: Host, refused: Sequence[str]) -> str:
         remedies = (text for sign, text in _REMEDIES.items() if sign in reason)
         remedy = next(remedies, "name another directory")
         return f"{host.name}: the inventory's workdir {reason}. To do: {remedy}."
-    listed = "".join(f"\n  {reason}" for reason in refused[:_MAX_PLACES])
+    reasons = "".join(f"\n  {reason}" for reason in refused[:_MAX_PLACES])
     return (
-        f"{host.name}: found no directory to put the agent in:{listed}\nName one that"
+        f"{host.name}: found no directory to put the agent in:{reasons}\nName one that"
         " we may write to and run programs from, as `workdir:` for this host in the"
         " inventory."
     )

@@ -189,15 +189,15 @@ def describe_memory(memory: Memory) -> str | None:
     """Describe modules and channels: "2 x 16 GiB DDR4-3200 at 2933 MT/s, 1 of 2
     channels populated".
     """
-    alike = defaultdict[tuple[object, ...], list[Dimm]](list)
+    dimms_by_type = defaultdict[tuple[object, ...], list[Dimm]](list)
     for dimm in memory.populated:
-        alike[_get_described_fields(dimm)].append(dimm)
-    if not alike:
+        dimms_by_type[_get_described_fields(dimm)].append(dimm)
+    if not dimms_by_type:
         return None
     has_mixed_ranks = len({dimm.ranks for dimm in memory.populated}) > 1
     modules = [
         _describe_alike_modules(dimms, names_ranks=has_mixed_ranks)
-        for dimms in alike.values()
+        for dimms in dimms_by_type.values()
     ]
     parts = [
         " + ".join(modules),

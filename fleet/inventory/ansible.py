@@ -93,10 +93,10 @@ class _Result:
             if not names:
                 yield part
                 continue
-            listed = ", ".join([*names][:_MAX_NAMES])
+            text = ", ".join([*names][:_MAX_NAMES])
             if len(names) > _MAX_NAMES:
-                listed += f" and {len(names) - _MAX_NAMES} more"
-            yield f"{part} ({listed})"
+                text += f" and {len(names) - _MAX_NAMES} more"
+            yield f"{part} ({text})"
 
 
 def from_ansible(path: Path) -> str:

@@ -36,13 +36,14 @@ def require_trust(document: Document, risky: list[RiskyValue]) -> None:
 
 def describe_risk(document: Document, risky: RiskyValue) -> str:
     """Return a value that needs trust, with its line and why."""
-    shown = format_path(risky.path)
+    setting = format_path(risky.path)
     may_be_secret = risky.path[-1] == "env" or (
         risky.risk is Risk.RESULTS and "@" in risky.value
     )
     if not may_be_secret:
-        shown = f"{shown}: {json.dumps(risky.value, ensure_ascii=False)}"
-    return f"{document.path}:{document.line(risky.path)}: {shown}: this {risky.risk}"
+        value = json.dumps(risky.value, ensure_ascii=False)
+        setting = f"{setting}: {value}"
+    return f"{document.path}:{document.line(risky.path)}: {setting}: this {risky.risk}"
 
 
 def trust(document: Document) -> None:

@@ -101,7 +101,7 @@ def parse_condition(text: str) -> Condition | None:
 
 
 def _abbreviate(names: list[str]) -> str:
-    shown = names[:_SHOWN]
+    first_names = names[:_SHOWN]
     if len(names) > _SHOWN:
-        shown.append("…")
-    return ", ".join(shown) or "none"
+        first_names.append("…")
+    return ", ".join(first_names) or "none"

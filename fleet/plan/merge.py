@@ -74,10 +74,10 @@ def cpus_to_measure(plan: model.Plan, facts: model.Facts) -> frozenset[int]:
     of `--pairs`.
     """
     online = {cpu.cpu for cpu in facts.cpus if cpu.online}
-    named = named_cpus(plan) & online
+    plan_cpus = named_cpus(plan) & online
     if plan.cpus:
-        return named
-    return facts.usable_cpus | named
+        return plan_cpus
+    return facts.usable_cpus | plan_cpus
 
 
 def named_cpus(plan: model.Plan) -> frozenset[int]:

@@ -84,13 +84,13 @@ class _Attempt:
         """Yield each complete line from the stream's position on, without its newline;
         an overlong line in pieces.
         """
-        left = self.end - self.stream.tell()
+        bytes_left = self.end - self.stream.tell()
         while True:
             line = self.stream.readline(LINE_LIMIT_BYTES + 2)
             is_whole = line.endswith(b"\n")
             is_overlong = len(line) > LINE_LIMIT_BYTES
-            left -= len(line)
-            if left < 0 or not (is_whole or is_overlong):
+            bytes_left -= len(line)
+            if bytes_left < 0 or not (is_whole or is_overlong):
                 return
             yield line.removesuffix(b"\n")
 

@@ -159,8 +159,8 @@ def format_labels(labels: Mapping[str, str], *, without: Container[str] = ()) ->
     """Format labels as on the command line: "kernel=6.12 rack=b2". without: keys to
     leave out.
     """
-    shown = [f"{key}={labels[key]}" for key in labels if key not in without]
-    return one_line(" ".join(shown))
+    words = [f"{key}={labels[key]}" for key in labels if key not in without]
+    return one_line(" ".join(words))
 
 
 def find_common_labels(every: Sequence[Mapping[str, str]]) -> dict[str, str]:

@@ -156,14 +156,14 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
     ) -> str:
         name = shlex.quote(self._endpoint.host_key_name)
         file = shlex.quote(known_keys[0].place.rpartition(":")[0])
-        known = ", ".join(
+        descriptions = ", ".join(
             f"{entry.key_type} {fingerprint(entry.blob)} ({entry.place})"
             for entry in known_keys
         )
         return (
-            f"{self._describe_shown_key(key)}, but the known one is {known}. Either the"
-            " host was installed anew or somebody is in between, so nothing was sent."
-            " If you know that the new key is right, run `ssh-keygen -R"
+            f"{self._describe_shown_key(key)}, but the known one is {descriptions}."
+            " Either the host was installed anew or somebody is in between, so nothing"
+            " was sent. If you know that the new key is right, run `ssh-keygen -R"
             f" {name} -f {file}` and connect again."
         )
 

@@ -250,13 +250,13 @@ class Identities(AuthStrategy):
         without.
         """
         user = self._endpoint.user
-        shown = f"{path} ({fingerprint(key.asbytes())})"
+        description = f"{path} ({fingerprint(key.asbytes())})"
         if key.public_blob is not None:
             line = _read_text(f"{path}-cert.pub")
             yield Identity(user, key, f"{path} ({describe_certificate(line)})")
             key = _copy_key(key)
             key.public_blob = None
-        yield Identity(user, key, shown)
+        yield Identity(user, key, description)
 
     def _certified_identities(self, path: str) -> Iterator[Identity]:
         """Yield the key that a certificate is for, with the certificate; record a file
@@ -274,8 +274,8 @@ class Identities(AuthStrategy):
             return
         key = _copy_key(key)
         key.load_certificate(certificate.line)
-        shown = f"{path} ({describe_certificate(certificate.line)})"
-        yield Identity(self._endpoint.user, key, shown)
+        description = f"{path} ({describe_certificate(certificate.line)})"
+        yield Identity(self._endpoint.user, key, description)
 
     def _find_private_key(self, blob: bytes) -> paramiko.PKey | None:
         """Return the key with this public half, from a key file or ssh-agent."""
