@@ -27,18 +27,25 @@ def render_checks(checks: Sequence[CheckedHost]) -> str:
     """Render a block per host. If there are several, group equal findings; if many,
     equal machines, too.
     """
-    if len(checks) <= _FOLD_FINDINGS_ABOVE:
-        parts = [_render_host(check, findings=True) for check in checks]
-    elif len(checks) <= MANY:
+    if len(checks) > MANY:
+        parts = _render_many_checks(checks)
+    elif len(checks) > _FOLD_FINDINGS_ABOVE:
         parts = [_render_host(check, findings=False) for check in checks]
         parts += _group_findings(checks)
     else:
-        parts = _group_machines(checks)
-        parts += render_failures([check.outcome for check in checks])
-        parts += _group_findings(checks)
-        able = sum(check.intended is not None for check in checks)
-        parts.append(f"{able} of {len(checks)} hosts can be measured.")
+        parts = [_render_host(check, findings=True) for check in checks]
     return "\n\n".join(parts)
+
+
+def _render_many_checks(checks: Sequence[CheckedHost]) -> list[str]:
+    measurable = [check for check in checks if check.intended is not None]
+    outcomes = [check.outcome for check in checks]
+    return [
+        *_group_machines(checks),
+        *render_failures(outcomes),
+        *_group_findings(checks),
+        f"{len(measurable)} of {len(checks)} hosts can be measured.",
+    ]
 
 
 def render_without_information(checks: Sequence[CheckedHost]) -> str:
@@ -149,10 +156,12 @@ def _find_kinds_of_machine(
     """
     names_by_kind: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for check in checks:
-        if check.facts is not None and check.intended is not None:
-            machine = _describe_machine(check.facts)
-            run = _describe_run(check.facts, check.intended)
-            names_by_kind[machine, *run].append(check.outcome.host.name)
+        if check.facts is None or check.intended is None:
+            continue
+        machine = _describe_machine(check.facts)
+        run = _describe_run(check.facts, check.intended)
+        kind = (machine, *run)
+        names_by_kind[kind].append(check.outcome.host.name)
     return sorted(names_by_kind.items(), key=_count_names, reverse=True)
 
 
@@ -180,18 +189,22 @@ def _group_findings(checks: Sequence[CheckedHost]) -> list[str]:
     """Render each kind of finding once, worded as for its first host, with all its
     hosts; the worst first.
     """
-    by_kind: dict[_KindOfFinding, dict[str, Finding]] = defaultdict(dict)
+    findings_by_kind: dict[_KindOfFinding, dict[str, Finding]] = defaultdict(dict)
     for check in checks:
         name = check.outcome.host.name
         for finding in check.findings:
             kind = _KindOfFinding(finding.severity, finding.kind, finding.remedy)
-            by_kind[kind][name] = finding
-    if not by_kind:
+            findings_by_kind[kind][name] = finding
+    if not findings_by_kind:
         return []
-    # the most frequent first, and of these the worst
-    kinds = sorted(by_kind, key=lambda kind: len(by_kind[kind]), reverse=True)
-    kinds.sort(key=lambda kind: WORST_FIRST.index(kind.severity))
-    texts = [_render_kind_of_finding(by_kind[kind]) for kind in kinds]
+
+    def rank(kind: _KindOfFinding) -> tuple[int, int]:
+        """Rank the worst first, and of these the most frequent."""
+        hosts = len(findings_by_kind[kind])
+        return WORST_FIRST.index(kind.severity), -hosts
+
+    kinds = sorted(findings_by_kind, key=rank)
+    texts = [_render_kind_of_finding(findings_by_kind[kind]) for kind in kinds]
     return ["\n".join(["Findings", *texts])]
 
 

@@ -37,13 +37,15 @@ def _tabulate_plans(plans: Sequence[PlannedHost]) -> str:
     """Render a row per host; what several hosts have in common, once below them."""
     names = [(item.host.name, format_address(item.host)) for item in plans]
     settings = [_describe_settings(item.plan) for item in plans]
-    are_alike = len(set(settings)) == 1
-    if are_alike and len(plans) > 1:
-        return f"{table(_NAMES, names)}\nOn each: {_join_settings(settings[0])}"
+    first = settings[0]
+    if len(plans) > 1 and all(own == first for own in settings):
+        hosts = table(_NAMES, names)
+        return f"{hosts}\nOn each: {_join_settings(first)}"
+    titles = (*_NAMES, *_SETTINGS)
     rows = []
     for name, setting in zip(names, settings, strict=True):
         rows.append((*name, *setting))
-    return table((*_NAMES, *_SETTINGS), rows)
+    return table(titles, rows)
 
 
 def _join_settings(settings: Sequence[str]) -> str:
@@ -56,10 +58,12 @@ def _describe_settings(plan: Plan) -> tuple[str, ...]:
     benchmarks = ",".join(plan.benchmarks)
     if set(plan.benchmarks) == set(BENCHMARKS):
         benchmarks = "all"
+    variant = plan.variant or "auto"
     cpus = "all allowed"
     if plan.cpus is not None:
         cpus = format_cpus_or_kind(plan.cpus)
-    return (benchmarks, plan.variant or "auto", cpus, _describe_sampling(plan))
+    sampling = _describe_sampling(plan)
+    return (benchmarks, variant, cpus, sampling)
 
 
 def _describe_sampling(plan: Plan) -> str:
@@ -147,19 +151,26 @@ def _list_costs(names_by_cost: Mapping[_CostText, Sequence[str]]) -> list[str]:
     sizes take as long.
     """
     costs = sorted(names_by_cost, key=lambda cost: (not cost.was_measured, cost))
-    texts = {cost.text for cost in costs}
-    are_assumed = not any(cost.was_measured for cost in costs)
-    if len(costs) > 1 and len(texts) == 1 and are_assumed:
+    if _are_equal_guesses(costs):
         duration = costs[0].text.removesuffix(".")
-        about = "" if duration.startswith("under") else "about "
-        return [f"Measuring takes {about}{duration}."]
+        if not duration.startswith("under"):
+            duration = f"about {duration}"
+        return [f"Measuring takes {duration}."]
     lines = ["Measuring takes about"]
     for cost in costs:
         machine = format_count(cost.cpus, "CPU")
         if cost.was_measured:
-            machine = f"{join_names(names_by_cost[cost])} ({machine})"
+            names = join_names(names_by_cost[cost])
+            machine = f"{names} ({machine})"
         lines.append(f"  {machine}: {cost.text}")
     return lines
+
+
+def _are_equal_guesses(costs: Sequence[_CostText]) -> bool:
+    """Report whether several costs, all of assumed machines, say the same."""
+    texts = {cost.text for cost in costs}
+    was_any_measured = any(cost.was_measured for cost in costs)
+    return len(costs) > 1 and len(texts) == 1 and not was_any_measured
 
 
 def _list_advice(plans: Sequence[PlannedHost]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
+from itertools import compress
 from typing import Any, NamedTuple
 
 from rich.console import Console, Group
@@ -101,13 +102,14 @@ class LiveTable:
 
     def _draw_table(self, height: int) -> Table | Group:
         """Draw a row per host, or counts and the rows that fit below them."""
-        rows = self._rows.by_name.values()
+        rows = list(self._rows.by_name.values())
         if len(rows) <= min(height, MANY):
-            return self._draw_rows(list(rows), height)
+            return self._draw_rows(rows, height)
         overview = _one_line(self._rows.describe_hosts())
-        height -= 1
-        chosen = choose_rows(rows, height)
-        return Group(overview, self._draw_rows(chosen, height))
+        height_below = height - 1
+        fitting = choose_rows(rows, height_below)
+        table = self._draw_rows(fitting, height_below)
+        return Group(overview, table)
 
     def _choose_row_to_map(self) -> Row | None:
         """Return the row of the host that has measured longest, of those with pairs."""
@@ -141,42 +143,43 @@ class LiveTable:
 
         numbers = [cpu.cpu for cpu in medians.cpus]
         matrix = _make_matrix(medians.latest[benchmark], len(numbers))
-        is_measured = np.isfinite(matrix).any(axis=0)
-        measured = [numbers[column] for column in np.flatnonzero(is_measured)]
+        has_numbers = np.isfinite(matrix).any(axis=0)
+        measured = list(compress(numbers, has_numbers))
         layout = lay_out_cpus(medians.cpus, measured)
         places = [numbers.index(cpu) for cpu in layout.cpus]
+        matrix_of_measured = matrix[np.ix_(places, places)]
         has_colour = self._console.color_system is not None
-        return draw_matrix(
-            matrix[np.ix_(places, places)],
-            layout,
-            Canvas(self._console.width, has_colour, height),
-            label=medians.labels[benchmark],
-            as_map=True,
-        )
+        canvas = Canvas(self._console.width, has_colour, height)
+        label = medians.labels[benchmark]
+        return draw_matrix(matrix_of_measured, layout, canvas, label=label, as_map=True)
 
     def _draw_rows(self, rows: Sequence[Row], height: int) -> Table:
         """Draw these rows. If `height` allows, each benchmark's medians stand on their
         own line.
         """
         lines = sum(max(len(row.medians), 1) for row in rows)
-        separator = "\n" if lines <= height else "; "
+        separator = "; "
+        if lines <= height:
+            separator = "\n"
         now = self._rows.clock()
         cells = [_describe_row(row, now, separator) for row in rows]
+        hosts = [row.host for row in rows]
         has_medians = any(row.medians for row in rows)
-        return self._make_table(
-            [row.host for row in rows], cells, has_medians=has_medians
-        )
+        return self._make_table(hosts, cells, has_medians=has_medians)
 
     def _make_table(
         self, hosts: Sequence[Host], cells: Sequence["_Cells"], *, has_medians: bool
     ) -> Table:
         self._widths.make_room(cells)
-        longest_name = max(len(host.name) for host in hosts) if hosts else 0
-        longest_name = max(longest_name, len(_TITLES[0]))
+        title, *_ = _TITLES
+        names = [title, *(host.name for host in hosts)]
+        longest_name = max(map(len, names))
         widths = self._widths.share_out(self._console.width, longest_name)
         table = _make_empty_table(widths, has_medians=has_medians)
-        for host, own in zip(hosts, cells, strict=True):
-            table.add_row(shorten_name(host.name, widths[0]), *own)
+        name_width, *_ = widths
+        for host, own_cells in zip(hosts, cells, strict=True):
+            name = shorten_name(host.name, name_width)
+            table.add_row(name, *own_cells)
         return table
 
 
@@ -192,17 +195,24 @@ class _Cells(NamedTuple):
 
 
 def _describe_row(row: Row, now: float, separator: str) -> _Cells:
-    if row.outcome is not None:
-        stage = _describe_ending(row.outcome.state, row.stage)
-    else:
-        style = "dim" if row.stage == WAITING else ""
-        stage = _one_line(row.stage, style=style)
-    last = _one_line(row.format_medians(separator))
+    medians = row.format_medians(separator)
+    last = _one_line(medians)
     if not row.medians:
         last = _one_line(row.detail, style="dim")
-    bursts = _one_line(row.bursts)
-    time = _one_line(row.describe_time(now))
-    return _Cells(stage, bursts, time, last)
+    return _Cells(
+        stage=_describe_stage(row),
+        bursts=_one_line(row.bursts),
+        time=_one_line(row.describe_time(now)),
+        last=last,
+    )
+
+
+def _describe_stage(row: Row) -> Text:
+    if row.outcome is not None:
+        return _describe_ending(row.outcome.state, row.stage)
+    if row.stage == WAITING:
+        return _one_line(row.stage, style="dim")
+    return _one_line(row.stage)
 
 
 class _Widths:
@@ -272,11 +282,13 @@ def choose_rows(rows: Collection[Row], count: int) -> list[Row]:
     """Choose at most `count` rows: recent failures in half or in all free ones, then
     the longest at work.
     """
-    failed = [row for row in rows if _has_failed(row)]
-    working = [row for row in rows if _is_at_work(row)]
-    working.sort(key=lambda row: row.started)
-    share = max(count // 2, count - len(working))
-    return [*failed[-share:], *working][:count]
+    failures = [row for row in rows if _has_failed(row)]
+    at_work = [row for row in rows if _is_at_work(row)]
+    at_work.sort(key=lambda row: row.started)
+    free = count - len(at_work)
+    room = max(count // 2, free)
+    recent_failures = failures[-room:]
+    return [*recent_failures, *at_work][:count]
 
 
 def _has_failed(row: Row) -> bool:

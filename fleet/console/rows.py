@@ -243,10 +243,10 @@ def tally(rows: Collection[Row]) -> str:
     """Count hosts by what they do: "380 of 500 hosts done: 377 complete, 3 failed; 12
     measure".
     """
-    ended = Counter(str(row.state) for row in rows if row.state is not None)
-    others = Counter(row.stage for row in rows if row.state is None)
-    parts = [_join_counts(counts) for counts in (ended, others) if counts]
-    done = f"{ended.total():,} of {len(rows):,} hosts done"
+    by_ending = Counter(str(row.state) for row in rows if row.state is not None)
+    by_stage = Counter(row.stage for row in rows if row.state is None)
+    parts = [_join_counts(counts) for counts in (by_ending, by_stage) if counts]
+    done = f"{by_ending.total():,} of {len(rows):,} hosts done"
     return f"{done}: {'; '.join(parts)}"
 
 

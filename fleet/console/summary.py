@@ -54,13 +54,13 @@ def render_outcomes(
     notes and next steps.
     """
     parts = []
-    listed = outcomes
+    in_table = outcomes
     if medians:  # they have the hosts that are complete
-        listed = [item for item in outcomes if item.state is not State.COMPLETE]
-    if listed and len(outcomes) > MANY:
+        in_table = [item for item in outcomes if item.state is not State.COMPLETE]
+    if in_table and len(outcomes) > MANY:
         parts.append(_tabulate_endings(outcomes))
-    elif listed:
-        parts.append(_tabulate_hosts(listed, width))
+    elif in_table:
+        parts.append(_tabulate_hosts(in_table, width))
     parts += render_failures(outcomes)
     if medians:
         parts.append(medians)
@@ -125,9 +125,12 @@ def _summarize_runs(
     root = Listing(store.place)
     runs = [run for run in root.runs if run.run_id in run_ids]
     are_many = len(run_ids) > MANY
-    earlier = [] if are_many else _find_earlier_runs(root, runs)
+    earlier = list[RunSummary]()
+    if not are_many:
+        earlier = _find_earlier_runs(root, runs)
     canvas = Canvas(width, colour)
-    parts = [render_overview(root, runs, canvas, earlier, ends=are_many)]
+    overview = render_overview(root, runs, canvas, earlier, ends=are_many)
+    parts = [overview]
     if as_map and len(runs) <= MANY:
         parts += [render_maps(root, run.run_id, canvas) for run in runs]
     return "\n\n".join(filter(None, parts))
@@ -187,11 +190,14 @@ def _count_stored(
     several.
     """
     names = {outcome.host.name for outcome in outcomes}
-    noun = "host" if len(names) == len(outcomes) else "run"
+    noun = "host"
+    if len(names) < len(outcomes):
+        noun = "run"
     total = format_count(len(outcomes), noun)
     if not stored:
         return f"0 of {total} stored."
-    bursts = format_count(sum(outcome.bursts for outcome in stored), "burst")
+    count = sum(outcome.bursts for outcome in stored)
+    bursts = format_count(count, "burst")
     again = sum(outcome.again for outcome in stored)
     if again:
         bursts += f", {again:,} taken again"
@@ -204,27 +210,22 @@ def _tabulate_endings(outcomes: Sequence[Outcome]) -> str:
     for outcome in outcomes:
         ending = (str(outcome.state), outcome.stage)
         outcomes_by_ending[ending].append(outcome)
-    endings = sorted(
-        outcomes_by_ending.items(), key=lambda item: len(item[1]), reverse=True
-    )
-    rows = []
-    for (state, stage), group in endings:
-        rows.append(_describe_ending(state, stage, group))
+    groups = sorted(outcomes_by_ending.values(), key=len, reverse=True)
+    rows = [_describe_ending(group) for group in groups]
     titles = ("hosts", "state", "stage", "bursts", "time: median, longest", "which")
     return table(titles, rows)
 
 
-def _describe_ending(
-    state: str, stage: str, outcomes: Sequence[Outcome]
-) -> tuple[str, ...]:
-    """Return the cells of the hosts that ended alike."""
+def _describe_ending(outcomes: Sequence[Outcome]) -> tuple[str, ...]:
+    """Return the cells of hosts that ended in the same state and stage."""
+    first = outcomes[0]
     seconds = [outcome.seconds for outcome in outcomes]
     bursts = sum(outcome.bursts for outcome in outcomes)
     names = [outcome.host.name for outcome in outcomes]
     return (
         f"{len(outcomes):,}",
-        state,
-        stage,
+        str(first.state),
+        first.stage,
         f"{bursts:,}",
         f"{median(seconds):.1f} s, {max(seconds):.1f} s",
         join_names(names, _NAMES_LENGTH),
@@ -335,18 +336,22 @@ def render_cleaned(cleaned: Sequence[CleanedHost], *, dry_run: bool = False) -> 
     """Render what `fleet clean` removed and left on each host, equal hosts grouped;
     then the failures.
     """
-    verb = "would remove" if dry_run else "removed"
-    ending = "to be removed" if dry_run else "removed"
-    cleaned_hosts = [host for host in cleaned if not host.outcome.message]
+    verb = "removed"
+    ending = "removed"
+    if dry_run:
+        verb = "would remove"
+        ending = "to be removed"
+    successes = [item for item in cleaned if not item.outcome.message]
     messages = [
-        (host.outcome.host, _describe_cleaned(host, verb)) for host in cleaned_hosts
+        (item.outcome.host, _describe_cleaned(item, verb)) for item in successes
     ]
     parts = []
     for text, names in group_messages(messages):
         parts.append(f"{join_names(names)}:\n{indent(text, '  ')}")
-    parts += render_failures([host.outcome for host in cleaned])
-    paths = format_count(sum(len(host.removed) for host in cleaned), "path")
-    hosts = format_count(len(cleaned_hosts), "host")
+    parts += render_failures([item.outcome for item in cleaned])
+    removed = sum(len(item.removed) for item in cleaned)
+    paths = format_count(removed, "path")
+    hosts = format_count(len(successes), "host")
     parts.append(f"{paths} {ending} on {hosts}.")
     return "\n\n".join(parts)
 
@@ -386,11 +391,13 @@ def render_remaining_json(remaining: Remaining) -> str:
     """Render a JSON list of {host, run, session}; run is null for a host that was not
     begun.
     """
-    rows = list[dict[str, str | None]]()
+    hosts_and_runs = list[tuple[str, str | None]]()
     for run in remaining.runs:
-        rows.append({"host": run.host.name, "run": run.run_id})
+        hosts_and_runs.append((run.host.name, run.run_id))
     for name in remaining.hosts:
-        rows.append({"host": name, "run": None})
-    for row in rows:
-        row["session"] = remaining.session_id
+        hosts_and_runs.append((name, None))
+    rows = [
+        {"host": name, "run": run_id, "session": remaining.session_id}
+        for name, run_id in hosts_and_runs
+    ]
     return as_document("resume", rows)

@@ -51,33 +51,43 @@ def anonymize(record: RunRecord, keep: Collection[str] = ()) -> RunRecord:
     """Return an anonymous copy: new IDs, no time of day, no private columns except
     `keep` (keys of KEEP).
     """
-    kept_columns = set[str]()
+    columns_to_keep = set[str]()
     for word in keep:
-        kept_columns.update(KEEP[word])
+        columns_to_keep.update(KEEP[word])
     row = record.row
-    values = _blank_row("runs", row, kept_columns)
+    values = _blank_row("runs", row, columns_to_keep)
     values |= _move_to_midnight(row["started_utc"], row["ended_utc"])
+    started = values["started_utc"]
     host_id = _make_host_id(row["cpu_model"])
-    ids = {"run_id": new_run_id(values["started_utc"]), "host_id": host_id}
+    ids = {"run_id": new_run_id(started), "host_id": host_id}
     values |= ids
-    values["session_id"] = new_session_id(values["started_utc"])
+    values["session_id"] = new_session_id(started)
     values["host_name"] = values["host_name"] or host_id
-    plan = _strip_plan(json.loads(row["plan_json"]))
-    hello = _strip_hello(json.loads(row["hello_json"]))
-    values["plan_json"] = to_json(plan)
-    values["hello_json"] = to_json(hello)
-    values["nodes_json"] = _strip_nodes(row["nodes_json"])
-    values["kernel_cmdline"] = _strip_command_line(row["kernel_cmdline"])
+    values |= _strip_texts(row)
     cpus = [_blank_row("cpus", cpu, ()) | ids for cpu in record.cpus]
     return RunRecord(values, cpus)
 
 
+def _strip_texts(row: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return a run's texts that hold more than one value, without the private ones."""
+    plan = _strip_plan(json.loads(row["plan_json"]))
+    hello = _strip_hello(json.loads(row["hello_json"]))
+    return {
+        "plan_json": to_json(plan),
+        "hello_json": to_json(hello),
+        "nodes_json": _strip_nodes(row["nodes_json"]),
+        "kernel_cmdline": _strip_command_line(row["kernel_cmdline"]),
+    }
+
+
 def _move_to_midnight(started: datetime, ended: datetime | None) -> dict[str, Any]:
     """Return the times of a run that begins when its day does and takes as long."""
-    day = started.replace(hour=0, minute=0, second=0, microsecond=0)
-    if ended is None:
-        return {"started_utc": day, "ended_utc": None}
-    return {"started_utc": day, "ended_utc": day + (ended - started)}
+    midnight = started.replace(hour=0, minute=0, second=0, microsecond=0)
+    moved_end = None
+    if ended is not None:
+        duration = ended - started
+        moved_end = midnight + duration
+    return {"started_utc": midnight, "ended_utc": moved_end}
 
 
 def _make_host_id(cpu_model: str | None) -> str:
@@ -139,10 +149,12 @@ def _strip_hello(hello: dict[str, Any]) -> dict[str, Any]:
     names = ("record", "protocol", "agent", "benchmarks")
     stripped = {name: hello[name] for name in names if name in hello}
     plan = hello.get("plan")
-    listed = plan.get("benchmarks") if isinstance(plan, dict) else None
-    if listed:
-        choices = [_strip_choice(choice) for choice in listed]
-        stripped["plan"] = {"benchmarks": choices}
+    choices = None
+    if isinstance(plan, dict):
+        choices = plan.get("benchmarks")
+    if choices:
+        stripped_choices = [_strip_choice(choice) for choice in choices]
+        stripped["plan"] = {"benchmarks": stripped_choices}
     return stripped
 
 

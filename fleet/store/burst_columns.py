@@ -74,10 +74,7 @@ class BurstColumns:
             return
         self._numbers.extend(self._make_row(burst))
         if burst.point is not None:
-            self._points[len(self)] = _list_point_values(burst)
-            # the other threads have as many numbers as this one has ticks
-            lists = len(burst.other_ticks or ()) + len(burst.other_units or ())
-            self.other_samples += len(burst.ticks) * lists
+            self._add_point(burst)
         if burst.counters is not None:
             self._add_counters(burst, burst.counters)
         if burst.flags:
@@ -88,6 +85,12 @@ class BurstColumns:
             self._clear()
             self.overflowed = True
 
+    def _add_point(self, burst: Burst) -> None:
+        self._points[len(self)] = _list_point_values(burst)
+        # the other threads have as many numbers as this one has ticks
+        lists = len(burst.other_ticks or ()) + len(burst.other_units or ())
+        self.other_samples += len(burst.ticks) * lists
+
     def _make_row(self, burst: Burst) -> list[int]:
         """Return the burst's row of _NUMBERS."""
         group = burst.cpus
@@ -95,7 +98,8 @@ class BurstColumns:
             group = None
         flags = ",".join(sorted(burst.flags))
         words = (burst.benchmark, burst.variant, flags, group)
-        number = self._words.setdefault(words, len(self._words))
+        next_number = len(self._words)
+        number = self._words.setdefault(words, next_number)
         optional = [
             _UNKNOWN if value is None else value for value in _list_optional(burst)
         ]
@@ -139,10 +143,7 @@ class BurstColumns:
         ns_per_tick = 1e9 / require_hello(run).ticks_per_second
         columns["ns_per_tick"] = pa.repeat(ns_per_tick, len(self))
         columns["ticks"] = self._make_ticks_column(types["ticks"]).take(order)
-        mhz_doubled = rows["core_mhz"][order]
-        ghz = mhz_doubled / 2000
-        is_unknown = mhz_doubled == _UNKNOWN
-        columns["core_ghz"] = pa.array(ghz, types["core_ghz"], mask=is_unknown)
+        columns["core_ghz"] = _make_ghz_column(rows["core_mhz"][order])
         columns |= self._make_point_columns(order, types)
         return pa.table([columns[name] for name in shape.names], schema=shape)
 
@@ -156,12 +157,14 @@ class BurstColumns:
         self, order: Any, types: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Return the columns schema.POINT of the bursts in this order."""
+        columns = {}
         if not self._points:
-            return {name: pa.nulls(len(self), types[name]) for name in schema.POINT}
+            for name in schema.POINT:
+                columns[name] = pa.nulls(len(self), types[name])
+            return columns
         no_point = (None,) * len(schema.POINT)
         rows = [self._points.get(burst, no_point) for burst in order.tolist()]
         values_by_column = zip(*rows, strict=True)
-        columns = {}
         for name, values in zip(schema.POINT, values_by_column, strict=True):
             columns[name] = pa.array(values, types[name])
         return columns
@@ -172,19 +175,14 @@ class BurstColumns:
         """
         if not self._counters:
             return None
-        shape = schema.arrow_schema("counters")
         counts = _name_columns(_COUNTER_NUMBERS, self._counters)
-        rows = self._collect_rows()
         burst = counts["burst"]
-        words = {
-            "host_id": pa.repeat(run.host.host_id, len(burst)),
-            "run_id": pa.repeat(run.run_id, len(burst)),
-            **self._take_names(rows["words"][burst]),
-            "event": pa.array(require_hello(run).counters).take(counts["event"]),
-        }
+        rows = self._collect_rows()
+        words = self._make_counter_words(run, counts, rows["words"][burst])
         numbers = {**counts}
         for name in ("round", "ping_cpu", "pong_cpu"):
             numbers[name] = rows[name][burst]
+        shape = schema.arrow_schema("counters")
         columns = []
         for field in shape:
             if field.name == "point":
@@ -194,6 +192,18 @@ class BurstColumns:
             else:
                 columns.append(_mask_unknown(numbers[field.name], field.type))
         return pa.table(columns, schema=shape)
+
+    def _make_counter_words(
+        self, run: Run, counts: Mapping[str, Any], words: Any
+    ) -> dict[str, Any]:
+        """Return the text columns of event counts. words: of the burst of each."""
+        events = pa.array(require_hello(run).counters)
+        return {
+            "host_id": pa.repeat(run.host.host_id, len(words)),
+            "run_id": pa.repeat(run.run_id, len(words)),
+            **self._take_names(words),
+            "event": events.take(counts["event"]),
+        }
 
     def _list_points(self, bursts: Any) -> list[str | None]:
         """Return the point of each of these bursts, given by number."""
@@ -269,12 +279,17 @@ def _sort_bursts(words: Mapping[str, Any], rows: Mapping[str, Any]) -> Any:
     """Return the places of the bursts in _SORT_ORDER."""
     columns = {**rows, **words}
     keys = pa.table({name: columns[name] for name in _SORT_ORDER})
-    ascending = [(name, "ascending") for name in _SORT_ORDER]
-    return pc.sort_indices(keys, ascending).to_numpy()
+    directions = [(name, "ascending") for name in _SORT_ORDER]
+    return pc.sort_indices(keys, directions).to_numpy()
 
 
 def _mask_unknown(numbers: Any, type_: Any) -> Any:
     return pa.array(numbers, type_, mask=numbers == _UNKNOWN)
+
+
+def _make_ghz_column(mhz_doubled: Any) -> Any:
+    ghz = mhz_doubled / 2000
+    return pa.array(ghz, pa.float32(), mask=mhz_doubled == _UNKNOWN)
 
 
 def _name_columns(names: Sequence[str], rows: "array[int]") -> dict[str, Any]:

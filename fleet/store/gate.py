@@ -129,7 +129,8 @@ def parse_record(text: bytes, names: tuple[str, ...] | None = None) -> RunRecord
     """Parse a record's JSON. names: parse only these columns of `runs`, no `cpus`.
     Raises DataError.
     """
-    record = _decode_json("record", text, _make_record_decoder(names))
+    decoder = _make_record_decoder(names)
+    record = _decode_json("record", text, decoder)
     row = _check_row("runs", record.run)
     if names is not None:
         return RunRecord(row, [])
@@ -189,10 +190,11 @@ def parse_json_column(name: str, text: str) -> Any:
 
 def _check_benchmarks(hello: Mapping[str, Any]) -> None:
     """Raise DataError for a bad name or description of a benchmark."""
-    planned = hello.get("plan", {}).get("benchmarks", ())
-    names = [choice["benchmark"] for choice in planned]
+    plan = hello.get("plan", {})
+    names = [choice["benchmark"] for choice in plan.get("benchmarks", ())]
+    descriptions = hello.get("benchmarks", ())
     _raise_if_any(model.find_name_problem(names))
-    _raise_if_any(model.find_description_problem(hello.get("benchmarks", ())))
+    _raise_if_any(model.find_description_problem(descriptions))
 
 
 _parse_short_json = lru_cache(parse_json_column)  # many rows have equal texts
@@ -245,12 +247,12 @@ def _make_record_decoder(names: tuple[str, ...] | None) -> _Decoder:
     """Make the decoder of a record, in which the rows of `cpus` have no run ID and host
     ID.
     """
-    run = _make_row_decoder("runs", names).type
-    fields: list[tuple[str, Any]] = [("run", run)]
+    run = _make_row_decoder("runs", names)
+    fields: list[tuple[str, Any]] = [("run", run.type)]
     if names is None:
-        own_names = [name for name in _CPU_COLUMNS if name not in _KEYS]
-        cpu = _make_row_decoder("cpus", tuple(own_names)).type
-        cpus = _limit_list(cpu, MAX_CPUS)
+        own_names = tuple(name for name in _CPU_COLUMNS if name not in _KEYS)
+        cpu = _make_row_decoder("cpus", own_names)
+        cpus = _limit_list(cpu.type, MAX_CPUS)
         fields.append(("cpus", cpus))
     record = msgspec.defstruct("record", fields)
     return msgspec.json.Decoder(record)
@@ -263,8 +265,9 @@ def _make_row_decoder(
     columns = {column.name: column for column in schema.TABLES[table]}
     fields: list[tuple[Any, ...]] = []
     for name in names or columns:
-        type_ = _value_type(table, columns[name])
-        if columns[name].nullable:
+        column = columns[name]
+        type_ = _value_type(table, column)
+        if column.nullable:
             fields.append((name, type_ | None, None))  # null where it is absent
         else:
             fields.append((name, type_))
@@ -283,16 +286,20 @@ def _value_type(table: str, column: schema.Column) -> Any:
     return _scalar_type(table, column)
 
 
+_PLAIN_TYPES = {"bool": bool, "float32": float, "float64": float}
+
+
 def _scalar_type(table: str, column: schema.Column) -> Any:
     if column.name in _KEYS:
         return Annotated[str, msgspec.Meta(pattern=KEY)]
     if column.type == "string":
-        return _limit_text(_MAX_LONG_TEXT.get(column.name, _MAX_TEXT))
+        most_bytes = _MAX_LONG_TEXT.get(column.name, _MAX_TEXT)
+        return _limit_text(most_bytes)
     if column.type.startswith("timestamp"):
         return Annotated[datetime, msgspec.Meta(tz=True)]
     if column.type.startswith("int"):
         return _int_type(table, column.name)
-    return {"bool": bool, "float32": float, "float64": float}[column.type]
+    return _PLAIN_TYPES[column.type]
 
 
 def _int_type(table: str, name: str) -> Any:

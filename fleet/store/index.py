@@ -106,10 +106,10 @@ class Index:
         """Store runs' listed columns and records. present: drop all others."""
         rows = []
         for key, (listed, record) in contents.items():
-            values = [listed[column] for column in self._columns]
-            text = json.dumps(values, separators=(",", ":"), default=datetime.isoformat)
+            host_id, run_id = key
+            columns = self._pack_columns(listed)
             packed = _pack_record(record)
-            rows.append((*key, stamps[key], text.encode(), packed))
+            rows.append((host_id, run_id, stamps[key], columns, packed))
 
         insert = "insert or replace into runs values (?, ?, ?, 0, ?, ?)"
         delete = "delete from runs where host_id = ? and run_id = ?"
@@ -118,9 +118,16 @@ class Index:
             db.executemany(insert, rows)
             if present is not None:
                 indexed = set(db.execute("select host_id, run_id from runs"))
-                db.executemany(delete, indexed.difference(present))
+                absent = indexed.difference(present)
+                db.executemany(delete, absent)
 
         self._transact(write)
+
+    def _pack_columns(self, listed: Mapping[str, Any]) -> bytes:
+        """Return the values of the listed columns as JSON."""
+        values = [listed[column] for column in self._columns]
+        text = json.dumps(values, separators=(",", ":"), default=datetime.isoformat)
+        return text.encode()
 
     def note_table_files(self, names: Collection[str]) -> None:
         """Note which files the tables `runs` and `cpus` have. If one of those noted
@@ -179,20 +186,22 @@ class Index:
         """Return the runs whose rows are stored with these marks, and the selected rows
         as pyarrow tables.
         """
-        keys_of_parts = defaultdict[int, set[Key]](set)
-        for key, part in self.find_newest_part_ids(kind, marks).items():
-            keys_of_parts[part].add(key)
+        part_by_key = self.find_newest_part_ids(kind, marks)
+        keys_by_part = defaultdict[int, set[Key]](set)
+        for key, part in part_by_key.items():
+            keys_by_part[part].add(key)
 
         def read(db: sqlite3.Connection) -> tuple[set[Key], list[Any]]:
             keys_present = set[Key]()
             tables = []
-            for part, keys in keys_of_parts.items():
+            for part, keys in keys_by_part.items():
                 rows = _read_part(db, kind, part)
                 if rows is None:
                     continue  # it is gone
                 run_ids = {run_id for _, run_id in keys}
-                chosen_runs = {**where, "run_id": run_ids}
-                tables.append(select_rows(rows, kind.table, columns, chosen_runs))
+                own_rows = {**where, "run_id": run_ids}
+                selected = select_rows(rows, kind.table, columns, own_rows)
+                tables.append(selected)
                 keys_present |= keys
             return keys_present, tables
 
@@ -280,9 +289,11 @@ class Index:
 def _make_index_path(address: str) -> Path:
     """Return the path of the index of the root at an address."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    name = re.sub(r"[^A-Za-z0-9.]+", "-", address)[-60:].strip("-.")
-    digest = sha256(address.encode()).hexdigest()[:12]
-    return Path(cache) / "fleet" / "roots" / f"{name}-{digest}" / "index.sqlite"
+    words = re.sub(r"[^A-Za-z0-9.]+", "-", address)
+    name = words[-60:].strip("-.")
+    digest = sha256(address.encode()).hexdigest()
+    folder = f"{name}-{digest[:12]}"
+    return Path(cache) / "fleet" / "roots" / folder / "index.sqlite"
 
 
 def _compute_version(columns: tuple[str, ...]) -> int:
@@ -306,6 +317,7 @@ def load_derived(
     the rows with these values.
     """
     where = where or {}
+    # which the rows are sorted by
     adds_run_id = columns is not None and "run_id" not in columns
     columns_to_read = columns
     if columns is not None and adds_run_id:
@@ -315,27 +327,31 @@ def load_derived(
     for keys, derived in derive(missing):
         own_marks = {key: marks[key] for key in keys}
         index.store_rows(kind, own_marks, derived)
-        tables.append(select_rows(derived, kind.table, columns_to_read, where))
+        selected = select_rows(derived, kind.table, columns_to_read, where)
+        tables.append(selected)
     if missing:
         index.delete_replaced_rows(kind)
-    rows = concat_tables(tables, kind.table, columns_to_read)
+    all_rows = concat_tables(tables, kind.table, columns_to_read)
     run_ids = [run_id for _, run_id in marks]
-    ordered = _sort_by_run(rows, run_ids)
-    return ordered.drop_columns(["run_id"]) if adds_run_id else ordered
+    rows = _sort_by_run(all_rows, run_ids)
+    if adds_run_id:
+        rows = rows.drop_columns(["run_id"])
+    return rows
 
 
 def _sort_by_run(rows: Any, run_ids: list[str]) -> Any:
     """Return rows in the order of their runs. The dictionary of `run_id` has it, too:
     it is that of pandas' categories.
     """
-    order_of_runs = pa.array(run_ids, pa.string())
     ids = rows.column("run_id").cast(pa.string())
+    order_of_runs = pa.array(run_ids, pa.string())
     ranks = pc.index_in(ids, order_of_runs).to_numpy()
     order = np.argsort(ranks, kind="stable")
-    ordered_ids = ids.take(order).dictionary_encode()
+    sorted_rows = rows.take(order)
+    sorted_ids = ids.take(order).dictionary_encode()
     place = rows.column_names.index("run_id")
     field = rows.schema.field(place)
-    return rows.take(order).set_column(place, field, ordered_ids)
+    return sorted_rows.set_column(place, field, sorted_ids)
 
 
 def _read_marks(
@@ -356,8 +372,8 @@ def _delete_replaced_parts(db: sqlite3.Connection, kind: Derived) -> None:
     for part, marks_of_part in parts.items():  # a newer part has a larger number
         for key, _ in marks_of_part:
             newest_parts[key] = part
-    replaced = parts.keys() - newest_parts.values()
-    rows = [[part] for part in replaced]
+    old_parts = parts.keys() - newest_parts.values()
+    rows = [[part] for part in old_parts]
     db.executemany("delete from parts where id = ?", rows)
 
 
@@ -410,7 +426,8 @@ def _pack_rows(rows: Any, shape: Any) -> bytes:
     """Return the rows as an Arrow stream, compressed, without its schema, which would
     take a third of the space of a small run.
     """
-    shaped = rows.select(shape.names).cast(shape.remove_metadata())
+    selected = rows.select(shape.names)
+    shaped = selected.cast(shape.remove_metadata())
     combined = shaped.unify_dictionaries().combine_chunks()
     stream = pa.BufferOutputStream()
     with pa.ipc.new_stream(stream, combined.schema) as writer:
@@ -428,7 +445,8 @@ def _unpack_rows(packed: bytes, shape: Any) -> Any:
     """
     own_schema = shape.remove_metadata().serialize()
     start = pa.compress(own_schema, "zstd", asbytes=True)
-    plain = pa.CompressedInputStream(pa.BufferReader(start + packed), "zstd").read()
+    source = pa.BufferReader(start + packed)
+    plain = pa.CompressedInputStream(source, "zstd").read()
     if not plain.endswith(_END_OF_STREAM):
         raise DataError("rows that end early")
     rows = pa.ipc.open_stream(plain).read_all()

@@ -242,9 +242,10 @@ class Bucket:
         $XDG_STATE_HOME/fleet.
         """
         endpoint = self._options.get("endpoint_override", "").rstrip("/")
-        which = hashlib.sha256(f"{endpoint} {self.base}".encode()).hexdigest()[:8]
-        slug = re.sub(r"[^A-Za-z0-9.]+", "-", self.base)[:60]
-        return user_state_dir() / f"s3-{slug}-{which}"
+        address = f"{endpoint} {self.base}"
+        digest = hashlib.sha256(address.encode()).hexdigest()
+        words = re.sub(r"[^A-Za-z0-9.]+", "-", self.base)
+        return user_state_dir() / f"s3-{words[:60]}-{digest[:8]}"
 
     @cached_property
     def filesystem(self) -> Any:
@@ -282,8 +283,11 @@ class Bucket:
         return sorted(name for name, _ in self._list_objects(pattern))
 
     def _list_objects(self, pattern: str) -> Iterator[tuple[str, Any]]:
+        """Yield the name and the information of each object whose name matches."""
         first, *others = pattern.split("/")
-        folder = self.base if "*" in first else f"{self.base}/{first}"
+        folder = self.base
+        if "*" not in first:
+            folder = f"{self.base}/{first}"
         is_deep = len(others) > 1
         selector = fs.FileSelector(folder, allow_not_found=True, recursive=is_deep)
         regular_expression = pattern.replace(".", r"\.").replace("*", "[^/]*")
@@ -298,8 +302,10 @@ class Bucket:
         """
         stamps = dict[Key, str]()
         for name, info in self._list_objects(_SAMPLES):
-            stamps[_parse_samples_name(name)] = f"{info.size}:{info.mtime_ns}"
-        return _leave_out_misnamed(dict(sorted(stamps.items())), self)
+            key = _parse_samples_name(name)
+            stamps[key] = f"{info.size}:{info.mtime_ns}"
+        in_order = dict(sorted(stamps.items()))
+        return _leave_out_misnamed(in_order, self)
 
     def stamp(self, name: str) -> str | None:
         """Return an object's size and the time of its upload as text; None if there is

@@ -36,11 +36,12 @@ def _list_files_with_rows(place: Place, table: str, run_ids: Set[str]) -> list[s
 
     def has_rows(name: str) -> bool:
         rows = TableFile(place, name, table).read(["run_id"])
-        return not run_ids.isdisjoint(rows.column("run_id").unique().to_pylist())
+        ids_in_file = rows.column("run_id").unique().to_pylist()
+        return not run_ids.isdisjoint(ids_in_file)
 
     names = list_table_files(place, table)
     has_rows_by_name = read_undamaged(names, has_rows)
-    return [name for name, has_own in has_rows_by_name.items() if has_own]
+    return [name for name, has_any in has_rows_by_name.items() if has_any]
 
 
 def _remove_samples(place: Place, run: RunSummary) -> None:

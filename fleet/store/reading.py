@@ -216,15 +216,20 @@ def map_in_threads(
     """Do the work for every item, a few at once; return the results in the order of the
     items.
     """
+
+    def do_all(items: Sequence[_Item]) -> list[_Result]:
+        return list(map(work, items))
+
     todo = list(items)
     if len(todo) < 2:
-        return list(map(work, todo))
+        return do_all(todo)
     # each result that is handed over wakes another thread, which a small file is not
     # worth
-    size = min(_MOST_A_TASK, ceil(len(todo) / _AT_ONCE))
+    share = ceil(len(todo) / _AT_ONCE)
+    size = min(_MOST_A_TASK, share)
     tasks = [todo[start : start + size] for start in range(0, len(todo), size)]
     with futures.ThreadPoolExecutor(_AT_ONCE) as pool:
-        results = pool.map(lambda task: list(map(work, task)), tasks)
+        results = pool.map(do_all, tasks)
         return list(chain.from_iterable(results))
 
 
@@ -290,11 +295,12 @@ class TableFile:
         into as many bytes. pyarrow may abort on a file that contradicts itself.
         """
         samples = [_count_list_values(group) for group in self._list_row_groups()]
-        values = self.rows * self._file.metadata.num_columns + sum(samples)
+        columns = self._file.metadata.num_columns
+        values = self.rows * columns + sum(samples)
         size = self._source.size()
-        has_too_many = values > _FEW_VALUES + _PACKED_VALUES * size
+        most_values = _FEW_VALUES + _PACKED_VALUES * size
         has_large_group = max(samples, default=0) > _GROUP_VALUES
-        if has_too_many or has_large_group:
+        if values > most_values or has_large_group:
             with self.damage_errors():
                 raise DataError(f"its {size} bytes unpack to more than bursts can")
 
@@ -397,18 +403,19 @@ class TableFile:
         matching `where`.
         """
         count = self._file.num_row_groups
-        in_file = where.keys() & {*schema.file_schema(self.table).names}
+        columns = schema.file_schema(self.table).names
+        in_file = where.keys() & set(columns)
         if count < 2 or not in_file:
             return list(range(count))
         conditions = []
         for name in in_file:
             values = sorted(where[name])
             conditions.append(pc.field(name).isin(values))
-        is_wanted = reduce(and_, conditions)
+        condition = reduce(and_, conditions)
         with self.damage_errors(), _decoding():
-            whole = ds.ParquetFileFormat().make_fragment(self._source)
-            wanted = whole.subset(is_wanted)
-            return [group.id for group in wanted.row_groups]
+            all_groups = ds.ParquetFileFormat().make_fragment(self._source)
+            groups = all_groups.subset(condition).row_groups
+            return [group.id for group in groups]
 
     def _columns_to_read(self, shape: Any, where: Where) -> list[str]:
         """Return the columns to read from the file, without those in its path, which
@@ -424,9 +431,11 @@ class TableFile:
         for name in schema.PATH_COLUMNS.get(self.table, ()):
             if name in shape.names or name in where:
                 field = schema.arrow_schema(self.table).field(name)
-                column = _repeat_word(self.record.row[name], len(rows))
+                word = self.record.row[name]
+                column = _repeat_word(word, len(rows))
                 rows = rows.append_column(field, column)
-        return _cast(_filter_rows(rows, where), shape)
+        selected = _filter_rows(rows, where)
+        return _cast(selected, shape)
 
 
 def _repeat_word(word: str, count: int) -> Any:

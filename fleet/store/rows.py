@@ -79,7 +79,8 @@ def to_dict(instance: Any) -> dict[str, Any]:
     """Return an instance's values by field. Keep only the names in a Host's environment
     and the number of its commands: what they say may be secret.
     """
-    values = {name: getattr(instance, name) for name in _field_names(type(instance))}  # type: ignore[arg-type]  # a class is hashable
+    names = _field_names(type(instance))  # type: ignore[arg-type]  # a class is hashable
+    values = {name: getattr(instance, name) for name in names}
     if type(instance) is Host:
         values["env"] = sorted(instance.env)
         values["before"] = [NOT_STORED] * len(instance.before)
@@ -184,15 +185,17 @@ def _list_notes(run: Run) -> list[str]:
 
 
 def _make_json_columns(run: Run, hello: Hello) -> dict[str, str]:
+    labels = {**run.host.labels, **run.labels}
+    failures = [drop_defaults(failure) for failure in run.failed]
     return {
-        "labels_json": to_json({**run.host.labels, **run.labels}),
+        "labels_json": to_json(labels),
         "mitigations_json": to_json(run.facts.mitigations),
         "nodes_json": to_json(run.facts.nodes),
         "memory_json": to_json(run.facts.memory),
         "plan_json": to_json(run.plan),
         "host_json": to_json(run.host),
         "hello_json": to_json(hello.raw),
-        "failed_json": to_json([drop_defaults(failure) for failure in run.failed]),
+        "failed_json": to_json(failures),
     }
 
 
@@ -227,10 +230,14 @@ def _list_benchmarks(run: Run) -> list[str]:
     it has no list.
     """
     plan = require_hello(run).raw.get("plan")
-    listed = plan.get("benchmarks") if isinstance(plan, Mapping) else None
-    if isinstance(listed, list) and all(isinstance(item, Mapping) for item in listed):
-        return [f"{item.get('benchmark')}/{item.get('variant')}" for item in listed]
-    return list(run.plan.benchmarks)
+    choices = None
+    if isinstance(plan, Mapping):
+        choices = plan.get("benchmarks")
+    if not isinstance(choices, list):
+        return list(run.plan.benchmarks)
+    if not all(isinstance(choice, Mapping) for choice in choices):
+        return list(run.plan.benchmarks)
+    return [f"{choice.get('benchmark')}/{choice.get('variant')}" for choice in choices]
 
 
 def decode(decoder: msgspec.json.Decoder[_Model], value: object) -> _Model:

@@ -236,17 +236,18 @@ class Listing:
         columns of `runs`.
         """
         stamps = {run.key: self.stamps.get(run.key, "") for run in runs}
+        texts_by_key = self.index.read_records(stamps)
         records = dict[str, RunRecord]()
-        for (_, run_id), text in self.index.read_records(stamps).items():
+        for (_, run_id), text in texts_by_key.items():
             with suppress(DataError):
                 records[run_id] = parse_record(text, columns)
         not_indexed = [run.key for run in runs if run.run_id not in records]
-        for result in map_in_threads(self.read_file, not_indexed):
-            if isinstance(result, DamagedFileError):
-                warn_left_out(result)
-            else:
-                row, text = result
-                records[row["run_id"]] = parse_record(text, columns)
+        for content in map_in_threads(self.read_file, not_indexed):
+            if isinstance(content, DamagedFileError):
+                warn_left_out(content)
+                continue
+            row, text = content
+            records[row["run_id"]] = parse_record(text, columns)
         return records
 
     def list_points(self, run: RunSummary) -> Mapping[str, set[str]]:
@@ -269,11 +270,13 @@ class Listing:
     def _summarize(self, rows: Iterable[_Row]) -> list[RunSummary]:
         """Return the runs of these rows, oldest first, with their current labels."""
         hidden = _hidden.get()
-        visible = [row for row in rows if row["run_id"] not in hidden]
-        runs = [_make_summary(row, self._amendments) for row in visible]
-        listed = _listed.get()
-        if listed is not None:
-            listed += [(self.place, run.key) for run in runs]
+        runs = list[RunSummary]()
+        for row in rows:
+            if row["run_id"] not in hidden:
+                runs.append(_make_summary(row, self._amendments))
+        runs_listed = _listed.get()
+        if runs_listed is not None:
+            runs_listed += [(self.place, run.key) for run in runs]
         return sorted(runs, key=_sort_key)
 
     def _read_rows(
@@ -283,20 +286,31 @@ class Listing:
         the errors by run.
         """
         rows = self.index.read_listed(stamps)
-        new = [key for key in stamps if key not in rows]
+        not_indexed = [key for key in stamps if key not in rows]
+        contents, errors = self._read_files(not_indexed)
+        if contents:
+            self.index.store_runs(stamps, contents, self.stamps)
+        for key, (row, _) in contents.items():
+            rows[key] = row
+        errors |= find_duplicates(self.place, rows)
+        readable = [row for key, row in rows.items() if key not in errors]
+        return readable, errors
+
+    def _read_files(
+        self, keys: Sequence[Key]
+    ) -> tuple[dict[Key, tuple[_Row, bytes]], dict[Key, DamagedFileError]]:
+        """Read these runs' rows and records from their samples files; return them, and
+        the errors, by run.
+        """
         contents = dict[Key, tuple[_Row, bytes]]()
         errors = dict[Key, DamagedFileError]()
-        for key, result in zip(new, map_in_threads(self.read_file, new), strict=True):
+        results = map_in_threads(self.read_file, keys)
+        for key, result in zip(keys, results, strict=True):
             if isinstance(result, DamagedFileError):
                 errors[key] = result
             else:
                 contents[key] = result
-        if contents:
-            self.index.store_runs(stamps, contents, self.stamps)
-        rows |= {key: row for key, (row, _) in contents.items()}
-        errors |= find_duplicates(self.place, rows)
-        readable = [row for key, row in rows.items() if key not in errors]
-        return readable, errors
+        return contents, errors
 
     def read_file(self, key: Key) -> tuple[_Row, bytes] | DamagedFileError:
         """Read a run's samples file. Return its listed row and its record as JSON, or
@@ -461,11 +475,11 @@ def open_listing(root: Root) -> Listing:
 def make_listed_row(row: Mapping[str, Any]) -> _Row:
     """Return the columns that a listing needs from a run's row of `runs`."""
     hello = json.loads(row["hello_json"])
-    described = hello.get("benchmarks", ())
-    unknown = [choice for choice in described if choice["name"] not in BENCHMARKS]
-    listed = {name: row[name] for name in _COLUMNS}
-    listed["hello_json"] = json.dumps({"benchmarks": unknown})
-    return listed
+    descriptions = hello.get("benchmarks", ())
+    unknown = [item for item in descriptions if item["name"] not in BENCHMARKS]
+    columns = {name: row[name] for name in _COLUMNS}
+    columns["hello_json"] = json.dumps({"benchmarks": unknown})
+    return columns
 
 
 def index_published(place: Place, records: Sequence[RunRecord]) -> None:
@@ -473,13 +487,14 @@ def index_published(place: Place, records: Sequence[RunRecord]) -> None:
     stamps = dict[Key, str]()
     contents = dict[Key, tuple[_Row, bytes]]()
     for record in records:
-        key = (record.row["host_id"], record.row["run_id"])
+        row = record.row
+        key = (row["host_id"], row["run_id"])
         stamp = place.stamp(samples_name(*key))
         if stamp:
             stamps[key] = stamp
-            listed = make_listed_row(record.row)
-            contents[key] = (listed, write_record(record))
-    Index(place, _COLUMNS).store_runs(stamps, contents)
+            contents[key] = (make_listed_row(row), write_record(record))
+    index = Index(place, _COLUMNS)
+    index.store_runs(stamps, contents)
 
 
 def list_unfinished(place: Place) -> list[RunSummary]:
@@ -570,7 +585,8 @@ def _make_summary(
     labels = _parse_labels(row["labels_json"])
     amendment = amendments.get(row["run_id"])
     if amendment is not None:
-        labels = tuple(amendment.apply(labels).items())
+        amended = amendment.apply(labels)
+        labels = tuple(amended.items())
     values = {name: row[column] for name, column in _COLUMN_OF.items()}
     values["benchmarks"] = tuple(row["benchmarks"])
     values["descriptions"] = _parse_descriptions(row["hello_json"])

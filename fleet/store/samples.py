@@ -193,21 +193,30 @@ def _hash_column(digest: Any, column: Any) -> None:
     if is_all_null:
         digest.update(bytes(len(column)))
     elif column.null_count:
-        digest.update(column.is_valid().to_numpy(zero_copy_only=False))
+        is_valid = column.is_valid()
+        digest.update(is_valid.to_numpy(zero_copy_only=False))
     if pa.types.is_list(column.type):
-        offsets = column.offsets.to_numpy()
-        digest.update(np.diff(offsets))
-        first = int(offsets[0])
-        end = int(offsets[-1])
-        _hash_column(digest, column.values[first:end])
+        _hash_lists(digest, column)
     elif pa.types.is_dictionary(column.type):
         texts = column.cast(pa.string()).fill_null("")
         digest.update("\n".join(texts.to_pylist()).encode())
     elif pa.types.is_boolean(column.type):
-        digest.update(bytes(map(bool, column.to_pylist())))
+        values = map(bool, column.to_pylist())
+        digest.update(bytes(values))
     elif is_all_null:
-        digest.update(bytes(len(column) * column.type.bit_width // 8))
+        value_bytes = len(column) * column.type.bit_width // 8
+        digest.update(bytes(value_bytes))
     elif column.null_count:
         digest.update(column.fill_null(0).to_numpy())
     else:
         digest.update(column.to_numpy())
+
+
+def _hash_lists(digest: Any, column: Any) -> None:
+    """Hash the lengths of lists, and their values."""
+    offsets = column.offsets.to_numpy()
+    lengths = np.diff(offsets)
+    digest.update(lengths)
+    first = int(offsets[0])
+    end = int(offsets[-1])
+    _hash_column(digest, column.values[first:end])

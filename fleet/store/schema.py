@@ -140,8 +140,10 @@ def arrow_schema(table: str, names: tuple[str, ...] | None = None) -> Any:
         type_ = _arrow_type(column.type)
         if column.name in repeating:
             type_ = pa.dictionary(pa.int32(), type_)
-        fields.append(pa.field(column.name, type_, nullable=column.nullable))
-    return pa.schema(fields, {"fleet.table": table, VERSION.decode(): SCHEMA_VERSION})
+        field = pa.field(column.name, type_, nullable=column.nullable)
+        fields.append(field)
+    metadata = {"fleet.table": table, VERSION.decode(): SCHEMA_VERSION}
+    return pa.schema(fields, metadata)
 
 
 @once

@@ -355,8 +355,9 @@ class Store:
         """Write a session's note to the disk; return the open file. lock: lock it, if
         the file system can.
         """
+        content = {**to_dict(intent), "pid": os.getpid()}
         with _refusing_unreadable(f"{path}: cannot note the session"):
-            data = seal_json(to_json({**to_dict(intent), "pid": os.getpid()}))
+            data = seal_json(to_json(content))
             decode(INTENT, unseal_json(data))
         with enter_state_folder(self.state_dir, "journal") as folder:
             draft = folder / f".{path.name}.{os.getpid()}"

@@ -73,10 +73,14 @@ def _check_words(table: str, name: str, words: Any) -> None:
 
 
 def _check_numbers(name: str, values: Any) -> None:
+    numbers = values.drop_null().to_numpy()
+    if not len(numbers):
+        return
     smallest = _SMALLEST.get(name, 0)
     largest = _LARGEST.get(name, INT64_MAX)
-    numbers = values.drop_null().to_numpy()
-    if len(numbers) and not smallest <= numbers.min() <= numbers.max() <= largest:
+    # not a number is in no range
+    is_in_range = smallest <= numbers.min() <= numbers.max() <= largest
+    if not is_in_range:
         raise DataError(f"{name} is {numbers.min()} to {numbers.max()}")
 
 
@@ -198,9 +202,10 @@ def _select_distinct_rows(table: Any) -> list[dict[str, Any]]:
     """Return the first row of each combination of names, parameters and number of
     threads.
     """
+    ping = table.column("ping_cpu")
+    pong = table.column("pong_cpu")
     keys = table.select(_POINT_NAMES).unify_dictionaries()
-    is_one_cpu = pc.equal(table.column("ping_cpu"), table.column("pong_cpu"))
-    keys = keys.append_column("is_one_cpu", is_one_cpu)
+    keys = keys.append_column("is_one_cpu", pc.equal(ping, pong))
     for name in _POINT_LISTS:
         length = pc.list_value_length(table.column(name))
         keys = keys.append_column(name, length)
@@ -212,8 +217,8 @@ def _select_distinct_rows(table: Any) -> list[dict[str, Any]]:
 
 def _find_first_rows(keys: Any) -> Any:
     """Return the numbers of the rows that no earlier row equals."""
-    numbers = pa.array(np.arange(len(keys)))
-    numbered = keys.append_column("row", numbers)
+    row_numbers = pa.array(np.arange(len(keys)))
+    numbered = keys.append_column("row", row_numbers)
     groups = numbered.group_by(keys.column_names, use_threads=False)
-    first = groups.aggregate([("row", "min")]).column("row_min")
-    return np.sort(first)
+    lowest = groups.aggregate([("row", "min")])
+    return np.sort(lowest.column("row_min"))

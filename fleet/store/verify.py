@@ -122,12 +122,12 @@ def verify(place: Place) -> Verification:
 
 
 def _find_problems(
-    place: Place, files: "_Files", checked: Mapping[Key, _CheckedSamples]
+    place: Place, files: "_Files", samples: Mapping[Key, _CheckedSamples]
 ) -> Iterator[str]:
-    """Yield all that is not as written. checked: the samples files, by run."""
+    """Yield all that is not as written. samples: the checked files, by run."""
     yield from files.describe_unlisted()
     records = dict[Key, bytes]()
-    for key, result in checked.items():
+    for key, result in samples.items():
         if result.record_json is not None:
             records[key] = result.record_json
         if result.problem is not None:
@@ -137,8 +137,9 @@ def _find_problems(
     duplicates = find_duplicates(place, records)
     yield from dict.fromkeys(map(str, duplicates.values()))
     records_by_run = dict[str, bytes]()
-    for (host_id, run_id), record in records.items():
-        if (host_id, run_id) not in duplicates:
+    for key, record in records.items():
+        _, run_id = key
+        if key not in duplicates:
             records_by_run[run_id] = record
     for table, names in files.tables.items():
         yield from _verify_files_of_table(place, table, names, records_by_run)
@@ -381,6 +382,9 @@ def _rebuild_rows_by_cpu(table: str, record_json: bytes) -> dict[int | None, Any
     of `runs` by None.
     """
     record = parse_record(record_json)
-    rows = [record.row] if table == "runs" else record.cpus
-    stored = pa.Table.from_pylist(rows, schema.arrow_schema(table))
-    return {row.get("cpu"): row for row in stored.to_pylist()}
+    rows = record.cpus
+    if table == "runs":
+        rows = [record.row]
+    # as a file would have them
+    typed_rows = pa.Table.from_pylist(rows, schema.arrow_schema(table))
+    return {row.get("cpu"): row for row in typed_rows.to_pylist()}

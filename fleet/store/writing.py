@@ -118,16 +118,16 @@ def _find_missing(
         return []
     # a file is named after its last run, so those before the first one have none of it
     first = min(missing)
-    later = [name for stem, name in names_by_stem.items() if stem >= first]
+    later_names = [name for stem, name in names_by_stem.items() if stem >= first]
 
     def read_run_ids(name: str) -> set[str]:
         table, _, _ = name.partition("/")
         rows = TableFile(place, name, table).read(["run_id"])
         return set(rows.column("run_id").to_pylist())
 
-    for present in read_undamaged(later, read_run_ids).values():
-        missing -= present
-    return sorted(missing)
+    ids_by_name = read_undamaged(later_names, read_run_ids)
+    present = set().union(*ids_by_name.values())
+    return sorted(missing - present)
 
 
 def file_name(run_ids: Collection[str]) -> str:
@@ -145,20 +145,28 @@ def _write_rows(place: Place, table: str, records: Sequence[RunRecord]) -> None:
     """Write the rows of runs to a new file of a table, if there are any runs."""
     if not records:
         return
-    name = file_name([record.row["run_id"] for record in records])
-    if table == "cpus":
-        plain_rows = list(chain.from_iterable(record.cpus for record in records))
-    else:
-        plain_rows = [record.row for record in records]
-    rows = pa.Table.from_pylist(plain_rows, arrow_schema(table))
+    run_ids = [record.row["run_id"] for record in records]
+    name = file_name(run_ids)
+    rows = _tabulate(table, records)
     # Dictionaries would be larger than texts that differ in most rows; bounds only help
     # among many rows.
-    bounds = ["run_id", "host_id", "session_id"] if len(rows) > 1 else False
+    bounds: list[str] | bool = False
+    if len(rows) > 1:
+        bounds = ["run_id", "host_id", "session_id"]
+    group_rows = max(len(rows), 1)
     with draft_path(place.state_dir, f"{name}-{table}") as path:
         write_table(
-            path, rows, max(len(rows), 1), use_dictionary=False, write_statistics=bounds
+            path, rows, group_rows, use_dictionary=False, write_statistics=bounds
         )
         place.put(path, f"{table}/{name}.parquet")
+
+
+def _tabulate(table: str, records: Sequence[RunRecord]) -> Any:
+    """Return the rows that runs have in a table."""
+    rows = [record.row for record in records]
+    if table == "cpus":
+        rows = list(chain.from_iterable(record.cpus for record in records))
+    return pa.Table.from_pylist(rows, arrow_schema(table))
 
 
 @contextmanager
