@@ -33,9 +33,8 @@ from tests.command import Fleet
 
 
 def quiet(rows: int = 12, nights: int = 30, seed: int = 2) -> Floats:
-    return np.log(50) + 0.005 * np.random.default_rng(seed).standard_normal(
-        (rows, nights)
-    )
+    noise = np.random.default_rng(seed).standard_normal((rows, nights))
+    return np.log(50) + 0.005 * noise
 
 
 def test_a_step_has_a_date_and_a_slow_change_has_none() -> None:
@@ -53,10 +52,14 @@ def test_a_step_has_a_date_and_a_slow_change_has_none() -> None:
     assert gradual.moved > 0.03
 
 
+def find_rows_and_nights(logs: Floats) -> list[tuple[int, int]]:
+    return [(step.row, step.night) for step in find_changes(logs)]
+
+
 def test_rows_whose_parts_are_too_short_to_be_split_again_have_their_step() -> None:
     logs = quiet(rows=2, nights=10)
     logs[:, 5:] += 0.2
-    assert [(step.row, step.night) for step in find_changes(logs)] == [(0, 5), (1, 5)]
+    assert find_rows_and_nights(logs) == [(0, 5), (1, 5)]
 
 
 def test_nothing_is_found_where_nothing_changed_nor_in_a_few_nights() -> None:
@@ -81,10 +84,9 @@ def test_changes_of_a_row_that_follow_one_another_are_all_found(second: float) -
     logs = quiet(nights=60)
     logs[3, 20:] += 0.05
     logs[3, 40:] += second
-    assert [(one.row, one.night, one.dated) for one in find_changes(logs)] == [
-        (3, 20, True),
-        (3, 40, True),
-    ]
+    changes = find_changes(logs)
+    assert [(change.row, change.night) for change in changes] == [(3, 20), (3, 40)]
+    assert [change.dated for change in changes] == [True, True]
 
 
 def test_levels_met_again_are_one_and_a_lasting_switch_is_named() -> None:
@@ -92,14 +94,14 @@ def test_levels_met_again_are_one_and_a_lasting_switch_is_named() -> None:
     logs[0, [4, 5, 6, 12, 13, 20, 21, 22]] += np.log(2)
     logs[1, 18:] += np.log(2)
     levels = label_levels_of_hosts(logs, np.arange(2))
-    clean = clean_series(logs, levels, np.array([True, True]))
-    assert np.ptp(clean.logs, axis=1).max() < 0.05
-    ((row, night, moved),) = clean.elsewhere
+    switching = clean_series(logs, levels, np.array([True, True]))
+    assert np.ptp(switching.logs, axis=1).max() < 0.05
+    ((row, night, moved),) = switching.elsewhere
     assert (row, night) == (1, 18)
     assert moved == pytest.approx(np.log(2), abs=0.01)
-    cleaned = clean_series(logs, levels, np.array([False, False]))
-    assert cleaned.elsewhere == []
-    assert np.ptp(cleaned.logs[1]) > 0.6, (
+    steady = clean_series(logs, levels, np.array([False, False]))
+    assert steady.elsewhere == []
+    assert np.ptp(steady.logs[1]) > 0.6, (
         "of a machine that does not switch it is a change"
     )
 
@@ -109,36 +111,35 @@ def test_odd_nights_are_named_and_hide_no_change() -> None:
     logs[3, 17:] += 0.05
     logs[3, [5, 24]] += np.log(1.3)
     levels = label_levels_of_hosts(logs, np.zeros(12, dtype=np.int64))
-    clean = clean_series(logs, levels, np.zeros(12, dtype=bool))
+    no_row_switches = np.zeros(12, dtype=bool)
+    clean = clean_series(logs, levels, no_row_switches)
     assert [(row, night) for row, night, _ in clean.odd] == [(3, 5), (3, 24)]
-    assert [(change.row, change.night) for change in find_changes(clean.logs)] == [
-        (3, 17)
-    ]
+    assert find_rows_and_nights(clean.logs) == [(3, 17)]
 
 
 def test_what_all_hosts_share_is_one_change_and_what_one_has_is_its_own() -> None:
-    hosts, relations = np.divmod(np.arange(12), 3)
+    hosts = np.repeat(np.arange(4), 3)
+    relations = np.tile(np.arange(3), 4)
     logs = quiet(nights=12, seed=3)
     logs[relations == 1, 6:] += 0.03
     pool = append_means(logs, hosts, relations)
     (change,) = drop_changes_of_parts(find_changes(pool.logs), pool)
     assert change.night == 6
     assert pool.members[change.row].tolist() == (relations == 1).tolist()
+
     alone = quiet(nights=12)
     alone[4, 6:] += 0.2
     pool = append_means(alone, hosts, relations)
-    assert [
-        each.row for each in drop_changes_of_parts(find_changes(pool.logs), pool)
-    ] == [4]
+    (change,) = drop_changes_of_parts(find_changes(pool.logs), pool)
+    assert change.row == 4
 
 
 def test_correlation_from_night_to_night_is_no_change() -> None:
     chance = np.random.default_rng(5)
-    series = [
-        simulated.find_session_changes(simulated.make_series(chance, 30, "AR"), "AR")
-        for _ in range(5)
-    ]
-    assert not any(change.dated for session in series for change in session)
+    for _ in range(5):
+        series = simulated.make_series(chance, 30, "AR")
+        changes = simulated.find_session_changes(series, "AR")
+        assert not any(change.dated for change in changes)
 
 
 def test_the_night_in_which_a_machine_of_the_lab_changed(made_lab: Path) -> None:

@@ -44,9 +44,9 @@ RUN = {
 def find_in_run(root: Path) -> pd.DataFrame:
     pairs = as_float64(load_pairs(root))
     (run_id,) = pairs["run_id"].unique()
-    return select_breaches(
-        check_run(load_run(root, run_id), pairs, arrange_memory(pairs, load_cpus(root)))
-    )
+    run = load_run(root, run_id)
+    memory_rows = arrange_memory(pairs, load_cpus(root))
+    return select_breaches(check_run(run, pairs, memory_rows))
 
 
 def change_levels(
@@ -215,15 +215,11 @@ def test_one_buffer_is_no_slower_than_a_buffer_each(tmp_path: Path) -> None:
     same = pairs[(pairs["threads"] == 2) & (pairs["operation"] == "read")]
     same = same.assign(sharing="one", point=same["point"].str.replace(".own.", ".one."))
     for slower, checks in ((1.0, []), (1.3, ["one_buffer"])):
-        rows = pd.concat([pairs, same.assign(median_ns=same["median_ns"] * slower)])
-        assert (
-            list(
-                select_breaches(
-                    check_run(RUN, rows, arrange_memory(rows, load_cpus(tmp_path)))
-                )["check"]
-            )
-            == checks
-        )
+        one_buffer = same.assign(median_ns=same["median_ns"] * slower)
+        rows = pd.concat([pairs, one_buffer])
+        memory_rows = arrange_memory(rows, load_cpus(tmp_path))
+        breaches = select_breaches(check_run(RUN, rows, memory_rows))
+        assert list(breaches["check"]) == checks
 
 
 READWRITE = {"benchmark": "readwrite", "median_ns": 100.0}
@@ -311,8 +307,10 @@ def test_what_the_intervals_leave_open_is_no_breach() -> None:
 def test_a_peak_above_what_the_units_of_a_core_can_do_is_found() -> None:
     peak = {**PEAK, "variant": "avx512", "point": "peak.x1", "core_ghz": 4.0}
     for ns, checks in ((1 / 256, []), (1 / 300, ["gemm_units"])):
-        assert list(find_in_rows({**peak, "median_ns": ns})["check"]) == checks
-    assert find_in_rows({**peak, "core_ghz": math.nan, "median_ns": 1 / 300}).empty
+        breaches = find_in_rows({**peak, "median_ns": ns})
+        assert list(breaches["check"]) == checks
+    unknown_clock = {**peak, "core_ghz": math.nan, "median_ns": 1 / 300}
+    assert find_in_rows(unknown_clock).empty
 
 
 @pytest.mark.parametrize(
@@ -343,9 +341,9 @@ def test_a_peak_at_a_lower_frequency_than_its_product_is_no_breach() -> None:
         "median_ns": 0.0018,
     }
     assert find_in_rows(peak, product).empty
-    assert list(find_in_rows(peak, {**product, "core_ghz": 2.5})["check"]) == [
-        "gemm_peak"
-    ]
+    as_slow = {**product, "core_ghz": 2.5}
+    breaches = find_in_rows(peak, as_slow)
+    assert list(breaches["check"]) == ["gemm_peak"]
 
 
 def test_threads_get_no_more_of_the_memory_beside_a_chase_than_alone(
