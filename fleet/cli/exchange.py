@@ -16,7 +16,7 @@ from fleet.analysis import base, compare, exchange, reduce, report, views
 from fleet.cli import app as cli
 from fleet.cli.app import option
 from fleet.cli.completion import SUMMARY, complete_formats
-from fleet.cli.waiting import show_elapsed
+from fleet.cli.waiting import Count, show_elapsed
 from fleet.errors import UsageError
 from fleet.text import format_count, one_line, printable
 
@@ -99,9 +99,18 @@ def write_report(
         return
     ids = [run.run_id for run in runs]
     names = words or sorted({run.host_id for run in runs})
-    with show_elapsed(f"drawing {format_count(len(ids), 'run')}"):
+    count = Count("drawing", len(ids))
+    with show_elapsed(count):
         page = report.render(
-            root, ids, title, sides, names, benchmarks, heading, ranges
+            root,
+            ids,
+            title,
+            sides,
+            names,
+            benchmarks,
+            heading,
+            ranges,
+            on_run=count.step,
         )
     if to_stdout:
         sys.stdout.write(page)
@@ -381,7 +390,9 @@ def export(
         _write([write_number_table(usual, suffix)], output)
     elif format_ in (exports.SAMPLES, exports.NUMBERS):
         runs = base.select_runs(root.runs, select or ["all"], root)
-        _write(exports.export_rows(root, runs, format_, benchmarks), output)
+        count = Count("writing", len(runs))
+        rows = exports.export_rows(root, runs, format_, benchmarks, count.step)
+        _write(rows, output, count if format_ == exports.SAMPLES else "writing")
     else:
         name = " ".join(select or ())
         if not name.startswith(SUMMARY):
@@ -421,14 +432,17 @@ def _find_last(
     return last
 
 
-def _write(text: Iterable[str], output: Path | None) -> None:
+def _write(
+    text: Iterable[str], output: Path | None, progress: object = "writing"
+) -> None:
+    """Write text to a file or to stdout. progress: what a terminal shows meanwhile."""
     from fleet.store.files import write_output
 
     is_to_stdout = output is None or str(output) == "-"
     if is_to_stdout and sys.stdout.isatty():  # what it shows is progress enough
         sys.stdout.writelines(text)
         return
-    with show_elapsed("writing"):
+    with show_elapsed(progress):
         if output is None or is_to_stdout:
             sys.stdout.writelines(text)
         else:

@@ -5,16 +5,38 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+
+from fleet.text import format_count
 
 SILENT_S = 2.0
 _EVERY_S = 1.0
 _CLEAR = "\r\x1b[K"  # the line
 
 
+@dataclass(slots=True)
+class Count:
+    """How many of a number of runs a command is done with, as text for a line of
+    progress.
+    """
+
+    words: str
+    runs: int
+    done: int = 0
+
+    def step(self) -> None:
+        """Count one more run."""
+        self.done += 1
+
+    def __str__(self) -> str:
+        return f"{self.words} {self.done} of {format_count(self.runs, 'run')}"
+
+
 @contextmanager
-def show_elapsed(words: str) -> Iterator[None]:
-    """While the block runs, show `words` and the time in a line of the terminal that is
-    gone at the end; nothing in the first SILENT_S, and nothing on a pipe.
+def show_elapsed(progress: object) -> Iterator[None]:
+    """While the block runs, show `progress` as text, such as a Count, and the time in a
+    line of the terminal that is gone at the end; nothing in the first SILENT_S, and
+    nothing on a pipe.
     """
     # stderr is None where the program was started with it closed
     if sys.stderr is None or not sys.stderr.isatty():
@@ -29,7 +51,7 @@ def show_elapsed(words: str) -> Iterator[None]:
         wait_s = SILENT_S
         while not ended.wait(wait_s):
             elapsed_s = time.monotonic() - began
-            terminal.write(f"{_CLEAR}{words}: {elapsed_s:.0f} s")
+            terminal.write(f"{_CLEAR}{progress}: {elapsed_s:.0f} s")
             terminal.flush()
             wait_s = _EVERY_S
         terminal.write(_CLEAR)

@@ -107,14 +107,18 @@ def _export_summary(
 
 
 def export_rows(
-    root: Root, runs: Sequence[RunSummary], format_: str, benchmark: str | None
+    root: Root,
+    runs: Sequence[RunSummary],
+    format_: str,
+    benchmark: str | None,
+    on_run: Callable[[], None] = lambda: None,
 ) -> Iterator[str]:
     """Yield the samples or the numbers of several runs as CSV, in pieces. Raises
-    UsageError if they have none.
+    UsageError if they have none. on_run: called after the samples of each run.
     """
     run_ids = [run.run_id for run in runs]
     if format_ == SAMPLES:
-        yield from export_samples(root, run_ids, benchmark)
+        yield from export_samples(root, run_ids, benchmark, on_run)
         return
     numbers = select_numbers(root, runs, Only(benchmark))
     if numbers.empty:
@@ -126,12 +130,15 @@ def export_rows(
 
 
 def export_samples(
-    root: Root, run_ids: Sequence[str], benchmark: str | None
+    root: Root,
+    run_ids: Sequence[str],
+    benchmark: str | None,
+    on_run: Callable[[], None] = lambda: None,
 ) -> Iterator[str]:
     """Yield the samples of several runs as one CSV, a row per sample, in pieces.
 
-    benchmark: see `parse_benchmark_names`; runs without it are left out. Raises
-    UsageError if no run has it.
+    benchmark: see `parse_benchmark_names`; runs without it are left out. on_run:
+    called after each run. Raises UsageError if no run has it.
     """
     header = True
     for run_id in run_ids:
@@ -145,6 +152,7 @@ def export_samples(
             if len(samples):
                 yield text.format_csv(samples, header=header)
                 header = False
+        on_run()
     if header:
         missing = f"--benchmark {benchmark}: " if benchmark else ""
         raise UsageError(

@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -71,7 +71,7 @@ class PageWarning(NamedTuple):
     advice: str = ""
 
 
-def render(
+def render(  # noqa: PLR0913  what a page may be asked for, and its progress
     root: Root,
     run_ids: Sequence[str],
     title: str | None = None,
@@ -80,18 +80,21 @@ def render(
     benchmark: str | None = None,
     heading: str = "",
     ranges: Sequence[ExpectedRange] = (),
+    *,
+    on_run: Callable[[], None] = lambda: None,
 ) -> str:
     """Return the HTML page about these runs. Raises StoreError, and UsageError if there
     is no run.
 
     sides: two sides to compare, baseline first. Without them the page opens with
     findings of `selection` or these runs. heading: from `render_heading`, if hosts are
-    missing. ranges: what is expected of machines.
+    missing. ranges: what is expected of machines. on_run: called after each run is
+    read.
     """
     if not run_ids:
         raise UsageError("no run to report on; `fleet runs` lists what is stored.")
     root = open_listing(root)
-    readings, tables_read = load_readings(root, run_ids, benchmark)
+    readings, tables_read = load_readings(root, run_ids, benchmark, on_run)
     descriptions = tables_read.descriptions
     runs = root.find_runs(set(run_ids))
     differences = None

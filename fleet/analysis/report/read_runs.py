@@ -5,7 +5,7 @@ the index, with only the bursts that warnings need.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -119,12 +119,16 @@ class Reading:
 
 
 def load_readings(
-    root: Root, run_ids: Sequence[str], benchmark: str | None = None
+    root: Root,
+    run_ids: Sequence[str],
+    benchmark: str | None = None,
+    on_run: Callable[[], None] = lambda: None,
 ) -> tuple[list[Reading], Tables]:
     """Return a `Reading` per run, each run once, grouped by host; and the tables of all
     runs.
 
-    benchmark: keep only its rows; every run must have it. Raises StoreError for a run
+    benchmark: keep only its rows; every run must have it. on_run: called after each
+    run. Raises StoreError for a run
     that is not stored.
     """
     listing = open_listing(root)
@@ -148,6 +152,7 @@ def load_readings(
             reading = batch.start_reading(run, names[run["run_id"]], anchor)
             _fill_reading(listing, reading, batch)
             readings.append(reading)
+            on_run()
     pairs = _order_by_run(pd.concat(pairs_of_batches, ignore_index=True), runs)
     return readings, _make_tables(listing, runs, cpus, pairs)
 
