@@ -41,13 +41,14 @@ def a_burst(**changes: object) -> Burst:
 
 
 def test_counts_are_rows_of_their_burst_and_thread(tmp_path: Path) -> None:
-    Store(tmp_path).publish(a_run(), [a_burst(), builders.a_burst(round=1)])
+    counted = a_burst()
+    uncounted = builders.a_burst(round=1)
+    Store(tmp_path).publish(a_run(), [counted, uncounted])
     frame = load_counters(tmp_path)
     plain = pd.read_parquet(tmp_path / "counters")
     pd.testing.assert_frame_equal(frame.astype(plain.dtypes.to_dict()), plain)
-    assert [*zip(frame["cpu"], frame["event"], strict=True)] == [
-        *((0, "cycles"), (0, "r04d2"), (1, "cycles"), (1, "r04d2"))
-    ]
+    assert frame["cpu"].tolist() == [0, 0, 1, 1]
+    assert frame["event"].tolist() == ["cycles", "r04d2", "cycles", "r04d2"]
     assert set(frame["round"]) == {0}
     assert set(frame["units"]) == {5 * builders.ITERATIONS}
     assert frame["count"].isna().tolist() == [False, False, False, True]

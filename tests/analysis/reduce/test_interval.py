@@ -58,10 +58,11 @@ def test_the_more_neighbours_resemble_each_other_the_fewer_values_they_are_worth
 
 
 def test_between_runs_is_students_t_over_the_logarithms_of_three_runs_or_more() -> None:
-    values = np.array([50.0, 54.0, 51.0, 57.0])
-    logs = np.log(values)
-    high = stats.t.interval(0.95, 3, logs.mean(), stats.sem(logs))[1]
-    scatter = np.array([logs.std(ddof=1), logs[:2].std(ddof=1)])
+    four_runs = np.log([50.0, 54.0, 51.0, 57.0])
+    two_runs = four_runs[:2]
+    scatter = np.array([four_runs.std(ddof=1), two_runs.std(ddof=1)])
     _, of_the_mean = compute_half_widths_of_runs(np.array([4, 2]), scatter)
-    assert of_the_mean[0] == pytest.approx(math.expm1(high - logs.mean()), rel=1e-3)
+    mean = four_runs.mean()
+    _, high = stats.t.interval(0.95, 3, mean, stats.sem(four_runs))
+    assert of_the_mean[0] == pytest.approx(math.expm1(high - mean), rel=1e-3)
     assert math.isnan(of_the_mean[1])

@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,13 +26,21 @@ def frame(tmp_path: Path, bursts: list[Burst]) -> pd.DataFrame:
     return load_samples(tmp_path)
 
 
+def measure_pairs(tmp_path: Path, *bursts: Burst, **options: Any) -> pd.DataFrame:
+    """Publish a run of three CPUs with these bursts, and reduce it to pairs."""
+    return pair_medians(frame(tmp_path, list(bursts)), **options)
+
+
 def test_the_headline_is_the_median_of_burst_medians_without_warmups(
     tmp_path: Path,
 ) -> None:
-    bursts = [
+    pairs = measure_pairs(
+        tmp_path,
         builders.a_burst(
-            round=0, ticks=(9_000_000, 10, 27, 90), start_offset_ns=0
-        ),  # median 27
+            round=0,
+            ticks=(9_000_000, 10, 27, 90),
+            start_offset_ns=0,
+        ),
         builders.a_burst(
             round=1,
             ping_cpu=1,
@@ -45,8 +54,10 @@ def test_the_headline_is_the_median_of_burst_medians_without_warmups(
             flags=("preempted",),
             start_offset_ns=2_000,
         ),
-    ]
-    (row,) = pair_medians(frame(tmp_path, bursts)).to_dict("records")
+    )
+    burst_medians = [27.0, 30.0, 32.0]
+    values = np.array([10, 27, 90, 30, 30, 30, 31, 32, 60])
+    (row,) = pairs.to_dict("records")
     assert row["ping_cpu"] == 0
     assert row["pong_cpu"] == 1
     assert row["bursts"] == 3
@@ -54,54 +65,51 @@ def test_the_headline_is_the_median_of_burst_medians_without_warmups(
     assert row["median_ns"] == pytest.approx(30 * TICK)
     assert row["min_ns"] == pytest.approx(10 * TICK)
     assert row["max_ns"] == pytest.approx(90 * TICK)
-    values = np.array([10, 27, 90, 30, 30, 30, 31, 32, 60])
     assert row["mean_ns"] == pytest.approx(values.mean() * TICK)
     assert row["p10_ns"] == pytest.approx(np.quantile(values, 0.1) * TICK)
     assert row["p99_ns"] == pytest.approx(np.quantile(values, 0.99) * TICK)
-    spread = half_width([27.0, 30.0, 32.0])
-    mean = np.mean([27, 30, 32])
-    half = spread * mean
+    spread = half_width(burst_medians)
+    mean_ns = np.mean(burst_medians) * TICK
     assert row["spread"] == pytest.approx(spread)
-    assert (row["low_ns"], row["high_ns"]) == pytest.approx(
-        ((mean - half) * TICK, (mean + half) * TICK)
-    )
+    assert row["low_ns"] == pytest.approx(mean_ns * (1 - spread))
+    assert row["high_ns"] == pytest.approx(mean_ns * (1 + spread))
     assert row["flags"] == "preempted"
     assert row["flagged_bursts"] == 1
 
 
 def test_both_directions_can_be_kept_apart(tmp_path: Path) -> None:
-    bursts = [builders.a_burst(), builders.a_burst(ping_cpu=1, pong_cpu=0)]
-    table = pair_medians(frame(tmp_path, bursts), ordered=True)
-    assert list(zip(table["ping_cpu"], table["pong_cpu"], strict=True)) == [
-        (0, 1),
-        (1, 0),
-    ]
+    forth = builders.a_burst()
+    back = builders.a_burst(ping_cpu=1, pong_cpu=0)
+    table = measure_pairs(tmp_path, forth, back, ordered=True)
+    cpus = table[["ping_cpu", "pong_cpu"]]
+    assert cpus.to_numpy().tolist() == [[0, 1], [1, 0]]
 
 
 def test_a_single_burst_has_no_interval_and_one_of_warmups_no_row(
     tmp_path: Path,
 ) -> None:
-    bursts = [builders.a_burst(), builders.a_burst(pong_cpu=2, ticks=(1, 2), warmup=2)]
-    table = pair_medians(frame(tmp_path, bursts))
+    single = builders.a_burst()
+    warmups = builders.a_burst(pong_cpu=2, ticks=(1, 2), warmup=2)
+    table = measure_pairs(tmp_path, single, warmups)
     assert list(table["pong_cpu"]) == [1]
     assert table["spread"].isna().all()
 
 
 def test_runs_and_variants_are_never_mixed(tmp_path: Path) -> None:
-    bursts = [builders.a_burst(), builders.a_burst(variant="c11", ticks=(1, 7, 7))]
-    table = pair_medians(frame(tmp_path, bursts))
-    assert dict(
-        zip(table["variant"], table["median_ns"] / TICK, strict=True)
-    ) == pytest.approx({"c11": 7, "cmpxchg": 501.5})
+    usual = builders.a_burst()
+    other = builders.a_burst(variant="c11", ticks=(1, 7, 7))
+    table = measure_pairs(tmp_path, usual, other)
+    medians = table.set_index("variant")["median_ns"] / TICK
+    assert medians.to_dict() == pytest.approx({"c11": 7, "cmpxchg": 501.5})
 
 
 def test_relations_are_listed_nearest_first(tmp_path: Path) -> None:
-    bursts = [
+    pairs = measure_pairs(
+        tmp_path,
         builders.a_burst(pong_cpu=2, ticks=(0, 90, 90)),
         builders.a_burst(ticks=(0, 30, 30), flags=("preempted",)),
         builders.a_burst(ping_cpu=1, pong_cpu=2, ticks=(0, 110, 110)),
-    ]
-    pairs = pair_medians(frame(tmp_path, bursts))
+    )
     numbers = compute_numbers(pairs, pairs[:0], SHIPPED)
     near, far = list_relations(numbers, SHIPPED).to_dict("records")
     assert near["relation"] == "package"
@@ -116,9 +124,10 @@ def test_relations_are_listed_nearest_first(tmp_path: Path) -> None:
 def test_a_matrix_has_a_pair_on_both_sides_and_nan_where_nothing_was_measured(
     tmp_path: Path,
 ) -> None:
-    table = matrix(
-        pair_medians(frame(tmp_path, [builders.a_burst(ticks=(0, 5, 5))])), [1, 0, 2]
-    )
-    assert list(table.index) == list(table.columns) == [1, 0, 2]
-    assert table.loc[0, 1] == table.loc[1, 0] == pytest.approx(5 * TICK)
+    pairs = measure_pairs(tmp_path, builders.a_burst(ticks=(0, 5, 5)))
+    table = matrix(pairs, [1, 0, 2])
+    assert list(table.index) == [1, 0, 2]
+    assert list(table.columns) == [1, 0, 2]
+    assert table.loc[0, 1] == pytest.approx(5 * TICK)
+    assert table.loc[1, 0] == table.loc[0, 1]
     assert table.isna().to_numpy().sum() == 7

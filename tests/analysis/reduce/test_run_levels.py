@@ -43,11 +43,15 @@ def test_scatter_alone_has_one_level() -> None:
 
 def test_levels_of_a_quiet_benchmark_are_not_hidden_by_a_noisy_one() -> None:
     chance = np.random.default_rng(2)
+    switches = np.arange(12) % 2
     noisy = chance.normal(0, 0.03, (4, 12))
-    quiet = chance.normal(0, 0.003, (4, 12)) + np.log(1.12) * (np.arange(12) % 2)
-    labels = label_levels_of_hosts(np.vstack([noisy, quiet]), np.repeat([0, 1], 4))
+    quiet = chance.normal(0, 0.003, (4, 12))
+    quiet += np.log(1.12) * switches
+    rows = np.vstack([noisy, quiet])
+    benchmark_of_row = np.repeat([0, 1], 4)
+    labels = label_levels_of_hosts(rows, benchmark_of_row)
     assert labels[:4].max() == 0
-    assert (labels[4:] == np.arange(12) % 2).all()
+    assert (labels[4:] == switches).all()
 
 
 @pytest.mark.parametrize(
