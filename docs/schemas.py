@@ -185,7 +185,7 @@ SHOWN: Row = {
 MISSING: Row = {
     "run": {
         **dict.fromkeys(("host_name", "session_id", "state", "why"), "string"),
-        "time_utc": "string?",
+        **dict.fromkeys(("stage", "time_utc"), "string?"),
     },
     **dict.fromkeys(("relations", "pairs", "cpus"), "list<any>"),
 }

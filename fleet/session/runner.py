@@ -151,7 +151,7 @@ def _describe_failure(outcome: Outcome) -> Failure:
     commands = (*host.before, *host.after)
     message = strip_host_name(host, outcome.message) or str(outcome.state)
     harmless = hide_secrets(message, commands)
-    return Failure(harmless, utc_now(), outcome.reason)
+    return Failure(harmless, utc_now(), outcome.reason, outcome.stage)
 
 
 def run_on_each(

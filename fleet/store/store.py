@@ -85,12 +85,13 @@ _NOT_IN_A_JOURNAL = {
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why and when a session stored no run of a host. reason: few words; "" if
-    `message` begins with them.
+    `message` begins with them. stage: the kind of failure, as `FleetError.stage`.
     """
 
     message: str
     time_utc: str  # ISO 8601
     reason: str = ""
+    stage: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,6 +267,30 @@ def test_one_host_that_fails_does_not_cost_the_other_its_run(fleet: Fleet) -> No
     assert states == {"here": ("complete", "done"), "dead": ("failed", "connect")}
 
 
+def test_what_kind_of_failure_kept_a_host_away_is_data(fleet: Fleet) -> None:
+    fleet.inventory(
+        LOCAL
+        + "  dead: {address: 127.0.0.1, port: 1}\n"
+        + "  unprepared: {via: local, before: 'false'}\n"
+        + "  alien: {via: local, arch: s390x}\n"
+    )
+    done = fleet("run", "-b", "clock", *SHORT, "--json")
+    stages = {entry["host"]: entry["stage"] for entry in done.json}
+    assert stages == {
+        "here": "done",
+        "dead": "connect",
+        "unprepared": "before",
+        "alien": "probe",
+    }
+    shown = fleet("show", "all", "--json").json
+    missing = {
+        row["run"]["host_name"]: row["run"]["stage"]
+        for row in shown
+        if row["run"].get("why")
+    }
+    assert missing == {"dead": "connect", "unprepared": "before", "alien": "probe"}
+
+
 def test_a_long_run_is_told_what_is_quicker_before_it_begins(fleet: Fleet) -> None:
     cpu = str(min(os.sched_getaffinity(0)))
     plan = ("-b", "clock", "-c", cpu, "--rounds", "1000000", "--plan", "deadline_s=2s")

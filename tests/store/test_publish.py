@@ -22,6 +22,7 @@ from fleet.store.runs import RunSummary, list_unfinished
 from fleet.store.store import LEFTOVER_AFTER_S
 from fleet.store.verify import verify
 from tests import builders
+from tests.command import Fleet
 
 
 @pytest.fixture
@@ -374,3 +375,20 @@ def test_a_beginning_or_a_host_names_the_run_it_fits_best(store: Store) -> None:
     store.new_journal(builders.a_run(run_id="r99")).close()
     with pytest.raises(UsageError, match="run r99 is not finished: `fleet resume`"):
         find_run(runs, "r99", store.place)
+
+
+def test_runs_that_began_in_one_second_are_in_order_of_their_ids_and_both_count(
+    tmp_path: Path,
+) -> None:
+    store = Store(tmp_path / "results")
+    ids = ["r20260102T030405Z-0000000b", "r20260102T030405Z-0000000a"]
+    for run_id in ids:
+        run = builders.a_run(run_id=run_id)
+        store.publish(run, builders.make_bursts(run))
+    assert [run.run_id for run in store.list_runs()] == sorted(ids)
+    with Fleet(tmp_path) as fleet:
+        shown = fleet("show", "rpi5").stdout
+        listed = fleet("runs", "rpi5", "--relation", "unknown", "--json").json
+    assert "2 comparable runs" in shown
+    assert ids[0] in shown.splitlines()[0]  # the last
+    assert [row["run_id"] for row in listed] == sorted(ids)

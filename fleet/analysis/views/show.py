@@ -102,6 +102,7 @@ def _make_missing_object(host: selection.MissingHost) -> dict[str, Any]:
         "session_id": host.session_id,
         "state": "missing",
         "why": host.failure.message or "interrupted",
+        "stage": host.failure.stage or None,
         "time_utc": host.failure.time_utc,
     }
     return {"run": run, "relations": [], "pairs": [], "cpus": []}
