@@ -353,7 +353,7 @@ def export(
     Example: fleet export rpi5 -b cas -o rpi5.csv
     """
     from fleet.analysis.exchange import export as exports
-    from fleet.analysis.exchange.number_table import TABLE, write_number_table
+    from fleet.analysis.exchange.number_table import TABLE
     from fleet.analysis.exchange.run_files import SUFFIXES, export_runs
     from fleet.plan.options import parse_choice
 
@@ -378,26 +378,45 @@ def export(
             run_ids = [_select_last_run_id(root, select)]
         text = export_runs(root, run_ids, output, keep or (), medians=without_samples)
         cli.print_text(text)
-    elif format_ in exports.DASHBOARDS:
-        chosen = views.select_runs_to_show(root, select or (), benchmarks).runs
-        only = reduce.Only(benchmarks)
-        ranges = _read_ranges(root, chosen)
-        _write([exports.export_numbers(root, chosen, format_, only, ranges)], output)
-    elif format_ == TABLE:
-        chosen = views.select_runs_to_show(root, select or (), benchmarks).runs
-        usual = views.load_usual_numbers(root, chosen, reduce.Only(benchmarks))
-        suffix = output.suffix if output else ""
-        _write([write_number_table(usual, suffix)], output)
+        return
+    pieces: Iterable[str]
+    progress: object = "writing"
+    if format_ in (*exports.DASHBOARDS, TABLE):
+        pieces = [_format_hosts(root, select, format_, benchmarks, output)]
     elif format_ in (exports.SAMPLES, exports.NUMBERS):
         runs = base.select_runs(root.runs, select or ["all"], root)
         count = Count("writing", len(runs))
-        rows = exports.export_rows(root, runs, format_, benchmarks, count.step)
-        _write(rows, output, count if format_ == exports.SAMPLES else "writing")
+        pieces = exports.export_rows(root, runs, format_, benchmarks, count.step)
+        if format_ == exports.SAMPLES:
+            progress = count
     else:
         name = " ".join(select or ())
         if not name.startswith(SUMMARY):
             name = _select_last_run_id(root, select, benchmarks)
-        _write([exports.export_matrix(root, name, format_, benchmarks, value)], output)
+        pieces = [exports.export_matrix(root, name, format_, benchmarks, value)]
+    _write(pieces, output, progress)
+
+
+def _format_hosts(
+    root: "store.Listing",
+    select: list[str] | None,
+    format_: str,
+    benchmarks: str | None,
+    output: Path | None,
+) -> str:
+    """Format what number each host has, for another program or as a table, whose form
+    is that of the output's suffix.
+    """
+    from fleet.analysis.exchange.export import export_numbers
+    from fleet.analysis.exchange.number_table import TABLE, write_number_table
+
+    runs = views.select_runs_to_show(root, select or (), benchmarks).runs
+    only = reduce.Only(benchmarks)
+    if format_ == TABLE:
+        usual = views.load_usual_numbers(root, runs, only)
+        return write_number_table(usual, output.suffix if output else "")
+    ranges = _read_ranges(root, runs)
+    return export_numbers(root, runs, format_, only, ranges)
 
 
 def _select_run_ids(root: "store.Listing", select: list[str] | None) -> list[str]:
