@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fleet.analysis.reduce import load_pairs
-from fleet.analysis.report import render
+from fleet.analysis.report import render, write_site
 from fleet.analysis.views import select_runs_to_show
 from fleet.model import Cpu, Host
 from fleet.store import Listing, Store
@@ -485,6 +485,35 @@ def test_a_machine_of_many_benchmarks_has_map_and_table_on_the_first_screen(
     tab.show("print")
     assert tab.ask(shown) == tab.ask(f"{tables}.length") == 11
     tab.show("screen")
+
+
+def test_the_map_of_a_machine_of_a_site_is_large_on_hover_focus_or_tap(
+    tab: Tab, made_lab: Path, tmp_path: Path
+) -> None:
+    listing = Listing(made_lab / "results")
+    write_site(listing, select_runs_to_show(listing, ["verona", "rome"]).runs, tmp_path)
+    page = tmp_path / "index.html"
+    large = (
+        "[...document.querySelectorAll('#machines img')]"
+        ".map(image => image.getBoundingClientRect().width > 150)"
+    )
+    box = "document.querySelector('#machines img').getBoundingClientRect()"
+    middle = f"(box => [box.left + box.width / 2, box.top + box.height / 2])({box})"
+    tab.open(page, DESK)
+    assert tab.ask(large) == [False, False]
+    tab.point(*tab.ask(middle))
+    assert tab.ask(large) == [True, False]
+    tab.point(0, 0)
+    tab.ask("document.querySelector('#q').focus()")
+    tab.press("Tab")
+    while not tab.ask("document.activeElement.matches('#machines a')"):
+        tab.press("Tab")
+    assert tab.ask(large) == [True, False]
+    tab.open(page, TELEPHONE, touch=True)
+    tab.tap(*tab.ask(middle))
+    tab.wait_for(f"{large}[0]")
+    assert tab.ask("document.documentElement.scrollWidth") == TELEPHONE[0]
+    assert tab.ask(_TOO_WIDE) == []
 
 
 def test_a_made_up_lab_is_printed_on_few_pages(
