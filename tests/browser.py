@@ -224,6 +224,15 @@ class Tab:
             for kind in ("keyDown", "keyUp"):
                 self._call("Input.dispatchKeyEvent", type=kind, key=key, code=key)
 
+    def count_cpu_time(self) -> None:
+        """Count the CPU time of pages from now on."""
+        self._call("Performance.enable", timeDomain="threadTicks")
+
+    def read_cpu_time(self) -> dict[str, float]:
+        """Return the CPU seconds of the page's main thread by what it did."""
+        metrics = self._call("Performance.getMetrics")["metrics"]
+        return {metric["name"]: metric["value"] for metric in metrics}
+
     def screenshot(self, path: Path, *, whole: bool = False) -> Path:
         """Write a picture of the window, or of the whole page."""
         shot = self._call("Page.captureScreenshot", captureBeyondViewport=whole)
