@@ -153,21 +153,22 @@ def judge_last_runs(
     listing = open_listing(root)
     machines = _select_machines(listing, texts, only.benchmark)
     last_runs = _select_last_runs(listing, machines, only.benchmark)
-    used = _list_used(listing, machines, last_runs)
-    descriptions = merge_descriptions(used)
-    numbers = select_numbers(listing, used, only, descriptions)
+    runs = _list_compared_runs(listing, machines, last_runs)
+    descriptions = merge_descriptions(runs)
+    numbers = select_numbers(listing, runs, only, descriptions)
     if numbers.empty:
         raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")
-    facts = read_facts(listing, used)
+    facts = read_facts(listing, runs)
     column = choose_shared_column(record.row for record in facts.values())
     table = tabulate_runs(numbers, column)
     equals = _EqualMachines.read(listing, machines, last_runs, table)
     matters = threshold or THRESHOLD
+    tabulate_summaries = partial(_tabulate_summaries, load_tables, table.keys)
     sources = _Sources(
         table=table,
         ranges=ranges,
         equals=equals,
-        tabulate_summaries=cache(partial(_tabulate_summaries, load_tables, table.keys)),
+        tabulate_summaries=cache(tabulate_summaries),
         descriptions=descriptions,
         threshold=matters,
         accepts_changes=accepts_changes,
@@ -175,12 +176,22 @@ def judge_last_runs(
     parts = _expect_all(sources, machines, facts)
     expected = _join_parts(parts, table)
     rows = judge_numbers(expected, matters, descriptions.rates)
+    return _make_acceptances(machines, rows, equals, descriptions)
+
+
+def _make_acceptances(
+    machines: Sequence["_Machine"],
+    rows: pd.DataFrame,
+    equals: "_EqualMachines",
+    descriptions: Descriptions,
+) -> list[Acceptance]:
+    """Return the acceptance of each machine. rows: judged numbers of all machines."""
+    rows_of_each = _split_by_machine(rows, len(machines))
     acceptances = []
-    for machine, own_rows in zip(
-        machines, _split_by_machine(rows, len(machines)), strict=True
-    ):
+    for machine, own_rows in zip(machines, rows_of_each, strict=True):
         run = equals.rows.get(machine.last_id, {})
-        acceptances.append(_make_acceptance(machine, run, own_rows, descriptions))
+        acceptance = _make_acceptance(machine, run, own_rows, descriptions)
+        acceptances.append(acceptance)
     return acceptances
 
 
@@ -188,18 +199,23 @@ def _split_by_machine(rows: pd.DataFrame, count: int) -> list[pd.DataFrame]:
     """Return the rows of each of `count` machines, without the column `machine`, by
     which they are sorted.
     """
-    owners = rows.pop("machine").to_numpy()
-    ends = np.searchsorted(owners, np.arange(count + 1))
-    return [rows.iloc[first:end] for first, end in pairwise(ends)]
+    machine_of_row = rows.pop("machine").to_numpy()
+    # where the rows of each machine begin, and where those of the last end
+    edges = np.searchsorted(machine_of_row, np.arange(count + 1))
+    parts = []
+    for first, end in pairwise(edges):
+        parts.append(rows.iloc[first:end])
+    return parts
 
 
-def _list_used(
+def _list_compared_runs(
     listing: Listing, machines: Sequence["_Machine"], last_runs: Sequence[RunSummary]
 ) -> list[RunSummary]:
     """List the runs whose numbers are compared, oldest first."""
     run_ids = {run.run_id for run in last_runs}
     for machine in machines:
-        run_ids.update(run.run_id for run in machine.runs)
+        for run in machine.runs:
+            run_ids.add(run.run_id)
     return [run for run in listing.runs if run.run_id in run_ids]
 
 
@@ -215,11 +231,20 @@ def _expect_all(
     runs_of_hosts = [machine.runs for machine in machines]
     hosts = lay_out_hosts(sources.table, runs_of_hosts, nights, facts)
     parts = []
-    for place, (machine, host) in enumerate(zip(machines, hosts, strict=True)):
-        has_judged_run = host.runs and host.runs[-1] == machine.runs[-1]
-        if has_judged_run:
-            parts += sources.expect(place, host).parts
+    for number, host in enumerate(hosts):
+        if _has_judged_run(host, machines[number]):
+            expected = sources.expect(number, host)
+            parts += expected.parts
     return parts
+
+
+def _has_judged_run(host: HostRuns, machine: "_Machine") -> bool:
+    """Report whether the judged run of a machine has numbers. host: its runs that have
+    some.
+    """
+    if not host.runs:
+        return False
+    return host.runs[-1] == machine.runs[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,39 +286,57 @@ def _make_machine(
     comparable = keep_comparable_with_last(listing, selected, benchmark)
     newest = selected[-1]
     if not comparable or not comparable[-1].samples:
-        return _Machine(newest.host_id, [], newest.run_id, [], newest.run_id)
+        return _Machine(
+            host=newest.host_id,
+            runs=[],
+            last_id=newest.run_id,
+            older=[],
+            empty=newest.run_id,
+        )
     last = comparable[-1]
-    until_last = runs[: runs.index(last) + 1]
-    after_last = selected[selected.index(last) + 1 :]
-    empty = [run.run_id for run in after_last if not run.samples]
+    place_of_last = runs.index(last)
+    until_last = runs[: place_of_last + 1]
     return _Machine(
         host=newest.host_id,
         runs=keep_comparable_with_last(listing, until_last, benchmark),
         last_id=last.run_id,
         older=_list_older(last, selected, benchmark),
-        empty=empty[-1] if empty else None,
+        empty=_find_empty_after(last, selected),
     )
+
+
+def _find_empty_after(last: RunSummary, runs: Sequence[RunSummary]) -> str | None:
+    """Return the ID of the newest run without samples after the judged one, or None."""
+    place_of_last = runs.index(last)
+    for run in reversed(runs[place_of_last + 1 :]):
+        if not run.samples:
+            return run.run_id
+    return None
 
 
 def _list_older(
     last: RunSummary, runs: Sequence[RunSummary], benchmark: str | None
 ) -> list[str]:
     """List the benchmarks that earlier runs of a host have and its last run lacks."""
-    choices = list[str]()
+    choices = dict[str, None]()  # in order, each once
     for run in runs:
         if run.samples:
-            choices += run.benchmarks
-    choices = list(dict.fromkeys(choices))
+            choices.update(dict.fromkeys(run.benchmarks))
+    selected = list(choices)
     if benchmark is not None:
-        choices = list(select_choices(benchmark, choices))
+        selected = list(select_choices(benchmark, selected))
     benchmarks_of_last = _name_benchmarks(last.benchmarks)
-    names = _name_benchmarks(choices)
+    names = _name_benchmarks(selected)
     return [name for name in names if name not in benchmarks_of_last]
 
 
 def _name_benchmarks(choices: Iterable[str]) -> list[str]:
     """Return the benchmarks of choices, BENCHMARK/VARIANT, each once."""
-    return list(dict.fromkeys(choice.partition("/")[0] for choice in choices))
+    names = dict[str, None]()
+    for choice in choices:
+        benchmark, _, _ = choice.partition("/")
+        names[benchmark] = None
+    return list(names)
 
 
 def _select_last_runs(
@@ -303,7 +346,8 @@ def _select_last_runs(
     models = {machine.runs[-1].cpu_model for machine in machines if machine.runs}
     models.discard(None)
     last_runs = []
-    for runs in group_by_host(listing.runs).values():
+    hosts = group_by_host(listing.runs)
+    for runs in hosts.values():
         comparable = keep_comparable_with_last(listing, runs, benchmark)
         if comparable and comparable[-1].cpu_model in models:
             last_runs.append(comparable[-1])
@@ -327,24 +371,59 @@ def _choose_earlier(
     """Choose the runs before a change that nobody accepted; if `accepts_changes`, those
     since. host: its last run is judged.
     """
-    count = len(host.runs)
-    logs = host.logs
-    switches_levels = host.are_virtual[-1]
-    if switches_levels:
-        level_of_last_run = host.levels[:, -1:]
-        logs = np.where(host.levels == level_of_last_run, logs, np.nan)
+    logs = _keep_level_of_last_run(host)
     begin = host.find_accepted()
     proved = host.find_open_changes()
-    # the last runs may suggest a change that is not proved; `count` stands for none
-    first_slower = begin + find_first_slower(logs[:, begin:], threshold)
-    first_changed = np.where(proved.first < count, proved.first, first_slower)
+    first_changed = _find_first_changed(logs, begin, proved.first, threshold)
+    count = len(host.runs)
     is_expected = _choose_places(first_changed, begin, count, accepts_changes)
     values = np.where(is_expected, logs, np.nan)
-    if not switches_levels:
+    if not host.is_last_run_virtual:
         values = _keep_own_or_main_level(values, host.levels)
     is_empty = np.isnan(values).all(axis=0)
-    since = [host.nights[place] if place < count else None for place in first_changed]
-    return _Earlier(values[:, ~is_empty], since, proved.ratio)
+    return _Earlier(
+        logs=values[:, ~is_empty],
+        since=_list_nights(host, first_changed),
+        ratio=proved.ratio,
+    )
+
+
+def _keep_level_of_last_run(host: HostRuns) -> Floats:
+    """Return the numbers of a host; of one that may switch levels, only those at the
+    level of its last run.
+    """
+    if not host.is_last_run_virtual:
+        return host.logs
+    level_of_last_run = host.levels[:, -1:]
+    is_at_level = host.levels == level_of_last_run
+    return np.where(is_at_level, host.logs, np.nan)
+
+
+def _find_first_changed(
+    logs: Floats, begin: int, first_proved: Ints, threshold: float
+) -> Ints:
+    """Return the first run after a change of each number, the count of runs if it did
+    not change: the change is proved, or else the last runs suggest it.
+
+    begin: the first run of the baseline. first_proved: the first run after a proved
+    change.
+    """
+    count = logs.shape[1]
+    baseline = logs[:, begin:]
+    first_slower = begin + find_first_slower(baseline, threshold)
+    is_proved = first_proved < count
+    return np.where(is_proved, first_proved, first_slower)
+
+
+def _list_nights(host: HostRuns, places: Ints) -> list[date | None]:
+    """Return the nights of the runs at these places; None for a place after all."""
+    nights = list[date | None]()
+    for place in places:
+        if place < len(host.runs):
+            nights.append(host.nights[place])
+        else:
+            nights.append(None)
+    return nights
 
 
 def _choose_places(first: Ints, begin: int, count: int, accepts_changes: bool) -> Bools:
@@ -353,13 +432,14 @@ def _choose_places(first: Ints, begin: int, count: int, accepts_changes: bool) -
     of the baseline.
     """
     place = np.arange(count)
-    judged = count - 1  # the last run, of which nothing is expected by itself
-    end = np.minimum(first, judged)[:, None]
+    last = count - 1  # the judged run, of which nothing is expected by itself
+    first_of_each = first[:, None]
+    end = np.minimum(first_of_each, last)
     is_before_change = (place >= begin) & (place < end)
     if not accepts_changes:
         return is_before_change
-    has_changed = (first < count)[:, None]
-    is_since_change = place >= first[:, None]
+    has_changed = first_of_each < count
+    is_since_change = place >= first_of_each
     return np.where(has_changed, is_since_change, is_before_change)
 
 
@@ -368,20 +448,24 @@ def _keep_own_or_main_level(values: Floats, levels: Ints) -> Floats:
     those at their main level.
     """
     is_measured = ~np.isnan(values)
-    own_level = levels[:, -1]
-    is_at_own = is_measured & (levels == own_level[:, None])
-    has_enough = is_at_own.sum(axis=1) >= MIN_VALUES
-    main_level = find_main_levels(np.where(is_measured, levels, -1))
+    own_level = levels[:, -1:]
+    is_at_own = is_measured & (levels == own_level)
+    has_enough = is_at_own.sum(axis=1, keepdims=True) >= MIN_VALUES
+    measured_levels = np.where(is_measured, levels, -1)
+    main_level = find_main_levels(measured_levels)[:, None]
     level = np.where(has_enough, own_level, main_level)
-    return np.where(levels == level[:, None], values, np.nan)
+    is_at_level = levels == level
+    return np.where(is_at_level, values, np.nan)
 
 
 def _keep_at_level(own: Floats, values: Floats, choices: Ints) -> Floats:
     """Keep the values of each row that are at the level of its own number."""
-    levels = label_levels_of_hosts(np.column_stack([own, values]), choices)
+    with_own = np.column_stack([own, values])
+    levels = label_levels_of_hosts(with_own, choices)
     level_of_own = levels[:, :1]
     levels_of_values = levels[:, 1:]
-    return np.where(levels_of_values == level_of_own, values, np.nan)
+    is_at_level = levels_of_values == level_of_own
+    return np.where(is_at_level, values, np.nan)
 
 
 def find_first_slower(logs: Floats, threshold: float) -> Ints:
@@ -396,19 +480,22 @@ def find_first_slower(logs: Floats, threshold: float) -> Ints:
     is_possible = _may_be_first_slower(logs, fastest, threshold)
     # the last run alone would not be two
     is_possible_anywhere = is_possible[:, :-1].any(axis=0)
-    for place in np.flatnonzero(is_possible_anywhere).tolist():
+    places = np.flatnonzero(is_possible_anywhere)
+    for place in places.tolist():
         is_slower = _are_slower_than_before(logs, place, fastest[:, place])
         has_none_yet = first == count
-        first[is_slower & is_possible[:, place] & has_none_yet] = place
+        is_first = is_slower & is_possible[:, place] & has_none_yet
+        first[is_first] = place
     return first
 
 
 def _find_fastest_from_each_on(logs: Floats) -> Floats:
     """Return the least of each run and those after it, infinite if none is measured."""
-    values = np.where(np.isnan(logs), np.inf, logs)
-    last_first = values[:, ::-1]
-    fastest_so_far = np.minimum.accumulate(last_first, axis=1)
-    return fastest_so_far[:, ::-1]
+    is_missing = np.isnan(logs)
+    values = np.where(is_missing, np.inf, logs)
+    newest_first = np.flip(values, axis=1)
+    fastest_so_far = np.minimum.accumulate(newest_first, axis=1)
+    return np.flip(fastest_so_far, axis=1)
 
 
 def _may_be_first_slower(logs: Floats, fastest: Floats, threshold: float) -> Bools:
@@ -421,9 +508,11 @@ def _may_be_first_slower(logs: Floats, fastest: Floats, threshold: float) -> Boo
     numbers = np.nan_to_num(logs)
     sums_before = np.cumsum(numbers, axis=1) - numbers
     means_before = sums_before / np.maximum(runs_before, 1)
-    is_slower = fastest - means_before > np.log1p(threshold)
+    distances = fastest - means_before
+    is_slower = distances > np.log1p(threshold)
     has_enough = runs_before >= MIN_VALUES
-    is_possible: Bools = is_measured & has_enough & is_slower & np.isfinite(fastest)
+    is_known = is_measured & np.isfinite(fastest)
+    is_possible: Bools = is_known & has_enough & is_slower
     return is_possible
 
 
@@ -435,16 +524,20 @@ def _are_slower_than_before(logs: Floats, place: int, fastest: Floats) -> Bools:
     has_enough = _count_values(before) >= MIN_VALUES
     prediction = predict_next(before[has_enough])
     tested = fastest[has_enough]
-    deviation = np.where(np.isfinite(tested), tested - prediction.mean, 0.0)
+    distances = tested - prediction.mean
+    # infinite where nothing was measured since
+    deviation = np.where(np.isfinite(tested), distances, 0.0)
     p = prediction.test(deviation)
+    q = judge.control_false_discovery(p)
     is_below = np.zeros(len(logs), dtype=bool)
-    is_below[has_enough] = judge.control_false_discovery(p) < judge.ALPHA
+    is_below[has_enough] = q < judge.ALPHA
     return is_below
 
 
 def _count_values(logs: Floats) -> Ints:
     """Count the values of each row that are not NaN."""
-    return np.asarray((~np.isnan(logs)).sum(axis=1))
+    is_value = ~np.isnan(logs)
+    return np.asarray(is_value.sum(axis=1))
 
 
 class Prediction(NamedTuple):
@@ -461,23 +554,32 @@ class Prediction(NamedTuple):
 
     def compute_range_ns(self) -> tuple[Floats, Floats]:
         """Return the low and the high end of each value's 95 % interval, in ns."""
-        no_deviation = np.zeros_like(self.error)
-        below_mean, above_mean, _ = judge.apply_student(
-            no_deviation, self.error, self.freedom
-        )
-        return np.exp(self.mean + below_mean), np.exp(self.mean + above_mean)
+        nothing = np.zeros_like(self.error)
+        below, above, _ = judge.apply_student(nothing, self.error, self.freedom)
+        low = self.mean + below
+        high = self.mean + above
+        return np.exp(low), np.exp(high)
+
+    @classmethod
+    def read(cls, rows: pd.DataFrame) -> "Prediction":
+        """Read the predictions from columns of rows, NaN if there is no such column."""
+        columns = rows.reindex(columns=list(cls._fields))
+        mean, error, freedom = columns.to_numpy(dtype=float).T
+        return cls(mean, error, freedom)
 
 
 def predict_next(logs: Floats) -> Prediction:
     """Predict one more value of each row from the others, ignoring NaN."""
     counts = _count_values(logs)
     mean = judge.compute_nanmean(logs, axis=1)
-    squares = np.nansum((logs - mean[:, None]) ** 2, axis=1)
+    distances = logs - mean[:, None]
+    squares = np.nansum(distances**2, axis=1)
     own_freedom = counts.astype(np.float64) - 1
     own_variances = np.maximum(squares / own_freedom, judge.ROUNDING)
     variances, freedom = judge.moderate_variances(own_variances, own_freedom)
     # the next value scatters by itself, and around a mean that is not known exactly
-    error = np.sqrt(variances * (1 + 1 / counts))
+    scale = 1 + 1 / counts
+    error = np.sqrt(variances * scale)
     return Prediction(mean, error, freedom)
 
 
@@ -490,29 +592,36 @@ def judge_numbers(
     `error` and `freedom` from `predict_next`; with NaN in all of them the outcome is
     CANNOT_TELL. rates: benchmarks whose numbers are less or more, not slower or faster.
     """
-    predicted = rows.reindex(columns=list(Prediction._fields))
-    prediction = Prediction(*predicted.to_numpy(dtype=float).T)
-    ns = rows["ns"].to_numpy()
-    deviation = np.log(ns) - prediction.mean
+    prediction = Prediction.read(rows)
+    logs = np.log(rows["ns"].to_numpy())
+    deviation = logs - prediction.mean
     p = prediction.test(deviation)
     q = judge.control_false_discovery(p)
-    is_proved = (np.abs(deviation) > np.log1p(threshold)) & (q < judge.ALPHA)
+    judged = rows.assign(p=p, q=q)
+    low, high = prediction.compute_range_ns()
     # the others have a range set by hand, or nothing is expected of them
     is_predicted = ~np.isnan(prediction.mean)
-    low, high = prediction.compute_range_ns()
-    low = np.where(is_predicted, low, rows["low"])
-    high = np.where(is_predicted, high, rows["high"])
-    is_slower = np.where(is_predicted, is_proved & (deviation > 0), ns > high)
-    is_faster = np.where(is_predicted, is_proved & (deviation < 0), ns < low)
-    judged = rows.assign(p=p, q=q, low=low, high=high)
-    judged["outcome"] = _name_outcomes(judged, is_slower, is_faster, rates)
+    judged["low"] = np.where(is_predicted, low, rows["low"])
+    judged["high"] = np.where(is_predicted, high, rows["high"])
+    is_large = np.abs(deviation) > np.log1p(threshold)
+    is_proved = is_large & (q < judge.ALPHA)
+    judged["outcome"] = _name_outcomes(judged, deviation, is_proved, rates)
     return judged.drop(columns=list(Prediction._fields), errors="ignore")
 
 
 def _name_outcomes(
-    judged: pd.DataFrame, is_slower: Bools, is_faster: Bools, rates: Collection[str]
+    judged: pd.DataFrame, deviation: Floats, is_proved: Bools, rates: Collection[str]
 ) -> Any:
-    """Return the outcome of each row, in words for times or, of `rates`, for rates."""
+    """Return the outcome of each row, in words for times or, of `rates`, for rates.
+    deviation: from the prediction; NaN: judged by the range. is_proved: whether it is
+    significant and large.
+    """
+    ns = judged["ns"]
+    is_predicted = ~np.isnan(deviation)
+    is_proved_slower = is_proved & (deviation > 0)
+    is_proved_faster = is_proved & (deviation < 0)
+    is_slower = np.where(is_predicted, is_proved_slower, ns > judged["high"])
+    is_faster = np.where(is_predicted, is_proved_faster, ns < judged["low"])
     is_unknown = judged["low"].isna() & judged["high"].isna()
     are_rates = judged["benchmark"].isin(rates)
     slower = np.where(are_rates, Outcome.LESS, Outcome.SLOWER)
@@ -537,7 +646,8 @@ class _Expected:
 
     def list_open(self) -> Ints:
         """Return the places of the numbers for which nothing was added yet."""
-        is_open = np.isin(np.arange(len(self.own)), self.measured)
+        is_open = np.zeros(len(self.own), dtype=bool)
+        is_open[self.measured] = True
         for part in self.parts:
             is_open[part["number"]] = False
         return np.flatnonzero(is_open)
@@ -553,11 +663,13 @@ class _Expected:
         if not ranges:
             return
         for number in self.measured:
-            first = _find_first_match(ranges, run, keys[number])
+            key = keys[number]
+            first = _find_first_match(ranges, run, key)
             if first is None:
                 continue
-            benchmark, _, _ = keys[number]
-            low, high = first.limits_ns(is_rate=is_rate(descriptions[benchmark]))
+            benchmark, _, _ = key
+            shows_rate = is_rate(descriptions[benchmark])
+            low, high = first.limits_ns(is_rate=shows_rate)
             self._add_part(
                 np.array([number]),
                 first.source,
@@ -582,18 +694,21 @@ class _Expected:
         if not len(places):
             return
         others = logs[places]
+        own = self.own[places, None]
+        is_slower = others > own
         columns = _predict_where_enough(others)
         columns["count"] = counts[places].astype(float)
-        slower = (others > self.own[places, None]).sum(axis=1)
-        columns["beaten"] = slower.astype(float)
+        columns["beaten"] = is_slower.sum(axis=1).astype(float)
         if changes is not None:
-            columns["since"] = np.array(changes.since, dtype=object)[places]
+            since = np.array(changes.since, dtype=object)
+            columns["since"] = since[places]
             columns["ratio"] = changes.ratio[places]
         self._add_part(places, f"{noun}s", **columns)
 
     def add_unknown(self) -> None:
         """Add the numbers of which nothing is expected."""
-        self._add_part(self.list_open(), "")
+        numbers = self.list_open()
+        self._add_part(numbers, "")
 
     def _add_part(self, numbers: Ints, source: str, **columns: Any) -> None:
         """Add columns of these numbers; `machine` and `source` are of all of them."""
@@ -613,9 +728,9 @@ def _find_first_match(
     ranges: Sequence[ExpectedRange], run: Mapping[str, Any], key: tuple[str, str, str]
 ) -> ExpectedRange | None:
     """Find the first range that is about a number of a run."""
-    for own in ranges:
-        if own.matches(run, *key):
-            return own
+    for expected in ranges:
+        if expected.matches(run, *key):
+            return expected
     return None
 
 
@@ -625,8 +740,9 @@ def _predict_where_enough(logs: Floats) -> dict[str, Any]:
     prediction = predict_next(logs[has_enough])
     columns = {}
     for name, values in prediction._asdict().items():
-        columns[name] = np.full(len(logs), np.nan)
-        columns[name][has_enough] = values
+        column = np.full(len(logs), np.nan)
+        column[has_enough] = values
+        columns[name] = column
     return columns
 
 
@@ -634,13 +750,13 @@ def _join_parts(parts: Sequence[dict[str, Any]], table: RunTable) -> pd.DataFram
     """Return a row per machine, number and expectation, as `judge_numbers` takes."""
     if not parts:
         raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")
-    counts = [len(part["number"]) for part in parts]
-    numbers = np.concatenate([part["number"] for part in parts])
-    keys = np.array(table.keys, dtype=object)[numbers]
-    rows = pd.DataFrame(keys, columns=CLASS)
-    rows["ns"] = np.exp(np.concatenate([part["log"] for part in parts]))
-    for name in ("source", "machine"):
-        rows[name] = np.repeat([part[name] for part in parts], counts)
+    numbers = _join_column(parts, "number")
+    keys = np.array(table.keys, dtype=object)
+    rows = pd.DataFrame(keys[numbers], columns=CLASS)
+    logs = _join_column(parts, "log")
+    rows["ns"] = np.exp(logs)
+    rows["source"] = _repeat_for_rows(parts, "source")
+    rows["machine"] = _repeat_for_rows(parts, "machine")
     for name in _COLUMNS_OF_SOME:
         rows[name] = _join_column(parts, name)
     since = rows["since"].astype(object)
@@ -648,13 +764,21 @@ def _join_parts(parts: Sequence[dict[str, Any]], table: RunTable) -> pd.DataFram
     return rows
 
 
+def _repeat_for_rows(parts: Sequence[dict[str, Any]], name: str) -> Any:
+    """Return the value that all rows of a part have, for the rows of all parts."""
+    values = [part[name] for part in parts]
+    counts = [len(part["number"]) for part in parts]
+    return np.repeat(values, counts)
+
+
 def _join_column(parts: Sequence[dict[str, Any]], name: str) -> Any:
     """Join a column of all parts, NaN where a part lacks it."""
-    values = []
+    columns = []
     for part in parts:
         unknown = np.full(len(part["number"]), np.nan)
-        values.append(part.get(name, unknown))
-    return np.concatenate(values)
+        column = part.get(name, unknown)
+        columns.append(column)
+    return np.concatenate(columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -678,10 +802,7 @@ class _EqualMachines:
     ) -> "_EqualMachines":
         """Read the last runs, and the facts of these and of the judged ones."""
         judged = [machine.runs[-1] for machine in machines if machine.runs]
-        run_ids = {run.run_id for run in [*judged, *last_runs]}
-        runs, cpus = load_runs_and_cpus(listing, run_id=run_ids)
-        runs = runs.assign(facts=join_equal_facts(runs, cpus))
-        rows = {row["run_id"]: row for row in to_records(runs)}
+        rows = _read_rows_with_facts(listing, [*judged, *last_runs])
         rows_by_facts = defaultdict[str, list[dict[str, Any]]](list)
         for run in last_runs:
             if run.run_id in rows and run.run_id in table.columns:
@@ -696,20 +817,36 @@ class _EqualMachines:
 
     def select(self, run: Mapping[str, Any]) -> Floats:
         """Return the numbers of the other machines that equal that of a run."""
-        no_group = (np.empty(0, dtype=object), self.table.logs[:, :0])
-        hosts, logs = self.groups.get(run["facts"], no_group)
+        no_hosts = np.empty(0, dtype=object)
+        no_logs = self.table.logs[:, :0]
+        hosts, logs = self.groups.get(run["facts"], (no_hosts, no_logs))
         is_other = hosts != run["host_id"]
         values = logs[:, is_other]
         if run["hypervisor"] is None:
             return values
-        (own,) = self.table.select([run["run_id"]]).T
+        columns = self.table.select([run["run_id"]])
+        own = columns[:, 0]
         at_own_level = _keep_at_level(own, values, self.table.choices)
         return leave_out_odd(at_own_level)
 
 
+def _read_rows_with_facts(
+    listing: Listing, runs: Sequence[RunSummary]
+) -> dict[str, dict[str, Any]]:
+    """Read rows of the table `runs` by run ID. `facts`: those that equal machines
+    share.
+    """
+    run_ids = {run.run_id for run in runs}
+    table, cpus = load_runs_and_cpus(listing, run_id=run_ids)
+    table = table.assign(facts=join_equal_facts(table, cpus))
+    rows = to_records(table)
+    return {row["run_id"]: row for row in rows}
+
+
 def _select_usual(runs: Sequence[Mapping[str, Any]], table: RunTable) -> Floats:
     """Return the numbers of equal machines, NaN where one is odd. runs: of each."""
-    logs = table.select(run["run_id"] for run in runs)
+    run_ids = [run["run_id"] for run in runs]
+    logs = table.select(run_ids)
     # virtual ones may be at different levels; `select` looks at one level
     if any(run["hypervisor"] is not None for run in runs):
         return logs
@@ -734,21 +871,38 @@ class _Sources:
 
     def expect(self, machine: int, host: HostRuns) -> _Expected:
         """Return what is expected of the last of a machine's comparable runs."""
-        run = self.equals.rows[host.runs[-1].run_id]
+        last = host.runs[-1]
+        run = self.equals.rows[last.run_id]
         own = host.logs[:, -1]
-        measured = np.flatnonzero(~np.isnan(own))
-        expected = _Expected(machine, measured, own)
+        is_measured = ~np.isnan(own)
+        expected = _Expected(machine, np.flatnonzero(is_measured), own)
         expected.add_ranges(self.ranges, run, self.table.keys, self.descriptions)
+        self._add_runs_and_machines(expected, host, run)
+        if run["cpu_model"]:
+            self._add_summaries(expected, run)
+        expected.add_unknown()
+        return expected
+
+    def _add_runs_and_machines(
+        self, expected: _Expected, host: HostRuns, run: Mapping[str, Any]
+    ) -> None:
+        """Add what earlier runs and equal machines let expect of numbers without a
+        range.
+        """
         without_range = expected.list_open()
         earlier = _choose_earlier(host, self.threshold, self.accepts_changes)
         expected.add(earlier.logs, "earlier run", without_range, changes=earlier)
-        expected.add(self.equals.select(run), MACHINE, without_range)
-        still_open = expected.list_open()
-        if len(still_open) and run["cpu_model"]:
-            summaries = self._select_summaries(run, own)
-            expected.add(summaries, TABLE, still_open, minimum=1)
-        expected.add_unknown()
-        return expected
+        equal_machines = self.equals.select(run)
+        expected.add(equal_machines, MACHINE, without_range)
+
+    def _add_summaries(self, expected: _Expected, run: Mapping[str, Any]) -> None:
+        """Add what the tables of the CPU model let expect of numbers of which nothing
+        else is expected.
+        """
+        numbers = expected.list_open()
+        if len(numbers):
+            summaries = self._select_summaries(run, expected.own)
+            expected.add(summaries, TABLE, numbers, minimum=1)
 
     def _select_summaries(self, run: Mapping[str, Any], own: Floats) -> Floats:
         """Return the tables of the CPU model of a run, for a virtual machine only what
@@ -766,8 +920,9 @@ def leave_out_odd(logs: Floats) -> Floats:
     """
     if not logs.shape[1]:
         return logs
-    are_odd = measure_distances(logs, THRESHOLD).are_odd(THRESHOLD)
-    return np.where(are_odd, np.nan, logs)
+    distances = measure_distances(logs, THRESHOLD)
+    is_odd = distances.are_odd(THRESHOLD)
+    return np.where(is_odd, np.nan, logs)
 
 
 def _tabulate_summaries(
@@ -778,10 +933,11 @@ def _tabulate_summaries(
     """Return the medians of a CPU model's tables as logarithms, a row per key."""
     if load_tables is None:
         return np.empty((len(keys), 0))
-    rows = load_tables(cpu_model).set_index(["summary", *CLASS])
-    medians = rows["median_ns"].unstack("summary")
-    index = pd.MultiIndex.from_tuples(keys, names=CLASS)
-    table = medians.reindex(index)
+    rows = load_tables(cpu_model)
+    by_number = rows.set_index(["summary", *CLASS])
+    medians = by_number["median_ns"].unstack("summary")
+    numbers = pd.MultiIndex.from_tuples(keys, names=CLASS)
+    table = medians.reindex(numbers)
     logs: Floats = np.log(table.to_numpy(dtype=float))
     return logs
 

@@ -48,16 +48,27 @@ def mark_usual(root: Root, rows: pd.DataFrame) -> pd.DataFrame:
     last_steps = _find_last_steps(listing, hosts, nights)
     since = list[date | None]()
     are_usual = list[bool]()
-    names = rows[["host_id", "benchmark", "run_id"]].itertuples(index=False, name=None)
-    for host, benchmark, run_id in names:
-        steps = [last_steps.get((host, name)) for name in (benchmark, "")]
-        last_step = max(filter(None, steps), default=None)
+    names = rows[["host_id", "benchmark", "run_id"]]
+    for host, benchmark, run_id in names.itertuples(index=False, name=None):
+        last_step = _find_last_step(last_steps, host, benchmark)
+        is_usual = last_step is None or nights[run_id] >= last_step
         since.append(last_step)
-        are_usual.append(last_step is None or nights[run_id] >= last_step)
+        are_usual.append(is_usual)
     return rows.assign(
         since=pd.Series(since, rows.index, dtype=object),
         is_usual=np.array(are_usual, dtype=bool),
     )
+
+
+def _find_last_step(
+    last_steps: Mapping[tuple[str, str], date], host: str, benchmark: str
+) -> date | None:
+    """Return the night of the last step of a host's benchmark or of several benchmarks.
+    last_steps: as returned by `_find_last_steps`.
+    """
+    keys = [(host, benchmark), (host, "")]
+    nights = [last_steps[key] for key in keys if key in last_steps]
+    return max(nights, default=None)
 
 
 def find_nights(runs: Sequence[RunSummary]) -> dict[str, date]:
@@ -66,9 +77,11 @@ def find_nights(runs: Sequence[RunSummary]) -> dict[str, date]:
     """
     first_of_session = dict[str, date]()
     nights = dict[str, date]()
-    for run in sorted(runs, key=lambda run: run.started_utc):
-        own = run.started_utc.date()
-        nights[run.run_id] = first_of_session.setdefault(run.session_id, own)
+    oldest_first = sorted(runs, key=lambda run: run.started_utc)
+    for run in oldest_first:
+        day = run.started_utc.date()
+        night = first_of_session.setdefault(run.session_id, day)
+        nights[run.run_id] = night
     return nights
 
 
@@ -79,27 +92,34 @@ def choose_removable(runs: Sequence[RunSummary], before: datetime) -> list[RunSu
     The baseline is the first MIN_NIGHTS runs of each host and set of benchmarks, from
     the last accepted run on if there is one. runs: oldest first.
     """
-    alike = dict[tuple[str, tuple[str, ...]], list[RunSummary]]()
+    runs_by_kind = dict[tuple[str, tuple[str, ...]], list[RunSummary]]()
     for run in runs:
-        alike.setdefault((run.host_id, run.benchmarks), []).append(run)
+        kind = (run.host_id, run.benchmarks)
+        runs_by_kind.setdefault(kind, []).append(run)
     removable = []
-    for own in alike.values():
-        kept = _choose_kept(own)
-        removable += [
-            run for run in own if run.started_utc < before and run not in kept
-        ]
+    for runs_of_kind in runs_by_kind.values():
+        needed_runs = _choose_needed_runs(runs_of_kind)
+        for run in runs_of_kind:
+            is_old = run.started_utc < before
+            if is_old and run not in needed_runs:
+                removable.append(run)
     return removable
 
 
-def _choose_kept(runs: Sequence[RunSummary]) -> list[RunSummary]:
+def _choose_needed_runs(runs: Sequence[RunSummary]) -> list[RunSummary]:
+    """Choose the baseline and the last run. runs: of one host and set of benchmarks."""
     begin = find_last_accepted(runs)
-    return [*runs[begin : begin + MIN_NIGHTS], runs[-1]]
+    baseline = runs[begin : begin + MIN_NIGHTS]
+    return [*baseline, runs[-1]]
 
 
 def find_last_accepted(runs: Sequence[RunSummary]) -> int:
     """Return the place of the last run with the label ACCEPTED, 0 if none has it."""
-    places = [place for place, run in enumerate(runs) if ACCEPTED in run.labels]
-    return max(places, default=0)
+    last_place = 0
+    for place, run in enumerate(runs):
+        if ACCEPTED in run.labels:
+            last_place = place
+    return last_place
 
 
 def read_facts(listing: Listing, runs: Sequence[RunSummary]) -> dict[str, RunRecord]:
@@ -122,16 +142,20 @@ class RunTable(NamedTuple):
 
     def select(self, run_ids: Iterable[str]) -> Floats:
         """Return the columns of these runs, in this order."""
-        return self.logs[:, [self.columns[run_id] for run_id in run_ids]]
+        columns = [self.columns[run_id] for run_id in run_ids]
+        return self.logs[:, columns]
 
 
 def tabulate_runs(numbers: pd.DataFrame, column: str) -> RunTable:
     """Lay out rows of `numbers`. column: the column of `pairs` to compare."""
-    values = numbers.set_index(["run_id", *CLASS])[NUMBER_COLUMNS[column]]
+    by_run = numbers.set_index(["run_id", *CLASS])
+    values = by_run[NUMBER_COLUMNS[column]]
     table = values.unstack("run_id")
+    keys = table.index
     columns = {str(run_id): place for place, run_id in enumerate(table.columns)}
-    choices = number_groups(table.index.to_frame(index=False), CLASS[:2])
-    return RunTable(table.index.tolist(), choices, columns, np.log(table.to_numpy()))
+    choices = number_groups(keys.to_frame(index=False), CLASS[:2])
+    logs = np.log(table.to_numpy())
+    return RunTable(keys.tolist(), choices, columns, logs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +175,11 @@ class HostRuns:
     def find_accepted(self) -> int:
         """Return the place of the last accepted run, 0 if there is none."""
         return find_last_accepted(self.runs)
+
+    @property
+    def is_last_run_virtual(self) -> bool:
+        """Report whether the last run was on a virtual machine."""
+        return self.are_virtual[-1]
 
     def find_steps(self) -> list[DatedStep]:
         """Find the proved steps, oldest first."""
@@ -194,21 +223,26 @@ def lay_out_hosts(
     """Lay out those of the comparable runs of each host that the table has. nights,
     facts: by run ID.
     """
-    in_table = [_keep_in_table(runs, table) for runs in hosts]
-    logs = [table.select(run.run_id for run in runs) for runs in in_table]
-    levels = label_levels_of_each(logs, [table.choices] * len(hosts))
-    laid_out = []
-    for runs, own_logs, own_levels in zip(in_table, logs, levels, strict=True):
-        laid_out.append(
-            HostRuns(
-                runs=runs,
-                logs=own_logs,
-                levels=own_levels,
-                nights=[nights[run.run_id] for run in runs],
-                are_virtual=[_is_virtual(facts.get(run.run_id)) for run in runs],
-            )
+    runs_of_hosts = []
+    logs_of_hosts = []
+    for runs in hosts:
+        runs_in_table = _keep_in_table(runs, table)
+        run_ids = [run.run_id for run in runs_in_table]
+        runs_of_hosts.append(runs_in_table)
+        logs_of_hosts.append(table.select(run_ids))
+    choices_of_hosts = [table.choices] * len(hosts)
+    levels_of_hosts = label_levels_of_each(logs_of_hosts, choices_of_hosts)
+    host_runs = []
+    for number, runs in enumerate(runs_of_hosts):
+        own = HostRuns(
+            runs=runs,
+            logs=logs_of_hosts[number],
+            levels=levels_of_hosts[number],
+            nights=[nights[run.run_id] for run in runs],
+            are_virtual=[_is_virtual(facts.get(run.run_id)) for run in runs],
         )
-    return laid_out
+        host_runs.append(own)
+    return host_runs
 
 
 def _keep_in_table(runs: Sequence[RunSummary], table: RunTable) -> list[RunSummary]:
@@ -217,7 +251,9 @@ def _keep_in_table(runs: Sequence[RunSummary], table: RunTable) -> list[RunSumma
 
 def _is_virtual(record: RunRecord | None) -> bool:
     """Report whether a run was on a virtual machine, as far as is known."""
-    return record is not None and record.row["hypervisor"] is not None
+    if record is None:
+        return False
+    return record.row["hypervisor"] is not None
 
 
 def _find_last_steps(
@@ -228,14 +264,15 @@ def _find_last_steps(
     """
     hosts_to_test = [own for own in hosts.values() if _has_enough_nights(own, nights)]
     comparable = [keep_comparable_with_last(listing, own) for own in hosts_to_test]
-    since = dict[tuple[str, str], date]()
+    last_steps = dict[tuple[str, str], date]()
     try:
         for host, table in _read_hosts(listing, comparable, nights):
-            since.update(_find_last_steps_of_host(host, table))
+            steps_of_host = _find_last_steps_of_host(host, table)
+            last_steps.update(steps_of_host)
     except ImportError as err:  # of scipy, which `make run` leaves out
         message = f"{explain(err)} Until then, runs before a change count as well."
         warn(StoreWarning(message), stacklevel=3)
-    return since
+    return last_steps
 
 
 def _read_hosts(
@@ -254,19 +291,21 @@ def _read_hosts(
 
 
 def _has_enough_nights(runs: Sequence[RunSummary], nights: _Nights) -> bool:
-    return len({nights[run.run_id] for run in runs}) >= MIN_NIGHTS
+    distinct = {nights[run.run_id] for run in runs}
+    return len(distinct) >= MIN_NIGHTS
 
 
 def _find_last_steps_of_host(
     host: HostRuns, table: RunTable
 ) -> dict[tuple[str, str], date]:
-    since = dict[tuple[str, str], date]()
+    host_id = host.runs[0].host_id
+    last_steps = dict[tuple[str, str], date]()
     for step in host.find_steps():  # oldest first: the last one of each stays
         benchmark = ""
         if step.row is not None:
             benchmark, _, _ = table.keys[step.row]
-        since[host.runs[0].host_id, benchmark] = step.night
-    return since
+        last_steps[host_id, benchmark] = step.night
+    return last_steps
 
 
 def _group_by_column(
@@ -275,7 +314,11 @@ def _group_by_column(
     """Group the runs of hosts by the column of `pairs` to compare."""
     groups = dict[str, list[Sequence[RunSummary]]]()
     for runs in hosts:
-        records = [facts[run.run_id].row for run in runs if run.run_id in facts]
-        column = choose_shared_column(records)
+        rows = []
+        for run in runs:
+            if run.run_id in facts:
+                record = facts[run.run_id]
+                rows.append(record.row)
+        column = choose_shared_column(rows)
         groups.setdefault(column, []).append(runs)
     return groups

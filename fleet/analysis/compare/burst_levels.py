@@ -56,7 +56,8 @@ def list_burst_levels(pairs: pd.DataFrame) -> dict[int, pd.DataFrame]:
         in_order = rows_of_comparison.sort_values("key", kind="stable")
         levels = _list_levels(in_order)
         if levels:
-            table = pd.DataFrame(levels[:_MAX_PAIRS], columns=["total", *_COLUMNS])
+            largest = levels[:_MAX_PAIRS]
+            table = pd.DataFrame(largest, columns=["total", *_COLUMNS])
             tables[comparison] = table.drop(columns="total")
     return tables
 
@@ -65,22 +66,26 @@ def _list_levels(rows: pd.DataFrame) -> list[tuple[Any, ...]]:
     """Return the sum of its shares and _COLUMNS of each pair that both sides have, the
     largest sum first. rows: of one comparison, in order of `key`.
     """
-    all_runs = _PairRuns.of(rows)
+    all_runs = _PairRuns.read(rows)
+    # the runs of a pair stand together
     is_first_of_pair = ~rows["key"].duplicated().to_numpy()
     starts = np.flatnonzero(is_first_of_pair)
     ends = np.append(starts[1:], len(rows))
-    cells = rows[CELL].iloc[starts].itertuples(index=False, name=None)
+    first_rows = rows[CELL].iloc[starts]
+    cells = first_rows.itertuples(index=False, name=None)
     levels = list[tuple[Any, ...]]()
     for cell, start, end in zip(cells, starts, ends, strict=True):
         pair = all_runs.select(slice(start, end))
         if pair.has_both_sides:
-            levels.append((np.nansum(pair.share), *cell, *pair.describe()))
+            total = np.nansum(pair.share)
+            levels.append((total, *cell, *pair.describe()))
     return sorted(levels, key=_rank_by_total_and_cell)
 
 
 def _rank_by_total_and_cell(level: tuple[Any, ...]) -> tuple[Any, ...]:
     total, *others = level
-    return -total, others[: len(CELL)]
+    cell = others[: len(CELL)]
+    return -total, cell
 
 
 class _PairRuns(NamedTuple):
@@ -94,7 +99,7 @@ class _PairRuns(NamedTuple):
     share: Floats
 
     @classmethod
-    def of(cls, rows: pd.DataFrame) -> "_PairRuns":
+    def read(cls, rows: pd.DataFrame) -> "_PairRuns":
         """Take the runs of rows of `pairs`, one pair after another."""
         return cls(
             is_b=rows["is_b"].to_numpy(),
@@ -115,17 +120,20 @@ class _PairRuns(NamedTuple):
     @property
     def has_both_sides(self) -> bool:
         """Report whether runs of A and of B have the pair."""
-        return bool(self.is_b.any() and not self.is_b.all())
+        has_b = self.is_b.any()
+        has_a = not self.is_b.all()
+        return bool(has_a and has_b)
 
     def describe(self) -> tuple[float, ...]:
         """Return the columns from `a_ns` on."""
         is_b = self.is_b
+        is_a = ~is_b
         return (
-            _compute_median(self.ns[~is_b]),
+            _compute_median(self.ns[is_a]),
             _compute_median(self.ns[is_b]),
-            _compute_median(self.other_ns[~is_b]),
+            _compute_median(self.other_ns[is_a]),
             _compute_median(self.other_ns[is_b]),
-            self.share[~is_b].mean(),
+            self.share[is_a].mean(),
             self.share[is_b].mean(),
             *_estimate_difference(self.share, is_b),
         )
@@ -133,7 +141,8 @@ class _PairRuns(NamedTuple):
 
 def _compute_median(values: Floats) -> float:
     """Return the median, ignoring NaN."""
-    return float(compute_nanmedian(values, axis=0))
+    median = compute_nanmedian(values, axis=0)
+    return float(median)
 
 
 class _Difference(NamedTuple):
@@ -148,12 +157,18 @@ def _estimate_difference(values: Floats, is_b: Bools) -> _Difference:
     """Return mean B minus mean A and its interval, whose ends are NaN if a side has
     under three runs. values: those of A before those of B.
     """
-    count_of_b = int(is_b.sum())
-    count_of_a = len(is_b) - count_of_b
-    if min(count_of_a, count_of_b) < MIN_RUNS:
-        change = values[is_b].mean() - values[~is_b].mean()
-        return _Difference(float(change), np.nan, np.nan)
+    values_of_a = values[~is_b]
+    values_of_b = values[is_b]
+    smaller_count = min(len(values_of_a), len(values_of_b))
+    if smaller_count < MIN_RUNS:
+        difference = values_of_b.mean() - values_of_a.mean()
+        return _Difference(float(difference), np.nan, np.nan)
+    one_row = values[None, :]
     one_block = np.zeros(len(values), dtype=np.int64)
-    fit = fit_within_blocks(values[None, :], is_b, one_block)
+    fit = fit_within_blocks(one_row, is_b, one_block)
     low, high, _ = apply_student(fit.change, fit.error, fit.freedom)
-    return _Difference(float(fit.change[0]), float(low[0]), float(high[0]))
+    return _Difference(
+        change=float(fit.change[0]),
+        low=float(low[0]),
+        high=float(high[0]),
+    )

@@ -45,7 +45,8 @@ class PairSummary:
 
     def compute_flagged_share(self, flag: str) -> float:
         """Return the share of rows that have a flag."""
-        return self.flags.get(flag, 0) / max(self.rows, 1)
+        flagged_rows = self.flags.get(flag, 0)
+        return flagged_rows / max(self.rows, 1)
 
 
 def summarize_pairs(rows: pd.DataFrame) -> dict[tuple[int, bool], PairSummary]:
@@ -54,52 +55,64 @@ def summarize_pairs(rows: pd.DataFrame) -> dict[tuple[int, bool], PairSummary]:
     rows: a row per pair and unit, with its number of the `comparison`, `is_b`, `unit`,
     `benchmark`, `variant` and `flags`.
     """
-    summaries = dict[tuple[int, bool], PairSummary]()
     groups = rows.groupby(SIDE, as_index=False)
     counts = groups.agg(rows=("unit", "size"), units=("unit", "nunique"))
+    variants_by_side = list_variants(rows)
+    flags_by_side = _count_flags(rows)
+    summaries = dict[tuple[int, bool], PairSummary]()
     for comparison, is_b, count, units in counts.itertuples(index=False):
-        summaries[comparison, is_b] = PairSummary(count, units)
-    for side, variants in list_variants(rows).items():
-        summaries[side].variants = variants
-    for side, flags in _count_flags(rows).items():
-        summaries[side].flags = flags
+        side = (comparison, is_b)
+        summaries[side] = PairSummary(
+            rows=count,
+            units=units,
+            variants=variants_by_side[side],
+            flags=flags_by_side.get(side, {}),
+        )
     return summaries
 
 
 def _count_flags(rows: pd.DataFrame) -> dict[tuple[int, bool], Counter[str]]:
     """Count the rows with each flag, by side."""
     flagged = rows[rows["flags"] != ""]
-    counts = flagged.groupby([*SIDE, "flags"], as_index=False).size()
+    groups = flagged.groupby([*SIDE, "flags"], as_index=False)
     flags_by_side = dict[tuple[int, bool], Counter[str]]()
-    for comparison, is_b, flags, count in counts.itertuples(index=False):
-        of_side = flags_by_side.setdefault((comparison, is_b), Counter())
-        of_side.update(dict.fromkeys(flags.split(","), count))
+    for comparison, is_b, flags, count in groups.size().itertuples(index=False):
+        side = (comparison, is_b)
+        counts = flags_by_side.setdefault(side, Counter())
+        for flag in flags.split(","):
+            counts[flag] += count
     return flags_by_side
 
 
 def list_variants(rows: pd.DataFrame) -> dict[tuple[int, bool], dict[str, set[str]]]:
     """Return the variants of each benchmark, in order of occurrence, by side."""
-    choices = rows[[*SIDE, "benchmark", "variant"]].drop_duplicates()
-    variants = dict[tuple[int, bool], dict[str, set[str]]]()
+    names = [*SIDE, "benchmark", "variant"]
+    choices = rows[names].drop_duplicates()
+    variants_by_side = dict[tuple[int, bool], dict[str, set[str]]]()
     for comparison, is_b, benchmark, variant in choices.itertuples(index=False):
-        of_side = variants.setdefault((comparison, is_b), {})
-        of_benchmark = of_side.setdefault(benchmark, set())
-        of_benchmark.add(variant)
-    return variants
+        side = (comparison, is_b)
+        variants_by_benchmark = variants_by_side.setdefault(side, {})
+        variants = variants_by_benchmark.setdefault(benchmark, set())
+        variants.add(variant)
+    return variants_by_side
 
 
 def format_order(a: ComparisonSide, b: ComparisonSide) -> str:
     """Write the letter of each run's side in order of time, such as ABBA."""
-    starts = _list_starts("A", a) + _list_starts("B", b)
-    return "".join(letter for _, _, letter in sorted(starts))
+    starts_of_a = _list_starts("A", a)
+    starts_of_b = _list_starts("B", b)
+    in_time = sorted(starts_of_a + starts_of_b)
+    letters = [letter for _, _, letter in in_time]
+    return "".join(letters)
 
 
 def _list_starts(letter: str, side: ComparisonSide) -> list[tuple[Any, str, str]]:
     """List when each run of a side began, its ID and the side's letter."""
     times = side.runs["started_utc"].tolist()
-    return [
-        (time, run_id, letter) for time, run_id in zip(times, side.run_ids, strict=True)
-    ]
+    starts = []
+    for time, run_id in zip(times, side.run_ids, strict=True):
+        starts.append((time, run_id, letter))
+    return starts
 
 
 def _warn_about_order(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
@@ -180,7 +193,10 @@ def _list_schemes(a: ComparisonSide, b: ComparisonSide) -> list[str]:
     presets = _list_values("preset", a, b)
     estimators = _list_values("estimator", a, b)
     for preset, estimator in zip(presets, estimators, strict=True):
-        schemes.add(f"{preset} ({estimator})" if preset else "default (median)")
+        if preset:
+            schemes.add(f"{preset} ({estimator})")
+        else:
+            schemes.add("default (median)")
     return sorted(schemes)
 
 
@@ -213,7 +229,9 @@ def _compute_median_load(side: ComparisonSide) -> float:
     """Return the median number of runnable threads per CPU before the side's runs."""
     threads = side.runs["load_1m_before"].to_numpy(dtype=np.float64)
     cpus = side.runs["cpus_measured"].to_numpy(dtype=np.float64)
-    return float(compute_nanmedian(threads / cpus, axis=0))
+    threads_per_cpu = threads / cpus
+    median = compute_nanmedian(threads_per_cpu, axis=0)
+    return float(median)
 
 
 def list_caveats(

@@ -121,8 +121,9 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """Return the line of `repr` and the table of relations, for notebooks."""
-        shown = self.relations[_SHOWN_IN_NOTEBOOKS].round(3)
-        return f"<p>{escape(repr(self))}</p>{shown.to_html(index=False)}"
+        relations = self.relations[_SHOWN_IN_NOTEBOOKS].round(3)
+        table = relations.to_html(index=False)
+        return f"<p>{escape(repr(self))}</p>{table}"
 
     @property
     def has_verdict(self) -> bool:
@@ -134,7 +135,9 @@ class Comparison:
         """Report whether pairs were tested too. They are not if every relation consists
         of a single pair.
         """
-        return len(self.pairs) > 0 and any(row["pairs"] > 1 for row in self.rows)
+        if not len(self.pairs):
+            return False
+        return any(row["pairs"] > 1 for row in self.rows)
 
     @property
     def sides(self) -> tuple[str, str]:
@@ -146,11 +149,13 @@ class Comparison:
         """Return the CPU models of sides that are of one host and have none in common:
         another machine got its name. None if they are not.
         """
-        models_of_a = dict.fromkeys(filter(None, self.a.list_texts("cpu_model")))
-        models_of_b = dict.fromkeys(filter(None, self.b.list_texts("cpu_model")))
-        if not models_of_a or not models_of_b or self.a.hosts != self.b.hosts:
+        if self.a.hosts != self.b.hosts:
             return None
-        if models_of_a.keys() & models_of_b.keys():
+        models_of_a = self.a.list_cpu_models()
+        models_of_b = self.b.list_cpu_models()
+        if not models_of_a or not models_of_b:
+            return None
+        if not set(models_of_a).isdisjoint(models_of_b):
             return None
         return ", ".join(models_of_a), ", ".join(models_of_b)
 
@@ -242,23 +247,25 @@ def _read_measured(
     point: str | None,
 ) -> _Measured:
     """Read what the chosen runs measured. Raises UsageError if that is nothing."""
-    ids = set[str]().union(*chosen.values())
-    are_all_read = tables is None
+    run_ids = set[str]().union(*chosen.values())
+    has_stored_numbers = tables is None and point is None and not only.divides_numbers
     if tables is None:
-        tables = read_tables(root, ids)
-    runs = tables.runs[tables.runs["run_id"].isin(ids)]
-    cpus = tables.cpus[tables.cpus["run_id"].isin(ids)]
-    pairs = _select_cells(tables, ids, only, point)
-    if are_all_read and point is None and not only.divides_numbers:
-        summaries = list_published(root, run_id=ids)
+        tables = read_tables(root, run_ids)
+    runs = tables.runs[tables.runs["run_id"].isin(run_ids)]
+    cpus = tables.cpus[tables.cpus["run_id"].isin(run_ids)]
+    pairs = _select_cells(tables, run_ids, only, point)
+    if has_stored_numbers:
+        summaries = list_published(root, run_id=run_ids)
         numbers = select_numbers(root, summaries, only, tables.descriptions)
     else:
         numbers = reduce_cells(pairs, tables.descriptions)
+    pair_keys = verdicts.number_keys(pairs, verdicts.CELL)
+    number_keys = verdicts.number_keys(numbers, verdicts.CLASS)
     return _Measured(
-        _add_topologies_and_turns(runs, cpus),
-        pairs.assign(key=verdicts.number_keys(pairs, verdicts.CELL)),
-        numbers.assign(key=verdicts.number_keys(numbers, verdicts.CLASS)),
-        tables.descriptions,
+        runs=_add_topologies_and_turns(runs, cpus),
+        pairs=pairs.assign(key=pair_keys),
+        numbers=numbers.assign(key=number_keys),
+        descriptions=tables.descriptions,
     )
 
 
@@ -287,29 +294,41 @@ def _add_topologies_and_turns(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Data
     """Add each run's `topology`, a number, and `turn`: the session, and the run's place
     among the host's runs there.
     """
-    ordered = runs.sort_values(["started_utc", "run_id"], kind="stable")
-    places = ordered.groupby(["session_id", "host_id"]).cumcount()[runs.index]
-    turns = list(zip(runs["session_id"], places, strict=True))
+    oldest_first = runs.sort_values(["started_utc", "run_id"], kind="stable")
+    runs_of_host = oldest_first.groupby(["session_id", "host_id"])
+    places = runs_of_host.cumcount()
+    # `places` is in order of time, `runs` in another
+    turns = list(zip(runs["session_id"], places[runs.index], strict=True))
+    topologies = _number_topologies(runs["run_id"], cpus)
     return runs.assign(
-        topology=_number_topologies(runs["run_id"], cpus),
+        topology=topologies,
         turn=pd.Series(turns, runs.index, dtype=object),
     )
 
 
 def _number_topologies(run_ids: "pd.Series[str]", cpus: pd.DataFrame) -> list[int]:
     """Return a number per run, equal where all its CPUs have equal places."""
-    # a number for each CPU at its place; a run's set of these is its topology
-    placed_cpus = number_groups(cpus, ["cpu", *GROUPS, "kind"]).tolist()
-    cpus_by_run = dict[str, set[int]]()
-    for run_id, placed_cpu in zip(cpus["run_id"], placed_cpus, strict=True):
-        cpus_by_run.setdefault(run_id, set()).add(placed_cpu)
+    cpus_by_run = _collect_placed_cpus(cpus)
     number_of_topology = dict[frozenset[int], int]()
     numbers = []
     for run_id in run_ids:
         topology = frozenset(cpus_by_run.get(run_id, ()))
         next_number = len(number_of_topology)
-        numbers.append(number_of_topology.setdefault(topology, next_number))
+        number = number_of_topology.setdefault(topology, next_number)
+        numbers.append(number)
     return numbers
+
+
+def _collect_placed_cpus(cpus: pd.DataFrame) -> dict[str, set[int]]:
+    """Return a run's CPUs by its ID: a number for each CPU at its place, so that equal
+    sets are one topology.
+    """
+    placed_cpus = number_groups(cpus, ["cpu", *GROUPS, "kind"])
+    cpus_by_run = dict[str, set[int]]()
+    for run_id, cpu in zip(cpus["run_id"], placed_cpus.tolist(), strict=True):
+        cpus_of_run = cpus_by_run.setdefault(run_id, set())
+        cpus_of_run.add(cpu)
+    return cpus_by_run
 
 
 def _match_sides(
@@ -323,10 +342,12 @@ def _match_sides(
     left_out = dict[str, None]()
     for side in others:
         for a, b in _match_hosts(first, side):
-            if have_pairs.isdisjoint(a.run_ids) or have_pairs.isdisjoint(b.run_ids):
-                left_out |= dict.fromkeys((*a.hosts, *b.hosts))
+            has_pairs_of_a = not have_pairs.isdisjoint(a.run_ids)
+            has_pairs_of_b = not have_pairs.isdisjoint(b.run_ids)
+            if has_pairs_of_a and has_pairs_of_b:
+                matches.append(_Match.make(a, b))
             else:
-                matches.append(_Match.of_sides(a, b))
+                left_out |= dict.fromkeys((*a.hosts, *b.hosts))
     return matches, list(left_out)
 
 
@@ -336,12 +357,13 @@ def _match_hosts(
     """Pair the sides host by host if they share hosts and one has several; otherwise
     pair them as a whole.
     """
-    shared = sorted({*a.hosts} & {*b.hosts})
-    if not shared or len(a.hosts) == len(b.hosts) == 1:
+    shared = sorted(set(a.hosts) & set(b.hosts))
+    has_several = len(a.hosts) > 1 or len(b.hosts) > 1
+    if not shared or not has_several:
         return [(a, b)]
-    hosts_of_a = a.split_by_host()
-    hosts_of_b = b.split_by_host()
-    return [(hosts_of_a[host], hosts_of_b[host]) for host in shared]
+    sides_of_a = a.split_by_host()
+    sides_of_b = b.split_by_host()
+    return [(sides_of_a[host], sides_of_b[host]) for host in shared]
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,22 +380,22 @@ class _Match:
     has_one_topology: bool
 
     @classmethod
-    def of_sides(cls, a: ComparisonSide, b: ComparisonSide) -> "_Match":
+    def make(cls, a: ComparisonSide, b: ComparisonSide) -> "_Match":
         """Match two sides."""
-        unit = "host" if max(len(a.hosts), len(b.hosts)) > 1 else "run"
-        models = {*a.list_texts("cpu_model"), *b.list_texts("cpu_model")}
+        estimators = a.list_estimators() + b.list_estimators()
+        is_run_a_unit = len(a.hosts) == len(b.hosts) == 1
         is_one_host = a.hosts == b.hosts
-        is_one_model = len(models) == 1 and "" not in models
         # CPUs of unlike models are not the same, even at equal places
+        can_match_cpus = is_one_host or _are_of_one_model(a, b)
         topologies = {*a.runs["topology"], *b.runs["topology"]}
-        has_one_topology = len(topologies) == 1 and (is_one_host or is_one_model)
+        has_one_topology = can_match_cpus and len(topologies) == 1
         return cls(
             a,
             b,
-            unit,
-            number=choose_shared_column(a.list_estimators() + b.list_estimators()),
-            is_one_host=unit == "run" and is_one_host,
-            has_one_topology=unit == "run" and has_one_topology,
+            unit="run" if is_run_a_unit else "host",
+            number=choose_shared_column(estimators),
+            is_one_host=is_run_a_unit and is_one_host,
+            has_one_topology=is_run_a_unit and has_one_topology,
         )
 
     def find_order(self) -> verdicts.Order:
@@ -383,8 +405,22 @@ class _Match:
         names = (self.a.name_without_host, self.b.name_without_host)
         turns = dict[str, tuple[str, int]]()
         for side in (self.a, self.b):
-            turns.update(zip(side.run_ids, side.runs["turn"], strict=True))
+            turns_of_side = zip(side.run_ids, side.runs["turn"], strict=True)
+            turns.update(turns_of_side)
         return verdicts.Order(names, turns)
+
+    def list_units(self, side: ComparisonSide) -> list[str]:
+        """List the unit of each run of a side: the run or its host."""
+        if self.unit == "host":
+            return list(side.runs["host_id"])
+        return side.run_ids
+
+
+def _are_of_one_model(a: ComparisonSide, b: ComparisonSide) -> bool:
+    """Report whether all runs are known to be on one CPU model."""
+    models = {*a.list_texts("cpu_model"), *b.list_texts("cpu_model")}
+    is_known = "" not in models
+    return is_known and len(models) == 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,21 +443,22 @@ class _Layout:
     ) -> None:
         """Name the ladders that a comparison measured, but nobody can compare."""
         compared = set(measured.pairs["benchmark"].unique())
-        for match, caveats in zip(self.matches, self.caveats, strict=True):
+        for number, match in enumerate(self.matches):
             ladders = _list_measured_ladders(match, benchmark, measured.descriptions)
-            if names := " and ".join(sorted(ladders - compared)):
-                caveats.append(
-                    f"{names}: not compared: no level of memory is known; --point"
-                    " compares one point."
+            not_compared = sorted(ladders - compared)
+            if not_compared:
+                self.caveats[number].append(
+                    f"{' and '.join(not_compared)}: not compared: no level of memory is"
+                    " known; --point compares one point."
                 )
 
     @property
     def has_pair_tests(self) -> bool:
         """Report whether pairs of any comparison are tested too."""
-        return any(
-            len(pairs.rows) and relations.rows["pairs"].max() > 1
-            for relations, pairs in zip(self.relations, self.pairs, strict=True)
-        )
+        for relations, pairs in zip(self.relations, self.pairs, strict=True):
+            if len(pairs.rows) and relations.rows["pairs"].max() > 1:
+                return True
+        return False
 
 
 def _list_measured_ladders(
@@ -430,12 +467,14 @@ def _list_measured_ladders(
     choices = set[str]()
     for side in (match.a, match.b):
         choices = choices.union(*side.runs["benchmarks"])
-    chosen = choices if benchmark is None else select_choices(benchmark, choices)
-    return {
-        choice.partition("/")[0]
-        for choice in chosen
-        if descriptions[choice].view is View.LADDER
-    }
+    if benchmark is not None:
+        choices = set(select_choices(benchmark, choices))
+    ladders = set()
+    for choice in choices:
+        if descriptions[choice].view is View.LADDER:
+            name, _, _ = choice.partition("/")
+            ladders.add(name)
+    return ladders
 
 
 def _lay_out_comparisons(
@@ -456,18 +495,14 @@ def _lay_out_comparisons(
         relations = _reduce_again(relations, pairs, list(lost_counts))
         _warn_about_lost_pairs(lost_counts, caveats)
     _warn_about_sizes(numbers, caveats)
-    has_cpus = are_pairs(pairs["relation"])
-    pairs = pairs[has_cpus & has_one_topology[pairs["comparison"]]]
+    pairs = _keep_pairs_of_same_cpus(pairs, has_one_topology)
     levels = list_burst_levels(pairs)
     orders = [match.find_order() for match in matches]
     orders_of_relations = orders
     if by is not None:
         blocks = _assign_blocks(matches, by, caveats)
         relations = _keep_blocks(relations, blocks)
-        orders_of_relations = [
-            replace(order, blocks=own)
-            for order, own in zip(orders, blocks, strict=True)
-        ]
+        orders_of_relations = _add_blocks(orders, blocks)
         pairs = pairs[:0]  # pairs are not compared within blocks
     return _Layout(
         matches,
@@ -479,28 +514,48 @@ def _lay_out_comparisons(
     )
 
 
+def _keep_pairs_of_same_cpus(
+    pairs: pd.DataFrame, has_one_topology: Bools
+) -> pd.DataFrame:
+    """Keep the pairs of CPUs that stand for the same places on both sides.
+    has_one_topology: of each comparison.
+    """
+    has_cpus = are_pairs(pairs["relation"])
+    is_one_topology = has_one_topology[pairs["comparison"]]
+    return pairs[has_cpus & is_one_topology]
+
+
+def _add_blocks(
+    orders: Sequence[verdicts.Order], blocks: Sequence[Mapping[str, object]]
+) -> list[verdicts.Order]:
+    """Return the orders with the blocks of their units. blocks: of each order."""
+    orders_with_blocks = []
+    for order, blocks_of_order in zip(orders, blocks, strict=True):
+        orders_with_blocks.append(replace(order, blocks=blocks_of_order))
+    return orders_with_blocks
+
+
 def _list_members(matches: Sequence[_Match]) -> pd.DataFrame:
     """Return a row per comparison, side and run: `run_id`, `comparison`, `is_b` and
     `unit`, the run or its host.
     """
-    columns: dict[str, list[Any]] = {
-        "run_id": [],
-        "comparison": [],
-        "is_b": [],
-        "unit": [],
-    }
+    run_ids = list[str]()
+    units = list[str]()
+    comparisons = list[int]()
+    are_b = list[bool]()
     for number, match in enumerate(matches):
         for is_b, side in ((False, match.a), (True, match.b)):
-            run_ids = side.run_ids
-            units = run_ids
-            if match.unit == "host":
-                units = side.runs["host_id"].tolist()
-            columns["run_id"] += run_ids
-            columns["comparison"] += [number] * len(run_ids)
-            columns["is_b"] += [is_b] * len(run_ids)
-            columns["unit"] += units
-    members = pd.DataFrame(columns)
-    return members.astype({"run_id": object, "unit": object})
+            run_ids += side.run_ids
+            units += match.list_units(side)
+            comparisons += [number] * len(side.run_ids)
+            are_b += [is_b] * len(side.run_ids)
+    columns = {
+        "run_id": np.array(run_ids, dtype=object),
+        "comparison": comparisons,
+        "is_b": are_b,
+        "unit": np.array(units, dtype=object),
+    }
+    return pd.DataFrame(columns)
 
 
 def _select_pairs(
@@ -509,9 +564,11 @@ def _select_pairs(
     """Return the pairs of each comparison's runs, with the columns of `members` and
     `ns`, the number to compare.
     """
-    columns = dict.fromkeys((*_PAIR_COLUMNS, *ESTIMATOR_COLUMNS.values()))
-    rows = _join_members(pairs.filter([*columns]), members)
-    rows["ns"] = _choose_ns(rows, [match.number for match in matches])
+    names = [*_PAIR_COLUMNS, *ESTIMATOR_COLUMNS.values()]
+    columns = list(dict.fromkeys(names))  # a name may occur twice
+    rows = _join_members(pairs.filter(columns), members)
+    numbers = [match.number for match in matches]
+    rows["ns"] = _choose_ns(rows, numbers)
     return rows
 
 
@@ -523,24 +580,26 @@ def _select_numbers(
     """
     columns = [*_NUMBER_COLUMNS, *NUMBER_COLUMNS.values()]
     rows = _join_members(numbers[columns], members)
-    names = [NUMBER_COLUMNS[match.number] for match in matches]
-    rows["ns"] = _choose_ns(rows, names)
+    column_of_each = [NUMBER_COLUMNS[match.number] for match in matches]
+    rows["ns"] = _choose_ns(rows, column_of_each)
     return rows
 
 
 def _join_members(rows: pd.DataFrame, members: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of each member, in order of comparison, side and `rows`."""
     joined = rows.merge(members, on="run_id")
-    return joined.sort_values(SIDE, kind="stable", ignore_index=True)
+    return _sort_by_side(joined)
 
 
 def _choose_ns(rows: pd.DataFrame, columns: Sequence[str]) -> Floats:
     """Return the number of each row in the column of its comparison."""
-    column_of_row = np.array(columns, dtype=object)[rows["comparison"]]
+    column_of_comparison = np.array(columns, dtype=object)
+    column_of_row = column_of_comparison[rows["comparison"]]
     ns = np.full(len(rows), np.nan)
     for column in set(columns):
         is_own = column_of_row == column
-        ns[is_own] = rows[column].to_numpy(dtype=np.float64)[is_own]
+        values = rows[column].to_numpy(dtype=np.float64)
+        ns[is_own] = values[is_own]
     return ns
 
 
@@ -550,29 +609,39 @@ def _reduce_numbers_of_hosts(
     """Reduce the numbers of comparisons of hosts to a row per host and relation: a
     host's number is of its runs at the main level.
     """
-    counts_hosts = np.array([match.unit == "host" for match in matches])
-    is_of_hosts = counts_hosts[numbers["comparison"]]
+    compares_hosts = np.array([match.unit == "host" for match in matches])
+    is_of_hosts = compares_hosts[numbers["comparison"]]
     if not is_of_hosts.any():
         return numbers
     parts = [numbers[~is_of_hosts]]
-    for _, numbers_of_side in numbers[is_of_hosts].groupby(SIDE):
+    sides = numbers[is_of_hosts].groupby(SIDE)
+    for _, numbers_of_side in sides:
         parts.append(_reduce_hosts(numbers_of_side))
-    reduced = pd.concat(parts)
-    return reduced.sort_values(SIDE, kind="stable", ignore_index=True)
+    return _sort_by_side(pd.concat(parts))
+
+
+def _sort_by_side(rows: pd.DataFrame) -> pd.DataFrame:
+    """Sort rows by comparison and side, in the order that they have there."""
+    return rows.sort_values(SIDE, kind="stable", ignore_index=True)
 
 
 def _reduce_hosts(numbers: pd.DataFrame) -> pd.DataFrame:
     """Reduce the numbers of a side to a row per host and relation."""
-    rows = add_run_levels(numbers.assign(host_id=numbers["unit"]), "ns")
-    main = rows[rows["is_main"]].copy()
-    main["log"] = np.log(main["ns"])
+    numbers = numbers.assign(host_id=numbers["unit"])
+    main = _select_main_level(numbers)
     keys = [*SIDE, "unit", *verdicts.CLASS, "key"]
     groups = main.groupby(keys, sort=False, observed=True)
-    hosts = groups.agg(
-        log=("log", "mean"), spread=("spread", "median"), pairs=("pairs", "max")
-    ).reset_index()
+    hosts = groups.agg({"log": "mean", "spread": "median", "pairs": "max"})
     hosts["ns"] = np.exp(hosts["log"])
-    return hosts
+    return hosts.reset_index()
+
+
+def _select_main_level(rows: pd.DataFrame) -> pd.DataFrame:
+    """Select the rows at the main level of their `host_id`; add `log`, that of `ns`."""
+    rows = add_run_levels(rows, "ns")
+    main = rows[rows["is_main"]].copy()
+    main["log"] = np.log(main["ns"])
+    return main
 
 
 def _list_caveats(matches: Sequence[_Match], pairs: pd.DataFrame) -> list[list[str]]:
@@ -596,15 +665,18 @@ def _find_incomplete(numbers: pd.DataFrame, count: int) -> Bools:
     """Report for each of `count` comparisons whether a run lacks a number, or has it of
     other pairs or points.
     """
-    groups = numbers.groupby("comparison")
-    keys = groups["key"].nunique()
-    runs = groups["run_id"].nunique()
-    has_every_run_all_keys = groups.size() == keys * runs
+    comparisons = numbers.groupby("comparison")
+    keys = comparisons["key"].nunique()
+    runs = comparisons["run_id"].nunique()
+    has_every_run_all_keys = comparisons.size() == keys * runs
     # as many as keys, if all runs have a key of the same pairs
     keys_and_pairs = numbers[[*_ROW, "pairs_hash"]].drop_duplicates()
-    has_same_pairs = keys_and_pairs.groupby("comparison").size() == keys
+    counts = keys_and_pairs.groupby("comparison").size()
+    has_same_pairs = counts == keys
     is_complete = has_every_run_all_keys & has_same_pairs
-    return np.asarray(~is_complete.reindex(range(count), fill_value=True))
+    # a comparison without numbers lacks none
+    is_complete = is_complete.reindex(range(count), fill_value=True)
+    return np.asarray(~is_complete)
 
 
 def _keep_common_pairs(
@@ -613,11 +685,14 @@ def _keep_common_pairs(
     """Keep the pairs that every run of an incomplete comparison has, all if there is
     none; count the others by comparison.
     """
-    lost = _find_lost_cells(pairs[is_incomplete[pairs["comparison"]]])
-    lost_keys = pd.MultiIndex.from_frame(lost[_ROW])
-    is_lost = pd.MultiIndex.from_frame(pairs[_ROW]).isin(lost_keys)
-    counts: dict[Any, int] = lost.groupby("comparison").size().to_dict()
-    return pairs[~is_lost], counts
+    is_of_incomplete = is_incomplete[pairs["comparison"]]
+    lost_cells = _find_lost_cells(pairs[is_of_incomplete])
+    lost_keys = pd.MultiIndex.from_frame(lost_cells[_ROW])
+    keys = pd.MultiIndex.from_frame(pairs[_ROW])
+    is_lost = keys.isin(lost_keys)
+    counts = lost_cells.groupby("comparison").size()
+    lost_counts: dict[Any, int] = counts.to_dict()
+    return pairs[~is_lost], lost_counts
 
 
 def _find_lost_cells(pairs: pd.DataFrame) -> pd.DataFrame:
@@ -627,8 +702,10 @@ def _find_lost_cells(pairs: pd.DataFrame) -> pd.DataFrame:
     units = pairs.groupby("comparison")["unit"].nunique()
     # a row per pair or point of a comparison, with the number of units that have it
     cells = pairs.groupby(_ROW)["unit"].nunique().reset_index()
-    is_common = cells["unit"] == cells["comparison"].map(units)
-    has_any_common = is_common.groupby(cells["comparison"]).transform("any")
+    units_of_comparison = cells["comparison"].map(units)
+    is_common = cells["unit"] == units_of_comparison
+    cells_of_comparison = is_common.groupby(cells["comparison"])
+    has_any_common = cells_of_comparison.transform("any")
     return cells[has_any_common & ~is_common]
 
 
@@ -649,9 +726,10 @@ def _reduce_again(
     are left.
     """
     left = pairs[pairs["comparison"].isin(comparisons)]
-    others = relations[~relations["comparison"].isin(comparisons)]
-    both = pd.concat([others, verdicts.reduce_to_relations(left)])
-    return both.sort_values(SIDE, kind="stable", ignore_index=True)
+    is_reduced_again = relations["comparison"].isin(comparisons)
+    others = relations[~is_reduced_again]
+    reduced = verdicts.reduce_to_relations(left)
+    return _sort_by_side(pd.concat([others, reduced]))
 
 
 def _warn_about_sizes(numbers: pd.DataFrame, caveats: Sequence[list[str]]) -> None:
@@ -666,12 +744,11 @@ def _warn_about_sizes(numbers: pd.DataFrame, caveats: Sequence[list[str]]) -> No
     if unlike.empty:  # no run may have a level, and the column no text
         return
     unlike["name"] = unlike["benchmark"] + " " + unlike["level"]
-    names_by_comparison: dict[Any, Any] = (
-        unlike.groupby("comparison")["name"].unique().to_dict()
-    )
-    for comparison, names in names_by_comparison.items():
+    names = unlike.groupby("comparison")["name"].unique()
+    names_by_comparison: dict[Any, Any] = names.to_dict()
+    for comparison, names_of_levels in names_by_comparison.items():
         caveats[comparison].append(
-            f"{' and '.join(names)}: not of the same sizes in all runs, since"
+            f"{' and '.join(names_of_levels)}: not of the same sizes in all runs, since"
             " some become slower at a smaller size."
         )
 
@@ -704,8 +781,11 @@ def _keep_blocks(
     relations: pd.DataFrame, blocks: Sequence[Mapping[str, object]]
 ) -> pd.DataFrame:
     """Keep the rows of runs in blocks. blocks: of each comparison."""
-    rows = zip(relations["comparison"], relations["unit"], strict=True)
-    has_block = [unit in blocks[comparison] for comparison, unit in rows]
+    has_block = []
+    for comparison, unit in zip(
+        relations["comparison"], relations["unit"], strict=True
+    ):
+        has_block.append(unit in blocks[comparison])
     return relations[has_block].reset_index(drop=True)
 
 
@@ -740,11 +820,12 @@ def _average_variants(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the mean `ns` at the main level by benchmark, relation, side and
     variant.
     """
-    side = rows["is_b"].map({False: "a", True: "b"})
-    levels = add_run_levels(rows.assign(side=side, host_id=side), "ns")
-    main = levels[levels["is_main"]].copy()
-    main["log"] = np.log(main["ns"])
-    means = main.groupby(_VARIANT, sort=False)["log"].mean().reset_index()
+    sides = rows["is_b"].map({False: "a", True: "b"})
+    # the levels of each side by themselves, as if it were a host
+    rows = rows.assign(side=sides, host_id=sides)
+    main = _select_main_level(rows)
+    logs = main.groupby(_VARIANT, sort=False)["log"]
+    means = logs.mean().reset_index()
     means["ns"] = np.exp(means.pop("log"))
     return means
 
@@ -762,13 +843,16 @@ def _judge_layout(
         layout.pairs, threshold, questions=questions, are_pairs=True, rates=rates
     )
     rows = _list_rows(relations)
-    described = environment.describe_runs(measured.runs)
+    facts = environment.describe_runs(measured.runs)
     comparisons = []
     for number, match in enumerate(layout.matches):
+        a = match.a
+        b = match.b
         sides = layout.relations[number].sides
+        differences = environment.find_differences(a.run_ids, b.run_ids, facts)
         comparison = Comparison(
-            a=match.a,
-            b=match.b,
+            a=a,
+            b=b,
             unit=match.unit,
             threshold=threshold,
             relations=relations[number],
@@ -776,9 +860,7 @@ def _judge_layout(
             pairs=pairs[number],
             fleet=fleets.get(sides, _NO_FLEET),
             levels=layout.levels.get(number, NO_LEVELS),
-            environment=environment.find_differences(
-                match.a.run_ids, match.b.run_ids, described
-            ),
+            environment=differences,
             unlike=layout.unlike.get(number, _NO_VARIANTS),
             caveats=tuple(layout.caveats[number]),
             descriptions=measured.descriptions,
@@ -790,5 +872,6 @@ def _judge_layout(
 def _list_rows(tables: Sequence[pd.DataFrame]) -> list[list[dict[str, Any]]]:
     """Return the rows of each table as plain records."""
     # all at once, since making records of each table is slow
-    rows = iter(to_records(pd.concat(tables)))
-    return [[*islice(rows, len(table))] for table in tables]
+    records = to_records(pd.concat(tables))
+    rows = iter(records)
+    return [list(islice(rows, len(table))) for table in tables]

@@ -83,7 +83,8 @@ class History:
     @property
     def has_changed(self) -> bool:
         """Report whether a change is beyond the threshold and nobody accepted it."""
-        is_open = self.changes["changed"] & ~self.changes["accepted"].astype(bool)
+        is_accepted = self.changes["accepted"].astype(bool)
+        is_open = self.changes["changed"] & ~is_accepted
         return bool(is_open.any())
 
     def keep_new(self, since: date) -> "History":
@@ -92,12 +93,14 @@ class History:
         """
         changes = self.changes
         is_new = changes["dated"].astype(bool) & (changes["after"] >= since)
-        is_open = ~changes["accepted"].astype(bool)
+        is_accepted = changes["accepted"].astype(bool)
+        is_odd_since = self.odd["night"] >= since
+        is_elsewhere_since = self.elsewhere["night"] >= since
         return replace(
             self,
-            changes=changes[is_new & is_open],
-            odd=self.odd[self.odd["night"] >= since],
-            elsewhere=self.elsewhere[self.elsewhere["night"] >= since],
+            changes=changes[is_new & ~is_accepted],
+            odd=self.odd[is_odd_since],
+            elsewhere=self.elsewhere[is_elsewhere_since],
             since=since,
         )
 
@@ -116,23 +119,24 @@ def find_changes_over_time(
     first_of_session = runs.groupby("session_id")["started_utc"].transform("min")
     runs["night"] = first_of_session.dt.date
     numbers = RunNumbers.read(listing, runs, only)
-    series = _Series.of_runs(numbers.rows, runs)
+    series = _Series.read(numbers.rows, runs)
     clean = series.clean(runs)
     pool = series.append_means(clean.logs)
     changes = drop_changes_of_parts(find_changes(pool.logs), pool)
     facts = _find_fact_changes(runs) if changes else {}
     limit = threshold or THRESHOLD
-    changes_table = _tabulate_changes(changes, pool, series, facts, limit)
+    table = _tabulate_changes(changes, pool, series, facts, limit)
+    rows = series.rows
     has_few_nights = series.count_nights() < MIN_NIGHTS
-    hosts_of_few_nights = series.rows.loc[has_few_nights, "host"].unique()
+    hosts_of_few_nights = rows["host"][has_few_nights].unique()
     return History(
-        hosts=tuple(series.rows["host"].unique()),
-        relations=len(series.rows[CLASS].drop_duplicates()),
+        hosts=tuple(rows["host"].unique()),
+        relations=len(rows[CLASS].drop_duplicates()),
         runs=len(runs),
         nights=series.nights,
         has_verdict=not has_few_nights.all(),
         threshold=limit,
-        changes=_mark_accepted(changes_table, runs),
+        changes=_mark_accepted(table, runs),
         odd=series.tabulate_nights(clean.odd),
         elsewhere=series.tabulate_nights(clean.elsewhere),
         logs=series.logs,
@@ -151,24 +155,27 @@ class _Series(NamedTuple):
     levels: Ints
 
     @classmethod
-    def of_runs(cls, numbers: pd.DataFrame, runs: pd.DataFrame) -> "_Series":
+    def read(cls, numbers: pd.DataFrame, runs: pd.DataFrame) -> "_Series":
         """Reduce the numbers of runs to those of nights. numbers: rows of `numbers`.
         runs: with `night`.
         """
-        rows = add_run_levels(numbers).rename(columns={"host_id": "host"})
-        groups = rows.groupby(_ROW, sort=True)
-        night_of_row = rows["run_id"].map(runs.set_index("run_id")["night"])
+        rows = add_run_levels(numbers)
+        rows = rows.rename(columns={"host_id": "host"})
+        series = rows.groupby(_ROW, sort=True)
+        night_of_run = runs.set_index("run_id")["night"]
+        night_of_row = rows["run_id"].map(night_of_run)
         days, night = np.unique(night_of_row, return_inverse=True)
         numbers_of_runs = _NumbersOfRuns(
-            row=np.asarray(groups.ngroup(), dtype=np.int64),
+            row=np.asarray(series.ngroup(), dtype=np.int64),
             night=night,
             level=rows["run_level"].to_numpy(),
             logs=np.log(rows["median_ns"].to_numpy(dtype=float)),
         )
-        logs, levels = numbers_of_runs.reduce_nights(groups.ngroups, len(days))
-        hosts_and_relations = groups.size().index
+        logs, levels = numbers_of_runs.reduce_nights(series.ngroups, len(days))
+        hosts_and_relations = series.size().index
         nights = pd.Index(days, name="night")
-        return cls(pd.DataFrame(logs, hosts_and_relations, nights), levels)
+        table = pd.DataFrame(logs, hosts_and_relations, nights)
+        return cls(table, levels)
 
     @property
     def rows(self) -> pd.DataFrame:
@@ -182,15 +189,18 @@ class _Series(NamedTuple):
 
     def count_nights(self) -> Ints:
         """Count the nights on which each row was measured."""
-        return np.asarray(self.logs.notna().sum(axis=1))
+        is_measured = self.logs.notna()
+        return np.asarray(is_measured.sum(axis=1))
 
     def clean(self, runs: pd.DataFrame) -> Cleaned:
         """Shift each row to one level and clip outliers. runs: say which hosts are
         virtual, and may switch levels.
         """
-        virtual_hosts = runs.loc[runs["hypervisor"].notna(), "host_id"]
-        may_switch = self.rows["host"].isin(virtual_hosts).to_numpy()
-        return clean_series(self.logs.to_numpy(), self.levels, may_switch)
+        is_virtual = runs["hypervisor"].notna()
+        virtual_hosts = runs.loc[is_virtual, "host_id"]
+        may_switch = self.rows["host"].isin(virtual_hosts)
+        logs = self.logs.to_numpy()
+        return clean_series(logs, self.levels, may_switch.to_numpy())
 
     def append_means(self, logs: Floats) -> Pooled:
         """Append means of relations and hosts to the rows. logs: cleaned."""
@@ -205,8 +215,9 @@ class _Series(NamedTuple):
         rows = self.rows
         nights = self.nights
         records = []
-        for row, night, apart in distances:
-            records.append((*rows.iloc[row], nights[night], float(np.exp(apart))))
+        for row, night, distance in distances:
+            ratio = float(np.exp(distance))
+            records.append((*rows.iloc[row], nights[night], ratio))
         return pd.DataFrame(records, columns=[*_ROW, "night", "ratio"])
 
 
@@ -225,19 +236,28 @@ class _NumbersOfRuns(NamedTuple):
         measured): the mean of the night's runs at the level of most of them, of several
         the lowest.
         """
-        levels = int(self.level.max(initial=0)) + 1
-        # rows x nights x levels; `add.at` counts a place as often as it occurs
-        place = (self.row, self.night, self.level)
-        counts = np.zeros((rows, nights, levels))
-        np.add.at(counts, place, 1)
-        sums = np.zeros_like(counts)
-        np.add.at(sums, place, self.logs)
+        counts, sums = self._count_and_sum_levels(rows, nights)
         main_level = counts.argmax(axis=2)
-        runs_there = counts.max(axis=2)
-        sums_there = np.take_along_axis(sums, main_level[:, :, None], axis=2)[:, :, 0]
+        place_of_main = main_level[:, :, None]
+        runs_there = np.take_along_axis(counts, place_of_main, axis=2)[:, :, 0]
+        sums_there = np.take_along_axis(sums, place_of_main, axis=2)[:, :, 0]
         is_measured = runs_there > 0
-        means = sums_there / np.where(is_measured, runs_there, np.nan)
-        return means, np.where(is_measured, main_level, -1)
+        divisor = np.where(is_measured, runs_there, np.nan)
+        levels = np.where(is_measured, main_level, -1)
+        return sums_there / divisor, levels
+
+    def _count_and_sum_levels(self, rows: int, nights: int) -> tuple[Floats, Floats]:
+        """Return how many numbers are at each level and their sum: rows x nights x
+        levels.
+        """
+        levels = int(self.level.max(initial=0)) + 1
+        counts = np.zeros((rows, nights, levels))
+        sums = np.zeros_like(counts)
+        place = (self.row, self.night, self.level)
+        # `add.at` counts a place as often as it occurs
+        np.add.at(counts, place, 1)
+        np.add.at(sums, place, self.logs)
+        return counts, sums
 
 
 class DatedStep(NamedTuple):
@@ -259,33 +279,43 @@ def find_steps(
     logs: a row per number, a column per run. levels: of each, by `run_levels`. nights:
     of each run. switches: whether the host may switch levels.
     """
-    days, night = np.unique(
-        np.array(nights, dtype="datetime64[D]"), return_inverse=True
-    )
+    days_of_runs = np.array(nights, dtype="datetime64[D]")
+    days, night = np.unique(days_of_runs, return_inverse=True)
     if len(days) < MIN_NIGHTS:
         return []
     row, run = np.nonzero(levels >= 0)
     numbers = _NumbersOfRuns(row, night[run], levels[row, run], logs[row, run])
     logs_by_night, levels_by_night = numbers.reduce_nights(len(logs), len(days))
-    is_measured = ~np.isnan(logs_by_night).all(axis=1)
-    measured = np.flatnonzero(is_measured)
+    is_unmeasured = np.isnan(logs_by_night).all(axis=1)
+    measured_rows = np.flatnonzero(~is_unmeasured)
     pool = _pool_host(
-        logs_by_night[measured], levels_by_night[measured], switches=switches
+        logs_by_night[measured_rows],
+        levels_by_night[measured_rows],
+        switches=switches,
     )
-    steps = []
-    for change in drop_changes_of_parts(find_changes(pool.logs), pool):
-        if change.dated:
-            # the rows after those of single numbers are means over several
-            is_of_one_number = change.row < len(measured)
-            row_of_step = int(measured[change.row]) if is_of_one_number else None
-            ratio = float(np.exp(change.moved))
-            steps.append(DatedStep(row_of_step, days[change.night].item(), ratio))
-    return steps
+    changes = drop_changes_of_parts(find_changes(pool.logs), pool)
+    steps = [change for change in changes if change.dated]
+    rows = measured_rows.tolist()
+    return [_make_dated_step(step, rows, days) for step in steps]
+
+
+def _make_dated_step(change: Change, rows: Sequence[int], days: Any) -> DatedStep:
+    """Return a change of a pool with its row and night. rows: those of the series in
+    it. days: its nights.
+    """
+    row = None
+    # the rows after those of single numbers are means over several
+    if change.row < len(rows):
+        row = rows[change.row]
+    night: date = days[change.night].item()
+    ratio = float(np.exp(change.moved))
+    return DatedStep(row, night, ratio)
 
 
 def _pool_host(logs: Floats, levels: Ints, *, switches: bool) -> Pooled:
     """Clean the series of one host, each of a relation of its own, and append means."""
-    clean = clean_series(logs, levels, switches=np.full(len(logs), switches))
+    may_switch = np.full(len(logs), switches)
+    clean = clean_series(logs, levels, may_switch)
     relations = np.arange(len(logs))
     one_host = np.zeros_like(relations)
     return append_means(clean.logs, one_host, relations)
@@ -305,21 +335,29 @@ def _tabulate_changes(
     for change in changes:
         changed_rows = rows[pool.members[change.row]]
         hosts = tuple(changed_rows["host"].unique())
-        is_measured = ~np.isnan(pool.logs[change.row])
-        measured_before = np.flatnonzero(is_measured[: change.night])
+        night = nights[change.night]
+        facts_of_night: tuple[str, ...] = ()
+        if change.dated:
+            facts_of_night = tuple(_explain_night(hosts, night, facts))
         record = {
             "hosts": hosts,
             **_name_number(changed_rows),
-            "before": nights[measured_before[-1]],
+            "before": _find_night_before(change, pool, nights),
             **_describe_change(change, nights),
             "changed": abs(change.moved) > np.log1p(threshold),
-            "else": (),
+            "else": facts_of_night,
             "accepted": False,
         }
-        if change.dated:
-            record["else"] = tuple(_explain_night(hosts, record["after"], facts))
         records.append(record)
     return pd.DataFrame(records, columns=_CHANGE_COLUMNS)
+
+
+def _find_night_before(change: Change, pool: Pooled, nights: Nights) -> date:
+    """Return the last measured night before a change."""
+    logs_before = pool.logs[change.row, : change.night]
+    measured = np.flatnonzero(~np.isnan(logs_before))
+    last = int(measured[-1])
+    return nights[last]
 
 
 def _describe_change(change: Change, nights: Nights) -> dict[str, Any]:
@@ -341,14 +379,19 @@ def _describe_change(change: Change, nights: Nights) -> dict[str, Any]:
 def _mark_accepted(changes: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """Say of each change whether all of its hosts have an accepted run since."""
     key, value = ACCEPTED
-    labels = runs["labels_json"].map(json.loads)
-    is_accepted = labels.map(lambda own: own.get(key) == value)
-    last_nights = runs[is_accepted].groupby("host_id")["night"].max().to_dict()
+    accepted_runs = runs[_have_label(runs, key, value)]
+    last_nights = accepted_runs.groupby("host_id")["night"].max().to_dict()
     accepted = []
     for hosts, night in zip(changes["hosts"], changes["after"], strict=True):
-        until = min(last_nights.get(host, date.min) for host in hosts)
-        accepted.append(night <= until)
+        accepted_nights = [last_nights.get(host, date.min) for host in hosts]
+        accepted.append(night <= min(accepted_nights))
     return changes.assign(accepted=np.array(accepted, dtype=bool))
+
+
+def _have_label(runs: pd.DataFrame, key: str, value: str) -> list[bool]:
+    """Report which runs have a label."""
+    labels_of_runs = map(json.loads, runs["labels_json"])
+    return [labels.get(key) == value for labels in labels_of_runs]
 
 
 def _name_number(rows: pd.DataFrame) -> dict[str, str]:
@@ -356,7 +399,8 @@ def _name_number(rows: pd.DataFrame) -> dict[str, str]:
     numbers = rows[CLASS].drop_duplicates()
     if len(numbers) > 1:
         return dict.fromkeys(CLASS, "")
-    return dict(zip(CLASS, numbers.iloc[0], strict=True))
+    number = numbers.iloc[0]
+    return {str(name): number[name] for name in CLASS}
 
 
 def _find_fact_changes(runs: pd.DataFrame) -> dict[str, dict[date, set[Step]]]:
@@ -364,13 +408,13 @@ def _find_fact_changes(runs: pd.DataFrame) -> dict[str, dict[date, set[Step]]]:
     with a run.
     """
     steps_by_host = dict[str, dict[date, set[Step]]]()
-    for host, of_host in runs.groupby("host_id"):
-        last_of_night = of_host.groupby("night").tail(1)
-        nights = last_of_night["night"].tolist()[1:]
-        steps = {night: set[Step]() for night in nights}
+    for host, runs_of_host in runs.groupby("host_id"):
+        last_of_night = runs_of_host.groupby("night").tail(1)
+        _, *nights = last_of_night["night"]
+        steps_by_night = {night: set[Step]() for night in nights}
         for night, step in _list_fact_steps(last_of_night, nights):
-            steps[night].add(step)
-        steps_by_host[str(host)] = steps
+            steps_by_night[night].add(step)
+        steps_by_host[str(host)] = steps_by_night
     return steps_by_host
 
 
@@ -380,10 +424,11 @@ def _list_fact_steps(
     """Yield each fact in which a run of a host differs from the one before, with its
     night. nights: of all runs but the first.
     """
-    described = describe_table_facts_by_name(runs)
-    described.pop(f"label.{ACCEPTED[0]}", None)  # it says nothing of the host
-    for fact, texts in described.items():
-        for night, (before, after) in zip(nights, pairwise(texts), strict=True):
+    texts_by_fact = describe_table_facts_by_name(runs)
+    texts_by_fact.pop(f"label.{ACCEPTED[0]}", None)  # it says nothing of the host
+    for fact, texts in texts_by_fact.items():
+        neighbours = pairwise(texts)
+        for night, (before, after) in zip(nights, neighbours, strict=True):
             if before != after:
                 yield night, (fact, before, after)
 
@@ -394,21 +439,24 @@ def _explain_night(hosts: Sequence[str], night: date, facts: Facts) -> Iterator[
     """
     counts = Counter[Step]()
     for host in hosts:
-        counts.update(facts[host].get(night, ()))
+        steps = facts[host].get(night, ())
+        counts.update(steps)
     for step, count in counts.most_common():
         fact, before, after = step
         words = f"{count} of {format_count(len(hosts), 'host')}"
-        if others := _count_others_with(step, hosts, facts):
+        others = _count_others_with(step, hosts, facts)
+        if others:
             words += f"; {others} others without this change"
         yield f"{fact} {before} → {after} ({words})"
 
 
 def _count_others_with(step: Step, hosts: Sequence[str], facts: Facts) -> int:
     """Count the other hosts on which a fact changed in this way on any night."""
+    other_hosts = facts.keys() - set(hosts)
     count = 0
-    for host in facts.keys() - {*hosts}:
-        steps_by_night = facts[host]
-        count += any(step in steps for steps in steps_by_night.values())
+    for host in other_hosts:
+        steps_of_nights = facts[host].values()
+        count += any(step in steps for steps in steps_of_nights)
     return count
 
 
@@ -416,10 +464,10 @@ def _list_caveats(short: Sequence[str]) -> tuple[str, ...]:
     """Warn of hosts without a verdict. short: those of few nights."""
     if not short:
         return ()
-    words = (
-        f"{join_names(short)}: relations with fewer than {MIN_NIGHTS} nights have no"
-        " verdict"
-    )
+    end = "."
     if len(short) > 1:
-        return (f"{words}; --siblings finds the odd one of equal machines.",)
-    return (f"{words}.",)
+        end = "; --siblings finds the odd one of equal machines."
+    names = join_names(short)
+    return (
+        f"{names}: relations with fewer than {MIN_NIGHTS} nights have no verdict{end}",
+    )

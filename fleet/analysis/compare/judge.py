@@ -46,7 +46,14 @@ class LeastSquares(NamedTuple):
     @property
     def error(self) -> Floats:
         """Return the standard error of each change, by its own variance."""
-        return np.asarray(np.sqrt(self.variance * self.scale))
+        variance = self.variance * self.scale
+        return np.asarray(np.sqrt(variance))
+
+    @classmethod
+    def make_unknown(cls, count: int) -> "LeastSquares":
+        """Return the fit of `count` rows that cannot be fitted."""
+        unknown = np.full((len(cls._fields), count), np.nan)
+        return cls(*unknown)
 
 
 def assign_passes(is_b: Bools, minimum: int = 1) -> Ints:
@@ -67,7 +74,8 @@ def assign_passes(is_b: Bools, minimum: int = 1) -> Ints:
     if complete < minimum:
         return np.zeros(len(is_b), dtype=np.int64)
     last_complete = max(complete - 1, 0)
-    return np.minimum(np.array(passes, dtype=np.int64), last_complete)
+    pass_of_run = np.array(passes, dtype=np.int64)
+    return np.minimum(pass_of_run, last_complete)
 
 
 def estimate_session_shifts(rows: Floats, labels: Ints, is_b: Bools) -> Floats:
@@ -79,24 +87,34 @@ def estimate_session_shifts(rows: Floats, labels: Ints, is_b: Bools) -> Floats:
     twice what chance gives a median of so many rows.
     """
     distances = _measure_distances_from_levels(rows, labels)
-    shifts = np.nan_to_num(compute_nanmedian(distances, axis=0))
+    medians = compute_nanmedian(distances, axis=0)
+    shifts = np.nan_to_num(medians)
     variance = _average_variances([shifts[is_b], shifts[~is_b]])
+    # the median of n normal values has pi / 2n of the variance of one; twice that
+    share_by_chance = np.pi / max(len(rows), 1)
+    least_share = max(SESSION_SHARE, share_by_chance)
+    scatter = _estimate_scatter_of_sides(rows, is_b)
+    least_variance = least_share * scatter**2
+    if variance >= least_variance > 0:
+        return shifts
+    return np.zeros_like(shifts)
+
+
+def _estimate_scatter_of_sides(rows: Floats, is_b: Bools) -> Any:
+    """Estimate the scatter of rows within the sides."""
     # the sides as rows of their own, so that a change does not count as scatter
     rows_of_a = np.where(is_b, np.nan, rows)
     rows_of_b = np.where(is_b, rows, np.nan)
-    scatter = estimate_scatter(np.vstack([rows_of_a, rows_of_b]))
-    # the median of n normal values has pi / 2n of the variance of one; twice that
-    share_by_chance = np.pi / max(len(rows), 1)
-    smallest = max(SESSION_SHARE, share_by_chance) * scatter**2
-    if variance >= smallest > 0:
-        return shifts
-    return np.zeros_like(shifts)
+    sides = np.vstack([rows_of_a, rows_of_b])
+    return estimate_scatter(sides)
 
 
 def _average_variances(samples: Sequence[Floats]) -> float:
     """Return the mean variance of the samples of two values or more, 0 without any."""
     variances = [sample.var(ddof=1) for sample in samples if len(sample) > 1]
-    return float(np.mean(variances)) if variances else 0.0
+    if not variances:
+        return 0.0
+    return float(np.mean(variances))
 
 
 def _measure_distances_from_levels(rows: Floats, labels: Ints) -> Floats:
@@ -104,12 +122,15 @@ def _measure_distances_from_levels(rows: Floats, labels: Ints) -> Floats:
     of fewer than three runs.
     """
     distances = np.full(rows.shape, np.nan)
-    for level in range(int(labels.max(initial=0)) + 1):
+    last_level = int(labels.max(initial=0))
+    for level in range(last_level + 1):
         is_at_level = labels == level
-        has_enough = is_at_level.sum(axis=1) >= MIN_RUNS
-        is_used = is_at_level & has_enough[:, None]
-        means = compute_nanmean(np.where(is_used, rows, np.nan), axis=1)
-        distances = np.where(is_used, rows - means[:, None], distances)
+        counts = is_at_level.sum(axis=1, keepdims=True)
+        is_used = is_at_level & (counts >= MIN_RUNS)
+        rows_at_level = np.where(is_used, rows, np.nan)
+        means = compute_nanmean(rows_at_level, axis=1)
+        distances_at_level = rows - means[:, None]
+        distances = np.where(is_used, distances_at_level, distances)
     return distances
 
 
@@ -119,20 +140,23 @@ def fit_within_blocks(values: Floats, is_b: Bools, blocks: Ints) -> LeastSquares
     """
     # taking the block means out of values and sides leaves a regression through 0 with
     # the side as its only variable
-    side = _subtract_block_means(is_b.astype(float)[None, :], blocks)[0]
+    one_row = is_b.astype(float)[None, :]
+    side = _subtract_block_means(one_row, blocks)[0]
     centred = _subtract_block_means(values, blocks)
-    side_squares = float(side @ side)  # 0: no block has both sides
+    side_squares = float(side @ side)
+    has_both_sides = side_squares > 1e-12  # in any block; else 0 but for rounding
     freedom = len(is_b) - len(np.unique(blocks)) - 1
-    if side_squares <= 1e-12 or freedom < 1:
-        return LeastSquares(*np.full((4, len(values)), np.nan))
+    if not has_both_sides or freedom < 1:
+        return LeastSquares.make_unknown(len(values))
     # not `centred @ side`, whose last digit depends on how many rows there are
-    change = (centred * side).sum(axis=1) / side_squares
+    products = (centred * side).sum(axis=1)
+    change = products / side_squares
     residuals = centred - np.outer(change, side)
-    variance = (residuals**2).sum(axis=1) / freedom
+    squares = (residuals**2).sum(axis=1)
     return LeastSquares(
         change,
         scale=np.full_like(change, 1 / side_squares),
-        variance=np.maximum(variance, ROUNDING),
+        variance=np.maximum(squares / freedom, ROUNDING),
         freedom=np.full_like(change, freedom),
     )
 
@@ -141,8 +165,10 @@ def _subtract_block_means(rows: Floats, blocks: Ints) -> Floats:
     """Return how far each run is from the mean of its block. blocks: of each column."""
     centred = rows.copy()
     for block in np.unique(blocks):
-        columns = blocks == block
-        centred[:, columns] -= centred[:, columns].mean(axis=1, keepdims=True)
+        is_in_block = blocks == block
+        own = centred[:, is_in_block]
+        means = own.mean(axis=1, keepdims=True)
+        centred[:, is_in_block] = own - means
     return centred
 
 
@@ -155,8 +181,9 @@ def moderate_variances(variances: Floats, freedom: Floats) -> tuple[Floats, Floa
     """
     if len(variances) < 3:
         return variances, freedom
-    # the logarithm of a chi-squared variance has this mean and this variance
     half = freedom / 2
+    # the logarithm of a chi-squared variance has the mean digamma(half) - log(half) and
+    # the variance trigamma(half)
     logs = np.log(variances) - special.digamma(half) + np.log(half)
     variance_by_chance = special.polygamma(1, half).mean()
     excess = logs.var(ddof=1) - variance_by_chance
@@ -164,24 +191,34 @@ def moderate_variances(variances: Floats, freedom: Floats) -> tuple[Floats, Floa
     if excess <= 0:  # chance explains all of the scatter: all have one variance
         common = np.exp(logs.mean())
         return np.full(len(logs), common), np.full(len(logs), all_freedom)
-    half_prior = _invert_trigamma(excess)
-    prior_freedom = 2 * half_prior
-    offset = special.digamma(half_prior) - np.log(half_prior)
-    prior_variance = np.exp(logs.mean() + offset)
+    prior_variance, prior_freedom = _estimate_prior(logs.mean(), excess)
     joined_freedom = freedom + prior_freedom
+    # the mean of both variances, weighted by their freedom
     weighted = prior_freedom * prior_variance + freedom * variances
-    return weighted / joined_freedom, np.minimum(joined_freedom, all_freedom)
+    moderated = weighted / joined_freedom
+    return moderated, np.minimum(joined_freedom, all_freedom)
+
+
+def _estimate_prior(mean: Any, excess: float) -> tuple[Any, float]:
+    """Return the common variance and the degrees of freedom that it counts for. mean,
+    excess: of the logarithms of variances, without what is due to chance.
+    """
+    half = _invert_trigamma(excess)
+    offset = special.digamma(half) - np.log(half)
+    return np.exp(mean + offset), 2 * half
 
 
 def moderate_where(
     is_tested: Bools, variances: Floats, freedom: Floats
 ) -> tuple[Floats, Floats]:
     """Do as `moderate_variances` with those that are tested; NaN for the others."""
-    moderated = np.full(variances.shape, np.nan)
-    new_freedom = np.full(variances.shape, np.nan)
-    moderated[is_tested], new_freedom[is_tested] = moderate_variances(
+    tested, freedom_of_tested = moderate_variances(
         variances[is_tested], freedom[is_tested]
     )
+    moderated = np.full(variances.shape, np.nan)
+    moderated[is_tested] = tested
+    new_freedom = np.full(variances.shape, np.nan)
+    new_freedom[is_tested] = freedom_of_tested
     return moderated, new_freedom
 
 
@@ -204,12 +241,14 @@ def control_false_discovery(p: Floats) -> Floats:
     """
     tested = np.flatnonzero(~np.isnan(p))
     count = len(tested)
-    largest_first = tested[np.argsort(-p[tested])]
+    largest_first = np.argsort(-p[tested])
+    places = tested[largest_first]
     rank = np.arange(count, 0, -1)  # of the smallest p: 1
-    adjusted = p[largest_first] * count / rank
+    adjusted = p[places] * count / rank
     # a smaller p never has a larger q
+    least_so_far = np.minimum.accumulate(adjusted)
     q = np.full(len(p), np.nan)
-    q[largest_first] = np.minimum.accumulate(adjusted).clip(max=1)
+    q[places] = least_so_far.clip(max=1)
     return q
 
 
@@ -219,7 +258,8 @@ def estimate_detectable_change(
     """Return the change, a logarithm, that 8 of 10 comparisons find with p < `alpha`
     and beyond `matters`.
     """
-    significant = special.stdtrit(freedom, 1 - alpha / 2) * error
+    critical_t = special.stdtrit(freedom, 1 - alpha / 2)
+    significant = critical_t * error
     limit = np.maximum(significant, matters)
     # an estimate of a change so much beyond the limit is above it 8 times of 10
     margin = special.stdtrit(freedom, POWER) * error
@@ -238,32 +278,35 @@ def find_chance_limits(a: Floats, b: Floats, relations: Iterable[object]) -> Flo
     limits = np.full(len(a), np.inf)
     alpha = ALPHA / max(len(a), 1)  # Bonferroni: every pair is looked at
     fewest_runs = min(a.shape[1], b.shape[1])
-    has_runs = fewest_runs >= MIN_RUNS
     for relation in dict.fromkeys(names):
         is_own = names == relation
         from_relation_a = _subtract_medians_of_runs(a[is_own])
         from_relation_b = _subtract_medians_of_runs(b[is_own])
-        if has_runs:
+        if fewest_runs >= MIN_RUNS:
             limits[is_own] = _limit_by_runs(from_relation_a, from_relation_b, alpha)
         elif is_own.sum() >= _MIN_PAIRS:
-            changes = from_relation_b.mean(axis=1) - from_relation_a.mean(axis=1)
-            limits[is_own] = _limit_by_pairs(changes, alpha)
+            means_of_a = from_relation_a.mean(axis=1)
+            means_of_b = from_relation_b.mean(axis=1)
+            limits[is_own] = _limit_by_pairs(means_of_b - means_of_a, alpha)
     return limits
 
 
 def _subtract_medians_of_runs(pairs: Floats) -> Floats:
     """Return how far each pair is from the median of all in the same run."""
-    return np.asarray(pairs - np.median(pairs, axis=0))
+    medians = np.median(pairs, axis=0)
+    return np.asarray(pairs - medians)
 
 
 def _limit_by_runs(a: Floats, b: Floats, alpha: float) -> Floats:
     """Return the limit of each pair from the scatter of its runs."""
     is_b = np.repeat([False, True], [a.shape[1], b.shape[1]])
+    runs = np.hstack([a, b])
     one_block = np.zeros(len(is_b), dtype=np.int64)
-    fit = fit_within_blocks(np.hstack([a, b]), is_b, one_block)
+    fit = fit_within_blocks(runs, is_b, one_block)
     variance, freedom = moderate_variances(fit.variance, fit.freedom)
     error = np.sqrt(variance * fit.scale)
-    return np.asarray(-special.stdtrit(freedom, alpha / 2) * error)
+    critical_t = -special.stdtrit(freedom, alpha / 2)
+    return np.asarray(critical_t * error)
 
 
 def _limit_by_pairs(changes: Floats, alpha: float) -> float:
@@ -278,7 +321,8 @@ def _limit_by_pairs(changes: Floats, alpha: float) -> float:
 
 def compute_nanmedian(values: Floats, axis: int) -> Floats:
     """Return the median, ignoring NaN; NaN if none is left."""
-    count = (~np.isnan(values)).sum(axis=axis, keepdims=True)
+    is_value = ~np.isnan(values)
+    count = is_value.sum(axis=axis, keepdims=True)
     length = values.shape[axis]
     if not length:
         return np.full(count.squeeze(axis).shape, np.nan)
@@ -289,14 +333,17 @@ def compute_nanmedian(values: Floats, axis: int) -> Floats:
     above_middle = np.minimum(count // 2, length - 1)
     low = np.take_along_axis(ordered, below_middle, axis=axis)
     high = np.take_along_axis(ordered, above_middle, axis=axis)
-    return np.asarray((low + high).squeeze(axis) / 2)
+    sums = (low + high).squeeze(axis)
+    return np.asarray(sums / 2)
 
 
 def compute_nanmean(values: Floats, axis: int) -> Floats:
     """Return the mean, ignoring NaN; NaN if no value is left."""
-    counts = (~np.isnan(values)).sum(axis=axis)
+    is_value = ~np.isnan(values)
+    counts = is_value.sum(axis=axis)
+    sums = np.nansum(values, axis=axis)
     divisor = np.where(counts > 0, counts, np.nan)
-    return np.asarray(np.nansum(values, axis=axis) / divisor)
+    return np.asarray(sums / divisor)
 
 
 def apply_student(
@@ -305,8 +352,10 @@ def apply_student(
     """Return the low and the high end of each change's 95 % interval, and its p, by
     Student's t.
     """
-    half = special.stdtrit(freedom, 1 - ALPHA / 2) * error
-    p = 2 * special.stdtr(freedom, -np.abs(change) / error)
+    critical_t = special.stdtrit(freedom, 1 - ALPHA / 2)
+    half = critical_t * error
+    t = np.abs(change) / error
+    p = 2 * special.stdtr(freedom, -t)
     return change - half, change + half, p
 
 
@@ -329,19 +378,20 @@ def judge_rows(
     the level that was compared, and `a_runs` of the `a_units` runs are at the side's
     main level.
     """
-    fits = _Fits.of_nothing(len(rows))
+    fits = _Fits.make_empty(len(rows))
     without_shifts = rows - session
     for places in _group_equal_rows(labels):
-        labels_of_group = labels[places[0]]
-        choice = _choose_levels(labels_of_group, is_b, blocks)
+        levels = labels[places[0]]
+        choice = _choose_levels(levels, is_b, blocks)
         fits.note_levels(places, choice)
         if _has_enough_runs(choice, is_b, are_blocks_asked=blocks is not None):
             values = without_shifts[places]
             fits.least_squares[:, places] = choice.fit(values, is_b)
     a = _Side.select("a", rows, labels, ~is_b)
     b = _Side.select("b", rows, labels, is_b)
+    columns_of_fit = LeastSquares(*fits.least_squares)._asdict()
     return {
-        **LeastSquares(*fits.least_squares)._asdict(),
+        **columns_of_fit,
         "levels": labels.max(axis=1, initial=0) + 1,
         "are_apart": fits.are_apart,
         "shares": compute_share_probability(a.counts, b.counts),
@@ -363,10 +413,11 @@ class _Fits:
     level_of_b: Ints
 
     @classmethod
-    def of_nothing(cls, count: int) -> "_Fits":
+    def make_empty(cls, count: int) -> "_Fits":
         """Return the fits of `count` rows of which nothing is compared."""
+        least_squares = np.array(LeastSquares.make_unknown(count))
         return cls(
-            least_squares=np.full((4, count), np.nan),
+            least_squares=least_squares,
             are_apart=np.zeros(count, dtype=bool),
             level_of_a=np.zeros(count, dtype=np.int64),
             level_of_b=np.zeros(count, dtype=np.int64),
@@ -385,7 +436,8 @@ def _group_equal_rows(labels: Ints) -> list[list[int]]:
     """
     places_by_row = dict[bytes, list[int]]()
     for place, row in enumerate(labels):
-        places_by_row.setdefault(row.tobytes(), []).append(place)
+        places = places_by_row.setdefault(row.tobytes(), [])
+        places.append(place)
     return list(places_by_row.values())
 
 
@@ -404,9 +456,8 @@ class _Choice(NamedTuple):
     def fit(self, values: Floats, is_b: Bools) -> LeastSquares:
         """Fit the change of rows in the chosen runs. values: rows x all runs."""
         is_used = self.blocks >= 0
-        return fit_within_blocks(
-            values[:, is_used], is_b[is_used], self.blocks[is_used]
-        )
+        used_values = values[:, is_used]
+        return fit_within_blocks(used_values, is_b[is_used], self.blocks[is_used])
 
 
 def _choose_levels(levels: Ints, is_b: Bools, asked_blocks: Ints | None) -> _Choice:
@@ -414,23 +465,31 @@ def _choose_levels(levels: Ints, is_b: Bools, asked_blocks: Ints | None) -> _Cho
     those at the sides' main levels. levels, is_b: of each run; level -1: no number.
     asked_blocks: the blocks that the user asked for, if any.
     """
-    blocks = assign_passes(is_b, MIN_PASSES) if asked_blocks is None else asked_blocks
+    blocks = asked_blocks
+    if blocks is None:
+        blocks = assign_passes(is_b, MIN_PASSES)
     has_number = levels >= 0
     count = int(levels.max(initial=0)) + 1
     if count == 1:
         common_blocks = _keep_common_blocks(blocks, has_number, is_b)
         return _Choice(common_blocks, 0, 0, are_apart=False)
-    counts_of_a = np.bincount(levels[has_number & ~is_b], minlength=count)
-    counts_of_b = np.bincount(levels[has_number & is_b], minlength=count)
+    counts_of_a = _count_levels(levels[has_number & ~is_b], count)
+    counts_of_b = _count_levels(levels[has_number & is_b], count)
     is_shared = np.minimum(counts_of_a, counts_of_b) >= MIN_AT_LEVEL
     if not is_shared.any():
         return _choose_main_levels(levels, is_b, blocks, (counts_of_a, counts_of_b))
-    shared_counts = np.where(is_shared, counts_of_a + counts_of_b, 0)
+    counts = counts_of_a + counts_of_b
+    shared_counts = np.where(is_shared, counts, 0)
     commonest = int(shared_counts.argmax())
     is_used = has_number & is_shared[levels]
-    blocks_by_level = _make_blocks_of_levels(levels, asked_blocks)
-    common_blocks = _keep_common_blocks(blocks_by_level, is_used, is_b)
+    blocks_of_levels = _make_blocks_of_levels(levels, asked_blocks)
+    common_blocks = _keep_common_blocks(blocks_of_levels, is_used, is_b)
     return _Choice(common_blocks, commonest, commonest, are_apart=False)
+
+
+def _count_levels(levels: Ints, count: int) -> Ints:
+    """Return how many runs are at each of `count` levels. levels: of each run."""
+    return np.bincount(levels, minlength=count)
 
 
 def _make_blocks_of_levels(levels: Ints, asked_blocks: Ints | None) -> Ints:
@@ -438,7 +497,8 @@ def _make_blocks_of_levels(levels: Ints, asked_blocks: Ints | None) -> Ints:
     if asked_blocks is None:
         return levels
     count = int(levels.max(initial=0)) + 1
-    return np.asarray(levels + count * asked_blocks)
+    first_of_block = count * asked_blocks
+    return np.asarray(first_of_block + levels)
 
 
 def _choose_main_levels(
@@ -452,9 +512,10 @@ def _choose_main_levels(
     main_of_b = int(counts_of_b.argmax())
     both_have_most = _has_most_runs(counts_of_a) and _has_most_runs(counts_of_b)
     if main_of_a == main_of_b or not both_have_most:
-        nothing = np.full(len(levels), -1)
-        return _Choice(nothing, main_of_a, main_of_b, are_apart=False)
-    is_used = levels == np.where(is_b, main_of_b, main_of_a)
+        no_blocks = np.full(len(levels), -1)
+        return _Choice(no_blocks, main_of_a, main_of_b, are_apart=False)
+    main_of_side = np.where(is_b, main_of_b, main_of_a)
+    is_used = levels == main_of_side
     is_at_other_level = (levels >= 0) & ~is_used
     if is_at_other_level.any():  # passes without these runs are not whole: one block
         blocks = np.zeros_like(blocks)
@@ -483,10 +544,13 @@ def _has_enough_runs(choice: _Choice, is_b: Bools, *, are_blocks_asked: bool) ->
     asked for the blocks, each side must have three runs in all.
     """
     is_used = choice.blocks >= 0
-    used_of_smaller_side = min((is_used & is_b).sum(), (is_used & ~is_b).sum())
-    runs_of_smaller_side = min(is_b.sum(), (~is_b).sum())
-    has_enough_in_all = are_blocks_asked or runs_of_smaller_side >= MIN_RUNS
-    return bool(has_enough_in_all and used_of_smaller_side >= MIN_AT_LEVEL)
+    used_runs_of_a = (is_used & ~is_b).sum()
+    used_runs_of_b = (is_used & is_b).sum()
+    if min(used_runs_of_a, used_runs_of_b) < MIN_AT_LEVEL:
+        return False
+    runs_of_b = is_b.sum()
+    runs_of_a = len(is_b) - runs_of_b
+    return are_blocks_asked or bool(min(runs_of_a, runs_of_b) >= MIN_RUNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -504,9 +568,13 @@ class _Side:
     def select(cls, letter: str, rows: Floats, labels: Ints, is_own: Bools) -> "_Side":
         """Select the columns of a side from those of both."""
         labels_of_side = labels[:, is_own]
-        levels = range(labels.max(initial=0) + 1)
-        counts = [(labels_of_side == level).sum(axis=1) for level in levels]
-        return cls(letter, rows[:, is_own], labels_of_side, np.stack(counts, axis=1))
+        last_level = labels.max(initial=0)
+        counts = []
+        for level in range(last_level + 1):
+            is_at_level = labels_of_side == level
+            counts.append(is_at_level.sum(axis=1))
+        logs = rows[:, is_own]
+        return cls(letter, logs, labels_of_side, np.stack(counts, axis=1))
 
     def compute_means(self) -> Floats:
         """Compute the mean over all levels of each row."""
@@ -514,14 +582,14 @@ class _Side:
 
     def describe(self, level: Ints) -> dict[str, Any]:
         """Return the columns of this side. level: the one to show of each row."""
-        is_shown = self.labels == level[:, None]
-        means = compute_nanmean(np.where(is_shown, self.logs, np.nan), axis=1)
-        runs_at_main_level = self.counts.max(axis=1)
+        is_compared = self.labels == level[:, None]
+        logs = np.where(is_compared, self.logs, np.nan)
+        means = compute_nanmean(logs, axis=1)
         return {
-            f"{self.letter}_runs": runs_at_main_level,
+            f"{self.letter}_runs": self.counts.max(axis=1),
             f"{self.letter}_units": self.counts.sum(axis=1),
             f"{self.letter}_ns": np.exp(means),
-            f"{self.letter}_compared": is_shown.sum(axis=1),
+            f"{self.letter}_compared": is_compared.sum(axis=1),
         }
 
 
@@ -534,9 +602,12 @@ def compute_share_probability(a: Ints, b: Ints) -> Floats:
     counts = np.stack([a, b], axis=1)
     # most rows have the counts of another: each distinct one is tested once
     distinct, place_of_row = np.unique(counts, axis=0, return_inverse=True)
-    p = _test_by_fisher(distinct[:, 0], distinct[:, 1])
+    distinct_a = distinct[:, 0]
+    distinct_b = distinct[:, 1]
+    p = _test_by_fisher(distinct_a, distinct_b)
     least_p = p.min(axis=1, initial=1.0)
-    return np.asarray(least_p[place_of_row.reshape(-1)])
+    p_of_row = least_p[place_of_row.reshape(-1)]
+    return np.asarray(p_of_row)
 
 
 def _test_by_fisher(a: Ints, b: Ints) -> Floats:
@@ -549,21 +620,33 @@ def _test_by_fisher(a: Ints, b: Ints) -> Floats:
     at_level = (a + b)[:, :, None]
     possible_a = np.arange(total_a.max(initial=0) + 1)
     possible_b = at_level - possible_a
-    is_possible = (possible_a <= total_a) & (possible_b >= 0) & (possible_b <= total_b)
-    # hypergeometric: ways to take these runs of A and of B, of all ways
-    ways = _log_choose(total_a, possible_a) + _log_choose(total_b, possible_b)
-    all_ways = _log_choose(total_a + total_b, at_level)
-    chance = np.where(is_possible, np.exp(ways - all_ways), 0.0)
+    chance = _compute_hypergeometric(possible_a, possible_b, total_a, total_b)
     observed = np.take_along_axis(chance, a[:, :, None], axis=2)
-    is_as_unlikely = chance <= observed * (1 + 1e-9)  # equal ones differ by rounding
-    p: Floats = np.where(is_as_unlikely, chance, 0.0).sum(axis=2)
+    limit = observed * (1 + 1e-9)  # equal ones differ by rounding
+    is_as_unlikely = chance <= limit
+    chance_of_unlikely = np.where(is_as_unlikely, chance, 0.0)
+    p: Floats = chance_of_unlikely.sum(axis=2)
     return p
+
+
+def _compute_hypergeometric(a: Ints, b: Ints, total_a: Ints, total_b: Ints) -> Floats:
+    """Return how likely `a` runs of side A and `b` of side B are at a level, if so many
+    of all runs are; 0 for impossible numbers.
+    """
+    ways_of_a = _log_choose(total_a, a)
+    ways_of_b = _log_choose(total_b, b)
+    all_ways = _log_choose(total_a + total_b, a + b)
+    chance = np.exp(ways_of_a + ways_of_b - all_ways)
+    is_possible_a = a <= total_a
+    is_possible_b = (b >= 0) & (b <= total_b)
+    return np.where(is_possible_a & is_possible_b, chance, 0.0)
 
 
 def _log_choose(total: Ints, taken: Ints) -> Floats:
     """Return the logarithm of the binomial coefficient, the number of ways to take so
     many of `total`; of impossible ones any number.
     """
+    # of impossible ones no factorial is of a negative number
     left = np.maximum(total - taken, 0)
     log_factorial: Floats = special.gammaln(total + 1)
     log_factorial_taken = special.gammaln(np.maximum(taken, 0) + 1)
@@ -581,4 +664,5 @@ def compute_level_probability(
     trials = np.maximum(total, 1).astype(np.int64)
     # of the binomial distribution: more than runs - 1
     tails: Floats = special.bdtrc(runs - 1, trials, rate)
-    return np.asarray(tails.sum(axis=-1).clip(max=1))
+    sums = tails.sum(axis=-1)
+    return np.asarray(sums.clip(max=1))

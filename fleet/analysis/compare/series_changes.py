@@ -7,7 +7,7 @@ measured. `history` makes such series of stored runs.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -64,17 +64,18 @@ class Calibration(NamedTuple):
 
     def interpolate(self, counts: Ints) -> "Calibration":
         """Return the corrections for these numbers of nights."""
-        nights = np.log(counts)
+        log_counts = np.log(counts)
         corrections = self[1:]
-        columns = [np.interp(nights, self.nights, own) for own in corrections]
-        return Calibration(nights, *columns)
+        columns = [np.interp(log_counts, self.nights, own) for own in corrections]
+        return Calibration(log_counts, *columns)
 
     def compute_variance_left(self, correlation: Floats) -> Floats:
         """Return the share of the variance that the best splits leave. correlation: of
         neighbouring nights.
         """
         # linear in the correlation: nothing lost at 0, 1 - variance_at_half at 0.5
-        lost = 2 * np.minimum(correlation, 0.5) * (1 - self.variance_at_half)
+        lost_at_half = 1 - self.variance_at_half
+        lost = 2 * np.minimum(correlation, 0.5) * lost_at_half
         return self.variance * (1 - lost)
 
 
@@ -167,7 +168,8 @@ class Cleaned(NamedTuple):
         """Append to `odd` the nights of a row at which `are_odd` is true."""
         for place in np.flatnonzero(are_odd):
             night = int(nights[place])
-            self.odd.append((row, night, float(distances[place])))
+            distance = float(distances[place])
+            self.odd.append((row, night, distance))
 
 
 class Pooled(NamedTuple):
@@ -228,16 +230,24 @@ def clean_series(logs: Floats, levels: Ints, switches: Bools) -> Cleaned:
 
 def _clip_outliers(row: int, nights: Ints, series: Floats, cleaned: Cleaned) -> Floats:
     """Clip what is far from the running median, and note it in `cleaned`."""
-    running = pd.Series(series).rolling(_MEDIAN_NIGHTS, center=True).median()
-    # both ends have no full window: they take the nearest median
-    running_median = running.bfill().ffill().to_numpy()
+    running_median = _compute_running_median(series)
     distances = series - running_median
-    median_distance = float(np.median(np.abs(distances)))
-    deviation = max(_DEVIATION_PER_MAD * median_distance, judge.ROUNDING**0.5)
-    is_odd = np.abs(distances) > _ODD_BEYOND * deviation
+    sizes = np.abs(distances)
+    deviation = _DEVIATION_PER_MAD * float(np.median(sizes))
+    deviation = max(deviation, judge.ROUNDING**0.5)
+    is_odd = sizes > _ODD_BEYOND * deviation
     cleaned.add_odd(row, nights, distances, is_odd)
     limit = _CLIP_TO * deviation
-    return np.asarray(running_median + np.clip(distances, -limit, limit))
+    clipped = np.clip(distances, -limit, limit)
+    return np.asarray(running_median + clipped)
+
+
+def _compute_running_median(series: Floats) -> Any:
+    """Return the median of the nights around each night."""
+    windows = pd.Series(series).rolling(_MEDIAN_NIGHTS, center=True)
+    medians = windows.median()
+    # both ends have no full window: they take the nearest median
+    return medians.bfill().ffill().to_numpy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,8 +263,7 @@ class _Leveled:
         """Return the numbers shifted to their commonest level; note in `cleaned` nights
         at rare levels, and a lasting switch.
         """
-        # a stay: nights one after another at one level
-        first_of_stay = np.flatnonzero(np.diff(self.labels, prepend=-1))
+        first_of_stay = self._find_stays()
         stays = self.labels[first_of_stay]
         recurs = np.bincount(stays).max() > 1
         if not may_switch and not recurs:
@@ -271,15 +280,26 @@ class _Leveled:
             cleaned.elsewhere.append((self.row, night, change))
         usual = means[nights_at_level.argmax()]
         self._note_rare(cleaned, is_rare, usual)
-        return np.asarray(self.series - means[self.labels] + usual)
+        return self._shift_levels(means, usual)
+
+    def _find_stays(self) -> Ints:
+        """Return where each stay begins: nights one after another at one level."""
+        is_first_of_stay = np.diff(self.labels, prepend=-1)
+        return np.flatnonzero(is_first_of_stay)
+
+    def _shift_levels(self, means: Floats, usual: float) -> Floats:
+        """Shift all nights to the usual number. means: of each level."""
+        mean_of_night = means[self.labels]
+        return np.asarray(self.series - mean_of_night + usual)
 
     def _move_rare(
         self, cleaned: Cleaned, is_rare: Bools, means: Floats, usual: float
     ) -> Floats:
         """Shift only nights at rare levels to the usual number, and note them."""
         self._note_rare(cleaned, is_rare, usual)
-        shifted = self.series - means[self.labels] + usual
-        return np.where(is_rare[self.labels], shifted, self.series)
+        shifted = self._shift_levels(means, usual)
+        is_at_rare = is_rare[self.labels]
+        return np.where(is_at_rare, shifted, self.series)
 
     def _note_rare(self, cleaned: Cleaned, is_rare: Bools, usual: float) -> None:
         """Note the nights at rare levels. is_rare: of each level."""
@@ -289,11 +309,11 @@ class _Leveled:
 
     def _average_levels(self, count: int) -> Floats:
         """Return the mean of the numbers at each of `count` levels."""
-        means = []
+        means = np.zeros(count)
         for level in range(count):
-            at_level = self.series[self.labels == level]
-            means.append(at_level.mean())
-        return np.array(means)
+            is_at_level = self.labels == level
+            means[level] = self.series[is_at_level].mean()
+        return means
 
 
 def _is_last_lasting(stays: Ints, is_rare: Bools) -> bool:
@@ -319,20 +339,26 @@ def append_means(logs: Floats, hosts: Ints, relations: Ints) -> Pooled:
     """Append the means of each relation, each host and all. hosts, relations: each
     row's number, from 0.
     """
-    singles = np.eye(len(logs), dtype=bool)
-    groups = _list_groups(hosts, relations)
-    members = np.array([*singles, *groups])
+    members = _list_members(hosts, relations)
     # distances from each row's median, since rows of unlike size are averaged
-    is_measured = ~np.isnan(logs)
     medians = judge.compute_nanmedian(logs, axis=1)
-    distances = np.where(is_measured, logs - medians[:, None], 0.0)
+    distances = logs - medians[:, None]
+    is_measured = ~np.isnan(logs)
     # members x series times series x nights: sums over members, night by night
     weights = members.astype(float)
     counts = weights @ is_measured
-    sums = weights @ distances
-    means = sums / np.where(counts > 0, counts, np.nan)
+    sums = weights @ np.where(is_measured, distances, 0.0)
+    divisor = np.where(counts > 0, counts, np.nan)
+    means = sums / divisor
     group_means = means[len(logs) :]
     return Pooled(np.vstack([logs, group_means]), members)
+
+
+def _list_members(hosts: Ints, relations: Ints) -> Bools:
+    """Return which series a row is the mean of: rows of single ones, then groups."""
+    singles = np.eye(len(hosts), dtype=bool)
+    groups = _list_groups(hosts, relations)
+    return np.array([*singles, *groups])
 
 
 def _list_groups(hosts: Ints, relations: Ints) -> list[Bools]:
@@ -343,9 +369,9 @@ def _list_groups(hosts: Ints, relations: Ints) -> list[Bools]:
     groups = dict[bytes, Bools]()  # by their bytes, so that equal ones are one
     for keys in (relations, hosts, all_rows):
         for key in np.unique(keys):
-            group = keys == key
-            if group.sum() > 1:
-                groups[group.tobytes()] = group
+            is_in_group = keys == key
+            if is_in_group.sum() > 1:
+                groups[is_in_group.tobytes()] = is_in_group
     return list(groups.values())
 
 
@@ -355,11 +381,13 @@ class _Part(NamedTuple):
     row: int
     nights: Ints
 
-    def split(self, cut: int) -> list["_Part"]:
-        """Return the parts before and after so many nights."""
-        before = self.nights[:cut]
-        after = self.nights[cut:]
-        return [_Part(self.row, before), _Part(self.row, after)]
+    def split_long_enough(self, cut: int) -> list["_Part"]:
+        """Return the parts before and after so many nights, without those too short to
+        be split again.
+        """
+        halves = (self.nights[:cut], self.nights[cut:])
+        shortest = 2 * _MIN_NIGHTS_A_SIDE
+        return [_Part(self.row, half) for half in halves if len(half) >= shortest]
 
 
 class BestSplits(NamedTuple):
@@ -374,8 +402,14 @@ class BestSplits(NamedTuple):
     def keep_better(self, places: Ints, others: "BestSplits") -> None:
         """Replace the splits at these places by others that have a smaller p."""
         is_better = others.p < self.p[places]
+        places_to_replace = places[is_better]
         for own, other in zip(self, others, strict=True):
-            own[places[is_better]] = other[is_better]
+            own[places_to_replace] = other[is_better]
+
+    def multiply_p(self, factors: Ints) -> "BestSplits":
+        """Return the splits with p multiplied, by Bonferroni. factors: of each."""
+        multiplied = factors * self.p
+        return self._replace(p=np.minimum(multiplied, 1.0))
 
 
 def find_changes(logs: Floats) -> list[Change]:
@@ -398,16 +432,17 @@ def find_changes(logs: Floats) -> list[Change]:
     cuts_by_row = _split_while_below(limit, logs, long_rows, splits)
     changes = []
     for place, (row, nights) in enumerate(long_rows):
-        if row in cuts_by_row:
-            cuts = _ProvedCuts(
-                row=row,
-                nights=nights,
-                values=logs[row, nights],
-                cuts=sorted(cuts_by_row[row]),
-                q=float(q[place]),
-                inflation=float(splits.inflation[place]),
-            )
-            changes += cuts.describe(rows=len(long_rows))
+        if row not in cuts_by_row:
+            continue
+        cuts = _ProvedCuts(
+            row=row,
+            nights=nights,
+            values=logs[row, nights],
+            cuts=sorted(cuts_by_row[row]),
+            q=float(q[place]),
+            inflation=float(splits.inflation[place]),
+        )
+        changes += cuts.describe(rows=len(long_rows))
     return changes
 
 
@@ -429,17 +464,16 @@ def _split_while_below(
     """
     cuts_by_row = dict[int, list[int]]()
     while (splits.p <= limit).any():
-        same = list[_Part]()
-        halves = list[_Part]()
-        for part, p, cut in zip(parts, splits.p, splits.cuts, strict=True):
-            if p > limit:
-                same.append(part)
-                continue
-            first_after = int(part.nights[cut])
-            cuts_by_row.setdefault(part.row, []).append(first_after)
-            halves += part.split(cut)
-        shortest = 2 * _MIN_NIGHTS_A_SIDE
-        parts = same + [half for half in halves if len(half.nights) >= shortest]
+        is_changed = splits.p <= limit
+        unchanged = np.flatnonzero(~is_changed).tolist()
+        remaining_parts = [parts[place] for place in unchanged]
+        for place in np.flatnonzero(is_changed).tolist():
+            part = parts[place]
+            cut = splits.cuts[place]
+            cuts_of_row = cuts_by_row.setdefault(part.row, [])
+            cuts_of_row.append(int(part.nights[cut]))
+            remaining_parts += part.split_long_enough(cut)
+        parts = remaining_parts
         if not parts:
             break
         splits = _test_with_stretches(logs, parts)
@@ -450,32 +484,34 @@ def _test_with_stretches(logs: Floats, parts: Sequence[_Part]) -> BestSplits:
     """Test parts as `measure_parts` does, but long ones in stretches too: steps may
     hide each other.
     """
-    splits = measure_parts(logs, parts)
-    begins = [_list_stretches(len(part.nights)) for part in parts]
-    counts = np.array([len(own) for own in begins])
-    # Bonferroni: half of the 5 % for the whole part, half for all of its stretches
-    doubled = np.minimum(2 * splits.p, 1.0)
-    splits = splits._replace(p=np.where(counts > 0, doubled, splits.p))
+    begins_of_parts = [_list_stretches(len(part.nights)) for part in parts]
+    counts = np.array([len(begins) for begins in begins_of_parts])
+    # half of the 5 % for the whole part, half for all of its stretches
+    questions = np.where(counts > 0, 2, 1)
+    splits = measure_parts(logs, parts).multiply_p(questions)
     # the first stretch of all parts at once, then the second, …
     for turn in range(counts.max(initial=0)):
         places = np.flatnonzero(counts > turn)
-        first = np.array([begins[place][turn] for place in places])
-        of_stretches = _test_stretches(logs, parts, places, first)
-        p = np.minimum(2 * counts[places] * of_stretches.p, 1.0)
-        cuts = first + of_stretches.cuts
-        splits.keep_better(places, of_stretches._replace(p=p, cuts=cuts))
+        begins = np.array([begins_of_parts[place][turn] for place in places])
+        of_stretches = _test_stretches(logs, parts, places, begins)
+        tests = 2 * counts[places]
+        splits.keep_better(places, of_stretches.multiply_p(tests))
     return splits
 
 
 def _test_stretches(
-    logs: Floats, parts: Sequence[_Part], places: Ints, first: Ints
+    logs: Floats, parts: Sequence[_Part], places: Ints, begins: Ints
 ) -> BestSplits:
-    """Test a stretch of each of these parts. first: where it begins."""
+    """Test a stretch of each of these parts. begins: how many nights of the part are
+    before it. The cuts are those of the parts.
+    """
     stretches = []
-    for place, begin in zip(places, first, strict=True):
+    for place, begin in zip(places, begins, strict=True):
         row, nights = parts[place]
-        stretches.append(_Part(row, nights[begin : begin + _STRETCH]))
-    return measure_parts(logs, stretches)
+        end = begin + _STRETCH
+        stretches.append(_Part(row, nights[begin:end]))
+    splits = measure_parts(logs, stretches)
+    return splits._replace(cuts=begins + splits.cuts)
 
 
 def _list_stretches(nights: int) -> list[int]:
@@ -505,14 +541,15 @@ def measure_parts(
     fits = _fit_parts(logs, parts, counts)
     by_chance = calibration.interpolate(counts)
     correlation = _estimate_correlations(fits, by_chance, counts)
+    # of a mean of many nights that follow a first-order autoregression
+    inflation = (1 + correlation) / (1 - correlation)
     share_left = by_chance.compute_variance_left(correlation)
     own_variance = np.maximum(fits.variance / share_left, judge.ROUNDING)
     variance, freedom = judge.moderate_variances(own_variance, counts - 2.0)
-    # of a mean of many nights that follow a first-order autoregression
-    inflation = (1 + correlation) / (1 - correlation)
-    scale = 1 / fits.cuts + 1 / (counts - fits.cuts)
+    scale = fits.compute_scale(counts)
     error = np.sqrt(variance * scale * inflation)
-    p_of_one_split = 2 * special.stdtr(freedom, -np.abs(fits.change) / error)
+    t = np.abs(fits.change) / error
+    p_of_one_split = 2 * special.stdtr(freedom, -t)
     p = np.minimum(p_of_one_split * by_chance.splits, 1.0)
     return BestSplits(p, fits.cuts, inflation)
 
@@ -527,6 +564,24 @@ class SplitFits(NamedTuple):
     variance: Floats
     correlation: Floats
 
+    @classmethod
+    def make_empty(cls, count: int) -> "SplitFits":
+        """Return the fits of `count` rows, to be filled in."""
+        return cls(
+            cuts=np.zeros(count, dtype=np.int64),
+            change=np.zeros(count),
+            variance=np.zeros(count),
+            correlation=np.zeros(count),
+        )
+
+    def compute_scale(self, counts: Ints) -> Floats:
+        """Return the variance of each change, divided by that of a night. counts: of
+        the nights.
+        """
+        nights_before = self.cuts
+        nights_after = counts - self.cuts
+        return np.asarray(1 / nights_before + 1 / nights_after)
+
 
 def _fit_parts(
     logs: Floats, parts: Sequence[tuple[int, Ints]], counts: Ints
@@ -534,14 +589,13 @@ def _fit_parts(
     """Fit the best split of each part; those of equal length at once. counts: of its
     nights.
     """
-    cuts = np.zeros(len(parts), dtype=np.int64)
-    change, variance, correlation = np.zeros((3, len(parts)))
-    fits = SplitFits(cuts, change, variance, correlation)
+    fits = SplitFits.make_empty(len(parts))
     numbers = [logs[row, nights] for row, nights in parts]
     for count in np.unique(counts):
         places = np.flatnonzero(counts == count)
         rows = np.array([numbers[place] for place in places])
-        for column, values in zip(fits, find_best_splits(rows), strict=True):
+        fits_of_count = find_best_splits(rows)
+        for column, values in zip(fits, fits_of_count, strict=True):
             column[places] = values
     return fits
 
@@ -552,7 +606,8 @@ def _estimate_correlations(
     """Estimate the correlation of neighbouring nights from that of the residuals.
     counts: of the nights.
     """
-    correlations = (fits.correlation - by_chance.correlation) / by_chance.visible
+    beyond_chance = fits.correlation - by_chance.correlation
+    correlations = beyond_chance / by_chance.visible
     variances = 1 / (counts * by_chance.visible**2)
     return _moderate_correlations(correlations, variances)
 
@@ -564,7 +619,8 @@ def _moderate_correlations(correlations: Floats, chance: Floats) -> Floats:
     median = float(np.median(correlations))
     distances = correlations - median
     # the variance of true correlations: what chance does not explain
-    true_variance = max(float(np.mean(distances**2 - chance)), 0.0)
+    unexplained = np.mean(distances**2 - chance)
+    true_variance = max(float(unexplained), 0.0)
     shrunk = median + distances * true_variance / (true_variance + chance)
     return np.clip(shrunk, 0.0, _MAX_CORRELATED)
 
@@ -573,13 +629,23 @@ def find_best_splits(rows: Floats) -> SplitFits:
     """Fit each row's split with the largest t. rows: a column per night, none NaN."""
     count = rows.shape[1]
     values = rows - rows.mean(axis=1, keepdims=True)
-    cuts = np.arange(_MIN_NIGHTS_A_SIDE, count - _MIN_NIGHTS_A_SIDE + 1)
-    # values sum to 0, so the sum after a cut is minus that before it, and one sum gives
-    # the squares that a split explains, which grow with its t
+    last_cut = count - _MIN_NIGHTS_A_SIDE
+    cuts = np.arange(_MIN_NIGHTS_A_SIDE, last_cut + 1)
     sums_before = np.cumsum(values, axis=1)[:, cuts - 1]
-    squares_explained = sums_before**2 * count / (cuts * (count - cuts))
+    squares_explained = _compute_squares_explained(sums_before, cuts, count)
+    # the squares that a split explains grow with its t
     best = squares_explained.argmax(axis=1)
-    return _fit_splits(values, cuts[best], sums_before[np.arange(len(rows)), best])
+    place = np.arange(len(rows))
+    return _fit_splits(values, cuts[best], sums_before[place, best])
+
+
+def _compute_squares_explained(sums_before: Floats, cuts: Ints, count: int) -> Floats:
+    """Return the part of the sum of squares of `count` values that a mean on either
+    side of each cut explains. sums_before: of the values before it, if all sum to 0:
+    the sum after it is minus that before it, so one sum is enough.
+    """
+    nights_after = count - cuts
+    return sums_before**2 * count / (cuts * nights_after)
 
 
 def _fit_splits(values: Floats, cuts: Ints, sums_before: Floats) -> SplitFits:
@@ -588,18 +654,20 @@ def _fit_splits(values: Floats, cuts: Ints, sums_before: Floats) -> SplitFits:
     """
     count = values.shape[1]
     nights_after = count - cuts
-    mean_before = (sums_before / cuts)[:, None]
-    mean_after = (-sums_before / nights_after)[:, None]
+    mean_before = sums_before / cuts
+    mean_after = -sums_before / nights_after
     is_before = np.arange(count) < cuts[:, None]
-    residuals = values - np.where(is_before, mean_before, mean_after)
-    squares = np.maximum((residuals**2).sum(axis=1), judge.ROUNDING)
-    products = (residuals[:, 1:] * residuals[:, :-1]).sum(axis=1)
+    fitted = np.where(is_before, mean_before[:, None], mean_after[:, None])
+    residuals = values - fitted
+    squares = (residuals**2).sum(axis=1)
+    squares = np.maximum(squares, judge.ROUNDING)
+    products_of_neighbours = residuals[:, 1:] * residuals[:, :-1]
     return SplitFits(
         cuts=cuts,
         # mean_after - mean_before
         change=-sums_before * count / (cuts * nights_after),
         variance=squares / (count - 2),
-        correlation=products / squares,
+        correlation=products_of_neighbours.sum(axis=1) / squares,
     )
 
 
@@ -622,29 +690,35 @@ class _ProvedCuts:
         """
         changes = list[Change]()
         tests = rows * len(self.cuts)
-        edges = [int(self.nights[0]), *self.cuts, int(self.nights[-1]) + 1]
-        places = np.searchsorted(self.nights, edges).tolist()
-        neighbours = zip(places, places[1:], places[2:], strict=False)
-        for first, cut, last in neighbours:
+        for first, cut, last in self._list_neighbours():
             change = self._measure(first, cut, last)
-            if _is_step(self.values, cut, self.inflation, tests):
-                change = change._replace(dated=True)
+            is_step = _is_step(self.values, cut, self.inflation, tests)
+            change = change._replace(dated=is_step)
             if changes and _are_one_gradual_change(changes[-1], change):
                 change = _join_gradual(changes.pop(), change)
             changes.append(change)
         return changes
+
+    def _list_neighbours(self) -> list[list[int]]:
+        """List each cut between the cuts before and after it, or the ends, as places in
+        `values`.
+        """
+        places = np.searchsorted(self.nights, self.cuts)
+        edges = [0, *places.tolist(), len(self.nights)]
+        # one edge after each cut, and one before
+        count = len(self.cuts)
+        return [edges[number : number + 3] for number in range(count)]
 
     def _measure(self, first: int, cut: int, last: int) -> Change:
         """Measure the change at a cut in the values `first` to `last`; not yet
         dated.
         """
         nights = self.nights[first:last]
+        values = self.values[first:last]
         variance_share = 1.0
         if len(self.nights) >= _MIN_NIGHTS_TO_CLIP:
             variance_share = _VARIANCE_LEFT_BY_CLIPPING
-        estimate = _estimate_change(
-            self.values[first:last], cut - first, self.inflation, variance_share
-        )
+        estimate = _estimate_change(values, cut - first, self.inflation, variance_share)
         return Change(
             row=self.row,
             night=int(self.nights[cut]),
@@ -662,7 +736,8 @@ class _ProvedCuts:
 
 def _are_one_gradual_change(before: Change, after: Change) -> bool:
     is_one_sign = (before.moved > 0) == (after.moved > 0)
-    return is_one_sign and not before.dated and not after.dated
+    is_dated = before.dated or after.dated
+    return is_one_sign and not is_dated
 
 
 def _join_gradual(before: Change, after: Change) -> Change:
@@ -672,7 +747,10 @@ def _join_gradual(before: Change, after: Change) -> Change:
     width_after = after.high - after.low
     half = float(np.hypot(width_before, width_after)) / 2
     return after._replace(
-        begin=before.begin, moved=moved, low=moved - half, high=moved + half
+        begin=before.begin,
+        moved=moved,
+        low=moved - half,
+        high=moved + half,
     )
 
 
@@ -697,9 +775,8 @@ def _estimate_change(
     before = values[:cut]
     after = values[cut:]
     moved = float(after.mean() - before.mean())
-    squares = _sum_squares_around_means(before, after)
     freedom = max(len(values) - 2.0, 1.0)
-    variance = squares / freedom
+    variance = _sum_squares_around_means(before, after) / freedom
     scale = 1 / len(before) + 1 / len(after)
     error = (variance * scale * inflation / variance_share) ** 0.5
     low, high, _ = judge.apply_student(
@@ -712,8 +789,10 @@ def _estimate_change(
 def _find_likely_cuts(values: Floats, cut: int, inflation: float) -> tuple[int, int]:
     """Return the first and the last cut that is nearly as likely as this one."""
     likelihoods = _measure_likelihoods(values, inflation)
+    # the first likelihood is that of cut 1
     limit = likelihoods[cut - 1] - _LIKELIHOOD_DROP
-    likely_cuts = 1 + np.flatnonzero(likelihoods >= limit)
+    places = np.flatnonzero(likelihoods >= limit)
+    likely_cuts = places + 1
     return int(likely_cuts[0]), int(likely_cuts[-1])
 
 
@@ -721,12 +800,14 @@ def _sum_squares_around_means(before: Floats, after: Floats) -> float:
     """Return the sum of squares around the mean of either side, at least that of
     rounding.
     """
-    return max(_sum_squares(before) + _sum_squares(after), judge.ROUNDING)
+    squares = _sum_squares(before) + _sum_squares(after)
+    return max(squares, judge.ROUNDING)
 
 
 def _sum_squares(values: Floats) -> float:
     """Return the sum of squares around the mean."""
-    return float(((values - values.mean()) ** 2).sum())
+    distances = values - values.mean()
+    return float((distances**2).sum())
 
 
 def _measure_likelihoods(values: Floats, inflation: float) -> Floats:
@@ -735,12 +816,10 @@ def _measure_likelihoods(values: Floats, inflation: float) -> Floats:
     by `inflation`.
     """
     count = len(values)
-    nights_before = np.arange(1, count)
-    nights_after = count - nights_before
+    cuts = np.arange(1, count)
     distances = values - values.mean()
-    # distances sum to 0, so one sum gives the squares that a cut explains
     sums_before = np.cumsum(distances)[:-1]
-    squares_explained = sums_before**2 * count / (nights_before * nights_after)
+    squares_explained = _compute_squares_explained(sums_before, cuts, count)
     squares = (distances**2).sum() - squares_explained
     squares_left = np.maximum(squares, judge.ROUNDING)
     return np.asarray(-count / 2 / inflation * np.log(squares_left))
@@ -751,7 +830,8 @@ def _is_step(values: Floats, cut: int, inflation: float, tests: int) -> bool:
     the ratio of their likelihoods. tests: how many changes are tested.
     """
     around = max(_NIGHTS_AROUND, len(values) // 4)
-    before = values[max(cut - around, 0) : cut]
+    first = max(cut - around, 0)
+    before = values[first:cut]
     after = values[cut : cut + around]
     squares_of_step = _sum_squares_around_means(before, after)
     window = np.concatenate([before, after])
@@ -759,7 +839,8 @@ def _is_step(values: Floats, cut: int, inflation: float, tests: int) -> bool:
     # of normal noise, where correlated nights count less
     nights = len(window) / 2 / inflation
     log_likelihood_ratio = nights * np.log(squares_of_curve / squares_of_step)
-    return bool(log_likelihood_ratio >= np.log(_MIN_ODDS_PER_TEST * tests))
+    least_odds = _MIN_ODDS_PER_TEST * tests
+    return bool(log_likelihood_ratio >= np.log(least_odds))
 
 
 def _sum_squares_around_curve(values: Floats) -> float:
@@ -768,7 +849,8 @@ def _sum_squares_around_curve(values: Floats) -> float:
     """
     times = np.linspace(-1, 1, len(values))
     curve = np.polynomial.Polynomial.fit(times, values, 3)
-    squares = float(((values - curve(times)) ** 2).sum())
+    residuals = values - curve(times)
+    squares = float((residuals**2).sum())
     return max(squares, judge.ROUNDING)
 
 
@@ -776,14 +858,32 @@ def drop_changes_of_parts(changes: Sequence[Change], pool: Pooled) -> list[Chang
     """Drop changes of means that under 75 % of their members share, and parts of wider
     changes.
     """
-    remaining = list[Change]()
-    widest_first = sorted(changes, key=lambda change: -pool.members[change.row].sum())
+    member_counts = pool.members.sum(axis=1)
+    widest_first = sorted(changes, key=lambda change: -member_counts[change.row])
+    own_changes = list[Change]()
     for change in widest_first:
-        if any(_is_part_of(change, wider, pool) for wider in remaining):
+        if _is_explained(change, own_changes, pool):
             continue
         if _is_shared_by_members(change, pool):
-            remaining.append(change)
-    return sorted(remaining, key=lambda change: (change.night, change.row))
+            own_changes.append(change)
+    return sorted(own_changes, key=lambda change: (change.night, change.row))
+
+
+def _is_explained(
+    change: Change, wider_changes: Sequence[Change], pool: Pooled
+) -> bool:
+    """Report whether one of the wider changes explains this one."""
+    for wider in wider_changes:
+        if _has_all_series(wider, change, pool) and _are_alike(wider, change):
+            return True
+    return False
+
+
+def _has_all_series(wider: Change, change: Change, pool: Pooled) -> bool:
+    """Report whether a change is one of all series of another."""
+    members = pool.members[change.row]
+    members_of_wider = pool.members[wider.row]
+    return bool(members_of_wider[members].all())
 
 
 def _is_shared_by_members(change: Change, pool: Pooled) -> bool:
@@ -791,27 +891,25 @@ def _is_shared_by_members(change: Change, pool: Pooled) -> bool:
     are_members = pool.members[change.row]
     if are_members.sum() == 1:
         return True
-    series = pool.logs[: len(are_members)][are_members]
-    before = judge.compute_nanmean(series[:, change.begin : change.night], axis=1)
-    after = judge.compute_nanmean(series[:, change.night : change.end + 1], axis=1)
-    moved_same_way = (after - before) * np.sign(change.moved)
+    series = pool.logs[np.flatnonzero(are_members)]
+    before = series[:, change.begin : change.night]
+    after = series[:, change.night : change.end + 1]
+    mean_before = judge.compute_nanmean(before, axis=1)
+    mean_after = judge.compute_nanmean(after, axis=1)
+    moved = mean_after - mean_before
+    moved_same_way = moved * np.sign(change.moved)
     shares_change = moved_same_way > abs(change.moved) / 2
-    return bool(shares_change.mean() >= _MIN_SHARE_OF_MEMBERS)
+    share = shares_change.mean()
+    return bool(share >= _MIN_SHARE_OF_MEMBERS)
 
 
-def _is_part_of(change: Change, wider: Change, pool: Pooled) -> bool:
-    """Report whether a change of more series explains this one: it has all of its
-    series and its sign, and is at most two nights away.
-    """
-    has_all_series = (pool.members[wider.row] >= pool.members[change.row]).all()
-    begin, end = _find_time(change)
-    wider_begin, wider_end = _find_time(wider)
-    is_near = (
-        begin - _MAX_NIGHTS_APART <= wider_end
-        and wider_begin - _MAX_NIGHTS_APART <= end
-    )
-    has_same_sign = (change.moved > 0) == (wider.moved > 0)
-    return bool(has_all_series) and is_near and has_same_sign
+def _are_alike(one: Change, other: Change) -> bool:
+    """Report whether two changes have one sign and are at most two nights apart."""
+    has_same_sign = (one.moved > 0) == (other.moved > 0)
+    begin, end = _find_time(one)
+    other_begin, other_end = _find_time(other)
+    nights_apart = max(begin - other_end, other_begin - end)
+    return has_same_sign and nights_apart <= _MAX_NIGHTS_APART
 
 
 def _find_time(change: Change) -> tuple[int, int]:

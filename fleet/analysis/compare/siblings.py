@@ -83,7 +83,8 @@ class Siblings:
     @property
     def odd_hosts(self) -> list[str]:
         """Return the hosts that differ from their siblings."""
-        return list(self.rows.loc[self.rows["odd"], "host"].unique())
+        odd_rows = self.rows[self.rows["odd"]]
+        return list(odd_rows["host"].unique())
 
 
 class Distances(NamedTuple):
@@ -107,13 +108,16 @@ class Distances(NamedTuple):
     @property
     def error(self) -> Floats:
         """Return the standard error of each distance."""
-        return np.asarray(self.scatter * np.sqrt(1 + 1 / np.maximum(self.others, 1)))
+        scale = 1 + 1 / np.maximum(self.others, 1)
+        return np.asarray(self.scatter * np.sqrt(scale))
 
     def are_odd(self, threshold: float, level: float = judge.ALPHA) -> Bools:
         """Report which numbers are odd: with q below `level`, and off by more than
         `threshold`, a share.
         """
-        return np.asarray((self.q < level) & (np.abs(self.moved) > np.log1p(threshold)))
+        is_significant = self.q < level
+        is_large = np.abs(self.moved) > np.log1p(threshold)
+        return np.asarray(is_significant & is_large)
 
 
 def compare_siblings(
@@ -132,19 +136,26 @@ def compare_siblings(
     has numbers.
     """
     listing, runs, cpus = read_selected_runs(root, texts, only.benchmark)
-    runs["facts"] = join_equal_facts(runs, cpus)
-    facts_of_last_run = runs.groupby("host_id")["facts"].transform("last")
-    runs = runs[runs["facts"] == facts_of_last_run]
+    runs = _keep_like_last_run(runs, cpus)
     numbers = RunNumbers.read(listing, runs, only)
     by_run = numbers.rows.set_index(["run_id", *CLASS])
     ns = by_run["median_ns"].unstack("run_id")
-    measured = runs[runs["run_id"].isin(ns.columns)]
+    runs_with_numbers = runs[runs["run_id"].isin(ns.columns)]
+    limit = threshold or THRESHOLD
     groups = []
-    for _, runs_of_group in measured.groupby("facts", sort=False):
-        group = _Group.select(runs_of_group, cpus, ns, threshold or THRESHOLD)
+    for _, runs_of_group in runs_with_numbers.groupby("facts", sort=False):
+        group = _Group.select(runs_of_group, cpus, ns, limit)
         groups.append(_compare_group(group, numbers))
     groups.sort(key=lambda group: -len(group.hosts))
     return groups
+
+
+def _keep_like_last_run(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
+    """Keep the runs with the facts of their host's last run; add `facts`."""
+    runs["facts"] = join_equal_facts(runs, cpus)
+    facts_of_last_run = runs.groupby("host_id")["facts"].transform("last")
+    is_like_last = runs["facts"] == facts_of_last_run
+    return runs[is_like_last]
 
 
 def join_equal_facts(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
@@ -153,12 +164,14 @@ def join_equal_facts(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
     """
     measured = cpus[cpus["measured"]]
     sockets = measured.groupby("run_id")["package"].nunique()
+    sockets_of_run = runs["run_id"].map(sockets)
     # without the memory, since that may be what is odd
     columns = [runs[name] for name in _EQUAL_FACTS]
-    columns.append(runs["run_id"].map(sockets))
-    texts = [str(values) for values in zip(*columns, strict=True)]
+    values_of_runs = zip(*columns, sockets_of_run, strict=True)
+    texts = [str(values) for values in values_of_runs]
     facts = pd.Series(texts, index=runs.index)
-    host_if_unknown = runs["host_id"].where(runs["cpu_model"].isna(), "")
+    is_unknown = runs["cpu_model"].isna()
+    host_if_unknown = runs["host_id"].where(is_unknown, "")
     return facts + host_if_unknown
 
 
@@ -183,10 +196,12 @@ class _Group:
     ) -> "_Group":
         """Select the group of these runs from `cpus` and `ns` of all."""
         run_ids = runs["run_id"]
-        own_ns = ns.loc[:, ns.columns.isin(run_ids)].dropna(how="all")
-        host_of_run = runs.set_index("run_id")["host_id"]
-        hosts, machines = np.unique(host_of_run[own_ns.columns], return_inverse=True)
+        own_ns = ns.loc[:, ns.columns.isin(run_ids)]
+        own_ns = own_ns.dropna(how="all")
         own_cpus = cpus[cpus["run_id"].isin(run_ids)]
+        host_of_run = runs.set_index("run_id")["host_id"]
+        host_of_column = host_of_run[own_ns.columns]
+        hosts, machines = np.unique(host_of_column, return_inverse=True)
         return cls(runs, own_cpus, tuple(hosts), machines, own_ns, threshold)
 
     @property
@@ -197,20 +212,23 @@ class _Group:
     @property
     def has_one_layout(self) -> bool:
         """Report whether the machines number their CPUs alike."""
-        places = self.cpus[["cpu", "core", "llc", "node", "package"]].drop_duplicates()
+        columns = ["cpu", "core", "llc", "node", "package"]
+        places = self.cpus[columns].drop_duplicates()
         # more places than CPUs: a CPU is at one place here and at another there
         return len(places) <= self.cpus["cpu"].nunique()
 
     def find_short_of_runs(self) -> Bools:
         """Report which machines have fewer than MIN_RUNS runs."""
         runs_by_host = self.runs["host_id"].value_counts()
-        runs = np.array([runs_by_host[host] for host in self.hosts])
-        return np.asarray(runs < MIN_RUNS)
+        counts = [runs_by_host[host] for host in self.hosts]
+        return np.array(counts) < MIN_RUNS
 
     def label_levels(self) -> Ints:
         """Number the levels of each row of `ns`."""
-        choices = number_groups(self.ns.index.to_frame(index=False), CLASS[:2])
-        return label_levels_of_hosts(np.log(self.ns.to_numpy()), choices)
+        numbers = self.ns.index.to_frame(index=False)
+        choices = number_groups(numbers, CLASS[:2])
+        logs = np.log(self.ns.to_numpy())
+        return label_levels_of_hosts(logs, choices)
 
     def describe(self) -> str:
         """Return a text that names what the machines share."""
@@ -219,19 +237,19 @@ class _Group:
         if pd.isna(model):
             model = "unknown CPU"
         words = [model, format_count(last["cpus_measured"], "CPU")]
-        sizes_gib = np.ceil(self.runs["memory_bytes"].dropna() / _GIB)
+        sizes_bytes = self.runs["memory_bytes"].dropna()
+        sizes_gib = np.unique(np.ceil(sizes_bytes / _GIB))
         if len(sizes_gib):
-            sizes = [f"{size:.0f}" for size in np.unique(sizes_gib)]
-            words.append(f"{' or '.join(sizes)} GiB")
+            sizes = " or ".join(f"{size:.0f}" for size in sizes_gib)
+            words.append(f"{sizes} GiB")
         return ", ".join(words)
 
 
 def _compare_group(group: _Group, numbers: RunNumbers) -> Siblings:
+    logs = np.log(group.ns.to_numpy())
+    levels = group.label_levels()
     machines = reduce_machines(
-        np.log(group.ns.to_numpy()),
-        group.label_levels(),
-        group.machines,
-        switches=group.may_switch_levels,
+        logs, levels, group.machines, switches=group.may_switch_levels
     )
     are_short = group.find_short_of_runs()
     cpu_distances = None
@@ -298,8 +316,8 @@ def _can_judge_cpus(
     """
     if len(group.hosts) < MIN_MACHINES:
         return False
-    has_levels = group.may_switch_levels or machines.elsewhere.any()
-    return not (are_short.any() and has_levels)
+    may_be_at_other_level = group.may_switch_levels or machines.elsewhere.any()
+    return not (may_be_at_other_level and are_short.any())
 
 
 def _compare_all_cpus(group: _Group, numbers: RunNumbers) -> _CpuDistances | None:
@@ -309,18 +327,15 @@ def _compare_all_cpus(group: _Group, numbers: RunNumbers) -> _CpuDistances | Non
     if not group.has_one_layout:
         return None
     layout = _Layout.read(group.cpus)
-    pairs = numbers.load_pairs(group.runs, group.cpus)
-    pairs = drop_points(pairs, numbers.descriptions)
-    machine_of_run = group.runs.set_index("run_id")["host_id"].map(group.hosts.index)
-    pairs["machine"] = pairs["run_id"].map(machine_of_run)
+    pairs = _load_pairs(group, numbers)
     names = list[Name]()
     parts = list[Floats]()
     for choice, rows in pairs.groupby(CLASS[:2], sort=False):
         benchmark, variant = map(str, choice)
         is_matrix = numbers.descriptions[benchmark].view is View.MATRIX
-        have_all_measured = rows["machine"].nunique() == len(group.hosts)
+        machines = rows["machine"].to_numpy(dtype=np.int64)
+        have_all_measured = len(np.unique(machines)) == len(group.hosts)
         if is_matrix and have_all_measured:
-            machines = rows["machine"].to_numpy(dtype=np.int64)
             ns = lay_out_matrices(
                 rows, layout.cpus, numbers.column, machines, len(group.hosts)
             )
@@ -329,6 +344,18 @@ def _compare_all_cpus(group: _Group, numbers: RunNumbers) -> _CpuDistances | Non
     if not parts:
         return None
     return _CpuDistances(names, np.concatenate(parts))
+
+
+def _load_pairs(group: _Group, numbers: RunNumbers) -> pd.DataFrame:
+    """Load the pairs of a group's runs, without points of ladders, and `machine`, the
+    place of their host.
+    """
+    pairs = numbers.load_pairs(group.runs, group.cpus)
+    pairs = drop_points(pairs, numbers.descriptions)
+    host_of_run = group.runs.set_index("run_id")["host_id"]
+    machine_of_run = host_of_run.map(group.hosts.index)
+    pairs["machine"] = pairs["run_id"].map(machine_of_run)
+    return pairs
 
 
 class _Layout(NamedTuple):
@@ -344,12 +371,15 @@ class _Layout(NamedTuple):
     def read(cls, cpus: pd.DataFrame) -> "_Layout":
         """Read the layout from rows of `cpus` of several runs."""
         measured = cpus[cpus["measured"]]
-        distinct = measured.sort_values("cpu").drop_duplicates("cpu")
+        by_cpu = measured.sort_values("cpu")
+        distinct = by_cpu.drop_duplicates("cpu")
         numbers = distinct["cpu"].tolist()
-        nodes = pd.factorize(distinct["node"], sort=True)[0].clip(0)
+        nodes, _ = pd.factorize(distinct["node"], sort=True)
+        nodes = nodes.clip(0)  # -1 where unknown
         places = [f"CPU {cpu}" for cpu in numbers]
-        if nodes.max() > 0:
-            places += [f"node {node}" for node in range(nodes.max() + 1)]
+        last_node = nodes.max()
+        if last_node > 0:
+            places += [f"node {node}" for node in range(last_node + 1)]
         return cls(numbers, nodes, places)
 
     def compare(self, logs: Floats) -> Floats:
@@ -405,12 +435,19 @@ def _tabulate_numbers(
         "q": distances.q,
         "odd": distances.are_odd(group.threshold),
     }
-    names_of_rows = np.repeat(np.array(names, dtype=object), len(group.hosts), axis=0)
-    rows = pd.DataFrame(names_of_rows, columns=CLASS)
-    rows.insert(0, "host", list(group.hosts) * len(names))
+    rows = _name_rows(group.hosts, names)
     for column, values in columns.items():
         rows[column] = values.ravel()
     return rows[rows["ratio"].notna()]
+
+
+def _name_rows(hosts: Sequence[str], names: Sequence[Name]) -> pd.DataFrame:
+    """Return a row per name and host, by name first, with `host` and CLASS."""
+    names_of_rows = np.repeat(np.array(names, dtype=object), len(hosts), axis=0)
+    rows = pd.DataFrame(names_of_rows, columns=CLASS)
+    hosts_of_rows = list(hosts) * len(names)
+    rows.insert(0, "host", hosts_of_rows)
+    return rows
 
 
 def _list_caveats(
@@ -449,12 +486,13 @@ def _find_unlike_facts(runs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """Return the facts in which an odd host's last run differs from the last runs of
     most others.
     """
-    last_runs = runs.groupby("host_id").tail(1).sort_values("host_id")
+    last_runs = runs.groupby("host_id").tail(1)
+    last_runs = last_runs.sort_values("host_id")
     hosts = last_runs["host_id"].tolist()
     values_by_fact = describe_table_facts_by_name(last_runs)
-    odd_hosts = rows.loc[rows["odd"], "host"].unique()
+    odd_rows = rows[rows["odd"]]
     differences = []
-    for host in odd_hosts:
+    for host in odd_rows["host"].unique():
         place = hosts.index(host)
         for fact, values in values_by_fact.items():
             others = _find_unlike_value(values, place)
@@ -467,11 +505,12 @@ def _find_unlike_value(values: Sequence[str], place: int) -> str | None:
     """Return the value that most machines but the one at `place` have, and how many, if
     that one has another.
     """
+    own = values[place]
     values_of_others = Counter([*values[:place], *values[place + 1 :]])
     others = values_of_others.total()
     commonest, count = values_of_others.most_common(1)[0]
     is_of_most = count * 2 > others
-    if values[place] == commonest or not is_of_most:
+    if own == commonest or not is_of_most:
         return None
     return f"{commonest} ({count} of {others})"
 
@@ -504,22 +543,29 @@ def reduce_machines(
     is_measured = ~np.isnan(runs)
     is_left_out = is_measured & ~is_usual
     usual_runs = np.where(is_usual, runs, np.nan)
-    # groups have a row per machine: transposed, a row per number
-    counts = _group_by_machine(is_measured, machines).sum().T.to_numpy()
-    counts_left_out = _group_by_machine(is_left_out, machines).sum().T.to_numpy()
-    medians = _group_by_machine(usual_runs, machines).median().T.to_numpy()
-    min_runs = MIN_RUNS if switches or is_left_out.any() else 1
-    numbers = np.where(counts >= min_runs, medians, np.nan)
+    counts = _count_by_machine(is_measured, machines)
+    counts_left_out = _count_by_machine(is_left_out, machines)
+    medians = _group_by_machine(usual_runs, machines).median()
+    has_several_levels = switches or is_left_out.any()
+    min_runs = MIN_RUNS if has_several_levels else 1
+    numbers = np.where(counts >= min_runs, medians.to_numpy().T, np.nan)
     if len(runs) > 1:
         numbers = _append_mean(numbers)
     noise = _estimate_noise(usual_runs, machines)
     return MachineNumbers(numbers, counts_left_out > 0, noise)
 
 
+def _count_by_machine(is_counted: Bools, machines: Ints) -> Ints:
+    """Count the runs of each machine: a row per number, a column per machine."""
+    counts = _group_by_machine(is_counted, machines).sum()
+    return np.asarray(counts.to_numpy().T)
+
+
 def _append_mean(numbers: Floats) -> Floats:
     """Append a row: the mean distance of each machine from the median of all."""
     usual = judge.compute_nanmedian(numbers, axis=1)
-    mean = judge.compute_nanmean(numbers - usual[:, None], axis=0)
+    distances = numbers - usual[:, None]
+    mean = judge.compute_nanmean(distances, axis=0)
     return np.vstack([numbers, mean])
 
 
@@ -527,16 +573,21 @@ def _estimate_noise(runs: Floats, machines: Ints) -> Floats:
     """Estimate the variance of machines' medians from all rows, shrunk over machines;
     NaN for single runs.
     """
+    # tables of machines x rows
     groups = _group_by_machine(runs, machines)
     counts = groups.count()
+    squares = groups.var(ddof=0) * counts
+    freedom = (counts - 1).clip(lower=0)
     # of each machine, over all of its rows
-    squares_by_row = groups.var(ddof=0) * counts
-    squares = squares_by_row.sum(axis=1).to_numpy()
-    freedom_by_row = (counts - 1).clip(lower=0)
-    freedom = freedom_by_row.sum(axis=1).to_numpy(dtype=float)
-    variances = np.maximum(squares / np.maximum(freedom, 1), judge.ROUNDING)
-    noise, _ = judge.moderate_where(freedom > 0, variances, freedom)
-    runs_of_each = counts.mean(axis=1).clip(lower=1).to_numpy()
+    squares_of_machine = squares.sum(axis=1).to_numpy()
+    freedom_of_machine = freedom.sum(axis=1).to_numpy(dtype=float)
+    variances = squares_of_machine / np.maximum(freedom_of_machine, 1)
+    variances = np.maximum(variances, judge.ROUNDING)
+    noise, _ = judge.moderate_where(
+        freedom_of_machine > 0, variances, freedom_of_machine
+    )
+    mean_counts = counts.mean(axis=1)
+    runs_of_each = mean_counts.clip(lower=1).to_numpy()
     return np.asarray(noise * _share_variance_of_median(runs_of_each))
 
 
@@ -559,9 +610,10 @@ def _are_at_usual_level(labels: Ints, machines: Ints) -> Bools:
     leaves and others lack.
     """
     has_number = labels >= 0
-    commonest = np.bincount(labels[has_number], minlength=1).argmax()
-    is_usual: Bools = labels == commonest
-    for level in np.unique(labels[has_number & ~is_usual]):
+    counts = np.bincount(labels[has_number], minlength=1)
+    is_usual: Bools = labels == counts.argmax()
+    is_elsewhere = has_number & ~is_usual
+    for level in np.unique(labels[is_elsewhere]):
         is_at_level = labels == level
         machines_at_level = np.unique(machines[is_at_level])
         is_of_machine = has_number & (machines == machines_at_level[0])
@@ -582,50 +634,59 @@ def measure_distances(
     over rows. All are tested again without numbers that may be odd, then without those
     that are. Heavy tails of the distances limit the degrees of freedom.
     """
-    extra_variance = np.zeros(logs.shape[1])
-    if noise is not None:
-        above_mean = noise - judge.compute_nanmean(noise, axis=0)
-        extra_variance = np.nan_to_num(np.maximum(above_mean, 0.0))
+    extra_variance = _find_extra_variance(noise, logs.shape[1])
     is_left_out = np.zeros(logs.shape, dtype=bool)
     # rounds, until one finds the numbers odd that it left out itself
-    for level in [_FIRST_LEVEL] + [judge.ALPHA] * _MAX_ROUNDS:
-        tested = _test_machines(logs, is_left_out, share, extra_variance)
-        oddest = _find_oddest(tested, threshold, level)
+    levels = [_FIRST_LEVEL] + [judge.ALPHA] * _MAX_ROUNDS
+    for level in levels:
+        distances = _test_machines(logs, is_left_out, share, extra_variance)
+        oddest = _find_oddest(distances, threshold, level)
         if (oddest == is_left_out).all():
             break
         is_left_out = oddest
-    return tested
+    return distances
 
 
-def _find_oddest(tested: Distances, threshold: float, level: float) -> Bools:
+def _find_extra_variance(noise: Floats | None, machines: int) -> Floats:
+    """Return by how much each machine is noisier than the mean, 0 where not known."""
+    if noise is None:
+        return np.zeros(machines)
+    above_mean = noise - judge.compute_nanmean(noise, axis=0)
+    extra = np.maximum(above_mean, 0.0)
+    return np.nan_to_num(extra)
+
+
+def _find_oddest(distances: Distances, threshold: float, level: float) -> Bools:
     """Report which numbers are odd, at most one of five in a row: the farthest."""
-    t = np.abs(tested.moved / tested.error)
-    t_if_odd = np.where(tested.are_odd(threshold, level), t, 0.0)
+    t = np.abs(distances.moved / distances.error)
+    is_odd = distances.are_odd(threshold, level)
+    t_if_odd = np.where(is_odd, t, 0.0)
     farthest_first = np.argsort(-t_if_odd, axis=1)
     rank = np.argsort(farthest_first, axis=1)  # of the farthest: 0
-    max_odd = t_if_odd.shape[1] // _MACHINES_PER_ODD_ONE
-    return np.asarray((t_if_odd > 0) & (rank < max_odd))
+    machines = t.shape[1]
+    is_far = rank < machines // _MACHINES_PER_ODD_ONE
+    return np.asarray(is_far & (t_if_odd > 0))
 
 
 def _test_machines(
     logs: Floats, is_left_out: Bools, share: float, extra_variance: Floats
 ) -> Distances:
     """Test each number against the others that are not left out."""
-    is_used = ~np.isnan(logs) & ~is_left_out
+    is_measured = ~np.isnan(logs)
+    is_used = is_measured & ~is_left_out
     # from the row's median, so that sums of squares lose no digits
-    median = np.nan_to_num(judge.compute_nanmedian(logs, axis=1))[:, None]
+    medians = judge.compute_nanmedian(logs, axis=1)
+    median = np.nan_to_num(medians)[:, None]
     from_median = logs - median
-    others = _Others.of(from_median, is_used)
-    is_tested = ~np.isnan(logs) & (others.counts >= MIN_MACHINES - 1)
+    others = _Others.average(from_median, is_used)
+    is_tested = is_measured & (others.counts >= MIN_MACHINES - 1)
     variance, freedom = others.moderate_variances(is_tested)
     variance += extra_variance
-    moved = np.where(others.counts > 0, from_median - others.means, np.nan)
-    scale = 1 + 1 / np.maximum(others.counts, 1)
-    t = np.abs(moved) / np.sqrt(variance * scale)
+    moved = others.measure_distance(from_median)
+    t = np.abs(moved) / np.sqrt(variance * others.compute_scale())
     t_of_used = np.where(is_tested & is_used, t, np.nan)
     freedom = np.minimum(freedom, _limit_freedom(t_of_used))
-    p = np.full(logs.shape, np.nan)
-    p[is_tested] = 2 * special.stdtr(freedom[is_tested], -t[is_tested])
+    p = _compute_p(t, freedom, is_tested)
     return Distances(
         moved=moved,
         mean=others.means + median,
@@ -635,6 +696,16 @@ def _test_machines(
         p=p,
         q=_correct(p, share),
     )
+
+
+def _compute_p(t: Floats, freedom: Floats, is_tested: Bools) -> Floats:
+    """Return the probability of each size of Student's t or more, NaN where not
+    tested.
+    """
+    p = np.full(t.shape, np.nan)
+    t_of_tested = t[is_tested]
+    p[is_tested] = 2 * special.stdtr(freedom[is_tested], -t_of_tested)
+    return p
 
 
 class _Others(NamedTuple):
@@ -647,29 +718,43 @@ class _Others(NamedTuple):
     means: Floats
 
     @classmethod
-    def of(cls, numbers: Floats, is_used: Bools) -> "_Others":
+    def average(cls, numbers: Floats, is_used: Bools) -> "_Others":
         """Average the others of each number."""
         values = np.where(is_used, numbers, 0.0)
-        # the sum of its row without the number itself
-        counts = is_used.sum(axis=1, keepdims=True) - is_used
-        sums = values.sum(axis=1, keepdims=True) - values
-        return cls(values, counts, sums / np.maximum(counts, 1))
+        counts = _sum_others(is_used)
+        means = _sum_others(values) / np.maximum(counts, 1)
+        return cls(values, counts, means)
+
+    def measure_distance(self, numbers: Floats) -> Floats:
+        """Return how far each number is from the mean of the others, NaN without
+        any.
+        """
+        return np.where(self.counts > 0, numbers - self.means, np.nan)
+
+    def compute_scale(self) -> Floats:
+        """Return the variance of each distance, divided by that of a number."""
+        return np.asarray(1 + 1 / np.maximum(self.counts, 1))
 
     def moderate_variances(self, is_tested: Bools) -> tuple[Floats, Floats]:
         """Return the variance of the others of each number and its freedom, shrunk over
         rows; 1 and NaN where not tested.
         """
-        squares = self.values**2
-        squares_of_others = squares.sum(axis=1, keepdims=True) - squares
-        squares_around_mean = squares_of_others - self.counts * self.means**2
+        squares = _sum_others(self.values**2)
+        squares_around_mean = squares - self.counts * self.means**2
         own_freedom = self.counts[is_tested].astype(np.float64) - 1
         own_variance = squares_around_mean[is_tested] / own_freedom
+        own_variance = np.maximum(own_variance, judge.ROUNDING)
+        moderated = judge.moderate_variances(own_variance, own_freedom)
         variance = np.ones(self.values.shape)
         freedom = np.full(self.values.shape, np.nan)
-        variance[is_tested], freedom[is_tested] = judge.moderate_variances(
-            np.maximum(own_variance, judge.ROUNDING), own_freedom
-        )
+        variance[is_tested], freedom[is_tested] = moderated
         return variance, freedom
+
+
+def _sum_others(values: Any) -> Any:
+    """Return, for each value, the sum of its row without the value itself."""
+    sums = values.sum(axis=1, keepdims=True)
+    return sums - values
 
 
 def _correct(p: Floats, share: float) -> Floats:
@@ -689,7 +774,8 @@ def _limit_freedom(t: Floats) -> Floats:
     limits = []
     for machine in range(t.shape[1]):
         others = np.delete(t, machine, axis=1)
-        limits.append(_estimate_freedom(others[~np.isnan(others)]))
+        tested = others[~np.isnan(others)]
+        limits.append(_estimate_freedom(tested))
     return np.array(limits)
 
 
@@ -705,11 +791,17 @@ def _estimate_freedom(t: Floats) -> float:
     bulk = max(bulk, np.finfo(float).tiny)
     error = _RATIO_ERROR / len(t) ** 0.5
     lightest_ratio = tail / bulk * np.exp(-error)
-    # sizes are of both signs: their quantile q is the quantile (1 + q) / 2 of t
-    tails = special.stdtrit(_FREEDOMS, (1 + _TAIL_QUANTILE) / 2)
-    bulks = special.stdtrit(_FREEDOMS, (1 + _BULK_QUANTILE) / 2)
+    tails = _compute_quantiles_of_sizes(_TAIL_QUANTILE)
+    bulks = _compute_quantiles_of_sizes(_BULK_QUANTILE)
+    ratios = tails / bulks
     # the ratio falls with freedom, and `interp` wants rising ones
-    return float(np.interp(-lightest_ratio, -tails / bulks, _FREEDOMS))
+    return float(np.interp(-lightest_ratio, -ratios, _FREEDOMS))
+
+
+def _compute_quantiles_of_sizes(quantile: float) -> Floats:
+    """Return a quantile of the size of Student's t, for each of `_FREEDOMS`."""
+    # sizes are of both signs: their quantile q is the quantile (1 + q) / 2 of t
+    return np.asarray(special.stdtrit(_FREEDOMS, (1 + quantile) / 2))
 
 
 def compare_cpus(pairs: Floats, nodes: Ints) -> tuple[Floats, Floats]:
@@ -724,12 +816,15 @@ def compare_cpus(pairs: Floats, nodes: Ints) -> tuple[Floats, Floats]:
     median_machine = judge.compute_nanmedian(pairs, axis=0)
     pair_distances = pairs - median_machine
     cpu_distances = judge.compute_nanmedian(pair_distances, axis=2).T
-    means_by_node = []
-    for node in range(int(nodes.max()) + 1):
-        members = cpu_distances[nodes == node]
-        means_by_node.append(_average_middle_half(members))
-    node_distances = np.array(means_by_node)
-    return cpu_distances - node_distances[nodes], node_distances
+    last_node = int(nodes.max())
+    means_of_nodes = []
+    for node in range(last_node + 1):
+        is_of_node = nodes == node
+        means = _average_middle_half(cpu_distances[is_of_node])
+        means_of_nodes.append(means)
+    node_distances = np.array(means_of_nodes)
+    node_of_cpu = node_distances[nodes]
+    return cpu_distances - node_of_cpu, node_distances
 
 
 def _average_middle_half(rows: Floats) -> Floats:

@@ -87,17 +87,25 @@ class ComparisonSide:
 
     def list_texts(self, name: str) -> list[str]:
         """List a column of text of its runs, empty where unknown."""
-        values = self.runs[name].tolist()
-        return [value if isinstance(value, str) else "" for value in values]
+        texts = []
+        for value in self.runs[name].tolist():
+            is_known = isinstance(value, str)
+            texts.append(value if is_known else "")
+        return texts
+
+    def list_cpu_models(self) -> list[str]:
+        """List the CPU models of its runs that are known, each once."""
+        models = dict.fromkeys(self.list_texts("cpu_model"))
+        return [model for model in models if model]
 
     def list_estimators(self) -> list[dict[str, str]]:
         """List the preset and the estimator of each run, empty where unknown."""
         presets = self.list_texts("preset")
         estimators = self.list_texts("estimator")
-        return [
-            {"preset": preset, "estimator": estimator}
-            for preset, estimator in zip(presets, estimators, strict=True)
-        ]
+        rows = []
+        for preset, estimator in zip(presets, estimators, strict=True):
+            rows.append({"preset": preset, "estimator": estimator})
+        return rows
 
     @property
     def name_without_host(self) -> str:
@@ -152,13 +160,13 @@ def match_sides(root: Root, texts: Sequence[str]) -> dict[str, set[str]]:
     or two share one.
     """
     listing = open_listing(root)
-    twice = sorted({text for text in texts if texts.count(text) > 1})
-    if twice:
-        raise UsageError(
-            f"the side {twice[0]!r} is named twice; a side cannot be compared with"
-            f" itself. Kinds of cores are sides as {twice[0]}@cpus=E {twice[0]}@cpus=P."
-        )
-    chosen = {}
+    for text in sorted(texts):
+        if texts.count(text) > 1:
+            raise UsageError(
+                f"the side {text!r} is named twice; a side cannot be compared with"
+                f" itself. Kinds of cores are sides as {text}@cpus=E {text}@cpus=P."
+            )
+    chosen = dict[str, set[str]]()
     for text in texts:
         selection, _ = split_cpus(text)
         chosen[text] = match_runs(listing.runs, selection, listing)
@@ -173,10 +181,11 @@ def match_sides(root: Root, texts: Sequence[str]) -> dict[str, set[str]]:
 
 def _require_disjoint(chosen: Mapping[str, set[str]]) -> None:
     """Raise UsageError if two sides share a run."""
-    for (name, run_ids), (other, other_ids) in combinations(chosen.items(), 2):
-        shared = sorted(run_ids & other_ids)
-        is_of_other_cpus = split_cpus(name)[1] != split_cpus(other)[1]
-        if shared and not is_of_other_cpus:
+    for name, other in combinations(chosen, 2):
+        shared = sorted(chosen[name] & chosen[other])
+        _, cpus = split_cpus(name)
+        _, other_cpus = split_cpus(other)
+        if shared and cpus == other_cpus:
             raise UsageError(
                 f"run {shared[0]} is on both sides, {name!r} and {other!r}; a run"
                 " cannot be compared with itself. Make one of them narrower."
@@ -208,7 +217,9 @@ def assign_blocks(a: ComparisonSide, b: ComparisonSide, by: str) -> dict[str, ob
     """Map runs to blocks with both sides: passes if `by` is "time", else label values.
     UsageError if none.
     """
-    runs = pd.concat([a.runs.assign(is_b=False), b.runs.assign(is_b=True)])
+    runs_of_a = a.runs.assign(is_b=False)
+    runs_of_b = b.runs.assign(is_b=True)
+    runs = pd.concat([runs_of_a, runs_of_b])
     runs = runs.sort_values(["started_utc", "run_id"], kind="stable")
     if by == BY_TIME:
         runs["block"] = assign_passes(runs["is_b"].to_numpy())

@@ -13,7 +13,7 @@ import pandas as pd
 
 from fleet.analysis.base.tables import Bools, Floats, Ints, number_groups
 from fleet.analysis.compare import judge
-from fleet.analysis.compare.judge import ALPHA, MIN_HOSTS
+from fleet.analysis.compare.judge import ALPHA, MIN_AT_LEVEL, MIN_HOSTS
 from fleet.analysis.reduce.interval import MIN_RUNS
 from fleet.analysis.reduce.run_levels import label_levels_of_each
 
@@ -138,8 +138,8 @@ class Order:
         """Number the block of each unit from 0; None without blocks."""
         if self.blocks is None:
             return None
-        blocks = np.array([self.blocks[unit] for unit in units])
-        numbers, _ = pd.factorize(blocks)
+        blocks = [self.blocks[unit] for unit in units]
+        numbers, _ = pd.factorize(np.array(blocks))
         return numbers
 
 
@@ -162,25 +162,33 @@ def lay_out_relations(numbers: pd.DataFrame, orders: Sequence[Order]) -> list[Si
     choice = number_groups(numbers_of_a, ["comparison", *CLASS[:2]])
     choices = pd.Series(choice, numbers_of_a.index)
     table = _tabulate_units(numbers.assign(choice=choices), orders)
-    pairs = numbers_of_a.groupby(_ROW)["pairs"].max()
-    a_within = numbers_of_a.groupby(_ROW)["spread"].median()
-    b_within = numbers_of_b.groupby(_ROW)["spread"].median()
     rows = table.rows[[*_ROW, *CLASS, "choice"]]
+    pairs = numbers_of_a.groupby(_ROW)["pairs"].max()
     rows = rows.join(pairs, on=_ROW)
-    rows = rows.join(a_within.rename("a_within"), on=_ROW)
-    rows = rows.join(b_within.rename("b_within"), on=_ROW)
+    a_within = _average_within(numbers_of_a, "a_within")
+    rows = rows.join(a_within, on=_ROW)
+    b_within = _average_within(numbers_of_b, "b_within")
+    rows = rows.join(b_within, on=_ROW)
     columns = [*CLASS, "pairs", "a_within", "b_within"]
     rows_in_order = _order_nearest_first(table, rows["choice"].to_numpy())
     return _make_side_runs(table, rows[columns], rows_in_order)
+
+
+def _average_within(numbers: pd.DataFrame, name: str) -> "pd.Series[float]":
+    """Return the median half interval within a run, by _ROW. name: of the column."""
+    spread = numbers.groupby(_ROW)["spread"]
+    return spread.median().rename(name)
 
 
 def _order_nearest_first(table: "_Table", choice_of_row: Ints) -> list[Ints]:
     """Return the rows of each comparison by choice, then by how long they take."""
     rows_in_order = []
     for place, units in zip(table.places, table.units, strict=True):
-        mean_of_a = units.logs[:, ~units.is_b].mean(axis=1)
+        logs_of_a = units.logs[:, ~units.is_b]
+        means_of_a = logs_of_a.mean(axis=1)
+        choices = choice_of_row[place]
         # `lexsort` sorts by its last key first
-        nearest_first = np.lexsort((mean_of_a, choice_of_row[place]))
+        nearest_first = np.lexsort((means_of_a, choices))
         rows_in_order.append(nearest_first)
     return rows_in_order
 
@@ -224,7 +232,8 @@ def judge_comparisons(
         questions += 1
     tables = _add_q_values([table, *fleets], questions)
     table, *fleets = [add_verdicts(part, threshold, rates) for part in tables]
-    table = table[[*comparisons[0].rows, *_COLUMNS]]
+    names_of_rows = comparisons[0].rows.columns
+    table = table[[*names_of_rows, *_COLUMNS]]
     parts = _split_table(table, comparisons, only_tested=are_pairs)
     # pairs have no tables of fleets, and `fleets` is empty
     return parts, dict(zip(sessions, fleets, strict=False))
@@ -255,20 +264,23 @@ def _number_owners(comparisons: Sequence[SideRuns]) -> Ints:
     comparison.
     """
     counts = [len(comparison.rows) for comparison in comparisons]
-    return np.repeat(np.arange(len(comparisons)), counts)
+    numbers = np.arange(len(comparisons))
+    return np.repeat(numbers, counts)
 
 
 def _label_levels(comparisons: Sequence[SideRuns]) -> list[Ints]:
     """Number the levels between the runs of each comparison (docs/measuring.md)."""
     rows = pd.concat([comparison.rows for comparison in comparisons])
     choices = number_groups(rows, CLASS[:2])
-    ends = np.cumsum([len(comparison.rows) for comparison in comparisons])
+    counts = [len(comparison.rows) for comparison in comparisons]
+    ends = np.cumsum(counts)
     # numbered from 0 in each comparison
     groups = []
     for choices_of_comparison in np.split(choices, ends[:-1]):
         _, group_of_row = np.unique(choices_of_comparison, return_inverse=True)
         groups.append(group_of_row)
-    return label_levels_of_each([comparison.logs for comparison in comparisons], groups)
+    logs = [comparison.logs for comparison in comparisons]
+    return label_levels_of_each(logs, groups)
 
 
 def _fit_rows(
@@ -277,8 +289,10 @@ def _fit_rows(
     sessions: Mapping[Hashable, _Session],
 ) -> pd.DataFrame:
     """Return the rows of all comparisons with the columns of `judge_rows`."""
-    own_sessions = [sessions.get(own.sides, _NO_SESSION) for own in comparisons]
-    shared_changes = np.exp([session.change for session in own_sessions])
+    session_of_each = [
+        sessions.get(comparison.sides, _NO_SESSION) for comparison in comparisons
+    ]
+    shared_changes = np.exp([session.change for session in session_of_each])
     owner = _number_owners(comparisons)
     rows = pd.concat([comparison.rows for comparison in comparisons], ignore_index=True)
     rows["shared"] = shared_changes[owner]
@@ -287,10 +301,10 @@ def _fit_rows(
         fit = _fit_group(
             [comparisons[number] for number in numbers],
             [labels[number] for number in numbers],
-            [own_sessions[number] for number in numbers],
+            [session_of_each[number] for number in numbers],
         )
-        places = np.flatnonzero(np.isin(owner, numbers))
-        fits.append(pd.DataFrame(fit, index=places))
+        is_fitted = np.isin(owner, numbers)
+        fits.append(pd.DataFrame(fit, index=np.flatnonzero(is_fitted)))
     return rows.join(pd.concat(fits))
 
 
@@ -301,16 +315,17 @@ def _fit_group(
 ) -> dict[str, Any]:
     """Fit the rows of comparisons whose runs have one order. sessions: of each."""
     shifts = []
+    counts = []
     for comparison, session in zip(comparisons, sessions, strict=True):
         shifts.append(session.list_shifts(comparison))
-    rows_of_each = [len(comparison.rows) for comparison in comparisons]
+        counts.append(len(comparison.rows))
     first = comparisons[0]
     return judge.judge_rows(
         np.vstack([comparison.logs for comparison in comparisons]),
         np.vstack(labels),
         first.is_b,
         first.blocks,
-        session=np.repeat(shifts, rows_of_each, axis=0),
+        session=np.repeat(shifts, counts, axis=0),
     )
 
 
@@ -318,14 +333,15 @@ def _group_by_order(comparisons: Sequence[SideRuns]) -> list[list[int]]:
     """Return the numbers of comparisons whose runs have the same order of sides and
     blocks, a list per order; these are fitted at once.
     """
-    groups = dict[tuple[object, ...], list[int]]()
+    numbers_by_order = dict[tuple[object, ...], list[int]]()
     for number, comparison in enumerate(comparisons):
         sides = tuple(comparison.is_b.tolist())
         blocks = None
         if comparison.blocks is not None:
             blocks = tuple(comparison.blocks.tolist())
-        groups.setdefault((sides, blocks), []).append(number)
-    return list(groups.values())
+        numbers = numbers_by_order.setdefault((sides, blocks), [])
+        numbers.append(number)
+    return list(numbers_by_order.values())
 
 
 def _estimate_shared_shifts(
@@ -349,7 +365,8 @@ def _estimate_session(hosts: Sequence[tuple[SideRuns, Ints]]) -> _Session:
     """Estimate the shifts that all rows of a session share. hosts: the numbers and
     levels of each.
     """
-    keys = sorted({key for host, _ in hosts for key in host.keys})
+    all_keys = {key for host, _ in hosts for key in host.keys}
+    keys = sorted(all_keys)
     is_b = np.array([is_of_b for _, is_of_b in keys], dtype=bool)
     logs, labels = _join_hosts(hosts, keys)
     shifts = judge.estimate_session_shifts(logs, labels, is_b)
@@ -373,17 +390,17 @@ def _join_hosts(
     that a host lacks.
     """
     place_of_key = {key: place for place, key in enumerate(keys)}
-    height = sum(len(levels) for _, levels in hosts)
-    logs = np.full((height, len(keys)), np.nan)
-    labels = np.full(logs.shape, -1)
-    first = 0
-    for host, levels in hosts:  # one below another
-        end = first + len(levels)
+    all_logs = []
+    all_labels = []
+    for host, levels in hosts:
         columns = [place_of_key[key] for key in host.keys]
-        logs[first:end, columns] = host.logs
-        labels[first:end, columns] = levels
-        first = end
-    return logs, labels
+        logs_of_host = np.full((len(levels), len(keys)), np.nan)
+        logs_of_host[:, columns] = host.logs
+        all_logs.append(logs_of_host)
+        labels_of_host = np.full(logs_of_host.shape, -1)
+        labels_of_host[:, columns] = levels
+        all_labels.append(labels_of_host)
+    return np.vstack(all_logs), np.vstack(all_labels)
 
 
 def _test_rows(rows: pd.DataFrame) -> pd.DataFrame:
@@ -391,10 +408,9 @@ def _test_rows(rows: pd.DataFrame) -> pd.DataFrame:
     the main level.
     """
     is_tested = rows["change"].notna().to_numpy()
+    own_variance = rows["variance"].to_numpy()
     own_freedom = rows["freedom"].to_numpy()
-    variance, freedom = judge.moderate_where(
-        is_tested, rows["variance"].to_numpy(), own_freedom
-    )
+    variance, freedom = judge.moderate_where(is_tested, own_variance, own_freedom)
     rows = _test_levels(rows, is_tested)
     rows["error"] = np.sqrt(variance * rows["scale"])
     rows["borrowed"] = freedom - own_freedom
@@ -409,15 +425,22 @@ def _test_levels(rows: pd.DataFrame, is_tested: Bools) -> pd.DataFrame:
     """Add `chance` and, to rows at several levels, `more`."""
     at_main_level = rows[["a_runs", "b_runs"]].to_numpy()
     total = rows[["a_units", "b_units"]].to_numpy()
-    runs_off = (total - at_main_level).sum()
-    # never 0 or 1: half a run is added on either side
-    rate = float((runs_off + 0.5) / (total.sum() + 1))
+    rate = _estimate_rate(at_main_level, total)
     chance = judge.compute_level_probability(at_main_level, total, rate)
     compares_levels = rows["are_apart"] & is_tested
     has_several = rows["levels"].to_numpy() > 1
     more = np.full(len(rows), np.nan)
-    more[has_several] = _count_runs_to_tell(rows[has_several], rate, is_tested.sum())
+    tests = is_tested.sum()
+    more[has_several] = _count_runs_to_tell(rows[has_several], rate, tests)
     return rows.assign(chance=chance * compares_levels, more=more)
+
+
+def _estimate_rate(at_main_level: Ints, total: Ints) -> float:
+    """Return how often a run is at another level than most; never 0 or 1."""
+    runs_elsewhere = (total - at_main_level).sum()
+    runs = total.sum()
+    # half a run is added on either side
+    return float((runs_elsewhere + 0.5) / (runs + 1))
 
 
 def _test_all_sessions(
@@ -429,14 +452,15 @@ def _test_all_sessions(
     comparisons.
     """
     owner = _number_owners(comparisons)
-    sides = [comparison.sides for comparison in comparisons]
     tables = []
-    for sides_of_session, session in sessions.items():
-        hosts = [
-            n for n, own_sides in enumerate(sides) if own_sides == sides_of_session
-        ]
-        rows = table[np.isin(owner, hosts)]
-        tables.append(_test_all_hosts(rows, len(hosts), session))
+    for sides, session in sessions.items():
+        numbers = []
+        for number, comparison in enumerate(comparisons):
+            if comparison.sides == sides:
+                numbers.append(number)
+        is_of_session = np.isin(owner, numbers)
+        rows = table[is_of_session]
+        tables.append(_test_all_hosts(rows, len(numbers), session))
     return tables
 
 
@@ -445,7 +469,8 @@ def _apply_student(rows: pd.DataFrame) -> pd.DataFrame:
     to the ratio 1.
     """
     names = ["change", "error", "freedom", "chance"]
-    change, error, freedom, chance = rows[names].to_numpy(dtype=np.float64).T
+    columns = rows[names].to_numpy(dtype=np.float64)
+    change, error, freedom, chance = columns.T
     # as logarithms: a ratio of 1 is 0
     low, high, p = judge.apply_student(change, error, freedom)
     may_be_chance = chance >= ALPHA
@@ -466,15 +491,17 @@ def _add_q_values(tables: Sequence[pd.DataFrame], questions: int) -> list[pd.Dat
     rows = pd.concat([table[["relation", "p"]] for table in tables])
     p = rows["p"].to_numpy(dtype=np.float64)
     is_of_all = (rows["relation"] == ALL).to_numpy()
-    q_of_one_question = np.full(len(p), np.nan)
+    q = np.full(len(p), np.nan)
     for is_own in (is_of_all, ~is_of_all):
-        q_of_one_question[is_own] = judge.control_false_discovery(p[is_own])
-    q = np.minimum(q_of_one_question * questions, 1.0)
-    ends = np.cumsum([len(table) for table in tables])
-    with_q = []
-    for table, q_of_table in zip(tables, np.split(q, ends[:-1]), strict=True):
-        with_q.append(table.assign(q=q_of_table))
-    return with_q
+        q[is_own] = judge.control_false_discovery(p[is_own])
+    q = np.minimum(q * questions, 1.0)
+    tables_with_q = []
+    first = 0
+    for table in tables:
+        end = first + len(table)
+        tables_with_q.append(table.assign(q=q[first:end]))
+        first = end
+    return tables_with_q
 
 
 def _count_runs_to_tell(rows: pd.DataFrame, rate: float, tests: int) -> Floats:
@@ -487,33 +514,44 @@ def _count_runs_to_tell(rows: pd.DataFrame, rate: float, tests: int) -> Floats:
     """
     at_main_level = rows[["a_runs", "b_runs"]].to_numpy()
     total = rows[["a_units", "b_units"]].to_numpy()
-    share_of_side = at_main_level / np.maximum(total, 1)
-    share = share_of_side.min(axis=1)[:, None]
-    are_apart = rows["are_apart"].to_numpy()[:, None]
+    shares = at_main_level / np.maximum(total, 1)
+    share = shares.min(axis=1, keepdims=True)
     # tables of rows x numbers of runs a side
     runs = np.arange(MIN_RUNS, _MAX_RUNS + 1)
-    runs_at_level = np.where(are_apart, np.ceil(share * runs), 2)
+    are_apart = rows["are_apart"].to_numpy()[:, None]
+    # as many by chance as are at the main level; or two, to be compared there
+    runs_at_level = np.where(are_apart, np.ceil(share * runs), MIN_AT_LEVEL)
     rates = np.where(are_apart, rate, share)
-    # a third axis of length 1, over which the probabilities of sides are summed
-    chance = judge.compute_level_probability(
-        runs_at_level[..., None], runs[:, None], rates[..., None]
-    )
-    is_seldom = 2 * chance < ALPHA / max(tests, 1)  # of two sides
-    gives_verdict = np.where(are_apart, is_seldom, chance > _SHARE_OF_SESSIONS)
+    chance = _compute_chance_of_side(runs_at_level, runs, rates)
+    limit = ALPHA / max(tests, 1)
+    is_seldom = 2 * chance < limit  # of two sides
+    is_common = chance > _SHARE_OF_SESSIONS
+    gives_verdict = np.where(are_apart, is_seldom, is_common)
     is_more = runs > total.max(axis=1, keepdims=True)
     is_enough = gives_verdict & is_more
     fewest = runs[is_enough.argmax(axis=1)]
     return np.where(is_enough.any(axis=1), fewest, np.nan)
 
 
+def _compute_chance_of_side(runs_at_level: Floats, runs: Ints, rates: Floats) -> Floats:
+    """Return how likely so many of a side's runs, or more, are at a level. rates: how
+    often a run is.
+    """
+    # the last axis, over which probabilities are summed, has one side
+    return judge.compute_level_probability(
+        runs_at_level[..., None], runs[:, None], rates[..., None]
+    )
+
+
 def _describe_power(row: Mapping[Any, Any], target: float) -> str:
     """Describe the change that would be found, and how many runs would show `target`, a
     logarithm.
     """
-    if not row["smallest"] <= 1:
+    smallest = row["smallest"]
+    if not smallest <= 1:
         return "would show no change below a factor of two"
-    words = f"would show a change of {row['smallest']:.1%} or more"
-    ratio = float(np.log1p(row["smallest"])) / target
+    words = f"would show a change of {smallest:.1%} or more"
+    ratio = float(np.log1p(smallest)) / target
     if ratio <= 1 or "a_units" not in row:
         return words
     # the harmonic mean: so many runs on each side would have the same error
@@ -532,8 +570,8 @@ def lay_out_pairs(pairs: pd.DataFrame, orders: Sequence[Order]) -> list[SideRuns
     table = _tabulate_units(pairs, orders)
     complete_rows = []
     for units in table.units:
-        is_complete = ~np.isnan(units.logs).any(axis=1)
-        complete_rows.append(np.flatnonzero(is_complete))
+        lacks_unit = np.isnan(units.logs).any(axis=1)
+        complete_rows.append(np.flatnonzero(~lacks_unit))
     return _make_side_runs(table, table.rows[CELL], complete_rows)
 
 
@@ -564,16 +602,13 @@ def _tabulate_units(numbers: pd.DataFrame, orders: Sequence[Order]) -> _Table:
     side.
     """
     numbers = numbers[numbers["ns"].notna()]
-    columns = numbers[[*_SIDE, "unit"]].drop_duplicates()
-    numbers = numbers.assign(column=number_groups(numbers, [*_SIDE, "unit"]))
-    numbers = _keep_shared_rows(numbers)
+    unit_names = [*_SIDE, "unit"]
+    columns = numbers[unit_names].drop_duplicates()
+    column_of_row = number_groups(numbers, unit_names)
+    numbers = _keep_shared_rows(numbers.assign(column=column_of_row))
     numbers_of_a = numbers[~numbers["is_b"]]
     rows = numbers_of_a.drop_duplicates("row").sort_values("row", ignore_index=True)
-    cells = _Cells(
-        row=numbers["row"].to_numpy(),
-        column=numbers["column"].to_numpy(),
-        logs=np.log(numbers["ns"].to_numpy(dtype=np.float64)),
-    )
+    cells = _Cells.read(numbers)
     is_b = columns["is_b"].to_numpy()
     names = columns["unit"].tolist()
     # rows, columns and cells stand in order of comparison: each has a slice of them
@@ -600,11 +635,22 @@ class _Cells(NamedTuple):
         """Lay out the cells of these rows and columns, NaN where missing. own: the
         places of these cells.
         """
-        logs = np.full((_count(rows), _count(columns)), np.nan)
+        shape = (_count(rows), _count(columns))
+        logs = np.full(shape, np.nan)
         row = self.row[own] - rows.start
         column = self.column[own] - columns.start
         logs[row, column] = self.logs[own]
         return logs
+
+    @classmethod
+    def read(cls, numbers: pd.DataFrame) -> "_Cells":
+        """Take the cells of `numbers`, with `row` and `column`."""
+        ns = numbers["ns"].to_numpy(dtype=np.float64)
+        return cls(
+            row=numbers["row"].to_numpy(),
+            column=numbers["column"].to_numpy(),
+            logs=np.log(ns),
+        )
 
 
 def _count(places: slice) -> int:
@@ -619,12 +665,13 @@ def _order_units(
     """Order the columns of `logs` by the turns of their units."""
     turns = order.list_turns(is_b.tolist(), names)
     in_turn = sorted(range(len(turns)), key=turns.__getitem__)
+    names_in_turn = [names[place] for place in in_turn]
     return _Units(
-        logs[:, in_turn],
-        is_b[in_turn],
-        tuple(turns[place] for place in in_turn),
-        order.number_blocks([names[place] for place in in_turn]),
-        order.sides,
+        logs=logs[:, in_turn],
+        is_b=is_b[in_turn],
+        turns=tuple(turns[place] for place in in_turn),
+        blocks=order.number_blocks(names_in_turn),
+        sides=order.sides,
     )
 
 
@@ -632,9 +679,11 @@ def _keep_shared_rows(numbers: pd.DataFrame) -> pd.DataFrame:
     """Keep the keys that both sides of a comparison have; add `row`, a number per
     comparison and key from 0, in their order.
     """
-    of_a = numbers.loc[~numbers["is_b"], _ROW].drop_duplicates()
-    of_b = numbers.loc[numbers["is_b"], _ROW].drop_duplicates()
-    shared = of_a.merge(of_b, on=_ROW).sort_values(_ROW)
+    is_b = numbers["is_b"]
+    keys_of_a = numbers.loc[~is_b, _ROW].drop_duplicates()
+    keys_of_b = numbers.loc[is_b, _ROW].drop_duplicates()
+    shared = keys_of_a.merge(keys_of_b, on=_ROW)
+    shared = shared.sort_values(_ROW)
     shared["row"] = np.arange(len(shared))
     return numbers.merge(shared, on=_ROW)
 
@@ -655,23 +704,24 @@ def _make_side_runs(
     show. choices: which rows of each comparison, in order, from 0.
     """
     # all at once, since selecting rows of each comparison is slow
-    places = [place.start for place in table.places]
-    chosen = [place + own for place, own in zip(places, choices, strict=True)]
+    chosen = []
+    for place, own_rows in zip(table.places, choices, strict=True):
+        chosen.append(place.start + own_rows)
     ordered = rows.iloc[np.concatenate(chosen)].reset_index(drop=True)
-    ends = np.cumsum([len(own_rows) for own_rows in choices])
     side_runs = []
-    for own_rows, end, units in zip(choices, ends, table.units, strict=True):
-        first = end - len(own_rows)
-        side_runs.append(
-            SideRuns(
-                ordered.iloc[first:end],
-                units.logs[own_rows],
-                units.is_b,
-                units.turns,
-                units.sides,
-                units.blocks,
-            )
+    first = 0
+    for units, own_rows in zip(table.units, choices, strict=True):
+        end = first + len(own_rows)
+        runs = SideRuns(
+            rows=ordered.iloc[first:end],
+            logs=units.logs[own_rows],
+            is_b=units.is_b,
+            turns=units.turns,
+            sides=units.sides,
+            blocks=units.blocks,
         )
+        side_runs.append(runs)
+        first = end
     return side_runs
 
 
@@ -685,9 +735,12 @@ def reduce_to_relations(pairs: pd.DataFrame) -> pd.DataFrame:
     """Reduce pairs to a row per unit and relation for `lay_out_relations`: the median
     of their `ns`. pairs: as in `lay_out_pairs`, with `spread`.
     """
-    groups = pairs.groupby([*_SIDE, "unit", *CLASS], sort=False, observed=True)
+    keys = [*_SIDE, "unit", *CLASS]
+    groups = pairs.groupby(keys, sort=False, observed=True)
     relations = groups.agg(
-        ns=("ns", "median"), spread=("spread", "median"), pairs=("ns", "size")
+        ns=("ns", "median"),
+        spread=("spread", "median"),
+        pairs=("ns", "size"),
     ).reset_index()
     relations["key"] = number_keys(relations, CLASS)
     return relations
@@ -697,11 +750,13 @@ def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.Dat
     """Test the mean change of three or more hosts by relation; add a change that all
     rows share, if any.
     """
-    table = _average_hosts(rows[rows["p"].notna()])
+    tested_rows = rows[rows["p"].notna()]
+    table = _average_hosts(tested_rows)
     table["shared"] = float(np.exp(session.change))
     if session.shifts:
         shared_row = _make_row_of_all(session, hosts)
-        table = pd.concat([table, pd.DataFrame([shared_row])], ignore_index=True)
+        shared_rows = pd.DataFrame([shared_row])
+        table = pd.concat([table, shared_rows], ignore_index=True)
     # a mean over hosts has no levels
     table["chance"] = 0.0
     table["levels"] = 1
@@ -718,7 +773,8 @@ def _average_hosts(rows: pd.DataFrame) -> pd.DataFrame:
     changes = rows.groupby(CLASS, sort=False)["change"]
     table = changes.agg(hosts="count", change="mean", variance="var").reset_index()
     table = table[table["hosts"] >= MIN_HOSTS].reset_index(drop=True)
-    variance = table.pop("variance").clip(lower=judge.ROUNDING)
+    variance = table.pop("variance")
+    variance = variance.clip(lower=judge.ROUNDING)
     table["error"] = np.sqrt(variance / table["hosts"])
     table["freedom"] = table["hosts"] - 1.0
     return table
@@ -745,7 +801,8 @@ def add_verdicts(
     matters, a share. rates: benchmarks of which less is worse.
     """
     tests = int(rows["p"].notna().sum())
-    rows = rows.assign(smallest=_estimate_smallest(rows, threshold, tests))
+    smallest = _estimate_smallest(rows, threshold, tests)
+    rows = rows.assign(smallest=smallest)
     verdicts = []
     reasons = []
     for row in rows.to_dict("records"):
@@ -765,11 +822,11 @@ def _estimate_smallest(rows: pd.DataFrame, threshold: float, tests: int) -> Floa
     """
     significant = int((rows["q"] < ALPHA).sum())
     # Benjamini and Hochberg: the p that one more significant row would need
-    alpha = min(ALPHA * (significant + 1) / max(tests, 1), ALPHA)
+    alpha = ALPHA * (significant + 1) / max(tests, 1)
     smallest = judge.estimate_detectable_change(
         rows["error"].to_numpy(dtype=np.float64),
         rows["freedom"].to_numpy(dtype=np.float64),
-        alpha,
+        alpha=min(alpha, ALPHA),
         matters=float(np.log1p(threshold)),
     )
     return np.asarray(np.expm1(smallest))
@@ -781,23 +838,33 @@ def _choose_verdict(
     """Return the first verdict that applies to a row, and the reason for it.
     direction: what the row has become, such as slower.
     """
-    limit = float(np.log1p(threshold))
     if np.isnan(row["p"]):
-        why = _describe_levels(row) if row["levels"] > 1 else "too few runs"
-        return Verdict.NONE, why
-    if row["q"] < ALPHA and abs(np.log(row["ratio"])) > limit:
+        return Verdict.NONE, _explain_no_test(row)
+    limit = float(np.log1p(threshold))
+    is_large = abs(np.log(row["ratio"])) > limit
+    if is_large and row["q"] < ALPHA:
         return Verdict.CHANGED, _describe_change(row, threshold, direction)
-    farther_end = max(-np.log(row["low"]), np.log(row["high"]))
-    if farther_end < limit and not are_shares_unlike(row, threshold):
+    below = -np.log(row["low"])
+    above = np.log(row["high"])
+    is_within_limit = max(below, above) < limit
+    if is_within_limit and not are_shares_unlike(row, threshold):
         return Verdict.EQUIVALENT, _describe_equality(row, threshold)
     if row["chance"] > 0:
         return Verdict.AT_ANOTHER_LEVEL, _describe_levels(row)
     return Verdict.CANNOT_TELL, _explain_no_answer(row, threshold, tests)
 
 
+def _explain_no_test(row: Mapping[Any, Any]) -> str:
+    """Say why a row could not be tested."""
+    if row["levels"] > 1:
+        return _describe_levels(row)
+    return "too few runs"
+
+
 def _is_beside_shared_change(row: Mapping[Any, Any]) -> bool:
     """Report whether a change of all hosts was taken out that is printed as one."""
-    return bool(abs(row["shared"] - 1) >= _LEAST_PRINTED_CHANGE)
+    shared_change = abs(row["shared"] - 1)
+    return bool(shared_change >= _LEAST_PRINTED_CHANGE)
 
 
 def _describe_equality(row: Mapping[Any, Any], threshold: float) -> str:
@@ -812,8 +879,10 @@ def _describe_change(row: Mapping[Any, Any], threshold: float, direction: str) -
     """Say in which direction a row changed, and whether surely beyond the threshold."""
     if _is_beside_shared_change(row):
         direction += " than all hosts"
+    low = np.log(row["low"])
+    high = np.log(row["high"])
+    nearer_end = min(abs(low), abs(high))
     size = "perhaps by less than"
-    nearer_end = min(abs(np.log(row["low"])), abs(np.log(row["high"])))
     if nearer_end > np.log1p(threshold):
         size = "by more than"
     return f"{direction}, {size} {threshold * 100:g}%"
@@ -829,17 +898,21 @@ def _explain_no_answer(row: Mapping[Any, Any], threshold: float, tests: int) -> 
         return _describe_levels(row)
     if row["p"] < ALPHA and tests > 1:
         return f"may be chance: 1 of {tests} relations"
-    return _describe_power(row, 2 * float(np.log1p(threshold)))
+    target = 2 * float(np.log1p(threshold))
+    return _describe_power(row, target)
 
 
 def are_shares_unlike(row: Mapping[Any, Any], threshold: float) -> bool:
     """Report whether the sides' runs are at levels that both have, but in shares that
     would seldom be so unlike by chance and that move the mean beyond the threshold.
     """
-    if not row["levels"] > 1 or row["chance"] > 0:
+    has_levels = row["levels"] > 1
+    compares_levels = row["chance"] > 0
+    if compares_levels or not has_levels:
         return False
     is_unlike = row["shares"] < LIKELY_SHARES
-    return bool(is_unlike and abs(row["whole"]) > np.log1p(threshold))
+    moves_mean = abs(row["whole"]) > np.log1p(threshold)
+    return bool(is_unlike and moves_mean)
 
 
 def _describe_shares(row: Mapping[Any, Any]) -> str:
@@ -860,7 +933,7 @@ def _describe_shares(row: Mapping[Any, Any]) -> str:
 
 def _describe_levels(row: Mapping[Any, Any]) -> str:
     """Say how many levels there are, and how many runs would give a verdict."""
-    levels = f"{row['levels']:.0f} levels"
+    words = f"{row['levels']:.0f} levels"
     if np.isnan(row["more"]):
-        return levels
-    return f"{levels}; about {row['more']:.0f} runs a side would tell"
+        return words
+    return f"{words}; about {row['more']:.0f} runs a side would tell"
