@@ -17,7 +17,7 @@ LIMITS = {
     ".": (70, 0.14),
     "agent": (77, 0.13),
     "analysis/base": (54, 0.04),
-    "analysis/compare": (77, 0.16),
+    "analysis/compare": (75, 0.16),
     "analysis/exchange": (67, 0.11),
     "analysis/reduce": (86, 0.19),
     "analysis/report": (89, 0.24),

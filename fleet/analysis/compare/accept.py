@@ -803,16 +803,9 @@ class _EqualMachines:
         """Read the last runs, and the facts of these and of the judged ones."""
         judged = [machine.runs[-1] for machine in machines if machine.runs]
         rows = _read_rows_with_facts(listing, [*judged, *last_runs])
-        rows_by_facts = defaultdict[str, list[dict[str, Any]]](list)
-        for run in last_runs:
-            if run.run_id in rows and run.run_id in table.columns:
-                row = rows[run.run_id]
-                rows_by_facts[row["facts"]].append(row)
-        groups = {}
-        for facts, rows_of_group in rows_by_facts.items():
-            hosts = [row["host_id"] for row in rows_of_group]
-            logs = _select_usual(rows_of_group, table)
-            groups[facts] = (np.array(hosts, dtype=object), logs)
+        run_ids = [run.run_id for run in last_runs if run.run_id in table.columns]
+        rows_of_last_runs = [rows[run_id] for run_id in run_ids if run_id in rows]
+        groups = _group_equal_machines(rows_of_last_runs, table)
         return cls(rows, groups, table)
 
     def select(self, run: Mapping[str, Any]) -> Floats:
@@ -828,6 +821,23 @@ class _EqualMachines:
         own = columns[:, 0]
         at_own_level = _keep_at_level(own, values, self.table.choices)
         return leave_out_odd(at_own_level)
+
+
+def _group_equal_machines(
+    runs: Sequence[dict[str, Any]], table: RunTable
+) -> dict[str, tuple[Any, Floats]]:
+    """Return hosts and usual numbers by their facts. runs: rows of each host's last
+    run.
+    """
+    runs_by_facts = defaultdict[str, list[dict[str, Any]]](list)
+    for run in runs:
+        runs_by_facts[run["facts"]].append(run)
+    groups = {}
+    for facts, runs_of_group in runs_by_facts.items():
+        hosts = [run["host_id"] for run in runs_of_group]
+        logs = _select_usual(runs_of_group, table)
+        groups[facts] = (np.array(hosts, dtype=object), logs)
+    return groups
 
 
 def _read_rows_with_facts(

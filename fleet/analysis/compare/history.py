@@ -162,11 +162,10 @@ class _Series(NamedTuple):
         rows = add_run_levels(numbers)
         rows = rows.rename(columns={"host_id": "host"})
         series = rows.groupby(_ROW, sort=True)
-        night_of_run = runs.set_index("run_id")["night"]
-        night_of_row = rows["run_id"].map(night_of_run)
-        days, night = np.unique(night_of_row, return_inverse=True)
+        row = np.asarray(series.ngroup(), dtype=np.int64)
+        days, night = _number_nights(rows, runs)
         numbers_of_runs = _NumbersOfRuns(
-            row=np.asarray(series.ngroup(), dtype=np.int64),
+            row=row,
             night=night,
             level=rows["run_level"].to_numpy(),
             logs=np.log(rows["median_ns"].to_numpy(dtype=float)),
@@ -219,6 +218,13 @@ class _Series(NamedTuple):
             ratio = float(np.exp(distance))
             records.append((*rows.iloc[row], nights[night], ratio))
         return pd.DataFrame(records, columns=[*_ROW, "night", "ratio"])
+
+
+def _number_nights(rows: pd.DataFrame, runs: pd.DataFrame) -> tuple[Any, Ints]:
+    """Return all nights in order, and the place of each row's among them."""
+    night_of_run = runs.set_index("run_id")["night"]
+    night_of_row = rows["run_id"].map(night_of_run)
+    return np.unique(night_of_row, return_inverse=True)
 
 
 class _NumbersOfRuns(NamedTuple):
@@ -409,10 +415,10 @@ def _find_fact_changes(runs: pd.DataFrame) -> dict[str, dict[date, set[Step]]]:
     """
     steps_by_host = dict[str, dict[date, set[Step]]]()
     for host, runs_of_host in runs.groupby("host_id"):
-        last_of_night = runs_of_host.groupby("night").tail(1)
-        _, *nights = last_of_night["night"]
+        last_of_nights = runs_of_host.groupby("night").tail(1)
+        _, *nights = last_of_nights["night"]
         steps_by_night = {night: set[Step]() for night in nights}
-        for night, step in _list_fact_steps(last_of_night, nights):
+        for night, step in _list_fact_steps(last_of_nights, nights):
             steps_by_night[night].add(step)
         steps_by_host[str(host)] = steps_by_night
     return steps_by_host

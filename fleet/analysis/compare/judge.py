@@ -280,14 +280,13 @@ def find_chance_limits(a: Floats, b: Floats, relations: Iterable[object]) -> Flo
     fewest_runs = min(a.shape[1], b.shape[1])
     for relation in dict.fromkeys(names):
         is_own = names == relation
-        from_relation_a = _subtract_medians_of_runs(a[is_own])
-        from_relation_b = _subtract_medians_of_runs(b[is_own])
+        from_median_a = _subtract_medians_of_runs(a[is_own])
+        from_median_b = _subtract_medians_of_runs(b[is_own])
         if fewest_runs >= MIN_RUNS:
-            limits[is_own] = _limit_by_runs(from_relation_a, from_relation_b, alpha)
+            limits[is_own] = _limit_by_runs(from_median_a, from_median_b, alpha)
         elif is_own.sum() >= _MIN_PAIRS:
-            means_of_a = from_relation_a.mean(axis=1)
-            means_of_b = from_relation_b.mean(axis=1)
-            limits[is_own] = _limit_by_pairs(means_of_b - means_of_a, alpha)
+            changes = from_median_b.mean(axis=1) - from_median_a.mean(axis=1)
+            limits[is_own] = _limit_by_pairs(changes, alpha)
     return limits
 
 
@@ -299,8 +298,8 @@ def _subtract_medians_of_runs(pairs: Floats) -> Floats:
 
 def _limit_by_runs(a: Floats, b: Floats, alpha: float) -> Floats:
     """Return the limit of each pair from the scatter of its runs."""
-    is_b = np.repeat([False, True], [a.shape[1], b.shape[1]])
     runs = np.hstack([a, b])
+    is_b = np.arange(runs.shape[1]) >= a.shape[1]
     one_block = np.zeros(len(is_b), dtype=np.int64)
     fit = fit_within_blocks(runs, is_b, one_block)
     variance, freedom = moderate_variances(fit.variance, fit.freedom)
@@ -380,11 +379,12 @@ def judge_rows(
     """
     fits = _Fits.make_empty(len(rows))
     without_shifts = rows - session
+    are_blocks_asked = blocks is not None
     for places in _group_equal_rows(labels):
         levels = labels[places[0]]
         choice = _choose_levels(levels, is_b, blocks)
         fits.note_levels(places, choice)
-        if _has_enough_runs(choice, is_b, are_blocks_asked=blocks is not None):
+        if _has_enough_runs(choice, is_b, are_blocks_asked=are_blocks_asked):
             values = without_shifts[places]
             fits.least_squares[:, places] = choice.fit(values, is_b)
     a = _Side.select("a", rows, labels, ~is_b)

@@ -390,17 +390,18 @@ def _join_hosts(
     that a host lacks.
     """
     place_of_key = {key: place for place, key in enumerate(keys)}
-    all_logs = []
-    all_labels = []
+    logs_of_hosts = []
+    labels_of_hosts = []
     for host, levels in hosts:
         columns = [place_of_key[key] for key in host.keys]
-        logs_of_host = np.full((len(levels), len(keys)), np.nan)
-        logs_of_host[:, columns] = host.logs
-        all_logs.append(logs_of_host)
-        labels_of_host = np.full(logs_of_host.shape, -1)
-        labels_of_host[:, columns] = levels
-        all_labels.append(labels_of_host)
-    return np.vstack(all_logs), np.vstack(all_labels)
+        shape = (len(levels), len(keys))
+        logs = np.full(shape, np.nan)
+        logs[:, columns] = host.logs
+        logs_of_hosts.append(logs)
+        labels = np.full(shape, -1)
+        labels[:, columns] = levels
+        labels_of_hosts.append(labels)
+    return np.vstack(logs_of_hosts), np.vstack(labels_of_hosts)
 
 
 def _test_rows(rows: pd.DataFrame) -> pd.DataFrame:
@@ -492,8 +493,8 @@ def _add_q_values(tables: Sequence[pd.DataFrame], questions: int) -> list[pd.Dat
     p = rows["p"].to_numpy(dtype=np.float64)
     is_of_all = (rows["relation"] == ALL).to_numpy()
     q = np.full(len(p), np.nan)
-    for is_own in (is_of_all, ~is_of_all):
-        q[is_own] = judge.control_false_discovery(p[is_own])
+    q[is_of_all] = judge.control_false_discovery(p[is_of_all])
+    q[~is_of_all] = judge.control_false_discovery(p[~is_of_all])
     q = np.minimum(q * questions, 1.0)
     tables_with_q = []
     first = 0
@@ -516,21 +517,35 @@ def _count_runs_to_tell(rows: pd.DataFrame, rate: float, tests: int) -> Floats:
     total = rows[["a_units", "b_units"]].to_numpy()
     shares = at_main_level / np.maximum(total, 1)
     share = shares.min(axis=1, keepdims=True)
+    are_apart = rows["are_apart"].to_numpy()[:, None]
     # tables of rows x numbers of runs a side
     runs = np.arange(MIN_RUNS, _MAX_RUNS + 1)
-    are_apart = rows["are_apart"].to_numpy()[:, None]
-    # as many by chance as are at the main level; or two, to be compared there
-    runs_at_level = np.where(are_apart, np.ceil(share * runs), MIN_AT_LEVEL)
-    rates = np.where(are_apart, rate, share)
-    chance = _compute_chance_of_side(runs_at_level, runs, rates)
-    limit = ALPHA / max(tests, 1)
-    is_seldom = 2 * chance < limit  # of two sides
-    is_common = chance > _SHARE_OF_SESSIONS
-    gives_verdict = np.where(are_apart, is_seldom, is_common)
-    is_more = runs > total.max(axis=1, keepdims=True)
-    is_enough = gives_verdict & is_more
+    is_seldom = _is_level_seldom(share, runs, rate, tests)
+    has_common_level = _is_level_common(share, runs)
+    gives_verdict = np.where(are_apart, is_seldom, has_common_level)
+    most_runs = total.max(axis=1, keepdims=True)
+    is_enough = gives_verdict & (runs > most_runs)
     fewest = runs[is_enough.argmax(axis=1)]
     return np.where(is_enough.any(axis=1), fewest, np.nan)
+
+
+def _is_level_seldom(share: Floats, runs: Ints, rate: float, tests: int) -> Bools:
+    """Report with how many runs a side as large a share of them is seldom at another
+    level by chance, on either side, in any of `tests` rows. rate: how often a run is.
+    """
+    runs_at_level = np.ceil(share * runs)
+    chance = _compute_chance_of_side(runs_at_level, runs, np.full(share.shape, rate))
+    limit = ALPHA / max(tests, 1)
+    return np.asarray(2 * chance < limit)
+
+
+def _is_level_common(share: Floats, runs: Ints) -> Bools:
+    """Report with how many runs a side two of them are nearly always at a level.
+    share: of the runs, there.
+    """
+    runs_at_level = np.full((len(share), len(runs)), float(MIN_AT_LEVEL))
+    chance = _compute_chance_of_side(runs_at_level, runs, share)
+    return np.asarray(chance > _SHARE_OF_SESSIONS)
 
 
 def _compute_chance_of_side(runs_at_level: Floats, runs: Ints, rates: Floats) -> Floats:
@@ -606,22 +621,35 @@ def _tabulate_units(numbers: pd.DataFrame, orders: Sequence[Order]) -> _Table:
     columns = numbers[unit_names].drop_duplicates()
     column_of_row = number_groups(numbers, unit_names)
     numbers = _keep_shared_rows(numbers.assign(column=column_of_row))
-    numbers_of_a = numbers[~numbers["is_b"]]
-    rows = numbers_of_a.drop_duplicates("row").sort_values("row", ignore_index=True)
+    rows = _select_first_rows(numbers)
     cells = _Cells.read(numbers)
     is_b = columns["is_b"].to_numpy()
     names = columns["unit"].tolist()
     # rows, columns and cells stand in order of comparison: each has a slice of them
-    count = len(orders)
-    row_places = _split_places(rows["comparison"].to_numpy(), count)
-    column_places = _split_places(columns["comparison"].to_numpy(), count)
-    cell_places = _split_places(numbers["comparison"].to_numpy(), count)
+    row_places = _find_places(rows, len(orders))
+    column_places = _find_places(columns, len(orders))
+    cell_places = _find_places(numbers, len(orders))
     units = []
     for number, order in enumerate(orders):
         own = column_places[number]
         logs = cells.lay_out(cell_places[number], row_places[number], own)
         units.append(_order_units(logs, is_b[own], names[own], order))
     return _Table(rows, row_places, units)
+
+
+def _select_first_rows(numbers: pd.DataFrame) -> pd.DataFrame:
+    """Select side A's first row of each `row`, in their order."""
+    numbers_of_a = numbers[~numbers["is_b"]]
+    first_rows = numbers_of_a.drop_duplicates("row")
+    return first_rows.sort_values("row", ignore_index=True)
+
+
+def _find_places(rows: pd.DataFrame, count: int) -> list[slice]:
+    """Return the places of the rows of each of `count` comparisons, by which they are
+    sorted.
+    """
+    comparisons = rows["comparison"].to_numpy()
+    return _split_places(comparisons, count)
 
 
 class _Cells(NamedTuple):
@@ -679,9 +707,9 @@ def _keep_shared_rows(numbers: pd.DataFrame) -> pd.DataFrame:
     """Keep the keys that both sides of a comparison have; add `row`, a number per
     comparison and key from 0, in their order.
     """
-    is_b = numbers["is_b"]
-    keys_of_a = numbers.loc[~is_b, _ROW].drop_duplicates()
-    keys_of_b = numbers.loc[is_b, _ROW].drop_duplicates()
+    keys = numbers[[*_ROW, "is_b"]].drop_duplicates()
+    keys_of_a = keys.loc[~keys["is_b"], _ROW]
+    keys_of_b = keys.loc[keys["is_b"], _ROW]
     shared = keys_of_a.merge(keys_of_b, on=_ROW)
     shared = shared.sort_values(_ROW)
     shared["row"] = np.arange(len(shared))
@@ -693,7 +721,8 @@ def _split_places(comparisons: Ints, count: int) -> list[slice]:
     row's, in rising order.
     """
     # where the rows of each comparison begin, and where those of the last end
-    edges = np.searchsorted(comparisons, np.arange(count + 1))
+    numbers = np.arange(count + 1)
+    edges = np.searchsorted(comparisons, numbers)
     return [slice(first, end) for first, end in pairwise(edges.tolist())]
 
 
