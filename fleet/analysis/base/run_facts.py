@@ -23,8 +23,8 @@ def read_facts(
     """Read the facts of `conditions.FACTS`, as texts, by run ID. Unknown ones are
     absent, and so are runs that are not finished or cannot be read.
     """
-    stored = [run for run in runs if run.state is not RunState.UNFINISHED]
-    records = root.read_records(stored, (*_COLUMNS.values(), *_OTHERS))
+    finished_runs = [run for run in runs if run.state is not RunState.UNFINISHED]
+    records = root.read_records(finished_runs, (*_COLUMNS.values(), *_OTHERS))
     return {run_id: _list_facts(record) for run_id, record in records.items()}
 
 
@@ -32,8 +32,8 @@ def find_last_runs(find_root: Callable[[], str | Path]) -> LastRuns:
     """Return what a root has of the last run of each host. find_root: called once
     something is asked.
     """
-    stored = _StoredLastRuns(find_root)
-    return LastRuns(stored.read_starts, stored.read_facts, stored.describe_smt)
+    runs = _StoredLastRuns(find_root)
+    return LastRuns(runs.read_starts, runs.read_facts, runs.describe_smt)
 
 
 class _StoredLastRuns:

@@ -43,18 +43,18 @@ def select_runs(
     texts select none.
     """
     included = [text for text in texts if not text.startswith("!")]
-    unwanted = [text[1:] for text in texts if text.startswith("!")]
-    chosen = _match_any(all_runs, included or [ALL], root)
-    if unwanted:
-        chosen -= _match_any(all_runs, unwanted, root, chosen)
-    if texts and not chosen:
+    excluded = [text[1:] for text in texts if text.startswith("!")]
+    run_ids = _match_any(all_runs, included or [ALL], root)
+    if excluded:
+        run_ids -= _match_any(all_runs, excluded, root, run_ids)
+    if texts and not run_ids:
         if not all_runs:
             raise UsageError(_describe_empty_root(root.place))
         raise UsageError(
             f"{root}: the selection {' '.join(texts)!r} leaves no run. `fleet runs`"
             " lists all."
         )
-    return [run for run in all_runs if run.run_id in chosen]
+    return [run for run in all_runs if run.run_id in run_ids]
 
 
 def match_runs(all_runs: Sequence[RunSummary], text: str, root: Listing) -> set[str]:
@@ -118,8 +118,8 @@ def find_last_session_runs(root: Listing, benchmark: str | None = None) -> list[
     runs = root.runs
     if not runs:
         raise UsageError(_describe_empty_root(root.place))
-    measured = _keep_measured(root, runs, benchmark)
-    with_samples = [run for run in measured if run.samples]
+    runs_of_benchmark = _keep_measured(root, runs, benchmark)
+    with_samples = [run for run in runs_of_benchmark if run.samples]
     last = max(with_samples or runs, key=lambda run: (run.started_utc, run.run_id))
     return [run.run_id for run in runs if run.session_id == last.session_id]
 
@@ -161,25 +161,25 @@ def list_missing_hosts(
     """List hosts that their last unfinished session missed, by name. since: the first
     session to consider.
     """
-    stored = {(run.session_id, run.host_name) for run in all_runs}
+    stored_runs = {(run.session_id, run.host_name) for run in all_runs}
     names_with_runs = {run.host_name for run in all_runs}
-    missing: dict[str, MissingHost] = {}
+    missing_hosts: dict[str, MissingHost] = {}
     # oldest session first: a later one that has the host settles it
     for intent in Store(place.address).read_idle_intents():
         session = intent.session_id
         if session < since:
             continue
         for name in intent.hosts:
-            if (session, name) in stored:
-                missing.pop(name, None)
+            if (session, name) in stored_runs:
+                missing_hosts.pop(name, None)
                 continue
-            missing[name] = MissingHost(
+            missing_hosts[name] = MissingHost(
                 name,
                 session,
                 has_runs=name in names_with_runs,
                 failure=intent.failures.get(name, Failure("", "")),
             )
-    return [missing[name] for name in sorted(missing)]
+    return [missing_hosts[name] for name in sorted(missing_hosts)]
 
 
 def find_run(all_runs: Sequence[RunSummary], text: str, place: Place) -> str:
@@ -279,18 +279,16 @@ def select_like_last_run(
     """Select each host's runs that are comparable with its last one with `benchmark`.
     Raises UsageError if there are none.
     """
-    selected = select_runs(root.runs, texts, root)
-    comparable = [
-        run
-        for runs in group_by_host(selected).values()
-        for run in keep_comparable_with_last(root, runs, benchmark)
-    ]
-    if not selected:
+    selected_runs = select_runs(root.runs, texts, root)
+    comparable_runs = list[RunSummary]()
+    for runs in group_by_host(selected_runs).values():
+        comparable_runs += keep_comparable_with_last(root, runs, benchmark)
+    if not selected_runs:
         raise UsageError(
             f"{root}: no runs are stored here. `fleet run` measures; or name another"
             " results root."
         )
-    return comparable or filter_runs(root, selected, benchmark)
+    return comparable_runs or filter_runs(root, selected_runs, benchmark)
 
 
 def filter_runs(
@@ -299,19 +297,19 @@ def filter_runs(
     """Keep runs that measured `benchmark` (see `parse_benchmark_names`; None: all).
     UsageError if none.
     """
-    chosen = _keep_measured(root, runs, benchmark)
-    if benchmark is not None and not chosen:
+    runs_of_benchmark = _keep_measured(root, runs, benchmark)
+    if benchmark is not None and not runs_of_benchmark:
         choices = set(chain.from_iterable(run.benchmarks for run in runs))
         raise UsageError(describe_unmeasured_benchmark(benchmark, sorted(choices)))
-    return chosen
+    return runs_of_benchmark
 
 
 def find_last_with_samples(runs: Sequence[RunSummary]) -> RunSummary:
     """Find the last of these runs, oldest first, that has samples; the last if none has
     any.
     """
-    having = [run for run in runs if run.samples]
-    return (having or runs)[-1]
+    with_samples = [run for run in runs if run.samples]
+    return (with_samples or runs)[-1]
 
 
 def _keep_measured(

@@ -26,11 +26,11 @@ def decode_categories(rows: pd.DataFrame) -> pd.DataFrame:
     """Replace categorical columns by plain strings, which group and compare fastest;
     None where missing.
     """
-    decoded = {}
+    text_columns = {}
     for name, column in rows.items():
         if isinstance(column.dtype, pd.CategoricalDtype):
-            decoded[str(name)] = _decode(column)
-    return rows.assign(**decoded)
+            text_columns[str(name)] = _decode(column)
+    return rows.assign(**text_columns)
 
 
 def _decode(column: "pd.Series[Any]") -> "pd.Series[Any]":

@@ -177,11 +177,13 @@ def find_common_labels(every: Sequence[Mapping[str, str]]) -> dict[str, str]:
     }
 
 
-def add_common_labels(listed: str, alike: Mapping[str, str]) -> str:
-    """Return the table of runs `listed` with a last line of the labels that all of them
-    share, if any.
+def add_common_labels(table_of_runs: str, common: Mapping[str, str]) -> str:
+    """Return a table of runs with a last line of the labels that all of them share, if
+    any.
     """
-    return f"{listed}\nlabels of all: {format_labels(alike)}" if alike else listed
+    if not common:
+        return table_of_runs
+    return f"{table_of_runs}\nlabels of all: {format_labels(common)}"
 
 
 def format_pair(row: Mapping[str, Any]) -> str:
@@ -191,8 +193,12 @@ def format_pair(row: Mapping[str, Any]) -> str:
     ping = row["ping_cpu"]
     pong = row["pong_cpu"]
     point = row.get("point")
-    cpus = f"{ping}-{pong}" if ping != pong else str(ping)
-    return f"{point} {cpus}" if point else cpus
+    cpus = str(ping)
+    if ping != pong:
+        cpus = f"{ping}-{pong}"
+    if not point:
+        return cpus
+    return f"{point} {cpus}"
 
 
 def explain_relations(relations: Iterable[str]) -> str:

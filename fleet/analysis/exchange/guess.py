@@ -46,9 +46,9 @@ def guess_topology(grid: Grid, sockets: int = 1) -> Topology | None:
     packages = _name_by_lowest(grid.cpus, package)
     kinds = _name_kinds(groups.is_single)
     cpus = []
-    for place, cpu in enumerate(grid.cpus):
-        guessed = Cpu(
-            int(cpu),
+    for place, number in enumerate(grid.cpus):
+        cpu = Cpu(
+            int(number),
             core=cores[place],
             cluster=clusters[place],
             llc=llcs[place],
@@ -57,7 +57,7 @@ def guess_topology(grid: Grid, sockets: int = 1) -> Topology | None:
             node=packages[place],
             kind=kinds[place],
         )
-        cpus.append(guessed)
+        cpus.append(cpu)
     return Topology(cpus)
 
 

@@ -253,7 +253,7 @@ def make_summary_rows(
     constant |= {"summary": name, "tool": tool}
     constant["estimator"] = columns.get("estimator") or TOOLS[tool].estimator
     constant["labels_json"] = json.dumps(columns.get("labels") or {})
-    topology = _with_core_kinds(machine)
+    topology = _tell_core_kinds_apart(machine)
     rows = list[dict[str, Any]]()
     for (ping, pong), latency_ns in grid.cells.items():
         pair = {
@@ -266,7 +266,7 @@ def make_summary_rows(
     return rows
 
 
-def _with_core_kinds(machine: Topology | None) -> Topology:
+def _tell_core_kinds_apart(machine: Topology | None) -> Topology:
     """Return a topology that tells its kinds of core apart; None: one without CPUs,
     where every relation is unknown.
     """
@@ -666,9 +666,11 @@ def _require_importable(name: BenchmarkName, variant: str | None) -> None:
         )
 
 
-def _require_known(option: str, value: str | None, known: Collection[str]) -> None:
-    if value is not None and value not in known:
-        raise UsageError(f"--{option} {value}: unknown; there are {', '.join(known)}.")
+def _require_known(option: str, value: str | None, choices: Collection[str]) -> None:
+    if value is not None and value not in choices:
+        raise UsageError(
+            f"--{option} {value}: unknown; there are {', '.join(choices)}."
+        )
 
 
 def _read_text(file: Path) -> str:

@@ -198,14 +198,15 @@ def import_runs(root: Root, files: Sequence[Path], name: str | None) -> str:
             path: child.call(_read_table_name, path, title)
             for path, title in titles.items()
         }
-        medians = [*tables.values()].count("summaries")
-        if name and medians > 1:
+        summary_count = list(tables.values()).count("summaries")
+        if name and summary_count > 1:
             raise UsageError(
-                f"--name {name}: not for {medians} summaries; leave it out."
+                f"--name {name}: not for {summary_count} summaries; leave it out."
             )
         for path, title in titles.items():
-            is_summary = tables[path] == "summaries"
-            store_file = _import_medians if is_summary else _import_run
+            store_file = _import_run
+            if tables[path] == "summaries":
+                store_file = _import_medians
             subject, is_new = child.call(store_file, path, title, address, name)
             lines.append(_tell_of_import(subject, is_new=is_new))
     return "\n".join(lines)

@@ -270,8 +270,8 @@ def _read_c2clat(text: str) -> list[Grid]:
     grids = dict[str, Grid]()
     title = None  # of the table to come
     for number, line in enumerate(lines, 1):
-        if titled := _C2CLAT_TITLE.fullmatch(line.strip()):
-            title = titled[1].strip()
+        if match := _C2CLAT_TITLE.fullmatch(line.strip()):
+            title = match[1].strip()
         cpus = _parse_c2clat_heading(line)
         is_plot = _is_plot_without_headings(lines, number)
         if not cpus and not is_plot:
@@ -554,8 +554,9 @@ def _pad_if_triangle(rows: list[Row]) -> list[Row]:
 
 
 def _pad(row: Row, length: int) -> Row:
-    missing = length - len(row.words)
-    return Row(row.line, row.words + [""] * missing)
+    """Add empty cells to a row, to this length."""
+    missing_cells = length - len(row.words)
+    return Row(row.line, row.words + [""] * missing_cells)
 
 
 def _split_labelled_rows(text: str) -> list[Row]:
