@@ -57,9 +57,9 @@ def name_cells(
         memory = ladders.arrange_memory(pairs, cpus, descriptions)
         parts += _name_nodes(memory.nodes, descriptions)
         parts.append(_name_levels(memory.levels, descriptions))
-    filled = [part for part in parts if len(part)]
+    parts_with_rows = [part for part in parts if len(part)]
     # without rows at all, one part gives the columns
-    return pd.concat(filled or parts[:1], ignore_index=True)
+    return pd.concat(parts_with_rows or parts[:1], ignore_index=True)
 
 
 def name_cells_of_point(
@@ -358,8 +358,8 @@ def split_parameters_by_axis(
     parameters_by_axis = []
     for role in ("table", "row", "column"):
         parameters = benchmark.parameters_with_role(role)
-        present = [parameter for parameter in parameters if parameter.name in names]
-        parameters_by_axis.append(present)
+        of_axis = [parameter for parameter in parameters if parameter.name in names]
+        parameters_by_axis.append(of_axis)
     return parameters_by_axis
 
 
@@ -373,8 +373,8 @@ def _select_first(
             continue
         values = list(rows[parameter.name].dropna().unique())
         if values:
-            chosen = choose(values, key=parameter.sort_key)
-            rows = rows[rows[parameter.name] == chosen]
+            first_value = choose(values, key=parameter.sort_key)
+            rows = rows[rows[parameter.name] == first_value]
     return rows
 
 

@@ -70,13 +70,13 @@ def select_pairs_of_cpus(
     is_selected = pairs["relation"].map(choice.has_relation).astype(bool)
     if choice.names_cpus:
         is_selected &= _are_both_named(pairs, cpus, choice)
-    selected = pairs[is_selected]
-    if selected.empty:
+    selected_pairs = pairs[is_selected]
+    if selected_pairs.empty:
         raise UsageError(
             f"CPUs {text}: nothing was measured on such CPUs alone; there are"
             f" {_list_choices(pairs, cpus)}."
         )
-    return selected
+    return selected_pairs
 
 
 def _parse_choice(text: str, pairs: pd.DataFrame, cpus: pd.DataFrame) -> CpuChoice:

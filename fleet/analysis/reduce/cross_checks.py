@@ -189,17 +189,20 @@ def _check_shared_buffer(numbers: Numbers) -> CheckResults:
     is_of_memory = levels["level"] == ladders.MEMORY
     rows = levels[is_of_memory & (levels["threads"] > 1)]
     for key, part in rows.groupby(["benchmark", "variant", "threads"], sort=False):
-        own = part[part["setting"] == "read"]
-        shared = part[part["setting"] == "read one"]
-        if own.empty or shared.empty:
+        own_buffers = part[part["setting"] == "read"]
+        one_buffer = part[part["setting"] == "read one"]
+        if own_buffers.empty or one_buffer.empty:
             continue
-        slower = float(shared["median_ns"].median() / own["median_ns"].median())
-        allowed = _compute_allowed_fall(to_records(own)[0], to_records(shared)[0])
+        own_ns = own_buffers["median_ns"].median()
+        ratio = float(one_buffer["median_ns"].median() / own_ns)
+        first_own = to_records(own_buffers)[0]
+        first_of_one = to_records(one_buffer)[0]
+        limit = _compute_allowed_fall(first_own, first_of_one)
         says = (
-            f"{_format_key(key)} CPUs: one buffer takes {slower:.2f} times as long as"
+            f"{_format_key(key)} CPUs: one buffer takes {ratio:.2f} times as long as"
             " own ones"
         )
-        yield slower, says, slower > allowed
+        yield ratio, says, ratio > limit
 
 
 def _compare_rows(
@@ -314,11 +317,19 @@ def _check_gemm_peak(numbers: Numbers) -> CheckResults:
         peak_ghz = peaks["core_ghz"].median()
         for row in to_records(part[~is_peak]):
             share = peak.ns / row["median_ns"]
-            if not is_none(peak_ghz) and not is_none(row["core_ghz"]):
-                share *= peak_ghz / row["core_ghz"]  # as if at equal frequencies
+            share *= _compare_frequencies(peak_ghz, row["core_ghz"])
             limit = OVER * (1 + peak.spread + _read_spread(row, 0.0))
             says = f"gemm/{variant} {row['point']}: {share:.0%} of the peak of its unit"
             yield share, says, share > limit
+
+
+def _compare_frequencies(peak_ghz: float, ghz: float) -> float:
+    """Return what a rate at `ghz` is to be multiplied by to be as if at `peak_ghz`; 1
+    if either is unknown.
+    """
+    if is_none(peak_ghz) or is_none(ghz):
+        return 1.0
+    return peak_ghz / ghz
 
 
 def _are_peaks(rows: pd.DataFrame) -> "pd.Series[bool]":
@@ -353,18 +364,18 @@ def _compare_nodes(cells: pd.DataFrame) -> CheckResults:
     setting.
     """
     is_local = ladders.is_local_memory(cells)
-    own_by_node = _take_medians(cells[is_local], "cpu_node")
+    local_by_node = _take_medians(cells[is_local], "cpu_node")
     remote = cells[~is_local].groupby(["cpu_node", "memory_node"])
     for (cpu_node, memory_node), part in remote:
-        if cpu_node not in own_by_node:
+        if cpu_node not in local_by_node:
             continue
         far = _take_median(part)
-        own = own_by_node[cpu_node]
-        tolerance = 1 + far.spread + own.spread
-        is_breach = own.ns > (1 + FALL) * far.ns * tolerance
-        factor = f"{far.ns / own.ns:.2f}"
+        local = local_by_node[cpu_node]
+        tolerance = 1 + far.spread + local.spread
+        is_breach = local.ns > (1 + FALL) * far.ns * tolerance
+        factor = f"{far.ns / local.ns:.2f}"
         says = f"node {memory_node} from node {cpu_node} takes {factor} of its own"
-        yield own.ns / far.ns, says, is_breach
+        yield local.ns / far.ns, says, is_breach
 
 
 class _Median(NamedTuple):

@@ -111,6 +111,10 @@ def describe_table_facts_by_name(runs: pd.DataFrame) -> dict[str, list[str]]:
     return describe_facts_by_name(decode_run_rows(to_records(runs[[*_DESCRIBED]])))
 
 
+# a row of `find_differences`: what, a, b, between
+_Difference = tuple[str, str, str, bool]
+
+
 class DescribedRuns(NamedTuple):
     """What `find_differences` compares of runs.
 
@@ -157,15 +161,12 @@ def find_differences(
     """
     places_of_a = described.find_places(a)
     places_of_b = described.find_places(b)
-    rows = list[tuple[str, str, str, bool]]()
+    rows = list[_Difference]()
     for name, texts in described.texts.items():
         values_of_a = Counter(texts[place] for place in places_of_a)
         values_of_b = Counter(texts[place] for place in places_of_b)
         if values_of_a.keys() != values_of_b.keys():
-            are_apart = values_of_a.keys().isdisjoint(values_of_b)
-            list_of_a = _list_values(values_of_a)
-            list_of_b = _list_values(values_of_b)
-            rows.append((name, list_of_a, list_of_b, are_apart))
+            rows.append(_compare_values(name, values_of_a, values_of_b))
     hosts_of_a = described.list_hosts(places_of_a)
     if hosts_of_a == described.list_hosts(places_of_b):
         boots_of_a = described.list_boots(places_of_a)
@@ -174,9 +175,15 @@ def find_differences(
     return pd.DataFrame(rows, columns=["what", "a", "b", "between"])
 
 
-def _compare_boots(
-    a: set[str | None], b: set[str | None]
-) -> list[tuple[str, str, str, bool]]:
+def _compare_values(name: str, a: Counter[str], b: Counter[str]) -> _Difference:
+    """Return the row of `find_differences` on a fact. a, b: how many runs of each side
+    have which value.
+    """
+    have_none_in_common = a.keys().isdisjoint(b)
+    return name, _list_values(a), _list_values(b), have_none_in_common
+
+
+def _compare_boots(a: set[str | None], b: set[str | None]) -> list[_Difference]:
     """Return the row of `find_differences` on the boots of a host; none if the sides
     may have one in common.
     """

@@ -163,8 +163,8 @@ def _match_relations(
         for name in numbers["relation"].unique()
         if is_relation(drop_node(name)) or is_memory_level(name)
     ]
-    matching = [name for name in names if text in (name, _get_first_word(name))]
-    if not matching:
+    matches = [name for name in names if text in (name, _get_first_word(name))]
+    if not matches:
         first_words = [_get_first_word(name) for name in names]
         choices = list(dict.fromkeys(first_words + names))
         similar = suggest_similar(text, choices)
@@ -172,7 +172,7 @@ def _match_relations(
             f"relation {text}: no such relation{Only(benchmark)}{similar}"
             f" There are {list_names(choices) or 'none'}."
         )
-    return matching
+    return matches
 
 
 def _get_first_word(text: str) -> str:
@@ -227,9 +227,7 @@ def summarize_hosts(
     (the first night after its last change, or None), `levels` (a tuple of Level, the
     main one first), `bursts` and `flagged_bursts` (sums over all runs).
     """
-    if "is_usual" not in rows:
-        rows = rows.assign(is_usual=True, since=None)
-    rows = rows[rows["is_usual"]]
+    rows = _select_usual(rows)
     rows = rows.assign(number=number_groups(rows, _KEYS))
     by_number = rows.groupby("number")
     levels = summarize_levels(rows, ["number"])
@@ -253,6 +251,15 @@ def summarize_hosts(
     table["bursts"] = by_number["bursts"].sum()
     table["flagged_bursts"] = by_number["flagged_bursts"].sum()
     return table.reset_index(drop=True)
+
+
+def _select_usual(rows: pd.DataFrame) -> pd.DataFrame:
+    """Select the rows that `mark_usual` marks as usual; all, with `since` None, if it
+    did not see them.
+    """
+    if "is_usual" not in rows:
+        return rows.assign(since=None)
+    return rows[rows["is_usual"]]
 
 
 def _take_spread_of_last_run(

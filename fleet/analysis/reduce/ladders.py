@@ -329,18 +329,22 @@ def select_node_cells(
     for row in to_records(rows):
         cpu = (row["run_id"], row["ping_cpu"])
         node_column = node_columns[row["benchmark"]]
-        threads = int(row["threads"] or 1)
-        setting = name_setting(str(row["point"]), int(row["bytes"]))
-        if threads == 1:
-            setting += " x1"
         columns["cpu_node"].append(nodes_by_cpu.get(cpu, -1))
         columns["memory_node"].append(int(row[node_column]))
-        columns["setting"].append(setting)
-        columns["threads"].append(threads)
+        columns["setting"].append(_name_setting_and_single(row))
+        columns["threads"].append(int(row["threads"] or 1))
     cells = rows.assign(**columns)
     by_cell = cells.groupby(["run_id", *NODE_CELL], observed=True)
     most_threads = by_cell["threads"].transform("max")
     return cells[cells["threads"] == most_threads]
+
+
+def _name_setting_and_single(row: Mapping[str, Any]) -> str:
+    """Return the setting of a row of `pairs`, with x1 for one CPU."""
+    setting = name_setting(str(row["point"]), int(row["bytes"]))
+    if int(row["threads"] or 1) == 1:
+        setting += " x1"
+    return setting
 
 
 def _map_cpus_to_nodes(cpus: pd.DataFrame) -> dict[tuple[str, int], int]:

@@ -79,8 +79,9 @@ def _add_burst_medians(
 ) -> pd.DataFrame:
     """Add `ns`, each burst's median without warm-ups; drop bursts of warm-ups only."""
     latency, burst, is_warmup = compute_sample_latencies(samples, descriptions)
-    measured = pd.Series(latency[~is_warmup])
-    medians = measured.groupby(burst[~is_warmup]).median()
+    is_counted = ~is_warmup
+    latencies = pd.Series(latency[is_counted])
+    medians = latencies.groupby(burst[is_counted]).median()
     return samples.loc[medians.index].assign(ns=medians)
 
 
@@ -127,8 +128,9 @@ def compute_variance_share(values: Floats, groups: Ints) -> float:
     total = float(((values - values.mean()) ** 2).sum())
     if not total:
         return 0.0
-    within = float(((values - means[groups]) ** 2).sum())
+    sum_within = float(((values - means[groups]) ** 2).sum())
+    sum_between = total - sum_within
     freedom_between = len(counts) - 1
     freedom_within = len(values) - len(counts)
-    by_chance = freedom_between * within / freedom_within
-    return max(0.0, (total - within - by_chance) / total)
+    by_chance = freedom_between * sum_within / freedom_within
+    return max(0.0, (sum_between - by_chance) / total)

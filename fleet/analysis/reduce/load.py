@@ -131,12 +131,13 @@ def read_runs(
     """
     listing = open_listing(root)
     records = _read_records(listing, run_id=run_ids)
-    decoded = {row["run_id"]: row for row in decode_run_rows(_make_runs_rows(records))}
+    rows = decode_run_rows(_make_runs_rows(records))
+    runs_by_id = {row["run_id"]: row for row in rows}
     for run_id in run_ids:
-        if run_id not in decoded:
+        if run_id not in runs_by_id:
             _read_records(listing, run_id=run_id)  # raises what was warned of
             raise StoreError(f"{root}: run {run_id} is not published.")
-    runs = [decoded[run_id] for run_id in run_ids]
+    runs = [runs_by_id[run_id] for run_id in run_ids]
     return runs, _make_runs(records), _make_cpus(records)
 
 
@@ -181,7 +182,7 @@ def decode_run_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     from column names.
     """
     decode = cache(json.loads)
-    decoded = []
+    runs = []
     for row in rows:
         run = dict[str, Any]()
         for column, value in row.items():
@@ -189,8 +190,8 @@ def decode_run_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
             run[name] = value
             if value is not None and name != column:
                 run[name] = decode(value)
-        decoded.append(run)
-    return decoded
+        runs.append(run)
+    return runs
 
 
 def load_cpus(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
@@ -217,8 +218,8 @@ def load_counters(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
     if listing.counter_files:
         runs = list_published(listing, **which)
         names = [counters_name(run.run_id) for run in runs]
-    present = [name for name in names if name in listing.counter_files]
-    table = read_files(listing.place, present, "counters", skip_damaged=True)
+    stored_names = [name for name in names if name in listing.counter_files]
+    table = read_files(listing.place, stored_names, "counters", skip_damaged=True)
     return to_pandas(table)
 
 
@@ -424,11 +425,11 @@ def select_benchmark(rows: pd.DataFrame, benchmark: str | None) -> pd.DataFrame:
     """
     if benchmark is None:
         return rows
-    chosen = rows[is_chosen_benchmark(rows, benchmark)]
-    if chosen.empty:
-        measured = name_benchmarks(rows).unique().tolist()
-        raise UsageError(describe_unmeasured_benchmark(benchmark, measured))
-    return chosen
+    chosen_rows = rows[is_chosen_benchmark(rows, benchmark)]
+    if chosen_rows.empty:
+        names = name_benchmarks(rows).unique().tolist()
+        raise UsageError(describe_unmeasured_benchmark(benchmark, names))
+    return chosen_rows
 
 
 def name_benchmarks(rows: pd.DataFrame) -> "pd.Series[str]":
@@ -465,8 +466,8 @@ def is_chosen_benchmark(rows: pd.DataFrame, benchmark: str) -> "pd.Series[bool]"
             is_named &= rows["variant"] == name.variant
         if name.setting:
             points = rows["point"].dropna().unique()
-            matching = [point for point in points if name.matches_point(str(point))]
-            is_named &= rows["point"].isin(matching)
+            matches = [point for point in points if name.matches_point(str(point))]
+            is_named &= rows["point"].isin(matches)
         is_chosen |= is_named
     return is_chosen
 
@@ -509,11 +510,8 @@ def _has_usual_point(rows: pd.DataFrame, descriptions: Descriptions) -> Bools:
     """Report which rows have the point that their benchmark is usually shown at."""
     names = rows["benchmark"].unique()
     usual_points = {name: descriptions[str(name)].point for name in names}
-    is_usual = []
-    for name, point in zip(
-        rows["benchmark"].tolist(), rows["point"].tolist(), strict=True
-    ):
-        is_usual.append(usual_points[name] == point)
+    named_points = zip(rows["benchmark"].tolist(), rows["point"].tolist(), strict=True)
+    is_usual = [usual_points[name] == point for name, point in named_points]
     return np.array(is_usual, dtype=bool)
 
 

@@ -164,9 +164,9 @@ class Only(NamedTuple):
         pairs = load.select_benchmark(pairs, self.benchmark)
         if self.cpus is None:
             return pairs
-        selected = select_pairs_of_cpus(pairs, cpus, self.cpus)
+        pairs = select_pairs_of_cpus(pairs, cpus, self.cpus)
         # the intervals of relations are of all of their pairs
-        return selected.assign(relation_spread=selected["spread"])
+        return pairs.assign(relation_spread=pairs["spread"])
 
 
 ALL = Only()
@@ -213,8 +213,8 @@ def load_shown_numbers(
         ids_by_number[estimator_column(run)].append(run["run_id"])
     parts = []
     for number, ids in ids_by_number.items():
-        own = listing.find_runs(ids)
-        parts.append(select_numbers(listing, own, only, descriptions, number))
+        summaries = listing.find_runs(ids)
+        parts.append(select_numbers(listing, summaries, only, descriptions, number))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -341,9 +341,10 @@ def _read_numbers(
     listing: Listing, runs: Sequence[RunSummary], columns: Sequence[str] | None = None
 ) -> pd.DataFrame:
     marks = _make_marks(runs)
-    missing = marks.keys() - listing.index.find_newest_part_ids(NUMBERS, marks)
-    if len(missing) >= MANY_RUNS:
-        derive_in_processes(listing, sorted(run_id for _, run_id in missing))
+    indexed_keys = listing.index.find_newest_part_ids(NUMBERS, marks)
+    missing_ids = sorted(run_id for _, run_id in marks.keys() - indexed_keys)
+    if len(missing_ids) >= MANY_RUNS:
+        derive_in_processes(listing, missing_ids)
 
     def derive_batches(run_keys: Sequence[Key]) -> _NumberBatches:
         batch = set(run_keys)

@@ -88,8 +88,8 @@ def read_pairs(
 ) -> tuple[pd.DataFrame, set[Key]]:
     """Return the rows of `pairs` of these runs, and the runs left out as damaged."""
     marks = make_index_marks(runs)
-    indexed = listing.index.find_newest_part_ids(PAIRS, marks)
-    missing_ids = sorted(run_id for _, run_id in marks.keys() - indexed)
+    indexed_keys = listing.index.find_newest_part_ids(PAIRS, marks)
+    missing_ids = sorted(run_id for _, run_id in marks.keys() - indexed_keys)
     if len(missing_ids) >= MANY_RUNS:
         derive_in_processes(listing, missing_ids)
     return read_pairs_in_process(listing, runs, columns, where)
@@ -120,9 +120,9 @@ class _Derivation:
         self.left_out = set[Key]()
 
     def derive_batches(self, run_keys: Sequence[Key]) -> _PairBatches:
-        missing = set(run_keys)
-        self.left_out |= missing  # until they are derived
-        runs = [run for run in self._runs if run.key in missing]
+        keys_to_derive = set(run_keys)
+        self.left_out |= keys_to_derive  # until they are derived
+        runs = [run for run in self._runs if run.key in keys_to_derive]
         batches = _derive_runs(self._place, runs, selected=len(self._runs))
         for keys, rows in batches:
             self.left_out.difference_update(keys)
@@ -152,15 +152,14 @@ def verify_derived(
     """Derive the rows in the index again with `derive`; return a problem for each run
     whose rows differ.
     """
-    indexed, tables = listing.index.read_rows(kind, marks, kind.columns, {})
-    stored = concat_tables(tables, kind.table, kind.columns)
-    indexed_keys = [key for key in marks if key in indexed]
+    keys_in_index, tables = listing.index.read_rows(kind, marks, kind.columns, {})
+    table_before = concat_tables(tables, kind.table, kind.columns)
     problems = []
-    for keys, derived in derive(indexed_keys):
+    for keys, table_now in derive([key for key in marks if key in keys_in_index]):
         for _, run_id in keys:
             of_run = {"run_id": {run_id}}
-            rows_before = select_rows(stored, kind.table, kind.columns, of_run)
-            rows_now = select_rows(derived, kind.table, kind.columns, of_run)
+            rows_before = select_rows(table_before, kind.table, kind.columns, of_run)
+            rows_now = select_rows(table_now, kind.table, kind.columns, of_run)
             if not _are_close(rows_before, rows_now):
                 problems.append(
                     f"{listing.index.path}: the {kind.name} of {run_id} are not those"

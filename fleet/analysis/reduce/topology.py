@@ -85,15 +85,15 @@ class Layout:
         if any, and size.
         """
         groups_by_level = {level: self._list_groups_and_sizes(level) for level in NAMES}
-        divided = [level for level in NAMES if len(groups_by_level[level]) > 1]
-        to_name = {*divided[:1], self.choose_border_level()}
+        levels = [level for level in NAMES if len(groups_by_level[level]) > 1]
+        levels_to_name = {*levels[:1], self.choose_border_level()}
         labels = []
         for level, name in NAMES.items():
             groups = groups_by_level[level]
             has_room = len(groups) <= len(self.cpus) // 2
-            if level in to_name and has_room:
-                own = [_label_group(name, number, size) for number, size in groups]
-                labels.append(tuple(own))
+            if level in levels_to_name and has_room:
+                names = [_label_group(name, number, size) for number, size in groups]
+                labels.append(tuple(names))
         return tuple(labels)
 
     def _list_groups_and_sizes(self, level: str) -> list[tuple[int, int]]:

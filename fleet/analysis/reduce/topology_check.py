@@ -127,9 +127,11 @@ def _check_siblings(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
     """
     nearness = compute_sibling_nearness(pairs, number_groups(pairs, _RUN))
     pairs = pairs.assign(factor=nearness)
-    doubtful = pairs[pairs["factor"] < SIBLING_NEARER]
+    doubtful_pairs = pairs[pairs["factor"] < SIBLING_NEARER]
     columns = (*_RUN, "ping_cpu", "pong_cpu", "median_ns", "factor")
-    for run_id, *choice, ping, pong, ns, factor in _iter_values(doubtful, *columns):
+    for run_id, *choice, ping, pong, ns, factor in _iter_values(
+        doubtful_pairs, *columns
+    ):
         pair = f"{ping}-{pong}"
         says = f"{pair} ({ns:.1f} ns, another CPU at {factor * ns:.1f})"
         yield run_id, "siblings", *choice, pair, factor, says
