@@ -731,12 +731,12 @@ def _list_medians(usual: pd.DataFrame, descriptions: Descriptions) -> str:
     return ", ".join(words)
 
 
-def _group_medians(listed: str) -> defaultdict[str, list[str]]:
+def _group_medians(medians_in_words: str) -> defaultdict[str, list[str]]:
     """Group what `_list_medians` lists by the relation without kinds of cores:
     "package" has "P-P 37.7" and "P-E 42.7".
     """
     medians = defaultdict[str, list[str]](list)
-    for words in filter(None, listed.split(", ")):
+    for words in filter(None, medians_in_words.split(", ")):
         relation, _, rest = words.partition(" ")
         medians[relation].append(rest)
     return medians
@@ -759,8 +759,8 @@ def _find_best_memory_number(
     medians = usual.loc[is_memory, "median_ns"]
     if medians.empty:
         return None
-    shown = text.convert_to_shown(descriptions[benchmark], medians.min())
-    return round(float(shown), 3)
+    number = text.convert_to_shown(descriptions[benchmark], medians.min())
+    return round(float(number), 3)
 
 
 def _list_usual_numbers(

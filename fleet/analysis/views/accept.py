@@ -80,8 +80,8 @@ def _list_reasons(acceptance: Acceptance, rows: Sequence[Row]) -> list[str]:
     own = [row for row in rows if _is_alike(row["outcome"], outcome)]
     if outcome is Outcome.AS_EXPECTED:
         tables = [row for row in own if row["source"] == f"{TABLE}s"]
-        named = tables[: _LISTED - 1]
-        return [_count_numbers(own), *_describe_numbers(named, acceptance)]
+        first_tables = tables[: _LISTED - 1]
+        return [_count_numbers(own), *_describe_numbers(first_tables, acceptance)]
     surest_first = sorted(own, key=lambda row: row["q"] or 0.0)
     return _describe_numbers(surest_first, acceptance)
 

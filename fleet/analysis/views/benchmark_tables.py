@@ -44,19 +44,21 @@ def describe_cpus(rows: pd.DataFrame) -> str:
     _, _, kind = str(rows["relation"].iloc[0]).partition(" ")
     suffix = f" ({kind})" if kind else ""
     groups = sorted(set(zip(rows["ping_cpu"], rows["pong_cpu"], strict=True)))
-    first, last = groups[0]  # CPUs of the first group
-    if threads == 1 and len(groups) == 1:
-        return f"CPU {first}{suffix}"
     if threads == 1:
-        last_cpu, _ = groups[-1]
-        return (
-            f"one CPU{suffix}: median of {len(groups)}, {first} to {last_cpu}, one"
-            " after the other"
-        )
+        return _describe_single_cpus([cpu for cpu, _ in groups], suffix)
     if len(groups) == 1:
+        first, last = groups[0]
         return f"{threads} CPUs{suffix}, {first} to {last}, all together"
     count = format_count(len(groups), "group")
     return f"{threads} CPUs{suffix} together: median of {count}"
+
+
+def _describe_single_cpus(cpus: Sequence[int], suffix: str) -> str:
+    """Name a CPU, or several that were measured in turn. suffix: their kind."""
+    if len(cpus) == 1:
+        return f"CPU {cpus[0]}{suffix}"
+    median = f"median of {len(cpus)}, {cpus[0]} to {cpus[-1]}"
+    return f"one CPU{suffix}: {median}, one after the other"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +105,13 @@ def _render_table(point_table: PointTable, width: int | None) -> str:
     names, *numbers = columns
     parts = [[names]]
     for column in numbers:
-        beside = [*parts[-1], column]
-        is_full = width is not None and _measure_width(beside) > width
-        if is_full and len(parts[-1]) > 1:
-            parts.append([names])
-        parts[-1].append(column)
+        part = parts[-1]
+        has_numbers = len(part) > 1
+        is_full = width is not None and _measure_width([*part, column]) > width
+        if is_full and has_numbers:
+            parts.append([names, column])
+        else:
+            part.append(column)
     return "\n".join(map(_render_columns, parts))
 
 

@@ -178,10 +178,10 @@ def _name_hosts(hosts: Sequence[str], history: History) -> str:
 
 def _list_what_else_changed(row: Mapping[str, Any]) -> str:
     """List what else changed in the run of a change; "" for a gradual one."""
-    listed = "; ".join(row["else"])
-    if not listed and row["dated"]:
-        listed = "nothing known"
-    return f"accepted; {listed}" if row["accepted"] else listed
+    facts = "; ".join(row["else"])
+    if not facts and row["dated"]:
+        facts = "nothing known"
+    return f"accepted; {facts}" if row["accepted"] else facts
 
 
 def _name_relation(row: Mapping[str, Any]) -> str:

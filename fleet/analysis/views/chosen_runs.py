@@ -44,19 +44,15 @@ def select_runs_to_show(
         latest.append(comparable[-1].run_id)
         run_ids.update(run.run_id for run in comparable)
     runs = tuple(run for run in root.runs if run.run_id in run_ids)
-    last = runs[-1]
-    left_out = 0
-    if not texts:
-        left_out = _count_other_hosts(root, runs_by_host)
-    others = list[str]()
+    others = tuple[str, ...]()
     if len(latest) == 1 and benchmark is None:
-        others += _describe_others(selected, last)
+        others = tuple(_describe_others(selected, last=runs[-1]))
     return RunsToShow(
         runs=runs,
         latest=tuple(latest),
-        left_out=left_out,
+        left_out=0 if texts else _count_other_hosts(root, runs_by_host),
         missing=_list_missing_hosts(root, texts, runs),
-        others=tuple(others),
+        others=others,
     )
 
 
@@ -111,14 +107,11 @@ def _describe_others(
     on each later run without samples.
     """
     days = _find_last_days(runs_of_host)
-    lacking = {
-        choice: day for choice, day in days.items() if choice not in last.benchmarks
-    }
-    if lacking:
-        listed = ", ".join(f"{choice} of {day}" for choice, day in lacking.items())
-        first = next(iter(lacking))
-        command = format_command("fleet", "show", last.host_name, "-b", first)
-        yield one_line(f"only earlier runs have {listed}: {command}")
+    only_earlier = [choice for choice in days if choice not in last.benchmarks]
+    if only_earlier:
+        choices = ", ".join(f"{choice} of {days[choice]}" for choice in only_earlier)
+        command = format_command("fleet", "show", last.host_name, "-b", only_earlier[0])
+        yield one_line(f"only earlier runs have {choices}: {command}")
     for run in runs_of_host:
         if not run.samples and run.started_utc > last.started_utc:
             yield _describe_run_without_samples(run)

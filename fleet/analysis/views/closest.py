@@ -92,40 +92,40 @@ def load_closest_sets(
     )
 
 
-def render_closest_sets(found: ClosestSets) -> str:
+def render_closest_sets(closest: ClosestSets) -> str:
     """Render the closest sets, a row each, and explain the columns."""
-    count = len(found.sets[0].places)
-    host = found.run.host_name
-    title = f"{host}, {found.choice}: the closest {count} CPUs, by their slowest pair"
-    columns = _list_columns(found)
-    if found.earlier_runs:
+    count = len(closest.sets[0].places)
+    host = closest.run.host_name
+    title = f"{host}, {closest.choice}: the closest {count} CPUs, by their slowest pair"
+    columns = _list_columns(closest)
+    if closest.earlier_runs:
         columns["before"] = [
-            f"{runs} of {found.earlier_runs}" for runs in found.runs_as_good
+            f"{runs} of {closest.earlier_runs}" for runs in closest.runs_as_good
         ]
     rows = [*zip(*columns.values(), strict=True)]
     body = table(list(columns), rows, right={1, 2, 3, 5})
-    return "\n".join([one_line(title), body, *_explain(found.earlier_runs)])
+    return "\n".join([one_line(title), body, *_explain(closest.earlier_runs)])
 
 
-def format_closest_sets(found: ClosestSets) -> str:
+def format_closest_sets(closest: ClosestSets) -> str:
     """Format the closest sets as the document of --json, a row each."""
-    benchmark, _, variant = found.choice.partition("/")
+    benchmark, _, variant = closest.choice.partition("/")
     rows = []
-    for place, item in enumerate(found.sets):
-        half = float(found.numbers.half[item.ping, item.pong])
+    for place, cpu_set in enumerate(closest.sets):
+        half = float(closest.numbers.half[cpu_set.ping, cpu_set.pong])
         rows.append(
             {
-                "host": found.run.host_name,
-                "run_id": found.run.run_id,
+                "host": closest.run.host_name,
+                "run_id": closest.run.run_id,
                 "benchmark": benchmark,
                 "variant": variant,
-                "cpus": found.list_cpus(item),
-                "slowest_pair": found.find_slowest_pair(item),
-                "slowest_ns": item.slowest_ns,
+                "cpus": closest.list_cpus(cpu_set),
+                "slowest_pair": closest.find_slowest_pair(cpu_set),
+                "slowest_ns": cpu_set.slowest_ns,
                 "spread": None if np.isnan(half) else half,
-                "best": found.best[place],
-                "runs_as_good": found.runs_as_good[place],
-                "earlier_runs": found.earlier_runs,
+                "best": closest.best[place],
+                "runs_as_good": closest.runs_as_good[place],
+                "earlier_runs": closest.earlier_runs,
             }
         )
     return as_document("closest", rows)
@@ -164,17 +164,18 @@ def _lay_out_runs(
     return numbers
 
 
-def _list_columns(found: ClosestSets) -> dict[str, list[str]]:
+def _list_columns(closest: ClosestSets) -> dict[str, list[str]]:
     """List the cells of each column about the last run's sets."""
-    slowest = [found.find_slowest_pair(item) for item in found.sets]
+    slowest = [closest.find_slowest_pair(cpu_set) for cpu_set in closest.sets]
     return {
-        "CPUs": [format_cpus(found.list_cpus(item)) for item in found.sets],
+        "CPUs": [format_cpus(closest.list_cpus(cpu_set)) for cpu_set in closest.sets],
         "ns": [
-            text.format_value(found.benchmark, item.slowest_ns) for item in found.sets
+            text.format_value(closest.benchmark, cpu_set.slowest_ns)
+            for cpu_set in closest.sets
         ],
-        "±95%": [found.numbers.format_half(item) for item in found.sets],
+        "±95%": [closest.numbers.format_half(cpu_set) for cpu_set in closest.sets],
         "slowest pair": [f"{ping}-{pong}" for ping, pong in slowest],
-        "best": ["yes" if best else "no" for best in found.best],
+        "best": ["yes" if best else "no" for best in closest.best],
     }
 
 

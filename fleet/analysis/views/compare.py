@@ -45,6 +45,10 @@ _PAIRS_LISTED = 10
 _LEVELS_LISTED = 3
 _MODEL = "cpu_model"  # the fact that makes two machines unlike
 _FACTS_OF_UNLIKE_LISTED = 3
+_WITHIN_A_RUN = (
+    " Within A, within B: ±95% of the number, within a run. Two runs of an unchanged"
+    " machine differ by more, so it is not the error of the difference."
+)
 
 
 class _Difference(NamedTuple):
@@ -65,17 +69,18 @@ def render_comparisons(
     ordered = sorted(comparisons, key=_count_findings, reverse=True)
     differences = [_list_differences(comparison) for comparison in ordered]
     common = _find_common_differences(differences)
-    parts = []
+    pages = []
     if len(ordered) > 1:
         summary = [*_render_multi_host_summary(ordered, width)]
         summary += _render_environment(common, width, ", on each host alike")
-        parts.append("\n\n".join(summary))
+        pages.append("\n\n".join(summary))
     for comparison, own in zip(ordered, differences, strict=True):
         others = [difference for difference in own if difference not in common]
-        parts.append("\n\n".join(_render_comparison(comparison, others, width)))
+        parts = _render_comparison(comparison, others, width)
+        pages.append("\n\n".join(parts))
+    body = "\n\n\n".join(pages)
     legend = "\n".join(_explain_tables(ordered))
     warnings = render_warnings(_merge_caveats(ordered))
-    body = "\n\n\n".join(parts)
     return "\n\n".join(filter(None, (body, legend, warnings)))
 
 
@@ -104,9 +109,11 @@ def _explain_tables(comparisons: Sequence[Comparison]) -> Iterator[str]:
     """Yield the legends of comparisons with verdicts, without, and of several hosts,
     each if there are such.
     """
-    judged = [comparison for comparison in comparisons if comparison.has_verdict]
-    others = [comparison for comparison in comparisons if not comparison.has_verdict]
-    for group in (judged, others):
+    with_verdicts = [comparison for comparison in comparisons if comparison.has_verdict]
+    without_verdicts = [
+        comparison for comparison in comparisons if not comparison.has_verdict
+    ]
+    for group in (with_verdicts, without_verdicts):
         legend = _render_legend(group)
         if legend:
             yield legend
@@ -298,8 +305,9 @@ def _tabulate_fleet(
     """Tabulate the relations of all hosts together, which have no A and B."""
     lines = []
     for row in text.to_records(fleet):
-        benchmark, relation, hosts, _, _, *verdict = _format_relation(row, descriptions)
-        lines.append((benchmark, relation, hosts, *verdict))
+        cells = _format_relation(row, descriptions)
+        benchmark, relation, hosts, _, _, change, interval, verdict = cells
+        lines.append((benchmark, relation, hosts, change, interval, verdict))
     titles = ("benchmark", "relation", "hosts", "change", "95 % interval", "verdict")
     return table(titles, lines, right={2, 3, 4}, width=width)
 
@@ -360,15 +368,26 @@ def _render_unlike_variants(comparison: Comparison, width: int | None) -> str:
         f"Measured with different instructions, so without a verdict ({units})",
         _tabulate_unlike_variants(comparison.unlike, descriptions, width),
     ]
-    # Every benchmark but those of the clock itself has the variant c11 on every
-    # architecture.
-    again = [name for name in benchmarks if descriptions[name].view is not View.CPUS]
-    if again:
-        hosts = fold_names((*comparison.a.hosts, *comparison.b.hosts))
-        plan = ("-b", ",".join(f"{name}/c11" for name in again))
-        command = format_command("fleet", "run", *hosts, *plan)
+    command = _suggest_common_variant(comparison, benchmarks)
+    if command:
         parts.append(f"To compare them: {command}")
     return "\n".join(parts)
+
+
+def _suggest_common_variant(comparison: Comparison, benchmarks: Sequence[str]) -> str:
+    """Write the command that measures these benchmarks with the variant that both sides
+    have; "" if they have none.
+    """
+    # c11 is there on every architecture, but not for benchmarks of the clock itself
+    choices = [
+        f"{name}/c11"
+        for name in benchmarks
+        if comparison.descriptions[name].view is not View.CPUS
+    ]
+    if not choices:
+        return ""
+    hosts = fold_names((*comparison.a.hosts, *comparison.b.hosts))
+    return format_command("fleet", "run", *hosts, "-b", ",".join(choices))
 
 
 def _tabulate_unlike_variants(
@@ -376,11 +395,12 @@ def _tabulate_unlike_variants(
 ) -> str:
     """Tabulate each relation's numbers of A and of B, each number with its variant."""
     lines = []
-    keys = ["benchmark", "relation"]
-    for key, rows in unlike.groupby(keys, sort=False, observed=True):
+    relations = unlike.groupby(["benchmark", "relation"], sort=False, observed=True)
+    for key, rows in relations:
         benchmark, relation = map(str, key)
-        a = _list_numbers(rows[rows["side"] == "a"], descriptions)
-        b = _list_numbers(rows[rows["side"] == "b"], descriptions)
+        is_of_a = rows["side"] == "a"
+        a = _list_numbers(rows[is_of_a], descriptions)
+        b = _list_numbers(rows[~is_of_a], descriptions)
         lines.append((benchmark, relation, a, b))
     titles = ("benchmark", "relation", "A", "B")
     return table(titles, lines, right={2, 3}, width=width)
@@ -401,18 +421,18 @@ def _render_environment(
     """Yield the facts that differ between the sides, then within one, as tables, or as
     lists if too wide.
     """
-    between = [item for item in differences if item.is_between]
-    within = [item for item in differences if not item.is_between]
+    between = [fact for fact in differences if fact.is_between]
+    within = [fact for fact in differences if not fact.is_between]
     if between:
-        shown = _choose_telling(between)
-        listed = _list_facts(shown, width)
-        if len(shown) < len(between):
-            others = format_count(len(between) - len(shown), "more fact")
-            listed += f"\n  {others} of unlike machines: --json"
-        yield f"What else differs{title_end}\n{listed}"
+        telling = _choose_telling(between)
+        facts = _list_facts(telling, width)
+        if len(telling) < len(between):
+            others = format_count(len(between) - len(telling), "more fact")
+            facts += f"\n  {others} of unlike machines: --json"
+        yield f"What else differs{title_end}\n{facts}"
     if within:
-        listed = _list_facts(within, width)
-        yield f"What varies within a side{title_end}\n{listed}"
+        facts = _list_facts(within, width)
+        yield f"What varies within a side{title_end}\n{facts}"
 
 
 def _choose_telling(between: Sequence[_Difference]) -> Sequence[_Difference]:
@@ -429,9 +449,9 @@ def _choose_telling(between: Sequence[_Difference]) -> Sequence[_Difference]:
 def _list_facts(differences: Sequence[_Difference], width: int | None) -> str:
     """List facts in a table, or below each other if that is too wide."""
     rows = [(item.name, item.a, item.b) for item in differences]
-    tabulated = text.indent_lines(table(("", "A", "B"), rows))
-    if not text.is_too_wide(tabulated, width):
-        return tabulated
+    body = text.indent_lines(table(("", "A", "B"), rows))
+    if not text.is_too_wide(body, width):
+        return body
     lines = []
     for name, a, b in rows:
         lines += [name, f"  A  {a}", f"  B  {b}"]
@@ -450,13 +470,14 @@ def _render_relations(comparison: Comparison, width: int | None) -> str:
 
 
 def _tabulate_without_verdicts(comparison: Comparison) -> str:
+    """Tabulate relations with the intervals within a run instead of verdicts."""
     lines = []
     for row in comparison.rows:
-        # without the interval and the verdict
-        *cells, _, _ = _format_relation(row, comparison.descriptions)
+        cells = _format_relation(row, comparison.descriptions)
+        benchmark, relation, pairs, a, b, difference, _, _ = cells
         within_a = text.format_half_width(row["a_within"])
         within_b = text.format_half_width(row["b_within"])
-        lines.append((*cells, within_a, within_b))
+        lines.append((benchmark, relation, pairs, a, b, difference, within_a, within_b))
     titles = (*COLUMNS[:5], "difference", "within A", "within B")
     return table(titles, lines, right=set(range(2, 8)))
 
@@ -469,18 +490,15 @@ def _render_legend(comparisons: Sequence[Comparison]) -> str:
     if all(rows.empty for rows in tables):
         return ""
     rows = pd.concat(tables)
+    first = comparisons[0]
     units = "s or ".join(dict.fromkeys(comparison.unit for comparison in comparisons))
-    sides = text.explain_a_and_b(rows["benchmark"], units, comparisons[0].descriptions)
-    if comparisons[0].has_verdict:
+    sides = text.explain_a_and_b(rows["benchmark"], units, first.descriptions)
+    columns = _WITHIN_A_RUN
+    if first.has_verdict:
         columns = "".join(_explain_verdicts(comparisons, rows, units))
-    else:
-        columns = (
-            " Within A, within B: ±95% of the number, within a run. Two runs of"
-            " an unchanged machine differ by more, so it is not the error of the"
-            " difference."
-        )
-    lines = ["; ".join(_explain_places(rows["relation"])), f"A, B: {sides}.{columns}"]
-    return "\n".join(filter(None, lines))
+    places = "; ".join(_explain_places(rows["relation"]))
+    numbers = f"A, B: {sides}.{columns}"
+    return f"{places}\n{numbers}" if places else numbers
 
 
 def _explain_verdicts(
@@ -513,9 +531,9 @@ def _explain_places(relations: "pd.Series[str]") -> Iterator[str]:
     """
     first_words = relations.str.partition(" ")[0]
     places = relations.where(are_pairs(relations), first_words)
-    explained = text.explain_relations(places)
-    if explained:
-        yield explained
+    explanation = text.explain_relations(places)
+    if explanation:
+        yield explanation
     if relations.map(is_memory_level).any():
         yield "L1, L2, LLC, mem: levels of memory"
     if relations.str.contains(r" x(?:[2-9]|\d\d+)$").any():
@@ -542,19 +560,21 @@ def _render_changed_pairs(comparison: Comparison) -> Iterator[str]:
     """Yield how many pairs changed, then a table of those that changed least like their
     relation.
     """
-    changed = _select_changed_pairs(comparison)
-    unlike = changed[changed["apart"] > np.log1p(comparison.threshold)]
+    changed_pairs = _select_changed_pairs(comparison)
+    is_unlike = changed_pairs["apart"] > np.log1p(comparison.threshold)
+    unlike_pairs = changed_pairs[is_unlike]
     yield (
-        f"Pairs: {len(changed)} of {len(comparison.pairs)} changed by more than "
+        f"Pairs: {len(changed_pairs)} of {len(comparison.pairs)} changed by more than "
         f"{comparison.threshold * 100:g}% (at most one in twenty of these by chance), "
-        f"{len(unlike) or 'none'} of them unlike their relation"
+        f"{len(unlike_pairs) or 'none'} of them unlike their relation"
     )
-    if len(unlike):
-        furthest = unlike.sort_values("apart", ascending=False).head(_PAIRS_LISTED)
-        listed = _tabulate_pairs(furthest, comparison.descriptions)
-        yield text.indent_lines(listed)
-    if len(unlike) > _PAIRS_LISTED:
-        yield f"  {len(unlike) - _PAIRS_LISTED} more with --json"
+    if len(unlike_pairs):
+        furthest_first = unlike_pairs.sort_values("apart", ascending=False)
+        furthest = furthest_first.head(_PAIRS_LISTED)
+        yield text.indent_lines(_tabulate_pairs(furthest, comparison.descriptions))
+    more = len(unlike_pairs) - _PAIRS_LISTED
+    if more > 0:
+        yield f"  {more} more with --json"
 
 
 def _select_changed_pairs(comparison: Comparison) -> pd.DataFrame:
@@ -598,6 +618,26 @@ def _render_burst_levels(
     """Render a table of the pairs with most bursts at another level. levels: from
     `list_burst_levels`.
     """
+    rows = _tabulate_burst_levels(
+        levels.head(_LEVELS_LISTED),
+        None if width is None else width - 2,  # it is indented
+        descriptions,
+    )
+    lines = [
+        "Bursts at another level, not judged (other: their median; share: of the"
+        " bursts)",
+        text.indent_lines(rows),
+    ]
+    more = len(levels) - _LEVELS_LISTED
+    if more > 0:
+        lines.append(f"  {format_count(more, 'more pair')} with --json")
+    return "\n".join(lines)
+
+
+def _tabulate_burst_levels(
+    levels: pd.DataFrame, width: int | None, descriptions: Descriptions
+) -> str:
+    """Tabulate pairs with bursts at another level."""
     titles = (
         "benchmark",
         "pair",
@@ -610,29 +650,13 @@ def _render_burst_levels(
         "B - A",
         "its interval",
     )
-    rows = [
-        _format_burst_levels(row, descriptions)
-        for row in text.to_records(levels.head(_LEVELS_LISTED))
-    ]
-    width_left = None
-    if width is not None:
-        width_left = width - 2  # it is indented
-    listed = table(
+    return table(
         titles,
-        rows,
+        [_format_burst_levels(row, descriptions) for row in text.to_records(levels)],
         right=set(range(2, 10)),
-        width=width_left,
+        width=width,
         drop=("its interval", "A", "B"),
     )
-    lines = [
-        "Bursts at another level, not judged (other: their median; share: of the"
-        " bursts)",
-        text.indent_lines(listed),
-    ]
-    more = len(levels) - _LEVELS_LISTED
-    if more > 0:
-        lines.append(f"  {format_count(more, 'more pair')} with --json")
-    return "\n".join(lines)
 
 
 def _format_burst_levels(

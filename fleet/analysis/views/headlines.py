@@ -146,14 +146,13 @@ def _count_verdicts(
         Verdict.EQUIVALENT: f"within ±{comparison.threshold * 100:g}%",
         Verdict.AT_ANOTHER_LEVEL: _describe_worst_levels(rows, descriptions),
     }
-    counts = Counter(row["verdict"] for row in rows)
     phrases = [format_count(len(rows), "relation")]
+    counts = Counter(row["verdict"] for row in rows)
     for verdict in Verdict:
         if verdict in counts:
+            note = every_note.get(verdict)
             phrase = f"{counts[verdict]} {verdict}"
-            if verdict in every_note:
-                phrase += f" ({every_note[verdict]})"
-            phrases.append(phrase)
+            phrases.append(phrase if note is None else f"{phrase} ({note})")
     split = [row for row in rows if row["verdict"] in _OPEN and row["levels"] > 1]
     if split:
         levels = _describe_common_levels(split, descriptions)

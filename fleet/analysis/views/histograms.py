@@ -38,8 +38,9 @@ def make_bins(values: Floats, grain: float) -> Floats:
     min_width = max(np.nan_to_num(grain), _MIN_SPAN * low / _BINS)
     max_bins = min(_BINS, max(len(values) // 2, 1))  # two values a bin on average
     count = int(np.clip((high - low) / min_width, 1, max_bins))
+    is_wide = low > 0 and high > _LOG_BEYOND * low
     edges: Floats
-    if low > 0 and high > _LOG_BEYOND * low:
+    if is_wide:
         edges = np.geomspace(low, high, count + 1)
     else:
         edges = np.linspace(low, max(high, low + min_width), count + 1)
@@ -91,16 +92,22 @@ def _draw_histogram(bursts: pd.DataFrame, is_main: Bools, benchmark: Benchmark) 
     if text.is_rate(benchmark):
         grain = np.nan  # it is of times
     edges = make_bins(values, grain)
+    begins = edges[:-1]
     counts, _ = np.histogram(values, edges)
     main_counts, _ = np.histogram(values[is_main], edges)
     decimals = _choose_decimals(edges[1] - edges[0])
-    largest = counts.max()
     rows = []
-    for low, count, main_count in zip(edges[:-1], counts, main_counts, strict=True):
-        main_bar = "█" * round(_BAR * main_count / largest)
-        other_bar = "░" * round(_BAR * (count - main_count) / largest)
-        rows.append((f"{low:.{decimals}f}", str(count), main_bar + other_bar))
+    for begin, count, main_count in zip(begins, counts, main_counts, strict=True):
+        bar = _draw_bar(main_count, count - main_count, counts.max())
+        rows.append((f"{begin:.{decimals}f}", str(count), bar))
     return table(("from", "bursts", "█ main level, ░ another"), rows, right={0, 1})
+
+
+def _draw_bar(main_count: int, other_count: int, largest: int) -> str:
+    """Draw the bar of a bin. largest: the count of the longest bar."""
+    main_bar = "█" * round(_BAR * main_count / largest)
+    other_bar = "░" * round(_BAR * other_count / largest)
+    return main_bar + other_bar
 
 
 def _choose_decimals(width: float) -> int:
@@ -113,13 +120,13 @@ def _describe_levels(bursts: pd.DataFrame, is_main: Bools, benchmark: Benchmark)
     """Say how many bursts are at the main level and at another, their median, and in
     how many runs.
     """
-    levels = []
-    for part in (bursts[is_main], bursts[~is_main]):
-        if len(part):
-            middle = text.format_value(benchmark, part["burst_ns"].median())
-            runs = format_count(part["run_id"].nunique(), "run")
-            levels.append(f"{len(part)} at {middle} in {runs}")
-    return "; another: ".join(levels)
+    words = []
+    for level in (bursts[is_main], bursts[~is_main]):
+        if len(level):
+            middle = text.format_value(benchmark, level["burst_ns"].median())
+            runs = format_count(level["run_id"].nunique(), "run")
+            words.append(f"{len(level)} at {middle} in {runs}")
+    return "; another: ".join(words)
 
 
 def _describe_resolution(bursts: pd.DataFrame) -> str:

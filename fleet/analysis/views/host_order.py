@@ -63,9 +63,9 @@ def _find_numbers(table: pd.DataFrame, column: str) -> tuple[str, "pd.Series[flo
     """Find the numbers of a column by its name, in the first benchmark that has it;
     return its whole name too.
     """
-    wanted = " ".join(column.split())
+    title = " ".join(column.split())
     names = _name_columns(table)
-    is_named = (names == wanted).any(axis="columns")
+    is_named = (names == title).any(axis="columns")
     if not is_named.any():
         choices = [_HOST, _RUNS, *names["short"].unique()]
         raise UsageError(

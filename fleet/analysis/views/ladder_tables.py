@@ -36,22 +36,20 @@ def render_ladder(
     benchmark = descriptions[first["benchmark"]]
     has_levels = len(levels) > 0
     grouping = "by the level of the memory" if has_levels else "by its size"
-    lines = [
-        f"{text.name_benchmark(first)}: {benchmark.heading}, {grouping};"
-        f" {describe_pages(steps)}"
-    ]
+    title = f"{text.name_benchmark(first)}: {benchmark.heading}, {grouping}"
+    lines = [f"{title}; {describe_pages(steps)}"]
     lines += _render_levels(levels, descriptions, width)
     if all_sizes or not has_levels:
         lines += _render_sizes(steps, descriptions, width)
-    ending = describe_bursts(steps)
+    notes = [describe_bursts(steps)]
     if benchmark.unit == "byte":
-        ending += (
-            "; bytes that instructions move: what a write fetches before is not counted"
+        notes.append(
+            "bytes that instructions move: what a write fetches before is not counted"
         )
     if has_levels and not all_sizes:
         sizes = format_count(steps["bytes"].nunique(), "size")
-        ending += f"; --ladder: all {sizes}"
-    return "\n".join([*lines, ending])
+        notes.append(f"--ladder: all {sizes}")
+    return "\n".join([*lines, "; ".join(notes)])
 
 
 def _render_levels(
@@ -131,10 +129,10 @@ def _render_fitting(
     """
     for in_cycles in (True, False):
         titles, lines = tabulate(in_cycles=in_cycles)
-        listed = table(titles, lines, right=set(range(names, len(titles))))
-        if not text.is_too_wide(listed, width):
+        body = table(titles, lines, right=set(range(names, len(titles))))
+        if not text.is_too_wide(body, width):
             break
-    return f"{describe_cpus(rows)}\n{listed}"
+    return f"{describe_cpus(rows)}\n{body}"
 
 
 def _format_cells(
@@ -197,14 +195,12 @@ def _tabulate_settings(
     settings = ladders.sort_settings(rows, descriptions)
     titles = [*names]
     for setting in settings:
-        titles.append(setting)
-        if cycles:
-            titles.append("cycles")
+        titles += [setting, "cycles"] if cycles else [setting]
     lines = []
-    for line_names, part in parts.items():
-        cells = [*line_names]
+    for names_of_part, part in parts.items():
+        line = [*names_of_part]
         for setting in settings:
             own = part[part["setting"] == setting]
-            cells += _format_cells(own, benchmark, cycles=cycles)
-        lines.append(tuple(cells))
+            line += _format_cells(own, benchmark, cycles=cycles)
+        lines.append(tuple(line))
     return tuple(titles), lines

@@ -52,20 +52,31 @@ def tabulate_line_nodes(
         # the tables tell the nodes by `near`
         point=rows["point"].str.replace(r"\.?n\d+$", "", regex=True),
     )
-    results = []
+    tables = []
     groups = rows.groupby(["benchmark", "variant", "point"], observed=True)
-    for (name, variant, point), part in groups:
-        if part["near"].nunique() == 1:  # as on a machine of one node
-            continue
-        homes = PointTable(
-            title="pairs whose line lies on the NUMA node of",
-            titles=("relation", "both CPUs", "one of them", "neither", "ratio"),
-            lines=_list_latencies_by_line_node(part),
-        )
-        title = f"{name}/{variant} {point}".rstrip()
-        heading = descriptions[str(name)].heading
-        results.append(PointTables(title, heading, [homes], describe_bursts(part)))
-    return results
+    for _, part in groups:
+        if part["near"].nunique() > 1:  # else as on a machine of one node
+            tables.append(_tabulate_line_nodes_of_point(part, descriptions))
+    return tables
+
+
+def _tabulate_line_nodes_of_point(
+    rows: pd.DataFrame, descriptions: Descriptions
+) -> PointTables:
+    """Return the table of one benchmark, variant and point."""
+    first = rows.iloc[0]
+    name = f"{first['benchmark']}/{first['variant']} {first['point']}"
+    table = PointTable(
+        title="pairs whose line lies on the NUMA node of",
+        titles=("relation", "both CPUs", "one of them", "neither", "ratio"),
+        lines=_list_latencies_by_line_node(rows),
+    )
+    return PointTables(
+        name=name.rstrip(),
+        legend=descriptions[str(first["benchmark"])].heading,
+        tables=[table],
+        note=describe_bursts(rows),
+    )
 
 
 def _count_cpus_on_line_node(
@@ -84,11 +95,12 @@ def _list_latencies_by_line_node(pairs: pd.DataFrame) -> list[tuple[str, ...]]:
     """
     groups = pairs.groupby(["relation", "near"], observed=True)
     medians = groups["median_ns"].median()
+    relations = sorted(pairs["relation"].unique(), key=relation_sort_key)
     lines = []
-    for relation in sorted(pairs["relation"].unique(), key=relation_sort_key):
-        values = [medians.get((relation, near)) for near in (2, 1, 0)]
-        texts = map(_format_ns, values)
-        lines.append((relation, *texts, _format_ratio(values)))
+    for relation in relations:
+        numbers = [medians.get((relation, near)) for near in (2, 1, 0)]
+        cells = map(_format_ns, numbers)
+        lines.append((relation, *cells, _format_ratio(numbers)))
     return lines
 
 
@@ -140,19 +152,16 @@ def _tabulate_node_matrix(
     cpu_nodes, memory_nodes, numbers = ladders.lay_out_node_matrix(cells)
     _, _, rates = ladders.lay_out_node_matrix(cells, "other_rate")
     lines = []
+    values = []
     for cpu_node in cpu_nodes:
+        places = [(cpu_node, memory_node) for memory_node in memory_nodes]
+        values.append([numbers.get(place, np.nan) for place in places])
         line = [f"node {cpu_node}"]
-        for memory_node in memory_nodes:
-            place = (cpu_node, memory_node)
-            number = _format_node_number(benchmark, numbers.get(place))
-            mark = "*" if cpu_node == memory_node else ""
-            line.append(f"{number}{mark}{_describe_cell(place, nodes, rates)}")
+        for place in places:
+            number = _format_cell_number(benchmark, place, numbers)
+            line.append(f"{number}{_describe_cell(place, nodes, rates)}")
         lines.append(tuple(line))
     titles = ("CPUs", *(f"node {node}" for node in memory_nodes))
-    values = [
-        [numbers.get((row, column), np.nan) for column in memory_nodes]
-        for row in cpu_nodes
-    ]
     return PointTable(
         title=f"{setting}{_compare_remote_with_local(benchmark, numbers)}",
         titles=titles,
@@ -161,8 +170,16 @@ def _tabulate_node_matrix(
     )
 
 
-def _format_node_number(benchmark: Benchmark, ns: float | None) -> str:
-    return "-" if ns is None else text.format_value(benchmark, ns)
+def _format_cell_number(
+    benchmark: Benchmark, place: tuple[int, int], numbers: ladders.NodeMatrix
+) -> str:
+    """Format the number of a node of CPUs and a node of memory; own memory is marked
+    with an asterisk.
+    """
+    ns = numbers.get(place)
+    number = "-" if ns is None else text.format_value(benchmark, ns)
+    cpu_node, memory_node = place
+    return f"{number}*" if cpu_node == memory_node else number
 
 
 def _describe_cell(
@@ -208,13 +225,7 @@ def _compare_remote_with_local(benchmark: Benchmark, matrix: ladders.NodeMatrix)
     """Compare remote memory with a node's own, and name the worst pair of nodes; ""
     without both.
     """
-    ratios = {}
-    for (cpu_node, memory_node), ns in matrix.items():
-        own_ns = matrix.get((cpu_node, cpu_node))
-        if cpu_node != memory_node and own_ns is not None:
-            remote = text.convert_to_shown(benchmark, ns)
-            local = text.convert_to_shown(benchmark, own_ns)
-            ratios[cpu_node, memory_node] = remote / local
+    ratios = _compute_remote_ratios(benchmark, matrix)
     if not ratios:
         return ""
     worst = max(ratios, key=lambda place: abs(math.log(ratios[place])))
@@ -223,3 +234,19 @@ def _compare_remote_with_local(benchmark: Benchmark, matrix: ladders.NodeMatrix)
         f": remote/local {median(ratios.values()):.2f}, worst node {cpu_node} to"
         f" {memory_node} {ratios[worst]:.2f}"
     )
+
+
+def _compute_remote_ratios(
+    benchmark: Benchmark, matrix: ladders.NodeMatrix
+) -> dict[tuple[int, int], float]:
+    """Return the number of each remote memory relative to the node's own, by the nodes
+    of CPUs and memory.
+    """
+    ratios = {}
+    for (cpu_node, memory_node), ns in matrix.items():
+        own_ns = matrix.get((cpu_node, cpu_node))
+        if cpu_node != memory_node and own_ns is not None:
+            remote = text.convert_to_shown(benchmark, ns)
+            local = text.convert_to_shown(benchmark, own_ns)
+            ratios[cpu_node, memory_node] = remote / local
+    return ratios

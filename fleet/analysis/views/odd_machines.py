@@ -167,14 +167,14 @@ def _render_siblings_group(group: Siblings, width: int | None) -> Iterator[str]:
     yield one_line(f"  {group.about}")
     rows = format_odd_numbers(group)
     if rows:
-        listed = table(
+        body = table(
             SIBLING_TITLES,
             rows[:_NUMBERS_LISTED],
             right={3, 4, 5, 6, 7},
             width=width,
             drop=("benchmark", "q"),
         )
-        yield f"\n{listed}"
+        yield f"\n{body}"
         if len(rows) > _NUMBERS_LISTED:
             yield f"{len(rows) - _NUMBERS_LISTED} more with --csv"
     elif group.has_verdict:

@@ -77,11 +77,11 @@ def render_extremes(
         for column, cells in group.columns.items():
             extremes = _describe_extremes(cells.values(), group.benchmark)
             rows.append((group.title, column, *extremes))
-    listed = laid_out(
+    body = laid_out(
         titles, rows, right={2, 3, 4, 6}, width=width, drop=("hosts", "fastest")
     )
     others = "; median, min, max: of the hosts"
-    return "\n".join([listed, *_explain_numbers(table, descriptions, others)])
+    return "\n".join([body, *_explain_numbers(table, descriptions, others)])
 
 
 def _describe_extremes(cells: Iterable[Cell], benchmark: Benchmark) -> tuple[str, ...]:
@@ -113,9 +113,9 @@ def _explain_numbers(
         yield relations
     units = text.describe_units(table["benchmark"], descriptions)
     yield f"numbers: {units}, median of the pairs{others}"
-    changed = list_last_changes(table)
-    if changed:
-        yield one_line(f"numbers since the last change: {_list_first(changed)}")
+    last_changes = list_last_changes(table)
+    if last_changes:
+        yield one_line(f"numbers since the last change: {_list_first(last_changes)}")
     switching = list_several_levels(table, descriptions)
     for line in switching[:_LISTED]:
         yield f"levels differ between runs: {line}"

@@ -79,25 +79,44 @@ def load_pair_samples(
     cpus = _parse_pair(pair)
     run_ids = [run.run_id for run in runs]
     pairs = _load_pairs(root, run_ids, only)
-    is_chosen = cpus.match(pairs["ping_cpu"].to_numpy(), pairs["pong_cpu"].to_numpy())
-    chosen = pairs[is_chosen]
-    if chosen.empty:
+    is_of_cpus = cpus.match(pairs["ping_cpu"].to_numpy(), pairs["pong_cpu"].to_numpy())
+    own_pairs = pairs[is_of_cpus]
+    if own_pairs.empty:
         raise UsageError(
             f"pair {pair}: it was not measured{only}. {_describe_measured_pairs(pairs)}"
         )
     facts = load.load_runs(root, run_id=run_ids)
+    bursts = _read_bursts_of_runs(root, runs, cpus, own_pairs, facts)
+    bursts = _add_pair_numbers(bursts, own_pairs)
+    bursts = _sort_by_run_and_time(bursts, run_ids)
+    columns = [*_GROUP, *_OF_BURST, *_OF_SAMPLES]
+    return load.add_run_columns(bursts[columns], facts)
+
+
+def _read_bursts_of_runs(
+    root: Root,
+    runs: Sequence[RunSummary],
+    cpus: _CpuPair,
+    pairs: pd.DataFrame,
+    facts: pd.DataFrame,
+) -> pd.DataFrame:
+    """Read the bursts of two CPUs in all runs. pairs: of these CPUs. facts: rows of
+    `runs`.
+    """
     quanta = facts.set_index("run_id")["clock_quantum_ticks"].astype(float)
     place = open_listing(root).place
-    parts = list[pd.DataFrame]()
+    tables = list[pd.DataFrame]()
     for run in runs:
-        own = chosen[chosen["run_id"] == run.run_id]
-        benchmarks = own["benchmark"].unique().tolist()
-        parts += _read_pair_bursts(place, run, cpus, benchmarks, quanta[run.run_id])
-    bursts = _add_pair_numbers(pd.concat(parts, ignore_index=True), chosen)
+        is_of_run = pairs["run_id"] == run.run_id
+        benchmarks = pairs.loc[is_of_run, "benchmark"].unique().tolist()
+        tables += _read_pair_bursts(place, run, cpus, benchmarks, quanta[run.run_id])
+    return pd.concat(tables, ignore_index=True)
+
+
+def _sort_by_run_and_time(bursts: pd.DataFrame, run_ids: Sequence[str]) -> pd.DataFrame:
+    """Sort bursts by their runs, in the order given, and then by their start."""
     bursts["order"] = bursts["run_id"].map(run_ids.index)
-    ordered = bursts.sort_values(["order", "start_offset_ns"], ignore_index=True)
-    columns = [*_GROUP, *_OF_BURST, *_OF_SAMPLES]
-    return load.add_run_columns(ordered[columns], facts)
+    return bursts.sort_values(["order", "start_offset_ns"], ignore_index=True)
 
 
 def _parse_pair(pair: str) -> _CpuPair:
@@ -169,19 +188,24 @@ def _describe_measured_pairs(pairs: pd.DataFrame) -> str:
     """
     if pairs.empty:
         return "No pair was."
-    directions = zip(pairs["ping_cpu"], pairs["pong_cpu"], strict=True)
-    measured = sorted({_CpuPair(min(ends), max(ends)) for ends in directions})
-    cpus = sorted({cpu for ends in measured for cpu in ends})
-    pair_count = sum(ends.low != ends.high for ends in measured)
+    cpu_pairs = _list_cpu_pairs(pairs)
+    cpus = sorted({cpu for ends in cpu_pairs for cpu in ends})
+    pair_count = sum(ends.low != ends.high for ends in cpu_pairs)
     possible_count = len(cpus) * (len(cpus) - 1) // 2
     if pair_count == possible_count > 0:
         return f"Pairs are any two of the CPUs {format_cpus(cpus)}."
-    named = [
-        text.format_pair({"ping_cpu": ends.low, "pong_cpu": ends.high})
-        for ends in measured[:_PAIRS_NAMED]
-    ]
-    listed = ", ".join(named)
-    more = len(measured) - _PAIRS_NAMED
+    names = ", ".join(map(_name_cpu_pair, cpu_pairs[:_PAIRS_NAMED]))
+    more = len(cpu_pairs) - _PAIRS_NAMED
     if more > 0:
-        listed += f" and {more} more (fleet show HOST --csv)"
-    return f"There are {listed}."
+        names += f" and {more} more (fleet show HOST --csv)"
+    return f"There are {names}."
+
+
+def _list_cpu_pairs(pairs: pd.DataFrame) -> list[_CpuPair]:
+    """List the CPUs of all pairs in rising order, each two once."""
+    directions = zip(pairs["ping_cpu"], pairs["pong_cpu"], strict=True)
+    return sorted({_CpuPair(min(ends), max(ends)) for ends in directions})
+
+
+def _name_cpu_pair(cpus: _CpuPair) -> str:
+    return text.format_pair({"ping_cpu": cpus.low, "pong_cpu": cpus.high})

@@ -113,10 +113,10 @@ def render_extremes(pairs: pd.DataFrame, number: str, width: int | None) -> str:
             fastest = _join_aligned(row.fastest[:count], longest)
             slowest = _join_aligned(row.slowest[:count], longest)
             rows.append((row.relation, fastest, slowest))
-        listed = table(("relation", "fastest pairs", "slowest pairs"), rows)
-        if not text.is_too_wide(listed, width):
+        body = table(("relation", "fastest pairs", "slowest pairs"), rows)
+        if not text.is_too_wide(body, width):
             break
-    return listed
+    return body
 
 
 def _list_extremes(pairs: pd.DataFrame, number: str) -> list[_Extremes]:

@@ -63,12 +63,12 @@ def _list_quantiles(samples: Floats, benchmark: Benchmark) -> dict[str, str]:
 def _tabulate_largest(bursts: pd.DataFrame, benchmark: Benchmark) -> str:
     """List the bursts with the slowest samples, the slowest first."""
     slowest = bursts["sample_ns"].map(np.max).astype(float)
-    chosen = bursts.assign(slowest=slowest)
-    chosen = chosen.sort_values("slowest", ascending=False, kind="stable")
+    with_slowest = bursts.assign(slowest=slowest)
+    largest_first = with_slowest.sort_values("slowest", ascending=False, kind="stable")
     columns = ["slowest", "run_id", "started_utc", "start_offset_ns", "round", "flags"]
     rows = [
         _describe_burst(row, benchmark)
-        for row in text.to_records(chosen[columns].head(_LARGEST))
+        for row in text.to_records(largest_first[columns].head(_LARGEST))
     ]
     titles = ("slowest", "in run", "at, UTC", "round", "flags")
     return table(titles, rows, right={0, 3})

@@ -87,18 +87,12 @@ def tabulate_points(
     """
     benchmark = descriptions[str(pairs["benchmark"].iloc[0])]
     axes = _choose_axes(benchmark, pairs)
-    numbers = _compute_cells(pairs, "median_ns", axes)
     works = [_compute_cells(pairs, name, axes) for name in _list_work_columns(pairs)]
-    tables = []
-    for key in _sort_keys(numbers, axes.tables):
-        own_works = [cells[key] for cells in works]
-        grid = _lay_out_grid(numbers[key], own_works, axes)
-        title = _describe_table(pairs, key, axes.tables)
-        tables.append(_tabulate_grid(title, grid, benchmark, axes.rows))
+    tables = _tabulate_keys(pairs, benchmark, axes, works)
     legend = [f"{benchmark.heading}, median of pairs"]
     legend += _explain_axis_parameters(pairs, [*axes.rows, *axes.columns])
     notes = [describe_bursts(pairs), *_list_notes(benchmark, bool(works))]
-    if any(_FALSE_SHARING.title in item.titles for item in tables):
+    if any(_FALSE_SHARING.title in table.titles for table in tables):
         notes.append(f"{_FALSE_SHARING.title}: what false sharing costs")
     return PointTables(
         name=f"{benchmark.name}/{pairs['variant'].iloc[0]}",
@@ -106,6 +100,25 @@ def tabulate_points(
         tables=tables,
         note="; ".join(notes),
     )
+
+
+def _tabulate_keys(
+    pairs: pd.DataFrame,
+    benchmark: Benchmark,
+    axes: _Axes,
+    works: Sequence[Mapping[Key, Cells]],
+) -> list[PointTable]:
+    """Return a table for each value of the parameters that have tables of their own.
+    works: what other threads did, as cells.
+    """
+    numbers = _compute_cells(pairs, "median_ns", axes)
+    tables = []
+    for key in _sort_keys(numbers, axes.tables):
+        own_works = [cells[key] for cells in works]
+        grid = _lay_out_grid(numbers[key], own_works, axes)
+        title = _describe_table(pairs, key, axes.tables)
+        tables.append(_tabulate_grid(title, grid, benchmark, axes.rows))
+    return tables
 
 
 def _choose_axes(benchmark: Benchmark, pairs: pd.DataFrame) -> _Axes:
@@ -157,19 +170,20 @@ def _tabulate_grid(
     threads did below.
     """
     derived = _choose_derived_columns(benchmark, grid)
-    row_title = ", ".join(map(_name_parameter, row_parameters))
-    derived_titles = [column.title for column in derived]
     lines = []
     for row in grid.rows:
+        name = _format_key(row, row_parameters)
         numbers = _format_numbers(grid, row, benchmark)
         derived_numbers = [column.format_cell(grid, row) for column in derived]
-        name = _format_key(row, row_parameters)
         lines.append((name, *numbers, *derived_numbers))
         if grid.works:
             works = [_format_other_work(grid, row, column) for column in grid.columns]
             empty = [""] * len(derived)
             lines.append(("", *works, *empty))
-    return PointTable(title, (row_title, *grid.labels, *derived_titles), lines)
+    row_title = ", ".join(map(_name_parameter, row_parameters))
+    derived_titles = [column.title for column in derived]
+    titles = (row_title, *grid.labels, *derived_titles)
+    return PointTable(title, titles, lines)
 
 
 def _name_parameter(parameter: Parameter) -> str:

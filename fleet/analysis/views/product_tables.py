@@ -72,18 +72,21 @@ def _find_peaks(rows: pd.DataFrame) -> tuple[Floats, Floats]:
     that of the same run, variant and CPUs; NaN without one.
     """
     cpus = ["run_id", "variant", "ping_cpu", "pong_cpu", "threads"]
-    peaks = rows[rows["operation"] == "peak"].drop_duplicates(cpus)
+    is_peak = rows["operation"] == "peak"
+    peaks = rows[is_peak].drop_duplicates(cpus)
     peak_numbers = peaks[[*cpus, "gops", "core_ghz"]]
-    numbers = rows[cpus].merge(peak_numbers, on=cpus, how="left")
-    gops = numbers["gops"].to_numpy(dtype=float)
-    ghz = numbers["core_ghz"].to_numpy(dtype=float)
+    peak_of_row = rows[cpus].merge(peak_numbers, on=cpus, how="left")
+    gops = peak_of_row["gops"].to_numpy(dtype=float)
+    ghz = peak_of_row["core_ghz"].to_numpy(dtype=float)
     return gops, ghz
 
 
 def _find_shape(point: str) -> str:
     """Return the word of a point that is a shape, such as 256x256x256; "" without."""
-    shapes = [word for word in point.split(".") if word.count("x") == 2]
-    return shapes[0] if shapes else ""
+    for word in point.split("."):
+        if word.count("x") == 2:
+            return word
+    return ""
 
 
 def _sort_by_operation(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
@@ -108,16 +111,19 @@ def _tabulate_gemm(rows: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str,
     titles = ["point", "shape", "Gop/s", "±95%", "of peak", "op/cycle"]
     if threads > 1:
         titles.insert(3, "a CPU")
-    lines = []
-    for row in text.to_records(medians):
-        cells = [_name_product(row), row["shape"], f"{row['gops']:.1f}"]
-        if threads > 1:
-            cells.append(f"{row['gops'] / threads:.1f}")
-        cells.append(text.format_half_width(row["spread"]))
-        cells.append(_format_or_none(row["share"], ".1%"))
-        cells.append(_format_or_none(row["per_cycle"], ".1f"))
-        lines.append(tuple(cells))
+    lines = [_format_product(row, threads) for row in text.to_records(medians)]
     return tuple(titles), lines
+
+
+def _format_product(row: Mapping[str, Any], threads: int) -> tuple[str, ...]:
+    """Format the line of a product; of several threads, with the rate of each."""
+    cells = [_name_product(row), row["shape"], f"{row['gops']:.1f}"]
+    if threads > 1:
+        cells.append(f"{row['gops'] / threads:.1f}")
+    cells.append(text.format_half_width(row["spread"]))
+    cells.append(_format_or_none(row["share"], ".1%"))
+    cells.append(_format_or_none(row["per_cycle"], ".1f"))
+    return tuple(cells)
 
 
 def _name_product(row: Mapping[str, Any]) -> str:

@@ -60,17 +60,17 @@ def load_run_data(root: Root, run_id: str, only: Only) -> RunData:
     """
     (run,), _, cpus = load.read_runs(root, [run_id])
     descriptions = read_descriptions(run["hello"])
-    stored = as_float64(load_pairs(root, run_id=run_id))
-    planned = sort_as_planned(stored, run["benchmarks"])
-    pairs = only.select(planned, cpus)
-    measured = {*pairs["ping_cpu"], *pairs["pong_cpu"]}
+    all_pairs = as_float64(load_pairs(root, run_id=run_id))
+    pairs_as_planned = sort_as_planned(all_pairs, run["benchmarks"])
+    pairs = only.select(pairs_as_planned, cpus)
+    measured_cpus = {*pairs["ping_cpu"], *pairs["pong_cpu"]}
     numbers = load_shown_numbers(root, [run], only, descriptions)
     relations = list_relations(numbers, descriptions)
     counters = load.load_counters(root, run_id=run_id)
     return RunData(
         run=run,
         cpus=cpus,
-        order=make_layout(cpus, sorted(measured)),
+        order=make_layout(cpus, sorted(measured_cpus)),
         bursts=load.load_samples(root, run_id=run_id, columns=BURST_COLUMNS),
         pairs=pairs,
         relations=sort_as_planned(relations, run["benchmarks"]),

@@ -97,22 +97,22 @@ def _format_numbers(row: Mapping[str, Any], descriptions: Descriptions) -> list[
     """Format a row's count of pairs, median, min, max, p99, interval and share of
     flagged bursts.
     """
-    shown = ["median_ns", "min_ns", "max_ns", "p99_ns"]
+    columns = ["median_ns", "min_ns", "max_ns", "p99_ns"]
     if text.is_rate(descriptions[row["benchmark"]]):
         # the longest time is the lowest rate
-        shown = ["median_ns", "max_ns", "min_ns", "p99_ns"]
+        columns = ["median_ns", "max_ns", "min_ns", "p99_ns"]
     return [
         str(row["pairs"]),
-        *text.format_values(row, shown, descriptions),
+        *text.format_values(row, columns, descriptions),
         text.format_half_width(row["spread"]),
         text.format_share(row["flagged_share"]),
     ]
 
 
 def _explain_columns(
-    listed: str, history: pd.DataFrame, descriptions: Descriptions
+    body: str, history: pd.DataFrame, descriptions: Descriptions
 ) -> str:
-    """Say what the numbers of a table are: units, then of what each column is. listed:
+    """Say what the numbers of a table are: units, then of what each column is. body:
     the table, which may lack columns.
     """
     many = "pairs"
@@ -126,12 +126,12 @@ def _explain_columns(
         "the number": ("±95%",),
         "bursts": ("flagged",),
     }
-    header = listed.partition("\n")[0].split()
+    header = body.partition("\n")[0].split()
     meanings = [text.describe_units(history["benchmark"], descriptions)]
     for subject, titles in titles_by_subject.items():
-        shown = [title for title in titles if title in header]
-        if shown:
-            meanings.append(f"{', '.join(shown)}: of {subject}")
+        own_titles = [title for title in titles if title in header]
+        if own_titles:
+            meanings.append(f"{', '.join(own_titles)}: of {subject}")
     return "; ".join(meanings)
 
 

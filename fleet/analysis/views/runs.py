@@ -39,8 +39,8 @@ def render_runs(runs: Sequence[RunSummary], *, width: int | None = None) -> str:
         )
     common_labels = find_common_labels([dict(run.labels) for run in runs])
     lines = [_describe_run(run, common_labels) for run in runs]
-    listed = table(_TITLES, lines, right=_COUNTS, width=width, drop=_DROPPED)
-    return add_common_labels(listed, common_labels)
+    body = table(_TITLES, lines, right=_COUNTS, width=width, drop=_DROPPED)
+    return add_common_labels(body, common_labels)
 
 
 def _describe_run(run: RunSummary, common_labels: Container[str]) -> tuple[str, ...]:

@@ -226,13 +226,13 @@ def _render_history(root: Root, shown: RunsToShow, only: Only) -> str:
 
 def _render_run_warnings(root: Root, data: RunData) -> str:
     run = data.run
-    checked = check_run(run, data.pairs, data.memory, data.descriptions)
+    comparisons = check_run(run, data.pairs, data.memory, data.descriptions)
     history = load_host_history(root, run)
     findings = check_topology(data.pairs, history, data.descriptions)
     run_id = run["run_id"]
     burst_counts = {run_id: len(data.bursts)}
     rows = select_marked_rows(data.pairs, data.bursts, burst_counts)
-    warnings = list_warnings(run, rows[run_id], checked, findings)
+    warnings = list_warnings(run, rows[run_id], comparisons, findings)
     return render_warnings(fold_warnings(warnings, run))
 
 

@@ -88,9 +88,9 @@ def _list_blocks(blocks: Blocks) -> str:
     """List groups of CPUs: "0-7 | 8-15"; if that is too long, only their count, their
     sizes and the first.
     """
-    listed = " | ".join(format_cpus(block) for block in blocks)
-    if len(listed) <= _LONGEST:
-        return listed
+    names = " | ".join(format_cpus(block) for block in blocks)
+    if len(names) <= _LONGEST:
+        return names
     sizes = sorted({len(block) for block in blocks})
     either = " or ".join(str(size) for size in sizes)
     first = format_cpus(blocks[0])
@@ -101,14 +101,14 @@ def list_core_kinds(order: Layout) -> str:
     """List CPUs by kind of core, "kinds of cores: P 0-7, E 8-15"; empty if the machine
     has only one kind.
     """
-    listed = []
+    kinds = []
     for kind in KINDS:
         cpus = [cpu for cpu in order.cpus if order.kinds.get(cpu) == kind]
         if cpus:
-            listed.append(f"{kind} {format_cpus(cpus)}")
-    if not listed:
+            kinds.append(f"{kind} {format_cpus(cpus)}")
+    if not kinds:
         return ""
-    return f"kinds of cores: {', '.join(listed)}"
+    return f"kinds of cores: {', '.join(kinds)}"
 
 
 def _describe_siblings(order: Layout) -> str:
@@ -129,9 +129,9 @@ def _describe_siblings(order: Layout) -> str:
 
 def _list_cores(cores: Blocks) -> str:
     """List the siblings of the first cores, and say how many more cores there are."""
-    listed = " ".join("-".join(map(str, core)) for core in cores[:_FEW_CORES])
+    names = " ".join("-".join(map(str, core)) for core in cores[:_FEW_CORES])
     more = len(cores) - _FEW_CORES
-    return f"{listed} and {more} more cores" if more > 0 else listed
+    return f"{names} and {more} more cores" if more > 0 else names
 
 
 def _describe_cpus_alone(count: int) -> str:
@@ -172,5 +172,5 @@ def _describe_numbers(numbers: Sequence[int]) -> str:
         (step,) = steps
         ordinal = _ORDINALS.get(step, f"{step}th")
         return f"every {ordinal} n from {first} to {last}"
-    listed = format_cpus(numbers)
-    return f"n of {listed}" if len(listed) < _LONGEST_NUMBERS else ""
+    words = format_cpus(numbers)
+    return f"n of {words}" if len(words) < _LONGEST_NUMBERS else ""

@@ -16,12 +16,12 @@ def add_values(
     names: the columns to add, each with the column in ns that it comes from.
     """
     are_rates = rows["benchmark"].isin(descriptions.rates)
-    added = {}
+    columns = {}
     for name, source in names.items():
         ns = rows[source].astype(float)
-        added[name] = ns.mask(are_rates, 1 / ns)
+        columns[name] = ns.mask(are_rates, 1 / ns)
     units = [descriptions[name].rate or "ns" for name in rows["benchmark"]]
-    return rows.assign(**added, value_unit=units)
+    return rows.assign(**columns, value_unit=units)
 
 
 def add_limits(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
@@ -35,8 +35,8 @@ def add_limits(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
         longest=rows["high"].mask(are_rates, rows["low"]),
     )
     names = {"value": "ns", "value_low": "shortest", "value_high": "longest"}
-    shown = add_values(ends, names, descriptions)
-    return shown.drop(columns=["shortest", "longest"])
+    values = add_values(ends, names, descriptions)
+    return values.drop(columns=["shortest", "longest"])
 
 
 def add_changes(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:

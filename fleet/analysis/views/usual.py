@@ -89,15 +89,15 @@ def list_several_levels(
     43.4, 9 runs at 45.9".
     """
     has_several = table["levels"].map(len) > 1
-    listed = []
+    sentences = []
     for row in text.to_records(table[has_several]):
         benchmark = row["benchmark"]
         name = f"{benchmark}, {row['relation']}"
         if names_host:
             name = f"{row['host_name']}, {name}"
         levels = _describe_levels(descriptions[benchmark], row["levels"])
-        listed.append(one_line(f"{name}: {levels}"))
-    return listed
+        sentences.append(one_line(f"{name}: {levels}"))
+    return sentences
 
 
 def _describe_levels(benchmark: Benchmark, levels: Iterable[Level]) -> str:

@@ -35,7 +35,7 @@ _LISTED = 3
 _CAUSES = ("steal", "hypervisor")  # warnings that explain many others
 # warnings that a run is not what was asked for, which are always told
 _NOT_AS_ASKED = ("empty", "partial", "not_converged")
-_KEPT_WARNINGS = 2
+_TELLING_WARNINGS = 2
 _FEW_WARNINGS = 3
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _FELT = 0.01  # of a burst's time; a hypervisor may take less without a warning
@@ -159,35 +159,54 @@ class RunWarning:
 
 
 def list_warnings(
-    run: dict[str, Any], rows: MarkedRows, checked: pd.DataFrame, findings: pd.DataFrame
+    run: dict[str, Any],
+    rows: MarkedRows,
+    comparisons: pd.DataFrame,
+    findings: pd.DataFrame,
 ) -> list[RunWarning]:
-    """List a run's warnings, one per fact, most serious first, then its notes. checked:
-    from `check_run`.
+    """List a run's warnings, one per fact, most serious first, then its notes.
+    comparisons: from `check_run`.
     """
     warnings = [
         *_warn_about_failures(run, rows),
         *_warn_about_flags(run, rows),
         *_warn_about_steal(rows),
         *_warn_about_memory(run),
-        *_warn_about_checks(findings, checked),
+        *_warn_about_checks(findings, comparisons),
     ]
     by_key = {warning.key: warning for warning in warnings if not warning.minor}
-    minor = [f"{item.key} {item.extent}" for item in warnings if item.minor]
+    minor = [warning for warning in warnings if warning.minor]
     if minor:
-        words = "few bursts have a flag"
-        by_key["minor"] = RunWarning("minor", words, worst=", ".join(minor), minor=True)
-    notes = []
-    for note in run["notes"]:
+        by_key["minor"] = _merge_minor(minor)
+    notes = _sort_notes(run["notes"], by_key)
+    ordered = sorted(by_key.values(), key=lambda warning: ORDER.index(warning.key))
+    return [*ordered, *notes]
+
+
+def _merge_minor(warnings: Sequence[RunWarning]) -> RunWarning:
+    """Merge warnings about few bursts into one."""
+    extents = [f"{warning.key} {warning.extent}" for warning in warnings]
+    words = "few bursts have a flag"
+    return RunWarning("minor", words, worst=", ".join(extents), minor=True)
+
+
+def _sort_notes(
+    notes: Sequence[str], by_key: dict[str, RunWarning]
+) -> list[RunWarning]:
+    """Return the notes that are just that. Add those that warn to the warnings, and
+    leave out forecasts and what a warning says already. by_key: the warnings.
+    """
+    just_notes = []
+    for note in notes:
         kind = _find_kind(note)
         is_told = kind == "not_converged" and kind in by_key
         if is_told or note.startswith(FORECAST):
             continue
         if kind in ("", "not_converged"):
-            notes.append(RunWarning("", note))
+            just_notes.append(RunWarning("", note))
         else:
             _add_note(by_key, kind, note.removesuffix("."))
-    ordered = sorted(by_key.values(), key=lambda warning: ORDER.index(warning.key))
-    return [*ordered, *notes]
+    return just_notes
 
 
 def _find_kind(note: str) -> str:
@@ -240,23 +259,25 @@ def fold_warnings(
     numbered = [warning for warning in warnings if warning.key]
     if run["hypervisor"] is None or len(numbered) <= _FEW_WARNINGS:
         return list(warnings)
-    kept = [item for item in numbered if item.key in _NOT_AS_ASKED]
-    kept += _choose_telling([item for item in numbered if item not in kept])
+    not_as_asked = [warning for warning in numbered if warning.key in _NOT_AS_ASKED]
+    others = [warning for warning in numbered if warning not in not_as_asked]
+    chosen = [*not_as_asked, *_choose_telling(others)]
     notes = [warning for warning in warnings if not warning.key]
-    return [*kept, _count_left_out(numbered, kept), *notes]
+    return [*chosen, _count_left_out(numbered, chosen), *notes]
 
 
 def _choose_telling(warnings: Sequence[RunWarning]) -> list[RunWarning]:
     """Choose a warning that explains others, if there is one, then the most serious."""
-    causes = [item for item in warnings if item.key in _CAUSES]
-    others = [item for item in warnings if item.key not in _CAUSES]
-    return [*causes[:1], *others][:_KEPT_WARNINGS]
+    causes = [warning for warning in warnings if warning.key in _CAUSES]
+    others = [warning for warning in warnings if warning.key not in _CAUSES]
+    return [*causes[:1], *others][:_TELLING_WARNINGS]
 
 
 def _count_left_out(
-    warnings: Sequence[RunWarning], kept: Sequence[RunWarning]
+    warnings: Sequence[RunWarning], chosen: Sequence[RunWarning]
 ) -> RunWarning:
-    keys = [warning.key for warning in warnings if warning not in kept]
+    """Count the warnings that were not chosen, and name their kinds."""
+    keys = [warning.key for warning in warnings if warning not in chosen]
     count = format_count(len(keys), "more warning")
     names = ", ".join(keys)
     where = "`fleet report` describes them"
@@ -264,22 +285,31 @@ def _count_left_out(
 
 
 def _warn_about_failures(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
+    """Yield a warning if there are no samples, and one about the bursts that failed for
+    good.
+    """
     if not rows.pair_count:
         yield RunWarning("empty", "no samples are stored, so there are no latencies")
-    failures = [failed for failed in run["failed"] if not failed.get("again")]
+    failures = [failure for failure in run["failed"] if not failure.get("again")]
     if not failures:
         return
-    counts = Counter(failure["benchmark"] for failure in failures)
-    extent = f"{len(failures)}"
-    if len(counts) > 1:
-        by_benchmark = [f"{name} {count}" for name, count in counts.most_common()]
-        extent += f": {', '.join(by_benchmark)}"
+    reasons = [failure["reason"] for failure in failures]
     yield RunWarning(
         "partial",
         "bursts failed and have no samples",
-        extent,
-        worst=_list_reasons([failure["reason"] for failure in failures]),
+        extent=_count_failures(failures),
+        worst=_list_reasons(reasons),
     )
+
+
+def _count_failures(failures: Sequence[Mapping[str, Any]]) -> str:
+    """Count failed bursts and, of several benchmarks, those of each."""
+    total = str(len(failures))
+    counts = Counter(failure["benchmark"] for failure in failures)
+    if len(counts) == 1:
+        return total
+    by_benchmark = [f"{name} {count}" for name, count in counts.most_common()]
+    return f"{total}: {', '.join(by_benchmark)}"
 
 
 def _list_reasons(reasons: Sequence[str]) -> str:
@@ -290,9 +320,11 @@ def _list_reasons(reasons: Sequence[str]) -> str:
     for reason in reasons:
         form = _NUMBER.sub("#", reason)
         reasons_by_form.setdefault(form, []).append(reason)
-    groups = sorted(reasons_by_form.values(), key=len, reverse=True)
-    listed = [f"{_merge_reasons(group)} ({len(group)})" for group in groups[:_LISTED]]
-    return "; ".join(listed)
+    most_first = sorted(reasons_by_form.values(), key=len, reverse=True)
+    words = [
+        f"{_merge_reasons(group)} ({len(group)})" for group in most_first[:_LISTED]
+    ]
+    return "; ".join(words)
 
 
 def _merge_reasons(reasons: Sequence[str]) -> str:
@@ -349,17 +381,24 @@ def _warn_about_bursts(
     """Yield a warning about bursts with a flag, unless `steal` is the same fact."""
     cause = ""
     if flag == "busy_cpu":  # a hypervisor, not other work, may have taken the time
-        is_busy = [_has_flag(flags, flag) for flags in rows.bursts["flags"]]
-        shares = _compute_steal_shares(rows.bursts[is_busy])
-        taken = int((shares >= _LACK).sum())
-        if taken == len(shares):
+        bursts, stolen = _count_busy_and_stolen(rows)
+        if stolen == bursts:
             return
-        if taken:
-            bursts = format_count(len(shares), "burst")
-            cause = f"the hypervisor took it from {taken} of {bursts}"
+        if stolen:
+            busy = format_count(bursts, "burst")
+            cause = f"the hypervisor took it from {stolen} of {busy}"
     share = count / rows.burst_count
     minor = flag in MINOR_IF_FEW and share <= _FEW_BURSTS
     yield RunWarning(flag, text, format_share(share), cause, minor=minor)
+
+
+def _count_busy_and_stolen(rows: MarkedRows) -> tuple[int, int]:
+    """Count the bursts whose CPUs were busy, and those of them from which a hypervisor
+    took the time.
+    """
+    is_busy = [_has_flag(flags, "busy_cpu") for flags in rows.bursts["flags"]]
+    shares = _compute_steal_shares(rows.bursts[is_busy])
+    return len(shares), int((shares >= _LACK).sum())
 
 
 def _compute_steal_shares(bursts: pd.DataFrame) -> Floats:
@@ -396,11 +435,7 @@ def _warn_about_steal(rows: MarkedRows) -> Iterator[RunWarning]:
     felt = most_first[most_first["share"] >= _FELT]
     if felt.empty:
         return
-    worst = [
-        f"{row['benchmark']} {format_pair(row)} in round {row['round']}"
-        f" ({format_share(row['share'])})"
-        for row in to_records(felt.head(_LISTED))
-    ]
+    worst = map(_describe_stolen_burst, to_records(felt.head(_LISTED)))
     share = format_share(len(felt) / rows.burst_count)
     mean = format_share(felt["share"].mean())
     yield RunWarning(
@@ -410,6 +445,12 @@ def _warn_about_steal(rows: MarkedRows) -> Iterator[RunWarning]:
         worst=", ".join(worst),
         minor=len(felt) <= _FEW_BURSTS * rows.burst_count,
     )
+
+
+def _describe_stolen_burst(burst: Mapping[str, Any]) -> str:
+    """Name a burst, and the share of its time that it lost."""
+    name = f"{burst['benchmark']} {format_pair(burst)} in round {burst['round']}"
+    return f"{name} ({format_share(burst['share'])})"
 
 
 def _warn_about_pairs(
@@ -453,7 +494,7 @@ def _format_worst_pairs(pairs: list[dict[str, Any]], flag: str) -> str:
 
 
 def _warn_about_checks(
-    findings: pd.DataFrame, checked: pd.DataFrame
+    findings: pd.DataFrame, comparisons: pd.DataFrame
 ) -> Iterator[RunWarning]:
     """Yield a warning per failed check of the topology, then per failed cross-check;
     worst cases first.
@@ -461,8 +502,8 @@ def _warn_about_checks(
     if len(findings):
         worst = _sort_findings(findings)
         yield from _warn_about_cases(FINDING_MEANINGS, worst, "finding", ", ")
-    if len(checked):
-        breaches = cross_checks.select_breaches(checked)
+    if len(comparisons):
+        breaches = cross_checks.select_breaches(comparisons)
         worst = breaches.sort_values("value", ascending=False, kind="stable")
         meanings = cross_checks.CROSS_CHECK_MEANINGS
         yield from _warn_about_cases(meanings, worst, "case", "; ")
