@@ -180,9 +180,9 @@ def _select_runs_with_heading(
         selected = [by_id[run_id] for run_id in ids]
         runs = base.filter_runs(root, selected, benchmarks)
         return runs, views.render_heading(runs, command="report")
-    shown = views.select_runs_to_show(root, words, benchmarks)
-    runs = base.filter_runs(root, shown.runs, benchmarks)
-    heading = views.render_heading(runs, shown.left_out, shown.missing, "report")
+    to_show = views.select_runs_to_show(root, words, benchmarks)
+    runs = base.filter_runs(root, to_show.runs, benchmarks)
+    heading = views.render_heading(runs, to_show.left_out, to_show.missing, "report")
     return runs, heading
 
 

@@ -153,8 +153,8 @@ def show(
     elif pair is not None:
         _print_pair(root, chosen.runs, pair, only, json=json, csv=csv)
     elif closest is not None:
-        found = views.load_closest_sets(root, having, closest, only)
-        _print_closest_sets(found, json=json, csv=csv)
+        closest_sets = views.load_closest_sets(root, having, closest, only)
+        _print_closest_sets(closest_sets, json=json, csv=csv)
     elif json:
         sys.stdout.writelines(views.show_as_json(root, run_ids, only, chosen.missing))
     elif csv:
@@ -199,14 +199,14 @@ def _print_pair(
     cli.print_paged(views.render_histograms(samples, descriptions))
 
 
-def _print_closest_sets(found: "ClosestSets", *, json: bool, csv: bool) -> None:
+def _print_closest_sets(closest_sets: "ClosestSets", *, json: bool, csv: bool) -> None:
     """Print the closest sets of CPUs of a host, as text or JSON."""
     if csv:
         raise typer.BadParameter("--closest prints text, or JSON with --json.")
     if json:
-        typer.echo(views.format_closest_sets(found))
+        typer.echo(views.format_closest_sets(closest_sets))
     else:
-        cli.print_paged(views.render_closest_sets(found))
+        cli.print_paged(views.render_closest_sets(closest_sets))
 
 
 def _print_cpus(

@@ -89,13 +89,15 @@ def name_core_kinds(
 
 
 def _name_kinds_by_capacity(capacities: Mapping[int, int | None]) -> dict[int, str]:
-    known = {cpu: capacity for cpu, capacity in capacities.items() if capacity}
-    if not known:
+    known_capacities = {
+        cpu: capacity for cpu, capacity in capacities.items() if capacity
+    }
+    if not known_capacities:
         return {}
-    names = dict.fromkeys(known.values(), "middle")
+    names = dict.fromkeys(known_capacities.values(), "middle")
     names[min(names)] = "LITTLE"
     names[max(names)] = "big"
-    return {cpu: names[capacity] for cpu, capacity in known.items()}
+    return {cpu: names[capacity] for cpu, capacity in known_capacities.items()}
 
 
 def take_one_of_each_core(

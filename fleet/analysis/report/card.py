@@ -202,8 +202,8 @@ def make_card(
     (run,), _, cpus = read_runs(root, [run_id])
     pairs = as_float64(load_pairs(root, run_id=run_id))
     numbers = load_shown_numbers(root, [run])
-    judged = judge_hosts(root, [run_id], ranges)
-    accepted = "".join(map(describe_acceptance, judged))
+    acceptances = judge_hosts(root, [run_id], ranges)
+    accepted = "".join(map(describe_acceptance, acceptances))
     return lay_out_card(run, cpus, pairs, numbers, accepted=accepted, heading=heading)
 
 

@@ -1,6 +1,6 @@
 """Compare the two sides of a report host by host."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -64,19 +64,12 @@ def summarize_differences(
     """Compare two sides, baseline first, host by host, for the template. tables: of all
     readings' runs.
     """
-    readings_by_run = {reading.run["run_id"]: reading for reading in readings}
-    places = tables.pairs.groupby("run_id", sort=False, observed=True).indices
     comparisons = compare(root, sides, tables=tables)
     are_small = len(comparisons) > _MANY
     by_host = []
-    for comparison in comparisons:
-        a = [readings_by_run[run_id] for run_id in comparison.a.runs["run_id"]]
-        b = [readings_by_run[run_id] for run_id in comparison.b.runs["run_id"]]
+    for comparison, runs in _match_runs(comparisons, readings, tables.pairs):
         residuals = []
-        are_other_runs = comparison.a.stored_run_ids.isdisjoint(comparison.b.run_ids)
-        if are_other_runs and _have_same_topology([*a, *b]):
-            pairs = _number_runs(tables.pairs, places, [*a, *b])
-            runs = _ComparedRuns(a, b, pairs)
+        if _have_same_topology(runs.readings):
             residuals = _map_residuals(comparison, runs, small=are_small)
         about = {"comparison": comparison, "rows": comparison.rows}
         by_host.append({**about, "residuals": residuals})
@@ -91,6 +84,20 @@ def summarize_differences(
         "scatter": _explain_scatter(with_relations),
         "rows": format_not_equivalent(with_relations),
     }
+
+
+def _match_runs(
+    comparisons: Sequence[Comparison],
+    readings: Sequence[Reading],
+    pairs: pd.DataFrame,
+) -> Iterator[tuple[Comparison, _ComparedRuns]]:
+    """Yield each comparison with its runs. pairs: of all readings."""
+    readings_by_run = {reading.run["run_id"]: reading for reading in readings}
+    places = pairs.groupby("run_id", sort=False, observed=True).indices
+    for comparison in comparisons:
+        a = [readings_by_run[run_id] for run_id in comparison.a.runs["run_id"]]
+        b = [readings_by_run[run_id] for run_id in comparison.b.runs["run_id"]]
+        yield comparison, _ComparedRuns(a, b, _number_runs(pairs, places, [*a, *b]))
 
 
 def _explain_scatter(comparisons: Sequence[Comparison]) -> str:

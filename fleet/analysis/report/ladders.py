@@ -103,8 +103,8 @@ def _build_load_curves(
 def _compute_load_medians(steps: pd.DataFrame) -> pd.DataFrame:
     """Return the median of each load that was asked for, the full one last."""
     # without a load, threads ask for all that the memory gives
-    asked = steps["load_mbps"].fillna(np.inf)
-    by_load = steps.assign(asked=asked).groupby(
+    load_mbps = steps["load_mbps"].fillna(np.inf)
+    by_load = steps.assign(asked=load_mbps).groupby(
         ["benchmark", "setting", "asked"], sort=True
     )
     return by_load[[*_NUMBERS, "other_rate"]].median().reset_index()

@@ -145,10 +145,10 @@ def _list_template_functions() -> dict[str, Any]:
 
 def _list_choices(readings: Sequence[Reading], benchmark: str | None) -> list[str]:
     """List the benchmarks and variants that the page is about."""
-    measured = dict[str, None]()
+    choices = dict[str, None]()
     for reading in readings:
-        measured |= dict.fromkeys(reading.run["benchmarks"])
-    return select_choices(benchmark or ALL, measured)
+        choices |= dict.fromkeys(reading.run["benchmarks"])
+    return select_choices(benchmark or ALL, choices)
 
 
 def _select_last_of_hosts(readings: Sequence[Reading]) -> list[Reading]:
@@ -474,8 +474,8 @@ def _list_values_of_runs(
 def _list_bars(usual: pd.DataFrame, benchmark: Benchmark) -> dict[str, float]:
     """Return each host's number as it is shown, by its shortened name."""
     hosts = usual["host_name"].map(figures.shorten_middle)
-    shown = text.convert_to_shown(benchmark, usual["median_ns"])
-    return dict(zip(hosts, shown.tolist(), strict=True))
+    numbers = text.convert_to_shown(benchmark, usual["median_ns"])
+    return dict(zip(hosts, numbers.tolist(), strict=True))
 
 
 def _build_map(

@@ -61,13 +61,19 @@ def render_acceptance(acceptance: Acceptance) -> str:
     beginning = f"{acceptance.host}: {acceptance.outcome}"
     line = ""
     for count in range(_LISTED, 0, -1):
-        listed = "; ".join(reasons[:count])
-        if len(reasons) > count:
-            listed += f"; {len(reasons) - count} more"
-        line = f"{beginning}: {listed}{ending}"
+        line = f"{beginning}: {_list_first(reasons, count)}{ending}"
         if len(line) <= _LONGEST:
             break
     return line
+
+
+def _list_first(reasons: Sequence[str], count: int) -> str:
+    """List the first reasons, and say how many more there are."""
+    words = list(reasons[:count])
+    more = len(reasons) - len(words)
+    if more:
+        words.append(f"{more} more")
+    return "; ".join(words)
 
 
 def _list_reasons(acceptance: Acceptance, rows: Sequence[Row]) -> list[str]:

@@ -69,25 +69,25 @@ def _select_runs(
     `benchmark`.
     """
     runs = root.runs
-    chosen = texts or selection.find_last_session_runs(root, benchmark)
-    selected = selection.select_runs(runs, chosen, root)
+    selectors = texts or selection.find_last_session_runs(root, benchmark)
+    selected = selection.select_runs(runs, selectors, root)
     selection.filter_runs(root, selected, benchmark)  # raises the error
     return selected
 
 
 def _list_missing_hosts(
-    root: Listing, texts: Sequence[str], shown: Sequence[RunSummary]
+    root: Listing, texts: Sequence[str], runs: Sequence[RunSummary]
 ) -> tuple[selection.MissingHost, ...]:
     """List the selected hosts of which nothing is shown, since the last session shown
     or a later one could not measure them; all such hosts if nothing was selected.
     """
-    since = shown[-1].session_id
-    names_shown = {run.host_name for run in shown}
-    listed = selection.list_missing_hosts(root.runs, root.place, since)
-    missing = [host for host in listed if host.name not in names_shown]
+    since = runs[-1].session_id
+    names_shown = {run.host_name for run in runs}
+    hosts = selection.list_missing_hosts(root.runs, root.place, since)
+    hosts_not_shown = [host for host in hosts if host.name not in names_shown]
     if not texts:
-        return tuple(missing)
-    return tuple(host for host in missing if host.is_selected_by(texts))
+        return tuple(hosts_not_shown)
+    return tuple(host for host in hosts_not_shown if host.is_selected_by(texts))
 
 
 def _keep_comparable(

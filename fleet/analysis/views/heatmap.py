@@ -410,11 +410,13 @@ def _choose_group_limit(table: npt.ArrayLike, order: Layout, canvas: Canvas) -> 
 
 def _describe_group_halves(widths: Floats) -> str:
     """Say how good the numbers between groups are; "" if that is not known."""
-    known = widths[np.isfinite(widths)]
-    if not len(known):
+    known_widths = widths[np.isfinite(widths)]
+    if not len(known_widths):
         return ""
-    middle = float(np.median(known))
-    of_these = describe_half_widths("half of these numbers", middle, float(known.max()))
+    middle = float(np.median(known_widths))
+    of_these = describe_half_widths(
+        "half of these numbers", middle, float(known_widths.max())
+    )
     return f"±95%: within the run; {of_these}\n"
 
 

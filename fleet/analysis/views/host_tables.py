@@ -219,8 +219,8 @@ def _format_interval(cell: Cell | None) -> str:
 
 def _render_names(names: Iterable[str]) -> list[str]:
     """Return the block of the hosts' names."""
-    shown = [shorten_name(one_line(name)) for name in names]
-    lines = ["", "host", "", *shown]
+    short_names = [shorten_name(one_line(name)) for name in names]
+    lines = ["", "host", "", *short_names]
     width = max(map(len, lines))
     return [line.ljust(width) for line in lines]
 

@@ -126,9 +126,9 @@ def _explain_numbers(
 
 def _list_first(lines: Sequence[str]) -> str:
     """List the first lines, and say how many more there are."""
-    listed = "; ".join(lines[:_LISTED])
+    words = "; ".join(lines[:_LISTED])
     more = len(lines) - _LISTED
-    return f"{listed}, and {more} more" if more > 0 else listed
+    return f"{words}, and {more} more" if more > 0 else words
 
 
 def name_hosts_without_numbers(
@@ -140,8 +140,8 @@ def name_hosts_without_numbers(
     benchmarks_by_host = table.groupby("host_id")["benchmark"].agg(set).to_dict()
     hosts_by_reason: dict[str, dict[str, None]] = {}
     for run in runs:
-        shown = benchmarks_by_host.get(run.host_id, set())
-        reason = _explain_absence(run, shown, only)
+        benchmarks = benchmarks_by_host.get(run.host_id, set())
+        reason = _explain_absence(run, benchmarks, only)
         if reason:
             hosts = hosts_by_reason.setdefault(reason, {})
             hosts[run.host_name] = None
@@ -151,14 +151,14 @@ def name_hosts_without_numbers(
     return "\n".join(lines)
 
 
-def _explain_absence(run: RunSummary, shown: Collection[str], only: Only) -> str:
-    """Say what a table lacks of a run's host; empty if nothing. shown: the benchmarks
-    that the table has of it.
+def _explain_absence(run: RunSummary, benchmarks: Collection[str], only: Only) -> str:
+    """Say what a table lacks of a run's host; empty if nothing. benchmarks: those that
+    the table has of it.
     """
     if only != ALL:
-        return "" if shown else f"nothing was measured{only}"
-    measured = {choice.partition("/")[0] for choice in run.benchmarks}
-    absent = sorted(measured.difference(shown))
+        return "" if benchmarks else f"nothing was measured{only}"
+    run_benchmarks = {choice.partition("/")[0] for choice in run.benchmarks}
+    absent = sorted(run_benchmarks.difference(benchmarks))
     if not absent:
         return ""
     return (
@@ -197,8 +197,8 @@ def _count_hosts(
     runs: Sequence[RunSummary], left_out: int, missing: Sequence[MissingHost]
 ) -> str:
     """Return "2 hosts", or "2 of 3 hosts" if some are not shown."""
-    shown = len({run.host_name for run in runs})
+    hosts_shown = len({run.host_name for run in runs})
     without_runs = sum(not host.has_runs for host in missing)
-    total = shown + left_out + without_runs
+    total = hosts_shown + left_out + without_runs
     hosts = format_count(total, "host")
-    return f"{shown} of {hosts}" if shown < total else hosts
+    return f"{hosts_shown} of {hosts}" if hosts_shown < total else hosts

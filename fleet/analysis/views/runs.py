@@ -70,9 +70,9 @@ def _name_choices(choices: Sequence[str]) -> str:
     """
     if len(choices) <= _MAX_CHOICES:
         return ",".join(choices)
-    shown = choices[: _MAX_CHOICES - 1]
-    more = len(choices) - len(shown)
-    return ",".join([*shown, f"+{more}"])
+    first_choices = choices[: _MAX_CHOICES - 1]
+    more = len(choices) - len(first_choices)
+    return ",".join([*first_choices, f"+{more}"])
 
 
 def _format_known(count: int | None) -> str:

@@ -121,7 +121,7 @@ def show_as_csv(root: Root, run_ids: Sequence[str], only: Only = ALL) -> str:
 
 def show_runs(
     root: Root,
-    shown: RunsToShow,
+    to_show: RunsToShow,
     canvas: Canvas,
     only: Only = ALL,
     detail: Detail = _BRIEF,
@@ -130,19 +130,21 @@ def show_runs(
     """Render one host's last run, or several hosts in a table. detail: several use only
     `as_map`. sort: the column by which these are sorted. Raises UsageError.
     """
-    if len(shown.latest) > 1:
-        return _show_hosts(root, shown, canvas, only, sort, as_map=detail.as_map)
+    if len(to_show.latest) > 1:
+        return _show_hosts(root, to_show, canvas, only, sort, as_map=detail.as_map)
     if sort is not None:
         raise UsageError("--sort: sorts a table of hosts, and this is a single one.")
-    heading = overview.render_heading(shown.runs, shown.left_out, shown.missing)
-    (run_id,) = shown.latest
-    page = show_run(root, run_id, canvas=canvas, only=only, detail=detail, among=shown)
-    return f"{heading}\n\n{page}" if shown.missing else page
+    heading = overview.render_heading(to_show.runs, to_show.left_out, to_show.missing)
+    (run_id,) = to_show.latest
+    page = show_run(
+        root, run_id, canvas=canvas, only=only, detail=detail, among=to_show
+    )
+    return f"{heading}\n\n{page}" if to_show.missing else page
 
 
 def _show_hosts(
     root: Root,
-    shown: RunsToShow,
+    to_show: RunsToShow,
     canvas: Canvas,
     only: Only,
     sort: str | None,
@@ -152,16 +154,16 @@ def _show_hosts(
     """Render several hosts: a heading, a table, hosts without numbers, maps if asked
     for, and how to see more.
     """
-    usual = load_usual_numbers(root, shown.runs, only)
-    runs = _select_runs_with_numbers(shown.runs, usual, only)
+    usual = load_usual_numbers(root, to_show.runs, only)
+    runs = _select_runs_with_numbers(to_show.runs, usual, only)
     parts = [
-        overview.render_heading(runs, shown.left_out, shown.missing),
+        overview.render_heading(runs, to_show.left_out, to_show.missing),
         overview.render_host_table(usual.table, canvas, usual.descriptions, sort),
-        overview.name_hosts_without_numbers(usual.table, shown.runs, only),
+        overview.name_hosts_without_numbers(usual.table, to_show.runs, only),
     ]
     if as_map:
-        parts += [render_maps(root, run_id, canvas, only) for run_id in shown.latest]
-    parts.append(_suggest_details(usual, shown.runs))
+        parts += [render_maps(root, run_id, canvas, only) for run_id in to_show.latest]
+    parts.append(_suggest_details(usual, to_show.runs))
     return _join_parts(parts)
 
 
@@ -216,12 +218,12 @@ def show_run(
     return _join_parts(parts)
 
 
-def _render_history(root: Root, shown: RunsToShow, only: Only) -> str:
+def _render_history(root: Root, to_show: RunsToShow, only: Only) -> str:
     """Render the comparable runs of a host; empty for a single one."""
-    if len(shown.runs) < 2:
+    if len(to_show.runs) < 2:
         return ""
-    usual = load_usual_numbers(root, shown.runs, only)
-    return render_host_history(shown.runs, usual)
+    usual = load_usual_numbers(root, to_show.runs, only)
+    return render_host_history(to_show.runs, usual)
 
 
 def _render_run_warnings(root: Root, data: RunData) -> str:
