@@ -16,10 +16,10 @@ _LARGE = 150  # nodes
 LIMITS = {
     ".": (70, 0.14),
     "agent": (77, 0.13),
-    "analysis/base": (54, 0.04),
+    "analysis/base": (53, 0.04),
     "analysis/compare": (75, 0.16),
     "analysis/exchange": (67, 0.11),
-    "analysis/reduce": (86, 0.19),
+    "analysis/reduce": (80, 0.14),
     "analysis/report": (77, 0.14),
     "analysis/views": (76, 0.10),
     "cli": (58, 0.13),
