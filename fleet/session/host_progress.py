@@ -72,10 +72,9 @@ class HostProgress:
         hidden.
         """
         output = completed.stdout + completed.stderr
-        text = output.decode("utf-8", "replace")
-        harmless = hide_secrets(text, self.host.env.values())
+        text = hide_secrets(output.decode("utf-8", "replace"), self.host.env.values())
         code = completed.exit_code
-        self._emit(events.CommandEnded(self.host, stage, command, code, harmless))
+        self._emit(events.CommandEnded(self.host, stage, command, code, text))
 
     def note_once(self, *texts: str) -> None:
         """Add those notes that the host does not have yet."""

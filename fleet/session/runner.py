@@ -148,10 +148,9 @@ def _describe_failure(outcome: Outcome) -> Failure:
     its commands.
     """
     host = outcome.host
-    commands = (*host.before, *host.after)
     message = strip_host_name(host, outcome.message) or str(outcome.state)
-    harmless = hide_secrets(message, commands)
-    return Failure(harmless, utc_now(), outcome.reason, outcome.stage)
+    message = hide_secrets(message, (*host.before, *host.after))
+    return Failure(message, utc_now(), outcome.reason, outcome.stage)
 
 
 def run_on_each(

@@ -236,14 +236,11 @@ class Reader:
         """
         if self.done.has_given_up:
             return None
-        for point, visits_due in self._visits_due.items():
-            first_visits = self._first_visits[point]
-            if first_visits < visits_due:
+        for point, due in self._visits_due.items():
+            visits = self._first_visits[point]
+            if visits < due:
                 name = "/".join(filter(None, point))
-                return (
-                    f"{first_visits} of {visits_due} planned visits of {name} came in"
-                    " round 0"
-                )
+                return f"{visits} of {due} planned visits of {name} came in round 0"
         # each round has the visits of the first, and may have more
         rounds = hello.raw["plan"].get("rounds") or 1
         planned = max(1, rounds * self._first_visits.total())

@@ -11,7 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fleet.analysis.base.tables import Bools, Floats, Ints, find_starts, to_pandas
+from fleet.analysis.base.tables import (
+    Bools,
+    Floats,
+    Ints,
+    find_starts,
+    reorder_rows,
+    to_pandas,
+)
 from fleet.analysis.reduce.load import (
     compute_latency_ns_per_tick,
     convert_ticks,
@@ -61,24 +68,8 @@ class Bursts:
     def reorder(self, order: Ints) -> "Bursts":
         """Return the bursts in another order."""
         about = self.about.iloc[order].reset_index(drop=True)
-        latencies = _reorder_rows(self.latencies, self.counts, order)
+        latencies = reorder_rows(self.latencies, self.counts, order)
         return Bursts(about, latencies, self.counts[order])
-
-
-def _reorder_rows(values: Floats, counts: Ints, order: Ints) -> Floats:
-    """Return rows in another order. values: the rows end to end. counts: of each."""
-    if not len(order):
-        return values
-    if (counts == counts[0]).all():  # much faster
-        rows: Floats = values.reshape(len(order), -1)[order]
-        return rows.ravel()
-    new_counts = counts[order]
-    old_starts = find_starts(counts)[order]
-    new_starts = find_starts(new_counts)
-    new_places = np.arange(new_counts.sum())
-    moved_by = np.repeat(new_starts - old_starts, new_counts)
-    reordered: Floats = values[new_places - moved_by]
-    return reordered
 
 
 def read_bursts(table: Any, descriptions: Descriptions = SHIPPED) -> Bursts:
