@@ -237,10 +237,10 @@ class Reader:
         if self.done.has_given_up:
             return None
         for point, due in self._visits_due.items():
-            visits = self._first_visits[point]
-            if visits < due:
+            arrived = self._first_visits[point]
+            if arrived < due:
                 name = "/".join(filter(None, point))
-                return f"{visits} of {due} planned visits of {name} came in round 0"
+                return f"{arrived} of {due} planned visits of {name} came in round 0"
         # each round has the visits of the first, and may have more
         rounds = hello.raw["plan"].get("rounds") or 1
         planned = max(1, rounds * self._first_visits.total())

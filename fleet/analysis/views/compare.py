@@ -191,6 +191,8 @@ def format_not_equivalent(
     """Return each relation that is not equivalent, as host or side and cells of
     COLUMNS, findings first.
     """
+    if not comparisons:
+        return []
     descriptions = comparisons[0].descriptions
     named_rows = []
     for name, rows in _name_rows(comparisons):

@@ -478,3 +478,12 @@ def test_a_finding_leads_to_the_picture_of_its_relation(made_lab: Path) -> None:
     (place,) = re.findall('<li><strong><a href="#([^"]+)">lucca, ', page)
     assert f'<figure id="{place}"><figcaption><strong>cas/cmpxchg package<' in page
     assert set(re.findall('href="#([^"]+)"', page)) <= set(Markup(page).values("id"))
+
+
+def test_sides_that_have_no_number_in_common_say_so(made_lab: Path) -> None:
+    listing = Listing(made_lab / "results")
+    runs = select_runs_to_show(listing, ["lucca", "siena"]).runs
+    run_ids = [run.run_id for run in runs]
+    page = Markup(render(listing, run_ids, sides=("lucca", "siena")))
+    assert page.errors == []
+    assert "They have no benchmark, variant and relation in common." in page.text
