@@ -23,14 +23,19 @@ static void describe_disturbed(const struct worker *worker, double lost, const c
 		 worker->name, worker->cpu, 100 * lost, of);
 }
 
+static double ns_per_tick(const struct burst *burst)
+{
+	return 1e9 / (double)burst->order.clock->ticks_per_second;
+}
+
 /* Returns when the first thread began its samples. */
 static int64_t find_first_begin_ns(const struct burst *burst)
 {
-	int64_t first_ns = burst->workers[0].at_ns[0];
+	int64_t first_ns = burst->workers[0].begin_ns;
 
 	for (size_t w = 1; w < burst->count; w++)
-		if (burst->workers[w].at_ns[0] < first_ns)
-			first_ns = burst->workers[w].at_ns[0];
+		if (burst->workers[w].begin_ns < first_ns)
+			first_ns = burst->workers[w].begin_ns;
 	return first_ns;
 }
 
@@ -42,7 +47,7 @@ static int64_t find_late_ns(const struct burst *burst, const struct worker *work
 
 	if (!benchmark->all_timed || benchmark->release_waiting)
 		return 0;
-	return worker->at_ns[0] - find_first_begin_ns(burst);
+	return worker->begin_ns - find_first_begin_ns(burst);
 }
 
 /* Reports whether ping has read when a thread beside it ran. */
@@ -78,7 +83,6 @@ static bool was_away_from_ping(const struct burst *burst, size_t w, double lost_
 			       const uint64_t *ticks)
 {
 	uint32_t first = burst->order.warmup, samples = burst->order.samples, idle = 0;
-	double ns_per_tick = 1e9 / (double)burst->order.clock->ticks_per_second;
 	size_t others = burst->count - 1;
 	double idle_ns = 0;
 
@@ -90,19 +94,67 @@ static bool was_away_from_ping(const struct burst *burst, size_t w, double lost_
 		if (done[(i + 1) * others] != done[i * others])
 			continue;
 		idle++;
-		idle_ns += (double)ticks[i] * ns_per_tick;
+		idle_ns += (double)ticks[i] * ns_per_tick(burst);
 	}
 	return 2 * idle >= samples - first && 2 * lost_ns >= idle_ns;
 }
 
-/* Reports whether the others took half of their samples or more while a thread was without its CPU.
- * Where threads wait for each other, or work until ping ends, they cannot. */
-static bool was_away_from_others(const struct burst *burst, double lost_ns, double all_ns)
+/* Returns the time of a typical sample of a thread's. */
+static double typical_sample_ns(const struct burst *burst, const struct worker *worker)
+{
+	static double values[SAMPLES_MAX];
+	uint32_t first = burst->order.warmup, samples = burst->order.samples;
+
+	for (uint32_t i = first; i < samples; i++)
+		values[i - first] =
+			(double)(worker->stamps[i + 1] - worker->stamps[i]) * ns_per_tick(burst);
+	return median(values, samples - first);
+}
+
+/* Returns when a sample of a thread's began; that after the last: when the last one ended. */
+static double sample_begin_ns(const struct burst *burst, const struct worker *worker, uint32_t i)
+{
+	return (double)worker->begin_ns +
+	       (double)(worker->stamps[i] - worker->stamps[0]) * ns_per_tick(burst);
+}
+
+/* Returns how many samples of a thread fell into those of another that lasted twice as long as is
+ * typical, as where that one was without its CPU. */
+static uint32_t count_samples_alone(const struct burst *burst, const struct worker *worker,
+				    const struct worker *other)
+{
+	double long_ns = 2 * typical_sample_ns(burst, other);
+	uint32_t samples = burst->order.samples, alone = 0, k = 0;
+
+	for (uint32_t i = burst->order.warmup; i < samples; i++) {
+		double begin_ns = sample_begin_ns(burst, worker, i);
+		double middle_ns = (begin_ns + sample_begin_ns(burst, worker, i + 1)) / 2;
+
+		while (k < samples && sample_begin_ns(burst, other, k + 1) <= middle_ns)
+			k++; /* the other's sample at that time */
+		if (k < samples && sample_begin_ns(burst, other, k) <= middle_ns)
+			alone += sample_begin_ns(burst, other, k + 1) -
+					 sample_begin_ns(burst, other, k) >
+				 long_ns;
+	}
+	return alone;
+}
+
+/* Reports whether another thread took half of its samples or more while this one was without its
+ * CPU. Where threads wait for each other, or work until ping ends, they cannot. */
+static bool was_away_from_others(const struct burst *burst, size_t w, double lost_ns, double all_ns)
 {
 	const struct benchmark *benchmark = burst->order.benchmark;
+	uint32_t counted = burst->order.samples - burst->order.warmup;
 
-	return benchmark->all_timed && !benchmark->release_waiting && burst->count > 1 &&
-	       2 * lost_ns >= all_ns;
+	if (!benchmark->all_timed || benchmark->release_waiting || 2 * lost_ns < all_ns)
+		return false;
+	for (size_t i = 0; i < burst->count; i++)
+		if (i != w &&
+		    2 * count_samples_alone(burst, &burst->workers[i], &burst->workers[w]) >=
+			    counted)
+			return true;
+	return false;
 }
 
 /* For samples without pauses: returns the share of a typical sample in which a thread was without
@@ -117,7 +169,7 @@ static double lost_share_of_thread(const struct burst *burst, size_t w, double t
 	double lacked_ns = all_ns - (double)worked.ran_ns;
 
 	if (was_away_from_ping(burst, w, lost_ns, ticks) ||
-	    was_away_from_others(burst, lost_ns, all_ns))
+	    was_away_from_others(burst, w, lost_ns, all_ns))
 		return 1;
 	if (lost_ns < lacked_ns)
 		lacked_ns = lost_ns;
@@ -129,29 +181,17 @@ static double lost_share_of_thread(const struct burst *burst, size_t w, double t
 
 /* For samples whose losses are known one by one: returns the share of a typical one. */
 static double lost_share_of_samples(const struct burst *burst, const struct worker *worker,
-				    const uint64_t *ticks, double ns_per_tick)
+				    const uint64_t *ticks)
 {
 	static double shares[SAMPLES_MAX];
 	uint32_t first = burst->order.warmup, samples = burst->order.samples;
 
 	for (uint32_t i = first; i < samples; i++) {
-		double sample_ns = (double)ticks[i] * ns_per_tick;
+		double sample_ns = (double)ticks[i] * ns_per_tick(burst);
 
 		shares[i - first] = sample_ns > 0 ? (double)worker->lost_ns[i] / sample_ns : 0;
 	}
 	return median(shares, samples - first);
-}
-
-/* Returns the time of a typical sample of ping's. */
-static double typical_sample_ns(const struct burst *burst, const uint64_t *ticks,
-				double ns_per_tick)
-{
-	static double values[SAMPLES_MAX];
-	uint32_t first = burst->order.warmup, samples = burst->order.samples;
-
-	for (uint32_t i = first; i < samples; i++)
-		values[i - first] = (double)ticks[i] * ns_per_tick;
-	return median(values, samples - first);
 }
 
 /* The losses of the threads of a burst. */
@@ -171,8 +211,7 @@ static void add_loss(struct losses *losses, const struct worker *worker, double 
 
 static struct losses find_losses(const struct burst *burst, const struct burst_result *result)
 {
-	double ns_per_tick = 1e9 / (double)burst->order.clock->ticks_per_second;
-	double typical_ns = typical_sample_ns(burst, result->ticks, ns_per_tick);
+	double typical_ns = typical_sample_ns(burst, &burst->workers[0]);
 	const uint64_t *ticks = result->ticks;
 	struct losses losses = {0};
 
@@ -185,8 +224,7 @@ static struct losses find_losses(const struct burst *burst, const struct burst_r
 			add_loss(&losses, worker,
 				 lost_share_of_thread(burst, w, typical_ns, result->ticks));
 		else if (worker->stamps)
-			add_loss(&losses, worker,
-				 lost_share_of_samples(burst, worker, ticks, ns_per_tick));
+			add_loss(&losses, worker, lost_share_of_samples(burst, worker, ticks));
 		if (worker->stamps)
 			ticks += burst->order.samples;
 	}
