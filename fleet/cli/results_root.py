@@ -35,7 +35,7 @@ def resolve_and_check_root(context: typer.Context, text: str) -> str:
 
 def resolve_and_require_typed_root(context: typer.Context, text: str) -> str:
     """Return what `resolve_and_check_root` does. Raises UsageError if -r names a folder
-    that is not there; one that settings name may come to be with the first run.
+    that is not there; the folder of a setting may be made by the first run.
     """
     from fleet.store.places import parse_place
 

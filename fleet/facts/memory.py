@@ -396,8 +396,8 @@ def _settle_channels(
 
 
 def _join_subchannels(dimms: Sequence[Dimm], places: Iterable[str]) -> tuple[Dimm, ...]:
-    """Return the modules with a channel for the subchannels that a module of 64 bits
-    takes.
+    """Return the modules with their subchannels' common channel where a module of 64
+    bits takes both: "P0 MC1 A" and "P0 MC1 B" become "P0 MC1".
     """
     has_subchannels = any(_SUBCHANNELS.search(place) for place in places)
     is_wide = any(dimm.is_populated and dimm.width_bits == 64 for dimm in dimms)
@@ -405,8 +405,8 @@ def _join_subchannels(dimms: Sequence[Dimm], places: Iterable[str]) -> tuple[Dim
         return tuple(dimms)
     joined = []
     for dimm in dimms:
-        controller, _, _ = (dimm.channel or "").rpartition(" ")
-        joined.append(replace(dimm, channel=controller))
+        without_subchannel, _, _ = (dimm.channel or "").rpartition(" ")
+        joined.append(replace(dimm, channel=without_subchannel))
     return tuple(joined)
 
 
@@ -460,7 +460,7 @@ def _name_channel(place: str, socket: int | None) -> str | None:
     if socket is not None:
         words.append(f"P{socket}")
     node = _NODE.search(place)
-    if node and _SOCKET.search(place):  # else the node is the socket
+    if node and _SOCKET.search(place):  # else its node is its socket
         words.append(f"N{node[1]}")
     if controller := _CONTROLLER.search(place):
         words.append(f"MC{controller[1]}")

@@ -189,7 +189,8 @@ def _make_reader(
     """
 
     def read(value: Any) -> Any:
-        if _CONTROL.search(_require(str, words, value)):
+        text = _require(str, words, value)
+        if _CONTROL.search(text):
             raise InputError("must be one line of text without control characters")
         return convert(value)
 

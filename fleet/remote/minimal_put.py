@@ -47,8 +47,8 @@ class MinimalPut:
         return self._move_into_place(sent)
 
     def _keep_or_remove(self) -> bool:
-        """Report whether our own identical file is already there. Remove anything else
-        there.
+        """Report whether our own identical file is already there and can be run. Remove
+        any other file there.
         """
         old = self._run_step("is_there")
         if old.exit_code == _NOT_THERE:

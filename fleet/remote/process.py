@@ -208,12 +208,15 @@ class Process:
         return data
 
     def _read_remaining(self) -> Iterator[tuple[bool, bytes]]:
-        """Yield the output still in the pipes of a child that has ended."""
+        """Yield what is still in the pipes of a child that has ended, each with whether
+        it is of stderr.
+        """
         for output in self._unread:
             held = fcntl.ioctl(output, termios.FIONREAD, bytes(4))
             size = int.from_bytes(held, sys.byteorder)
             if size:
-                yield output is self.stderr, os.read(output.fileno(), size)
+                is_stderr = output is self.stderr
+                yield is_stderr, os.read(output.fileno(), size)
         self._unread.clear()
 
     def _watch_stdin(self, selector: selectors.BaseSelector, stdin: IO[bytes]) -> None:

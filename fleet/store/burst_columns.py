@@ -247,7 +247,9 @@ def _make_relation_column(
     groups: Sequence[tuple[int, ...] | None],
     rows: Mapping[str, Any],
 ) -> Any:
-    """Return the relation of each burst. groups: of CPUs, by the words' number."""
+    """Return the relation of each burst. groups: the CPUs of each group, or None, by
+    the number that a burst has in rows["words"].
+    """
     # a relation is found once for each pair, since a run has many bursts of a pair
     examples, pair_of_burst = _find_distinct_pairs(rows)
     relations = []

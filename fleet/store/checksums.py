@@ -50,9 +50,10 @@ def read_footer(read: Callable[[int, int], bytes], size: int, *, pages: bool) ->
     tail = read(_TAIL, max(size - _TAIL, 0))
     footer_start = _locate_footer(tail, size)
     pages_end = max(0, footer_start - _SEAL.size)
-    end = read(size - pages_end, pages_end)
-    seal = end[: footer_start - pages_end]
-    footer = end[footer_start - pages_end :]
+    seal_size = footer_start - pages_end  # 0 if there is no room for a seal
+    seal_and_footer = read(size - pages_end, pages_end)
+    seal = seal_and_footer[:seal_size]
+    footer = seal_and_footer[seal_size:]
     _verify_footer(seal, footer)
     if pages:
         _, pages_crc, _ = _SEAL.unpack(seal)

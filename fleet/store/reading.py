@@ -252,7 +252,7 @@ class TableFile:
             # which are a loss for many small files
             self._threads = self._source.size() > _READ_WHOLE
             self._file = _open_parquet(self._source, table)
-            schema.check_version(self.metadata.get(schema.VERSION, b""))
+            schema.check_version(self.metadata.get(schema.VERSION_KEY, b""))
 
     def damage_errors(self) -> AbstractContextManager[None]:
         """Return a context that turns errors of damage into a DamagedFileError that
@@ -457,7 +457,7 @@ def read_record(place: Place, name: str) -> bytes:
     """Read the JSON of the record in a samples file. Raises OSError, DataError."""
     footer = _read_footer_only(place, name)
     metadata = _read_metadata(pa.BufferReader(footer))
-    schema.check_version(metadata.get(schema.VERSION, b""))
+    schema.check_version(metadata.get(schema.VERSION_KEY, b""))
     return extract_record(metadata)
 
 

@@ -13,7 +13,7 @@ from fleet.late import once, pa
 from fleet.model import Facts, Parameters
 
 SCHEMA_VERSION = "1.0"  # another type or meaning of a column is a new major version
-VERSION = b"fleet.schema_version"  # key in a file's metadata
+VERSION_KEY = b"fleet.schema_version"  # in a file's metadata
 PATH_COLUMNS = {"samples": ("host_id", "run_id")}
 """Columns that are in the path of a table's files, and not in the files."""
 
@@ -142,7 +142,7 @@ def arrow_schema(table: str, names: tuple[str, ...] | None = None) -> Any:
             type_ = pa.dictionary(pa.int32(), type_)
         field = pa.field(column.name, type_, nullable=column.nullable)
         fields.append(field)
-    metadata = {"fleet.table": table, VERSION.decode(): SCHEMA_VERSION}
+    metadata = {"fleet.table": table, VERSION_KEY.decode(): SCHEMA_VERSION}
     return pa.schema(fields, metadata)
 
 

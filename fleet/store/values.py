@@ -14,9 +14,9 @@ from fleet.store.gate import EXACT_MAX, INT64_MAX, MAX_CPUS, parse_json_column
 
 _WORD_BYTES = 500  # of a text that is repeated often
 _BURST_TICKS = 1 << 19  # as many as a line of the wire has room for
-_LISTS_OF_OTHERS = ("other_ticks", "other_units")  # of the threads beside ping
+_LISTS_OF_OTHER_THREADS = ("other_ticks", "other_units")
 _NUMBER_TYPES = ("int32", "int64", "float", "double")
-_LARGEST = dict.fromkeys(("iterations", "ticks", *_LISTS_OF_OTHERS), EXACT_MAX)
+_LARGEST = dict.fromkeys(("iterations", "ticks", *_LISTS_OF_OTHER_THREADS), EXACT_MAX)
 _LARGEST |= dict.fromkeys(("ping_cpu", "pong_cpu"), MAX_CPUS - 1)
 _SMALLEST = {"iterations": 1, "ns_per_tick": 1e-7}
 
@@ -135,7 +135,7 @@ def _check_lengths(table: Any, estimator: str) -> None:
         raise DataError("most samples of a burst took no time")
     if estimator == "min" and zeros.any():  # the number is the smallest sample
         raise DataError("the least sample of a burst took no time")
-    for name in _LISTS_OF_OTHERS:
+    for name in _LISTS_OF_OTHER_THREADS:
         lists = table.column(name).combine_chunks()
         _check_samples_of_others(name, lists, lengths)
 
@@ -164,7 +164,7 @@ def _check_cpus(table: Any) -> None:
     ping's, or none.
     """
     threads = _count_threads(table)
-    for name in _LISTS_OF_OTHERS:
+    for name in _LISTS_OF_OTHER_THREADS:
         lists = table.column(name).combine_chunks()
         lengths = np.diff(lists.offsets)
         has_lists = np.asarray(lists.is_valid()) & (lengths != 0)

@@ -635,8 +635,8 @@ def find_best_splits(rows: Floats) -> SplitFits:
     squares_explained = _compute_squares_explained(sums_before, cuts, count)
     # the squares that a split explains grow with its t
     best = squares_explained.argmax(axis=1)
-    place = np.arange(len(rows))
-    return _fit_splits(values, cuts[best], sums_before[place, best])
+    row_numbers = np.arange(len(rows))
+    return _fit_splits(values, cuts[best], sums_before[row_numbers, best])
 
 
 def _compute_squares_explained(sums_before: Floats, cuts: Ints, count: int) -> Floats:

@@ -388,8 +388,8 @@ def _read_core_to_core(text: str) -> list[Grid]:
 
 
 def _name_csv_matrices(head: Grid, matrices: Sequence[Grid]) -> list[Grid]:
-    """Return a head for each matrix of a CSV without a screen. Only all three name
-    their benchmarks, by their order: fewer may be any of them.
+    """Return a head for each matrix of a CSV that came without the screen. Their order
+    names their benchmarks only if all are there: fewer may be any of them.
     """
     names: Sequence[str | None] = [None] * len(matrices)
     if len(matrices) == len(_OF_SECTION):

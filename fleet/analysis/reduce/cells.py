@@ -140,8 +140,10 @@ def _join_words(first: "pd.Series[Any]", second: "pd.Series[Any]") -> "pd.Series
 
 
 def _append_loads(rows: pd.DataFrame) -> "pd.Series[Any]":
-    """Return each row's relation followed by its load, with size and threads if the run
-    has several. rows: of one run, benchmark and variant.
+    """Return each row's relation followed by its load; with its size if the run has
+    several; with its threads if the run has several numbers of them, or it has a load.
+
+    rows: of one run, benchmark and variant.
     """
     has_sizes = rows["bytes"].nunique() > 1
     has_threads = rows["threads"].nunique() > 1

@@ -250,7 +250,7 @@ def _label_blocks(order: Layout, blocks: tuple[tuple[int, ...], ...]) -> GroupLa
     levels = order.label_groups()
     if not levels or len(levels[0]) >= len(blocks):
         return ()
-    block_ends = find_block_ends(blocks)
+    block_ends = find_block_ends(blocks)  # from 0, so that an end's index counts blocks
     labels = []
     end = 0
     blocks_before = 0

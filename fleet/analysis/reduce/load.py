@@ -283,8 +283,7 @@ def samples_long(
     `latency_ns` (float64).
     """
     latency, burst, is_warmup = compute_sample_latencies(samples, descriptions)
-    # `burst` ascends, so that each burst's first sample is where its number begins
-    first_of_burst = np.searchsorted(burst, burst)
+    first_of_burst = np.searchsorted(burst, burst)  # of each sample; `burst` ascends
     no_ticks = np.empty(0, dtype=np.int64)  # concatenate wants an array at least
     ticks = np.concatenate([no_ticks, *samples["ticks"]])
     about_bursts = samples.drop(columns=["ticks", "warmup"])

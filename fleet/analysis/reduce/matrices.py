@@ -182,14 +182,16 @@ def _compute_pair_ghz(ghz: Floats, pair_numbers: Ints, times: Floats) -> Floats:
     """Compute the frequency of each pair that, times the pair's median, gives the
     cycles that it takes.
 
+    A burst's cycles are its time x its frequency, and a pair's are the median of them.
+    Both are divided by the pair's time here, which leaves a frequency.
+
     ghz: of each burst, sorted by pair. times: each burst's median divided by its
-    pair's. The result is the median of `times` x frequency, over the half of the bursts
-    nearest to the pair's median (others may be at another level), and kept within the
-    bursts' frequencies.
+    pair's. Only the half of the bursts nearest to the pair's median counts (others may
+    be at another level), and the result is kept within the bursts' frequencies.
     """
     near = _find_nearer_half(np.abs(times - 1), pair_numbers)
-    ghz_of_pairs_time = ghz[near] * times[near]
-    core_ghz = group_medians(ghz_of_pairs_time, pair_numbers[near])
+    cycles_by_pairs_time = ghz[near] * times[near]
+    core_ghz = group_medians(cycles_by_pairs_time, pair_numbers[near])
     starts = find_starts(np.bincount(pair_numbers))
     lowest = np.fmin.reduceat(ghz, starts)
     highest = np.fmax.reduceat(ghz, starts)

@@ -287,8 +287,8 @@ def _choose_subject(
 
 
 def _select_pairs(pairs: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
-    """Select the rows of matrices of pairs or, without any, of pairs whose lines are
-    placed.
+    """Select the pairs that make matrices. If there are none, select the pairs whose
+    lines are placed on NUMA nodes.
     """
     without_points = drop_points(pairs, descriptions)
     views = get_views(without_points["benchmark"], descriptions)
@@ -353,8 +353,8 @@ def _choose_nodes(
     choice: str,
     numbers: pd.DataFrame,
 ) -> _Subject:
-    """Show the cells of NUMA nodes of the setting that an overview has, and its numbers
-    of local and remote memory.
+    """Show the matrix of NUMA nodes beside the overview's numbers of local and remote
+    memory, both of the setting that the overview has.
     """
     descriptions = read_descriptions(run["hello"])
     overview = select_overview(select_choice(numbers, choice), descriptions)

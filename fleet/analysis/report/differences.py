@@ -264,7 +264,7 @@ def _map_part(
     drawn = map_changes(change, order, limits)
     data = ""
     if not small:
-        first_run = pairs[pairs["run"] == 0]
+        first_run = pairs[pairs["run"] == 0]  # relations are alike in all
         data = encode_changes(order, drawn, first_run, [before, after])
     return {
         "choice": part.name,
