@@ -50,10 +50,9 @@ def test_address_and_undefined_behaviour_sanitizers_find_nothing():
     ):
         done = run("-b", SMALL_ONES, *QUICK, *args, binary=binary, env=QUIET)
         assert done.returncode == 0
-        assert all(
-            line.startswith("fleet-agent: Expected: ")
-            for line in done.stderr.splitlines()
-        )
+        # what the sanitizers say does not begin so; beside other work there are notes
+        said = done.stderr.splitlines()
+        assert all(line.startswith("fleet-agent: ") for line in said)
     for args in (
         ["--samples", "x"],
         ["-c", "999"],

@@ -338,7 +338,7 @@ def test_keys_zoom_by_the_list_and_what_is_seen_is_copied(
 
 def test_sliders_move_the_ends_of_the_colours(tab: Tab, server_page: Path) -> None:
     tab.open(server_page, DESK)
-    ends = "[...document.querySelectorAll('.scale.own b')].map(b => parseFloat(b.textContent))"
+    ends = "[...document.querySelectorAll('.scale.own .end')].map(end => parseFloat(end.textContent))"
     colours = "document.querySelector('.stack canvas').toDataURL()"
     before, low_and_high = tab.ask(colours), tab.ask(ends)
     tab.ask("document.querySelector('[name=low]').focus()")

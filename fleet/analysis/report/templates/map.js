@@ -352,7 +352,7 @@ class PairMap {
     const words = this.scale.slice(0, 2).map((end) => this.format(end));
     [low, high].forEach((slider, at) => slider.setAttribute("aria-valuetext", words[at]));
     for (const legend of this.figure.querySelectorAll(".scale")) {
-      legend.querySelectorAll("b").forEach((end, at) => (end.textContent = words[at]));
+      legend.querySelectorAll(".end").forEach((end, at) => (end.textContent = words[at]));
     }
   }
 
