@@ -28,6 +28,12 @@ static double ns_per_tick(const struct burst *burst)
 	return 1e9 / (double)burst->order.clock->ticks_per_second;
 }
 
+/* Returns how long a sample of a thread's took. */
+static double sample_ns(const struct burst *burst, const struct worker *worker, uint32_t i)
+{
+	return (double)(worker->stamps[i + 1] - worker->stamps[i]) * ns_per_tick(burst);
+}
+
 /* Returns when the first thread began its samples. */
 static int64_t find_first_begin_ns(const struct burst *burst)
 {
@@ -79,8 +85,7 @@ static struct cpu_time read_working_time(const struct burst *burst, size_t w)
 /* Reports whether a thread beside ping did nothing in half of ping's samples or more because it
  * lost its CPU, for half of their time or more. A thread that ran and yet did nothing, as where
  * many wait for one line, is no disturbance: it belongs to the number. */
-static bool was_away_from_ping(const struct burst *burst, size_t w, double lost_ns,
-			       const uint64_t *ticks)
+static bool was_away_from_ping(const struct burst *burst, size_t w, double lost_ns)
 {
 	uint32_t first = burst->order.warmup, samples = burst->order.samples, idle = 0;
 	size_t others = burst->count - 1;
@@ -94,7 +99,7 @@ static bool was_away_from_ping(const struct burst *burst, size_t w, double lost_
 		if (done[(i + 1) * others] != done[i * others])
 			continue;
 		idle++;
-		idle_ns += (double)ticks[i] * ns_per_tick(burst);
+		idle_ns += sample_ns(burst, &burst->workers[0], i);
 	}
 	return 2 * idle >= samples - first && 2 * lost_ns >= idle_ns;
 }
@@ -106,8 +111,7 @@ static double typical_sample_ns(const struct burst *burst, const struct worker *
 	uint32_t first = burst->order.warmup, samples = burst->order.samples;
 
 	for (uint32_t i = first; i < samples; i++)
-		values[i - first] =
-			(double)(worker->stamps[i + 1] - worker->stamps[i]) * ns_per_tick(burst);
+		values[i - first] = sample_ns(burst, worker, i);
 	return median(values, samples - first);
 }
 
@@ -133,9 +137,7 @@ static uint32_t count_samples_alone(const struct burst *burst, const struct work
 		while (k < samples && sample_begin_ns(burst, other, k + 1) <= middle_ns)
 			k++; /* the other's sample at that time */
 		if (k < samples && sample_begin_ns(burst, other, k) <= middle_ns)
-			alone += sample_begin_ns(burst, other, k + 1) -
-					 sample_begin_ns(burst, other, k) >
-				 long_ns;
+			alone += sample_ns(burst, other, k) > long_ns;
 	}
 	return alone;
 }
@@ -160,15 +162,14 @@ static bool was_away_from_others(const struct burst *burst, size_t w, double los
 /* For samples without pauses: returns the share of a typical sample in which a thread was without
  * its CPU. A few samples that take longer for it do not move the median: only what the thread lacks
  * to have run through all typical samples counts, and what it was late. */
-static double lost_share_of_thread(const struct burst *burst, size_t w, double typical_ns,
-				   const uint64_t *ticks)
+static double lost_share_of_thread(const struct burst *burst, size_t w, double typical_ns)
 {
 	double all_ns = typical_ns * burst->order.samples;
 	struct cpu_time worked = read_working_time(burst, w);
 	double lost_ns = (double)(worked.at_ns - worked.ran_ns);
 	double lacked_ns = all_ns - (double)worked.ran_ns;
 
-	if (was_away_from_ping(burst, w, lost_ns, ticks) ||
+	if (was_away_from_ping(burst, w, lost_ns) ||
 	    was_away_from_others(burst, w, lost_ns, all_ns))
 		return 1;
 	if (lost_ns < lacked_ns)
@@ -180,16 +181,15 @@ static double lost_share_of_thread(const struct burst *burst, size_t w, double t
 }
 
 /* For samples whose losses are known one by one: returns the share of a typical one. */
-static double lost_share_of_samples(const struct burst *burst, const struct worker *worker,
-				    const uint64_t *ticks)
+static double lost_share_of_samples(const struct burst *burst, const struct worker *worker)
 {
 	static double shares[SAMPLES_MAX];
 	uint32_t first = burst->order.warmup, samples = burst->order.samples;
 
 	for (uint32_t i = first; i < samples; i++) {
-		double sample_ns = (double)ticks[i] * ns_per_tick(burst);
+		double took_ns = sample_ns(burst, worker, i);
 
-		shares[i - first] = sample_ns > 0 ? (double)worker->lost_ns[i] / sample_ns : 0;
+		shares[i - first] = took_ns > 0 ? (double)worker->lost_ns[i] / took_ns : 0;
 	}
 	return median(shares, samples - first);
 }
@@ -209,10 +209,9 @@ static void add_loss(struct losses *losses, const struct worker *worker, double 
 	losses->sum += share;
 }
 
-static struct losses find_losses(const struct burst *burst, const struct burst_result *result)
+static struct losses find_losses(const struct burst *burst)
 {
 	double typical_ns = typical_sample_ns(burst, &burst->workers[0]);
-	const uint64_t *ticks = result->ticks;
 	struct losses losses = {0};
 
 	for (size_t w = 0; w < burst->count; w++) {
@@ -221,12 +220,9 @@ static struct losses find_losses(const struct burst *burst, const struct burst_r
 		if (w && burst->order.point->operation == OPERATION_IDLE)
 			break; /* the others only wait */
 		if (!burst->workers[0].lost_ns)
-			add_loss(&losses, worker,
-				 lost_share_of_thread(burst, w, typical_ns, result->ticks));
+			add_loss(&losses, worker, lost_share_of_thread(burst, w, typical_ns));
 		else if (worker->stamps)
-			add_loss(&losses, worker, lost_share_of_samples(burst, worker, ticks));
-		if (worker->stamps)
-			ticks += burst->order.samples;
+			add_loss(&losses, worker, lost_share_of_samples(burst, worker));
 	}
 	return losses;
 }
@@ -236,7 +232,7 @@ bool burst_is_disturbed(const struct burst *burst, struct burst_result *result)
 	for (size_t w = 0; w < burst->count; w++)
 		if (!burst->workers[w].ran_known || burst->order.clock->is_rate_wrong)
 			return false;
-	struct losses losses = find_losses(burst, result);
+	struct losses losses = find_losses(burst);
 
 	/* The two threads of a pair wait for each other. */
 	double lost = burst->order.benchmark->shape == SHAPE_PAIR ? losses.sum : losses.most;

@@ -273,15 +273,16 @@ def test_threads_that_wait_for_each_other_may_together_lack_as_much_as_one_alone
     assert all("other work held it" in reason for reason in reasons)
 
 
+# whose threads do not wait for each other
+APART = [
+    ("bandwidth", "--sizes", "16K", "--threads", "2"),
+    ("interleave", "--blocks", "4K"),
+]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("cpu", [0, 1])
-@pytest.mark.parametrize(
-    "benchmark",
-    [
-        ("bandwidth", "--sizes", "16K", "--threads", "2"),
-        ("interleave", "--blocks", "4K"),
-    ],
-)
+@pytest.mark.parametrize("benchmark", APART)
 def test_a_thread_that_begins_after_the_others_makes_a_burst_disturbed(
     benchmark: tuple[str, ...], cpu: int
 ) -> None:
@@ -296,13 +297,7 @@ def test_a_thread_that_begins_after_the_others_makes_a_burst_disturbed(
 
 @pytest.mark.long
 @pytest.mark.parametrize("cpu", [0, 1])
-@pytest.mark.parametrize(
-    "benchmark",
-    [
-        ("bandwidth", "--sizes", "16K", "--threads", "2"),
-        ("interleave", "--blocks", "4K"),
-    ],
-)
+@pytest.mark.parametrize("benchmark", APART)
 def test_a_thread_that_leaves_the_others_alone_for_most_samples_makes_a_burst_disturbed(
     benchmark: tuple[str, ...], cpu: int
 ) -> None:
