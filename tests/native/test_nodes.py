@@ -386,9 +386,13 @@ def test_a_line_on_another_node_before_or_after_the_samples_fails_the_burst(
     env["ASTRAY"] = f"1:1:{look}"
     plan = ("-b", benchmark, "--nodes", "1", "-r", "1", "-s", "2", "--seed", "7")
     done = run(*plan, *two_cpus(), "-f", "jsonl", env=env)
-    reasons = {record["reason"] for record in failures(decode(done.stdout))}
+    records = decode(done.stdout)
+    reasons = {record["reason"] for record in failures(records)}
     astray = {reason for reason in reasons if "node 2" in reason}
-    assert bool(astray) == failed
+    # a second attempt at a disturbed burst looks a third time
+    was_taken_again = any("attempt" in record for record in records)
+    assert astray or not failed
+    assert not astray or failed or was_taken_again
     assert astray <= {"a line lies on node 2 instead of 1", "15 of 15 pages on node 2"}
 
 
