@@ -5,7 +5,7 @@ publication.
 from array import array
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from fleet.late import np, pa, pc
 from fleet.model import Burst, Count, Parameters, Relation, Run, Topology
@@ -14,7 +14,11 @@ from fleet.store.rows import require_hello
 
 _COUNTS = ("round", "ping_cpu", "pong_cpu", "start_offset_ns", "iterations", "warmup")
 _OPTIONAL = (*schema.LINE, *schema.THREADS)  # numbers from 0 that a host may leave out
-_NUMBERS = ("words", *_COUNTS, *_OPTIONAL, "core_mhz")  # core_mhz is doubled
+# What is stored of a burst as numbers; _UNKNOWN where the host left it out.
+# words_number: which of the distinct _Words it has. mhz_doubled: of ping's core
+_NUMBERS = ("words_number", *_COUNTS, *_OPTIONAL, "mhz_doubled")
+# What is stored of each event count. burst: the number of the burst, in order of
+# arrival. event: which of the hello's `counters`
 _COUNTER_NUMBERS = (
     "burst",
     "cpu",
@@ -33,6 +37,15 @@ _NEAREST_FIRST = list(map(str, Relation))
 _SORT_ORDER = ("benchmark", "variant", "relation", "ping_cpu", "pong_cpu", "round")
 
 
+class _Words(NamedTuple):
+    """What many bursts have in common: it is stored once, under a number."""
+
+    benchmark: str
+    variant: str
+    flags: str  # sorted, with commas between them
+    cpus: tuple[int, ...] | None  # of all threads if they are three or more, else None
+
+
 class BurstColumns:
     """Bursts in order of arrival: 160 bytes for each, 8 for each sample. Beyond
     max_bytes all are dropped.
@@ -45,18 +58,18 @@ class BurstColumns:
         self._clear()
 
     def _clear(self) -> None:
-        self.other_samples = 0
-        self.flagged = 0
-        # numbers of (benchmark, variant, flags, CPUs)
-        self._words: dict[tuple[Any, ...], int] = {}
-        self._numbers = array("q")  # a row of _NUMBERS for each burst
-        self._ticks = array("q")
-        self._ends = array("i", [0])
+        """Hold no bursts, as at first. The arrays are flat, to take little memory."""
+        self.flagged = 0  # bursts with flags
+        self.other_samples = 0  # of the threads other than ping
+        self._number_by_words: dict[_Words, int] = {}  # counted from 0
+        self._numbers = array("q")  # as many values for each burst as _NUMBERS
+        self._counters = array("q")  # as many for each count as _COUNTER_NUMBERS
+        self._ticks = array("q")  # of all bursts, one after the other
+        self._tick_offsets = array("i", [0])  # where each burst begins, then the end
         self._points: dict[int, tuple[Any, ...]] = {}  # values of schema.POINT by burst
-        self._counters = array("q")  # a row of _COUNTER_NUMBERS for each count
 
     def __len__(self) -> int:
-        return len(self._ends) - 1
+        return len(self._tick_offsets) - 1
 
     @property
     def sample_count(self) -> int:
@@ -80,34 +93,41 @@ class BurstColumns:
         if burst.flags:
             self.flagged += 1
         self._ticks.extend(burst.ticks)
-        self._ends.append(len(self._ticks))
+        self._tick_offsets.append(len(self._ticks))
         if self._max_bytes is not None and self._count_bytes() > self._max_bytes:
             self._clear()
             self.overflowed = True
 
     def _add_point(self, burst: Burst) -> None:
-        self._points[len(self)] = _list_point_values(burst)
+        burst_number = len(self)
+        self._points[burst_number] = _list_point_values(burst)
         # the other threads have as many numbers as this one has ticks
         lists = len(burst.other_ticks or ()) + len(burst.other_units or ())
         self.other_samples += len(burst.ticks) * lists
 
     def _make_row(self, burst: Burst) -> list[int]:
-        """Return the burst's row of _NUMBERS."""
-        group = burst.cpus
-        if group is not None and len(group) < 3:  # ping and pong say the same
-            group = None
+        """Return the values of _NUMBERS for a burst. Give its words the next number if
+        no burst before it had them.
+        """
+        cpus = burst.cpus
+        if cpus is not None and len(cpus) < 3:
+            cpus = None  # ping_cpu and pong_cpu say the same
         flags = ",".join(sorted(burst.flags))
-        words = (burst.benchmark, burst.variant, flags, group)
-        next_number = len(self._words)
-        number = self._words.setdefault(words, next_number)
+        words = _Words(burst.benchmark, burst.variant, flags, cpus)
+        next_number = len(self._number_by_words)
+        words_number = self._number_by_words.setdefault(words, next_number)
         optional = [
             _UNKNOWN if value is None else value for value in _list_optional(burst)
         ]
-        return [number, *_get_counts(burst), *optional]
+        return [words_number, *_get_counts(burst), *optional]
 
     def _add_counters(
         self, burst: Burst, counters: tuple[tuple[Count | None, ...], ...]
     ) -> None:
+        """Add the values of _COUNTER_NUMBERS for each event count of a burst. counters:
+        for each CPU the count of each event, None for one that the CPU does not have.
+        """
+        burst_number = len(self)  # as the burst itself is added after its counts
         cpus = burst.cpus or tuple(dict.fromkeys((burst.ping_cpu, burst.pong_cpu)))
         units = burst.iterations * len(burst.ticks)
         for cpu, counts in zip(cpus, counters, strict=True):
@@ -117,9 +137,8 @@ class BurstColumns:
                 count, enabled_ns, running_ns = counted
                 if not running_ns:  # the kernel never gave it a hardware counter
                     count = _UNKNOWN
-                self._counters.extend(
-                    (len(self), cpu, event, units, count, enabled_ns, running_ns)
-                )
+                row = (burst_number, cpu, event, units, count, enabled_ns, running_ns)
+                self._counters.extend(row)
 
     def _count_bytes(self) -> int:
         values = len(self._numbers) + len(self._ticks) + len(self._counters)
@@ -130,43 +149,49 @@ class BurstColumns:
         """Return the bursts, sorted, as a pyarrow table in the schema of samples files.
         Raises StoreError.
         """
-        shape = schema.file_schema("samples")
-        types = {field.name: field.type for field in shape}
-        rows = self._collect_rows()
-        words = self._make_word_columns(run, rows)
-        order = _sort_bursts(words, rows)
+        file_schema = schema.file_schema("samples")
+        types = {field.name: field.type for field in file_schema}
+        numbers = self._collect_numbers()
+        texts_by_name = self._make_text_columns(run, numbers)
+        order = _sort_bursts(texts_by_name, numbers)
         columns = {}
-        for name, texts in words.items():
-            columns[name] = texts.take(order).dictionary_encode()
+        for name, texts in texts_by_name.items():
+            sorted_texts = texts.take(order)
+            columns[name] = sorted_texts.dictionary_encode()
         for name in (*_COUNTS, *_OPTIONAL):
-            columns[name] = _mask_unknown(rows[name][order], types[name])
+            sorted_numbers = numbers[name][order]
+            columns[name] = _mask_unknown(sorted_numbers, types[name])
         ns_per_tick = 1e9 / require_hello(run).ticks_per_second
         columns["ns_per_tick"] = pa.repeat(ns_per_tick, len(self))
-        columns["ticks"] = self._make_ticks_column(types["ticks"]).take(order)
-        columns["core_ghz"] = _make_ghz_column(rows["core_mhz"][order])
+        ticks = self._make_ticks_column(types["ticks"])
+        columns["ticks"] = ticks.take(order)
+        columns["core_ghz"] = _make_ghz_column(numbers["mhz_doubled"][order])
         columns |= self._make_point_columns(order, types)
-        return pa.table([columns[name] for name in shape.names], schema=shape)
+        return pa.table([columns[name] for name in types], schema=file_schema)
 
     def _make_ticks_column(self, type_: Any) -> Any:
         """Return the ticks of each burst as a list, in order of arrival."""
-        ends = np.frombuffer(self._ends, self._ends.typecode)
+        offsets = np.frombuffer(self._tick_offsets, self._tick_offsets.typecode)
         ticks = np.frombuffer(self._ticks, self._ticks.typecode)
-        return pa.ListArray.from_arrays(ends, ticks, type_)
+        return pa.ListArray.from_arrays(offsets, ticks, type_)
 
     def _make_point_columns(
         self, order: Any, types: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return the columns schema.POINT of the bursts in this order."""
-        columns = {}
+        """Return the columns schema.POINT. order: the numbers of the bursts in the
+        order of the rows. types: of all columns, by name.
+        """
+        point_types = {name: types[name] for name in schema.POINT}
         if not self._points:
-            for name in schema.POINT:
-                columns[name] = pa.nulls(len(self), types[name])
-            return columns
+            return {
+                name: pa.nulls(len(self), point_types[name]) for name in point_types
+            }
         no_point = (None,) * len(schema.POINT)
-        rows = [self._points.get(burst, no_point) for burst in order.tolist()]
+        rows = [self._points.get(number, no_point) for number in order.tolist()]
         values_by_column = zip(*rows, strict=True)
+        columns = {}
         for name, values in zip(schema.POINT, values_by_column, strict=True):
-            columns[name] = pa.array(values, types[name])
+            columns[name] = pa.array(values, point_types[name])
         return columns
 
     def counters_table(self, run: Run) -> Any:
@@ -175,129 +200,134 @@ class BurstColumns:
         """
         if not self._counters:
             return None
-        counts = _name_columns(_COUNTER_NUMBERS, self._counters)
-        burst = counts["burst"]
-        rows = self._collect_rows()
-        words = self._make_counter_words(run, counts, rows["words"][burst])
-        numbers = {**counts}
-        for name in ("round", "ping_cpu", "pong_cpu"):
-            numbers[name] = rows[name][burst]
-        shape = schema.arrow_schema("counters")
+        # numbers and texts by column, with a value for each count
+        numbers = _name_columns(_COUNTER_NUMBERS, self._counters)
+        burst_of_count = numbers["burst"]
+        numbers_of_bursts = self._collect_numbers()
+        for name in ("words_number", "round", "ping_cpu", "pong_cpu"):
+            numbers[name] = numbers_of_bursts[name][burst_of_count]
+        texts = self._make_counter_texts(run, numbers)
+        counters_schema = schema.arrow_schema("counters")
         columns = []
-        for field in shape:
+        for field in counters_schema:
             if field.name == "point":
-                columns.append(pa.array(self._list_points(burst), field.type))
-            elif field.name in words:
-                columns.append(words[field.name].dictionary_encode())
+                column = pa.array(self._list_points(burst_of_count), field.type)
+            elif field.name in texts:
+                column = texts[field.name].dictionary_encode()
             else:
-                columns.append(_mask_unknown(numbers[field.name], field.type))
-        return pa.table(columns, schema=shape)
+                column = _mask_unknown(numbers[field.name], field.type)
+            columns.append(column)
+        return pa.table(columns, schema=counters_schema)
 
-    def _make_counter_words(
-        self, run: Run, counts: Mapping[str, Any], words: Any
+    def _make_counter_texts(
+        self, run: Run, numbers: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return the text columns of event counts. words: of the burst of each."""
-        events = pa.array(require_hello(run).counters)
+        """Return the text columns of event counts. numbers: for each count, the number
+        of its event and that of its burst's words.
+        """
+        event_names = pa.array(require_hello(run).counters)
+        event_numbers = numbers["event"]
         return {
-            "host_id": pa.repeat(run.host.host_id, len(words)),
-            "run_id": pa.repeat(run.run_id, len(words)),
-            **self._take_names(words),
-            "event": events.take(counts["event"]),
+            "host_id": pa.repeat(run.host.host_id, len(event_numbers)),
+            "run_id": pa.repeat(run.run_id, len(event_numbers)),
+            "benchmark": self._take_words("benchmark", numbers["words_number"]),
+            "variant": self._take_words("variant", numbers["words_number"]),
+            "event": event_names.take(event_numbers),
         }
 
-    def _list_points(self, bursts: Any) -> list[str | None]:
-        """Return the point of each of these bursts, given by number."""
+    def _list_points(self, burst_numbers: Any) -> list[str | None]:
+        """Return the point of each of these bursts, None for one without a point."""
         no_point = (None,)
-        return [self._points.get(number, no_point)[0] for number in bursts.tolist()]
+        values = [self._points.get(burst, no_point) for burst in burst_numbers.tolist()]
+        return [point for point, *_ in values]
 
-    def _collect_rows(self) -> dict[str, Any]:
+    def _collect_numbers(self) -> dict[str, Any]:
+        """Return the columns _NUMBERS, by name, with a value for each burst."""
         return _name_columns(_NUMBERS, self._numbers)
 
-    def _list_words(self) -> Sequence[tuple[Any, ...]]:
-        """Return the benchmarks, variants, flags and groups of CPUs, by the number of
-        the words.
-        """
-        if not self._words:
-            return [()] * 4
-        return list(zip(*self._words, strict=True))
-
-    def _make_word_columns(self, run: Run, rows: Mapping[str, Any]) -> dict[str, Any]:
+    def _make_text_columns(
+        self, run: Run, numbers: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """Return the text columns of the bursts, with `relation`: how far apart each
         burst's CPUs are.
         """
-        _, _, flags, groups = self._list_words()
-        words = rows["words"]
-        columns = self._take_names(words)
-        columns["flags"] = pa.array(flags, pa.string()).take(words)
+        columns = {}
+        for name in ("benchmark", "variant", "flags"):
+            columns[name] = self._take_words(name, numbers["words_number"])
         topology = Topology(run.facts.cpus)
-        columns["relation"] = _make_relation_column(topology, groups, rows)
+        words_by_number = list(self._number_by_words)
+        columns["relation"] = _make_relation_column(topology, words_by_number, numbers)
         return columns
 
-    def _take_names(self, words: Any) -> dict[str, Any]:
-        """Return the columns `benchmark` and `variant` for these numbers of words."""
-        benchmarks, variants, _, _ = self._list_words()
-        return {
-            "benchmark": pa.array(benchmarks, pa.string()).take(words),
-            "variant": pa.array(variants, pa.string()).take(words),
-        }
+    def _take_words(self, name: str, words_numbers: Any) -> Any:
+        """Return a column with this field of _Words for each number of words."""
+        texts = [getattr(words, name) for words in self._number_by_words]
+        return pa.array(texts, pa.string()).take(words_numbers)
 
 
 def _make_relation_column(
-    topology: Topology,
-    groups: Sequence[tuple[int, ...] | None],
-    rows: Mapping[str, Any],
+    topology: Topology, words_by_number: Sequence[_Words], numbers: Mapping[str, Any]
 ) -> Any:
-    """Return the relation of each burst. groups: the CPUs of each group, or None, by
-    the number that a burst has in rows["words"].
+    """Return a column with the relation of each burst. numbers: the columns _NUMBERS
+    of the bursts.
     """
     # a relation is found once for each pair, since a run has many bursts of a pair
-    examples, pair_of_burst = _find_distinct_pairs(rows)
+    first_burst_of_pair, pair_of_burst = _find_distinct_pairs(numbers)
     relations = []
-    for burst in examples.tolist():
-        group = groups[rows["words"][burst]]
-        ping = int(rows["ping_cpu"][burst])
-        pong = int(rows["pong_cpu"][burst])
-        relation = _name_farthest_relation(topology, group, ping, pong)
+    for burst in first_burst_of_pair.tolist():
+        words = words_by_number[numbers["words_number"][burst]]
+        ping = int(numbers["ping_cpu"][burst])
+        pong = int(numbers["pong_cpu"][burst])
+        relation = _name_farthest_relation(topology, words.cpus, ping, pong)
         relations.append(relation)
     return pa.array(relations, pa.string()).take(pair_of_burst)
 
 
-def _find_distinct_pairs(rows: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Find the combinations of words, ping and pong: return a burst of each, and which
-    of them each burst is.
+def _find_distinct_pairs(numbers: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Number the combinations of words, ping and pong. Return two arrays: for each
+    combination a burst that has it, and for each burst its combination.
     """
-    ping = rows["ping_cpu"]
-    pong = rows["pong_cpu"]
+    ping = numbers["ping_cpu"]
+    pong = numbers["pong_cpu"]
     # words, ping and pong as the digits of one number, which is quicker to compare
     pings = ping.max(initial=0) + 1
     pongs = pong.max(initial=0) + 1
-    words_and_ping = rows["words"] * pings + ping
+    words_and_ping = numbers["words_number"] * pings + ping
     combination = words_and_ping * pongs + pong
-    _, examples, which = np.unique(combination, return_index=True, return_inverse=True)
-    return examples, which
+    _, first_burst_of_combination, combination_of_burst = np.unique(
+        combination, return_index=True, return_inverse=True
+    )
+    return first_burst_of_combination, combination_of_burst
 
 
-def _sort_bursts(words: Mapping[str, Any], rows: Mapping[str, Any]) -> Any:
-    """Return the places of the bursts in _SORT_ORDER."""
-    columns = {**rows, **words}
+def _sort_bursts(texts: Mapping[str, Any], numbers: Mapping[str, Any]) -> Any:
+    """Return the numbers of the bursts in _SORT_ORDER. texts, numbers: columns with a
+    value for each burst.
+    """
+    columns = {**numbers, **texts}
     keys = pa.table({name: columns[name] for name in _SORT_ORDER})
     directions = [(name, "ascending") for name in _SORT_ORDER]
     return pc.sort_indices(keys, directions).to_numpy()
 
 
 def _mask_unknown(numbers: Any, type_: Any) -> Any:
+    """Return the numbers as a pyarrow array with null for _UNKNOWN."""
     return pa.array(numbers, type_, mask=numbers == _UNKNOWN)
 
 
 def _make_ghz_column(mhz_doubled: Any) -> Any:
+    """Return GHz from twice the MHz, with null for _UNKNOWN."""
     ghz = mhz_doubled / 2000
     return pa.array(ghz, pa.float32(), mask=mhz_doubled == _UNKNOWN)
 
 
-def _name_columns(names: Sequence[str], rows: "array[int]") -> dict[str, Any]:
-    """Return the columns, by name, of numbers that are stored row by row."""
-    columns = np.frombuffer(rows, "i8").reshape(-1, len(names)).T
-    return dict(zip(names, np.ascontiguousarray(columns), strict=True))
+def _name_columns(names: Sequence[str], flat_rows: "array[int]") -> dict[str, Any]:
+    """Return the columns, by name, of rows of numbers that stand one after the other.
+    names: of the columns, in the order of a row.
+    """
+    rows = np.frombuffer(flat_rows, "i8").reshape(-1, len(names))
+    columns = np.ascontiguousarray(rows.T)
+    return dict(zip(names, columns, strict=True))
 
 
 def _list_optional(burst: Burst) -> list[int | None]:
@@ -305,6 +335,7 @@ def _list_optional(burst: Burst) -> list[int | None]:
     host left out.
     """
     ping_steal, pong_steal = burst.steal_ppm or (None, None)
+    # in the order of _OPTIONAL
     return [
         *_get_line(burst),
         *(burst.switches or (None, None, None, None)),
@@ -323,11 +354,12 @@ def _double_core_mhz(burst: Burst) -> int | None:
         return 2 * burst.sample_mhz
     if burst.core_mhz is None:
         return None
-    return sum(burst.core_mhz)
+    before, after = burst.core_mhz
+    return before + after
 
 
 def _list_point_values(burst: Burst) -> tuple[Any, ...]:
-    """Return the values of schema.POINT."""
+    """Return the values of the columns schema.POINT, in their order."""
     return (
         burst.point,
         burst.unit,
@@ -340,6 +372,7 @@ def _list_point_values(burst: Burst) -> tuple[Any, ...]:
 
 
 def _pack_lists(lists: tuple[tuple[int, ...], ...] | None) -> Any:
+    """Return lists of numbers as arrays, which take less memory; None for None."""
     if not lists:
         return lists
     return tuple(array("q", numbers) for numbers in lists)
