@@ -24,7 +24,7 @@ from fleet.store.places import Folder, Place, require_key
 from fleet.store.reading import damage_errors, map_in_threads
 
 FILES = "amendments/*.json"
-_NAME = re.compile(r"amendments/(.+)-[0-9]+-[0-9a-f]{8}\.json")
+_NAME = re.compile(r"amendments/(?P<run_id>.+)-[0-9]+-[0-9a-f]{8}\.json")
 _MAX_BYTES = 2 << 20  # as of the labels of a run
 # a counter is one more than those before it; files moved away leave gaps
 _MAX_STEP = 1_000_000
@@ -59,8 +59,8 @@ class Amendment:
 
     def apply(self, labels: Iterable[tuple[str, str]]) -> dict[str, str]:
         """Return a run's `labels` after the amendment."""
-        both: dict[str, str | None] = {**dict(labels), **self.labels}
-        return {key: value for key, value in both.items() if value is not None}
+        amended: dict[str, str | None] = {**dict(labels), **self.labels}
+        return {key: value for key, value in amended.items() if value is not None}
 
 
 class AmendmentFile(NamedTuple):
@@ -74,29 +74,32 @@ class AmendmentFile(NamedTuple):
 
 
 class _Content(NamedTuple):
-    """The amendments of a root. withheld: by run, why one of it cannot be read."""
+    """The amendments of a root. error_by_run: why an amendment of a run cannot be
+    read, by run ID.
+    """
 
     files: list[AmendmentFile]
-    withheld: Mapping[str, StoreError]
+    error_by_run: Mapping[str, StoreError]
 
 
 def amend(place: Place, run_ids: Collection[str], amendment: Amendment) -> None:
     """Amend each run, or none. Raises StoreError if that fails, if an amendment of a
     run cannot be read, or if another command amends a run meanwhile.
     """
-    before = _read_files(place)
+    earlier = _read_files(place)
     for run_id in run_ids:
-        if run_id in before.withheld:
-            raise before.withheld[run_id]
-    counter = 1 + max((file.counter for file in before.files), default=0)
-    placed = list[str]()
+        if run_id in earlier.error_by_run:
+            raise earlier.error_by_run[run_id]
+    highest_counter = max((file.counter for file in earlier.files), default=0)
+    names_placed = list[str]()
     try:
         for run_id in run_ids:
-            file = AmendmentFile(counter, run_id, amendment)
-            placed.append(_place_file(place, file))
+            file = AmendmentFile(highest_counter + 1, run_id, amendment)
+            name = _place_file(place, file)
+            names_placed.append(name)
         _require_in_effect(place, run_ids, amendment)
     except BaseException:
-        for name in placed:
+        for name in names_placed:
             with suppress(OSError):
                 place.remove(name)
         raise
@@ -134,11 +137,11 @@ def _require_in_effect(
     """Raise StoreError unless an amendment just placed is the last word on each run."""
     current = read_amendments(place)
     for run_id in run_ids:
-        now = current.get(run_id, Amendment())
-        if now != now.combine(amendment):
+        in_effect = current.get(run_id, Amendment())
+        if in_effect.combine(amendment) != in_effect:
             raise StoreError(
-                f"{place}: {run_id}: another command has amended it meanwhile: {now}."
-                " Repeat yours."
+                f"{place}: {run_id}: another command has amended it meanwhile:"
+                f" {in_effect}. Repeat yours."
             )
 
 
@@ -149,8 +152,9 @@ def read_amendments(place: Place) -> dict[str, Amendment]:
     content = _read_files(place)
     amendments: dict[str, Amendment] = {}
     for _, run_id, amendment in content.files:
-        amendments[run_id] = amendments.get(run_id, Amendment()).combine(amendment)
-    for run_id, err in content.withheld.items():
+        earlier = amendments.get(run_id, Amendment())
+        amendments[run_id] = earlier.combine(amendment)
+    for run_id, err in content.error_by_run.items():
         amendments[run_id] = Amendment(withdrawn=True)
         text = f"{err} Until then {run_id} is left out."
         warn(text, StoreWarning, stacklevel=2)
@@ -159,47 +163,35 @@ def read_amendments(place: Place) -> dict[str, Amendment]:
 
 def find_bad_amendments(place: Place, names: Sequence[str]) -> list[str]:
     """Return a sentence for each file of amendments that cannot be read."""
-    _, errors = _sort_out(place, names)
+    _, errors = _read_good_files(place, names)
     return [str(err) for err in errors.values()]
 
 
 def _read_files(place: Place) -> _Content:
-    """Read the files of amendments. Raises StoreError if they cannot be listed, or for
-    an unreadable one whose name does not say whose it is.
+    """Read the files of amendments. Raises StoreError if they cannot be listed. The
+    error of an unreadable file is kept for its run; it is raised if the file's name
+    does not say which run that is.
     """
     with store_errors("read the amendments", place):
         names = place.files(FILES)
-    files, errors = _sort_out(place, names)
-    withheld = dict[str, StoreError]()
-    for name, err in errors.items():
+    files, error_by_name = _read_good_files(place, names)
+    error_by_run = dict[str, StoreError]()
+    for name, err in error_by_name.items():
         match = _NAME.fullmatch(name)
         if match is None:
             raise err
-        withheld[match[1]] = err
-    return _Content(files, withheld)
+        error_by_run[match["run_id"]] = err
+    return _Content(files, error_by_run)
 
 
-def _sort_out(
+def _read_good_files(
     place: Place, names: Sequence[str]
 ) -> tuple[list[AmendmentFile], dict[str, StoreError]]:
     """Return the contents of the good files, by counter (not by time), then by name;
-    and the errors of the others, by name.
+    and the errors of the others, by name. A file is good if it can be read and its
+    counter is not far beyond the one before it, since counters rise by little.
     """
-
-    def read(name: str) -> AmendmentFile | DamagedFileError:
-        try:
-            return read_amendment(place, name)
-        except DamagedFileError as err:
-            return err
-
-    errors = dict[str, StoreError]()
-    readable = dict[str, AmendmentFile]()
-    for name, result in zip(names, map_in_threads(read, names), strict=True):
-        if isinstance(result, DamagedFileError):
-            errors[name] = result
-        else:
-            readable[name] = result
-    # counters rise by little; one far beyond the others was not counted up
+    readable, errors = _read_each_file(place, names)
     good = list[AmendmentFile]()
     last_counter = 0
     for name in sorted(readable, key=lambda name: (readable[name].counter, name)):
@@ -213,6 +205,29 @@ def _sort_out(
             good.append(file)
             last_counter = file.counter
     return good, errors
+
+
+def _read_each_file(
+    place: Place, names: Sequence[str]
+) -> tuple[dict[str, AmendmentFile], dict[str, StoreError]]:
+    """Return the contents of the files that can be read, and the errors of the others,
+    by name.
+    """
+
+    def read(name: str) -> AmendmentFile | DamagedFileError:
+        try:
+            return read_amendment(place, name)
+        except DamagedFileError as err:
+            return err
+
+    readable = dict[str, AmendmentFile]()
+    errors = dict[str, StoreError]()
+    for name, result in zip(names, map_in_threads(read, names), strict=True):
+        if isinstance(result, DamagedFileError):
+            errors[name] = result
+        else:
+            readable[name] = result
+    return readable, errors
 
 
 def read_amendment(place: Place, name: str) -> AmendmentFile:
@@ -230,7 +245,8 @@ def _parse_amendment(data: bytes) -> AmendmentFile:
     """Parse the content of an amendment file. Raises DataError."""
     if len(data) > _MAX_BYTES:
         raise DataError(f"it has more than {_MAX_BYTES} bytes")
-    match content := unseal_json(data):
+    content = unseal_json(data)
+    match content:
         case {
             "run_id": str(run_id),
             "counter": int(counter),
