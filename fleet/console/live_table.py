@@ -279,15 +279,19 @@ def _make_empty_table(widths: Sequence[int], *, has_medians: bool) -> Table:
 
 
 def choose_rows(rows: Collection[Row], count: int) -> list[Row]:
-    """Choose at most `count` rows: recent failures in half or in all free ones, then
-    the longest at work.
+    """Choose at most `count` rows: the most recent failures, then the hosts that have
+    been at work longest.
+
+    Failures get half of the rows, or all rows that the hosts at work leave free if
+    these are more.
     """
     failures = [row for row in rows if _has_failed(row)]
     at_work = [row for row in rows if _is_at_work(row)]
     at_work.sort(key=lambda row: row.started)
     free = count - len(at_work)
-    room = max(count // 2, free)
-    recent_failures = failures[-room:]
+    failures_shown = max(count // 2, free)
+    failures_hidden = max(len(failures) - failures_shown, 0)
+    recent_failures = failures[failures_hidden:]
     return [*recent_failures, *at_work][:count]
 
 

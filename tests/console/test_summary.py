@@ -365,6 +365,18 @@ def test_the_live_table_is_never_taller_or_wider_than_the_terminal(
     assert max(map(len, lines)) <= 40
 
 
+def test_a_live_table_with_room_for_one_host_shows_the_one_at_work() -> None:
+    console = Console(width=80, height=5, force_terminal=False)
+    hosts = [make_host(name) for name in ("failed", "at-work", "waiting")]
+    table = LiveTable(hosts, console)
+    for host in hosts[:2]:
+        table(StageEntered(host, "measure"))
+    table(HostFinished(make_outcome(State.FAILED, 3, "failed")))
+    _, titles, *rows = draw(table, console)
+    assert titles.split()[0] == "host"
+    assert [row.split()[0] for row in rows] == ["at-work"]
+
+
 @pytest.mark.slow
 def test_a_real_terminal_of_ten_lines_is_never_scrolled_by_five_hundred_hosts() -> None:
     """As much goes up as went down: each new drawing climbs less than the terminal is
