@@ -78,26 +78,30 @@ def assign_passes(is_b: Bools, minimum: int = 1) -> Ints:
     return np.minimum(pass_of_run, last_complete)
 
 
-def estimate_session_shifts(rows: Floats, labels: Ints, is_b: Bools) -> Floats:
-    """Estimate the shift that all rows share in each run; 0 for all if shifts are too
-    small to subtract.
+def estimate_session_shifts(logs: Floats, labels: Ints, is_b: Bools) -> Floats:
+    """Estimate by how much each run shifted all numbers alike, as a logarithm; 0 for
+    every run if the shifts are too small to be subtracted.
 
-    A row's shift is its distance from the mean of three or more runs at its level; a
-    run's is their median. The variance of shifts must reach a tenth of a row's and
-    twice what chance gives a median of so many rows.
+    logs: a row per number, a column per run. labels: the level of each value within its
+    row, -1 where it is missing. is_b: whether each run is of side B.
+
+    A value's distance is that from the mean of its level in its row. The shift of a run
+    is the median of its distances. The variance of the shifts within a side must reach
+    a tenth of the variance of a row. It must also reach twice the variance that chance
+    gives a median of so many rows.
     """
-    distances = _measure_distances_from_levels(rows, labels)
+    distances = _measure_distances_from_levels(logs, labels)
     medians = compute_nanmedian(distances, axis=0)
     shifts = np.nan_to_num(medians)
     variance = _average_variances([shifts[is_b], shifts[~is_b]])
-    # the median of n normal values has pi / 2n of the variance of one; twice that
-    share_by_chance = np.pi / max(len(rows), 1)
-    least_share = max(SESSION_SHARE, share_by_chance)
-    scatter = _estimate_scatter_of_sides(rows, is_b)
+    # the median of n normal values has pi / 2n of the variance of one
+    rows = max(len(logs), 1)
+    share_by_chance = np.pi / (2 * rows)
+    least_share = max(SESSION_SHARE, 2 * share_by_chance)
+    scatter = _estimate_scatter_of_sides(logs, is_b)
     least_variance = least_share * scatter**2
-    if variance >= least_variance > 0:
-        return shifts
-    return np.zeros_like(shifts)
+    is_large_enough = variance >= least_variance > 0
+    return shifts if is_large_enough else np.zeros_like(shifts)
 
 
 def _estimate_scatter_of_sides(rows: Floats, is_b: Bools) -> Any:
@@ -173,7 +177,11 @@ def _subtract_block_means(rows: Floats, blocks: Ints) -> Floats:
 
 
 def moderate_variances(variances: Floats, freedom: Floats) -> tuple[Floats, Floats]:
-    """Shrink variances towards a common one; return them and their new freedom.
+    """Shrink variances towards a common one; return the new variances and their degrees
+    of freedom.
+
+    variances, freedom: a variance and its degrees of freedom for each number that is
+    judged. Fewer than three are returned unchanged.
 
     By the empirical Bayes method of Smyth, SAGMB 3, 2004 (limma): the scatter of the
     logarithms of the variances, beyond that of chance, tells how many degrees of
@@ -181,53 +189,68 @@ def moderate_variances(variances: Floats, freedom: Floats) -> tuple[Floats, Floa
     """
     if len(variances) < 3:
         return variances, freedom
-    half = freedom / 2
-    # the logarithm of a chi-squared variance has the mean digamma(half) - log(half) and
-    # the variance trigamma(half)
-    logs = np.log(variances) - special.digamma(half) + np.log(half)
-    variance_by_chance = special.polygamma(1, half).mean()
-    excess = logs.var(ddof=1) - variance_by_chance
+    half_freedom = freedom / 2
+    # by chance, the logarithm of a variance with d degrees of freedom is off by
+    # digamma(d/2) - log(d/2), on average, and has the variance trigamma(d/2)
+    unbiased_logs = np.log(variances) - special.digamma(half_freedom)
+    unbiased_logs += np.log(half_freedom)
+    mean = unbiased_logs.mean()
+    variance_by_chance = special.polygamma(1, half_freedom).mean()
+    excess = unbiased_logs.var(ddof=1) - variance_by_chance
     all_freedom = freedom.sum()
     if excess <= 0:  # chance explains all of the scatter: all have one variance
-        common = np.exp(logs.mean())
-        return np.full(len(logs), common), np.full(len(logs), all_freedom)
-    prior_variance, prior_freedom = _estimate_prior(logs.mean(), excess)
+        common = np.full(len(variances), np.exp(mean))
+        return common, np.full(len(variances), all_freedom)
+    prior_variance, prior_freedom = _estimate_prior(mean, excess)
     joined_freedom = freedom + prior_freedom
     # the mean of both variances, weighted by their freedom
     weighted = prior_freedom * prior_variance + freedom * variances
     moderated = weighted / joined_freedom
+    # no variance is known better than one estimated from all rows together
     return moderated, np.minimum(joined_freedom, all_freedom)
 
 
 def _estimate_prior(mean: Any, excess: float) -> tuple[Any, float]:
-    """Return the common variance and the degrees of freedom that it counts for. mean,
-    excess: of the logarithms of variances, without what is due to chance.
+    """Return the common variance that others are shrunk towards, and the degrees of
+    freedom that it counts for.
+
+    mean: of the logarithms of the variances, without the bias of few degrees of
+    freedom. excess: the variance of these logarithms that chance does not explain.
     """
-    half = _invert_trigamma(excess)
-    offset = special.digamma(half) - np.log(half)
-    return np.exp(mean + offset), 2 * half
+    # such logarithms of d degrees of freedom have the variance trigamma(d/2)
+    half_freedom = _invert_trigamma(excess)
+    offset = special.digamma(half_freedom) - np.log(half_freedom)
+    return np.exp(mean + offset), 2 * half_freedom
 
 
 def moderate_where(
     is_tested: Bools, variances: Floats, freedom: Floats
 ) -> tuple[Floats, Floats]:
-    """Do as `moderate_variances` with those that are tested; NaN for the others."""
-    tested, freedom_of_tested = moderate_variances(
+    """Shrink the tested variances as `moderate_variances` does. The others and their
+    degrees of freedom become NaN.
+    """
+    tested_variances, tested_freedom = moderate_variances(
         variances[is_tested], freedom[is_tested]
     )
     moderated = np.full(variances.shape, np.nan)
-    moderated[is_tested] = tested
+    moderated[is_tested] = tested_variances
     new_freedom = np.full(variances.shape, np.nan)
-    new_freedom[is_tested] = freedom_of_tested
+    new_freedom[is_tested] = tested_freedom
     return moderated, new_freedom
 
 
 def _invert_trigamma(value: float) -> float:
-    """Return the number whose trigamma function is `value`, by Newton's method."""
+    """Return the number whose trigamma function, the second derivative of the logarithm
+    of the gamma function, is `value`.
+
+    Newton's method solves 1 / trigamma(number) = 1 / value: the left side is convex and
+    nearly straight, so that steps from 0.5 + 1 / value converge (Smyth, SAGMB 3, 2004).
+    """
     number = 0.5 + 1 / value
     for _ in range(50):
         trigamma = special.polygamma(1, number)
         slope = special.polygamma(2, number)
+        # of 1 / trigamma the slope is -slope / trigamma**2
         step = trigamma * (1 - trigamma / value) / slope
         if number + step == number:
             break
@@ -267,26 +290,26 @@ def estimate_detectable_change(
 
 
 def find_chance_limits(a: Floats, b: Floats, relations: Iterable[object]) -> Floats:
-    """Return how far chance may move each pair from its relation; 1 map in 20 has a
-    pair beyond that.
+    """Return by how much chance alone may move each pair from side A to side B, as the
+    size of a logarithm. Between equal sides, 1 map in 20 has a pair beyond its limit.
 
-    a, b: logarithms, a row per pair, a column per run. With three runs a side, limits
-    come from the scatter of runs, moderated over the relation; with fewer, from the
-    scatter of its pairs (inf below eight pairs).
+    a, b: logarithms of each side, a row per pair, a column per run. relations: of each
+    pair. A pair's move is measured beside the median of its relation in the same run.
     """
-    names = np.array(list(relations), dtype=object)
+    relation_of_pair = np.array(list(relations), dtype=object)
     limits = np.full(len(a), np.inf)
     alpha = ALPHA / max(len(a), 1)  # Bonferroni: every pair is looked at
     fewest_runs = min(a.shape[1], b.shape[1])
-    for relation in dict.fromkeys(names):
-        is_own = names == relation
+    for relation in dict.fromkeys(relation_of_pair):
+        is_own = relation_of_pair == relation
         from_median_a = _subtract_medians_of_runs(a[is_own])
         from_median_b = _subtract_medians_of_runs(b[is_own])
         if fewest_runs >= MIN_RUNS:
             limits[is_own] = _limit_by_runs(from_median_a, from_median_b, alpha)
+        # the scatter of too few runs is unknown: the pairs of a relation stand for it
         elif is_own.sum() >= _MIN_PAIRS:
-            changes = from_median_b.mean(axis=1) - from_median_a.mean(axis=1)
-            limits[is_own] = _limit_by_pairs(changes, alpha)
+            moves = from_median_b.mean(axis=1) - from_median_a.mean(axis=1)
+            limits[is_own] = _limit_by_pairs(moves, alpha)
     return limits
 
 
@@ -297,19 +320,29 @@ def _subtract_medians_of_runs(pairs: Floats) -> Floats:
 
 
 def _limit_by_runs(a: Floats, b: Floats, alpha: float) -> Floats:
-    """Return the limit of each pair from the scatter of its runs."""
+    """Return the smallest change of each pair from A to B that is significant, by how
+    much the pair scatters between runs of one side.
+
+    a, b: logarithms, pairs x runs of that side. alpha: the two-sided probability of
+    such a change by chance.
+    """
     runs = np.hstack([a, b])
-    is_b = np.arange(runs.shape[1]) >= a.shape[1]
+    runs_of_a = a.shape[1]
+    is_b = np.arange(runs.shape[1]) >= runs_of_a
     one_block = np.zeros(len(is_b), dtype=np.int64)
     fit = fit_within_blocks(runs, is_b, one_block)
-    variance, freedom = moderate_variances(fit.variance, fit.freedom)
-    error = np.sqrt(variance * fit.scale)
+    variance_of_run, freedom = moderate_variances(fit.variance, fit.freedom)
+    variance_of_change = variance_of_run * fit.scale
+    error = np.sqrt(variance_of_change)
     critical_t = -special.stdtrit(freedom, alpha / 2)
     return np.asarray(critical_t * error)
 
 
 def _limit_by_pairs(changes: Floats, alpha: float) -> float:
-    """Return the limit of all pairs from how their changes scatter."""
+    """Return the one limit of all pairs of a relation: their changes scatter as a
+    Student's t of _TAILS degrees of freedom, and its tails beyond the limit have the
+    probability `alpha`.
+    """
     distances = np.abs(changes - np.median(changes))
     median_distance = np.median(distances)
     # of a symmetric distribution, the median distance is that of its quartile
@@ -319,15 +352,17 @@ def _limit_by_pairs(changes: Floats, alpha: float) -> float:
 
 
 def compute_nanmedian(values: Floats, axis: int) -> Floats:
-    """Return the median, ignoring NaN; NaN if none is left."""
+    """Return the median, ignoring NaN; NaN if none is left. `numpy.nanmedian` is slow
+    for many short rows, and warns of those without a value.
+    """
     is_value = ~np.isnan(values)
     count = is_value.sum(axis=axis, keepdims=True)
     length = values.shape[axis]
     if not length:
         return np.full(count.squeeze(axis).shape, np.nan)
     ordered = np.sort(values, axis=axis)  # NaN last
-    # the places of the two middle values; of an odd count both are the same, and
-    # without values both are NaN
+    # the two middle places: 1 and 2 of 4 values, 1 and 1 of 3 values; 0 and 0 without
+    # any, where NaN stands
     below_middle = np.maximum(count - 1, 0) // 2
     above_middle = np.minimum(count // 2, length - 1)
     low = np.take_along_axis(ordered, below_middle, axis=axis)
@@ -359,43 +394,52 @@ def apply_student(
 
 
 def judge_rows(
-    rows: Floats,
+    logs: Floats,
     labels: Ints,
     is_b: Bools,
     blocks: Ints | None = None,
     session: Floats | float = 0.0,
 ) -> dict[str, Any]:
-    """Fit each row's change at levels where each side has two runs, else from A's main
-    level to B's.
+    """Fit each number's change from A to B, at levels where each side has two runs, if
+    there are such, else from A's main level to B's.
 
-    labels: from `run_levels`. blocks: the block of each run; None: use passes if there
-    are four or more, and fit nothing below three runs a side. session: the shift of
-    each run, to subtract, for all rows or for each. Return the columns of
-    `LeastSquares`; `levels`, how many there are; `are_apart`, whether different levels
-    were compared; `shares`, from `compute_share_probability`; `whole`, the change of
-    the mean over all levels; for a and for b, `a_ns`, the mean of `a_compared` runs at
-    the level that was compared, and `a_runs` of the `a_units` runs are at the side's
-    main level.
+    logs: a row per number, a column per run. labels: the level of each value in its
+    row, -1 where it is missing. is_b: whether each run is of B. blocks: of each run,
+    if the user asked for blocks; None: use passes if there are four or more, and fit
+    nothing below three runs a side. session: the shift of each run, to subtract from
+    all rows (an array of runs) or from each row (rows x runs).
+
+    Return columns with a value per row:
+    - the fields of `LeastSquares`;
+    - `levels`: how many levels the row has;
+    - `are_apart`: whether a level of A was compared with another level of B;
+    - `p_shares`: from `compute_share_probability`;
+    - `change_of_mean`: how far the mean over all levels moved, a logarithm;
+    - `a_units`, `b_units`: how many runs of the side have the number;
+    - `a_at_main`, `b_at_main`: how many of these are at the side's main level;
+    - `a_compared`, `b_compared`: how many are at the level that was compared;
+    - `a_ns`, `b_ns`: the mean of those.
     """
-    fits = _Fits.make_empty(len(rows))
-    without_shifts = rows - session
+    fits = _Fits.make_empty(len(logs))
+    without_shifts = logs - session
     are_blocks_asked = blocks is not None
-    for places in _group_equal_rows(labels):
-        levels = labels[places[0]]
-        choice = _choose_levels(levels, is_b, blocks)
-        fits.note_levels(places, choice)
+    # rows of equal labels compare the same runs, and are fitted at once
+    for rows in _group_equal_rows(labels):
+        levels_of_runs = labels[rows[0]]
+        choice = _choose_levels(levels_of_runs, is_b, blocks)
+        fits.note_levels(rows, choice)
         if _has_enough_runs(choice, is_b, are_blocks_asked=are_blocks_asked):
-            values = without_shifts[places]
-            fits.least_squares[:, places] = choice.fit(values, is_b)
-    a = _Side.select("a", rows, labels, ~is_b)
-    b = _Side.select("b", rows, labels, is_b)
+            fit = choice.fit(without_shifts[rows], is_b)
+            fits.note_changes(rows, fit)
+    a = _Side.select("a", logs, labels, ~is_b)
+    b = _Side.select("b", logs, labels, is_b)
     columns_of_fit = LeastSquares(*fits.least_squares)._asdict()
     return {
         **columns_of_fit,
         "levels": labels.max(axis=1, initial=0) + 1,
         "are_apart": fits.are_apart,
-        "shares": compute_share_probability(a.counts, b.counts),
-        "whole": b.compute_means() - a.compute_means(),
+        "p_shares": compute_share_probability(a.counts, b.counts),
+        "change_of_mean": b.compute_means() - a.compute_means(),
         **a.describe(fits.level_of_a),
         **b.describe(fits.level_of_b),
     }
@@ -403,8 +447,9 @@ def judge_rows(
 
 @dataclass(frozen=True, slots=True)
 class _Fits:
-    """What was compared of each row, and its change. least_squares: a row per field of
-    `LeastSquares`.
+    """What was compared of each row, and its change. least_squares: fields of
+    `LeastSquares` x rows. level_of_a, level_of_b: whose means are shown. are_apart:
+    whether these two levels were compared.
     """
 
     least_squares: Floats
@@ -423,22 +468,26 @@ class _Fits:
             level_of_b=np.zeros(count, dtype=np.int64),
         )
 
-    def note_levels(self, places: Sequence[int], choice: "_Choice") -> None:
+    def note_levels(self, rows: Sequence[int], choice: "_Choice") -> None:
         """Note which levels of these rows are compared."""
-        self.are_apart[places] = choice.are_apart
-        self.level_of_a[places] = choice.level_of_a
-        self.level_of_b[places] = choice.level_of_b
+        self.are_apart[rows] = choice.are_apart
+        self.level_of_a[rows] = choice.level_of_a
+        self.level_of_b[rows] = choice.level_of_b
+
+    def note_changes(self, rows: Sequence[int], fit: LeastSquares) -> None:
+        """Note the changes of these rows."""
+        self.least_squares[:, rows] = fit
 
 
 def _group_equal_rows(labels: Ints) -> list[list[int]]:
-    """Return the places of equal rows, a list per distinct row; these are fitted at
-    once.
+    """Group the rows of an array that are equal: [[1, 2], [3, 4], [1, 2]] gives
+    [[0, 2], [1]].
     """
-    places_by_row = dict[bytes, list[int]]()
-    for place, row in enumerate(labels):
-        places = places_by_row.setdefault(row.tobytes(), [])
-        places.append(place)
-    return list(places_by_row.values())
+    groups = dict[bytes, list[int]]()
+    for number, row in enumerate(labels):
+        group = groups.setdefault(row.tobytes(), [])
+        group.append(number)
+    return list(groups.values())
 
 
 class _Choice(NamedTuple):
@@ -453,37 +502,59 @@ class _Choice(NamedTuple):
     level_of_b: int
     are_apart: bool
 
-    def fit(self, values: Floats, is_b: Bools) -> LeastSquares:
-        """Fit the change of rows in the chosen runs. values: rows x all runs."""
-        is_used = self.blocks >= 0
-        used_values = values[:, is_used]
-        return fit_within_blocks(used_values, is_b[is_used], self.blocks[is_used])
+    @property
+    def is_compared(self) -> Bools:
+        """Report which runs are compared."""
+        return self.blocks >= 0
+
+    def fit(self, logs: Floats, is_b: Bools) -> LeastSquares:
+        """Fit the change of rows in the compared runs. logs: rows x all runs."""
+        is_compared = self.is_compared
+        compared_logs = logs[:, is_compared]
+        compared_blocks = self.blocks[is_compared]
+        return fit_within_blocks(compared_logs, is_b[is_compared], compared_blocks)
 
 
 def _choose_levels(levels: Ints, is_b: Bools, asked_blocks: Ints | None) -> _Choice:
-    """Choose the runs to compare: those at levels that both sides have twice, else
-    those at the sides' main levels. levels, is_b: of each run; level -1: no number.
-    asked_blocks: the blocks that the user asked for, if any.
+    """Choose the runs of one number to compare: those at levels that both sides have
+    twice or more, else those at the main level of each side.
+
+    levels: of each run, from 0; -1: the run lacks the number. is_b: whether each run is
+    of side B. asked_blocks: the block of each run, if the user asked for blocks; None:
+    runs are compared within passes.
     """
     blocks = asked_blocks
     if blocks is None:
         blocks = assign_passes(is_b, MIN_PASSES)
     has_number = levels >= 0
-    count = int(levels.max(initial=0)) + 1
-    if count == 1:
+    level_count = int(levels.max(initial=0)) + 1
+    if level_count == 1:
         common_blocks = _keep_common_blocks(blocks, has_number, is_b)
-        return _Choice(common_blocks, 0, 0, are_apart=False)
-    counts_of_a = _count_levels(levels[has_number & ~is_b], count)
-    counts_of_b = _count_levels(levels[has_number & is_b], count)
+        return _Choice(common_blocks, level_of_a=0, level_of_b=0, are_apart=False)
+    counts_of_a = _count_levels(levels[has_number & ~is_b], level_count)
+    counts_of_b = _count_levels(levels[has_number & is_b], level_count)
     is_shared = np.minimum(counts_of_a, counts_of_b) >= MIN_AT_LEVEL
-    if not is_shared.any():
-        return _choose_main_levels(levels, is_b, blocks, (counts_of_a, counts_of_b))
-    counts = counts_of_a + counts_of_b
-    shared_counts = np.where(is_shared, counts, 0)
-    commonest = int(shared_counts.argmax())
+    if is_shared.any():
+        shared_counts = np.where(is_shared, counts_of_a + counts_of_b, 0)
+        return _choose_shared_levels(levels, is_b, asked_blocks, shared_counts)
+    return _choose_main_levels(levels, is_b, blocks, (counts_of_a, counts_of_b))
+
+
+def _choose_shared_levels(
+    levels: Ints, is_b: Bools, asked_blocks: Ints | None, shared_counts: Ints
+) -> _Choice:
+    """Choose the runs at levels that both sides have; show the commonest of these.
+
+    levels, is_b, asked_blocks: as in `_choose_levels`. shared_counts: how many runs are
+    at each level, 0 at a level that is not shared.
+    """
+    is_shared = shared_counts > 0
+    has_number = levels >= 0
     is_used = has_number & is_shared[levels]
-    blocks_of_levels = _make_blocks_of_levels(levels, asked_blocks)
-    common_blocks = _keep_common_blocks(blocks_of_levels, is_used, is_b)
+    # runs of unlike levels are not compared: each level is a block
+    blocks = _make_blocks_of_levels(levels, asked_blocks)
+    common_blocks = _keep_common_blocks(blocks, is_used, is_b)
+    commonest = int(shared_counts.argmax())
     return _Choice(common_blocks, commonest, commonest, are_apart=False)
 
 
@@ -493,19 +564,24 @@ def _count_levels(levels: Ints, count: int) -> Ints:
 
 
 def _make_blocks_of_levels(levels: Ints, asked_blocks: Ints | None) -> Ints:
-    """Make each level a block, or each level in each of the blocks asked for."""
+    """Make each level a block, or each level in each of the blocks asked for. Both
+    arguments have a value per run.
+    """
     if asked_blocks is None:
         return levels
-    count = int(levels.max(initial=0)) + 1
-    first_of_block = count * asked_blocks
+    level_count = int(levels.max(initial=0)) + 1
+    first_of_block = level_count * asked_blocks
     return np.asarray(first_of_block + levels)
 
 
 def _choose_main_levels(
     levels: Ints, is_b: Bools, blocks: Ints, counts: tuple[Ints, Ints]
 ) -> _Choice:
-    """Choose the runs at the main level of each side, if these differ and each has more
-    than half of its side's runs. counts: of the runs of A and of B at each level.
+    """Choose the runs at the main level of each side, if these levels differ and each
+    has more than half of its side's runs; else choose none.
+
+    levels: of each run; -1: the run lacks the number. blocks: of each run, to compare
+    within. counts: how many runs of A, and how many of B, are at each level.
     """
     counts_of_a, counts_of_b = counts
     main_of_a = int(counts_of_a.argmax())
@@ -516,8 +592,10 @@ def _choose_main_levels(
         return _Choice(no_blocks, main_of_a, main_of_b, are_apart=False)
     main_of_side = np.where(is_b, main_of_b, main_of_a)
     is_used = levels == main_of_side
-    is_at_other_level = (levels >= 0) & ~is_used
-    if is_at_other_level.any():  # passes without these runs are not whole: one block
+    has_number = levels >= 0
+    is_at_other_level = has_number & ~is_used
+    # passes without the runs at other levels are not whole: all are one block
+    if is_at_other_level.any():
         blocks = np.zeros_like(blocks)
     common_blocks = _keep_common_blocks(blocks, is_used, is_b)
     return _Choice(common_blocks, main_of_a, main_of_b, are_apart=True)
@@ -531,7 +609,9 @@ def _has_most_runs(counts: Ints) -> bool:
 
 
 def _keep_common_blocks(blocks: Ints, is_used: Bools, is_b: Bools) -> Ints:
-    """Return each used run's block; -1 for runs of blocks that one side lacks."""
+    """Return the block of each run, but -1 for runs that are not used and for those of
+    a block in which one side has no used run.
+    """
     blocks_of_a = blocks[is_used & ~is_b]
     blocks_of_b = blocks[is_used & is_b]
     common = np.intersect1d(blocks_of_a, blocks_of_b)
@@ -543,10 +623,10 @@ def _has_enough_runs(choice: _Choice, is_b: Bools, *, are_blocks_asked: bool) ->
     """Report whether the chosen runs can be compared: two of each side. Unless the user
     asked for the blocks, each side must have three runs in all.
     """
-    is_used = choice.blocks >= 0
-    used_runs_of_a = (is_used & ~is_b).sum()
-    used_runs_of_b = (is_used & is_b).sum()
-    if min(used_runs_of_a, used_runs_of_b) < MIN_AT_LEVEL:
+    is_compared = choice.is_compared
+    compared_runs_of_a = (is_compared & ~is_b).sum()
+    compared_runs_of_b = (is_compared & is_b).sum()
+    if min(compared_runs_of_a, compared_runs_of_b) < MIN_AT_LEVEL:
         return False
     runs_of_b = is_b.sum()
     runs_of_a = len(is_b) - runs_of_b
@@ -565,62 +645,81 @@ class _Side:
     counts: Ints
 
     @classmethod
-    def select(cls, letter: str, rows: Floats, labels: Ints, is_own: Bools) -> "_Side":
-        """Select the columns of a side from those of both."""
-        labels_of_side = labels[:, is_own]
+    def select(cls, letter: str, logs: Floats, labels: Ints, is_own: Bools) -> "_Side":
+        """Select the runs of a side from those of both.
+
+        letter: a or b. logs: a row per number, a column per run of either side. labels:
+        the level of each value in its row, -1 where it is missing. is_own: whether each
+        run is of this side.
+        """
+        own_labels = labels[:, is_own]
         last_level = labels.max(initial=0)
-        counts = []
+        runs_at_levels = []
         for level in range(last_level + 1):
-            is_at_level = labels_of_side == level
-            counts.append(is_at_level.sum(axis=1))
-        logs = rows[:, is_own]
-        return cls(letter, logs, labels_of_side, np.stack(counts, axis=1))
+            is_at_level = own_labels == level
+            runs_at_levels.append(is_at_level.sum(axis=1))
+        counts = np.stack(runs_at_levels, axis=1)  # rows x levels
+        return cls(letter, logs[:, is_own], own_labels, counts)
 
     def compute_means(self) -> Floats:
         """Compute the mean over all levels of each row."""
         return compute_nanmean(self.logs, axis=1)
 
-    def describe(self, level: Ints) -> dict[str, Any]:
-        """Return the columns of this side. level: the one to show of each row."""
-        is_compared = self.labels == level[:, None]
-        logs = np.where(is_compared, self.logs, np.nan)
-        means = compute_nanmean(logs, axis=1)
+    def describe(self, compared_level: Ints) -> dict[str, Any]:
+        """Return the columns of this side: `a_units`, how many of its runs have each
+        number; `a_at_main`, how many are at its main level; `a_compared`, how many are
+        at the level that was compared, and `a_ns`, their mean.
+
+        compared_level: of each number. A unit is a run, or a host where hosts are the
+        sides.
+        """
+        is_compared = self.labels == compared_level[:, None]
+        compared_logs = np.where(is_compared, self.logs, np.nan)
+        mean_logs = compute_nanmean(compared_logs, axis=1)
+        # `counts` are numbers x levels, the other arrays are numbers x runs
         return {
-            f"{self.letter}_runs": self.counts.max(axis=1),
+            f"{self.letter}_at_main": self.counts.max(axis=1),
             f"{self.letter}_units": self.counts.sum(axis=1),
-            f"{self.letter}_ns": np.exp(means),
+            f"{self.letter}_ns": np.exp(mean_logs),
             f"{self.letter}_compared": is_compared.sum(axis=1),
         }
 
 
 def compute_share_probability(a: Ints, b: Ints) -> Floats:
-    """Return how likely two sides with the same share of runs at a level differ as
-    these do, or more: the least of all levels, by Fisher's exact test (two-sided).
+    """Return for each row how likely chance makes the sides' shares of runs at a level
+    differ as much as these do, or more, if both sides are alike.
 
-    a, b: how many runs of each side are at each level, rows x levels.
+    a, b: how many runs of each side are at each level, rows x levels. Each level is
+    tested by Fisher's exact test (two-sided), and the smallest p of a row is returned.
     """
-    counts = np.stack([a, b], axis=1)
+    counts = np.stack([a, b], axis=1)  # rows x sides x levels
     # most rows have the counts of another: each distinct one is tested once
-    distinct, place_of_row = np.unique(counts, axis=0, return_inverse=True)
+    distinct, distinct_of_row = np.unique(counts, axis=0, return_inverse=True)
     distinct_a = distinct[:, 0]
     distinct_b = distinct[:, 1]
-    p = _test_by_fisher(distinct_a, distinct_b)
-    least_p = p.min(axis=1, initial=1.0)
-    p_of_row = least_p[place_of_row.reshape(-1)]
+    p_of_levels = _test_by_fisher(distinct_a, distinct_b)
+    smallest_p = p_of_levels.min(axis=1, initial=1.0)
+    # some versions of numpy return a column
+    p_of_row = smallest_p[distinct_of_row.reshape(-1)]
     return np.asarray(p_of_row)
 
 
 def _test_by_fisher(a: Ints, b: Ints) -> Floats:
-    """Return p of each count of A, rows x levels, by Fisher's exact test: of all tables
-    with the same sums, the probability of those as unlikely as the observed one. Arrays
-    have a third axis: a table per number of runs of A that might be at the level.
+    """Return p of each row and level by Fisher's exact test. Of all splits of a level's
+    runs over the two sides, p is the probability of those that are at most as likely as
+    the observed one.
+
+    a, b: how many runs of each side are at a level, rows x levels.
     """
+    # arrays below are rows x levels x possible splits
     total_a = a.sum(axis=1)[:, None, None]
     total_b = b.sum(axis=1)[:, None, None]
     at_level = (a + b)[:, :, None]
+    # a split: so many runs of A and the others of B; impossible ones have probability 0
     possible_a = np.arange(total_a.max(initial=0) + 1)
     possible_b = at_level - possible_a
     chance = _compute_hypergeometric(possible_a, possible_b, total_a, total_b)
+    # the number of runs of A is also the place of the observed split
     observed = np.take_along_axis(chance, a[:, :, None], axis=2)
     limit = observed * (1 + 1e-9)  # equal ones differ by rounding
     is_as_unlikely = chance <= limit
@@ -630,23 +729,27 @@ def _test_by_fisher(a: Ints, b: Ints) -> Floats:
 
 
 def _compute_hypergeometric(a: Ints, b: Ints, total_a: Ints, total_b: Ints) -> Floats:
-    """Return how likely `a` runs of side A and `b` of side B are at a level, if so many
-    of all runs are; 0 for impossible numbers.
+    """Return how likely it is that of a + b runs at a level, drawn by chance from the
+    runs of both sides, exactly `a` are of side A and `b` of side B. The probability is
+    0 where a side does not have so many runs, or the number is negative.
+
+    total_a, total_b: how many runs each side has.
     """
     ways_of_a = _log_choose(total_a, a)
     ways_of_b = _log_choose(total_b, b)
     all_ways = _log_choose(total_a + total_b, a + b)
     chance = np.exp(ways_of_a + ways_of_b - all_ways)
-    is_possible_a = a <= total_a
+    is_possible_a = (a >= 0) & (a <= total_a)
     is_possible_b = (b >= 0) & (b <= total_b)
     return np.where(is_possible_a & is_possible_b, chance, 0.0)
 
 
 def _log_choose(total: Ints, taken: Ints) -> Floats:
-    """Return the logarithm of the binomial coefficient, the number of ways to take so
-    many of `total`; of impossible ones any number.
+    """Return the logarithm of the binomial coefficient, the number of ways to take
+    `taken` of `total`. Where `taken` is negative or more than `total`, the result means
+    nothing, and the caller must drop it.
     """
-    # of impossible ones no factorial is of a negative number
+    # clipped there, since a factorial of a negative number is infinite
     left = np.maximum(total - taken, 0)
     log_factorial: Floats = special.gammaln(total + 1)
     log_factorial_taken = special.gammaln(np.maximum(taken, 0) + 1)
@@ -658,8 +761,10 @@ def _log_choose(total: Ints, taken: Ints) -> Floats:
 def compute_level_probability(
     runs: Floats, total: Floats | Ints, rate: Floats | float
 ) -> Floats:
-    """Return the probability that `runs` or more of `total` are at another level,
-    summed over the sides, the last axis. rate: how often a run is.
+    """Return the probability that `runs` or more of `total` are at another level by
+    chance. The last axis of all arrays is the sides, over which it is summed, up to 1.
+
+    rate: the probability that a run is at another level.
     """
     trials = np.maximum(total, 1).astype(np.int64)
     # of the binomial distribution: more than runs - 1

@@ -19,8 +19,8 @@ from fleet.analysis.reduce.run_levels import label_levels_of_each
 
 CLASS = ["benchmark", "variant", "relation"]
 CELL = [*CLASS, "ping_cpu", "pong_cpu"]
-_SIDE = ["comparison", "is_b"]
-_ROW = ["comparison", "key"]
+_COMPARISON_SIDE = ["comparison", "is_b"]
+_COMPARISON_KEY = ["comparison", "key"]
 ALL = "all"  # the relation of a change that all rows of a session share
 THRESHOLD = 0.03
 _LEAST_PRINTED_CHANGE = 0.0005  # a lesser one is printed as 0.0 %
@@ -42,14 +42,14 @@ _COLUMNS = (
     "a_compared",
     "b_compared",
     "levels",
-    "shares",
-    "whole",
-    "shared",
+    "p_shares",
+    "change_of_mean",
+    "shared_ratio",
     "error",
     "freedom",
     "borrowed",
-    "chance",
-    "more",
+    "p_levels",
+    "runs_to_tell",
     "ratio",
     "low",
     "high",
@@ -100,6 +100,15 @@ class SideRuns:
         return list(zip(self.turns, self.is_b.tolist(), strict=True))
 
 
+class _LeveledRuns(NamedTuple):
+    """A host's comparison in a session, and the level of each of its numbers, of the
+    shape of `runs.logs`, -1 where a run lacks it.
+    """
+
+    runs: SideRuns
+    levels: Ints
+
+
 class _Session(NamedTuple):
     """The shifts of runs that all hosts share, by `SideRuns.keys`, and how the shifts
     change from A to B.
@@ -148,45 +157,56 @@ NO_ORDER = Order()
 
 def lay_out_relations(numbers: pd.DataFrame, orders: Sequence[Order]) -> list[SideRuns]:
     """Lay out, for each comparison, a row per benchmark, variant and relation that both
-    sides have, the nearest relation first.
+    sides have: by benchmark and variant, then from A's shortest latency to its longest.
 
-    numbers: a row per relation and `unit`, a run's ID or a host's name, with the number
-    of its `comparison`, `is_b`, `key`, a number per relation, `ns`, `spread` and
-    `pairs`; in order of comparison and side. orders: of each comparison. `a_within`,
-    `b_within`: the median half interval within a run; the error of the change does not
-    use it.
+    numbers: a row per unit and relation, in order of comparison and side, with
+    - `comparison`: the number of the comparison, from 0, and `is_b`: whether the row is
+      of its side B;
+    - `unit`: a run's ID or a host's name;
+    - `benchmark`, `variant`, `relation`, and `key`: a number for these three;
+    - `ns`, `spread` (the half interval within a run) and `pairs` (how many there are).
+    orders: of the units of each comparison.
+
+    The rows of a result have `a_within` and `b_within`, the median `spread` of a side,
+    besides; the error of the change does not use them.
     """
     numbers_of_a = numbers[~numbers["is_b"]]
     numbers_of_b = numbers[numbers["is_b"]]
     # a choice: a benchmark with its variant, in the order of side A
-    choice = number_groups(numbers_of_a, ["comparison", *CLASS[:2]])
-    choices = pd.Series(choice, numbers_of_a.index)
+    choice_of_a = number_groups(numbers_of_a, ["comparison", *CLASS[:2]])
+    choices = pd.Series(choice_of_a, numbers_of_a.index)
     table = _tabulate_units(numbers.assign(choice=choices), orders)
-    rows = table.rows[[*_ROW, *CLASS, "choice"]]
-    pairs = numbers_of_a.groupby(_ROW)["pairs"].max()
-    rows = rows.join(pairs, on=_ROW)
-    a_within = _average_within(numbers_of_a, "a_within")
-    rows = rows.join(a_within, on=_ROW)
-    b_within = _average_within(numbers_of_b, "b_within")
-    rows = rows.join(b_within, on=_ROW)
-    columns = [*CLASS, "pairs", "a_within", "b_within"]
-    rows_in_order = _order_nearest_first(table, rows["choice"].to_numpy())
-    return _make_side_runs(table, rows[columns], rows_in_order)
+    nearest_first = _order_nearest_first(table)
+    rows = table.rows[[*_COMPARISON_KEY, *CLASS]]
+    most_pairs = numbers_of_a.groupby(_COMPARISON_KEY)["pairs"].max()
+    columns = [
+        most_pairs,
+        _average_within(numbers_of_a, "a_within"),
+        _average_within(numbers_of_b, "b_within"),
+    ]
+    for column in columns:
+        rows = rows.join(column, on=_COMPARISON_KEY)
+    return _make_side_runs(table, rows.drop(columns=_COMPARISON_KEY), nearest_first)
 
 
 def _average_within(numbers: pd.DataFrame, name: str) -> "pd.Series[float]":
-    """Return the median half interval within a run, by _ROW. name: of the column."""
-    spread = numbers.groupby(_ROW)["spread"]
+    """Return the median half interval within a run, by comparison and key. name: of
+    this column.
+    """
+    spread = numbers.groupby(_COMPARISON_KEY)["spread"]
     return spread.median().rename(name)
 
 
-def _order_nearest_first(table: "_Table", choice_of_row: Ints) -> list[Ints]:
-    """Return the rows of each comparison by choice, then by how long they take."""
+def _order_nearest_first(table: "_Table") -> list[Ints]:
+    """Return the order of the rows of each comparison: by choice (benchmark and
+    variant), then from A's shortest latency to its longest.
+    """
+    choice_of_row = table.rows["choice"].to_numpy()
     rows_in_order = []
-    for place, units in zip(table.places, table.units, strict=True):
+    for row_range, units in zip(table.row_ranges, table.units, strict=True):
         logs_of_a = units.logs[:, ~units.is_b]
         means_of_a = logs_of_a.mean(axis=1)
-        choices = choice_of_row[place]
+        choices = choice_of_row[row_range]
         # `lexsort` sorts by its last key first
         nearest_first = np.lexsort((means_of_a, choices))
         rows_in_order.append(nearest_first)
@@ -201,132 +221,157 @@ def judge_comparisons(
     are_pairs: bool = False,
     rates: Collection[str] = (),
 ) -> tuple[list[pd.DataFrame], dict[Hashable, pd.DataFrame]]:
-    """Judge comparisons; return a table for each and, by `sides`, a table of the
-    changes over all hosts.
+    """Judge comparisons; return a table for each and, for each session of three hosts
+    or more, a table of the changes over all hosts. A session has a comparison per host,
+    and its key is their `sides`.
 
-    questions: the number of parts that the command splits the 5 % into; subtracting a
-    shift that all hosts share adds one. are_pairs: whether rows are pairs; if so, leave
-    out those that cannot be tested, and make no tables over all hosts.
-    rates: benchmarks whose numbers are shown as rates.
+    threshold: the smallest change that matters, a share. questions: the number of parts
+    that the command splits the 5 % into; subtracting a shift that all hosts share adds
+    one. are_pairs: whether rows are pairs; if so, leave out those that cannot be
+    tested, and make no tables of sessions. rates: benchmarks whose numbers are shown as
+    rates.
 
-    Columns in addition to those of the rows: `a_units`, `b_units`: how many runs of
-    each side have the row; `a_ns`, `b_ns`: the mean of `a_compared` and `b_compared` of
-    them at the level that was compared; `levels`: the number of levels; `shares`: the
-    probability that sides with equal shares of runs at each level differ as these;
-    `whole`: the change of the mean over all levels, a logarithm; `shared`: the change
-    of all hosts that was subtracted, else 1;
-    `ratio` of B to A with its 95 % interval `low`, `high`; `error`, `freedom`, `p` of
-    that change; `borrowed`: how much of `freedom` comes from other rows; `chance`: the
-    probability that the sides' levels differ by chance; `more`: how many runs a side
-    would give a row at several levels a verdict; `q`; `smallest`: the change that would
-    be found; `verdict`, `why`.
+    A table has the rows of its comparison, and besides their columns:
+    - `a_units`, `b_units`: how many runs of each side have the row;
+    - `a_compared`, `b_compared`: how many of them are at the level that was compared;
+    - `a_ns`, `b_ns`: the mean of those;
+    - `levels`: how many levels the runs are at;
+    - `p_shares`: the probability that chance makes the shares of runs at each level as
+      unlike as those of these sides;
+    - `change_of_mean`: the change of the mean over all levels, a logarithm;
+    - `shared_ratio`: the change of all hosts, a ratio, that was taken out; 1: none;
+    - `ratio`: of B to A, with its 95 % interval `low`, `high`;
+    - `error`, `freedom`, `p`: of that ratio's logarithm;
+    - `borrowed`: how much of `freedom` comes from other rows;
+    - `p_levels`: the probability that chance makes the levels of the sides differ; 0
+      where runs at one level were compared;
+    - `runs_to_tell`: how many runs a side would give a row at several levels a verdict;
+    - `q`: p corrected for the number of rows and questions;
+    - `smallest`: the change that would be found, a share;
+    - `verdict`, `why`.
     """
-    labels = _label_levels(comparisons)
-    sessions = _estimate_shared_shifts(comparisons, labels)
-    fits = _fit_rows(comparisons, labels, sessions)
-    table = _test_rows(fits)
-    fleets = []
+    levels = _label_levels(comparisons)
+    sessions = _estimate_shared_shifts(comparisons, levels)
+    fits = _fit_rows(comparisons, levels, sessions)
+    rows = _test_rows(fits)
+    session_tables = []
     if not are_pairs:
-        fleets = _test_all_sessions(comparisons, sessions, table)
+        session_tables = _test_all_sessions(comparisons, sessions, rows)
     if any(session.shifts for session in sessions.values()):
         questions += 1
-    tables = _add_q_values([table, *fleets], questions)
-    table, *fleets = [add_verdicts(part, threshold, rates) for part in tables]
+    tables = _add_q_values([rows, *session_tables], questions)
+    judged = [add_verdicts(table, threshold, rates) for table in tables]
+    judged_rows, *judged_sessions = judged
     names_of_rows = comparisons[0].rows.columns
-    table = table[[*names_of_rows, *_COLUMNS]]
-    parts = _split_table(table, comparisons, only_tested=are_pairs)
-    # pairs have no tables of fleets, and `fleets` is empty
-    return parts, dict(zip(sessions, fleets, strict=False))
+    judged_rows = judged_rows[[*names_of_rows, *_COLUMNS]]
+    parts = _split_table(judged_rows, comparisons, only_tested=are_pairs)
+    if are_pairs:
+        return parts, {}
+    return parts, dict(zip(sessions, judged_sessions, strict=True))
 
 
 def _split_table(
     table: pd.DataFrame, comparisons: Sequence[SideRuns], *, only_tested: bool
 ) -> list[pd.DataFrame]:
-    """Return the rows of each comparison, all or only those with p."""
-    owner = _number_owners(comparisons)
+    """Split a table of all comparisons, one after the other, into one for each.
+    only_tested: whether to leave out rows without a p-value.
+    """
+    comparison_of_row = _number_comparisons(comparisons)
     if only_tested:
         is_tested = table["p"].notna().to_numpy()
         table = table[is_tested]
-        owner = owner[is_tested]
-    places = _split_places(owner, len(comparisons))
-    return [_slice_rows(table, place) for place in places]
+        comparison_of_row = comparison_of_row[is_tested]
+    row_ranges = _find_ranges(comparison_of_row, len(comparisons))
+    return [_slice_rows(table, row_range) for row_range in row_ranges]
 
 
-def _slice_rows(table: pd.DataFrame, place: slice) -> pd.DataFrame:
+def _slice_rows(table: pd.DataFrame, row_range: slice) -> pd.DataFrame:
     """Return a part of a table, numbered from 0; `reset_index` would copy it."""
-    part = table.iloc[place]
+    part = table.iloc[row_range]
     part.index = pd.RangeIndex(len(part))
     return part
 
 
-def _number_owners(comparisons: Sequence[SideRuns]) -> Ints:
-    """Return, for each row of all comparisons end to end, the number of its
-    comparison.
+def _number_comparisons(comparisons: Sequence[SideRuns]) -> Ints:
+    """Return the number of each row's comparison, where the rows of all comparisons
+    stand end to end: of one with 2 rows and one with 3, 0, 0, 1, 1, 1.
     """
-    counts = [len(comparison.rows) for comparison in comparisons]
+    row_counts = [len(comparison.rows) for comparison in comparisons]
     numbers = np.arange(len(comparisons))
-    return np.repeat(numbers, counts)
+    return np.repeat(numbers, row_counts)
 
 
 def _label_levels(comparisons: Sequence[SideRuns]) -> list[Ints]:
-    """Number the levels between the runs of each comparison (docs/measuring.md)."""
+    """Return the level of each number of each comparison, an array of the shape of its
+    `logs` (docs/measuring.md): from 0, the lowest of the row; -1 where a run lacks it.
+    """
+    # all at once, since grouping the rows of each comparison is slow
     rows = pd.concat([comparison.rows for comparison in comparisons])
-    choices = number_groups(rows, CLASS[:2])
-    counts = [len(comparison.rows) for comparison in comparisons]
-    ends = np.cumsum(counts)
-    # numbered from 0 in each comparison
+    choice_of_row = number_groups(rows, CLASS[:2])
+    row_counts = [len(comparison.rows) for comparison in comparisons]
+    ends = np.cumsum(row_counts)
+    # runs of a choice, a benchmark with its variant, have one usual scatter
     groups = []
-    for choices_of_comparison in np.split(choices, ends[:-1]):
-        _, group_of_row = np.unique(choices_of_comparison, return_inverse=True)
-        groups.append(group_of_row)
+    for choices in np.split(choice_of_row, ends[:-1]):
+        _, numbered_from_0 = np.unique(choices, return_inverse=True)
+        groups.append(numbered_from_0)
     logs = [comparison.logs for comparison in comparisons]
     return label_levels_of_each(logs, groups)
 
 
 def _fit_rows(
     comparisons: Sequence[SideRuns],
-    labels: Sequence[Ints],
+    levels: Sequence[Ints],
     sessions: Mapping[Hashable, _Session],
 ) -> pd.DataFrame:
-    """Return the rows of all comparisons with the columns of `judge_rows`."""
+    """Return the rows of all comparisons end to end, with the columns of `judge_rows`
+    and `shared_ratio`, the change of the session that was taken out.
+
+    levels: from `_label_levels`. sessions: by `sides` of their comparisons.
+    """
     session_of_each = [
         sessions.get(comparison.sides, _NO_SESSION) for comparison in comparisons
     ]
-    shared_changes = np.exp([session.change for session in session_of_each])
-    owner = _number_owners(comparisons)
+    shared_ratios = np.exp([session.change for session in session_of_each])
+    comparison_of_row = _number_comparisons(comparisons)
     rows = pd.concat([comparison.rows for comparison in comparisons], ignore_index=True)
-    rows["shared"] = shared_changes[owner]
+    rows["shared_ratio"] = shared_ratios[comparison_of_row]
     fits = []
     for numbers in _group_by_order(comparisons):
-        fit = _fit_group(
+        columns = _fit_group(
             [comparisons[number] for number in numbers],
-            [labels[number] for number in numbers],
+            [levels[number] for number in numbers],
             [session_of_each[number] for number in numbers],
         )
-        is_fitted = np.isin(owner, numbers)
-        fits.append(pd.DataFrame(fit, index=np.flatnonzero(is_fitted)))
+        is_in_group = np.isin(comparison_of_row, numbers)
+        rows_of_group = np.flatnonzero(is_in_group)
+        fits.append(pd.DataFrame(columns, index=rows_of_group))
+    # joined by row number
     return rows.join(pd.concat(fits))
 
 
 def _fit_group(
     comparisons: Sequence[SideRuns],
-    labels: Sequence[Ints],
+    levels: Sequence[Ints],
     sessions: Sequence[_Session],
 ) -> dict[str, Any]:
-    """Fit the rows of comparisons whose runs have one order. sessions: of each."""
-    shifts = []
-    counts = []
+    """Fit the rows of comparisons whose runs have one order of sides and blocks; return
+    the columns of `judge_rows`. levels: of each comparison, numbers x runs. sessions:
+    of each comparison.
+    """
+    shifts_of_comparisons = []
+    row_counts = []
     for comparison, session in zip(comparisons, sessions, strict=True):
-        shifts.append(session.list_shifts(comparison))
-        counts.append(len(comparison.rows))
-    first = comparisons[0]
-    return judge.judge_rows(
-        np.vstack([comparison.logs for comparison in comparisons]),
-        np.vstack(labels),
-        first.is_b,
-        first.blocks,
-        session=np.repeat(shifts, counts, axis=0),
-    )
+        shifts_of_comparisons.append(session.list_shifts(comparison))
+        row_counts.append(len(comparison.rows))
+    # a row of shifts, one of each run, for each row of numbers
+    shifts_of_rows = np.repeat(shifts_of_comparisons, row_counts, axis=0)
+    logs = np.vstack([comparison.logs for comparison in comparisons])
+    # all comparisons of a group have the order of the first
+    is_b = comparisons[0].is_b
+    blocks = comparisons[0].blocks
+    labels = np.vstack(levels)
+    return judge.judge_rows(logs, labels, is_b, blocks, session=shifts_of_rows)
 
 
 def _group_by_order(comparisons: Sequence[SideRuns]) -> list[list[int]]:
@@ -345,15 +390,18 @@ def _group_by_order(comparisons: Sequence[SideRuns]) -> list[list[int]]:
 
 
 def _estimate_shared_shifts(
-    comparisons: Sequence[SideRuns], labels: Sequence[Ints]
+    comparisons: Sequence[SideRuns], levels: Sequence[Ints]
 ) -> dict[Hashable, _Session]:
-    """Return the shifts that all rows share, for each `sides` that three or more
-    comparisons have.
+    """Estimate by how much each run shifted the numbers of all hosts alike. Return a
+    session for each `sides` that three or more comparisons have; a shift that fewer
+    hosts share cannot be told from a change.
+
+    levels: from `_label_levels`.
     """
-    hosts_by_sides = dict[Hashable, list[tuple[SideRuns, Ints]]]()
-    for comparison, levels in zip(comparisons, labels, strict=True):
+    hosts_by_sides = dict[Hashable, list[_LeveledRuns]]()
+    for comparison, levels_of_host in zip(comparisons, levels, strict=True):
         hosts = hosts_by_sides.setdefault(comparison.sides, [])
-        hosts.append((comparison, levels))
+        hosts.append(_LeveledRuns(comparison, levels_of_host))
     sessions = {}
     for sides, hosts in hosts_by_sides.items():
         if sides is not None and len(hosts) >= MIN_HOSTS:
@@ -361,17 +409,21 @@ def _estimate_shared_shifts(
     return sessions
 
 
-def _estimate_session(hosts: Sequence[tuple[SideRuns, Ints]]) -> _Session:
-    """Estimate the shifts that all rows of a session share. hosts: the numbers and
-    levels of each.
+def _estimate_session(hosts: Sequence[_LeveledRuns]) -> _Session:
+    """Estimate by how much each run of a session shifted the numbers of all hosts, and
+    how these shifts change from side A to side B.
+
+    Runs of several hosts that were measured together have one key: the turn, and
+    whether it is of B.
     """
-    all_keys = {key for host, _ in hosts for key in host.keys}
+    all_keys = {key for host in hosts for key in host.runs.keys}
     keys = sorted(all_keys)
     is_b = np.array([is_of_b for _, is_of_b in keys], dtype=bool)
-    logs, labels = _join_hosts(hosts, keys)
-    shifts = judge.estimate_session_shifts(logs, labels, is_b)
+    logs, levels = _join_hosts(hosts, keys)
+    shifts = judge.estimate_session_shifts(logs, levels, is_b)
     if not shifts.any():
         return _NO_SESSION
+    # the shifts are judged as the runs of a single number would be
     passes = judge.assign_passes(is_b, judge.MIN_PASSES)
     one_row = shifts[None, :]
     fit = judge.fit_within_blocks(one_row, is_b, passes)
@@ -384,62 +436,80 @@ def _estimate_session(hosts: Sequence[tuple[SideRuns, Ints]]) -> _Session:
 
 
 def _join_hosts(
-    hosts: Sequence[tuple[SideRuns, Ints]], keys: Sequence[Any]
+    hosts: Sequence[_LeveledRuns], keys: Sequence[Any]
 ) -> tuple[Floats, Ints]:
-    """Return the numbers and levels of all hosts, a column per key; NaN and -1 of a run
-    that a host lacks.
+    """Stack the numbers of all hosts, and their levels, with a column per key of a run.
+    A number is NaN, and its level -1, where a host lacks the run.
     """
-    place_of_key = {key: place for place, key in enumerate(keys)}
+    column_of_key = {key: column for column, key in enumerate(keys)}
     logs_of_hosts = []
-    labels_of_hosts = []
-    for host, levels in hosts:
-        columns = [place_of_key[key] for key in host.keys]
-        shape = (len(levels), len(keys))
+    levels_of_hosts = []
+    for host in hosts:
+        columns = [column_of_key[key] for key in host.runs.keys]
+        shape = (len(host.levels), len(keys))
         logs = np.full(shape, np.nan)
-        logs[:, columns] = host.logs
+        logs[:, columns] = host.runs.logs
         logs_of_hosts.append(logs)
-        labels = np.full(shape, -1)
-        labels[:, columns] = levels
-        labels_of_hosts.append(labels)
-    return np.vstack(logs_of_hosts), np.vstack(labels_of_hosts)
+        levels = np.full(shape, -1)
+        levels[:, columns] = host.levels
+        levels_of_hosts.append(levels)
+    return np.vstack(logs_of_hosts), np.vstack(levels_of_hosts)
 
 
 def _test_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """Test changes by variances moderated over all rows, levels by how often runs leave
-    the main level.
+    """Test the change of each row, and the difference of its levels where levels were
+    compared.
+
+    rows: with the columns of `judge_rows`; `change` is NaN where the runs are too few
+    to be tested. Variances are moderated over all rows. Replace `freedom` by that of
+    the moderated variance, and add
+    - `error`: the standard error of the change;
+    - `borrowed`: how many degrees of freedom the other rows added;
+    - the columns of `_test_levels` and of `_apply_student`.
     """
     is_tested = rows["change"].notna().to_numpy()
     own_variance = rows["variance"].to_numpy()
     own_freedom = rows["freedom"].to_numpy()
     variance, freedom = judge.moderate_where(is_tested, own_variance, own_freedom)
     rows = _test_levels(rows, is_tested)
+    # the variance is that of a run, and `scale` tells that of the change from it
     rows["error"] = np.sqrt(variance * rows["scale"])
     rows["borrowed"] = freedom - own_freedom
     rows["freedom"] = freedom
     table = _apply_student(rows)
+    # without a fitted change, the ratio of the means is shown
     ratio_of_means = rows["b_ns"] / rows["a_ns"]
     table["ratio"] = table["ratio"].where(is_tested, ratio_of_means)
     return table
 
 
 def _test_levels(rows: pd.DataFrame, is_tested: Bools) -> pd.DataFrame:
-    """Add `chance` and, to rows at several levels, `more`."""
-    at_main_level = rows[["a_runs", "b_runs"]].to_numpy()
-    total = rows[["a_units", "b_units"]].to_numpy()
-    rate = _estimate_rate(at_main_level, total)
-    chance = judge.compute_level_probability(at_main_level, total, rate)
-    compares_levels = rows["are_apart"] & is_tested
+    """Add `p_levels`, the probability that chance makes the main levels of the sides
+    differ (0 where runs at one level were compared), and `runs_to_tell`, how many runs
+    a side would give a row at several levels a verdict (NaN for others).
+
+    rows: with the columns of `judge_rows`. is_tested: whether each has a change.
+    """
+    # arrays of rows x sides
+    at_main_level = rows[["a_at_main", "b_at_main"]].to_numpy()
+    all_runs = rows[["a_units", "b_units"]].to_numpy()
+    rate = _estimate_rate(at_main_level, all_runs)
+    chance = judge.compute_level_probability(at_main_level, all_runs, rate)
+    compares_levels = rows["are_apart"].to_numpy() & is_tested
+    p_levels = np.where(compares_levels, chance, 0.0)
     has_several = rows["levels"].to_numpy() > 1
-    more = np.full(len(rows), np.nan)
     tests = is_tested.sum()
-    more[has_several] = _count_runs_to_tell(rows[has_several], rate, tests)
-    return rows.assign(chance=chance * compares_levels, more=more)
+    runs_to_tell = np.full(len(rows), np.nan)
+    runs_to_tell[has_several] = _count_runs_to_tell(rows[has_several], rate, tests)
+    return rows.assign(p_levels=p_levels, runs_to_tell=runs_to_tell)
 
 
-def _estimate_rate(at_main_level: Ints, total: Ints) -> float:
-    """Return how often a run is at another level than most; never 0 or 1."""
-    runs_elsewhere = (total - at_main_level).sum()
-    runs = total.sum()
+def _estimate_rate(at_main_level: Ints, all_runs: Ints) -> float:
+    """Return how often a run is at another level than most; never 0 or 1. Both
+    arguments count runs, rows x sides.
+    """
+    runs_elsewhere = (all_runs - at_main_level).sum()
+    runs = all_runs.sum()
     # half a run is added on either side
     return float((runs_elsewhere + 0.5) / (runs + 1))
 
@@ -447,55 +517,61 @@ def _estimate_rate(at_main_level: Ints, total: Ints) -> float:
 def _test_all_sessions(
     comparisons: Sequence[SideRuns],
     sessions: Mapping[Hashable, _Session],
-    table: pd.DataFrame,
+    rows: pd.DataFrame,
 ) -> list[pd.DataFrame]:
-    """Test the changes over all hosts of each session. table: the rows of all
-    comparisons.
+    """Test the changes over all hosts of each session. sessions: by `sides` of their
+    comparisons. rows: those of all comparisons end to end, tested.
     """
-    owner = _number_owners(comparisons)
+    comparison_of_row = _number_comparisons(comparisons)
     tables = []
     for sides, session in sessions.items():
         numbers = []
         for number, comparison in enumerate(comparisons):
             if comparison.sides == sides:
                 numbers.append(number)
-        is_of_session = np.isin(owner, numbers)
-        rows = table[is_of_session]
-        tables.append(_test_all_hosts(rows, len(numbers), session))
+        is_of_session = np.isin(comparison_of_row, numbers)
+        hosts = len(numbers)
+        tables.append(_test_all_hosts(rows[is_of_session], hosts, session))
     return tables
 
 
 def _apply_student(rows: pd.DataFrame) -> pd.DataFrame:
-    """Add ratio, interval and p; where levels may differ by chance, extend the interval
-    to the ratio 1.
+    """Add `ratio`, its 95 % interval `low` to `high`, and `p`, from `change`, `error`
+    and `freedom`. Where chance may explain that levels differ, by `p_levels`, extend
+    the interval to the ratio 1.
     """
-    names = ["change", "error", "freedom", "chance"]
+    names = ["change", "error", "freedom", "p_levels"]
     columns = rows[names].to_numpy(dtype=np.float64)
-    change, error, freedom, chance = columns.T
+    change, error, freedom, p_levels = columns.T
     # as logarithms: a ratio of 1 is 0
     low, high, p = judge.apply_student(change, error, freedom)
-    may_be_chance = chance >= ALPHA
+    may_be_chance = p_levels >= ALPHA
     low = np.where(may_be_chance, np.fmin(low, 0), low)
     high = np.where(may_be_chance, np.fmax(high, 0), high)
     return rows.assign(
         ratio=np.exp(change),
         low=np.exp(low),
         high=np.exp(high),
-        p=np.maximum(p, chance),
+        p=np.maximum(p, p_levels),
     )
 
 
 def _add_q_values(tables: Sequence[pd.DataFrame], questions: int) -> list[pd.DataFrame]:
-    """Add `q`, corrected over the rows of all tables; correct rows of the relation ALL
-    separately.
+    """Add `q` to tables: their p corrected over the rows of all of them, by Benjamini
+    and Hochberg.
+
+    questions: how many such sets of rows the command tests, each with an equal part of
+    the 5 %. Rows of the relation ALL are a set of their own: they ask what all hosts
+    have in common, not what one relation does.
     """
     rows = pd.concat([table[["relation", "p"]] for table in tables])
     p = rows["p"].to_numpy(dtype=np.float64)
     is_of_all = (rows["relation"] == ALL).to_numpy()
-    q = np.full(len(p), np.nan)
-    q[is_of_all] = judge.control_false_discovery(p[is_of_all])
-    q[~is_of_all] = judge.control_false_discovery(p[~is_of_all])
-    q = np.minimum(q * questions, 1.0)
+    q_of_set = np.full(len(p), np.nan)
+    q_of_set[is_of_all] = judge.control_false_discovery(p[is_of_all])
+    q_of_set[~is_of_all] = judge.control_false_discovery(p[~is_of_all])
+    # by Bonferroni
+    q = np.minimum(q_of_set * questions, 1.0)
     tables_with_q = []
     first = 0
     for table in tables:
@@ -506,42 +582,58 @@ def _add_q_values(tables: Sequence[pd.DataFrame], questions: int) -> list[pd.Dat
 
 
 def _count_runs_to_tell(rows: pd.DataFrame, rate: float, tests: int) -> Floats:
-    """Estimate how many runs a side each row at several levels needs for a verdict; NaN
-    for more than 200.
+    """Estimate how many runs a side each row at several levels needs for a verdict,
+    more than it has; NaN for more than 200.
 
     If different levels were compared, chance must seldom make levels differ in any of
     `tests` rows. Otherwise, both sides must have two runs at the commonest level in
-    nine sessions of ten.
+    nine sessions of ten. rate: how often a run is at another level than most.
     """
-    at_main_level = rows[["a_runs", "b_runs"]].to_numpy()
-    total = rows[["a_units", "b_units"]].to_numpy()
-    shares = at_main_level / np.maximum(total, 1)
-    share = shares.min(axis=1, keepdims=True)
+    # arrays of rows x sides
+    at_main_level = rows[["a_at_main", "b_at_main"]].to_numpy()
+    all_runs = rows[["a_units", "b_units"]].to_numpy()
+    shares = at_main_level / np.maximum(all_runs, 1)
+    # arrays of rows x 1
+    lower_share = shares.min(axis=1, keepdims=True)
+    most_runs = all_runs.max(axis=1, keepdims=True)
     are_apart = rows["are_apart"].to_numpy()[:, None]
-    # tables of rows x numbers of runs a side
+    # arrays of rows x numbers of runs
     runs = np.arange(MIN_RUNS, _MAX_RUNS + 1)
-    is_seldom = _is_level_seldom(share, runs, rate, tests)
-    has_common_level = _is_level_common(share, runs)
+    is_seldom = _is_level_seldom(lower_share, runs, rate, tests)
+    has_common_level = _is_level_common(lower_share, runs)
     gives_verdict = np.where(are_apart, is_seldom, has_common_level)
-    most_runs = total.max(axis=1, keepdims=True)
     is_enough = gives_verdict & (runs > most_runs)
+    return _find_fewest(is_enough, runs)
+
+
+def _find_fewest(is_enough: Bools, runs: Ints) -> Floats:
+    """Return for each row the first number of runs that is enough, NaN if none is.
+    is_enough: rows x numbers of runs.
+    """
+    # `argmax` finds the first True
     fewest = runs[is_enough.argmax(axis=1)]
     return np.where(is_enough.any(axis=1), fewest, np.nan)
 
 
 def _is_level_seldom(share: Floats, runs: Ints, rate: float, tests: int) -> Bools:
-    """Report with how many runs a side as large a share of them is seldom at another
-    level by chance, on either side, in any of `tests` rows. rate: how often a run is.
+    """Report with how many runs a side chance seldom puts so large a share of a side's
+    runs at another level, in any of `tests` rows.
+
+    share: a column, one of each row. runs: the numbers of runs to try. rate: how often
+    a run is at another level. Return an array of rows x numbers of runs.
     """
     runs_at_level = np.ceil(share * runs)
     chance = _compute_chance_of_side(runs_at_level, runs, np.full(share.shape, rate))
     limit = ALPHA / max(tests, 1)
+    # either side may be the one
     return np.asarray(2 * chance < limit)
 
 
 def _is_level_common(share: Floats, runs: Ints) -> Bools:
-    """Report with how many runs a side two of them are nearly always at a level.
-    share: of the runs, there.
+    """Report with how many runs a side at least two are nearly always at a level.
+
+    share: of a side's runs, how many are at the level; a column, one of each row. runs:
+    the numbers of runs to try. Return an array of rows x numbers of runs.
     """
     runs_at_level = np.full((len(share), len(runs)), float(MIN_AT_LEVEL))
     chance = _compute_chance_of_side(runs_at_level, runs, share)
@@ -549,41 +641,45 @@ def _is_level_common(share: Floats, runs: Ints) -> Bools:
 
 
 def _compute_chance_of_side(runs_at_level: Floats, runs: Ints, rates: Floats) -> Floats:
-    """Return how likely so many of a side's runs, or more, are at a level. rates: how
-    often a run is.
+    """Return how likely it is that so many of a side's runs, or more, are at a level;
+    an array of rows x numbers of runs, as `runs_at_level`. rates: how often a run of
+    the row is at the level, a column.
     """
-    # the last axis, over which probabilities are summed, has one side
+    # with a last axis of one side, over which probabilities are summed
     return judge.compute_level_probability(
         runs_at_level[..., None], runs[:, None], rates[..., None]
     )
 
 
 def _describe_power(row: Mapping[Any, Any], target: float) -> str:
-    """Describe the change that would be found, and how many runs would show `target`, a
-    logarithm.
+    """Describe the smallest change that would be found, and how many runs would show a
+    change of `target`, a logarithm, if that is smaller.
     """
     smallest = row["smallest"]
-    if not smallest <= 1:
+    if np.isnan(smallest) or smallest > 1:
         return "would show no change below a factor of two"
     words = f"would show a change of {smallest:.1%} or more"
-    ratio = float(np.log1p(smallest)) / target
-    if ratio <= 1 or "a_units" not in row:
+    times_too_coarse = float(np.log1p(smallest)) / target
+    has_runs = "a_units" in row  # unlike a mean over hosts
+    if times_too_coarse <= 1 or not has_runs:
         return words
     # the harmonic mean: so many runs on each side would have the same error
     runs_a_side = 2 / (1 / row["a_units"] + 1 / row["b_units"])
     # the error falls with the root of the number of runs
-    more = np.ceil(runs_a_side * ratio**2)
-    return f"{words}; for {np.expm1(target):.0%}, about {more:.0f} runs a side"
+    needed = np.ceil(runs_a_side * times_too_coarse**2)
+    return f"{words}; for {np.expm1(target):.0%}, about {needed:.0f} runs a side"
 
 
 def lay_out_pairs(pairs: pd.DataFrame, orders: Sequence[Order]) -> list[SideRuns]:
     """Lay out, for each comparison, a row per pair that every unit has.
 
-    pairs: a row per pair and unit, as in `lay_out_relations`, with `key`, a number per
-    pair in the order of CELL; the sides of a comparison are of one topology.
+    pairs: a row per unit and pair, in order of comparison and side, with the columns
+    `comparison`, `is_b`, `unit` (a run's ID or a host's name), those of CELL, `ns`, and
+    `key`: a number for each pair, in the order of CELL. Both sides of a comparison must
+    have one topology. orders: of the units of each comparison.
     """
     table = _tabulate_units(pairs, orders)
-    complete_rows = []
+    complete_rows = []  # of each comparison
     for units in table.units:
         lacks_unit = np.isnan(units.logs).any(axis=1)
         complete_rows.append(np.flatnonzero(~lacks_unit))
@@ -604,37 +700,58 @@ class _Units(NamedTuple):
 
 class _Table(NamedTuple):
     """All comparisons. rows: side A's first row of each key that both sides have, in
-    order of comparison and key. places: of the rows of each comparison.
+    order of comparison and key. row_ranges: which of `rows` each comparison has.
     """
 
     rows: pd.DataFrame
-    places: list[slice]
+    row_ranges: list[slice]
     units: list[_Units]
 
 
 def _tabulate_units(numbers: pd.DataFrame, orders: Sequence[Order]) -> _Table:
-    """Lay out the numbers of each comparison. numbers: in order of comparison and
-    side.
+    """Lay out the numbers of each comparison: a row per key that both sides have, a
+    column per unit.
+
+    numbers: a row per unit and key, in order of comparison and side. A key numbers what
+    is compared, a relation or a pair; a unit is the run or host that it was measured
+    in. orders: of the units of each comparison.
     """
     numbers = numbers[numbers["ns"].notna()]
-    unit_names = [*_SIDE, "unit"]
-    columns = numbers[unit_names].drop_duplicates()
-    column_of_row = number_groups(numbers, unit_names)
-    numbers = _keep_shared_rows(numbers.assign(column=column_of_row))
+    unit_names = [*_COMPARISON_SIDE, "unit"]
+    units = numbers[unit_names].drop_duplicates()
+    unit_of_number = number_groups(numbers, unit_names)
+    numbers = _keep_shared_rows(numbers.assign(column=unit_of_number))
     rows = _select_first_rows(numbers)
+    row_ranges = _find_ranges_of(rows, len(orders))
+    units_of_comparisons = _lay_out_units(numbers, units, row_ranges, orders)
+    return _Table(rows, row_ranges, units_of_comparisons)
+
+
+def _lay_out_units(
+    numbers: pd.DataFrame,
+    units: pd.DataFrame,
+    row_ranges: Sequence[slice],
+    orders: Sequence[Order],
+) -> list[_Units]:
+    """Lay out the numbers of each comparison.
+
+    numbers: with `row` and `column`, the place of each number in an array of the rows
+    and units of all comparisons. units: the unit of each column. row_ranges: which rows
+    each comparison has.
+    """
     cells = _Cells.read(numbers)
-    is_b = columns["is_b"].to_numpy()
-    names = columns["unit"].tolist()
-    # rows, columns and cells stand in order of comparison: each has a slice of them
-    row_places = _find_places(rows, len(orders))
-    column_places = _find_places(columns, len(orders))
-    cell_places = _find_places(numbers, len(orders))
-    units = []
+    is_b = units["is_b"].to_numpy()
+    names = units["unit"].tolist()
+    # units and numbers stand in order of comparison: each has a slice of them
+    column_ranges = _find_ranges_of(units, len(orders))
+    cell_ranges = _find_ranges_of(numbers, len(orders))
+    units_of_comparisons = []
     for number, order in enumerate(orders):
-        own = column_places[number]
-        logs = cells.lay_out(cell_places[number], row_places[number], own)
-        units.append(_order_units(logs, is_b[own], names[own], order))
-    return _Table(rows, row_places, units)
+        columns = column_ranges[number]
+        logs = cells.lay_out(cell_ranges[number], row_ranges[number], columns)
+        ordered = _order_units(logs, is_b[columns], names[columns], order)
+        units_of_comparisons.append(ordered)
+    return units_of_comparisons
 
 
 def _select_first_rows(numbers: pd.DataFrame) -> pd.DataFrame:
@@ -644,30 +761,34 @@ def _select_first_rows(numbers: pd.DataFrame) -> pd.DataFrame:
     return first_rows.sort_values("row", ignore_index=True)
 
 
-def _find_places(rows: pd.DataFrame, count: int) -> list[slice]:
-    """Return the places of the rows of each of `count` comparisons, by which they are
-    sorted.
+def _find_ranges_of(table: pd.DataFrame, count: int) -> list[slice]:
+    """Return the rows of a table that each of `count` comparisons has, by whose number
+    it is sorted.
     """
-    comparisons = rows["comparison"].to_numpy()
-    return _split_places(comparisons, count)
+    comparisons = table["comparison"].to_numpy()
+    return _find_ranges(comparisons, count)
 
 
 class _Cells(NamedTuple):
-    """Numbers one after another, as logarithms, with the row and the column of each."""
+    """Numbers one after another, as logarithms, with the row and the column of each in
+    an array of all comparisons.
+    """
 
     row: Ints
     column: Ints
     logs: Floats
 
-    def lay_out(self, own: slice, rows: slice, columns: slice) -> Floats:
-        """Lay out the cells of these rows and columns, NaN where missing. own: the
-        places of these cells.
+    def lay_out(self, cells: slice, rows: slice, columns: slice) -> Floats:
+        """Return the array of one comparison, NaN where a number is missing.
+
+        cells: which numbers are of the comparison. rows, columns: which of the array of
+        all comparisons; a number's place in its own array counts from their starts.
         """
         shape = (_count(rows), _count(columns))
         logs = np.full(shape, np.nan)
-        row = self.row[own] - rows.start
-        column = self.column[own] - columns.start
-        logs[row, column] = self.logs[own]
+        own_row = self.row[cells] - rows.start
+        own_column = self.column[cells] - columns.start
+        logs[own_row, own_column] = self.logs[cells]
         return logs
 
     @classmethod
@@ -681,44 +802,47 @@ class _Cells(NamedTuple):
         )
 
 
-def _count(places: slice) -> int:
-    """Count the places of a slice."""
-    count: int = places.stop - places.start
+def _count(positions: slice) -> int:
+    """Count the positions of a slice."""
+    count: int = positions.stop - positions.start
     return count
 
 
 def _order_units(
     logs: Floats, is_b: Bools, names: Sequence[str], order: Order
 ) -> _Units:
-    """Order the columns of `logs` by the turns of their units."""
+    """Order the columns of `logs`, each a run or host, by their turns in time or, if
+    these are unknown, by side and name. is_b, names: of each column.
+    """
     turns = order.list_turns(is_b.tolist(), names)
-    in_turn = sorted(range(len(turns)), key=turns.__getitem__)
-    names_in_turn = [names[place] for place in in_turn]
+    column_order = sorted(range(len(turns)), key=turns.__getitem__)
+    names_in_order = [names[column] for column in column_order]
     return _Units(
-        logs=logs[:, in_turn],
-        is_b=is_b[in_turn],
-        turns=tuple(turns[place] for place in in_turn),
-        blocks=order.number_blocks(names_in_turn),
+        logs=logs[:, column_order],
+        is_b=is_b[column_order],
+        turns=tuple(turns[column] for column in column_order),
+        blocks=order.number_blocks(names_in_order),
         sides=order.sides,
     )
 
 
 def _keep_shared_rows(numbers: pd.DataFrame) -> pd.DataFrame:
-    """Keep the keys that both sides of a comparison have; add `row`, a number per
-    comparison and key from 0, in their order.
+    """Keep the keys that both sides of a comparison have; add `row`, a number from 0
+    for each comparison and key, in their order.
     """
-    keys = numbers[[*_ROW, "is_b"]].drop_duplicates()
-    keys_of_a = keys.loc[~keys["is_b"], _ROW]
-    keys_of_b = keys.loc[keys["is_b"], _ROW]
-    shared = keys_of_a.merge(keys_of_b, on=_ROW)
-    shared = shared.sort_values(_ROW)
+    keys = numbers[[*_COMPARISON_KEY, "is_b"]].drop_duplicates()
+    is_b = keys.pop("is_b")
+    keys_of_a = keys[~is_b]
+    keys_of_b = keys[is_b]
+    shared = keys_of_a.merge(keys_of_b, on=_COMPARISON_KEY)
+    shared = shared.sort_values(_COMPARISON_KEY)
     shared["row"] = np.arange(len(shared))
-    return numbers.merge(shared, on=_ROW)
+    return numbers.merge(shared, on=_COMPARISON_KEY)
 
 
-def _split_places(comparisons: Ints, count: int) -> list[slice]:
-    """Return the places of the rows of each of `count` comparisons. comparisons: each
-    row's, in rising order.
+def _find_ranges(comparisons: Ints, count: int) -> list[slice]:
+    """Return the rows of each of `count` comparisons. comparisons: the number of each
+    row's, in rising order: 0, 0, 2 gives the slices 0:2, 2:2 and 2:3.
     """
     # where the rows of each comparison begin, and where those of the last end
     numbers = np.arange(count + 1)
@@ -729,29 +853,41 @@ def _split_places(comparisons: Ints, count: int) -> list[slice]:
 def _make_side_runs(
     table: _Table, rows: pd.DataFrame, choices: Sequence[Ints]
 ) -> list[SideRuns]:
-    """Make SideRuns of rows of each comparison. rows: of the table, with the columns to
-    show. choices: which rows of each comparison, in order, from 0.
+    """Make SideRuns of chosen rows of each comparison. rows: those of the table, with
+    the columns to show. choices: the rows to take from each comparison, in order,
+    counted from its first.
     """
-    # all at once, since selecting rows of each comparison is slow
-    chosen = []
-    for place, own_rows in zip(table.places, choices, strict=True):
-        chosen.append(place.start + own_rows)
-    ordered = rows.iloc[np.concatenate(chosen)].reset_index(drop=True)
+    rows_of_comparisons = _choose_rows(table, rows, choices)
     side_runs = []
-    first = 0
-    for units, own_rows in zip(table.units, choices, strict=True):
-        end = first + len(own_rows)
+    for units, own_rows, chosen in zip(
+        table.units, rows_of_comparisons, choices, strict=True
+    ):
         runs = SideRuns(
-            rows=ordered.iloc[first:end],
-            logs=units.logs[own_rows],
+            rows=own_rows,
+            logs=units.logs[chosen],
             is_b=units.is_b,
             turns=units.turns,
             sides=units.sides,
             blocks=units.blocks,
         )
         side_runs.append(runs)
-        first = end
     return side_runs
+
+
+def _choose_rows(
+    table: _Table, rows: pd.DataFrame, choices: Sequence[Ints]
+) -> list[pd.DataFrame]:
+    """Return the chosen rows of each comparison. The arguments are those of
+    `_make_side_runs`.
+    """
+    # all at once, since selecting rows of each comparison is slow
+    positions = []
+    for row_range, chosen in zip(table.row_ranges, choices, strict=True):
+        positions.append(row_range.start + chosen)
+    chosen_rows = rows.iloc[np.concatenate(positions)].reset_index(drop=True)
+    ends = np.cumsum([len(chosen) for chosen in choices])
+    edges = [0, *ends.tolist()]
+    return [chosen_rows.iloc[first:end] for first, end in pairwise(edges)]
 
 
 def number_keys(rows: pd.DataFrame, names: Sequence[str]) -> Ints:
@@ -764,7 +900,7 @@ def reduce_to_relations(pairs: pd.DataFrame) -> pd.DataFrame:
     """Reduce pairs to a row per unit and relation for `lay_out_relations`: the median
     of their `ns`. pairs: as in `lay_out_pairs`, with `spread`.
     """
-    keys = [*_SIDE, "unit", *CLASS]
+    keys = [*_COMPARISON_SIDE, "unit", *CLASS]
     groups = pairs.groupby(keys, sort=False, observed=True)
     relations = groups.agg(
         ns=("ns", "median"),
@@ -776,32 +912,30 @@ def reduce_to_relations(pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.DataFrame:
-    """Test the mean change of three or more hosts by relation; add a change that all
-    rows share, if any.
+    """Test the mean change of three or more hosts by relation; add a row for the change
+    that all rows of the session share, if any. rows: the tested rows of all hosts.
+    hosts: how many the session has.
     """
     tested_rows = rows[rows["p"].notna()]
     table = _average_hosts(tested_rows)
-    table["shared"] = float(np.exp(session.change))
+    table["shared_ratio"] = float(np.exp(session.change))
     if session.shifts:
         shared_row = _make_row_of_all(session, hosts)
         shared_rows = pd.DataFrame([shared_row])
         table = pd.concat([table, shared_rows], ignore_index=True)
     # a mean over hosts has no levels
-    table["chance"] = 0.0
-    table["levels"] = 1
-    table["more"] = np.nan
-    table["shares"] = 1.0
-    table["whole"] = 0.0
-    return _apply_student(table).drop(columns=["change", "shares", "whole"])
+    table = table.assign(p_levels=0.0, levels=1, runs_to_tell=np.nan)
+    return _apply_student(table).drop(columns="change")
 
 
 def _average_hosts(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean change of each relation that three hosts have, with its error and
-    freedom.
+    """Return the mean change over hosts of each relation that three hosts have, with
+    its standard error and degrees of freedom. rows: a row per host and relation.
     """
     changes = rows.groupby(CLASS, sort=False)["change"]
     table = changes.agg(hosts="count", change="mean", variance="var").reset_index()
-    table = table[table["hosts"] >= MIN_HOSTS].reset_index(drop=True)
+    has_enough_hosts = table["hosts"] >= MIN_HOSTS
+    table = table[has_enough_hosts].reset_index(drop=True)
     variance = table.pop("variance")
     variance = variance.clip(lower=judge.ROUNDING)
     table["error"] = np.sqrt(variance / table["hosts"])
@@ -810,7 +944,9 @@ def _average_hosts(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _make_row_of_all(session: _Session, hosts: int) -> dict[str, Any]:
-    """Return the row of the change that all rows of a session share."""
+    """Return the row of the change that all rows of a session share. hosts: how many
+    the session has.
+    """
     return {
         "benchmark": "",
         "variant": "",
@@ -819,7 +955,7 @@ def _make_row_of_all(session: _Session, hosts: int) -> dict[str, Any]:
         "change": session.change,
         "error": session.error,
         "freedom": session.freedom,
-        "shared": 1.0,
+        "shared_ratio": 1.0,  # nothing was taken out of this row
     }
 
 
@@ -846,16 +982,18 @@ def add_verdicts(
 
 
 def _estimate_smallest(rows: pd.DataFrame, threshold: float, tests: int) -> Floats:
-    """Return the change of each row, a share, that would be found. tests: how many rows
-    are tested.
+    """Return the smallest change of each row that would be found, as a share: 0.02 is
+    2 %. threshold: the smallest change that matters, a share. tests: how many rows are
+    tested.
     """
     significant = int((rows["q"] < ALPHA).sum())
     # Benjamini and Hochberg: the p that one more significant row would need
-    alpha = ALPHA * (significant + 1) / max(tests, 1)
+    alpha_of_next = ALPHA * (significant + 1) / max(tests, 1)
+    # errors are of logarithms
     smallest = judge.estimate_detectable_change(
         rows["error"].to_numpy(dtype=np.float64),
         rows["freedom"].to_numpy(dtype=np.float64),
-        alpha=min(alpha, ALPHA),
+        alpha=min(alpha_of_next, ALPHA),
         matters=float(np.log1p(threshold)),
     )
     return np.asarray(np.expm1(smallest))
@@ -865,7 +1003,10 @@ def _choose_verdict(
     row: Mapping[Any, Any], threshold: float, tests: int, direction: str
 ) -> tuple[Verdict, str]:
     """Return the first verdict that applies to a row, and the reason for it.
-    direction: what the row has become, such as slower.
+
+    row: of a table of `judge_comparisons`. threshold: the smallest change that matters,
+    a share. tests: how many rows are tested. direction: what the row has become, such
+    as slower.
     """
     if np.isnan(row["p"]):
         return Verdict.NONE, _explain_no_test(row)
@@ -873,14 +1014,22 @@ def _choose_verdict(
     is_large = abs(np.log(row["ratio"])) > limit
     if is_large and row["q"] < ALPHA:
         return Verdict.CHANGED, _describe_change(row, threshold, direction)
+    # how far the interval reaches on either side of the ratio 1
     below = -np.log(row["low"])
     above = np.log(row["high"])
     is_within_limit = max(below, above) < limit
     if is_within_limit and not are_shares_unlike(row, threshold):
         return Verdict.EQUIVALENT, _describe_equality(row, threshold)
-    if row["chance"] > 0:
+    if _compares_levels(row):
         return Verdict.AT_ANOTHER_LEVEL, _describe_levels(row)
     return Verdict.CANNOT_TELL, _explain_no_answer(row, threshold, tests)
+
+
+def _compares_levels(row: Mapping[Any, Any]) -> bool:
+    """Report whether one level of A was compared with another of B: only then may
+    chance make levels differ.
+    """
+    return bool(row["p_levels"] > 0)
 
 
 def _explain_no_test(row: Mapping[Any, Any]) -> str:
@@ -890,35 +1039,45 @@ def _explain_no_test(row: Mapping[Any, Any]) -> str:
     return "too few runs"
 
 
-def _is_beside_shared_change(row: Mapping[Any, Any]) -> bool:
-    """Report whether a change of all hosts was taken out that is printed as one."""
-    shared_change = abs(row["shared"] - 1)
+def _has_shared_change(row: Mapping[Any, Any]) -> bool:
+    """Report whether a change of all hosts was taken out of the row, large enough to be
+    printed as one.
+    """
+    shared_change = abs(row["shared_ratio"] - 1)
     return bool(shared_change >= _LEAST_PRINTED_CHANGE)
 
 
 def _describe_equality(row: Mapping[Any, Any], threshold: float) -> str:
-    """Say within which threshold a row is the same, and beside what."""
+    """Say within which threshold a row is equal: "within ±3%", or "within ±3% of all
+    hosts".
+    """
     words = f"within ±{threshold * 100:g}%"
-    if _is_beside_shared_change(row):
+    if _has_shared_change(row):
         words += " of all hosts"
     return words
 
 
 def _describe_change(row: Mapping[Any, Any], threshold: float, direction: str) -> str:
-    """Say in which direction a row changed, and whether surely beyond the threshold."""
-    if _is_beside_shared_change(row):
+    """Say in which direction a row changed, and whether surely beyond the threshold:
+    "slower than all hosts, by more than 3%" or "slower, perhaps by less than 3%".
+
+    The interval of the ratio, `low` to `high`, lies on one side of 1.
+    """
+    if _has_shared_change(row):
         direction += " than all hosts"
     low = np.log(row["low"])
     high = np.log(row["high"])
-    nearer_end = min(abs(low), abs(high))
+    smallest_likely = min(abs(low), abs(high))
     size = "perhaps by less than"
-    if nearer_end > np.log1p(threshold):
+    if smallest_likely > np.log1p(threshold):
         size = "by more than"
     return f"{direction}, {size} {threshold * 100:g}%"
 
 
 def _explain_no_answer(row: Mapping[Any, Any], threshold: float, tests: int) -> str:
-    """Say why a row is neither changed nor equivalent."""
+    """Say why a row is neither changed nor equivalent, by the first reason that
+    applies. tests: how many rows are tested.
+    """
     if are_shares_unlike(row, threshold):
         return _describe_shares(row)
     if row["q"] < ALPHA:
@@ -927,6 +1086,8 @@ def _explain_no_answer(row: Mapping[Any, Any], threshold: float, tests: int) -> 
         return _describe_levels(row)
     if row["p"] < ALPHA and tests > 1:
         return f"may be chance: 1 of {tests} relations"
+    # a change as small as the threshold is never surely beyond it: no number of runs
+    # would show it, but one of twice the threshold can be shown
     target = 2 * float(np.log1p(threshold))
     return _describe_power(row, target)
 
@@ -936,16 +1097,17 @@ def are_shares_unlike(row: Mapping[Any, Any], threshold: float) -> bool:
     would seldom be so unlike by chance and that move the mean beyond the threshold.
     """
     has_levels = row["levels"] > 1
-    compares_levels = row["chance"] > 0
-    if compares_levels or not has_levels:
+    if not has_levels or _compares_levels(row):
         return False
-    is_unlike = row["shares"] < LIKELY_SHARES
-    moves_mean = abs(row["whole"]) > np.log1p(threshold)
+    is_unlike = row["p_shares"] < LIKELY_SHARES
+    moves_mean = abs(row["change_of_mean"]) > np.log1p(threshold)
     return bool(is_unlike and moves_mean)
 
 
 def _describe_shares(row: Mapping[Any, Any]) -> str:
-    """Say how many runs of each side are not at the level that was compared."""
+    """Say how many runs of each side are not at the level that was compared: "B at a
+    second level in 4 of 8 runs, A in 1 of 8".
+    """
     words = dict[str, str]()
     shares = dict[str, float]()
     for side in ("a", "b"):
@@ -963,6 +1125,6 @@ def _describe_shares(row: Mapping[Any, Any]) -> str:
 def _describe_levels(row: Mapping[Any, Any]) -> str:
     """Say how many levels there are, and how many runs would give a verdict."""
     words = f"{row['levels']:.0f} levels"
-    if np.isnan(row["more"]):
+    if np.isnan(row["runs_to_tell"]):
         return words
-    return f"{words}; about {row['more']:.0f} runs a side would tell"
+    return f"{words}; about {row['runs_to_tell']:.0f} runs a side would tell"
