@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 from functools import cache, partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,12 +48,14 @@ from fleet.store.runs import Listing, Root, RunSummary, open_listing
 MIN_VALUES = 3  # earlier runs, other machines or tables, for a range
 MACHINE, TABLE = "equal machine", "table"
 
-# columns of what is expected; not every source has all
-_COLUMNS_OF_SOME = (
-    *("low", "high"),
-    *("mean", "error", "freedom"),
-    *("count", "beaten", "since", "ratio"),
-)
+# what a source may say of a number, by column, and what stands for nothing said
+_COLUMNS_OF_SOURCES = {
+    **dict.fromkeys(("low", "high"), np.nan),
+    **dict.fromkeys(("mean", "error", "freedom"), np.nan),
+    **dict.fromkeys(("count", "beaten"), np.nan),
+    "since": None,
+    "ratio": np.nan,
+}
 DISTURBED = 0.5  # from this share of its bursts on, a run measured other work too
 
 
@@ -90,13 +92,16 @@ class Acceptance:
     """A machine's last run beside the numbers expected of it.
 
     failed: the share of bursts without a number. flagged: of the other bursts, the
-    share with a flag. rows: a row per number and expectation, with CLASS, `ns`, the
-    expected range `low` to `high` in ns (NaN: no such limit), its `source`, the `count`
-    of runs, machines or tables behind it, how many of these are slower (`beaten`), for
-    earlier runs `since`, the night of a change that nobody accepted, or None, and its
-    `ratio` (NaN if it is not proved), `p` and `q` (NaN for ranges set by hand), and
-    `outcome`. older: benchmarks that only earlier runs have. empty: the ID of a later
-    run without a number.
+    share with a flag. older: benchmarks that only earlier runs have. empty: the ID of a
+    later run without a number, or None.
+
+    rows: a row per number and expectation, with CLASS and these columns. `ns`: the
+    measured number. `source`: what the expectation is from. `low`, `high`: the expected
+    range in ns; NaN: no such limit. `count`: how many runs, machines or tables are
+    behind it. `beaten`: how many of these are slower. `since`: for earlier runs, the
+    night of a change that nobody accepted, or None. `ratio`: the number after that
+    change to that before; NaN if it is not proved. `p`, `q`: NaN for ranges set by
+    hand. `outcome`: an Outcome.
     """
 
     host: str
@@ -111,15 +116,16 @@ class Acceptance:
 
     @property
     def is_disturbed(self) -> bool:
-        """Report whether half of the bursts failed, or half of the others have a
-        flag.
+        """Report whether other work disturbed the run: half of the bursts failed, or
+        half of the others have a flag.
         """
         return max(self.failed, self.flagged) >= DISTURBED
 
     @property
     def outcome(self) -> Outcome:
-        """Return the first in `rows` of worse, better, AS_EXPECTED; CANNOT_TELL if
-        none, or if disturbed.
+        """Return the most serious outcome of the rows: a worse one before a better one
+        before AS_EXPECTED. It is CANNOT_TELL if no number could be judged, or if the
+        run was disturbed.
         """
         if self.is_disturbed:
             return Outcome.CANNOT_TELL
@@ -147,9 +153,11 @@ def judge_last_runs(
     that are odd among themselves are left out. load_tables: takes a CPU model and
     returns `median_ns` by `summary` and CLASS; called if neither earlier runs nor equal
     machines give three values. threshold: the smallest deviation that matters, as a
-    share. accepts_changes: of a number that changed, expect what it is since. Raises
-    UsageError if no run is selected or none has numbers.
+    share; None: 3 %. accepts_changes: expect a number that has changed to be as in the
+    runs since the change, not as in those before. Raises UsageError if no run is
+    selected or none has numbers.
     """
+    threshold = threshold or THRESHOLD
     listing = open_listing(root)
     machines = _select_machines(listing, texts, only.benchmark)
     last_runs = _select_last_runs(listing, machines, only.benchmark)
@@ -159,10 +167,9 @@ def judge_last_runs(
     if numbers.empty:
         raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")
     facts = read_facts(listing, runs)
-    column = choose_shared_column(record.row for record in facts.values())
-    table = tabulate_runs(numbers, column)
+    pair_column = choose_shared_column(record.row for record in facts.values())
+    table = tabulate_runs(numbers, pair_column)
     equals = _EqualMachines.read(listing, machines, last_runs, table)
-    matters = threshold or THRESHOLD
     tabulate_summaries = partial(_tabulate_summaries, load_tables, table.keys)
     sources = _Sources(
         table=table,
@@ -170,12 +177,12 @@ def judge_last_runs(
         equals=equals,
         tabulate_summaries=cache(tabulate_summaries),
         descriptions=descriptions,
-        threshold=matters,
+        threshold=threshold,
         accepts_changes=accepts_changes,
     )
     parts = _expect_all(sources, machines, facts)
     expected = _join_parts(parts, table)
-    rows = judge_numbers(expected, matters, descriptions.rates)
+    rows = judge_numbers(expected, threshold, descriptions.rates)
     return _make_acceptances(machines, rows, equals, descriptions)
 
 
@@ -185,10 +192,14 @@ def _make_acceptances(
     equals: "_EqualMachines",
     descriptions: Descriptions,
 ) -> list[Acceptance]:
-    """Return the acceptance of each machine. rows: judged numbers of all machines."""
-    rows_of_each = _split_by_machine(rows, len(machines))
+    """Return the acceptance of each machine.
+
+    rows: the judged numbers of all machines, sorted by `machine`, the index of their
+    machine. equals: has the row of the table `runs` of each judged run.
+    """
+    rows_of_machines = _split_by_machine(rows, len(machines))
     acceptances = []
-    for machine, own_rows in zip(machines, rows_of_each, strict=True):
+    for machine, own_rows in zip(machines, rows_of_machines, strict=True):
         run = equals.rows.get(machine.last_id, {})
         acceptance = _make_acceptance(machine, run, own_rows, descriptions)
         acceptances.append(acceptance)
@@ -196,22 +207,21 @@ def _make_acceptances(
 
 
 def _split_by_machine(rows: pd.DataFrame, count: int) -> list[pd.DataFrame]:
-    """Return the rows of each of `count` machines, without the column `machine`, by
-    which they are sorted.
+    """Return the rows of each of `count` machines, without the column `machine`. Each
+    row has the index of its machine there, and the rows are sorted by it.
     """
     machine_of_row = rows.pop("machine").to_numpy()
-    # where the rows of each machine begin, and where those of the last end
+    # where the rows of each machine begin, and where those of the last one end
     edges = np.searchsorted(machine_of_row, np.arange(count + 1))
-    parts = []
-    for first, end in pairwise(edges):
-        parts.append(rows.iloc[first:end])
-    return parts
+    return [rows.iloc[first:end] for first, end in pairwise(edges)]
 
 
 def _list_compared_runs(
     listing: Listing, machines: Sequence["_Machine"], last_runs: Sequence[RunSummary]
 ) -> list[RunSummary]:
-    """List the runs whose numbers are compared, oldest first."""
+    """List the runs whose numbers are compared, oldest first: the judged ones, their
+    host's earlier ones, and the last ones of other hosts.
+    """
     run_ids = {run.run_id for run in last_runs}
     for machine in machines:
         for run in machine.runs:
@@ -221,113 +231,123 @@ def _list_compared_runs(
 
 def _expect_all(
     sources: "_Sources", machines: Sequence["_Machine"], facts: Mapping[str, RunRecord]
-) -> list[dict[str, Any]]:
-    """Return what is expected of each machine whose judged run can be read. facts: by
-    run ID.
+) -> list["_Part"]:
+    """Return what is expected of each machine whose judged run has numbers, machine by
+    machine. facts: the record of each run, by its ID.
     """
     nights = dict[str, date]()
     for machine in machines:
         nights.update(find_nights(machine.runs))
-    runs_of_hosts = [machine.runs for machine in machines]
-    hosts = lay_out_hosts(sources.table, runs_of_hosts, nights, facts)
+    runs_of_machines = [machine.runs for machine in machines]
+    # one HostRuns for each machine, in the order of the machines
+    host_runs = lay_out_hosts(sources.table, runs_of_machines, nights, facts)
     parts = []
-    for number, host in enumerate(hosts):
-        if _has_judged_run(host, machines[number]):
-            expected = sources.expect(number, host)
+    for index, (machine, own_runs) in enumerate(zip(machines, host_runs, strict=True)):
+        if _has_judged_run(own_runs, machine):
+            expected = sources.expect(index, own_runs)
             parts += expected.parts
     return parts
 
 
-def _has_judged_run(host: HostRuns, machine: "_Machine") -> bool:
-    """Report whether the judged run of a machine has numbers. host: its runs that have
-    some.
+def _has_judged_run(own_runs: HostRuns, machine: "_Machine") -> bool:
+    """Report whether the judged run of a machine has numbers. own_runs: those of its
+    runs that have some.
     """
-    if not host.runs:
+    if not own_runs.runs:
         return False
-    return host.runs[-1] == machine.runs[-1]
+    return own_runs.runs[-1] == machine.runs[-1]
 
 
 @dataclass(frozen=True, slots=True)
 class _Machine:
     """A host that is judged.
 
-    runs: those like the judged one and up to it, oldest first; none if nothing was
-    measured. last_id: the ID of the judged run, else of the host's last. older:
-    benchmarks that only earlier runs have. empty: the ID of a later run without a
-    number, or None.
+    runs: those comparable with the judged one and up to it, oldest first; none if
+    nothing was measured. last_id: the ID of the judged run; if there is none, of the
+    host's last. dropped_benchmarks: benchmarks that only earlier runs have.
+    empty_run_id: the ID of a run without samples that is newer than the judged one, or
+    None.
     """
 
     host: str
     runs: Sequence[RunSummary]
     last_id: str
-    older: Sequence[str]
-    empty: str | None
+    dropped_benchmarks: Sequence[str]
+    empty_run_id: str | None
 
 
 def _select_machines(
     listing: Listing, texts: Sequence[str], benchmark: str | None
 ) -> list[_Machine]:
+    """Select the hosts to judge: those of the runs that `texts` select. Raises
+    UsageError if no run is selected or none has the benchmark.
+    """
     selected = select_runs(listing.runs, texts, listing)
-    filter_runs(listing, selected, benchmark)  # raises an error if no run has it
+    filter_runs(listing, selected, benchmark)  # raises the error
     all_runs = group_by_host(listing.runs)
     machines = []
-    for host, runs in group_by_host(selected).items():
-        machines.append(_make_machine(listing, runs, all_runs[host], benchmark))
+    for host, selected_runs in group_by_host(selected).items():
+        machine = _make_machine(listing, selected_runs, all_runs[host], benchmark)
+        machines.append(machine)
     return machines
 
 
 def _make_machine(
     listing: Listing,
     selected: Sequence[RunSummary],
-    runs: Sequence[RunSummary],
+    all_runs: Sequence[RunSummary],
     benchmark: str | None,
 ) -> _Machine:
-    """Choose which run of a host to judge. selected: among its runs."""
-    comparable = keep_comparable_with_last(listing, selected, benchmark)
+    """Choose which of the selected runs of a host to judge: the last one that has
+    samples and the benchmark. all_runs: of the host, the selected ones among them.
+    """
+    candidates = keep_comparable_with_last(listing, selected, benchmark)
     newest = selected[-1]
-    if not comparable or not comparable[-1].samples:
+    if not candidates or not candidates[-1].samples:
         return _Machine(
             host=newest.host_id,
             runs=[],
             last_id=newest.run_id,
-            older=[],
-            empty=newest.run_id,
+            dropped_benchmarks=[],
+            empty_run_id=newest.run_id,
         )
-    last = comparable[-1]
-    place_of_last = runs.index(last)
-    until_last = runs[: place_of_last + 1]
+    judged = candidates[-1]
+    judged_index = all_runs.index(judged)
+    until_judged = all_runs[: judged_index + 1]
     return _Machine(
         host=newest.host_id,
-        runs=keep_comparable_with_last(listing, until_last, benchmark),
-        last_id=last.run_id,
-        older=_list_older(last, selected, benchmark),
-        empty=_find_empty_after(last, selected),
+        # runs that were not selected count as earlier ones, too
+        runs=keep_comparable_with_last(listing, until_judged, benchmark),
+        last_id=judged.run_id,
+        dropped_benchmarks=_list_dropped_benchmarks(judged, selected, benchmark),
+        empty_run_id=_find_empty_after(judged, selected),
     )
 
 
-def _find_empty_after(last: RunSummary, runs: Sequence[RunSummary]) -> str | None:
+def _find_empty_after(judged: RunSummary, runs: Sequence[RunSummary]) -> str | None:
     """Return the ID of the newest run without samples after the judged one, or None."""
-    place_of_last = runs.index(last)
-    for run in reversed(runs[place_of_last + 1 :]):
+    judged_index = runs.index(judged)
+    for run in reversed(runs[judged_index + 1 :]):
         if not run.samples:
             return run.run_id
     return None
 
 
-def _list_older(
-    last: RunSummary, runs: Sequence[RunSummary], benchmark: str | None
+def _list_dropped_benchmarks(
+    judged: RunSummary, runs: Sequence[RunSummary], benchmark: str | None
 ) -> list[str]:
-    """List the benchmarks that earlier runs of a host have and its last run lacks."""
-    choices = dict[str, None]()  # in order, each once
-    for run in runs:
-        if run.samples:
-            choices.update(dict.fromkeys(run.benchmarks))
-    selected = list(choices)
+    """List the benchmarks that other runs of a host have and the judged one lacks, such
+    as "cas". Runs without samples do not count. benchmark: list only what this text
+    selects; None: all.
+    """
+    measured = [run.benchmarks for run in runs if run.samples]
+    # each once, a benchmark and its variant: "cas/cmpxchg"
+    choices = list(dict.fromkeys(chain.from_iterable(measured)))
     if benchmark is not None:
-        selected = list(select_choices(benchmark, selected))
-    benchmarks_of_last = _name_benchmarks(last.benchmarks)
-    names = _name_benchmarks(selected)
-    return [name for name in names if name not in benchmarks_of_last]
+        choices = list(select_choices(benchmark, choices))
+    benchmarks_of_judged = _name_benchmarks(judged.benchmarks)
+    benchmarks = _name_benchmarks(choices)
+    return [name for name in benchmarks if name not in benchmarks_of_judged]
 
 
 def _name_benchmarks(choices: Iterable[str]) -> list[str]:
@@ -342,71 +362,88 @@ def _name_benchmarks(choices: Iterable[str]) -> list[str]:
 def _select_last_runs(
     listing: Listing, machines: Sequence[_Machine], benchmark: str | None
 ) -> list[RunSummary]:
-    """Select the last run of each host that may equal one of the machines."""
-    models = {machine.runs[-1].cpu_model for machine in machines if machine.runs}
-    models.discard(None)
+    """Select the last run of each host of the store that may equal one of the judged
+    machines: those with the same CPU model.
+    """
+    judged_models = {machine.runs[-1].cpu_model for machine in machines if machine.runs}
+    judged_models.discard(None)
     last_runs = []
-    hosts = group_by_host(listing.runs)
-    for runs in hosts.values():
+    runs_by_host = group_by_host(listing.runs)
+    for runs in runs_by_host.values():
         comparable = keep_comparable_with_last(listing, runs, benchmark)
-        if comparable and comparable[-1].cpu_model in models:
+        if comparable and comparable[-1].cpu_model in judged_models:
             last_runs.append(comparable[-1])
     return last_runs
 
 
-class _Earlier(NamedTuple):
-    """The earlier runs that are expected of each number, as logarithms, NaN elsewhere.
-    since: the night from which on a change is not accepted, or None. ratio: of that
-    change if it is proved, else NaN.
+class _EarlierRuns(NamedTuple):
+    """The earlier runs of a host from which its numbers are predicted.
+
+    logs: the logarithms, a row per number, a column per run, NaN where a run is not
+    used for a number. since: for each number, the night from which on a change is not
+    accepted, or None. ratio: for each number, the number after that change to that
+    before if the change is proved, else NaN.
     """
 
     logs: Floats
-    since: list[date | None]
+    since: Any
     ratio: Floats
 
 
-def _choose_earlier(
-    host: HostRuns, threshold: float, accepts_changes: bool
-) -> _Earlier:
-    """Choose the runs before a change that nobody accepted; if `accepts_changes`, those
-    since. host: its last run is judged.
+def _choose_earlier_runs(
+    host_runs: HostRuns, threshold: float, accepts_changes: bool
+) -> _EarlierRuns:
+    """Choose the runs from which each number of a host's last run is predicted.
+
+    The baseline begins with the last run that a label accepts. A number may have
+    changed since, which nobody accepted: then predict it from the runs before the
+    change, or, if `accepts_changes`, from those since. Of these runs use those at one
+    level only. threshold: as of `judge_last_runs`.
     """
-    logs = _keep_level_of_last_run(host)
-    begin = host.find_accepted()
-    proved = host.find_open_changes()
-    first_changed = _find_first_changed(logs, begin, proved.first, threshold)
-    count = len(host.runs)
-    is_expected = _choose_places(first_changed, begin, count, accepts_changes)
-    values = np.where(is_expected, logs, np.nan)
-    if not host.is_last_run_virtual:
-        values = _keep_own_or_main_level(values, host.levels)
-    is_empty = np.isnan(values).all(axis=0)
-    return _Earlier(
-        logs=values[:, ~is_empty],
-        since=_list_nights(host, first_changed),
-        ratio=proved.ratio,
+    begin = host_runs.find_accepted()
+    logs = _keep_level_of_last_run(host_runs)
+    proved_changes = host_runs.find_open_changes()
+    # for each number, the first run after its change
+    first_changed = _find_first_changed(
+        logs, begin, proved_changes.first_run, threshold
+    )
+    run_count = len(host_runs.runs)
+    is_before = _are_before_change(first_changed, begin, run_count)
+    is_used = is_before
+    if accepts_changes:
+        is_used = _take_runs_since_change(is_before, first_changed)
+    used_logs = np.where(is_used, logs, np.nan)
+    if not host_runs.is_last_run_virtual:
+        used_logs = _keep_own_or_main_level(used_logs, host_runs.levels)
+    is_unused_run = np.isnan(used_logs).all(axis=0)
+    return _EarlierRuns(
+        logs=used_logs[:, ~is_unused_run],
+        since=_list_nights(host_runs, first_changed),
+        ratio=proved_changes.ratio,
     )
 
 
-def _keep_level_of_last_run(host: HostRuns) -> Floats:
-    """Return the numbers of a host; of one that may switch levels, only those at the
-    level of its last run.
+def _keep_level_of_last_run(host_runs: HostRuns) -> Floats:
+    """Return the numbers of a host as logarithms, a row per number, a column per run.
+    Of a virtual machine, which may switch levels, keep only those at the level of its
+    last run; NaN for the others.
     """
-    if not host.is_last_run_virtual:
-        return host.logs
-    level_of_last_run = host.levels[:, -1:]
-    is_at_level = host.levels == level_of_last_run
-    return np.where(is_at_level, host.logs, np.nan)
+    if not host_runs.is_last_run_virtual:
+        return host_runs.logs
+    level_of_last_run = host_runs.levels[:, -1:]
+    is_at_level = host_runs.levels == level_of_last_run
+    return np.where(is_at_level, host_runs.logs, np.nan)
 
 
 def _find_first_changed(
     logs: Floats, begin: int, first_proved: Ints, threshold: float
 ) -> Ints:
-    """Return the first run after a change of each number, the count of runs if it did
-    not change: the change is proved, or else the last runs suggest it.
+    """Return, for each number, the index of the first run after its change; the count
+    of runs if it did not change. A change is proved, or else the last runs suggest it:
+    all of them are slower.
 
-    begin: the first run of the baseline. first_proved: the first run after a proved
-    change.
+    logs: a row per number, a column per run. begin: the index of the first run of the
+    baseline. first_proved: the first run after a proved change of each number.
     """
     count = logs.shape[1]
     baseline = logs[:, begin:]
@@ -415,51 +452,66 @@ def _find_first_changed(
     return np.where(is_proved, first_proved, first_slower)
 
 
-def _list_nights(host: HostRuns, places: Ints) -> list[date | None]:
-    """Return the nights of the runs at these places; None for a place after all."""
-    nights = list[date | None]()
-    for place in places:
-        if place < len(host.runs):
-            nights.append(host.nights[place])
-        else:
-            nights.append(None)
-    return nights
-
-
-def _choose_places(first: Ints, begin: int, count: int, accepts_changes: bool) -> Bools:
-    """Choose the runs from which each number is expected: numbers x runs. first: the
-    first run after a change of each number, `count` without one. begin: the first run
-    of the baseline.
+def _list_nights(host_runs: HostRuns, run_indices: Ints) -> Any:
+    """Return the nights of the runs at these indices; None for the count of runs, which
+    stands for no run.
     """
-    place = np.arange(count)
-    last = count - 1  # the judged run, of which nothing is expected by itself
-    first_of_each = first[:, None]
-    end = np.minimum(first_of_each, last)
-    is_before_change = (place >= begin) & (place < end)
-    if not accepts_changes:
-        return is_before_change
-    has_changed = first_of_each < count
-    is_since_change = place >= first_of_each
-    return np.where(has_changed, is_since_change, is_before_change)
+    nights = [*host_runs.nights, None]
+    return np.array(nights, dtype=object)[run_indices]
 
 
-def _keep_own_or_main_level(values: Floats, levels: Ints) -> Floats:
-    """Keep the values at the level of the last run if they are enough for a range, else
-    those at their main level.
+def _are_before_change(first_changed: Ints, begin: int, run_count: int) -> Bools:
+    """Report which runs are of the baseline and before the change of each number: a row
+    per number, a column per run. The last run, which is judged, never is.
+
+    first_changed: the first run after the change of each number; `run_count` if it did
+    not change. begin: the first run of the baseline.
     """
-    is_measured = ~np.isnan(values)
-    own_level = levels[:, -1:]
-    is_at_own = is_measured & (levels == own_level)
-    has_enough = is_at_own.sum(axis=1, keepdims=True) >= MIN_VALUES
-    measured_levels = np.where(is_measured, levels, -1)
-    main_level = find_main_levels(measured_levels)[:, None]
-    level = np.where(has_enough, own_level, main_level)
-    is_at_level = levels == level
-    return np.where(is_at_level, values, np.nan)
+    run = np.arange(run_count)
+    judged_run = run_count - 1
+    end = np.minimum(first_changed, judged_run)
+    return (run >= begin) & (run < end[:, None])
+
+
+def _take_runs_since_change(is_before: Bools, first_changed: Ints) -> Bools:
+    """Replace the runs before the change of each number by those since, with the last
+    run among them. Numbers that did not change keep theirs. Arguments and result are as
+    of `_are_before_change`.
+    """
+    run_count = is_before.shape[1]
+    run = np.arange(run_count)
+    has_changed = first_changed < run_count
+    is_since_change = run >= first_changed[:, None]
+    return np.where(has_changed[:, None], is_since_change, is_before)
+
+
+def _keep_own_or_main_level(logs: Floats, levels: Ints) -> Floats:
+    """Keep the runs at one level of each number; NaN for the others. That is the level
+    of the last run if three runs or more are at it, enough for a range, else that of
+    most runs.
+
+    logs: a row per number, a column per run, NaN where a run is not used. levels: of
+    each run and number, from 0.
+    """
+    is_used = ~np.isnan(logs)
+    level_of_last_run = levels[:, -1:]
+    is_at_level_of_last = is_used & (levels == level_of_last_run)
+    runs_at_level_of_last = is_at_level_of_last.sum(axis=1, keepdims=True)
+    has_enough = runs_at_level_of_last >= MIN_VALUES
+    levels_of_used = np.where(is_used, levels, -1)  # -1 is no level
+    main_level = find_main_levels(levels_of_used)[:, None]
+    kept_level = np.where(has_enough, level_of_last_run, main_level)
+    is_kept = levels == kept_level
+    return np.where(is_kept, logs, np.nan)
 
 
 def _keep_at_level(own: Floats, values: Floats, choices: Ints) -> Floats:
-    """Keep the values of each row that are at the level of its own number."""
+    """Keep the values of each number that are at the level of the machine's own; NaN
+    for the others.
+
+    own: a logarithm per number. values: those of other machines or tables, a row per
+    number. choices: the benchmark and variant of each number, as one number.
+    """
     with_own = np.column_stack([own, values])
     levels = label_levels_of_hosts(with_own, choices)
     level_of_own = levels[:, :1]
@@ -469,28 +521,34 @@ def _keep_at_level(own: Floats, values: Floats, choices: Ints) -> Floats:
 
 
 def find_first_slower(logs: Floats, threshold: float) -> Ints:
-    """Return the place of the first of the last runs that are all slower than the runs
-    before them let expect; the count of runs if there are not two such runs.
+    """Return, for each number, the index of the run from which on it is slower.
 
-    logs: a row per number, a column per run. threshold: as of `judge_numbers`.
+    That is the earliest run for which itself and all runs after it are slower than the
+    runs before it let expect, by more than the threshold and beyond chance. It is the
+    count of runs if there is none, or if only the last run is slower.
+
+    logs: logarithms of times, a row per number, a column per run, oldest first; a
+    larger one is slower. threshold: as of `judge_last_runs`.
     """
     count = logs.shape[1]
-    first = np.full(len(logs), count)
+    first_slower = np.full(len(logs), count)
     fastest = _find_fastest_from_each_on(logs)
+    # a cheap test of all runs at once; those that pass are tested for chance
     is_possible = _may_be_first_slower(logs, fastest, threshold)
-    # the last run alone would not be two
-    is_possible_anywhere = is_possible[:, :-1].any(axis=0)
-    places = np.flatnonzero(is_possible_anywhere)
-    for place in places.tolist():
-        is_slower = _are_slower_than_before(logs, place, fastest[:, place])
-        has_none_yet = first == count
-        is_first = is_slower & is_possible[:, place] & has_none_yet
-        first[is_first] = place
-    return first
+    is_possible[:, -1:] = False  # one run would not be enough
+    possible_runs = np.flatnonzero(is_possible.any(axis=0))
+    for run in possible_runs.tolist():
+        is_slower = _are_slower_than_before(logs, run, fastest[:, run])
+        has_none_yet = first_slower == count
+        is_first = is_slower & is_possible[:, run] & has_none_yet
+        first_slower[is_first] = run
+    return first_slower
 
 
 def _find_fastest_from_each_on(logs: Floats) -> Floats:
-    """Return the least of each run and those after it, infinite if none is measured."""
+    """Return, for each number and run, the least of the run and those after it;
+    infinity if none of them has the number.
+    """
     is_missing = np.isnan(logs)
     values = np.where(is_missing, np.inf, logs)
     newest_first = np.flip(values, axis=1)
@@ -500,7 +558,10 @@ def _find_fastest_from_each_on(logs: Floats) -> Floats:
 
 def _may_be_first_slower(logs: Floats, fastest: Floats, threshold: float) -> Bools:
     """Report which runs, with all after them, are slower than the mean of those before
-    by more than the threshold. fastest: of each run and those after it.
+    by more than the threshold.
+
+    logs: a row per number, a column per run. fastest: the least of each run and those
+    after it.
     """
     is_measured = ~np.isnan(logs)
     # cumulative counts and sums without the run itself
@@ -516,11 +577,14 @@ def _may_be_first_slower(logs: Floats, fastest: Floats, threshold: float) -> Boo
     return is_possible
 
 
-def _are_slower_than_before(logs: Floats, place: int, fastest: Floats) -> Bools:
-    """Report for which numbers the fastest of a run and those after it is below what
-    the runs before it let expect.
+def _are_slower_than_before(logs: Floats, run: int, fastest: Floats) -> Bools:
+    """Report for which numbers all runs from one on deviate from what the runs before
+    it let expect, beyond chance. The caller has made sure that they are above it.
+
+    logs: a row per number, a column per run. run: the column of the first run that is
+    tested. fastest: for each number, the least of the tested runs.
     """
-    before = logs[:, :place]
+    before = logs[:, :run]
     has_enough = _count_values(before) >= MIN_VALUES
     prediction = predict_next(before[has_enough])
     tested = fastest[has_enough]
@@ -529,9 +593,9 @@ def _are_slower_than_before(logs: Floats, place: int, fastest: Floats) -> Bools:
     deviation = np.where(np.isfinite(tested), distances, 0.0)
     p = prediction.test(deviation)
     q = judge.control_false_discovery(p)
-    is_below = np.zeros(len(logs), dtype=bool)
-    is_below[has_enough] = q < judge.ALPHA
-    return is_below
+    is_beyond_chance = np.zeros(len(logs), dtype=bool)
+    is_beyond_chance[has_enough] = q < judge.ALPHA
+    return is_beyond_chance
 
 
 def _count_values(logs: Floats) -> Ints:
@@ -541,7 +605,9 @@ def _count_values(logs: Floats) -> Ints:
 
 
 class Prediction(NamedTuple):
-    """One more value of each row: its mean, standard error and degrees of freedom."""
+    """What is expected of one more value of each row, a logarithm: its mean, standard
+    error and degrees of freedom.
+    """
 
     mean: Floats
     error: Floats
@@ -562,19 +628,22 @@ class Prediction(NamedTuple):
 
     @classmethod
     def read(cls, rows: pd.DataFrame) -> "Prediction":
-        """Read the predictions from columns of rows, NaN if there is no such column."""
-        columns = rows.reindex(columns=list(cls._fields))
-        mean, error, freedom = columns.to_numpy(dtype=float).T
+        """Read the predictions from the columns `mean`, `error` and `freedom`."""
+        columns = rows[[*cls._fields]].to_numpy(dtype=float)
+        mean, error, freedom = columns.T
         return cls(mean, error, freedom)
 
 
 def predict_next(logs: Floats) -> Prediction:
-    """Predict one more value of each row from the others, ignoring NaN."""
+    """Predict one more value of each row from the others, ignoring NaN. logs:
+    logarithms of times in ns; each row has two values or more.
+    """
     counts = _count_values(logs)
     mean = judge.compute_nanmean(logs, axis=1)
     distances = logs - mean[:, None]
     squares = np.nansum(distances**2, axis=1)
     own_freedom = counts.astype(np.float64) - 1
+    # equal values have no variance but for the rounding of the clock
     own_variances = np.maximum(squares / own_freedom, judge.ROUNDING)
     variances, freedom = judge.moderate_variances(own_variances, own_freedom)
     # the next value scatters by itself, and around a mean that is not known exactly
@@ -586,35 +655,45 @@ def predict_next(logs: Floats) -> Prediction:
 def judge_numbers(
     rows: pd.DataFrame, threshold: float, rates: Collection[str] = ()
 ) -> pd.DataFrame:
-    """Add the range expected, p, q (corrected over all rows) and the outcome.
+    """Judge numbers by what is expected of them: replace the columns of the prediction
+    by `p`, `q` (corrected over all rows) and the `outcome`.
 
-    rows: with CLASS, `run_id`, `ns`, `source`, and either `low` and `high`, or `mean`,
-    `error` and `freedom` from `predict_next`; with NaN in all of them the outcome is
-    CANNOT_TELL. rates: benchmarks whose numbers are less or more, not slower or faster.
+    Each row is a number and one expectation of it: CLASS, the measured `ns` and a
+    `source`. A range set by hand has its limits in `low` and `high`, in ns. Other
+    sources predict: `mean`, `error` and `freedom` are from `predict_next`, and `low`
+    and `high` become the predicted range. All five columns are there, NaN where they do
+    not apply; a row with NaN in all of them is judged CANNOT_TELL.
+
+    threshold: the smallest deviation that matters, as a share. rates: benchmarks whose
+    numbers are less or more, not slower or faster.
     """
     prediction = Prediction.read(rows)
     logs = np.log(rows["ns"].to_numpy())
     deviation = logs - prediction.mean
     p = prediction.test(deviation)
     q = judge.control_false_discovery(p)
-    judged = rows.assign(p=p, q=q)
-    low, high = prediction.compute_range_ns()
-    # the others have a range set by hand, or nothing is expected of them
-    is_predicted = ~np.isnan(prediction.mean)
-    judged["low"] = np.where(is_predicted, low, rows["low"])
-    judged["high"] = np.where(is_predicted, high, rows["high"])
     is_large = np.abs(deviation) > np.log1p(threshold)
     is_proved = is_large & (q < judge.ALPHA)
+    # the others have a range set by hand, or nothing is expected of them
+    is_predicted = ~np.isnan(prediction.mean)
+    low, high = prediction.compute_range_ns()
+    judged = rows.drop(columns=[*Prediction._fields])
+    judged["p"] = p
+    judged["q"] = q
+    judged["low"] = np.where(is_predicted, low, rows["low"])
+    judged["high"] = np.where(is_predicted, high, rows["high"])
     judged["outcome"] = _name_outcomes(judged, deviation, is_proved, rates)
-    return judged.drop(columns=list(Prediction._fields), errors="ignore")
+    return judged
 
 
 def _name_outcomes(
     judged: pd.DataFrame, deviation: Floats, is_proved: Bools, rates: Collection[str]
 ) -> Any:
-    """Return the outcome of each row, in words for times or, of `rates`, for rates.
-    deviation: from the prediction; NaN: judged by the range. is_proved: whether it is
-    significant and large.
+    """Return the outcome of each row.
+
+    deviation: how far each number is from its prediction, a logarithm; NaN if it has
+    none and is judged by its range. is_proved: whether the deviation is beyond chance
+    and large. rates: benchmarks whose numbers are less or more, not slower or faster.
     """
     ns = judged["ns"]
     is_predicted = ~np.isnan(deviation)
@@ -633,23 +712,40 @@ def _name_outcomes(
     )
 
 
-@dataclass(slots=True)
-class _Expected:
-    """What is expected of the last run of a machine, by source. machine: its place.
-    measured: the places of the numbers that the run has. own: its numbers, logarithms.
+class _Part(NamedTuple):
+    """What one source expects of some numbers of a machine.
+
+    machine: the index of the machine among the judged ones. numbers: which numbers, as
+    rows of the RunTable. own_logs: the machine's own numbers, as logarithms. columns:
+    what the source says of each number: some of the columns of _COLUMNS_OF_SOURCES, by
+    name.
     """
 
     machine: int
-    measured: Ints
+    source: str
+    numbers: Ints
+    own_logs: Floats
+    columns: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Expected:
+    """Collects what the sources expect of the judged run of one machine.
+
+    machine: its index among the judged ones. own: the logarithms of the run's numbers,
+    one per row of the RunTable, NaN where the run lacks it. parts: what was added.
+    Methods take numbers as rows of the RunTable.
+    """
+
+    machine: int
     own: Floats
-    parts: list[dict[str, Any]] = field(default_factory=list)
+    parts: list[_Part] = field(default_factory=list)
 
     def list_open(self) -> Ints:
-        """Return the places of the numbers for which nothing was added yet."""
-        is_open = np.zeros(len(self.own), dtype=bool)
-        is_open[self.measured] = True
+        """Return the measured numbers for which nothing was added yet."""
+        is_open = ~np.isnan(self.own)
         for part in self.parts:
-            is_open[part["number"]] = False
+            is_open[part.numbers] = False
         return np.flatnonzero(is_open)
 
     def add_ranges(
@@ -659,75 +755,74 @@ class _Expected:
         keys: Sequence[tuple[str, str, str]],
         descriptions: Descriptions,
     ) -> None:
-        """Add the first range that applies to each number."""
+        """Add, for each measured number, the first range that applies to it.
+
+        run: the judged run, as a row of the table `runs`. keys: the benchmark, variant
+        and relation of each row of the RunTable.
+        """
         if not ranges:
             return
-        for number in self.measured:
+        for number in self.list_open():
             key = keys[number]
-            first = _find_first_match(ranges, run, key)
-            if first is None:
+            first_range = _find_first_match(ranges, run, key)
+            if first_range is None:
                 continue
             benchmark, _, _ = key
+            # a range of a rate is written as rates, and turned into times here
             shows_rate = is_rate(descriptions[benchmark])
-            low, high = first.limits_ns(is_rate=shows_rate)
-            self._add_part(
-                np.array([number]),
-                first.source,
-                low=np.array([low]),
-                high=np.array([high]),
-            )
+            low, high = first_range.limits_ns(is_rate=shows_rate)
+            limits = {"low": np.array([low]), "high": np.array([high])}
+            self._add_part(first_range.source, np.array([number]), limits)
 
-    def add(
+    def add_values(
         self,
-        logs: Floats,
         noun: str,
+        logs: Floats,
         numbers: Ints,
         minimum: int = MIN_VALUES,
-        changes: _Earlier | None = None,
+        changes: _EarlierRuns | None = None,
     ) -> None:
-        """Add what these runs, machines or tables let expect of those of `numbers` that
-        `minimum` of them have. logs: a row per number of the table.
+        """Predict each of these numbers from the values that earlier runs, equal
+        machines or tables have of it, if it has at least `minimum` values.
+
+        noun: what has the values, such as "earlier run". logs: the values, a row per
+        row of the RunTable, NaN where there is none. changes: of earlier runs, since
+        when each number has changed.
         """
         counts = _count_values(logs)
         has_enough = counts[numbers] >= minimum
-        places = numbers[has_enough]
-        if not len(places):
+        predicted = numbers[has_enough]
+        if not len(predicted):
             return
-        others = logs[places]
-        own = self.own[places, None]
-        is_slower = others > own
-        columns = _predict_where_enough(others)
-        columns["count"] = counts[places].astype(float)
+        values = logs[predicted]
+        own = self.own[predicted]
+        is_slower = values > own[:, None]
+        columns = _predict_where_enough(values)
+        columns["count"] = counts[predicted].astype(float)
         columns["beaten"] = is_slower.sum(axis=1).astype(float)
         if changes is not None:
-            since = np.array(changes.since, dtype=object)
-            columns["since"] = since[places]
-            columns["ratio"] = changes.ratio[places]
-        self._add_part(places, f"{noun}s", **columns)
+            columns["since"] = changes.since[predicted]
+            columns["ratio"] = changes.ratio[predicted]
+        self._add_part(f"{noun}s", predicted, columns)
 
     def add_unknown(self) -> None:
         """Add the numbers of which nothing is expected."""
-        numbers = self.list_open()
-        self._add_part(numbers, "")
+        self._add_part("", self.list_open(), {})
 
-    def _add_part(self, numbers: Ints, source: str, **columns: Any) -> None:
-        """Add columns of these numbers; `machine` and `source` are of all of them."""
-        if not len(numbers):
-            return
-        part = {
-            "machine": self.machine,
-            "source": source,
-            "number": numbers,
-            "log": self.own[numbers],
-            **columns,
-        }
-        self.parts.append(part)
+    def _add_part(self, source: str, numbers: Ints, columns: Mapping[str, Any]) -> None:
+        """Add what a source says of these numbers, unless there are none."""
+        if len(numbers):
+            own_logs = self.own[numbers]
+            part = _Part(self.machine, source, numbers, own_logs, columns)
+            self.parts.append(part)
 
 
 def _find_first_match(
     ranges: Sequence[ExpectedRange], run: Mapping[str, Any], key: tuple[str, str, str]
 ) -> ExpectedRange | None:
-    """Find the first range that is about a number of a run."""
+    """Find the first range that is about a number of a run. run: a row of the table
+    `runs`. key: the benchmark, variant and relation of the number.
+    """
     for expected in ranges:
         if expected.matches(run, *key):
             return expected
@@ -735,7 +830,9 @@ def _find_first_match(
 
 
 def _predict_where_enough(logs: Floats) -> dict[str, Any]:
-    """Return the columns of `Prediction`, NaN for rows with fewer than three values."""
+    """Predict one more value of each row. Return the columns of `Prediction` by name,
+    NaN for rows with fewer than three values.
+    """
     has_enough = _count_values(logs) >= MIN_VALUES
     prediction = predict_next(logs[has_enough])
     columns = {}
@@ -746,50 +843,57 @@ def _predict_where_enough(logs: Floats) -> dict[str, Any]:
     return columns
 
 
-def _join_parts(parts: Sequence[dict[str, Any]], table: RunTable) -> pd.DataFrame:
-    """Return a row per machine, number and expectation, as `judge_numbers` takes."""
+def _join_parts(parts: Sequence[_Part], table: RunTable) -> pd.DataFrame:
+    """Return a row per machine, number and expectation, as `judge_numbers` takes, with
+    the index of its `machine`. A column that a source lacks is NaN in its rows; `since`
+    is None. Raises UsageError if there are no parts.
+    """
     if not parts:
         raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")
-    numbers = _join_column(parts, "number")
+    numbers = np.concatenate([part.numbers for part in parts])
     keys = np.array(table.keys, dtype=object)
     rows = pd.DataFrame(keys[numbers], columns=CLASS)
-    logs = _join_column(parts, "log")
-    rows["ns"] = np.exp(logs)
-    rows["source"] = _repeat_for_rows(parts, "source")
-    rows["machine"] = _repeat_for_rows(parts, "machine")
-    for name in _COLUMNS_OF_SOME:
-        rows[name] = _join_column(parts, name)
-    since = rows["since"].astype(object)
-    rows["since"] = since.where(since.notna(), None)
+    own_logs = np.concatenate([part.own_logs for part in parts])
+    rows["ns"] = np.exp(own_logs)
+    rows_of_part = [len(part.numbers) for part in parts]
+    rows["source"] = np.repeat([part.source for part in parts], rows_of_part)
+    rows["machine"] = np.repeat([part.machine for part in parts], rows_of_part)
+    for name, nothing_said in _COLUMNS_OF_SOURCES.items():
+        rows[name] = _join_column(parts, name, nothing_said)
     return rows
 
 
-def _repeat_for_rows(parts: Sequence[dict[str, Any]], name: str) -> Any:
-    """Return the value that all rows of a part have, for the rows of all parts."""
-    values = [part[name] for part in parts]
-    counts = [len(part["number"]) for part in parts]
-    return np.repeat(values, counts)
-
-
-def _join_column(parts: Sequence[dict[str, Any]], name: str) -> Any:
-    """Join a column of all parts, NaN where a part lacks it."""
+def _join_column(parts: Sequence[_Part], name: str, nothing_said: float | None) -> Any:
+    """Join a column of all parts; `nothing_said` in the rows of parts that lack it."""
     columns = []
     for part in parts:
-        unknown = np.full(len(part["number"]), np.nan)
-        column = part.get(name, unknown)
+        unknown = np.full(len(part.numbers), nothing_said)
+        column = part.columns.get(name, unknown)
         columns.append(column)
     return np.concatenate(columns)
 
 
+class _Group(NamedTuple):
+    """Machines with equal facts. hosts: their IDs. logs: the logarithms of the numbers
+    of their last runs, a row per row of the RunTable, a column per machine, NaN where a
+    machine lacks a number or is odd in it.
+    """
+
+    hosts: Any
+    logs: Floats
+
+
 @dataclass(frozen=True, slots=True)
 class _EqualMachines:
-    """The last runs of all machines that equal a judged one. rows: of the table `runs`,
-    by run ID, with `facts`. groups: by facts, the hosts, and the numbers of their last
-    runs as logarithms, NaN where a machine is odd.
+    """The last runs of all machines that may equal a judged one.
+
+    rows: by run ID, the row of the table `runs` of each of these and of the judged
+    runs; its `facts` are equal for equal machines. groups: the equal machines, by these
+    facts.
     """
 
     rows: Mapping[str, dict[str, Any]]
-    groups: Mapping[str, tuple[Any, Floats]]
+    groups: Mapping[str, _Group]
     table: RunTable
 
     @classmethod
@@ -801,22 +905,28 @@ class _EqualMachines:
         table: RunTable,
     ) -> "_EqualMachines":
         """Read the last runs, and the facts of these and of the judged ones."""
-        judged = [machine.runs[-1] for machine in machines if machine.runs]
-        rows = _read_rows_with_facts(listing, [*judged, *last_runs])
-        run_ids = [run.run_id for run in last_runs if run.run_id in table.columns]
-        rows_of_last_runs = [rows[run_id] for run_id in run_ids if run_id in rows]
+        judged_runs = [machine.runs[-1] for machine in machines if machine.runs]
+        rows = _read_rows_with_facts(listing, [*judged_runs, *last_runs])
+        # a run that has no numbers, or cannot be read, is equal to none
+        measured_ids = [run.run_id for run in last_runs if table.has_run(run.run_id)]
+        rows_of_last_runs = [rows[run_id] for run_id in measured_ids if run_id in rows]
         groups = _group_equal_machines(rows_of_last_runs, table)
         return cls(rows, groups, table)
 
     def select(self, run: Mapping[str, Any]) -> Floats:
-        """Return the numbers of the other machines that equal that of a run."""
-        no_hosts = np.empty(0, dtype=object)
-        no_logs = self.table.logs[:, :0]
-        hosts, logs = self.groups.get(run["facts"], (no_hosts, no_logs))
-        is_other = hosts != run["host_id"]
-        values = logs[:, is_other]
+        """Return the logarithms of the other machines with the same facts as that of a
+        judged run: a row per row of the RunTable, a column per machine. run: its row of
+        the table `runs`.
+        """
+        group = self.groups.get(run["facts"])
+        if group is None:
+            return self.table.select([])
+        is_other = group.hosts != run["host_id"]
+        values = group.logs[:, is_other]
         if run["hypervisor"] is None:
             return values
+        # virtual machines may be at different levels: only those at one are comparable,
+        # and only among these one can be odd
         columns = self.table.select([run["run_id"]])
         own = columns[:, 0]
         at_own_level = _keep_at_level(own, values, self.table.choices)
@@ -825,9 +935,9 @@ class _EqualMachines:
 
 def _group_equal_machines(
     runs: Sequence[dict[str, Any]], table: RunTable
-) -> dict[str, tuple[Any, Floats]]:
-    """Return hosts and usual numbers by their facts. runs: rows of each host's last
-    run.
+) -> dict[str, _Group]:
+    """Group machines by their facts. runs: the row of the table `runs` of each
+    machine's last run.
     """
     runs_by_facts = defaultdict[str, list[dict[str, Any]]](list)
     for run in runs:
@@ -836,15 +946,15 @@ def _group_equal_machines(
     for facts, runs_of_group in runs_by_facts.items():
         hosts = [run["host_id"] for run in runs_of_group]
         logs = _select_usual(runs_of_group, table)
-        groups[facts] = (np.array(hosts, dtype=object), logs)
+        groups[facts] = _Group(np.array(hosts, dtype=object), logs)
     return groups
 
 
 def _read_rows_with_facts(
     listing: Listing, runs: Sequence[RunSummary]
 ) -> dict[str, dict[str, Any]]:
-    """Read rows of the table `runs` by run ID. `facts`: those that equal machines
-    share.
+    """Return, by run ID, the rows of the table `runs` that can be read. Add to each its
+    `facts`, which are equal for equal machines.
     """
     run_ids = {run.run_id for run in runs}
     table, cpus = load_runs_and_cpus(listing, run_id=run_ids)
@@ -854,10 +964,12 @@ def _read_rows_with_facts(
 
 
 def _select_usual(runs: Sequence[Mapping[str, Any]], table: RunTable) -> Floats:
-    """Return the numbers of equal machines, NaN where one is odd. runs: of each."""
+    """Return the numbers of equal machines, a column per machine, NaN where one is odd.
+    runs: the row of the table `runs` of each machine's last run.
+    """
     run_ids = [run["run_id"] for run in runs]
     logs = table.select(run_ids)
-    # virtual ones may be at different levels; `select` looks at one level
+    # virtual ones may be at different levels, so `select` looks for odd ones at a level
     if any(run["hypervisor"] is not None for run in runs):
         return logs
     return leave_out_odd(logs)
@@ -867,8 +979,9 @@ def _select_usual(runs: Sequence[Mapping[str, Any]], table: RunTable) -> Floats:
 class _Sources:
     """What numbers are held against: ranges, earlier runs, equal machines, tables.
 
-    tabulate_summaries: returns the tables of a CPU model as logarithms. threshold,
-    accepts_changes: as of `judge_last_runs`.
+    tabulate_summaries: takes a CPU model and returns the logarithms of its tables, a
+    row per row of the RunTable, a column per table. threshold, accepts_changes: as of
+    `judge_last_runs`.
     """
 
     table: RunTable
@@ -879,49 +992,55 @@ class _Sources:
     threshold: float
     accepts_changes: bool
 
-    def expect(self, machine: int, host: HostRuns) -> _Expected:
-        """Return what is expected of the last of a machine's comparable runs."""
-        last = host.runs[-1]
-        run = self.equals.rows[last.run_id]
-        own = host.logs[:, -1]
-        is_measured = ~np.isnan(own)
-        expected = _Expected(machine, np.flatnonzero(is_measured), own)
-        expected.add_ranges(self.ranges, run, self.table.keys, self.descriptions)
-        self._add_runs_and_machines(expected, host, run)
-        if run["cpu_model"]:
-            self._add_summaries(expected, run)
+    def expect(self, machine: int, host_runs: HostRuns) -> _Expected:
+        """Return what is expected of the last of a machine's comparable runs. machine:
+        its index among the judged ones.
+        """
+        judged_run = host_runs.runs[-1]
+        row = self.equals.rows[judged_run.run_id]  # of the table `runs`
+        own_logs = host_runs.logs[:, -1]
+        expected = _Expected(machine, own_logs)
+        expected.add_ranges(self.ranges, row, self.table.keys, self.descriptions)
+        self._add_runs_and_machines(expected, host_runs, row)
+        self._add_tables(expected, row)
         expected.add_unknown()
         return expected
 
     def _add_runs_and_machines(
-        self, expected: _Expected, host: HostRuns, run: Mapping[str, Any]
+        self, expected: _Expected, host_runs: HostRuns, row: Mapping[str, Any]
     ) -> None:
         """Add what earlier runs and equal machines let expect of numbers without a
-        range.
+        range. row: of the judged run in the table `runs`.
         """
         without_range = expected.list_open()
-        earlier = _choose_earlier(host, self.threshold, self.accepts_changes)
-        expected.add(earlier.logs, "earlier run", without_range, changes=earlier)
-        equal_machines = self.equals.select(run)
-        expected.add(equal_machines, MACHINE, without_range)
+        earlier_runs = _choose_earlier_runs(
+            host_runs, self.threshold, self.accepts_changes
+        )
+        expected.add_values(
+            "earlier run", earlier_runs.logs, without_range, changes=earlier_runs
+        )
+        equal_machines = self.equals.select(row)
+        expected.add_values(MACHINE, equal_machines, without_range)
 
-    def _add_summaries(self, expected: _Expected, run: Mapping[str, Any]) -> None:
+    def _add_tables(self, expected: _Expected, row: Mapping[str, Any]) -> None:
         """Add what the tables of the CPU model let expect of numbers of which nothing
-        else is expected.
+        else is expected. row: of the judged run in the table `runs`.
         """
         numbers = expected.list_open()
-        if len(numbers):
-            summaries = self._select_summaries(run, expected.own)
-            expected.add(summaries, TABLE, numbers, minimum=1)
+        if row["cpu_model"] and len(numbers):
+            tables = self._select_tables(row, expected.own)
+            # one table says little, but more than nothing
+            expected.add_values(TABLE, tables, numbers, minimum=1)
 
-    def _select_summaries(self, run: Mapping[str, Any], own: Floats) -> Floats:
-        """Return the tables of the CPU model of a run, for a virtual machine only what
-        is at the level of its own numbers.
+    def _select_tables(self, row: Mapping[str, Any], own: Floats) -> Floats:
+        """Return the logarithms of the tables of a run's CPU model, a column per table.
+        For a virtual machine, which may be at another level, keep only those at the
+        level of its own numbers. row: of the run in the table `runs`.
         """
-        summaries = self.tabulate_summaries(run["cpu_model"])
-        if run["hypervisor"] is None:
-            return summaries
-        return _keep_at_level(own, summaries, self.table.choices)
+        tables = self.tabulate_summaries(row["cpu_model"])
+        if row["hypervisor"] is None:
+            return tables
+        return _keep_at_level(own, tables, self.table.choices)
 
 
 def leave_out_odd(logs: Floats) -> Floats:
@@ -940,12 +1059,17 @@ def _tabulate_summaries(
     keys: Sequence[tuple[str, str, str]],
     cpu_model: str,
 ) -> Floats:
-    """Return the medians of a CPU model's tables as logarithms, a row per key."""
+    """Return the logarithms of the medians of a CPU model's tables: a row per key, a
+    column per table, NaN where a table lacks a number.
+
+    load_tables: as of `judge_last_runs`; None: there are no tables. keys: benchmark,
+    variant and relation.
+    """
     if load_tables is None:
         return np.empty((len(keys), 0))
     rows = load_tables(cpu_model)
-    by_number = rows.set_index(["summary", *CLASS])
-    medians = by_number["median_ns"].unstack("summary")
+    by_number_and_table = rows.set_index([*CLASS, "summary"])
+    medians = by_number_and_table["median_ns"].unstack("summary")
     numbers = pd.MultiIndex.from_tuples(keys, names=CLASS)
     table = medians.reindex(numbers)
     logs: Floats = np.log(table.to_numpy(dtype=float))
@@ -958,10 +1082,13 @@ def _make_acceptance(
     rows: pd.DataFrame,
     descriptions: Descriptions,
 ) -> Acceptance:
-    # not 0, of which nothing is a share; failed bursts are no part of them
-    bursts = run.get("bursts") or 1
+    """Return the acceptance of a machine. run: the judged run's row of the table
+    `runs`, empty if it cannot be read. rows: the machine's judged numbers.
+    """
     failed = run.get("failed_bursts") or 0
     flagged = run.get("flagged_bursts") or 0
+    # without those that failed; 1 for none, of which there is no share
+    bursts = run.get("bursts") or 1
     return Acceptance(
         host=machine.host,
         run_id=machine.last_id,
@@ -970,6 +1097,6 @@ def _make_acceptance(
         descriptions=descriptions,
         failed=failed / (bursts + failed),
         flagged=flagged / bursts,
-        older=tuple(machine.older),
-        empty=machine.empty,
+        older=tuple(machine.dropped_benchmarks),
+        empty=machine.empty_run_id,
     )

@@ -28,31 +28,36 @@ from fleet.store.gate import RunRecord
 from fleet.store.runs import Listing, Root, RunSummary, open_listing
 
 _Nights = Mapping[str, date]  # by run ID
+# the night of a host's last step, by host ID and benchmark
+_LastSteps = dict[tuple[str, str], date]
+_ALL_BENCHMARKS = ""  # stands for the benchmark of a step that several numbers share
 _FACTS = ("preset", "estimator", "hypervisor")
 
 
 def mark_usual(root: Root, rows: pd.DataFrame) -> pd.DataFrame:
     """Mark the rows that were measured since the last proved step of their host.
 
-    rows: with columns `host_id`, `run_id` and `benchmark`. Add `since`, the night of
-    the last step of this benchmark or of all benchmarks (None if there is none), and
-    `is_usual`, whether the run is from that night or later. Find steps in the runs of
-    `rows` only. Without scipy, warn and mark all rows as usual.
+    A step is a change of a host's numbers that lasts from one night on. The rows need
+    the columns `host_id`, `run_id` and `benchmark`; only their runs are searched for
+    steps. The column `since` is added: the night of the last step of the row's
+    benchmark or of all benchmarks, None if there is none. The column `is_usual` is
+    added: whether the row's run is from that night or later. Without scipy, warn and
+    mark all rows as usual.
     """
     listing = open_listing(root)
     run_ids = rows["run_id"].unique().tolist()
-    hosts = group_by_host(list_published(listing, run_id=run_ids))
-    nights = dict[str, date]()
-    for runs in hosts.values():
-        nights.update(find_nights(runs))
-    last_steps = _find_last_steps(listing, hosts, nights)
+    runs_by_host = group_by_host(list_published(listing, run_id=run_ids))
+    night_of_run = dict[str, date]()
+    for runs in runs_by_host.values():
+        night_of_run.update(find_nights(runs))
+    last_steps = _find_last_steps(listing, runs_by_host, night_of_run)
     since = list[date | None]()
     are_usual = list[bool]()
     names = rows[["host_id", "benchmark", "run_id"]]
-    for host, benchmark, run_id in names.itertuples(index=False, name=None):
-        last_step = _find_last_step(last_steps, host, benchmark)
-        is_usual = last_step is None or nights[run_id] >= last_step
-        since.append(last_step)
+    for host_id, benchmark, run_id in names.itertuples(index=False, name=None):
+        step_night = _look_up_last_step(last_steps, host_id, benchmark)
+        is_usual = step_night is None or night_of_run[run_id] >= step_night
+        since.append(step_night)
         are_usual.append(is_usual)
     return rows.assign(
         since=pd.Series(since, rows.index, dtype=object),
@@ -60,13 +65,13 @@ def mark_usual(root: Root, rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _find_last_step(
-    last_steps: Mapping[tuple[str, str], date], host: str, benchmark: str
+def _look_up_last_step(
+    last_steps: _LastSteps, host_id: str, benchmark: str
 ) -> date | None:
-    """Return the night of the last step of a host's benchmark or of several benchmarks.
-    last_steps: as returned by `_find_last_steps`.
+    """Return the night of the last step of a host's benchmark or of all its benchmarks;
+    None if there was no step.
     """
-    keys = [(host, benchmark), (host, "")]
+    keys = [(host_id, benchmark), (host_id, _ALL_BENCHMARKS)]
     nights = [last_steps[key] for key in keys if key in last_steps]
     return max(nights, default=None)
 
@@ -108,62 +113,79 @@ def choose_removable(runs: Sequence[RunSummary], before: datetime) -> list[RunSu
 
 def _choose_needed_runs(runs: Sequence[RunSummary]) -> list[RunSummary]:
     """Choose the baseline and the last run. runs: of one host and set of benchmarks."""
-    begin = find_last_accepted(runs)
-    baseline = runs[begin : begin + MIN_NIGHTS]
+    first = find_last_accepted(runs)
+    baseline = runs[first : first + MIN_NIGHTS]
     return [*baseline, runs[-1]]
 
 
 def find_last_accepted(runs: Sequence[RunSummary]) -> int:
-    """Return the place of the last run with the label ACCEPTED, 0 if none has it."""
-    last_place = 0
-    for place, run in enumerate(runs):
+    """Return the index of the last run with the label ACCEPTED, 0 if none has it."""
+    last_accepted = 0
+    for index, run in enumerate(runs):
         if ACCEPTED in run.labels:
-            last_place = place
-    return last_place
+            last_accepted = index
+    return last_accepted
 
 
 def read_facts(listing: Listing, runs: Sequence[RunSummary]) -> dict[str, RunRecord]:
-    """Read of each run, by its ID, what tells which number to compare and whether it
-    may switch levels.
+    """Return, by run ID, the record of each run that can be read. Its row has the
+    preset and the estimator, which say which number to compare, and the hypervisor: a
+    virtual machine may switch levels.
     """
     return listing.read_records(runs, _FACTS)
 
 
 class RunTable(NamedTuple):
-    """Numbers of runs as logarithms: a row per key, sorted, a column per run; NaN where
-    a run lacks one. keys: benchmark, variant and relation. choices: each row's
-    benchmark and variant, as a number from 0. columns: by run ID.
+    """Numbers of runs: a row per number, a column per run.
+
+    keys: the benchmark, variant and relation of each row, by which the rows are sorted.
+    choices: the benchmark and variant of each row, as one number from 0 for both.
+    column_of_run: the column of each run, by its ID. logs: the logarithms of the
+    numbers in ns, NaN where a run lacks a number.
     """
 
     keys: Sequence[tuple[str, str, str]]
     choices: Ints
-    columns: Mapping[str, int]
+    column_of_run: Mapping[str, int]
     logs: Floats
 
+    def has_run(self, run_id: str) -> bool:
+        """Report whether the run has any number."""
+        return run_id in self.column_of_run
+
     def select(self, run_ids: Iterable[str]) -> Floats:
-        """Return the columns of these runs, in this order."""
-        columns = [self.columns[run_id] for run_id in run_ids]
+        """Return the logarithms of these runs, a column per run, in this order."""
+        columns = [self.column_of_run[run_id] for run_id in run_ids]
         return self.logs[:, columns]
 
 
-def tabulate_runs(numbers: pd.DataFrame, column: str) -> RunTable:
-    """Lay out rows of `numbers`. column: the column of `pairs` to compare."""
-    by_run = numbers.set_index(["run_id", *CLASS])
-    values = by_run[NUMBER_COLUMNS[column]]
-    table = values.unstack("run_id")
-    keys = table.index
-    columns = {str(run_id): place for place, run_id in enumerate(table.columns)}
-    choices = number_groups(keys.to_frame(index=False), CLASS[:2])
-    logs = np.log(table.to_numpy())
-    return RunTable(keys.tolist(), choices, columns, logs)
+def tabulate_runs(numbers: pd.DataFrame, pair_column: str) -> RunTable:
+    """Lay out rows of the table `numbers`: a row per number, a column per run.
+
+    pair_column: the column of the table `pairs` that holds the estimator to compare,
+    such as "min_ns". `numbers` has its median over the pairs under another name.
+    """
+    number_column = NUMBER_COLUMNS[pair_column]
+    by_number_and_run = numbers.set_index([*CLASS, "run_id"])
+    ns = by_number_and_run[number_column].unstack("run_id")
+    benchmarks_and_variants = ns.index.to_frame(index=False)
+    run_ids = ns.columns.astype(str)
+    return RunTable(
+        keys=ns.index.tolist(),
+        choices=number_groups(benchmarks_and_variants, ["benchmark", "variant"]),
+        column_of_run={run_id: column for column, run_id in enumerate(run_ids)},
+        logs=np.log(ns.to_numpy()),
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class HostRuns:
     """The numbers of a host's comparable runs, oldest first.
 
-    logs, levels: a row per number of a RunTable, a column per run. nights, are_virtual:
-    of each run.
+    logs: the logarithms, a row per row of a RunTable, a column per run, NaN where a run
+    lacks a number. levels: the level of each of these, from 0 for the lowest of the
+    row; -1 where the number is missing. nights: the night of each run. are_virtual:
+    whether each run was on a virtual machine, which may switch levels.
     """
 
     runs: Sequence[RunSummary]
@@ -173,7 +195,7 @@ class HostRuns:
     are_virtual: Sequence[bool]
 
     def find_accepted(self) -> int:
-        """Return the place of the last accepted run, 0 if there is none."""
+        """Return the index of the last accepted run, 0 if there is none."""
         return find_last_accepted(self.runs)
 
     @property
@@ -182,35 +204,40 @@ class HostRuns:
         return self.are_virtual[-1]
 
     def find_steps(self) -> list[DatedStep]:
-        """Find the proved steps, oldest first."""
+        """Find the proved steps, oldest first. A step is a change that lasts from a
+        night on, of one number or of all.
+        """
         switches = any(self.are_virtual)
         return find_steps(self.logs, self.levels, self.nights, switches=switches)
 
     def find_open_changes(self) -> "OpenChanges":
-        """Find the changes that no label accepts."""
+        """Find the first proved change of each number that no label accepts."""
         accepted_night = self.nights[self.find_accepted()]
-        numbers = np.arange(len(self.logs))
-        first = np.full(len(numbers), len(self.runs))
-        ratio = np.full(len(numbers), np.nan)
+        count = len(self.logs)
+        no_run = len(self.runs)  # stands for the first run after no change
+        first_run = np.full(count, no_run)
+        ratio = np.full(count, np.nan)
         for step in self.find_steps():
             if step.night <= accepted_night:
                 continue
-            first_after = self.nights.index(step.night)
-            is_first = first > first_after
+            run_after_step = self.nights.index(step.night)
+            is_first_change = first_run > run_after_step
             if step.row is not None:  # else the step is one of all numbers
-                is_first &= numbers == step.row
-            first[is_first] = first_after
-            ratio[is_first] = step.ratio
-        return OpenChanges(first, ratio)
+                is_first_change &= np.arange(count) == step.row
+            first_run[is_first_change] = run_after_step
+            ratio[is_first_change] = step.ratio
+        return OpenChanges(first_run, ratio)
 
 
 class OpenChanges(NamedTuple):
-    """Of each number, the first proved change that nobody accepted. first: the column
-    of the first run after it, the count of runs if there is none. ratio: the number
-    after it to that before, else NaN.
+    """The first proved change of each number that nobody accepted.
+
+    first_run: the index of the first run after the change; the count of runs if the
+    number did not change. ratio: the number after the change to that before; NaN if it
+    did not change.
     """
 
-    first: Ints
+    first_run: Ints
     ratio: Floats
 
 
@@ -220,33 +247,31 @@ def lay_out_hosts(
     nights: Mapping[str, date],
     facts: Mapping[str, RunRecord],
 ) -> list[HostRuns]:
-    """Lay out those of the comparable runs of each host that the table has. nights,
-    facts: by run ID.
+    """Lay out the comparable runs of each host, without those that the table lacks. The
+    hosts stay in their order. nights, facts: by run ID.
     """
     runs_of_hosts = []
     logs_of_hosts = []
     for runs in hosts:
-        runs_in_table = _keep_in_table(runs, table)
-        run_ids = [run.run_id for run in runs_in_table]
-        runs_of_hosts.append(runs_in_table)
+        measured_runs = [run for run in runs if table.has_run(run.run_id)]
+        run_ids = [run.run_id for run in measured_runs]
+        runs_of_hosts.append(measured_runs)
         logs_of_hosts.append(table.select(run_ids))
     choices_of_hosts = [table.choices] * len(hosts)
     levels_of_hosts = label_levels_of_each(logs_of_hosts, choices_of_hosts)
-    host_runs = []
-    for number, runs in enumerate(runs_of_hosts):
-        own = HostRuns(
+    laid_out = []
+    for runs, logs, levels in zip(
+        runs_of_hosts, logs_of_hosts, levels_of_hosts, strict=True
+    ):
+        host_runs = HostRuns(
             runs=runs,
-            logs=logs_of_hosts[number],
-            levels=levels_of_hosts[number],
+            logs=logs,
+            levels=levels,
             nights=[nights[run.run_id] for run in runs],
             are_virtual=[_is_virtual(facts.get(run.run_id)) for run in runs],
         )
-        host_runs.append(own)
-    return host_runs
-
-
-def _keep_in_table(runs: Sequence[RunSummary], table: RunTable) -> list[RunSummary]:
-    return [run for run in runs if run.run_id in table.columns]
+        laid_out.append(host_runs)
+    return laid_out
 
 
 def _is_virtual(record: RunRecord | None) -> bool:
@@ -257,17 +282,18 @@ def _is_virtual(record: RunRecord | None) -> bool:
 
 
 def _find_last_steps(
-    listing: Listing, hosts: Mapping[str, Sequence[RunSummary]], nights: _Nights
-) -> dict[tuple[str, str], date]:
-    """Return the night of the last step by host and benchmark; "" stands for several
-    benchmarks or relations.
+    listing: Listing, runs_by_host: Mapping[str, Sequence[RunSummary]], nights: _Nights
+) -> _LastSteps:
+    """Return the night of the last step by host ID and benchmark. A step is a change of
+    the host's numbers that lasts from that night on; one of several numbers stands
+    under _ALL_BENCHMARKS. Without scipy, warn and return none.
     """
-    hosts_to_test = [own for own in hosts.values() if _has_enough_nights(own, nights)]
-    comparable = [keep_comparable_with_last(listing, own) for own in hosts_to_test]
-    last_steps = dict[tuple[str, str], date]()
+    hosts = [runs for runs in runs_by_host.values() if _has_enough_nights(runs, nights)]
+    comparable_runs = [keep_comparable_with_last(listing, runs) for runs in hosts]
+    last_steps = _LastSteps()
     try:
-        for host, table in _read_hosts(listing, comparable, nights):
-            steps_of_host = _find_last_steps_of_host(host, table)
+        for host_runs, table in _read_hosts(listing, comparable_runs, nights):
+            steps_of_host = _find_last_steps_of_host(host_runs, table)
             last_steps.update(steps_of_host)
     except ImportError as err:  # of scipy, which `make run` leaves out
         message = f"{explain(err)} Until then, runs before a change count as well."
@@ -278,47 +304,57 @@ def _find_last_steps(
 def _read_hosts(
     listing: Listing, hosts: Sequence[Sequence[RunSummary]], nights: _Nights
 ) -> Iterator[tuple[HostRuns, RunTable]]:
-    """Yield the numbers of each host's runs, and the table that they are rows of."""
+    """Yield the numbers of each host's runs, and the table whose rows they are.
+
+    Hosts whose runs share an estimator share a table, which holds the numbers by that
+    estimator. hosts: the runs of each host. nights: by run ID.
+    """
     runs = list(chain.from_iterable(hosts))
     if not runs:
         return
     facts = read_facts(listing, runs)
     numbers = select_numbers(listing, runs)
-    for column, runs_of_hosts in _group_by_column(hosts, facts).items():
-        table = tabulate_runs(numbers, column)
-        for host in lay_out_hosts(table, runs_of_hosts, nights, facts):
-            yield host, table
+    hosts_by_column = _group_by_pair_column(hosts, facts)
+    for pair_column, hosts_of_column in hosts_by_column.items():
+        table = tabulate_runs(numbers, pair_column)
+        for host_runs in lay_out_hosts(table, hosts_of_column, nights, facts):
+            yield host_runs, table
 
 
 def _has_enough_nights(runs: Sequence[RunSummary], nights: _Nights) -> bool:
+    """Report whether the runs are of enough nights to prove a step."""
     distinct = {nights[run.run_id] for run in runs}
     return len(distinct) >= MIN_NIGHTS
 
 
-def _find_last_steps_of_host(
-    host: HostRuns, table: RunTable
-) -> dict[tuple[str, str], date]:
-    host_id = host.runs[0].host_id
-    last_steps = dict[tuple[str, str], date]()
-    for step in host.find_steps():  # oldest first: the last one of each stays
-        benchmark = ""
+def _find_last_steps_of_host(host_runs: HostRuns, table: RunTable) -> _LastSteps:
+    """Return the night of the last step of each benchmark of a host, as
+    `_find_last_steps` does. table: its rows are those of the host's numbers.
+    """
+    host_id = host_runs.runs[0].host_id
+    last_steps = _LastSteps()
+    # the oldest first: a later step of a benchmark replaces an earlier one
+    for step in host_runs.find_steps():
+        benchmark = _ALL_BENCHMARKS
         if step.row is not None:
             benchmark, _, _ = table.keys[step.row]
         last_steps[host_id, benchmark] = step.night
     return last_steps
 
 
-def _group_by_column(
+def _group_by_pair_column(
     hosts: Sequence[Sequence[RunSummary]], facts: Mapping[str, RunRecord]
 ) -> dict[str, list[Sequence[RunSummary]]]:
-    """Group the runs of hosts by the column of `pairs` to compare."""
+    """Group hosts by the column of `pairs` to compare: that of the estimator that the
+    runs of the host share, else the median. hosts: the runs of each. facts: by run ID.
+    """
     groups = dict[str, list[Sequence[RunSummary]]]()
     for runs in hosts:
-        rows = []
+        settings = []
         for run in runs:
             if run.run_id in facts:
                 record = facts[run.run_id]
-                rows.append(record.row)
-        column = choose_shared_column(rows)
-        groups.setdefault(column, []).append(runs)
+                settings.append(record.row)
+        pair_column = choose_shared_column(settings)
+        groups.setdefault(pair_column, []).append(runs)
     return groups
