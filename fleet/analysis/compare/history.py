@@ -35,7 +35,7 @@ from fleet.store.runs import Root
 from fleet.text import format_count
 
 ACCEPTED = ("accepted", "yes")  # the label of a run that begins a new baseline
-_ROW = ["host", *CLASS]
+_HOST_AND_CLASS = ["host", *CLASS]
 _CHANGE_COLUMNS = [
     *("hosts", *CLASS),
     *("before", "after", "first", "last", "begin", "end"),
@@ -120,6 +120,8 @@ def find_changes_over_time(
     runs["night"] = first_of_session.dt.date
     numbers = RunNumbers.read(listing, runs, only)
     series = _Series.read(numbers.rows, runs)
+    # changes are sought in rows at one level without outliers, and in their means by
+    # relation and host; the result has the numbers as they are
     clean = series.clean(runs)
     pool = series.append_means(clean.logs)
     changes = drop_changes_of_parts(find_changes(pool.logs), pool)
@@ -137,8 +139,8 @@ def find_changes_over_time(
         has_verdict=not has_few_nights.all(),
         threshold=limit,
         changes=_mark_accepted(table, runs),
-        odd=series.tabulate_nights(clean.odd),
-        elsewhere=series.tabulate_nights(clean.elsewhere),
+        odd=series.tabulate_distances(clean.odd),
+        elsewhere=series.tabulate_distances(clean.elsewhere),
         logs=series.logs,
         facts=facts,
         caveats=_list_caveats(list(hosts_of_few_nights)),
@@ -156,25 +158,27 @@ class _Series(NamedTuple):
 
     @classmethod
     def read(cls, numbers: pd.DataFrame, runs: pd.DataFrame) -> "_Series":
-        """Reduce the numbers of runs to those of nights. numbers: rows of `numbers`.
-        runs: with `night`.
+        """Reduce the numbers of runs to those of nights: a row per host, benchmark,
+        variant and relation, a column per night.
+
+        numbers: rows of `numbers`, one per run and relation. runs: with the `night` of
+        each `run_id`.
         """
-        rows = add_run_levels(numbers)
-        rows = rows.rename(columns={"host_id": "host"})
-        series = rows.groupby(_ROW, sort=True)
-        row = np.asarray(series.ngroup(), dtype=np.int64)
-        days, night = _number_nights(rows, runs)
+        numbers = add_run_levels(numbers)
+        numbers = numbers.rename(columns={"host_id": "host"})
+        groups = numbers.groupby(_HOST_AND_CLASS, sort=True)
+        row_of_number = np.asarray(groups.ngroup(), dtype=np.int64)
+        nights, night_of_number = _number_nights(numbers, runs)
         numbers_of_runs = _NumbersOfRuns(
-            row=row,
-            night=night,
-            level=rows["run_level"].to_numpy(),
-            logs=np.log(rows["median_ns"].to_numpy(dtype=float)),
+            row=row_of_number,
+            night=night_of_number,
+            level=numbers["run_level"].to_numpy(),
+            logs=np.log(numbers["median_ns"].to_numpy(dtype=float)),
         )
-        logs, levels = numbers_of_runs.reduce_nights(series.ngroups, len(days))
-        hosts_and_relations = series.size().index
-        nights = pd.Index(days, name="night")
-        table = pd.DataFrame(logs, hosts_and_relations, nights)
-        return cls(table, levels)
+        logs, levels = numbers_of_runs.reduce_nights(groups.ngroups, len(nights))
+        names_of_rows = groups.size().index
+        columns = pd.Index(nights, name="night")
+        return cls(pd.DataFrame(logs, names_of_rows, columns), levels)
 
     @property
     def rows(self) -> pd.DataFrame:
@@ -207,24 +211,31 @@ class _Series(NamedTuple):
         relations = number_groups(self.rows, CLASS)
         return append_means(logs, hosts, relations)
 
-    def tabulate_nights(
+    def tabulate_distances(
         self, distances: Sequence[tuple[int, int, float]]
     ) -> pd.DataFrame:
-        """Return a row per row, night and distance from others, a logarithm."""
+        """Return a line for each distance: host, benchmark, variant and relation, the
+        night, and the ratio.
+
+        distances: as in `Cleaned`, the numbers of a row and of a night, and how far
+        that night is from others, a logarithm.
+        """
         rows = self.rows
         nights = self.nights
         records = []
         for row, night, distance in distances:
             ratio = float(np.exp(distance))
             records.append((*rows.iloc[row], nights[night], ratio))
-        return pd.DataFrame(records, columns=[*_ROW, "night", "ratio"])
+        return pd.DataFrame(records, columns=[*_HOST_AND_CLASS, "night", "ratio"])
 
 
-def _number_nights(rows: pd.DataFrame, runs: pd.DataFrame) -> tuple[Any, Ints]:
-    """Return all nights in order, and the place of each row's among them."""
-    night_of_run = runs.set_index("run_id")["night"]
-    night_of_row = rows["run_id"].map(night_of_run)
-    return np.unique(night_of_row, return_inverse=True)
+def _number_nights(numbers: pd.DataFrame, runs: pd.DataFrame) -> tuple[Any, Ints]:
+    """Return all nights in order, and which of them each number was measured in, from
+    0. runs: with the `night` of each `run_id`.
+    """
+    night_by_run = runs.set_index("run_id")["night"]
+    night_of_number = numbers["run_id"].map(night_by_run)
+    return np.unique(night_of_number, return_inverse=True)
 
 
 class _NumbersOfRuns(NamedTuple):
@@ -237,33 +248,59 @@ class _NumbersOfRuns(NamedTuple):
     level: Ints
     logs: Floats
 
-    def reduce_nights(self, rows: int, nights: int) -> tuple[Floats, Ints]:
-        """Return each row's number of each night, and its level (NaN and -1: not
-        measured): the mean of the night's runs at the level of most of them, of several
-        the lowest.
+    @classmethod
+    def take_measured(
+        cls, logs: Floats, levels: Ints, night_of_run: Ints
+    ) -> "_NumbersOfRuns":
+        """Take the measured numbers of an array. logs, levels: a row per number, a
+        column per run; level -1: not measured.
         """
+        row, run = np.nonzero(levels >= 0)
+        return cls(
+            row=row,
+            night=night_of_run[run],
+            level=levels[row, run],
+            logs=logs[row, run],
+        )
+
+    def reduce_nights(self, rows: int, nights: int) -> tuple[Floats, Ints]:
+        """Return the number of each row and night, and its level. They are NaN and -1
+        where it was not measured.
+
+        The main level of a night is that of most of its runs, and the lowest of several
+        such levels. A night's number is the mean of its runs at that level.
+        """
+        # arrays of rows x nights x levels
         counts, sums = self._count_and_sum_levels(rows, nights)
+        # arrays of rows x nights; `argmax` takes the first of equals
         main_level = counts.argmax(axis=2)
-        place_of_main = main_level[:, :, None]
-        runs_there = np.take_along_axis(counts, place_of_main, axis=2)[:, :, 0]
-        sums_there = np.take_along_axis(sums, place_of_main, axis=2)[:, :, 0]
-        is_measured = runs_there > 0
-        divisor = np.where(is_measured, runs_there, np.nan)
+        runs_at_main = _select_level(counts, main_level)
+        sum_at_main = _select_level(sums, main_level)
+        is_measured = runs_at_main > 0
+        divisor = np.where(is_measured, runs_at_main, np.nan)
         levels = np.where(is_measured, main_level, -1)
-        return sums_there / divisor, levels
+        return sum_at_main / divisor, levels
 
     def _count_and_sum_levels(self, rows: int, nights: int) -> tuple[Floats, Floats]:
         """Return how many numbers are at each level and their sum: rows x nights x
         levels.
         """
-        levels = int(self.level.max(initial=0)) + 1
-        counts = np.zeros((rows, nights, levels))
+        level_count = int(self.level.max(initial=0)) + 1
+        counts = np.zeros((rows, nights, level_count))
         sums = np.zeros_like(counts)
         place = (self.row, self.night, self.level)
         # `add.at` counts a place as often as it occurs
         np.add.at(counts, place, 1)
         np.add.at(sums, place, self.logs)
         return counts, sums
+
+
+def _select_level(values: Floats, level: Ints) -> Floats:
+    """Return the value of one level of each row and night. values: rows x nights x
+    levels. level: rows x nights.
+    """
+    selected = np.take_along_axis(values, level[:, :, None], axis=2)
+    return selected[:, :, 0]
 
 
 class DatedStep(NamedTuple):
@@ -282,16 +319,18 @@ def find_steps(
     """Find the proved changes of one host that have a date, oldest first, as
     `find_changes_over_time` does.
 
-    logs: a row per number, a column per run. levels: of each, by `run_levels`. nights:
-    of each run. switches: whether the host may switch levels.
+    logs: logarithms, a row per number, a column per run. levels: the level of each in
+    its row, -1 where it was not measured. nights: of each run. switches: whether the
+    host may switch levels.
     """
-    days_of_runs = np.array(nights, dtype="datetime64[D]")
-    days, night = np.unique(days_of_runs, return_inverse=True)
-    if len(days) < MIN_NIGHTS:
+    night_dates = np.array(nights, dtype="datetime64[D]")
+    distinct_nights, night_of_run = np.unique(night_dates, return_inverse=True)
+    if len(distinct_nights) < MIN_NIGHTS:
         return []
-    row, run = np.nonzero(levels >= 0)
-    numbers = _NumbersOfRuns(row, night[run], levels[row, run], logs[row, run])
-    logs_by_night, levels_by_night = numbers.reduce_nights(len(logs), len(days))
+    numbers = _NumbersOfRuns.take_measured(logs, levels, night_of_run)
+    logs_by_night, levels_by_night = numbers.reduce_nights(
+        len(logs), len(distinct_nights)
+    )
     is_unmeasured = np.isnan(logs_by_night).all(axis=1)
     measured_rows = np.flatnonzero(~is_unmeasured)
     pool = _pool_host(
@@ -301,19 +340,25 @@ def find_steps(
     )
     changes = drop_changes_of_parts(find_changes(pool.logs), pool)
     steps = [change for change in changes if change.dated]
+    # the first rows of the pool are these
     rows = measured_rows.tolist()
-    return [_make_dated_step(step, rows, days) for step in steps]
+    return [_make_dated_step(step, rows, distinct_nights) for step in steps]
 
 
-def _make_dated_step(change: Change, rows: Sequence[int], days: Any) -> DatedStep:
-    """Return a change of a pool with its row and night. rows: those of the series in
-    it. days: its nights.
+def _make_dated_step(
+    change: Change, rows_of_pool: Sequence[int], nights: Any
+) -> DatedStep:
+    """Return a change of a pool with a row and a night of the host.
+
+    rows_of_pool: for each row of the pool that is a single number, the row that it was
+    made of; the rows of the pool after those are means over several numbers, and their
+    steps have the row None. nights: an array of dates.
     """
     row = None
-    # the rows after those of single numbers are means over several
-    if change.row < len(rows):
-        row = rows[change.row]
-    night: date = days[change.night].item()
+    is_single_number = change.row < len(rows_of_pool)
+    if is_single_number:
+        row = rows_of_pool[change.row]
+    night: date = nights[change.night].item()
     ratio = float(np.exp(change.moved))
     return DatedStep(row, night, ratio)
 
@@ -334,16 +379,19 @@ def _tabulate_changes(
     facts: Facts,
     threshold: float,
 ) -> pd.DataFrame:
-    """Return the table `changes` of a History."""
-    rows = series.rows
+    """Return the table `changes` of a History, none accepted yet.
+
+    A change is of a row of the pool, which may be the mean of several rows of `series`.
+    """
     nights = series.nights
     records = []
     for change in changes:
-        changed_rows = rows[pool.members[change.row]]
+        is_member = pool.members[change.row]
+        changed_rows = series.rows[is_member]
         hosts = tuple(changed_rows["host"].unique())
-        night = nights[change.night]
         facts_of_night: tuple[str, ...] = ()
         if change.dated:
+            night = nights[change.night]
             facts_of_night = tuple(_explain_night(hosts, night, facts))
         record = {
             "hosts": hosts,
@@ -383,14 +431,18 @@ def _describe_change(change: Change, nights: Nights) -> dict[str, Any]:
 
 
 def _mark_accepted(changes: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """Say of each change whether all of its hosts have an accepted run since."""
+    """Say of each change whether all of its hosts have a run with the label ACCEPTED
+    from that night or later.
+    """
     key, value = ACCEPTED
     accepted_runs = runs[_have_label(runs, key, value)]
-    last_nights = accepted_runs.groupby("host_id")["night"].max().to_dict()
+    nights_by_host = accepted_runs.groupby("host_id")["night"]
+    last_by_host = nights_by_host.max().to_dict()
     accepted = []
     for hosts, night in zip(changes["hosts"], changes["after"], strict=True):
-        accepted_nights = [last_nights.get(host, date.min) for host in hosts]
-        accepted.append(night <= min(accepted_nights))
+        # a host without such a run has accepted nothing
+        last_of_hosts = [last_by_host.get(host, date.min) for host in hosts]
+        accepted.append(night <= min(last_of_hosts))
     return changes.assign(accepted=np.array(accepted, dtype=bool))
 
 
@@ -440,8 +492,9 @@ def _list_fact_steps(
 
 
 def _explain_night(hosts: Sequence[str], night: date, facts: Facts) -> Iterator[str]:
-    """Yield each fact that changed that night, on how many of `hosts`, and on how many
-    others on any.
+    """Yield each fact that changed on some of `hosts` that night, the commonest first:
+    "kernel 6.1 → 6.2 (2 of 3 hosts; 1 others without this change)". The others are all
+    further hosts on which this fact changed in the same way, that night or another.
     """
     counts = Counter[Step]()
     for host in hosts:
@@ -466,14 +519,14 @@ def _count_others_with(step: Step, hosts: Sequence[str], facts: Facts) -> int:
     return count
 
 
-def _list_caveats(short: Sequence[str]) -> tuple[str, ...]:
-    """Warn of hosts without a verdict. short: those of few nights."""
-    if not short:
+def _list_caveats(hosts_of_few_nights: Sequence[str]) -> tuple[str, ...]:
+    """Warn of the hosts that have no verdict, since they have too few nights."""
+    if not hosts_of_few_nights:
         return ()
     end = "."
-    if len(short) > 1:
+    if len(hosts_of_few_nights) > 1:
         end = "; --siblings finds the odd one of equal machines."
-    names = join_names(short)
+    names = join_names(hosts_of_few_nights)
     return (
         f"{names}: relations with fewer than {MIN_NIGHTS} nights have no verdict{end}",
     )

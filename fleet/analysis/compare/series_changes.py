@@ -205,21 +205,27 @@ class Change(NamedTuple):
 
 
 def clean_series(logs: Floats, levels: Ints, switches: Bools) -> Cleaned:
-    """Shift each row to its commonest level and clip outliers. levels: of each night,
-    by `run_levels`. switches: whether each row may switch levels.
+    """Shift each row to its commonest level and clip outliers. Rows of under eight
+    nights are left alone.
 
-    A row that may not switch keeps its levels unless one of them recurs. Nights at a
-    rare level go to `odd`; a lasting switch to a new level goes to `elsewhere`. Rows of
-    under eight nights are left alone.
+    logs: a row per series, a column per night, NaN where it was not measured. levels:
+    the level of each number in its row, from 0, the lowest. switches: whether each row
+    is of a host that may switch levels. A row that may not keeps its levels, unless one
+    of them recurs.
+
+    Nights at a rare level, and outliers, go to `odd` of the result. A lasting switch to
+    a new level goes to its `elsewhere`.
     """
-    cleaned = Cleaned(logs.copy(), [], [])
+    cleaned = Cleaned(logs.copy(), odd=[], elsewhere=[])
     for row, values in enumerate(logs):
         nights = np.flatnonzero(~np.isnan(values))
         if len(nights) < MIN_NIGHTS:
             continue
         series = values[nights]
         labels = levels[row, nights]
-        if labels.any():
+        has_several_levels = labels.any()
+        # both steps note in `cleaned` what they find
+        if has_several_levels:
             leveled = _Leveled(row, nights, series, labels)
             series = leveled.move_to_one_level(cleaned, may_switch=switches[row])
         if len(series) >= _MIN_NIGHTS_TO_CLIP:
@@ -229,7 +235,9 @@ def clean_series(logs: Floats, levels: Ints, switches: Bools) -> Cleaned:
 
 
 def _clip_outliers(row: int, nights: Ints, series: Floats, cleaned: Cleaned) -> Floats:
-    """Clip what is far from the running median, and note it in `cleaned`."""
+    """Clip what is far from the running median, and note it in `cleaned`. series: the
+    numbers of a row on `nights`.
+    """
     running_median = _compute_running_median(series)
     distances = series - running_median
     sizes = np.abs(distances)
@@ -252,7 +260,11 @@ def _compute_running_median(series: Floats) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Leveled:
-    """A row's numbers, in order of the nights, with the level of each."""
+    """A row's numbers, in order of the nights, with the level of each.
+
+    A stay is nights one after another at one level. A level with few nights is rare.
+    Below, `is_rare` and `means` have a value per level.
+    """
 
     row: int
     nights: Ints
@@ -262,28 +274,34 @@ class _Leveled:
     def move_to_one_level(self, cleaned: Cleaned, *, may_switch: bool) -> Floats:
         """Return the numbers shifted to their commonest level; note in `cleaned` nights
         at rare levels, and a lasting switch.
+
+        A stay is nights one after another at one level. A level with at most a tenth of
+        the nights is rare. may_switch: whether the host is known to switch levels; if
+        not, a new level may be a change, and is kept.
         """
         first_of_stay = self._find_stays()
-        stays = self.labels[first_of_stay]
-        recurs = np.bincount(stays).max() > 1
+        level_of_stay = self.labels[first_of_stay]
+        recurs = np.bincount(level_of_stay).max() > 1
         if not may_switch and not recurs:
             return self.series
         nights_at_level = np.bincount(self.labels)
         is_rare = nights_at_level <= max(1, _RARE_SHARE * len(self.series))
         means = self._average_levels(len(nights_at_level))
-        if _is_last_lasting(stays, is_rare):
-            level_before, last_level = stays[-2:]
-            if not may_switch and _are_stays_odd(stays, is_rare):
+        if _is_last_lasting(level_of_stay, is_rare):
+            level_before, last_level = level_of_stay[-2:]
+            # only odd nights recur, and the last stay follows a step: it is kept
+            if not may_switch and _are_stays_odd(level_of_stay, is_rare):
                 return self._move_rare(cleaned, is_rare, means, means[level_before])
-            night = int(self.nights[first_of_stay[-1]])
             change = float(means[last_level] - means[level_before])
-            cleaned.elsewhere.append((self.row, night, change))
+            self._note_switch(cleaned, first_of_stay[-1], change)
         usual = means[nights_at_level.argmax()]
         self._note_rare(cleaned, is_rare, usual)
         return self._shift_levels(means, usual)
 
     def _find_stays(self) -> Ints:
-        """Return where each stay begins: nights one after another at one level."""
+        """Return the place at which each stay begins: nights one after another at one
+        level. Levels 0, 0, 1, 0 have stays from 0, 2 and 3.
+        """
         is_first_of_stay = np.diff(self.labels, prepend=-1)
         return np.flatnonzero(is_first_of_stay)
 
@@ -295,7 +313,9 @@ class _Leveled:
     def _move_rare(
         self, cleaned: Cleaned, is_rare: Bools, means: Floats, usual: float
     ) -> Floats:
-        """Shift only nights at rare levels to the usual number, and note them."""
+        """Shift only nights at rare levels to the usual number, and note them. is_rare,
+        means: of each level.
+        """
         self._note_rare(cleaned, is_rare, usual)
         shifted = self._shift_levels(means, usual)
         is_at_rare = is_rare[self.labels]
@@ -307,6 +327,11 @@ class _Leveled:
         is_at_rare = is_rare[self.labels]
         cleaned.add_odd(self.row, self.nights, distances, is_at_rare)
 
+    def _note_switch(self, cleaned: Cleaned, place: int, change: float) -> None:
+        """Note a lasting switch of level. place: of its first night in `nights`."""
+        night = int(self.nights[place])
+        cleaned.elsewhere.append((self.row, night, change))
+
     def _average_levels(self, count: int) -> Floats:
         """Return the mean of the numbers at each of `count` levels."""
         means = np.zeros(count)
@@ -316,58 +341,70 @@ class _Leveled:
         return means
 
 
-def _is_last_lasting(stays: Ints, is_rare: Bools) -> bool:
-    """Report whether a row went to a new level and stayed there. stays: the level of
-    each.
+def _is_last_lasting(level_of_stay: Ints, is_rare: Bools) -> bool:
+    """Report whether a row went to a new level and stayed there.
+
+    level_of_stay: the level of each stay (nights one after another at one level), in
+    order of time. is_rare: whether each level has few nights.
     """
-    last_level = stays[-1]
-    is_new = last_level not in stays[:-1]
-    return len(stays) > 1 and is_new and not is_rare[last_level]
+    last_level = level_of_stay[-1]
+    is_new = last_level not in level_of_stay[:-1]
+    return len(level_of_stay) > 1 and is_new and not is_rare[last_level]
 
 
-def _are_stays_odd(stays: Ints, is_rare: Bools) -> bool:
+def _are_stays_odd(level_of_stay: Ints, is_rare: Bools) -> bool:
     """Report whether a row has odd nights and then a step: all levels besides those of
-    the last two stays are rare. stays: the level of each.
+    the last two stays are rare.
+
+    level_of_stay: the level of each stay (nights one after another at one level), in
+    order of time. is_rare: whether each level has few nights.
     """
-    other_levels = len(set(stays)) - 2
-    stays_before_last = stays[:-1]
-    rare_stays = int(is_rare[stays_before_last].sum())
+    other_levels = len(set(level_of_stay)) - 2
+    levels_before_last = level_of_stay[:-1]
+    rare_stays = int(is_rare[levels_before_last].sum())
     return rare_stays >= other_levels > 0
 
 
 def append_means(logs: Floats, hosts: Ints, relations: Ints) -> Pooled:
-    """Append the means of each relation, each host and all. hosts, relations: each
-    row's number, from 0.
+    """Append the means of each relation, of each host and of all series: night by
+    night, the mean of how far each series is from its own median.
+
+    logs: a row per series, a column per night, NaN where it was not measured. hosts,
+    relations: the number of each row's host and of its relation, from 0.
     """
+    # a row of members per row of the result: first one for each series, which says that
+    # it is its own only member, then one for each mean
     members = _list_members(hosts, relations)
-    # distances from each row's median, since rows of unlike size are averaged
+    # distances, since series of unlike size are averaged
     medians = judge.compute_nanmedian(logs, axis=1)
     distances = logs - medians[:, None]
     is_measured = ~np.isnan(logs)
-    # members x series times series x nights: sums over members, night by night
+    # (rows of the result x series) times (series x nights)
     weights = members.astype(float)
     counts = weights @ is_measured
     sums = weights @ np.where(is_measured, distances, 0.0)
     divisor = np.where(counts > 0, counts, np.nan)
     means = sums / divisor
-    group_means = means[len(logs) :]
-    return Pooled(np.vstack([logs, group_means]), members)
+    means_of_groups = means[len(logs) :]
+    return Pooled(np.vstack([logs, means_of_groups]), members)
 
 
 def _list_members(hosts: Ints, relations: Ints) -> Bools:
-    """Return which series a row is the mean of: rows of single ones, then groups."""
+    """Return which series each row of a pool is the mean of, rows x series: first a row
+    for each series alone, then one for each group. hosts, relations: of each series.
+    """
     singles = np.eye(len(hosts), dtype=bool)
     groups = _list_groups(hosts, relations)
     return np.array([*singles, *groups])
 
 
 def _list_groups(hosts: Ints, relations: Ints) -> list[Bools]:
-    """List which rows are of each relation, of each host and of all, without groups of
-    a single row and equal ones.
+    """List which series are of each relation, of each host and of all, without groups
+    of a single series and equal groups. hosts, relations: of each series.
     """
-    all_rows = np.zeros_like(hosts)
+    all_series = np.zeros_like(hosts)
     groups = dict[bytes, Bools]()  # by their bytes, so that equal ones are one
-    for keys in (relations, hosts, all_rows):
+    for keys in (relations, hosts, all_series):
         for key in np.unique(keys):
             is_in_group = keys == key
             if is_in_group.sum() > 1:
@@ -416,6 +453,8 @@ def find_changes(logs: Floats) -> list[Change]:
     """Find the changes of rows of eight nights or more, by row and night, at a false
     discovery rate of 5 %.
 
+    logs: a row per series or mean, a column per night, NaN where it was not measured.
+
     Each row is tested at its best split: the one with the largest t and three nights or
     more on either side. Variances and correlations between nights are shrunk towards
     those of all rows. Long rows are also tested in stretches of 30 nights. Rows with q
@@ -438,11 +477,11 @@ def find_changes(logs: Floats) -> list[Change]:
             row=row,
             nights=nights,
             values=logs[row, nights],
-            cuts=sorted(cuts_by_row[row]),
+            first_nights=sorted(cuts_by_row[row]),
             q=float(q[place]),
             inflation=float(splits.inflation[place]),
         )
-        changes += cuts.describe(rows=len(long_rows))
+        changes += cuts.describe(rows_tested=len(long_rows))
     return changes
 
 
@@ -460,63 +499,70 @@ def _split_while_below(
     limit: float, logs: Floats, parts: Sequence[_Part], splits: BestSplits
 ) -> dict[int, list[int]]:
     """Split parts at their best splits until no part's p is within the limit; return
-    the first night after each split, by row.
+    the first night after each split, by row. splits: the best of each part.
     """
-    cuts_by_row = dict[int, list[int]]()
+    nights_by_row = dict[int, list[int]]()
     while (splits.p <= limit).any():
         is_changed = splits.p <= limit
         unchanged = np.flatnonzero(~is_changed).tolist()
         remaining_parts = [parts[place] for place in unchanged]
         for place in np.flatnonzero(is_changed).tolist():
             part = parts[place]
-            cut = splits.cuts[place]
-            cuts_of_row = cuts_by_row.setdefault(part.row, [])
-            cuts_of_row.append(int(part.nights[cut]))
+            cut = splits.cuts[place]  # how many nights of the part are before it
+            nights_of_row = nights_by_row.setdefault(part.row, [])
+            nights_of_row.append(int(part.nights[cut]))
             remaining_parts += part.split_long_enough(cut)
         parts = remaining_parts
         if not parts:
             break
         splits = _test_with_stretches(logs, parts)
-    return cuts_by_row
+    return nights_by_row
 
 
 def _test_with_stretches(logs: Floats, parts: Sequence[_Part]) -> BestSplits:
-    """Test parts as `measure_parts` does, but long ones in stretches too: steps may
-    hide each other.
+    """Test parts as `measure_parts` does, and long ones in stretches too, since steps
+    may hide each other. A stretch is 30 nights of a part one after another. Return the
+    split of each part, or of one of its stretches, with the smallest p.
     """
     begins_of_parts = [_list_stretches(len(part.nights)) for part in parts]
-    counts = np.array([len(begins) for begins in begins_of_parts])
-    # half of the 5 % for the whole part, half for all of its stretches
-    questions = np.where(counts > 0, 2, 1)
-    splits = measure_parts(logs, parts).multiply_p(questions)
+    stretch_counts = np.array([len(begins) for begins in begins_of_parts])
+    # Bonferroni, p times the number of tests: half of the 5 % is for the whole part,
+    # half for all of its stretches
+    factor_of_whole = np.where(stretch_counts > 0, 2, 1)
+    splits = measure_parts(logs, parts).multiply_p(factor_of_whole)
     # the first stretch of all parts at once, then the second, …
-    for turn in range(counts.max(initial=0)):
-        places = np.flatnonzero(counts > turn)
-        begins = np.array([begins_of_parts[place][turn] for place in places])
-        of_stretches = _test_stretches(logs, parts, places, begins)
-        tests = 2 * counts[places]
-        splits.keep_better(places, of_stretches.multiply_p(tests))
+    for number in range(stretch_counts.max(initial=0)):
+        with_stretch = np.flatnonzero(stretch_counts > number)
+        begins = np.array([begins_of_parts[place][number] for place in with_stretch])
+        splits_of_stretches = _test_stretches(logs, parts, with_stretch, begins)
+        factor_of_stretch = 2 * stretch_counts[with_stretch]
+        others = splits_of_stretches.multiply_p(factor_of_stretch)
+        splits.keep_better(with_stretch, others)
     return splits
 
 
 def _test_stretches(
     logs: Floats, parts: Sequence[_Part], places: Ints, begins: Ints
 ) -> BestSplits:
-    """Test a stretch of each of these parts. begins: how many nights of the part are
-    before it. The cuts are those of the parts.
+    """Test a stretch of 30 nights in each of some parts.
+
+    places: of these parts among all. begins: how many nights of its part are before
+    each stretch. The cuts of the result count from the start of the part, not of the
+    stretch.
     """
     stretches = []
     for place, begin in zip(places, begins, strict=True):
-        row, nights = parts[place]
+        part = parts[place]
         end = begin + _STRETCH
-        stretches.append(_Part(row, nights[begin:end]))
+        stretches.append(_Part(part.row, part.nights[begin:end]))
     splits = measure_parts(logs, stretches)
-    return splits._replace(cuts=begins + splits.cuts)
+    cuts_in_parts = begins + splits.cuts
+    return splits._replace(cuts=cuts_in_parts)
 
 
 def _list_stretches(nights: int) -> list[int]:
-    """List where the stretches of a part begin; none if it is hardly longer than
-    one.
+    """List at which of so many nights a stretch of 30 begins; none if they are hardly
+    more than one stretch. 70 nights have stretches from 0, 15, 30 and 40.
     """
     last = nights - _STRETCH
     is_hardly_longer = 2 * last < _STRETCH
@@ -531,7 +577,8 @@ def measure_parts(
     parts: Sequence[tuple[int, Ints]],
     calibration: Calibration = CALIBRATION,
 ) -> BestSplits:
-    """Test each part at its best split. parts: row and nights.
+    """Test each part at its best split. parts: a row of `logs` and some of its nights,
+    all measured.
 
     The best of many splits leaves less variance and less correlation than there is:
     both are corrected by `calibration`. Then p of one split is multiplied by the number
@@ -539,16 +586,17 @@ def measure_parts(
     """
     counts = np.array([len(nights) for _, nights in parts])
     fits = _fit_parts(logs, parts, counts)
+    # what the best split of as many unchanged nights shows
     by_chance = calibration.interpolate(counts)
     correlation = _estimate_correlations(fits, by_chance, counts)
     # of a mean of many nights that follow a first-order autoregression
     inflation = (1 + correlation) / (1 - correlation)
     share_left = by_chance.compute_variance_left(correlation)
     own_variance = np.maximum(fits.variance / share_left, judge.ROUNDING)
-    variance, freedom = judge.moderate_variances(own_variance, counts - 2.0)
-    scale = fits.compute_scale(counts)
-    error = np.sqrt(variance * scale * inflation)
-    t = np.abs(fits.change) / error
+    own_freedom = counts - 2.0  # a mean on either side is fitted
+    variance, freedom = judge.moderate_variances(own_variance, own_freedom)
+    variance_of_change = variance * fits.compute_scale(counts) * inflation
+    t = np.abs(fits.change) / np.sqrt(variance_of_change)
     p_of_one_split = 2 * special.stdtr(freedom, -t)
     p = np.minimum(p_of_one_split * by_chance.splits, 1.0)
     return BestSplits(p, fits.cuts, inflation)
@@ -575,8 +623,8 @@ class SplitFits(NamedTuple):
         )
 
     def compute_scale(self, counts: Ints) -> Floats:
-        """Return the variance of each change, divided by that of a night. counts: of
-        the nights.
+        """Return the factor from the variance of a night to that of each change, a
+        difference of two means. counts: how many nights each row has.
         """
         nights_before = self.cuts
         nights_after = counts - self.cuts
@@ -586,25 +634,28 @@ class SplitFits(NamedTuple):
 def _fit_parts(
     logs: Floats, parts: Sequence[tuple[int, Ints]], counts: Ints
 ) -> SplitFits:
-    """Fit the best split of each part; those of equal length at once. counts: of its
-    nights.
+    """Fit the best split of each part; those of equal length at once.
+
+    parts: a row of `logs` and some of its nights. counts: how many nights each part
+    has.
     """
     fits = SplitFits.make_empty(len(parts))
-    numbers = [logs[row, nights] for row, nights in parts]
+    values_of_parts = [logs[row, nights] for row, nights in parts]
     for count in np.unique(counts):
         places = np.flatnonzero(counts == count)
-        rows = np.array([numbers[place] for place in places])
-        fits_of_count = find_best_splits(rows)
-        for column, values in zip(fits, fits_of_count, strict=True):
-            column[places] = values
+        values = np.array([values_of_parts[place] for place in places])
+        fits_of_count = find_best_splits(values)
+        for column, column_of_count in zip(fits, fits_of_count, strict=True):
+            column[places] = column_of_count
     return fits
 
 
 def _estimate_correlations(
     fits: SplitFits, by_chance: Calibration, counts: Ints
 ) -> Floats:
-    """Estimate the correlation of neighbouring nights from that of the residuals.
-    counts: of the nights.
+    """Estimate the correlation of neighbouring nights of each part from that of the
+    residuals. by_chance: what the best split of as many unchanged nights shows. counts:
+    how many nights each part has.
     """
     beyond_chance = fits.correlation - by_chance.correlation
     correlations = beyond_chance / by_chance.visible
@@ -626,70 +677,81 @@ def _moderate_correlations(correlations: Floats, chance: Floats) -> Floats:
 
 
 def find_best_splits(rows: Floats) -> SplitFits:
-    """Fit each row's split with the largest t. rows: a column per night, none NaN."""
-    count = rows.shape[1]
-    values = rows - rows.mean(axis=1, keepdims=True)
-    last_cut = count - _MIN_NIGHTS_A_SIDE
+    """Fit each row's split with the largest t. rows: a column per night, none NaN. A
+    cut is the number of nights before a split.
+    """
+    nights = rows.shape[1]
+    centred = rows - rows.mean(axis=1, keepdims=True)
+    last_cut = nights - _MIN_NIGHTS_A_SIDE
     cuts = np.arange(_MIN_NIGHTS_A_SIDE, last_cut + 1)
-    sums_before = np.cumsum(values, axis=1)[:, cuts - 1]
-    squares_explained = _compute_squares_explained(sums_before, cuts, count)
+    running_sums = np.cumsum(centred, axis=1)
+    sums_before = running_sums[:, cuts - 1]  # rows x cuts
+    squares_explained = _compute_squares_explained(sums_before, cuts, nights)
     # the squares that a split explains grow with its t
     best = squares_explained.argmax(axis=1)
-    row_numbers = np.arange(len(rows))
-    return _fit_splits(values, cuts[best], sums_before[row_numbers, best])
+    each_row = np.arange(len(rows))
+    return _fit_splits(centred, cuts[best], sums_before[each_row, best])
 
 
 def _compute_squares_explained(sums_before: Floats, cuts: Ints, count: int) -> Floats:
     """Return the part of the sum of squares of `count` values that a mean on either
-    side of each cut explains. sums_before: of the values before it, if all sum to 0:
-    the sum after it is minus that before it, so one sum is enough.
+    side of each cut explains.
+
+    sums_before: of the values before each cut. All values sum to 0: the sum after a cut
+    is minus that before it, so one sum is enough. The squares of the two means, each
+    times its number of values, are sum² / cut + sum² / (count - cut).
     """
     nights_after = count - cuts
     return sums_before**2 * count / (cuts * nights_after)
 
 
 def _fit_splits(values: Floats, cuts: Ints, sums_before: Floats) -> SplitFits:
-    """Fit a mean on either side of each row's cut. values: each row sums to 0.
+    """Fit a mean on either side of each row's cut. values: a row per part, which sums
+    to 0, a column per night. cuts: how many nights of each row are before its cut.
     sums_before: of the values before the cut.
     """
-    count = values.shape[1]
-    nights_after = count - cuts
+    nights = values.shape[1]
+    nights_after = nights - cuts
     mean_before = sums_before / cuts
     mean_after = -sums_before / nights_after
-    is_before = np.arange(count) < cuts[:, None]
+    is_before = np.arange(nights) < cuts[:, None]
     fitted = np.where(is_before, mean_before[:, None], mean_after[:, None])
     residuals = values - fitted
     squares = (residuals**2).sum(axis=1)
-    squares = np.maximum(squares, judge.ROUNDING)
+    squares = np.maximum(squares, judge.ROUNDING)  # never 0, by which is divided
     products_of_neighbours = residuals[:, 1:] * residuals[:, :-1]
     return SplitFits(
         cuts=cuts,
-        # mean_after - mean_before
-        change=-sums_before * count / (cuts * nights_after),
-        variance=squares / (count - 2),
+        # mean_after - mean_before, where n = cut + nights_after:
+        # -sum / nights_after - sum / cut = -sum n / (cut nights_after)
+        change=-sums_before * nights / (cuts * nights_after),
+        variance=squares / (nights - 2),
         correlation=products_of_neighbours.sum(axis=1) / squares,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _ProvedCuts:
-    """The proved cuts of a row. values: of its measured nights. cuts: the night after
-    each. inflation: as of BestSplits.
+    """The proved cuts of a row. nights: those measured. values: of these nights.
+    first_nights: the first night after each cut. inflation: as of BestSplits.
     """
 
     row: int
     nights: Ints
     values: Floats
-    cuts: Sequence[int]
+    first_nights: Sequence[int]
     q: float
     inflation: float
 
-    def describe(self, *, rows: int) -> list[Change]:
-        """Return a Change per cut, measured between the adjacent cuts; join gradual
-        neighbours of one sign. rows: how many were tested.
+    def describe(self, *, rows_tested: int) -> list[Change]:
+        """Return a Change per cut, measured between the cuts before and after it. A
+        change that fits a step has a date; neighbours without one that go the same way
+        are one gradual change.
+
+        rows_tested: how many rows were tested; the more, the likelier a step must be.
         """
         changes = list[Change]()
-        tests = rows * len(self.cuts)
+        tests = rows_tested * len(self.first_nights)
         for first, cut, last in self._list_neighbours():
             change = self._measure(first, cut, last)
             is_step = _is_step(self.values, cut, self.inflation, tests)
@@ -701,27 +763,32 @@ class _ProvedCuts:
 
     def _list_neighbours(self) -> list[list[int]]:
         """List each cut between the cuts before and after it, or the ends, as places in
-        `values`.
+        `values`. Cuts at 10 and 25 of 40 values give [0, 10, 25] and [10, 25, 40].
         """
-        places = np.searchsorted(self.nights, self.cuts)
+        places = np.searchsorted(self.nights, self.first_nights)
         edges = [0, *places.tolist(), len(self.nights)]
         # one edge after each cut, and one before
-        count = len(self.cuts)
+        count = len(self.first_nights)
         return [edges[number : number + 3] for number in range(count)]
 
     def _measure(self, first: int, cut: int, last: int) -> Change:
-        """Measure the change at a cut in the values `first` to `last`; not yet
-        dated.
+        """Measure the change at a cut, by the measured nights from `first` up to, but
+        not including, `last`; not yet dated.
+
+        All three are places among the measured nights of the row.
         """
         nights = self.nights[first:last]
         values = self.values[first:last]
         variance_share = 1.0
-        if len(self.nights) >= _MIN_NIGHTS_TO_CLIP:
+        was_clipped = len(self.nights) >= _MIN_NIGHTS_TO_CLIP
+        if was_clipped:
             variance_share = _VARIANCE_LEFT_BY_CLIPPING
-        estimate = _estimate_change(values, cut - first, self.inflation, variance_share)
+        # from here on, cuts count from `first`
+        cut_inside = cut - first
+        estimate = _estimate_change(values, cut_inside, self.inflation, variance_share)
         return Change(
             row=self.row,
-            night=int(self.nights[cut]),
+            night=int(nights[cut_inside]),
             first=int(nights[estimate.first_cut]),
             last=int(nights[estimate.last_cut]),
             begin=int(nights[0]),
@@ -735,6 +802,7 @@ class _ProvedCuts:
 
 
 def _are_one_gradual_change(before: Change, after: Change) -> bool:
+    """Report whether two neighbours go the same way and neither has a date."""
     is_one_sign = (before.moved > 0) == (after.moved > 0)
     is_dated = before.dated or after.dated
     return is_one_sign and not is_dated
@@ -769,14 +837,18 @@ class _Estimate(NamedTuple):
 def _estimate_change(
     values: Floats, cut: int, inflation: float, variance_share: float
 ) -> _Estimate:
-    """Estimate the change of values at a cut. variance_share: of the variance, what
-    clipping leaves.
+    """Estimate the change of values at a cut, the number of values before it.
+
+    inflation: the factor by which correlation between nights multiplies the variance of
+    a mean. variance_share: the share of the variance that is left after outliers were
+    clipped; 1: none were.
     """
     before = values[:cut]
     after = values[cut:]
     moved = float(after.mean() - before.mean())
     freedom = max(len(values) - 2.0, 1.0)
     variance = _sum_squares_around_means(before, after) / freedom
+    # from the variance of a night to that of the difference of two means
     scale = 1 / len(before) + 1 / len(after)
     error = (variance * scale * inflation / variance_share) ** 0.5
     low, high, _ = judge.apply_student(
@@ -787,7 +859,11 @@ def _estimate_change(
 
 
 def _find_likely_cuts(values: Floats, cut: int, inflation: float) -> tuple[int, int]:
-    """Return the first and the last cut that is nearly as likely as this one."""
+    """Return the first and the last cut that is nearly as likely as this one.
+
+    A cut is the number of values before it. inflation: the factor by which correlation
+    between nights multiplies the variance of a mean.
+    """
     likelihoods = _measure_likelihoods(values, inflation)
     # the first likelihood is that of cut 1
     limit = likelihoods[cut - 1] - _LIKELIHOOD_DROP
@@ -812,8 +888,10 @@ def _sum_squares(values: Floats) -> float:
 
 def _measure_likelihoods(values: Floats, inflation: float) -> Floats:
     """Return the log likelihood of each cut, from 1 on, up to a constant: noise is
-    normal around a mean on either side. Correlated nights count less: `count` divided
-    by `inflation`.
+    normal around a mean on either side.
+
+    The log likelihood of n normal values around fitted means is -n/2 log(sum of
+    squares). Correlated nights count less: n is divided by `inflation`.
     """
     count = len(values)
     cuts = np.arange(1, count)
@@ -826,8 +904,12 @@ def _measure_likelihoods(values: Floats, inflation: float) -> Floats:
 
 
 def _is_step(values: Floats, cut: int, inflation: float, tests: int) -> bool:
-    """Report whether a step fits better than a smooth curve around the cut, by
-    the ratio of their likelihoods. tests: how many changes are tested.
+    """Report whether a step fits the nights around a cut better than a smooth curve, by
+    the ratio of their likelihoods.
+
+    cut: how many values are before it. inflation: the factor by which correlation
+    between nights multiplies the variance of a mean. tests: how many changes are
+    tested; the more, the larger the ratio must be.
     """
     around = max(_NIGHTS_AROUND, len(values) // 4)
     first = max(cut - around, 0)
@@ -836,9 +918,9 @@ def _is_step(values: Floats, cut: int, inflation: float, tests: int) -> bool:
     squares_of_step = _sum_squares_around_means(before, after)
     window = np.concatenate([before, after])
     squares_of_curve = _sum_squares_around_curve(window)
-    # of normal noise, where correlated nights count less
-    nights = len(window) / 2 / inflation
-    log_likelihood_ratio = nights * np.log(squares_of_curve / squares_of_step)
+    # of n independent nights with normal noise: n/2 log(squares of curve / of step)
+    half_of_nights = len(window) / 2 / inflation
+    log_likelihood_ratio = half_of_nights * np.log(squares_of_curve / squares_of_step)
     least_odds = _MIN_ODDS_PER_TEST * tests
     return bool(log_likelihood_ratio >= np.log(least_odds))
 
@@ -887,11 +969,15 @@ def _has_all_series(wider: Change, change: Change, pool: Pooled) -> bool:
 
 
 def _is_shared_by_members(change: Change, pool: Pooled) -> bool:
-    """Report whether most of the series behind a row moved by half as much or more."""
+    """Report whether at least 75 % of the series behind a row moved the same way as the
+    row, by more than half as much.
+    """
     are_members = pool.members[change.row]
     if are_members.sum() == 1:
         return True
+    # the first rows of a pool are the series, in order
     series = pool.logs[np.flatnonzero(are_members)]
+    # `night` is the first night after the change, `end` the last night compared
     before = series[:, change.begin : change.night]
     after = series[:, change.night : change.end + 1]
     mean_before = judge.compute_nanmean(before, axis=1)
