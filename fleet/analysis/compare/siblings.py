@@ -39,7 +39,7 @@ _MACHINES_PER_ODD_ONE = 5
 _MAX_ROUNDS = 10
 # the first round leaves a machine out from this q on: one odd machine enlarges the
 # scatter, and others that are odd hide in it
-_FIRST_LEVEL = 0.1
+_FIRST_Q_LIMIT = 0.1
 # quantiles of the distances, whose ratio shows how heavy the tails are
 _BULK_QUANTILE = 0.75
 _TAIL_QUANTILE = 0.975
@@ -91,10 +91,10 @@ class Distances(NamedTuple):
     """The distance of each machine's number from the mean of the others; arrays of
     numbers x machines.
 
-    moved: the distance, a logarithm. mean, scatter: the mean and standard deviation of
-    the `others` machines.
-    freedom: of `scatter`. p: of such a distance by chance; q: p corrected; all three
-    NaN below three others.
+    moved: the distance, a logarithm. others: how many other machines there are. mean,
+    scatter: their mean and standard deviation. freedom: the degrees of freedom of
+    `scatter`. p: the probability of such a distance by chance. q: p corrected. The last
+    three are NaN below three others.
     """
 
     moved: Floats
@@ -107,15 +107,17 @@ class Distances(NamedTuple):
 
     @property
     def error(self) -> Floats:
-        """Return the standard error of each distance."""
+        """Return the standard error of each distance, from the scatter of the n others:
+        scatter * sqrt(1 + 1/n).
+        """
         scale = 1 + 1 / np.maximum(self.others, 1)
         return np.asarray(self.scatter * np.sqrt(scale))
 
-    def are_odd(self, threshold: float, level: float = judge.ALPHA) -> Bools:
-        """Report which numbers are odd: with q below `level`, and off by more than
+    def are_odd(self, threshold: float, q_limit: float = judge.ALPHA) -> Bools:
+        """Report which numbers are odd: with q below `q_limit`, and off by more than
         `threshold`, a share.
         """
-        is_significant = self.q < level
+        is_significant = self.q < q_limit
         is_large = np.abs(self.moved) > np.log1p(threshold)
         return np.asarray(is_significant & is_large)
 
@@ -136,38 +138,41 @@ def compare_siblings(
     has numbers.
     """
     listing, runs, cpus = read_selected_runs(root, texts, only.benchmark)
-    runs = _keep_like_last_run(runs, cpus)
+    runs = runs.assign(equality_key=join_equal_facts(runs, cpus))
+    runs = _keep_like_last_run(runs)
     numbers = RunNumbers.read(listing, runs, only)
     by_run = numbers.rows.set_index(["run_id", *CLASS])
+    # a row per benchmark, variant and relation, a column per run
     ns = by_run["median_ns"].unstack("run_id")
     runs_with_numbers = runs[runs["run_id"].isin(ns.columns)]
     limit = threshold or THRESHOLD
     groups = []
-    for _, runs_of_group in runs_with_numbers.groupby("facts", sort=False):
+    for _, runs_of_group in runs_with_numbers.groupby("equality_key", sort=False):
         group = _Group.select(runs_of_group, cpus, ns, limit)
         groups.append(_compare_group(group, numbers))
     groups.sort(key=lambda group: -len(group.hosts))
     return groups
 
 
-def _keep_like_last_run(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
-    """Keep the runs with the facts of their host's last run; add `facts`."""
-    runs["facts"] = join_equal_facts(runs, cpus)
-    facts_of_last_run = runs.groupby("host_id")["facts"].transform("last")
-    is_like_last = runs["facts"] == facts_of_last_run
+def _keep_like_last_run(runs: pd.DataFrame) -> pd.DataFrame:
+    """Keep the runs that have the `equality_key` of their host's last run."""
+    key_of_last_run = runs.groupby("host_id")["equality_key"].transform("last")
+    is_like_last = runs["equality_key"] == key_of_last_run
     return runs[is_like_last]
 
 
 def join_equal_facts(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
     """Return a text per run of the facts that siblings share; add the host if the CPU
-    is unknown.
+    is unknown, so that it equals no other.
+
+    cpus: the CPUs of all runs, with `measured` and their socket, `package`.
     """
     measured = cpus[cpus["measured"]]
-    sockets = measured.groupby("run_id")["package"].nunique()
-    sockets_of_run = runs["run_id"].map(sockets)
+    sockets_by_run = measured.groupby("run_id")["package"].nunique()
+    sockets = runs["run_id"].map(sockets_by_run)
     # without the memory, since that may be what is odd
     columns = [runs[name] for name in _EQUAL_FACTS]
-    values_of_runs = zip(*columns, sockets_of_run, strict=True)
+    values_of_runs = zip(*columns, sockets, strict=True)
     texts = [str(values) for values in values_of_runs]
     facts = pd.Series(texts, index=runs.index)
     is_unknown = runs["cpu_model"].isna()
@@ -179,14 +184,15 @@ def join_equal_facts(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
 class _Group:
     """Equal machines.
 
-    runs, cpus: their rows of these tables. hosts: sorted. machines: the place in
-    `hosts` of each column of `ns`. ns: a row per relation, a column per run.
+    runs, cpus: their rows of these tables. hosts: sorted; the machines of other arrays
+    are in this order. ns: a row per relation, a column per run. machine_of_column: the
+    place in `hosts` of the machine of each column of `ns`.
     """
 
     runs: pd.DataFrame
     cpus: pd.DataFrame
     hosts: tuple[str, ...]
-    machines: Ints
+    machine_of_column: Ints
     ns: pd.DataFrame
     threshold: float
 
@@ -194,15 +200,26 @@ class _Group:
     def select(
         cls, runs: pd.DataFrame, cpus: pd.DataFrame, ns: pd.DataFrame, threshold: float
     ) -> "_Group":
-        """Select the group of these runs from `cpus` and `ns` of all."""
+        """Select what belongs to the runs of a group.
+
+        runs: of the group alone. cpus: of all runs. ns: of all runs, a row per
+        relation, a column per run ID.
+        """
         run_ids = runs["run_id"]
         own_ns = ns.loc[:, ns.columns.isin(run_ids)]
         own_ns = own_ns.dropna(how="all")
         own_cpus = cpus[cpus["run_id"].isin(run_ids)]
-        host_of_run = runs.set_index("run_id")["host_id"]
-        host_of_column = host_of_run[own_ns.columns]
-        hosts, machines = np.unique(host_of_column, return_inverse=True)
-        return cls(runs, own_cpus, tuple(hosts), machines, own_ns, threshold)
+        host_by_run = runs.set_index("run_id")["host_id"]
+        host_of_column = host_by_run[own_ns.columns]
+        hosts, machine_of_column = np.unique(host_of_column, return_inverse=True)
+        return cls(
+            runs=runs,
+            cpus=own_cpus,
+            hosts=tuple(hosts),
+            machine_of_column=machine_of_column,
+            ns=own_ns,
+            threshold=threshold,
+        )
 
     @property
     def may_switch_levels(self) -> bool:
@@ -224,11 +241,13 @@ class _Group:
         return np.array(counts) < MIN_RUNS
 
     def label_levels(self) -> Ints:
-        """Number the levels of each row of `ns`."""
-        numbers = self.ns.index.to_frame(index=False)
-        choices = number_groups(numbers, CLASS[:2])
+        """Return the level of each number of `ns` within its row, from 0; -1 where a
+        run lacks it. Runs of a benchmark and variant have one usual scatter.
+        """
+        names = self.ns.index.to_frame(index=False)
+        choice_of_row = number_groups(names, CLASS[:2])
         logs = np.log(self.ns.to_numpy())
-        return label_levels_of_hosts(logs, choices)
+        return label_levels_of_hosts(logs, choice_of_row)
 
     def describe(self) -> str:
         """Return a text that names what the machines share."""
@@ -246,31 +265,38 @@ class _Group:
 
 
 def _compare_group(group: _Group, numbers: RunNumbers) -> Siblings:
-    logs = np.log(group.ns.to_numpy())
-    levels = group.label_levels()
+    """Compare the machines of a group in each relation, in their mean over relations
+    and, if there are enough machines and runs, in each CPU and node.
+    """
     machines = reduce_machines(
-        logs, levels, group.machines, switches=group.may_switch_levels
+        np.log(group.ns.to_numpy()),
+        group.label_levels(),
+        group.machine_of_column,
+        switches=group.may_switch_levels,
     )
     are_short = group.find_short_of_runs()
     cpu_distances = None
     if _can_judge_cpus(group, machines, are_short):
         cpu_distances = _compare_all_cpus(group, numbers)
     # relations and CPUs are two questions: each gets half of the 5 %
-    share = 0.5 if cpu_distances else 1.0
-    distances = measure_distances(machines.logs, group.threshold, share, machines.noise)
+    error_share = 0.5 if cpu_distances else 1.0
+    # of numbers x machines
+    distances = measure_distances(
+        machines.logs, group.threshold, error_share, machines.noise
+    )
     rows = _tabulate_relations(group, distances, np.exp(machines.logs))
     if cpu_distances:
-        cpu_rows = _tabulate_cpus(group, cpu_distances, share)
+        cpu_rows = _tabulate_cpus(group, cpu_distances, error_share)
         rows = pd.concat([rows, cpu_rows], ignore_index=True)
-    elsewhere = dict(zip(group.ns.index, machines.elsewhere, strict=True))
-    caveats = _list_caveats(group.hosts, distances.p, are_short, elsewhere)
+    are_elsewhere = dict(zip(group.ns.index, machines.are_elsewhere, strict=True))
+    caveats = _list_caveats(group.hosts, distances.p, are_short, are_elsewhere)
     return Siblings(
         hosts=group.hosts,
         about=group.describe(),
         runs=len(group.runs),
         threshold=group.threshold,
         rows=rows,
-        smallest=_estimate_smallest_found(distances, group.threshold, share),
+        smallest=_estimate_smallest_found(distances, group.threshold, error_share),
         environment=_find_unlike_facts(group.runs, rows),
         caveats=tuple(caveats),
         descriptions=numbers.descriptions,
@@ -278,10 +304,11 @@ def _compare_group(group: _Group, numbers: RunNumbers) -> Siblings:
 
 
 def _estimate_smallest_found(
-    distances: Distances, threshold: float, share: float
+    distances: Distances, threshold: float, error_share: float
 ) -> float | None:
-    """Return the relative difference of one number that 8 of 10 comparisons find; None
-    without a verdict. share: as of `measure_distances`.
+    """Return the relative difference of one number (0.02: 2 %) that 8 of 10 comparisons
+    find, a power of 0.8; None without a verdict. error_share: the part of the 5 % error
+    rate that these numbers may use.
     """
     is_judged = ~np.isnan(distances.p)
     if not is_judged.any():
@@ -289,7 +316,7 @@ def _estimate_smallest_found(
     typical_error = np.median(distances.error[is_judged])
     typical_freedom = np.median(distances.freedom[is_judged])
     # a single odd number must be found among all tested
-    alpha = judge.ALPHA * share / is_judged.sum()
+    alpha = judge.ALPHA * error_share / is_judged.sum()
     (change,) = judge.estimate_detectable_change(
         np.array([typical_error]),
         np.array([typical_freedom]),
@@ -300,23 +327,23 @@ def _estimate_smallest_found(
 
 
 class _CpuDistances(NamedTuple):
-    """How far CPUs and nodes are from those of other machines. numbers: a row per name,
-    a column per machine.
+    """How far CPUs and nodes are from those of other machines, as logarithms: a row per
+    name, a column per machine.
     """
 
     names: list[Name]
-    numbers: Floats
+    logs: Floats
 
 
 def _can_judge_cpus(
     group: _Group, machines: "MachineNumbers", are_short: Bools
 ) -> bool:
     """Report whether CPUs can be judged: there are enough machines, and none of few
-    runs may be at another level.
+    runs may be at another level. are_short: which machines have few runs.
     """
     if len(group.hosts) < MIN_MACHINES:
         return False
-    may_be_at_other_level = group.may_switch_levels or machines.elsewhere.any()
+    may_be_at_other_level = group.may_switch_levels or machines.are_elsewhere.any()
     return not (may_be_at_other_level and are_short.any())
 
 
@@ -395,50 +422,62 @@ class _Layout(NamedTuple):
 def _tabulate_relations(
     group: _Group, distances: Distances, ns: Floats
 ) -> pd.DataFrame:
-    """Return the rows of relations, and of their mean if there are several. ns: NaN
-    where unknown.
+    """Return the rows of relations and, if there are several, of their mean, which is
+    the last row of the arrays. ns: numbers x hosts, NaN where unknown.
     """
     names = [*group.ns.index]
-    if len(ns) > len(names):  # the last row is the mean over relations
+    has_mean = len(ns) > len(names)
+    if has_mean:
         names.append(("", "", MEAN))
-        ns[-1] = np.nan
+        ns[-1] = np.nan  # a mean of distances is no time
     return _tabulate_numbers(group, names, distances, ns)
 
 
-def _tabulate_cpus(group: _Group, cpus: _CpuDistances, share: float) -> pd.DataFrame:
-    """Return the rows of CPUs and nodes. share: as of `measure_distances`."""
-    distances = measure_distances(cpus.numbers, group.threshold, share)
-    no_ns = np.full(cpus.numbers.shape, np.nan)
+def _tabulate_cpus(
+    group: _Group, cpus: _CpuDistances, error_share: float
+) -> pd.DataFrame:
+    """Return the rows of CPUs and nodes. error_share: the part of the 5 % error rate
+    that they may use.
+    """
+    distances = measure_distances(cpus.logs, group.threshold, error_share)
+    no_ns = np.full(cpus.logs.shape, np.nan)
     return _tabulate_numbers(group, cpus.names, distances, no_ns)
 
 
 def _tabulate_numbers(
     group: _Group, names: Sequence[Name], distances: Distances, ns: Floats
 ) -> pd.DataFrame:
-    """Return a row per host and number that the host has. ns: a row per name, NaN for
-    those not in ns.
+    """Return a row per name and host, without the numbers that a host lacks.
+
+    distances, ns: arrays of names x hosts. ns is NaN where a number is no time, such as
+    the mean over relations.
     """
     low, high, _ = judge.apply_student(
         distances.moved, distances.error, distances.freedom
     )
     others_ns = np.exp(distances.mean)
+    is_time = ~np.isnan(ns)
     scatter = np.expm1(distances.scatter)
+    # the scatter of fewer than three others tells nothing
+    is_tested = ~np.isnan(distances.p)
     columns = {  # arrays of names x hosts
         "ns": ns,
-        "others_ns": np.where(np.isnan(ns), np.nan, others_ns),
+        "others_ns": np.where(is_time, others_ns, np.nan),
         "others": distances.others,
         "ratio": np.exp(distances.moved),
         "low": np.exp(low),
         "high": np.exp(high),
-        "scatter": np.where(np.isnan(distances.p), np.nan, scatter),
+        "scatter": np.where(is_tested, scatter, np.nan),
         "p": distances.p,
         "q": distances.q,
         "odd": distances.are_odd(group.threshold),
     }
     rows = _name_rows(group.hosts, names)
     for column, values in columns.items():
+        # end to end, as `rows` are: all hosts of the first name, then of the next
         rows[column] = values.ravel()
-    return rows[rows["ratio"].notna()]
+    has_number = rows["ratio"].notna()
+    return rows[has_number]
 
 
 def _name_rows(hosts: Sequence[str], names: Sequence[Name]) -> pd.DataFrame:
@@ -451,10 +490,16 @@ def _name_rows(hosts: Sequence[str], names: Sequence[Name]) -> pd.DataFrame:
 
 
 def _list_caveats(
-    hosts: Sequence[str], p: Floats, are_short: Bools, elsewhere: Mapping[Name, Bools]
+    hosts: Sequence[str],
+    p: Floats,
+    are_short: Bools,
+    are_elsewhere: Mapping[Name, Bools],
 ) -> Iterator[str]:
-    """Warn of hosts without a verdict and of runs left out. are_short: which hosts have
-    too few runs. elsewhere: by relation, which hosts had runs at another level.
+    """Warn of hosts without a verdict and of runs left out.
+
+    p: of each number's distance, a row per number, a column per host, NaN without a
+    verdict. are_short: which hosts have too few runs. are_elsewhere: by relation, which
+    hosts had runs at another level.
     """
     has_no_verdict = np.isnan(p).all(axis=0)
     is_too_short = are_short & has_no_verdict
@@ -469,7 +514,7 @@ def _list_caveats(
             f"{names}: no verdict: fewer than {MIN_RUNS} runs, and these machines"
             " switch levels, or may under their hypervisor."
         )
-    for (benchmark, variant, relation), is_elsewhere in elsewhere.items():
+    for (benchmark, variant, relation), is_elsewhere in are_elsewhere.items():
         if is_elsewhere.any():
             names = join_names(_select_names(hosts, is_elsewhere))
             yield (
@@ -516,79 +561,93 @@ def _find_unlike_value(values: Sequence[str], place: int) -> str | None:
 
 
 class MachineNumbers(NamedTuple):
-    """The numbers of machines as logarithms, a row per number, a column per machine.
+    """The numbers of machines as logarithms, a row per number, a column per machine. Of
+    several numbers, a further last row has the means.
 
-    elsewhere: whether a machine has runs at other levels. noise: the variance that
-    differences between a machine's runs add to its numbers; NaN for a machine with one
-    run of each.
+    are_elsewhere: whether runs of a machine at other levels were left out; a row per
+    number, without one for the means. noise: for each machine, the variance that
+    differences between its runs add to its numbers; NaN for a machine with one run of
+    each.
     """
 
     logs: Floats
-    elsewhere: Bools
+    are_elsewhere: Bools
     noise: Floats
 
 
 def reduce_machines(
-    runs: Floats, levels: Ints, machines: Ints, *, switches: bool = False
+    runs: Floats, levels: Ints, machine_of_run: Ints, *, switches: bool = False
 ) -> MachineNumbers:
     """Reduce runs to a number per machine: the median of its runs at the usual level.
-    If there are several rows, a last row has their means.
+    If there are several rows, add a last row with their means.
 
-    runs: a row per number, a column per run, NaN where a run lacks it. levels: of each,
-    by `run_levels`. machines: each run's machine, from 0. switches: whether machines
-    may switch levels. If they may, or one does, a machine with fewer than three runs
-    gets NaN, since all of these may be at another level.
+    runs: logarithms, a row per number, a column per run, NaN where a run lacks it.
+    levels: the level of each in its row, -1 where a run lacks it. machine_of_run: from
+    0. switches: whether machines may switch levels.
+
+    The usual level of a number is the commonest one, or one that a machine never leaves
+    and others lack.
     """
-    is_usual = np.array([_are_at_usual_level(row, machines) for row in levels])
+    is_usual = np.array([_are_at_usual_level(row, machine_of_run) for row in levels])
     is_measured = ~np.isnan(runs)
     is_left_out = is_measured & ~is_usual
     usual_runs = np.where(is_usual, runs, np.nan)
-    counts = _count_by_machine(is_measured, machines)
-    counts_left_out = _count_by_machine(is_left_out, machines)
-    medians = _group_by_machine(usual_runs, machines).median()
-    has_several_levels = switches or is_left_out.any()
-    min_runs = MIN_RUNS if has_several_levels else 1
-    numbers = np.where(counts >= min_runs, medians.to_numpy().T, np.nan)
+    medians = _group_by_machine(usual_runs, machine_of_run).median()
+    numbers = np.asarray(medians.to_numpy().T)
+    # all of a machine's few runs may be at another level, if machines have several
+    if switches or is_left_out.any():
+        counts = _count_by_machine(is_measured, machine_of_run)
+        numbers = np.where(counts >= MIN_RUNS, numbers, np.nan)
     if len(runs) > 1:
         numbers = _append_mean(numbers)
-    noise = _estimate_noise(usual_runs, machines)
-    return MachineNumbers(numbers, counts_left_out > 0, noise)
+    counts_left_out = _count_by_machine(is_left_out, machine_of_run)
+    noise = _estimate_noise(usual_runs, machine_of_run)
+    return MachineNumbers(numbers, are_elsewhere=counts_left_out > 0, noise=noise)
 
 
-def _count_by_machine(is_counted: Bools, machines: Ints) -> Ints:
-    """Count the runs of each machine: a row per number, a column per machine."""
-    counts = _group_by_machine(is_counted, machines).sum()
+def _count_by_machine(is_counted: Bools, machine_of_run: Ints) -> Ints:
+    """Count the runs of each machine: a row per number, a column per machine.
+    is_counted: a row per number, a column per run.
+    """
+    counts = _group_by_machine(is_counted, machine_of_run).sum()
     return np.asarray(counts.to_numpy().T)
 
 
 def _append_mean(numbers: Floats) -> Floats:
-    """Append a row: the mean distance of each machine from the median of all."""
+    """Append a row: the mean distance of each machine from the median of all. numbers:
+    a row per number, a column per machine.
+    """
     usual = judge.compute_nanmedian(numbers, axis=1)
     distances = numbers - usual[:, None]
     mean = judge.compute_nanmean(distances, axis=0)
     return np.vstack([numbers, mean])
 
 
-def _estimate_noise(runs: Floats, machines: Ints) -> Floats:
-    """Estimate the variance of machines' medians from all rows, shrunk over machines;
-    NaN for single runs.
+def _estimate_noise(runs: Floats, machine_of_run: Ints) -> Floats:
+    """Estimate for each machine the variance of its numbers, medians of runs, that is
+    due to differences between its runs; NaN for a machine with single runs.
+
+    runs: logarithms, a row per number, a column per run. Variances are shrunk towards
+    that of all machines.
     """
-    # tables of machines x rows
-    groups = _group_by_machine(runs, machines)
+    # tables of machines x numbers
+    groups = _group_by_machine(runs, machine_of_run)
     counts = groups.count()
     squares = groups.var(ddof=0) * counts
     freedom = (counts - 1).clip(lower=0)
-    # of each machine, over all of its rows
+    # arrays of machines: the variance of a run, over all numbers of the machine
     squares_of_machine = squares.sum(axis=1).to_numpy()
     freedom_of_machine = freedom.sum(axis=1).to_numpy(dtype=float)
     variances = squares_of_machine / np.maximum(freedom_of_machine, 1)
     variances = np.maximum(variances, judge.ROUNDING)
-    noise, _ = judge.moderate_where(
-        freedom_of_machine > 0, variances, freedom_of_machine
+    has_several_runs = freedom_of_machine > 0
+    moderated_variances, _ = judge.moderate_where(
+        has_several_runs, variances, freedom_of_machine
     )
-    mean_counts = counts.mean(axis=1)
-    runs_of_each = mean_counts.clip(lower=1).to_numpy()
-    return np.asarray(noise * _share_variance_of_median(runs_of_each))
+    # from the variance of a run to that of the median of as many as the machine has
+    runs_per_number = counts.mean(axis=1).clip(lower=1).to_numpy()
+    share = _share_variance_of_median(runs_per_number)
+    return np.asarray(moderated_variances * share)
 
 
 def _share_variance_of_median(count: Floats) -> Floats:
@@ -598,57 +657,67 @@ def _share_variance_of_median(count: Floats) -> Floats:
     return np.asarray(np.pi / (2 * count + np.pi - 2))
 
 
-def _group_by_machine(runs: Floats | Bools, machines: Ints) -> Any:
-    """Group the columns of `runs` by machine; a reduction of the result has a row per
-    machine.
+def _group_by_machine(runs: Floats | Bools, machine_of_run: Ints) -> Any:
+    """Group the columns of `runs` by machine; a reduction of the result is a table of
+    machines x numbers.
     """
-    return pd.DataFrame(runs.T).groupby(machines)
+    return pd.DataFrame(runs.T).groupby(machine_of_run)
 
 
-def _are_at_usual_level(labels: Ints, machines: Ints) -> Bools:
+def _are_at_usual_level(levels: Ints, machine_of_run: Ints) -> Bools:
     """Report which runs are at the commonest level, or at one that a machine never
-    leaves and others lack.
+    leaves and others lack. levels: of one number in each run; -1: a run lacks it.
     """
-    has_number = labels >= 0
-    counts = np.bincount(labels[has_number], minlength=1)
-    is_usual: Bools = labels == counts.argmax()
-    is_elsewhere = has_number & ~is_usual
-    for level in np.unique(labels[is_elsewhere]):
-        is_at_level = labels == level
-        machines_at_level = np.unique(machines[is_at_level])
-        is_of_machine = has_number & (machines == machines_at_level[0])
-        never_leaves = is_at_level[is_of_machine].all()
+    has_number = levels >= 0
+    counts = np.bincount(levels[has_number], minlength=1)
+    is_usual: Bools = levels == counts.argmax()
+    is_at_another = has_number & ~is_usual
+    for level in np.unique(levels[is_at_another]):
+        is_at_level = levels == level
+        machines_at_level = np.unique(machine_of_run[is_at_level])
+        is_of_first = machine_of_run == machines_at_level[0]
+        never_leaves = is_at_level[has_number & is_of_first].all()
         if len(machines_at_level) == 1 and never_leaves:
             is_usual |= is_at_level
     return is_usual
 
 
 def measure_distances(
-    logs: Floats, threshold: float, share: float = 1.0, noise: Floats | None = None
+    logs: Floats,
+    threshold: float,
+    error_share: float = 1.0,
+    noise: Floats | None = None,
 ) -> Distances:
     """Compare each machine's numbers with those of the other machines that are not odd.
 
-    logs: NaN where a machine has no number. share: the part of the 5 % error rate to
-    use. noise: from `reduce_machines`; a machine noisier than the mean gets a larger
-    variance. Each distance is divided by the standard deviation of the others, shrunk
-    over rows. All are tested again without numbers that may be odd, then without those
-    that are. Heavy tails of the distances limit the degrees of freedom.
+    logs: a row per number, a column per machine, NaN where it has no number. threshold:
+    the smallest difference that matters, a share. error_share: the part of the 5 %
+    error rate to use. noise: from `reduce_machines`; a machine noisier than the mean
+    gets a larger variance.
+
+    Each distance is divided by the standard deviation of the others, shrunk over rows.
+    All are tested again without numbers that may be odd, then without those that are.
+    Heavy tails of the distances limit the degrees of freedom.
     """
-    extra_variance = _find_extra_variance(noise, logs.shape[1])
+    extra_variance = _find_extra_variance(noise, machines=logs.shape[1])
     is_left_out = np.zeros(logs.shape, dtype=bool)
-    # rounds, until one finds the numbers odd that it left out itself
-    levels = [_FIRST_LEVEL] + [judge.ALPHA] * _MAX_ROUNDS
-    for level in levels:
-        distances = _test_machines(logs, is_left_out, share, extra_variance)
-        oddest = _find_oddest(distances, threshold, level)
-        if (oddest == is_left_out).all():
+    # the first round leaves out what may be odd, the next ones what is odd
+    q_limits = [_FIRST_Q_LIMIT] + [judge.ALPHA] * _MAX_ROUNDS
+    for q_limit in q_limits:
+        distances = _test_machines(logs, is_left_out, error_share, extra_variance)
+        is_oddest = _find_oddest(distances, threshold, q_limit)
+        # done: the numbers that were left out of this round are the odd ones
+        if (is_oddest == is_left_out).all():
             break
-        is_left_out = oddest
+        is_left_out = is_oddest
     return distances
 
 
 def _find_extra_variance(noise: Floats | None, machines: int) -> Floats:
-    """Return by how much each machine is noisier than the mean, 0 where not known."""
+    """Return by how much the variance of each machine's numbers is above the mean of
+    all machines, 0 where it is below or not known. noise: these variances. machines:
+    how many there are.
+    """
     if noise is None:
         return np.zeros(machines)
     above_mean = noise - judge.compute_nanmean(noise, axis=0)
@@ -656,22 +725,36 @@ def _find_extra_variance(noise: Floats | None, machines: int) -> Floats:
     return np.nan_to_num(extra)
 
 
-def _find_oddest(distances: Distances, threshold: float, level: float) -> Bools:
-    """Report which numbers are odd, at most one of five in a row: the farthest."""
+def _find_oddest(distances: Distances, threshold: float, q_limit: float) -> Bools:
+    """Report which numbers are odd, numbers x machines; of the odd numbers of a row,
+    only the farthest, at most one for five machines.
+    """
     t = np.abs(distances.moved / distances.error)
-    is_odd = distances.are_odd(threshold, level)
+    is_odd = distances.are_odd(threshold, q_limit)
     t_if_odd = np.where(is_odd, t, 0.0)
-    farthest_first = np.argsort(-t_if_odd, axis=1)
-    rank = np.argsort(farthest_first, axis=1)  # of the farthest: 0
+    rank = _rank_descending(t_if_odd)
     machines = t.shape[1]
     is_far = rank < machines // _MACHINES_PER_ODD_ONE
     return np.asarray(is_far & (t_if_odd > 0))
 
 
+def _rank_descending(values: Floats) -> Ints:
+    """Return the rank of each value within its row, 0 for the largest: 5, 9, 7 gives 2,
+    0, 1.
+    """
+    columns_in_order = np.argsort(-values, axis=1)
+    return np.argsort(columns_in_order, axis=1)
+
+
 def _test_machines(
-    logs: Floats, is_left_out: Bools, share: float, extra_variance: Floats
+    logs: Floats, is_left_out: Bools, error_share: float, extra_variance: Floats
 ) -> Distances:
-    """Test each number against the others that are not left out."""
+    """Test each number against the others of its row that are not left out, by
+    Student's t.
+
+    logs, is_left_out: numbers x machines. error_share: the part of the 5 % error rate
+    to use. extra_variance: of each machine, because it is noisy.
+    """
     is_measured = ~np.isnan(logs)
     is_used = is_measured & ~is_left_out
     # from the row's median, so that sums of squares lose no digits
@@ -684,6 +767,7 @@ def _test_machines(
     variance += extra_variance
     moved = others.measure_distance(from_median)
     t = np.abs(moved) / np.sqrt(variance * others.compute_scale())
+    # few degrees of freedom allow for heavy tails of these t
     t_of_used = np.where(is_tested & is_used, t, np.nan)
     freedom = np.minimum(freedom, _limit_freedom(t_of_used))
     p = _compute_p(t, freedom, is_tested)
@@ -694,7 +778,7 @@ def _test_machines(
         scatter=np.sqrt(variance),
         freedom=freedom,
         p=p,
-        q=_correct(p, share),
+        q=_correct(p, error_share),
     )
 
 
@@ -709,8 +793,12 @@ def _compute_p(t: Floats, freedom: Floats, is_tested: Bools) -> Floats:
 
 
 class _Others(NamedTuple):
-    """Of each number, how many others its row has, and their mean, without those that
-    are left out. values: of the numbers, 0 where left out.
+    """What each number is compared with: the others of its row, the same number of the
+    other machines, without those that are left out. All are arrays of numbers x
+    machines.
+
+    values: of the numbers, 0 where left out. counts: how many others each has. means:
+    of the others of each.
     """
 
     values: Floats
@@ -719,7 +807,9 @@ class _Others(NamedTuple):
 
     @classmethod
     def average(cls, numbers: Floats, is_used: Bools) -> "_Others":
-        """Average the others of each number."""
+        """Average the others of each number. is_used: which numbers are not left
+        out.
+        """
         values = np.where(is_used, numbers, 0.0)
         counts = _sum_others(is_used)
         means = _sum_others(values) / np.maximum(counts, 1)
@@ -732,65 +822,83 @@ class _Others(NamedTuple):
         return np.where(self.counts > 0, numbers - self.means, np.nan)
 
     def compute_scale(self) -> Floats:
-        """Return the variance of each distance, divided by that of a number."""
+        """Return the factor from the variance of a number to that of its distance from
+        the mean of n others: 1 + 1/n.
+        """
         return np.asarray(1 + 1 / np.maximum(self.counts, 1))
 
     def moderate_variances(self, is_tested: Bools) -> tuple[Floats, Floats]:
-        """Return the variance of the others of each number and its freedom, shrunk over
-        rows; 1 and NaN where not tested.
+        """Return the variance of the others of each number, and its degrees of freedom:
+        arrays of numbers x machines, 1 and NaN where not tested. The others of a number
+        are those of its row in other machines. Variances are shrunk towards that of all
+        rows.
         """
         squares = _sum_others(self.values**2)
         squares_around_mean = squares - self.counts * self.means**2
+        # of the tested numbers alone, end to end
         own_freedom = self.counts[is_tested].astype(np.float64) - 1
         own_variance = squares_around_mean[is_tested] / own_freedom
         own_variance = np.maximum(own_variance, judge.ROUNDING)
-        moderated = judge.moderate_variances(own_variance, own_freedom)
+        moderated, new_freedom = judge.moderate_variances(own_variance, own_freedom)
         variance = np.ones(self.values.shape)
+        variance[is_tested] = moderated
         freedom = np.full(self.values.shape, np.nan)
-        variance[is_tested], freedom[is_tested] = moderated
+        freedom[is_tested] = new_freedom
         return variance, freedom
 
 
 def _sum_others(values: Any) -> Any:
-    """Return, for each value, the sum of its row without the value itself."""
+    """Return, for each value, the sum of its row without the value itself: 1, 2, 4
+    gives 6, 5, 3.
+    """
     sums = values.sum(axis=1, keepdims=True)
     return sums - values
 
 
-def _correct(p: Floats, share: float) -> Floats:
-    """Return q of each p, NaN for NaN. share: of the 5 % error rate."""
+def _correct(p: Floats, error_share: float) -> Floats:
+    """Return Benjamini and Hochberg's q of each p, NaN for NaN. error_share: the part
+    of the 5 % error rate to use; q is divided by it.
+    """
     is_tested = ~np.isnan(p)
     q = np.full(p.shape, np.nan)
     q_of_tested = judge.control_false_discovery(p[is_tested])
-    q[is_tested] = np.minimum(q_of_tested / share, 1.0)
+    q[is_tested] = np.minimum(q_of_tested / error_share, 1.0)
     return q
 
 
 def _limit_freedom(t: Floats) -> Floats:
-    """Return for each machine the degrees of freedom of a Student's t with tails two
-    standard errors lighter than those of the others. t: sizes, a row per number, a
-    column per machine.
+    """Return for each machine the degrees of freedom that the distances of the other
+    machines allow. The heavier their tails, the fewer these are: odd numbers are then
+    less surprising. A machine's own distances do not count, since it may be odd.
+
+    t: the size of each distance divided by its error, a row per number, a column per
+    machine, NaN where not tested.
     """
     limits = []
     for machine in range(t.shape[1]):
-        others = np.delete(t, machine, axis=1)
-        tested = others[~np.isnan(others)]
+        t_of_others = np.delete(t, machine, axis=1)
+        tested = t_of_others[~np.isnan(t_of_others)]
         limits.append(_estimate_freedom(tested))
     return np.array(limits)
 
 
 def _estimate_freedom(t: Floats) -> float:
-    """Return the degrees of freedom of a Student's t with tails two standard errors
-    lighter than those of these sizes. The fewer degrees, the larger is the ratio of a
-    quantile in the tail to one in the bulk.
+    """Estimate the degrees of freedom of sizes of Student's t by how heavy their tails
+    are: by the ratio of a quantile in the tail to one in the bulk, which falls with the
+    degrees of freedom.
+
+    Chance makes tails heavy, too: the ratio is first made smaller by two standard
+    errors, so that the degrees of freedom are rather too many. Return at most 200.
     """
     if not len(t):
         return _MAX_FREEDOM
     bulk, tail = np.quantile(t, (_BULK_QUANTILE, _TAIL_QUANTILE))
     # 0 where most machines agree to the last digit
     bulk = max(bulk, np.finfo(float).tiny)
-    error = _RATIO_ERROR / len(t) ** 0.5
-    lightest_ratio = tail / bulk * np.exp(-error)
+    # two standard errors of the logarithm of the ratio
+    log_error = _RATIO_ERROR / len(t) ** 0.5
+    lightest_ratio = tail / bulk * np.exp(-log_error)
+    # the ratio of each of `_FREEDOMS`, and the one of these whose ratio this is
     tails = _compute_quantiles_of_sizes(_TAIL_QUANTILE)
     bulks = _compute_quantiles_of_sizes(_BULK_QUANTILE)
     ratios = tails / bulks
@@ -805,26 +913,27 @@ def _compute_quantiles_of_sizes(quantile: float) -> Floats:
 
 
 def compare_cpus(pairs: Floats, nodes: Ints) -> tuple[Floats, Floats]:
-    """Return how far each CPU and node is from those of other machines: a row each, a
-    column per machine.
+    """Return how far each CPU is from the same CPU of other machines beside its node,
+    and how far each node is: two arrays with a row each, and a column per machine.
 
     pairs: logarithms, machines x CPUs x CPUs, NaN where a pair was not measured. nodes:
-    each CPU's node, from 0. A pair's distance is its number minus the median of that
-    pair over machines; a CPU's, the median of its pairs; a node's, the mean of the
-    middle half of its CPUs. Return CPUs' distances minus their nodes'.
+    each CPU's node, from 0.
+
+    A pair's distance is its number minus the median of that pair over machines. A CPU's
+    is the median of its pairs, a node's the mean of the middle half of its CPUs.
     """
     median_machine = judge.compute_nanmedian(pairs, axis=0)
     pair_distances = pairs - median_machine
-    cpu_distances = judge.compute_nanmedian(pair_distances, axis=2).T
+    cpu_distances = judge.compute_nanmedian(pair_distances, axis=2).T  # CPUs x machines
     last_node = int(nodes.max())
     means_of_nodes = []
     for node in range(last_node + 1):
         is_of_node = nodes == node
         means = _average_middle_half(cpu_distances[is_of_node])
         means_of_nodes.append(means)
-    node_distances = np.array(means_of_nodes)
-    node_of_cpu = node_distances[nodes]
-    return cpu_distances - node_of_cpu, node_distances
+    node_distances = np.array(means_of_nodes)  # nodes x machines
+    distance_of_own_node = node_distances[nodes]
+    return cpu_distances - distance_of_own_node, node_distances
 
 
 def _average_middle_half(rows: Floats) -> Floats:
