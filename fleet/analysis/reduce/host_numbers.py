@@ -62,21 +62,25 @@ def load_overview(
 
 
 def select_overview(numbers: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
-    """Select the numbers that stand for their benchmark in an overview; `relation`
-    becomes the column's name. Memory by node has one number for all local cells.
+    """Select the numbers that stand for their benchmark in an overview, those with a
+    `column`; it replaces their `relation`.
+
+    The peak of a product is shown under no variant. Memory by node has a number for
+    each node, and all local ones share a column: they become one number.
     """
     rows = numbers[numbers["column"].notna()]
     are_peaks = load.get_views(rows["benchmark"], descriptions) == View.PRODUCTS
     variant = rows["variant"].mask(are_peaks, "")
     rows = rows.assign(relation=rows["column"], variant=variant)
     keys = ["run_id", *OVERVIEW]
-    if rows.duplicated(keys).any():
+    do_nodes_share_columns = rows.duplicated(keys).any()
+    if do_nodes_share_columns:
         return _join_cells(rows, keys)
     return rows
 
 
 def _join_cells(numbers: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """Make one number of all that have equal `keys`."""
+    """Join the numbers that have equal `keys` to one, in a row."""
     groups = numbers.groupby([*keys], sort=False)
     rows = groups.first()
     for name in ("pairs", "bursts", "flagged_bursts"):
@@ -91,11 +95,12 @@ def _join_cells(numbers: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 
 def sort_overview(rows: pd.DataFrame) -> pd.DataFrame:
-    """Sort the rows of an overview: benchmarks in the order of their descriptions,
-    columns by place.
+    """Sort the rows of an overview: benchmarks in the order of their descriptions, a
+    user's own last; columns by `place`.
     """
     places = {name: place for place, name in enumerate(BENCHMARKS)}
-    benchmark_place = rows["benchmark"].map(places).fillna(len(places))
+    place_of_own = len(places)
+    benchmark_place = rows["benchmark"].map(places).fillna(place_of_own)
     placed_rows = rows.assign(benchmark_place=benchmark_place)
     keys = ["benchmark_place", "benchmark", "variant", "about", "place"]
     sorted_rows = placed_rows.sort_values(keys, kind="stable")
@@ -195,7 +200,8 @@ def history(
     listing = open_listing(root)
     runs = load.list_published(listing, **which)
     numbers = select_numbers(listing, runs)
-    numbers = numbers[numbers["point"].isna() & numbers["level"].isna()]
+    is_of_relation = numbers["point"].isna() & numbers["level"].isna()
+    numbers = numbers[is_of_relation]
     filters = load.make_filters(relation=relation, benchmark=benchmark)
     for column, names in filters.items():
         numbers = numbers[numbers[column].isin(names)]
@@ -222,10 +228,9 @@ def summarize_hosts(
 
     Columns: `host_id`, `host_name`, `benchmark`, `variant`, `about`, `relation`,
     `place`, `runs`, `median_ns` (the geometric mean of the runs at the main level),
-    `half` (half its 95 % interval, relative, of the kind that `describe_interval`
-    names; NaN without one), `behind` (the number of runs that `half` is from), `since`
-    (the first night after its last change, or None), `levels` (a tuple of Level, the
-    main one first), `bursts` and `flagged_bursts` (sums over all runs).
+    `half` and `runs_of_half` (from `_estimate_halves`), `since` (the first night after
+    its last change, or None), `levels` (a tuple of Level, the main one first), `bursts`
+    and `flagged_bursts` (sums over all runs).
     """
     rows = _select_usual(rows)
     rows = rows.assign(number=number_groups(rows, _KEYS))
@@ -238,19 +243,45 @@ def summarize_hosts(
     table = table[[*_KEYS, "since"]]
     table["runs"] = by_number.size()
     table["median_ns"] = main_levels["ns"]
-    table["half"] = main_levels["mean_half"]
-    table["behind"] = main_levels["runs"]
-    if comparable is not None:
-        _predict_from_comparable(table, main_levels, comparable)
-    has_enough = table["behind"] >= MIN_RUNS
-    if has_enough.any():
-        table.loc[~has_enough, "half"] = np.nan
-    else:  # all intervals are within a run
-        table["half"] = _take_spread_of_last_run(rows, main_levels)
+    halves = _estimate_halves(rows, table[_KEYS], main_levels, comparable)
+    table = table.join(halves)
     table["levels"] = list_levels(levels, "number")
     table["bursts"] = by_number["bursts"].sum()
     table["flagged_bursts"] = by_number["flagged_bursts"].sum()
     return table.reset_index(drop=True)
+
+
+def _estimate_halves(
+    rows: pd.DataFrame,
+    keys: pd.DataFrame,
+    main_levels: pd.DataFrame,
+    comparable: pd.DataFrame | None,
+) -> pd.DataFrame:
+    """Return `half`, half the 95 % interval of each number as a share, and
+    `runs_of_half`, the number of runs that it is estimated from.
+
+    Intervals are between runs, NaN for a number with too few of them. If all numbers
+    have too few, the intervals are within a run: those of each number's last one.
+
+    rows: with `number`, sorted by time. keys, main_levels: a row per number, with _KEYS
+    and from `summarize_levels`. comparable: as in `summarize_hosts`.
+    """
+    halves = pd.DataFrame(
+        {"half": main_levels["mean_half"], "runs_of_half": main_levels["runs"]}
+    )
+    if comparable is not None:
+        levels = keys.assign(run_level=main_levels["run_level"])
+        predicted = _predict_halves(levels, comparable)
+        has_few = halves["runs_of_half"] < MIN_RUNS
+        has_comparable = predicted["runs_of_half"] >= MIN_RUNS
+        is_predicted = has_few & has_comparable
+        halves.loc[is_predicted] = predicted
+    has_enough = halves["runs_of_half"] >= MIN_RUNS
+    if has_enough.any():
+        halves.loc[~has_enough, "half"] = np.nan
+    else:
+        halves["half"] = _take_spread_of_last_run(rows, main_levels)
+    return halves
 
 
 def _select_usual(rows: pd.DataFrame) -> pd.DataFrame:
@@ -265,9 +296,11 @@ def _select_usual(rows: pd.DataFrame) -> pd.DataFrame:
 def _take_spread_of_last_run(
     rows: pd.DataFrame, main_levels: pd.DataFrame
 ) -> "pd.Series[Any]":
-    """Return, by number, the spread of its last run at its main level."""
-    main_level = rows["number"].map(main_levels["run_level"])
-    rows_at_main = rows[rows["run_level"] == main_level]
+    """Return, by number, the `spread` of its last run at its main level. rows: oldest
+    first.
+    """
+    main_level_of_row = rows["number"].map(main_levels["run_level"])
+    rows_at_main = rows[rows["run_level"] == main_level_of_row]
     last_rows = rows_at_main.drop_duplicates("number", keep="last")
     return last_rows.set_index("number")["spread"]
 
@@ -292,8 +325,8 @@ def summarize_levels(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     levels["run_half"] = run_half
     levels["mean_half"] = mean_half
     levels = levels.reset_index()
-    order = ["runs", "run_level"]
-    return levels.sort_values(order, ascending=[False, True], kind="stable")
+    main_first = ["runs", "run_level"]
+    return levels.sort_values(main_first, ascending=[False, True], kind="stable")
 
 
 def list_levels(levels: pd.DataFrame, key: str) -> "pd.Series[Any]":
@@ -307,19 +340,16 @@ def list_levels(levels: pd.DataFrame, key: str) -> "pd.Series[Any]":
     return pd.Series(levels_by_number, dtype=object)
 
 
-def _predict_from_comparable(
-    table: pd.DataFrame, main: pd.DataFrame, comparable: pd.DataFrame
-) -> None:
-    """Fill `half` and `behind` of numbers with fewer than MIN_RUNS runs from comparable
-    runs at the same level.
+def _predict_halves(levels: pd.DataFrame, comparable: pd.DataFrame) -> pd.DataFrame:
+    """Predict from comparable runs at the same level how far a single run of each
+    number may be off: `half`, and `runs_of_half`, how many such runs there are. Both
+    are NaN without any.
+
+    levels: a row per number, with _KEYS and the `run_level` of its main level.
     """
-    main_levels = table[_KEYS].assign(run_level=main["run_level"])
-    levels = summarize_levels(comparable, _KEYS).set_index([*_KEYS, "run_level"])
-    # the comparable runs at the main level of each row of the table
-    level_of_row = levels.reindex(pd.MultiIndex.from_frame(main_levels))
-    level_of_row.index = table.index
-    has_few = table["behind"] < MIN_RUNS
-    has_comparable = level_of_row["runs"] >= MIN_RUNS
-    is_predicted = has_few & has_comparable
-    table.loc[is_predicted, "half"] = level_of_row["run_half"]
-    table.loc[is_predicted, "behind"] = level_of_row["runs"]
+    comparable_levels = summarize_levels(comparable, _KEYS)
+    by_level = comparable_levels.set_index([*_KEYS, "run_level"])
+    level_of_number = by_level.reindex(pd.MultiIndex.from_frame(levels))
+    level_of_number.index = levels.index
+    columns = {"run_half": "half", "runs": "runs_of_half"}
+    return level_of_number[[*columns]].rename(columns=columns)

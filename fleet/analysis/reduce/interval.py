@@ -41,33 +41,35 @@ def student_t(freedom: int) -> float:
 
 
 def estimate_autocorrelation(deviations: Floats) -> Floats:
-    """Estimate the correlation of neighbours that would by itself explain all
-    correlation in each row.
+    """Estimate for each row the correlation r of neighbours that would by itself
+    explain all correlation in the row; -1 if all its values are equal.
 
-    deviations: rows of distances from the mean, in order of time. Sum the correlations
-    at all lags up to the first two whose sum is not above 0 (C. J. Geyer, Stat. Sci. 7
-    (1992)); -1 if all values are equal.
+    deviations: rows of distances from the mean, in order of time. The correlations at
+    all lags are summed, two lags at a time (0 and 1, 2 and 3, …), up to the first two
+    whose sum is not above 0 (C. J. Geyer, Stat. Sci. 7 (1992)).
     """
     count = deviations.shape[1]
     squares = (deviations**2).sum(axis=1)
-    total = -squares  # the sum of products at lags above 0: lag 0 gives the squares
+    # the loop adds lag 0, too, which is the sum of squares: subtract it beforehand
+    sum_above_lag_0 = -squares
     is_summing = squares > 0
     for lag in range(0, count - 1, 2):
         two_lags = _sum_products(deviations, lag) + _sum_products(deviations, lag + 1)
         is_summing = is_summing & (two_lags > 0)
         if not is_summing.any():
             break
-        total += np.where(is_summing, two_lags, 0)
-    # if lag k has the correlation r**k, all lags have the sum t = r / (1 - r), so that
-    # r = t / (1 + t); a negative sum counts as r itself
-    denominator = np.where(total > 0, squares + total, squares)
+        sum_above_lag_0 += np.where(is_summing, two_lags, 0)
+    # If lag k has the correlation r**k, the lags above 0 sum to t = r / (1 - r), so
+    # that r = t / (1 + t). A t below 0 counts as r itself.
+    sum_of_all_lags = squares + sum_above_lag_0
+    denominator = np.where(sum_above_lag_0 > 0, sum_of_all_lags, squares)
     correlation: Floats = np.full(len(deviations), -1.0)
-    np.divide(total, denominator, out=correlation, where=squares > 0)
+    np.divide(sum_above_lag_0, denominator, out=correlation, where=squares > 0)
     return correlation
 
 
 def _sum_products(rows: Floats, lag: int) -> Floats:
-    """Return of each row the sum of products of values `lag` apart."""
+    """Return for each row the sum of the products of two values `lag` places apart."""
     count = rows.shape[1]
     later = rows[:, lag:]
     earlier = rows[:, : count - lag]
@@ -79,7 +81,7 @@ def count_effective(count: int, autocorrelation: Floats | float) -> Floats:
     """Return how many independent values have a mean as variable as that of `count`
     correlated ones.
 
-    It is count (1 - r) / (1 + r) if neighbours correlate by r (first-order
+    If neighbours correlate by r, it is count (1 - r) / (1 + r) (first-order
     autoregression). A short row shows too little of r, and a measurement that stops at
     the first narrow interval stops where r shows least, so r is raised by a margin.
     Negative r is not used.
@@ -100,9 +102,10 @@ def look_up_t(count: int, effective: Floats | float) -> Floats:
 
 
 def _compute_t_of_each(freedom: Ints) -> Floats:
-    distinct, place = np.unique(freedom, return_inverse=True)
+    """Return `student_t` of each number of degrees of freedom."""
+    distinct, number_of_each = np.unique(freedom, return_inverse=True)
     t_of_distinct = [student_t(int(degrees)) for degrees in distinct]
-    return np.array(t_of_distinct, dtype=np.float64)[place]
+    return np.array(t_of_distinct, dtype=np.float64)[number_of_each]
 
 
 def compute_half_widths_of_runs(runs: Ints, scatter: Floats) -> tuple[Floats, Floats]:

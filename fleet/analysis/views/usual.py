@@ -63,7 +63,7 @@ def describe_interval(table: pd.DataFrame) -> str:
     """Say what ±95% means in a table of `summarize_hosts`, the same in all
     rows.
     """
-    if table["behind"].max() < MIN_RUNS:
+    if table["runs_of_half"].max() < MIN_RUNS:
         return "of the number, within the run"
     if table["runs"].max() >= MIN_RUNS:
         return f"between the runs of a host, {MIN_RUNS} or more"

@@ -115,7 +115,7 @@ def test_a_new_run_is_as_uncertain_as_runs_like_it_differ(root: Path) -> None:
         deviation = np.log(part["median_ns"]).std()
         half = np.expm1(t.ppf(0.975, 3) * deviation)
         assert len(part) == 4
-        assert among.loc[key, "behind"] == 4
+        assert among.loc[key, "runs_of_half"] == 4
         assert among.loc[key, "half"] == pytest.approx(half, rel=1e-3)
     two = same.groupby(keys).tail(2)
     of_host = rows[rows["host_id"] == new.host_id]
@@ -176,7 +176,7 @@ def test_an_interval_is_never_over_several_levels(tmp_path: Path) -> None:
     publish_nights(tmp_path, (1.0, 2.0, 4.5))
     history = load_rows(tmp_path, ["flips"])
     table = summarize_hosts(history, history)
-    assert (table["behind"] == 1).all()
+    assert (table["runs_of_half"] == 1).all()
     assert (table["half"] < 0.2).all()
     assert describe_interval(table) == "of the number, within the run"
 
