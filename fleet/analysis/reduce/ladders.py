@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,8 @@ from fleet.model import SHIPPED, Descriptions, Relation, Shape, View, describe_c
 
 MEMORY = "mem"
 LADDER = ["benchmark", "variant", "setting", "threads", "ping_cpu", "pong_cpu"]
-_SET = ["run_id", "benchmark", "threads", "ping_cpu", "pong_cpu"]
+# ladders of one run that have the same plateaus
+_SWEPT_TOGETHER = ["run_id", "benchmark", "threads", "ping_cpu", "pong_cpu"]
 _NUMBERS = (
     "median_ns",
     "low_ns",
@@ -33,15 +34,25 @@ _NUMBERS = (
     "p99_ns",
     "core_ghz",
 )
-_INSIDE = 2  # times smaller than its cache
-_OUTSIDE = 2  # times larger than the one before
+_INSIDE = 2  # times smaller than a cache is a size that lies well inside
+_OUTSIDE = 2  # times larger than a cache is a size that lies well outside
 STEP = 1.5  # times slower, at least, is another level
 NODE_CELL = ["benchmark", "variant", "setting", "cpu_node", "memory_node"]
 _ABOVE_PEAK = (
     "above the peak: caches took part, or the speed that the firmware states is wrong"
 )
-_MACHINE = -1  # instead of a node
+_NODE_OF_LOAD = re.compile(r"\.n\d+-n(?=\d+$)")  # of the memory and of a load: ".n0-n1"
+_MACHINE = -1  # stands for all nodes together where a node's number is expected
 NodeMatrix = dict[tuple[int, int], float]  # by the node of CPUs and that of memory
+
+
+class CacheLevel(NamedTuple):
+    """A level of a ladder, such as "L2". share_bytes: the part of the cache that each
+    buffer of the ladder has to itself; 0 for memory.
+    """
+
+    name: str
+    share_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,29 +138,31 @@ def find_plateaus(
 
 def _find_levels(steps: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
     """Reduce steps to a row per run, ladder and level, as `find_plateaus` returns
-    them.
+    them. cpus: of the same runs.
     """
     parts: list[pd.DataFrame] = []
-    for _, group in steps.groupby(_SET, sort=False, observed=True):
+    swept_together = steps.groupby(_SWEPT_TOGETHER, sort=False, observed=True)
+    for _, group in swept_together:
         caches = list_cache_levels(cpus, group)
         parts.extend(_select_levels(group, caches))
     if not parts:
-        return pd.DataFrame([], columns=[*_PLATEAU, *_OF_PLATEAU])
-    levels = pd.concat(parts, ignore_index=True)
-    by_plateau = levels.groupby(_PLATEAU, sort=False, observed=True)
-    return pd.DataFrame(by_plateau.agg(**_OF_PLATEAU).reset_index())
+        return pd.DataFrame([], columns=[*_PLATEAU_KEYS, *_PLATEAU_AGGREGATES])
+    steps_with_levels = pd.concat(parts, ignore_index=True)
+    plateaus = steps_with_levels.groupby(_PLATEAU_KEYS, sort=False, observed=True)
+    rows = plateaus.agg(**_PLATEAU_AGGREGATES)
+    return pd.DataFrame(rows.reset_index())
 
 
 def _select_levels(
-    group: pd.DataFrame, caches: Sequence[tuple[str, int]]
+    group: pd.DataFrame, caches: Sequence[CacheLevel]
 ) -> Iterator[pd.DataFrame]:
     """Yield the steps of each level that has any, with `level` and `cache_bytes`.
     group: a run's ladders of one benchmark and CPUs.
     """
-    for name, cache, sizes in _split_levels(group, caches):
+    for level, sizes in _split_levels(group, caches):
         part = group[group["bytes"].isin(sizes)]
         if len(part):
-            yield part.assign(level=name, cache_bytes=cache)
+            yield part.assign(level=level.name, cache_bytes=level.share_bytes)
 
 
 def _merge_flags(texts: Iterable[object]) -> str:
@@ -160,8 +173,8 @@ def _merge_flags(texts: Iterable[object]) -> str:
     return ",".join(sorted(flags - {""}))
 
 
-_PLATEAU = ["host_id", "run_id", *LADDER, "level", "cache_bytes"]
-_OF_PLATEAU: dict[str, Any] = {
+_PLATEAU_KEYS = ["host_id", "run_id", *LADDER, "level", "cache_bytes"]
+_PLATEAU_AGGREGATES: dict[str, Any] = {
     "relation": ("relation", "first"),
     "unit": ("unit", "first"),
     **{name: (name, "median") for name in _NUMBERS},
@@ -176,9 +189,11 @@ _OF_PLATEAU: dict[str, Any] = {
 }
 
 
-def list_cache_levels(cpus: pd.DataFrame, group: pd.DataFrame) -> list[tuple[str, int]]:
-    """List a ladder's data caches, nearest first: name, and bytes for each CPU of the
-    ladder sharing it.
+def list_cache_levels(cpus: pd.DataFrame, group: pd.DataFrame) -> list[CacheLevel]:
+    """List the data caches that a ladder goes through, nearest first.
+
+    cpus: from `load_cpus`. group: a run's ladders of one benchmark and CPUs. With the
+    sharing "one" all threads read the same buffer, else each has one of its own.
     """
     first = group.iloc[0]
     cpus_of_run = cpus[cpus["run_id"] == first["run_id"]]
@@ -188,23 +203,24 @@ def list_cache_levels(cpus: pd.DataFrame, group: pd.DataFrame) -> list[tuple[str
     names = [f"L{cache['level']}" for cache in caches]
     if caches and int(caches[-1]["level"]) >= 3:  # a last L2 is called L2
         names[-1] = "LLC"
-    sizes = []
-    for cache in caches:
+    levels = []
+    for name, cache in zip(names, caches, strict=True):
         buffers = 1
         if first["sharing"] != "one":
             buffers = _count_threads_in_cache(cache, threads, measured_cpus)
-        sizes.append(max(int(cache["size_bytes"]) // buffers, 1))
-    return list(zip(names, sizes, strict=True))
+        share_bytes = int(cache["size_bytes"]) // buffers
+        levels.append(CacheLevel(name, max(share_bytes, 1)))
+    return levels
 
 
 def _count_threads_in_cache(
-    cache: Mapping[str, Any], threads: int, measured: int
+    cache: Mapping[str, Any], threads: int, measured_cpus: int
 ) -> int:
-    """Count the threads of a group that share a cache. Groups are spread over all
-    `measured` CPUs.
+    """Count those of a ladder's threads that share a cache. The threads are spread
+    evenly over all measured CPUs.
     """
     its_cpus = len(cache["shared_cpus"]) or 1
-    its_threads = math.ceil(threads * its_cpus / measured)
+    its_threads = math.ceil(threads * its_cpus / measured_cpus)
     return max(1, min(its_cpus, threads, its_threads))
 
 
@@ -232,8 +248,8 @@ def format_size(count: int) -> str:
 def sort_settings(
     rows: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> list[str]:
-    """Return the distinct settings of one benchmark's rows, in the order of its
-    description.
+    """Return the distinct settings of one benchmark's rows, in the order in which its
+    description lists their first words; a setting with another first word comes last.
     """
     words: list[str] = []
     if len(rows):
@@ -250,36 +266,53 @@ def sort_settings(
 
 
 def _split_levels(
-    group: pd.DataFrame, caches: Sequence[tuple[str, int]]
-) -> Iterator[tuple[str, int, set[int]]]:
-    """Yield each level's name, cache bytes and sizes. group: a run's ladders of one
-    benchmark and CPUs.
-    """
-    curve = _compute_relative_curve(group)
-    largest_cache = 0  # so far
-    sizes_behind_step = set[int]()  # those slower than the plateau of the last cache
-    for name, cache in caches:
-        least = _OUTSIDE * largest_cache
-        most = cache // _INSIDE
-        sizes = [size for size in curve if least <= size <= most]
-        end = _find_step_up([curve[size] for size in sizes])
-        sizes_behind_step = set()
-        if end < len(sizes):
-            first_behind = sizes[end]
-            sizes_behind_step = {size for size in curve if size >= first_behind}
-        largest_cache = max(largest_cache, cache)
-        yield name, cache, set(sizes[:end])
+    group: pd.DataFrame, caches: Sequence[CacheLevel]
+) -> Iterator[tuple[CacheLevel, set[int]]]:
+    """Yield each level and the sizes of buffers, in bytes, that measure it: each cache,
+    nearest first, then memory. group: a run's ladders of one benchmark and CPUs.
 
-    sizes_outside = set[int]()
+    A size measures a cache if it lies well inside it and well outside all nearer ones.
+    Of these sizes only those before the first step up in time count: a cache may be
+    smaller than it says, and those behind the step miss it.
+    """
+    time_by_size = _compute_relative_curve(group)
+    largest_cache = 0  # of those so far, in bytes
+    sizes_behind_step: list[int] = []  # of the last cache
+    for level in caches:
+        smallest_size = _OUTSIDE * largest_cache
+        largest_size = level.share_bytes // _INSIDE
+        sizes = [size for size in time_by_size if smallest_size <= size <= largest_size]
+        end = _find_step_up([time_by_size[size] for size in sizes])
+        sizes_behind_step = sizes[end:]
+        largest_cache = max(largest_cache, level.share_bytes)
+        yield level, set(sizes[:end])
+
+    memory = CacheLevel(MEMORY, share_bytes=0)
+    yield memory, _find_memory_sizes(time_by_size, largest_cache, sizes_behind_step)
+
+
+def _find_memory_sizes(
+    sizes: Iterable[int], largest_cache: int, sizes_behind_step: Sequence[int]
+) -> set[int]:
+    """Return the sizes that measure memory: those well outside all caches or, if there
+    are none, those from the first one on that misses the last cache.
+
+    sizes: of all buffers. largest_cache: 0 if no cache is known, so that there are no
+    sizes of memory either. sizes_behind_step: those that lie inside the last cache and
+    miss it, ascending.
+    """
     if largest_cache:
-        least = _OUTSIDE * largest_cache
-        sizes_outside = {size for size in curve if size >= least}
-    yield MEMORY, 0, sizes_outside or sizes_behind_step
+        sizes_outside = {size for size in sizes if size >= _OUTSIDE * largest_cache}
+        if sizes_outside:
+            return sizes_outside
+    if not sizes_behind_step:
+        return set()
+    return {size for size in sizes if size >= sizes_behind_step[0]}
 
 
 def _find_step_up(times: Sequence[float]) -> int:
-    """Return the first place from which on all times are STEP times those before, or
-    the end.
+    """Return the first place from which on all times are more than STEP times all those
+    before; the number of times if there is no such place.
     """
     for place in range(1, len(times)):
         if min(times[place:]) > STEP * max(times[:place]):
@@ -288,21 +321,28 @@ def _find_step_up(times: Sequence[float]) -> int:
 
 
 def _compute_relative_curve(group: pd.DataFrame) -> dict[int, float]:
-    """Compute each size's time, by size, as a multiple of the fastest size's: the
-    median over settings.
+    """Return the time of each size of a buffer, by its bytes, ascending.
+
+    A time is a multiple of that of the fastest size of the same setting, and the median
+    over the settings.
     """
     medians = group.groupby(["setting", "bytes"])["median_ns"].median()
     fastest = medians.groupby(level="setting").transform("min")
-    slower = (medians / fastest).groupby(level="bytes").median()
-    return {int(str(size)): float(ratio) for size, ratio in slower.items()}
+    multiples = medians / fastest
+    multiple_of_size = multiples.groupby(level="bytes").median()
+    return {int(str(size)): float(time) for size, time in multiple_of_size.items()}
 
 
 def name_setting(point: str, size: int) -> str:
-    """Return a point's name without its size, pages, threads, node and the usual
-    sharing: "read one".
+    """Return a point's name without its size, pages, threads and node, and without the
+    usual sharing, "own": "read.own.64K.huge.x4" -> "read".
+
+    The node that a load is on is kept: "read.full.x2.8M.huge.n0-n1" -> "read full load
+    on node 1".
     """
-    words_left_out = {format_size(size), "base", "huge", "own"}
-    point = re.sub(r"\.n\d+-n(?=\d+$)", ".load on node ", point)
+    pages = {"base", "huge"}
+    words_left_out = {format_size(size), *pages, "own"}
+    point = _NODE_OF_LOAD.sub(".load on node ", point)
     words = []
     for word in point.split("."):
         is_threads_or_node = word[:1] in ("x", "n") and word[1:].isdigit()
@@ -314,11 +354,12 @@ def name_setting(point: str, size: int) -> str:
 def select_node_cells(
     pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
-    """Select the rows with memory on a requested node; add the columns of NODE_CELL.
+    """Select the rows of `pairs` with memory on a requested node; add the columns of
+    NODE_CELL and `threads`. cpus: of the same runs.
 
     A cell is a node of CPUs, `cpu_node` (-1 if unknown), and a node of memory,
-    `memory_node`. `setting`: from `name_setting`, with x1 for one CPU; keep only the
-    largest group of several CPUs. cpus: of the same runs.
+    `memory_node`. `setting` is that of `name_setting`, with "x1" behind it for a single
+    CPU.
     """
     rows = pairs[is_node_placed(pairs, descriptions)]
     if rows.empty:
@@ -333,14 +374,20 @@ def select_node_cells(
         columns["memory_node"].append(int(row[node_column]))
         columns["setting"].append(_name_setting_and_single(row))
         columns["threads"].append(int(row["threads"] or 1))
-    cells = rows.assign(**columns)
+    return _keep_largest_groups(rows.assign(**columns))
+
+
+def _keep_largest_groups(cells: pd.DataFrame) -> pd.DataFrame:
+    """Keep of the rows of each run and cell those with the most threads: a node's
+    bandwidth is what all its CPUs reach together.
+    """
     by_cell = cells.groupby(["run_id", *NODE_CELL], observed=True)
     most_threads = by_cell["threads"].transform("max")
     return cells[cells["threads"] == most_threads]
 
 
 def _name_setting_and_single(row: Mapping[str, Any]) -> str:
-    """Return the setting of a row of `pairs`, with x1 for one CPU."""
+    """Return the setting of a row of `pairs`, with "x1" behind it for a single CPU."""
     setting = name_setting(str(row["point"]), int(row["bytes"]))
     if int(row["threads"] or 1) == 1:
         setting += " x1"
@@ -359,7 +406,7 @@ def _map_cpus_to_nodes(cpus: pd.DataFrame) -> dict[tuple[str, int], int]:
 def _find_node_columns(
     rows: pd.DataFrame, descriptions: Descriptions
 ) -> dict[str, str]:
-    """Return by benchmark the column that has the requested node."""
+    """Return by benchmark the name of the column that holds the requested node."""
     columns = {}
     for name in rows["benchmark"].unique():
         node = descriptions[str(name)].node
@@ -371,8 +418,8 @@ def _find_node_columns(
 def lay_out_node_matrix(
     cells: pd.DataFrame, column: str = "median_ns"
 ) -> tuple[list[int], list[int], NodeMatrix]:
-    """Return CPU nodes, memory nodes (those without CPUs last) and medians by both.
-    cells: of one setting.
+    """Return the CPU nodes, the memory nodes and the matrix of the medians of `column`.
+    Both lists ascend, but memory nodes without CPUs are last. cells: of one setting.
     """
     by_nodes: Any = cells.groupby(["cpu_node", "memory_node"])[column]
     medians = {}
@@ -393,63 +440,80 @@ def is_local_memory(cells: pd.DataFrame) -> "pd.Series[Any]":
 def describe_memory(
     run: Mapping[str, Any], memory: MemoryHierarchy, cpus: pd.DataFrame
 ) -> list[str]:
-    """Return lines on a run's memory, if known: the modules, and by node the best
-    bandwidth and the peak. memory, cpus: of the run.
+    """Return lines on a run's memory, if known: its modules, then for each node, or for
+    the machine, the best bandwidth as a share of the peak. memory, cpus: of the run.
     """
     lines = []
     if run.get("memory_modules"):
         lines.append(f"memory: {run['memory_modules']}")
     levels = memory.levels
     rows = to_records(levels[levels["level"] == MEMORY]) + to_records(memory.nodes)
-    peaks = _find_peaks(run)
-    for node, (ns, name) in _find_best_numbers(rows, run, cpus).items():
-        share = _describe_peak_share(1 / ns, peaks.get(node, {}))
+    facts_by_node = _find_peak_facts(run)
+    for node, best in _find_best_bandwidths(rows, run, cpus).items():
+        gb_per_s = 1 / best.ns_per_byte  # a byte per ns is a GB per s
+        share = _describe_peak_share(gb_per_s, facts_by_node.get(node, {}))
         if not share:
             continue
         place = "memory"
         if node != _MACHINE:
             place = f"memory of node {node}"
-        lines.append(f"{place}, {name}: {share}")
+        lines.append(f"{place}, {best.name}: {share}")
     return lines
 
 
-def _find_best_numbers(
+class _Bandwidth(NamedTuple):
+    """A bandwidth of memory. name: what reached it, "bandwidth read of 4 CPUs"."""
+
+    ns_per_byte: float
+    name: str
+
+
+def _find_best_bandwidths(
     rows: Sequence[Mapping[str, Any]], run: Mapping[str, Any], cpus: pd.DataFrame
-) -> dict[int, tuple[float, str]]:
-    """Find the least ns a byte of the memory of each node or, by _MACHINE, of the
-    machine, and what reached it.
+) -> dict[int, _Bandwidth]:
+    """Return the highest bandwidth of the memory of each node, by its number, and of
+    the whole machine by _MACHINE. rows: of levels or cells of memory.
     """
     node_of_cpu = dict(zip(cpus["cpu"], cpus["node"], strict=True))
     is_single_node = len(run.get("nodes") or []) < 2
-    numbers_by_node: dict[int, list[tuple[float, str]]] = defaultdict(list)
+    bandwidths_by_node: dict[int, list[_Bandwidth]] = defaultdict(list)
     for row in rows:
+        if row["unit"] != "byte":
+            continue
         node = _find_node_of_memory(row, node_of_cpu, is_single_node=is_single_node)
-        if row["unit"] == "byte" and not is_none(node):
-            number = (row["median_ns"], _name_group(row))
-            numbers_by_node[int(node)].append(number)
-    return {node: min(numbers) for node, numbers in sorted(numbers_by_node.items())}
+        if not is_none(node):
+            bandwidth = _Bandwidth(row["median_ns"], _name_group(row))
+            bandwidths_by_node[int(node)].append(bandwidth)
+    best_by_node = {}
+    for node, bandwidths in sorted(bandwidths_by_node.items()):
+        best_by_node[node] = min(bandwidths)  # the least ns per byte
+    return best_by_node
 
 
-def _find_peaks(run: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
-    """Return what is known of the peak of each node and, by _MACHINE, of all."""
-    memory = run.get("memory") or {}
-    peaks = {node["node"]: node for node in run.get("nodes") or []}
-    if len(peaks) == 1 and not memory.get("peak_mbps"):
-        (memory,) = peaks.values()
-    return {_MACHINE: memory, **peaks}
+def _find_peak_facts(run: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
+    """Return the facts on the peak bandwidth of each node, by its number, and of the
+    whole machine by _MACHINE.
+    """
+    of_machine = run.get("memory") or {}
+    of_nodes = {node["node"]: node for node in run.get("nodes") or []}
+    if len(of_nodes) == 1 and not of_machine.get("peak_mbps"):
+        (of_machine,) = of_nodes.values()
+    return {_MACHINE: of_machine, **of_nodes}
 
 
 def _find_node_of_memory(
     row: Mapping[str, Any], node_of_cpu: Mapping[int, Any], *, is_single_node: bool
 ) -> Any:
-    """Return the node whose memory a row measures, _MACHINE for that of the machine;
-    None if unknown.
+    """Return the node whose memory a row measures, _MACHINE if it measures that of all
+    nodes; None if the node is unknown.
     """
     if "memory_node" in row:
         return row["memory_node"]
+    relation, _, _ = row["relation"].partition(" ")  # "package P-E": without kinds
     if is_single_node or row["relation"] == Relation.SYSTEM:
         return _MACHINE
-    if row["relation"].partition(" ")[0] in (Relation.PACKAGE, Relation.UNKNOWN):
+    # the CPUs of a package may be of several nodes, and each allocates on its own
+    if relation in (Relation.PACKAGE, Relation.UNKNOWN):
         return None
     return node_of_cpu.get(row["ping_cpu"])
 
@@ -463,21 +527,25 @@ def _name_group(row: Mapping[str, Any]) -> str:
     return f"{row['benchmark']} {row['setting']} of {count} {noun}"
 
 
-def _describe_peak_share(rate: float, place: Mapping[str, Any]) -> str:
-    """Format a rate in GB/s as a share of the peak of `place`, a machine or node; empty
-    if it is unknown.
+def _describe_peak_share(gb_per_s: float, facts: Mapping[str, Any]) -> str:
+    """Format a bandwidth as a share of the peak of a machine or node, as its facts
+    state it; return "" if they do not.
+
+    `peak_mbps` is computed from the memory channels. Where it is unknown, `read_mbps`
+    stands for it, which the firmware states in an ACPI table.
     """
-    mbps = place.get("peak_mbps") or place.get("read_mbps")
-    if not mbps:
+    is_from_acpi = not facts.get("peak_mbps")
+    peak_mbps = facts.get("read_mbps") if is_from_acpi else facts["peak_mbps"]
+    if not peak_mbps:
         return ""
-    share = rate * 1000 / mbps
-    populated = place.get("channels_populated") or None
+    share = gb_per_s * 1000 / peak_mbps
+    populated = facts.get("channels_populated") or None  # 0 is unknown, too
     parts = [
-        f"{rate:.1f} of {mbps / 1000:.1f} GB/s",
+        f"{gb_per_s:.1f} of {peak_mbps / 1000:.1f} GB/s",
         f"{share:.0%}",
-        describe_channels(populated, place.get("channels")),
+        describe_channels(populated, facts.get("channels")),
     ]
-    if not place.get("peak_mbps"):
+    if is_from_acpi:
         parts.append("the peak as ACPI has it")
     if share > 1:
         parts.append(_ABOVE_PEAK)
