@@ -15,12 +15,12 @@ from fleet.model import SHIPPED, Descriptions, View
 from fleet.store.runs import Root
 
 MIN_SHARE = 0.1  # that is worth a sentence
-_BURSTS_A_PLACE = 3  # on average, at least
+_MIN_BURSTS_PER_PLACE = 3  # on average
 _OUTLIER = 4.5  # times the median deviation: three standard deviations
-_ERRORS = 3  # standard errors of the share where place explains nothing
+_MIN_ERRORS = 3  # standard errors that a share must be above 0
 _MAX_SAMPLES = 1_000_000  # that are read for it
-_LINE = 64  # bytes
-_COLOURS = 16  # of physical pages
+_LINE_BYTES = 64
+_COLOURS = 16  # of physical pages: those whose numbers are equal modulo 16 share one
 _PAIR = ["benchmark", "variant", "point", "ping_cpu", "pong_cpu"]
 _COLUMNS = (
     "run_id",
@@ -40,11 +40,8 @@ _COLUMNS = (
 def explain_place_scatter(
     root: Root, run: dict[str, Any], descriptions: Descriptions = SHIPPED
 ) -> list[str]:
-    """Return sentences on benchmarks of pairs whose bursts' scatter depends on where
-    their lines lie.
-
-    Source: epsilon squared (Kelley 1935), the share of variance between groups less
-    what chance gives.
+    """Return a sentence on each benchmark of pairs whose bursts' scatter depends on
+    where their lines lie in memory.
     """
     names = {name.partition("/")[0] for name in run["benchmarks"]}
     matrices = [name for name in names if descriptions[name].view is View.MATRIX]
@@ -57,10 +54,11 @@ def explain_place_scatter(
     sentences = []
     choices = bursts.groupby(["benchmark", "variant"], observed=True)
     for (name, variant), part in choices:
-        for place, share, places in _find_influential_places(part):
+        for kind, share, place_count in _find_influential_places(part):
             sentences.append(
-                f"{name}/{variant}: the line's {place} explains {share:.0%} of the"
-                f" scatter between a pair's bursts (n {len(part)}, {places} places)"
+                f"{name}/{variant}: the line's {kind} explains {share:.0%} of the"
+                f" scatter between a pair's bursts (n {len(part)}, {place_count}"
+                " places)"
             )
     return sentences
 
@@ -86,41 +84,52 @@ def _add_burst_medians(
 
 
 def _find_influential_places(bursts: pd.DataFrame) -> Iterator[tuple[str, float, int]]:
-    """Yield each kind of place that explains much variance, the share explained, and
-    the number of places.
+    """Yield each kind of place that explains much of the variance between bursts: its
+    name, the share explained, and the number of distinct places.
     """
     residuals = _compute_residuals(bursts)
-    places_by_kind = {"offset in its page": bursts["line_offset"] // _LINE}
+    places_by_kind = {"offset in its page": bursts["line_offset"] // _LINE_BYTES}
     if bursts["line_physical"].notna().all():
         colours = bursts["line_physical"] % _COLOURS
+        # the last comma closes an apposition: "the line's physical page, …, explains"
         places_by_kind["physical page, modulo 16,"] = colours
     for kind, places in places_by_kind.items():
-        place_of_burst, distinct = pd.factorize(places)
-        count = len(distinct)
-        if not 1 < count <= len(bursts) / _BURSTS_A_PLACE:
+        place_of_burst, distinct_places = pd.factorize(places)
+        place_count = len(distinct_places)
+        if not 1 < place_count <= len(bursts) / _MIN_BURSTS_PER_PLACE:
             continue
         share = compute_variance_share(residuals, place_of_burst)
-        standard_error = math.sqrt(2 * (count - 1)) / (len(bursts) - count)
-        if share > max(MIN_SHARE, _ERRORS * standard_error):
-            yield kind, share, count
+        standard_error = _compute_error_of_share(len(bursts), place_count)
+        if share > max(MIN_SHARE, _MIN_ERRORS * standard_error):
+            yield kind, share, place_count
+
+
+def _compute_error_of_share(values: int, groups: int) -> float:
+    """Return the standard error of `compute_variance_share` if the groups explain
+    nothing. values, groups: how many there are.
+    """
+    return math.sqrt(2 * (groups - 1)) / (values - groups)
 
 
 def _compute_residuals(bursts: pd.DataFrame) -> Floats:
-    """Return the logarithms of `ns` less the median of their pair; clip outliers, so
-    that no single burst decides.
+    """Return the logarithm of each burst's `ns`, less the median of its pair; clip
+    outliers, so that no single burst decides.
     """
     logs = np.log(bursts["ns"].to_numpy(dtype=float))
-    pair_numbers = number_groups(bursts, _PAIR)
-    residuals = logs - group_medians(logs, pair_numbers)[pair_numbers]
-    deviation = float(np.median(np.abs(residuals)))
-    limit = _OUTLIER * deviation
+    pair_of_burst = number_groups(bursts, _PAIR)
+    median_of_pair = group_medians(logs, pair_of_burst)
+    residuals = logs - median_of_pair[pair_of_burst]
+    median_deviation = float(np.median(np.abs(residuals)))
+    limit = _OUTLIER * median_deviation
     clipped: Floats = residuals.clip(-limit, limit)
     return clipped
 
 
 def compute_variance_share(values: Floats, groups: Ints) -> float:
     """Return the share of variance that lies between groups, less what chance gives; at
-    least 0.
+    least 0. groups: the group of each value, from 0.
+
+    Source: epsilon squared (Kelley 1935).
     """
     counts = np.bincount(groups)
     means = np.bincount(groups, values) / counts

@@ -26,7 +26,7 @@ from fleet.store.gate import RunRecord
 from fleet.store.places import counters_name, samples_name
 from fleet.store.reading import TableFile, read_files, warn_left_out
 from fleet.store.rows import to_json
-from fleet.store.runs import Root, RunSummary, open_listing
+from fleet.store.runs import Listing, Root, RunSummary, open_listing
 from fleet.store.schema import arrow_schema
 
 Chosen = str | Collection[str] | None  # one value, several, or all
@@ -105,29 +105,34 @@ def add_run_columns(rows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """
     labels = [_format_labels(text) for text in runs["labels_json"]]
     facts_of_runs = runs.assign(labels=labels)[[*RUN_COLUMNS]]
+    # either column of IDs may be categorical: only plain strings surely match
     facts_of_runs.index = pd.Index(runs["run_id"].astype(object))
-    facts_of_rows = facts_of_runs.reindex(rows["run_id"].astype(object))
+    run_ids = rows["run_id"].astype(object)
+    facts_of_rows = facts_of_runs.reindex(run_ids)
     facts_of_rows.index = rows.index
     return pd.concat([facts_of_rows, rows], axis=1)
 
 
 def _format_labels(labels_json: str) -> str:
+    """Format labels: '{"rack": "b2", "kernel": "old"}' -> "rack=b2 kernel=old"."""
     labels = json.loads(labels_json)
     return " ".join(f"{key}={value}" for key, value in labels.items())
 
 
 def load_run(root: Root, run_id: str) -> dict[str, Any]:
-    """Load a run's row of `runs` with JSON columns decoded, under short names.
-    StoreError for no such run.
+    """Load a run's row of `runs` with JSON columns decoded, under names without
+    `_json`. Raises StoreError if there is no such run.
     """
-    return read_runs(root, [run_id])[0][0]
+    (run,), _, _ = read_runs(root, [run_id])
+    return run
 
 
 def read_runs(
     root: Root, run_ids: Sequence[str]
 ) -> tuple[list[dict[str, Any]], pd.DataFrame, pd.DataFrame]:
-    """Return runs as `load_run` does, in `run_ids` order, and rows of `runs` and
-    `cpus`, oldest first.
+    """Return three things on these runs: each run as `load_run` does, in the order of
+    `run_ids`; their rows of the table `runs`; and those of `cpus`, both oldest first.
+    Raises StoreError for a run that is missing or damaged.
     """
     listing = open_listing(root)
     records = _read_records(listing, run_id=run_ids)
@@ -135,15 +140,23 @@ def read_runs(
     runs_by_id = {row["run_id"]: row for row in rows}
     for run_id in run_ids:
         if run_id not in runs_by_id:
-            _read_records(listing, run_id=run_id)  # raises what was warned of
-            raise StoreError(f"{root}: run {run_id} is not published.")
+            raise _find_why_missing(listing, root, run_id)
     runs = [runs_by_id[run_id] for run_id in run_ids]
     return runs, _make_runs(records), _make_cpus(records)
 
 
+def _find_why_missing(listing: Listing, root: Root, run_id: str) -> StoreError:
+    """Return why a run could not be read: it is damaged, or not there."""
+    try:
+        _read_records(listing, run_id=run_id)  # a damaged run, read alone, raises
+    except StoreError as err:
+        return err
+    return StoreError(f"{root}: run {run_id} is not published.")
+
+
 def _read_records(root: Root, **which: Unpack[Runs]) -> _Records:
-    """Read the records of these runs; leave out files that cannot be read, but raise
-    for a single run.
+    """Read the records of these runs. Of several runs, leave out those whose file is
+    damaged, with a warning; raise StoreError if the only one is.
     """
     listing = open_listing(root)
     runs = list_published(listing, **which)
@@ -157,7 +170,9 @@ def _read_records(root: Root, **which: Unpack[Runs]) -> _Records:
 
 
 def _make_runs_rows(records: _Records) -> list[dict[str, Any]]:
-    """Return the rows of `runs`, with the labels that the runs have now."""
+    """Return the rows of `runs`. Their labels are those that the runs have now: a file
+    has those of the time of its run.
+    """
     format_labels = cache(lambda labels: to_json(dict(labels)))  # many have the same
     return [
         {**record.row, "labels_json": format_labels(run.labels)}
@@ -231,7 +246,8 @@ def list_published(
     labels: Mapping[str, str] | None = None,
 ) -> list[RunSummary]:
     """List the published runs that match, oldest first. Opens no file that an earlier
-    listing has read.
+    listing has read. Raises DamagedFileError if none match, and a file of these hosts
+    cannot be read.
     """
     listing = open_listing(root)
     ids = as_set(run_id)
@@ -243,13 +259,21 @@ def list_published(
     runs = []
     for run in candidates:
         is_of_host = hosts is None or run.host_id in hosts
-        if is_of_host and required_labels <= set(run.labels):
+        has_labels = required_labels <= set(run.labels)  # of (key, value)
+        if is_of_host and has_labels:
             runs.append(run)
     if not runs and hosts:
-        for (host, _), err in listing.unreadable.items():
-            if host in hosts:
-                raise err
+        _require_readable(listing, hosts)
     return runs
+
+
+def _require_readable(listing: Listing, hosts: Collection[str]) -> None:
+    """Raise the error of the first file of these hosts that could not be read, if there
+    is one.
+    """
+    for (host, _), err in listing.unreadable.items():
+        if host in hosts:
+            raise err
 
 
 def as_set(chosen: Chosen) -> frozenset[str] | None:
@@ -282,14 +306,18 @@ def samples_long(
     added are `sample` (position in its burst), `is_warmup` (bool), `ticks` (int64) and
     `latency_ns` (float64).
     """
-    latency, burst, is_warmup = compute_sample_latencies(samples, descriptions)
-    first_of_burst = np.searchsorted(burst, burst)  # of each sample; `burst` ascends
+    latency, burst_of_sample, is_warmup = compute_sample_latencies(
+        samples, descriptions
+    )
+    # as these ascend, a burst's first sample is where its number would be inserted
+    first_of_burst = np.searchsorted(burst_of_sample, burst_of_sample)
+    sample_in_burst = np.arange(len(burst_of_sample)) - first_of_burst
     no_ticks = np.empty(0, dtype=np.int64)  # concatenate wants an array at least
     ticks = np.concatenate([no_ticks, *samples["ticks"]])
     about_bursts = samples.drop(columns=["ticks", "warmup"])
-    long = about_bursts.iloc[burst].reset_index(drop=True)
+    long = about_bursts.iloc[burst_of_sample].reset_index(drop=True)
     return long.assign(
-        sample=np.arange(len(burst)) - first_of_burst,
+        sample=sample_in_burst,
         is_warmup=is_warmup,
         ticks=ticks.astype(np.int64, copy=False),
         latency_ns=latency,
@@ -299,8 +327,8 @@ def samples_long(
 def compute_sample_latencies(
     samples: pd.DataFrame, descriptions: Descriptions
 ) -> tuple[Floats, Ints, Bools]:
-    """Compute each sample's one-way ns in stored order, its burst's position, and
-    whether it is a warm-up.
+    """Return of each sample, in stored order: its latency in ns, one way; the place of
+    its burst in `samples`; and whether it is a warm-up.
     """
     lists = arrow_schema("samples", ("ticks", "other_ticks"))
     columns = samples.reindex(columns=lists.names)
@@ -314,11 +342,11 @@ def compute_sample_latencies(
 def convert_ticks(
     rows: pd.DataFrame, table: Any, descriptions: Descriptions
 ) -> tuple[Floats, Ints, Bools]:
-    """Convert ticks to one-way ns. Also return each burst's sample count, and which
-    samples are warm-ups.
+    """Return the latency of each sample in ns, one way; how many samples each burst
+    has; and which samples are warm-ups.
 
-    table: Arrow, with the rows' `ticks` and `other_ticks`; a pair's burst that has both
-    gets their mean.
+    rows: a row per burst. table: Arrow, with the rows' `ticks` and `other_ticks`; where
+    both CPUs of a pair have measured a burst, each sample is the mean of both.
     """
     ticks = table.column("ticks").combine_chunks()
     other_ticks = table.column("other_ticks").combine_chunks()
@@ -338,16 +366,20 @@ def convert_ticks(
 def _average_with_others(
     values: Any, counts: Ints, other_ticks: Any, has_both: Bools
 ) -> Floats:
-    """Replace samples of bursts that have the other CPU's ticks, too, by the mean of
-    both.
+    """Return the ticks of all samples; in bursts that both CPUs of a pair have
+    measured, the mean of both.
 
-    values: all bursts' ticks, end to end. counts, other_ticks, has_both: of each burst.
+    values: the ping's ticks of all bursts, end to end. counts: how many samples each
+    burst has. other_ticks: for each burst null, or a list for each other thread, of
+    which a pair has one: it has as many ticks as the burst has samples. has_both: the
+    bursts that both have measured.
     """
-    lists_of_others = other_ticks.filter(pa.array(has_both))
-    others = lists_of_others.flatten().flatten().to_numpy()
-    is_both = np.repeat(has_both, counts)
+    threads_of_bursts = other_ticks.filter(pa.array(has_both))
+    samples_of_threads = threads_of_bursts.flatten()
+    ticks_of_pong = samples_of_threads.flatten().to_numpy()
+    is_of_both = np.repeat(has_both, counts)
     averages: Floats = values.astype(np.float64)
-    averages[is_both] = (averages[is_both] + others) / 2
+    averages[is_of_both] = (averages[is_of_both] + ticks_of_pong) / 2
     return averages
 
 
@@ -356,7 +388,8 @@ def _mark_warmups(counts: Ints, warmup: Ints) -> Bools:
     has, and how many of them are warm-ups.
     """
     places = np.arange(counts.sum())
-    place_in_burst = places - np.repeat(find_starts(counts), counts)
+    start_of_burst = np.repeat(find_starts(counts), counts)
+    place_in_burst = places - start_of_burst
     is_warmup: Bools = place_in_burst < np.repeat(warmup, counts)
     return is_warmup
 
@@ -372,8 +405,8 @@ def has_shape(
 
 
 def merge_descriptions(runs: Iterable[RunSummary]) -> Descriptions:
-    """Merge the benchmark descriptions of these runs; the first description of a name
-    counts.
+    """Merge the benchmark descriptions of these runs with those shipped; of several
+    runs that describe a benchmark of the user's own, the first counts.
     """
     own: dict[str, Benchmark] = {}
     for run in runs:
@@ -408,14 +441,13 @@ def drop_contradicting(
 
 
 def _warn_contradicting(run: RunSummary, benchmark: str) -> None:
-    subject = (
+    """Warn that a run's numbers of a benchmark are left out."""
+    message = (
         f"run {run.run_id} of {run.host_name} describes benchmark {benchmark}"
-        " otherwise than"
+        " otherwise than an earlier run, so its numbers of it are left out here. Show"
+        " it by itself."
     )
-    remedy = (
-        "an earlier run, so its numbers of it are left out here. Show it by itself."
-    )
-    warn_left_out(StoreError(f"{subject} {remedy}"))
+    warn_left_out(StoreError(message))
 
 
 def select_benchmark(rows: pd.DataFrame, benchmark: str | None) -> pd.DataFrame:
@@ -483,8 +515,8 @@ def get_views(
 def drop_points(
     rows: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
-    """Keep one number of each CPU or pair: rows of views MATRIX and CPUS with the usual
-    point or none.
+    """Keep one number of each pair of CPUs, or of each CPU: the rows that
+    `is_at_usual_point` reports.
     """
     return rows[is_at_usual_point(rows, descriptions)]
 
@@ -492,38 +524,47 @@ def drop_points(
 def is_at_usual_point(
     rows: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> Bools:
-    """Report which rows `drop_points` keeps; rows: with `benchmark` and, for samples
-    and pairs, `point`.
+    """Report which rows are of a benchmark of pairs of CPUs or of CPUs, and have no
+    point or the one that their benchmark is usually shown at.
+
+    rows: with `benchmark` and, for samples and pairs, `point`.
     """
     views = get_views(rows["benchmark"], descriptions)
-    is_single = views.isin([View.MATRIX, View.CPUS]).to_numpy(dtype=bool)
+    is_of_cpus = views.isin([View.MATRIX, View.CPUS]).to_numpy(dtype=bool)
     if "point" not in rows:
-        return is_single
+        return is_of_cpus
     has_no_point = rows["point"].isna().to_numpy(dtype=bool)
     if has_no_point.all():
-        return is_single
-    return is_single & (has_no_point | _has_usual_point(rows, descriptions))
+        return is_of_cpus
+    return is_of_cpus & (has_no_point | _has_usual_point(rows, descriptions))
 
 
 def _has_usual_point(rows: pd.DataFrame, descriptions: Descriptions) -> Bools:
     """Report which rows have the point that their benchmark is usually shown at."""
     names = rows["benchmark"].unique()
     usual_points = {name: descriptions[str(name)].point for name in names}
-    named_points = zip(rows["benchmark"].tolist(), rows["point"].tolist(), strict=True)
-    is_usual = [usual_points[name] == point for name, point in named_points]
+    benchmarks = rows["benchmark"].tolist()
+    points = rows["point"].tolist()
+    is_usual = [
+        point == usual_points[benchmark]
+        for benchmark, point in zip(benchmarks, points, strict=True)
+    ]
     return np.array(is_usual, dtype=bool)
 
 
 def compute_latency_ns_per_tick(
     samples: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> Floats:
-    """Compute each burst's factor from ticks to ns for a unit, or for one way of a
-    round trip.
+    """Compute each burst's factor from the ticks of a sample to the latency in ns of
+    one unit, or of one way of a round trip.
+
+    A sample is of `iterations` iterations, and each of these has as many latencies as
+    its benchmark's description says: a round trip has two.
     """
     code_of_row, names = pd.factorize(samples["benchmark"])
-    ways_by_code = [descriptions[str(name)].latencies for name in names]
-    ways = np.array(ways_by_code, dtype=np.int64)[code_of_row]
+    latencies_by_code = [descriptions[str(name)].latencies for name in names]
+    latencies_per_iteration = np.array(latencies_by_code, dtype=np.int64)[code_of_row]
     iterations = samples["iterations"].to_numpy()
     ns_per_tick = samples["ns_per_tick"].to_numpy()
-    factor: Floats = ns_per_tick / iterations / ways
+    factor: Floats = ns_per_tick / iterations / latencies_per_iteration
     return factor
