@@ -70,144 +70,156 @@ def reduce_bursts(
 ) -> tuple[pd.DataFrame, BurstMedians]:
     """Reduce bursts to the rows of `pair_medians`, without `relation_spread`; return
     the medians of the bursts, too.
+
+    Arrays have a value for each burst, sorted by pair, or for each pair. Pairs are
+    numbered as they come, and sorted by PAIR in the end.
     """
     bursts = _sort_by_pair(bursts, ordered=ordered)
     about = bursts.about
-    pair = number_groups(about, PAIR)  # each burst's, ascending
-    burst_counts = np.bincount(pair)
+    pair_of_burst = number_groups(about, PAIR)
+    burst_counts = np.bincount(pair_of_burst)
     identities = _select_first_bursts(about, burst_counts)
     medians, outlier_counts = compute_medians_and_outliers(bursts)
     is_main = _find_main_bursts(medians, burst_counts, about, identities, descriptions)
 
     columns: dict[str, Any] = {"bursts": burst_counts}
-    columns |= _summarize_medians(medians, pair, about, is_main)
-    columns |= _join_flags(about["flags"], pair, len(burst_counts))
-    sample_counts = np.bincount(pair, bursts.counts).astype(np.int64)
+    columns |= _summarize_medians(medians, pair_of_burst, about, is_main)
+    columns |= _join_flags(about["flags"], pair_of_burst, len(burst_counts))
+    sample_counts = np.bincount(pair_of_burst, bursts.counts).astype(np.int64)
     columns["samples"] = sample_counts
     columns |= _summarize_samples(bursts.latencies, sample_counts)
-    multiples = medians / columns["median_ns"][pair]
-    columns |= _compute_pair_work_and_ghz(about, pair, multiples)
-    columns["outliers"] = np.bincount(pair, outlier_counts) / sample_counts
+    multiples = medians / columns["median_ns"][pair_of_burst]
+    columns |= _compute_pair_work_and_ghz(about, pair_of_burst, multiples)
+    columns["outliers"] = np.bincount(pair_of_burst, outlier_counts) / sample_counts
 
     pairs, row_of_pair = _sort_pairs(identities.assign(**columns))
+    row_of_burst = row_of_pair[pair_of_burst]
     rounds = about["round"].to_numpy(dtype=np.int64)
-    return pairs, BurstMedians(medians, row_of_pair[pair], rounds, is_main)
+    return pairs, BurstMedians(medians, row_of_burst, rounds, is_main)
 
 
 def _sort_by_pair(bursts: Bursts, *, ordered: bool) -> Bursts:
-    """Sort bursts by pair, then by time; add `turned`. ordered: whether a pair's two
-    directions are two pairs.
+    """Sort bursts by pair, then by time; add the column `turned` from
+    `_put_lower_cpu_first`. ordered: whether a pair's two directions are two pairs.
     """
     about = _put_lower_cpu_first(bursts.about, ordered=ordered)
     started = about["start_offset_ns"].to_numpy()
-    pair = number_groups(about, PAIR)
-    order = np.lexsort((started, pair))  # the last key counts first
+    pair_of_burst = number_groups(about, PAIR)
+    order = np.lexsort((started, pair_of_burst))  # the last key counts first
     return replace(bursts, about=about).reorder(order)
 
 
 def _select_first_bursts(bursts: pd.DataFrame, burst_counts: Ints) -> pd.DataFrame:
-    """Return what each pair is, from its first burst. bursts: sorted by pair.
-    burst_counts: of each pair.
+    """Return the columns that name each pair, from its first burst. bursts: sorted by
+    pair. burst_counts: of each pair.
     """
     first_of_pair = bursts.iloc[find_starts(burst_counts)].reset_index(drop=True)
     return decode_categories(first_of_pair[[*_NAMING, *PARAMETERS]])
 
 
 def _summarize_medians(
-    medians: Floats, pair_numbers: Ints, bursts: pd.DataFrame, is_main: Bools
+    medians: Floats, pair_of_burst: Ints, bursts: pd.DataFrame, is_main: Bools
 ) -> dict[str, Floats]:
-    """Compute the columns of pairs that come from the medians of their bursts. bursts:
-    sorted by pair.
+    """Compute the columns of pairs that come from the medians of their bursts. All
+    arguments: of each burst, sorted by pair.
     """
-    counts = np.bincount(pair_numbers)
+    counts = np.bincount(pair_of_burst)
     times = bursts["start_offset_ns"].to_numpy(dtype=np.float64)
     columns = summarize_bursts(medians, counts, times, is_main)
     turned = bursts["turned"].to_numpy()
-    columns["asymmetry"] = find_asymmetry(medians, turned, pair_numbers, len(counts))
+    columns["asymmetry"] = find_asymmetry(medians, turned, pair_of_burst, len(counts))
     return columns
 
 
 def _sort_pairs(pairs: pd.DataFrame) -> tuple[pd.DataFrame, Ints]:
-    """Sort rows of pairs; also return the new row of each."""
+    """Sort rows of pairs; also return the new place of each row."""
     in_order = pairs.sort_values(PAIR, kind="stable")
-    old_rows = in_order.index.to_numpy()
-    return in_order.reset_index(drop=True), np.argsort(old_rows)
+    old_places = in_order.index.to_numpy()
+    new_places = np.argsort(old_places)  # the inverse of a permutation
+    return in_order.reset_index(drop=True), new_places
 
 
 def _find_main_bursts(
     medians: Floats,
-    counts: Ints,
+    burst_counts: Ints,
     bursts: pd.DataFrame,
     pairs: pd.DataFrame,
     descriptions: Descriptions,
 ) -> Bools:
-    """Report which bursts are at the main level of their run. Bursts of benchmarks that
-    were part of the same visit have the same number of a visit.
+    """Report which bursts are at the main level of their run. burst_counts, pairs: of
+    each pair.
+
+    Bursts of several benchmarks that were part of the same visit to a pair get the same
+    visit number. A round has two visits, one in each direction.
     """
     rounds = bursts["round"].to_numpy(dtype=np.int64)
     visits = 2 * rounds + bursts["turned"].to_numpy()
     visit_groups = _number_visit_groups(pairs, descriptions)
-    return find_main_bursts(medians, counts, visits, visit_groups)
+    return find_main_bursts(medians, burst_counts, visits, visit_groups)
 
 
 def _put_lower_cpu_first(bursts: pd.DataFrame, *, ordered: bool) -> pd.DataFrame:
     """Make the lower CPU of each burst its ping, unless `ordered`; add `turned`:
-    whether it was swapped.
+    whether ping and pong were swapped.
     """
     ping = bursts["ping_cpu"].to_numpy(dtype=np.int64)
     pong = bursts["pong_cpu"].to_numpy(dtype=np.int64)
     turned = (ping > pong) & (not ordered)
-    first = np.where(turned, pong, ping)
-    second = np.where(turned, ping, pong)
-    return bursts.assign(ping_cpu=first, pong_cpu=second, turned=turned)
+    new_ping = np.where(turned, pong, ping)
+    new_pong = np.where(turned, ping, pong)
+    return bursts.assign(ping_cpu=new_ping, pong_cpu=new_pong, turned=turned)
 
 
 def _compute_pair_work_and_ghz(
-    bursts: pd.DataFrame, pair_numbers: Ints, times: Floats
+    bursts: pd.DataFrame, pair_of_burst: Ints, multiples: Floats
 ) -> dict[str, Floats]:
-    """Compute medians of WORK_COLUMNS over the bursts of each pair, and `core_ghz`.
-
-    times: each burst's median divided by its pair's.
+    """Compute for each pair the medians of WORK_COLUMNS over its bursts, and its
+    `core_ghz`. multiples: each burst's median as a multiple of its pair's.
     """
     columns = {}
     for name in WORK_COLUMNS:
         values = bursts[name].to_numpy(np.float64)
-        columns[name] = group_medians(values, pair_numbers)
+        columns[name] = group_medians(values, pair_of_burst)
     ghz = bursts["core_ghz"].to_numpy(np.float64)
-    columns["core_ghz"] = _compute_pair_ghz(ghz, pair_numbers, times)
+    columns["core_ghz"] = _compute_pair_ghz(ghz, pair_of_burst, multiples)
     return columns
 
 
-def _compute_pair_ghz(ghz: Floats, pair_numbers: Ints, times: Floats) -> Floats:
+def _compute_pair_ghz(ghz: Floats, pair_of_burst: Ints, multiples: Floats) -> Floats:
     """Compute the frequency of each pair that, times the pair's median, gives the
     cycles that it takes.
 
-    A burst's cycles are its time x its frequency, and a pair's are the median of them.
-    Both are divided by the pair's time here, which leaves a frequency.
+    A burst takes ghz x ns cycles, and a pair the median of its bursts' cycles. Divided
+    by the pair's ns, this is the median of ghz x multiple. Only the half of the bursts
+    nearest to the pair's median counts (others may be at another level), and the result
+    is kept within the bursts' frequencies.
 
-    ghz: of each burst, sorted by pair. times: each burst's median divided by its
-    pair's. Only the half of the bursts nearest to the pair's median counts (others may
-    be at another level), and the result is kept within the bursts' frequencies.
+    ghz: of each burst, sorted by pair. multiples: each burst's median as a multiple of
+    its pair's.
     """
-    near = _find_nearer_half(np.abs(times - 1), pair_numbers)
-    cycles_by_pairs_time = ghz[near] * times[near]
-    core_ghz = group_medians(cycles_by_pairs_time, pair_numbers[near])
-    starts = find_starts(np.bincount(pair_numbers))
+    near = _find_nearer_half(np.abs(multiples - 1), pair_of_burst)
+    cycles_per_ns_of_pair = ghz[near] * multiples[near]
+    core_ghz = group_medians(cycles_per_ns_of_pair, pair_of_burst[near])
+    starts = find_starts(np.bincount(pair_of_burst))
     lowest = np.fmin.reduceat(ghz, starts)
     highest = np.fmax.reduceat(ghz, starts)
     return np.clip(core_ghz, lowest, highest)
 
 
 def _find_nearer_half(distances: Floats, groups: Ints) -> Ints:
-    """Return the places of the half of each group with the least distances, and one
-    more. groups: ascending, from 0.
+    """Return the places of those values of each group that have the least distances:
+    half of the group, rounded up, and one more. Of 4 values these are 3, of 5 are 4.
+
+    groups: the group of each value, ascending from 0.
     """
     nearest_first = np.lexsort((distances, groups))  # group by group
+    # sorting keeps the groups in their places: value i of it is of groups[i], too
     sizes = np.bincount(groups)
-    starts = find_starts(sizes)
-    rank_in_group = np.arange(len(groups)) - starts[groups]
+    start_of_group = find_starts(sizes)
+    rank_in_group = np.arange(len(groups)) - start_of_group[groups]
     half_of_group = sizes[groups] / 2
-    return nearest_first[rank_in_group < half_of_group + 1]
+    is_near = rank_in_group < half_of_group + 1
+    return nearest_first[is_near]
 
 
 def compute_medians_and_outliers(bursts: Bursts) -> tuple[Floats, Ints]:
@@ -218,9 +230,10 @@ def compute_medians_and_outliers(bursts: Bursts) -> tuple[Floats, Ints]:
     outlier_counts = np.empty(len(bursts.counts), dtype=np.int64)
     for which, rows in group_rows_by_length(bursts.latencies, bursts.counts):
         ascending = np.sort(rows, axis=1)  # numpy sorts faster than it finds medians
-        medians[which] = _compute_quantiles(ascending, 0.5)
-        limits = OUTLIER * medians[which]
+        medians_of_rows = _compute_quantiles(ascending, 0.5)
+        limits = OUTLIER * medians_of_rows
         is_outlier = rows > limits.reshape(-1, 1)
+        medians[which] = medians_of_rows
         outlier_counts[which] = is_outlier.sum(axis=1)
     return medians, outlier_counts
 
@@ -231,20 +244,16 @@ def is_visited_with_others(benchmark: Benchmark) -> bool:
 
 
 def _number_visit_groups(pairs: pd.DataFrame, descriptions: Descriptions) -> Ints:
-    """Number the rows; benchmarks of a pair that share their visits get the same
-    number.
+    """Number the rows of pairs; the benchmarks of two CPUs of a run that share their
+    visits get the same number, every other row has one of its own.
     """
-    shared = [
-        name
-        for name in pairs["benchmark"].unique()
-        if is_visited_with_others(descriptions[str(name)])
-    ]
+    names = pairs["benchmark"].unique()
+    shared = [name for name in names if is_visited_with_others(descriptions[str(name)])]
     is_shared = pairs["benchmark"].isin(shared)
-    # rows that share visits differ by run and CPUs only, each other row by its place
+    # a key that is unique for each row that shares no visits, and -1 for all that do
     place_if_alone = np.where(is_shared, -1, np.arange(len(pairs)))
-    visited = pairs.assign(place_if_alone=place_if_alone)
-    keys = ["run_id", "ping_cpu", "pong_cpu", "place_if_alone"]
-    return number_groups(visited, keys)
+    keyed = pairs.assign(place_if_alone=place_if_alone)
+    return number_groups(keyed, ["run_id", "ping_cpu", "pong_cpu", "place_if_alone"])
 
 
 def _summarize_samples(latencies: Floats, counts: Ints) -> dict[str, Floats]:
@@ -252,14 +261,14 @@ def _summarize_samples(latencies: Floats, counts: Ints) -> dict[str, Floats]:
     to end; counts: how many each pair has.
     """
     columns = {name: np.full(len(counts), np.nan) for name in _SAMPLE_NUMBERS}
-    for pairs, rows in group_rows_by_length(latencies, counts):
+    for which, rows in group_rows_by_length(latencies, counts):
         ascending = np.sort(rows, axis=1)
-        columns["min_ns"][pairs] = ascending[:, 0]
-        columns["p10_ns"][pairs] = _compute_quantiles(ascending, 0.10)
-        columns["mean_ns"][pairs] = ascending.mean(axis=1)
-        columns["p99_ns"][pairs] = _compute_quantiles(ascending, 0.99)
-        columns["max_ns"][pairs] = ascending[:, -1]
-        columns["mad_ns"][pairs] = _compute_median_distances(ascending)
+        columns["min_ns"][which] = ascending[:, 0]
+        columns["p10_ns"][which] = _compute_quantiles(ascending, 0.10)
+        columns["mean_ns"][which] = ascending.mean(axis=1)
+        columns["p99_ns"][which] = _compute_quantiles(ascending, 0.99)
+        columns["max_ns"][which] = ascending[:, -1]
+        columns["mad_ns"][which] = _compute_median_distances(ascending)
     return columns
 
 
@@ -291,13 +300,13 @@ def _compute_quantiles(ascending: Floats, share: float) -> Floats:
 
 
 def _join_flags(
-    flags: "pd.Series[Any]", pair_numbers: Ints, pair_count: int
+    flags: "pd.Series[Any]", pair_of_burst: Ints, pair_count: int
 ) -> dict[str, Ints | list[str]]:
     """Count each pair's bursts with a flag, and join the flags of all its bursts
-    without repeats.
+    without repeats. flags: of each burst, with commas between them; "" for none.
     """
     is_flagged = (flags != "").to_numpy(dtype=bool)
-    pair_of_flagged = pair_numbers[is_flagged]
+    pair_of_flagged = pair_of_burst[is_flagged]
     flagged_bursts = np.bincount(pair_of_flagged, minlength=pair_count)
 
     texts = flags[is_flagged].tolist()
@@ -305,8 +314,8 @@ def _join_flags(
     flags_by_pair: list[set[str]] = [set() for _ in range(pair_count)]
     for pair, text in distinct:
         flags_by_pair[pair].update(text.split(","))
-    flag_lists = [",".join(sorted(pair_flags)) for pair_flags in flags_by_pair]
-    return {"flagged_bursts": flagged_bursts, "flags": flag_lists}
+    joined_flags = [",".join(sorted(pair_flags)) for pair_flags in flags_by_pair]
+    return {"flagged_bursts": flagged_bursts, "flags": joined_flags}
 
 
 def estimator_column(run: Mapping[str, Any]) -> str:
@@ -360,18 +369,24 @@ def matrix(
 
 def lay_out_matrix(pairs: pd.DataFrame, cpus: Sequence[int], value: str) -> Floats:
     """Lay pairs out in an array as `matrix` does in a data frame."""
-    only_run = np.zeros(len(pairs), dtype=np.int64)
-    (numbers,) = lay_out_matrices(pairs, cpus, value, only_run, 1)
+    run_of_row = np.zeros(len(pairs), dtype=np.int64)
+    (numbers,) = lay_out_matrices(pairs, cpus, value, run_of_row, 1)
     return np.asarray(numbers)
 
 
 def lay_out_matrices(
-    pairs: pd.DataFrame, cpus: Sequence[int], value: str, runs: Ints, count: int
+    pairs: pd.DataFrame,
+    cpus: Sequence[int],
+    value: str,
+    run_of_row: Ints,
+    run_count: int,
 ) -> Floats:
-    """Lay out the pairs of `count` runs as `lay_out_matrix` does. runs: each row's run,
-    from 0.
+    """Lay out the pairs of several runs as `lay_out_matrix` does, in an array of runs x
+    pings x pongs. run_of_row: the number of each row's run, from 0.
+
+    A cell that has no number gets that of the other side of the diagonal.
     """
-    cell_of_row = _find_cells(pairs, cpus, runs)
+    cell_of_row = _find_cells(pairs, cpus, run_of_row)
     is_inside = cell_of_row >= 0
     cells = cell_of_row[is_inside]
     values = pairs[value].to_numpy(dtype=float)[is_inside]
@@ -380,21 +395,21 @@ def lay_out_matrices(
         cells = distinct_cells
         values = group_medians(values, number_of_cell)
 
-    numbers: Floats = np.full((count, len(cpus), len(cpus)), np.nan)
+    numbers: Floats = np.full((run_count, len(cpus), len(cpus)), np.nan)
     numbers.flat[cells] = values
     other_side = numbers.transpose(0, 2, 1)
     return np.where(np.isnan(numbers), other_side, numbers)
 
 
-def _find_cells(pairs: pd.DataFrame, cpus: Sequence[int], runs: Ints) -> Ints:
-    """Return the place of each pair in matrices that stand end to end, a matrix per
-    run; -1 if one of its CPUs is not among `cpus`.
+def _find_cells(pairs: pd.DataFrame, cpus: Sequence[int], run_of_row: Ints) -> Ints:
+    """Return the cell of each pair in an array of runs x pings x pongs, as its place
+    when all cells stand end to end; -1 if one of its CPUs is not among `cpus`.
     """
     place_of_cpu = pd.Index(cpus)
     ping = place_of_cpu.get_indexer(pd.Index(pairs["ping_cpu"]))
     pong = place_of_cpu.get_indexer(pd.Index(pairs["pong_cpu"]))
     size = len(cpus)
-    matrix_row = runs * size + ping
+    matrix_row = run_of_row * size + ping
     cells = matrix_row * size + pong
     is_outside = (ping < 0) | (pong < 0)
     return np.where(is_outside, -1, cells)

@@ -14,93 +14,102 @@ from fleet.analysis.base.tables import Bools, Floats, Ints, group_medians, numbe
 from fleet.analysis.reduce.burst_levels import estimate_half_widths
 from fleet.analysis.reduce.bursts import group_rows_by_length
 
-_NUMBER = ["run_id", "benchmark", "variant", "point", "relation"]
+_RELATION_KEYS = ["run_id", "benchmark", "variant", "point", "relation"]
 
 
 @dataclass(frozen=True, slots=True)
 class BurstMedians:
-    """The median of each burst in ns, the row of its pair, its round, and whether it is
-    at the pair's main level.
+    """The bursts of a table of pairs. For each burst: its median in ns, the row of its
+    pair in the table, its round, and whether it is at the pair's main level.
     """
 
     ns: Floats
-    pair: Ints
+    pair_row: Ints
     round: Ints
     is_main: Bools
 
     def shift_rows(self, by: int) -> Self:
         """Return the same bursts for pairs that stand `by` rows further down."""
-        return type(self)(self.ns, self.pair + by, self.round, self.is_main)
+        return type(self)(self.ns, self.pair_row + by, self.round, self.is_main)
 
 
 def join_burst_medians(parts: list[BurstMedians]) -> BurstMedians:
-    """Join the bursts of several tables, whose rows of pairs are numbered through."""
+    """Join the bursts of several tables of pairs. Their `pair_row` must count the rows
+    of all tables already, as `shift_rows` makes it.
+    """
     return BurstMedians(
-        np.concatenate([part.ns for part in parts]),
-        np.concatenate([part.pair for part in parts]),
-        np.concatenate([part.round for part in parts]),
-        np.concatenate([part.is_main for part in parts]),
+        ns=np.concatenate([part.ns for part in parts]),
+        pair_row=np.concatenate([part.pair_row for part in parts]),
+        round=np.concatenate([part.round for part in parts]),
+        is_main=np.concatenate([part.is_main for part in parts]),
     )
 
 
 def add_relation_spreads(pairs: pd.DataFrame, bursts: BurstMedians) -> pd.DataFrame:
-    """Add `relation_spread`: half the 95 % interval of the number of the pair's
+    """Add `relation_spread`: half the 95 % interval of the median of the pair's
     relation at its point, as a share; NaN from a single round.
 
     pairs: rows of `pair_medians` with their final `relation`. The interval is that of
     the rounds' medians, of bursts at the main level. It is extended by how far the
-    median of all bursts is from the number: few rounds show the main level of a pair
-    only roughly. A relation of one pair has the interval of the pair.
+    median of all bursts is from the relation's median: few rounds show the main level
+    of a pair only roughly. A relation of one pair has the interval of the pair.
     """
-    # one value a pair: `relation`, `pair_spread`, `is_alone`; the others one a relation
-    relation = number_groups(pairs, _NUMBER)
-    number = group_medians(pairs["median_ns"].to_numpy(np.float64), relation)
-    relation_of_burst = relation[bursts.pair]
+    relation_of_pair = number_groups(pairs, _RELATION_KEYS)
+    relation_of_burst = relation_of_pair[bursts.pair_row]
+    ns_of_pair = pairs["median_ns"].to_numpy(np.float64)
+    # a value for each relation
+    ns = group_medians(ns_of_pair, relation_of_pair)
     half = _estimate_halves_of_rounds(bursts, relation_of_burst)
-    distance = np.abs(_compute_medians_of_rounds(bursts, relation_of_burst) - number)
-    spread = np.full(len(number), np.nan)
-    np.divide(half + distance, number, out=spread, where=number > 0)
+    distance = np.abs(_compute_medians_of_rounds(bursts, relation_of_burst) - ns)
+    spread = np.full(len(ns), np.nan)
+    np.divide(half + distance, ns, out=spread, where=ns > 0)
+    pair_count = np.bincount(relation_of_pair)
 
-    pair_spread = pairs["spread"].to_numpy(np.float64)
-    pair_counts = np.bincount(relation)
-    is_alone = pair_counts[relation] == 1
-    relation_spread = np.where(is_alone, pair_spread, spread[relation])
+    # a value for each pair
+    is_alone = pair_count[relation_of_pair] == 1
+    own_spread = pairs["spread"].to_numpy(np.float64)
+    relation_spread = np.where(is_alone, own_spread, spread[relation_of_pair])
     return pairs.assign(relation_spread=relation_spread)
 
 
-def _estimate_halves_of_rounds(bursts: BurstMedians, relation: Ints) -> Floats:
-    """Estimate half the 95 % interval of each relation from its medians by round, of
-    bursts at the main level; NaN from a single round. relation: of each burst.
+def _estimate_halves_of_rounds(bursts: BurstMedians, relation_of_burst: Ints) -> Floats:
+    """Estimate half the 95 % interval of each relation, in ns, from its medians by
+    round, of bursts at the main level; NaN from a single round.
     """
     is_main = bursts.is_main
     medians, round_counts = _compute_medians_by_round(
-        bursts.ns[is_main], relation[is_main], bursts.round[is_main]
+        bursts.ns[is_main], relation_of_burst[is_main], bursts.round[is_main]
     )
     half = np.full(len(round_counts), np.nan)
-    for which, rows in group_rows_by_length(medians, round_counts):
-        half[which] = estimate_half_widths(rows)
+    # relations with equally many rounds form a matrix, relations x rounds
+    for relations, rows in group_rows_by_length(medians, round_counts):
+        half[relations] = estimate_half_widths(rows)
     return half
 
 
-def _compute_medians_of_rounds(bursts: BurstMedians, relation: Ints) -> Floats:
-    """Compute the median of each relation's medians by round. relation: of each
-    burst.
-    """
-    medians, round_counts = _compute_medians_by_round(bursts.ns, relation, bursts.round)
+def _compute_medians_of_rounds(bursts: BurstMedians, relation_of_burst: Ints) -> Floats:
+    """Compute the median of each relation's medians by round."""
+    medians, round_counts = _compute_medians_by_round(
+        bursts.ns, relation_of_burst, bursts.round
+    )
     relations = np.arange(len(round_counts))
     relation_of_round = np.repeat(relations, round_counts)
     return group_medians(medians, relation_of_round)
 
 
 def _compute_medians_by_round(
-    ns: Floats, relation: Ints, rounds: Ints
+    ns: Floats, relation_of_burst: Ints, round_of_burst: Ints
 ) -> tuple[Floats, Ints]:
-    """Return the median of each relation and round, by relation and in order of time,
-    and how many rounds each relation has. relation: from 0 without gaps.
+    """Return the medians of the bursts of each relation and round, and how many rounds
+    each relation has. The medians stand end to end: all rounds of relation 0 in order
+    of time, then those of relation 1, and so on.
+
+    ns: of each burst. relation_of_burst: from 0 without gaps.
     """
-    # relation and round as the digits of one number
-    most_rounds = rounds.max(initial=0) + 1
-    number = relation * most_rounds + rounds
-    distinct, place = np.unique(number, return_inverse=True)
+    # relation and round as the two digits of one number
+    most_rounds = round_of_burst.max(initial=0) + 1
+    number = relation_of_burst * most_rounds + round_of_burst
+    distinct, place_in_distinct = np.unique(number, return_inverse=True)
     relation_of_distinct = distinct // most_rounds
-    return group_medians(ns, place), np.bincount(relation_of_distinct)
+    medians = group_medians(ns, place_in_distinct)
+    return medians, np.bincount(relation_of_distinct)
