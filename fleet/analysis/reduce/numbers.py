@@ -45,9 +45,9 @@ from fleet.store.runs import Listing, Root, RunSummary, open_listing
 
 NUMBERS_VERSION = 4  # raise it whenever a row of `numbers` changes
 NUMBERS = Derived("numbers", "numbers")
-CLASS = ["benchmark", "variant", "relation"]
-_OF_PAIRS = (View.MATRIX, View.CPUS)
-# what tells which pairs, points or sizes a number is of
+_RELATION_KEYS = ["benchmark", "variant", "relation"]
+_VIEWS_OF_CPUS = (View.MATRIX, View.CPUS)  # of pairs of CPUs, and of each CPU
+# which pair, point or sizes a cell is of
 _IDENTITY = ["ping_cpu", "pong_cpu", "point", "least_bytes", "most_bytes"]
 _COMPARED = (
     *("run_id", "benchmark", "variant", "relation", "point", "ping_cpu", "pong_cpu"),
@@ -58,7 +58,8 @@ _FIRST = (
     *("host_id", "point", "level", "setting", "threads", "cpu_node", "memory_node"),
     *("about", "column", "place"),
 )
-# the columns of `numbers`: each a column of cells, and how a number's cells reduce
+# by column of `numbers`: the column of cells that it comes from, and the function that
+# reduces a number's cells to one value
 _REDUCTIONS = {
     **{name: (name, "first") for name in _FIRST},
     "pairs": ("median_ns", "size"),
@@ -76,7 +77,7 @@ _REDUCTIONS = {
     "flagged_bursts": ("flagged_bursts", "sum"),
     "pairs_hash": ("pairs_hash", "sum"),
 }
-# the columns of `numbers`, by the column of `pairs` whose median they are
+# by column of `pairs`: the column of `numbers` that is its median over pairs
 NUMBER_COLUMNS = {
     "median_ns": "median_ns",
     "mean_ns": "mean_sample_ns",
@@ -150,7 +151,9 @@ class Only(NamedTuple):
 
     @property
     def divides_numbers(self) -> bool:
-        """Report whether it takes some of the pairs or points that a number is of."""
+        """Report whether only some of the pairs or points that a number is of match, so
+        that the stored numbers, which are of all, do not do.
+        """
         if self.cpus is not None:
             return True
         if self.benchmark is None:
@@ -177,24 +180,27 @@ def select_numbers(
     runs: Sequence[RunSummary],
     only: Only = ALL,
     descriptions: Descriptions | None = None,
-    number: str = "median_ns",
+    pair_column: str = "median_ns",
 ) -> pd.DataFrame:
-    """Return the rows of `numbers` of these runs that match: from the index or, if
-    `only` takes some of the pairs or points or another `number` is asked, from pairs.
+    """Return the rows of `numbers` of these runs that match. Raises UsageError if none
+    do.
 
     descriptions: of all these runs; a run that describes a benchmark otherwise is left
-    out. number: the column of `pairs` that `median_ns`, `min_ns` and `max_ns` are of;
-    of another than `median_ns` no interval is known. Raises UsageError if none match.
+    out. pair_column: the column of `pairs` whose median, minimum and maximum become
+    `median_ns`, `min_ns` and `max_ns`. Rows come from the index if that has them;
+    otherwise they are computed from pairs. With a `pair_column` other than `median_ns`
+    there are no intervals.
     """
     merged = descriptions or load.merge_descriptions(runs)
     listing = open_listing(root)
-    if number == "median_ns" and not only.divides_numbers:
+    are_stored = pair_column == "median_ns" and not only.divides_numbers
+    if are_stored:
         numbers = _read_numbers(listing, runs)
         numbers = load.drop_contradicting(numbers, runs, merged)
         return _select_benchmark(numbers, only.benchmark, merged)
     pairs, cpus = load_pairs_and_cpus(listing, runs, merged)
     pairs = only.select(pairs, cpus)
-    return compute_numbers(pairs, cpus, merged, number)
+    return compute_numbers(pairs, cpus, merged, pair_column)
 
 
 def load_shown_numbers(
@@ -203,18 +209,19 @@ def load_shown_numbers(
     only: Only = ALL,
     descriptions: Descriptions | None = None,
 ) -> pd.DataFrame:
-    """Load the numbers of runs as their pages show them: of the estimator of each.
+    """Load the numbers of runs as their pages show them: with the estimator of each
+    run's preset.
 
     runs: rows of `runs`, decoded. descriptions: as in `select_numbers`.
     """
     listing = open_listing(root)
-    ids_by_number = defaultdict[str, list[str]](list)
+    ids_by_column = defaultdict[str, list[str]](list)
     for run in runs:
-        ids_by_number[estimator_column(run)].append(run["run_id"])
+        ids_by_column[estimator_column(run)].append(run["run_id"])
     parts = []
-    for number, ids in ids_by_number.items():
+    for column, ids in ids_by_column.items():
         summaries = listing.find_runs(ids)
-        parts.append(select_numbers(listing, summaries, only, descriptions, number))
+        parts.append(select_numbers(listing, summaries, only, descriptions, column))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -225,8 +232,9 @@ def list_relations(numbers: pd.DataFrame, descriptions: Descriptions) -> pd.Data
     Columns of `numbers`, and `flagged_share`, the share of bursts with a flag.
     """
     views = load.get_views(numbers["benchmark"], descriptions)
-    is_of_cpus = views.isin(_OF_PAIRS) & numbers["cpu_node"].isna()
-    relations = numbers[is_of_cpus]
+    is_of_cpus = views.isin(_VIEWS_OF_CPUS)
+    is_of_node = numbers["cpu_node"].notna()
+    relations = numbers[is_of_cpus & ~is_of_node]
     flagged_share = relations["flagged_bursts"] / relations["bursts"]
     relations = relations.assign(flagged_share=flagged_share)[_OF_RELATION]
     choice = number_groups(relations, ["run_id", "benchmark", "variant"])
@@ -251,13 +259,15 @@ def select_relations(relations: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFra
 def _select_benchmark(
     numbers: pd.DataFrame, benchmark: str | None, descriptions: Descriptions
 ) -> pd.DataFrame:
-    """Select the numbers of these benchmarks, and of the load that they made."""
+    """Select the numbers of these benchmarks. If one of them puts a load on memory
+    beside what it measures, add the numbers of that load.
+    """
     rows = load.select_benchmark(numbers, benchmark)
     if benchmark is None:
         return rows
     names = rows["benchmark"].unique()
-    make_loads = any(descriptions[str(name)].other_unit == "byte" for name in names)
-    if not make_loads:
+    has_load = any(descriptions[str(name)].other_unit == "byte" for name in names)
+    if not has_load:
         return rows
     loads = numbers[numbers["benchmark"] == LOAD.name]
     return numbers.loc[rows.index.union(loads.index)]
@@ -266,12 +276,12 @@ def _select_benchmark(
 def load_pair_numbers(
     root: Root, runs: Sequence[RunSummary], descriptions: Descriptions, *numbers: str
 ) -> pd.DataFrame:
-    """Load `pairs` as float64; load only columns of a comparison and `numbers` if no
-    benchmark has points.
+    """Load the table `pairs` of these runs, as float64. If all benchmarks are of CPUs,
+    read only the columns that a comparison takes, and those named in `numbers`.
     """
     views = {descriptions[choice].view for run in runs for choice in run.benchmarks}
     columns = None
-    if views <= {*_OF_PAIRS}:
+    if views.issubset(_VIEWS_OF_CPUS):
         columns = list({*_COMPARED, *numbers})
     ids = [run.run_id for run in runs]
     pairs = load_pairs(root, run_id=ids, columns=columns)
@@ -292,33 +302,39 @@ def compute_numbers(
     pairs: pd.DataFrame,
     cpus: pd.DataFrame,
     descriptions: Descriptions,
-    number: str = "median_ns",
+    pair_column: str = "median_ns",
 ) -> pd.DataFrame:
     """Compute the numbers of pairs, from `as_float64`, in the columns of the table.
 
-    cpus: of the same runs, needed for benchmarks with points. number: as in
+    cpus: of the same runs, needed for benchmarks with points. pair_column: as in
     `select_numbers`.
     """
-    pairs = _choose_number(pairs, number)
+    pairs = _put_column_as_median(pairs, pair_column)
     return reduce_cells(name_cells(pairs, cpus, descriptions), descriptions)
 
 
-def _choose_number(pairs: pd.DataFrame, number: str) -> pd.DataFrame:
-    """Return pairs with this number of each; only their medians have intervals."""
-    if number == "median_ns":
+def _put_column_as_median(pairs: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return pairs with another column in place of their medians, and without the
+    intervals, which are of the medians.
+    """
+    if column == "median_ns":
         return pairs
-    return pairs.assign(median_ns=pairs[number], spread=np.nan, relation_spread=np.nan)
+    return pairs.assign(median_ns=pairs[column], spread=np.nan, relation_spread=np.nan)
 
 
 def reduce_cells(cells: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
-    """Reduce cells, from `name_cells`, to a row per run and number."""
+    """Reduce cells, from `name_cells`, to a row per run and number, in the columns of
+    the table `numbers`. A column whose source the cells lack has no values.
+    """
+    # the hash of a number, by _REDUCTIONS, is the sum of those of its cells
     cells = cells.assign(pairs_hash=_hash_identities(cells))
     reductions = {
         name: (source, function)
         for name, (source, function) in _REDUCTIONS.items()
         if source in cells
     }
-    groups = cells.groupby(["run_id", *CLASS], sort=False, observed=True)
+    keys = ["run_id", *_RELATION_KEYS]
+    groups = cells.groupby(keys, sort=False, observed=True)
     numbers = groups.agg(**reductions).reset_index()
     numbers["unit"] = _list_units(numbers["benchmark"], descriptions)
     numbers["stats_version"] = STATS_VERSION
@@ -326,13 +342,14 @@ def reduce_cells(cells: pd.DataFrame, descriptions: Descriptions) -> pd.DataFram
 
 
 def _hash_identities(cells: pd.DataFrame) -> Ints:
-    """Hash which pair, point or sizes each cell is of."""
+    """Hash, for each cell, which pair, point or sizes it is of."""
     identities = cells.reindex(columns=_IDENTITY)
     hashes = pd.util.hash_pandas_object(identities, index=False)
     return hashes.to_numpy().view(np.int64)
 
 
 def _list_units(benchmarks: "pd.Series[Any]", descriptions: Descriptions) -> Any:
+    """Return the unit of each row's benchmark."""
     units = {name: descriptions[str(name)].unit for name in benchmarks.unique()}
     return benchmarks.map(units)
 
@@ -340,21 +357,28 @@ def _list_units(benchmarks: "pd.Series[Any]", descriptions: Descriptions) -> Any
 def _read_numbers(
     listing: Listing, runs: Sequence[RunSummary], columns: Sequence[str] | None = None
 ) -> pd.DataFrame:
+    """Read the numbers of these runs from the index; derive those that it lacks first,
+    and store them there.
+    """
     marks = _make_marks(runs)
     indexed_keys = listing.index.find_newest_part_ids(NUMBERS, marks)
     missing_ids = sorted(run_id for _, run_id in marks.keys() - indexed_keys)
     if len(missing_ids) >= MANY_RUNS:
-        derive_in_processes(listing, missing_ids)
+        derive_in_processes(listing, missing_ids)  # so that none are missing below
 
     def derive_batches(run_keys: Sequence[Key]) -> _NumberBatches:
-        batch = set(run_keys)
-        return _derive_batches(listing, [run for run in runs if run.key in batch])
+        keys_to_derive = set(run_keys)
+        missing_runs = [run for run in runs if run.key in keys_to_derive]
+        return _derive_batches(listing, missing_runs)
 
     rows = load_derived(listing.index, NUMBERS, marks, derive_batches, columns)
     return decode_categories(to_pandas(rows))
 
 
 def _make_marks(runs: Sequence[RunSummary]) -> dict[Key, str]:
+    """Return, by run, the mark of its indexed numbers: NUMBERS_VERSION and the mark of
+    its pairs. Numbers with another mark are derived again.
+    """
     marks = make_index_marks(runs)
     return {key: f"{NUMBERS_VERSION}:{mark}" for key, mark in marks.items()}
 
@@ -373,8 +397,9 @@ def _derive_numbers(
     """Compute the numbers of runs with the same benchmarks, as a pyarrow table."""
     descriptions = runs[0].descriptions
     views = {descriptions[choice].view for choice in runs[0].benchmarks}
+    # the caches and nodes of CPUs are needed for other views only: load no rows here
     ids_with_points: list[str] = []
-    if not views <= {*_OF_PAIRS}:
+    if not views.issubset(_VIEWS_OF_CPUS):
         ids_with_points = [run.run_id for run in runs]
     cpus = load.load_cpus(listing, run_id=ids_with_points)
     numbers = compute_numbers(as_float64(pairs), cpus, descriptions)

@@ -120,10 +120,16 @@ class _Derivation:
         self.left_out = set[Key]()
 
     def derive_batches(self, run_keys: Sequence[Key]) -> _PairBatches:
+        """Derive these runs; yield batches of their keys, and of their pairs in one
+        table.
+
+        All are in `left_out` until the batch with them is yielded, so that the damaged
+        ones remain there in the end.
+        """
         keys_to_derive = set(run_keys)
-        self.left_out |= keys_to_derive  # until they are derived
+        self.left_out |= keys_to_derive
         runs = [run for run in self._runs if run.key in keys_to_derive]
-        batches = _derive_runs(self._place, runs, selected=len(self._runs))
+        batches = _derive_runs(self._place, runs, wanted_runs=len(self._runs))
         for keys, rows in batches:
             self.left_out.difference_update(keys)
             yield keys, rows
@@ -187,18 +193,18 @@ def make_index_marks(runs: Sequence[RunSummary]) -> dict[Key, str]:
 
 
 def _derive_runs(
-    place: Place, runs: Sequence[RunSummary], *, selected: int = 0
+    place: Place, runs: Sequence[RunSummary], *, wanted_runs: int = 0
 ) -> _PairBatches:
     """Yield batches of runs with their pairs in one table; warn of damaged runs and
     leave them out.
 
-    selected: how many runs were chosen. Raises DamagedFileError if all of these are
-    damaged.
+    wanted_runs: how many runs the user has chosen, of which the index may have some.
+    Raises DamagedFileError if all of these turn out to be damaged.
     """
     damaged = list[DamagedFileError]()
     for batch in split_into_batches(runs):
         damaged += yield from _derive_batch(place, batch)
-    if damaged and len(damaged) == selected:
+    if damaged and len(damaged) == wanted_runs:
         raise damaged[0]
     for error in damaged:
         warn_left_out(error)
@@ -236,17 +242,19 @@ def _fit_together(run: RunSummary, other: RunSummary) -> bool:
 def _derive_batch(
     place: Place, runs: Sequence[RunSummary]
 ) -> Generator[tuple[list[Key], Any], None, list[DamagedFileError]]:
-    """Yield the runs with their pairs, one by one if a run is damaged; return the
-    errors of damaged runs.
+    """Yield the keys of the runs and their pairs, all at once or, if a run is damaged,
+    one by one; return the errors of damaged runs.
     """
     try:
         pairs = derive_pairs(place, runs)
     except DamagedFileError as err:
-        if len(runs) == 1:
-            return [err]
+        error = err
     else:
         yield [run.key for run in runs], pairs
         return []
+    if len(runs) == 1:
+        return [error]
+    # it does not say which of the runs are damaged: try each alone
     damaged = []
     for run in runs:
         damaged += yield from _derive_batch(place, [run])
@@ -275,19 +283,22 @@ def _to_float64(narrow: npt.NDArray[np.float32]) -> Floats:
 
 def derive_pairs(place: Place, runs: Sequence[RunSummary]) -> Any:
     """Reduce runs to rows of `pairs`, a pyarrow table. runs: one, or a batch as
-    `_derive_runs` makes them.
+    `split_into_batches` makes them.
     """
     files = [TableFile(place, samples_name(*run.key), "samples") for run in runs]
     descriptions = runs[0].descriptions
     pairs, bursts = _reduce_files(files, descriptions)
 
-    records = {run.run_id: file.record for run, file in zip(runs, files, strict=True)}
+    records = {}
+    hosts = {}
+    for run, file in zip(runs, files, strict=True):
+        records[run.run_id] = file.record
+        hosts[run.run_id] = run.host_id
     pairs = add_kinds_to_relations(pairs, _find_core_kinds(records))
     pairs = add_relation_spreads(pairs, bursts)
     precisions = _get_requested_precisions(pairs, records)
     pairs = add_pair_flags(pairs, precisions, descriptions)
 
-    hosts = {run.run_id: run.host_id for run in runs}
     pairs = pairs.sort_values(["run_id", *_SORTED_BY], kind="stable")
     pairs["host_id"] = pairs["run_id"].map(hosts)
     pairs["stats_version"] = STATS_VERSION
@@ -335,8 +346,11 @@ def to_arrow(rows: pd.DataFrame, table: str) -> Any:
 
 
 def reduce_run(root: Root, run_id: str, choice: str, *, ordered: bool) -> pd.DataFrame:
-    """Reduce a published run of any size as `matrices.pair_medians` does; choice: such
-    as `cas/llsc`.
+    """Reduce the samples of a published run of any size to rows of pairs, as
+    `matrices.pair_medians` does.
+
+    choice: the benchmark and variant, such as `cas/llsc`. ordered: whether a pair's two
+    directions are two rows.
     """
     listing = open_listing(root)
     (run,) = load.list_published(listing, run_id=run_id)
@@ -350,6 +364,7 @@ def reduce_run(root: Root, run_id: str, choice: str, *, ordered: bool) -> pd.Dat
 def _reduce_file(
     file: TableFile, where: Where, descriptions: Descriptions, *, ordered: bool
 ) -> tuple[pd.DataFrame, BurstMedians]:
+    """Reduce a samples file of any size, slice by slice, as `reduce_bursts` does."""
     parts = []
     burst_parts = []
     row_count = 0

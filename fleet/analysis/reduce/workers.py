@@ -25,11 +25,12 @@ def derive_in_processes(listing: Listing, run_ids: Sequence[str]) -> None:
         for part in range(count):
             own_ids = run_ids[part::count]
             workers.append(_start_worker(listing.place.address, own_ids, writing_end))
+        # only the workers write, so that reading ends when the last of them does
         os.close(writing_end)
         _note_progress(listing, len(run_ids), reading_end)
     finally:
         for worker in workers:
-            worker.kill()
+            worker.kill()  # after an error; else it has ended
             worker.wait()
 
 
@@ -51,15 +52,15 @@ def _start_worker(
 
 
 def _note_progress(listing: Listing, run_count: int, input_: int) -> None:
-    """Note how many runs are done until all workers end. input_: the file descriptor of
-    their output, numbers of runs by line.
+    """Note how many runs are done until all workers end, and close `input_`: the file
+    descriptor of what they write, a line for each batch with its number of runs.
     """
     listing.note(
         f"reducing the samples of {run_count} runs to pairs; this is done once for each"
         " run"
     )
     done = 0
-    with os.fdopen(input_) as counts:
-        for line in counts:
+    with os.fdopen(input_) as runs_of_batches:
+        for line in runs_of_batches:
             done += int(line)
             listing.note(f"{done} of {run_count} runs")

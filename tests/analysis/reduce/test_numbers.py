@@ -53,7 +53,7 @@ def test_some_cpus_have_numbers_of_their_own(made_lab: Path) -> None:
 def test_only_a_median_has_an_interval(made_lab: Path) -> None:
     listing = Listing(made_lab / "results")
     runs = [run for run in listing.runs if run.host_name == "pisa"]
-    lowest = select_numbers(listing, runs, Only("cas"), number="min_ns")
+    lowest = select_numbers(listing, runs, Only("cas"), pair_column="min_ns")
     medians = select_numbers(listing, runs, Only("cas"))
     assert sorted(lowest["median_ns"]) == sorted(medians["min_sample_ns"])
     assert lowest[["spread", "widest"]].isna().all(axis=None)
