@@ -13,11 +13,12 @@ import pandas as pd
 
 from fleet.analysis.base.tables import Bools, Floats, Ints, group_medians, number_groups
 
-LEVEL_GAP = np.log(1.08)  # between the values of two levels, at least,
-LEVEL_SCATTERS = 6.0  # or as a multiple of the usual scatter if that is more
-LEVEL_GROUP = 5  # runs on either side of a gap that is wider than both groups
+LEVEL_GAP = np.log(1.08)  # the least gap between the logarithms of two levels, 8 %
+LEVEL_SCATTERS = 6.0  # the least gap as a multiple of the usual scatter, if it is more
+LEVEL_GROUP = 5  # runs, at least, on either side of a gap that is within the scatter
 _MIDDLE_OF_NORMAL = 0.6745  # standard deviations that hold half of normal values
-_NUMBER = ["host_id", "benchmark", "variant", "relation"]
+_CHOICE_KEYS = ["host_id", "benchmark", "variant"]
+_NUMBER_KEYS = [*_CHOICE_KEYS, "relation"]
 
 
 def add_run_levels(numbers: pd.DataFrame, column: str = "median_ns") -> pd.DataFrame:
@@ -28,18 +29,20 @@ def add_run_levels(numbers: pd.DataFrame, column: str = "median_ns") -> pd.DataF
     numbers of the same benchmark and variant. Of levels with equally many runs the
     lowest is the main one.
     """
-    # groups are numbered as they first occur, which is the order of first_of_row, too
-    row = number_groups(numbers, _NUMBER)
-    run = np.asarray(numbers.groupby(row).cumcount(), dtype=np.int64)
+    # a table with a row per number of a host, and a column per run that has it
+    row = number_groups(numbers, _NUMBER_KEYS)
+    column_of_run = np.asarray(numbers.groupby(row).cumcount(), dtype=np.int64)
     ns = numbers[column].to_numpy(dtype=float)
-    logs = _lay_out_rows(np.log(ns), row, run)
+    logs = _lay_out_rows(np.log(ns), row, column_of_run)
 
-    first_of_row = numbers.drop_duplicates(_NUMBER)
-    choice_of_row = number_groups(first_of_row, _NUMBER[:3])
-    labels = label_levels_of_hosts(logs, choice_of_row)  # by row, then run
-    main_level = find_main_levels(labels)
-    level = labels[row, run]
-    return numbers.assign(run_level=level, is_main=level == main_level[row])
+    # rows are numbered as they first occur, so these are in the order of the table
+    first_of_row = numbers.drop_duplicates(_NUMBER_KEYS)
+    choice_of_row = number_groups(first_of_row, _CHOICE_KEYS)
+    labels = label_levels_of_hosts(logs, choice_of_row)
+    main_level_of_row = find_main_levels(labels)
+    level = labels[row, column_of_run]
+    is_main = level == main_level_of_row[row]
+    return numbers.assign(run_level=level, is_main=is_main)
 
 
 def _lay_out_rows(values: Floats, rows: Ints, columns: Ints) -> Floats:
@@ -57,18 +60,19 @@ def label_levels_of_hosts(logs: Floats, groups: Ints) -> Ints:
     groups: each row's group, from 0: its host, benchmark and variant.
     """
     distances = measure_distances_within(logs)
-    group_of_each = np.repeat(groups, logs.shape[1])
-    usual = group_medians(distances.ravel(), group_of_each)
+    group_of_value = np.repeat(groups, logs.shape[1])
+    usual_distance = group_medians(distances.ravel(), group_of_value)
     # from the median distance of normal noise to its standard deviation
-    scatter = np.nan_to_num(usual) / _MIDDLE_OF_NORMAL
-    return label_levels(logs, scatter[groups])
+    scatter_of_group = np.nan_to_num(usual_distance) / _MIDDLE_OF_NORMAL
+    return label_levels(logs, scatter_of_group[groups])
 
 
 def label_levels_of_each(logs: Sequence[Floats], groups: Sequence[Ints]) -> list[Ints]:
     """Number the levels of several tables at once, each as `label_levels_of_hosts`
-    does.
+    does. logs: the tables. groups: the groups of each table's rows, from 0.
     """
-    labels = label_levels_of_hosts(_stack_tables(logs), _number_end_to_end(groups))
+    stacked = _stack_tables(logs)  # below each other, as wide as the widest
+    labels = label_levels_of_hosts(stacked, _number_end_to_end(groups))
     parts = []
     first = 0
     for own in logs:
@@ -79,20 +83,21 @@ def label_levels_of_each(logs: Sequence[Floats], groups: Sequence[Ints]) -> list
 
 
 def _stack_tables(tables: Sequence[Floats]) -> Floats:
-    """Stack tables, with NaN to the right of narrow ones."""
+    """Stack tables below each other, with NaN to the right of narrow ones."""
     height = sum(len(own) for own in tables)
     width = max((own.shape[1] for own in tables), default=0)
     stacked = np.full((height, width), np.nan)
     first = 0
     for own in tables:
-        stacked[first : first + len(own), : own.shape[1]] = own
-        first += len(own)
+        own_height, own_width = own.shape
+        stacked[first : first + own_height, :own_width] = own
+        first += own_height
     return stacked
 
 
 def _number_end_to_end(groups: Sequence[Ints]) -> Ints:
-    """Number the groups of several tables from 0 without gaps. groups: numbered so
-    within each.
+    """Join the group numbers of several tables, counting on from table to table:
+    [0, 1] and [0, 0, 1] become [0, 1, 2, 2, 3].
     """
     numbers = [np.zeros(0, dtype=np.int64)]
     first = 0
@@ -106,29 +111,32 @@ def label_levels(rows: Floats, scatter: Floats | float) -> Ints:
     """Number the level of each value within its row, from 0 for the lowest; -1 where
     the value is missing.
 
-    A gap of more than 8 % begins another level; where runs scatter, one of more than
-    six times the usual scatter, or one between groups. scatter: a standard deviation,
-    of each row or of all.
+    rows: logarithms, a row per number, a column per run. scatter: the usual standard
+    deviation within a level, of each row or of all. Another level begins at a gap that
+    is wider than 8 % and than six times the scatter. A gap wider than 8 % alone is
+    enough if it lies between two groups of runs, as `_find_gaps_between_groups` says.
     """
     order = np.argsort(rows, axis=1)  # NaN last
     ascending = np.take_along_axis(rows, order, axis=1)
     begins_level = _find_level_gaps(ascending, scatter)
 
     # a value's level is the number of wide gaps below it; the lowest has none
+    level_but_of_lowest = np.cumsum(begins_level, axis=1)
     labels = np.zeros(rows.shape, dtype=np.int64)
-    levels_but_first = np.cumsum(begins_level, axis=1)
-    np.put_along_axis(labels, order[:, 1:], levels_but_first, axis=1)
+    order_but_lowest = order[:, 1:]
+    np.put_along_axis(labels, order_but_lowest, level_but_of_lowest, axis=1)
     return np.where(np.isnan(rows), -1, labels)
 
 
 def _find_level_gaps(ascending: Floats, scatter: Floats | float) -> Bools:
-    """Report behind which values of each sorted row another level begins. scatter: as
-    in `label_levels`.
+    """Report for each gap between two neighbours of a sorted row whether another level
+    begins there. ascending: logarithms. scatter: as in `label_levels`.
     """
     gaps = np.diff(ascending, axis=1)
-    wide_gap = LEVEL_SCATTERS * np.asarray(scatter)
-    least_gap = np.maximum(wide_gap, LEVEL_GAP)
+    widest_scatter = LEVEL_SCATTERS * np.asarray(scatter)
+    least_gap = np.maximum(widest_scatter, LEVEL_GAP)
     begins_level: Bools = gaps > least_gap.reshape(-1, 1)
+    # wider than 8 %, but not than the scatter: the groups on both sides decide
     is_unclear = (gaps > LEVEL_GAP) & ~begins_level
     for row in np.flatnonzero(is_unclear.any(axis=1)):
         begins_level[row] |= _find_gaps_between_groups(ascending[row])
@@ -136,16 +144,17 @@ def _find_level_gaps(ascending: Floats, scatter: Floats | float) -> Bools:
 
 
 def _find_gaps_between_groups(ascending: Floats) -> Bools:
-    """Report behind which values there is a gap of more than 8 % that is wider than the
-    groups on either side of it, of LEVEL_GROUP runs or more each.
+    """Report for each gap of a sorted row whether it is wider than 8 % and than the
+    groups of values on either side of it, of LEVEL_GROUP runs or more each. A group
+    reaches to the next gap of more than 8 %. ascending: logarithms, NaN last.
 
     A drift widens the scatter, but leaves such a gap between two levels empty.
     """
-    gaps = np.diff(ascending)
-    places = np.flatnonzero(gaps > LEVEL_GAP)
     values = ascending[~np.isnan(ascending)]
+    gaps = np.diff(values)
+    places = np.flatnonzero(gaps > LEVEL_GAP)
     groups = np.split(values, places + 1)
-    is_between = np.zeros(len(gaps), dtype=bool)
+    is_between = np.zeros(len(ascending) - 1, dtype=bool)
     for place, (left, right) in zip(places, pairwise(groups), strict=True):
         is_between[place] = _is_between(gaps[place], left, right)
     return is_between
@@ -162,7 +171,7 @@ def find_main_levels(labels: Ints) -> Ints:
     """Return the level of most runs of each row; of several the lowest."""
     levels = np.arange(labels.max(initial=0) + 1)
     is_at_level = labels[:, :, np.newaxis] == levels  # rows x runs x levels
-    run_counts = is_at_level.sum(axis=1)
+    run_counts = is_at_level.sum(axis=1)  # rows x levels
     return np.asarray(run_counts.argmax(axis=1))
 
 
@@ -178,25 +187,27 @@ def estimate_scatter(rows: Floats) -> float:
 
 
 def measure_distances_within(rows: Floats) -> Floats:
-    """Measure how far each value is from the mean of its level, as if that were known;
-    NaN for the only value of a level. Levels are told by gaps of 8 % alone.
+    """Measure how far each value is from the mean of its level in its row, widened as
+    `_measure_distances_from_mean` does; NaN for the only value of a level. Levels are
+    told by gaps of 8 % alone.
     """
-    labels = label_levels(rows, 0.0)
+    labels = label_levels(rows, scatter=0.0)
     distances = np.full(rows.shape, np.nan)
     for level in range(int(labels.max(initial=-1)) + 1):
         is_at_level = labels == level
-        has_several = is_at_level.sum(axis=1) >= 2
-        chosen_rows = rows[has_several]
+        has_several = is_at_level.sum(axis=1) >= 2  # rows
         is_counted = is_at_level[has_several]
-        from_mean = _measure_distances_from_mean(chosen_rows, is_counted)
+        from_mean = _measure_distances_from_mean(rows[has_several], is_counted)
         distances_before = distances[has_several]
         distances[has_several] = np.where(is_counted, from_mean, distances_before)
     return distances
 
 
 def _measure_distances_from_mean(rows: Floats, are_counted: Bools) -> Floats:
-    """Measure how far each value is from the mean of the counted values of its row, and
-    widen that as if the mean were known.
+    """Measure how far each value is from the mean of the counted values of its row.
+
+    The mean of n values lies nearer to them than the true one does, so each distance is
+    widened by sqrt(n / (n - 1)), as if the true mean were known.
     """
     count = are_counted.sum(axis=1, keepdims=True)
     total = np.where(are_counted, rows, 0.0).sum(axis=1, keepdims=True)
