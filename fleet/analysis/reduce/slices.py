@@ -16,8 +16,8 @@ from fleet.store.reading import TableFile, Where, concat_tables
 _PLACED_BY = ["benchmark", "relation", "ping_cpu", "pong_cpu"]
 
 
-class _Class(NamedTuple):
-    """Pairs of one relation, of a benchmark or of benchmarks visited together."""
+class _PairClass(NamedTuple):
+    """The pairs of one relation, of a benchmark or of benchmarks visited together."""
 
     benchmarks: frozenset[str]
     relation: str
@@ -26,7 +26,7 @@ class _Class(NamedTuple):
 class _Slice(NamedTuple):
     """The pairs of a class whose lower CPU is from `first` to `last`."""
 
-    pairs: _Class
+    pair_class: _PairClass
     first: int
     last: int
 
@@ -40,16 +40,17 @@ def iter_slices(
         yield file.read(SAMPLE_COLUMNS, where)
         return
     bursts_by_class = _count_bursts_by_class(file, where, descriptions)
-    samples_a_burst = samples / file.rows
-    for part in _plan_slices(bursts_by_class, slice_samples / samples_a_burst):
+    samples_per_burst = samples / file.rows
+    slice_bursts = slice_samples / samples_per_burst
+    for part in _plan_slices(bursts_by_class, slice_bursts):
         yield _read_slice(file, where, part)
 
 
 def _count_bursts_by_class(
     file: TableFile, where: Where, descriptions: Descriptions
-) -> dict[_Class, Counter[int]]:
-    """Count the bursts by class and the lower CPU of their pair; read only the small
-    columns.
+) -> dict[_PairClass, Counter[int]]:
+    """Count the bursts of each class by the lower CPU of their pair; read only the
+    small columns.
     """
     bursts: Counter[tuple[str, str, int]] = Counter()
     for table in file.iter_tables(_PLACED_BY, where):
@@ -58,11 +59,12 @@ def _count_bursts_by_class(
         keys = zip(rows["benchmark"], rows["relation"], lower_cpus, strict=True)
         bursts.update(keys)
 
-    sets_by_benchmark = _group_benchmarks({name for name, _, _ in bursts}, descriptions)
-    bursts_by_class: dict[_Class, Counter[int]] = defaultdict(Counter)
+    benchmarks = {benchmark for benchmark, _, _ in bursts}
+    visited_together = _group_benchmarks(benchmarks, descriptions)
+    bursts_by_class: dict[_PairClass, Counter[int]] = defaultdict(Counter)
     for (benchmark, relation, lower_cpu), count in bursts.items():
-        pairs = _Class(sets_by_benchmark[benchmark], relation)
-        bursts_by_class[pairs][lower_cpu] += count
+        pair_class = _PairClass(visited_together[benchmark], relation)
+        bursts_by_class[pair_class][lower_cpu] += count
     return bursts_by_class
 
 
@@ -70,21 +72,28 @@ def _group_benchmarks(
     names: Collection[str], descriptions: Descriptions
 ) -> dict[str, frozenset[str]]:
     """Return for each benchmark those visited together with it, and itself."""
-    together = frozenset(
+    visited_with_others = frozenset(
         name for name in names if matrices.is_visited_with_others(descriptions[name])
     )
-    sets_by_benchmark = {name: frozenset({name}) for name in names}
-    return sets_by_benchmark | dict.fromkeys(together, together)
+    groups = {name: frozenset({name}) for name in names}
+    for name in visited_with_others:
+        groups[name] = visited_with_others
+    return groups
 
 
-def _plan_slices(counts: dict[_Class, Counter[int]], limit: float) -> Iterator[_Slice]:
-    """Plan slices of at most `limit` bursts, or of one CPU with more."""
-    classes = sorted(
-        counts, key=lambda pairs: (sorted(pairs.benchmarks), pairs.relation)
-    )
-    for pairs in classes:
-        for cpus in _split_cpus(counts[pairs], limit):
-            yield _Slice(pairs, first=cpus[0], last=cpus[-1])
+def _plan_slices(
+    counts: dict[_PairClass, Counter[int]], limit: float
+) -> Iterator[_Slice]:
+    """Plan slices of at most `limit` bursts, or of one CPU with more. counts: the
+    bursts of each class by lower CPU.
+    """
+
+    def get_order(pair_class: _PairClass) -> tuple[list[str], str]:
+        return sorted(pair_class.benchmarks), pair_class.relation
+
+    for pair_class in sorted(counts, key=get_order):
+        for cpus in _split_cpus(counts[pair_class], limit):
+            yield _Slice(pair_class, first=cpus[0], last=cpus[-1])
 
 
 def _split_cpus(counts: Counter[int], limit: float) -> list[list[int]]:
@@ -92,25 +101,26 @@ def _split_cpus(counts: Counter[int], limit: float) -> list[list[int]]:
     more. counts: each CPU's bursts.
     """
     groups: list[list[int]] = []
-    bursts = 0
+    bursts_of_group = 0
     for cpu, count in sorted(counts.items()):
-        bursts += count
-        if groups and bursts <= limit:
+        bursts_of_group += count
+        if groups and bursts_of_group <= limit:
             groups[-1].append(cpu)
         else:
             groups.append([cpu])
-            bursts = count
+            bursts_of_group = count
     return groups
 
 
 def _read_slice(file: TableFile, where: Where, part: _Slice) -> Any:
-    inside = {
+    """Read the samples of a slice's pairs as one table."""
+    of_class = {
         **where,
-        "benchmark": part.pairs.benchmarks,
-        "relation": {part.pairs.relation},
+        "benchmark": part.pair_class.benchmarks,
+        "relation": {part.pair_class.relation},
     }
     tables = []
-    for table in file.iter_tables(SAMPLE_COLUMNS, inside):
+    for table in file.iter_tables(SAMPLE_COLUMNS, of_class):
         lower = pc.min_element_wise(table.column("ping_cpu"), table.column("pong_cpu"))
         is_from_first = pc.greater_equal(lower, part.first)
         is_to_last = pc.less_equal(lower, part.last)

@@ -39,8 +39,8 @@ _NO_CORE = _Core(None, None, (None,) * len(GROUPS))  # of a CPU without a row
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """CPUs in display order. `groups`: for each CPU the numbers of its groups, in the
-    order of GROUPS.
+    """CPUs in display order. `groups`: for each CPU, in the same order, the number of
+    its group at each level of GROUPS.
 
     Groups of a level are numbered 0, 1, … by their lowest CPU, NUMA nodes as the OS
     does; -1: no group. `kinds`: the kind of each CPU's core, if the machine has several
@@ -58,11 +58,14 @@ class Layout:
         return tuple(tuple(islice(cpus, size)) for size in sizes)
 
     def choose_border_level(self) -> str | None:
-        """Return the level to draw borders of: the finest averaging four CPUs a group,
-        else two, or None.
+        """Return the level to draw borders of, or None if there is none that helps.
+
+        It is the finest level above cores whose groups have four CPUs on average; else
+        the finest whose groups have two; else that of cores, if they have two.
         """
-        for size in (4, 2):
-            level = self.choose_finest_level(len(self.cpus) // size)
+        for cpus_per_group in (4, 2):
+            max_groups = len(self.cpus) // cpus_per_group
+            level = self.choose_finest_level(max_groups)
             if level is not None:
                 return level
         cores = len(self._list_groups_and_sizes("core"))
@@ -71,25 +74,32 @@ class Layout:
         return None
 
     def mark_group_starts(self) -> tuple[bool, ...]:
-        """Report for each CPU whether a line separates it from the one before."""
+        """Report for each CPU whether a border separates it from the one before it; for
+        none if no level has borders.
+        """
         places = range(len(self.cpus))
         level = self.choose_border_level()
         if level is None:
             return tuple(False for _ in places)
         sizes = [size for _, size in self._list_groups_and_sizes(level)]
-        starts = set(accumulate(sizes))  # but that of the first group
-        return tuple(place in starts for place in places)
+        # where a group ends, the next one begins; before the first is no border
+        ends = set(accumulate(sizes))
+        return tuple(place in ends for place in places)
 
     def label_groups(self) -> GroupLabels:
         """List the groups to name beside a map, by level, outermost first: each name,
         if any, and size.
+
+        Only two levels are named: the outermost that has several groups, and the one
+        with borders.
         """
         groups_by_level = {level: self._list_groups_and_sizes(level) for level in NAMES}
-        levels = [level for level in NAMES if len(groups_by_level[level]) > 1]
-        levels_to_name = {*levels[:1], self.choose_border_level()}
+        divided_levels = [level for level in NAMES if len(groups_by_level[level]) > 1]
+        levels_to_name = {*divided_levels[:1], self.choose_border_level()}
         labels = []
         for level, name in NAMES.items():
             groups = groups_by_level[level]
+            # a name is as high as two rows of the map
             has_room = len(groups) <= len(self.cpus) // 2
             if level in levels_to_name and has_room:
                 names = [_label_group(name, number, size) for number, size in groups]
@@ -99,25 +109,30 @@ class Layout:
     def _list_groups_and_sizes(self, level: str) -> list[tuple[int, int]]:
         """Return each group of `level`, in display order: its number, and how many CPUs
         it has.
+
+        CPUs are of one group if they have all outer groups in common, too.
         """
         depth = GROUPS.index(level) + 1
         groups_down_to_level = [groups[:depth] for groups in self.groups]
         numbers_and_sizes = []
-        for groups, block in groupby(groups_down_to_level):
-            number = groups[-1]
-            numbers_and_sizes.append((number, len(list(block))))
+        for groups, cpus in groupby(groups_down_to_level):
+            number_at_level = groups[-1]
+            size = len(list(cpus))
+            numbers_and_sizes.append((number_at_level, size))
         return numbers_and_sizes
 
-    def choose_finest_level(self, limit: int) -> str | None:
-        """Return the finest level above cores with 2 to `limit` groups; of equal
-        levels, the outermost.
+    def choose_finest_level(self, max_groups: int) -> str | None:
+        """Return the level above cores with the most groups, from 2 to `max_groups`; of
+        levels with equally many, the outermost. None if there is no such level.
         """
-        fitting = {}
-        for level in GROUPS[:-1]:
-            count = len(self._list_groups_and_sizes(level))
-            if 2 <= count <= limit:
-                fitting[level] = count
-        return max(fitting, key=fitting.__getitem__, default=None)
+        finest = None
+        most_groups = 1
+        for level in GROUPS[:-1]:  # outermost first
+            groups = len(self._list_groups_and_sizes(level))
+            if most_groups < groups <= max_groups:
+                finest = level
+                most_groups = groups
+        return finest
 
 
 def _label_group(name: str, number: int, size: int) -> GroupLabel:
@@ -128,26 +143,34 @@ def _label_group(name: str, number: int, size: int) -> GroupLabel:
 
 
 def make_layout(cpus: pd.DataFrame, measured: Sequence[int]) -> Layout:
-    """Order `measured` CPUs by GROUPS, then by number. cpus: one run's rows; CPUs
-    without a row come last.
+    """Order the `measured` CPUs by their groups, outermost first, then by number. cpus:
+    one run's rows; CPUs without a row come last.
     """
-    return make_layouts(cpus.assign(run_id=""), {"": measured})[""]
+    only_run = ""
+    layouts = make_layouts(cpus.assign(run_id=only_run), {only_run: measured})
+    return layouts[only_run]
 
 
 def make_layouts(
     cpus: pd.DataFrame, measured: Mapping[str, Sequence[int]]
 ) -> dict[str, Layout]:
-    """Make the layouts of several runs, by ID, as `make_layout` does; runs with equal
-    CPUs share one.
+    """Make the layouts of several runs, by ID, as `make_layout` does. measured: the
+    CPUs that each run has measured.
     """
     cpus_of_runs = cpus[cpus["run_id"].isin(measured)]
     rows = cpus_of_runs.reindex(columns=["run_id", "cpu", *_COLUMNS])
     cores_by_run: dict[str, list[tuple[int, _Core]]] = {run: [] for run in measured}
     for row in to_records(rows):
-        core = _make_core(row)
-        cores_by_run[row["run_id"]].append((int(row["cpu"]), core))
+        cpu_and_core = (int(row["cpu"]), _make_core(row))
+        cores_by_run[row["run_id"]].append(cpu_and_core)
 
-    order_cpus = cache(lambda cores, numbers: _order_cpus(dict(cores), numbers))
+    @cache
+    def order_cpus(
+        cores: tuple[tuple[int, _Core], ...], measured_cpus: tuple[int, ...]
+    ) -> Layout:
+        """Order CPUs; runs with equal cores and CPUs share one layout."""
+        return _order_cpus(dict(cores), measured_cpus)
+
     layouts = {}
     for run_id, cores in cores_by_run.items():
         layouts[run_id] = order_cpus(tuple(cores), tuple(measured[run_id]))
@@ -180,18 +203,21 @@ def _make_core(columns: Mapping[str, Any]) -> _Core:
 
 def _order_cpus(cores: Mapping[int, _Core], measured: Sequence[int]) -> Layout:
     """Order CPUs by their groups; those without a core come last. cores: by CPU."""
-    numbers_by_level = [
-        _number_groups(level, {core.groups[depth] for core in cores.values()})
-        for depth, level in enumerate(GROUPS)
-    ]
-    groups_by_cpu = {}
-    for cpu in map(int, measured):
+    number_by_group_of_levels = _number_groups_of_levels(cores)
+
+    def number_groups_of_cpu(cpu: int) -> tuple[int, ...]:
+        """Return the number of the CPU's group at each level; -1 without a group."""
         core = cores.get(cpu, _NO_CORE)
-        levels = zip(numbers_by_level, core.groups, strict=True)
-        groups_by_cpu[cpu] = tuple(numbers.get(group, -1) for numbers, group in levels)
+        levels = zip(number_by_group_of_levels, core.groups, strict=True)
+        return tuple(
+            number_by_group.get(group, -1) for number_by_group, group in levels
+        )
+
+    groups_by_cpu = {int(cpu): number_groups_of_cpu(int(cpu)) for cpu in measured}
 
     def get_place(cpu: int) -> tuple[object, ...]:
-        return cpu not in cores, groups_by_cpu[cpu], cpu
+        has_no_core = cpu not in cores
+        return has_no_core, groups_by_cpu[cpu], cpu
 
     cpus = sorted(groups_by_cpu, key=get_place)
     groups_in_order = tuple(groups_by_cpu[cpu] for cpu in cpus)
@@ -199,6 +225,15 @@ def _order_cpus(cores: Mapping[int, _Core], measured: Sequence[int]) -> Layout:
         (cpu, core.kind, core.capacity) for cpu, core in cores.items()
     )
     return Layout(tuple(cpus), groups_in_order, kinds)
+
+
+def _number_groups_of_levels(cores: Mapping[int, _Core]) -> list[dict[Any, int]]:
+    """Number the groups of each level of GROUPS."""
+    numbers = []
+    for place, level in enumerate(GROUPS):
+        groups = {core.groups[place] for core in cores.values()}
+        numbers.append(_number_groups(level, groups))
+    return numbers
 
 
 def _number_groups(level: str, groups: Iterable[Any]) -> dict[Any, int]:
