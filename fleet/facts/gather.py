@@ -29,7 +29,7 @@ PROBE_TIMEOUT_S = 30.0
 LOAD_TIMEOUT_S = 20.0
 COMPILER_TIMEOUT_S = 10.0
 _COMPILERS = ("cc", "gcc", "clang", "qcc")  # that probes look for
-# the shell kept nothing that mkdir said
+# in a message about the workdir: the shell could keep nothing that mkdir said
 _NO_REASON = re.compile("cannot be made: \n|the agent in:\nName")
 _MIN_FILES = 20
 _FEW_FILES = (
@@ -76,7 +76,9 @@ _REMEDIES = {
 
 
 class StepHead(NamedTuple):
-    """What a scheduler's step prints before its agent's lines. length: in bytes."""
+    """What a scheduler's step prints before its agent's lines. length: how many bytes
+    that is.
+    """
 
     started_utc: str
     facts: Facts
@@ -90,11 +92,12 @@ def gather(connection: Connection, host: Host) -> Facts:
     try:
         facts = parse_answer(run_probe(connection, host, read_only=False), host)
     except DeployError as err:
-        if not _NO_REASON.search(str(err)):
-            raise
-        advice = _FEW_FILES if _has_few_files(connection) else ""
-        raise DeployError(f"{err}{advice}") from err
-    path = SYSTEMS[facts.target.os].search_path(probe.split_sections(facts.probe))
+        # a shell that may open too few files cannot read what mkdir says
+        if _NO_REASON.search(str(err)) and _has_few_files(connection):
+            raise DeployError(f"{err}{_FEW_FILES}") from err
+        raise
+    sections = probe.split_sections(facts.probe)
+    path = SYSTEMS[facts.target.os].search_path(sections)
     if path is not None:
         connection.use_minimal_tools(path)
     return facts
@@ -130,11 +133,13 @@ def parse_answer(text: str, host: Host) -> Facts:
 
 
 def run_probe(connection: Connection, host: Host, *, read_only: bool) -> str:
-    """Run each OS's probe, the inventory's OS first, until one fits; return its answer.
-    Raises ProbeError.
+    """Run the probe of each OS, the one that the inventory names first, until one fits
+    the host; return its answer. If none fits, return the last answer, which has a
+    section `other`. Raises ProbeError.
     """
-    text = ""
-    for name in sorted(SYSTEMS, key=lambda name: host.os != name):
+    answer = ""
+    own_os_first = sorted(SYSTEMS, key=lambda name: name != host.os)
+    for name in own_os_first:
         script = probe.render_probe(
             SYSTEMS[name].probe,
             workdir=host.workdir,
@@ -146,31 +151,36 @@ def run_probe(connection: Connection, host: Host, *, read_only: bool) -> str:
         except LinkError as err:
             _raise_if_compiler_hangs(connection, host, err)
             raise
-        answer = probe.extract_answer(completed.stdout)
-        if answer is None:
+        extracted = probe.extract_answer(completed.stdout)
+        if extracted is None:
             raise ProbeError(_no_answer_message(host, completed))
-        text = answer
-        is_of_other_os = "other" in probe.split_sections(text)
+        answer = extracted
+        is_of_other_os = "other" in probe.split_sections(answer)
         if not is_of_other_os:
             break
-    return text
+    return answer
 
 
 def _raise_if_compiler_hangs(
     connection: Connection, host: Host, why: LinkError
 ) -> None:
     """Raise ProbeError if the host answers, but one of the compilers that the probe
-    asks does not.
+    asks does not within COMPILER_TIMEOUT_S.
+
+    If the host itself does not answer, return: the caller then raises `why`, the error
+    of the probe.
     """
-    answered = ""
+    does_nothing = ":"  # a command that every shell has
+    compilers = [host.toolchain.cc or does_nothing, *_COMPILERS]
+    host_answers = False
     try:
-        for command in (":", host.toolchain.cc or ":", *_COMPILERS):
+        for command in (does_nothing, *compilers):
             connection.run(
                 f"{command} --version >/dev/null 2>&1", timeout_s=COMPILER_TIMEOUT_S
             )
-            answered = command
+            host_answers = True
     except LinkError as err:
-        if answered and isinstance(err, TimeLimitError):
+        if host_answers and isinstance(err, TimeLimitError):
             raise ProbeError(
                 f"{host.name}: the compiler there, {command!r}, never answers"
                 " --version. Does it wait for a licence? Try it by hand, or give the"
@@ -230,23 +240,30 @@ def _require_declared(
 
 
 def _add_workdir(facts: Facts, host: Host) -> Facts:
+    """Add what the probe's section `workdir` says.
+
+    It has a line `refused PLACE: why` for each place that cannot be used. Then come the
+    line `chosen PATH` and the name of each file in the workdir, a line each; or, from a
+    read-only probe, the line `planned PATH`, of the workdir that would be made. Raises
+    DeployError if neither comes.
+    """
     sections = probe.split_sections(facts.probe)
-    lines = sections.get("workdir", [])
     refused = []
-    for index, line in enumerate(lines):
-        word, _, rest = line.partition(" ")
+    lines = iter(sections.get("workdir", []))
+    for line in lines:
+        word, _, text = line.partition(" ")
         if word == "chosen":
-            entries = filter(None, lines[index + 1 :])
+            names_of_files = filter(None, lines)  # all lines that are left
             return replace(
                 facts,
-                workdir=rest,
-                workdir_entries=tuple(entries),
+                workdir=text,
+                workdir_entries=tuple(names_of_files),
                 workdir_hashes=_parse_hashes(sections.get("hashes", [])),
             )
         if word == "planned":
-            return replace(facts, workdir=rest, workdir_made=False)
+            return replace(facts, workdir=text, workdir_made=False)
         if word == "refused":
-            refused.append(rest[:_MAX_CHARACTERS])
+            refused.append(text[:_MAX_CHARACTERS])
     raise DeployError(_no_workdir_message(host, refused))
 
 
@@ -284,11 +301,14 @@ def render_scheduler_step() -> str:
 
 
 def parse_step_head(path: Path, head: bytes, host: Host) -> StepHead:
-    """Parse what precedes the agent's lines. head: the file, at least up to them.
-    Raises ProbeError.
+    """Parse what a scheduler's step printed before the agent's lines: the time when it
+    started, and the probe's answer. Raises ProbeError.
+
+    path: the file with what it printed. head: the beginning of this file, which may
+    reach into the agent's lines.
     """
-    begins_mark_in_utf16 = "@fl".encode("utf-16-le")
-    if head.startswith(_BYTE_ORDER_MARKS) or begins_mark_in_utf16 in head:
+    mark_in_utf16 = probe.MARK[:3].encode("utf-16-le")
+    if head.startswith(_BYTE_ORDER_MARKS) or mark_in_utf16 in head:
         raise ProbeError(
             f"{path}: it is in UTF-16, or has a byte order mark; keep what the step"
             " prints as it is."
@@ -304,9 +324,15 @@ def parse_step_head(path: Path, head: bytes, host: Host) -> StepHead:
             " agent's lines. Start the agent by that script (docs/remote.md)."
         )
     facts, _ = parse_with_workdir_error(text, host)
-    end_line = head.index(f"\n{probe.MARK} end".encode()) + 1
-    length = head.index(b"\n", end_line) + 1
-    return StepHead(began[1].decode(), facts, length)
+    return StepHead(began[1].decode(), facts, _measure_answer(head))
+
+
+def _measure_answer(head: bytes) -> int:
+    """Return the bytes up to and with the line that ends the probe's answer."""
+    newline = b"\n"
+    before_end = head.index(newline + f"{probe.MARK} end".encode())
+    after_end = head.index(newline, before_end + len(newline))
+    return after_end + len(newline)
 
 
 def describe_answer(text: str) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from fleet.model import (
 from fleet.plan.cpulist import format_cpus
 from fleet.text import printable
 
+# the lines `Key: value` of long files, such as /proc/meminfo, that the probe picks
 _PICKED = re.compile(
     r"(?:Node [0-9]+ |"
     r" *)([CM][a-z]+_allowed_list|Mem(?:Free|Total|Available)|PRETTY_NAME|MB|SMBA|"
@@ -91,7 +92,10 @@ _PROCESS = re.compile(
 )
 # behind the state: ticks as a user and in the kernel; the last CPU
 _USAGE_FIELDS = (10, 11, 35)
-_TICKS_OF_A_CPU = 8  # user, nice, system, idle, iowait, irq, softirq, steal (proc.rst)
+# The line `cpu` of /proc/stat has, behind that word, the ticks of all CPUs since boot,
+# by what they did: user, nice, system, idle, iowait, irq, softirq, steal (proc.rst).
+_TICK_FIELDS = 8
+_STEAL_COLUMN = 8  # of the whole line: the word `cpu` is column 0
 _MIN_TICKS = 20  # of each CPU: a fifth of a second
 _PROGRAMS_NAMED = 3
 _SHARE_NAMED = 0.1  # of a CPU
@@ -110,6 +114,7 @@ _QUOTA = re.compile(r"quota ([0-9]{1,18}) ([0-9]{1,18}) ?(.*)")
 _MEMORY = re.compile(r"memory (\S+) ([0-9]{1,18}) ([0-9]{1,18}) (.*)")
 # CPUs, part, count: siblings each count an event of their core (Linux therm_throt.c).
 _THROTTLED = re.compile(r"throttled ([0-9]{1,18}) (\S+) ([0-9]{1,18})")
+_MAX_STORED = 2**63 - 1  # a column of stored facts has 64 bits with a sign
 # admin-guide/pm/cpuidle.rst
 _IDLE = re.compile(r"sys/.*/cpuidle/state([0-9]{1,18})/([a-z]+):(.*)")
 _IRQBALANCE = re.compile(r"proc/[0-9]+/comm:irqbalance")
@@ -129,9 +134,13 @@ def is_answer(sections: Sections) -> bool:
     return parse_system(sections).get("uname_s") == "Linux"
 
 
-def parse(sections: Sections, _: str | None = None) -> Facts:
+def parse(sections: Sections, _declared_arch: str | None = None) -> Facts:
     """Return the facts of a Linux host, without the workdir. Unknown ones are None.
     Raises DataError.
+
+    The probe's section `files` has whole small files, `picked` has some lines of long
+    ones, and `noise` has what the probe computed. The second parameter is for systems
+    that may not name their architecture.
     """
     if path := find_value(sections, "too_long"):
         raise DataError(
@@ -139,8 +148,9 @@ def parse(sections: Sections, _: str | None = None) -> Facts:
             " over it"
         )
     system = parse_system(sections)
-    files = parse_files([*sections.get("files", []), *sections.get("picked", [])])
-    noise = [*sections.get("noise", []), *sections.get("picked", [])]
+    picked = sections.get("picked", [])
+    files = parse_files([*sections.get("files", []), *picked])
+    noise = [*sections.get("noise", []), *picked]  # irqbalance is among those picked
     cpuinfo = parse_cpuinfo(sections.get("cpuinfo", []))
     arch = _find_agent_arch(system)
     cpus, groups = topology.parse_cpus(sections, files)
@@ -404,8 +414,11 @@ def _find_mitigations(files: Files) -> Mapping[str, str]:
 
 
 def parse_files(lines: Iterable[str]) -> dict[str, str]:
-    """Map each path in grep's output to its first line, and "path:Key" to the value of
-    a line `Key:value`.
+    """Return what grep printed, in lines `path:text`: the first line of each file by
+    its path, and the value of each line `Key: value` by "path:Key".
+
+    Keys are those in _PICKED. Of proc/self/cgroup all lines are returned, each with a
+    line end: a process has a control group for each hierarchy.
     """
     files: dict[str, str] = {}
     for line in lines:
@@ -433,66 +446,73 @@ def parse_cpuinfo(lines: Iterable[str]) -> dict[str, str]:
             continue
         name = key.lower()
         if key == "Processor":
-            # arm before 3.8 has it, a name, before `processor`, a number
+            # Linux before 3.8 on arm gives the model's name there. The key `processor`,
+            # which follows, is the number of a CPU.
             name = "model name"
         cpuinfo.setdefault(name, value)
     if not cpuinfo.get("model", "0").isdigit():
-        del cpuinfo["model"]  # the machine's, on ppc64le and some boards
+        # on ppc64le and some boards, `model` is the name of the machine
+        del cpuinfo["model"]
     return cpuinfo
 
 
 def parse_load(sections: Sections) -> Load:
     """Parse load average, runnable threads, hottest sensor (of 1 to 150 degrees) and
-    stolen ticks.
+    stolen ticks; each is None if unknown.
     """
-    words: dict[str, list[str]] = {}
+    words_by_path: dict[str, list[str]] = {}
     for line in sections.get("load", []):
-        path, _, value = line.partition(":")
-        words[path] = value.split()
+        path, _, text = line.partition(":")
+        words_by_path[path] = text.split()
 
-    # Linux Documentation/filesystems/proc.rst
-    averages = words.get("proc/loadavg", [])
-    load_1m = _parse_float(averages[0]) if averages else None
+    # "0.20 0.18 0.12 1/80 11206": three averages, then runnable/all threads (proc.rst)
+    load_words = words_by_path.get("proc/loadavg", [])
+    load_1m = _parse_float(load_words[0]) if load_words else None
     running = None
-    if len(averages) > 3:
-        running = _parse_int(averages[3].partition("/")[0])
-    ticks = words.get("proc/stat", [])
+    if len(load_words) > 3:
+        runnable, _, _all_threads = load_words[3].partition("/")
+        running = _parse_int(runnable)
+
+    stat_words = words_by_path.get("proc/stat", [])
     steal_ticks = None
-    if len(ticks) > _TICKS_OF_A_CPU and ticks[0] == "cpu":
-        steal_ticks = _parse_int(ticks[_TICKS_OF_A_CPU])
+    if len(stat_words) > _STEAL_COLUMN and stat_words[0] == "cpu":
+        steal_ticks = _parse_int(stat_words[_STEAL_COLUMN])
     return Load(
         load_1m=load_1m,
         running=running,
-        temperature_c=_find_hottest(words),
+        temperature_c=_find_hottest(words_by_path),
         steal_ticks=steal_ticks,
     )
 
 
-def _find_hottest(words: Mapping[str, Sequence[str]]) -> float | None:
-    """Return the highest temperature, in degrees Celsius, that can be one; None without
-    any. words: those of each file.
+def _find_hottest(words_by_path: Mapping[str, Sequence[str]]) -> float | None:
+    """Return the highest temperature, in degrees Celsius, of those from 1 to 150;
+    others are faults of a sensor. Return None without any.
+
+    words_by_path: those of each file; sensors are below sys/class
+    (hwmon/sysfs-interface.rst).
     """
-    # hwmon/sysfs-interface.rst
     degrees = []
-    for path, values in words.items():
-        if path.startswith("sys/class/") and values:
-            millidegrees = _parse_float(values[0]) or 0.0
+    for path, words in words_by_path.items():
+        if path.startswith("sys/class/") and words:
+            millidegrees = _parse_float(words[0]) or 0.0
             degrees.append(millidegrees / 1000)
     plausible = [value for value in degrees if 1 <= value <= 150]
     return max(plausible, default=None)
 
 
 def parse_usage(sections: Sections, online: int) -> Usage | None:
-    """Compute how busy the CPUs were between sections `before` and `after`; None if
-    unknown or too short.
+    """Compute how busy the CPUs were between the moments of sections `before` and
+    `after`; None if unknown or if fewer than _MIN_TICKS passed. online: how many CPUs
+    are online.
     """
     before = sections.get("before", [])
     after = sections.get("after", [])
-    first = _sum_ticks(before)
-    last = _sum_ticks(after)
-    ticks = [end - begin for begin, end in zip(first, last, strict=False)]
+    ticks_before = _read_ticks_of_all_cpus(before)
+    ticks_after = _read_ticks_of_all_cpus(after)
+    ticks = [end - begin for begin, end in zip(ticks_before, ticks_after, strict=False)]
     total = sum(ticks)
-    if len(ticks) < _TICKS_OF_A_CPU or total < online * _MIN_TICKS:
+    if len(ticks) < _TICK_FIELDS or total < online * _MIN_TICKS:
         return None
     _user, _nice, _system, idle, iowait, _irq, _softirq, steal = ticks
     busy = total - idle - iowait - steal
@@ -519,13 +539,15 @@ def _find_busiest_programs(
     return tuple(programs[:_PROGRAMS_NAMED])
 
 
-def _sum_ticks(lines: Iterable[str]) -> list[int]:
-    """Return the ticks of all CPUs since boot, by kind of use; [] if unknown."""
+def _read_ticks_of_all_cpus(lines: Iterable[str]) -> list[int]:
+    """Return the ticks of all CPUs since boot, by what they did, in the order of
+    _TICK_FIELDS; [] if unknown.
+    """
     for line in lines:
         if line.startswith("proc/stat:cpu "):
             counts = line.split()[1:]
             ticks = [int(count) for count in counts if _COUNT.fullmatch(count)]
-            return ticks[:_TICKS_OF_A_CPU]
+            return ticks[:_TICK_FIELDS]
     return []
 
 
@@ -546,19 +568,22 @@ def _parse_processes(lines: Iterable[str]) -> dict[str, _Process]:
 
 
 def find_deepest_idle_state(lines: Iterable[str]) -> tuple[str | None, int | None]:
-    """Return name and exit latency (µs) of the deepest idle state some CPU may enter;
-    None if unknown.
+    """Return the name and the exit latency (µs) of the deepest idle state that some CPU
+    may enter; None if unknown.
+
+    A state has its files for each CPU; a line is one value of one of them:
+    "sys/…/cpuidle/state3/latency:133". Deeper states have greater numbers.
     """
-    # each state's values on all CPUs, by the name of their file
+    # by state and by the name of the file, its values on all CPUs
     states = defaultdict[int, defaultdict[str, set[str]]](lambda: defaultdict(set))
-    for number, part, value in _match_lines(_IDLE, lines):
-        values_by_file = states[int(number)]
-        values_by_file[part].add(value.strip())
+    for state, file, value in _match_lines(_IDLE, lines):
+        values_by_file = states[int(state)]
+        values_by_file[file].add(value.strip())
     enabled = []
-    for state, values_by_file in states.items():
+    for number, values_by_file in states.items():
         disable = values_by_file["disable"]
         if "0" in disable or not disable:  # some CPU may enter it
-            enabled.append(state)
+            enabled.append(number)
     if not enabled:
         return None, None
     deepest = states[max(enabled)]
@@ -581,12 +606,16 @@ def find_tightest_cpu_quota(lines: Iterable[str]) -> tuple[float, str] | None:
     if tightest is None:
         return None
     cpus, _ = tightest
+    # no kernel has a quota of 0: the line is not of one, and nothing is known
     return tightest if cpus else None
 
 
 def find_bytes_left_and_limit(lines: Iterable[str]) -> tuple[int, str] | None:
     """Return the bytes left in the tightest control group, and a text with its name;
     None if unlimited.
+
+    A line is "memory LIMITS USED RECLAIMABLE GROUP", a control group of ours. LIMITS
+    are one or several, separated by commas; "max" is no limit.
     """
     limits_left: list[tuple[int, str]] = []
     for limits, used, reclaimable, group in _match_lines(_MEMORY, lines):
@@ -604,10 +633,9 @@ def find_bytes_left_and_limit(lines: Iterable[str]) -> tuple[int, str] | None:
 
 def parse_bandwidth_limit(files: Files, vendor: str | None) -> str | None:
     """Return our limit of memory bandwidth: "MB:0=50", "no limit" or "not mounted";
-    None if unknown.
+    None if unknown (Linux Documentation/filesystems/resctrl.rst).
     """
-    # Linux Documentation/filesystems/resctrl.rst
-    group = files.get("proc/self/cpu_resctrl_groups")
+    group = files.get("proc/self/cpu_resctrl_groups")  # "res:/"; "res:": not mounted
     if group is None:
         return None
     if group == "res:":
@@ -617,21 +645,33 @@ def parse_bandwidth_limit(files: Files, vendor: str | None) -> str | None:
         return None
     is_amd = vendor in ("AuthenticAMD", "HygonGenuine")
     unlimited = _WHOLE_OF_AMD if is_amd else _WHOLE
-    limited = []
+    limits_by_resource = []
     for path in paths:
+        # "sys/fs/resctrl/schemata:MB" has the line "0=50;1=100", a limit per domain
         _, _, resource = path.rpartition(":")
-        limits = []
-        for domain, limit in re.findall(r"([0-9]+)= *([0-9]+)", files[path]):
-            if limit not in unlimited:
-                limits.append(f"{domain}={limit}")
+        limits = _list_limits(files[path], unlimited)
         if limits and resource in ("MB", "SMBA"):
-            limited.append(f"{resource}:{';'.join(limits)}")
-    return " ".join(limited) or "no limit"
+            limits_by_resource.append(f"{resource}:{';'.join(limits)}")
+    return " ".join(limits_by_resource) or "no limit"
+
+
+def _list_limits(line: str, unlimited: Collection[str]) -> list[str]:
+    """List the domains of a line of resctrl that have a limit: "0=50;1=100" -> ["0=50"]
+    if `unlimited` has "100".
+    """
+    limits = []
+    for domain, limit in re.findall(r"([0-9]+)= *([0-9]+)", line):
+        if limit not in unlimited:
+            limits.append(f"{domain}={limit}")
+    return limits
 
 
 def parse_throttles(lines: Iterable[str], part: str) -> int | None:
     """Return how often heat slowed CPUs down since boot; None if unknown. part: "core"
-    or "package".
+    or "package". It is the sum over all CPUs, each of which counts the events of its
+    core and of its package.
+
+    The line "throttled 2 core 5" says that two CPUs have counted 5 each.
     """
     counts = []
     for cpus, throttled_part, count in _match_lines(_THROTTLED, lines):
@@ -639,7 +679,7 @@ def parse_throttles(lines: Iterable[str], part: str) -> int | None:
             counts.append(int(cpus) * int(count))
     if not counts:
         return None
-    return min(sum(counts), 2**63 - 1)
+    return min(sum(counts), _MAX_STORED)
 
 
 def parse_irqbalance(lines: Collection[str], container: str | None) -> bool | None:

@@ -57,16 +57,17 @@ def _find_frequency_noise(facts: Facts) -> Iterator[Finding]:
 
 
 def _find_idle_state_and_heat(facts: Facts) -> Iterator[Finding]:
+    """Yield findings on deep idle states, on heat that slowed CPUs down, and on heat
+    now.
+    """
     if (facts.idle_exit_us or 0) > DEEP_IDLE_US:
-        state = facts.idle_state or "unnamed"
-        driver = facts.idle_driver or "unknown driver"
-        deep = DEEP_IDLE_US + 1
         yield make_finding(
             "idle",
             facts,
-            state=state,
-            driver=driver,
-            deep=deep,
+            state=facts.idle_state or "unnamed",
+            driver=facts.idle_driver or "unknown driver",
+            # of `cpupower idle-set -D`, which disables states from this latency on
+            deep=DEEP_IDLE_US + 1,
         )
 
     throttles = (facts.core_throttles or 0) + (facts.package_throttles or 0)
@@ -204,16 +205,20 @@ def _find_cpus_left_out(facts: Facts) -> Iterator[Finding]:
 
 
 def _find_cpu_noise(facts: Facts) -> Iterator[Finding]:
+    """Yield findings on cores of several kinds, on tasks that may run between ours, and
+    on isolated CPUs that the kernel's tick interrupts.
+    """
     kinds = sorted({cpu.kind for cpu in facts.cpus if cpu.kind})
     if len(kinds) > 1:
-        kind = kinds[-1]
-        cpus = format_cpus(cpu.cpu for cpu in facts.cpus if cpu.kind == kind)
+        # the advice names one kind: "performance" is behind the others in the alphabet
+        advised_kind = kinds[-1]
+        own_cpus = [cpu.cpu for cpu in facts.cpus if cpu.kind == advised_kind]
         yield make_finding(
             "hybrid",
             facts,
             kinds=", ".join(kinds),
-            cpus=cpus,
-            kind=kind,
+            cpus=format_cpus(own_cpus),
+            kind=advised_kind,
         )
     if facts.cpus and not facts.isolated_cpus:
         yield make_finding("isolation", facts)

@@ -10,14 +10,24 @@ from operator import attrgetter
 
 from fleet.model import Cpu, Dimm, Memory, Node, describe_channels
 
-# SMBIOS, DSP0134 3.7: types 16 (physical memory array), 17 (memory device), 127 (end of
-# table).
+# SMBIOS, DSP0134 3.7: types of structures. A memory array is a group of slots, such as
+# those of the mainboard; a memory device is a slot, with its module if it has one.
 _ARRAY = 16
 _DEVICE = 17
 _END = 127
+# Where a structure has its fields: the offset and the size, in bytes.
+_HANDLE = (0x02, 2)  # of any structure: its number in the table
+_ARRAY_USE = (0x05, 1)
+_ARRAY_CORRECTION = (0x06, 1)
+_DEVICE_ARRAY = (0x04, 2)  # the handle of its array
+_DEVICE_ALL_BITS = (0x08, 2)  # with those of error correction
+_DEVICE_DATA_BITS = (0x0A, 2)
+_DEVICE_SIZE = (0x0C, 2)
+_DEVICE_KIND = (0x12, 1)
+_DEVICE_RANKS = (0x1B, 1)
 _SYSTEM_MEMORY = 3  # an array's use
 _ECC = {3: "none", 4: "parity", 5: "single-bit", 6: "multi-bit", 7: "CRC"}
-_IN_WIDER_MODULES = ("single-bit", "multi-bit")
+_NEEDS_WIDER_MODULES = ("single-bit", "multi-bit")
 _KINDS = {
     0x12: "DDR",
     0x13: "DDR2",
@@ -40,7 +50,9 @@ _PERSISTENT = 0x1F
 _DATA_BITS = {36: 32, 40: 32, 72: 64, 80: 64}
 # where a device has the numbers of its strings for serial number and asset tag
 _PRIVATE = (0x18, 0x19)
-_EXTENDED = 0xFFFF
+_UNKNOWN = 0xFFFF  # of a size or a width; of a speed: another field has it
+_IN_EXTENDED_SIZE = 0x7FFF  # of a size: too large for this field, another has it
+_SIZE_IN_KIB = 0x8000  # a bit of a size, which is in MiB without it
 _HEX = re.compile(r"\s*((?:[0-9A-Fa-f]{2}\s*)+)")
 _TABLE_BYTES = 1 << 18  # as much as the probe reads
 # How firmware names places, slot before bank: "P1-DIMMA1 P0_Node0_Channel0_Dimm0".
@@ -108,23 +120,16 @@ def parse_memory(
 ) -> tuple[Memory, tuple[Node, ...], tuple[str, ...]]:
     """Return the machine's memory, its NUMA nodes with their shares of channels and
     peak rate, and notes on what the firmware says of it that cannot be so.
+
+    Three sources list modules: SMBIOS, the firmware's table, which only root can read;
+    EDAC, a part of the kernel; and a device tree. The first that has any is believed.
     """
     table = parse_smbios_table(sections.get("smbios", []))
     smbios, notes = _read_smbios_memory(table)
     edac = _read_edac_memory(files)  # ABI/testing/sysfs-devices-edac
     slots = _keep_slots_of_processors(smbios.dimms, cpus)
-    # the first that tells; SMBIOS only to root
     dimms = slots or edac.dimms or _read_device_tree(sections)
-
-    populated = channels = None
-    counts = _count_populated_and_all_channels(dimms)
-    # EDAC counts the channels of its own modules, or those that nothing else tells
-    if edac.channels and (counts is None or dimms == edac.dimms):
-        populated = len({dimm.channel for dimm in edac.dimms})
-        channels = edac.channels
-    elif counts is not None:
-        populated, channels = counts
-
+    populated, channels = _count_channels(dimms, edac)
     memory = Memory(
         dimms=dimms,
         channels=channels,
@@ -138,20 +143,45 @@ def parse_memory(
     return memory, tuple(with_bandwidth), notes
 
 
+def _count_channels(
+    dimms: tuple[Dimm, ...], edac: Memory
+) -> tuple[int | None, int | None]:
+    """Return the number of populated channels and of all channels; None for both if
+    unknown.
+
+    EDAC's own counts are used if the modules are those of EDAC, which does not list
+    empty slots, or if the channels of the modules are unknown.
+    """
+    counts = _count_populated_and_all_channels(dimms)
+    counts_by_edac = len({dimm.channel for dimm in edac.dimms}), edac.channels
+    if edac.channels and (counts is None or dimms == edac.dimms):
+        return counts_by_edac
+    return counts or (None, None)
+
+
 def parse_smbios_table(lines: Collection[str]) -> bytes:
-    """Decode an SMBIOS table from lines of hexadecimal bytes, or from what `dmidecode
-    -u` prints.
+    """Decode an SMBIOS table from lines of hexadecimal bytes, or from those that
+    `dmidecode -u` prints.
+
+    It prints each structure, and each string of it as bytes and as text:
+
+        Handle 0x0011, DMI type 17, 40 bytes
+            Header and Data:
+                11 28 11 00 10 00 FE FF 48 00 40 00 00 40 09 00
+            Strings:
+                44 49 4D 4D 20 30 00
+                DIMM 0
     """
     is_printed_by_dmidecode = any("DMI type" in line for line in lines)
     if not is_printed_by_dmidecode:
         return _read_hex(lines)[:_TABLE_BYTES]
-    # as in the table, a structure's strings follow it, and a zero ends them
     table = b""
-    _, *structures = "\n".join(lines).split("Handle ")
+    _before_first, *structures = "\n".join(lines).split("Handle ")
     for structure in structures:
         body, _, strings = structure.partition("Strings:")
-        body_lines = body.splitlines()[1:]
+        _rest_of_handle_line, *body_lines = body.splitlines()
         string_lines = strings.splitlines()[1:]
+        # in the table, a zero ends the strings; without strings there are two zeros
         table += _read_hex(body_lines)
         table += _read_hex(_drop_texts(string_lines)) or b"\0"
         table += b"\0"
@@ -272,24 +302,26 @@ def _iter_structures(table: bytes) -> Iterator[_Structure]:
 
 
 def _read_smbios_memory(table: bytes) -> tuple[Memory, tuple[str, ...]]:
-    """Return the slots in an SMBIOS table, without the number of all channels, and
-    notes on what contradicts itself; no slots if the table has no end.
+    """Return the slots and the error correction that an SMBIOS table has, and notes on
+    what contradicts itself. Channels are named in the slots, but not counted. A table
+    without an end is damaged, and has no slots.
     """
     structures = list(_iter_structures(table))
     if not structures or structures[-1].kind != _END:
         return Memory(), ()
-    corrections = _find_corrections_by_array(structures)
-    ecc = _find_only_value(corrections.values())
-    devices = _find_slots(structures, corrections)
-    # the locators of the slot and of its bank
+    ecc_by_array = _find_ecc_by_array(structures)
+    ecc = _find_only_value(ecc_by_array.values())
+    devices = _find_slots(structures, ecc_by_array)
+    # the locators of the slot and of its bank: "P1-DIMMA1 P0_NODE0_CHANNEL0_DIMM0"
     places = [f"{device.text(0x10)} {device.text(0x11)}".upper() for device in devices]
     dimms, notes = _read_dimms(devices, places)
     if not any(dimm.is_populated for dimm in dimms):
         return Memory(ecc=ecc), ()
     settled, channel_notes = _settle_channels(dimms, places)
     notes += channel_notes
-    if ecc in _IN_WIDER_MODULES and not any(map(_has_correction_bits, devices)):
-        notes += _describe_missing_bits(ecc, dimms)
+    has_correction_bits = any(map(_has_correction_bits, devices))
+    if ecc in _NEEDS_WIDER_MODULES and not has_correction_bits:
+        notes += _note_missing_bits(ecc, dimms)
         ecc = None
     return Memory(settled, ecc=ecc), tuple(dict.fromkeys(notes))
 
@@ -311,35 +343,44 @@ def _read_dimms(
     return dimms, notes
 
 
-def _find_corrections_by_array(
+def _find_ecc_by_array(
     structures: Iterable[_Structure],
 ) -> dict[int | None, str | None]:
-    """Return the error correction of each array of system memory, by its handle."""
-    corrections = {}
+    """Return the error correction of each array of system memory, None if unknown, by
+    the handle of the array.
+    """
+    ecc_by_array = {}
     for structure in structures:
-        use = structure.number(5, 1)
+        use = structure.number(*_ARRAY_USE)
         if structure.kind == _ARRAY and use == _SYSTEM_MEMORY:
-            handle = structure.number(2, 2)
-            correction = structure.number(6, 1) or 0
-            corrections[handle] = _ECC.get(correction)
-    return corrections
+            handle = structure.number(*_HANDLE)
+            correction = structure.number(*_ARRAY_CORRECTION) or 0
+            ecc_by_array[handle] = _ECC.get(correction)
+    return ecc_by_array
 
 
 def _find_slots(
     structures: Iterable[_Structure], arrays: Container[int | None]
 ) -> list[_Structure]:
-    """Return the slots of these arrays, without those of persistent memory."""
+    """Return the slots of these arrays, without those of persistent memory. arrays:
+    their handles.
+    """
     slots = []
     for structure in structures:
-        is_slot = structure.kind == _DEVICE and structure.number(4, 2) in arrays
-        if is_slot and structure.number(0x12, 1) != _PERSISTENT:
+        if structure.kind != _DEVICE:
+            continue
+        is_in_arrays = structure.number(*_DEVICE_ARRAY) in arrays
+        is_persistent = structure.number(*_DEVICE_KIND) == _PERSISTENT
+        if is_in_arrays and not is_persistent:
             slots.append(structure)
     return slots
 
 
 def _find_sockets(places: Sequence[str]) -> list[int | None]:
-    """Return each place's socket by its name, or else by its node's; None for all if
-    not every place names one. A second array may be of anything.
+    """Return the socket of each place: the number that the place gives to its socket,
+    or else to its node. Return None for all if not every place gives one.
+
+    The slot's array would not tell it: a second array may be anything.
     """
     for pattern in (_SOCKET, _NODE):
         matches = [pattern.search(place) for place in places]
@@ -364,9 +405,12 @@ def _drop_contradictions(dimm: Dimm) -> tuple[Dimm, list[str]]:
     return replace(dimm, configured_mts=None), [note]
 
 
-def _describe_missing_bits(ecc: str, dimms: Iterable[Dimm]) -> list[str]:
-    """Return a note on error correction without bits for it; none if the firmware gives
-    no widths, as QEMU, which says that all memory has it.
+def _note_missing_bits(ecc: str, dimms: Iterable[Dimm]) -> list[str]:
+    """Return the note that the firmware claims error correction, but no module has bits
+    for it, as the caller found.
+
+    If the firmware gives no widths of modules, return no note: QEMU's gives none, and
+    claims error correction of all memory.
     """
     if not any(dimm.width_bits for dimm in dimms):
         return []
@@ -379,8 +423,11 @@ def _describe_missing_bits(ecc: str, dimms: Iterable[Dimm]) -> list[str]:
 def _settle_channels(
     dimms: Sequence[Dimm], places: Sequence[str]
 ) -> tuple[tuple[Dimm, ...], list[str]]:
-    """Return the modules without channels unless each has one and a place of its own,
-    and notes.
+    """Return the modules with their channels if those can be right: each module has
+    one, and no two slots have the same place. Else return the modules without channels,
+    and a note if places repeat.
+
+    places: the locators of each module's slot, such as "P1-DIMMA1 P0_NODE0_CHANNEL0".
     """
     without_channels = tuple(replace(dimm, channel=None) for dimm in dimms)
     if any(dimm.channel is None for dimm in dimms):
@@ -396,17 +443,21 @@ def _settle_channels(
 
 
 def _join_subchannels(dimms: Sequence[Dimm], places: Iterable[str]) -> tuple[Dimm, ...]:
-    """Return the modules with their subchannels' common channel where a module of 64
-    bits takes both: "P0 MC1 A" and "P0 MC1 B" become "P0 MC1".
+    """Return the modules with whole channels where the firmware names the four parts of
+    16 bits that a channel has, but a module of 64 bits takes them all: "P0 MC1 A" and
+    "P0 MC1 B" become "P0 MC1".
+
+    Firmware names parts for all slots of a machine or for none. places: the locators of
+    the slots.
     """
-    has_subchannels = any(_SUBCHANNELS.search(place) for place in places)
-    is_wide = any(dimm.is_populated and dimm.width_bits == 64 for dimm in dimms)
-    if not (has_subchannels and is_wide):
+    are_parts_named = any(_SUBCHANNELS.search(place) for place in places)
+    is_64_bits_wide = any(dimm.is_populated and dimm.width_bits == 64 for dimm in dimms)
+    if not (are_parts_named and is_64_bits_wide):
         return tuple(dimms)
     joined = []
     for dimm in dimms:
-        without_subchannel, _, _ = (dimm.channel or "").rpartition(" ")
-        joined.append(replace(dimm, channel=without_subchannel))
+        whole_channel, _, _part = (dimm.channel or "").rpartition(" ")
+        joined.append(replace(dimm, channel=whole_channel))
     return tuple(joined)
 
 
@@ -417,8 +468,11 @@ def _find_only_value(values: Iterable[str | None]) -> str | None:
 
 
 def _read_dimm(device: _Structure, place: str, socket: int | None) -> Dimm:
-    kind = device.number(0x12, 1) or 0
-    ranks = (device.number(0x1B, 1) or 0) & 15
+    """Return the module in a slot, as the firmware describes it. place: the locators of
+    the slot.
+    """
+    kind = device.number(*_DEVICE_KIND) or 0
+    ranks = (device.number(*_DEVICE_RANKS) or 0) & 15  # the upper four bits are no rank
     return Dimm(
         slot=device.text(0x10) or None,
         channel=_name_channel(place, socket),
@@ -433,18 +487,21 @@ def _read_dimm(device: _Structure, place: str, socket: int | None) -> Dimm:
 
 
 def _has_correction_bits(device: _Structure) -> bool:
-    """Report whether a module has more bits than those of data."""
-    total = device.number(0x08, 2) or _EXTENDED
-    data = device.number(0x0A, 2) or _EXTENDED
-    return data in _DATA_BITS or data < total < _EXTENDED
+    """Report whether a module has more bits than those of data, as error correction
+    needs.
+    """
+    total = device.number(*_DEVICE_ALL_BITS) or _UNKNOWN
+    data = device.number(*_DEVICE_DATA_BITS) or _UNKNOWN
+    return data in _DATA_BITS or data < total < _UNKNOWN
 
 
 def _read_data_width(device: _Structure) -> int | None:
     """Return a module's bits of data; None if unknown, or more than all its bits."""
-    total = device.number(0x08, 2) or _EXTENDED
-    data = device.number(0x0A, 2) or _EXTENDED
-    data = _DATA_BITS.get(data, data)
-    if data == _EXTENDED or data > total:
+    # a width of 0, as of an empty slot, is unknown as well
+    total = device.number(*_DEVICE_ALL_BITS) or _UNKNOWN
+    told = device.number(*_DEVICE_DATA_BITS) or _UNKNOWN
+    data = _DATA_BITS.get(told, told)  # 72, with error correction, becomes 64
+    if data == _UNKNOWN or data > total:
         return None
     return data
 
@@ -470,22 +527,26 @@ def _name_channel(place: str, socket: int | None) -> str | None:
 
 def _read_module_size(device: _Structure) -> int | None:
     """Return a module's bytes, 0 for an empty slot; None if unknown."""
-    size = device.number(0x0C, 2)
-    if size is None or size == _EXTENDED:
+    size = device.number(*_DEVICE_SIZE)
+    if size is None or size == _UNKNOWN:
         return None
-    if size == 0x7FFF:  # too large for this field
+    if size == _IN_EXTENDED_SIZE:
         mib = _read_extended(device, 0x1C)
         return mib << 20 or None
-    if size & 0x8000:  # in KiB
-        mib = (size & 0x7FFF) >> 10
+    if size & _SIZE_IN_KIB:
+        kib = size - _SIZE_IN_KIB
+        mib = kib >> 10
         return mib << 20
-    return size << 20
+    mib = size
+    return mib << 20
 
 
 def _read_speed(device: _Structure, offset: int, extended: int) -> int | None:
-    """Return a speed in MT/s; None if it is 0, as in an empty slot, or not given."""
+    """Return a speed in MT/s; None if it is 0, as in an empty slot, or not given.
+    offset: of its field. extended: of the field for a speed too large for that.
+    """
     speed = device.number(offset, 2)
-    if speed == _EXTENDED:
+    if speed == _UNKNOWN:
         speed = _read_extended(device, extended)
     return speed or None
 
@@ -567,15 +628,19 @@ def _find_in_location(pattern: re.Pattern[str], texts: Mapping[str, str]) -> str
 
 
 def _join_ranks(ranks: Sequence[Dimm]) -> Dimm:
-    """Join a module's ranks into one Dimm, adding their sizes. A module not split stays
-    as it is.
+    """Join a module's ranks into one Dimm, adding their sizes; the size is None if that
+    of a rank is unknown.
+
+    EDAC lists modules either by rank, each as a Dimm with `ranks` 1, or whole, each as
+    a single Dimm with `ranks` None, which stays so.
     """
     first = ranks[0]
     sizes = [rank.size_bytes for rank in ranks if rank.size_bytes is not None]
     size_bytes = None
     if len(sizes) == len(ranks):
         size_bytes = sum(sizes)
-    count = len(ranks) if first.ranks else None
+    is_listed_by_rank = first.ranks is not None
+    count = len(ranks) if is_listed_by_rank else None
     return replace(first, size_bytes=size_bytes, ranks=count)
 
 
@@ -593,7 +658,7 @@ def _read_device_tree(sections: Mapping[str, list[str]]) -> tuple[Dimm, ...]:
         if kind is None:
             continue
         dimm = Dimm(slot=None, channel=str(len(dimms)), kind=kind[1].upper())
-        if ranks in "1234":
+        if ranks in {"1", "2", "3", "4"}:
             dimm = replace(dimm, ranks=int(ranks))
         dimms.append(dimm)
     return tuple(dimms)

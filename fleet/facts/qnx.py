@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from fleet.errors import DataError
 from fleet.facts.findings import make_finding
@@ -11,7 +12,8 @@ from fleet.facts.probe import Sections
 from fleet.facts.topology import arm_core_name
 from fleet.model import Cpu, Facts, Finding, Usage
 
-STANDIN = "qnx-standin"  # the `os` of an imitation that the tests make out of Linux
+# the `os` of a stand-in, an imitation of QNX that the tests make out of Linux
+STANDIN = "qnx-standin"
 
 _ARCHES = {"x86_64": "x86_64", "aarch64": "aarch64", "aarch64le": "aarch64"}
 _NO_CPUS = (
@@ -42,8 +44,11 @@ def find_noise(facts: Facts, _: Usage | None = None) -> Iterator[Finding]:
 
 
 def parse(sections: Sections, declared_arch: str | None = None) -> Facts:
-    """Return the facts of a QNX host, without the workdir. Raises DataError for an
-    unusable answer.
+    """Return the facts of a QNX host, without the workdir, which `gather` adds. Raises
+    DataError for an unusable answer.
+
+    Two programs tell of the host, `uname -a` and `pidin info`; either may be missing.
+    Where both do, they must agree. declared_arch: the inventory's, if it has one.
     """
     system = parse_values(sections)
     pidin = sections.get("pidin", [])
@@ -56,7 +61,9 @@ def parse(sections: Sections, declared_arch: str | None = None) -> Facts:
     arch_by_uname = _require_known_arch(uname.get("arch"), uname_line)
     arch_by_pidin = _require_known_arch(cpu and cpu[1], pidin_line)
     arch = _require_agreement(
-        "architecture", arch_by_uname, arch_by_pidin, uname_line, pidin_line
+        "architecture",
+        by_uname=_Told(arch_by_uname, uname_line),
+        by_pidin=_Told(arch_by_pidin, pidin_line),
     )
     arch = arch or declared_arch
     if arch is None:
@@ -66,7 +73,9 @@ def parse(sections: Sections, declared_arch: str | None = None) -> Facts:
         )
     release = re.search(r"\bRelease:\s*(\S+)", text)
     kernel = _require_agreement(
-        "release", uname.get("release"), release and release[1], uname_line, pidin_line
+        "release",
+        by_uname=_Told(uname.get("release"), uname_line),
+        by_pidin=_Told(release and release[1], pidin_line),
     )
 
     processors = [match for match in map(_PROCESSOR.match, pidin) if match]
@@ -109,6 +118,7 @@ def _add_cpus(facts: Facts, processors: Sequence[re.Match[str]]) -> Facts:
 
 
 def _make_cpu(processor: re.Match[str], arch: str) -> Cpu:
+    """Return the CPU of a line of `pidin info` that matches _PROCESSOR."""
     number, midr, name, mhz, _ = processor.groups()
     model: str | None = name
     if not name and arch == "aarch64":
@@ -223,12 +233,22 @@ def _require_known_arch(word: str | None, line: str) -> str | None:
     return arch
 
 
-def _require_agreement(
-    name: str, by_uname: str | None, by_pidin: str | None, *lines: str
-) -> str | None:
-    if by_uname is not None and by_pidin is not None and by_uname != by_pidin:
+class _Told(NamedTuple):
+    """A value, None if a program did not tell it, and the line in which it did."""
+
+    value: str | None
+    line: str
+
+
+def _require_agreement(name: str, by_uname: _Told, by_pidin: _Told) -> str | None:
+    """Return what one of two programs or both tell; None if neither does. Raises
+    DataError if they contradict each other. name: of what they tell.
+    """
+    one = by_uname.value
+    other = by_pidin.value
+    if one is not None and other is not None and one != other:
         raise DataError(
-            f"its {name} is {by_uname[:200]} by `uname -a` ({lines[0][:200]!r}), "
-            f"but {by_pidin[:200]} by `pidin info` ({lines[1][:200]!r})"
+            f"its {name} is {one[:200]} by `uname -a` ({by_uname.line[:200]!r}), "
+            f"but {other[:200]} by `pidin info` ({by_pidin.line[:200]!r})"
         )
-    return by_uname or by_pidin
+    return one or other

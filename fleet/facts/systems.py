@@ -80,9 +80,10 @@ def find_noise(facts: Facts, usage: Usage | None = None) -> tuple[Finding, ...]:
     usage: how busy it is.
     """
     unsorted = SYSTEMS[facts.target.os].find_noise(facts, usage)
-    return tuple(
-        sorted(unsorted, key=lambda finding: WORST_FIRST.index(finding.severity))
+    worst_first = sorted(
+        unsorted, key=lambda finding: WORST_FIRST.index(finding.severity)
     )
+    return tuple(worst_first)
 
 
 def describe_serious_findings(facts: Facts) -> tuple[str, ...]:

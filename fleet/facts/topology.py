@@ -94,18 +94,23 @@ class Groups:
 def parse_cpus(sections: Sections, files: Files) -> tuple[tuple[Cpu, ...], Groups]:
     """Return all CPUs present, even those offline or not allowed, sorted by number, and
     their `Groups`.
+
+    Several files tell of CPUs: their groups (admin-guide/cputopology.rst), the lists of
+    sysfs (ABI/testing/sysfs-devices-system-cpu), our affinity mask and /proc/cpuinfo.
+    Where one contradicts the others, `contradictions` of the groups says so.
     """
-    groups = _read_groups(sections)  # admin-guide/cputopology.rst
+    groups = _read_groups(sections)
     groups.nodes = _map_cpus_to_nodes(files, groups.contradictions)
     models = _parse_cpu_models(sections)
-    # sysfs-devices-system-cpu
     online_in_sysfs = set(_read_cpu_list(files, "sys/devices/system/cpu/online"))
-    online = online_in_sysfs or set(models)
-    sets = _find_cpu_sets(files, online, groups.with_topology)
+    listed = online_in_sysfs or set(models)
+    sets = _find_cpu_sets(files, listed, groups.with_topology)
 
+    # /proc/cpuinfo, if it names models, lists other CPUs than are online
     if set(models) != sets.online and any(models.values()):
         groups.contradictions["cpuinfo"] = _describe_other_cpuinfo(models, sets.online)
         models = _keep_only_model(models, sets.online)
+    # we may run on CPUs that sysfs does not list as online
     unlisted = (sets.allowed & sets.online) - online_in_sysfs
     if online_in_sysfs and unlisted:
         why = _describe_other_list(online_in_sysfs, unlisted)
@@ -115,16 +120,14 @@ def parse_cpus(sections: Sections, files: Files) -> tuple[tuple[Cpu, ...], Group
     kinds = _map_cpus_to_kinds(files)
     cpus = []
     for number in sorted(sets.present):
-        is_isolated = None
-        if isolated is not None:
-            is_isolated = number in isolated
+        is_online = number in sets.online
         cpu = replace(
             _make_cpu(number, groups),
-            online=number in sets.online,
-            allowed=number in sets.allowed and number in sets.online,
+            online=is_online,
+            allowed=is_online and number in sets.allowed,
             kind=kinds.get(number),
             model=models.get(number),
-            isolated=is_isolated,
+            isolated=None if isolated is None else number in isolated,
         )
         cpus.append(cpu)
     return tuple(cpus), groups
@@ -139,12 +142,18 @@ class _CpuSets(NamedTuple):
 
 
 def _find_cpu_sets(files: Files, listed: set[int], with_topology: set[int]) -> _CpuSets:
-    """Return which CPUs there are. listed: those that the host lists as online."""
+    """Return which CPUs there are.
+
+    listed: those that the host lists as online. If the affinity mask (proc.rst) shows
+    that this list is made up, as containers do (lxcfs), so is the list of those
+    present, and the CPUs online are all that are known to be there.
+    """
     present = set(_read_cpu_list(files, "sys/devices/system/cpu/present")) | listed
-    affinity = _read_cpu_list(files, "proc/self/status:Cpus_allowed_list")  # proc.rst
+    affinity = _read_cpu_list(files, "proc/self/status:Cpus_allowed_list")
     allowed = set(affinity) or present
     online = _find_online_cpus(listed, allowed, with_topology)
-    if online != listed:
+    is_list_made_up = online != listed
+    if is_list_made_up:
         present = online
     return _CpuSets(present, online, allowed)
 
@@ -264,7 +273,17 @@ def _parse_cpu_models(sections: Sections) -> dict[int, str | None]:
 
 
 def _read_groups(sections: Sections) -> Groups:
-    """Parse the section `topology`; skip lines of unknown form."""
+    """Parse the section `topology`; skip lines of unknown form.
+
+    Its lines are, with a CPU list as "0-3,8" and numbers of CPUs as "0 1 2 3":
+
+    - "capacity CPU VALUE";
+    - "cache LEVEL KIND SIZE LINE_BYTES CPU_LIST", a cache and the CPUs that share it;
+    - "policy GOVERNOR DRIVER KHZ CPUS", what scales the frequency of these CPUs;
+    - "shown CPUS", those whose topology the kernel shows, unless that is all present;
+    - "boost 1" or "boost 0";
+    - "KIND CPU_LIST", the CPUs of one group, such as a core: "core_cpus 0,4".
+    """
     groups = Groups()
     for line in sections.get("topology", []):
         match line.split():
@@ -289,9 +308,9 @@ def _read_groups(sections: Sections) -> Groups:
                 groups.with_topology.update(_parse_numbers(cpus))
             case ["boost", value]:
                 groups.boost = value == "1"
-            case [kind, shared]:
-                # a group is named by its lowest CPU, its leader
-                members = parse_cpu_list(shared)
+            case [kind, cpu_list]:
+                members = parse_cpu_list(cpu_list)
+                # a group has the name of its lowest CPU, its leader
                 leader = min(members, default=0)
                 leader_by_cpu = groups.leaders.setdefault(kind, {})
                 leader_by_cpu.update(dict.fromkeys(members, leader))
@@ -311,20 +330,25 @@ def _parse_policy(governor: str, khz: str) -> tuple[str | None, int | None]:
     return governor, most_khz
 
 
-def parse_memory_nodes(files: Files, with_cpus: Collection[int]) -> tuple[Node, ...]:
-    """Return the NUMA nodes with memory; if unknown, those of `with_cpus`
-    (ABI/stable/sysfs-devices-node).
+def parse_memory_nodes(
+    files: Files, nodes_with_cpus: Collection[int]
+) -> tuple[Node, ...]:
+    """Return the NUMA nodes with memory; if it is unknown which have any, the nodes
+    with CPUs (ABI/stable/sysfs-devices-node).
+
+    A node has its distance to each node, by the number of that node. nodes_with_cpus:
+    may have a node several times.
     """
     with_memory = _read_cpu_list(files, "sys/devices/system/node/has_memory")
-    distances = _read_node_files(files, "distance")
-    sorted_nodes = sorted(distances)
+    distance_lines = _read_node_files(files, "distance")
+    sorted_nodes = sorted(distance_lines)
     status = "proc/self/status:Mems_allowed_list"
     allowed = _read_cpu_list(files, status)
     nodes = []
-    for node in with_memory or sorted(set(with_cpus)):
-        # a line has the distance to every node, in order of their numbers
-        line = distances.get(node, "")
-        distance_by_node = zip(sorted_nodes, _parse_numbers(line.split()), strict=False)
+    for node in with_memory or sorted(set(nodes_with_cpus)):
+        # the distances to all nodes, in order of their numbers; none if not published
+        words = distance_lines.get(node, "").split()
+        distance_by_node = zip(sorted_nodes, _parse_numbers(words), strict=False)
         is_allowed = status not in files or node in allowed
         free = parse_kib(files.get(f"{_NODE}{node}/meminfo:MemFree", ""))
         nodes.append(Node(node, is_allowed, free, tuple(distance_by_node)))
