@@ -62,11 +62,9 @@ class Results:
         """Open a root. run_ids: the runs to use, None for all. failures: by host, why
         it is incomplete.
         """
-        self._place, self._run_ids, self.failures = (
-            Listing(root).place,
-            run_ids,
-            failures,
-        )
+        self._place = Listing(root).place
+        self._run_ids = run_ids
+        self.failures = failures
 
     def __repr__(self) -> str:
         return f"Results({str(self._place)!r})"
@@ -85,17 +83,17 @@ class Results:
     @skip_damaged_runs
     def runs(self, *selection: str) -> pd.DataFrame:
         """Return the table `runs`: a row per run, oldest first."""
-        now, _, ids = self._select(selection)
-        return set_dtypes(load.load_runs(now, run_id=ids))
+        listing, _, ids = self._select(selection)
+        return set_dtypes(load.load_runs(listing, run_id=ids))
 
     @skip_damaged_runs
     def numbers(self, *selection: str, benchmark: str | None = None) -> pd.DataFrame:
         """Return the table `numbers`: a row per run, benchmark, variant and relation,
         level of memory or point, in ns one way. benchmark: "cas/llsc".
         """
-        now, runs, _ = self._select(selection)
+        listing, runs, _ = self._select(selection)
         descriptions = load.merge_descriptions(runs)
-        numbers = select_numbers(now, runs, Only(benchmark), descriptions)
+        numbers = select_numbers(listing, runs, Only(benchmark), descriptions)
         return _note_unit(numbers, descriptions)
 
     @skip_damaged_runs
@@ -103,8 +101,9 @@ class Results:
         """Return a row per run, benchmark, variant, point and pair, in ns one way.
         benchmark: "cas/llsc".
         """
-        now, runs, ids = self._select(selection)
-        rows = load.select_benchmark(as_float64(load_pairs(now, run_id=ids)), benchmark)
+        listing, runs, ids = self._select(selection)
+        pairs = as_float64(load_pairs(listing, run_id=ids))
+        rows = load.select_benchmark(pairs, benchmark)
         return _note_unit(rows, load.merge_descriptions(runs))
 
     @skip_damaged_runs
@@ -112,18 +111,16 @@ class Results:
         self, *selection: str, benchmark: str | None = None, warmups: bool = False
     ) -> pd.DataFrame:
         """Return every sample as a row, with its burst's columns and `latency_ns`.
-        warmups: keep them.
+        warmups: keep the samples with which a burst warms up.
         """
-        now, runs, ids = self._select(selection)
-        bursts, descriptions = (
-            load.load_samples(now, run_id=ids),
-            load.merge_descriptions(runs),
-        )
-        long = load.samples_long(load.select_benchmark(bursts, benchmark), descriptions)
-        return _note_unit(
-            long if warmups else long[~long["is_warmup"]].reset_index(drop=True),
-            descriptions,
-        )
+        listing, runs, ids = self._select(selection)
+        descriptions = load.merge_descriptions(runs)
+        bursts = load.load_samples(listing, run_id=ids)
+        bursts = load.select_benchmark(bursts, benchmark)
+        samples = load.samples_long(bursts, descriptions)
+        if not warmups:
+            samples = samples[~samples["is_warmup"]].reset_index(drop=True)
+        return _note_unit(samples, descriptions)
 
     @skip_damaged_runs
     def bursts(
@@ -132,11 +129,9 @@ class Results:
         """Return a row per burst of a pair such as "3-17", with the columns of
         `load_pair_bursts`.
         """
-        now, runs, _ = self._select(selection)
-        return _note_unit(
-            load_pair_bursts(now, runs, pair, Only(benchmark)),
-            load.merge_descriptions(runs),
-        )
+        listing, runs, _ = self._select(selection)
+        bursts = load_pair_bursts(listing, runs, pair, Only(benchmark))
+        return _note_unit(bursts, load.merge_descriptions(runs))
 
     @skip_damaged_runs
     def matrix(
@@ -226,42 +221,57 @@ class Results:
         """Return the listing of the root as it is now, and the runs selected, with
         their IDs.
         """
-        now = self._list()
-        runs = [
-            run
-            for run in now.runs
-            if self._run_ids is None or run.run_id in self._run_ids
-        ]
-        runs = select_runs(runs, selection, now)
-        return now, runs, [run.run_id for run in runs]
+        listing = self._list()
+        runs = listing.runs
+        if self._run_ids is not None:
+            runs = [run for run in runs if run.run_id in self._run_ids]
+        runs = select_runs(runs, selection, listing)
+        return listing, runs, [run.run_id for run in runs]
 
     def _load_matrix(
         self, run: str | None, benchmark: str | None
     ) -> tuple[pd.DataFrame, Layout]:
-        if run is not None and run.startswith(PREFIX):
-            rows = _keep_first_choice(self._read_summaries(run, benchmark))
-            rows = rows.rename(
-                columns={"summary": "host_id", "latency_ns": "median_ns"}
-            )
-            return _make_matrix(rows, derive_cpus(rows), SHIPPED)
-        now, runs, _ = self._select([run] if run is not None else [])
+        """Load the matrix of a summary, "summary:NAME", or of the last run that a
+        selection has; None selects all runs. Return it with the layout of its CPUs.
+        """
+        if run is None:
+            return self._load_matrix_of_last_run([], benchmark)
+        if run.startswith(PREFIX):
+            return self._load_summary_matrix(run, benchmark)
+        return self._load_matrix_of_last_run([run], benchmark)
+
+    def _load_summary_matrix(
+        self, name: str, benchmark: str | None
+    ) -> tuple[pd.DataFrame, Layout]:
+        """Load the matrix of a summary and the layout of its CPUs."""
+        rows = _keep_first_choice(self._read_summaries(name, benchmark))
+        rows = rows.rename(columns={"summary": "host_id", "latency_ns": "median_ns"})
+        return _make_matrix(rows, derive_cpus(rows), SHIPPED)
+
+    def _load_matrix_of_last_run(
+        self, selection: Sequence[str], benchmark: str | None
+    ) -> tuple[pd.DataFrame, Layout]:
+        """Load the matrix of the last run selected and the layout of its CPUs."""
+        listing, runs, _ = self._select(selection)
         if not runs:
             raise UsageError(
                 f"{self._place}: no runs are stored here; `fleet run` measures."
             )
-        run_id, descriptions = runs[-1].run_id, load.merge_descriptions(runs[-1:])
-        pairs = as_float64(load_pairs(now, run_id=run_id))
+        last_run = runs[-1]
+        run_id = last_run.run_id
+        descriptions = load.merge_descriptions([last_run])
+        pairs = as_float64(load_pairs(listing, run_id=run_id))
         is_matrix = load.get_views(pairs["benchmark"], descriptions) == View.MATRIX
         chosen = load.select_benchmark(pairs[is_matrix], benchmark)
         rows = _keep_one_point(chosen, descriptions)
         if rows.empty:
             raise UsageError(f"{run_id}: has no pairs of CPUs.")
-        return _make_matrix(
-            _keep_first_choice(rows), load.load_cpus(now, run_id=run_id), descriptions
-        )
+        cpus = load.load_cpus(listing, run_id=run_id)
+        return _make_matrix(_keep_first_choice(rows), cpus, descriptions)
 
 
 def _keep_first_choice(rows: pd.DataFrame) -> pd.DataFrame:
+    """Keep the rows of the benchmark and variant that the first row has."""
     (first,) = load.name_benchmarks(rows.head(1))
     return load.select_choice(rows, first)
 

@@ -25,12 +25,19 @@ R = TypeVar("R")
 
 
 def publish(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function take tables with the dtypes of others, and return such ones."""
+    """Return the function for callers outside fleet.
+
+    The tables that it takes may have the dtypes of `set_dtypes`; `function` gets them
+    with the plain dtypes that fleet's own functions need. A table that it returns has
+    those of `set_dtypes`.
+    """
 
     @wraps(function)
     def call(*arguments: P.args, **keywords: P.kwargs) -> R:
-        plain: Any = [_to_own(argument) for argument in arguments]
-        named: Any = {name: _to_own(value) for name, value in keywords.items()}
+        plain: Any = [_drop_dtypes_of_table(argument) for argument in arguments]
+        named: Any = {
+            name: _drop_dtypes_of_table(value) for name, value in keywords.items()
+        }
         result: Any = function(*plain, **named)
         if isinstance(result, pd.DataFrame):
             return set_dtypes(result)  # type: ignore[return-value]  # R is a frame here
@@ -39,7 +46,8 @@ def publish(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def _to_own(argument: object) -> object:
+def _drop_dtypes_of_table(argument: object) -> object:
+    """Return a table with plain dtypes, and any other argument as it is."""
     if isinstance(argument, pd.DataFrame):
         return drop_dtypes(argument)
     return argument
