@@ -35,6 +35,8 @@ from fleet.analysis.report.markup import render_template
 from fleet.analysis.views.accept import render_acceptance
 from fleet.analysis.views.changes import format_changes, render_changes_headline
 from fleet.analysis.views.odd_machines import (
+    NO_NUMBER,
+    OddNumberCells,
     format_odd_numbers,
     list_odd_environments,
     render_siblings_headline,
@@ -151,8 +153,10 @@ def find(
     benchmark: str | None = None,
     ranges: Sequence[ExpectedRange] = (),
 ) -> Findings:
-    """Find what changed when, and which machines are odd or as expected; empty if
-    nothing can be compared.
+    """Find what changed when, and which machines are odd or as expected, among the runs
+    of a selection. Return empty findings if nothing can be compared.
+
+    benchmark: the only one to look at; None for all. ranges: what is expected.
     """
     only = Only(benchmark)
     try:
@@ -162,12 +166,13 @@ def find(
         return Findings()
     hosts = defaultdict[str, HostFindings](HostFindings)
     changes = list(zip(to_records(past.changes), format_changes(past), strict=True))
+    # each of these answers also adds its findings to those of the hosts in `hosts`
     answers = [_find_changes(past, changes, hosts)]
     several = [group for group in groups if len(group.hosts) > 1]
     answers += [_find_odd_machines(group, hosts) for group in several]
     acceptances = judge_hosts(root, selection, ranges, only)
-    for machine in acceptances:
-        hosts[machine.host].accepted = describe_acceptance(machine)
+    for acceptance in acceptances:
+        hosts[acceptance.host].accepted = describe_acceptance(acceptance)
     return Findings(
         answers=answers,
         changes=[(str(_choose_day(row)), cells) for row, cells in changes],
@@ -243,14 +248,19 @@ def _mark_change(row: Mapping[str, Any], words: tuple[str, ...]) -> str:
 def _find_odd_machines(
     group: Siblings, hosts: defaultdict[str, HostFindings]
 ) -> Answer:
-    """Answer which machines of a group are odd. Add findings to `hosts`, each host's
-    clearest as a mark.
+    """Answer which machines of a group are odd. Add the findings to those of their
+    hosts in `hosts`, and mark each odd host by its clearest number.
     """
-    findings = _list_odd_numbers(group, hosts)
+    findings = list[Finding]()
+    if group.odd_hosts:
+        odd_numbers = format_odd_numbers(group)  # each host's clearest comes first
+        findings += [_word_odd_number(number) for number in odd_numbers]
+        for host, mark in _choose_marks(odd_numbers).items():
+            hosts[host].marks.append(mark)
     for host, text in list_odd_environments(group):
         findings.append(Finding(title=host, text=text, hosts=(host,)))
     for finding in findings:
-        (host,) = finding.hosts
+        (host,) = finding.hosts  # a finding about a group is about one machine of it
         hosts[host].findings.append(finding)
     return Answer(
         question="Which of equal machines is odd",
@@ -260,32 +270,32 @@ def _find_odd_machines(
     )
 
 
-def _list_odd_numbers(
-    group: Siblings, hosts: defaultdict[str, HostFindings]
-) -> list[Finding]:
-    """Word each odd number of a group's machines, and mark its host in `hosts` if it is
-    the host's first.
+def _choose_marks(numbers: Sequence[OddNumberCells]) -> dict[str, str]:
+    """Return a mark for each host, in a few words: "odd: llc +12.3%". It is about the
+    first of the host's odd numbers.
     """
-    if not group.odd_hosts:
-        return []
-    findings = []
-    marked = set[str]()
-    for cells in format_odd_numbers(group):
-        host, choice, relation, this, others, change, interval, _ = cells
-        subject = relation
-        where = f"{choice} {relation}"
-        if relation == MEAN:
-            subject = "mean"
-            where = "mean of all relations"
-        if host not in marked:
-            marked.add(host)
-            hosts[host].marks.append(one_line(f"odd: {subject} {change}"))
-        title = f"{host}, {where}: {change}"
-        about = interval
-        if this != "-":
-            about += f"; {this} against {others}"
-        findings.append(Finding(title, about, (host,), choice, relation))
-    return findings
+    marks = dict[str, str]()
+    for number in numbers:
+        subject = "mean" if number.relation == MEAN else number.relation
+        marks.setdefault(number.host, one_line(f"odd: {subject} {number.change}"))
+    return marks
+
+
+def _word_odd_number(number: OddNumberCells) -> Finding:
+    """Word an odd number of a machine as a finding."""
+    where = f"{number.benchmark} {number.relation}"
+    if number.relation == MEAN:
+        where = "mean of all relations"
+    about = number.interval
+    if number.this != NO_NUMBER:
+        about += f"; {number.this} against {number.others}"
+    return Finding(
+        title=f"{number.host}, {where}: {number.change}",
+        text=about,
+        hosts=(number.host,),
+        choice=number.benchmark,
+        relation=number.relation,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,13 +327,20 @@ def _draw_nights(
     `CHANGE_TITLES`).
     """
     descriptions = past.descriptions
-    series, far_nights = _select_nights(past, change, host)
-    before = _compute_level_before(series, far_nights, change)
-    after, low, high = before + np.log1p(convert_change(change, descriptions))
-    logs = [*series, before, low, high]
-    axes = _Axes(series.index[0], series.index[-1], min(logs), max(logs))
+    log_by_night, far_nights = _select_nights(past, change, host)
+    log_before = _compute_level_before(log_by_night, far_nights, change)
+    # the change and the ends of its interval, each relative: 0.1 for 10 % more
+    changes = convert_change(change, descriptions)
+    log_after, low, high = log_before + np.log1p(changes)
+    logs = [*log_by_night, log_before, low, high]
+    axes = _Axes(
+        first=log_by_night.index[0],
+        last=log_by_night.index[-1],
+        bottom=min(logs),
+        top=max(logs),
+    )
     nights = []
-    for night, log in zip(series.index, series, strict=True):
+    for night, log in zip(log_by_night.index, log_by_night, strict=True):
         words_of_night = f"{night}: {_format_level(log, change, descriptions)}"
         x = axes.place_night(night)
         y = axes.place_log(log)
@@ -332,7 +349,7 @@ def _draw_nights(
         "course.svg",
         words=words,
         nights=nights,
-        levels=_place_levels(axes, change, before, after),
+        levels=_place_levels(axes, change, log_before, log_after),
         band=(axes.place_log(high), axes.place_log(low)),
         ticks=_list_ticks(past, host, axes),
         scale=_label_scale(axes, change, descriptions),
@@ -342,17 +359,20 @@ def _draw_nights(
 
 
 def _place_levels(
-    axes: _Axes, change: Mapping[str, Any], before: float, after: float
+    axes: _Axes, change: Mapping[str, Any], log_before: float, log_after: float
 ) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
-    """Return the lines at the levels before and after a change, each as its left and
-    right end and its place from the top. before, after: logs.
+    """Return the lines at the levels before and after a change, each as its left end,
+    its right end and its place from the top.
+
+    change: its nights are, in order, `begin` and `before`, the first and the last night
+    at the level before; then `after` and `end`, those at the level after.
     """
-    begin = axes.place_night(change["begin"])
-    until = axes.place_night(change["before"])
-    since = axes.place_night(change["after"])
-    end = max(axes.place_night(change["end"]), since)
-    line_before = (begin, until, axes.place_log(before))
-    line_after = (since, end, axes.place_log(after))
+    left_before = axes.place_night(change["begin"])
+    right_before = axes.place_night(change["before"])
+    left_after = axes.place_night(change["after"])
+    right_after = max(axes.place_night(change["end"]), left_after)
+    line_before = (left_before, right_before, axes.place_log(log_before))
+    line_after = (left_after, right_after, axes.place_log(log_after))
     return line_before, line_after
 
 
@@ -370,22 +390,26 @@ def _label_scale(
 def _select_nights(
     past: History, change: Mapping[str, Any], host: str
 ) -> tuple["pd.Series[float]", set[date]]:
-    """Return the logs of a host's numbers by night, greater where the number is, and
-    the nights that are far off.
+    """Return the logs of a host's numbers by night, and the nights that are far off.
+
+    A greater log is a greater number as it is shown: logs of a rate have the opposite
+    sign of those of its time. A change of several relations, which has no benchmark,
+    has the mean of their logs, each relative to its own median.
     """
     far_off = past.odd[past.odd["host"] == host]
     choice = change["benchmark"]
+    # past.logs has a row per host, benchmark, variant and relation, a column per night
     if choice:
-        own_class = [change[name] for name in CLASS]
-        logs = past.logs.loc[[(host, *own_class)]]
-        is_of_class = (far_off[CLASS] == own_class).all(axis=1)
-        far_off = far_off[is_of_class]
-    else:  # the mean of several relations, each relative to its own median
+        relation = [change[name] for name in CLASS]
+        logs = past.logs.loc[[(host, *relation)]]
+        is_of_relation = (far_off[CLASS] == relation).all(axis=1)
+        far_off = far_off[is_of_relation]
+    else:
         logs = past.logs.loc[[host]]
         logs = logs.sub(logs.median(axis=1), axis=0)
-    by_night = logs.mean().dropna()
+    log_by_night = logs.mean().dropna()
     sign = _choose_sign(choice, past.descriptions)
-    return by_night * sign, set(far_off["night"])
+    return log_by_night * sign, set(far_off["night"])
 
 
 def _choose_sign(choice: str, descriptions: Descriptions) -> int:
@@ -394,17 +418,21 @@ def _choose_sign(choice: str, descriptions: Descriptions) -> int:
 
 
 def _compute_level_before(
-    series: "pd.Series[float]", far: Set[date], change: Mapping[str, Any]
+    log_by_night: "pd.Series[float]", far_nights: Set[date], change: Mapping[str, Any]
 ) -> float:
-    """Return the mean log of the nights before a change; of all, if there are none."""
+    """Return the mean log of the nights at the level before a change, without those far
+    off the level; if there are none, that of all nights.
+
+    change: `begin` and `before` are the first and the last night at that level.
+    """
     nights_before = [
         night
-        for night in series.index
-        if night not in far and change["begin"] <= night <= change["before"]
+        for night in log_by_night.index
+        if change["begin"] <= night <= change["before"] and night not in far_nights
     ]
     if nights_before:
-        return float(np.mean(series[nights_before]))
-    return float(np.mean(series))
+        return float(np.mean(log_by_night[nights_before]))
+    return float(np.mean(log_by_night))
 
 
 def _format_level(

@@ -1,7 +1,7 @@
 """Text, JSON and CSV of `fleet compare --siblings`: which of equal machines is odd."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -28,6 +28,23 @@ _SIBLING_FIELDS = (
     "hosts about runs threshold has_verdict odd_hosts smallest rows environment caveats"
 )
 _NUMBERS_LISTED = 20
+NO_NUMBER = "-"  # of the mean over relations, whose numbers have no common unit
+
+
+class OddNumberCells(NamedTuple):
+    """The cells of a line about a number of an odd machine (titles: SIBLING_TITLES).
+
+    this, others: the machine's number and that of the others, or NO_NUMBER.
+    """
+
+    host: str
+    benchmark: str
+    relation: str
+    this: str
+    others: str
+    change: str
+    interval: str
+    q: str
 
 
 def render_siblings(groups: Sequence[Siblings], width: int | None = None) -> str:
@@ -102,32 +119,34 @@ def render_siblings_headline(group: Siblings) -> str:
     return one_line(f"{hosts}: {about}: {answer}")
 
 
-def format_odd_numbers(group: Siblings) -> list[tuple[str, ...]]:
-    """Return the cells of SIBLING_TITLES for each number of an odd machine."""
-    rows = list[tuple[str, ...]]()
+def format_odd_numbers(group: Siblings) -> list[OddNumberCells]:
+    """Format each number of an odd machine, host by host, each host's clearest number
+    first.
+    """
+    rows = []
     for row in text.to_records(_select_odd_numbers(group)):
         this, others = _format_this_and_others(row, group)
         change, low, high = text.convert_change(row, group.descriptions)
-        cells = (
-            row["host"],
-            text.name_benchmark(row),
-            row["relation"],
-            this,
-            others,
-            text.format_change(change),
-            text.format_interval(low, high),
-            _format_q(row["q"]),
+        cells = OddNumberCells(
+            host=row["host"],
+            benchmark=text.name_benchmark(row),
+            relation=row["relation"],
+            this=this,
+            others=others,
+            change=text.format_change(change),
+            interval=text.format_interval(low, high),
+            q=_format_q(row["q"]),
         )
         rows.append(cells)
     return rows
 
 
 def _format_this_and_others(row: dict[str, Any], group: Siblings) -> tuple[str, str]:
-    """Format a machine's number and that of the others with its scatter; "-" for the
-    mean over benchmarks.
+    """Format a machine's number and that of the others with its scatter; NO_NUMBER for
+    the mean over benchmarks.
     """
     if not row["benchmark"]:
-        return "-", "-"
+        return NO_NUMBER, NO_NUMBER
     this, others = text.format_values(row, ("ns", "others_ns"), group.descriptions)
     if not text.is_none(row["scatter"]):
         others += f" {text.format_half_width(row['scatter'])}"
