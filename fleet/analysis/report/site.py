@@ -19,7 +19,7 @@ from functools import cache
 from itertools import chain, groupby
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 import pandas as pd
@@ -72,7 +72,7 @@ _AT_ONCE = 16  # machines whose pairs are held
 _MAP = 96  # pixels
 _COURSE = 6  # runs of the index
 _SHARED_FILES = ("index.html", "runs.json", "changes.html", "changes.xml")
-_CELL = ["benchmark", "variant", "about", "relation"]
+_NUMBER_KEY = ["benchmark", "variant", "about", "relation"]  # what tells numbers apart
 _SUMMARY = "~summary"  # ends the name of a summary's page: no host's ID has a ~
 _OURS = re.compile(
     r"(index\.html|runs\.json|changes\.(html|xml)|(m|card|map|model)/[A-Za-z][\w.~-]*\.(html|svg|png|parquet))\Z"
@@ -109,7 +109,16 @@ State = dict[str, dict[str, Any]]
 
 
 class _StoredRow(TypedDict):
-    """A machine's row of the index, as `_render_machine` makes it."""
+    """A machine's row of the index, as `_render_machine` makes it.
+
+    run: the ID of its last run, or the name of a summary. date: of that run, "" of a
+    summary. slug: of the page of its CPU model. kernel: "" if unknown. benchmark: that
+    of the card. shared: the medians of this benchmark in words, from `_list_medians`.
+    far: the slowest of them, in ns. memory, bandwidth: the best numbers, in ns a load
+    and GB/s. course: the last medians of the slowest relation as block characters; of
+    a summary, whether it has intervals. runs: how many, 0 of a summary. marks: from
+    `HostFindings`. Each number is None if it was not measured.
+    """
 
     host: str
     name: str
@@ -131,9 +140,9 @@ class _StoredRow(TypedDict):
 
 
 class _StoredState(TypedDict):
-    """The file STATE. keys: a digest of what each machine and CPU model was made from,
-    by name. rows: by host. changes: day, slug, cells and model of each, by slug of the
-    model. files: the digest of each, by name.
+    """The file STATE. keys: digests of what the pages of machines and CPU models were
+    made from, by host and by slug of the model. rows: by host. changes: as `_Change`,
+    by slug of the model. files: the digest of each, by name.
     """
 
     keys: dict[str, str]
@@ -142,7 +151,27 @@ class _StoredState(TypedDict):
     files: dict[str, str]
 
 
+class _Change(NamedTuple):
+    """A change of the machines of a CPU model. day: as YYYY-MM-DD. slug: of the model's
+    page. cells: of a table (titles: `CHANGE_TITLES`).
+    """
+
+    day: str
+    slug: str
+    cells: list[str]
+    model: str
+
+
 _STATE_DECODER = msgspec.json.Decoder(_StoredState)
+
+
+class _Section(NamedTuple):
+    """A table of a page. heading: "" for none. note: a sentence above the table."""
+
+    heading: str
+    note: str
+    titles: Sequence[str]
+    lines: Sequence[tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +191,9 @@ class _Machine:
 class _News:
     """What the site does not have yet, or has differently.
 
-    keys: as in `_StoredState`. machines: those to be made anew. findings: of each CPU
-    model to be made anew, by slug. hosts: the findings about its machines, by host.
+    keys: as in `_StoredState`, of all pages. machines: those to be made anew. findings:
+    of each CPU model to be made anew, by slug. hosts: the findings about the machines
+    of these models, by host.
     """
 
     keys: dict[str, str]
@@ -188,22 +218,27 @@ def write_site(
     is expected of machines. Raise UsageError if a file that fleet did not write is in
     the way.
     """
+    # find what the site lacks, before anything is written
     listing = open_listing(root)
-    before = _read_state(folder)
+    site_before = _read_state(folder)
     machines = _list_machines(runs, summaries)
-    news = _find_news(listing, machines, ranges, before["keys"])
-    _require_own_files(folder, news.machines, before["files"])
-    site = _keep_unchanged(before, news)
+    news = _find_news(listing, machines, ranges, site_before["keys"])
+    _require_own_files(folder, news.machines, site_before["files"])
+
+    site = _keep_unchanged(site_before, news)
     _write_machines(listing, folder, site, news)
     rows = _sort_rows(site["rows"].values())
     _write_models(folder, site, news, rows)
-    changes = sorted(chain(*site["changes"].values()))
+    changes = sorted(_Change(*change) for change in chain(*site["changes"].values()))
     for name, content in _render_index_files(rows, changes, title, heading):
-        written = before["files"].get(name)
-        site["files"][name] = _write_file(folder, name, content, written)
-    for name in before["files"].keys() - site["files"].keys():
+        digest_before = site_before["files"].get(name)
+        site["files"][name] = _write_file(folder, name, content, digest_before)
+
+    # of machines and CPU models that the site has no more
+    for name in site_before["files"].keys() - site["files"].keys():
         (folder / name).unlink(missing_ok=True)
     _write_state(folder, site)
+
     count = format_count(len(rows), "machine")
     anew = len(news.machines)
     return f"{folder}: {count}, {anew} of them made anew, {len(site['files'])} files"
@@ -235,9 +270,9 @@ def _write_models(folder: Path, site: State, news: _News, rows: Sequence[Row]) -
         site["files"][name] = _write_file(folder, name, page)
 
 
-def _list_changes(slug: str, model: str, findings: Findings) -> list[tuple[Any, ...]]:
+def _list_changes(slug: str, model: str, findings: Findings) -> list[_Change]:
     """List the changes of a CPU model, as `_StoredState` has them."""
-    return [(day, slug, list(cells), model) for day, cells in findings.changes]
+    return [_Change(day, slug, list(cells), model) for day, cells in findings.changes]
 
 
 def _list_machines(
@@ -270,30 +305,39 @@ def _find_news(
     ranges: Sequence[ExpectedRange],
     keys_before: Mapping[str, str],
 ) -> _News:
-    """Find which CPU models and machines are to be made anew. keys_before: `keys` of
-    the site as last written.
+    """Find which pages of CPU models and machines are to be made anew: those whose key,
+    a digest of all that the page is made from, differs from that in `keys_before`.
+
+    keys_before: those of the site as last written, by slug of a model and by host.
     """
     imported = load_imports(listing).to_csv()
-    keys = dict[str, str]()
+    key_by_slug = dict[str, str]()
+    key_by_host = dict[str, str]()
     findings = dict[str, Findings]()
-    hosts = dict[str, HostFindings]()
+    findings_by_host = dict[str, HostFindings]()
     for slug, members in _group_by_model(machines).items():
         digests = [machine.digest for machine in members]
-        keys[slug] = _digest(digests, ranges, imported)
-        if keys_before.get(slug) == keys[slug]:
-            keys |= {machine.host: keys_before[machine.host] for machine in members}
+        key_by_slug[slug] = _digest(digests, ranges, imported)
+        if keys_before.get(slug) == key_by_slug[slug]:
+            for machine in members:
+                key_by_host[machine.host] = keys_before[machine.host]
             continue
         findings[slug] = _find_findings(listing, members, ranges)
         for machine in members:
-            host = machine.host
-            hosts[host] = findings[slug].hosts.get(host, HostFindings())
-            keys[host] = _digest(machine.digest, hosts[host])
+            own_findings = findings[slug].hosts.get(machine.host, HostFindings())
+            findings_by_host[machine.host] = own_findings
+            key_by_host[machine.host] = _digest(machine.digest, own_findings)
     changed = [
         machine
         for machine in machines
-        if keys_before.get(machine.host) != keys[machine.host]
+        if keys_before.get(machine.host) != key_by_host[machine.host]
     ]
-    return _News(keys, changed, findings, hosts)
+    return _News(
+        keys=key_by_slug | key_by_host,
+        machines=changed,
+        findings=findings,
+        hosts=findings_by_host,
+    )
 
 
 def _group_by_model(machines: Sequence[_Machine]) -> dict[str, list[_Machine]]:
@@ -326,17 +370,23 @@ def _require_own_files(
 
 
 def _keep_unchanged(before: State, news: _News) -> State:
-    """Return the site with what stays of its machines and CPU models."""
-    changed = {machine.host for machine in news.machines}
-    unchanged = news.keys.keys() - changed - news.findings.keys()
+    """Return the site with what stays of its machines and CPU models.
+
+    All the tables have names of pages as keys: the host of a machine, or the slug of a
+    CPU model. A file of a page is called after it: "card/rome.svg".
+    """
+    changed_hosts = {machine.host for machine in news.machines}
+    changed_slugs = news.findings.keys()
+    unchanged = news.keys.keys() - changed_hosts - changed_slugs
     site: State = {"keys": news.keys, "rows": {}, "changes": {}, "files": {}}
     for table in ("rows", "changes"):
-        for name, content in before[table].items():
-            if name in unchanged:
-                site[table][name] = content
-    for name, digest in before["files"].items():
-        if Path(name).stem in unchanged:
-            site["files"][name] = digest
+        for page, content in before[table].items():
+            if page in unchanged:
+                site[table][page] = content
+    for file_name, digest in before["files"].items():
+        page = Path(file_name).stem
+        if page in unchanged:
+            site["files"][file_name] = digest
     return site
 
 
@@ -357,12 +407,11 @@ def _render_model(model: str, rows: Sequence[Row], findings: Findings) -> str:
     """Render the page of a CPU model. rows: of its machines."""
     note = "Numbers that are usual since the last change of each."
     titles = ("finding", "95 % interval, and what else")
-    sections: list[tuple[Any, ...]] = [
-        ("Machines", note, _MACHINE_TITLES, list(_format_machine_cells(rows)))
-    ]
+    machines = list(_format_machine_cells(rows))
+    sections = [_Section("Machines", note, _MACHINE_TITLES, machines)]
     for answer in findings.answers:
         lines = [(finding.title, finding.text) for finding in answer.findings]
-        sections.append((answer.question, answer.headline, titles, lines))
+        sections.append(_Section(answer.question, answer.headline, titles, lines))
     return _render_page("tables.html", title=model, up="../", sections=sections)
 
 
@@ -373,10 +422,10 @@ def _write_state(folder: Path, site: State) -> None:
 
 
 def _render_index_files(
-    rows: Sequence[Row], changes: Sequence[Any], title: str | None, heading: str
+    rows: Sequence[Row], changes: Sequence[_Change], title: str | None, heading: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield the name and text of each file about all machines. changes: as in `State`,
-    oldest first.
+    """Yield the name and text of each file about all machines. rows: sorted by CPU
+    model. changes: oldest first.
     """
     count = format_count(len(rows), "machine")
     subject = title or f"Core-to-core latency and memory of {count}"
@@ -399,20 +448,26 @@ def _render_index_files(
     yield "runs.json", json.dumps(rows, indent=0, ensure_ascii=False)
     newest_first = list(reversed(changes))
     yield "changes.html", _render_changes(newest_first)
-    entries = []
-    for day, slug, cells, model in newest_first:
-        entry = (_identify_change(slug, cells), day, f"model/{slug}.html", model, cells)
-        entries.append(entry)
+    entries = [_make_feed_entry(change) for change in newest_first]
     yield "changes.xml", render_template("changes.xml", title=subject, entries=entries)
 
 
-def _render_changes(changes: Sequence[Any]) -> str:
+def _make_feed_entry(change: _Change) -> tuple[str, str, str, str, list[str]]:
+    """Return the ID, day, page, CPU model and cells of a change, for the feed."""
+    identity = _identify_change(change.slug, change.cells)
+    page = f"model/{change.slug}.html"
+    return identity, change.day, page, change.model, change.cells
+
+
+def _render_changes(changes: Sequence[_Change]) -> str:
     """Render the page of all changes, in the order given."""
     lines = []
-    for _, slug, cells, model in changes:
-        lines.append((_LINK.format(f"model/{slug}.html", model), *cells))
-    titles = ("CPU model", *CHANGE_TITLES)
-    section = ("", "Of each CPU model at one error rate.", titles, lines)
+    for change in changes:
+        link = _LINK.format(f"model/{change.slug}.html", change.model)
+        lines.append((link, *change.cells))
+    # the changes of a model were found together: one limit on false ones holds for all
+    note = "Of each CPU model at one error rate."
+    section = _Section("", note, ("CPU model", *CHANGE_TITLES), lines)
     return _render_page(
         "tables.html", title="What changed when", up="", sections=[section]
     )
@@ -432,6 +487,8 @@ def _format_machine_cells(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
         link = _LINK.format(f"../m/{row['host']}.html", row["name"])
         memory = _format_memory_number(row["memory"])
         bandwidth = _format_memory_number(row["bandwidth"])
+        is_summary = row["runs"] == 0  # its course says whether it has intervals
+        runs = row["course"] if is_summary else str(row["runs"])
         yield (
             link,
             str(row["cpus"]),
@@ -440,7 +497,7 @@ def _format_machine_cells(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
             bandwidth,
             row["kernel"],
             row["date"],
-            str(row["runs"] or row["course"]),
+            runs,
         )
 
 
@@ -452,6 +509,7 @@ def _render_page(name: str, **values: Any) -> str:
     """Render a page of the site; its content security policy allows only its own style
     and script.
     """
+    # each begins on a line of its own, and its digest is of all between the tags
     style = "\n" + read_template("base.css") + read_template("site.css")
     script = "\n" + read_template("site.js")
     return render_template(
@@ -563,24 +621,26 @@ def _render_batch(
     hosts: Mapping[str, Sequence[RunSummary]],
     findings: Mapping[str, HostFindings],
 ) -> Iterator[tuple[Row, Files]]:
-    """Yield the index row and the files of machines that are read together."""
+    """Yield the index row and the files of machines that are read together. hosts: the
+    runs of each, oldest first.
+    """
     all_runs = list(chain(*hosts.values()))
     last_ids = [runs[-1].run_id for runs in hosts.values()]
     numbers = load_usual_numbers(listing, all_runs)
-    last_runs, _, cpus = read_runs(listing, last_ids)
+    last_runs, _, cpus = read_runs(listing, last_ids)  # in the order of these IDs
     pairs = as_float64(load_pairs(listing, run_id=last_ids))
-    for host, run in zip(hosts, last_runs, strict=True):
-        run_id = run["run_id"]
+    for host, last_run in zip(hosts, last_runs, strict=True):
+        run_id = last_run["run_id"]
         usual, past = _select_numbers(numbers, host, run_id)
         card = _lay_out_card(
-            run,
+            last_run,
             cpus=_select_run(cpus, run_id),
             pairs=_select_run(pairs, run_id),
-            numbers=load_shown_numbers(listing, [run]),
+            numbers=load_shown_numbers(listing, [last_run]),
             accepted=findings[host].accepted,
         )
         yield _render_machine(
-            run | {"runs": len(hosts[host])},
+            last_run | {"runs": len(hosts[host])},
             card,
             past=past,
             usual=usual,
@@ -592,13 +652,13 @@ def _render_batch(
 def _select_numbers(
     numbers: UsualNumbers, host: str, run_id: str
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return a host's usual numbers, with the `pairs` of each in this run, and the
-    numbers of all its runs.
+    """Return a host's usual numbers, a row each, with the count of `pairs` in this run;
+    then its numbers in all runs, a row per number and run, oldest first.
     """
     table, past, _ = numbers.select_host(host)
     usual = table.rename(columns={"half": "spread"})
-    counts = past.loc[past["run_id"] == run_id, [*_CELL, "pairs"]]
-    return usual.merge(counts, on=_CELL), past
+    counts = past.loc[past["run_id"] == run_id, [*_NUMBER_KEY, "pairs"]]
+    return usual.merge(counts, on=_NUMBER_KEY), past
 
 
 def _select_run(table: pd.DataFrame, run_id: str) -> pd.DataFrame:
@@ -635,6 +695,9 @@ def _render_machine(
 ) -> tuple[Row, Files]:
     """Return the index row and the files of a machine, or of a summary, which has no
     runs.
+
+    run: the last run, with the number of all `runs` of the machine, 0 of a summary.
+    past, usual: from `_select_numbers`. file: from `_encode_medians`.
     """
     host = run["host_id"]
     descriptions = read_descriptions(run["hello"])
@@ -677,11 +740,10 @@ def _make_row(
     past: pd.DataFrame,
     descriptions: Descriptions,
 ) -> Row:
-    """Return a machine's row of the index, without its marks.
-
-    shared: the medians of the card's benchmark as text. far: the slowest of them, in
-    ns. course: its last medians as blocks, or whether a summary has intervals.
+    """Return a machine's row of the index, as `_StoredRow`, without its marks. run,
+    usual, past: as in `_render_machine`.
     """
+    is_summary = run["runs"] == 0
     choice = card.choice if card else ""
     medians = select_choice(usual, choice).sort_values("median_ns", kind="stable")
     far: float | None = None
@@ -693,7 +755,7 @@ def _make_row(
         "host": run["host_id"],
         "name": one_line(run["host_name"]),
         "run": run["run_id"],
-        "date": f"{run['started_utc']:%Y-%m-%d}" if run["runs"] else "",
+        "date": "" if is_summary else f"{run['started_utc']:%Y-%m-%d}",
         "model": one_line(run["cpu_model"] or "unknown CPU model"),
         "slug": _make_slug(run["cpu_model"]),
         "cpus": run["cpus_measured"],
@@ -766,13 +828,15 @@ def _find_best_memory_number(
 def _list_usual_numbers(
     usual: pd.DataFrame, past: pd.DataFrame, descriptions: Descriptions
 ) -> list[tuple[str, ...]]:
-    """Return rows of name, relation, usual number, ±95 %, pairs, runs, lowest, highest
-    and course.
+    """Return the lines of the table of usual numbers: name, relation, usual number, ±95
+    %, pairs, runs, lowest, highest, and the medians of all runs as block characters.
+
+    past: a row per number and run, from which the last four cells are made.
     """
-    courses = {key: part["median_ns"] for key, part in past.groupby(_CELL, sort=False)}
+    medians_by_number = dict(iter(past.groupby(_NUMBER_KEY, sort=False)["median_ns"]))
     lines = list[tuple[str, ...]]()
     for row in text.to_records(usual):
-        medians = courses[tuple(row[key] for key in _CELL)]
+        medians = medians_by_number[tuple(row[name] for name in _NUMBER_KEY)]
         benchmark = descriptions[row["benchmark"]]
         lines.append(_format_usual_number(row, medians, benchmark))
     return lines
@@ -813,9 +877,18 @@ def _render_summary(host: str, rows: pd.DataFrame) -> tuple[Row, Files]:
     cpus = derive_cpus(rows)
     numbers = compute_numbers(pairs, cpus, SHIPPED)
     card = _lay_out_card(run, cpus=cpus, pairs=pairs, numbers=numbers, foot=foot)
-    cells = list_relations(numbers, SHIPPED).assign(about="", since=None)
-    cells["levels"] = [()] * len(cells)
-    return _render_machine(run, card, past=cells, usual=cells, findings=HostFindings())
+    usual = _make_usual_numbers(numbers)
+    # its numbers are those of its only run, so they are also the usual ones
+    return _render_machine(run, card, past=usual, usual=usual, findings=HostFindings())
+
+
+def _make_usual_numbers(numbers: pd.DataFrame) -> pd.DataFrame:
+    """Return a summary's numbers with the columns of usual numbers that only runs
+    have: no change is known, and no second level.
+    """
+    usual = list_relations(numbers, SHIPPED).assign(about="", since=None)
+    usual["levels"] = [()] * len(usual)
+    return usual
 
 
 def _describe_intervals(rows: pd.DataFrame, pairs: pd.DataFrame) -> str:
@@ -846,8 +919,11 @@ def _make_pairs(rows: pd.DataFrame, run_id: str) -> pd.DataFrame:
 
 
 def _make_run(host: str, rows: pd.DataFrame) -> dict[str, Any]:
-    """Return a summary as a row of the runs table, with null for what it does not tell.
-    number: what it says of each pair.
+    """Return a summary as a row of the runs table, with None for what it does not tell.
+
+    It has two keys that a run's row lacks: `runs`, 0, and `number`, which says what the
+    number of each pair is: "core-latency's median of each pair". host: the name of the
+    page, which stands in for the ID of a host.
     """
     first = {
         name: None if text.is_none(value) else value
