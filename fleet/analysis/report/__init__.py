@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         render_paste_text,
         to_png,
     )
-    from fleet.analysis.report.figures import draw
+    from fleet.analysis.report.figures import Margins, draw
     from fleet.analysis.report.host_picture import (
         draw_hosts,
         lay_out_host_picture,
@@ -32,10 +32,14 @@ _SETTINGS = Path("matplotlibrc")  # matplotlib reads it from the current folder
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name when it is first used. Raises UsageError if matplotlib, which most
-    of them import, would wait for its settings.
+    """Import a name when it is first used.
+
+    Most of the names import matplotlib, which then reads the file _SETTINGS of the
+    current folder. Raises UsageError if that is no regular file: matplotlib would wait
+    without end for a named pipe.
     """
-    if _SETTINGS.exists() and not _SETTINGS.is_dir():  # which it ignores
+    # matplotlib ignores a folder of that name
+    if _SETTINGS.exists() and not _SETTINGS.is_dir():
         try:
             require_regular(_SETTINGS, "a file of settings; move it away")
         except OSError as err:

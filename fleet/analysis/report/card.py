@@ -78,7 +78,14 @@ _LEFT, _RIGHT = 700.0, 1160.0  # pixels: edges of the texts beside it
 _FOOT = 588.0  # pixels: the last line of these texts
 _COLUMNS = ((_LEFT, "start"), (940.0, "end"), (1050.0, "end"), (_RIGHT, "end"))
 _NUMBERED = 16  # CPUs; with more, the numbers would be too small to read
+_DIGITS_PER_CELL = 3.6  # sizes of the font in the side of a cell: "123.4" fits
+_CAPITAL_HEIGHT = 0.72  # of a digit, relative to the font's size
+_LABEL_SIZE = 13  # pixels, of the font of labels around the map and its scale
+_LABEL_DISTANCE = 8  # pixels, of labels from the map
+_SCALE_WIDTH = 16.0  # pixels
+_SCALE_DISTANCE = 14  # pixels, of the colour scale from the map
 _MAX_ROWS = 8
+_NOT_MEASURED = SHADES  # in `Card.cells`; shades are 0 to SHADES - 1
 # width of a character relative to the font's size; most sans-serif fonts are narrower
 _EM = 0.64
 _FONTS = "mpl-data/fonts/ttf"  # of matplotlib, which is not imported
@@ -112,7 +119,7 @@ class Card:
     """The layout of a card. choice: its benchmark and variant. title: its alternative
     text.
 
-    cells: the map's shades, SHADES where nothing was measured. edges: offsets of the
+    cells: the map's shades, _NOT_MEASURED where nothing was. edges: offsets of the
     lines between groups in the map. rows: the table beside it, titles first. quotes: a
     line on whether the run is as expected, then on the fastest, middle and slowest
     pair. about: lines about the machine and the run.
@@ -133,15 +140,17 @@ class _Subject:
     """What of a run is on its card: pairs of CPUs, or cells of NUMA nodes, of one
     benchmark and variant.
 
-    relations: rows of the table beside the map. number: the column of `pairs` that is
-    shown. name: what they are, without the benchmark's heading.
+    choice: the benchmark and variant, such as "cas/cmpxchg"; "chase/" has no variant.
+    relations: the rows of the table beside the map. ns_column: the column of `pairs`
+    that is shown, such as "median_ns". name: the choice and, where it has one, the
+    node or setting that was chosen.
     """
 
     choice: str
     benchmark: Benchmark
     pairs: pd.DataFrame
     relations: pd.DataFrame
-    number: str
+    ns_column: str
     name: str
     order: Layout
     drawn: Heatmap
@@ -200,11 +209,16 @@ def make_card(
     StoreError, and UsageError if the run has neither.
     """
     (run,), _, cpus = read_runs(root, [run_id])
-    pairs = as_float64(load_pairs(root, run_id=run_id))
-    numbers = load_shown_numbers(root, [run])
+    # one acceptance, since the run is of one host; none if nothing can be compared
     acceptances = judge_hosts(root, [run_id], ranges)
-    accepted = "".join(map(describe_acceptance, acceptances))
-    return lay_out_card(run, cpus, pairs, numbers, accepted=accepted, heading=heading)
+    return lay_out_card(
+        run,
+        cpus,
+        pairs=as_float64(load_pairs(root, run_id=run_id)),
+        numbers=load_shown_numbers(root, [run]),
+        accepted="".join(map(describe_acceptance, acceptances)),
+        heading=heading,
+    )
 
 
 def lay_out_card(
@@ -249,7 +263,7 @@ def _place_on_card(subject: _Subject, words: _Words) -> Card:
     return Card(
         choice=subject.choice,
         title=words.title,
-        cells=np.where(shades < 0, SHADES, shades),
+        cells=np.where(shades < 0, _NOT_MEASURED, shades),
         edges=_place_edges(drawn),
         texts=[*map_texts, *_place_words(words)],
         rows=words.table,
@@ -282,8 +296,8 @@ def _choose_subject(
     choice = _pick_choice(run, choices.unique().tolist())
     own = rows[choices == choice]
     if by_node:
-        return _choose_nodes(run, cpus, own, choice, numbers)
-    return _choose_pairs(run, cpus, own, choice, numbers)
+        return _make_node_subject(run, cpus, own, choice, numbers)
+    return _make_pair_subject(run, cpus, own, choice, numbers)
 
 
 def _select_pairs(pairs: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
@@ -311,15 +325,18 @@ def _pick_choice(run: dict[str, Any], choices: Sequence[str]) -> str:
     return [*planned, *choices][0]
 
 
-def _choose_pairs(
+def _make_pair_subject(
     run: dict[str, Any],
     cpus: pd.DataFrame,
     pairs: pd.DataFrame,
     choice: str,
     numbers: pd.DataFrame,
 ) -> _Subject:
-    """Show pairs of CPUs. If their lines lie on several requested nodes, show those of
-    the first, and say so: "n0, the first of 2 nodes".
+    """Return the subject of a card that shows pairs of CPUs.
+
+    If the lines of the pairs lie on several requested nodes, it has those of the first
+    node, and its name says so: "cas/cmpxchg n0, the first of 2 nodes". pairs, choice:
+    of one benchmark and variant.
     """
     descriptions = read_descriptions(run["hello"])
     name = choice.rstrip("/")
@@ -331,44 +348,47 @@ def _choose_pairs(
         name += f", the first of {len(nodes)} nodes"
     measured_cpus = {*pairs["ping_cpu"], *pairs["pong_cpu"]}
     order = make_layout(cpus, sorted(measured_cpus))
-    number = estimator_column(run)
+    ns_column = estimator_column(run)
     relations = list_relations(numbers, descriptions)
     return _Subject(
         choice=choice,
         benchmark=descriptions[choice],
         pairs=pairs,
         relations=select_relations(relations, pairs),
-        number=number,
+        ns_column=ns_column,
         name=name,
         order=order,
-        drawn=map_cpus(matrix(pairs, order.cpus, number), order),
+        drawn=map_cpus(matrix(pairs, order.cpus, ns_column), order),
         by_node=False,
     )
 
 
-def _choose_nodes(
+def _make_node_subject(
     run: dict[str, Any],
     cpus: pd.DataFrame,
     cells: pd.DataFrame,
     choice: str,
     numbers: pd.DataFrame,
 ) -> _Subject:
-    """Show the matrix of NUMA nodes beside the overview's numbers of local and remote
-    memory, both of the setting that the overview has.
+    """Return the subject of a card that shows a matrix of NUMA nodes, beside the
+    overview's numbers of local and remote memory.
+
+    cells: a row per CPU node, memory node and setting of one benchmark and variant,
+    `choice`. The overview has one setting, and of `cells` those of it are shown.
     """
     descriptions = read_descriptions(run["hello"])
     overview = select_overview(select_choice(numbers, choice), descriptions)
     first = overview.iloc[0]
     cells = cells[cells["setting"] == first["setting"]]
-    number = estimator_column(run)
+    ns_column = estimator_column(run)
     measured_cpus = cpus["cpu"][cpus["measured"]]
-    node_matrix = lay_out_node_matrix(cells, number)
+    node_matrix = lay_out_node_matrix(cells, ns_column)
     return _Subject(
         choice=choice,
         benchmark=descriptions[choice],
         pairs=cells,
         relations=overview.sort_values("median_ns", kind="stable"),
-        number=number,
+        ns_column=ns_column,
         name=f"{choice.rstrip('/')} {first['about']}",
         order=make_layout(cpus, measured_cpus.tolist()),
         drawn=map_nodes(*node_matrix),
@@ -377,10 +397,14 @@ def _choose_nodes(
 
 
 def _describe_counts(order: Layout) -> str:
-    """Count sockets, cores and threads where they are known, else CPUs."""
+    """Count sockets, cores and threads: "2 sockets, 16 cores, 32 threads". If the
+    socket or core of a CPU is unknown, count CPUs: "32 CPUs".
+    """
+    # a CPU's groups are listed from its package, a socket, to its core
     sockets = {groups[0] for groups in order.groups}
     cores = {groups[-1] for groups in order.groups}
-    if -1 in sockets | cores:
+    unknown = -1
+    if unknown in sockets | cores:
         return format_count(len(order.cpus), "CPU")
     counts = (
         format_count(len(sockets), "socket"),
@@ -409,15 +433,18 @@ def _format_with_unit(benchmark: Benchmark, ns: float) -> str:
 def _describe_memory(
     run: dict[str, Any], cpus: pd.DataFrame, memory: MemoryHierarchy, *, by_node: bool
 ) -> str:
-    """Describe a run's memory in one line: its levels, and its best bandwidth beside
-    the peak. by_node: the card shows nodes instead of levels.
+    """Describe a run's memory in one line: its levels, then its best bandwidth as a
+    share of the peak. by_node: the map shows nodes, so the line says that instead of
+    the levels.
     """
     if by_node:
         subject = BY_NODE
     else:
         subject = _describe_levels(memory.levels, read_descriptions(run["hello"]))
-    beside_peak = [line for line in describe_memory(run, memory, cpus) if "%" in line]
-    parts = [subject, *beside_peak[:1]]
+    # "memory, read: 80.1 of 102.4 GB/s, 78%"; of several nodes, a line each
+    lines = describe_memory(run, memory, cpus)
+    shares_of_peak = [line for line in lines if "%" in line]
+    parts = [subject, *shares_of_peak[:1]]
     return one_line("; ".join(part for part in parts if part))
 
 
@@ -455,7 +482,7 @@ def _describe_min_median_max(subject: _Subject) -> list[str]:
     """
     if subject.by_node:
         return []
-    numbers = convert_to_shown(subject.benchmark, subject.pairs[subject.number])
+    numbers = convert_to_shown(subject.benchmark, subject.pairs[subject.ns_column])
     rows = subject.pairs.assign(shown=numbers).dropna(subset="shown")
     rows = rows.sort_values(["shown", "ping_cpu", "pong_cpu"], kind="stable")
     middle = (len(rows) - 1) // 2
@@ -469,7 +496,7 @@ def _describe_min_median_max(subject: _Subject) -> list[str]:
 
 def _describe_pair(subject: _Subject, pair: Mapping[str, Any]) -> str:
     """Say a pair's number, and what its CPUs share."""
-    value = _format_with_unit(subject.benchmark, pair[subject.number])
+    value = _format_with_unit(subject.benchmark, pair[subject.ns_column])
     cpus = f"CPUs {pair['ping_cpu']} and {pair['pong_cpu']}"
     return f"{value}, {cpus} ({pair['relation']})"
 
@@ -620,55 +647,70 @@ def _place_group_names(drawn: Heatmap, distance: float) -> Iterator[Text]:
 
 
 def _place_labels_and_numbers(drawn: Heatmap, benchmark: Benchmark) -> Iterator[Text]:
-    """Yield for each CPU or node its number above and left of the map, and those in its
-    row.
+    """Yield for each CPU or node its label above the map, its label left of the map,
+    and the numbers in its row.
     """
     numbers = convert_to_shown(benchmark, drawn.values)
     shades = drawn.choose_shades()
-    subject = "node" if drawn.labels[0].startswith("n") else "CPU"
-    above = _Y - 8
-    left = _X - 8
-    yield Text(left, above, 13, "muted", "end", subject)
+    are_nodes = drawn.labels[0].startswith("n")  # "n0"; a CPU's label is its number
+    subject = "node" if are_nodes else "CPU"
+    above = _Y - _LABEL_DISTANCE
+    left = _X - _LABEL_DISTANCE
+    yield _make_label(left, above, subject, "end")
     cell = _SIDE / len(drawn.labels)
-    for place, label in enumerate(drawn.labels):
-        middle = (place + 0.5) * cell
-        yield Text(_X + middle, above, 13, "muted", "middle", label)
-        yield Text(left, _Y + middle + 5, 13, "muted", "end", label)
-        yield from _place_numbers(numbers[place], shades[place], _Y + middle)
+    for row, label in enumerate(drawn.labels):
+        middle = (row + 0.5) * cell
+        yield _make_label(_X + middle, above, label, "middle")
+        baseline = _Y + middle + 5
+        yield _make_label(left, baseline, label, "end")
+        yield from _place_numbers(numbers[row], shades[row], _Y + middle)
+
+
+def _make_label(x: float, y: float, words: str, anchor: str) -> Text:
+    """Make a small grey text beside the map or its scale."""
+    return Text(x, y, _LABEL_SIZE, "muted", anchor, words)
 
 
 def _place_numbers(values: Floats, shades: Ints, middle: float) -> Iterator[Text]:
-    """Yield the number of each cell of a row that was measured, in ink that is seen on
-    it. middle: of the row.
+    """Yield the number of each cell of a row, in ink that is seen on the cell's shade.
+
+    values: what the cells show. shades: theirs; a cell below 0 was not measured, and
+    has no number. middle: where the row's middle is, from the top of the card.
     """
     cell = _SIDE / len(values)
-    size = min(24.0, cell / 3.6)
-    y = middle + 0.36 * size
+    size = min(24.0, cell / _DIGITS_PER_CELL)
+    baseline = middle + _CAPITAL_HEIGHT / 2 * size
     for column, shade in enumerate(shades.tolist()):
         if shade < 0:
             continue
         x = _X + (column + 0.5) * cell
         ink = "black" if is_light_shade(shade) else "white"
-        number = _format_number(values[column], values[column])
-        yield Text(x, y, size, ink, "middle", number)
+        value = values[column]
+        number = _format_number(value, largest=value)
+        yield Text(x, baseline, size, ink, "middle", number)
 
 
 def _place_scale_numbers(drawn: Heatmap, benchmark: Benchmark) -> Iterator[Text]:
-    """Yield the numbers beside the colour scale, its highest first, and their unit."""
+    """Yield the numbers beside the colour scale, the number at its upper end first,
+    and their unit.
+    """
     low, high = sorted(convert_to_shown(benchmark, end) for end in drawn.limits)
-    x = _X + _SIDE + 38
-    quarters = [0, 1, 2, 3, 4]  # from the top
-    if high - low < 0.4:
-        quarters = [0, 4]  # no number twice
-    for quarter in quarters:
+    x = _X + _SIDE + _SCALE_DISTANCE + _SCALE_WIDTH + 8
+    # baselines of the texts at the scale's ends, so that they do not reach beyond it
+    top = _Y + 11
+    bottom = _Y + _SIDE - 2
+    quarters_from_top = [0, 1, 2, 3, 4]
+    if high - low < 0.4:  # in the unit shown: with one decimal, quarters would repeat
+        quarters_from_top = [0, 4]
+    for quarter in quarters_from_top:
         ns = find_scale_value(1 - quarter / 4, drawn.limits)
-        words = _format_number(convert_to_shown(benchmark, ns), high)
-        y = _Y + 11 + quarter * (_SIDE - 13) / 4
-        yield Text(x, y, 13, "muted", "start", words)
+        number = _format_number(convert_to_shown(benchmark, ns), largest=high)
+        y = top + quarter * (bottom - top) / 4
+        yield _make_label(x, y, number, "start")
     unit = benchmark.rate or "ns"
     if is_log(drawn.limits):
         unit += ", log"
-    yield Text(x, _Y - 8, 13, "muted", "start", unit)
+    yield _make_label(x, _Y - _LABEL_DISTANCE, unit, "start")
 
 
 def _format_number(value: float, largest: float) -> str:
@@ -685,13 +727,13 @@ def _place_map_and_scale(card: Card) -> list[tuple[tuple[float, ...], Ints]]:
     scale: Ints = np.arange(SHADES)[::-1, None]
     return [
         ((_X, _Y, _SIDE, _SIDE), card.cells),
-        ((_X + _SIDE + 14, _Y, 16.0, _SIDE), scale),
+        ((_X + _SIDE + _SCALE_DISTANCE, _Y, _SCALE_WIDTH, _SIDE), scale),
     ]
 
 
 def draw_pixels(cells: Ints) -> Image.Image:
-    """Draw one pixel per cell, with a palette of all shades and white for cells not
-    measured.
+    """Draw one pixel per cell, with a palette of all shades and, at the index
+    _NOT_MEASURED, white.
     """
     image = Image.frombytes("P", cells.shape[::-1], cells.astype(np.uint8).tobytes())
     colours = [shade_to_rgb(shade) for shade in range(SHADES)]
@@ -713,14 +755,12 @@ def to_png(cells: Ints, side: int | None = None) -> bytes:
     if side is not None:
         image = _enlarge(image, side, side)
     buffer = io.BytesIO()
-    image.save(buffer, "png", transparency=SHADES)
+    image.save(buffer, "png", transparency=_NOT_MEASURED)
     return buffer.getvalue()
 
 
 def render_svg(card: Card) -> str:
-    """Render the card as SVG, light or dark as its page is. The line before the last
-    has the text `foot`.
-    """
+    """Render the card as SVG, light or dark as its page is."""
     pictures = []
     for place, cells in _place_map_and_scale(card):
         encoded = base64.b64encode(to_png(cells)).decode()
@@ -784,7 +824,7 @@ def _find_fonts() -> Path:
 
 
 def _draw_text(draw: ImageDraw.ImageDraw, text: Text, fonts: Path) -> None:
-    """Draw a text of a card, level or upright. fonts: the folder of the fonts."""
+    """Draw a text of a card, horizontal or upright. fonts: the folder of the fonts."""
     ink = _INKS[text.kind]
     name = "DejaVuSans-Bold.ttf" if text.kind == "strong" else "DejaVuSans.ttf"
     font = ImageFont.truetype(str(fonts / name), text.size)
@@ -792,10 +832,12 @@ def _draw_text(draw: ImageDraw.ImageDraw, text: Text, fonts: Path) -> None:
         anchor = _ANCHORS[text.anchor]
         draw.text((text.x, text.y), text.words, ink, font, anchor)
         return
-    turned = ImageFont.TransposedFont(font, Image.Transpose.ROTATE_90)
+    # a turned text is placed by its upper left corner, without an anchor
+    turned_font = ImageFont.TransposedFont(font, Image.Transpose.ROTATE_90)
     left = text.x - text.size
-    top = text.y - font.getlength(text.words) / 2
-    draw.text((left, top), text.words, ink, turned)
+    length = font.getlength(text.words)
+    top = text.y - length / 2
+    draw.text((left, top), text.words, ink, turned_font)
 
 
 def render_paste_text(card: Card, name: str) -> str:
@@ -807,8 +849,8 @@ def render_paste_text(card: Card, name: str) -> str:
     titles, *rows = [_format_markdown_row(row) for row in card.rows]
     table = "\n".join([titles, "| --- | ---: | ---: | ---: |", *rows])
     quotes = "\n".join(f"- {line}" for line in card.quotes)
-    parts = [picture, table, quotes, *card.about]
-    return "\n\n".join(part for part in parts if part)
+    paragraphs = filter(None, [picture, table, quotes, *card.about])
+    return "\n\n".join(paragraphs)
 
 
 def _format_markdown_row(cells: Sequence[str]) -> str:

@@ -22,6 +22,7 @@ from fleet.analysis.reduce.matrices import lay_out_matrices, matrix
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.report.figures import (
     PANEL,
+    choose_margins_for_names,
     draw,
     draw_map,
     render_thumbnail,
@@ -35,6 +36,7 @@ from fleet.analysis.views.headlines import render_headlines_by_sides
 from fleet.store.runs import Root
 
 _MANY = 2  # comparisons; with more, each map is only a small picture
+_LINE_PX = 20  # of a host in a picture of changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +63,22 @@ class _ComparedRuns:
 def summarize_differences(
     root: Root, readings: Sequence[Reading], tables: Tables, sides: tuple[str, str]
 ) -> dict[str, Any]:
-    """Compare two sides, baseline first, host by host, for the template. tables: of all
-    readings' runs.
+    """Compare two sides, baseline first, host by host, for the template. tables: with
+    the runs of all readings.
     """
     comparisons = compare(root, sides, tables=tables)
-    are_small = len(comparisons) > _MANY
+    draws_thumbnails = len(comparisons) > _MANY
     by_host = []
     for comparison, runs in _match_runs(comparisons, readings, tables.pairs):
         residuals = []
         if _have_same_topology(runs.readings):
-            residuals = _map_residuals(comparison, runs, small=are_small)
-        about = {"comparison": comparison, "rows": comparison.rows}
-        by_host.append({**about, "residuals": residuals})
+            residuals = _map_residuals(comparison, runs, small=draws_thumbnails)
+        comparison_of_host = {
+            "comparison": comparison,
+            "rows": comparison.rows,
+            "residuals": residuals,
+        }
+        by_host.append(comparison_of_host)
     with_relations = [
         comparison for comparison in comparisons if len(comparison.relations)
     ]
@@ -93,11 +99,12 @@ def _match_runs(
 ) -> Iterator[tuple[Comparison, _ComparedRuns]]:
     """Yield each comparison with its runs. pairs: of all readings."""
     readings_by_run = {reading.run["run_id"]: reading for reading in readings}
-    places = pairs.groupby("run_id", sort=False, observed=True).indices
+    rows_by_run = pairs.groupby("run_id", sort=False, observed=True).indices
     for comparison in comparisons:
         a = [readings_by_run[run_id] for run_id in comparison.a.runs["run_id"]]
         b = [readings_by_run[run_id] for run_id in comparison.b.runs["run_id"]]
-        yield comparison, _ComparedRuns(a, b, _number_runs(pairs, places, [*a, *b]))
+        own_pairs = _number_runs(pairs, rows_by_run, [*a, *b])
+        yield comparison, _ComparedRuns(a, b, own_pairs)
 
 
 def _explain_scatter(comparisons: Sequence[Comparison]) -> str:
@@ -109,39 +116,42 @@ def _explain_scatter(comparisons: Sequence[Comparison]) -> str:
 
 
 def _number_runs(
-    pairs: pd.DataFrame, places: Mapping[Any, Any], readings: Sequence[Reading]
+    pairs: pd.DataFrame, rows_by_run: Mapping[Any, Any], readings: Sequence[Reading]
 ) -> pd.DataFrame:
-    """Return the pairs of these runs, with a column `run`, an index into `readings`.
-    places: rows of `pairs` by run ID.
+    """Return the pairs of these runs, run by run, with a column `run`, an index into
+    `readings`. rows_by_run: the row numbers of each run in `pairs`, by run ID.
     """
-    rows = [places.get(reading.run["run_id"], []) for reading in readings]
+    rows = [rows_by_run.get(reading.run["run_id"], []) for reading in readings]
     counts = [len(rows_of_run) for rows_of_run in rows]
     run_of_row = np.repeat(np.arange(len(readings)), counts)
-    return pairs.iloc[list(chain(*rows))].assign(run=run_of_row)
+    own_pairs = pairs.iloc[list(chain(*rows))]
+    return own_pairs.assign(run=run_of_row)
 
 
 def _draw_forests(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
-    """Draw the changes of each benchmark and relation with a verdict in two or more
-    comparisons.
+    """Draw the changes of each benchmark and relation that has an interval, and so a
+    verdict, in two or more comparisons.
 
-    effect: the change over all hosts, also the first row of the picture; None if there
-    is none.
+    The results are for the template. Each has the `name` of its benchmark, its
+    `relation`, its `picture`, and the `effect`: the change over all hosts, which is
+    also the first row of the picture; None if it is unknown.
     """
     pooled = _index_pooled_changes(comparisons)
     changes = pd.concat([_name_changes(comparison) for comparison in comparisons])
-    verdicts = changes.dropna(subset="low")
+    with_interval = changes.dropna(subset="low")
+    any_comparison = comparisons[0]  # all have the same threshold
     forests = list[dict[str, Any]]()
-    for key, part in verdicts.groupby(CLASS, sort=False):
-        if len(part) < 2:
+    for key, rows_of_relation in with_interval.groupby(CLASS, sort=False):
+        if len(rows_of_relation) < 2:
             continue
         benchmark, variant, relation = key
         name = f"{benchmark}/{variant}"
-        rows = to_records(part)
+        rows = to_records(rows_of_relation)
         effect = pooled.get(key)
         if effect:
             rows = [effect, *rows]
         element = f"forest-{len(forests) + 1}"
-        picture = _draw_forest(element, f"{name} {relation}", rows, comparisons[0])
+        picture = _draw_forest(element, f"{name} {relation}", rows, any_comparison)
         forests.append(
             {"name": name, "relation": relation, "effect": effect, "picture": picture}
         )
@@ -171,21 +181,23 @@ def _name_changes(comparison: Comparison) -> pd.DataFrame:
 def _draw_forest(
     element: str, title: str, rows: Sequence[dict[str, Any]], comparison: Comparison
 ) -> Markup:
-    """Draw the changes of a relation, a line per row. comparison: any, since all have
-    one threshold.
+    """Draw the changes of a relation, a line per row. Rows from
+    `_index_pooled_changes` have a key `hosts`, and become diamonds.
+
+    element: the ID of the picture. comparison: the one whose threshold is drawn; all
+    comparisons of a page have the same.
     """
     changes = [convert_change(row, comparison.descriptions) for row in rows]
     words = _word_changes(rows, changes)
     table = pd.DataFrame(changes, columns=["change", "low", "high"])
     table["name"] = [shorten_middle(row["name"]) for row in rows]
     table["pooled"] = ["hosts" in row for row in rows]
-    longest = max(map(len, table["name"]))
     return draw(
         element,
         f"Changes of {title} with 95% intervals: {'; '.join(words)}",
-        size=(PANEL, 62 + 20 * len(rows)),
+        size=(PANEL, 62 + _LINE_PX * len(rows)),
         onto=partial(forest, table, threshold=comparison.threshold),
-        margins=(14 + 7 * longest, 42, 18, 8),
+        margins=choose_margins_for_names(table["name"]),
     )
 
 
@@ -232,19 +244,19 @@ def _map_residuals(
 
 
 def _select_pairs(runs: _ComparedRuns, part: Part) -> pd.DataFrame | None:
-    """Return the pairs of a part, with each one's number as `ns`; None if it has fewer
-    than two, or if a run lacks the part.
+    """Return the pairs of a part in all runs, with the number of each pair as `ns`;
+    None if the part has fewer than two pairs, or if a run lacks the part.
     """
-    if part.of_cpus:
+    if part.is_of_single_cpus:
         return None
     pairs = part.select(runs.pairs)
     is_first_run = pairs["run"] == 0
     if is_first_run.sum() < 2:
         return None
-    numbers = _list_numbers(runs.readings, part.name)
-    if len(numbers) < len(runs.readings):
+    columns = _list_ns_columns(runs.readings, part.name)
+    if len(columns) < len(runs.readings):
         return None
-    return pairs.assign(ns=_choose_latencies(pairs, numbers))
+    return pairs.assign(ns=_choose_latencies(pairs, columns))
 
 
 def _map_part(
@@ -265,7 +277,7 @@ def _map_part(
     data = ""
     if not small:
         first_run = pairs[pairs["run"] == 0]  # relations are alike in all
-        data = encode_changes(order, drawn, first_run, [before, after])
+        data = encode_changes(order, drawn, first_run, (before, after))
     return {
         "choice": part.name,
         "drawn": drawn,
@@ -297,26 +309,29 @@ def _draw_residuals(
     return draw_map(title, [("own", drawn)], colours=CHANGES)
 
 
-def _list_numbers(readings: Sequence[Reading], choice: str) -> list[str]:
-    """List the column of the number of each run that has this part."""
+def _list_ns_columns(readings: Sequence[Reading], choice: str) -> list[str]:
+    """List the column of `pairs` that each run shows, of the runs that have the part
+    of this name.
+    """
     return [
-        reading.number
+        reading.ns_column
         for reading in readings
         if any(part.name == choice for part in reading.parts)
     ]
 
 
-def _choose_latencies(pairs: pd.DataFrame, numbers: Sequence[str]) -> Floats:
-    """Return each pair's number, in the column that is the number of its run. numbers:
-    by `run`.
+def _choose_latencies(pairs: pd.DataFrame, column_by_run: Sequence[str]) -> Floats:
+    """Return the ns of each row of `pairs`, from the column that its run shows.
+
+    pairs: their column `run` numbers the runs from 0. column_by_run: at place i, the
+    column that run i shows, such as "median_ns".
     """
-    number_of_run = np.array(numbers)
-    number_of_row = number_of_run[pairs["run"].to_numpy()]
+    column_of_row = np.array(column_by_run)[pairs["run"].to_numpy()]
     latencies = np.full(len(pairs), np.nan)
-    for name in set(numbers):
-        values = pairs[name].to_numpy()
-        is_own = number_of_row == name
-        latencies[is_own] = values[is_own]
+    for column in set(column_by_run):
+        values = pairs[column].to_numpy()
+        is_shown = column_of_row == column
+        latencies[is_shown] = values[is_shown]
     return latencies
 
 
@@ -345,8 +360,11 @@ def _compute_residuals(
     pair_ratios: Floats,
     order: Layout,
 ) -> pd.DataFrame:
-    """Return the change of each pair relative to that of its relation, CPU by CPU.
-    ratios: of latencies in B and A, of relations by name and of pairs CPU by CPU.
+    """Return the change of each pair relative to that of its relation, as a matrix of
+    CPUs: 0.1 if the pair's latency grew by 10 % more than its relation's.
+
+    relation_ratios: the latency in B divided by that in A, by relation. pair_ratios:
+    the same of each pair, as a matrix of CPUs.
     """
     first_run = pairs[pairs["run"] == 0]
     usual_ratios = first_run["relation"].map(relation_ratios)
@@ -357,13 +375,18 @@ def _compute_residuals(
 def _estimate_chance_limits(
     pairs: pd.DataFrame, a_runs: int, order: Layout
 ) -> pd.DataFrame:
-    """Return the largest relative change of each pair that chance explains. a_runs:
-    number of runs of A.
+    """Return the largest relative change of each pair that chance explains, as a matrix
+    of CPUs.
+
+    pairs: their column `run` numbers the runs, those of A from 0 to a_runs - 1, then
+    those of B.
     """
-    by_pair_and_run = pairs.set_index(["relation", "ping_cpu", "pong_cpu", "run"])["ns"]
-    table = by_pair_and_run.unstack("run").sort_index()  # a row per pair
+    ns = pairs.set_index(["relation", "ping_cpu", "pong_cpu", "run"])["ns"]
+    table = ns.unstack("run").sort_index()  # a row per pair, a column per run
     logs = np.log(table.to_numpy())
+    a_logs = logs[:, :a_runs]
+    b_logs = logs[:, a_runs:]
     relation = table.index.get_level_values("relation")
     limits = table.index.to_frame(index=False)
-    limits["half"] = find_chance_limits(logs[:, :a_runs], logs[:, a_runs:], relation)
-    return matrix(limits, order.cpus, "half")
+    limits["limit"] = find_chance_limits(a_logs, b_logs, relation)
+    return matrix(limits, order.cpus, "limit")

@@ -7,7 +7,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
@@ -50,8 +50,11 @@ _MAX_CELL = 26  # CSS pixels of a cell of a map
 _TEXT = 9.5  # CSS pixels of a line of labels
 _DIGIT = 6.0  # CSS pixels of a digit
 _TIER = 16  # CSS pixels of a line of names
+_CHARACTER = 7  # CSS pixels, of a name beside a picture
 _POINTER = re.compile(r"(?:url\(|^)#([\w-]+)")  # to an ID
-_LONG = re.compile(r"-?\d+\.\d{3,}")
+_LONG_FRACTION = re.compile(r"-?\d+\.\d{3,}")
+# "font: 12px 'DejaVu Sans', sans-serif": the page has a font of its own
+_FONT = re.compile(r"font: ([\d.]+px) [^;]*")
 
 
 class Value(NamedTuple):
@@ -62,8 +65,22 @@ class Value(NamedTuple):
     words: str
 
 
+class Margins(NamedTuple):
+    """The room between the edges of a picture and its axes, in CSS pixels."""
+
+    left: int
+    bottom: int
+    right: int
+    top: int
+
+
 class PlacedName(NamedTuple):
-    """A group's name on a map, above its line, in CSS pixels."""
+    """A group's name on a map, and the line beside it along the group's CPUs.
+
+    begin, end: the line's ends. line: its distance from the edge of the picture, above
+    the map from the top, left of the map from the left. All are in CSS pixels. name: ""
+    if it is longer than the line.
+    """
 
     name: str
     begin: float
@@ -71,20 +88,39 @@ class PlacedName(NamedTuple):
     line: float
 
 
+class _MapLayout(NamedTuple):
+    """Where the parts of a map lie, in CSS pixels.
+
+    From the left edge come the names of groups, a tier of lines per level, then the
+    labels of CPUs, then the map. From the top edge come the same. cell: the side of a
+    cell. side: the side of the map. label_room: between the innermost tier and the map.
+    margin: between the edge of the picture and the map.
+    """
+
+    cell: float
+    side: float
+    label_room: float
+    margin: float
+
+    @property
+    def innermost_line(self) -> float:
+        """Return where the lines of the innermost groups are, from the edge."""
+        return self.margin - self.label_room
+
+
 def draw(
     name: str,
     title: str,
     size: tuple[int, int],
     onto: Callable[[Axes], object],
-    margins: tuple[int, int, int, int],
+    margins: Margins,
     values: Sequence[Value] = (),
 ) -> Markup:
     """Call `onto` with new Axes and return what it draws as an SVG element of `size`
     (CSS pixels).
 
     name: prefix of the element's IDs, unique on the page. title: a description for
-    screen readers. margins: left, bottom, right, top, in CSS pixels. values: of marks,
-    for the script to show.
+    screen readers. values: of marks, for the script to show.
     """
     with mpl.rc_context(_STYLE):
         axes = _make_axes(size, margins)
@@ -99,19 +135,22 @@ def draw(
     return _embed_svg(svg, prefix, title, size, places)
 
 
-def _make_axes(size: tuple[int, int], margins: tuple[int, int, int, int]) -> Axes:
-    """Make the axes of a figure of `size`. margins: left, bottom, right, top; both in
-    CSS pixels.
-    """
+def choose_margins_for_names(names: Collection[str]) -> Margins:
+    """Choose the margins of a picture that has these names left of its lines."""
+    longest = max(map(len, names))
+    return Margins(left=14 + _CHARACTER * longest, bottom=42, right=18, top=8)
+
+
+def _make_axes(size: tuple[int, int], margins: Margins) -> Axes:
+    """Make the axes of a figure of `size`, in CSS pixels."""
     width, height = size
-    left, bottom, right, top = margins
     figure = Figure(figsize=(width / 72, height / 72))
     FigureCanvasSVG(figure)
     figure.subplots_adjust(
-        left=left / width,
-        bottom=bottom / height,
-        right=1 - right / width,
-        top=1 - top / height,
+        left=margins.left / width,
+        bottom=margins.bottom / height,
+        right=1 - margins.right / width,
+        top=1 - margins.top / height,
     )
     return figure.add_subplot()
 
@@ -135,37 +174,67 @@ def draw_map(
     `side` CSS pixels wide.
 
     title: a description for screen readers. scales: CSS classes, each with the map in
-    its own colour scale.
+    its own colour scale; the maps are otherwise alike.
     """
-    drawn = scales[0][1]
-    count = len(drawn.labels)
-    cell = min(_MAX_CELL, side / count)
-    size = cell * count
-    longest = _DIGIT * max(map(len, drawn.labels))
-    beside = longest + 8
-    margin = beside + _TIER * len(drawn.group_labels)
-    labels = [
-        (name, margin + (place + 0.5) * cell) for place, name in enumerate(drawn.labels)
-    ]
-    step = max(1, math.ceil(_TEXT / cell))  # to the next label that has room
+    _, any_map = scales[0]
+    layout = _lay_out_map(any_map, side)
+    pictures = []
+    for name, scaled in scales:
+        pictures.append((name, render_thumbnail(scaled, colours)))
+    step = max(1, math.ceil(_TEXT / layout.cell))  # to the next label that has room
+    are_upright = _measure_longest(any_map.labels) + 2 > layout.cell * step
     svg = render_template(
         "map.svg",
         title=title,
-        whole=f"{margin + size + 2:.0f}",
-        margin=margin,
-        near=margin - 4,
-        size=size,
-        labels=labels[::step],
-        upright=longest + 2 > cell * step,
-        groups=_place_group_names(drawn, cell, margin, margin - beside),
-        pictures=[(name, render_thumbnail(scaled, colours)) for name, scaled in scales],
-        borders=[
-            margin + place * cell
-            for place, border in enumerate(drawn.borders)
-            if border
-        ],
+        whole=f"{layout.margin + layout.side + 2:.0f}",
+        margin=layout.margin,
+        near=layout.margin - 4,
+        size=layout.side,
+        labels=_place_labels(any_map, layout)[::step],
+        upright=are_upright,
+        groups=_place_group_names(any_map, layout),
+        pictures=pictures,
+        borders=_place_borders(any_map, layout),
     )
     return Markup(svg)  # noqa: S704  (the template escapes)
+
+
+def _lay_out_map(drawn: Heatmap, most: int) -> _MapLayout:
+    """Lay out a map whose side is at most `most`."""
+    count = len(drawn.labels)
+    cell = min(_MAX_CELL, most / count)
+    label_room = _measure_longest(drawn.labels) + 8
+    return _MapLayout(
+        cell=cell,
+        side=cell * count,
+        label_room=label_room,
+        margin=label_room + _TIER * len(drawn.group_labels),
+    )
+
+
+def _measure_longest(labels: Sequence[str]) -> float:
+    """Return how wide the longest of the labels is, in CSS pixels."""
+    return _DIGIT * max(map(len, labels))
+
+
+def _place_labels(drawn: Heatmap, layout: _MapLayout) -> list[tuple[str, float]]:
+    """Return each label, and where the middle of its row and column is, in CSS
+    pixels.
+    """
+    labels = []
+    for place, name in enumerate(drawn.labels):
+        middle = layout.margin + (place + 0.5) * layout.cell
+        labels.append((name, middle))
+    return labels
+
+
+def _place_borders(drawn: Heatmap, layout: _MapLayout) -> list[float]:
+    """Return where the lines between groups are, in CSS pixels."""
+    return [
+        layout.margin + place * layout.cell
+        for place, border in enumerate(drawn.borders)
+        if border
+    ]
 
 
 def render_thumbnail(drawn: Heatmap, colours: str | Colormap) -> str:
@@ -282,6 +351,11 @@ def _convert_attributes(
 
 
 def _convert_attribute(key: str, value: str, name: str) -> str:
+    """Convert the value of an attribute, `key`, that matplotlib wrote, for a page.
+
+    Its IDs begin with `name`, to be unique on the page. Numbers have two decimals, to
+    be short. Font and colours are those of the page.
+    """
     if key == "id":
         return f"{name}-{value}"
     if value.startswith("data:"):
@@ -289,11 +363,17 @@ def _convert_attribute(key: str, value: str, name: str) -> str:
     if key == "href":
         return re.sub("^#", f"#{name}-", value)
     value = value.replace("url(#", f"url(#{name}-")
-    value = _LONG.sub(lambda number: f"{float(number[0]):.2f}", value)
+    value = _LONG_FRACTION.sub(_round_number, value)
     if key == "style":
-        value = re.sub(r"font: ([\d.]+px) [^;]*", r"font-size: \1", value)
-        value = value.replace(_INK, "currentColor").replace(_RULE, "var(--rule)")
+        value = _FONT.sub(r"font-size: \1", value)
+        value = value.replace(_INK, "currentColor")
+        value = value.replace(_RULE, "var(--rule)")
     return value
+
+
+def _round_number(match: re.Match[str]) -> str:
+    """Write the number that was matched with two decimals."""
+    return f"{float(match[0]):.2f}"
 
 
 def _move_style_to_group(group: ET.Element) -> None:
@@ -312,22 +392,21 @@ def _move_style_to_group(group: ET.Element) -> None:
         del child.attrib["style"]
 
 
-def _place_group_names(
-    drawn: Heatmap, cell: float, margin: float, far: float
-) -> list[PlacedName]:
-    """Return each group's name, "" if it does not fit. far: place of the line nearest
-    to the map.
+def _place_group_names(drawn: Heatmap, layout: _MapLayout) -> list[PlacedName]:
+    """Return the name and the line of each group that has a name. A group whose name is
+    longer than its line keeps the line, without the name.
     """
     placed = []
-    for tier, level in enumerate(reversed(drawn.group_labels)):
-        line = far - _TIER * tier
+    innermost_first = reversed(drawn.group_labels)
+    for tier, groups in enumerate(innermost_first):
+        line = layout.innermost_line - _TIER * tier
         first = 0
-        for name, count in level:
-            last = first + count
-            begin = first * cell + margin
-            end = last * cell + margin
+        for name, count in groups:
+            after_last = first + count
+            begin = first * layout.cell + layout.margin
+            end = after_last * layout.cell + layout.margin
             fits = len(name) * _DIGIT + 4 <= end - begin
             if name:
                 placed.append(PlacedName(name if fits else "", begin, end, line))
-            first = last
+            first = after_last
     return placed

@@ -40,11 +40,11 @@ _DPI = {".png": 144, ".svg": 72}
 
 @dataclass(frozen=True, slots=True)
 class HostPicture:
-    """What a picture shows. rows: from `tabulate_numbers`, of the numbers in `usual`,
-    with `words`, the number as text.
+    """What a picture shows.
 
-    subject: the benchmark and its unit. left_out: a
-    sentence on each thing that is not drawn.
+    title: the heading. subject: the benchmark and its unit, "" if the title says that.
+    rows: from `tabulate_numbers`, of the numbers in `usual`, with `words`, the number
+    as text. left_out: a sentence on each thing that is not drawn.
     """
 
     title: str
@@ -65,11 +65,11 @@ def lay_out_host_picture(usual: UsualNumbers, title: str | None) -> HostPicture:
     names = _name_settings(numbers)
     hosts_by_name = numbers.groupby(names, sort=False)["host_id"].nunique()
     name = str(hosts_by_name.idxmax())
-    of_name = numbers[names == name]
-    relations = of_name.sort_values("place")["relation"].unique().tolist()
-    drawn = _select_what_fits(of_name, relations)
+    own_numbers = numbers[names == name]
+    relations = own_numbers.sort_values("place")["relation"].unique().tolist()
+    drawn = _select_what_fits(own_numbers, relations)
     drawn_usual = usual._replace(table=drawn)
-    benchmark = usual.descriptions[str(of_name["benchmark"].iloc[0])]
+    benchmark = usual.descriptions[str(own_numbers["benchmark"].iloc[0])]
     subject = f"{name}: {benchmark.heading}"
     left_out = _list_left_out(
         others=hosts_by_name.index.drop(name).tolist(),
@@ -100,6 +100,7 @@ def _select_what_fits(numbers: pd.DataFrame, relations: Sequence[str]) -> pd.Dat
 
 
 def _tabulate_with_words(usual: UsualNumbers, benchmark: Benchmark) -> pd.DataFrame:
+    """Return the rows of a picture, each with its number as text, `words`."""
     rows = tabulate_numbers(usual)
     words = [text.format_shown(benchmark, value) for value in rows["number"]]
     return rows.assign(words=words)
@@ -162,10 +163,11 @@ def _draw_panels(figure: Figure, panels: Sequence[_Panel], tiers: int) -> None:
     hosts = _list_hosts(panels)
     columns = min(len(panels), _COLUMNS)
     grid = figure.subplots(tiers, columns, sharey=True, squeeze=False)
-    places = list(grid.flat)
-    for axes in places[len(panels) :]:
+    all_axes = list(grid.flat)
+    unused_axes = all_axes[len(panels) :]
+    for axes in unused_axes:
         axes.set_visible(False)
-    for axes, (relation, rows) in zip(places, panels, strict=False):
+    for axes, (relation, rows) in zip(all_axes, panels, strict=False):
         unit = str(rows["unit"].iloc[0])
         host_dots(rows, hosts, axes, unit=unit)
         axes.set_title(str(relation), parse_math=False, loc="left")

@@ -26,8 +26,10 @@ class Ladder:
     """The ladders of one benchmark and variant on CPUs of one kind, as medians over
     these CPUs.
 
-    titles, lines: the table of memory levels, without lines if none is known. steps: a
-    row per setting and memory size, or per setting and value of the column `over`.
+    titles, lines: the table of memory levels; both are empty for a ladder over the
+    load, and if no level is known. steps: a row per setting and value of the column
+    `over`, which is the horizontal axis: "bytes", the size of the memory, or
+    "other_rate", the GB/s of other threads.
     """
 
     name: str
@@ -83,21 +85,23 @@ def build_ladders(
 def _build_load_curves(
     rows: pd.DataFrame, descriptions: Descriptions
 ) -> Iterator[Ladder]:
-    """Yield ladders over the rate of other threads, a line per operation."""
+    """Yield ladders over the rate of other threads, a line per operation of these."""
     groups = group_by_core_kinds(rows, "benchmark", "variant", "bytes")
-    for (benchmark, variant, *_), part in groups.items():
-        lines = _list_load_lines(part)
-        if lines:
-            yield Ladder(
-                name=f"{benchmark}/{variant}",
-                heading=descriptions[str(benchmark)].heading,
-                cpus=describe_cpus(part),
-                titles=(),
-                lines=[],
-                steps=_compute_load_medians(pd.concat(lines)),
-                levels=part[:0],
-                over="other_rate",
-            )
+    for (benchmark, variant, *_), own in groups.items():
+        steps_by_line = _list_load_lines(own)
+        if not steps_by_line:
+            continue
+        no_levels = own[:0]
+        yield Ladder(
+            name=f"{benchmark}/{variant}",
+            heading=descriptions[str(benchmark)].heading,
+            cpus=describe_cpus(own),
+            titles=(),  # it is only drawn: it has no table
+            lines=[],
+            steps=_compute_load_medians(pd.concat(steps_by_line)),
+            levels=no_levels,
+            over="other_rate",
+        )
 
 
 def _compute_load_medians(steps: pd.DataFrame) -> pd.DataFrame:
@@ -171,7 +175,9 @@ def draw_ladder(reading: Any, ladder: Ladder, place: int) -> Markup:
         _describe(ladder, reading.name),
         size=(figures.PANEL, 270),
         onto=plot,
-        margins=(54, 42, 12, 22 + 18 * legend_lines),
+        margins=figures.Margins(
+            left=54, bottom=42, right=12, top=22 + 18 * legend_lines
+        ),
         values=_list_values(ladder, rate=rate),
     )
 

@@ -41,55 +41,73 @@ def encode_map(
     common: heatmap.Limits | None,
     bursts: pd.DataFrame,
 ) -> str:
-    """Encode the map of a part as JSON. own: as it is drawn. common: limits of the
-    scale of all maps of the page. bursts: those to show of a pair, as in `Part`; may
-    be empty.
+    """Encode the map of a part as JSON.
 
-    The pairs are arrays of little-endian float32, one after the other, deflated and in
-    base64: number in ns, half of its interval (relative), share and number of another
-    level, places in `relations` and `flags`. An array has each two CPUs once, in the
-    order of an upper triangle: 0-1, 0-2, …, 1-2, …; NaN: not measured. `marks`: the
-    relations and flags by which pairs can be lit. `orders`: places of CPUs. `bursts`,
-    if there are any: as many as `rounds` for each pair, in the order of the run, as
-    uint16: the natural logarithm of ns times _LOG_STEPS; 0: none.
+    own: the map as it is drawn. common: the limits of the scale of all maps of the
+    page. bursts: those to show of a pair, as in `Part`; may be empty.
+
+    `pairs` has these arrays, one after the other, as little-endian float32, deflated
+    and in base64:
+    - the number in ns, and half of its interval, relative to it;
+    - the share of bursts at another level, and the number of that level in ns;
+    - the index of the pair's relation in `relations`;
+    - the index of its flags in `flags`.
+
+    An array has each two CPUs once, row by row of the upper triangle: 0-1, 0-2, …, 1-2,
+    …; NaN: not measured. `marks`: the relations and flags by which pairs can be lit.
+    `orders`: indices of CPUs. `bursts`, if there are any: the numbers of each pair, as
+    many as `rounds`, in the order of the run, as uint16: the natural logarithm of ns
+    times _LOG_STEPS; 0: none.
     """
-    relation_numbers, relations = pd.factorize(part.pairs["relation"])
-    flags_numbers, flags = pd.factorize(_list_flags(part.pairs))
-    about = _describe_map(
-        reading.order, own, list(relations), [_word_flags(joined) for joined in flags]
-    )
+    relation_indices, relations = pd.factorize(part.pairs["relation"])
+    flag_indices, joined_flags = pd.factorize(_list_flags(part.pairs))
+    flags = [_word_flags(joined) for joined in joined_flags]
+    document = _describe_map(reading.order, own, list(relations), flags)
     if common:
-        about["scales"]["common"] = _describe_scale(common)
-    about["unit"] = "ns"
-    about["colours"] = ["shades", "inks"]
+        document["scales"]["common"] = _describe_scale(common)
+    document["unit"] = "ns"
+    document["colours"] = ["shades", "inks"]
     if len(bursts):
-        about |= _encode_bursts(bursts, reading.order.cpus)
-    about["pairs"] = _encode_pairs(reading, part, relation_numbers, flags_numbers)
-    return json.dumps(about, separators=(",", ":"))
+        document |= _encode_bursts(bursts, reading.order.cpus)
+    document["pairs"] = _encode_pairs(reading, part, relation_indices, flag_indices)
+    return json.dumps(document, separators=(",", ":"))
 
 
 def encode_changes(
-    order: Layout, drawn: heatmap.Heatmap, relation: pd.DataFrame, ns: Sequence[Floats]
+    order: Layout,
+    drawn: heatmap.Heatmap,
+    pairs: pd.DataFrame,
+    ns_before_and_after: tuple[Floats, Floats],
 ) -> str:
     """Encode a map of changes in per cent, as `encode_map` does, with two more arrays:
-    the pair's ns of A and of B.
+    the pair's ns before and after.
 
-    relation: rows of pairs, each once. ns: matrices of A and of B.
+    pairs: a row per pair, with its relation. ns_before_and_after: matrices of CPUs.
     """
-    numbers, relations = pd.factorize(relation["relation"])
-    about = _describe_map(order, drawn, list(relations), [{}, _CHANCE])
+    relation_indices, relations = pd.factorize(pairs["relation"])
+    flags = [{}, _CHANCE]
+    document = _describe_map(order, drawn, list(relations), flags)
     unknown = np.full_like(drawn.values, np.nan)
-    numbered = relation.assign(relation=numbers)
-    columns = [
-        *(drawn.values, unknown, unknown, unknown),
-        lay_out_matrix(numbered, order.cpus, "relation"),
-        np.zeros_like(unknown) if drawn.faint is None else drawn.faint,
-        *ns,
-    ]
-    about["unit"] = "%"
-    about["colours"] = ["changeShades", "changeInks"]
-    about["pairs"] = _encode_triangles(columns)
-    return json.dumps(about, separators=(",", ":"))
+    relation = lay_out_matrix(pairs.assign(index=relation_indices), order.cpus, "index")
+    # true, which is encoded as 1, stands for the second item of `flags`
+    is_chance = drawn.faint
+    if is_chance is None:
+        is_chance = np.zeros(drawn.values.shape, dtype=bool)
+    before, after = ns_before_and_after
+    arrays: dict[str, npt.ArrayLike] = {
+        "change": drawn.values,
+        "spread": unknown,
+        "other_share": unknown,
+        "other_ns": unknown,
+        "relation": relation,
+        "flags": is_chance,
+        "before_ns": before,
+        "after_ns": after,
+    }
+    document["unit"] = "%"
+    document["colours"] = ["changeShades", "changeInks"]
+    document["pairs"] = _encode_triangles(list(arrays.values()))
+    return json.dumps(document, separators=(",", ":"))
 
 
 def _describe_map(
@@ -98,7 +116,10 @@ def _describe_map(
     relations: Sequence[str],
     flags: Sequence[Mapping[str, str]],
 ) -> dict[str, Any]:
-    """Return what the script needs besides the pairs."""
+    """Return what the script needs besides the pairs. flags: the meaning of each flag
+    by its name, for each set of flags that a pair has.
+    """
+    flag_names = set(chain.from_iterable(flags))
     return {
         "cpus": order.cpus,
         "places": _describe_cpus(order),
@@ -111,21 +132,21 @@ def _describe_map(
         "scales": {"own": _describe_scale(drawn.limits)},
         "relations": relations,
         "flags": flags,
-        "marks": [*relations, *sorted(set(chain.from_iterable(flags)))],
+        "marks": [*relations, *sorted(flag_names)],
     }
 
 
 def _order_by_latency(latencies: Floats) -> list[int]:
-    """Put each CPU beside the nearest that has no place yet, so that groups come
-    together. Return places in rows of `latencies`.
+    """Order CPUs so that each is followed by the nearest one that has no place yet:
+    groups come together. Return indices of rows of `latencies`.
     """
     distances = np.nan_to_num(latencies, nan=np.inf)
     last = 0
     order = [last]
-    rest = list(range(1, len(distances)))
-    while rest:
-        nearest = int(np.argmin(distances[last, rest]))
-        last = rest.pop(nearest)
+    unplaced = list(range(1, len(distances)))
+    while unplaced:
+        nearest = int(np.argmin(distances[last, unplaced]))
+        last = unplaced.pop(nearest)
         order.append(last)
     return order
 
@@ -154,10 +175,12 @@ def _group_by_number(cpus: Sequence[str]) -> list[tuple[str, int]]:
 
 
 def find_reach(drawn: heatmap.Heatmap) -> float:
-    """Return the place of the highest number on the scale of a map, at least 1."""
+    """Return where the highest number of a map is on its scale: 0 is the lower limit,
+    1 the upper. It is at least 1, and rounded up to hundredths.
+    """
     low, high = drawn.limits
     numbers = drawn.values[np.isfinite(drawn.values)]
-    highest = numbers.max(initial=high)
+    highest = numbers.max(initial=high)  # or the upper limit, if that is higher
     if heatmap.is_log(drawn.limits):
         place = math.log(highest / low) / math.log(high / low)
     else:
@@ -202,12 +225,13 @@ def _word_flags(joined: str) -> dict[str, str]:
 
 
 def _encode_pairs(reading: Reading, part: Part, relation: Ints, flags: Ints) -> str:
-    """Encode the triangles of a part, in the order of `encode_map`. relation, flags:
-    numbers of each pair's.
+    """Encode the arrays of a part, in the order of `encode_map`, which is that of
+    `columns`. relation, flags: indices, one per pair.
     """
+    ns_column = reading.ns_column
     columns: dict[str, Any] = {
-        reading.number: part.pairs[reading.number],
-        "spread": _choose_spread(part.pairs, reading.number),
+        ns_column: part.pairs[ns_column],
+        "spread": _choose_spread(part.pairs, ns_column),
         "other_share": part.pairs["other_share"].round(_SHARE_DIGITS),
         "other_ns": part.pairs["other_ns"],
         "relation": relation,
@@ -219,19 +243,32 @@ def _encode_pairs(reading: Reading, part: Part, relation: Ints, flags: Ints) -> 
 
 
 def _encode_bursts(bursts: pd.DataFrame, cpus: Sequence[int]) -> dict[str, Any]:
-    """Encode the bursts of all pairs as `encode_map` says."""
-    count = len(cpus)
-    places = pd.Index(cpus)
-    in_order = bursts.sort_values("round", kind="stable")
-    ping = places.get_indexer(pd.Index(in_order["ping_cpu"]))
-    pong = places.get_indexer(pd.Index(in_order["pong_cpu"]))
-    low = np.minimum(ping, pong)
-    pairs = low * count - low * (low + 1) // 2 + np.abs(pong - ping) - 1
-    rounds = in_order.groupby(pairs).cumcount().to_numpy()
-    logs = np.zeros((count * (count - 1) // 2, rounds.max() + 1))
-    logs[pairs, rounds] = np.log(in_order["ns"]) * _LOG_STEPS
-    steps = logs.clip(0, 2**16 - 1).round().astype("<u2")
-    return {"rounds": steps.shape[1], "bursts": _pack(steps)}
+    """Encode the bursts of all pairs: a row per pair, in the order of `encode_map`, and
+    a column per round, 0 where the pair has no burst. A number is the natural logarithm
+    of ns times _LOG_STEPS, at least 0 and less than 2^16.
+    """
+    cpu_index = pd.Index(cpus)
+    by_round = bursts.sort_values("round", kind="stable")
+    ping = cpu_index.get_indexer(pd.Index(by_round["ping_cpu"]))
+    pong = cpu_index.get_indexer(pd.Index(by_round["pong_cpu"]))
+    pair = _number_pairs(ping, pong, len(cpus))
+    round_of_pair = by_round.groupby(pair).cumcount().to_numpy()
+    pair_count = len(cpus) * (len(cpus) - 1) // 2
+    scaled_logs = np.zeros((pair_count, round_of_pair.max() + 1))
+    scaled_logs[pair, round_of_pair] = np.log(by_round["ns"]) * _LOG_STEPS
+    numbers = scaled_logs.clip(0, 2**16 - 1).round().astype("<u2")
+    return {"rounds": numbers.shape[1], "bursts": _pack(numbers)}
+
+
+def _number_pairs(ping: Ints, pong: Ints, count: int) -> Ints:
+    """Number pairs of CPUs row by row of the upper triangle: of 4 CPUs, (0, 1) is 0,
+    (0, 2) is 1, (0, 3) is 2, (1, 2) is 3. ping, pong: indices of CPUs. count: of CPUs.
+    """
+    row = np.minimum(ping, pong)
+    column = np.maximum(ping, pong)
+    # row i has count - 1 - i pairs
+    pairs_above: Ints = row * (count - 1) - row * (row - 1) // 2
+    return pairs_above + column - row - 1
 
 
 def _encode_triangles(matrices: Sequence[npt.ArrayLike]) -> str:
@@ -247,7 +284,9 @@ def _pack(numbers: npt.NDArray[Any]) -> str:
     return base64.b64encode(packed).decode("ascii")
 
 
-def _choose_spread(pairs: pd.DataFrame, number: str) -> "pd.Series[float]":
-    """Return half of each interval, which only medians have."""
+def _choose_spread(pairs: pd.DataFrame, ns_column: str) -> "pd.Series[float]":
+    """Return half of each interval, relative to the median; NaN if the number shown,
+    `ns_column`, is not the median, since only that has an interval.
+    """
     spread = pairs["spread"].round(_SHARE_DIGITS)
-    return spread if number == "median_ns" else spread * np.nan
+    return spread if ns_column == "median_ns" else spread * np.nan

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,15 +48,19 @@ from fleet.errors import UsageError
 from fleet.inventory.expected import ExpectedRange
 from fleet.model import Benchmark, Descriptions
 from fleet.plan.benchmark_names import ALL, select_choices
-from fleet.store.runs import Listing, Root, RunSummary, open_listing
+from fleet.store.runs import Root, open_listing
 from fleet.text import format_count
 
 _MIN_MAP = 4  # CPUs; a smaller map shows nothing
 _FRONT = 300  # CSS pixels of a map on the first screen
 _FEW_MAPS = 10  # runs in detail; with more, pairs have no number of their own
+_HOST_LINE = 24  # CSS pixels of a host's line in a panel of dots
+_OVERVIEW_COLUMN = OVERVIEW[:4]  # what makes a column: not the order, `place`
 
 _RunMatrix = tuple[Reading, pd.DataFrame]
 Affected = tuple[Reading, str]  # a run that a warning applies to, and how much of it
+# a panel of dots for each relation of a benchmark: {"cas/cmpxchg": {"smt": …}}
+DotsByTitle = Mapping[str, Mapping[str, Markup]]
 
 
 class PageWarning(NamedTuple):
@@ -93,18 +98,21 @@ def render(  # noqa: PLR0913  what a page may be asked for, and its progress
     """
     if not run_ids:
         raise UsageError("no run to report on; `fleet runs` lists what is stored.")
-    root = open_listing(root)
-    readings, tables_read = load_readings(root, run_ids, benchmark, on_run)
+    listing = open_listing(root)
+    readings, tables_read = load_readings(listing, run_ids, benchmark, on_run)
     descriptions = tables_read.descriptions
-    runs = root.find_runs(set(run_ids))
+    runs = listing.find_runs(set(run_ids))
     differences = None
     findings = Findings()
     if sides:
-        differences = summarize_differences(root, readings, tables_read, sides)
+        differences = summarize_differences(listing, readings, tables_read, sides)
     else:
-        selected = selection or [",".join(run_ids)]
-        findings = find(root, selected, benchmark, ranges)
-    usual = _describe_usual_numbers(root, runs, readings, Only(benchmark), descriptions)
+        only_these_runs = [",".join(run_ids)]
+        findings = find(listing, selection or only_these_runs, benchmark, ranges)
+    usual, overall, _ = load_usual_numbers(listing, runs, Only(benchmark))
+    dots: DotsByTitle = {}
+    if len(readings) > 1:
+        dots = _draw_dots_by_title(overall, usual, readings, descriptions)
     script = read_scripts("map.js", "controls.js", "values.js")
     return render_template(
         "page.html",
@@ -121,8 +129,9 @@ def render(  # noqa: PLR0913  what a page may be asked for, and its progress
         differences=differences,
         findings=findings,
         environment=list_properties([reading.run for reading in readings]),
-        places=_locate_findings(findings, usual["dots"], readings),
-        **usual,
+        places=_locate_findings(findings, dots, readings),
+        dots=dots,
+        **_describe_usual_numbers(usual, descriptions),
         **_draw_first_screen(readings),
         viridis=figures.list_backgrounds_and_inks("viridis"),
         diverging=figures.list_backgrounds_and_inks(plots.CHANGES),
@@ -159,26 +168,27 @@ def _select_last_of_hosts(readings: Sequence[Reading]) -> list[Reading]:
 
 def _locate_findings(
     findings: Findings,
-    dots: Mapping[str, Mapping[str, Markup]],
+    dots: DotsByTitle,
     readings: Sequence[Reading],
 ) -> dict[Finding, str]:
-    """Return the ID of what shows each finding: the runs of its relation, or else the
-    section of its host.
+    """Return the ID of the element of the page that shows each finding.
+
+    That is the panel of its relation in `dots`; else, if all its hosts have sections,
+    the section of the first. A finding with neither is left out.
     """
     sections = {
         reading.run["host_name"]: reading.anchor
         for reading in readings
         if reading.detailed
     }
-    places = {}
-    for answer in findings.answers:
-        for finding in answer.findings:
-            panels = dots.get(finding.choice, {})
-            if finding.relation in panels:
-                places[finding] = _name_panel(finding.choice, finding.relation)
-            elif sections.keys() >= set(finding.hosts):
-                places[finding] = sections[finding.hosts[0]]
-    return places
+    ids = {}
+    for finding in chain.from_iterable(answer.findings for answer in findings.answers):
+        panels = dots.get(finding.choice, {})
+        if finding.relation in panels:
+            ids[finding] = _name_panel(finding.choice, finding.relation)
+        elif sections.keys() >= set(finding.hosts):
+            ids[finding] = sections[finding.hosts[0]]
+    return ids
 
 
 def _name_panel(choice: str, relation: str) -> str:
@@ -187,34 +197,28 @@ def _name_panel(choice: str, relation: str) -> str:
 
 
 def _describe_usual_numbers(
-    root: Listing,
-    runs: Sequence[RunSummary],
-    readings: Sequence[Reading],
-    only: Only,
-    descriptions: Descriptions,
+    usual: pd.DataFrame, descriptions: Descriptions
 ) -> dict[str, Any]:
-    """Return what the template shows of the hosts' numbers: tables, words on them, and
-    a panel of dots for each column if there are several runs.
+    """Return what the template shows of the hosts' numbers: tables and words on them.
+    usual: the table of `UsualNumbers`.
     """
-    usual, overall, _ = load_usual_numbers(root, runs, only)
     within = ""
     if len(usual):
         within = describe_interval(usual)
-    dots: Mapping[str, Mapping[str, Markup]] = {}
-    if len(readings) > 1:
-        dots = _draw_dots_by_choice_and_relation(overall, usual, readings, descriptions)
     return {
         "tables": _split_overview_into_tables(usual, descriptions),
         "within": within,
         "since": list_last_changes(usual),
         "levels": list_several_levels(usual, descriptions),
-        "dots": dots,
     }
 
 
 def _draw_first_screen(readings: Sequence[Reading]) -> dict[str, Any]:
     """Return the runs in detail and, for the first screen, small maps of several runs
-    or one large picture. shared: the limits of one colour scale for each benchmark.
+    or, without these, one large picture, `front`.
+
+    `shared` in the result: for each benchmark, the limits of a colour scale that all
+    its maps have in common.
     """
     detailed = [reading for reading in readings if reading.detailed]
     maps = _group_maps(detailed)
@@ -341,10 +345,14 @@ def _warn_about_differences(readings: Sequence[Reading]) -> Iterator[PageWarning
 
 
 def _group_variants(readings: Sequence[Reading]) -> dict[str, list[str]]:
-    """Return the variants of each benchmark between CPUs that the runs have."""
+    """Return the variants of each benchmark that the runs have, leaving out benchmarks
+    of single CPUs.
+    """
     choices = set[str]()
     for reading in readings:
-        choices.update(part.choice for part in reading.parts if not part.of_cpus)
+        for part in reading.parts:
+            if not part.is_of_single_cpus:
+                choices.add(part.choice)
     variants_by_benchmark = defaultdict[str, list[str]](list)
     for choice in sorted(choices):
         benchmark, _, variant = choice.partition("/")
@@ -378,31 +386,33 @@ def _split_overview_into_tables(
     return list(shared.values())
 
 
-def _draw_dots_by_choice_and_relation(
+def _draw_dots_by_title(
     rows: pd.DataFrame,
     usual: pd.DataFrame,
     readings: Sequence[Reading],
     descriptions: Descriptions,
-) -> dict[str, dict[str, Markup]]:
-    """Draw a panel per column, by overview group, with a line per host, a dot per run,
-    a tick per round and a bar at the number of a host's runs. rows, usual: of
-    `UsualNumbers`.
+) -> DotsByTitle:
+    """Draw a panel for each column of the overview that has two runs or more.
+
+    A panel has a line per host. On it a run is a dot, a round of a run is a tick, and
+    the number of a host's runs together is a bar. rows, usual: those of `UsualNumbers`,
+    with a row per run and with a row per host.
     """
     panels = defaultdict[str, dict[str, Markup]](dict)
-    usual_by_key = dict(iter(usual.groupby(OVERVIEW[:4])))
+    usual_by_column = dict(iter(usual.groupby(_OVERVIEW_COLUMN)))
     in_order_of_runs = _sort_by_run(rows, readings)
-    columns = sort_overview(in_order_of_runs).groupby(OVERVIEW[:4], sort=False)
-    for key, own in columns:
-        if len(own) < 2:
+    columns = sort_overview(in_order_of_runs).groupby(_OVERVIEW_COLUMN, sort=False)
+    for key, rows_of_column in columns:
+        if len(rows_of_column) < 2:  # there is nothing to compare
             continue
-        benchmark, variant, about, column = map(str, key)
+        benchmark, variant, about, relation = map(str, key)
         choice = f"{benchmark}/{variant}".rstrip("/")
         title = f"{choice} {about}".rstrip()
         description = descriptions[benchmark]
-        bars = _list_bars(usual_by_key[key], description)
-        rounds = _collect_rounds(readings, choice, column)
-        panels[title][column] = _draw_dots(
-            title, column, own, rounds, bars, description, readings
+        bars = _list_bars(usual_by_column[key], description)
+        rounds = _collect_rounds(readings, choice, relation)
+        panels[title][relation] = _draw_dots(
+            title, relation, rows_of_column, rounds, bars, description, readings
         )
     return panels
 
@@ -417,7 +427,9 @@ def _sort_by_run(rows: pd.DataFrame, readings: Sequence[Reading]) -> pd.DataFram
 def _collect_rounds(
     readings: Sequence[Reading], choice: str, relation: str
 ) -> pd.DataFrame | None:
-    """Return the medians of the rounds of all runs, with a column `host`, or None."""
+    """Return the medians of a relation's rounds in all runs, with a column `host`; None
+    if no run has any.
+    """
     tables = []
     for reading in readings:
         host = figures.shorten_middle(reading.run["host_name"])
@@ -430,14 +442,19 @@ def _collect_rounds(
 
 def _draw_dots(
     title: str,
-    column: str,
+    relation: str,
     rows: pd.DataFrame,
     rounds: pd.DataFrame | None,
     bars: Mapping[str, float],
     benchmark: Benchmark,
     readings: Sequence[Reading],
 ) -> Markup:
-    """Draw a panel: a line per host. bars: numbers by host, as they are shown."""
+    """Draw a panel about a relation, with a line per host.
+
+    rows: a row per run. rounds: from `_collect_rounds`. bars: the number of each host's
+    runs together, as it is shown, by the host's shortened name. readings: those of the
+    page, from which runs have their names.
+    """
     runs = rows.assign(
         host=rows["host_name"].map(figures.shorten_middle),
         ns=text.convert_to_shown(benchmark, rows["median_ns"]),
@@ -445,15 +462,14 @@ def _draw_dots(
     hosts = runs["host"].unique()
     own_bars = {host: bars[host] for host in hosts if host in bars}
     numbers = [f"{host} {format_ns(ns)}" for host, ns in own_bars.items()]
-    unit = benchmark.label.rpartition(" ")[2]  # of "one way, ns"
+    _, _, unit = benchmark.label.rpartition(" ")  # "one way, ns" -> "ns"
     plot = partial(plots.run_dots, runs, rounds, usual=own_bars, unit=benchmark.label)
-    longest = max(map(len, hosts))
     return figures.draw(
-        f"dots-{title.replace('/', '-')}-{column}",
-        f"Run medians of {title}, {column}: {'; '.join(numbers)} {unit}",
-        size=(figures.PANEL, 62 + 24 * len(hosts)),
+        f"dots-{title.replace('/', '-')}-{relation}",
+        f"Run medians of {title}, {relation}: {'; '.join(numbers)} {unit}",
+        size=(figures.PANEL, 62 + _HOST_LINE * len(hosts)),
         onto=plot,
-        margins=(14 + 7 * longest, 42, 18, 8),
+        margins=figures.choose_margins_for_names(hosts),
         values=_list_values_of_runs(runs, readings),
     )
 
@@ -484,41 +500,58 @@ def _build_map(
     shared: dict[str, heatmap.Limits],
     readings: Sequence[Reading],
 ) -> dict[str, Any]:
-    """Return the map of a part for the template: numbers of pairs if they fit, else a
-    picture.
+    """Return the map of a part for the template.
 
-    Keys: `limits` of the scale, `number` format, `cells` (a map shown as numbers, or
-    None), `picture` or None; `data`, `zooms` and `reach` for the script. readings: of
-    the page; if few are in detail, pairs get numbers, and of one alone their bursts.
+    Keys: `limits` of the scale; the format of a `number`; `data`, `zooms` and `reach`
+    for the script; `cells`, a map shown as numbers, or None; `picture` or None.
+
+    If the numbers of the pairs fit, and few runs are in detail, they are the `cells`
+    and there is no picture. Else there is a picture; a map too large for numbers then
+    has those of groups of CPUs as `cells`. If one run alone is in detail, the script
+    also shows the bursts of a pair. readings: all of the page.
     """
     assert part.table is not None  # noqa: S101  (asked for pairs only)
     order = reading.order
     drawn = heatmap.map_cpus(part.table, order)
-    number = "{:.1f}" if drawn.limits[1] < 1000 else "{:.0f}"
-    limits = shared[part.name] if len(readings) > 1 else None
-    detailed = sum(other.detailed for other in readings)
-    bursts = part.bursts if detailed == 1 else part.bursts[:0]
+    _, highest = drawn.limits
+    common_limits = shared[part.name] if len(readings) > 1 else None
+    detailed_count = sum(other.detailed for other in readings)
+    no_bursts = part.bursts[:0]
+    bursts = part.bursts if detailed_count == 1 else no_bursts
     about = {
         "limits": drawn.limits,
-        "number": number,
-        "data": encode_map(reading, part, drawn, limits, bursts),
+        "number": "{:.1f}" if highest < 1000 else "{:.0f}",
+        "data": encode_map(reading, part, drawn, common_limits, bursts),
         "zooms": list_zooms(drawn),
         "reach": find_reach(drawn),
     }
     fits = len(order.cpus) <= heatmap.MAX_NUMBERS
-    are_few = detailed <= _FEW_MAPS
+    are_few = detailed_count <= _FEW_MAPS
     if fits and are_few:
         return about | {"cells": drawn, "picture": None}
-    scales = [("own", drawn)]
-    if limits:
-        scales.append(("common", replace(drawn, limits=limits)))
-    numbers = "its numbers are in the tables and in fleet show"
-    title = f"Map of {part.name} on {reading.name}, {len(order.cpus)} CPUs; {numbers}"
-    picture = figures.draw_map(title, scales)
     grouped = None
     if not fits:
         grouped = heatmap.map_groups(part.table, order)
+    picture = _draw_picture(reading, part, drawn, common_limits)
     return about | {"cells": grouped, "picture": picture}
+
+
+def _draw_picture(
+    reading: Reading,
+    part: Part,
+    drawn: heatmap.Heatmap,
+    common_limits: heatmap.Limits | None,
+) -> Markup:
+    """Draw the map of a part in its own colour scale and, unless that is None, in the
+    scale that all maps of the page have in common.
+    """
+    scales = [("own", drawn)]
+    if common_limits:
+        scales.append(("common", replace(drawn, limits=common_limits)))
+    count = len(reading.order.cpus)
+    numbers = "its numbers are in the tables and in fleet show"
+    title = f"Map of {part.name} on {reading.name}, {count} CPUs; {numbers}"
+    return figures.draw_map(title, scales)
 
 
 def _draw_captioned_cover(reading: Reading) -> tuple[str, Markup] | None:
@@ -559,7 +592,9 @@ def _draw_ecdf(reading: Reading, part: Part, place: str = "section") -> Markup:
         f"Distribution of {subject}. {'; '.join(_describe_curves(part))}",
         size=(figures.PANEL, 260),
         onto=partial(plots.ecdf, part.curves, unit=part.heading),
-        margins=(50, 42, 18, 16 + 17 * legend_lines),
+        margins=figures.Margins(
+            left=50, bottom=42, right=18, top=16 + 17 * legend_lines
+        ),
     )
 
 

@@ -39,7 +39,7 @@ _INCHES_A_CELL = 0.32  # so that no number reaches into the next cell
 _INCHES_BESIDE = 1.8
 _LARGEST_NUMBER = 9.0  # points
 _SMALLEST_NUMBER = 3.0
-_MAX_LEVEL = 16  # CPUs whose numbers stand level above a map; those of more are upright
+_MAX_HORIZONTAL = 16  # CPUs whose labels fit above a map; those of more are upright
 _MAX_TICKS = 24  # CPUs named along an axis, where there is no room for all
 _WIDTH_OF_DIGIT = 0.64  # of the size of the font
 # ratio of the largest to the smallest value beyond which an axis is logarithmic
@@ -149,17 +149,19 @@ def _draw_borders(axes: Axes, drawn: Heatmap) -> None:
 
 
 def _label_cpus(axes: Axes, labels: Sequence[str], *, is_large: bool) -> None:
-    """Label the CPUs of a map above and beside it; if it is large, only some."""
+    """Label the CPUs of a map above and beside it. A large map is not made larger for
+    its CPUs, so only some of them are labelled.
+    """
     step = 1
     size = "medium"
     if is_large:
         step = math.ceil(len(labels) / _MAX_TICKS)
         size = "small"
     places = range(0, len(labels), step)
-    named = labels[::step]
-    rotation = 90 if len(labels) > _MAX_LEVEL else 0
-    axes.set_xticks(places, named, rotation=rotation)
-    axes.set_yticks(places, named)
+    labels_shown = labels[::step]
+    rotation = 90 if len(labels) > _MAX_HORIZONTAL else 0
+    axes.set_xticks(places, labels_shown, rotation=rotation)
+    axes.set_yticks(places, labels_shown)
     axes.tick_params(length=0, labelsize=size)
     axes.xaxis.set(ticks_position="top", label_position="top")
     axes.set(xlabel="pong CPU", ylabel="ping CPU")
@@ -238,7 +240,8 @@ def run_dots(
     hosts = list(dict.fromkeys(runs["host"]))
     for place, host in enumerate(hosts):
         if rounds is not None:
-            _draw_rounds(axes, rounds.loc[rounds["host"] == host, "ns"], place)
+            rounds_of_host = rounds.loc[rounds["host"] == host, "ns"]
+            _draw_rounds(axes, rounds_of_host, place)
         numbers = runs.loc[runs["host"] == host, "ns"]
         if len(numbers) > 1 and host in usual:
             _draw_bar(axes, usual[host], place)
@@ -275,8 +278,10 @@ def host_dots(
     axes = _make_axes(axes)
     for row in rows.to_dict("records"):
         place = hosts.index(row["host"])
-        _draw_interval(axes, row["number"], [row["low"], row["high"]], place)
-        _write_above(axes, row["words"], row["number"], place)
+        number = row["number"]
+        interval = [row["low"], row["high"]]
+        _draw_interval(axes, number, interval, place)
+        _write_above(axes, row["words"], number, place)
     _widen(axes, _HOST_WIDTH * float(rows["number"].median()))
     _set_up_named_lines(axes, hosts, [1, 2, 2.5, 5, 10], unit)
     return axes
@@ -314,47 +319,50 @@ def ecdf(
     *,
     unit: str = "one way, ns",
 ) -> Axes:
-    """Draw cumulative distributions by name: a step is a level, a long tail to the
-    right is outliers.
+    """Draw cumulative distributions: a step is a level, a long tail to the right is
+    outliers. values: the samples by the name of their line, such as "package P-E".
     """
     axes = _make_axes(axes)
     shares = np.linspace(0, 1, _STEPS)
     curves = list[Floats]()
-    looks = _list_looks(values)
-    for (name, samples), look in zip(values.items(), looks, strict=True):
+    styles = _list_line_styles(values)
+    for (name, samples), style in zip(values.items(), styles, strict=True):
         quantiles = np.quantile(np.asarray(samples, dtype=np.float64), shares)
         curves.append(quantiles)
-        axes.plot(quantiles, shares, label=one_line(name), linewidth=1.6, **look)
+        axes.plot(quantiles, shares, label=one_line(name), linewidth=1.6, **style)
     _fit_to_curves(axes, curves)
     axes.set(ylim=(0, 1), xlabel=unit, ylabel="share of samples")
     axes.grid(visible=True)
-    _draw_legend(axes, 1.0, legend_columns(values))
+    _draw_legend(axes, legend_columns(values))
     return axes
 
 
-def _list_looks(names: Iterable[str]) -> list[dict[str, Any]]:
-    """List the colour and dash of each line: a colour for a relation, and another dash
-    between other kinds of its cores.
+def _list_line_styles(names: Iterable[str]) -> list[dict[str, Any]]:
+    """List the colour and dash of each line. Lines of one relation have one colour; if
+    they differ in the kinds of core, as "package P-P" and "package P-E", each has
+    another dash.
     """
-    looks = []
+    styles = []
     lines_by_relation = Counter[str]()
     for name in names:
         relation = name.split()[0]
         colour, dash = RELATION_LINES.get(relation, (None, "-"))
         dashes = (dash, *_OTHER_DASHES)
         earlier_lines = lines_by_relation[relation]
-        style = dashes[earlier_lines % len(dashes)]
+        own_dash = dashes[earlier_lines % len(dashes)]
         lines_by_relation[relation] += 1
-        looks.append({"color": colour, "linestyle": style})
-    return looks
+        styles.append({"color": colour, "linestyle": own_dash})
+    return styles
 
 
 def _fit_to_curves(axes: Axes, curves: Sequence[Floats]) -> None:
-    """Fit the horizontal axis to all but the last step of distributions, which may be
-    very long.
+    """Fit the horizontal axis to all but the last step of each distribution, which may
+    be very long. curves: the quantiles of each, in rising order.
     """
-    lowest = min((float(quantiles[0]) for quantiles in curves), default=0.0)
-    highest = max((float(quantiles[-2]) for quantiles in curves), default=0.0)
+    firsts = [float(quantiles[0]) for quantiles in curves]
+    lasts_but_one = [float(quantiles[-2]) for quantiles in curves]
+    lowest = min(firsts, default=0.0)
+    highest = max(lasts_but_one, default=0.0)
     if lowest > 0 and highest > LOG_BEYOND * lowest:
         axes.set_xscale("log")
         label_log_ticks(axes.xaxis, lowest, highest)
@@ -380,7 +388,7 @@ def burst_histogram(bursts: pd.DataFrame, axes: Axes | None = None) -> Axes:
         color=[_BLUE, _ORANGE],
     )
     axes.set(xlabel=bursts.attrs.get("unit", "ns"), ylabel="bursts")
-    _draw_legend(axes, 1.0, 2)
+    _draw_legend(axes, columns=2)
     return axes
 
 
@@ -398,24 +406,26 @@ def ladder(
 
     steps: rows of `select_ladder_steps` of one benchmark, variant and set of CPUs.
     levels: plateaus, drawn as thick pieces of the line; caches are grey lines.
-    settings: those to draw, in order. rate: draw GB/s, not ns. over: the column to draw
-    over; "other_rate" is the GB/s of other threads, joined in the rows' order.
+    settings: those to draw, in order. rate: draw GB/s, not ns. over: the column that is
+    the horizontal axis: "bytes", sorted by size on a logarithmic axis, or "other_rate",
+    the GB/s of other threads, joined in the order of the rows.
     """
     axes = _make_axes(axes)
     if settings is None:
         settings = steps["setting"].unique().tolist()
+    is_over_size = over == "bytes"
     numbers = convert_steps(steps, over, rate=rate)
     _set_up_numbers(axes, numbers["median"], "GB/s" if rate else "ns")
     for name, line in zip(settings, itertools.cycle(_LINES)):
         own = numbers[numbers["setting"] == name]
-        if over == "bytes":
+        if is_over_size:
             own = own.sort_values("x")
         _draw_setting(axes, own, name, line)
         if levels is not None:
             colour, _ = line
             own_levels = levels[levels["setting"] == name]
             _draw_plateaus(axes, own_levels, colour, rate=rate)
-    if over == "bytes":
+    if is_over_size:
         _set_up_sizes(axes, steps["bytes"].to_numpy())
     else:
         axes.set_xlabel("GB/s of the other threads")
@@ -443,8 +453,9 @@ def _convert_to_shown(ns: npt.ArrayLike, *, rate: bool) -> Floats:
 
 
 def convert_steps(steps: pd.DataFrame, over: str, *, rate: bool) -> pd.DataFrame:
-    """Return `setting`, `x`, and `median` and both ends of its interval, `begin` and
-    `end`, as shown.
+    """Return a row per step with its `setting`, `x`, the value of the column `over`,
+    and, as they are shown, the `median` and the ends of its interval, `begin` and
+    `end`. rate: show GB/s; then `begin`, from the shortest time, is the higher end.
     """
     begin_ns = steps["low_ns"].clip(lower=_LEAST_NS)
     end_ns = steps["high_ns"].clip(lower=_LEAST_NS)
@@ -518,8 +529,10 @@ def legend_columns(names: Iterable[str]) -> int:
     return 2 if longest > _SHORT else 3
 
 
-def _draw_legend(axes: Axes, bottom: float, columns: int, **look: Any) -> None:
-    """Draw a legend above the axes. bottom: of its box, 1 for their upper edge."""
+def _draw_legend(axes: Axes, columns: int, *, bottom: float = 1.0, **look: Any) -> None:
+    """Draw a legend above the axes. bottom: where the legend's lower edge is, in
+    heights of the axes: 1 is their upper edge.
+    """
     legend = axes.legend(
         frameon=False,
         loc="lower left",
@@ -576,7 +589,7 @@ def _draw_ladder_legend(axes: Axes) -> None:
     handles, _ = axes.get_legend_handles_labels()
     by_rows = _order_by_rows(handles, LADDER_COLUMNS)
     look: Any = {"handles": by_rows, "handlelength": 1.8, "columnspacing": 1.2}
-    _draw_legend(axes, 1.05, LADDER_COLUMNS, **look)
+    _draw_legend(axes, LADDER_COLUMNS, bottom=1.05, **look)
 
 
 def _mark_caches(axes: Axes, levels: pd.DataFrame) -> None:

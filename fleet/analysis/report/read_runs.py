@@ -24,6 +24,7 @@ from fleet.analysis.reduce.cross_checks import (
     summarize_checks,
 )
 from fleet.analysis.reduce.ladders import (
+    MemoryHierarchy,
     arrange_memory,
     describe_memory,
     is_node_placed,
@@ -60,7 +61,8 @@ _DRAWN = (
     *("benchmark", "variant", "point", "relation", "ping_cpu", "pong_cpu", "round"),
     *("iterations", "warmup", "ticks", "other_ticks", "ns_per_tick"),
 )
-_OF_POINTS = (View.TABLE, View.BLOCKS, View.PRODUCTS)
+_VIEWS_WITH_POINTS = (View.TABLE, View.BLOCKS, View.PRODUCTS)
+_NO_ROWS: Ints = np.array([], dtype=np.intp)
 
 
 @dataclass(slots=True)
@@ -68,18 +70,20 @@ class Part:
     """One benchmark and variant of a run or, where lines are placed, one node of it.
 
     name: `choice`, a benchmark and variant, and the point unless it is the usual one.
-    of_cpus: it measures single CPUs, not pairs. relations: a row per relation. Filled
-    only for a run in detail: pairs (rows of `pairs`), table (the matrix; None for
-    single CPUs), rounds (a row per relation and round, with its median `ns`), bursts
-    (a row each, with its median `ns`; empty if there are many), curves (quantiles of
-    all samples, by relation).
+    point: None if the benchmark has no points. is_of_single_cpus: it measures single
+    CPUs, not pairs. relations: a row per relation.
+
+    These are filled only for a run in detail. pairs: rows of the table `pairs`. table:
+    the matrix; None for single CPUs. rounds: a row per relation and round, with its
+    median `ns`. bursts: a row per burst, with its median `ns`; empty if there are many.
+    curves: quantiles of all samples, by relation.
     """
 
     name: str
     choice: str
     point: str | None
     heading: str
-    of_cpus: bool
+    is_of_single_cpus: bool
     relations: list[dict[str, Any]]
     pairs: pd.DataFrame = field(default_factory=pd.DataFrame)
     table: pd.DataFrame | None = None
@@ -94,8 +98,8 @@ class Part:
 
 @dataclass(slots=True)
 class Reading:
-    """One run. name: from `name_runs`. anchor: its ID on the page. number: the column
-    of `pairs` to show.
+    """One run. name: from `name_runs`. anchor: its ID on the page. ns_column: the
+    column of `pairs` to show, such as "median_ns".
 
     detailed: whether it has its own section. points: tables of points and events.
     checks: from `summarize_checks`. descriptions: of its benchmarks. memory: from
@@ -106,7 +110,7 @@ class Reading:
     anchor: str
     detailed: bool
     run: dict[str, Any]
-    number: str
+    ns_column: str
     order: Layout
     descriptions: Descriptions
     parts: list[Part] = field(default_factory=list)
@@ -128,23 +132,23 @@ def load_readings(
     runs.
 
     benchmark: keep only its rows; every run must have it. on_run: called after each
-    run. Raises StoreError for a run
-    that is not stored.
+    run. Raises StoreError for a run that is not stored.
     """
     listing = open_listing(root)
-    rows, runs, cpus = load.read_runs(listing, list(dict.fromkeys(run_ids)))
-    rows = _sort_by_host_and_time(rows)
-    names = name_runs(rows)
+    distinct_ids = list(dict.fromkeys(run_ids))
+    runs, runs_table, cpus = load.read_runs(listing, distinct_ids)
+    runs = _sort_by_host_and_time(runs)
+    names = name_runs(runs)
     sources = _Sources(
         listing=listing,
         benchmark=benchmark,
         cpus=cpus,
-        detailed=_choose_detailed(rows),
-        earlier=_load_earlier_medians(listing, rows),
+        detailed=_choose_detailed(runs),
+        earlier=_load_earlier_medians(listing, runs),
     )
     readings = list[Reading]()
     pairs_of_batches = list[pd.DataFrame]()
-    for runs_of_batch in _batch_runs(rows):
+    for runs_of_batch in _batch_runs(runs):
         batch = _load_batch(sources, runs_of_batch)
         pairs_of_batches.append(batch.pairs)
         for run in runs_of_batch:
@@ -153,8 +157,9 @@ def load_readings(
             _fill_reading(listing, reading, batch)
             readings.append(reading)
             on_run()
-    pairs = _order_by_run(pd.concat(pairs_of_batches, ignore_index=True), runs)
-    return readings, _make_tables(listing, runs, cpus, pairs)
+    pairs = pd.concat(pairs_of_batches, ignore_index=True)
+    pairs = _order_by_run(pairs, runs_table)
+    return readings, _make_tables(listing, runs_table, cpus, pairs)
 
 
 def _make_tables(
@@ -266,7 +271,8 @@ def _choose_moment_format(runs: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _batch_runs(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Yield batches of runs to read together, limited in size, whose agents describe
+    """Yield batches of consecutive runs to read together: at most _AT_ONCE runs, with
+    _BURSTS_AT_ONCE bursts unless a single run has more, whose agents describe
     benchmarks alike.
     """
     batch: list[dict[str, Any]] = []
@@ -294,7 +300,7 @@ class _Batch:
     detailed: IDs of the runs with a section. choices: the benchmarks and variants
     measured, by run ID. relations: rows by run ID and benchmark.
     counters: a row per pair and event. marked, findings: what warnings need, by run ID.
-    places: rows of `pairs` by run ID.
+    rows_by_run: the row numbers of each run in `pairs`, by run ID.
     """
 
     pairs: pd.DataFrame
@@ -303,7 +309,7 @@ class _Batch:
     descriptions: Descriptions
     detailed: Set[str]
     layouts: Mapping[str, Layout]
-    places: Mapping[Any, Any]
+    rows_by_run: Mapping[Any, Any]
     choices: Mapping[str, Sequence[str]]
     relations: Mapping[str, Mapping[str, list[dict[str, Any]]]]
     marked: Mapping[str, Any]
@@ -317,14 +323,15 @@ class _Batch:
             anchor=anchor,
             detailed=run_id in self.detailed,
             run=run,
-            number=estimator_column(run),
+            ns_column=estimator_column(run),
             order=self.layouts[run_id],
             descriptions=self.descriptions,
         )
 
     def select_pairs(self, run_id: str) -> pd.DataFrame:
         """Return the rows of a run's pairs."""
-        pairs: pd.DataFrame = self.pairs.iloc[self.places.get(run_id, [])]
+        own_rows = self.rows_by_run.get(run_id, _NO_ROWS)
+        pairs: pd.DataFrame = self.pairs.iloc[own_rows]
         return pairs.reset_index(drop=True)
 
     def select_cpus(self, run_id: str) -> pd.DataFrame:
@@ -352,8 +359,8 @@ def _load_batch(sources: _Sources, runs: Sequence[dict[str, Any]]) -> _Batch:
     bursts = {run["run_id"]: run["bursts"] for run in runs}
     run_ids = list(bursts)
     flagged = _load_flagged_bursts(listing, run_ids, sources.detailed)
-    places = pairs.groupby("run_id", sort=False, observed=True).indices
-    measured = _list_measured_cpus(pairs, places, run_ids)
+    rows_by_run = pairs.groupby("run_id", sort=False, observed=True).indices
+    measured = _list_measured_cpus(pairs, rows_by_run, run_ids)
     return _Batch(
         pairs=pairs,
         cpus=sources.cpus,
@@ -361,7 +368,7 @@ def _load_batch(sources: _Sources, runs: Sequence[dict[str, Any]]) -> _Batch:
         descriptions=descriptions,
         detailed=sources.detailed,
         layouts=make_layouts(sources.cpus, measured),
-        places=places,
+        rows_by_run=rows_by_run,
         choices=_list_choices(pairs),
         relations=_load_relations(listing, runs, benchmark, descriptions),
         marked=marked_rows.select_marked_rows(pairs, flagged, bursts),
@@ -370,17 +377,17 @@ def _load_batch(sources: _Sources, runs: Sequence[dict[str, Any]]) -> _Batch:
 
 
 def _list_measured_cpus(
-    pairs: pd.DataFrame, places: Mapping[Any, Any], run_ids: Sequence[str]
+    pairs: pd.DataFrame, rows_by_run: Mapping[Any, Any], run_ids: Sequence[str]
 ) -> dict[str, list[int]]:
-    """List the CPUs that each run has pairs of, in rising order. places: rows of
-    `pairs` by run ID.
+    """List the CPUs that each run has pairs of, in rising order, by run ID; [] of a run
+    without pairs. rows_by_run: the row numbers of each run in `pairs`.
     """
-    ends = pairs[["ping_cpu", "pong_cpu"]].to_numpy()
-    cpus = dict[str, list[int]]()
+    both_cpus = pairs[["ping_cpu", "pong_cpu"]].to_numpy()
+    cpus_by_run = dict[str, list[int]]()
     for run_id in run_ids:
-        own_ends = ends[places.get(run_id, [])]
-        cpus[run_id] = np.unique(own_ends).tolist()
-    return cpus
+        own_rows = rows_by_run.get(run_id, _NO_ROWS)
+        cpus_by_run[run_id] = np.unique(both_cpus[own_rows]).tolist()
+    return cpus_by_run
 
 
 def _load_flagged_bursts(
@@ -432,18 +439,29 @@ def _list_choices(pairs: pd.DataFrame) -> dict[str, list[str]]:
 
 
 def _fill_reading(listing: Listing, reading: Reading, batch: _Batch) -> None:
-    """Add parts, checks and warnings to a reading, and details if it has a section."""
+    """Fill a reading from the tables of its batch: its parts and its warnings, and, if
+    it is detailed or has cross-checks, what its pairs say.
+    """
     run = reading.run
     run_id = run["run_id"]
     choices = _sort_as_planned(batch.choices.get(run_id, []), run)
     rows_by_choice = batch.relations[run_id]
     reading.parts = list(_make_parts(choices, rows_by_choice, batch.descriptions))
-    checks = NO_COMPARISONS
+    comparisons = NO_COMPARISONS
     if reading.detailed or has_cross_checks(choices, batch.descriptions):
-        checks = _add_checks_and_memory(listing, reading, batch, choices)
+        pairs = batch.select_pairs(run_id)
+        cpus = batch.select_cpus(run_id)
+        memory = arrange_memory(pairs, cpus, batch.descriptions)
+        comparisons = check_run(run, pairs, memory, batch.descriptions)
+        reading.checks = summarize_checks(comparisons)
+        _fill_memory(reading, pairs, cpus, memory, choices)
+        if reading.detailed:
+            _fill_parts(listing, reading, pairs)
+            counters = batch.select_counters(run_id)
+            _fill_points(reading, pairs, cpus, memory, counters, choices)
     marked = batch.marked.get(run_id, marked_rows.NOTHING)
     odd_topology = batch.tabulate_findings(run_id)
-    reading.warnings = list_warnings(run, marked, checks, odd_topology)
+    reading.warnings = list_warnings(run, marked, comparisons, odd_topology)
 
 
 def _sort_as_planned(choices: Sequence[str], run: Mapping[str, Any]) -> list[str]:
@@ -452,32 +470,35 @@ def _sort_as_planned(choices: Sequence[str], run: Mapping[str, Any]) -> list[str
     return [choice for choice in listed if choice in choices]
 
 
-def _add_checks_and_memory(
-    listing: Listing, reading: Reading, batch: _Batch, choices: Sequence[str]
-) -> pd.DataFrame:
-    """Add to a reading what its pairs say together: checks, ladders, the roofline and
-    the memory; and details if it has a section. Return the comparisons of `check_run`.
-    """
-    run = reading.run
-    run_id = run["run_id"]
-    descriptions = batch.descriptions
-    pairs = batch.select_pairs(run_id)
-    cpus = batch.select_cpus(run_id)
-    memory = arrange_memory(pairs, cpus, descriptions)
-    comparisons = check_run(run, pairs, memory, descriptions)
-    reading.checks = summarize_checks(comparisons)
+def _fill_memory(
+    reading: Reading,
+    pairs: pd.DataFrame,
+    cpus: pd.DataFrame,
+    memory: MemoryHierarchy,
+    choices: Sequence[str],
+) -> None:
+    """Fill the ladders, the rates of matrix products and the memory of a reading."""
+    descriptions = reading.descriptions
     reading.ladders = build_ladders(pairs, memory, choices, descriptions)
     reading.gemm_rates = group_gemm_rates_by_threads(pairs, memory.levels, descriptions)
-    reading.memory = describe_memory(run, memory, cpus)
-    if reading.detailed:
-        _draw_parts(listing, reading, pairs)
-        counts = count_per_unit(batch.select_counters(run_id), pairs)
-        reading.points = [
-            *_tabulate_choices(reading, pairs, choices, counts),
-            *tabulate_by_node(memory.nodes, run, descriptions),
-            *tabulate_line_nodes(pairs, cpus, descriptions),
-        ]
-    return comparisons
+    reading.memory = describe_memory(reading.run, memory, cpus)
+
+
+def _fill_points(
+    reading: Reading,
+    pairs: pd.DataFrame,
+    cpus: pd.DataFrame,
+    memory: MemoryHierarchy,
+    counters: pd.DataFrame,
+    choices: Sequence[str],
+) -> None:
+    """Fill the tables of points, events and NUMA nodes of a reading."""
+    counts = count_per_unit(counters, pairs)
+    reading.points = [
+        *_tabulate_choices(reading, pairs, choices, counts),
+        *tabulate_by_node(memory.nodes, reading.run, reading.descriptions),
+        *tabulate_line_nodes(pairs, cpus, reading.descriptions),
+    ]
 
 
 def _make_parts(
@@ -498,7 +519,7 @@ def _make_parts(
                 choice=choice,
                 point=point,
                 heading=benchmark.heading,
-                of_cpus=benchmark.view is View.CPUS,
+                is_of_single_cpus=benchmark.view is View.CPUS,
                 relations=rows_by_point[point],
             )
 
@@ -506,14 +527,16 @@ def _make_parts(
 def _group_by_point(
     rows: Sequence[dict[str, Any]],
 ) -> dict[str | None, list[dict[str, Any]]]:
-    """Group the rows of relations by their point, which their `relation` then does not
-    name.
+    """Group the rows of relations by their point, None if they have none. In the
+    result, `relation` is without the point: "llc" instead of "llc n1".
     """
     rows_by_point = defaultdict[str | None, list[dict[str, Any]]](list)
     for row in rows:
         point = row["point"]
-        bare = row["relation"].removesuffix(f" {point}")
-        rows_by_point[point].append(row | {"relation": bare})
+        relation = row["relation"]
+        if point is not None:
+            relation = relation.removesuffix(f" {point}")
+        rows_by_point[point].append(row | {"relation": relation})
     return rows_by_point
 
 
@@ -523,11 +546,16 @@ def _rank_point(point: str | None) -> tuple[int, str]:
     return len(name), name
 
 
-def _draw_parts(listing: Listing, reading: Reading, pairs: pd.DataFrame) -> None:
-    """Fill the pairs, matrices, rounds and curves of all parts. pairs: of the run."""
+def _fill_parts(listing: Listing, reading: Reading, pairs: pd.DataFrame) -> None:
+    """Fill the pairs, matrices, rounds, bursts and curves of all parts. pairs: of the
+    run.
+    """
     for part in reading.parts:
         part.pairs = part.select(pairs)
-        _draw_part(listing, reading, part)
+        if not part.is_of_single_cpus:
+            part.table = matrix(part.pairs, reading.order.cpus, reading.ns_column)
+        bursts = _load_bursts(listing, reading, part)
+        _add_rounds_and_curves(part, bursts, reading.descriptions)
 
 
 def _tabulate_choices(
@@ -536,14 +564,16 @@ def _tabulate_choices(
     choices: Sequence[str],
     counts: pd.DataFrame,
 ) -> Iterator[PointTables]:
-    """Yield the tables of points and of events of each benchmark and variant. counts:
-    from `count_per_unit`.
+    """Yield the tables of points and of events of each benchmark and variant.
+
+    Pairs whose memory lies on a node of its own are left out of the tables of points:
+    they have tables by node. counts: from `count_per_unit`.
     """
     descriptions = reading.descriptions
-    unplaced = pairs[~is_node_placed(pairs, descriptions)]
+    without_nodes = pairs[~is_node_placed(pairs, descriptions)]
     for choice in choices:
-        own = select_choice(unplaced, choice)
-        if len(own) and descriptions[choice].view in _OF_POINTS:
+        own = select_choice(without_nodes, choice)
+        if len(own) and descriptions[choice].view in _VIEWS_WITH_POINTS:
             yield _tabulate_points(own, choice, descriptions)
         own_counts = select_choice(counts, choice)
         events = tabulate_events(own_counts, reading.run["hello"], descriptions)
@@ -560,19 +590,11 @@ def _tabulate_points(
     return tabulate_points(pairs, descriptions)
 
 
-def _draw_part(listing: Listing, reading: Reading, part: Part) -> None:
-    """Fill a part's matrix, rounds and curves. Its pairs are given."""
-    if not part.of_cpus:
-        part.table = matrix(part.pairs, reading.order.cpus, reading.number)
-    bursts = _load_bursts(listing, reading, part)
-    _add_rounds_and_curves(part, bursts, reading.descriptions)
-
-
 def _load_bursts(
     listing: Listing, reading: Reading, part: Part
 ) -> Iterator[pd.DataFrame]:
-    """Yield the bursts of a part, some at a time, the kinds of cores in their
-    relations.
+    """Yield the bursts of a part, a row each, some at a time. Where the machine has
+    several kinds of core, a relation names them: "package P-E".
     """
     run_id = reading.run["run_id"]
     kinds_of_cores = {run_id: reading.order.kinds}
@@ -587,26 +609,29 @@ def _load_bursts(
 def _add_rounds_and_curves(
     part: Part, bursts: Iterable[pd.DataFrame], descriptions: Descriptions
 ) -> None:
-    """Fill `rounds` and `curves` of a part, curves of at most about _MAX_DRAWN samples.
-    bursts: its own.
+    """Fill `rounds`, `bursts` and `curves` of a part. A curve is of at most about
+    _MAX_DRAWN samples.
+
+    bursts: those of the part, some at a time, from `_load_bursts`.
     """
     steps = _choose_steps(part)
     drawn = {relation: list[Floats]() for relation in steps}
-    medians = []
-    for samples in bursts:
-        latency, burst, is_warmup = load.compute_sample_latencies(samples, descriptions)
-        latency = latency[~is_warmup]
-        burst = burst[~is_warmup]
-        relation_of_burst = samples["relation"].astype(str).to_numpy()
+    medians_of_bursts = []
+    for rows in bursts:
+        # per sample: its ns, the number of its burst's row, and whether it warmed up
+        ns, burst_row, is_warmup = load.compute_sample_latencies(rows, descriptions)
+        ns = ns[~is_warmup]
+        burst_row = burst_row[~is_warmup]
+        relation_of_row = rows["relation"].astype(str).to_numpy()
         for relation, step in steps.items():
-            is_own_burst = relation_of_burst == relation
-            own = latency[is_own_burst[burst]]
-            drawn[relation].append(_thin(own, step))
-        medians.append(_compute_burst_medians(samples, latency, burst))
-    every = pd.concat(medians)
-    if len(every) <= _MAX_BURSTS:
-        part.bursts = every
-    by_round = every.groupby(["relation", "round"], sort=False)
+            is_own_row = relation_of_row == relation
+            is_own_sample = is_own_row[burst_row]
+            drawn[relation].append(_thin(ns[is_own_sample], step))
+        medians_of_bursts.append(_compute_burst_medians(rows, ns, burst_row))
+    medians = pd.concat(medians_of_bursts)
+    if len(medians) <= _MAX_BURSTS:
+        part.bursts = medians
+    by_round = medians.groupby(["relation", "round"], sort=False)
     part.rounds = by_round["ns"].median().reset_index()
     part.curves = _compute_curves(drawn)
 
@@ -637,13 +662,14 @@ def _compute_curves(drawn: Mapping[str, Sequence[Floats]]) -> dict[str, Floats]:
 
 
 def _compute_burst_medians(
-    samples: pd.DataFrame, latencies: Floats, bursts: Ints
+    bursts: pd.DataFrame, latencies: Floats, burst_row: Ints
 ) -> pd.DataFrame:
-    """Return `relation`, `round`, CPUs and the median `ns` of each burst. bursts: the
-    place in `samples` of the burst of each latency.
+    """Return `relation`, `round`, CPUs and the median `ns` of each burst.
+
+    bursts: a row per burst. burst_row: for each latency, the number of its burst's row.
     """
-    medians = pd.Series(latencies).groupby(bursts).median()
+    median_by_row = pd.Series(latencies).groupby(burst_row).median()
     columns = ["relation", "round", "ping_cpu", "pong_cpu"]
-    rows = samples.iloc[medians.index][columns]
+    rows = bursts.iloc[median_by_row.index][columns]
     relations = rows["relation"].astype(str)
-    return rows.assign(relation=relations, ns=medians.to_numpy())
+    return rows.assign(relation=relations, ns=median_by_row.to_numpy())

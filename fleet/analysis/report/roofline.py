@@ -27,7 +27,10 @@ _MARKS = {"stream": "o", "stream.prefetch": "^", "deep": "D"}  # of products fro
 _STYLES: tuple[Any, ...] = ("-", "--", ":", "-.")
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5195")
 _GREY = "#888888"
+_HEIGHT = 280  # CSS pixels, without the legend
 _LEGEND_COLUMNS = 2
+_LEGEND_LINE = 17  # CSS pixels
+_FROM_BEGIN_TO_NAME = 1.3  # of a roof: the ratio of their x
 _ONE_BYTE = ("int8", "vnni", "i8mm")  # ends of variants with elements of this size
 
 
@@ -119,16 +122,17 @@ def _select_largest_products(
 
 
 def _find_roofs(levels: pd.DataFrame, threads: int) -> dict[str, float]:
-    """Find the highest rate at which `threads` CPUs read each memory level, in GB/s,
-    nearest first. levels: from `find_plateaus`.
+    """Find the highest rate at which `threads` CPUs read each memory level, in GB/s.
+
+    The nearest level comes first: it is the fastest. levels: from `find_plateaus`.
     """
     is_bandwidth = levels["benchmark"] == "bandwidth"
     is_read = levels["setting"] == "read"
     is_of_threads = levels["threads"] == threads
     rows = levels[is_bandwidth & is_read & is_of_threads]
-    ns_of_fastest = rows.groupby("level")["median_ns"].min()
-    roofs = 1 / ns_of_fastest.sort_values()
-    return {str(level): float(rate) for level, rate in roofs.items()}
+    ns_per_byte = rows.groupby("level")["median_ns"].min()
+    gb_per_s = 1 / ns_per_byte.sort_values()
+    return {str(level): float(rate) for level, rate in gb_per_s.items()}
 
 
 def _compute_median_gops(
@@ -149,17 +153,19 @@ def _compute_median_gops(
 
 
 def draw_roofline(reading: Any) -> Markup:
-    """Draw the rate of matrix products over their operations per byte from memory."""
+    """Draw the rate of matrix products over their operations per byte from memory.
+    reading: a `Reading`, which this module cannot import.
+    """
     rates: list[GemmRates] = reading.gemm_rates
-    sentences = [sentence for group in rates for sentence in _describe(group)]
+    sentences = itertools.chain.from_iterable(map(_describe, rates))
     legend_lines = math.ceil(len(_list_legend_entries(rates)) / _LEGEND_COLUMNS)
-    above = 14 + 17 * legend_lines
+    legend_height = 14 + _LEGEND_LINE * legend_lines
     return figures.draw(
         f"{reading.anchor}-roofline",
         f"Roofline of {reading.name}, {'. '.join(sentences)}",
-        (figures.PANEL, 280 + above),
+        (figures.PANEL, _HEIGHT + legend_height),
         partial(_plot_gemm_rates, rates),
-        margins=(56, 42, 12, above),
+        margins=figures.Margins(left=56, bottom=42, right=12, top=legend_height),
     )
 
 
@@ -232,21 +238,26 @@ def _choose_colours(rates: Sequence[GemmRates]) -> dict[str, str]:
 
 
 def _plot_roofs(axes: Axes, group: GemmRates, style: str) -> None:
-    """Plot each roof as a rising line up to the highest rate, its level's name on it.
-    On it a product does as many operations as its bytes allow.
+    """Plot each roof as a rising line, with the name of its memory level on it.
+
+    The roof of a level that is read at `rate` GB/s is the line y = rate * x, where x is
+    operations per byte and y is Gop/s: no product can do more operations on the bytes
+    that it gets. The line begins where it enters the axes, and ends at the highest rate
+    of the group.
     """
     left = axes.get_xlim()[0]
     low = axes.get_ylim()[0]
     angle = _compute_angle_of_rise(axes)
     for level, rate in group.roofs.items():
         begin = max(left, low / rate)
-        ends_x = [begin, group.top / rate]
-        ends_y = [begin * rate, group.top]
-        axes.plot(ends_x, ends_y, style, color=_GREY, linewidth=1)
-        x = begin * 1.3
+        end = group.top / rate
+        axes.plot(
+            [begin, end], [begin * rate, group.top], style, color=_GREY, linewidth=1
+        )
+        name_x = begin * _FROM_BEGIN_TO_NAME
         axes.text(
-            x,
-            x * rate,
+            name_x,
+            name_x * rate,
             level,
             rotation=angle,
             rotation_mode="anchor",
@@ -268,14 +279,17 @@ def _compute_angle_of_rise(axes: Axes) -> float:
 def _plot_peaks(
     axes: Axes, group: GemmRates, style: str, colours: dict[str, str]
 ) -> None:
-    """Plot each peak as a level line from the nearest roof to the right edge."""
+    """Plot each peak as a horizontal line, from the roof of the fastest memory level to
+    the right edge. That roof is y = bandwidth * x, so it is at the height of the peak
+    where x = peak / bandwidth.
+    """
     left, right = axes.get_xlim()
-    nearest = max(group.roofs.values(), default=math.inf)
+    highest_bandwidth = max(group.roofs.values(), default=math.inf)
     for row in group.select_peaks().to_dict("records"):
-        gops = row["gops"]
+        peak = row["gops"]
         colour = colours[row["variant"]]
-        begin = max(left, gops / nearest)
-        axes.plot([begin, right], [gops, gops], style, color=colour, linewidth=1.6)
+        begin = max(left, peak / highest_bandwidth)
+        axes.plot([begin, right], [peak, peak], style, color=colour, linewidth=1.6)
 
 
 def _plot_from_memory(

@@ -18,7 +18,7 @@ from fleet.analysis.reduce import (
     matrix,
     pair_medians,
 )
-from fleet.analysis.report import draw, plots
+from fleet.analysis.report import Margins, draw, plots
 from tests import simulated
 
 STYLE = Path(plots.__file__).parent / "templates" / "base.css"
@@ -124,7 +124,7 @@ def test_a_name_with_dollars_is_a_name(tmp_path: Path) -> None:
         'a "title" <b>',
         (340, 80),
         lambda axes: plots.run_dots(runs, axes=axes),
-        (90, 42, 18, 8),
+        Margins(left=90, bottom=42, right=18, top=8),
     )
     assert "$x^2$ &lt;b&gt;&amp;" in svg
     assert "<b>" not in svg
