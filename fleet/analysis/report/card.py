@@ -273,7 +273,7 @@ def _place_on_card(subject: _Subject, words: _Words) -> Card:
 
 
 def _place_edges(drawn: Heatmap) -> list[float]:
-    """Return the offsets of the lines between groups in the map."""
+    """Return the offsets of the lines between groups, from the edge of the map."""
     cell = _SIDE / len(drawn.labels)
     return [place * cell for place, border in enumerate(drawn.borders) if border]
 
@@ -573,8 +573,9 @@ def _place_heading(words: _Words) -> list[Text]:
 def _place_table(
     table: Sequence[tuple[str, ...]], top: float
 ) -> tuple[list[Text], float]:
-    """Place a table's texts, without the rows that are too many; return them and the
-    place of the line below.
+    """Place the texts of a table, titles first, from `top` on; return them, and where a
+    line below the table is. Of more than _MAX_ROWS rows, the last line says how many
+    are left out.
     """
     titles, *rows = table
     step = 36 if len(rows) <= _MAX_ROWS // 2 else 27
@@ -590,7 +591,9 @@ def _place_table(
 
 
 def _place_row(row: Sequence[str], y: float, step: int, kind: str) -> list[Text]:
-    """Place the cells of a row that is `step` pixels high; the last may be missing."""
+    """Place the cells of a row that is `step` pixels high, in the columns of the table;
+    a row may have fewer cells than the table has columns.
+    """
     size = 0.6 * step
     columns = zip(_COLUMNS, row, strict=False)
     return [Text(x, y, size, kind, anchor, cell) for (x, anchor), cell in columns]
@@ -626,15 +629,17 @@ def _place_map_texts(drawn: Heatmap, benchmark: Benchmark) -> list[Text]:
 
 
 def _place_group_names(drawn: Heatmap, distance: float) -> Iterator[Text]:
-    """Yield the names of groups above and left of the map, as far as they fit.
-    distance: of the nearest from the map.
+    """Yield the names of groups above and left of the map, as far as they fit. A level
+    of groups has a line of names, the innermost nearest to the map. distance: of this
+    line from the map, in pixels.
     """
     size = 13
     cell = _SIDE / len(drawn.labels)
-    for line, level in enumerate(reversed(drawn.group_labels)):
+    innermost_first = reversed(drawn.group_labels)
+    for line, groups in enumerate(innermost_first):
         away = distance + 18 * line
         begin = 0.0
-        for name, count in level:
+        for name, count in groups:
             end = begin + count * cell
             middle = (begin + end) / 2
             fits = size * _EM * len(name) + 4 <= end - begin

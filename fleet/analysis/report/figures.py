@@ -279,8 +279,9 @@ def _embed_svg(
     size: tuple[int, int],
     places: Sequence[tuple[float, float, str]],
 ) -> Markup:
-    """Turn a file's SVG into an element of a page. name: prefix of its IDs. places: x,
-    y and words of values.
+    """Turn the SVG of a file into an element of a page. name: the prefix of its IDs.
+    title: a description for screen readers. places: x, y and words of each value that
+    the script shows.
     """
     _remove_metadata(svg)
     _rewrite_elements(svg, name)
@@ -328,7 +329,7 @@ def _drop_namespace(name: str) -> str:
 
 
 def _find_targets(svg: ET.Element) -> set[str]:
-    """Find the IDs that attributes point to."""
+    """Find the IDs that attributes point to, as "url(#ID)" or "#ID"."""
     targets = set[str]()
     for element in svg.iter():
         for value in element.attrib.values():

@@ -238,7 +238,9 @@ def _word_change(change: Mapping[str, Any], words: tuple[str, ...]) -> Finding:
 
 
 def _mark_change(row: Mapping[str, Any], words: tuple[str, ...]) -> str:
-    """Word a change as a mark. words: its table cells (titles: `CHANGE_TITLES`)."""
+    """Word a change as a mark: "llc +12.3% since 2026-11-02". words: its table cells
+    (titles: `CHANGE_TITLES`).
+    """
     when, where, change, *_ = words
     relation = where.rpartition(", ")[2]
     since = f"since {row['after']}" if row["dated"] else when
@@ -300,7 +302,11 @@ def _word_odd_number(number: OddNumberCells) -> Finding:
 
 @dataclass(frozen=True, slots=True)
 class _Axes:
-    """Where a drawing of nights has its points, in CSS pixels. bottom, top: logs."""
+    """Where a drawing of nights has its points, in CSS pixels.
+
+    first, last: the nights at its left and right end. bottom, top: the logs of the
+    numbers at its lower and upper end.
+    """
 
     first: date
     last: date
@@ -448,7 +454,9 @@ def _format_level(
 
 
 def _list_ticks(past: History, host: str, axes: _Axes) -> list[tuple[float, str]]:
-    """Return the place of each night when the host's environment changed, and how."""
+    """Return the place of each night when the host's environment changed, and in words
+    what changed: "2026-11-02: kernel 6.1 → 6.2".
+    """
     ticks = []
     for night, facts in sorted(past.facts.get(host, {}).items()):
         is_shown = axes.first <= night <= axes.last

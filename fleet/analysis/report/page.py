@@ -299,8 +299,8 @@ def _list_warnings_of_runs(readings: Sequence[Reading]) -> list[PageWarning]:
 def _group_by_warning(
     readings: Sequence[Reading],
 ) -> dict[tuple[str, str], list[Affected]]:
-    """Return the runs that each warning applies to, except minor ones, by its key and
-    text.
+    """Return the runs that each warning applies to, by the key and the text of the
+    warning. Minor warnings are left out.
     """
     runs_by_warning = defaultdict[tuple[str, str], list[Affected]](list)
     for reading in readings:
@@ -376,8 +376,8 @@ def _group_by_host(
 def _split_overview_into_tables(
     rows: pd.DataFrame, descriptions: Descriptions
 ) -> list[list[Group]]:
-    """Return the groups of each overview table: one group or, for a single host, all
-    with equal columns.
+    """Return the groups of columns of each overview table. A table has one group or,
+    for a single host, all groups with the same columns.
     """
     is_single = rows["host_id"].nunique() == 1
     shared = defaultdict[object, list[Group]](list)

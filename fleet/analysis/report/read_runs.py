@@ -215,7 +215,9 @@ def _choose_detailed(rows: Sequence[Mapping[str, Any]]) -> set[str]:
 def _load_earlier_medians(
     listing: Listing, rows: Sequence[Mapping[str, Any]]
 ) -> dict[str, topology_check.Medians]:
-    """Return the medians of each run's earlier runs, by its ID."""
+    """Return the medians of the host's last few runs before each run, by the ID of that
+    run.
+    """
     ids_before = topology_check.find_earlier_runs(listing, rows)
     all_ids = set(chain.from_iterable(ids_before.values()))
     numbers = load_numbers(listing, run_id=all_ids)
@@ -298,9 +300,9 @@ class _Batch:
     """Tables of runs that are read together.
 
     detailed: IDs of the runs with a section. choices: the benchmarks and variants
-    measured, by run ID. relations: rows by run ID and benchmark.
-    counters: a row per pair and event. marked, findings: what warnings need, by run ID.
-    rows_by_run: the row numbers of each run in `pairs`, by run ID.
+    measured, by run ID. relations: a row per relation, by run ID and by benchmark and
+    variant. counters: a row per pair and event. marked, findings: what warnings need,
+    by run ID. rows_by_run: the row numbers of each run in `pairs`, by run ID.
     """
 
     pairs: pd.DataFrame
