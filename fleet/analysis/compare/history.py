@@ -196,8 +196,8 @@ class _Series(NamedTuple):
         return np.asarray(is_measured.sum(axis=1))
 
     def clean(self, runs: pd.DataFrame) -> Cleaned:
-        """Shift each row to one level and clip outliers. runs: say which hosts are
-        virtual, and may switch levels.
+        """Shift each row to one level and clip outliers. runs: with the `hypervisor` of
+        each `host_id`, under which levels may switch; null on real machines.
         """
         is_virtual = runs["hypervisor"].notna()
         virtual_hosts = runs.loc[is_virtual, "host_id"]
@@ -407,7 +407,9 @@ def _tabulate_changes(
 
 
 def _find_night_before(change: Change, pool: Pooled, nights: Nights) -> date:
-    """Return the last measured night before a change."""
+    """Return the last night before a change on which its row was measured. nights: of
+    the pool's columns.
+    """
     logs_before = pool.logs[change.row, : change.night]
     measured = np.flatnonzero(~np.isnan(logs_before))
     last = int(measured[-1])
@@ -437,12 +439,15 @@ def _mark_accepted(changes: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     key, value = ACCEPTED
     accepted_runs = runs[_have_label(runs, key, value)]
     nights_by_host = accepted_runs.groupby("host_id")["night"]
-    last_by_host = nights_by_host.max().to_dict()
+    last_night_by_host = nights_by_host.max().to_dict()
     accepted = []
     for hosts, night in zip(changes["hosts"], changes["after"], strict=True):
-        # a host without such a run has accepted nothing
-        last_of_hosts = [last_by_host.get(host, date.min) for host in hosts]
-        accepted.append(night <= min(last_of_hosts))
+        accepted_until = date.max
+        for host in hosts:
+            # a host without such a run has accepted nothing
+            last_night = last_night_by_host.get(host, date.min)
+            accepted_until = min(accepted_until, last_night)
+        accepted.append(night <= accepted_until)
     return changes.assign(accepted=np.array(accepted, dtype=bool))
 
 
@@ -463,14 +468,14 @@ def _name_number(rows: pd.DataFrame) -> dict[str, str]:
 
 def _find_fact_changes(runs: pd.DataFrame) -> dict[str, dict[date, set[Step]]]:
     """Return, by host and night, the facts that differ from the host's previous night
-    with a run.
+    with a run. The first night of a host has no entry.
     """
     steps_by_host = dict[str, dict[date, set[Step]]]()
     for host, runs_of_host in runs.groupby("host_id"):
         last_of_nights = runs_of_host.groupby("night").tail(1)
-        _, *nights = last_of_nights["night"]
-        steps_by_night = {night: set[Step]() for night in nights}
-        for night, step in _list_fact_steps(last_of_nights, nights):
+        _, *later_nights = last_of_nights["night"]
+        steps_by_night = {night: set[Step]() for night in later_nights}
+        for night, step in _list_fact_steps(last_of_nights, later_nights):
             steps_by_night[night].add(step)
         steps_by_host[str(host)] = steps_by_night
     return steps_by_host

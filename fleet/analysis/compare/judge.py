@@ -57,10 +57,11 @@ class LeastSquares(NamedTuple):
 
 
 def assign_passes(is_b: Bools, minimum: int = 1) -> Ints:
-    """Number the pass of each run. A pass ends once it has both sides; runs left over
-    join the last pass.
+    """Number the pass of each run, from 0. A pass ends once it has both sides; runs
+    left over join the last pass: of a b b a a, the passes are 0 0 1 1 1.
 
-    minimum: if there are fewer passes, all runs are in pass 0.
+    is_b: whether each run, in order of time, is of side B. minimum: if there are fewer
+    passes, all runs are in pass 0.
     """
     passes = []
     complete = 0  # passes so far
@@ -104,11 +105,13 @@ def estimate_session_shifts(logs: Floats, labels: Ints, is_b: Bools) -> Floats:
     return shifts if is_large_enough else np.zeros_like(shifts)
 
 
-def _estimate_scatter_of_sides(rows: Floats, is_b: Bools) -> Any:
-    """Estimate the scatter of rows within the sides."""
+def _estimate_scatter_of_sides(logs: Floats, is_b: Bools) -> Any:
+    """Estimate the usual scatter of numbers between the runs of a side, a standard
+    deviation. logs: a row per number, a column per run of either side.
+    """
     # the sides as rows of their own, so that a change does not count as scatter
-    rows_of_a = np.where(is_b, np.nan, rows)
-    rows_of_b = np.where(is_b, rows, np.nan)
+    rows_of_a = np.where(is_b, np.nan, logs)
+    rows_of_b = np.where(is_b, logs, np.nan)
     sides = np.vstack([rows_of_a, rows_of_b])
     return estimate_scatter(sides)
 
@@ -121,26 +124,32 @@ def _average_variances(samples: Sequence[Floats]) -> float:
     return float(np.mean(variances))
 
 
-def _measure_distances_from_levels(rows: Floats, labels: Ints) -> Floats:
-    """Measure how far each run is from the mean of its level in its row; NaN at levels
-    of fewer than three runs.
+def _measure_distances_from_levels(logs: Floats, labels: Ints) -> Floats:
+    """Measure how far each value is from the mean of its level in its row; NaN at
+    levels of fewer than three runs.
+
+    logs: a row per number, a column per run. labels: the level of each value in its
+    row, -1 where it is missing.
     """
-    distances = np.full(rows.shape, np.nan)
+    distances = np.full(logs.shape, np.nan)
     last_level = int(labels.max(initial=0))
     for level in range(last_level + 1):
         is_at_level = labels == level
         counts = is_at_level.sum(axis=1, keepdims=True)
         is_used = is_at_level & (counts >= MIN_RUNS)
-        rows_at_level = np.where(is_used, rows, np.nan)
-        means = compute_nanmean(rows_at_level, axis=1)
-        distances_at_level = rows - means[:, None]
+        logs_at_level = np.where(is_used, logs, np.nan)
+        means = compute_nanmean(logs_at_level, axis=1)
+        distances_at_level = logs - means[:, None]
         distances = np.where(is_used, distances_at_level, distances)
     return distances
 
 
 def fit_within_blocks(values: Floats, is_b: Bools, blocks: Ints) -> LeastSquares:
-    """Fit an effect per block and per side to rows without NaN. values: rows x runs.
-    blocks: of each run.
+    """Fit the change of each row from A to B, by least squares with an effect per block
+    and one per side; all NaN if too few runs are left to estimate an error.
+
+    values: a row per number, a column per run, none NaN. is_b, blocks: the side and the
+    block of each run.
     """
     # taking the block means out of values and sides leaves a regression through 0 with
     # the side as its only variable
@@ -280,6 +289,9 @@ def estimate_detectable_change(
 ) -> Floats:
     """Return the change, a logarithm, that 8 of 10 comparisons find with p < `alpha`
     and beyond `matters`.
+
+    error, freedom: the standard error of each change, and its degrees of freedom.
+    matters: the smallest change that matters, a logarithm.
     """
     critical_t = special.stdtrit(freedom, 1 - alpha / 2)
     significant = critical_t * error
@@ -384,13 +396,14 @@ def apply_student(
     change: Floats, error: Floats, freedom: Floats
 ) -> tuple[Floats, Floats, Floats]:
     """Return the low and the high end of each change's 95 % interval, and its p, by
-    Student's t.
+    Student's t. error, freedom: the standard error of each change, and its degrees of
+    freedom.
     """
     critical_t = special.stdtrit(freedom, 1 - ALPHA / 2)
-    half = critical_t * error
+    half_width = critical_t * error
     t = np.abs(change) / error
     p = 2 * special.stdtr(freedom, -t)
-    return change - half, change + half, p
+    return change - half_width, change + half_width, p
 
 
 def judge_rows(
@@ -759,7 +772,7 @@ def _log_choose(total: Ints, taken: Ints) -> Floats:
 
 
 def compute_level_probability(
-    runs: Floats, total: Floats | Ints, rate: Floats | float
+    runs: Floats | Ints, total: Floats | Ints, rate: Floats | float
 ) -> Floats:
     """Return the probability that `runs` or more of `total` are at another level by
     chance. The last axis of all arrays is the sides, over which it is summed, up to 1.

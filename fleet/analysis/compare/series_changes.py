@@ -63,9 +63,11 @@ class Calibration(NamedTuple):
     variance_at_half: Floats
 
     def interpolate(self, counts: Ints) -> "Calibration":
-        """Return the corrections for these numbers of nights."""
+        """Return the corrections for these numbers of nights, linear in the logarithm
+        of the number between those of the table.
+        """
         log_counts = np.log(counts)
-        corrections = self[1:]
+        corrections = self[1:]  # all columns but `nights`
         columns = [np.interp(log_counts, self.nights, own) for own in corrections]
         return Calibration(log_counts, *columns)
 
@@ -165,7 +167,9 @@ class Cleaned(NamedTuple):
     def add_odd(
         self, row: int, nights: Ints, distances: Floats, are_odd: Bools
     ) -> None:
-        """Append to `odd` the nights of a row at which `are_odd` is true."""
+        """Append the odd ones of a row's nights to `odd`. distances, are_odd: a value
+        for each of `nights`.
+        """
         for place in np.flatnonzero(are_odd):
             night = int(nights[place])
             distance = float(distances[place])
@@ -437,11 +441,13 @@ class BestSplits(NamedTuple):
     inflation: Floats
 
     def keep_better(self, places: Ints, others: "BestSplits") -> None:
-        """Replace the splits at these places by others that have a smaller p."""
+        """Replace splits by others that have a smaller p. places: which split each of
+        the others may replace.
+        """
         is_better = others.p < self.p[places]
         places_to_replace = places[is_better]
-        for own, other in zip(self, others, strict=True):
-            own[places_to_replace] = other[is_better]
+        for own_column, other_column in zip(self, others, strict=True):
+            own_column[places_to_replace] = other_column[is_better]
 
     def multiply_p(self, factors: Ints) -> "BestSplits":
         """Return the splits with p multiplied, by Bonferroni. factors: of each."""
@@ -938,7 +944,7 @@ def _sum_squares_around_curve(values: Floats) -> float:
 
 def drop_changes_of_parts(changes: Sequence[Change], pool: Pooled) -> list[Change]:
     """Drop changes of means that under 75 % of their members share, and parts of wider
-    changes.
+    changes: those that go the same way at the same time, in a row with more members.
     """
     member_counts = pool.members.sum(axis=1)
     widest_first = sorted(changes, key=lambda change: -member_counts[change.row])
@@ -962,7 +968,9 @@ def _is_explained(
 
 
 def _has_all_series(wider: Change, change: Change, pool: Pooled) -> bool:
-    """Report whether a change is one of all series of another."""
+    """Report whether the row of the wider change is a mean over all series that the row
+    of the other change is of.
+    """
     members = pool.members[change.row]
     members_of_wider = pool.members[wider.row]
     return bool(members_of_wider[members].all())

@@ -356,32 +356,32 @@ def _compare_all_cpus(group: _Group, numbers: RunNumbers) -> _CpuDistances | Non
     layout = _Layout.read(group.cpus)
     pairs = _load_pairs(group, numbers)
     names = list[Name]()
-    parts = list[Floats]()
+    distances = list[Floats]()  # each of places (CPUs, then nodes) x machines
     for choice, rows in pairs.groupby(CLASS[:2], sort=False):
         benchmark, variant = map(str, choice)
         is_matrix = numbers.descriptions[benchmark].view is View.MATRIX
-        machines = rows["machine"].to_numpy(dtype=np.int64)
-        have_all_measured = len(np.unique(machines)) == len(group.hosts)
+        machine_of_pair = rows["machine"].to_numpy(dtype=np.int64)
+        have_all_measured = len(np.unique(machine_of_pair)) == len(group.hosts)
         if is_matrix and have_all_measured:
             ns = lay_out_matrices(
-                rows, layout.cpus, numbers.column, machines, len(group.hosts)
+                rows, layout.cpus, numbers.column, machine_of_pair, len(group.hosts)
             )
             names += [(benchmark, variant, place) for place in layout.places]
-            parts.append(layout.compare(np.log(ns)))
-    if not parts:
+            distances.append(layout.compare(np.log(ns)))
+    if not distances:
         return None
-    return _CpuDistances(names, np.concatenate(parts))
+    return _CpuDistances(names, np.concatenate(distances))
 
 
 def _load_pairs(group: _Group, numbers: RunNumbers) -> pd.DataFrame:
-    """Load the pairs of a group's runs, without points of ladders, and `machine`, the
-    place of their host.
+    """Load the pairs of a group's runs, without points of ladders; add `machine`, the
+    place of their host in `group.hosts`.
     """
     pairs = numbers.load_pairs(group.runs, group.cpus)
     pairs = drop_points(pairs, numbers.descriptions)
-    host_of_run = group.runs.set_index("run_id")["host_id"]
-    machine_of_run = host_of_run.map(group.hosts.index)
-    pairs["machine"] = pairs["run_id"].map(machine_of_run)
+    host_by_run = group.runs.set_index("run_id")["host_id"]
+    machine_by_run = host_by_run.map(group.hosts.index)
+    pairs["machine"] = pairs["run_id"].map(machine_by_run)
     return pairs
 
 
@@ -410,8 +410,8 @@ class _Layout(NamedTuple):
         return cls(numbers, nodes, places)
 
     def compare(self, logs: Floats) -> Floats:
-        """Return how far each place is from that of other machines: a row per place, a
-        column per machine. logs: machines x CPUs x CPUs.
+        """Return how far each place is from that of other machines: a row per place
+        (each CPU, then each node), a column per machine. logs: machines x CPUs x CPUs.
         """
         cpu_distances, node_distances = compare_cpus(logs, self.nodes)
         distances = np.vstack([cpu_distances, node_distances])
@@ -548,7 +548,7 @@ def _find_unlike_facts(runs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
 
 def _find_unlike_value(values: Sequence[str], place: int) -> str | None:
     """Return the value that most machines but the one at `place` have, and how many, if
-    that one has another.
+    that one has another: "6.1 (3 of 4)". values: of each machine.
     """
     own = values[place]
     values_of_others = Counter([*values[:place], *values[place + 1 :]])
@@ -940,5 +940,6 @@ def _average_middle_half(rows: Floats) -> Floats:
     """Return the mean of each column without its lowest and its highest quarter."""
     ordered = np.sort(rows, axis=0)
     quarter = len(ordered) // 4
-    middle_half = ordered[quarter : len(ordered) - quarter]
+    end = len(ordered) - quarter
+    middle_half = ordered[quarter:end]
     return np.asarray(middle_half.mean(axis=0))

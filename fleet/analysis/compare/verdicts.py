@@ -138,7 +138,9 @@ class Order:
     blocks: Mapping[str, object] | None = None
 
     def list_turns(self, is_b: Sequence[bool], units: Sequence[str]) -> list[Any]:
-        """Return the turn of each unit, or its side and name."""
+        """Return what to sort units by: the turn of each or, without turns, its side
+        and name. is_b: whether each unit is of side B.
+        """
         if self.turns is None:
             return list(zip(is_b, units, strict=True))
         return [self.turns[unit] for unit in units]
@@ -176,17 +178,25 @@ def lay_out_relations(numbers: pd.DataFrame, orders: Sequence[Order]) -> list[Si
     choice_of_a = number_groups(numbers_of_a, ["comparison", *CLASS[:2]])
     choices = pd.Series(choice_of_a, numbers_of_a.index)
     table = _tabulate_units(numbers.assign(choice=choices), orders)
-    nearest_first = _order_nearest_first(table)
-    rows = table.rows[[*_COMPARISON_KEY, *CLASS]]
-    most_pairs = numbers_of_a.groupby(_COMPARISON_KEY)["pairs"].max()
+    rows = _join_spreads(table.rows, numbers_of_a, numbers_of_b)
+    return _make_side_runs(table, rows, _order_nearest_first(table))
+
+
+def _join_spreads(
+    rows: pd.DataFrame, numbers_of_a: pd.DataFrame, numbers_of_b: pd.DataFrame
+) -> pd.DataFrame:
+    """Return the names of rows with `pairs`, the most that A has, and `a_within`,
+    `b_within`, the median half interval of each side. rows: one per comparison and key.
+    """
+    named_rows = rows[[*_COMPARISON_KEY, *CLASS]]
     columns = [
-        most_pairs,
+        numbers_of_a.groupby(_COMPARISON_KEY)["pairs"].max(),
         _average_within(numbers_of_a, "a_within"),
         _average_within(numbers_of_b, "b_within"),
     ]
     for column in columns:
-        rows = rows.join(column, on=_COMPARISON_KEY)
-    return _make_side_runs(table, rows.drop(columns=_COMPARISON_KEY), nearest_first)
+        named_rows = named_rows.join(column, on=_COMPARISON_KEY)
+    return named_rows.drop(columns=_COMPARISON_KEY)
 
 
 def _average_within(numbers: pd.DataFrame, name: str) -> "pd.Series[float]":
@@ -490,9 +500,7 @@ def _test_levels(rows: pd.DataFrame, is_tested: Bools) -> pd.DataFrame:
 
     rows: with the columns of `judge_rows`. is_tested: whether each has a change.
     """
-    # arrays of rows x sides
-    at_main_level = rows[["a_at_main", "b_at_main"]].to_numpy()
-    all_runs = rows[["a_units", "b_units"]].to_numpy()
+    at_main_level, all_runs = _read_counts(rows)  # rows x sides
     rate = _estimate_rate(at_main_level, all_runs)
     chance = judge.compute_level_probability(at_main_level, all_runs, rate)
     compares_levels = rows["are_apart"].to_numpy() & is_tested
@@ -502,6 +510,15 @@ def _test_levels(rows: pd.DataFrame, is_tested: Bools) -> pd.DataFrame:
     runs_to_tell = np.full(len(rows), np.nan)
     runs_to_tell[has_several] = _count_runs_to_tell(rows[has_several], rate, tests)
     return rows.assign(p_levels=p_levels, runs_to_tell=runs_to_tell)
+
+
+def _read_counts(rows: pd.DataFrame) -> tuple[Ints, Ints]:
+    """Return how many runs are at the main level of their side, and how many the side
+    has: two arrays of rows x sides.
+    """
+    at_main_level = rows[["a_at_main", "b_at_main"]]
+    all_runs = rows[["a_units", "b_units"]]
+    return at_main_level.to_numpy(), all_runs.to_numpy()
 
 
 def _estimate_rate(at_main_level: Ints, all_runs: Ints) -> float:
@@ -589,9 +606,7 @@ def _count_runs_to_tell(rows: pd.DataFrame, rate: float, tests: int) -> Floats:
     `tests` rows. Otherwise, both sides must have two runs at the commonest level in
     nine sessions of ten. rate: how often a run is at another level than most.
     """
-    # arrays of rows x sides
-    at_main_level = rows[["a_at_main", "b_at_main"]].to_numpy()
-    all_runs = rows[["a_units", "b_units"]].to_numpy()
+    at_main_level, all_runs = _read_counts(rows)  # rows x sides
     shares = at_main_level / np.maximum(all_runs, 1)
     # arrays of rows x 1
     lower_share = shares.min(axis=1, keepdims=True)
@@ -755,7 +770,9 @@ def _lay_out_units(
 
 
 def _select_first_rows(numbers: pd.DataFrame) -> pd.DataFrame:
-    """Select side A's first row of each `row`, in their order."""
+    """Select side A's first row of each `row`, the number of a comparison's key, in the
+    order of these.
+    """
     numbers_of_a = numbers[~numbers["is_b"]]
     first_rows = numbers_of_a.drop_duplicates("row")
     return first_rows.sort_values("row", ignore_index=True)
@@ -880,25 +897,27 @@ def _choose_rows(
     """Return the chosen rows of each comparison. The arguments are those of
     `_make_side_runs`.
     """
-    # all at once, since selecting rows of each comparison is slow
-    positions = []
+    positions = []  # among the rows of all comparisons
+    edges = [0]  # where the chosen rows of each comparison begin, and the last end
     for row_range, chosen in zip(table.row_ranges, choices, strict=True):
         positions.append(row_range.start + chosen)
-    chosen_rows = rows.iloc[np.concatenate(positions)].reset_index(drop=True)
-    ends = np.cumsum([len(chosen) for chosen in choices])
-    edges = [0, *ends.tolist()]
+        edges.append(edges[-1] + len(chosen))
+    # all at once, since selecting rows of each comparison is slow
+    chosen_rows = rows.iloc[np.concatenate(positions)]
+    chosen_rows = chosen_rows.reset_index(drop=True)
     return [chosen_rows.iloc[first:end] for first, end in pairwise(edges)]
 
 
 def number_keys(rows: pd.DataFrame, names: Sequence[str]) -> Ints:
-    """Number each row's combination of `names`, in the order of these."""
+    """Number each row's combination of the columns `names`, from 0 in sorted order."""
     groups = rows.groupby(list(names), sort=True, dropna=False, observed=True)
     return np.asarray(groups.ngroup(), dtype=np.int64)
 
 
 def reduce_to_relations(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Reduce pairs to a row per unit and relation for `lay_out_relations`: the median
-    of their `ns`. pairs: as in `lay_out_pairs`, with `spread`.
+    """Reduce pairs to a row per unit and relation for `lay_out_relations`: the medians
+    of their `ns` and `spread`, and how many there are. pairs: as in `lay_out_pairs`,
+    with `spread`, the half interval within a run.
     """
     keys = [*_COMPARISON_SIDE, "unit", *CLASS]
     groups = pairs.groupby(keys, sort=False, observed=True)
