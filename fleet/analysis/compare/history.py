@@ -433,8 +433,8 @@ def _describe_change(change: Change, nights: Nights) -> dict[str, Any]:
 
 
 def _mark_accepted(changes: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """Say of each change whether all of its hosts have a run with the label ACCEPTED
-    from that night or later.
+    """Add to each change whether all of its hosts have a run with the label ACCEPTED,
+    `accepted=yes`, from that night or later.
     """
     key, value = ACCEPTED
     accepted_runs = runs[_have_label(runs, key, value)]

@@ -351,9 +351,9 @@ def _limit_by_runs(a: Floats, b: Floats, alpha: float) -> Floats:
 
 
 def _limit_by_pairs(changes: Floats, alpha: float) -> float:
-    """Return the one limit of all pairs of a relation: their changes scatter as a
-    Student's t of _TAILS degrees of freedom, and its tails beyond the limit have the
-    probability `alpha`.
+    """Return the one limit of all pairs of a relation. Their changes are taken to
+    scatter as Student's t with six degrees of freedom: a change beyond the limit, on
+    either side, has the probability `alpha`.
     """
     distances = np.abs(changes - np.median(changes))
     median_distance = np.median(distances)

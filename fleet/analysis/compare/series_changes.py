@@ -247,7 +247,7 @@ def _clip_outliers(row: int, nights: Ints, series: Floats, cleaned: Cleaned) -> 
     sizes = np.abs(distances)
     deviation = _DEVIATION_PER_MAD * float(np.median(sizes))
     deviation = max(deviation, judge.ROUNDING**0.5)
-    is_odd = sizes > _ODD_BEYOND * deviation
+    is_odd = sizes > _ODD_BEYOND * deviation  # one value per night
     cleaned.add_odd(row, nights, distances, is_odd)
     limit = _CLIP_TO * deviation
     clipped = np.clip(distances, -limit, limit)
@@ -255,7 +255,9 @@ def _clip_outliers(row: int, nights: Ints, series: Floats, cleaned: Cleaned) -> 
 
 
 def _compute_running_median(series: Floats) -> Any:
-    """Return the median of the nights around each night."""
+    """Return the median of the seven nights around each night. series: the numbers of
+    a row's measured nights.
+    """
     windows = pd.Series(series).rolling(_MEDIAN_NIGHTS, center=True)
     medians = windows.median()
     # both ends have no full window: they take the nearest median
@@ -276,26 +278,29 @@ class _Leveled:
     labels: Ints
 
     def move_to_one_level(self, cleaned: Cleaned, *, may_switch: bool) -> Floats:
-        """Return the numbers shifted to their commonest level; note in `cleaned` nights
-        at rare levels, and a lasting switch.
+        """Return the numbers of a row shifted to their commonest level; note in
+        `cleaned` nights at rare levels, and a lasting switch.
 
-        A stay is nights one after another at one level. A level with at most a tenth of
-        the nights is rare. may_switch: whether the host is known to switch levels; if
-        not, a new level may be a change, and is kept.
+        `series` has the numbers in order of the nights, `labels` the level of each. A
+        stay is nights one after another at one level. A level with at most a tenth of
+        the nights is rare. may_switch: whether the host is known to switch levels.
         """
         first_of_stay = self._find_stays()
         level_of_stay = self.labels[first_of_stay]
         recurs = np.bincount(level_of_stay).max() > 1
+        # where no level recurs, another level may be a change, and is kept
         if not may_switch and not recurs:
             return self.series
         nights_at_level = np.bincount(self.labels)
         is_rare = nights_at_level <= max(1, _RARE_SHARE * len(self.series))
         means = self._average_levels(len(nights_at_level))
-        if _is_last_lasting(level_of_stay, is_rare):
+        has_new_level = _is_last_lasting(level_of_stay, is_rare)
+        # only odd nights recur: the new level after them may be a change, and is kept
+        if has_new_level and not may_switch and _are_stays_odd(level_of_stay, is_rare):
+            mean_before = means[level_of_stay[-2]]
+            return self._move_rare(cleaned, is_rare, means, mean_before)
+        if has_new_level:
             level_before, last_level = level_of_stay[-2:]
-            # only odd nights recur, and the last stay follows a step: it is kept
-            if not may_switch and _are_stays_odd(level_of_stay, is_rare):
-                return self._move_rare(cleaned, is_rare, means, means[level_before])
             change = float(means[last_level] - means[level_before])
             self._note_switch(cleaned, first_of_stay[-1], change)
         usual = means[nights_at_level.argmax()]
@@ -310,7 +315,9 @@ class _Leveled:
         return np.flatnonzero(is_first_of_stay)
 
     def _shift_levels(self, means: Floats, usual: float) -> Floats:
-        """Shift all nights to the usual number. means: of each level."""
+        """Shift the nights of each level so that their mean is the usual number. means:
+        of each level.
+        """
         mean_of_night = means[self.labels]
         return np.asarray(self.series - mean_of_night + usual)
 

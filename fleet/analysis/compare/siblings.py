@@ -582,20 +582,23 @@ def reduce_machines(
     If there are several rows, add a last row with their means.
 
     runs: logarithms, a row per number, a column per run, NaN where a run lacks it.
-    levels: the level of each in its row, -1 where a run lacks it. machine_of_run: from
-    0. switches: whether machines may switch levels.
+    levels: the level of each in its row, -1 where a run lacks it. machine_of_run: the
+    number of each run's machine, from 0. switches: whether machines may switch levels.
 
     The usual level of a number is the commonest one, or one that a machine never leaves
     and others lack.
     """
+    # arrays of numbers x runs
     is_usual = np.array([_are_at_usual_level(row, machine_of_run) for row in levels])
     is_measured = ~np.isnan(runs)
     is_left_out = is_measured & ~is_usual
     usual_runs = np.where(is_usual, runs, np.nan)
+    # arrays of numbers x machines
     medians = _group_by_machine(usual_runs, machine_of_run).median()
     numbers = np.asarray(medians.to_numpy().T)
-    # all of a machine's few runs may be at another level, if machines have several
-    if switches or is_left_out.any():
+    has_several_levels = switches or is_left_out.any()
+    # then all of a machine's few runs may be at another level
+    if has_several_levels:
         counts = _count_by_machine(is_measured, machine_of_run)
         numbers = np.where(counts >= MIN_RUNS, numbers, np.nan)
     if len(runs) > 1:
@@ -726,8 +729,8 @@ def _find_extra_variance(noise: Floats | None, machines: int) -> Floats:
 
 
 def _find_oddest(distances: Distances, threshold: float, q_limit: float) -> Bools:
-    """Report which numbers are odd, numbers x machines; of the odd numbers of a row,
-    only the farthest, at most one for five machines.
+    """Report which numbers are odd, an array of numbers x machines. Of the odd ones in
+    a row, only the farthest are reported: at most one for each five machines.
     """
     t = np.abs(distances.moved / distances.error)
     is_odd = distances.are_odd(threshold, q_limit)
@@ -762,11 +765,13 @@ def _test_machines(
     median = np.nan_to_num(medians)[:, None]
     from_median = logs - median
     others = _Others.average(from_median, is_used)
+    moved = others.measure_distance(from_median)
+    # a number has the variance of the others and, if its machine is noisy, more
     is_tested = is_measured & (others.counts >= MIN_MACHINES - 1)
     variance, freedom = others.moderate_variances(is_tested)
     variance += extra_variance
-    moved = others.measure_distance(from_median)
-    t = np.abs(moved) / np.sqrt(variance * others.compute_scale())
+    variance_of_distance = variance * others.compute_scale()
+    t = np.abs(moved) / np.sqrt(variance_of_distance)
     # few degrees of freedom allow for heavy tails of these t
     t_of_used = np.where(is_tested & is_used, t, np.nan)
     freedom = np.minimum(freedom, _limit_freedom(t_of_used))

@@ -337,7 +337,8 @@ def _fit_rows(
     """Return the rows of all comparisons end to end, with the columns of `judge_rows`
     and `shared_ratio`, the change of the session that was taken out.
 
-    levels: from `_label_levels`. sessions: by `sides` of their comparisons.
+    levels: of the numbers of each comparison, an array of the shape of its `logs`.
+    sessions: by `sides` of their comparisons.
     """
     session_of_each = [
         sessions.get(comparison.sides, _NO_SESSION) for comparison in comparisons
@@ -347,16 +348,16 @@ def _fit_rows(
     rows = pd.concat([comparison.rows for comparison in comparisons], ignore_index=True)
     rows["shared_ratio"] = shared_ratios[comparison_of_row]
     fits = []
-    for numbers in _group_by_order(comparisons):
+    for group in _group_by_order(comparisons):
         columns = _fit_group(
-            [comparisons[number] for number in numbers],
-            [levels[number] for number in numbers],
-            [session_of_each[number] for number in numbers],
+            [comparisons[number] for number in group],
+            [levels[number] for number in group],
+            [session_of_each[number] for number in group],
         )
-        is_in_group = np.isin(comparison_of_row, numbers)
+        is_in_group = np.isin(comparison_of_row, group)
         rows_of_group = np.flatnonzero(is_in_group)
         fits.append(pd.DataFrame(columns, index=rows_of_group))
-    # joined by row number
+    # each fit has the numbers of its rows, by which it is joined
     return rows.join(pd.concat(fits))
 
 
@@ -385,8 +386,8 @@ def _fit_group(
 
 
 def _group_by_order(comparisons: Sequence[SideRuns]) -> list[list[int]]:
-    """Return the numbers of comparisons whose runs have the same order of sides and
-    blocks, a list per order; these are fitted at once.
+    """Group comparisons whose runs have the same order of sides and blocks, to be
+    fitted at once: [[0, 2], [1]] if the first and the third are alike.
     """
     numbers_by_order = dict[tuple[object, ...], list[int]]()
     for number, comparison in enumerate(comparisons):
@@ -406,7 +407,7 @@ def _estimate_shared_shifts(
     session for each `sides` that three or more comparisons have; a shift that fewer
     hosts share cannot be told from a change.
 
-    levels: from `_label_levels`.
+    levels: of the numbers of each comparison, an array of the shape of its `logs`.
     """
     hosts_by_sides = dict[Hashable, list[_LeveledRuns]]()
     for comparison, levels_of_host in zip(comparisons, levels, strict=True):
