@@ -426,8 +426,8 @@ def judge_rows(
     - the fields of `LeastSquares`;
     - `levels`: how many levels the row has;
     - `are_apart`: whether a level of A was compared with another level of B;
-    - `p_shares`: from `compute_share_probability`;
-    - `change_of_mean`: how far the mean over all levels moved, a logarithm;
+    - `shares`: from `compute_share_probability`;
+    - `whole`: how far the mean over all levels moved, a logarithm;
     - `a_units`, `b_units`: how many runs of the side have the number;
     - `a_at_main`, `b_at_main`: how many of these are at the side's main level;
     - `a_compared`, `b_compared`: how many are at the level that was compared;
@@ -451,8 +451,8 @@ def judge_rows(
         **columns_of_fit,
         "levels": labels.max(axis=1, initial=0) + 1,
         "are_apart": fits.are_apart,
-        "p_shares": compute_share_probability(a.counts, b.counts),
-        "change_of_mean": b.compute_means() - a.compute_means(),
+        "shares": compute_share_probability(a.counts, b.counts),
+        "whole": b.compute_means() - a.compute_means(),
         **a.describe(fits.level_of_a),
         **b.describe(fits.level_of_b),
     }

@@ -42,14 +42,14 @@ _COLUMNS = (
     "a_compared",
     "b_compared",
     "levels",
-    "p_shares",
-    "change_of_mean",
-    "shared_ratio",
+    "shares",
+    "whole",
+    "shared",
     "error",
     "freedom",
     "borrowed",
-    "p_levels",
-    "runs_to_tell",
+    "chance",
+    "more",
     "ratio",
     "low",
     "high",
@@ -246,16 +246,16 @@ def judge_comparisons(
     - `a_compared`, `b_compared`: how many of them are at the level that was compared;
     - `a_ns`, `b_ns`: the mean of those;
     - `levels`: how many levels the runs are at;
-    - `p_shares`: the probability that chance makes the shares of runs at each level as
+    - `shares`: the probability that chance makes the shares of runs at each level as
       unlike as those of these sides;
-    - `change_of_mean`: the change of the mean over all levels, a logarithm;
-    - `shared_ratio`: the change of all hosts, a ratio, that was taken out; 1: none;
+    - `whole`: the change of the mean over all levels, a logarithm;
+    - `shared`: the change of all hosts, a ratio, that was taken out; 1: none;
     - `ratio`: of B to A, with its 95 % interval `low`, `high`;
     - `error`, `freedom`, `p`: of that ratio's logarithm;
     - `borrowed`: how much of `freedom` comes from other rows;
-    - `p_levels`: the probability that chance makes the levels of the sides differ; 0
+    - `chance`: the probability that chance makes the levels of the sides differ; 0
       where runs at one level were compared;
-    - `runs_to_tell`: how many runs a side would give a row at several levels a verdict;
+    - `more`: how many runs a side would give a row at several levels a verdict;
     - `q`: p corrected for the number of rows and questions;
     - `smallest`: the change that would be found, a share;
     - `verdict`, `why`.
@@ -335,7 +335,7 @@ def _fit_rows(
     sessions: Mapping[Hashable, _Session],
 ) -> pd.DataFrame:
     """Return the rows of all comparisons end to end, with the columns of `judge_rows`
-    and `shared_ratio`, the change of the session that was taken out.
+    and `shared`, the change of the session that was taken out.
 
     levels: of the numbers of each comparison, an array of the shape of its `logs`.
     sessions: by `sides` of their comparisons.
@@ -346,7 +346,7 @@ def _fit_rows(
     shared_ratios = np.exp([session.change for session in session_of_each])
     comparison_of_row = _number_comparisons(comparisons)
     rows = pd.concat([comparison.rows for comparison in comparisons], ignore_index=True)
-    rows["shared_ratio"] = shared_ratios[comparison_of_row]
+    rows["shared"] = shared_ratios[comparison_of_row]
     fits = []
     for group in _group_by_order(comparisons):
         columns = _fit_group(
@@ -495,8 +495,8 @@ def _test_rows(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _test_levels(rows: pd.DataFrame, is_tested: Bools) -> pd.DataFrame:
-    """Add `p_levels`, the probability that chance makes the main levels of the sides
-    differ (0 where runs at one level were compared), and `runs_to_tell`, how many runs
+    """Add `chance`, the probability that chance makes the main levels of the sides
+    differ (0 where runs at one level were compared), and `more`, how many runs
     a side would give a row at several levels a verdict (NaN for others).
 
     rows: with the columns of `judge_rows`. is_tested: whether each has a change.
@@ -510,7 +510,7 @@ def _test_levels(rows: pd.DataFrame, is_tested: Bools) -> pd.DataFrame:
     tests = is_tested.sum()
     runs_to_tell = np.full(len(rows), np.nan)
     runs_to_tell[has_several] = _count_runs_to_tell(rows[has_several], rate, tests)
-    return rows.assign(p_levels=p_levels, runs_to_tell=runs_to_tell)
+    return rows.assign(chance=p_levels, more=runs_to_tell)
 
 
 def _read_counts(rows: pd.DataFrame) -> tuple[Ints, Ints]:
@@ -555,10 +555,10 @@ def _test_all_sessions(
 
 def _apply_student(rows: pd.DataFrame) -> pd.DataFrame:
     """Add `ratio`, its 95 % interval `low` to `high`, and `p`, from `change`, `error`
-    and `freedom`. Where chance may explain that levels differ, by `p_levels`, extend
+    and `freedom`. Where chance may explain that levels differ, by `chance`, extend
     the interval to the ratio 1.
     """
-    names = ["change", "error", "freedom", "p_levels"]
+    names = ["change", "error", "freedom", "chance"]
     columns = rows[names].to_numpy(dtype=np.float64)
     change, error, freedom, p_levels = columns.T
     # as logarithms: a ratio of 1 is 0
@@ -938,13 +938,13 @@ def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.Dat
     """
     tested_rows = rows[rows["p"].notna()]
     table = _average_hosts(tested_rows)
-    table["shared_ratio"] = float(np.exp(session.change))
+    table["shared"] = float(np.exp(session.change))
     if session.shifts:
         shared_row = _make_row_of_all(session, hosts)
         shared_rows = pd.DataFrame([shared_row])
         table = pd.concat([table, shared_rows], ignore_index=True)
     # a mean over hosts has no levels
-    table = table.assign(p_levels=0.0, levels=1, runs_to_tell=np.nan)
+    table = table.assign(chance=0.0, levels=1, more=np.nan)
     return _apply_student(table).drop(columns="change")
 
 
@@ -975,7 +975,7 @@ def _make_row_of_all(session: _Session, hosts: int) -> dict[str, Any]:
         "change": session.change,
         "error": session.error,
         "freedom": session.freedom,
-        "shared_ratio": 1.0,  # nothing was taken out of this row
+        "shared": 1.0,  # nothing was taken out of this row
     }
 
 
@@ -1047,9 +1047,9 @@ def _choose_verdict(
 
 def _compares_levels(row: Mapping[Any, Any]) -> bool:
     """Report whether one level of A was compared with another of B: only then may
-    chance make levels differ.
+    chance make levels differ, and the probability `chance` is not 0.
     """
-    return bool(row["p_levels"] > 0)
+    return bool(row["chance"] > 0)
 
 
 def _explain_no_test(row: Mapping[Any, Any]) -> str:
@@ -1063,7 +1063,8 @@ def _has_shared_change(row: Mapping[Any, Any]) -> bool:
     """Report whether a change of all hosts was taken out of the row, large enough to be
     printed as one.
     """
-    shared_change = abs(row["shared_ratio"] - 1)
+    shared_ratio = row["shared"]  # 1: nothing was taken out
+    shared_change = abs(shared_ratio - 1)
     return bool(shared_change >= _LEAST_PRINTED_CHANGE)
 
 
@@ -1119,8 +1120,12 @@ def are_shares_unlike(row: Mapping[Any, Any], threshold: float) -> bool:
     has_levels = row["levels"] > 1
     if not has_levels or _compares_levels(row):
         return False
-    is_unlike = row["p_shares"] < LIKELY_SHARES
-    moves_mean = abs(row["change_of_mean"]) > np.log1p(threshold)
+    # the probability that chance makes the shares so unlike
+    p_of_shares = row["shares"]
+    # of the mean over all levels, a logarithm
+    change_of_mean = row["whole"]
+    is_unlike = p_of_shares < LIKELY_SHARES
+    moves_mean = abs(change_of_mean) > np.log1p(threshold)
     return bool(is_unlike and moves_mean)
 
 
@@ -1145,6 +1150,7 @@ def _describe_shares(row: Mapping[Any, Any]) -> str:
 def _describe_levels(row: Mapping[Any, Any]) -> str:
     """Say how many levels there are, and how many runs would give a verdict."""
     words = f"{row['levels']:.0f} levels"
-    if np.isnan(row["runs_to_tell"]):
+    runs_to_tell = row["more"]
+    if np.isnan(runs_to_tell):
         return words
-    return f"{words}; about {row['runs_to_tell']:.0f} runs a side would tell"
+    return f"{words}; about {runs_to_tell:.0f} runs a side would tell"

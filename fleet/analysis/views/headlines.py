@@ -210,7 +210,7 @@ def _name_place(row: Row) -> str:
 
 def _count_runs_that_tell(rows: Sequence[Row]) -> str:
     """Say how many runs a side would give these rows a verdict."""
-    counts = [row["runs_to_tell"] for row in rows]
+    counts = [row["more"] for row in rows]
     needed = "more runs than 200"
     if not any(map(text.is_none, counts)):
         needed = f"about {max(counts):.0f} runs"

@@ -181,9 +181,9 @@ def test_pairs_are_compared_relation_by_relation() -> None:
     is_far = [False] * 3 + [True] * 3
     assert list(table["relation"]) == ["smt"] * 3 + ["system"] * 3
     assert (table["verdict"] == "changed").tolist() == is_far
-    assert (table["p_levels"] > 0).tolist() == is_far, "the far ones are levels apart"
+    assert (table["chance"] > 0).tolist() == is_far, "the far ones are levels apart"
     p = compute_p_of_pairs(table["ratio"])
-    np.testing.assert_allclose(table["p"], np.maximum(p, table["p_levels"]))
+    np.testing.assert_allclose(table["p"], np.maximum(p, table["chance"]))
     np.testing.assert_allclose(table["q"], stats.false_discovery_control(table["p"]))
     near = table[:3]
     far = table[3:]
@@ -265,8 +265,8 @@ def test_the_table_of_relations_has_its_columns_and_a_plain_index() -> None:
     table = compare_relations(a, b, 0.03)
     columns = (
         "benchmark variant relation pairs a_within b_within a_units b_units a_ns b_ns"
-        " a_compared b_compared levels p_shares change_of_mean shared_ratio error"
-        " freedom borrowed p_levels runs_to_tell ratio low high p q smallest verdict why"
+        " a_compared b_compared levels shares whole shared error"
+        " freedom borrowed chance more ratio low high p q smallest verdict why"
     )
     assert list(table.columns) == columns.split()
     assert table.index.tolist() == [0, 1]

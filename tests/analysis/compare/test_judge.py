@@ -239,11 +239,8 @@ def test_a_row_without_a_common_level_says_how_many_runs_would_tell() -> None:
     apart = ([LOW] * 3, [HIGH, 99.0, 200.0])
     row = verdicts(apart, *[NO_CHANGE] * 4).iloc[0]
     assert row["verdict"] == "no verdict"
-    assert row["runs_to_tell"] == 11
-    assert (
-        row["why"]
-        == f"4 levels; about {row['runs_to_tell']:.0f} runs a side would tell"
-    )
+    assert row["more"] == 11
+    assert row["why"] == f"4 levels; about {row['more']:.0f} runs a side would tell"
 
 
 def test_no_fewer_runs_than_a_verdict_needs_are_said_to_tell() -> None:
@@ -264,7 +261,7 @@ def test_how_often_other_hosts_switch_tells_a_change_from_another_level() -> Non
     assert among_switching["verdict"] == "at another level"
     assert among_switching["levels"] == 2
     assert among_switching["low"] <= 1 < among_switching["high"]
-    assert among_switching["runs_to_tell"] > 3
+    assert among_switching["more"] > 3
 
 
 def test_sides_at_levels_in_unlike_shares_are_not_equivalent() -> None:
@@ -339,8 +336,8 @@ def test_a_change_of_few_hosts_stands_out_from_what_all_hosts_share() -> None:
     assert judged["verdict"].eq("changed").tolist() == [True] * 4 + [False] * 16
     assert judged["why"][0].startswith("slower than all hosts")
     assert judged["ratio"][:4].to_numpy() == pytest.approx(1.05, abs=0.01)
-    assert judged["shared_ratio"].nunique() == 1
-    assert judged["shared_ratio"][0] != 1
+    assert judged["shared"].nunique() == 1
+    assert judged["shared"][0] != 1
 
     all_slower = logs.copy()
     all_slower[:, :, IS_B] += np.log(1.2)
@@ -351,7 +348,7 @@ def test_a_change_of_few_hosts_stands_out_from_what_all_hosts_share() -> None:
 
     unrelated = chance.normal(0, 0.01, logs.shape)
     apart, fleet = sessions.judge_logs("normal", unrelated, IS_B)
-    assert apart["shared_ratio"].eq(1).all(), "hosts that share nothing are tested once"
+    assert apart["shared"].eq(1).all(), "hosts that share nothing are tested once"
     assert not fleet["relation"].eq("all").any()
 
 

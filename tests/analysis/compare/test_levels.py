@@ -74,7 +74,7 @@ def test_the_first_line_says_which_rows_without_a_finding_are_at_several_levels(
     assert "at several levels" not in render_headline(comparison)
     at_two = np.arange(len(comparison.relations)) == 3
     rows = comparison.relations.assign(
-        levels=1 + at_two, runs_to_tell=np.where(at_two, 9.0, np.nan)
+        levels=1 + at_two, more=np.where(at_two, 9.0, np.nan)
     )
     assert (
         f"1 of them at several levels ({rows['relation'][3]}: {RUNS} of {RUNS} runs of"
@@ -85,13 +85,11 @@ def test_the_first_line_says_which_rows_without_a_finding_are_at_several_levels(
     assert "about 9 runs a side would tell)" in render_headline(
         with_relations(comparison, rows)
     )
-    rows = rows.assign(
-        levels=2, runs_to_tell=np.where(at_two, 9.0, 12.0), verdict="no verdict"
-    )
+    rows = rows.assign(levels=2, more=np.where(at_two, 9.0, 12.0), verdict="no verdict")
     assert "about 12 runs a side would tell all)" in render_headline(
         with_relations(comparison, rows)
     )
-    rows = rows.assign(runs_to_tell=np.where(at_two, np.nan, 12.0))
+    rows = rows.assign(more=np.where(at_two, np.nan, 12.0))
     assert "more runs than 200 a side would tell all)" in render_headline(
         with_relations(comparison, rows)
     )

@@ -21,10 +21,10 @@ NOTHING_FOUND = {
     "q": 0.9,
     "error": 0.01,
     "freedom": 8.0,
-    "p_levels": 0.0,
+    "chance": 0.0,
     "levels": 1,
-    "runs_to_tell": np.nan,
-    "shared_ratio": 1.0,
+    "more": np.nan,
+    "shared": 1.0,
     "a_units": 5,
     "b_units": 5,
 }
@@ -121,14 +121,7 @@ def test_a_small_p_among_many_relations_may_be_chance(
 
 def test_what_may_be_another_level_by_chance_is_no_change() -> None:
     outcome = verdict(
-        ratio=1.4,
-        low=0.99,
-        high=1.45,
-        p=0.2,
-        q=0.3,
-        p_levels=0.2,
-        levels=2,
-        runs_to_tell=9.0,
+        ratio=1.4, low=0.99, high=1.45, p=0.2, q=0.3, chance=0.2, levels=2, more=9.0
     )
     assert outcome == ("at another level", "2 levels; about 9 runs a side would tell")
     proved = verdict(
@@ -137,17 +130,15 @@ def test_what_may_be_another_level_by_chance_is_no_change() -> None:
         high=1.45,
         p=0.001,
         q=0.001,
-        p_levels=0.001,
+        chance=0.001,
         levels=2,
-        runs_to_tell=3.0,
+        more=3.0,
     )
     assert proved == ("changed", "slower, by more than 3%")
 
 
 def test_a_change_beside_the_session_says_so() -> None:
-    outcome = verdict(
-        ratio=1.06, low=1.04, high=1.08, p=0.001, q=0.002, shared_ratio=1.2
-    )
+    outcome = verdict(ratio=1.06, low=1.04, high=1.08, p=0.001, q=0.002, shared=1.2)
     assert outcome == ("changed", "slower than all hosts, by more than 3%")
 
 
@@ -180,7 +171,7 @@ def test_without_a_p_there_is_no_verdict() -> None:
     missing = dict.fromkeys(("low", "high", "p", "q", "error", "freedom"), float("nan"))
     assert verdict(ratio=3.0, **missing) == ("no verdict", "too few runs")
     assert (
-        verdict(ratio=3.0, levels=2, runs_to_tell=12.0, **missing)[1]
+        verdict(ratio=3.0, levels=2, more=12.0, **missing)[1]
         == "2 levels; about 12 runs a side would tell"
     )
 
