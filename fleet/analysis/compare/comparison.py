@@ -56,7 +56,7 @@ from fleet.plan.benchmark_names import select_choices
 from fleet.store.runs import Listing, Root, open_listing
 from fleet.text import format_count
 
-_ROW = ["comparison", "key"]
+_PAIR_OF_COMPARISON = ["comparison", "key"]
 # what a comparison uses of `pairs` and `numbers`, besides the column that it compares
 _PAIR_COLUMNS = (
     "run_id",
@@ -91,11 +91,13 @@ class Comparison:
     """The comparison of side b with its baseline, side a.
 
     unit: what counts as one observation: "run", or "host" if a side has several hosts.
-    relations, pairs: tables from `judge_comparisons`; pairs is empty unless both
+    relations, pairs: tables from `judge_comparisons`; `pairs` is empty unless both
     topologies are the same. rows: `relations` as plain records. fleet: the table of
     changes over all hosts, if three or more are compared host by host; else empty.
-    levels: from `list_burst_levels`. environment: facts that differ. unlike: from
-    `list_unlike_variants`.
+    levels: pairs whose bursts switch between levels, from `list_burst_levels`.
+    environment: facts that differ, from `find_differences`. unlike: the mean `ns` by
+    benchmark, relation, side and variant, of benchmarks of which the sides have no
+    common variant.
     """
 
     a: ComparisonSide
@@ -146,8 +148,9 @@ class Comparison:
 
     @property
     def models(self) -> tuple[str, str] | None:
-        """Return the CPU models of sides that are of one host and have none in common:
-        another machine got its name. None if they are not.
+        """Return the CPU models of each side if both are of one host but have none in
+        common: another machine has the name of the host now. Return None otherwise, and
+        if no model of a side is known.
         """
         if self.a.hosts != self.b.hosts:
             return None
@@ -171,8 +174,11 @@ class Comparison:
 
     @property
     def is_at_another_level(self) -> bool:
-        """Report whether the sides of a relation may differ by chance: its verdict is
-        AT_ANOTHER_LEVEL, or its runs are at levels in unlike shares.
+        """Report whether the sides of a relation differ in the levels of their runs.
+
+        A host may be at one of several levels by chance, and stay there for a while.
+        Either the verdict says AT_ANOTHER_LEVEL, or it is open and the sides have other
+        shares of their runs at each level.
         """
         for row in self.rows:
             if row["verdict"] == verdicts.Verdict.AT_ANOTHER_LEVEL:
@@ -205,32 +211,44 @@ def compare(
     """
     listing = open_listing(root)
     chosen = match_sides(listing, texts)
-    if names_cpus(texts):
+    are_of_cpus = names_cpus(texts)
+    if are_of_cpus:
+        # a run may be on several sides, with an ID of its own on each
         chosen, tables = read_tables_of_cpus(listing, chosen)
     measured = _read_measured(listing, chosen, tables, only, point)
     sides = select_sides(chosen, measured.runs)
     matches, left_out = _match_sides(sides, set(measured.pairs["run_id"]))
-    without = f"{join_names(left_out)}: not compared: no latencies{only} on both sides."
     if not matches:
-        raise UsageError(f"{without} `fleet runs` lists what each run has.")
+        message = _describe_left_out(left_out, only)
+        raise UsageError(f"{message} `fleet runs` lists what each run has.")
     layout = _lay_out_comparisons(matches, measured, blocks)
     if not only.cpus:
         layout.add_caveats_of_ladders(measured, only.benchmark)
     if left_out:
         for caveats in layout.caveats:
-            caveats.append(without)
+            caveats.append(_describe_left_out(left_out, only))
     comparisons = _judge_layout(layout, measured, threshold or verdicts.THRESHOLD)
-    if not names_cpus(texts):
+    if not are_of_cpus:
         return comparisons
-    return [
-        replace(each, a=restore_run_ids(each.a), b=restore_run_ids(each.b))
-        for each in comparisons
-    ]
+    return [_restore_stored_run_ids(comparison) for comparison in comparisons]
+
+
+def _describe_left_out(hosts: Sequence[str], only: Only) -> str:
+    """Say which hosts are not compared."""
+    return f"{join_names(hosts)}: not compared: no latencies{only} on both sides."
+
+
+def _restore_stored_run_ids(comparison: Comparison) -> Comparison:
+    """Return a comparison of CPUs with the IDs that its runs have in the store."""
+    a = restore_run_ids(comparison.a)
+    b = restore_run_ids(comparison.b)
+    return replace(comparison, a=a, b=b)
 
 
 class _Measured(NamedTuple):
-    """What the runs of all sides measured. pairs, numbers: with `key`, a number per
-    CELL or CLASS, in the order of these.
+    """What the runs of all sides measured. pairs, numbers: rows of these tables, with
+    `key`, a number for the values of CELL (of CLASS in `numbers`), in the order of
+    these.
     """
 
     runs: pd.DataFrame
@@ -246,19 +264,23 @@ def _read_measured(
     only: Only,
     point: str | None,
 ) -> _Measured:
-    """Read what the chosen runs measured. Raises UsageError if that is nothing."""
+    """Read what the chosen runs measured. Raises UsageError if that is nothing.
+
+    chosen: the IDs of the runs of each side. tables, point: as of `compare`.
+    """
     run_ids = set[str]().union(*chosen.values())
-    has_stored_numbers = tables is None and point is None and not only.divides_numbers
+    # the store has the numbers of its own runs, of all their pairs and points
+    must_reduce = tables is not None or point is not None or only.divides_numbers
     if tables is None:
         tables = read_tables(root, run_ids)
     runs = tables.runs[tables.runs["run_id"].isin(run_ids)]
     cpus = tables.cpus[tables.cpus["run_id"].isin(run_ids)]
     pairs = _select_cells(tables, run_ids, only, point)
-    if has_stored_numbers:
+    if must_reduce:
+        numbers = reduce_cells(pairs, tables.descriptions)
+    else:
         summaries = list_published(root, run_id=run_ids)
         numbers = select_numbers(root, summaries, only, tables.descriptions)
-    else:
-        numbers = reduce_cells(pairs, tables.descriptions)
     pair_keys = verdicts.number_keys(pairs, verdicts.CELL)
     number_keys = verdicts.number_keys(numbers, verdicts.CLASS)
     return _Measured(
@@ -272,8 +294,9 @@ def _read_measured(
 def _select_cells(
     tables: Tables, run_ids: set[str], only: Only, point: str | None
 ) -> pd.DataFrame:
-    """Return the pairs of runs by the names of their cells, or those of a point. Raises
-    UsageError if there are none.
+    """Return the rows of the table `pairs` of these runs, with the `relation` that each
+    is compared by: that of its two CPUs, or a level of memory. With a point of a
+    ladder, return the rows of that point instead. Raises UsageError if there are none.
     """
     cpus = tables.cpus[tables.cpus["run_id"].isin(run_ids)]
     pairs = tables.pairs[tables.pairs["run_id"].isin(run_ids)]
@@ -291,14 +314,15 @@ def _select_cells(
 
 
 def _add_topologies_and_turns(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
-    """Add each run's `topology`, a number, and `turn`: the session, and the run's place
-    among the host's runs there.
+    """Add the columns `topology`, a number that is equal for runs whose CPUs have equal
+    places, and `turn`: the ID of the session, and the index of the run among the host's
+    runs there, in order of time.
     """
     oldest_first = runs.sort_values(["started_utc", "run_id"], kind="stable")
     runs_of_host = oldest_first.groupby(["session_id", "host_id"])
-    places = runs_of_host.cumcount()
-    # `places` is in order of time, `runs` in another
-    turns = list(zip(runs["session_id"], places[runs.index], strict=True))
+    indices = runs_of_host.cumcount()
+    # `indices` is in order of time, `runs` in another
+    turns = list(zip(runs["session_id"], indices[runs.index], strict=True))
     topologies = _number_topologies(runs["run_id"], cpus)
     return runs.assign(
         topology=topologies,
@@ -307,7 +331,7 @@ def _add_topologies_and_turns(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Data
 
 
 def _number_topologies(run_ids: "pd.Series[str]", cpus: pd.DataFrame) -> list[int]:
-    """Return a number per run, equal where all its CPUs have equal places."""
+    """Return a number per run, equal for runs of which all CPUs have equal places."""
     cpus_by_run = _collect_placed_cpus(cpus)
     number_of_topology = dict[frozenset[int], int]()
     numbers = []
@@ -320,22 +344,21 @@ def _number_topologies(run_ids: "pd.Series[str]", cpus: pd.DataFrame) -> list[in
 
 
 def _collect_placed_cpus(cpus: pd.DataFrame) -> dict[str, set[int]]:
-    """Return a run's CPUs by its ID: a number for each CPU at its place, so that equal
-    sets are one topology.
+    """Return, by run ID, a set of numbers. Each stands for a CPU together with its kind
+    and what it shares with others, so that runs of one topology have equal sets.
     """
     placed_cpus = number_groups(cpus, ["cpu", *GROUPS, "kind"])
-    cpus_by_run = dict[str, set[int]]()
-    for run_id, cpu in zip(cpus["run_id"], placed_cpus.tolist(), strict=True):
-        cpus_of_run = cpus_by_run.setdefault(run_id, set())
-        cpus_of_run.add(cpu)
-    return cpus_by_run
+    run_ids = cpus["run_id"]
+    placed_cpus_by_run = pd.Series(placed_cpus).groupby(run_ids.to_numpy())
+    return {str(run_id): set(own.tolist()) for run_id, own in placed_cpus_by_run}
 
 
 def _match_sides(
     sides: Sequence[ComparisonSide], have_pairs: set[str]
 ) -> tuple[list["_Match"], list[str]]:
-    """Match each further side with the first, host by host; also return the hosts of
-    sides without pairs. have_pairs: IDs of runs.
+    """Match each further side with the first, host by host if they share hosts. A match
+    of which a side has no pairs is left out. Return the matches, and the hosts of those
+    left out. have_pairs: the IDs of the runs that have pairs.
     """
     first, *others = sides
     matches = []
@@ -368,14 +391,18 @@ def _match_hosts(
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """Two sides to compare. unit: as in `Comparison`. number: the column of `pairs` to
-    compare. has_one_topology: whether pairs can be compared.
+    """Two sides to compare.
+
+    unit: what counts as one observation, "run" or "host", as in `Comparison`.
+    pair_column: the column of the table `pairs` to compare: that of the estimator that
+    all runs share, else the median. is_one_host: whether both sides are runs of the
+    same host. has_one_topology: whether a pair of CPUs is the same pair on both sides.
     """
 
     a: ComparisonSide
     b: ComparisonSide
     unit: str
-    number: str
+    pair_column: str
     is_one_host: bool
     has_one_topology: bool
 
@@ -384,30 +411,34 @@ class _Match:
         """Match two sides."""
         estimators = a.list_estimators() + b.list_estimators()
         is_run_a_unit = len(a.hosts) == len(b.hosts) == 1
-        is_one_host = a.hosts == b.hosts
+        has_same_hosts = a.hosts == b.hosts
         # CPUs of unlike models are not the same, even at equal places
-        can_match_cpus = is_one_host or _are_of_one_model(a, b)
+        can_match_cpus = has_same_hosts or _are_of_one_model(a, b)
         topologies = {*a.runs["topology"], *b.runs["topology"]}
         has_one_topology = can_match_cpus and len(topologies) == 1
+        # pairs and turns are of runs, not of hosts
         return cls(
             a,
             b,
             unit="run" if is_run_a_unit else "host",
-            number=choose_shared_column(estimators),
-            is_one_host=is_run_a_unit and is_one_host,
+            pair_column=choose_shared_column(estimators),
+            is_one_host=is_run_a_unit and has_same_hosts,
             has_one_topology=is_run_a_unit and has_one_topology,
         )
 
     def find_order(self) -> verdicts.Order:
-        """Return the order of the units: runs of one host stand in their turns."""
+        """Return how the runs are ordered: by their turns, if they are of one host. The
+        turn of a run is the session and its index there.
+        """
         if not self.is_one_host:
             return verdicts.NO_ORDER
-        names = (self.a.name_without_host, self.b.name_without_host)
         turns = dict[str, tuple[str, int]]()
         for side in (self.a, self.b):
             turns_of_side = zip(side.run_ids, side.runs["turn"], strict=True)
             turns.update(turns_of_side)
-        return verdicts.Order(names, turns)
+        # the same sides of other hosts have equal names: these hosts share a session
+        sides = (self.a.name_without_host, self.b.name_without_host)
+        return verdicts.Order(sides, turns)
 
     def list_units(self, side: ComparisonSide) -> list[str]:
         """List the unit of each run of a side: the run or its host."""
@@ -425,10 +456,11 @@ def _are_of_one_model(a: ComparisonSide, b: ComparisonSide) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """All comparisons of a command, without verdicts, in order of `matches`.
+    """All comparisons of a command, without verdicts.
 
-    relations, pairs: their numbers to judge. levels, unlike: tables of those that have
-    any, by number of the comparison.
+    All sequences have an element per comparison. relations, pairs: the numbers to
+    judge. levels, unlike: as in `Comparison`, by number of the comparison, for those
+    that have any. caveats: what weakens each comparison.
     """
 
     matches: Sequence[_Match]
@@ -441,13 +473,13 @@ class _Layout:
     def add_caveats_of_ladders(
         self, measured: _Measured, benchmark: str | None
     ) -> None:
-        """Name the ladders that a comparison measured, but nobody can compare."""
+        """Name the ladders that a comparison measured, but that cannot be compared."""
         compared = set(measured.pairs["benchmark"].unique())
-        for number, match in enumerate(self.matches):
+        for match, caveats in zip(self.matches, self.caveats, strict=True):
             ladders = _list_measured_ladders(match, benchmark, measured.descriptions)
             not_compared = sorted(ladders - compared)
             if not_compared:
-                self.caveats[number].append(
+                caveats.append(
                     f"{' and '.join(not_compared)}: not compared: no level of memory is"
                     " known; --point compares one point."
                 )
@@ -464,7 +496,10 @@ class _Layout:
 def _list_measured_ladders(
     match: _Match, benchmark: str | None, descriptions: Descriptions
 ) -> set[str]:
-    choices = set[str]()
+    """List the benchmarks of both sides that are ladders of memory. benchmark: only
+    those that this text selects; None: all.
+    """
+    choices = set[str]()  # benchmarks with their variants: "chase/mov"
     for side in (match.a, match.b):
         choices = choices.union(*side.runs["benchmarks"])
     if benchmark is not None:
@@ -480,8 +515,10 @@ def _list_measured_ladders(
 def _lay_out_comparisons(
     matches: Sequence[_Match], measured: _Measured, by: str | None
 ) -> _Layout:
-    """Lay out the numbers of all comparisons. by: "time" or a label; compare within
-    its blocks.
+    """Lay out the numbers of all comparisons.
+
+    by: "time" or a label: compare relations within its blocks, and no pairs; None: do
+    not.
     """
     members = _list_members(matches)
     pairs = _select_pairs(measured.pairs, members, matches)
@@ -493,25 +530,33 @@ def _lay_out_comparisons(
     if is_incomplete.any():
         pairs, lost_counts = _keep_common_pairs(pairs, is_incomplete)
         relations = _reduce_again(relations, pairs, list(lost_counts))
-        _warn_about_lost_pairs(lost_counts, caveats)
-    _warn_about_sizes(numbers, caveats)
+        _add_to_caveats(caveats, _describe_lost_pairs(lost_counts))
+    _add_to_caveats(caveats, _describe_unlike_sizes(numbers))
     pairs = _keep_pairs_of_same_cpus(pairs, has_one_topology)
     levels = list_burst_levels(pairs)
     orders = [match.find_order() for match in matches]
-    orders_of_relations = orders
     if by is not None:
-        blocks = _assign_blocks(matches, by, caveats)
+        blocks = _assign_blocks(matches, by)
+        _add_to_caveats(caveats, _describe_runs_without_block(matches, blocks))
         relations = _keep_blocks(relations, blocks)
-        orders_of_relations = _add_blocks(orders, blocks)
-        pairs = pairs[:0]  # pairs are not compared within blocks
+        orders = _add_blocks(orders, blocks)
+        pairs = pairs[:0]
     return _Layout(
         matches,
-        relations=verdicts.lay_out_relations(relations, orders_of_relations),
+        relations=verdicts.lay_out_relations(relations, orders),
         pairs=verdicts.lay_out_pairs(pairs, orders),
         levels=levels,
         unlike=_list_unlike_variants(relations),
         caveats=caveats,
     )
+
+
+def _add_to_caveats(caveats: Sequence[list[str]], added: Mapping[int, str]) -> None:
+    """Add a caveat to some comparisons. caveats: of each. added: by number of the
+    comparison.
+    """
+    for comparison, text in added.items():
+        caveats[comparison].append(text)
 
 
 def _keep_pairs_of_same_cpus(
@@ -520,34 +565,36 @@ def _keep_pairs_of_same_cpus(
     """Keep the pairs of CPUs that stand for the same places on both sides.
     has_one_topology: of each comparison.
     """
-    has_cpus = are_pairs(pairs["relation"])
-    is_one_topology = has_one_topology[pairs["comparison"]]
-    return pairs[has_cpus & is_one_topology]
+    are_of_cpus = are_pairs(pairs["relation"])
+    are_of_same_cpus = has_one_topology[pairs["comparison"]]
+    return pairs[are_of_cpus & are_of_same_cpus]
 
 
 def _add_blocks(
     orders: Sequence[verdicts.Order], blocks: Sequence[Mapping[str, object]]
 ) -> list[verdicts.Order]:
-    """Return the orders with the blocks of their units. blocks: of each order."""
+    """Return the orders of all comparisons with their blocks. blocks: for each
+    comparison, the block of each run, by its ID.
+    """
     orders_with_blocks = []
-    for order, blocks_of_order in zip(orders, blocks, strict=True):
-        orders_with_blocks.append(replace(order, blocks=blocks_of_order))
+    for order, own_blocks in zip(orders, blocks, strict=True):
+        orders_with_blocks.append(replace(order, blocks=own_blocks))
     return orders_with_blocks
 
 
 def _list_members(matches: Sequence[_Match]) -> pd.DataFrame:
-    """Return a row per comparison, side and run: `run_id`, `comparison`, `is_b` and
-    `unit`, the run or its host.
+    """Return a row per comparison, side and run: `run_id`, the number of the
+    `comparison`, `is_b`, and `unit`, the run or its host.
     """
     run_ids = list[str]()
     units = list[str]()
     comparisons = list[int]()
     are_b = list[bool]()
-    for number, match in enumerate(matches):
+    for comparison, match in enumerate(matches):
         for is_b, side in ((False, match.a), (True, match.b)):
             run_ids += side.run_ids
             units += match.list_units(side)
-            comparisons += [number] * len(side.run_ids)
+            comparisons += [comparison] * len(side.run_ids)
             are_b += [is_b] * len(side.run_ids)
     columns = {
         "run_id": np.array(run_ids, dtype=object),
@@ -561,27 +608,27 @@ def _list_members(matches: Sequence[_Match]) -> pd.DataFrame:
 def _select_pairs(
     pairs: pd.DataFrame, members: pd.DataFrame, matches: Sequence[_Match]
 ) -> pd.DataFrame:
-    """Return the pairs of each comparison's runs, with the columns of `members` and
-    `ns`, the number to compare.
+    """Return the pairs of the runs of each comparison, with the columns of `members`
+    and `ns`, the number to compare: the pair by the estimator of the comparison.
     """
     names = [*_PAIR_COLUMNS, *ESTIMATOR_COLUMNS.values()]
     columns = list(dict.fromkeys(names))  # a name may occur twice
     rows = _join_members(pairs.filter(columns), members)
-    numbers = [match.number for match in matches]
-    rows["ns"] = _choose_ns(rows, numbers)
+    column_of_comparison = [match.pair_column for match in matches]
+    rows["ns"] = _choose_ns(rows, column_of_comparison)
     return rows
 
 
 def _select_numbers(
     numbers: pd.DataFrame, members: pd.DataFrame, matches: Sequence[_Match]
 ) -> pd.DataFrame:
-    """Return the numbers of each comparison's runs, with the columns of `members` and
-    `ns`, the number to compare.
+    """Return the numbers of the runs of each comparison, with the columns of `members`
+    and `ns`, the one to compare: of pairs by the estimator of the comparison.
     """
     columns = [*_NUMBER_COLUMNS, *NUMBER_COLUMNS.values()]
     rows = _join_members(numbers[columns], members)
-    column_of_each = [NUMBER_COLUMNS[match.number] for match in matches]
-    rows["ns"] = _choose_ns(rows, column_of_each)
+    column_of_comparison = [NUMBER_COLUMNS[match.pair_column] for match in matches]
+    rows["ns"] = _choose_ns(rows, column_of_comparison)
     return rows
 
 
@@ -591,23 +638,22 @@ def _join_members(rows: pd.DataFrame, members: pd.DataFrame) -> pd.DataFrame:
     return _sort_by_side(joined)
 
 
-def _choose_ns(rows: pd.DataFrame, columns: Sequence[str]) -> Floats:
-    """Return the number of each row in the column of its comparison."""
-    column_of_comparison = np.array(columns, dtype=object)
-    column_of_row = column_of_comparison[rows["comparison"]]
+def _choose_ns(rows: pd.DataFrame, column_of_comparison: Sequence[str]) -> Floats:
+    """Return, for each row, its value in the column that its comparison uses."""
+    column_of_row = np.array(column_of_comparison, dtype=object)[rows["comparison"]]
     ns = np.full(len(rows), np.nan)
-    for column in set(columns):
-        is_own = column_of_row == column
+    for column in set(column_of_comparison):
+        uses_column = column_of_row == column
         values = rows[column].to_numpy(dtype=np.float64)
-        ns[is_own] = values[is_own]
+        ns[uses_column] = values[uses_column]
     return ns
 
 
 def _reduce_numbers_of_hosts(
     numbers: pd.DataFrame, matches: Sequence[_Match]
 ) -> pd.DataFrame:
-    """Reduce the numbers of comparisons of hosts to a row per host and relation: a
-    host's number is of its runs at the main level.
+    """Reduce the numbers of comparisons of hosts to a row per host and relation, the
+    mean of the host's runs at its main level. Numbers of comparisons of runs stay.
     """
     compares_hosts = np.array([match.unit == "host" for match in matches])
     is_of_hosts = compares_hosts[numbers["comparison"]]
@@ -621,58 +667,69 @@ def _reduce_numbers_of_hosts(
 
 
 def _sort_by_side(rows: pd.DataFrame) -> pd.DataFrame:
-    """Sort rows by comparison and side, in the order that they have there."""
+    """Sort rows by comparison and side; those of one side stay in their order."""
     return rows.sort_values(SIDE, kind="stable", ignore_index=True)
 
 
 def _reduce_hosts(numbers: pd.DataFrame) -> pd.DataFrame:
-    """Reduce the numbers of a side to a row per host and relation."""
-    numbers = numbers.assign(host_id=numbers["unit"])
-    main = _select_main_level(numbers)
+    """Reduce the numbers of a side to a row per host and relation: the mean of the runs
+    at the host's main level, that of most of its runs. numbers: their `unit` is the
+    host.
+    """
+    main = _select_main_level(numbers.assign(host_id=numbers["unit"]))
+    main["log"] = np.log(main["ns"])
     keys = [*SIDE, "unit", *verdicts.CLASS, "key"]
-    groups = main.groupby(keys, sort=False, observed=True)
-    hosts = groups.agg({"log": "mean", "spread": "median", "pairs": "max"})
+    runs_of_host = main.groupby(keys, sort=False, observed=True)
+    hosts = runs_of_host.agg(
+        log=("log", "mean"),
+        spread=("spread", "median"),
+        pairs=("pairs", "max"),  # a run may lack some of them
+    )
     hosts["ns"] = np.exp(hosts["log"])
     return hosts.reset_index()
 
 
 def _select_main_level(rows: pd.DataFrame) -> pd.DataFrame:
-    """Select the rows at the main level of their `host_id`; add `log`, that of `ns`."""
-    rows = add_run_levels(rows, "ns")
-    main = rows[rows["is_main"]].copy()
-    main["log"] = np.log(main["ns"])
-    return main
+    """Select the rows at the main level of their host, for each benchmark, variant and
+    relation: the level of most of its runs.
+    """
+    with_levels = add_run_levels(rows, "ns")
+    return with_levels[with_levels["is_main"]].copy()
 
 
 def _list_caveats(matches: Sequence[_Match], pairs: pd.DataFrame) -> list[list[str]]:
     """List the caveats of each comparison. pairs: of all, before any is left out."""
     summaries = summarize_pairs(pairs)
     caveats = []
-    for number, match in enumerate(matches):
-        own = list_caveats(
+    for comparison, match in enumerate(matches):
+        pairs_of_a = summaries.get((comparison, False), PairSummary())
+        pairs_of_b = summaries.get((comparison, True), PairSummary())
+        own_caveats = list_caveats(
             match.a,
             match.b,
-            summaries.get((number, False), PairSummary()),
-            summaries.get((number, True), PairSummary()),
+            pairs_of_a,
+            pairs_of_b,
             unit=match.unit,
             same_topology=match.has_one_topology,
         )
-        caveats.append(own)
+        caveats.append(own_caveats)
     return caveats
 
 
 def _find_incomplete(numbers: pd.DataFrame, count: int) -> Bools:
     """Report for each of `count` comparisons whether a run lacks a number, or has it of
-    other pairs or points.
+    other pairs or points than another run.
+
+    numbers: a row per comparison, run and `key`, which stands for benchmark, variant
+    and relation. `pairs_hash` is equal for numbers of the same pairs or points.
     """
     comparisons = numbers.groupby("comparison")
     keys = comparisons["key"].nunique()
     runs = comparisons["run_id"].nunique()
     has_every_run_all_keys = comparisons.size() == keys * runs
-    # as many as keys, if all runs have a key of the same pairs
-    keys_and_pairs = numbers[[*_ROW, "pairs_hash"]].drop_duplicates()
-    counts = keys_and_pairs.groupby("comparison").size()
-    has_same_pairs = counts == keys
+    # a key of which two runs have other pairs stands here twice
+    keys_with_pairs = numbers[["comparison", "key", "pairs_hash"]].drop_duplicates()
+    has_same_pairs = keys_with_pairs.groupby("comparison").size() == keys
     is_complete = has_every_run_all_keys & has_same_pairs
     # a comparison without numbers lacks none
     is_complete = is_complete.reindex(range(count), fill_value=True)
@@ -682,116 +739,129 @@ def _find_incomplete(numbers: pd.DataFrame, count: int) -> Bools:
 def _keep_common_pairs(
     pairs: pd.DataFrame, is_incomplete: Bools
 ) -> tuple[pd.DataFrame, dict[int, int]]:
-    """Keep the pairs that every run of an incomplete comparison has, all if there is
-    none; count the others by comparison.
+    """Drop the pairs or points of incomplete comparisons that some of their runs lack.
+    Return the rows left, and how many pairs or points were dropped, by number of the
+    comparison, for those that lost any. is_incomplete: of each comparison.
     """
     is_of_incomplete = is_incomplete[pairs["comparison"]]
     lost_cells = _find_lost_cells(pairs[is_of_incomplete])
-    lost_keys = pd.MultiIndex.from_frame(lost_cells[_ROW])
-    keys = pd.MultiIndex.from_frame(pairs[_ROW])
-    is_lost = keys.isin(lost_keys)
+    lost_keys = pd.MultiIndex.from_frame(lost_cells[_PAIR_OF_COMPARISON])
+    key_of_row = pd.MultiIndex.from_frame(pairs[_PAIR_OF_COMPARISON])
+    is_lost = key_of_row.isin(lost_keys)
     counts = lost_cells.groupby("comparison").size()
     lost_counts: dict[Any, int] = counts.to_dict()
     return pairs[~is_lost], lost_counts
 
 
 def _find_lost_cells(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Find the pairs or points of each comparison that some of its units lack; none of
-    a comparison whose units have none in common.
+    """Find the pairs or points of each comparison that some of its units, runs or
+    hosts, lack. Find none in a comparison whose units have none in common.
     """
     units = pairs.groupby("comparison")["unit"].nunique()
     # a row per pair or point of a comparison, with the number of units that have it
-    cells = pairs.groupby(_ROW)["unit"].nunique().reset_index()
-    units_of_comparison = cells["comparison"].map(units)
-    is_common = cells["unit"] == units_of_comparison
-    cells_of_comparison = is_common.groupby(cells["comparison"])
-    has_any_common = cells_of_comparison.transform("any")
+    cells = pairs.groupby(_PAIR_OF_COMPARISON)["unit"].nunique().reset_index()
+    comparison = cells["comparison"]
+    is_common = cells["unit"] == comparison.map(units)
+    has_any_common = is_common.groupby(comparison).transform("any")
     return cells[has_any_common & ~is_common]
 
 
-def _warn_about_lost_pairs(
-    counts: Mapping[int, int], caveats: Sequence[list[str]]
-) -> None:
-    """Add to the caveats of each comparison how many pairs or points were left out."""
+def _describe_lost_pairs(counts: Mapping[int, int]) -> dict[int, str]:
+    """Say how many pairs or points of each comparison were left out."""
+    texts = {}
     for comparison, count in counts.items():
-        caveats[comparison].append(
+        texts[comparison] = (
             f"Pairs or points left out, since not every run has them: {count}."
         )
+    return texts
 
 
 def _reduce_again(
     relations: pd.DataFrame, pairs: pd.DataFrame, comparisons: Sequence[int]
 ) -> pd.DataFrame:
     """Replace the relations of comparisons that lost pairs by those of the pairs that
-    are left.
+    are left. comparisons: their numbers.
     """
-    left = pairs[pairs["comparison"].isin(comparisons)]
-    is_reduced_again = relations["comparison"].isin(comparisons)
-    others = relations[~is_reduced_again]
-    reduced = verdicts.reduce_to_relations(left)
-    return _sort_by_side(pd.concat([others, reduced]))
+    pairs_left = pairs[pairs["comparison"].isin(comparisons)]
+    lost_pairs = relations["comparison"].isin(comparisons)
+    unchanged = relations[~lost_pairs]
+    reduced = verdicts.reduce_to_relations(pairs_left)
+    return _sort_by_side(pd.concat([unchanged, reduced]))
 
 
-def _warn_about_sizes(numbers: pd.DataFrame, caveats: Sequence[list[str]]) -> None:
-    """Add to the caveats of each comparison which levels of memory end at another size
-    in some of the runs.
+def _describe_unlike_sizes(numbers: pd.DataFrame) -> dict[int, str]:
+    """Say, by number of the comparison, which levels of memory end at another size in
+    some of the runs.
+
+    numbers: `level` is the level of memory of a number, or missing. `pairs_hash` is
+    equal for levels of the same sizes.
     """
     levels = numbers[numbers["level"].notna()]
     keys = ["comparison", "host_id", "level", *verdicts.CLASS]
-    # the points behind a number have one hash if all runs have the same
     hashes = levels.groupby(keys)["pairs_hash"].nunique()
     unlike = hashes[hashes > 1].reset_index()
-    if unlike.empty:  # no run may have a level, and the column no text
-        return
+    if unlike.empty:  # then its columns may not be text
+        return {}
     unlike["name"] = unlike["benchmark"] + " " + unlike["level"]
     names = unlike.groupby("comparison")["name"].unique()
     names_by_comparison: dict[Any, Any] = names.to_dict()
+    texts = {}
     for comparison, names_of_levels in names_by_comparison.items():
-        caveats[comparison].append(
+        texts[comparison] = (
             f"{' and '.join(names_of_levels)}: not of the same sizes in all runs, since"
             " some become slower at a smaller size."
         )
+    return texts
 
 
-def _assign_blocks(
-    matches: Sequence[_Match], by: str, caveats: Sequence[list[str]]
-) -> list[dict[str, object]]:
-    """Return the block of each run, for each comparison; add to its caveats how many
-    runs are in none. Raises UsageError where the sides are different hosts.
+def _assign_blocks(matches: Sequence[_Match], by: str) -> list[dict[str, object]]:
+    """Return, for each comparison, the block of each run by its ID, without runs of
+    blocks that one side lacks. Raises UsageError where the sides are different hosts.
+    by: "time" or a label.
     """
     blocks = []
-    for match, own_caveats in zip(matches, caveats, strict=True):
+    for match in matches:
         if match.unit != "run":
             raise UsageError(
                 f"--blocks {by}: the sides are different hosts, so no block has runs of"
                 " both."
             )
-        own = assign_blocks(match.a, match.b, by)
-        blocks.append(own)
-        missing = len(match.a.runs) + len(match.b.runs) - len(own)
+        blocks.append(assign_blocks(match.a, match.b, by))
+    return blocks
+
+
+def _describe_runs_without_block(
+    matches: Sequence[_Match], blocks: Sequence[Mapping[str, object]]
+) -> dict[int, str]:
+    """Say, by number of the comparison, how many of its runs are in no block. blocks:
+    as returned by `_assign_blocks`.
+    """
+    texts = {}
+    for comparison, (match, own_blocks) in enumerate(zip(matches, blocks, strict=True)):
+        missing = len(match.a.runs) + len(match.b.runs) - len(own_blocks)
         if missing:
-            own_caveats.append(
+            texts[comparison] = (
                 f"{format_count(missing, 'run')} left out: no block with runs of both"
                 " sides."
             )
-    return blocks
+    return texts
 
 
 def _keep_blocks(
     relations: pd.DataFrame, blocks: Sequence[Mapping[str, object]]
 ) -> pd.DataFrame:
-    """Keep the rows of runs in blocks. blocks: of each comparison."""
-    has_block = []
-    for comparison, unit in zip(
-        relations["comparison"], relations["unit"], strict=True
-    ):
-        has_block.append(unit in blocks[comparison])
+    """Keep the rows of runs that are in a block. blocks: for each comparison, the block
+    of each run by its ID.
+    """
+    runs = zip(relations["comparison"], relations["unit"], strict=True)
+    has_block = [run_id in blocks[comparison] for comparison, run_id in runs]
     return relations[has_block].reset_index(drop=True)
 
 
 def _list_unlike_variants(relations: pd.DataFrame) -> dict[int, pd.DataFrame]:
-    """Return, by comparison, mean `ns` by benchmark, relation, side and variant, where
-    the sides have no common variant.
+    """Return, by number of the comparison, the mean `ns` by benchmark, relation, side
+    and variant. A table has the benchmarks of both sides of which they have no common
+    variant; comparisons without such benchmarks have no table.
     """
     variants = list_variants(relations)
     tables = {}
@@ -810,22 +880,22 @@ def _find_benchmarks_without_common_variant(
     a: Mapping[str, set[str]], b: Mapping[str, set[str]]
 ) -> list[str]:
     """Find the benchmarks of both sides of which they have no common variant. a, b: the
-    variants of each benchmark.
+    variants of each benchmark that a side has.
     """
     benchmarks = a.keys() & b.keys()
     return [name for name in benchmarks if a[name].isdisjoint(b[name])]
 
 
 def _average_variants(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean `ns` at the main level by benchmark, relation, side and
-    variant.
+    """Return the mean `ns` of the runs at the main level, by benchmark, relation, side
+    and variant. rows: numbers of the runs of one comparison.
     """
     sides = rows["is_b"].map({False: "a", True: "b"})
-    # the levels of each side by themselves, as if it were a host
-    rows = rows.assign(side=sides, host_id=sides)
-    main = _select_main_level(rows)
-    logs = main.groupby(_VARIANT, sort=False)["log"]
-    means = logs.mean().reset_index()
+    # levels are told apart within a host: let each side stand for one
+    main = _select_main_level(rows.assign(side=sides, host_id=sides))
+    main["log"] = np.log(main["ns"])
+    mean_logs = main.groupby(_VARIANT, sort=False)["log"].mean()
+    means = mean_logs.reset_index()
     means["ns"] = np.exp(means.pop("log"))
     return means
 
@@ -833,8 +903,11 @@ def _average_variants(rows: pd.DataFrame) -> pd.DataFrame:
 def _judge_layout(
     layout: _Layout, measured: _Measured, threshold: float
 ) -> list[Comparison]:
-    """Judge all comparisons of a command together."""
-    questions = 1 + layout.has_pair_tests
+    """Judge all comparisons of a command together, since they share one rate of false
+    discoveries.
+    """
+    # relations are one question, which pairs have changed another
+    questions = 2 if layout.has_pair_tests else 1
     rates = measured.descriptions.rates
     relations, fleets = verdicts.judge_comparisons(
         layout.relations, threshold, questions=questions, rates=rates
@@ -848,7 +921,7 @@ def _judge_layout(
     for number, match in enumerate(layout.matches):
         a = match.a
         b = match.b
-        sides = layout.relations[number].sides
+        sides_of_session = layout.relations[number].sides
         differences = environment.find_differences(a.run_ids, b.run_ids, facts)
         comparison = Comparison(
             a=a,
@@ -858,7 +931,7 @@ def _judge_layout(
             relations=relations[number],
             rows=rows[number],
             pairs=pairs[number],
-            fleet=fleets.get(sides, _NO_FLEET),
+            fleet=fleets.get(sides_of_session, _NO_FLEET),
             levels=layout.levels.get(number, NO_LEVELS),
             environment=differences,
             unlike=layout.unlike.get(number, _NO_VARIANTS),
