@@ -14,7 +14,7 @@ from fleet.analysis.compare.judge import (
 from fleet.analysis.compare.verdicts import CELL
 from fleet.analysis.reduce.interval import MIN_RUNS
 
-_MIN_SWITCHING = 2  # runs
+_MIN_SWITCHING_RUNS = 2
 _MAX_PAIRS = 100
 _COLUMNS = (
     *CELL,
@@ -32,39 +32,51 @@ NO_LEVELS = pd.DataFrame(columns=[*_COLUMNS])
 
 
 def list_burst_levels(pairs: pd.DataFrame) -> dict[int, pd.DataFrame]:
-    """List the pairs of which two runs or more, of either side, have over a tenth of
-    bursts at another level: a table by number of the comparison, for those with such
-    pairs.
+    """List the pairs whose bursts switch between levels: a table by number of the
+    comparison, for those with such pairs.
 
-    A table has at most 100 pairs, the largest shares first. Columns with the prefix
-    `a_` or `b_`: `ns`, the median of the side's runs; `other_ns`, the median of their
-    other levels (NaN if none); `share`, the mean share of bursts at another level.
-    `moved`: b_share - a_share, with its 95 % interval `moved_low` to `moved_high` (NaN
-    below three runs a side).
+    A run's bursts of a pair switch if over a tenth of them are at another level than
+    the others; only then the pair has `other_ns`, the median of these. A pair is listed
+    if it switches in two runs or more, of either side. A table has at most 100 pairs,
+    those with the largest shares first. Columns with the prefix `a_` or `b_` are of one
+    side: `ns`, the median of its runs; `other_ns`, the median of their other levels
+    (NaN if there is none); `share`, the mean share of bursts at another level. `moved`
+    is b_share - a_share, with its 95 % interval `moved_low` to `moved_high` (NaN below
+    three runs a side).
 
-    pairs: rows of `pairs` of the sides of all comparisons, with `comparison`, `is_b`
-    and `key`, a number per CELL and in its order.
+    pairs: a row of the table `pairs` for each run of the sides of all comparisons, with
+    the number of the `comparison`, `is_b`, and `key`, a number that is equal for equal
+    CELL and in its order.
     """
     if "other_ns" not in pairs:
         return {}
-    # a run has `other_ns` if its bursts switch; `count` leaves the others out
     runs_of_pair = pairs.groupby(["comparison", "key"])["other_ns"]
-    switching_runs = runs_of_pair.transform("count")
-    rows = pairs[switching_runs >= _MIN_SWITCHING]
+    switching_runs = runs_of_pair.transform("count")  # those with `other_ns`
+    rows = pairs[switching_runs >= _MIN_SWITCHING_RUNS]
     tables = dict[Any, pd.DataFrame]()
     for comparison, rows_of_comparison in rows.groupby("comparison"):
         in_order = rows_of_comparison.sort_values("key", kind="stable")
-        levels = _list_levels(in_order)
-        if levels:
-            largest = levels[:_MAX_PAIRS]
-            table = pd.DataFrame(largest, columns=["total", *_COLUMNS])
-            tables[comparison] = table.drop(columns="total")
+        switching_pairs = _list_switching_pairs(in_order)
+        if switching_pairs:
+            largest = switching_pairs[:_MAX_PAIRS]
+            rows_of_table = [pair.columns for pair in largest]
+            tables[comparison] = pd.DataFrame(rows_of_table, columns=[*_COLUMNS])
     return tables
 
 
-def _list_levels(rows: pd.DataFrame) -> list[tuple[Any, ...]]:
-    """Return the sum of its shares and _COLUMNS of each pair that both sides have, the
-    largest sum first. rows: of one comparison, in order of `key`.
+class _SwitchingPair(NamedTuple):
+    """A pair whose bursts switch between levels. total: the sum of its shares of all
+    runs. cell: the values of CELL. columns: the values of _COLUMNS, by name.
+    """
+
+    total: float
+    cell: tuple[Any, ...]
+    columns: dict[str, Any]
+
+
+def _list_switching_pairs(rows: pd.DataFrame) -> list[_SwitchingPair]:
+    """List the pairs that both sides have, those with the largest shares first. rows:
+    of one comparison, a row per pair and run, in order of `key`.
     """
     all_runs = _PairRuns.read(rows)
     # the runs of a pair stand together
@@ -73,24 +85,25 @@ def _list_levels(rows: pd.DataFrame) -> list[tuple[Any, ...]]:
     ends = np.append(starts[1:], len(rows))
     first_rows = rows[CELL].iloc[starts]
     cells = first_rows.itertuples(index=False, name=None)
-    levels = list[tuple[Any, ...]]()
+    pairs = []
     for cell, start, end in zip(cells, starts, ends, strict=True):
-        pair = all_runs.select(slice(start, end))
-        if pair.has_both_sides:
-            total = np.nansum(pair.share)
-            levels.append((total, *cell, *pair.describe()))
-    return sorted(levels, key=_rank_by_total_and_cell)
+        runs = all_runs.select(slice(start, end))
+        if runs.has_both_sides:
+            names = dict(zip(CELL, cell, strict=True))
+            columns = {**names, **runs.describe()}
+            total = float(np.nansum(runs.share))
+            pairs.append(_SwitchingPair(total, cell, columns))
+    return sorted(pairs, key=_rank_by_total_and_cell)
 
 
-def _rank_by_total_and_cell(level: tuple[Any, ...]) -> tuple[Any, ...]:
-    total, *others = level
-    cell = others[: len(CELL)]
-    return -total, cell
+def _rank_by_total_and_cell(pair: _SwitchingPair) -> tuple[float, tuple[Any, ...]]:
+    return -pair.total, pair.cell
 
 
 class _PairRuns(NamedTuple):
-    """The runs of a pair, those of A before those of B: whether each is of B, its
-    time, that of its other levels, and the share of bursts there.
+    """The runs of a pair, or of several. Each array has a value per run: whether it is
+    of side B, its median in ns, the median of its other levels, and the share of bursts
+    there. The last two are NaN if its bursts do not switch.
     """
 
     is_b: Bools
@@ -124,19 +137,22 @@ class _PairRuns(NamedTuple):
         has_a = not self.is_b.all()
         return bool(has_a and has_b)
 
-    def describe(self) -> tuple[float, ...]:
-        """Return the columns from `a_ns` on."""
+    def describe(self) -> dict[str, float]:
+        """Return the columns of the pair from `a_ns` on, by name."""
         is_b = self.is_b
         is_a = ~is_b
-        return (
-            _compute_median(self.ns[is_a]),
-            _compute_median(self.ns[is_b]),
-            _compute_median(self.other_ns[is_a]),
-            _compute_median(self.other_ns[is_b]),
-            self.share[is_a].mean(),
-            self.share[is_b].mean(),
-            *_estimate_difference(self.share, is_b),
-        )
+        moved = _estimate_difference(self.share, is_b)
+        return {
+            "a_ns": _compute_median(self.ns[is_a]),
+            "b_ns": _compute_median(self.ns[is_b]),
+            "a_other_ns": _compute_median(self.other_ns[is_a]),
+            "b_other_ns": _compute_median(self.other_ns[is_b]),
+            "a_share": self.share[is_a].mean(),
+            "b_share": self.share[is_b].mean(),
+            "moved": moved.difference,
+            "moved_low": moved.low,
+            "moved_high": moved.high,
+        }
 
 
 def _compute_median(values: Floats) -> float:
@@ -148,14 +164,14 @@ def _compute_median(values: Floats) -> float:
 class _Difference(NamedTuple):
     """A difference with its 95 % interval."""
 
-    change: float
+    difference: float
     low: float
     high: float
 
 
 def _estimate_difference(values: Floats, is_b: Bools) -> _Difference:
-    """Return mean B minus mean A and its interval, whose ends are NaN if a side has
-    under three runs. values: those of A before those of B.
+    """Return the mean of side B minus that of side A, with its interval; the ends are
+    NaN if a side has fewer than three runs. values, is_b: of each run.
     """
     values_of_a = values[~is_b]
     values_of_b = values[is_b]
@@ -163,12 +179,13 @@ def _estimate_difference(values: Floats, is_b: Bools) -> _Difference:
     if smaller_count < MIN_RUNS:
         difference = values_of_b.mean() - values_of_a.mean()
         return _Difference(float(difference), np.nan, np.nan)
+    # with all runs in one block, the fit is that of Student's test of two samples
     one_row = values[None, :]
     one_block = np.zeros(len(values), dtype=np.int64)
     fit = fit_within_blocks(one_row, is_b, one_block)
     low, high, _ = apply_student(fit.change, fit.error, fit.freedom)
     return _Difference(
-        change=float(fit.change[0]),
+        difference=float(fit.change[0]),
         low=float(low[0]),
         high=float(high[0]),
     )

@@ -34,8 +34,11 @@ _PERIODS = (2, 4)  # of an order that repeats itself, in runs
 
 @dataclass(slots=True)
 class PairSummary:
-    """What a side has: how many rows of pairs, of how many units, the variants of each
-    benchmark, and how many rows have each flag.
+    """What a side of a comparison has.
+
+    rows: how many rows of the table `pairs`. units: of how many runs, or hosts if these
+    are the units. variants: of each benchmark. flags: how many of the rows have each
+    flag.
     """
 
     rows: int = 0
@@ -50,10 +53,11 @@ class PairSummary:
 
 
 def summarize_pairs(rows: pd.DataFrame) -> dict[tuple[int, bool], PairSummary]:
-    """Summarize the pairs of each side.
+    """Summarize the pairs of each side, by the number of its comparison and whether it
+    is B there.
 
-    rows: a row per pair and unit, with its number of the `comparison`, `is_b`, `unit`,
-    `benchmark`, `variant` and `flags`.
+    rows: a row per pair and unit, with the number of its `comparison`, `is_b`, `unit`,
+    `benchmark`, `variant` and `flags`, which are separated by commas.
     """
     groups = rows.groupby(SIDE, as_index=False)
     counts = groups.agg(rows=("unit", "size"), units=("unit", "nunique"))
@@ -72,7 +76,9 @@ def summarize_pairs(rows: pd.DataFrame) -> dict[tuple[int, bool], PairSummary]:
 
 
 def _count_flags(rows: pd.DataFrame) -> dict[tuple[int, bool], Counter[str]]:
-    """Count the rows with each flag, by side."""
+    """Count the rows with each flag, by comparison and side. rows: as of
+    `summarize_pairs`.
+    """
     flagged = rows[rows["flags"] != ""]
     groups = flagged.groupby([*SIDE, "flags"], as_index=False)
     flags_by_side = dict[tuple[int, bool], Counter[str]]()
@@ -85,7 +91,9 @@ def _count_flags(rows: pd.DataFrame) -> dict[tuple[int, bool], Counter[str]]:
 
 
 def list_variants(rows: pd.DataFrame) -> dict[tuple[int, bool], dict[str, set[str]]]:
-    """Return the variants of each benchmark, in order of occurrence, by side."""
+    """Return, by comparison and side, the variants of each benchmark. The benchmarks
+    are in order of occurrence. rows: as of `summarize_pairs`.
+    """
     names = [*SIDE, "benchmark", "variant"]
     choices = rows[names].drop_duplicates()
     variants_by_side = dict[tuple[int, bool], dict[str, set[str]]]()
@@ -107,12 +115,10 @@ def format_order(a: ComparisonSide, b: ComparisonSide) -> str:
 
 
 def _list_starts(letter: str, side: ComparisonSide) -> list[tuple[Any, str, str]]:
-    """List when each run of a side began, its ID and the side's letter."""
+    """List, for each run of a side, when it began, its ID and the side's letter."""
     times = side.runs["started_utc"].tolist()
-    starts = []
-    for time, run_id in zip(times, side.run_ids, strict=True):
-        starts.append((time, run_id, letter))
-    return starts
+    letters = [letter] * len(times)
+    return list(zip(times, side.run_ids, letters, strict=True))
 
 
 def _warn_about_order(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
@@ -137,9 +143,13 @@ def _warn_about_order(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
 
 
 def _find_period(order: str) -> int | None:
-    """Return after how many runs an order repeats itself, if it does."""
+    """Return after how many runs an order repeats itself: "ABBAABBA" -> 4. Return None
+    if it does not.
+    """
     for period in _PERIODS:
-        if order[period:] == order[:-period]:
+        without_first_period = order[period:]
+        without_last_period = order[:-period]
+        if without_first_period == without_last_period:
             return period
     return None
 
@@ -188,11 +198,13 @@ def _warn_about_sampling(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
 
 
 def _list_schemes(a: ComparisonSide, b: ComparisonSide) -> list[str]:
-    """List the ways in which the runs of both sides drew and reduced samples."""
+    """List the ways in which the runs of both sides drew and reduced samples, each
+    once, such as "c2clat (min)".
+    """
     schemes = set()
-    presets = _list_values("preset", a, b)
-    estimators = _list_values("estimator", a, b)
-    for preset, estimator in zip(presets, estimators, strict=True):
+    preset_of_runs = _list_values("preset", a, b)
+    estimator_of_runs = _list_values("estimator", a, b)
+    for preset, estimator in zip(preset_of_runs, estimator_of_runs, strict=True):
         if preset:
             schemes.add(f"{preset} ({estimator})")
         else:
@@ -202,16 +214,18 @@ def _list_schemes(a: ComparisonSide, b: ComparisonSide) -> list[str]:
 
 def _warn_about_variants(a: PairSummary, b: PairSummary) -> Iterator[str]:
     for benchmark in {**a.variants, **b.variants}:
-        of_a = a.variants.get(benchmark, set())
-        of_b = b.variants.get(benchmark, set())
-        if not of_b:
+        variants_of_a = a.variants.get(benchmark, set())
+        variants_of_b = b.variants.get(benchmark, set())
+        if not variants_of_b:
             yield f"{benchmark}: only A measured it."
-        elif not of_a:
+        elif not variants_of_a:
             yield f"{benchmark}: only B measured it."
-        elif of_a != of_b and of_a & of_b:
+        elif variants_of_a != variants_of_b and variants_of_a & variants_of_b:
+            names_of_a = " and ".join(sorted(variants_of_a))
+            names_of_b = " and ".join(sorted(variants_of_b))
             yield (
-                f"{benchmark}: A was measured with {' and '.join(sorted(of_a))}, B with"
-                f" {' and '.join(sorted(of_b))}. Only common variants are compared."
+                f"{benchmark}: A was measured with {names_of_a}, B with {names_of_b}."
+                " Only common variants are compared."
             )
 
 
@@ -243,7 +257,12 @@ def list_caveats(
     unit: str,
     same_topology: bool,
 ) -> list[str]:
-    """List the warnings, the most serious first."""
+    """List what weakens a comparison, the most serious first.
+
+    a, b: its sides. pairs_a, pairs_b: what they have. unit: what counts as one
+    observation, "run" or "host". same_topology: whether the CPUs of both sides have
+    equal places.
+    """
     if a.stored_run_ids & b.stored_run_ids:
         of_order = ["The sides are CPUs of the same runs: pairs are not compared."]
     else:
@@ -278,7 +297,9 @@ def _warn_about_too_few(a: PairSummary, b: PairSummary, unit: str) -> Iterator[s
 
 
 def _list_values(name: str, a: ComparisonSide, b: ComparisonSide) -> list[str]:
-    """List a fact of the runs of both sides, as text; empty where unknown."""
+    """List a fact of each run, those of A before those of B, as text; empty where
+    unknown.
+    """
     return [*a.list_texts(name), *b.list_texts(name)]
 
 

@@ -16,7 +16,7 @@ from fleet.analysis.compare.sides import (
 from fleet.analysis.reduce.cpu_choice import select_pairs_of_cpus
 from fleet.store import Listing
 
-_ONE_KIND = re.compile(r" (\w+)-\1$")
+_ONE_KIND = re.compile(r" (\w+)-\1$")  # the end of "package E-E"
 
 
 def names_cpus(texts: Sequence[str]) -> bool:
@@ -27,54 +27,71 @@ def names_cpus(texts: Sequence[str]) -> bool:
 def read_tables_of_cpus(
     root: Listing, chosen: Mapping[str, Collection[str]]
 ) -> tuple[dict[str, set[str]], Tables]:
-    """Read the tables of sides, each with its own CPUs. Return the IDs by which they
-    know the runs of each side, and the tables. chosen: the IDs of the runs by side.
+    """Read the tables of sides, each with its own CPUs only. A run may be on several
+    sides, with other CPUs on each: there it has an ID of its own, RUN@cpus=E.
+
+    chosen: the IDs of the runs of each side, as stored. Return the IDs of the runs of
+    each side in the tables, and the tables.
     """
-    tables = read_tables(root, set[str]().union(*chosen.values()))
+    run_ids = set[str]().union(*chosen.values())
+    tables = read_tables(root, run_ids)
     ids_by_side = {}
-    parts = []
-    for side, run_ids in chosen.items():
-        _, words = split_cpus(side)
-        own = _select_cpus(tables, set(run_ids), words)
+    tables_of_sides = []
+    for side, ids_of_side in chosen.items():
+        _, cpu_words = split_cpus(side)
+        own = _select_cpus(tables, set(ids_of_side), cpu_words)
         ids_by_side[side] = set(own.runs["run_id"])
-        parts.append(own)
+        tables_of_sides.append(own)
     joined = Tables(
-        pd.concat([part.runs for part in parts], ignore_index=True),
-        pd.concat([part.cpus for part in parts], ignore_index=True),
-        pd.concat([part.pairs for part in parts], ignore_index=True),
+        pd.concat([own.runs for own in tables_of_sides], ignore_index=True),
+        pd.concat([own.cpus for own in tables_of_sides], ignore_index=True),
+        pd.concat([own.pairs for own in tables_of_sides], ignore_index=True),
         tables.descriptions,
     )
     return ids_by_side, joined
 
 
-def _select_cpus(tables: Tables, run_ids: set[str], words: str) -> Tables:
-    """Return the rows of these runs and CPUs, the words behind each run ID. Relations
-    within one kind of core lose its name: "package E-E" -> "package".
+def _select_cpus(tables: Tables, run_ids: set[str], cpu_words: str) -> Tables:
+    """Return the rows of these runs that are of some CPUs. Their run IDs become those
+    of the side: "RUN" -> "RUN@cpus=E". cpu_words: which CPUs, such as "E" or "0-7";
+    empty: all, and run IDs stay.
     """
-    runs = tables.runs[tables.runs["run_id"].isin(run_ids)]
-    cpus = tables.cpus[tables.cpus["run_id"].isin(run_ids)]
-    pairs = tables.pairs[tables.pairs["run_id"].isin(run_ids)]
-    if not words:
+    runs = _select_runs(tables.runs, run_ids)
+    cpus = _select_runs(tables.cpus, run_ids)
+    pairs = _select_runs(tables.pairs, run_ids)
+    if not cpu_words:
         return Tables(runs, cpus, pairs, tables.descriptions)
-    pairs = select_pairs_of_cpus(pairs, cpus, words)
-    relations = pairs["relation"].astype(str)
-    kinds = {match[1] for match in map(_ONE_KIND.search, relations) if match}
-    if len(kinds) == 1:
-        relations = relations.str.replace(_ONE_KIND, "", regex=True)
-    pairs = pairs.assign(relation=relations.astype(pairs["relation"].dtype))
+    pairs = select_pairs_of_cpus(pairs, cpus, cpu_words)
     measured = {*pairs["ping_cpu"], *pairs["pong_cpu"]}
     cpus = cpus[cpus["cpu"].isin(measured)]
     return Tables(
-        _add_to_run_ids(runs, words),
-        _add_to_run_ids(cpus, words),
-        _add_to_run_ids(pairs, words),
+        _add_to_run_ids(runs, cpu_words),
+        _add_to_run_ids(cpus, cpu_words),
+        _add_to_run_ids(_drop_only_kind(pairs), cpu_words),
         tables.descriptions,
     )
 
 
-def _add_to_run_ids(rows: pd.DataFrame, words: str) -> pd.DataFrame:
+def _select_runs(rows: pd.DataFrame, run_ids: set[str]) -> pd.DataFrame:
+    return rows[rows["run_id"].isin(run_ids)]
+
+
+def _drop_only_kind(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Drop the kind of core from the relations of pairs if they name only one kind:
+    "package E-E" -> "package". So kinds can be compared by relation.
+    """
+    relations = pairs["relation"].astype(str)
+    matches = map(_ONE_KIND.search, relations)
+    kinds = {match[1] for match in matches if match}
+    if len(kinds) == 1:
+        relations = relations.str.replace(_ONE_KIND, "", regex=True)
+    return pairs.assign(relation=relations.astype(pairs["relation"].dtype))
+
+
+def _add_to_run_ids(rows: pd.DataFrame, cpu_words: str) -> pd.DataFrame:
+    """Append the CPUs of a side to run IDs: "RUN" -> "RUN@cpus=E"."""
     run_ids = rows["run_id"]
-    names = run_ids.astype(str) + f"@cpus={words}"
+    names = run_ids.astype(str) + f"@cpus={cpu_words}"
     return rows.assign(run_id=names.astype(run_ids.dtype))
 
 

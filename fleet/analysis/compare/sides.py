@@ -49,16 +49,17 @@ _CPUS = "@cpus="
 
 
 def split_cpus(text: str) -> tuple[str, str]:
-    """Split a side "pisa@cpus=E" -> ("pisa", "E"), "pisa" -> ("pisa", ""). Raises
-    UsageError if it lacks the host or the CPUs.
+    """Split the text of a side into the selection of runs and the CPUs: "pisa@cpus=E"
+    -> ("pisa", "E"), "pisa" -> ("pisa", ""). Raises UsageError if one of them is
+    missing.
     """
-    selection, mark, words = text.partition(_CPUS)
-    if mark and not (selection and words):
+    selection, mark, cpu_words = text.partition(_CPUS)
+    if mark and not (selection and cpu_words):
         raise UsageError(
             f"side {text!r}: write a host and its CPUs, as pisa@cpus=E or"
             " pisa@cpus=0-7."
         )
-    return selection, words
+    return selection, cpu_words
 
 
 @dataclass(frozen=True)
@@ -156,8 +157,8 @@ def resolve_sides(root: Root, texts: Sequence[str]) -> list[ComparisonSide]:
 
 
 def match_sides(root: Root, texts: Sequence[str]) -> dict[str, set[str]]:
-    """Return the IDs of the runs of each side. Raises UsageError if a side has no run,
-    or two share one.
+    """Return the IDs of the runs of each side, by its text. Raises UsageError if a side
+    has no run, or two share one.
     """
     listing = open_listing(root)
     for text in sorted(texts):
@@ -214,8 +215,9 @@ def select_sides(
 
 
 def assign_blocks(a: ComparisonSide, b: ComparisonSide, by: str) -> dict[str, object]:
-    """Map runs to blocks with both sides: passes if `by` is "time", else label values.
-    UsageError if none.
+    """Return the block of each run, by run ID. The blocks are passes, each with runs of
+    both sides in a row, if `by` is "time"; else the values of the label `by`. Runs of
+    blocks that have one side only are left out. Raises UsageError if none is left.
     """
     runs_of_a = a.runs.assign(is_b=False)
     runs_of_b = b.runs.assign(is_b=True)
@@ -236,6 +238,7 @@ def assign_blocks(a: ComparisonSide, b: ComparisonSide, by: str) -> dict[str, ob
 
 
 def _read_label_values(runs: pd.DataFrame, name: str) -> Iterator[str]:
+    """Yield the value of a label of each run. Raises UsageError if a run lacks it."""
     for run_id, labels in zip(runs["run_id"], runs["labels_json"], strict=True):
         value = json.loads(labels).get(name)
         if value is None:
@@ -249,20 +252,22 @@ def _read_label_values(runs: pd.DataFrame, name: str) -> Iterator[str]:
 def read_selected_runs(
     root: Root, texts: Sequence[str], benchmark: str | None
 ) -> tuple[Listing, pd.DataFrame, pd.DataFrame]:
-    """Return the listing, and `runs` and `cpus` of each host's comparable runs.
-    UsageError if none.
+    """Return the listing, and the rows of the tables `runs` and `cpus` of each host's
+    selected runs that are comparable with its last one. Raises UsageError if there are
+    none.
     """
     listing = open_listing(root)
-    runs = select_like_last_run(listing, texts, benchmark)
-    ids = [run.run_id for run in runs]
-    rows, cpus = load.load_runs_and_cpus(listing, run_id=ids)
-    return listing, rows, cpus
+    summaries = select_like_last_run(listing, texts, benchmark)
+    run_ids = [run.run_id for run in summaries]
+    runs, cpus = load.load_runs_and_cpus(listing, run_id=run_ids)
+    return listing, runs, cpus
 
 
 @dataclass(frozen=True, slots=True)
 class RunNumbers:
-    """Rows of `numbers` of some runs. column: that of `pairs` whose median is their
-    `median_ns`.
+    """Rows of the table `numbers` of some runs. Their `median_ns` is the number to
+    compare: the median over the pairs of `column`, the column of the table `pairs` that
+    holds the estimator that all of the runs share, such as "min_ns".
     """
 
     listing: Listing
@@ -273,14 +278,18 @@ class RunNumbers:
 
     @classmethod
     def read(cls, listing: Listing, runs: pd.DataFrame, only: Only) -> "RunNumbers":
-        """Read the numbers of these rows of `runs`. UsageError if they have none."""
+        """Read the numbers of these rows of the table `runs`. Raises UsageError if they
+        have none.
+        """
         column = choose_number_column(runs)
         summaries = load.list_published(listing, run_id=runs["run_id"])
         descriptions = load.merge_descriptions(summaries)
         rows = select_numbers(listing, summaries, only, descriptions)
         if rows.empty:
             raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")
-        rows["median_ns"] = rows[NUMBER_COLUMNS[column]]
+        # from here on the number to compare, by whichever estimator
+        number_column = NUMBER_COLUMNS[column]
+        rows["median_ns"] = rows[number_column]
         return cls(listing, only, rows, column, descriptions)
 
     def load_pairs(self, runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
