@@ -400,19 +400,18 @@ def _choose_earlier_runs(
     change, or, if `accepts_changes`, from those since. Of these runs use those at one
     level only. threshold: as of `judge_last_runs`.
     """
-    begin = host_runs.find_accepted()
     logs = _keep_level_of_last_run(host_runs)
+    baseline_begin = host_runs.find_accepted()
     proved_changes = host_runs.find_open_changes()
-    # for each number, the first run after its change
     first_changed = _find_first_changed(
-        logs, begin, proved_changes.first_run, threshold
+        logs, baseline_begin, proved_changes.first_run, threshold
     )
     run_count = len(host_runs.runs)
-    is_before = _are_before_change(first_changed, begin, run_count)
-    is_used = is_before
+    is_used = _are_before_change(first_changed, baseline_begin, run_count)
     if accepts_changes:
-        is_used = _take_runs_since_change(is_before, first_changed)
+        is_used = _replace_by_runs_since_change(is_used, first_changed)
     used_logs = np.where(is_used, logs, np.nan)
+    # those of a virtual machine are at one level already
     if not host_runs.is_last_run_virtual:
         used_logs = _keep_own_or_main_level(used_logs, host_runs.levels)
     is_unused_run = np.isnan(used_logs).all(axis=0)
@@ -436,18 +435,19 @@ def _keep_level_of_last_run(host_runs: HostRuns) -> Floats:
 
 
 def _find_first_changed(
-    logs: Floats, begin: int, first_proved: Ints, threshold: float
+    logs: Floats, baseline_begin: int, first_proved: Ints, threshold: float
 ) -> Ints:
     """Return, for each number, the index of the first run after its change; the count
     of runs if it did not change. A change is proved, or else the last runs suggest it:
     all of them are slower.
 
-    logs: a row per number, a column per run. begin: the index of the first run of the
-    baseline. first_proved: the first run after a proved change of each number.
+    logs: a row per number, a column per run. baseline_begin: the index of the first run
+    of the baseline. first_proved: for each number, the index of the first run after a
+    proved change; the count of runs if no change is proved.
     """
     count = logs.shape[1]
-    baseline = logs[:, begin:]
-    first_slower = begin + find_first_slower(baseline, threshold)
+    baseline = logs[:, baseline_begin:]
+    first_slower = baseline_begin + find_first_slower(baseline, threshold)
     is_proved = first_proved < count
     return np.where(is_proved, first_proved, first_slower)
 
@@ -460,23 +460,26 @@ def _list_nights(host_runs: HostRuns, run_indices: Ints) -> Any:
     return np.array(nights, dtype=object)[run_indices]
 
 
-def _are_before_change(first_changed: Ints, begin: int, run_count: int) -> Bools:
+def _are_before_change(
+    first_changed: Ints, baseline_begin: int, run_count: int
+) -> Bools:
     """Report which runs are of the baseline and before the change of each number: a row
     per number, a column per run. The last run, which is judged, never is.
 
-    first_changed: the first run after the change of each number; `run_count` if it did
-    not change. begin: the first run of the baseline.
+    first_changed: for each number, the index of the first run after its change;
+    `run_count` if it did not change. baseline_begin: the index of the first run of the
+    baseline.
     """
     run = np.arange(run_count)
     judged_run = run_count - 1
     end = np.minimum(first_changed, judged_run)
-    return (run >= begin) & (run < end[:, None])
+    return (run >= baseline_begin) & (run < end[:, None])
 
 
-def _take_runs_since_change(is_before: Bools, first_changed: Ints) -> Bools:
-    """Replace the runs before the change of each number by those since, with the last
-    run among them. Numbers that did not change keep theirs. Arguments and result are as
-    of `_are_before_change`.
+def _replace_by_runs_since_change(is_before: Bools, first_changed: Ints) -> Bools:
+    """Replace the runs before the change of each number by those since, up to the last
+    run, for numbers that changed. is_before: a row per number, a column per run.
+    first_changed: as of `_are_before_change`.
     """
     run_count = is_before.shape[1]
     run = np.arange(run_count)
@@ -521,26 +524,27 @@ def _keep_at_level(own: Floats, values: Floats, choices: Ints) -> Floats:
 
 
 def find_first_slower(logs: Floats, threshold: float) -> Ints:
-    """Return, for each number, the index of the run from which on it is slower.
+    """Return, for each number, the index of the first run from which on it is slower;
+    the count of runs if there is none.
 
-    That is the earliest run for which itself and all runs after it are slower than the
-    runs before it let expect, by more than the threshold and beyond chance. It is the
-    count of runs if there is none, or if only the last run is slower.
+    From that run on, all runs are slower than the runs before it let expect: by more
+    than the threshold, and beyond chance. They are two runs or more.
 
     logs: logarithms of times, a row per number, a column per run, oldest first; a
     larger one is slower. threshold: as of `judge_last_runs`.
     """
     count = logs.shape[1]
     first_slower = np.full(len(logs), count)
+    # if the fastest of some runs is slower than expected, all of them are
     fastest = _find_fastest_from_each_on(logs)
-    # a cheap test of all runs at once; those that pass are tested for chance
+    # a cheap test of all runs at once; only those that pass are tested for chance
     is_possible = _may_be_first_slower(logs, fastest, threshold)
-    is_possible[:, -1:] = False  # one run would not be enough
+    is_possible[:, -1:] = False  # from the last run on there is only one
     possible_runs = np.flatnonzero(is_possible.any(axis=0))
     for run in possible_runs.tolist():
-        is_slower = _are_slower_than_before(logs, run, fastest[:, run])
+        is_beyond_chance = _deviate_beyond_chance(logs[:, :run], fastest[:, run])
         has_none_yet = first_slower == count
-        is_first = is_slower & is_possible[:, run] & has_none_yet
+        is_first = is_possible[:, run] & is_beyond_chance & has_none_yet
         first_slower[is_first] = run
     return first_slower
 
@@ -577,23 +581,20 @@ def _may_be_first_slower(logs: Floats, fastest: Floats, threshold: float) -> Boo
     return is_possible
 
 
-def _are_slower_than_before(logs: Floats, run: int, fastest: Floats) -> Bools:
-    """Report for which numbers all runs from one on deviate from what the runs before
-    it let expect, beyond chance. The caller has made sure that they are above it.
+def _deviate_beyond_chance(earlier: Floats, later: Floats) -> Bools:
+    """Report which numbers deviate beyond chance from what earlier runs let expect.
 
-    logs: a row per number, a column per run. run: the column of the first run that is
-    tested. fastest: for each number, the least of the tested runs.
+    earlier: a row per number, a column per run; below three runs nothing is expected.
+    later: a value per number, infinite where nothing was measured.
     """
-    before = logs[:, :run]
-    has_enough = _count_values(before) >= MIN_VALUES
-    prediction = predict_next(before[has_enough])
-    tested = fastest[has_enough]
-    distances = tested - prediction.mean
-    # infinite where nothing was measured since
-    deviation = np.where(np.isfinite(tested), distances, 0.0)
+    has_enough = _count_values(earlier) >= MIN_VALUES
+    prediction = predict_next(earlier[has_enough])
+    tested = later[has_enough]
+    is_measured = np.isfinite(tested)
+    deviation = np.where(is_measured, tested - prediction.mean, 0.0)
     p = prediction.test(deviation)
     q = judge.control_false_discovery(p)
-    is_beyond_chance = np.zeros(len(logs), dtype=bool)
+    is_beyond_chance = np.zeros(len(earlier), dtype=bool)
     is_beyond_chance[has_enough] = q < judge.ALPHA
     return is_beyond_chance
 
