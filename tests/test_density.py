@@ -17,7 +17,7 @@ LIMITS = {
     ".": (70, 0.14),
     "agent": (77, 0.13),
     "analysis/base": (53, 0.04),
-    "analysis/compare": (75, 0.15),
+    "analysis/compare": (74, 0.15),
     "analysis/exchange": (67, 0.11),
     "analysis/reduce": (80, 0.14),
     "analysis/report": (70, 0.14),
