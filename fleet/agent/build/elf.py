@@ -7,7 +7,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fleet.agent.build.systems import SYSTEMS
+from fleet.agent.build.systems import SYSTEMS, System
 from fleet.errors import DataError
 from fleet.late import once
 from fleet.model import ARCHES, Target
@@ -24,37 +24,60 @@ _MACHINES: Mapping[tuple[int, int, str], str] = {  # e_machine, word bits, byte 
     (258, 32, "<"): "loongarch32",
 }
 _PT_INTERP = 3
+_E_MACHINE = 18  # the offset of the file header's machine number
 
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Where a file of 32 or 64 bits has what tells its program headers."""
+    """The offsets of some fields in an ELF file of 32 or 64 bits."""
 
-    offset_type: str  # of `struct`
-    headers: int  # of a file: the offset of its program headers
-    header_size: int
-    header_count: int
-    segment_offset: int  # of a program header: where its segment is in the file
-    segment_size: int
-    least_header_bytes: int
+    offset_type: str  # `struct`'s letter for a field that is an offset or a size
+    # fields of the file header: where the program headers begin, the bytes of each,
+    # and how many there are
+    e_phoff: int
+    e_phentsize: int
+    e_phnum: int
+    # fields of a program header: where its segment is in the file, and its bytes
+    p_offset: int
+    p_filesz: int
+    program_header_bytes_min: int
 
 
-_WIDE = _Layout("Q", 32, 54, 56, 8, 32, 56)
-_NARROW = _Layout("I", 28, 42, 44, 4, 16, 32)
-_BYTE_ORDERS = {1: "<", 2: ">"}  # of `struct`, by EI_DATA
+_WIDE = _Layout(
+    offset_type="Q",
+    e_phoff=32,
+    e_phentsize=54,
+    e_phnum=56,
+    p_offset=8,
+    p_filesz=32,
+    program_header_bytes_min=56,
+)
+_NARROW = _Layout(
+    offset_type="I",
+    e_phoff=28,
+    e_phentsize=42,
+    e_phnum=44,
+    p_offset=4,
+    p_filesz=16,
+    program_header_bytes_min=32,
+)
+_BYTE_ORDERS = {1: "<", 2: ">"}  # `struct`'s sign of the byte order, by EI_DATA
 _CLASSES = {1: (32, _NARROW), 2: (64, _WIDE)}  # word bits, by EI_CLASS
 
 
 @dataclass(frozen=True, slots=True)
 class Elf:
-    """An ELF file's machine, and the interpreter (None if static), glibc and number of
-    libc.so it needs.
-    """
+    """What an ELF file needs of the host that runs it."""
 
-    machine: str
-    interpreter: str | None
-    glibc: tuple[int, int] | None
-    libc_so: int | None = None
+    machine: str  # an architecture as in ARCHES, or "ELF machine 99"
+    interpreter: str | None  # the path of its loader; None if it is linked statically
+    glibc: tuple[int, int] | None  # (2, 36) for glibc 2.36; None if it needs no glibc
+    libc_so: int | None = None  # 6 for libc.so.6; None if it names no such file
+
+    @property
+    def is_static(self) -> bool:
+        """Whether the file contains all that it needs."""
+        return self.interpreter is None
 
 
 @once
@@ -65,30 +88,31 @@ def read_elf(binary: bytes) -> Elf:
     if len(binary) < 64 or binary[:4] != b"\x7fELF":
         raise DataError("not an ELF file")
     class_byte = binary[4]
-    order = _BYTE_ORDERS.get(binary[5])
-    if order is None or class_byte not in _CLASSES:
+    byte_order = _BYTE_ORDERS.get(binary[5])
+    if byte_order is None or class_byte not in _CLASSES:
         raise DataError("a damaged ELF header")
-    bits, layout = _CLASSES[class_byte]
-    number = _read_number(binary, order + "H", 18)
-    machine = _MACHINES.get((number, bits, order), f"ELF machine {number}")
-    interpreter = _read_interpreter(binary, order, layout)
-    if interpreter is None:
-        return Elf(machine, None, None)
+    word_bits, layout = _CLASSES[class_byte]
+    number = _read_number(binary, byte_order + "H", _E_MACHINE)
+    machine = _MACHINES.get((number, word_bits, byte_order), f"ELF machine {number}")
+    interpreter = _read_interpreter(binary, byte_order, layout)
+    if interpreter is None:  # a static file contains its libc, whatever it names
+        return Elf(machine, interpreter=None, glibc=None)
     glibc, libc_so = _find_needed_libc(binary)
     return Elf(machine, interpreter, glibc, libc_so)
 
 
 def _find_needed_libc(binary: bytes) -> tuple[tuple[int, int] | None, int | None]:
     """Return the newest version of glibc that a binary names, and the number of its
-    libc.so; None for what it does not name.
+    libc.so: ((2, 36), 6) for glibc 2.36 and libc.so.6. None stands for what the binary
+    does not name.
     """
-    pairs = re.findall(rb"GLIBC_(\d{1,4})\.(\d{1,4})", binary)
-    versions = [(int(major), int(minor)) for major, minor in pairs]
+    digits = re.findall(rb"GLIBC_(\d{1,4})\.(\d{1,4})", binary)
+    versions = [(int(major), int(minor)) for major, minor in digits]
+    newest = max(versions, default=None)
     libc_so = re.search(rb"\0libc\.so\.(\d{1,4})\0", binary)
-    number = None
-    if libc_so is not None:
-        number = int(libc_so[1])
-    return max(versions, default=None), number
+    if libc_so is None:
+        return newest, None
+    return newest, int(libc_so[1])
 
 
 def explain_mismatch(elf: Elf, target: Target, libc: str | None) -> str | None:
@@ -97,30 +121,46 @@ def explain_mismatch(elf: Elf, target: Target, libc: str | None) -> str | None:
     """
     if elf.machine != target.arch:
         return f"it is for {elf.machine}, the host is {target.arch}"
-    system = SYSTEMS[target.os]
     if elf.interpreter is None:
-        if system.static:
-            return None
-        return (
-            f"it is linked statically; an agent for {system.title} needs its loader"
-            f" {system.loader}"
-        )
-    loader = elf.interpreter.rpartition("/")[2]
-    owners = (other for other in SYSTEMS.values() if other.loader == loader)
-    owner = next(owners, None)
-    if owner is not None and owner is not system:
-        return f"it is for {owner.title} (interpreter {elf.interpreter})"
-    if system.loader is not None and owner is not system:
-        return (
-            f"it is not for {system.title}: its interpreter is {elf.interpreter}, not"
-            f" {system.loader}"
-        )
-    return _explain_wrong_libc(elf.interpreter, elf.glibc, libc)
+        return _explain_static(SYSTEMS[target.os])
+    return _explain_wrong_loader(
+        elf.interpreter, SYSTEMS[target.os]
+    ) or _explain_wrong_libc(elf.interpreter, elf.glibc, libc)
+
+
+def _explain_static(system: System) -> str | None:
+    """Return why a static binary cannot run on an operating system; None if it can."""
+    if system.static:
+        return None
+    return (
+        f"it is linked statically; an agent for {system.title} needs its loader"
+        f" {system.loader}"
+    )
+
+
+def _explain_wrong_loader(interpreter: str, system: System) -> str | None:
+    """Return why a binary with this interpreter cannot run on an operating system; None
+    if it can, as far as its loader goes.
+
+    Linux has no loader of its own: each C library brings another.
+    """
+    loader = interpreter.rpartition("/")[2]
+    if loader == system.loader:
+        return None
+    for other in SYSTEMS.values():
+        if other.loader == loader:
+            return f"it is for {other.title} (interpreter {interpreter})"
+    if system.loader is None:
+        return None
+    return (
+        f"it is not for {system.title}: its interpreter is {interpreter}, not"
+        f" {system.loader}"
+    )
 
 
 def explain_wrong_release(elf: Elf, target: Target, release: int | None) -> str | None:
     """Return why a program cannot run on the OS's major version `release`; None if it
-    can or might.
+    can, or if either version is unknown.
     """
     built_for = SYSTEMS[target.os].libc_releases.get(elf.libc_so or 0)
     if release is None or built_for in (None, release):
@@ -135,6 +175,9 @@ def explain_wrong_release(elf: Elf, target: Target, release: int | None) -> str 
 def _explain_wrong_libc(
     interpreter: str, glibc: tuple[int, int] | None, libc: str | None
 ) -> str | None:
+    """Return why a binary that needs this `glibc` cannot run with the host's `libc`,
+    such as "glibc 2.36" or "musl 1.2.4"; None if it can, or if the host's is unknown.
+    """
     if libc is None:
         return None
     needed = "musl" if "musl" in interpreter else "glibc"
@@ -151,27 +194,30 @@ def _explain_wrong_libc(
     return None
 
 
-def _read_interpreter(binary: bytes, order: str, layout: _Layout) -> str | None:
-    """Return the path in PT_INTERP; None without one. Raises DataError if damaged."""
-    offset_type = order + layout.offset_type
-    start = _read_number(binary, offset_type, layout.headers)
-    size = _read_number(binary, order + "H", layout.header_size)
-    count = _read_number(binary, order + "H", layout.header_count)
-    if count and size < layout.least_header_bytes:
+def _read_interpreter(binary: bytes, byte_order: str, layout: _Layout) -> str | None:
+    """Return the path in the first segment of type PT_INTERP; None without one. Raises
+    DataError if any segment is beyond the file's end.
+    """
+    offset_type = byte_order + layout.offset_type
+    first_header = _read_number(binary, offset_type, layout.e_phoff)
+    header_bytes = _read_number(binary, byte_order + "H", layout.e_phentsize)
+    header_count = _read_number(binary, byte_order + "H", layout.e_phnum)
+    if header_count and header_bytes < layout.program_header_bytes_min:
         raise DataError("a damaged ELF header")
     interpreter = None
-    for number in range(count):
-        header = start + number * size
-        offset = _read_number(binary, offset_type, header + layout.segment_offset)
-        length = _read_number(binary, offset_type, header + layout.segment_size)
+    for index in range(header_count):
+        header = first_header + index * header_bytes
+        offset = _read_number(binary, offset_type, header + layout.p_offset)
+        length = _read_number(binary, offset_type, header + layout.p_filesz)
         segment = _slice_bytes(binary, offset, length)
-        kind = _read_number(binary, order + "I", header)
-        if kind == _PT_INTERP and interpreter is None:
+        segment_type = _read_number(binary, byte_order + "I", header)
+        if segment_type == _PT_INTERP and interpreter is None:
             interpreter = segment.rstrip(b"\0").decode("ascii", "replace")
     return interpreter
 
 
 def _read_number(binary: bytes, type_: str, offset: int) -> int:
+    """Read the number at an offset. type_: its byte order and size for `struct`."""
     data = _slice_bytes(binary, offset, struct.calcsize(type_))
     (number,) = struct.unpack(type_, data)
     return int(number)

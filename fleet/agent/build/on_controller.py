@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.source import SHIPPED
@@ -28,7 +29,10 @@ from fleet.remote.connection import Connection
 from fleet.text import last_lines
 
 Connect = Callable[[Host], AbstractContextManager[Connection]]
-Watch = Callable[[Callable[[], None]], AbstractContextManager[object]]
+EndOnCancel = Callable[[Callable[[], None]], AbstractContextManager[object]]
+"""Makes a context from a function that ends something: while the context is open, a
+cancelled session may call the function from another thread.
+"""
 Notify = Callable[[str], None]
 
 PATIENCE_S = 60.0  # with another host that builds for all of its kind
@@ -50,8 +54,10 @@ class Built:
 
 
 class Builder:
-    """Builds agents, from any thread, one at a time for each target. cache: a private
-    directory.
+    """Builds agents, from any thread, one at a time for each target.
+
+    cache: a private directory for finished agents; None: `fleet/agents` in the user's
+    cache.
     """
 
     def __init__(
@@ -66,10 +72,11 @@ class Builder:
             home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
             cache = Path(home) / "fleet" / "agents"
         self._cache = cache
-        self._guard = threading.Lock()
+        self._locks_guard = threading.Lock()
+        # by target, build ID or name in the cache: whoever builds it holds its lock
         self._locks: dict[Target | str, threading.Lock] = {}
-        self._failures: dict[str, BuildError] = {}
-        self._built: dict[str, Built] = {}
+        self._failure_by_build: dict[str, BuildError] = {}
+        self._built_by_name: dict[str, Built] = {}
 
     def build(
         self,
@@ -88,13 +95,13 @@ class Builder:
         with self._lock_for(target):
             if built := self.find_finished(target, sources, compiler, extra):
                 return built
-            tried = []
+            problems = []
             for toolchain in _list_toolchains(target, compiler, extra):
                 try:
                     return self._compile(toolchain, sources, notify)
                 except BuildError as err:
-                    tried.append(str(err))
-            raise _no_toolchain_error(target, tried)
+                    problems.append(str(err))
+            raise _no_toolchain_error(target, problems)
 
     def _compile(
         self, toolchain: tc.Toolchain, sources: tc.Sources, notify: Notify | None
@@ -110,16 +117,17 @@ class Builder:
             )
         build = tc.build_id(sources, toolchain)
         installed = replace(toolchain, command=command)
-        watching = self.cancellation.let_close_all_call
+        end_on_cancel = self.cancellation.let_close_all_call
         try:
-            binary = compile_here(installed, sources, build, watching)
+            binary = compile_here(installed, sources, build, end_on_cancel)
         except BuildError as err:
-            other = ask_target(command)
-            if other in (None, toolchain.target.arch):
+            compiler_arch = ask_target(command)
+            if compiler_arch in (None, toolchain.target.arch):
                 raise
-            # its own errors would be many, of an assembler
+            # a compiler for another CPU prints many errors of its assembler; their
+            # common cause says more
             raise BuildError(
-                f"{toolchain.name}: builds for {other}, the host is"
+                f"{toolchain.name}: builds for {compiler_arch}, the host is"
                 f" {toolchain.target.arch}. Name another compiler, or none."
             ) from err
         name = tc.agent_file_name(build)
@@ -151,15 +159,15 @@ class Builder:
         """Return the agent cached under this name, reading its file only once; None if
         there is no file.
         """
-        if name in self._built:
-            return self._built[name]
+        if name in self._built_by_name:
+            return self._built_by_name[name]
         path = (folder or self._cache) / name
         if not os.path.isfile(path):  # noqa: PTH113  Path.is_file raises there
             return None
         if folder is SHIPPED:
             toolchain = replace(toolchain, name=f"zig, shipped with fleet {VERSION}")
         built = Built(path.read_bytes(), build, toolchain)
-        self._built[name] = built
+        self._built_by_name[name] = built
         return built
 
     @contextmanager
@@ -188,18 +196,18 @@ class Builder:
         build = tc.build_id(sources, toolchain)
         name = tc.agent_file_name(build)
         with self._lock_for(build):
-            if build in self._failures:
-                raise self._failures[build]
+            if build in self._failure_by_build:
+                raise self._failure_by_build[build]
             if cached := self.read_cached(name, build, toolchain):
                 return cached
             try:
                 return self.store_in_cache(name, make(build), build, toolchain)
             except BuildError as err:
-                self._failures[build] = err
+                self._failure_by_build[build] = err
                 raise
 
     def _lock_for(self, key: Target | str) -> threading.Lock:
-        with self._guard:
+        with self._locks_guard:
             return self._locks.setdefault(key, threading.Lock())
 
     def store_in_cache(
@@ -209,12 +217,13 @@ class Builder:
         ones.
         """
         built = Built(binary, build, toolchain)
-        self._built[name] = built
+        self._built_by_name[name] = built
         with suppress(OSError):
             self._cache.mkdir(mode=0o700, parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(
                 prefix="build-", dir=self._cache
             ) as scratch:
+                # a rename, so that no other process reads half a file
                 scratch_file = Path(scratch) / name
                 scratch_file.write_bytes(binary)
                 scratch_file.replace(self._cache / name)
@@ -243,12 +252,12 @@ def find_first_toolchain(
     """Return the toolchain that `Builder.build` would try first. Raises BuildError if
     none is installed.
     """
-    tried = []
+    problems = []
     for toolchain in _list_toolchains(target, compiler, extra):
         if resolve_command(toolchain.command) is not None:
             return toolchain
-        tried.append(f"{toolchain.name}: not installed")
-    raise _no_toolchain_error(target, tried)
+        problems.append(f"{toolchain.name}: not installed")
+    raise _no_toolchain_error(target, problems)
 
 
 def _list_toolchains(
@@ -258,25 +267,35 @@ def _list_toolchains(
     return tc.controller_toolchains(target, controller_target(), compiler, extra)
 
 
-def _no_toolchain_error(target: Target, tried: Sequence[str]) -> BuildError:
-    cross = SYSTEMS[target.os].cross.get(target.arch)
+def _no_toolchain_error(target: Target, problems: Sequence[str]) -> BuildError:
+    """Return the error that no toolchain built an agent for this target. problems: a
+    line for each toolchain that was tried.
+    """
+    reasons = problems or ["no compiler is known for this target"]
+    lines = [
+        f"no agent for {target} could be built on the controller. Tried:",
+        *(f"  - {reason}" for reason in reasons),
+        f"Install {_describe_compiler_to_install(target)}.",
+    ]
+    return BuildError("\n".join(lines))
+
+
+def _describe_compiler_to_install(target: Target) -> str:
+    cross_commands = SYSTEMS[target.os].cross.get(target.arch, ())
     if target == controller_target():
         compiler = "a C compiler (gcc or clang)"
-    elif cross:
-        program = cross[0][0]
+    elif cross_commands:
+        best_command = cross_commands[0]
+        program = best_command[0]
         compiler = f"a cross compiler ({program})"
     else:
         compiler = (
             "a compiler on the host (`build: host`), or send an agent (`build:"
             " prebuilt`)"
         )
-    if cross:
+    if cross_commands:
         compiler += " or the extra: pip install 'corefleet[cross]'"
-    lines = [f"no agent for {target} could be built on the controller. Tried:"]
-    reasons = tried or ["no compiler is known for this target"]
-    lines += [f"  - {reason}" for reason in reasons]
-    lines.append(f"Install {compiler}.")
-    return BuildError("\n".join(lines))
+    return compiler
 
 
 def controller_target() -> Target:
@@ -287,7 +306,7 @@ def controller_target() -> Target:
 
 
 def compile_here(
-    toolchain: tc.Toolchain, sources: tc.Sources, build: str, watching: Watch
+    toolchain: tc.Toolchain, sources: tc.Sources, build: str, end_on_cancel: EndOnCancel
 ) -> bytes:
     """Compile on the controller in a temporary folder. Raises BuildError with the
     compiler's output.
@@ -296,7 +315,7 @@ def compile_here(
         with tempfile.TemporaryDirectory(prefix="fleet-build-") as scratch:
             folder = Path(scratch)
             _write_files(folder, toolchain.files_to_compile(sources, build))
-            done = _compile_all(folder, toolchain, sources, watching)
+            done = _compile_all(folder, toolchain, sources, end_on_cancel)
             binary = folder / "fleet-agent"
             if done.returncode != 0 or not binary.is_file():
                 raise BuildError(
@@ -319,58 +338,73 @@ def _write_files(folder: Path, files: tc.Sources) -> None:
         path.write_bytes(text)
 
 
+class _CompilerRun(NamedTuple):
+    """One start of the compiler, which writes its object files into `folder`."""
+
+    folder: Path
+    command: Sequence[str]
+
+
 def _compile_all(
-    folder: Path, toolchain: tc.Toolchain, sources: tc.Sources, watching: Watch
+    folder: Path,
+    toolchain: tc.Toolchain,
+    sources: tc.Sources,
+    end_on_cancel: EndOnCancel,
 ) -> subprocess.CompletedProcess[bytes]:
     """Compile the files in the folder, on all CPUs, and link `fleet-agent`; return what
     failed first, else the linking.
     """
     cc = (*toolchain.command, *toolchain.cflags, "-I..")
-    jobs = _plan_compilers(folder, cc, toolchain, sources)
+    compiler_runs = _plan_compilers(folder, cc, toolchain, sources)
 
-    def compile_share(
-        job: tuple[Path, Sequence[str]],
-    ) -> subprocess.CompletedProcess[bytes]:
-        objects, command = job
-        return run_tool(toolchain, command, watching, objects)
+    def run_compiler(planned: _CompilerRun) -> subprocess.CompletedProcess[bytes]:
+        return run_tool(toolchain, planned.command, end_on_cancel, planned.folder)
 
-    with futures.ThreadPoolExecutor(_count_cpus()) as compilers:  # each waits for one
-        results = list(compilers.map(compile_share, jobs))
+    # each thread only waits for a compiler
+    with futures.ThreadPoolExecutor(_count_cpus()) as threads:
+        results = list(threads.map(run_compiler, compiler_runs))
     for result in results:
         if result.returncode != 0:
             return result
-    objects = sorted(folder.glob("[0-9]*/*.o"))
-    link = (*cc, "-o", "fleet-agent", *map(str, objects))
-    return run_tool(toolchain, link, watching, folder)
+    object_files = [
+        str(path) for planned in compiler_runs for path in planned.folder.glob("*.o")
+    ]
+    link = (*cc, "-o", "fleet-agent", *sorted(object_files))
+    return run_tool(toolchain, link, end_on_cancel, folder)
 
 
 def _plan_compilers(
     folder: Path, cc: Sequence[str], toolchain: tc.Toolchain, sources: tc.Sources
-) -> list[tuple[Path, Sequence[str]]]:
-    """Return for each compiler to start a new folder of its objects, in which it runs,
-    and its command.
+) -> list[_CompilerRun]:
+    """Return the compilers to start side by side, each in a new folder of its own.
+
+    Only the timed files take the compiler's full effort: how fast the others run does
+    not change what is measured.
     """
-    rooms = list(toolchain.merge_untimed_files(sources))
-    loops = toolchain.list_timed_files(sources)
+    merged_files = list(toolchain.merge_untimed_files(sources))
+    timed_files = toolchain.list_timed_files(sources)
+    fast_cc = (*cc, tc.FAST_COMPILE_FLAG)
     commands = [
-        *_divide_among_cpus((*cc, tc.ROOM_FLAG), rooms),
-        *_divide_among_cpus(cc, loops),
+        *_divide_among_cpus(fast_cc, merged_files),
+        *_divide_among_cpus(cc, timed_files),
     ]
-    jobs = list[tuple[Path, Sequence[str]]]()
+    compiler_runs = list[_CompilerRun]()
     for number, command in enumerate(commands):
-        objects = folder / str(number)
-        objects.mkdir()
-        jobs.append((objects, command))
-    return jobs
+        run_folder = folder / str(number)
+        run_folder.mkdir()
+        compiler_runs.append(_CompilerRun(run_folder, command))
+    return compiler_runs
 
 
 def _divide_among_cpus(
     cc: Sequence[str], files: Sequence[str]
 ) -> Iterator[Sequence[str]]:
-    """Yield a command for each CPU that compiles its share of the files."""
-    count = _count_cpus()
-    for first in range(count):
-        share = [f"../{name}" for name in files[first::count]]
+    """Yield for each CPU a command that compiles its share of the files; fewer if there
+    are fewer files. A command runs in a folder beside the files.
+    """
+    cpu_count = _count_cpus()
+    for cpu in range(cpu_count):
+        share = [f"../{name}" for name in files[cpu::cpu_count]]
         if share:
             yield (*cc, "-c", *share)
 
@@ -382,11 +416,11 @@ def _count_cpus() -> int:
 def run_tool(
     toolchain: tc.Toolchain,
     arguments: Sequence[str],
-    watching: Watch,
+    end_on_cancel: EndOnCancel,
     folder: Path | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a command in the toolchain's environment. Output goes to files: children may
-    keep pipes open.
+    """Run a command in the toolchain's environment, in the current folder if `folder`
+    is None. Its output goes to files, as its children may keep pipes open.
     """
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = subprocess.Popen(
@@ -396,15 +430,15 @@ def run_tool(
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
-            # compilers start others, which end with them only as a group
+            # a compiler starts other programs; a group of processes can be ended whole
             process_group=0,
         )
 
         def kill_group() -> None:
-            with suppress(OSError):  # they have ended
+            with suppress(OSError):  # all processes of the group have ended
                 os.killpg(process.pid, signal.SIGKILL)
 
-        with process, watching(kill_group):
+        with process, end_on_cancel(kill_group):
             try:
                 process.wait(BUILD_TIMEOUT_S)
             except BaseException:
@@ -418,14 +452,15 @@ def run_tool(
 
 
 def resolve_command(command: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Replace a command's program by its path; return None if it is not installed."""
+    """Replace a command's program by its path; return None if it is not installed. ZIG
+    is a module of Python, which this process's own Python runs.
+    """
     program, *arguments = command
-    if command[: len(ZIG)] != ZIG:
-        path = shutil.which(program)
-    elif find_spec("ziglang"):
-        path = sys.executable
+    is_zig_of_pip = command[: len(ZIG)] == ZIG
+    if is_zig_of_pip:
+        path = sys.executable if find_spec("ziglang") else None
     else:
-        path = None
+        path = shutil.which(program)
     if path is None:
         return None
     return (path, *arguments)

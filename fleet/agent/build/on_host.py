@@ -28,11 +28,11 @@ VERSIONS_TIMEOUT_S = 30.0
 PUT_TIMEOUT_S = 120.0
 # stands in a file's name for the build id that only the binary itself can tell
 PREBUILT = "0" * 16
-_BUILD = re.compile(r"[!-~]{1,64}")
+_BUILD_ID = re.compile(r"[!-~]{1,64}")
 _END_OF_FILE = "fleet-end-of-file"
-_BUILD_FAILED = 93
-_NEXT = "fleet-next-compiler"
-_PLACED = "fleet-agent-placed "
+_BUILD_FAILED = 93  # the build script's exit code if the compiler failed
+_END_OF_ANSWER = "fleet-next-compiler"
+_PLACED = "fleet-agent-placed "  # the build script prints it and the agent's name
 _UNPACKED_HERE = "# The sources are unpacked here."
 
 
@@ -44,8 +44,8 @@ def build_on_host(
     command: str,
     cancellation: Cancellation,
 ) -> Agent:
-    """Compile the agent on the host unless it is there; leave no sources. Raises
-    BuildError, DeployError.
+    """Compile the agent on the host unless it is there; leave no sources. command: the
+    compiler's. Raises BuildError, DeployError.
     """
     toolchain = tc.host_toolchain(command, facts.target, host.toolchain.cflags)
     build = tc.build_id(sources, toolchain)
@@ -130,10 +130,11 @@ def ask_versions(
     for compiler in compilers:
         command = shlex.join(compiler.command.split())
         ask = f"({command} --version </dev/null 2>/dev/null | head -n 1)"
-        lines.append(f"{ask}; echo {_NEXT}")
+        lines.append(f"{ask}; echo {_END_OF_ANSWER}")
     done = connection.run("\n".join(lines), timeout_s=VERSIONS_TIMEOUT_S)
-    answers = done.stdout.decode("utf-8", "replace").split(_NEXT)
+    answers = done.stdout.decode("utf-8", "replace").split(_END_OF_ANSWER)
     answering = list[Compiler]()
+    # not strict: what follows the last answer's end is none
     for compiler, answer in zip(compilers, answers, strict=False):
         version = answer.strip()
         if version:
@@ -148,12 +149,12 @@ def build_script(
     the compiler fails.
     """
     settings = {
-        # HASH and REST are patterns of the shell: a whole hash, and its part that is
-        # not in the file's name
         "WORKDIR": workdir,
         "BUILD": build,
         "NAME": tc.agent_file_name(build),
         "COMPILER": _render_compilation(toolchain, sources),
+        # patterns of the shell: a whole SHA-256, and the part of it that is not in the
+        # file's name
         "HASH": "?" * 64,
         "REST": "?" * (64 - tc.HASH_DIGITS),
         "PLACED": _PLACED,
@@ -163,23 +164,27 @@ def build_script(
 
 
 def _render_compilation(toolchain: tc.Toolchain, sources: tc.Sources) -> str:
-    """Return the sh command that compiles the agent, in two folders side by side: all
-    but the timed loops, and the loops.
+    """Return the sh command that compiles the agent by two compilers side by side: in
+    folder `0` all files but the timed ones, in folder `1` the timed ones.
     """
     cc = shlex.join((*toolchain.command, *toolchain.cflags))
-    rooms = [f"../{name}" for name in toolchain.merge_untimed_files(sources)]
-    loops = [f"../{name}" for name in toolchain.list_timed_files(sources)]
-    first = f"(cd 0 && {cc} {tc.ROOM_FLAG} -I.. -c {' '.join(rooms)})"
-    second = f"(cd 1 && {cc}  -I.. -c {' '.join(loops)})"
-    both = f"{first} & one=$!; {second}; two=$?; wait $one && [ $two = 0 ]"
-    return f"{both} && {cc} -o agent [01]/*.o"
+    merged_files = [f"../{name}" for name in toolchain.merge_untimed_files(sources)]
+    timed_files = [f"../{name}" for name in toolchain.list_timed_files(sources)]
+    compile_merged = (
+        f"(cd 0 && {cc} {tc.FAST_COMPILE_FLAG} -I.. -c {' '.join(merged_files)})"
+    )
+    compile_timed = f"(cd 1 && {cc}  -I.. -c {' '.join(timed_files)})"
+    # sh waits for both, and goes on only if both succeeded
+    start_both = f"{compile_merged} & one=$!; {compile_timed}; two=$?"
+    have_both_succeeded = "wait $one && [ $two = 0 ]"
+    return f"{start_both}; {have_both_succeeded} && {cc} -o agent [01]/*.o"
 
 
 def render_script(
     script: str, settings: Mapping[str, str], sources: tc.Sources, head: str = ""
 ) -> bytes:
-    """Return a script of this folder, which first sets `settings`, runs `head` and
-    unpacks the sources.
+    """Return a script of this folder, which first sets the variables in `settings` and
+    runs the command `head`, and later unpacks the sources where it says so.
     """
     text = Path(__file__).with_name(script).read_text(encoding="utf-8")
     text = text.replace(_UNPACKED_HERE, _render_unpacking(sources))
@@ -259,7 +264,7 @@ def send_prebuilt(connection: Connection, host: Host, facts: Facts) -> Agent:
     path = _put_unless_present(connection, host, facts, binary, PREBUILT)
     completed = connection.run(f"{shlex.quote(path)} --build-id </dev/null")
     build = completed.stdout.decode("utf-8", "replace").strip()
-    if completed.exit_code != 0 or not _BUILD.fullmatch(build):
+    if completed.exit_code != 0 or not _BUILD_ID.fullmatch(build):
         raise DeployError(
             f"{host.name}: {binary_path} is not a fleet agent, or does not run there"
             f" (exit code {completed.exit_code}):"
@@ -271,20 +276,23 @@ def send_prebuilt(connection: Connection, host: Host, facts: Facts) -> Agent:
 def _put_unless_present(
     connection: Connection, host: Host, facts: Facts, binary: bytes, build: str
 ) -> str:
-    """Write the agent to the host; return its path. Where renames are atomic, keep an
-    existing file.
+    """Write the agent to the host; return its path. Keep an existing file only where a
+    rename is atomic: a file of that name is complete there.
     """
     name = tc.agent_file_name(build, binary)
     path = f"{facts.workdir}/{name}"
-    is_whole = SYSTEMS[facts.target.os].atomic_rename
-    if not is_whole or name not in facts.workdir_entries:
-        done = connection.put(binary, path, mode=0o700, timeout_s=PUT_TIMEOUT_S)
-        check_put(done, host, facts.workdir)
+    is_present = name in facts.workdir_entries
+    if is_present and SYSTEMS[facts.target.os].atomic_rename:
+        return path
+    done = connection.put(binary, path, mode=0o700, timeout_s=PUT_TIMEOUT_S)
+    check_put(done, host, facts.workdir)
     return path
 
 
 def check_fit(binary: bytes, host: Host, facts: Facts, origin: str) -> None:
-    """Raise BuildError unless the binary can run on the host."""
+    """Raise BuildError unless the binary can run on the host. origin: where the binary
+    comes from, for the message.
+    """
     try:
         problem = elf.explain_mismatch(elf.read_elf(binary), facts.target, facts.libc)
     except DataError as err:

@@ -14,8 +14,8 @@ from fleet.agent.build import on_host
 from fleet.agent.build import toolchain as tc
 from fleet.agent.build.on_controller import (
     Builder,
+    EndOnCancel,
     Notify,
-    Watch,
     compile_here,
     run_tool,
 )
@@ -30,7 +30,7 @@ CFLAGS = SYSTEMS["qnx"].cflags
 HOMES = ("~/qnx800", "~/qnx710", "/opt/qnx800", "/opt/qnx710")
 HOST = "host/linux/x86_64"  # the platforms for Linux run on x86-64 only
 RELEASES: Mapping[str, int] = {"qnx": 8, "qnx7": 7}
-"""QNX's major version by the name of a platform's folder in `target/`."""
+"""QNX's major version by the name of a platform's folder in `target/`, newest first."""
 _ORDER = (
     BuildPlace.HOST,
     BuildPlace.CONTROLLER,
@@ -51,17 +51,18 @@ class _AbsentError(BuildError):
 def sdp_toolchain(
     host: Path, platform: Path, target: Target, extra: tuple[str, ...] = ()
 ) -> tc.Toolchain:
-    """Return the toolchain of an SDP's qcc, with its environment. host, platform:
-    QNX_HOST and QNX_TARGET.
+    """Return the toolchain of an SDP's qcc, with its environment. host, platform: the
+    folders that QNX_HOST and QNX_TARGET name.
     """
     qcc = host / "usr/bin/qcc"
     release = RELEASES[platform.name]
-    environment = {  # beside ours, such as HOME and those that name a licence
+    # qcc looks for its licence in this folder
+    configuration = os.environ.get("QNX_CONFIGURATION_EXCLUSIVE")
+    # added to this process's own environment, which has HOME and the licence variables
+    environment = {
         "QNX_HOST": str(host),
         "QNX_TARGET": str(platform),
-        "QNX_CONFIGURATION_EXCLUSIVE": (
-            os.environ.get("QNX_CONFIGURATION_EXCLUSIVE") or str(Path.home() / ".qnx")
-        ),
+        "QNX_CONFIGURATION_EXCLUSIVE": configuration or str(Path.home() / ".qnx"),
         "PATH": f"{host / 'usr/bin'}:{os.environ.get('PATH', os.defpath)}",
     }
     return tc.Toolchain(
@@ -78,48 +79,57 @@ def find_sdp(path: str | None, release: int | None) -> tuple[Path, Path]:
     """Return (QNX_HOST, QNX_TARGET) of an SDP: at `path` if set, for `release` if set.
     Raises BuildError.
     """
-    tried = []
-    for place, folders in _list_sdps(path).items():
-        problem = _find_sdp_problem(folders, release)
-        if problem is None and folders is not None:
-            return folders
-        tried.append(f"{place}: {problem}")
-    kind = _AbsentError if path is None else BuildError
-    raise kind(f"an SDP on the controller: {'; '.join(tried)}")
+    problems = []
+    for place, sdp in _list_sdps(path).items():
+        problem = _find_sdp_problem(sdp, release)
+        if problem is None and sdp is not None:
+            return sdp
+        problems.append(f"{place}: {problem}")
+    # a user who named a path is told that it failed; otherwise the next place is tried
+    error_type = _AbsentError if path is None else BuildError
+    raise error_type(f"an SDP on the controller: {'; '.join(problems)}")
 
 
 def _list_sdps(path: str | None) -> dict[str, tuple[Path, Path] | None]:
-    """Return (QNX_HOST, QNX_TARGET) of the SDP at `path`, else of all places to look
-    in; None for those that are not there.
+    """Return (QNX_HOST, QNX_TARGET) of the SDP at `path`, else of each place to look
+    in; None if no SDP is there. The keys name the places in error messages.
     """
     if path is not None:
         return {f"`toolchain: {{sdp: {path}}}`": _find_sdp_folders(path)}
     host = os.environ.get("QNX_HOST")
     target = os.environ.get("QNX_TARGET")
-    from_environment = None
+    named_by_environment = None
     if host and target:
-        from_environment = (Path(host), Path(target))
-    by_home = {home: _find_sdp_folders(home) for home in HOMES}
-    return {"QNX_HOST and QNX_TARGET in the environment": from_environment, **by_home}
+        named_by_environment = (Path(host), Path(target))
+    sdp_by_place = {"QNX_HOST and QNX_TARGET in the environment": named_by_environment}
+    for home in HOMES:
+        sdp_by_place[home] = _find_sdp_folders(home)
+    return sdp_by_place
 
 
 def _find_sdp_folders(home: str) -> tuple[Path, Path] | None:
+    """Return (QNX_HOST, QNX_TARGET) of the SDP in the folder `home`; None if there is
+    no such folder.
+
+    The target is for the newest release that is there. If none is, it is where the
+    newest would be, which `_find_sdp_problem` then reports.
+    """
     folder = Path(home).expanduser()
     if not folder.is_dir():
         return None
     candidates = [folder / "target" / name for name in RELEASES]
     present = [target for target in candidates if target.is_dir()]
-    target = [*present, *candidates][0]
+    target = present[0] if present else candidates[0]
     return folder / HOST, target
 
 
-def _find_sdp_problem(
-    folders: tuple[Path, Path] | None, release: int | None
-) -> str | None:
-    """Return why an SDP cannot build for this release; None if it can."""
-    if folders is None:
+def _find_sdp_problem(sdp: tuple[Path, Path] | None, release: int | None) -> str | None:
+    """Return why an SDP cannot build for this release; None if it can. sdp:
+    (QNX_HOST, QNX_TARGET), or None if there is no SDP.
+    """
+    if sdp is None:
         return "not there"
-    host, target = folders
+    host, target = sdp
     qcc = host / "usr/bin/qcc"
     if not qcc.is_file():
         return f"has no {qcc}"
@@ -132,12 +142,18 @@ def _find_sdp_problem(
 
 
 def _check_variant_and_compile(
-    toolchain: tc.Toolchain, sources: tc.Sources, watching: Watch, build: str
+    toolchain: tc.Toolchain,
+    sources: tc.Sources,
+    end_on_cancel: EndOnCancel,
+    build: str,
 ) -> bytes:
-    qcc, variant_option = toolchain.command
-    variant = variant_option.removeprefix("-V")
+    """Compile here with an SDP's qcc. Raises BuildError if qcc fails, or does not know
+    the target.
+    """
+    qcc, _ = toolchain.command
+    variant = VARIANTS[toolchain.target.arch]
     try:
-        done = run_tool(toolchain, (qcc, "-V"), watching)
+        done = run_tool(toolchain, (qcc, "-V"), end_on_cancel)
     except (OSError, subprocess.TimeoutExpired) as err:
         raise BuildError(f"{toolchain.name} cannot be run here: {err}") from err
     output = done.stdout + done.stderr
@@ -145,7 +161,7 @@ def _check_variant_and_compile(
         raise BuildError(
             f"{toolchain.name}: `qcc -V` does not list {variant}: {last_lines(output)}"
         )
-    return compile_here(toolchain, sources, build, watching)
+    return compile_here(toolchain, sources, build, end_on_cancel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +180,10 @@ class Job:
         release = self.host.os_release
         if not kernel or not release:
             return
-        expected = release.split(".")
-        if kernel.split(".")[: len(expected)] != expected:
+        # a release of "8" fits the kernel "8.0.1"
+        expected_parts = release.split(".")
+        kernel_parts = kernel.split(".")
+        if kernel_parts[: len(expected_parts)] != expected_parts:
             raise BuildError(
                 f"{self.host.name}: `os_release: {release}` in the inventory, but the"
                 f" host runs QNX {kernel}. Correct the entry, or remove it."
@@ -180,17 +198,15 @@ class Job:
         """Return the name of the agent on the host that this toolchain built; None if
         there is none.
         """
-        return tc.find_agent_of_build(
-            tc.build_id(self.sources, toolchain), self.facts.workdir_entries
-        )
+        build = tc.build_id(self.sources, toolchain)
+        return tc.find_agent_of_build(build, self.facts.workdir_entries)
 
     def find_agent_of_compiler(self, command: str) -> str | None:
         """Return the file name of the agent that the host's compiler `command` built;
         None without one.
         """
-        return self.find_agent(
-            tc.host_toolchain(command, self.facts.target, self.host.toolchain.cflags)
-        )
+        cflags = self.host.toolchain.cflags
+        return self.find_agent(tc.host_toolchain(command, self.facts.target, cflags))
 
 
 def deploy(connection: Connection, job: Job, notify: Notify) -> Agent:
@@ -236,12 +252,17 @@ def preview(job: Job) -> Preview:
 
 
 _PutAgent = Callable[[Connection], Agent]
+"""Puts the agent of one place on the host, as far as it is not there yet. Raises
+BuildError if the place cannot build it, DeployError if the host cannot take it.
+"""
 
 
 def _plan_places(
     job: Job, failed: list[BuildError]
 ) -> Iterator[tuple[BuildPlace, Preview, _PutAgent]]:
-    """Yield usable places and plans; append the other places' errors to `failed`."""
+    """Yield each usable place, what would be done there in words, and the function that
+    does it; append the other places' errors to `failed`.
+    """
     places: Sequence[BuildPlace] = _ORDER
     if job.host.build is not BuildPlace.AUTO:
         places = (job.host.build,)
@@ -267,8 +288,8 @@ def _make_nowhere_error(job: Job, failed: Sequence[BuildError]) -> BuildError:
 
 
 def _plan_place(place: BuildPlace, job: Job) -> tuple[Preview, _PutAgent]:
-    """Return a preview of building in this place, and a function that does it. Raises
-    BuildError.
+    """Return a preview of taking the agent from this place, and the function that does
+    it. Raises BuildError if the place is not set up.
     """
     if place is BuildPlace.HOST:
         return _plan_host(job)
@@ -280,6 +301,7 @@ def _plan_place(place: BuildPlace, job: Job) -> tuple[Preview, _PutAgent]:
 
 
 def _plan_host(job: Job) -> tuple[Preview, _PutAgent]:
+    """Plan to build on the host itself. The preview says if its agent is there."""
     commands = [compiler.command for compiler in job.facts.compilers]
     if job.host.toolchain.cc is not None:
         commands = [job.host.toolchain.cc]
@@ -287,20 +309,24 @@ def _plan_host(job: Job) -> tuple[Preview, _PutAgent]:
         raise _AbsentError(
             "a compiler on the host: none of clang, gcc, cc, qcc answered there"
         )
-    present = on_host.preview_agent_on_host(
-        job.facts, job.find_agent_of_compiler(commands[0])
-    )
-    words = f"would be built on the host with {commands[0]}, if that proves to work"
-    put_agent = partial(_build_with_working_compiler, job, commands)
-    return present or Preview(words), put_agent
+    agent_name = job.find_agent_of_compiler(commands[0])
+    planned = on_host.preview_agent_on_host(job.facts, agent_name)
+    if planned is None:
+        planned = Preview(
+            f"would be built on the host with {commands[0]}, if that proves to work"
+        )
+    return planned, partial(_build_with_working_compiler, job, commands)
 
 
 def _plan_prebuilt(job: Job) -> tuple[Preview, _PutAgent]:
+    """Plan to send the binary that the inventory names. Raises BuildError if the host
+    cannot run it.
+    """
     host = job.host
     facts = job.facts
     if host.toolchain.binary is None:
         raise _AbsentError("a prebuilt binary: no `toolchain: {binary: PATH}`")
-    on_host.read_prebuilt(host, facts)
+    on_host.read_prebuilt(host, facts)  # raises if the host cannot run it
 
     def send(connection: Connection) -> Agent:
         return on_host.send_prebuilt(connection, host, facts)
@@ -309,19 +335,24 @@ def _plan_prebuilt(job: Job) -> tuple[Preview, _PutAgent]:
 
 
 def _plan_controller(job: Job) -> tuple[Preview, _PutAgent]:
+    """Plan to build here with an SDP and to send the agent. The preview says if it is
+    on the host; `_build_and_send` then sends nothing.
+    """
     requested = job.host.toolchain
-    folders = find_sdp(requested.sdp, job.release)
-    toolchain = sdp_toolchain(*folders, job.facts.target, requested.cflags)
-    present = on_host.preview_agent_on_host(job.facts, job.find_agent(toolchain))
-    planned = present or Preview(f"would be built with {toolchain.name} and sent")
-    watching = job.builder.cancellation.let_close_all_call
+    qnx_host, qnx_target = find_sdp(requested.sdp, job.release)
+    toolchain = sdp_toolchain(qnx_host, qnx_target, job.facts.target, requested.cflags)
+    planned = on_host.preview_agent_on_host(job.facts, job.find_agent(toolchain))
+    if planned is None:
+        planned = Preview(f"would be built with {toolchain.name} and sent")
+    end_on_cancel = job.builder.cancellation.let_close_all_call
     compile_agent = partial(
-        _check_variant_and_compile, toolchain, job.sources, watching
+        _check_variant_and_compile, toolchain, job.sources, end_on_cancel
     )
     return planned, partial(_build_and_send, job, toolchain, compile_agent)
 
 
 def _plan_build_host(job: Job) -> tuple[Preview, _PutAgent]:
+    """Plan to build on the build host of the inventory and to send the agent."""
     build_host = job.host.build_host
     if build_host is None:
         raise _AbsentError("a build host: no `toolchain: {build_host: NAME}`")
@@ -339,6 +370,9 @@ def _build_and_send(
     compile_agent: Callable[[str], bytes],
     connection: Connection,
 ) -> Agent:
+    """Build the agent unless it is in the cache, and send it unless it is on the host.
+    compile_agent: returns the binary for a build ID.
+    """
     built = job.builder.build_once(toolchain, job.sources, compile_agent)
     return on_host.send_built(connection, job.host, job.facts, built)
 
@@ -362,15 +396,15 @@ def _prove_compiler(job: Job, commands: Sequence[str], connection: Connection) -
     """Return the first of the host's compilers that makes a program which runs there.
     Raises BuildError.
     """
+    settings = {"WORKDIR": job.facts.workdir}
+    set_arguments = f"set -- {shlex.join(commands)}"
     script = on_host.render_script(
-        "proof.sh",
-        {"WORKDIR": job.facts.workdir},
-        {"proof.c": _PROOF},
-        f"set -- {shlex.join(commands)}",
+        "proof.sh", settings, {"proof.c": _PROOF}, set_arguments
     )
     done = connection.run("exec /bin/sh", stdin=script, timeout_s=_PROOF_TIMEOUT_S)
-    _, _, command = done.stdout.decode("utf-8", "replace").rpartition("works ")
-    command = command.strip()
+    # the script's last line is `works COMMAND`
+    _, _, last_word = done.stdout.decode("utf-8", "replace").rpartition("works ")
+    command = last_word.strip()
     if done.exit_code != 0 or command not in commands:
         raise BuildError(
             f"a compiler on the host: none of {', '.join(commands)} made a program that"
@@ -388,9 +422,16 @@ def build_host_toolchain(
     name = f"qcc on the build host {build_host.name}"
     if release:
         name += f" (QNX {release})"
-    command = ("qcc", f"-V{VARIANTS[target.arch]}")
-    place = f"{release or ''}@{build_host.name}:{build_host.toolchain.sdp or ''}"
-    return tc.Toolchain(name, command, (*CFLAGS, *extra), target, place)
+    # hosts with another SDP get another build ID; nothing reads the parts again
+    sdp = build_host.toolchain.sdp or ""
+    release_and_place = f"{release or ''}@{build_host.name}:{sdp}"
+    return tc.Toolchain(
+        name=name,
+        command=("qcc", f"-V{VARIANTS[target.arch]}"),
+        cflags=(*CFLAGS, *extra),
+        target=target,
+        release=release_and_place,
+    )
 
 
 def _compile_on_build_host(
@@ -399,23 +440,9 @@ def _compile_on_build_host(
     """Compile on the build host over its own connection. Raises BuildError with the
     compiler's output.
     """
+    # qnx.sh prints it on a line of its own, then the binary
     mark = f"fleet-binary-{os.urandom(8).hex()}"
-    sdp = build_host.toolchain.sdp
-    names = [name for name, major in RELEASES.items() if job.release in (None, major)]
-    settings = {
-        "SDP": sdp or "",
-        "RELEASE": str(job.release or "7 or 8"),
-        "HOST": HOST,
-        "NAMES": " ".join(names),
-        "VARIANT": toolchain.command[1].removeprefix("-V"),
-        "COMPILE": shlex.join(toolchain.command_line(job.sources, "agent")),
-        "MARK": mark,
-    }
-    homes = HOMES if sdp is None else (sdp,)
-    arguments = [_quote_there(home) for home in homes]
-    files = toolchain.files_to_compile(job.sources, build)
-    head = f"set -- {' '.join(arguments)}"
-    script = on_host.render_script("qnx.sh", settings, files, head)
+    script = _render_qnx_script(job, build_host, toolchain, build, mark)
     try:
         with job.builder.connect(build_host) as connection:
             done = connection.run(
@@ -429,6 +456,32 @@ def _compile_on_build_host(
             f"{toolchain.name}: exit code {done.exit_code}: {last_lines(done.stderr)}"
         )
     return binary
+
+
+def _render_qnx_script(
+    job: Job, build_host: Host, toolchain: tc.Toolchain, build: str, mark: str
+) -> bytes:
+    """Return qnx.sh with the variables that it needs. Its arguments are the folders
+    where the build host is to look for an SDP.
+    """
+    sdp = build_host.toolchain.sdp
+    platforms = [
+        name for name, major in RELEASES.items() if job.release in (None, major)
+    ]
+    settings = {
+        "SDP": sdp or "",
+        "RELEASE": str(job.release or "7 or 8"),
+        "HOST": HOST,
+        "NAMES": " ".join(platforms),
+        "VARIANT": VARIANTS[toolchain.target.arch],
+        "COMPILE": shlex.join(toolchain.command_line(job.sources, "agent")),
+        "MARK": mark,
+    }
+    homes = HOMES if sdp is None else (sdp,)
+    arguments = [_quote_there(home) for home in homes]
+    set_arguments = f"set -- {' '.join(arguments)}"
+    files = toolchain.files_to_compile(job.sources, build)
+    return on_host.render_script("qnx.sh", settings, files, set_arguments)
 
 
 def _quote_there(path: str) -> str:

@@ -8,31 +8,29 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 ZIG = ("python", "-m", "ziglang")
-"""The ziglang package in the controller's own Python; `on_controller` puts in that
-interpreter's path.
+"""The zig that pip installs into the controller's own Python; `on_controller` puts in
+that interpreter's path.
 """
 _Commands = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """One operating system. cross: compilers' commands on the controller, best first,
-    by architecture.
-
-    libc_releases: the OS's major version by the number of libc.so, where programs run
-    on one version only.
-    """
+    """One operating system."""
 
     title: str
     cflags: tuple[str, ...]  # for every compiler
+    # commands of the compilers on the controller, best first, by the architecture that
+    # they compile for
     cross: Mapping[str, _Commands] = field(default_factory=lambda: MappingProxyType({}))
-    loader: str | None = (
-        None  # its only ELF interpreter; None if that depends on the C library
-    )
+    # the file name of its only ELF interpreter; None if that depends on the C library
+    loader: str | None = None
     static: bool = True  # whether static programs run
     sdp: bool = False  # whether `qnx` deploys, with a licensed compiler
     atomic_rename: bool = True  # whether a file under its final name is complete
     agent_topology: bool = False  # whether only an agent can read the topology
+    # the OS's major version by the number of libc.so, where a program runs on one
+    # version only
     libc_releases: Mapping[int, int] = field(
         default_factory=lambda: MappingProxyType({})
     )
@@ -41,17 +39,22 @@ class System:
 def _list_compilers(
     name: str, *more: str, abi: str = "", zig: str = "", cpu: str = ""
 ) -> _Commands:
-    gcc = (
-        (f"{prefix}-gcc",)
-        for prefix in (f"{name}-linux-gnu{abi}", f"{name}-linux-musl{abi}", *more)
-    )
-    options = (
-        "cc",
-        "-target",
-        f"{zig or name}-linux-musl{abi}",
-        *([f"-mcpu={cpu}"] if cpu else []),
-    )
-    return (*gcc, ("zig", *options), (*ZIG, *options))
+    """List the commands that cross-compile for Linux on an architecture.
+
+    name: gcc's name of the architecture. more: further prefixes of gcc. zig: zig's
+    name of the architecture if it differs. For ("arm", abi="eabihf", cpu="v7a"):
+
+        arm-linux-gnueabihf-gcc
+        arm-linux-musleabihf-gcc
+        zig cc -target arm-linux-musleabihf -mcpu=v7a
+        python -m ziglang cc -target arm-linux-musleabihf -mcpu=v7a
+    """
+    prefixes = (f"{name}-linux-gnu{abi}", f"{name}-linux-musl{abi}", *more)
+    gcc_commands = [(f"{prefix}-gcc",) for prefix in prefixes]
+    zig_options = ["cc", "-target", f"{zig or name}-linux-musl{abi}"]
+    if cpu:
+        zig_options.append(f"-mcpu={cpu}")
+    return (*gcc_commands, ("zig", *zig_options), (*ZIG, *zig_options))
 
 
 SYSTEMS: Mapping[str, System] = {

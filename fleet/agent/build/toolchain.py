@@ -5,6 +5,7 @@
 import hashlib
 import json
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -22,29 +23,33 @@ SMALL = ("cas", "readwrite", "clock")
 """The benchmarks of the small agent, which is built on a host for a plan that needs no
 others.
 """
-LOOPS = ("bench/", "burst/samples.", "burst/worker.")
-"""Files that run while the time is taken, as do native/'s of an architecture."""
-ROOM_FLAG = "-O1"  # takes two thirds of the time of -O2
+TIMED = ("bench/", "burst/samples.", "burst/worker.")
+"""How the paths of files begin that run while the time is taken, as do native/'s of an
+architecture.
+"""
+FAST_COMPILE_FLAG = "-O1"
+"""For files that are not timed: compiling takes two thirds of the time of -O2."""
 Sources = Mapping[str, bytes]
 """The agent's files, by path in its folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """A compiler's command and flags for a target. name: for messages. release: the
-    OS's, if it matters.
-    """
+    """A compiler's command and flags for a target."""
 
-    name: str
+    name: str  # for messages
     command: tuple[str, ...]
     cflags: tuple[str, ...]
     target: Target
-    release: str = ""
+    release: str = ""  # the OS's, and what else the build ID is to depend on
+    # variables to set beside those of this process
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def files_to_compile(self, sources: Sources, build: str) -> dict[str, bytes]:
-        """Return the sources, a C file per folder, and a header for build ID and flags:
-        qcc may split -D.
+        """Return the agent's files, the merged C files to compile instead of the
+        untimed ones, and a header that defines the build ID and the flags.
+
+        It is a header because qcc may split the value of a -D option at its blanks.
         """
         defines = {"FLEET_BUILD_ID": build, "FLEET_CFLAGS": " ".join(self.cflags)}
         header = "".join(
@@ -59,38 +64,38 @@ class Toolchain:
 
     def command_line(self, sources: Sources, output: str) -> tuple[str, ...]:
         """Return one command that compiles the sources to `output`."""
-        loops = self.list_timed_files(sources)
-        rooms = self.merge_untimed_files(sources)
-        return (*self.command, *self.cflags, "-I.", "-o", output, *rooms, *loops)
+        timed_files = self.list_timed_files(sources)
+        merged_files = self.merge_untimed_files(sources)
+        compiler = (*self.command, *self.cflags, "-I.")
+        return (*compiler, "-o", output, *merged_files, *timed_files)
 
     def list_timed_files(self, sources: Sources) -> list[str]:
         """List the C files that run while the time is taken."""
         arch = self.target.arch
-        timed = (*LOOPS, f"native/{arch}.", f"native/{arch}_", "native/generic.")
+        timed = (*TIMED, f"native/{arch}.", f"native/{arch}_", "native/generic.")
         return sorted(
             name for name in sources if name.endswith(".c") and name.startswith(timed)
         )
 
     def merge_untimed_files(self, sources: Sources) -> dict[str, bytes]:
-        """Return, to speed up the build, a C file per folder that includes the folder's
-        untimed C files.
+        """Return for each folder of the sources one C file that includes the folder's
+        untimed C files. Few compilations ("unity builds") end sooner than many.
         """
-        rooms = dict[str, bytes]()
-        untimed = {name for name in sources if name.endswith(".c")}
-        untimed.difference_update(self.list_timed_files(sources))
-        for name in sorted(untimed):
+        c_files = {name for name in sources if name.endswith(".c")}
+        untimed_files = c_files.difference(self.list_timed_files(sources))
+        text_by_merged_file = defaultdict[str, bytes](bytes)
+        for name in sorted(untimed_files):
             folder, _, _ = name.rpartition("/")
-            room = f"room_{folder or 'main'}.c"
-            line = f'#include "{name}"\n'.encode()
-            rooms[room] = rooms.get(room, b"") + line
-        return rooms
+            merged_file = f"room_{folder or 'main'}.c"
+            text_by_merged_file[merged_file] += f'#include "{name}"\n'.encode()
+        return dict(text_by_merged_file)
 
 
 def host_toolchain(
     command: str, target: Target, extra: Sequence[str] = ()
 ) -> Toolchain:
-    """Return the toolchain of a compiler on the host itself: what it links by default
-    runs there.
+    """Return the toolchain of a compiler on the host itself. It needs no flag such as
+    -static: what the compiler links by default runs there.
     """
     cflags = (*SYSTEMS[target.os].cflags, *extra)
     return Toolchain(f"{command} on the host", tuple(command.split()), cflags, target)
@@ -102,22 +107,23 @@ def controller_toolchains(
     """Return the toolchains to try on the controller, best first. compiler: the only
     one to try.
     """
-    flags = SYSTEMS[target.os].cflags
-    static = (*flags, "-static", "-s", *extra)  # stripped: a tenth of the size to send
+    system = SYSTEMS[target.os]
+    # -s leaves the symbols out: a tenth of the size is to be sent
+    static = (*system.cflags, "-static", "-s", *extra)
     if compiler is not None:
         return [Toolchain(f"{compiler} on the controller", (compiler,), static, target)]
     is_native = target == controller
     commands = list[tuple[str, ...]]()
     if is_native:
         commands += [("cc",), ("gcc",), ("clang",)]
-    commands += SYSTEMS[target.os].cross.get(target.arch, ())
+    commands += system.cross.get(target.arch, ())
     toolchains = [
         Toolchain(f"{' '.join(command)} on the controller", command, static, target)
         for command in commands
     ]
     if is_native:
         name = "cc on the controller (not static)"
-        toolchains.append(Toolchain(name, ("cc",), (*flags, *extra), target))
+        toolchains.append(Toolchain(name, ("cc",), (*system.cflags, *extra), target))
     return toolchains
 
 
@@ -125,19 +131,24 @@ def select_sources(target: Target, files: Sources) -> dict[str, bytes] | None:
     """Return the files that a target is built from; None if the agent does not support
     the target.
     """
-    names = (f"native/{target.os}", f"native/{target.arch}")
-    if any(f"{name}.c" not in files for name in names):
+    os_file = f"native/{target.os}"
+    arch_file = f"native/{target.arch}"
+    if f"{os_file}.c" not in files or f"{arch_file}.c" not in files:
         return None
     # such as native/linux.c and native/linux_memory.c
-    prefixes = ["native/generic."]
-    for name in names:
-        prefixes += [f"{name}.", f"{name}_"]
-
-    def is_for_target(name: str) -> bool:
-        is_native = name.startswith("native/") and not name.endswith(".h")
-        return not is_native or name.startswith(tuple(prefixes))
-
-    return {name: text for name, text in files.items() if is_for_target(name)}
+    own_prefixes = (
+        "native/generic.",
+        f"{os_file}.",
+        f"{os_file}_",
+        f"{arch_file}.",
+        f"{arch_file}_",
+    )
+    selected = dict[str, bytes]()
+    for name, text in files.items():
+        is_of_one_target = name.startswith("native/") and not name.endswith(".h")
+        if not is_of_one_target or name.startswith(own_prefixes):
+            selected[name] = text
+    return selected
 
 
 def select_small_agent_if_enough(
@@ -154,11 +165,16 @@ def select_small_agent_if_enough(
         is_of_benchmark = name.startswith("bench/") and name.endswith(".c")
         if name in needed or not is_of_benchmark:
             selected[name] = text
-    # an X macro: the sources define X for what they make of each benchmark
-    words = " ".join(f"X({name})" for name in SMALL)
-    macro = f"#define BENCHMARKS(X) {words}\n"
-    selected[BENCHMARK_LIST] = macro.encode()
+    selected[BENCHMARK_LIST] = _render_benchmark_list(SMALL)
     return selected
+
+
+def _render_benchmark_list(names: Iterable[str]) -> bytes:
+    """Return the header that lists benchmarks as an X macro: the C files define X for
+    what they make of each benchmark.
+    """
+    words = " ".join(f"X({name})" for name in names)
+    return f"#define BENCHMARKS(X) {words}\n".encode()
 
 
 def list_targets(files: Sources) -> list[str]:
@@ -186,11 +202,14 @@ def build_id(sources: Sources, toolchain: Toolchain) -> str:
         *toolchain.command,
         *toolchain.cflags,
     )
-    return _build_id(tuple(sorted(sources.items())), words)
+    return _hash_build(tuple(sorted(sources.items())), words)
 
 
 @once
-def _build_id(sources: tuple[tuple[str, bytes], ...], words: tuple[str, ...]) -> str:
+def _hash_build(sources: tuple[tuple[str, bytes], ...], words: tuple[str, ...]) -> str:
+    """Hash (path, text) of each source and the words of a build; return 16 hex digits.
+    Each part's end is marked, so that no two builds hash the same bytes.
+    """
     digest = hashlib.sha256()
     for word in words:
         digest.update(word.encode() + b"\0")
@@ -223,11 +242,12 @@ def hide_damaged_agents(facts: Facts) -> tuple[Facts, list[str]]:
     """Return the facts without agents that contradict the hash in their name, and the
     names removed.
     """
-    has_hash = re.compile(f"{FILE_PREFIX}[0-9a-f]+{_HASH}").fullmatch
-    mismatched = [
-        name
-        for name, digest in facts.workdir_hashes.items()
-        if has_hash(name) and not digest.startswith(name[-HASH_DIGITS:])
-    ]
-    entries = tuple(name for name in facts.workdir_entries if name not in mismatched)
-    return replace(facts, workdir_entries=entries), mismatched
+    name_with_hash = re.compile(f"{FILE_PREFIX}[0-9a-f]+{_HASH}")
+    damaged = list[str]()
+    for name, digest in facts.workdir_hashes.items():
+        hash_in_name = name[-HASH_DIGITS:]
+        is_checkable = name_with_hash.fullmatch(name) is not None
+        if is_checkable and not digest.startswith(hash_in_name):
+            damaged.append(name)
+    entries = tuple(name for name in facts.workdir_entries if name not in damaged)
+    return replace(facts, workdir_entries=entries), damaged
