@@ -62,14 +62,16 @@ def deploy(
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A host that needs an agent. sources: those to compile on it; all_sources: those
-    of finished agents.
+    """A host that needs an agent.
+
+    An agent is finished if nothing is to be compiled for it: fleet ships it, or it lies
+    in the controller's cache.
     """
 
     host: Host
     facts: Facts
-    all_sources: tc.Sources
-    sources: tc.Sources
+    all_sources: tc.Sources  # of an agent that the controller builds or has
+    sources: tc.Sources  # of one that the host builds, with fewer benchmarks perhaps
     builder: Builder
 
     @property
@@ -93,6 +95,7 @@ class _Job:
 
     @property
     def toolchain(self) -> tc.Toolchain:
+        """The host's compiler and its flags, named for other hosts like this one."""
         compiler = self.compiler or Compiler("", "")
         own = tc.host_toolchain(
             compiler.command, self.facts.target, self.host.toolchain.cflags
@@ -101,6 +104,7 @@ class _Job:
 
     @property
     def build_id(self) -> str:
+        """The build ID of the agent that the host's compiler makes."""
         return tc.build_id(self.sources, self.toolchain)
 
     @property
@@ -114,8 +118,8 @@ class _Job:
         return None, toolchain.cflags
 
     def agent_on_host(self) -> str | None:
-        """Return the file name of an agent of this build in the host's workdir; None if
-        there is none.
+        """Return the file name of the agent in the host's workdir that its own compiler
+        made; None if there is none.
         """
         return tc.find_agent_of_build(self.build_id, self.facts.workdir_entries)
 
@@ -130,12 +134,13 @@ class _Job:
         if not version or not facts.libc:
             return None
         cpu: tuple[object, ...] = ()
-        if self.host.toolchain.cflags:  # they may contain `native`
+        # flags such as -march=native make agents that other CPUs cannot run
+        if self.host.toolchain.cflags:
             if not facts.cpu_model:
                 return None
             cpu = (facts.cpu_model, facts.cpu_flags)
-        common = repr((facts.libc, version, cpu))
-        digest = hashlib.sha256(common.encode()).hexdigest()
+        common_to_like_hosts = repr((facts.libc, version, cpu))
+        digest = hashlib.sha256(common_to_like_hosts.encode()).hexdigest()
         return f"alike-{self.build_id}-{digest[: tc.HASH_DIGITS]}"
 
     def find_static_agent(self) -> Built | None:
@@ -146,12 +151,12 @@ class _Job:
         if self.host.build is not BuildPlace.AUTO or toolchain.cc is not None:
             return None
         built = self.builder.find_finished(
-            self.facts.target, self.all_sources, None, toolchain.cflags
+            self.facts.target, self.all_sources, extra=toolchain.cflags
         )
         if built is None:
             return None
-        with suppress(DataError):  # a damaged file
-            if read_elf(built.binary).interpreter is None:
+        with suppress(DataError):  # a damaged file counts as none
+            if read_elf(built.binary).is_static:
                 return built
         return None
 
@@ -159,9 +164,9 @@ class _Job:
         """Return a finished static agent, or one built by a host like this one; None if
         there is neither.
         """
-        static = self.find_static_agent()
-        if static is not None:
-            return static
+        static_agent = self.find_static_agent()
+        if static_agent is not None:
+            return static_agent
         name = self.cache_name_for_like_hosts()
         if name is None:
             return None
@@ -193,8 +198,11 @@ def _make_job(
 def _deploy_finished_or_build(
     connection: Connection, job: _Job, notify: Notify
 ) -> Agent | None:
-    """Send a finished agent, else compile on the host. If both fail, return None or
-    raise BuildError.
+    """Send a finished agent, else compile on the host unless it compiled one before.
+
+    Return None if the controller is to build the agent: the host has no compiler, or
+    its compiler fails. Raises BuildError instead if the inventory asks for a build on
+    the host, or for a compiler there.
     """
     if job.agent_on_host() is None:
         finished = job.find_static_agent()
@@ -208,7 +216,8 @@ def _deploy_finished_or_build(
     try:
         return _build_once_for_like_hosts(connection, job, job.compiler.command, notify)
     except BuildError as err:
-        if job.host.build is BuildPlace.HOST or job.host.toolchain.cc is not None:
+        is_named_by_user = job.host.toolchain.cc is not None
+        if is_named_by_user or job.host.build is BuildPlace.HOST:
             raise
         notify(f"{err} The agent comes from the controller instead.")
         return None
@@ -229,29 +238,34 @@ def _build_once_for_like_hosts(
     connection: Connection, job: _Job, command: str, notify: Notify
 ) -> Agent:
     """Use the agent that a host like this one compiled or is compiling; else compile
-    and share it.
+    and share it. command: the compiler's.
     """
     cache_name = job.cache_name_for_like_hosts()
     if cache_name is None or job.agent_on_host():
-        return _build(connection, job, command)
+        return _build_unless_present(connection, job, command)
     with job.builder.wait_turn(cache_name):
         built = job.find_built_agent()
         if built is None:
             try:
-                agent = _build(connection, job, command)
+                return _build_and_share(connection, job, command, cache_name)
             except BuildError:
-                # one that began later may have been faster
+                # a host that lost patience began later, and may have succeeded
                 built = job.find_built_agent()
                 if built is None:
                     raise
-            else:
-                _share_with_like_hosts(connection, job, agent, cache_name)
-                return agent
     sent = _send_and_check(connection, job, built, notify)
-    return sent or _build(connection, job, command)
+    return sent or _build_unless_present(connection, job, command)
 
 
-def _build(connection: Connection, job: _Job, command: str) -> Agent:
+def _build_and_share(
+    connection: Connection, job: _Job, command: str, cache_name: str
+) -> Agent:
+    agent = _build_unless_present(connection, job, command)
+    _share_with_like_hosts(connection, job, agent, cache_name)
+    return agent
+
+
+def _build_unless_present(connection: Connection, job: _Job, command: str) -> Agent:
     return on_host.build_on_host(
         connection, job.host, job.facts, job.sources, command, job.builder.cancellation
     )
@@ -274,10 +288,10 @@ def _send_and_check(
     connection: Connection, job: _Job, built: Built, notify: Notify
 ) -> Agent | None:
     """Send the agent and check that it runs. Return None, after removing it, if it does
-    not.
+    not. An agent that the host had before was checked when it was sent.
     """
     agent = on_host.send_built(connection, job.host, job.facts, built)
-    if tc.find_agent_of_build(built.build, job.facts.workdir_entries):
+    if tc.find_agent_of_build(built.build, job.facts.workdir_entries) is not None:
         return agent
     path = shlex.quote(agent.path)
     completed = connection.run(f"{path} --build-id </dev/null")
@@ -309,45 +323,59 @@ def preview(
     job = _make_job(host, facts, builder, benchmarks)
     if SYSTEMS[facts.target.os].sdp:
         return qnx.preview(qnx.Job(host, facts, job.all_sources, builder))
-    compiler = job.compiler if host.build is not BuildPlace.CONTROLLER else None
-    if compiler is None:
-        built = builder.find_finished(
-            facts.target, job.all_sources, *job.controller_options
-        )
+    if host.build is BuildPlace.CONTROLLER or job.compiler is None:
+        return _preview_from_controller(job)
+    return _preview_with_compiler_of_host(job, job.compiler)
+
+
+def _preview_from_controller(job: _Job) -> Preview:
+    """Describe what `deploy` would do with an agent of the controller's compilers.
+    Raises BuildError.
+    """
+    built = job.builder.find_finished(
+        job.facts.target, job.all_sources, *job.controller_options
+    )
+    if built is not None:
         return _preview_sending(job, built)
-    present = preview_agent_on_host(facts, job.agent_on_host())
+    with _prefixing_errors_with_host(job.host):
+        toolchain = find_first_toolchain(job.facts.target, *job.controller_options)
+    present = _preview_if_on_host(job, toolchain)
+    return present or Preview(f"would be built with {toolchain.name} and sent")
+
+
+def _preview_with_compiler_of_host(job: _Job, compiler: Compiler) -> Preview:
+    """Describe what `deploy` would do for a host that has a compiler: use its agent, or
+    send a finished one, or build one there.
+    """
+    present = preview_agent_on_host(job.facts, job.agent_on_host())
     if present is not None:
         return present
     built = job.find_built_agent()
     if built is not None:
         return _preview_sending(job, built)
-    return _preview_building_there(job, compiler)
-
-
-def _preview_building_there(job: _Job, compiler: Compiler) -> Preview:
-    reason = "none is finished"
     if job.host.build is BuildPlace.HOST:
         reason = "the inventory says so"
-    elif job.cache_name_for_like_hosts():
-        reason += "; the first of the hosts like it builds for all"
+    elif job.cache_name_for_like_hosts() is not None:
+        reason = "none is finished; the first of the hosts like it builds for all"
+    else:
+        reason = "none is finished"
     name = compiler.version or compiler.command
     return Preview(f"would be built on the host with {name} ({reason})")
 
 
-def _preview_sending(job: _Job, built: Built | None) -> Preview:
-    """Describe the sending of an agent. built: a finished one, if there is one. Raises
-    BuildError.
+def _preview_sending(job: _Job, built: Built) -> Preview:
+    """Describe the sending of a finished agent, or that the host has it already."""
+    present = _preview_if_on_host(job, built.toolchain)
+    return present or Preview(f"would be sent, built with {built.toolchain.name}")
+
+
+def _preview_if_on_host(job: _Job, toolchain: tc.Toolchain) -> Preview | None:
+    """Return the preview for an agent of this toolchain that the host has already; None
+    if it has none.
     """
-    if built is not None:
-        toolchain = built.toolchain
-        words = f"would be sent, built with {toolchain.name}"
-    else:
-        with _prefixing_errors_with_host(job.host):
-            toolchain = find_first_toolchain(job.facts.target, *job.controller_options)
-        words = f"would be built with {toolchain.name} and sent"
     build = tc.build_id(job.all_sources, toolchain)
     agent_name = tc.find_agent_of_build(build, job.facts.workdir_entries)
-    return preview_agent_on_host(job.facts, agent_name) or Preview(words)
+    return preview_agent_on_host(job.facts, agent_name)
 
 
 @contextmanager
@@ -370,6 +398,7 @@ def check_entries(hosts: Sequence[Host]) -> None:
 
 
 def _list_entry_problems(host: Host) -> Iterator[str]:
+    """Yield a sentence for each part of an inventory entry that cannot work."""
     entry = f"{host.origin or 'inventory'}: {host.name}: "
     binary = host.toolchain.binary
     is_needed = host.build is BuildPlace.PREBUILT and binary is not None

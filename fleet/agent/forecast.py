@@ -47,16 +47,16 @@ _QUICKER = (
     " (--pairs per-relation:8; --plan few_pairs=PAIRS for benchmarks with many"
     " points), or a list of CPUs or pairs."
 )
-_FULL = (1 << 31) - 1  # MB/s: as much as goes
-_OPTIONS = 2  # the exit code of REFUSED for options
+_UNLIMITED_MBPS = (1 << 31) - 1  # of load threads that go as fast as they can
+_BAD_OPTIONS = 2  # the exit code of REFUSED for options
 
 
-class _OnNode(Struct):
+class _NodeMemory(Struct):
     node: Int64
     bytes: Int64
 
 
-class _OfBenchmark(Struct):
+class _BenchmarkCost(Struct):
     benchmark: str
     ms: Int64
 
@@ -77,9 +77,9 @@ class Forecast(Struct, tag_field="record", tag="forecast"):
     deadline_s: Int64
     left_out: str | None  # what the time budget leaves out
     protocol: Int64
-    nodes: tuple[_OnNode, ...] = ()  # bytes on each NUMA node
+    nodes: tuple[_NodeMemory, ...] = ()  # bytes on each NUMA node
     load_mbps: Int64 = 0  # the most that load threads ask for
-    benchmarks: tuple[_OfBenchmark, ...] = ()
+    benchmarks: tuple[_BenchmarkCost, ...] = ()
 
     @property
     def duration(self) -> Duration:
@@ -98,10 +98,11 @@ class Forecast(Struct, tag_field="record", tag="forecast"):
         load_ms = 0
         for cost in self.benchmarks:
             all_ms += cost.ms
-            if SHIPPED[cost.benchmark].other_unit == "byte":
+            if _has_load_threads(cost.benchmark):
                 load_ms += cost.ms
-        share = load_ms / max(all_ms, 1)
-        load_ms_max = max(load_ms, share * self.ms_max)
+        # the agent names a maximum of the whole run only
+        load_share = load_ms / max(all_ms, 1)
+        load_ms_max = max(load_ms, load_share * self.ms_max)
         return Duration(load_ms / 1000, load_ms_max / 1000)
 
     @property
@@ -125,16 +126,22 @@ class Forecast(Struct, tag_field="record", tag="forecast"):
             return ""
         text = f"{self.bytes >> 20} MiB of memory"
         if self.nodes:
-            shares = [
-                f"{item.bytes >> 20} MiB on node {item.node}" for item in self.nodes
+            on_nodes = [
+                f"{memory.bytes >> 20} MiB on node {memory.node}"
+                for memory in self.nodes
             ]
-            text += f" ({', '.join(shares)})"
+            text += f" ({', '.join(on_nodes)})"
         if self.load_mbps:
             bandwidth = f"{self.load_mbps / 1000:g} GB/s"
-            if self.load_mbps >= _FULL:
+            if self.load_mbps >= _UNLIMITED_MBPS:
                 bandwidth = "all"
             text += f" and for {self.load_duration} up to {bandwidth} of its bandwidth"
         return text
+
+
+def _has_load_threads(benchmark: str) -> bool:
+    """Report whether other threads move bytes while this benchmark is measured."""
+    return SHIPPED[benchmark].other_unit == "byte"
 
 
 def choose_deadline_s(
@@ -145,15 +152,15 @@ def choose_deadline_s(
     """
     if requested.deadline_s is not None:
         return requested.deadline_s
-    asked_s = (plan.time_budget_s or 0) + (plan.spread_s or 0)
-    most_s = DAY_S + math.ceil(DEADLINE_TIMES * asked_s)
-    if forecast.ms_max > 1000 * most_s:
+    requested_s = (plan.time_budget_s or 0) + (plan.spread_s or 0)
+    longest_s = DAY_S + math.ceil(DEADLINE_TIMES * requested_s)
+    if forecast.ms_max > 1000 * longest_s:
         raise RefusedError(
             f"{host.name}: the run would take {forecast.duration}. Without a deadline"
-            f" it may take {format_seconds(most_s)}: measure less, or name one by"
+            f" it may take {format_seconds(longest_s)}: measure less, or name one by"
             " --plan deadline_s=DURATION."
         )
-    return min(max(forecast.deadline_s, 1), most_s)
+    return min(max(forecast.deadline_s, 1), longest_s)
 
 
 class Forecaster:
@@ -163,9 +170,11 @@ class Forecaster:
 
     def __init__(self, builder: Builder) -> None:
         self.builder = builder
-        self._guard = threading.Lock()
-        self._agent: int | None = None
-        # of plans and machines, some without their memory
+        self._lock = threading.Lock()
+        # of the controller's own agent; None until it is needed
+        self._agent_descriptor: int | None = None
+        # by the rendered facts of a machine and the agent's arguments; the facts are
+        # without free memory where the plan needs none
         self._cache: dict[tuple[str, ...], Forecast] = {}
 
     def from_host(
@@ -182,7 +191,8 @@ class Forecaster:
         """Ask our own agent, which is built if need be. Raises as `from_host`, or
         BuildError.
         """
-        return self._ask_own_agent(self._open_own_agent(), host, facts, plan)
+        agent_descriptor = self._open_own_agent()
+        return self._ask_own_agent(agent_descriptor, host, facts, plan)
 
     def from_facts_if_built(
         self, host: Host, facts: Facts, plan: Plan
@@ -191,49 +201,58 @@ class Forecaster:
         run. Raises UsageError, RefusedError or AgentError.
         """
         with suppress(BuildError):
-            agent = self._open_own_agent_if_built()
-            if agent is not None:
-                return self._ask_own_agent(agent, host, facts, plan)
+            agent_descriptor = self._open_own_agent_if_built()
+            if agent_descriptor is not None:
+                return self._ask_own_agent(agent_descriptor, host, facts, plan)
         return None
 
     def _ask_own_agent(
-        self, agent: int, host: Host, facts: Facts, plan: Plan
+        self, agent_descriptor: int, host: Host, facts: Facts, plan: Plan
     ) -> Forecast:
         """Ask the agent of this descriptor, unless it has answered for such a machine
         and plan before.
+
+        A plan that needs no memory costs the same whatever memory the machine has free.
+        Its forecast is kept without that, so that hosts share it.
         """
         cpus = named_cpus(plan)
         machine = render_facts(facts, cpus)
-        seedless_arguments = agent_arguments(replace(plan, seed=0))
-        exact_key = (machine, *seedless_arguments)
-        key = (render_facts(_drop_memory(facts), cpus), *seedless_arguments)
-        cached = self._cache.get(exact_key) or self._cache.get(key)
+        machine_without_memory = render_facts(_drop_memory(facts), cpus)
+        # a seed changes the order of a plan, not its cost
+        arguments = agent_arguments(replace(plan, seed=0))
+        key = (machine, *arguments)
+        key_without_memory = (machine_without_memory, *arguments)
+        cached = self._cache.get(key) or self._cache.get(key_without_memory)
         if cached is not None:
             return cached
-        done = _run_own_agent(agent, machine, plan)
+        done = _run_own_agent(agent_descriptor, machine, plan)
         forecast = _parse_answer(host, plan, done.returncode, done.stdout, done.stderr)
-        if forecast.bytes:
-            self._cache[exact_key] = forecast
-        else:
-            self._cache[key] = forecast
+        needs_memory = forecast.bytes > 0
+        self._cache[key if needs_memory else key_without_memory] = forecast
         return forecast
 
     def _open_own_agent(self) -> int:
-        with self._guard:
-            if self._agent is None:
+        """Return the descriptor of the controller's own agent, which the first call
+        builds. Raises BuildError.
+        """
+        with self._lock:
+            if self._agent_descriptor is None:
                 target, sources = _choose_own_sources()
                 built = self.builder.build(target, sources)
-                self._agent = self._copy_to_memory(built)
-            return self._agent
+                self._agent_descriptor = self._copy_to_memory(built)
+            return self._agent_descriptor
 
     def _open_own_agent_if_built(self) -> int | None:
-        with self._guard:
-            if self._agent is None:
+        """Return the descriptor of the controller's own agent; None if it would have to
+        be built first. Raises BuildError if there is none for the controller.
+        """
+        with self._lock:
+            if self._agent_descriptor is None:
                 target, sources = _choose_own_sources()
                 built = self.builder.find_finished(target, sources)
                 if built is not None:
-                    self._agent = self._copy_to_memory(built)
-            return self._agent
+                    self._agent_descriptor = self._copy_to_memory(built)
+            return self._agent_descriptor
 
     def _copy_to_memory(self, agent: Built) -> int:
         """Return the descriptor of a file in memory, which lives as long as this
@@ -253,17 +272,17 @@ def _drop_memory(facts: Facts) -> Facts:
 
 
 def _run_own_agent(
-    agent: int, machine: str, plan: Plan
+    agent_descriptor: int, machine: str, plan: Plan
 ) -> subprocess.CompletedProcess[bytes]:
     """Run the agent of this descriptor on rendered facts. Raises BuildError."""
-    program = f"/proc/self/fd/{agent}"
+    program = f"/proc/self/fd/{agent_descriptor}"
     options = ["--forecast", "--facts=/proc/self/fd/0", *agent_arguments(plan)]
     try:
         return subprocess.run(
             [program, *options],
             input=machine.encode(),
             capture_output=True,
-            pass_fds=(agent,),
+            pass_fds=(agent_descriptor,),
             timeout=TIMEOUT_S,
             check=False,
         )
@@ -285,31 +304,39 @@ def _choose_own_sources() -> tuple[Target, tc.Sources]:
 def _parse_answer(
     host: Host, plan: Plan, exit_code: int, stdout: bytes, stderr: bytes
 ) -> Forecast:
+    """Return the forecast that an agent printed. Raises UsageError or RefusedError if
+    it refused the plan, AgentError if it printed no forecast.
+    """
     text = stderr.decode("utf-8", "replace").strip()
-    _, _, words = text.rpartition(records.PREFIX)
-    if exit_code == _OPTIONS:
-        raise UsageError(f"{host.name}: {words}.")
+    _, _, message = text.rpartition(records.PREFIX)
+    if exit_code == _BAD_OPTIONS:
+        raise UsageError(f"{host.name}: {message}.")
     if exit_code in records.REFUSED:
-        raise RefusedError(f"{host.name}: {words}.")
+        raise RefusedError(f"{host.name}: {message}.")
     try:
         return read_forecast(stdout, plan.benchmarks)
     except WireError as err:
         raise AgentError(
-            f"{host.name}: no forecast (exit code {exit_code}): {words or err}"
+            f"{host.name}: no forecast (exit code {exit_code}): {message or err}"
         ) from err
 
 
 _FORECAST = msgspec.json.Decoder(Forecast)
-# The agent's names of features that Linux calls otherwise.
-_FLAGS = {"avx512f": "avx512", "atomics": "lse", "asimd": "neon", "lamcas": "lam_cas"}
-# Where an OS forbids user code to flush lines, which its architecture allows, points
-# need more memory.
-_BY_ARCH = {
+_FEATURE_BY_FLAG = {
+    "avx512f": "avx512",
+    "atomics": "lse",
+    "asimd": "neon",
+    "lamcas": "lam_cas",
+}
+"""The agent's names of features that Linux calls otherwise."""
+_ARCHES_BY_FEATURE = {
     "flush": ("x86_64", "i386", "aarch64", "ppc64le", "riscv64"),
     "zva": ("aarch64",),
 }
-# bytes: a huge page has as many base pages as a page of the page table has entries
-_TABLE_ENTRY = 8
+"""Features that a whole architecture has. Where an OS forbids user code to flush lines,
+points need more memory than is forecast.
+"""
+_PAGE_TABLE_ENTRY_BYTES = 8
 
 
 def read_forecast(output: bytes, benchmarks: Collection[str]) -> Forecast:
@@ -324,9 +351,9 @@ def read_forecast(output: bytes, benchmarks: Collection[str]) -> Forecast:
             f"a record `forecast` of protocol {records.PROTOCOL} expected, got"
             f" {quote_start(line)}"
         )
-    others = {cost.benchmark for cost in forecast.benchmarks} - {*benchmarks}
-    if others:
-        names = quote_start(", ".join(sorted(others)))
+    unrequested = {cost.benchmark for cost in forecast.benchmarks} - {*benchmarks}
+    if unrequested:
+        names = quote_start(", ".join(sorted(unrequested)))
         raise WireError(
             f"a forecast of {names}, but was asked for {', '.join(benchmarks)}"
         )
@@ -346,13 +373,11 @@ def _find_forecast(output: bytes) -> bytes:
 
 
 def render_facts(facts: Facts, plan_cpus: Collection[int] = ()) -> str:
-    """Render the facts that planning needs, for --facts. plan_cpus: CPUs to list even
-    if not allowed.
+    """Render the facts that planning needs as lines for the agent's --facts
+    (docs/wire.md). plan_cpus: CPUs to list even if not allowed.
     """
     lines = list(_render_machine(facts))
-    for node in facts.nodes:
-        allowed = 1 if node.allowed else None
-        lines.append(_join_none_as_dash("node", node.node, node.free_bytes, allowed))
+    lines += map(_render_node, facts.nodes)
     for cpu in facts.cpus:
         if cpu.online and (cpu.allowed or cpu.cpu in plan_cpus):
             lines += _render_cpu(cpu)
@@ -364,20 +389,30 @@ def _render_machine(facts: Facts) -> Iterator[str]:
     """Yield a line for each fact of the whole machine that is known."""
     if facts.arch:
         yield f"arch {facts.arch}"
-    features = [_FLAGS.get(flag, flag) for flag in facts.cpu_flags]
-    features += [name for name, arches in _BY_ARCH.items() if facts.arch in arches]
+    features = [_FEATURE_BY_FLAG.get(flag, flag) for flag in facts.cpu_flags]
+    for feature, arches in _ARCHES_BY_FEATURE.items():
+        if facts.arch in arches:
+            features.append(feature)
     yield " ".join(["features", *features])
     page_bytes = facts.page_bytes or 4096
     yield f"page_bytes {page_bytes}"
     if facts.huge_pages not in (None, "never"):
-        pages = page_bytes // _TABLE_ENTRY
-        yield f"huge_page_bytes {page_bytes * pages}"
+        # a huge page is what one page of the page table maps
+        entries_per_table = page_bytes // _PAGE_TABLE_ENTRY_BYTES
+        yield f"huge_page_bytes {page_bytes * entries_per_table}"
     if facts.memory_available_bytes is not None:
         yield f"memory_bytes {facts.memory_available_bytes}"
+    # the texts of the limits may be empty: no blank is to end the line then
     if facts.memory_limit is not None:
         yield f"memory_limit {facts.memory_limit}".rstrip()
     if facts.cpu_quota is not None:
         yield f"cpu_limit {facts.cpu_quota} {facts.cpu_limit}".rstrip()
+
+
+def _render_node(node: Node) -> str:
+    """Return the line of a NUMA node; its last word is 1 if it is allowed, else -."""
+    allowed = 1 if node.allowed else None
+    return _join_none_as_dash("node", node.node, node.free_bytes, allowed)
 
 
 def _render_cpu(cpu: Cpu) -> Iterator[str]:
@@ -385,13 +420,14 @@ def _render_cpu(cpu: Cpu) -> Iterator[str]:
     groups = (cpu.core, cpu.cluster, cpu.die, cpu.package, cpu.node)
     yield _join_none_as_dash("cpu", cpu.cpu, *groups, cpu.capacity)
     for cache in cpu.caches:
+        lowest_cpu = min(cache.shared_cpus, default=None)
         yield _join_none_as_dash(
             "cache",
             cache.level,
             cache.kind,
             cache.size_bytes,
             cache.line_bytes,
-            min(cache.shared_cpus, default=None),
+            lowest_cpu,
         )
 
 
@@ -414,9 +450,20 @@ def make_typical_machine(cpus: Sequence[int]) -> Facts:
 
 
 def _make_typical_cpu(cpu: int) -> Cpu:
-    caches = (
-        Cache(1, "Unified", 48 << 10, 64, (cpu,)),
-        Cache(2, "Unified", 2 << 20, 64, (cpu,)),
-        Cache(3, "Unified", 32 << 20, 64, (0,)),
+    l1 = _make_typical_cache(level=1, size_bytes=48 << 10, lowest_cpu=cpu)
+    l2 = _make_typical_cache(level=2, size_bytes=2 << 20, lowest_cpu=cpu)
+    l3 = _make_typical_cache(level=3, size_bytes=32 << 20, lowest_cpu=0)
+    return Cpu(cpu, core=cpu, package=0, node=0, caches=(l1, l2, l3))
+
+
+def _make_typical_cache(level: int, size_bytes: int, lowest_cpu: int) -> Cache:
+    """Return a cache with 64-byte lines. Of the CPUs that share it only the lowest is
+    named: no other is rendered.
+    """
+    return Cache(
+        level=level,
+        kind="Unified",
+        size_bytes=size_bytes,
+        line_bytes=64,
+        shared_cpus=(lowest_cpu,),
     )
-    return Cpu(cpu, core=cpu, package=0, node=0, caches=caches)

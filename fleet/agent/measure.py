@@ -31,30 +31,31 @@ from fleet.text import last_lines
 IDLE_TIMEOUT_S = 30.0  # the agent sends a record at least every 5 s
 GRACE_S = 30.0  # how long after the agent's own deadline we still listen
 PUT_TIMEOUT_S = 300.0  # the list of done visits may be many megabytes
-_NO_SUCH_COMMAND = (126, 127)
+_NO_SUCH_COMMAND = (126, 127)  # a shell's exit codes
 ASK_TIMEOUT_S = 60.0  # the host is short of memory, perhaps
-_SIGNALS = 128  # a shell's exit code of a program that a signal ended, less its number
+# a shell's exit code of a program that a signal ended is this and the signal's number
+_SIGNAL_BASE = 128
 _CUT = 6  # the agent's exit code where it ended before the plan was done
 _LOCKED = 7  # the agent's exit code where another agent measures on the machine
 
 
 def agent_command(
-    agent: Agent, plan: Plan, *, lock: str | None = None, done: str | None = None
+    agent: Agent, plan: Plan, *, lock: str | None = None, done_path: str | None = None
 ) -> str:
     """Return the sh command that runs `plan`. It first ends a line that a login shell
     may have begun.
 
-    lock: the run and user that lock the machine. done: a file of done visits, removed
-    afterwards.
+    lock: the run and user that lock the machine. done_path: a file of done visits on
+    the host, removed afterwards.
     """
     words = [agent.path, "--format=jsonl", "--until-eof", *agent_arguments(plan)]
     if lock is not None:
         words.append(f"--lock={lock}")
-    if done is not None:
-        words.append(f"--done={done}")
+    if done_path is not None:
+        words.append(f"--done={done_path}")
     lines = [f"echo; {shlex.join(words)}; code=$?"]
-    if done is not None:
-        lines.append(f"rm -f {shlex.quote(done)}")
+    if done_path is not None:
+        lines.append(f"rm -f {shlex.quote(done_path)}")
     return "\n".join([*lines, "exit $code"])
 
 
@@ -75,12 +76,14 @@ def measure(
     Raises AgentError if the agent ended badly, LockedError, RefusedError if nothing was
     measured before, LinkError and StoreError.
     """
-    started = read_clock_s()
-    reader = Reader(
-        run_so_far.done, run_so_far.hello, run, lambda: read_clock_s() - started
-    )
-    done = _send_done_visits(connection, run, run_so_far.done)
-    command = agent_command(run.agent, run.plan, lock=lock, done=done)
+    started_s = read_clock_s()
+
+    def measure_elapsed_s() -> float:
+        return read_clock_s() - started_s
+
+    reader = Reader(run_so_far.done, run_so_far.hello, run, measure_elapsed_s)
+    done_path = _send_done_visits(connection, run, run_so_far.done)
+    command = agent_command(run.agent, run.plan, lock=lock, done_path=done_path)
     limit_s = run.plan.deadline_s + GRACE_S
     with connection.stream(
         command, idle_timeout_s=IDLE_TIMEOUT_S, limit_s=limit_s
@@ -91,11 +94,12 @@ def measure(
             record = _read_line(run, reader, line)
             if record is not None:
                 on_record(record, reader)
-    if not _record_killed_visit(connection, run, reader, stream, journal):
-        _record_unexpected_exit(run, reader, stream, journal)
-        why = reader.explain_unfinished()
-        if why is not None:
-            raise _make_error(run, run_so_far, reader, stream, why)
+    if _record_killed_visit(connection, run, reader, stream, journal):
+        return run_so_far.add_part(reader)
+    _record_unexpected_exit(run, reader, stream, journal)
+    why = reader.explain_unfinished()
+    if why is not None:
+        raise _make_error(run, run_so_far, reader, stream, why)
     return run_so_far.add_part(reader)
 
 
@@ -103,7 +107,7 @@ def _record_killed_visit(
     connection: Connection, run: Run, reader: Reader, stream: Stream, journal: Journal
 ) -> bool:
     """Record the visit that a signal ended as failed. Return whether there is one."""
-    if reader.visiting is None or not _is_killed(stream):
+    if reader.visit_line is None or not _is_killed(stream):
         return False
     answer = ask_about_kill(connection, run.agent, stream)
     failed = make_failed_record_after_kill(reader, answer)
@@ -120,41 +124,41 @@ def _record_unexpected_exit(
     """Record an exit code that contradicts the agent's end record."""
     if reader.end is None or stream.exit_code is None:
         return
-    expected = 0 if reader.end.reason == "done" else _CUT
-    if stream.exit_code != expected:
-        code = b'{"record":"exit","code":%d}' % stream.exit_code
-        journal.append(code)
-        _read_line(run, reader, code)
+    expected_code = 0 if reader.end.reason == "done" else _CUT
+    if stream.exit_code != expected_code:
+        exit_record = b'{"record":"exit","code":%d}' % stream.exit_code
+        journal.append(exit_record)
+        _read_line(run, reader, exit_record)
 
 
 def _iter_untorn_lines(stream: Stream) -> Iterator[bytes]:
-    """Yield the agent's lines, but not a record of which a signal left only the
-    start.
+    """Yield the agent's lines, but not a last record of which a signal left only the
+    start. Whether it was a signal is known only after that line.
     """
-    torn = None
+    held_back = None
     for line in stream:
-        if torn is not None:
-            yield torn
-            torn = None
+        if held_back is not None:
+            yield held_back
+            held_back = None
         if line.startswith(b'{"record":"') and not line.endswith(b"}"):
-            torn = line
+            held_back = line
         else:
             yield line
-    if torn is not None and not _is_killed(stream):
-        yield torn
+    if held_back is not None and not _is_killed(stream):
+        yield held_back
 
 
 def _is_killed(stream: Stream) -> bool:
-    return stream.exit_code is not None and stream.exit_code > _SIGNALS
+    return stream.exit_code is not None and stream.exit_code > _SIGNAL_BASE
 
 
 def ask_about_kill(
     connection: Connection, agent: Agent, stream: Stream
 ) -> Sequence[bytes]:
-    """Return the name of the signal that ended the stream's agent, and what `--machine`
-    prints.
+    """Return lines: the name of the signal that ended the stream's agent, such as KILL,
+    and what `--machine` prints now.
     """
-    number = (stream.exit_code or 0) - _SIGNALS
+    number = (stream.exit_code or 0) - _SIGNAL_BASE
     command = f"kill -l {number}; {shlex.quote(agent.path)} --machine </dev/null"
     return connection.run(command, timeout_s=ASK_TIMEOUT_S).stdout.splitlines()
 
@@ -182,6 +186,9 @@ def read_clock_s() -> float:
 
 
 def _read_line(run: Run, reader: Reader, line: bytes) -> Record | None:
+    """Let the reader read the agent's next line. Raises AgentError for what the wire
+    does not allow.
+    """
     try:
         return reader.read_line(line)
     except WireError as err:
@@ -203,10 +210,10 @@ def _make_error(
         error = _explain_no_start(run, run_so_far, code, message)
         if error is not None:
             return error
-    died = f"exit code {code}"
-    if code is not None and code > _SIGNALS:
-        died = f"killed by signal {code - _SIGNALS}"
-    text = f"{run.host.name}: the run is not complete: {why} ({died})."
+    ending = f"exit code {code}"
+    if code is not None and code > _SIGNAL_BASE:
+        ending = f"killed by signal {code - _SIGNAL_BASE}"
+    text = f"{run.host.name}: the run is not complete: {why} ({ending})."
     if message:
         text += f" stderr: {message.rstrip('.')}."
     return AgentError(text)
@@ -239,9 +246,9 @@ def _explain_no_start(
     return None
 
 
-BY_VARIANT = ("ILL", "SEGV", "FPE", "ABRT", "SYS", "TRAP")
-"""Signals that instructions or the agent itself bring about; KILL and BUS come from
-elsewhere.
+SIGNALS_OF_INSTRUCTIONS = ("ILL", "SEGV", "FPE", "ABRT", "SYS", "TRAP")
+"""Signals that instructions or the agent itself bring about: all visits of the variant
+would end so. KILL and BUS come from elsewhere.
 """
 
 
@@ -256,37 +263,45 @@ _MACHINE = msgspec.json.Decoder(_Machine)
 def make_failed_record_after_kill(
     reader: Reader, output: Sequence[bytes]
 ) -> bytes | None:
-    """Return a `failed` record for the visit that a signal ended, else None. output:
-    signal, `--machine`.
+    """Return a `failed` record for the visit that a signal ended; None if there is no
+    such visit, or the signal is another one. output: the lines of `ask_about_kill`.
+
+    `given_up` in the record says what later agents leave out: the benchmark's variant,
+    the point, or whatever needs as much memory.
     """
-    if reader.hello is None or reader.visiting is None or not output:
+    if reader.hello is None or reader.visit_line is None or not output:
         return None
-    name = output[0].decode("ascii", "replace")
-    if name not in (*BY_VARIANT, "KILL", "BUS"):
-        return None
+    signal_name = output[0].decode("ascii", "replace")
     machine = _read_machine(output[1:])
-    kills = _count_memory_kills(reader.hello, machine)
-    failed = {"record": "failed"}
-    if name in BY_VARIANT:
-        failed["reason"] = f"the agent was killed by SIG{name}"
-        failed["given_up"] = "variant"
-    elif name == "KILL" and kills == 0:
-        failed["reason"] = "the agent was killed by SIGKILL"
-        failed["given_up"] = "point"
+    oom_kills = _count_memory_kills(reader.hello, machine)
+    if signal_name in SIGNALS_OF_INSTRUCTIONS:
+        reason = f"by SIG{signal_name}"
+        given_up = "variant"
+    elif signal_name == "KILL" and oom_kills == 0:
+        reason = "by SIGKILL"
+        given_up = "point"
+    elif signal_name in ("KILL", "BUS"):
+        reason = _explain_lack_of_memory(signal_name, oom_kills, machine)
+        given_up = "memory"
     else:
-        failed["reason"] = f"the agent was killed {_explain_kill(name, kills, machine)}"
-        failed["given_up"] = "memory"
-    return msgspec.json.encode(msgspec.json.decode(reader.visiting) | failed)
+        return None
+    failed = msgspec.json.decode(reader.visit_line)
+    failed["record"] = "failed"
+    failed["reason"] = f"the agent was killed {reason}"
+    failed["given_up"] = given_up
+    return msgspec.json.encode(failed)
 
 
-def _explain_kill(name: str, kills: int | None, machine: _Machine) -> str:
-    """Say what ended an agent that may have lacked memory. name: of the signal. kills:
-    what the OS has killed for that, if known.
+def _explain_lack_of_memory(
+    signal_name: str, oom_kills: int | None, machine: _Machine
+) -> str:
+    """Say what ended an agent that may have lacked memory. oom_kills: how many programs
+    the OS has killed for that meanwhile; None if unknown.
     """
-    if name != "KILL" or kills is None:
-        return f"by SIG{name} (for lack of memory?)"
+    if signal_name != "KILL" or oom_kills is None:
+        return f"by SIG{signal_name} (for lack of memory?)"
     limit = f"; {machine.memory_limit}" if machine.memory_limit else ""
-    return f"for lack of memory (oom_kill {kills}{limit})"
+    return f"for lack of memory (oom_kill {oom_kills}{limit})"
 
 
 def _read_machine(lines: Sequence[bytes]) -> _Machine:

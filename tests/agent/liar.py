@@ -75,4 +75,4 @@ class Liar:
     def read_journal(self, run: Run) -> RunSoFar:
         """Read what the journal of `run` keeps, as `fleet resume` does."""
         with Store(self.folder / "results").reopen_journal(run.run_id) as journal:
-            return read_run(journal.parts(), asked=run)
+            return read_run(journal.parts(), requested=run)

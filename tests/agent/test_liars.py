@@ -232,14 +232,14 @@ def test_a_benchmark_that_the_agent_does_not_plan_is_named_and_the_run_partial()
 ):
     run = lies.make_asked_run("r20260102T030405Z-0badcafe", "rpi5")
     records = copy.deepcopy(lies.SAID)
-    run_state = read_run([say(records)], asked=run)
+    run_state = read_run([say(records)], requested=run)
     assert outcome_of(run, run_state) == (State.COMPLETE, "")
     drop_cas(records)
     plan = records[0]["plan"]
     plan["benchmarks"] = [
         kind for kind in plan["benchmarks"] if kind["benchmark"] != "cas"
     ]
-    run_state = read_run([say(records)], asked=run)
+    run_state = read_run([say(records)], requested=run)
     words = "rpi5: the agent left out cas; the others are stored."
     assert outcome_of(run, run_state) == (State.PARTIAL, words)
 
@@ -331,7 +331,7 @@ def test_a_cpu_that_the_agent_was_free_to_measure_is_named(
     records = copy.deepcopy(SAID)
     if "pairs" in plan:
         change_plan(pairs="listed")(records)
-    run_state = read_run([say(records)], asked=run)
+    run_state = read_run([say(records)], requested=run)
     words = f"{run.host.name}: the agent left out CPU 2; the others are stored."
     expected = words if state is State.PARTIAL else ""
     assert outcome_of(run, run_state) == (state, expected)
@@ -354,7 +354,7 @@ def test_a_journal_of_a_lie_is_not_believed_later(tmp_path: Path) -> None:
     change_hello(arch="aarch64")(records)
     lines = say(records)
     assert json.loads(lines[0])["arch"] == "aarch64"
-    run_state = read_run([lines], asked=RUN)
+    run_state = read_run([lines], requested=RUN)
     assert run_state.hello is None
     assert run_state.bursts == 0
     assert "an agent for" in (run_state.damage or "")

@@ -11,15 +11,15 @@ from fleet.agent.wire.records import (
     list_planned_points,
     quote_start,
 )
-from fleet.model import Facts, Hello, Pairs, Plan, Run, Shape, Target
+from fleet.model import Benchmark, Facts, Hello, Pairs, Plan, Run, Shape, Target
 from fleet.plan.benchmark_names import ALL, AUTO, find_requested_variant
 from fleet.plan.cpulist import format_cpus
 from fleet.plan.merge import cpus_to_measure, named_cpus
 
 ROUNDS_FOR_PRECISION = 1000  # the most that a precision adds (agent/plan/make.c)
-# A step's agent, which fleet did not choose, may be of a 64-bit kernel's narrow kind.
-_NARROW = {"x86_64": "i386", "aarch64": "armv7"}
-# of the plan in hello, where they were asked for
+_32_BIT_ARCH = {"x86_64": "i386", "aarch64": "armv7"}
+"""The 32-bit architecture whose programs a 64-bit host runs too."""
+# numbers in the hello's plan, which are those of our plan where that has them
 _NUMBERS = ("samples", "warmup", "iterations", "rounds")
 
 
@@ -43,14 +43,15 @@ def check_machine(
     facts: Facts, target: Target, cpus: Iterable[int], *, narrow: bool = False
 ) -> None:
     """Raise WireError if an agent is for another machine than the probe's, or has CPUs
-    that the probe did not find. target, cpus: what the agent says. narrow: it may be of
-    a 64-bit host's 32-bit kind.
+    that the probe did not find. target, cpus: what the agent says. narrow: a 32-bit
+    agent is accepted on a 64-bit host, as fleet did not choose it.
     """
     arches = {facts.arch}
     if narrow:
-        arches.add(_NARROW.get(facts.arch, facts.arch))
-    same_os = target.os.removesuffix("-standin") == facts.target.os
-    if not same_os or target.arch not in arches:
+        arches.add(_32_BIT_ARCH.get(facts.arch, facts.arch))
+    # a test's agent for another OS that runs on this one is named "qnx-standin"
+    is_same_os = target.os.removesuffix("-standin") == facts.target.os
+    if not is_same_os or target.arch not in arches:
         target_text = quote_start(str(target))
         raise WireError(
             f"it is an agent for {target_text}, but the host is {facts.target}"
@@ -65,15 +66,20 @@ def check_machine(
 
 
 def _check_benchmarks_and_seed(plan: Plan, hello: Hello) -> None:
-    measured = {name for name, _, _ in list_planned_points(hello)}
-    if unasked := sorted(measured - {*plan.benchmarks}):
+    """Raise WireError unless the hello has the plan's seed and counters, and only
+    benchmarks of the plan. The agent may leave out some of them.
+    """
+    agent_benchmarks = {name for name, _, _ in list_planned_points(hello)}
+    unrequested = sorted(agent_benchmarks - {*plan.benchmarks})
+    if unrequested:
         raise WireError(
-            f"it measures {', '.join(unasked)}, but was asked for"
+            f"it measures {', '.join(unrequested)}, but was asked for"
             f" {', '.join(plan.benchmarks)}"
         )
     seed = hello.raw.get("seed")
     if seed != plan.seed:
         raise WireError(f"its seed is {seed}, but was asked for {plan.seed}")
+    # a counter of the plan may be `name=code`
     requested = [event.partition("=")[0] for event in plan.counters or ()]
     if sorted(hello.counters) != sorted(requested):
         raise WireError(
@@ -83,6 +89,9 @@ def _check_benchmarks_and_seed(plan: Plan, hello: Hello) -> None:
 
 
 def _check_variants(plan: Plan, hello: Hello) -> None:
+    """Raise WireError unless the hello has the variants that the plan names. The agent
+    chooses among them where the plan says `auto` or `all`.
+    """
     for benchmark, variant, _ in list_planned_points(hello):
         requested = find_requested_variant(plan, benchmark)
         if requested not in (variant, AUTO, ALL):
@@ -93,58 +102,68 @@ def _check_variants(plan: Plan, hello: Hello) -> None:
 
 
 def _check_cpus(plan: Plan, hello: Hello) -> None:
-    """Raise WireError unless the hello has the CPUs that the plan names."""
+    """Raise WireError if the hello lacks CPUs that the plan needs, or has others where
+    the plan names them. Of a plan that lists pairs, only the paired CPUs are needed.
+    """
     paired_cpus = _list_paired_cpus(plan)
     plan_cpus = named_cpus(plan)
     agent_cpus = {*hello.cpus}
-    missing = (paired_cpus or plan_cpus) - agent_cpus
-    unasked = set[int]()
+    needed_cpus = paired_cpus or plan_cpus
+    missing = needed_cpus - agent_cpus
+    unrequested = set[int]()
     if plan.cpus:
-        unasked = agent_cpus - plan_cpus
-    if missing or unasked:
+        unrequested = agent_cpus - plan_cpus
+    if missing or unrequested:
+        requested_cpus = plan_cpus or paired_cpus
         raise WireError(
             f"it measures CPU {format_cpus(hello.cpus)}, but was asked for"
-            f" {format_cpus(plan_cpus or paired_cpus)}"
+            f" {format_cpus(requested_cpus)}"
         )
 
 
 def _list_paired_cpus(plan: Plan) -> frozenset[int]:
-    """Return the CPUs of the listed pairs. An agent may leave out all others."""
+    """Return the CPUs of the listed pairs; none if the plan lists no pairs. An agent
+    may leave out all others.
+    """
     if plan.pairs is None:
         return frozenset()
     return frozenset(cpu for pair in plan.pairs.listed for cpu in pair)
 
 
 def _check_pairs(plan: Plan, hello: Hello) -> None:
-    which = hello.raw["plan"].get("pairs") or Pairs.HALF
-    expected = _find_expected_pairs(plan, which)
-    if which != expected:
+    """Raise WireError unless the hello has the pairs that the plan asks for."""
+    agent_pairs = hello.raw["plan"].get("pairs") or Pairs.HALF
+    expected_pairs = _find_expected_pairs(plan, agent_pairs)
+    if agent_pairs != expected_pairs:
         raise WireError(
-            f"its pairs are {quote_start(which)}, but was asked for {expected}"
+            f"its pairs are {quote_start(agent_pairs)}, but was asked for"
+            f" {expected_pairs}"
         )
-    count = _count_pairs(plan, hello, expected)
+    count = _count_pairs(plan, hello, expected_pairs)
     if hello.pairs != count:
         raise WireError(f"it counts {hello.pairs} pairs, and the plan has {count}")
 
 
-def _find_expected_pairs(plan: Plan, which: str) -> Pairs:
-    """Return the pairs that a plan asks for. which: what the agent says, for presets
-    choose between two.
+def _find_expected_pairs(plan: Plan, agent_pairs: str) -> Pairs:
+    """Return the pairs that a plan asks for. If it names none, a preset has chosen
+    between two, so that it is what the agent says: `agent_pairs`.
     """
     if plan.pairs is None:
-        return Pairs.ORDERED if which == Pairs.ORDERED else Pairs.HALF
+        return Pairs.ORDERED if agent_pairs == Pairs.ORDERED else Pairs.HALF
     if plan.pairs.listed:
         return Pairs.LISTED
     return plan.pairs.which
 
 
-def _count_pairs(plan: Plan, hello: Hello, which: Pairs) -> int:
+def _count_pairs(plan: Plan, hello: Hello, pairs: Pairs) -> int:
+    """Return how many pairs a plan has with the CPUs of the hello."""
     if plan.pairs is not None and plan.pairs.listed:
         return len(plan.pairs.listed)
-    both_ways = len(hello.cpus) * (len(hello.cpus) - 1)
-    if which is Pairs.HALF:
-        return both_ways // 2
-    return both_ways
+    cpu_count = len(hello.cpus)
+    ordered_pairs = cpu_count * (cpu_count - 1)
+    if pairs is Pairs.HALF:
+        return ordered_pairs // 2
+    return ordered_pairs
 
 
 def _check_numbers(plan: Plan, hello: Hello) -> None:
@@ -157,19 +176,26 @@ def _check_numbers(plan: Plan, hello: Hello) -> None:
             )
 
 
-def count_visits_due(run: Run | None, hello: Hello) -> Mapping[PlannedPoint, int]:
-    """Return how many visits a round makes at each planned point; 1 where only the
-    agent knows the number.
+def count_visits_per_round(run: Run | None, hello: Hello) -> Mapping[PlannedPoint, int]:
+    """Return how many visits a round makes at each planned point: 1 or more where only
+    the agent knows the number, as if `run` is None.
     """
-    points = list_planned_points(hello)
-    if run is None:
-        return dict.fromkeys(points, 1)
-    return {point: _count_visits(run.plan, hello, point[0]) for point in points}
+    visits = dict[PlannedPoint, int]()
+    for point in list_planned_points(hello):
+        benchmark_name, _, _ = point
+        benchmark = hello.get_benchmark_or_shipped(benchmark_name)
+        if run is None:
+            visits[point] = 1
+        else:
+            visits[point] = _count_visits(run.plan, hello, benchmark)
+    return visits
 
 
-def _count_visits(plan: Plan, hello: Hello, name: str) -> int:
-    """Return how many visits a round makes at a point of a benchmark."""
-    benchmark = hello.get_benchmark_or_shipped(name)
+def _count_visits(plan: Plan, hello: Hello, benchmark: Benchmark) -> int:
+    """Return how many visits a round makes at a point of a benchmark: one for each CPU,
+    or for each pair, or 1 if only the agent knows. A benchmark with many points may
+    visit fewer pairs.
+    """
     if benchmark.shape is Shape.CPU:
         return len(hello.cpus)
     if benchmark.shape is not Shape.PAIR:
@@ -193,10 +219,14 @@ def list_left_out(run: Run) -> list[str]:
 
 
 def _list_benchmarks_left_out(run: Run, hello: Hello) -> list[str]:
-    hello_names = {name for name, _, _ in list_planned_points(hello)}
-    left_out = [name for name in run.plan.benchmarks if name not in hello_names]
+    """List the plan's benchmarks that the hello lacks. Those that need a second CPU are
+    not listed if there is none to measure.
+    """
+    agent_benchmarks = {name for name, _, _ in list_planned_points(hello)}
+    left_out = [name for name in run.plan.benchmarks if name not in agent_benchmarks]
     cpus = cpus_to_measure(run.plan, run.facts) or hello.cpus
-    if len(cpus) > 1:
+    has_second_cpu = len(cpus) > 1
+    if has_second_cpu:
         return left_out
     return [name for name in left_out if _runs_on_one_cpu(name, hello)]
 

@@ -2,15 +2,16 @@
 parts. Pure.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
+from typing import NamedTuple
 
 from fleet.agent.wire.asked import (
     ROUNDS_FOR_PRECISION,
     check_hello,
-    count_visits_due,
+    count_visits_per_round,
 )
 from fleet.agent.wire.done import Done, get_planned_point
 from fleet.agent.wire.records import (
@@ -33,6 +34,7 @@ from fleet.model import (
     Note,
     Pairs,
     Parameters,
+    Plan,
     Run,
     Shape,
     View,
@@ -66,7 +68,7 @@ LINE_LIMIT_BYTES = 1 << 20
 # The journal keeps lines that are not visits too: so many bytes of them are allowed
 # beyond those that each visit brings along.
 OTHER_LIMIT_BYTES = 16 << 20
-OTHER_BYTES_A_VISIT = 1 << 10
+OTHER_BYTES_PER_VISIT = 1 << 10
 NOISE_LIMIT_LINES = 1000
 NOTE_LIMIT = 1000
 FAILED_LIMIT = 100_000
@@ -74,7 +76,7 @@ FAILED_LIMIT = 100_000
 WORDS_LIMIT_BYTES = 14 << 20
 # of disturbed bursts, whose samples are kept in the run's record; of more, only why
 SAMPLES_LIMIT_BYTES = 2 << 20
-FAILED_BYTES = 500  # a failed burst without samples, at most
+FAILED_BYTES = 500  # the most that a failed burst without samples has
 _BYTE_ORDER_MARKS = b"\xef\xbb\xbf\xff\xfe"
 NO_HELLO = "the agent sent no hello record"
 # Times of two clocks differ by their rates, and by a host or controller that slept no
@@ -85,104 +87,159 @@ CLOCK_SLACK_S = 30.0
 MIN_NS = 0.1
 
 
+class _OutputBytes:
+    """Counts the bytes of an agent's output that the controller keeps, so that no agent
+    fills its memory or disk.
+    """
+
+    def __init__(self) -> None:
+        self._words = 0  # of notes and failed bursts
+        self._samples = 0  # of disturbed bursts
+        self._other = 0  # of lines that are no visits, less what the visits allow
+
+    def count_line(self, line: bytes) -> None:
+        """Count a line as one that is no visit; `allow_visit` takes that back. Raises
+        WireError if the line is too long, or there are too many such lines.
+        """
+        if len(line) > LINE_LIMIT_BYTES:
+            raise WireError(
+                f"a line of {len(line)} bytes; at most {LINE_LIMIT_BYTES} are allowed"
+            )
+        self._other += len(line)
+        if self._other > OTHER_LIMIT_BYTES:
+            raise WireError(
+                f"more than {OTHER_LIMIT_BYTES >> 20} MiB of lines that are no visits;"
+                f" the last: {quote_start(line)}"
+            )
+
+    def allow_visit(self, length: int) -> None:
+        """Take back the bytes that `count_line` counted of a visit's line, and allow
+        OTHER_BYTES_PER_VISIT more: a long run may have more other lines.
+        """
+        allowed = length + OTHER_BYTES_PER_VISIT
+        self._other = max(0, self._other - allowed)
+
+    def count_words(self, length: int) -> None:
+        """Count a note, or a failed burst without samples. Raises WireError if there
+        are too many.
+        """
+        self._words += min(length, 2 * TEXT_LIMIT)
+        if self._words > WORDS_LIMIT_BYTES:
+            raise WireError(
+                f"more than {WORDS_LIMIT_BYTES} bytes of notes and failed bursts"
+            )
+
+    def count_samples(self, length: int) -> bool:
+        """Count a failed burst with samples. Return whether its samples may be kept."""
+        self._samples += length
+        return self._samples <= SAMPLES_LIMIT_BYTES
+
+
+class _Counts(NamedTuple):
+    """How many bursts a reader has read, and the lengths of two of its lists."""
+
+    bursts: int
+    failed: int
+    retaken: int
+
+
 class Reader:
     """Reads an agent's output in bounded memory: call `read_line` on each line, then
     `explain_unfinished`.
+
+    A visit is what an agent does for one CPU pair at one planned point in one round. It
+    is one record, a burst or a failed one. If other work disturbed it, it is taken
+    again by further records, its attempts 1, 2, …
     """
 
     def __init__(
         self,
         done: Done | None = None,
-        first: Hello | None = None,
+        first_hello: Hello | None = None,
         run: Run | None = None,
-        passed_s: Callable[[], float] | None = None,
+        measure_elapsed_s: Callable[[], float] | None = None,
     ) -> None:
-        """done, first: earlier agents' visits, which this one leaves out, and hello.
-        run: what was asked. passed_s: how long ago the agent was started, by our clock.
+        """Begin to read an agent's output.
+
+        done: the visits of the run's earlier agents, which this one leaves out.
+        first_hello: that of the run's first agent. run: what the agent was asked to do.
+        measure_elapsed_s: tells how long ago the agent was started, by our clock.
         """
         self.done = done or Done()
-        self._first = first
+        self._first_hello = first_hello
         self._run = run
-        self._passed_s = passed_s
+        self._measure_elapsed_s = measure_elapsed_s
         self.hello: Hello | None = None
         self.end: End | None = None
         self.bursts = 0
         self.failed: list[Failed] = []  # also those taken again
         self.retaken: list[BurstName] = []  # the failed bursts that were taken again
         self.notes: list[str] = []
-        # the record that names the visit, until its burst is there
-        self.visiting: bytes | None = None
+        # the `alive` record that names the visit in progress; None between visits
+        self.visit_line: bytes | None = None
+        self._bytes = _OutputBytes()
         self._noise_lines = 0
-        self._words_bytes = 0
-        self._samples_bytes = 0  # of disturbed bursts
-        self._other_bytes = 0  # beyond what visits allow
-        self._ticks = 0.0  # of all bursts
+        self._ticks_of_bursts = 0.0
         self._round = 0
-        self._earlier_visits = self.done.visits
-        self._first_visits = Counter(self.done.first_visits)
-        self._visits_due: Mapping[PlannedPoint, int] = {}
-        # the visits of this round: by point and ping CPU, a bit for each pong CPU
-        self._visited: Counter[tuple[str, str, str | None, int]] = Counter()
-        # of each visit that was disturbed, how many bursts were; 0 once it has a burst
-        self._disturbed: dict[BurstName, int] = {}
-        self._places: dict[int, int] = {}  # of each CPU in the hello
-        self._parameters: dict[PlannedPoint, Parameters] = {}
+        self._visits_of_earlier_agents = self.done.visits
+        # of all agents
+        self._visits_of_round_0 = Counter(self.done.visits_of_round_0)
+        self._visits_per_round: Mapping[PlannedPoint, int] = {}
+        # the visits of this round by planned point and ping CPU: an integer with the
+        # bit 1 << N set for the hello's Nth CPU as pong
+        self._pong_bits = defaultdict[tuple[PlannedPoint, int], int](int)
+        self._index_by_cpu: dict[int, int] = {}  # in the hello's list of CPUs
+        # how many bursts of a visit were disturbed; 0 once it has a burst
+        self._disturbed_by_visit: dict[BurstName, int] = {}
+        self._parameters_by_point: dict[PlannedPoint, Parameters] = {}
 
     def read_line(self, line: bytes) -> Record | None:
-        """Decode the next line, adding a burst's flags; None for another program's
-        text. Raises WireError.
+        """Decode the next line, adding a burst's flags; return None for noise, which
+        another program printed. Raises WireError.
         """
-        self._count_bytes(line)
+        self._bytes.count_line(line)
         if self.hello is None:
             return self._read_hello(line)
-        words, line = split_noise(line)
-        if words:
-            self._skip_noise(words, "among the agent's records")
-        if not line:
+        noise, record_text = split_noise(line)
+        if noise:
+            self._skip_noise(noise, "among the agent's records")
+        if not record_text:
             return None
-        if self.end is not None and not line.startswith(b'{"record":"exit"'):
-            raise WireError(f"a line after the end record: {quote_start(line)}")
-        record = decode_record(line)
-        self._add(record, self.hello, len(line))
-        if not isinstance(record, Alive):
-            self.visiting = None
-        elif record.benchmark is not None:
-            self.visiting = line
+        if self.end is not None and not record_text.startswith(b'{"record":"exit"'):
+            raise WireError(f"a line after the end record: {quote_start(record_text)}")
+        record = decode_record(record_text)
+        self._add(record, self.hello, len(record_text))
+        self._note_visit_in_progress(record, record_text)
         if isinstance(record, Burst):
-            return add_flags_and_start(record, self.hello, self._first)
+            return add_flags_and_start(record, self.hello, self._first_hello)
         return record
 
-    def _count_bytes(self, line: bytes) -> None:
-        if len(line) > LINE_LIMIT_BYTES:
-            raise WireError(
-                f"a line of {len(line)} bytes; at most {LINE_LIMIT_BYTES} are allowed"
-            )
-        self._other_bytes += len(line)
-        if self._other_bytes > OTHER_LIMIT_BYTES:
-            raise WireError(
-                f"more than {OTHER_LIMIT_BYTES >> 20} MiB of lines that are no visits;"
-                f" the last: {quote_start(line)}"
-            )
-
-    def _count_words(self, length: int) -> None:
-        self._words_bytes += min(length, 2 * TEXT_LIMIT)
-        if self._words_bytes > WORDS_LIMIT_BYTES:
-            raise WireError(
-                f"more than {WORDS_LIMIT_BYTES} bytes of notes and failed bursts"
-            )
+    def _note_visit_in_progress(self, record: Record, text: bytes) -> None:
+        """Keep the `alive` record that names a visit, until another record says how the
+        visit ended.
+        """
+        if not isinstance(record, Alive):
+            self.visit_line = None
+        elif record.benchmark is not None:
+            self.visit_line = text
 
     def _add(self, record: Record, hello: Hello, length: int) -> None:
+        """Check a record behind the hello and add it to what was read. length: that of
+        its text. Raises WireError.
+        """
         match record:
             case Hello():
                 raise WireError("a second hello record")
             case Burst() | Failed():
-                self._check_and_count_visit(record, hello, length)
-                # takes back what `_count_bytes` counted, and a little more
-                allowed = length + OTHER_BYTES_A_VISIT
-                self._other_bytes = max(0, self._other_bytes - allowed)
+                self._check_visit(record, hello)
+                self._count_visit(record, length)
+                if self.visits > hello.bursts_max:
+                    raise WireError(f"more bursts than the {hello.bursts_max} promised")
+                self._bytes.allow_visit(length)
             case Note():
-                self._count_words(length)
+                self._bytes.count_words(length)
                 self.notes.append(record.text)
+                # the list also has a note for each line of noise
                 if len(self.notes) > NOISE_LIMIT_LINES + NOTE_LIMIT:
                     raise WireError(f"more than {NOTE_LIMIT} notes")
             case End():
@@ -206,22 +263,23 @@ class Reader:
             promised = _format_at_least(minimum, self.hello.bursts_max)
             return f"cut after {visits} of {promised} bursts"
         why = self._explain_unfit_end(self.hello, self.end, visits)
-        if why is None and self.end.reason == "done":
-            why = self._explain_missing_visits(self.hello, visits)
-        return why
+        if why is not None:
+            return why
+        # an agent that gave something up makes fewer visits than are planned
+        if self.end.reason != "done" or self.done.has_given_up:
+            return None
+        return self._explain_short_round_0() or self._explain_missing_rounds(self.hello)
 
     def _explain_unfit_end(self, hello: Hello, end: End, visits: int) -> str | None:
         """Return how the end record contradicts the hello or what arrived; None if it
         fits.
         """
-        bursts = self.bursts
-        failed = len(self.failed)
-        again = len(self.retaken)
-        if (end.bursts, end.failed, end.again) != (bursts, failed, again):
+        counts = self.get_counts()
+        if (end.bursts, end.failed, end.again) != counts:
             return (
                 f"the end record counts {end.bursts} bursts, {end.failed} failed ones"
-                f" and {end.again} taken again, but {bursts}, {failed} and"
-                f" {again} arrived"
+                f" and {end.again} taken again, but {counts.bursts}, {counts.failed}"
+                f" and {counts.retaken} arrived"
             )
         promised = _format_at_least(hello.bursts, hello.bursts_max)
         if end.reason != "done" and not end.out_of_time:
@@ -230,26 +288,32 @@ class Reader:
             return f"{promised} bursts were promised, {visits} arrived"
         return None
 
-    def _explain_missing_visits(self, hello: Hello, visits: int) -> str | None:
-        """Return which visits of the plan a finished agent did not make; None if it
-        made all, or may have given some up.
-        """
-        if self.done.has_given_up:
-            return None
-        for point, due in self._visits_due.items():
-            arrived = self._first_visits[point]
-            if arrived < due:
+    def _explain_short_round_0(self) -> str | None:
+        """Return at which planned point round 0 lacks visits; None if it has all."""
+        for point, planned in self._visits_per_round.items():
+            arrived = self._visits_of_round_0[point]
+            if arrived < planned:
                 name = "/".join(filter(None, point))
-                return f"{arrived} of {due} planned visits of {name} came in round 0"
-        # each round has the visits of the first, and may have more
-        rounds = hello.raw["plan"].get("rounds") or 1
-        planned = max(1, rounds * self._first_visits.total())
-        all_visits = self._earlier_visits + visits
-        if all_visits < planned:
-            return f"{all_visits} visits came, and {planned} or more are planned"
+                return (
+                    f"{arrived} of {planned} planned visits of {name} came in round 0"
+                )
+        return None
+
+    def _explain_missing_rounds(self, hello: Hello) -> str | None:
+        """Return how many visits the run lacks if each round has those of round 0; None
+        if it lacks none. A plan without a number of rounds has one or more.
+        """
+        rounds_min = hello.raw["plan"].get("rounds") or 1
+        planned = max(1, rounds_min * self._visits_of_round_0.total())
+        arrived = self._visits_of_earlier_agents + self.visits
+        if arrived < planned:
+            return f"{arrived} visits came, and {planned} or more are planned"
         return None
 
     def _read_hello(self, line: bytes) -> Record | None:
+        """Read a line before the hello record was read: return the hello, or None for
+        noise. Raises WireError for a hello of another run, machine or plan.
+        """
         hello = decode_hello(line)
         if hello is None:
             self._skip_noise(line, "before hello")
@@ -258,8 +322,8 @@ class Reader:
         if self._run is not None:
             check_hello(self._run, hello)
         self.hello = hello
-        self._visits_due = count_visits_due(self._run, hello)
-        self._places = {cpu: place for place, cpu in enumerate(hello.cpus)}
+        self._visits_per_round = count_visits_per_round(self._run, hello)
+        self._index_by_cpu = {cpu: index for index, cpu in enumerate(hello.cpus)}
         return hello
 
     def _check_continuation(self, hello: Hello) -> None:
@@ -269,14 +333,19 @@ class Reader:
             raise WireError(
                 f"the agent counts {done} visits as done, not {self.done.visits}"
             )
-        if self._first is None:
+        if self._first_hello is None:
             return
-        # 0, where it is not known, is behind nothing
-        if 0 < _get_monotonic_ns(hello) < _get_monotonic_ns(self._first):
+        hello_ns = _get_monotonic_ns(hello)
+        first_hello_ns = _get_monotonic_ns(self._first_hello)
+        is_clock_known = hello_ns > 0
+        if is_clock_known and hello_ns < first_hello_ns:
             raise WireError("the clock of this agent is behind that of the run's first")
-        check_same_run(self._first, hello)
+        check_same_run(self._first_hello, hello)
 
     def _skip_noise(self, line: bytes, where: str) -> None:
+        """Keep the start of another program's line as a note. Raises WireError if there
+        are too many such lines.
+        """
         self._noise_lines += 1
         if self._noise_lines > NOISE_LIMIT_LINES:
             fault = "that are not records"
@@ -289,113 +358,144 @@ class Reader:
         if line.strip():
             self.notes.append(f"{where} the host printed: {quote_start(line)}")
 
-    def _check_and_count_visit(
-        self, record: Burst | Failed, hello: Hello, length: int
-    ) -> None:
+    def _check_visit(self, record: Burst | Failed, hello: Hello) -> None:
+        """Raise WireError unless the plan and what was read before allow the record."""
         self._require_planned(record)
         if isinstance(record, Burst):
             self._check_burst(record, hello)
-        # a visit that was disturbed is taken again, as attempt 1, 2, …
-        is_first_attempt = record.attempt == 0
-        if is_first_attempt:
+        if record.attempt == 0:
             self._follow_round(record.round)
             self._require_new(record)
         else:
             self._require_disturbed(record)
+
+    def _count_visit(self, record: Burst | Failed, length: int) -> None:
+        """Count a record that `_check_visit` allows. length: that of its text."""
+        point = get_planned_point(record)
+        if record.attempt == 0:
+            bit = self._get_pong_bit(record)
+            self._pong_bits[point, record.ping_cpu] |= bit
+            if record.round == 0:
+                self._visits_of_round_0[point] += 1
+        else:
+            self.retaken.append(name_burst(record, record.attempt - 1))
         self._count_disturbed(record)
-        if record.round == 0 and is_first_attempt:
-            self._first_visits[get_planned_point(record)] += 1
         if isinstance(record, Burst):
             self.bursts += 1
         else:
             self._keep_failed(record, length)
-        if self.visits > hello.bursts_max:
-            raise WireError(f"more bursts than the {hello.bursts_max} promised")
 
     @property
     def visits(self) -> int:
         """Return how many visits this agent made, each in one round."""
         return self.bursts + len(self.failed) - len(self.retaken)
 
-    def _require_disturbed(self, record: Burst | Failed) -> None:
-        """Note that a burst was taken again. Raises WireError unless those before it
-        were disturbed.
+    def get_counts(self) -> _Counts:
+        """Return how many records of visits were read, of each kind."""
+        return _Counts(self.bursts, len(self.failed), len(self.retaken))
+
+    def undo_to(self, counts: _Counts) -> None:
+        """Forget the records of visits that were read since `get_counts` returned
+        this.
         """
-        visit = name_burst(record, 0)
-        count = self._disturbed.get(visit)
-        if count is None:
-            count = self.done.count_disturbed(record)
-        if record.attempt != count:
+        self.bursts = counts.bursts
+        del self.failed[counts.failed :]
+        del self.retaken[counts.retaken :]
+
+    def _require_disturbed(self, record: Burst | Failed) -> None:
+        """Raise WireError unless all earlier attempts at the record's visit were
+        disturbed, by this agent or an earlier one. Attempts count from 0.
+        """
+        visit = name_burst(record, attempt=0)
+        disturbed = self._disturbed_by_visit.get(visit)
+        if disturbed is None:
+            disturbed = self.done.count_disturbed(record)
+        if record.attempt != disturbed:
             raise WireError(
-                f"attempt {record.attempt} of visit {visit} came where {count} were"
+                f"attempt {record.attempt} of visit {visit} came where {disturbed} were"
                 " disturbed"
             )
-        self.retaken.append(name_burst(record, record.attempt - 1))
 
     def _count_disturbed(self, record: Burst | Failed) -> None:
+        """Note how many bursts of the record's visit were disturbed so far. A visit
+        that ended otherwise is not taken again.
+        """
+        visit = name_burst(record, attempt=0)
         if isinstance(record, Failed) and record.disturbed:
-            self._disturbed[name_burst(record, 0)] = record.attempt + 1
+            self._disturbed_by_visit[visit] = record.attempt + 1
         elif record.attempt:
-            self._disturbed[name_burst(record, 0)] = 0
+            self._disturbed_by_visit[visit] = 0
 
     def _require_planned(self, record: Burst | Failed) -> None:
         """Raise WireError unless the hello plans the visit's point and has its CPUs."""
         point = get_planned_point(record)
-        if point not in self._visits_due:
+        if point not in self._visits_per_round:
             name = quote_start("/".join(filter(None, point)))
             raise WireError(f"{name} is not in the plan of the hello record")
         cpus = {record.ping_cpu, record.pong_cpu}
         if isinstance(record, Burst) and record.cpus:
             cpus.update(record.cpus)
-        planned_cpus = self._places.keys()
-        if not cpus <= planned_cpus:
+        if not cpus <= self._index_by_cpu.keys():
             raise WireError(
                 f"pair {record.ping_cpu},{record.pong_cpu} is not in the plan's CPUs"
             )
 
     def _require_new(self, record: Burst | Failed) -> None:
-        """Note the visit. Raises WireError if it came before, in this part or an
-        earlier one.
+        """Raise WireError if the visit came before, from this agent or an earlier one.
+        `_follow_round` has emptied what this agent visited in another round.
         """
         point = get_planned_point(record)
-        point_and_ping = (*point, record.ping_cpu)
-        bit_of_pong = 1 << self._places[record.pong_cpu]
-        is_visited = self._visited[point_and_ping] & bit_of_pong
+        bit = self._get_pong_bit(record)
+        is_visited = self._pong_bits[point, record.ping_cpu] & bit
         if is_visited or self.done.has_visit(record):
             name = (*filter(None, point), record.ping_cpu, record.pong_cpu)
             raise WireError(f"visit {name} of round {record.round} came twice")
-        self._visited[point_and_ping] |= bit_of_pong
+
+    def _get_pong_bit(self, record: Burst | Failed) -> int:
+        return 1 << self._index_by_cpu[record.pong_cpu]
 
     def _keep_failed(self, record: Failed, length: int) -> None:
-        if record.ticks is not None:
-            self._samples_bytes += length
-            if self._samples_bytes > SAMPLES_LIMIT_BYTES:
+        """Keep a failed burst, without its samples if too many bytes of samples were
+        kept before. Raises WireError if there are too many failed bursts.
+        """
+        if record.ticks is None:
+            self._bytes.count_words(length)
+        else:
+            if not self._bytes.count_samples(length):
                 record = _drop_samples(record)
-            length = FAILED_BYTES
-        self._count_words(length)
+            self._bytes.count_words(FAILED_BYTES)
         self.failed.append(record)
         if len(self.failed) > FAILED_LIMIT:
             last = quote_start(record.reason)
             raise WireError(f"more than {FAILED_LIMIT} failed bursts; the last: {last}")
 
     def _follow_round(self, number: int) -> None:
+        """Begin a round if a visit is its first. Raises WireError for a round that is
+        over, or beyond those of a plan.
+        """
         if number < self._round:
             raise WireError(f"round {number} after round {self._round}")
         if self._run is not None:
-            limit = max(ROUNDS_FOR_PRECISION, self._run.plan.rounds or 0)
-            if number >= limit:
+            # to reach a precision, an agent may add rounds to those of the plan
+            rounds_max = max(ROUNDS_FOR_PRECISION, self._run.plan.rounds or 0)
+            if number >= rounds_max:
                 raise WireError(
-                    f"round {number}, but a plan has at most {limit} rounds"
+                    f"round {number}, but a plan has at most {rounds_max} rounds"
                 )
         if number > self._round:
             self._round = number
-            self._visited = Counter()
+            self._pong_bits.clear()
 
     def _check_burst(self, burst: Burst, hello: Hello) -> None:
+        """Raise WireError if the burst contradicts its benchmark, the plan or the
+        clocks.
+        """
         benchmark = hello.get_benchmark_or_shipped(burst.benchmark)
         if why := benchmark.find_mismatch(burst):
             raise WireError(f"burst: {why}")
-        self._check_sampling(burst, hello)
+        _check_sampling_of_hello(burst, hello)
+        if self._run is not None:
+            _check_sampling_of_plan(burst, self._run.plan)
         self._check_time(burst, hello, benchmark.shape)
         if burst.parameters is not None:
             self._check_parameters(burst, burst.parameters)
@@ -409,42 +509,22 @@ class Reader:
         those known only after a burst.
         """
         planned = replace(parameters, pages=None, state=None)
-        before = self._parameters.setdefault(get_planned_point(burst), planned)
+        point = get_planned_point(burst)
+        before = self._parameters_by_point.setdefault(point, planned)
         if planned != before:
             raise WireError(
                 f"burst: point {burst.point} has other parameters than before"
             )
 
-    def _check_sampling(self, burst: Burst, hello: Hello) -> None:
-        """Raise WireError if the burst has other samples than its hello and the plan
-        that was sent say.
-        """
-        planned = hello.raw["plan"]
-        samples = len(burst.ticks) - burst.warmup
-        if planned.get("warmup") not in (None, burst.warmup):
-            raise WireError(
-                f"burst: {burst.warmup} warm-ups, and the plan has {planned['warmup']}"
-            )
-        if (planned.get("samples") or samples) < samples:
-            raise WireError(
-                f"burst: {samples} samples, and the plan has {planned['samples']}"
-            )
-        if self._run is None:
-            return
-        sent = self._run.plan
-        if sent.samples not in (None, samples):
-            raise WireError(f"burst: {samples} samples, not {sent.samples}")
-        if burst.point is None and sent.iterations not in (None, burst.iterations):
-            raise WireError(
-                f"burst: {burst.iterations} iterations, not {sent.iterations}"
-            )
-
     def _check_time(self, burst: Burst, hello: Hello, shape: Shape) -> None:
-        """Raise WireError if the bursts before this one took longer by their ticks than
-        until its start by the host's clock, or its end is after now by ours.
+        """Raise WireError if the burst's times cannot be true.
+
+        The bursts before it cannot have taken longer, by their ticks, than the host's
+        clock says of the time until it began. It cannot end later than now, by our
+        clock.
         """
         began_s = burst.start_offset_ns / 1e9
-        earlier_bursts_s = self._ticks / hello.ticks_per_second
+        earlier_bursts_s = self._ticks_of_bursts / hello.ticks_per_second
         if earlier_bursts_s > _add_clock_error(began_s):
             raise WireError(
                 f"burst: {earlier_bursts_s:.0f} s of ticks came before it, but it began"
@@ -452,12 +532,14 @@ class Reader:
             )
         ticks = sum(burst.average_pair_ticks(shape))
         ended_s = began_s + ticks / hello.ticks_per_second
-        if self._passed_s is not None and ended_s > _add_clock_error(self._passed_s()):
-            raise WireError(
-                f"burst: it ended {ended_s:.0f} s after hello, but the agent was"
-                f" started {self._passed_s():.0f} s ago"
-            )
-        self._ticks += ticks
+        if self._measure_elapsed_s is not None:
+            elapsed_s = self._measure_elapsed_s()
+            if ended_s > _add_clock_error(elapsed_s):
+                raise WireError(
+                    f"burst: it ended {ended_s:.0f} s after hello, but the agent was"
+                    f" started {elapsed_s:.0f} s ago"
+                )
+        self._ticks_of_bursts += ticks
 
 
 def _drop_samples(failed: Failed) -> Failed:
@@ -467,7 +549,7 @@ def _drop_samples(failed: Failed) -> Failed:
 
 
 def name_burst(record: Burst | Failed, attempt: int) -> BurstName:
-    """Return what names a burst of the record's visit."""
+    """Return what names the burst of one attempt at the record's visit."""
     cpus = (record.ping_cpu, record.pong_cpu)
     return (*get_planned_point(record), record.round, *cpus, attempt)
 
@@ -487,7 +569,36 @@ def _get_monotonic_ns(hello: Hello) -> int:
     return hello.raw.get("monotonic_ns") or 0
 
 
+def _check_sampling_of_hello(burst: Burst, hello: Hello) -> None:
+    """Raise WireError if the burst has other samples than the plan in its hello. A
+    benchmark may take fewer samples than the plan has.
+    """
+    planned = hello.raw["plan"]
+    samples = len(burst.ticks) - burst.warmup
+    planned_samples = planned.get("samples") or samples
+    if planned.get("warmup") not in (None, burst.warmup):
+        raise WireError(
+            f"burst: {burst.warmup} warm-ups, and the plan has {planned['warmup']}"
+        )
+    if samples > planned_samples:
+        raise WireError(f"burst: {samples} samples, and the plan has {planned_samples}")
+
+
+def _check_sampling_of_plan(burst: Burst, plan: Plan) -> None:
+    """Raise WireError if the burst has other samples or iterations than we asked for. A
+    burst with a point has as many iterations as its point needs.
+    """
+    samples = len(burst.ticks) - burst.warmup
+    if plan.samples not in (None, samples):
+        raise WireError(f"burst: {samples} samples, not {plan.samples}")
+    if burst.point is None and plan.iterations not in (None, burst.iterations):
+        raise WireError(f"burst: {burst.iterations} iterations, not {plan.iterations}")
+
+
 def _check_latency(burst: Burst, hello: Hello, unit: str) -> None:
+    """Raise WireError if an iteration took less time than a CPU can take. unit: the
+    benchmark's word for an iteration.
+    """
     ticks = median(burst.ticks[burst.warmup :])
     ns = ticks * 1e9 / hello.ticks_per_second / burst.iterations
     if ns < MIN_NS:
@@ -513,6 +624,7 @@ def _add_clock_error(seconds: float) -> float:
 
 
 def _format_at_least(minimum: int, maximum: int) -> str:
+    """Return "7" if both are 7, else "at least 7"."""
     if minimum == maximum:
         return str(minimum)
     return f"at least {minimum}"
@@ -522,38 +634,39 @@ def decode_hello(line: bytes) -> Hello | None:
     """Decode a hello record; return None for any other line, also for part of one.
     Raises WireError.
     """
-    begins = b'{"record":"hello"'
-    if not line.lstrip().startswith(begins):
+    start = b'{"record":"hello"'
+    if not line.lstrip().startswith(start):
+        # UTF-16 has a null byte beside each ASCII character
         as_utf8 = line.replace(b"\0", b"").lstrip(_BYTE_ORDER_MARKS)
-        if as_utf8.startswith(begins):
+        if as_utf8.startswith(start):
             raise WireError(
                 "the hello record is in UTF-16, or has a byte order mark; keep the"
                 " output as it is"
             )
         return None
-    if not line.rstrip().endswith(b"}"):
+    is_whole = line.rstrip().endswith(b"}")
+    if not is_whole:
         return None
     record = decode_record(line)
-    if not isinstance(record, Hello):
-        return None
-    return record
+    return record if isinstance(record, Hello) else None
 
 
 def add_flags_and_start(
-    burst: Burst, hello: Hello, first: Hello | None = None
+    burst: Burst, hello: Hello, first_hello: Hello | None = None
 ) -> Burst:
-    """Return the burst with its flags, and its start in ns since the run's first hello
-    (default: `hello`).
+    """Return the burst with its flags, and its start in ns since the run's first hello.
+    hello: that of the burst's agent, which is the first if `first_hello` is None.
     """
     hello_ns = _get_monotonic_ns(hello)
-    first_hello_ns = _get_monotonic_ns(first or hello)
-    after_first_ns = 0
-    if hello_ns and first_hello_ns:  # both are known
-        after_first_ns = hello_ns - first_hello_ns
+    first_hello_ns = _get_monotonic_ns(first_hello or hello)
+    hello_after_first_ns = 0
+    are_both_known = hello_ns > 0 and first_hello_ns > 0
+    if are_both_known:
+        hello_after_first_ns = hello_ns - first_hello_ns
     flags = derive_burst_flags(burst, hello)
-    if not flags and not after_first_ns:
+    if not flags and not hello_after_first_ns:
         return burst
-    start_ns = burst.start_offset_ns + after_first_ns
+    start_ns = burst.start_offset_ns + hello_after_first_ns
     return replace(burst, flags=flags, start_offset_ns=start_ns)
 
 
@@ -577,7 +690,9 @@ class RunSoFar:
 
     @property
     def lacks_bursts(self) -> bool:
-        """Whether a number has fewer bursts than the plan has rounds, by `done`."""
+        """Whether a pair has, at a planned point, fewer bursts than the plan has
+        rounds.
+        """
         if self.hello is None:
             return True
         rounds = self.hello.raw["plan"].get("rounds") or 1
@@ -611,14 +726,14 @@ class RunSoFar:
 def read_run(
     parts: Iterable[Part],
     on_burst: Callable[[Burst], None] | None = None,
-    asked: Run | None = None,
+    requested: Run | None = None,
 ) -> RunSoFar:
     """Read each part up to its first line that is invalid or of another run. on_burst:
-    takes each burst. asked: the run with its plan, if an agent of ours was sent one.
+    takes each burst. requested: the run with its plan, if fleet sent one to the agent.
     """
     run = RunSoFar()
     for part in parts:
-        run = _read_part(run, part, on_burst, asked)
+        run = _read_part(run, part, on_burst, requested)
     return run
 
 
@@ -626,14 +741,14 @@ def _read_part(
     run: RunSoFar,
     part: Part,
     on_burst: Callable[[Burst], None] | None,
-    asked: Run | None,
+    requested: Run | None,
 ) -> RunSoFar:
     """Return the run with another part, up to the first bad line of that."""
-    reader = Reader(run.done, run.hello, asked)
+    reader = Reader(run.done, run.hello, requested)
     done = run.done
     notes = list(run.notes)
     good_lines = 0
-    good_counts = (0, 0, 0)  # of bursts, failed ones, ones taken again
+    good_counts = reader.get_counts()
     lines = iter(part)
     try:
         for line in lines:
@@ -641,30 +756,22 @@ def _read_part(
                 raise WireError(
                     f"line {good_lines + 1} is not what was written (checksum)"
                 )
-            match record := reader.read_line(line):
-                case Hello() as hello if not done.visits:
-                    is_ordered = hello.raw["plan"].get("pairs") == Pairs.ORDERED
-                    done = Done(is_ordered)
-                case Burst() | Failed():
-                    done.add(record, _find_shape(reader, record))
-                    good_counts = (
-                        reader.bursts,
-                        len(reader.failed),
-                        len(reader.retaken),
-                    )
-                    if on_burst is not None and isinstance(record, Burst):
-                        on_burst(record)
-                case Note() as note:
-                    notes.append(note.text)
-                case _:
-                    pass
+            record = reader.read_line(line)
+            # a plan may have both directions of a pair; its hello is the first to say
+            if isinstance(record, Hello) and not done.visits:
+                done = Done(ordered=_has_ordered_pairs(record))
+            elif isinstance(record, Burst | Failed):
+                done.add(record, _find_shape(reader, record))
+                good_counts = reader.get_counts()
+                if on_burst is not None and isinstance(record, Burst):
+                    on_burst(record)
+            elif isinstance(record, Note):
+                notes.append(record.text)
             good_lines += 1
     except WireError as err:
         run = _note_damage(run, str(err), lines)
-        # the reader may have counted the bad line
-        reader.bursts, failed, retaken = good_counts
-        del reader.failed[failed:]
-        del reader.retaken[retaken:]
+        # the reader may have counted the bad line, which `done` refused
+        reader.undo_to(good_counts)
     return replace(
         run.add_part(reader),
         done=done,
@@ -681,6 +788,10 @@ def _note_damage(run: RunSoFar, why: str, lines: Iterator[object]) -> RunSoFar:
     return replace(run, damage=run.damage or why, refused=run.refused + refused)
 
 
+def _has_ordered_pairs(hello: Hello) -> bool:
+    return bool(hello.raw["plan"].get("pairs") == Pairs.ORDERED)
+
+
 def _find_shape(reader: Reader, record: Burst | Failed) -> Shape:
     assert reader.hello is not None  # noqa: S101 - for the type checker
     return reader.hello.get_benchmark_or_shipped(record.benchmark).shape
@@ -695,28 +806,30 @@ def check_same_run(first: Hello | None, other: Hello) -> None:
     for name in _SAME_IN_HELLOS:
         if first.raw.get(name) != other.raw.get(name):
             raise WireError(f"an agent with another {name} cannot continue this run")
-    now = other.ticks_per_second
-    before = first.ticks_per_second
-    difference_ppm = abs(now / before - 1) * 1e6
+    rate = other.ticks_per_second
+    first_rate = first.ticks_per_second
+    difference_ppm = abs(rate / first_rate - 1) * 1e6
     if difference_ppm > RATE_PPM:
-        raise WireError(f"the clock ticks {now} times a second now, {before} before")
+        raise WireError(
+            f"the clock ticks {rate} times a second now, {first_rate} before"
+        )
 
 
 def decode_bursts(parts: Iterable[Part]) -> Iterator[Burst]:
     """Yield the bursts of parts that `read_run` has checked, as `read_run` passes them
     to `on_burst`.
     """
-    first: Hello | None = None
+    first_hello: Hello | None = None
     for part in parts:
         hello: Hello | None = None
         for line in filter(None, part):
             if hello is None:
                 hello = decode_hello(line)
-                first = first or hello
+                first_hello = first_hello or hello
                 continue
             _, text = split_noise(line)
             if not text:
                 continue
             record = decode_record(text)
             if isinstance(record, Burst):
-                yield add_flags_and_start(record, hello, first)
+                yield add_flags_and_start(record, hello, first_hello)

@@ -10,99 +10,109 @@ from statistics import median_high, median_low
 from fleet.agent.wire.records import ATTEMPT_LIMIT, PlannedPoint, WireError
 from fleet.model import Burst, Failed, Shape
 
-PairKey = tuple[str | int, ...]  # the words that begin a line
-_FAILED = {
+PairKey = tuple[str | int, ...]
+"""Benchmark, variant, point (left out if None) and the pair's two CPUs: the words that
+begin a line.
+"""
+# An outcome is one number, so that the millions of a large run fit in memory:
+#   up to _DISTURBED              twice the median of a burst's ticks
+#   _DISTURBED + N                N bursts of the visit so far were disturbed
+#   a value of _CODE_BY_GIVEN_UP  the visit failed
+_CODE_BY_GIVEN_UP = {
     None: 2**64 - 1,
     "memory": 2**64 - 2,
     "variant": 2**64 - 3,
     "point": 2**64 - 4,
 }
-_WORDS = {code: f"-{reason or ''}" for reason, code in _FAILED.items()}
-# and how often the burst was disturbed
-_DISTURBED = 2**64 - 2 - ATTEMPT_LIMIT - len(_FAILED)
+_NO_OUTCOME = _CODE_BY_GIVEN_UP[None]
+_WORD_BY_CODE = {code: f"-{what or ''}" for what, code in _CODE_BY_GIVEN_UP.items()}
+_DISTURBED = 2**64 - 2 - ATTEMPT_LIMIT - len(_CODE_BY_GIVEN_UP)
 
 
 class Done:
-    """A run's outcomes by benchmark, variant, point and CPU pair. ordered: A,B and B,A
-    are two pairs.
+    """The outcomes of a run's visits so far. A visit is what an agent does for one CPU
+    pair at one planned point in one round: it ends with a burst or fails.
+
+    ordered: A,B and B,A are two pairs.
     """
 
     def __init__(self, ordered: bool = False) -> None:
         self.visits = 0
         self.bursts = 0
-        self.first_visits = Counter[PlannedPoint]()  # of round 0
+        self.visits_of_round_0 = Counter[PlannedPoint]()
         self.has_given_up = False
         self._ordered = ordered
+        # the outcome of each round, by pair and planned point
         self._outcomes: dict[PairKey, array[int]] = {}
         self._iterations: dict[PairKey, int] = {}
 
     def has_visit(self, record: Burst | Failed) -> bool:
-        """Report whether the record's visit (its pair in its round) has been added."""
-        return record.round < len(self._outcomes.get(self._pair_key(record), ()))
+        """Report whether the record's visit has been added."""
+        outcomes = self._outcomes.get(self._make_pair_key(record), ())
+        return record.round < len(outcomes)
 
     def count_disturbed(self, record: Burst | Failed) -> int:
-        """Return how many bursts of the record's visit were disturbed and may be taken
-        again.
+        """Return how many bursts of the record's visit were disturbed, if the visit may
+        be taken again; else 0.
         """
-        outcomes = self._outcomes.get(self._pair_key(record), ())
+        outcomes = self._outcomes.get(self._make_pair_key(record), ())
         if record.round >= len(outcomes):
             return 0
-        outcome = outcomes[record.round]
-        if not _DISTURBED < outcome <= _DISTURBED + ATTEMPT_LIMIT:
-            return 0
-        return outcome - _DISTURBED
+        return _decode_disturbed(outcomes[record.round])
 
     def count_short(self, rounds: int) -> int:
-        """Return how many numbers have fewer bursts than rounds."""
-        return sum(
-            sum(outcome <= _DISTURBED for outcome in outcomes) < rounds
-            for outcomes in self._outcomes.values()
-        )
+        """Return how many pairs have, at a planned point, fewer bursts than rounds."""
+        short = 0
+        for outcomes in self._outcomes.values():
+            bursts = sum(outcome <= _DISTURBED for outcome in outcomes)
+            if bursts < rounds:
+                short += 1
+        return short
 
     def add(self, record: Burst | Failed, shape: Shape) -> None:
         """Add the next visit, or a burst of one that is taken again. Raises WireError
         for a repeated visit or a skipped round.
         """
-        pair = self._pair_key(record)
         if record.attempt:
             self._require_disturbed(record)
         else:
-            self._add_visit(record)
-        outcomes = self._outcomes[pair]
-        # A number stands for each outcome: ticks, a failure, or how many attempts were
-        # disturbed. Of the ticks twice the median, which is whole between two of them.
+            self._add_visit_without_outcome(record)
+        pair = self._make_pair_key(record)
         if isinstance(record, Burst):
-            ticks = record.average_pair_ticks(shape)[record.warmup :]
-            twice_the_median = median_low(ticks) + median_high(ticks)
-            outcomes[record.round] = int(twice_the_median)
+            outcome = _encode_burst(record, shape)
             self._iterations[pair] = record.iterations
             self.bursts += 1
-        elif record.disturbed:
-            outcomes[record.round] = _DISTURBED + record.attempt + 1
         else:
-            outcomes[record.round] = _FAILED[record.given_up]
+            outcome = _encode_failed(record)
             self.has_given_up |= record.given_up is not None
+        self._outcomes[pair][record.round] = outcome
 
-    def _add_visit(self, record: Burst | Failed) -> None:
-        """Add a visit without an outcome. Raises WireError if it is not the next."""
-        pair = self._pair_key(record)
+    def _add_visit_without_outcome(self, record: Burst | Failed) -> None:
+        """Add a visit whose outcome is not known yet. Raises WireError if it is not in
+        the pair's next round.
+        """
+        pair = self._make_pair_key(record)
         outcomes = self._outcomes.setdefault(pair, array("Q"))
         if record.round != len(outcomes):
             raise WireError(
                 f"visit {pair} of round {record.round} came where round"
                 f" {len(outcomes)} was the next"
             )
-        outcomes.append(_FAILED[None])
+        outcomes.append(_NO_OUTCOME)
         self.visits += 1
         if record.round == 0:
-            self.first_visits[get_planned_point(record)] += 1
+            self.visits_of_round_0[get_planned_point(record)] += 1
 
     def _require_disturbed(self, record: Burst | Failed) -> None:
-        count = self.count_disturbed(record)
-        if record.attempt != count:
+        """Raise WireError unless all earlier attempts at the record's visit were
+        disturbed. Attempts count from 0.
+        """
+        disturbed = self.count_disturbed(record)
+        if record.attempt != disturbed:
+            pair = self._make_pair_key(record)
             raise WireError(
-                f"attempt {record.attempt} of visit {self._pair_key(record)} came where"
-                f" {count} were disturbed"
+                f"attempt {record.attempt} of visit {pair} came where {disturbed} were"
+                " disturbed"
             )
 
     def lines(self) -> Iterator[str]:
@@ -113,19 +123,44 @@ class Done:
             yield " ".join(map(str, words)) + "\n"
         yield "end\n"
 
-    def _pair_key(self, record: Burst | Failed) -> PairKey:
+    def _make_pair_key(self, record: Burst | Failed) -> PairKey:
+        words = [record.benchmark, record.variant]
+        if record.point is not None:
+            words.append(record.point)
         cpus = [record.ping_cpu, record.pong_cpu]
         if not self._ordered:
             cpus.sort()
-        if record.point is None:
-            return record.benchmark, record.variant, *cpus
-        return record.benchmark, record.variant, record.point, *cpus
+        return (*words, *cpus)
 
 
-def _format_outcome(outcome: int) -> str | int:
+def _encode_burst(burst: Burst, shape: Shape) -> int:
+    """Return twice the median of a burst's ticks. Of an even count the median may lie
+    halfway between two ticks; twice that is a whole number.
+    """
+    ticks = burst.average_pair_ticks(shape)[burst.warmup :]
+    return int(median_low(ticks) + median_high(ticks))
+
+
+def _encode_failed(failed: Failed) -> int:
+    if failed.disturbed:
+        bursts = failed.attempt + 1  # this one and those before
+        return _DISTURBED + bursts
+    return _CODE_BY_GIVEN_UP[failed.given_up]
+
+
+def _decode_disturbed(outcome: int) -> int:
+    """Return how many bursts of a visit were disturbed; 0 for any other outcome."""
     if _DISTURBED < outcome <= _DISTURBED + ATTEMPT_LIMIT:
-        return f"~{outcome - _DISTURBED}"
-    return _WORDS.get(outcome, outcome)
+        return outcome - _DISTURBED
+    return 0
+
+
+def _format_outcome(outcome: int) -> str:
+    """Return an outcome's word for --done: "1234" ticks twice, "~2" or "-memory"."""
+    disturbed = _decode_disturbed(outcome)
+    if disturbed:
+        return f"~{disturbed}"
+    return _WORD_BY_CODE.get(outcome, str(outcome))
 
 
 def get_planned_point(record: Burst | Failed) -> PlannedPoint:

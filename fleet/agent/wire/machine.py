@@ -4,9 +4,9 @@ shows the topology.
 
 import shlex
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, NamedTuple
 
 import msgspec
 from msgspec import Meta, Struct
@@ -38,14 +38,12 @@ _Text = Annotated[str, Meta(max_length=200)]
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The answer to `--machine`. os: the agent's, or the one a test imitates. text: the
-    answer's lines.
-    """
+    """The answer to `--machine`."""
 
-    os: str
+    os: str  # the agent's, or "qnx-standin" if a test imitates QNX
     arch: str
     cpus: tuple[Cpu, ...]
-    text: str
+    text: str  # the answer's lines
 
 
 class _Machine(Struct, tag_field="record", tag="machine"):
@@ -105,38 +103,41 @@ def read_machine(output: bytes) -> Machine:
     """Read the records of `--machine`, skipping lines before them. Raises WireError."""
     lines = [line for line in output.splitlines() if line.startswith(b'{"record":')]
     if not lines:
-        raise _expect_machine(output)
-    first = decode_line(_MACHINE_RECORD, lines[0])
-    if first.protocol != PROTOCOL:
-        raise _expect_machine(lines[0])
-    cpus = [decode_line(_CPU_RECORD, line) for line in lines[1 : CPU_LIMIT + 2]]
-    if len(cpus) != first.cpus or len(cpus) > CPU_LIMIT:
+        raise _make_no_machine_error(output)
+    machine_line, *cpu_lines = lines
+    machine = decode_line(_MACHINE_RECORD, machine_line)
+    if machine.protocol != PROTOCOL:
+        raise _make_no_machine_error(machine_line)
+    # one more than are allowed, to see if there are too many
+    cpus = [decode_line(_CPU_RECORD, line) for line in cpu_lines[: CPU_LIMIT + 1]]
+    if len(cpus) != machine.cpus or len(cpus) > CPU_LIMIT:
         raise WireError(
-            f"machine: {len(cpus)} CPUs arrived, {first.cpus} were announced"
+            f"machine: {len(cpus)} CPUs arrived, {machine.cpus} were announced"
         )
     if len({cpu.cpu for cpu in cpus}) < len(cpus):
         raise WireError("machine: a CPU was named twice")
-    for text in _list_texts(first, cpus):
-        if not text.isprintable():
-            raise WireError(
-                f"machine: printable text expected, got {quote_start(text)}"
-            )
+    _require_printable(machine, cpus)
     text = b"\n".join(lines).decode("utf-8", "replace")
-    return Machine(first.os, first.arch, _make_cpus(cpus, first.arch), text)
+    return Machine(machine.os, machine.arch, _make_cpus(cpus, machine.arch), text)
 
 
-def _expect_machine(got: bytes) -> WireError:
+def _make_no_machine_error(output: bytes) -> WireError:
     return WireError(
-        f"a record `machine` of protocol {PROTOCOL} expected, got {quote_start(got)}"
+        f"a record `machine` of protocol {PROTOCOL} expected, got {quote_start(output)}"
     )
 
 
-def _list_texts(machine: _Machine, cpus: Sequence[_Cpu]) -> list[str]:
+def _require_printable(machine: _Machine, cpus: Sequence[_Cpu]) -> None:
+    """Raise WireError if a text of the records cannot be printed safely."""
     texts = [machine.build, machine.os, machine.arch]
     for cpu in cpus:
         texts.append(cpu.name or "")
         texts += [cache.kind for cache in cpu.caches]
-    return texts
+    for text in texts:
+        if not text.isprintable():
+            raise WireError(
+                f"machine: printable text expected, got {quote_start(text)}"
+            )
 
 
 def merge_facts(facts: Facts, machine: Machine) -> Facts:
@@ -162,6 +163,9 @@ def merge_facts(facts: Facts, machine: Machine) -> Facts:
 
 
 def _merge_cpu(probed: Cpu, reported: Cpu | None) -> Cpu:
+    """Return the CPU that the agent reported, completed by the probe. A CPU that was
+    not reported (None) is not allowed.
+    """
     if reported is None:
         return replace(probed, allowed=False)
     model = probed.model or reported.model
@@ -169,109 +173,136 @@ def _merge_cpu(probed: Cpu, reported: Cpu | None) -> Cpu:
     return replace(reported, model=model, max_khz=max_khz)
 
 
-_GROUPS = ("core", "cluster", "die", "package")
-_Group = tuple[Any, ...]  # a kind of group, or a cache's level and kind; its number
+class _Groups(NamedTuple):
+    """The numbers of a CPU's groups as its hardware counts them; None if unknown."""
+
+    core: int | None
+    cluster: int | None
+    die: int | None
+    package: int | None
+
+
+class _GroupKey(NamedTuple):
+    """One group of CPUs. kind: "core", "cluster", ..., or a cache's "L2 Unified"."""
+
+    kind: str
+    number: int | None
+
+
+_CpusByGroup = Mapping[_GroupKey, Sequence[int]]
 
 
 def _make_cpus(records: Sequence[_Cpu], arch: str) -> tuple[Cpu, ...]:
     """Return the sorted CPUs with the lowest CPU of their core, cluster, die and
     package; None if unknown.
     """
-    ordered = sorted(records, key=lambda record: record.cpu)
-    groups = _list_groups(ordered, arch)
-    members = _find_members(ordered, groups)
+    records = sorted(records, key=lambda record: record.cpu)
+    groups = _list_groups(records, arch)
+    cpus_by_group = _list_cpus_by_group(records, groups)
     cpus = []
-    for record, own_groups in zip(ordered, groups, strict=True):
-        cpus.append(_make_cpu(record, own_groups, members))
+    for record, own_groups in zip(records, groups, strict=True):
+        cpus.append(_make_cpu(record, own_groups, cpus_by_group))
     return tuple(cpus)
 
 
-def _list_groups(records: Sequence[_Cpu], arch: str) -> list[dict[str, Any]]:
-    """Return the number of each CPU's core, cluster, die and package."""
-    groups: list[dict[str, Any]] = [
-        {name: getattr(record, name) for name in _GROUPS} for record in records
+def _list_groups(records: Sequence[_Cpu], arch: str) -> list[_Groups]:
+    """Return each CPU's groups. On Arm a register tells cores and clusters better than
+    the OS does.
+    """
+    groups = [
+        _Groups(record.core, record.cluster, record.die, record.package)
+        for record in records
     ]
-    if arch == "aarch64":
-        by_mpidr = _group_by_mpidr([record.hardware_id for record in records])
-        for group, core_and_cluster in zip(groups, by_mpidr, strict=True):
-            group.update(core_and_cluster)
-    return groups
+    if arch != "aarch64":
+        return groups
+    mpidrs = [record.hardware_id for record in records]
+    cores_and_clusters = _read_cores_and_clusters(mpidrs)
+    return [
+        own._replace(core=core, cluster=cluster)
+        for own, (core, cluster) in zip(groups, cores_and_clusters, strict=True)
+    ]
 
 
-def _find_members(
-    records: Sequence[_Cpu], groups: Sequence[dict[str, Any]]
-) -> dict[_Group, list[int]]:
-    """Return the CPUs of each group and cache whose number is known."""
-    members = defaultdict[_Group, list[int]](list)
-    for record, group in zip(records, groups, strict=True):
-        keys: list[_Group] = list(group.items())
+def _list_cpus_by_group(
+    records: Sequence[_Cpu], groups: Sequence[_Groups]
+) -> _CpusByGroup:
+    """Return the CPUs of each group, and of each cache, whose number is known."""
+    cpus_by_group = defaultdict[_GroupKey, list[int]](list)
+    for record, own_groups in zip(records, groups, strict=True):
+        keys = [_GroupKey(*item) for item in own_groups._asdict().items()]
         keys += [_make_cache_key(cache) for cache in record.caches]
         for key in keys:
-            number = key[-1]  # of the group or cache
-            if number is not None:
-                members[key].append(record.cpu)
-    return members
+            if key.number is not None:
+                cpus_by_group[key].append(record.cpu)
+    return cpus_by_group
 
 
-def _make_cache_key(cache: _Cache) -> _Group:
-    return cache.level, cache.kind, cache.group
+def _make_cache_key(cache: _Cache) -> _GroupKey:
+    return _GroupKey(f"L{cache.level} {cache.kind}", cache.group)
 
 
-def _make_cpu(
-    record: _Cpu, groups: dict[str, Any], members: dict[_Group, list[int]]
-) -> Cpu:
-    caches = tuple(_make_cache(cache, members) for cache in record.caches)
-    # a group is named by its lowest CPU
-    leaders: dict[str, Any] = {}
-    for name, number in groups.items():
-        cpus = members.get((name, number), [])
-        leaders[name] = min(cpus, default=None)
-    max_khz = None
-    if record.mhz:
-        max_khz = 1000 * record.mhz
+def _make_cpu(record: _Cpu, groups: _Groups, cpus_by_group: _CpusByGroup) -> Cpu:
+    """Return a CPU whose groups are named by the lowest CPU in each; None if
+    unknown.
+    """
+
+    def find_lowest_cpu(kind: str, number: int | None) -> int | None:
+        cpus = cpus_by_group.get(_GroupKey(kind, number), ())
+        return min(cpus, default=None)
+
+    caches = tuple(_make_cache(cache, cpus_by_group) for cache in record.caches)
     return Cpu(
         record.cpu,
+        core=find_lowest_cpu("core", groups.core),
+        cluster=find_lowest_cpu("cluster", groups.cluster),
+        die=find_lowest_cpu("die", groups.die),
+        package=find_lowest_cpu("package", groups.package),
         model=record.name,
-        max_khz=max_khz,
+        max_khz=1000 * record.mhz if record.mhz else None,
         llc=lowest_llc_cpu(caches),
         caches=caches,
-        **leaders,
     )
 
 
-def _make_cache(cache: _Cache, members: dict[_Group, list[int]]) -> Cache:
+def _make_cache(cache: _Cache, cpus_by_group: _CpusByGroup) -> Cache:
+    shared_cpus = cpus_by_group.get(_make_cache_key(cache), ())
     return Cache(
         level=cache.level,
         kind=cache.kind,
         size_bytes=cache.bytes,
         line_bytes=cache.line_bytes,
-        shared_cpus=tuple(members.get(_make_cache_key(cache), ())),
+        shared_cpus=tuple(shared_cpus),
     )
 
 
-def _group_by_mpidr(ids: Sequence[int | None]) -> list[dict[str, int | None]]:
+def _read_cores_and_clusters(
+    mpidrs: Sequence[int | None],
+) -> list[tuple[int | None, int | None]]:
     """Return each CPU's core and cluster by MPIDR_EL1's affinity fields (Arm ARM,
-    D19.2); None if not unique.
+    D19.2). All are None if a register is missing, or two are equal.
 
     With the MT bit set, the lowest field numbers a core's threads. A startup program
     may have cleared the bit and kept the fields: if every lowest field is zero, the
     fields are read as if the bit were set.
     """
-    registers = [id_ for id_ in ids if id_ is not None]
-    places = [_join_affinity_fields(register) for register in registers]
-    if len(set(places)) < len(ids):
-        return [{"core": None, "cluster": None}] * len(ids)
+    registers = [mpidr for mpidr in mpidrs if mpidr is not None]
+    affinities = [_join_affinity_fields(register) for register in registers]
+    # fewer if a register is missing, too
+    if len(set(affinities)) < len(mpidrs):
+        return [(None, None)] * len(mpidrs)
     has_mt_bit = all(register >> 24 & 1 for register in registers)
-    has_zero_fields = not any(place & 0xFF for place in places)
-    is_mt_bit_cleared = len(places) > 1 and has_zero_fields
+    are_lowest_fields_zero = not any(affinity & 0xFF for affinity in affinities)
+    is_mt_bit_cleared = len(affinities) > 1 and are_lowest_fields_zero
     # fields of eight bits, the lowest first: thread (if any), core, cluster
-    bits_of_thread = 8 if has_mt_bit or is_mt_bit_cleared else 0
+    thread_bits = 8 if has_mt_bit or is_mt_bit_cleared else 0
     return [
-        {"core": place >> bits_of_thread, "cluster": place >> (bits_of_thread + 8)}
-        for place in places
+        (affinity >> thread_bits, affinity >> (thread_bits + 8))
+        for affinity in affinities
     ]
 
 
 def _join_affinity_fields(mpidr: int) -> int:
-    """Return Aff3 to Aff0, which bits 24 to 31 part, as one number."""
+    """Return Aff3, Aff2, Aff1 and Aff0 as one number: Aff3 is in bits 32 to 39, apart
+    from the others in bits 0 to 23.
+    """
     return (mpidr >> 8 & 0xFF000000) | (mpidr & 0xFFFFFF)

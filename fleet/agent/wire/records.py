@@ -100,8 +100,8 @@ def quote_start(output: bytes | str) -> str:
 def int_range(
     column: str, table: str = "samples", *, least: int = 0, most: int = EXACT_MAX
 ) -> Meta:
-    """Return the range `least` to `most` of a field, cut at the largest integer that
-    its column holds.
+    """Return the range of a field's values: `least` to `most`, or to the largest
+    integer that its column in the table holds, if that is less.
     """
     return Meta(ge=least, le=min(largest_int(table, column), most))
 
@@ -129,8 +129,8 @@ class Alive(Struct, tag_field="record", tag="alive"):
     benchmark: str | None = None
 
 
-# Keys, types and ranges: a struct per record, its fields in the order of the class in
-# `model`.
+# Keys, types and ranges: a struct per record. Its fields are in the order of those of
+# the class in `model`, so that `_make_...` may pass them on by position.
 class _Parameters(Struct):
     bytes: Annotated[int, int_range("bytes", least=1)] | None = None
     stride_bytes: Annotated[int, int_range("stride_bytes", least=1)] | None = None
@@ -303,7 +303,7 @@ def decode_record(line: bytes) -> Record:
 
 
 def _make_failed(wire: _Failed) -> Failed:
-    failed = Failed(*msgspec.structs.astuple(wire))
+    failed = Failed(*msgspec.structs.astuple(wire))  # fields of the same order
     return replace(
         failed,
         reason=_shorten(wire.reason),
@@ -327,22 +327,34 @@ def _make_end(wire: _End) -> End:
 
 
 def _make_burst(wire: _Burst) -> Burst:
+    """Check a burst's record and convert it. Raises WireError."""
     _check_samples(wire)
+    _check_cpus(wire)
+    burst = Burst(*msgspec.structs.astuple(wire))  # fields of the same order
+    if wire.point is None:
+        _require_no_point(wire)
+        return burst
+    _check_threads(wire)
+    return replace(burst, parameters=_make_parameters(wire.parameters))
+
+
+def _check_cpus(wire: _Burst) -> None:
+    """Raise WireError unless both threads began and ended on their own CPUs."""
     if set(wire.ping_cpus) != {wire.ping} or set(wire.pong_cpus) != {wire.pong}:
         raise WireError(
             f"burst: asked for CPUs {wire.ping},{wire.pong} but ran on"
             f" {wire.ping_cpus} and {wire.pong_cpus}"
         )
-    burst = Burst(*msgspec.structs.astuple(wire))
-    if wire.point is not None:
-        _check_threads(wire)
-        return replace(burst, parameters=_make_parameters(wire.parameters))
-    if any(getattr(wire, name) is not None for name in _OF_POINTS):
-        raise WireError(f"burst: without a point it has no {', '.join(_OF_POINTS)}")
-    return burst
 
 
-_OF_POINTS = ("unit", "parameters", "cpus", "other_ticks", "other_units")
+_FIELDS_OF_POINTS = ("unit", "parameters", "cpus", "other_ticks", "other_units")
+
+
+def _require_no_point(wire: _Burst) -> None:
+    """Raise WireError if a burst has a field that only bursts at a point have."""
+    if any(getattr(wire, name) is not None for name in _FIELDS_OF_POINTS):
+        names = ", ".join(_FIELDS_OF_POINTS)
+        raise WireError(f"burst: without a point it has no {names}")
 
 
 def _check_samples(wire: _Burst) -> None:
@@ -367,7 +379,8 @@ def _check_samples(wire: _Burst) -> None:
 
 def _check_threads(wire: _Burst) -> None:
     """Raise WireError if the lists of a point's burst do not fit its threads."""
-    cpus = wire.cpus or tuple(dict.fromkeys((wire.ping, wire.pong)))
+    ping_and_pong = dict.fromkeys((wire.ping, wire.pong))  # one if they are equal
+    cpus = wire.cpus or tuple(ping_and_pong)
     others = wire.other_ticks or ()
     if wire.unit is None or cpus[0] != wire.ping or cpus[-1] != wire.pong:
         raise WireError(
@@ -387,10 +400,11 @@ def _check_lists(
     wire: _Burst, cpus: Sequence[int], name: str, lists: Sequence[Sequence[int]]
 ) -> None:
     """Raise WireError unless there is a list of samples for each CPU but ping's, or
-    none.
+    none. name: the field's that has the lists.
     """
     is_cpu_twice = len(set(cpus)) < len(cpus)
-    if is_cpu_twice or len(lists) not in (0, len(cpus) - 1):
+    other_cpus = len(cpus) - 1
+    if is_cpu_twice or len(lists) not in (0, other_cpus):
         raise WireError(
             f"burst: {len(cpus)} CPUs, each once, do not have {len(lists)} lists of"
             f" {name}"
@@ -408,6 +422,9 @@ def _make_parameters(wire: _Parameters | None) -> Parameters | None:
 
 
 def _make_hello(version: _Version, line: bytes) -> Hello:
+    """Decode and check a hello's line. version: what was decoded of the line before;
+    the other fields depend on it. Raises WireError.
+    """
     if version.protocol != PROTOCOL:
         raise WireError(
             f"wire protocol {version.protocol}; this fleet speaks {PROTOCOL}"
@@ -452,12 +469,14 @@ def _check_hello(wire: _Hello, raw: Mapping[str, Any]) -> None:
 
 
 def list_planned_points(hello: Hello) -> list[PlannedPoint]:
-    """List the benchmarks, variants and points of a hello's plan."""
-    return [
-        (choice["benchmark"], choice["variant"], point)
-        for choice in hello.raw["plan"]["benchmarks"]
-        for point in choice.get("points") or (None,)
-    ]
+    """List the benchmarks, variants and points of a hello's plan. The point is None for
+    a benchmark without points.
+    """
+    planned_points = list[PlannedPoint]()
+    for choice in hello.raw["plan"]["benchmarks"]:
+        for point in choice.get("points") or (None,):
+            planned_points.append((choice["benchmark"], choice["variant"], point))
+    return planned_points
 
 
 def _shorten(text: str) -> str:
@@ -482,18 +501,22 @@ def derive_burst_flags(burst: Burst, hello: Hello) -> tuple[str, ...]:
     return tuple(name for name, is_set in flags.items() if is_set)
 
 
-def _get_samples(burst: Burst) -> Sequence[int]:
-    """Return the ticks without warm-ups, unless there are only these."""
-    return burst.ticks[burst.warmup :] or burst.ticks
+_SampleT = TypeVar("_SampleT")
+
+
+def _drop_warmup(burst: Burst, samples: Sequence[_SampleT]) -> Sequence[_SampleT]:
+    """Return a burst's samples without its warm-ups, unless there are only these."""
+    return samples[burst.warmup :] or samples
 
 
 def _is_preempted(burst: Burst) -> bool:
+    """Report whether a thread was interrupted and a sample took long for it."""
     if burst.switches is None:
         return False
     _, ping_involuntary, _, pong_involuntary = burst.switches
     if not ping_involuntary and not pong_involuntary:
         return False
-    ticks = _get_samples(burst)
+    ticks = _drop_warmup(burst, burst.ticks)
     return max(ticks) >= PREEMPTED_RATIO * median_low(ticks)
 
 
@@ -503,20 +526,25 @@ def _has_frequency_moved(burst: Burst) -> bool:
 
 
 def _is_skewed(burst: Burst, hello: Hello) -> bool:
+    """Report whether the threads began their first samples at different times."""
     if burst.begin_ns is None:
         return False
-    usual_ns = median(_get_samples(burst)) * 1e9 / hello.ticks_per_second
-    return max(burst.begin_ns) > SKEW_SHARE * usual_ns
+    median_ticks = median(_drop_warmup(burst, burst.ticks))
+    median_ns = median_ticks * 1e9 / hello.ticks_per_second
+    return max(burst.begin_ns) > SKEW_SHARE * median_ns
 
 
 def _has_uneven_load_rate(burst: Burst) -> bool:
+    """Report whether the load threads, taken together, moved bytes at different rates
+    in different samples.
+    """
     if burst.other_units is None or burst.parameters is None:
         return False
     if not burst.parameters.load_bytes:
         return False
+    # of each sample: ping's ticks, then what each load thread moved meanwhile
     samples = [*zip(burst.ticks, *burst.other_units, strict=True)]
     rates = [
-        sum(units) / max(ticks, 1)
-        for ticks, *units in samples[burst.warmup :] or samples
+        sum(units) / max(ticks, 1) for ticks, *units in _drop_warmup(burst, samples)
     ]
     return bool(max(rates) > (1 + UNEVEN_SHARE) * min(rates))
