@@ -7,7 +7,7 @@ import math
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -22,13 +22,11 @@ from fleet.remote.ssh import config
 
 
 class Sign(NamedTuple):
-    """A text that a client prints, the error that it means, and what to do about it, if
-    anything.
-    """
+    """A text by which a client's output tells a failure."""
 
     text: str
-    error: Callable[[str], errors.FleetError]
-    remedy: str = ""
+    error: Callable[[str], errors.FleetError]  # makes the error from a message
+    remedy: str = ""  # a sentence for the user; "" if there is no good one
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +34,16 @@ class Client:
     """A program that gives a shell on a host."""
 
     program: str
-    # from a session's mark and a folder for MARK.log
+    # makes the command line from a session's mark and a folder for MARK.log, where the
+    # client may keep a log
     command_line: Callable[[str, Path], Sequence[str]]
     by_hand: str  # what the user may try
     answer_timeout_s: float  # until its shell answers
-    signs: Sequence[Sign] = ()
+    failure_signs: Sequence[Sign] = ()  # the first that its output has is taken
     env: Mapping[str, str] = field(default_factory=dict)
     shares_first_session: bool = False  # later sessions use the first one's connection
-    ends_input: bool = False  # it passes on end-of-file on stdin
-    own_exit_code: int | None = None  # of its own failures
+    ends_input: bool = False  # it passes end-of-file on stdin on to the command
+    own_exit_code: int | None = None  # of its own failures; None: it has no such code
     pause_s: float = 0.0  # between two readings of what a long command prints
 
 
@@ -58,39 +57,42 @@ _ERRORS: Mapping[str, Callable[[str], errors.FleetError]] = {
 
 
 def _read_signs() -> dict[str, list[Sign]]:
-    """Return the signs of each program. The file has, for programs, what they print,
-    the word of the error, and perhaps what to do about it.
+    """Return the signs of each program from clients.json. Its keys are programs, and
+    each row has a text, a word of _ERRORS, and perhaps a remedy.
     """
     path = Path(__file__).with_suffix(".json")
     table = json.loads(path.read_text())
     signs_by_program = {}
     for programs, rows in table.items():
-        signs = [Sign(text, _ERRORS[word], *remedy) for text, word, *remedy in rows]
+        signs = []
+        for text, error_word, *remedy in rows:
+            signs.append(Sign(text, _ERRORS[error_word], *remedy))
         for program in programs.split():
             signs_by_program[program] = signs
     return signs_by_program
 
 
-_SIGNS = _read_signs()
-_WORKS = (
+_SIGNS_BY_PROGRAM = _read_signs()
+_IF_BY_HAND_WORKS = (
     " If that works: it may need an option that passes stdin on (-i), or, as ssh does,"
     ' fleet\'s words as one ("{shell}", the last word of `command`).'
 )
 # a host that answers none of so many keepalives is gone
 _KEEPALIVE_S = 5
-_MISSED = 3
+_KEEPALIVES_MISSED = 3
 _USER_ACTS_S = 60.0  # the user may have to touch a token
-_NO_SESSION = 255  # ssh's own exit code
-# Overrides what the user's ssh_config sets otherwise, and only then, since an older ssh
-# knows none of it.
+_SSH_FAILED = 255  # ssh's exit code of its own failures
 # of a command on this machine, which may be measuring it: no thread of ours wakes more
 # often than ten times a second
 _PAUSE_S = 0.1
-_UNLESS_SET = {
+_DEFAULTS_OF_NEWER_SSH = {
     "forkafterauthentication": "no",
     "sessiontype": "default",
     "stdinnull": "no",
 }
+"""Defaults of settings under which no command could run if the user's ssh_config has
+others. An older ssh knows no such settings, so they are only named if it has.
+"""
 
 
 def _openssh_client(host: Host, timeout_s: float) -> Client:
@@ -101,20 +103,21 @@ def _openssh_client(host: Host, timeout_s: float) -> Client:
         program="ssh",
         command_line=partial(_ssh_command, host, timeout_s),
         by_hand=f"`{shell_test_command(host)}`.",
-        signs=_SIGNS[Via.OPENSSH],
+        failure_signs=_SIGNS_BY_PROGRAM[Via.OPENSSH],
         answer_timeout_s=timeout_s + _USER_ACTS_S,
         env={"SSH_ASKPASS_REQUIRE": "never"},
         shares_first_session=True,
         ends_input=True,
-        own_exit_code=_NO_SESSION,
+        own_exit_code=_SSH_FAILED,
     )
 
 
 def _ssh_command(
     host: Host, timeout_s: float, mark: str, folder: Path
 ) -> tuple[str, ...]:
-    """Return the ssh command with the inventory's overrides. Raises UnreachableError if
-    there is no ssh.
+    """Return the ssh command that runs the loader, with the inventory's overrides.
+    mark: the random word that names the session in its log and its output. Raises
+    UnreachableError if there is no ssh.
     """
     ssh = shutil.which("ssh")
     if ssh is None:
@@ -153,7 +156,7 @@ def _override_settings(
         "StrictHostKeyChecking": key_checking,
         "ConnectTimeout": max(1, math.ceil(timeout_s)),
         "ServerAliveInterval": _KEEPALIVE_S,
-        "ServerAliveCountMax": _MISSED,
+        "ServerAliveCountMax": _KEEPALIVES_MISSED,
         "ForwardAgent": "no",
         "ForwardX11": "no",
         "ClearAllForwardings": "yes",
@@ -162,15 +165,17 @@ def _override_settings(
     }
     user_settings = config.look_up(host.name, host.address, host.user, host.port, file)
     control_path = user_settings.get("controlpath", ("none",))[-1]
-    if control_path == "none":  # else the user shares sessions already
+    are_sessions_shared = control_path != "none"
+    if not are_sessions_shared:
         settings |= {
             "ControlMaster": "auto",
             "ControlPath": folder / "session",
             "ControlPersist": "no",
         }
-    for key, value in _UNLESS_SET.items():
-        if key in user_settings and user_settings[key] != (value,):
-            settings[key] = value
+    for key, default in _DEFAULTS_OF_NEWER_SSH.items():
+        user_values = user_settings.get(key, (default,))
+        if user_values != (default,):
+            settings[key] = default
     return settings
 
 
@@ -180,23 +185,21 @@ def choose_client(host: Host, timeout_s: float) -> Client:
     """
     if host.via is Via.OPENSSH:
         return _openssh_client(host, timeout_s)
-    is_local = host.via is Via.LOCAL
     program = "sh"
     if host.command:
         program = os.path.basename(host.command[0])  # noqa: PTH119
-    by_hand = f"`{shell_test_command(host)}`."
-    if not is_local:
-        by_hand += _WORKS
-    return Client(
+    client = Client(
         program=program,
         command_line=partial(_shell_command, host),
-        by_hand=by_hand,
+        by_hand=f"`{shell_test_command(host)}`.",
         answer_timeout_s=timeout_s,
-        signs=_SIGNS.get(program, ()),
-        ends_input=is_local,
-        pause_s=_PAUSE_S if is_local else 0.0,
+        failure_signs=_SIGNS_BY_PROGRAM.get(program, ()),
     )
+    if host.via is Via.LOCAL:
+        return replace(client, ends_input=True, pause_s=_PAUSE_S)
+    return replace(client, by_hand=client.by_hand + _IF_BY_HAND_WORKS)
 
 
 def _shell_command(host: Host, mark: str, _folder: Path) -> Sequence[str]:
+    """Return the host's command that runs the loader in /bin/sh. It keeps no log."""
     return client_command(host, ("/bin/sh", "-c", shell.SCRIPT, mark))

@@ -30,10 +30,10 @@ from fleet.remote.output import (
 from fleet.remote.process import GRACE_S, SLICE_BYTES, Process
 
 _STOP_GRACE_S = 5.0  # for a command to end after end-of-file on its stdin
-_SIGNALLED = 128  # smaller exit codes are the command's
+_SIGNALLED = 128  # the exit code of a client that a signal ended is this or more
 _SHOWN = 600  # characters of what a client printed
-# clients that connect; an sshd lets in ten strangers at a time
-_AT_ONCE = threading.BoundedSemaphore(8)
+# clients that connect at once; an sshd lets in ten strangers at a time
+_connecting = threading.BoundedSemaphore(8)
 
 
 class CommandConnection(Connection):
@@ -72,18 +72,21 @@ class CommandConnection(Connection):
         """
         if stdin and not self.client.ends_input:
             command = shell.limit_stdin(command, len(stdin))
-        session = self._take_session(last=bool(stdin))
+        # all that follows a command with stdin is its own, so no command can follow
+        is_last = bool(stdin)
+        session = self._take_session(last=is_last)
         deadline = time.monotonic() + timeout_s
-        may_run_another = False
+        can_run_another = False
         try:
+            # None if the client ended before the command did
             done = session.run_command(command, self._env, stdin, deadline)
-            may_run_another = not stdin and done is not None
+            can_run_another = done is not None and not is_last
         except TimeoutError:
             raise errors.TimeLimitError(
                 timeout_message(self.host_name, timeout_s)
             ) from None
         finally:
-            if may_run_another:
+            if can_run_another:
                 self._shell = session
             else:
                 self._end_session(session)
@@ -118,13 +121,14 @@ class CommandConnection(Connection):
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _take_session(self, *, last: bool) -> "_Session":
-        """Return the waiting or a new session. last: the command will end it, so take
-        none that is shared.
+        """Return the waiting session, or a new one. last: the next command will end it.
+
+        The first session may carry the connection that later ones share. It waits on,
+        so that a last command takes a new one.
         """
-        waiting = None
-        if not (last and self.client.shares_first_session):
-            waiting = self._take_waiting_session()
-        return waiting or self._start_session()
+        if last and self.client.shares_first_session:
+            return self._start_session()
+        return self._take_waiting_session() or self._start_session()
 
     def _take_waiting_session(self) -> "_Session | None":
         waiting = self._shell
@@ -132,8 +136,8 @@ class CommandConnection(Connection):
         return waiting
 
     def _start_session(self, *, first: bool = False) -> "_Session":
-        """Start a client and wait until its shell answers. first: report failures as
-        failures to connect.
+        """Start a client and wait until its shell answers. first: no session has
+        answered yet, so that a failure is one to connect.
         """
         if self._closed:
             raise LinkError(f"{self.host_name}: {CLOSED}")
@@ -143,7 +147,7 @@ class CommandConnection(Connection):
         has_answered = False
         is_late = False
         try:
-            with _AT_ONCE:
+            with _connecting:
                 has_answered = session.has_shell(self.client.answer_timeout_s)
         except TimeoutError:
             is_late = True
@@ -167,6 +171,9 @@ class CommandConnection(Connection):
     def _no_answer_error(
         self, session: "_Session", *, first: bool
     ) -> errors.FleetError:
+        """Return the error of a session whose shell did not answer in time. first: none
+        has answered before, so the host was not reached; otherwise it is slow.
+        """
         client = self.client
         if not first:
             return errors.TimeLimitError(
@@ -179,8 +186,13 @@ class CommandConnection(Connection):
         )
 
     def _unreachable_error(self, session: "_Session") -> errors.FleetError:
+        """Return the error of a first session whose client ended before a shell
+        answered: there is no shell, or the client did not connect.
+        """
         client = self.client
-        if client.own_exit_code is not None and session.ended_with < _SIGNALLED:
+        # ssh's own exit code is 255, so that a small one comes from the host
+        is_code_of_host = session.ended_with < _SIGNALLED
+        if client.own_exit_code is not None and is_code_of_host:
             return errors.ProbeError(
                 f"{self.host_name}: {client.program} connected, but instead of /bin/sh"
                 " there was an exit code,"
@@ -188,11 +200,11 @@ class CommandConnection(Connection):
                 f" fleet needs an account that may run commands; try {client.by_hand}"
             )
         log = session.log_text()
-        sign = _find_sign(client.signs, log)
+        sign = _find_sign(client.failure_signs, log)
         advice = f"Try {client.by_hand}"
         if sign.remedy:
             advice = sign.remedy
-            # of the lines the one that it answers
+            # show only the line that the remedy answers
             log = next(line for line in log.split("; ") if sign.text in line)
         return sign.error(
             f"{self.host_name}: {client.program} could not"
@@ -200,6 +212,12 @@ class CommandConnection(Connection):
         )
 
     def _broken_link_error(self, session: "_Session") -> LinkError:
+        """Return the error of a client that ended while a command ran.
+
+        A client with an exit code of its own failures, as ssh has 255, ends with that
+        if the link broke. With any other it passes on that the host's shell was
+        killed. Of a client without one, only the broken link can be told.
+        """
         if self._closed:
             return LinkError(f"{self.host_name}: {CLOSED}")
         if self.client.own_exit_code in (None, session.ended_with):
@@ -229,8 +247,8 @@ class _Session(Process):
         self.mark = shell.new_mark()
         self.host_name = host_name
         self.program = client.program
-        self.ended_with = _SIGNALLED
-        # its stderr and stdout, unless the shell answered
+        self.ended_with = _SIGNALLED  # the client's exit code, once it has ended
+        # what may say why the client failed: its stderr, then its stdout
         self.heard: Sequence[bytes] = ()
         self._log = folder / f"{self.mark}.log"
         super().__init__(host_name, client.command_line(self.mark, folder), client.env)
@@ -244,13 +262,15 @@ class _Session(Process):
         *,
         first: bool = False,
     ) -> Completed | None:
-        """Run a command, the last if it has stdin. None if the client ended. Raises
+        """Run a command, the session's last if it has stdin, which then ends. Return
+        None if the client ended before. first: the session's first. Raises
         TimeoutError.
         """
-        text = shell.render_command(command, env, self.mark, last=bool(stdin))
+        is_last = bool(stdin)
+        script = shell.render_command(command, env, self.mark, last=is_last)
         out = Answer(self.host_name, self.mark)
         err = Answer(self.host_name, self.mark)
-        received = self.exchange(text + stdin, deadline, no_eof=not stdin)
+        received = self.exchange(script + stdin, deadline, keep_open=not is_last)
         if first:
             received = self._reject_terminal_output(received)
         try:
@@ -259,6 +279,7 @@ class _Session(Process):
                 return done
         finally:
             self.heard = [bytes(err.data)]
+            # what a later command prints on stdout is no word of the client
             if first:
                 self.heard.append(bytes(out.data))
         self.ended_with = self.wait(max(0.0, deadline - time.monotonic()))
@@ -272,13 +293,16 @@ class _Session(Process):
         return self.run_command(":", {}, b"", deadline, first=True) is not None
 
     def printed_text(self) -> str:
-        """Return, on one line, what the client printed instead of an answer."""
-        printed = [text.strip() for text in self.heard if text.strip()]
-        if not printed:
-            return ""
-        text = printed[0].decode("utf-8", "replace")
-        without_marks = text.replace(f"{self.mark} :", "").replace(self.mark, "")
-        return _join_lines(without_marks)
+        """Return, on one line, what the client printed instead of an answer: on stderr,
+        or on stdout if it printed nothing there. "" if it printed nothing at all.
+        """
+        for output in self.heard:
+            text = output.strip().decode("utf-8", "replace")
+            if text:
+                # a shell that was killed had printed its begin mark
+                text = text.replace(f"{self.mark} :", "").replace(self.mark, "")
+                return _join_lines(text)
+        return ""
 
     def log_text(self) -> str:
         """Return the client's own log on one line; all its output if it keeps no
@@ -292,26 +316,33 @@ class _Session(Process):
     def _reject_terminal_output(
         self, received: Iterator[tuple[bool, bytes]]
     ) -> Iterator[tuple[bool, bytes]]:
-        """Yield the first answer. Raises ProbeError if a terminal echoes, adds CR or
-        joins both outputs.
+        """Pass on (is_stderr, data) of the session's first command. Raises ProbeError
+        if a terminal echoes, adds CR or joins both outputs.
+
+        Clean stdout has the mark twice, before and after the command.
         """
         mark = self.mark.encode()
         # a mark within a line, or a CR at the end of its line
-        spoilt = re.compile(rb"[^\n]%b|%b [0-9:]*\r" % (mark, mark))
-        seen = b""
+        spoilt_mark = re.compile(rb"[^\n]%b|%b [0-9:]*\r" % (mark, mark))
+        stdout_tail = b""
         for is_stderr, data in received:
             if not is_stderr:
-                seen = (seen + data)[-_SHOWN:]
-                if seen.count(mark) > 2 or spoilt.search(seen):
-                    why = _explain_spoilt(seen, mark)
+                stdout_tail = (stdout_tail + data)[-_SHOWN:]
+                has_too_many_marks = stdout_tail.count(mark) > 2
+                if has_too_many_marks or spoilt_mark.search(stdout_tail):
+                    why = _explain_spoilt(stdout_tail, mark)
                     raise errors.ProbeError(f"{self.host_name}: {self.program} {why}")
             yield is_stderr, data
 
 
-def _explain_spoilt(seen: bytes, mark: bytes) -> str:
-    """Say what a client does to the first answer, and which option to leave out."""
-    # a terminal echoes the command, with its mark, or ends the mark's line by CR
-    if not re.search(rb"%b [0-9:]*\n" % mark, seen):
+def _explain_spoilt(stdout_tail: bytes, mark: bytes) -> str:
+    """Say what a client does to the first answer, and which option to leave out.
+
+    A terminal echoes the command, which has the mark, and ends each line by CR. A mark
+    line that ends by LF alone has come through no terminal.
+    """
+    has_clean_mark_line = re.search(rb"%b [0-9:]*\n" % mark, stdout_tail) is not None
+    if not has_clean_mark_line:
         return (
             "gives the command a terminal, which echoes and changes what is sent. Leave"
             " out the option for that (-t, -tt, -it, --pty, --tty)."
@@ -333,6 +364,7 @@ class ClientStream(Stream):
         limit_s: float,
         stdin: bytes,
     ) -> None:
+        """Start the command as the last one of a session: its stdin stays open."""
         session = connection._take_session(last=True)
         super().__init__(connection.host_name, idle_timeout_s, limit_s, stdin)
         self._connection = connection
@@ -340,11 +372,11 @@ class ClientStream(Stream):
         self._mark = session.mark
         if not connection.client.ends_input:
             command = shell.end_stdin_at_stop_line(command, len(stdin))
-        head = shell.render_command(command, connection._env, session.mark, last=True)
-        # at once, so that a stop before the first line is read finds the command
-        # running
+        script = shell.render_command(command, connection._env, session.mark, last=True)
+        # The command is sent now, not when the first line is read: a stop before that
+        # is to find it running.
         try:
-            session.write_all(head, time.monotonic() + idle_timeout_s)
+            session.write_all(script, time.monotonic() + idle_timeout_s)
         except TimeoutError:
             connection._end_session(session)
             raise LinkError(
@@ -359,33 +391,42 @@ class ClientStream(Stream):
         self._session.close_stdin()
 
     def _receive(self) -> Iterator[tuple[bool, bytes]]:
+        """Yield (is_stderr, data) until the client ends, then raise LinkError: `Stream`
+        stops to iterate earlier if the command's end mark comes.
+        """
         session = self._session
         client = self._connection.client
         if not client.ends_input:
+            # without these lines the host would take us for gone, and end stdin
             session.heartbeat = b"\n"
         if client.pause_s:
             session.hold_more_output()
         received = session.exchange(
             self._stdin,
             self._deadline,
-            no_eof=True,
+            keep_open=True,
             idle_timeout_s=self._idle_timeout_s,
         )
         try:
-            for piece in received:
+            for is_stderr, data in received:
                 if self._connection._closed:
                     break
-                yield piece
-                _, data = piece
-                if len(data) < SLICE_BYTES:  # it was all
+                yield is_stderr, data
+                # wait for more to come together, as each of our wake-ups may disturb
+                # what is measured on this machine
+                was_all_that_came = len(data) < SLICE_BYTES
+                if was_all_that_came:
                     time.sleep(client.pause_s)
             session.ended_with = session.wait(self._idle_timeout_s)
         except TimeoutError:
             raise self._time_limit_error() from None
-        session.heard = [bytes(self._tail)]
+        session.heard = [bytes(self._stderr_tail)]
         raise self._connection._broken_link_error(session)
 
     def _end_command(self, *, given_up: bool) -> None:
+        """End the session. A command that may be about to end by itself gets more time
+        for that.
+        """
         grace_s = _STOP_GRACE_S
         if given_up or self.exit_code is not None:
             grace_s = GRACE_S
@@ -393,6 +434,9 @@ class ClientStream(Stream):
 
 
 def _join_lines(text: str) -> str:
+    """Return the end of a text on one line, without lines that are empty or of @
+    alone.
+    """
     lines = [line.strip() for line in text.split("\n") if line.strip(" \r@")]
     return "; ".join(lines)[-_SHOWN:]
 

@@ -30,7 +30,31 @@ def connect(host: Host, *, timeout_s: float = 15.0) -> Connection:
 
 
 def _connect(host: Host, timeout_s: float) -> Connection:
-    # a shell or a program could take other words for more, wherever the host comes from
+    _require_valid_names(host)
+    if host.via is Via.SSH:
+        from fleet.remote.ssh.connection import (  # noqa: PLC0415  paramiko is slow
+            SshConnection,
+        )
+
+        return SshConnection(host, timeout_s)
+    from fleet.remote.clients import choose_client  # noqa: PLC0415  not for SSH
+    from fleet.remote.command import (  # noqa: PLC0415  not for SSH
+        CommandConnection,
+    )
+
+    client = choose_client(host, timeout_s)
+    _log.info(
+        "%s: connecting through a program; by hand: %s", host.name, client.by_hand
+    )
+    return CommandConnection(host, client)
+
+
+def _require_valid_names(host: Host) -> None:
+    """Raise UnreachableError if the host's address, jump hosts or user are no names.
+
+    The inventory has been checked, but a host may come from elsewhere. These words end
+    up on command lines, where a shell or a program could take others for options.
+    """
     try:
         read_address(host.address)
         for hop in host.jump:
@@ -41,19 +65,3 @@ def _connect(host: Host, timeout_s: float) -> Connection:
         raise UnreachableError(
             f"{host.name}: not a host to connect to: {error}"
         ) from error
-    if host.via is Via.SSH:
-        from fleet.remote.ssh.connection import (  # noqa: PLC0415  see above
-            SshConnection,
-        )
-
-        return SshConnection(host, timeout_s)
-    from fleet.remote.clients import choose_client  # noqa: PLC0415  see above
-    from fleet.remote.command import (  # noqa: PLC0415  see above
-        CommandConnection,
-    )
-
-    client = choose_client(host, timeout_s)
-    _log.info(
-        "%s: connecting through a program; by hand: %s", host.name, client.by_hand
-    )
-    return CommandConnection(host, client)

@@ -10,6 +10,7 @@ from fleet.remote.output import Completed, RefusedError
 from fleet.remote.sftp import SftpChannel
 from fleet.remote.shell import assign_variables, posix_cksum
 
+# exit codes of minimal_put.sh
 _NO_PROGRAM = 127
 _NOT_THERE = 95
 _COPIED = 96
@@ -73,6 +74,9 @@ class MinimalPut:
         return self._run(script, stdin=stdin)
 
     def _send_and_cksum(self) -> Completed:
+        """Write the new file by SFTP, else through the shell. Its stdout has the file's
+        checksum and size by `cksum`; it may be empty, as `_has_arrived` can do without.
+        """
         if self._sftp is not None:
             try:
                 self._sftp.write(self._new, self._data, self._mode)
@@ -80,22 +84,22 @@ class MinimalPut:
                 self._remove(self._new)
             else:
                 return self._run(f"cksum {shlex.quote(self._new)}; exit 0")
-        sent = self._run_step("receive", self._data)
+        sent = self._run_step("receive", self._data)  # which runs cksum, too
         if sent.exit_code != _NO_PROGRAM:
             return sent
         advice = b"There is no SFTP, and cat and chmod would have to be there."
         return Completed(1, b"", sent.stderr + advice)
 
-    def _has_arrived(self, sums: Completed, path: str) -> bool:
+    def _has_arrived(self, cksum: Completed, path: str) -> bool:
         """Report whether the host's `cksum` of the file, or its content, matches what
         was sent.
         """
-        expected = posix_cksum(self._data).encode().split()
-        if sums.stdout.split()[:2] == expected:
+        expected_checksum_and_size = posix_cksum(self._data).encode().split()
+        if cksum.stdout.split()[:2] == expected_checksum_and_size:
             return True
-        back = self._run(f"cat {shlex.quote(path)}")
-        if back.exit_code == 0:
-            return back.stdout == self._data
+        read_back = self._run(f"cat {shlex.quote(path)}")
+        if read_back.exit_code == 0:
+            return read_back.stdout == self._data
         if self._sftp is None:
             return False
         try:

@@ -16,7 +16,7 @@ RUN_LIMIT_BYTES = 16 << 20
 LINE_LIMIT_BYTES = 1 << 20  # the longest line a stream hands out
 STDERR_TAIL_BYTES = 64 << 10
 _MARK_ROOM_BYTES = 64
-_BEGINS = b" :"  # behind the mark before a command
+_BEGIN_SUFFIX = b" :"  # what stands behind a begin mark on its line
 _EXIT_CODE = re.compile(rb"[0-9]{1,3}")
 CLOSED = "the connection has been closed on our side."
 KILLED = (
@@ -52,15 +52,18 @@ def timeout_message(host_name: str, timeout_s: float) -> str:
 
 
 class Answer:
-    """A command's stdout or stderr, between the marks before and after it, at most
+    """A command's stdout or stderr, between its begin mark and its end mark, at most
     RUN_LIMIT_BYTES.
+
+    A mark is a line that loader.sh prints on both outputs: `MARK :` before the command,
+    and after it `MARK CODE` on stdout and `MARK` on stderr.
     """
 
     def __init__(self, host_name: str, mark: str) -> None:
         self.host_name = host_name
         self.data = bytearray()  # since the command started, if it has
         self._mark = f"\n{mark}".encode()
-        self._searched = 0
+        self._searched_bytes = 0  # the data before them has no whole mark
 
     def feed(self, data: bytes) -> None:
         """Add `data`. Raises LinkError beyond the limit."""
@@ -73,56 +76,74 @@ class Answer:
             )
 
     def split_at_end_mark(self) -> tuple[bytes, bytes] | None:
-        """Return the output before the last mark and the rest of the mark's line; None
-        until both came.
+        """Return the output before the end mark, and what stands behind the mark on its
+        line: the exit code on stdout, nothing on stderr. None until that line came.
+
+        A begin mark drops what came before it, such as the words of a login script.
         """
         while True:
-            mark_offset = self.data.find(self._mark, self._searched)
-            if mark_offset < 0:  # unless its first part is the end of the data
-                self._searched = max(0, len(self.data) - len(self._mark))
+            mark_offset = self.data.find(self._mark, self._searched_bytes)
+            if mark_offset < 0:
+                # the end of the data may be the first part of a mark
+                self._searched_bytes = max(0, len(self.data) - len(self._mark))
                 return None
             mark_end = mark_offset + len(self._mark)
             newline = self.data.find(b"\n", mark_end)
             if newline < 0:
-                self._searched = mark_offset
+                self._searched_bytes = mark_offset
                 return None
-            rest = bytes(self.data[mark_end:newline])
-            if rest != _BEGINS:
-                return bytes(self.data[:mark_offset]), rest
+            behind_mark = bytes(self.data[mark_end:newline])
+            if behind_mark != _BEGIN_SUFFIX:
+                return bytes(self.data[:mark_offset]), behind_mark
             del self.data[: newline + 1]
-            self._searched = 0
+            self._searched_bytes = 0
 
 
 def collect_answer(
     received: Iterable[tuple[bool, bytes]], out: Answer, err: Answer
 ) -> Completed | None:
-    """Collect (is_stderr, data) up to each output's last mark; None if one is missing.
-    Raises LinkError.
+    """Collect (is_stderr, data) up to each output's end mark; return None if the data
+    ends before. Raises TimeoutError, or LinkError if only one end mark came in time.
     """
     try:
         for is_stderr, data in received:
             answer = err if is_stderr else out
             answer.feed(data)
-            stdout = out.split_at_end_mark()
-            stderr = err.split_at_end_mark() if stdout else None
-            if stdout and stderr:
-                exit_code = parse_exit_code(stdout[1])
-                return Completed(exit_code, stdout[0], stderr[0])
+            done = _join_outputs(out, err)
+            if done is not None:
+                return done
     except TimeoutError:
-        outputs = {"stdout": out, "stderr": err}
-        missing = [
-            name
-            for name, output in outputs.items()
-            if output.split_at_end_mark() is None
-        ]
-        if len(missing) != 1:
+        missing_name = _find_missing_output(out, err)
+        if missing_name is None:
             raise
         raise LinkError(
-            f"{out.host_name}: a command ended, but nothing came on its {missing[0]},"
+            f"{out.host_name}: a command ended, but nothing came on its {missing_name},"
             " which fleet needs. Does a login script, a ForceCommand or a client"
             " program close it, redirect it or hold it back?"
         ) from None
     return None
+
+
+def _join_outputs(out: Answer, err: Answer) -> Completed | None:
+    """Return the command with both outputs; None until both end marks came."""
+    stdout_and_code = out.split_at_end_mark()
+    if stdout_and_code is None:
+        return None
+    stderr_and_nothing = err.split_at_end_mark()
+    if stderr_and_nothing is None:
+        return None
+    stdout, exit_code = stdout_and_code
+    stderr, _ = stderr_and_nothing
+    return Completed(parse_exit_code(exit_code), stdout, stderr)
+
+
+def _find_missing_output(out: Answer, err: Answer) -> str | None:
+    """Return the name of the output whose end mark did not come, if the other's did."""
+    has_stdout = out.split_at_end_mark() is not None
+    has_stderr = err.split_at_end_mark() is not None
+    if has_stdout == has_stderr:
+        return None
+    return "stderr" if has_stdout else "stdout"
 
 
 def parse_exit_code(word: bytes) -> int:
@@ -154,13 +175,13 @@ class Stream(abc.ABC):
         self._limit_s = limit_s
         self._stdin = stdin
         self._deadline = time.monotonic() + limit_s
-        self._line = bytearray()  # that has begun
-        self._line_began = 0.0
-        self._tail = bytearray()  # of stderr
-        self._has_begun = False
-        self._marked: int | None = None  # the exit code beside the mark
-        self._blank = False  # whether an empty line is held back
-        self._over = False
+        self._line = bytearray()  # the line whose end has not come
+        self._line_began_s = 0.0
+        self._stderr_tail = bytearray()
+        self._has_command_begun = False  # whether the begin mark came on stdout
+        self._code_at_mark: int | None = None  # None until the end mark came on stdout
+        self._is_empty_line_held_back = False
+        self._has_been_left = False  # whether the context was left
         self._given_up = False
 
     @abc.abstractmethod
@@ -180,54 +201,75 @@ class Stream(abc.ABC):
         """End the command; give it time to end by itself unless it was given up."""
 
     def __iter__(self) -> Iterator[bytes]:
+        """Yield the lines that the command prints on stdout, until the end mark came on
+        both outputs, or the outputs end without it. Marks are as `Answer` says.
+        """
         try:
             for is_stderr, data in self._receive():
                 if is_stderr:
-                    self._tail += data
-                    del self._tail[: -STDERR_TAIL_BYTES - _MARK_ROOM_BYTES]
+                    self._keep_stderr_tail(data)
                 else:
-                    yield from self._lines_before_mark(self._complete_lines(data))
-                if self._marked is not None and self._cut_tail_at_mark():
-                    self.exit_code = self._marked
+                    yield from self._lines_between_marks(self._complete_lines(data))
+                has_stdout_ended = self._code_at_mark is not None
+                if has_stdout_ended and self._cut_stderr_at_end_mark():
+                    self.exit_code = self._code_at_mark
                     return
         except LinkError:
             self._given_up = True
             raise
         finally:
-            tail = bytes(self._tail[-STDERR_TAIL_BYTES:])
-            self.stderr = tail.rpartition(f"\n{self._mark} :\n".encode())[2]
+            self.stderr = self._get_stderr_behind_begin_mark()
+        yield from self._last_lines_without_mark()
+
+    def _last_lines_without_mark(self) -> Iterator[bytes]:
+        """Yield what was held back in case an end mark would follow."""
         if self._line:
-            yield from self._lines_before_mark([bytes(self._line)])
-        if self._blank and self._marked is None:
+            yield from self._lines_between_marks([bytes(self._line)])
+        if self._is_empty_line_held_back and self._code_at_mark is None:
             yield b""
 
-    def _cut_tail_at_mark(self) -> bool:
-        """Remove the mark after the command, and what follows, from the tail of stderr;
-        return False if it has not come.
+    def _keep_stderr_tail(self, data: bytes) -> None:
+        self._stderr_tail += data
+        del self._stderr_tail[: -STDERR_TAIL_BYTES - _MARK_ROOM_BYTES]
+
+    def _cut_stderr_at_end_mark(self) -> bool:
+        """Remove the end mark, and what follows it, from the tail of stderr; return
+        False if it has not come.
         """
-        mark_offset = self._tail.find(f"\n{self._mark}\n".encode())
+        end_mark = f"\n{self._mark}\n".encode()
+        mark_offset = self._stderr_tail.find(end_mark)
         if mark_offset < 0:
             return False
-        del self._tail[mark_offset:]
+        del self._stderr_tail[mark_offset:]
         return True
+
+    def _get_stderr_behind_begin_mark(self) -> bytes:
+        """Return the tail of stderr without what login scripts printed."""
+        begin_mark = f"\n{self._mark} :\n".encode()
+        tail = bytes(self._stderr_tail[-STDERR_TAIL_BYTES:])
+        _, _, stderr = tail.rpartition(begin_mark)
+        return stderr
 
     def _complete_lines(self, data: bytes) -> list[bytes]:
         """Return the lines that `data` completes. Raises LinkError for a line too long
         or too slow.
         """
-        *complete, rest = data.split(b"\n")
+        *line_ends, next_line_start = data.split(b"\n")
         lines = []
-        for piece in complete:
-            self._extend_line_within_limits(piece)
+        for line_end in line_ends:
+            self._extend_line_within_limits(line_end)
             lines.append(bytes(self._line))
             self._line.clear()
-        self._extend_line_within_limits(rest)
+        self._extend_line_within_limits(next_line_start)
         return lines
 
     def _extend_line_within_limits(self, piece: bytes) -> None:
+        """Add a piece to the line whose end has not come. Raises LinkError if that line
+        is too long, or began too long ago.
+        """
         if not self._line:
-            self._line_began = time.monotonic()
-        elif time.monotonic() - self._line_began > LINE_TIMEOUT_S:
+            self._line_began_s = time.monotonic()
+        elif time.monotonic() - self._line_began_s > LINE_TIMEOUT_S:
             raise LinkError(
                 f"{self._host_name}: a line that the host began is not complete after"
                 f" {LINE_TIMEOUT_S:g} s; the command was given up."
@@ -241,24 +283,26 @@ class Stream(abc.ABC):
                 passing=False,
             )
 
-    def _lines_before_mark(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the lines between the marks, except an empty one before the last mark;
+    def _lines_between_marks(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the lines between the marks, except an empty one before the end mark;
         keep the exit code.
         """
-        before = f"{self._mark} :".encode()
-        after = f"{self._mark} ".encode()  # the exit code follows
+        begin_line = f"{self._mark} :".encode()
+        end_prefix = f"{self._mark} ".encode()  # the exit code follows
         for line in lines:
-            if self._marked is not None:
+            if self._code_at_mark is not None:
                 return
-            if not self._has_begun:
-                self._has_begun = line == before
+            if not self._has_command_begun:
+                self._has_command_begun = line == begin_line
                 continue
-            if line.startswith(after):
-                self._marked = parse_exit_code(line.removeprefix(after))
+            if line.startswith(end_prefix):
+                self._code_at_mark = parse_exit_code(line.removeprefix(end_prefix))
                 return
-            if self._blank:
+            # An empty line is held back until another follows. If that is the end mark,
+            # the empty line is the newline that loader.sh prints before it.
+            if self._is_empty_line_held_back:
                 yield b""
-            self._blank = not line
+            self._is_empty_line_held_back = line == b""
             if line:
                 yield line
 
@@ -266,18 +310,21 @@ class Stream(abc.ABC):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self._over:
+        if self._has_been_left:
             return
-        self._over = True
+        self._has_been_left = True
         self.stop()
         self._end_command(given_up=kind is not None or self._given_up)
 
     def _time_limit_error(self) -> LinkError:
+        """Return the error for the time limit that has run out: the command's own, or
+        that of a silent one.
+        """
         if time.monotonic() >= self._deadline:
-            late = f"was still running after {self._limit_s:g} s, its time limit."
+            problem = f"was still running after {self._limit_s:g} s, its time limit."
         else:
-            late = (
+            problem = (
                 f"printed nothing for {self._idle_timeout_s:g} s; is the host still"
                 " there?"
             )
-        return LinkError(f"{self._host_name}: the command {late}")
+        return LinkError(f"{self._host_name}: the command {problem}")

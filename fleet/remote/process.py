@@ -62,31 +62,35 @@ class Process:
         stdin: bytes,
         deadline: float,
         *,
-        no_eof: bool = False,
+        keep_open: bool = False,
         idle_timeout_s: float = math.inf,
     ) -> Iterator[tuple[bool, bytes]]:
-        """Write `stdin`, close it unless no_eof, and yield (is_stderr, data). Raises
-        TimeoutError.
+        """Write `stdin` while reading: yield (is_stderr, data) until the child ends.
+        Close stdin once it is written, unless `keep_open`. Raises TimeoutError at
+        `deadline`, or if nothing happens for `idle_timeout_s`.
         """
         unwritten = memoryview(stdin)
         with selectors.DefaultSelector() as selector:
+            # the data of a key is the output to be read; None for stdin
             for output in self._unread:
                 selector.register(output, selectors.EVENT_READ, output)
             if stdin and self._stdin:
                 self._watch_stdin(selector, self._stdin)
-            elif not no_eof:
+            elif not keep_open:
                 self.close_stdin()
             while self._unread and self._child.poll() is None:
                 for key in self._wait_until_ready(selector, deadline, idle_timeout_s):
                     output = key.data
-                    if output is None:  # it is stdin that is ready
-                        unwritten = self._write(unwritten)
-                        if not unwritten:
-                            selector.unregister(key.fileobj)
-                            if not no_eof:
-                                self.close_stdin()
-                    elif data := self._read_or_unregister(output, selector):
-                        yield output is self.stderr, data
+                    if output is not None:
+                        data = self._read_or_unregister(output, selector)
+                        if data:
+                            yield output is self.stderr, data
+                        continue
+                    unwritten = self._write(unwritten)
+                    if not unwritten:
+                        selector.unregister(key.fileobj)
+                        if not keep_open:
+                            self.close_stdin()
         yield from self._read_remaining()
 
     def hold_more_output(self) -> None:
@@ -180,19 +184,22 @@ class Process:
         """Wait until something can be read or written, or the child has ended. Raises
         TimeoutError.
         """
-        silent_until = min(deadline, time.monotonic() + idle_timeout_s)
+        idle_deadline = min(deadline, time.monotonic() + idle_timeout_s)
         while True:
-            time_left = silent_until - time.monotonic()
-            if time_left <= 0:
+            left_s = idle_deadline - time.monotonic()
+            if left_s <= 0:
                 raise TimeoutError
-            is_fed = len(selector.get_map()) == len(self._unread)
-            if is_fed:
+            # the selector holds the unread outputs, and stdin while input is left; a
+            # heartbeat must not come amid that input
+            is_input_written = len(selector.get_map()) == len(self._unread)
+            if is_input_written:
                 self._beat_if_due()
-            events = selector.select(min(time_left, _LOOK_S))
+            events = selector.select(min(left_s, _LOOK_S))
             if events or self._child.poll() is not None:
                 return [key for key, _ in events]
 
     def _beat_if_due(self) -> None:
+        """Write the heartbeat, if there is one and the last is _BEAT_S ago."""
         if self.heartbeat and time.monotonic() >= self._beat_at:
             self._beat_at = time.monotonic() + _BEAT_S
             self.write_if_open(self.heartbeat)
@@ -208,15 +215,15 @@ class Process:
         return data
 
     def _read_remaining(self) -> Iterator[tuple[bool, bytes]]:
-        """Yield what is still in the pipes of a child that has ended, each with whether
-        it is of stderr.
+        """Yield (is_stderr, data) of what is still in the pipes of a child that has
+        ended. Its own children may hold them open, so that their end need not come.
         """
         for output in self._unread:
-            held = fcntl.ioctl(output, termios.FIONREAD, bytes(4))
-            size = int.from_bytes(held, sys.byteorder)
-            if size:
-                is_stderr = output is self.stderr
-                yield is_stderr, os.read(output.fileno(), size)
+            size_bytes = fcntl.ioctl(output, termios.FIONREAD, bytes(4))
+            size = int.from_bytes(size_bytes, sys.byteorder)
+            if size > 0:
+                data = os.read(output.fileno(), size)
+                yield output is self.stderr, data
         self._unread.clear()
 
     def _watch_stdin(self, selector: selectors.BaseSelector, stdin: IO[bytes]) -> None:

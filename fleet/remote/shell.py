@@ -10,8 +10,11 @@ from pathlib import Path
 
 _LINES = Path(__file__).with_name("loader.sh").read_text(encoding="utf-8").splitlines()
 SCRIPT = " ".join(line for line in _LINES if not line.startswith("#"))
+"""The loader, on one line. Its $0 is the session's mark."""
 LOADER = f"exec /bin/sh -c '{SCRIPT}' "
+"""Runs the loader if the mark is appended."""
 STOP = b"stop\n"
+# by byte, the byte with its bits in reverse order
 _REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 _SILENCE_S = 60  # of a controller that sends an empty line every 10 s: it is gone
 
@@ -28,16 +31,23 @@ def limit_stdin(command: str, size: int) -> str:
 
 def end_stdin_at_stop_line(command: str, size: int) -> str:
     """Wrap a command: give it `size` bytes, then end-of-file at STOP or after
-    _SILENCE_S without a line.
+    _SILENCE_S without a line. loader.sh runs it: there $0 is the mark, and fleet_n a
+    newline.
     """
-    fed = f"dd bs=1 count={size};" if size else ""
-    return (
-        "fleet_t=;read -t 1 fleet_l </dev/null 2>/dev/null;case $? in 1)fleet_t='-t"
-        f" {_SILENCE_S}';;esac;{{ {fed}while IFS= read -r $fleet_t fleet_l;do case"
-        " $fleet_l in stop)break;;esac;done; } 2>/dev/null | {"
-        f' (\n{command}\n);fleet_c=$?;echo "$fleet_n$0 $fleet_c";echo "$fleet_n$0"'
-        " >&2; }"
+    # a shell whose `read` knows -t reports 1 at end-of-file, any other a wrong option
+    set_timeout_option = (
+        "fleet_t=;read -t 1 fleet_l </dev/null 2>/dev/null;"
+        f"case $? in 1)fleet_t='-t {_SILENCE_S}';;esac;"
     )
+    pass_stdin = f"dd bs=1 count={size};" if size else ""
+    wait_for_stop = (
+        "while IFS= read -r $fleet_t fleet_l;do case $fleet_l in stop)break;;esac;done;"
+    )
+    # The end marks come from here, since the loader waits for both sides of the pipe:
+    # its own would come only when the wait for STOP has ended too.
+    print_end_marks = 'fleet_c=$?;echo "$fleet_n$0 $fleet_c";echo "$fleet_n$0" >&2;'
+    feed = f"{{ {pass_stdin}{wait_for_stop} }} 2>/dev/null"
+    return f"{set_timeout_option}{feed} | {{ (\n{command}\n);{print_end_marks} }}"
 
 
 def new_mark() -> str:
@@ -57,8 +67,8 @@ def render_command(
     exports = "".join(
         f"export {name}={shlex.quote(value)}\n" for name, value in env.items()
     )
-    end = mark if last else f"ask {mark}"
-    return f"{exports}{command}\n{end}\n".encode(errors="surrogateescape")
+    end_line = mark if last else f"ask {mark}"
+    return f"{exports}{command}\n{end_line}\n".encode(errors="surrogateescape")
 
 
 def assign_variables(settings: Mapping[str, str]) -> str:
@@ -70,14 +80,15 @@ def posix_cksum(data: bytes) -> str:
     """Return what POSIX `cksum` prints for `data` on stdin: CRC-32, highest bit first,
     and the size.
     """
-    # zlib's CRC-32 has the same polynomial, but the lowest bit first; POSIX also counts
-    # the length, in as few bytes as it takes.
+    # POSIX also counts the length, in as few bytes as it takes
     length_bytes = (len(data).bit_length() + 7) // 8
     length = len(data).to_bytes(length_bytes, "little")
+    # zlib's CRC-32 has the same polynomial, but takes the lowest bit of a byte first
     mirrored_input = (data + length).translate(_REVERSED)
+    # zlib inverts the start value, which is 0 in POSIX; both invert the result
     mirrored_crc = zlib.crc32(mirrored_input, 0xFFFFFFFF)
-    bits = f"{mirrored_crc:032b}"
-    crc = int(bits[::-1], 2)
+    mirrored_bits = f"{mirrored_crc:032b}"
+    crc = int(mirrored_bits[::-1], 2)
     return f"{crc} {len(data)}"
 
 
@@ -88,13 +99,20 @@ def put_command(path: str, mode: int, data: bytes) -> str:
     No link is followed: `set -C` opens only new files, and a link at `path` is removed
     before `mv`.
     """
-    sums = posix_cksum(data)
+    checksum = posix_cksum(data)
     to = shlex.quote(path)
     new = shlex.quote(f"{path}.{os.urandom(8).hex()}")
-    return (
-        f"umask 077; set -C; if cat > {new} && [ $(wc -c < {new}) -eq {len(data)} ] &&"
-        f" case $(cksum < {new} 2>/dev/null) in '{sums}'*|'');; *)echo 'other bytes"
-        f" came' >&2; false;; esac && chmod {mode:o} {new} && {{ [ ! -L {to} ] || rm -f"
-        f" {to}; }} && [ ! -d {to} ] && mv -f {new} {to}; then exit 0; fi; rm -f {new};"
-        " exit 1"
-    )
+    steps = [
+        f"cat > {new}",
+        f"[ $(wc -c < {new}) -eq {len(data)} ]",
+        # '' is the answer of a host without cksum
+        f"case $(cksum < {new} 2>/dev/null) in '{checksum}'*|'');;"
+        " *)echo 'other bytes came' >&2; false;; esac",
+        f"chmod {mode:o} {new}",
+        f"{{ [ ! -L {to} ] || rm -f {to}; }}",
+        # mv would move the file into a folder of that name
+        f"[ ! -d {to} ]",
+        f"mv -f {new} {to}",
+    ]
+    put = " && ".join(steps)
+    return f"umask 077; set -C; if {put}; then exit 0; fi; rm -f {new}; exit 1"
