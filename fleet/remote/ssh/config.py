@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from glob import glob
@@ -25,29 +25,33 @@ _SSH_G_TIMEOUT_S = 10.0
 _SYSTEM_FILE = "/etc/ssh/ssh_config"
 _SYSTEM_FOLDER = Path("/etc/ssh")
 _DEFAULT_KEYS = ("id_rsa", "id_ecdsa", "id_ed25519")
-_PATHS = ("identityfile", "certificatefile")
-_HOP_TOKENS = ("proxycommand", "proxyjump")  # their ${VAR} is left to a shell
+_PATH_KEYS = ("identityfile", "certificatefile")
+_HOP_KEYS = ("proxycommand", "proxyjump")  # their ${VAR} is left to a shell
 _FILES_AT_MOST = 200  # of an ssh_config, included ones too
-_alike: dict[tuple[object, ...], dict[str, tuple[str, ...]] | None] = {}
-_alike_guard = threading.Lock()
+# what ssh answered to questions that differ in their name only; None if it matters
+_shared_settings: dict[tuple[object, ...], Settings | None] = {}
+_shared_lock = threading.Lock()
 _SEPARATOR = "\x1f"  # stands in no setting
-# ForkAfterAuthentication is an error without
+# ForkAfterAuthentication is an error without a command
 _ANY_COMMAND = ("-o", "RemoteCommand=true")
-_TOKEN = re.compile(r"%|\$\{")
-
+_TOKEN = re.compile(r"%|\$\{")  # how a token such as %h, or a variable, begins
+# a line of ssh_config: its keyword, and its value without blanks around it
 _LINE = re.compile(r"\s*([A-Za-z0-9]+)(?:\s*=\s*|\s+)(.*?)\s*")
+_LINE_ABOUT_OTHER_LINES = re.compile(r"(?im)^\s*((?:match|include)\b.*)")
 
 
 @dataclass(frozen=True, slots=True)
 class _Query:
-    """A question to `ssh -G`, and the files that its answer depends on."""
+    """A question to `ssh -G`. Answers are cached by query: `stamps` make it another one
+    once a file has changed.
+    """
 
-    ssh: str
+    ssh: str  # the program's path
     name: str
     user: str | None
     port: int | None
     file: str | None  # instead of the user's and the system's
-    stamps: tuple[object, ...]  # of the files, as they are now
+    stamps: tuple[object, ...]  # time and size of each file, as they are now
 
     def list_options(self) -> list[str]:
         options = []
@@ -72,8 +76,8 @@ def look_up(
     """Return ssh_config's settings for `name` by lower-case key, tokens replaced.
     Raises UnreachableError.
 
-    user, port: override the file's. file: read instead of the user's and the system's
-    file.
+    host_name: the host's in the inventory, for errors. user, port: override the file's.
+    file: read instead of the user's and the system's file.
     """
     ssh = shutil.which("ssh")
     files = [file] if file else [str(find_user_file()), _SYSTEM_FILE]
@@ -82,6 +86,7 @@ def look_up(
             return _ask_paramiko(files[0], name, user, port)
         stamps = tuple(map(read_stamp, files))
         query = _Query(ssh, name, user, port, file, stamps)
+        # None if the settings may depend on the name
         settings = _ask_once_for_like_names(query)
         return _ask_ssh(query) if settings is None else settings
     except UnreachableError as error:
@@ -94,46 +99,57 @@ def find_user_file() -> Path:
 
 
 def _ask_once_for_like_names(query: _Query) -> Settings | None:
-    """Ask `ssh -G` once for all names that match the same `Host` lines; None if their
-    settings may differ.
+    """Return what `ssh -G` says, asking once for all names that match the same `Host`
+    lines; None if their settings may differ.
     """
     name = query.name
     host_lines = _read_host_lines_unless_complex(query.file, query.stamps)
-    if host_lines is None or name in host_lines.words or name != name.lower():
+    if host_lines is None:
+        return None
+    # a name of its own has settings of its own; ssh turns capitals into small letters
+    if name in host_lines.words or name != name.lower():
         return None
     matches = [matches_pattern(name, pattern) for pattern in host_lines.patterns]
     key = (query.ssh, query.user, query.file, query.stamps, *matches)
-    with _alike_guard:
-        if key not in _alike:
+    with _shared_lock:
+        if key not in _shared_settings:
+            # without the port, which callers take from their own query
             settings = _run_ssh(replace(query, port=None), *_ANY_COMMAND)
-            _alike[key] = None if _depends_on_name(settings, name) else settings
-        shared = _alike[key]
+            is_shared = not _depends_on_name(settings, name)
+            _shared_settings[key] = settings if is_shared else None
+        shared = _shared_settings[key]
     if shared is None:
         return None
     return {**shared, "hostname": (name,)}
 
 
 def _depends_on_name(settings: Settings, name: str) -> bool:
-    """Report whether settings may differ for another name that matches the same `Host`
-    lines.
+    """Report whether another name that matches the same `Host` lines may have other
+    settings than these of `name`, apart from `hostname`.
     """
-    if settings.get("hostname") != (name,):
+    has_host_name_line = settings.get("hostname") != (name,)
+    if has_host_name_line:  # it may contain %h
         return True
+    # the name would be completed by a domain, then looked up again
     if settings.get("canonicalizehostname", ("false",)) != ("false",):
         return True
-    for key in (*_HOP_TOKENS, *_PATHS):
-        texts = settings.get(key, ())
-        if any(map(_TOKEN.search, texts)):
+    for key in (*_HOP_KEYS, *_PATH_KEYS):
+        has_token = any(map(_TOKEN.search, settings.get(key, ())))
+        if has_token:
             return True
+    # ssh has replaced the tokens of the other settings
     for key, texts in settings.items():
-        if key not in ("host", "hostname") and any(name in text for text in texts):
+        has_name = any(name in text for text in texts)
+        if has_name and key not in ("host", "hostname"):
             return True
     return False
 
 
 class _HostLines(NamedTuple):
+    """What stands on the `Host` lines of an ssh_config, without the ! of negations."""
+
     words: Collection[str]
-    patterns: Collection[str]  # among the words
+    patterns: Collection[str]  # those of the words that have * or ?
 
 
 @lru_cache(maxsize=16)
@@ -141,13 +157,16 @@ def _read_host_lines_unless_complex(
     file: str | None, _stamps: tuple[object, ...]
 ) -> _HostLines | None:
     """Return the names on all `Host` lines; None for a `Match`, quoting, an unreadable
-    file or too many.
+    file or too many. The stamps only make the cache miss once a file has changed.
     """
     user_file = find_user_file()
-    pending = [(user_file, user_file.parent), (Path(_SYSTEM_FILE), _SYSTEM_FOLDER)]
+    user_folder = user_file.parent
+    # each file, and the folder for relative names on its `Include` lines; for the file
+    # of `ssh -F` that is the user's folder as well
+    pending = [(user_file, user_folder), (Path(_SYSTEM_FILE), _SYSTEM_FOLDER)]
     if file:
-        pending = [(Path(file), user_file.parent)]
-    words: dict[str, None] = {}
+        pending = [(Path(file), user_folder)]
+    words: dict[str, None] = {}  # as a set that keeps the order
     for path, folder in pending:  # which grows by what is included
         lines = _read_lines(path)
         if lines is None:
@@ -156,14 +175,17 @@ def _read_host_lines_unless_complex(
             if _is_complex(keyword, value):
                 return None
             if keyword == "host":
-                for word in value.split():
-                    words[word.removeprefix("!")] = None
+                words |= _split_host_line(value)
             elif keyword == "include":
                 pending += [(name, folder) for name in _list_included(folder, value)]
         if len(pending) > _FILES_AT_MOST:
             return None
     patterns = [word for word in words if "*" in word or "?" in word]
     return _HostLines(words.keys(), patterns)
+
+
+def _split_host_line(value: str) -> dict[str, None]:
+    return dict.fromkeys(word.removeprefix("!") for word in value.split())
 
 
 def _is_complex(keyword: str, value: str) -> bool:
@@ -175,7 +197,7 @@ def _is_complex(keyword: str, value: str) -> bool:
 
 
 def _read_lines(path: Path) -> list[tuple[str, str]] | None:
-    """Return keyword and value of each line, none if there is no file; None if it
+    """Return (keyword, value) of each line; none if there is no such file, None if it
     cannot be read.
     """
     try:
@@ -198,33 +220,41 @@ def _list_included(folder: Path, patterns: str) -> list[Path]:
 
 @lru_cache(maxsize=4096)  # a jump host serves many hosts
 def _ask_ssh(query: _Query) -> Settings:
-    """Ask `ssh -G`; if tokens remain, ask again with them moved to settings whose
-    tokens it replaces.
+    """Ask `ssh -G` for settings whose tokens are replaced.
+
+    It leaves the tokens in file names and hops as they are, and replaces those in
+    ControlPath and RemoteCommand. So if tokens remain, it is asked again with the
+    former as the value of ControlPath, and the latter as that of RemoteCommand.
     """
     settings = _run_ssh(query, *_ANY_COMMAND)
-    paths = [path for key in _PATHS for path in settings.get(key, ())]
-    hops = [get_last(settings, key) for key in _HOP_TOKENS]
-    has_path_tokens = any(map(_TOKEN.search, paths))
-    has_hop_tokens = any(map(_TOKEN.search, hops))
-    if not has_path_tokens and not has_hop_tokens:
-        return settings
-    options = ["-o", f"RemoteCommand={_SEPARATOR.join(hops)}"]
-    if has_path_tokens:
+    identity_files = settings.get("identityfile", ())
+    paths = [*identity_files, *settings.get("certificatefile", ())]
+    hops = [get_last(settings, key) for key in _HOP_KEYS]
+    if any(map(_TOKEN.search, paths)):
         text = _SEPARATOR.join(paths).replace("\\", "\\\\").replace('"', '\\"')
-        options += ["-o", f'ControlPath="{text}"']
-    answer = _run_ssh(query, *options)
-    if has_path_tokens:
+        options = _set_remote_command(hops)
+        answer = _run_ssh(query, *options, "-o", f'ControlPath="{text}"')
         paths = answer["controlpath"][0].split(_SEPARATOR)
-        key_count = len(settings.get("identityfile", ()))
-        settings["identityfile"] = tuple(paths[:key_count])
-        settings["certificatefile"] = tuple(paths[key_count:])
+        settings["identityfile"] = tuple(paths[: len(identity_files)])
+        settings["certificatefile"] = tuple(paths[len(identity_files) :])
+    elif any(map(_TOKEN.search, hops)):
+        answer = _run_ssh(query, *_set_remote_command(hops))
+    else:
+        return settings
     hops = answer["remotecommand"][0].split(_SEPARATOR)
-    for key, hop in zip(_HOP_TOKENS, hops, strict=True):
+    for key, hop in zip(_HOP_KEYS, hops, strict=True):
         settings[key] = (hop,)
     return settings
 
 
+def _set_remote_command(hops: Sequence[str]) -> list[str]:
+    return ["-o", f"RemoteCommand={_SEPARATOR.join(hops)}"]
+
+
 def _run_ssh(query: _Query, *options: str) -> dict[str, tuple[str, ...]]:
+    """Return the settings that `ssh -G` prints, by lower-case key. Raises
+    UnreachableError.
+    """
     words = [query.ssh, "-G", *query.list_options(), *options, "--", query.name]
     try:
         done = subprocess.run(
@@ -267,6 +297,7 @@ def _ask_paramiko(file: str, name: str, user: str | None, port: int | None) -> S
     path = Path(file)
     if file == "none" or not path.exists():
         return settings
+    # ssh_config's first value of a setting holds
     overrides = []
     if user:
         overrides.append(f"User {user}")
@@ -278,6 +309,7 @@ def _ask_paramiko(file: str, name: str, user: str | None, port: int | None) -> S
     except (SSHException, OSError, ValueError) as error:
         raise UnreachableError(f"{path} cannot be used: {error}") from error
     for key, value in config.items():
+        # paramiko has a list for some settings, and None for a ProxyCommand of `none`
         values = value if isinstance(value, list) else [str(value or "none")]
         settings[key.lower()] = tuple(values)
     not_understood = _list_not_understood(text, settings)
@@ -287,6 +319,7 @@ def _ask_paramiko(file: str, name: str, user: str | None, port: int | None) -> S
             f" `{not_understood[0].strip()}`. Install OpenSSH's client, or remove this"
             " line."
         )
+    # paramiko replaces tokens, but leaves the %% that stands for %
     proxy_command = get_last(settings, "proxycommand")
     settings["proxycommand"] = (proxy_command.replace("%%", "%"),)
     return settings
@@ -294,13 +327,16 @@ def _ask_paramiko(file: str, name: str, user: str | None, port: int | None) -> S
 
 def _list_not_understood(text: str, settings: Settings) -> list[str]:
     """List the lines of an ssh_config, and settings in it, that paramiko does not read
-    as ssh does.
+    as ssh does: `Match`, `Include`, and settings with a token or a variable left.
+
+    A ProxyCommand may have a variable, such as ${HOME}: its shell replaces that.
     """
-    not_understood = re.findall(r"(?im)^\s*((?:match|include)\b.*)", text)
+    not_understood = _LINE_ABOUT_OTHER_LINES.findall(text)
     for key, values in settings.items():
         for value in values:
-            # paramiko has replaced a ProxyCommand's %h; its ${VAR} is for a shell
-            is_for_shell = key == "proxycommand" and "%" not in value
-            if _TOKEN.search(value.replace("%%", "")) and not is_for_shell:
+            has_token_left = _TOKEN.search(value.replace("%%", "")) is not None
+            has_only_variables = "%" not in value
+            is_for_shell = key == "proxycommand" and has_only_variables
+            if has_token_left and not is_for_shell:
                 not_understood.append(f"{key} {value}")
     return not_understood

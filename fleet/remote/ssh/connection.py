@@ -8,7 +8,7 @@ import math
 import select
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import paramiko
@@ -63,25 +63,30 @@ class SshConnection(Connection):
             try:
                 return self._run_by_shell(channel, command, stdin, deadline)
             finally:
-                if self._shell is None:
+                # `_run_by_shell` keeps the shell if another command may follow
+                is_kept = self._shell is not None
+                if not is_kept:
                     _close_channel(channel)
 
     def _run_by_shell(
         self, channel: paramiko.Channel, command: str, stdin: bytes, deadline: float
     ) -> Completed:
-        """Run a command; afterwards the shell waits for the next one, unless it had
-        stdin or has ended.
+        """Run a command; afterwards keep the shell for the next one, unless this one
+        had stdin or the shell has ended.
         """
         mark = self._mark
-        text = shell.render_command(command, self._env, mark, last=bool(stdin))
+        # all that follows a command with stdin is its own, so no command can follow
+        is_last = bool(stdin)
+        script = shell.render_command(command, self._env, mark, last=is_last)
         out = Answer(self.host_name, mark)
         err = Answer(self.host_name, mark)
-        received = _exchange(channel, text + stdin, deadline, no_eof=not stdin)
+        received = _exchange(channel, script + stdin, deadline, keep_open=not is_last)
         done = collect_answer(received, out, err)
         if done is None:
-            code = self._exit_code(channel, deadline)
+            # the shell has ended without an end mark, so that only SSH has its code
+            code = self._wait_for_exit_code(channel, deadline)
             return Completed(code, bytes(out.data), bytes(err.data))
-        if not stdin:
+        if not is_last:
             self._shell = channel
         return done
 
@@ -106,22 +111,32 @@ class SshConnection(Connection):
         with self._limit(timeout_s, too_late):
             channel = self._transport.open_session(timeout=_SFTP_OPENS_S)
             channel.settimeout(_SFTP_OPENS_S)
-        opened = None
         try:
-            with contextlib.suppress(RefusedError), limit():
-                channel.invoke_subsystem("sftp")
-                opened = SftpChannel(paramiko.SFTPClient(channel), limit)
-            outcome = "sftp opened"
-            if opened is None:
-                outcome = "no sftp there; files go through the shell"
-            _log.info("%s: %s", self.host_name, outcome)
-            yield opened
+            yield self._open_sftp(channel, limit)
         finally:
             _close_channel(channel)
 
+    def _open_sftp(
+        self,
+        channel: paramiko.Channel,
+        limit: Callable[[], contextlib.AbstractContextManager[None]],
+    ) -> SftpChannel | None:
+        """Start SFTP in a channel; return None if the host refuses it."""
+        opened = None
+        with contextlib.suppress(RefusedError), limit():
+            channel.invoke_subsystem("sftp")
+            opened = SftpChannel(paramiko.SFTPClient(channel), limit)
+        outcome = "sftp opened"
+        if opened is None:
+            outcome = "no sftp there; files go through the shell"
+        _log.info("%s: %s", self.host_name, outcome)
+        return opened
+
     @contextlib.contextmanager
     def _limit_sftp(self, timeout_s: float, too_late: str) -> Iterator[None]:
-        """Do as `_limit`, but raise RefusedError where the host refuses a request."""
+        """Do as `_limit`, but raise RefusedError where the host refuses a request. The
+        link is up then, and the shell can be used instead.
+        """
         with self._limit(timeout_s, too_late):
             try:
                 yield
@@ -145,15 +160,21 @@ class SshConnection(Connection):
             return waiting
         return _start_command(self._transport, shell.LOADER + self._mark, timeout_s)
 
-    def _exit_code(self, channel: paramiko.Channel, deadline: float) -> int:
-        if not channel.status_event.wait(max(0.0, deadline - time.monotonic())):
+    def _wait_for_exit_code(self, channel: paramiko.Channel, deadline: float) -> int:
+        """Return the exit code of a channel's shell. Raises TimeoutError if it has not
+        ended, EOFError if the link broke, SSHException if the server did not start the
+        shell, LinkError if something killed it.
+        """
+        has_ended = channel.status_event.wait(max(0.0, deadline - time.monotonic()))
+        if not has_ended:
             raise TimeoutError
+        # paramiko has -1 if no exit code came
         if channel.exit_status >= 0:
             return channel.exit_status
-        # paramiko's word both for a lost link and for a shell that was killed.
         if not self._transport.is_active():
             raise EOFError
-        if not channel.event_ready:  # the server would not start the command
+        has_started = channel.event_ready
+        if not has_started:
             raise SSHException("Channel closed.")
         raise LinkError(f"{self.host_name}: {output.KILLED}")
 
@@ -181,6 +202,7 @@ class SshConnection(Connection):
             timer.cancel()
 
     def _broken_link_message(self, error: Exception) -> str:
+        """Return the message for an error of the link or of a channel in it."""
         transport = self._transport
         if self._closed:
             return f"{self.host_name}: {output.CLOSED}"
@@ -215,18 +237,19 @@ class SshStream(Stream):
         limit_s: float,
         stdin: bytes,
     ) -> None:
+        """Start the command as the last one of a shell: its stdin stays open."""
         super().__init__(connection.host_name, idle_timeout_s, limit_s, stdin)
         self._connection = connection
-        late = (
+        self._mark = connection._mark
+        script = shell.render_command(command, connection._env, self._mark, last=True)
+        too_late = (
             f"{connection.host_name}: the command did not start within"
             f" {idle_timeout_s:g} s."
         )
-        with connection._limit(idle_timeout_s, late):
+        with connection._limit(idle_timeout_s, too_late):
             self._channel = connection._take_shell(idle_timeout_s)
-            self._mark = connection._mark
-            head = shell.render_command(command, connection._env, self._mark, last=True)
-            for begin in range(0, len(head), _SLICE_BYTES):
-                self._channel.sendall(head[begin : begin + _SLICE_BYTES])
+            for start in range(0, len(script), _SLICE_BYTES):
+                self._channel.sendall(script[start : start + _SLICE_BYTES])
 
     def stop(self) -> None:
         """See Stream.stop."""
@@ -234,43 +257,53 @@ class SshStream(Stream):
             self._channel.shutdown_write()
 
     def _receive(self) -> Iterator[tuple[bool, bytes]]:
+        """Yield (is_stderr, data) until the shell ends, then set its exit code."""
         try:
             yield from _exchange(
                 self._channel,
                 self._stdin,
                 self._deadline,
-                no_eof=True,
+                keep_open=True,
                 idle_timeout_s=self._idle_timeout_s,
             )
             deadline = time.monotonic() + self._idle_timeout_s
-            self.exit_code = self._connection._exit_code(self._channel, deadline)
+            self.exit_code = self._connection._wait_for_exit_code(
+                self._channel, deadline
+            )
         except LOST as error:
             if _is_timeout(error):
                 raise self._time_limit_error() from error
             raise LinkError(self._connection._broken_link_message(error)) from error
 
     def _end_command(self, *, given_up: bool) -> None:
-        """Let the command end by itself for a while, discarding its output, unless
-        given up; then close.
+        """Close the command's channel. A command that may be about to end by itself
+        gets time for that.
         """
         if not given_up and self.exit_code is None:
-            deadline = time.monotonic() + _STOP_GRACE_S
             with contextlib.suppress(*LOST):
-                for _ in _exchange(self._channel, b"", deadline, no_eof=True):
-                    pass
-                self._channel.status_event.wait(max(0.0, deadline - time.monotonic()))
+                self._discard_output_until_end()
         _close_channel(self._channel)
+
+    def _discard_output_until_end(self) -> None:
+        """Read on until the command ends, but not for longer than _STOP_GRACE_S."""
+        deadline = time.monotonic() + _STOP_GRACE_S
+        for _ in _exchange(self._channel, b"", deadline, keep_open=True):
+            pass
+        left_s = max(0.0, deadline - time.monotonic())
+        self._channel.status_event.wait(left_s)
 
 
 _SLICE_BYTES = 32 << 10  # Channel.sendall copies its whole rest after every packet
 _READ_BYTES = 256 << 10
-_WINDOW_TICK_S = 0.01  # paramiko has no event for "the host reads again"
+_WINDOW_TICK_S = 0.01  # how often to see whether a busy host reads again
 
 
 def _start_command(
     transport: paramiko.Transport, command: str, timeout_s: float
 ) -> paramiko.Channel:
-    """Open a channel and request `command` without waiting for the answer."""
+    """Open a channel and request `command`, as paramiko's exec_command does, but do not
+    wait for the answer.
+    """
     channel = transport.open_session(timeout=timeout_s)
     channel.settimeout(timeout_s)
     request = paramiko.Message()
@@ -279,7 +312,8 @@ def _start_command(
     request.add_string("exec")
     request.add_boolean(True)  # we want an answer, and take it whenever it comes
     request.add_string(command)
-    channel._event_pending()  # type: ignore[attr-defined]  # as exec_command does, and waits
+    # the answer will set the channel's event_ready
+    channel._event_pending()  # type: ignore[attr-defined]  # not in the stubs
     transport._send_user_message(request)  # type: ignore[attr-defined]
     return channel
 
@@ -289,35 +323,53 @@ def _exchange(
     stdin: bytes,
     deadline: float,
     *,
-    no_eof: bool = False,
+    keep_open: bool = False,
     idle_timeout_s: float = math.inf,
 ) -> Iterator[tuple[bool, bytes]]:
-    """Send `stdin`, then end-of-file unless no_eof; yield (is_stderr, data). Raises
-    TimeoutError.
+    """Send `stdin` while reading: yield (is_stderr, data) until the command ends. Send
+    end-of-file behind stdin, unless `keep_open`. Raises TimeoutError at `deadline`, or
+    if nothing comes for `idle_timeout_s` once stdin is sent.
     """
     unsent = memoryview(stdin)
     readable = select.poll()  # wakes up when either output has data or has ended
     readable.register(channel.fileno(), select.POLLIN)
     while True:
-        # before reading: what is not there after this never comes
+        # asked before reading: what has not come when it ended never comes
         has_ended = channel.eof_received or channel.closed
         received = _read_outputs(channel)
         yield from received
         if has_ended and not received:
             return
-        time_left = deadline - time.monotonic()
-        if time_left <= 0:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
             raise TimeoutError
-        if unsent and (channel.closed or channel.send_ready()):
+        # sending to a closed channel tells a lost link from a command that has ended
+        can_send = channel.closed or channel.send_ready()
+        if unsent and can_send:
             unsent = _send(channel, unsent)
-            if not unsent and not no_eof:
+            if not unsent and not keep_open:
                 channel.shutdown_write()
-        elif not received:
-            longest_s = _WINDOW_TICK_S if unsent else idle_timeout_s
-            wait_s = min(time_left, longest_s)
-            is_readable = readable.poll(1000 * wait_s)
-            if not is_readable and wait_s == idle_timeout_s:
-                raise TimeoutError
+        elif received:
+            continue
+        elif unsent:
+            # there is no event to wait for, so see soon whether the host reads again
+            readable.poll(1000 * min(left_s, _WINDOW_TICK_S))
+        else:
+            _wait_for_output(readable, left_s, idle_timeout_s)
+
+
+def _wait_for_output(
+    readable: select.poll, left_s: float, idle_timeout_s: float
+) -> None:
+    """Wait until an output has data or has ended, at most for `left_s`. Raises
+    TimeoutError if nothing comes for `idle_timeout_s`.
+    """
+    if left_s < idle_timeout_s:
+        readable.poll(1000 * left_s)
+        return
+    is_readable = readable.poll(1000 * idle_timeout_s)
+    if not is_readable:
+        raise TimeoutError
 
 
 def _read_outputs(channel: paramiko.Channel) -> list[tuple[bool, bytes]]:

@@ -3,6 +3,7 @@ it.
 """
 
 import re
+from typing import NamedTuple
 
 import fabric
 import paramiko
@@ -12,31 +13,48 @@ from fleet.remote.ssh.route import Endpoint
 from fleet.remote.ssh.sockets import ProxySocket
 from fleet.remote.ssh.transport import LINE_SHOWN, LINES_SHOWN, Transport
 
-# what paramiko calls it in its error; what we call it; the server's list; our list
-_KINDS = (
-    ("kex", "key exchange algorithm", "kex_algo_list", "kex"),
-    ("host key", "host key algorithm", "server_key_algo_list", "key_types"),
-    ("ciphers", "cipher", "server_encrypt_algo_list", "ciphers"),
-    ("macs", "MAC", "server_mac_algo_list", "digests"),
-    ("compression", "compression", "server_compress_algo_list", "compression"),
+
+class _AlgorithmKind(NamedTuple):
+    """A kind of algorithm that two sides of SSH have to agree on."""
+
+    word_in_error: str  # paramiko's
+    name: str  # ours, for messages
+    offer_key: str  # of the server's list in `Transport.offered`
+    option: str  # paramiko's security option with our list
+
+
+_ALGORITHM_KINDS = (
+    _AlgorithmKind("kex", "key exchange algorithm", "kex_algo_list", "kex"),
+    _AlgorithmKind(
+        "host key", "host key algorithm", "server_key_algo_list", "key_types"
+    ),
+    _AlgorithmKind("ciphers", "cipher", "server_encrypt_algo_list", "ciphers"),
+    _AlgorithmKind("macs", "MAC", "server_mac_algo_list", "digests"),
+    _AlgorithmKind(
+        "compression", "compression", "server_compress_algo_list", "compression"
+    ),
 )
 _SHA1_ONLY = {"ssh-rsa", "ssh-dss"}
-# in a list of key exchanges, but none
-_SIGNAL = re.compile(r"ext-info-|kex-strict-")
+# words in a list of key exchanges that signal something else
+_NO_ALGORITHM = re.compile(r"ext-info-|kex-strict-")
+_NO_SSH = "Indecipherable"  # paramiko's word for a line that is no SSH banner
 
 
 def has_closed_early(link: fabric.Connection, error: Exception) -> bool:
-    """Report whether the host closed the connection before the key exchange, as with
-    MaxStartups.
+    """Report whether the host closed the connection before the key exchange. An sshd
+    does so with more strangers than its MaxStartups allows, so that a later attempt may
+    succeed.
     """
     transport = link.client.get_transport()
     if transport is None or transport.initial_kex_done or transport.is_active():
         return False
     is_timeout = isinstance(error, TimeoutError)
-    is_timeout |= isinstance(error.__cause__, TimeoutError)
+    is_caused_by_timeout = isinstance(error.__cause__, TimeoutError)
+    if is_timeout or is_caused_by_timeout:
+        return False
     is_incompatible = isinstance(error, IncompatiblePeer)
-    is_other_service = "Indecipherable" in str(error)
-    return not (is_timeout or is_incompatible or is_other_service)
+    is_other_service = _NO_SSH in str(error)
+    return not is_incompatible and not is_other_service
 
 
 def describe_failure(
@@ -47,7 +65,8 @@ def describe_failure(
     error: Exception,
 ) -> str:
     """Return the message for a session that could not be opened. error: what opening
-    `link` raised.
+    `link` raised. The steps are: the jump host forwards the connection, the server
+    sends its banner, both exchange keys, we authenticate.
     """
     if isinstance(error, ChannelException):
         return (
@@ -57,36 +76,46 @@ def describe_failure(
         )
     where = f"{host_name}: {endpoint.address} port {endpoint.port}"
     transport = link.client.get_transport()
-    if isinstance(error, IncompatiblePeer) and isinstance(transport, Transport):
-        return f"{where}: {_no_common_algorithm_message(transport, str(error))}"
     if transport is None:
         return (
             f"{where}: the jump host {link.gateway.host} did not forward the"
             f" connection: {_describe_reason(error)}."
         )
-    if not transport.remote_version and isinstance(transport.sock, ProxySocket):
+    if isinstance(error, IncompatiblePeer) and isinstance(transport, Transport):
+        return f"{where}: {_no_common_algorithm_message(transport, str(error))}"
+    has_sent_banner = bool(transport.remote_version)
+    if not has_sent_banner and isinstance(transport.sock, ProxySocket):
         return f"{where}: {_silent_proxy_message(endpoint, transport.sock)}"
     is_silent = transport.is_active() or isinstance(error.__cause__, TimeoutError)
-    if not transport.remote_version:
+    if not has_sent_banner:
         reason = "" if is_silent else str(error)
         quote = _quote_server_text(transport)
         return _no_banner_message(where, timeout_s, reason) + quote
-    how = f"did not go on within {timeout_s:g} s"
+    problem = f"did not go on within {timeout_s:g} s"
     if not is_silent:
-        how = f"ended the connection ({_describe_reason(error)})"
+        problem = f"ended the connection ({_describe_reason(error)})"
+    return _ended_handshake_message(where, problem, transport)
+
+
+def _ended_handshake_message(
+    where: str, problem: str, transport: paramiko.Transport
+) -> str:
+    """Return the message for a server that ended the session, or fell silent, after its
+    banner.
+    """
     step = "the key exchange"
     quote = ""
     if transport.initial_kex_done:
         step = "authentication"
         quote = _quote_server_text(transport)
     return (
-        f"{where} {how} during {step}. Try again; if it stays so, look at the host's"
-        f" sshd log.{quote}"
+        f"{where} {problem} during {step}. Try again; if it stays so, look at the"
+        f" host's sshd log.{quote}"
     )
 
 
 def _silent_proxy_message(endpoint: Endpoint, proxy: ProxySocket) -> str:
-    proxy.close()  # then it has what the command printed
+    proxy.close()  # only a closed one knows what the command printed
     message = (
         f"the ProxyCommand of ssh_config gave no SSH banner: {endpoint.proxy_command!r}"
     )
@@ -97,50 +126,57 @@ def _quote_server_text(transport: paramiko.Transport) -> str:
     """Quote what the server printed before its SSH banner or at login; "" if it printed
     nothing.
     """
-    preface = getattr(transport, "preface", ())
+    preface_lines = getattr(transport, "preface", ())
     login_banner = transport.get_banner() or b""
-    text = [*preface, *login_banner.decode("utf-8", "replace").splitlines()]
-    lines = [line[:LINE_SHOWN] for line in text if line.strip()]
+    banner_lines = login_banner.decode("utf-8", "replace").splitlines()
+    lines = [line for line in (*preface_lines, *banner_lines) if line.strip()]
     if not lines:
         return ""
-    return f" The server says: {'; '.join(lines[:LINES_SHOWN])!r}."
+    text = "; ".join(line[:LINE_SHOWN] for line in lines[:LINES_SHOWN])
+    return f" The server says: {text!r}."
 
 
-def _no_banner_message(where: str, timeout_s: float, text: str) -> str:
-    if "Indecipherable" in text:
+def _no_banner_message(where: str, timeout_s: float, reason: str) -> str:
+    """Return the message for a server without a banner. reason: paramiko's error; "" if
+    the server was silent.
+    """
+    if _NO_SSH in reason:
         return (
-            f"{where} does not speak SSH: {text!r}. Is this the port of another"
+            f"{where} does not speak SSH: {reason!r}. Is this the port of another"
             " service?"
         )
-    if not text or text.endswith("banner"):  # paramiko has no text for the reason
+    # an error that only says that the banner could not be read tells no reason
+    if not reason or reason.endswith("banner"):
         return (
             f"{where} accepted the connection but gave no SSH banner within"
             f" {timeout_s:g} s, or closed it. Is it an sshd, and is it overloaded"
             " (MaxStartups) or refusing us for now (PerSourcePenalties)?"
         )
-    return f"{where} gave no SSH banner ({text}). Is it an sshd?"
+    return f"{where} gave no SSH banner ({reason}). Is it an sshd?"
 
 
 def _no_common_algorithm_message(transport: Transport, error: str) -> str:
     """Return a message that names both sides' algorithms, and a remedy that keeps the
-    sshd.
+    sshd. error: paramiko's, which names the kind of algorithm.
     """
     server = f"the server ({transport.remote_version})"
     if not transport.offered:
         return f"{server} does not speak version 2 of SSH."
-    _, kind, theirs, ours = next(row for row in _KINDS if row[0] in error)
+    kind = next(kind for kind in _ALGORITHM_KINDS if kind.word_in_error in error)
     offered = [
-        name for name in transport.offered.get(theirs, ()) if not _SIGNAL.match(name)
+        name
+        for name in transport.offered.get(kind.offer_key, ())
+        if not _NO_ALGORITHM.match(name)
     ]
-    supported = getattr(transport.get_security_options(), ours)
+    supported = getattr(transport.get_security_options(), kind.option)
     remedy = "Allow one of ours in the host's sshd_config"
-    if kind == "host key algorithm" and set(offered) <= _SHA1_ONLY:
+    if kind.option == "key_types" and set(offered) <= _SHA1_ONLY:
         remedy = (
             "These sign with SHA-1, which is broken: give the host an ed25519 key"
             " (`ssh-keygen -A` there)"
         )
     return (
-        f"{server} and fleet's own SSH share no {kind}."
+        f"{server} and fleet's own SSH share no {kind.name}."
         f" The server offers {', '.join(offered) or 'none'}; we offer"
         f" {', '.join(supported)}. {remedy}, or set"
         " `via: openssh` for this host in the inventory: fleet then connects with your"

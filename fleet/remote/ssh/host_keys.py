@@ -16,7 +16,7 @@ from fleet.remote.ssh.known_hosts import Entry, fingerprint
 from fleet.remote.ssh.route import Endpoint
 
 _log = logging.getLogger(__name__)
-# those that sign with the key type, unless its name is theirs
+# the algorithms of a key type; others have one, which has the type's name
 _ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
 _KEYSCAN_TYPES = {"ssh-rsa": "rsa", "ssh-ed25519": "ed25519"}  # else ecdsa
 
@@ -32,12 +32,19 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
         self._endpoint = endpoint
         self._files = (*endpoint.user_known_hosts, *endpoint.global_known_hosts)
         self._entries = known_hosts.find_entries(self._files, endpoint.host_key_name)
-        # As OpenSSH does: a host known without its port is known, but never refused for
-        # it. Not so an alias.
-        self._portless_entries: list[Entry] = []
-        address = endpoint.address.lower()
-        if endpoint.host_key_name == f"[{address}]:{endpoint.port}":
-            self._portless_entries = known_hosts.find_entries(self._files, address)
+        self._portless_entries = self._find_portless_entries()
+
+    def _find_portless_entries(self) -> list[Entry]:
+        """Return the entries for the endpoint's address without its port.
+
+        As in OpenSSH, they may accept a key, and never refuse one. They do not count if
+        ssh_config has a HostKeyAlias, which stands for address and port.
+        """
+        address = self._endpoint.address.lower()
+        name_with_port = f"[{address}]:{self._endpoint.port}"
+        if self._endpoint.host_key_name != name_with_port:
+            return []
+        return known_hosts.find_entries(self._files, address)
 
     def order_algorithms(self, ours: Sequence[str]) -> tuple[str, ...]:
         """Order our host key algorithms so that the server shows a key of a known type,
@@ -48,7 +55,8 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
             known_keys = _ordinary_keys(self._portless_entries)
         algorithms: list[str] = []
         for entry in known_keys:
-            algorithms += _ALGORITHMS.get(entry.key_type, (entry.key_type,))
+            key_type = entry.key_type
+            algorithms += _ALGORITHMS.get(key_type, (key_type,))
         return sort_preferred_first(algorithms, ours)
 
     def missing_host_key(
@@ -86,6 +94,9 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
         self._accept(key)
 
     def _accept(self, key: paramiko.PKey) -> None:
+        """Keep an unknown key in the first of the user's files, and note that. Raises
+        HostKeyError if it cannot be kept.
+        """
         name = self._endpoint.host_key_name
         message = self._describe_shown_key(key)
         if not self._endpoint.user_known_hosts:
@@ -118,6 +129,9 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
         )
 
     def _unknown_key_message(self, key: paramiko.PKey) -> str:
+        """Return the message for a key that is refused because no file has it, and how
+        the user can let it in.
+        """
         end = self._endpoint
         if end.user_known_hosts:
             file = end.user_known_hosts[0]

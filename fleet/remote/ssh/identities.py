@@ -34,7 +34,7 @@ from fleet.remote.ssh.route import Endpoint
 
 _log = logging.getLogger(__name__)
 _MAGIC = b"openssh-key-v1\0"
-_OTHERS = 0o077
+_MODE_OF_OTHERS = 0o077
 _FIDO = "sk-"  # how the types of keys begin whose private half is in a token
 _KEY_LIMIT_BYTES = 1 << 20
 # methods that ssh has and asks nobody for
@@ -149,28 +149,30 @@ class Identities(AuthStrategy):
     def _ask_without_key(
         self, transport: paramiko.Transport, *, first: bool
     ) -> Sequence[str]:
-        """Ask without a key; return the methods, none if let in. first: raise
-        SilentError if unanswered.
+        """Ask without a key; return the methods that the server would take, none if it
+        let us in. first: no key was offered before, so that a server which does not
+        answer has said nothing at all: raise SilentError.
         """
         try:
             return transport.auth_none(self._endpoint.user)
         except BadAuthenticationType as error:
             return error.allowed_types
         except (SSHException, EOFError, OSError) as error:
-            if first and (not transport.is_active() or "timeout" in str(error).lower()):
+            if first and _is_unanswered(transport, error):
                 raise SilentError from error
+            # as if keys were taken, so that the error says that ours were refused
             return ["publickey"]
 
     def get_sources(self) -> Generator[Identity, None, None]:
-        """Yield the keys to offer, in order; the agent, if it is needed, stays open
-        meanwhile.
+        """Yield the keys to offer, in order, each once; the agent, if it is needed,
+        stays open meanwhile.
         """
-        offered: set[bytes] = set()
+        yielded: set[bytes] = set()
         try:
             for identity in self._allowed_identities():
                 blob = identity.get_offered_blob()
-                if blob not in offered:
-                    offered.add(blob)
+                if blob not in yielded:
+                    yielded.add(blob)
                     yield identity
         finally:
             if self._agent is not None:
@@ -179,36 +181,46 @@ class Identities(AuthStrategy):
     def _offer(
         self, transport: paramiko.Transport, identity: Identity, tried: list[str]
     ) -> bool:
+        """Offer a key. Return True if the server accepts it, False if the next one is
+        to be offered.
+
+        tried: the names of the keys offered so far, with this one. Raises
+        BadAuthenticationType if the server takes no keys, AuthError if it refuses us
+        for good, SilentError if the link fails.
+        """
         try:
-            more = identity.authenticate(transport)
-        except BadAuthenticationType:
+            further_methods = identity.authenticate(transport)
+        except BadAuthenticationType:  # which is an AuthenticationException
             raise
         except AuthenticationException as error:
-            if "timeout" in str(error).lower():
+            if _is_timeout(error):
                 raise SilentError from error
             if transport.is_active():
                 self._note_missing_signature(identity)
                 return False
-            reason = getattr(transport, "goodbye", "")
-            if len(tried) == 1 and not reason:  # it was the link
+            last_words = getattr(transport, "goodbye", "")
+            is_link_broken = len(tried) == 1 and not last_words
+            if is_link_broken:
                 raise SilentError from error
-            raise AuthError(self._closed_message(tried, reason)) from error
+            raise AuthError(self._closed_message(tried, last_words)) from error
         except (SSHException, EOFError, OSError) as error:
-            # With a text: the key failed, for instance an agent refused to sign.
-            # Without: the link.
-            if transport.is_active() and isinstance(error, SSHException) and str(error):
+            # with a text the key failed, for instance an agent refused to sign;
+            # without, the link did
+            has_key_failed = isinstance(error, SSHException) and str(error) != ""
+            if has_key_failed and transport.is_active():
                 self._unusable.append(f"{identity.display_name}: {error}")
                 return False
             raise SilentError from error
-        if more:
+        if further_methods:
             raise AuthError(
                 f"{self._where} accepted {identity.display_name} but wants"
-                f" {', '.join(more)} as well, which fleet cannot give. Exempt this key"
-                " in the host's sshd_config (AuthenticationMethods)."
+                f" {', '.join(further_methods)} as well, which fleet cannot give."
+                " Exempt this key in the host's sshd_config (AuthenticationMethods)."
             )
         return True
 
     def _note_missing_signature(self, identity: Identity) -> None:
+        """Note a refused key of ssh-agent as unusable if the agent did not sign."""
         key = identity.pkey
         if isinstance(key, _AgentKey) and key.reason:
             self._unusable.append(f"{identity.display_name}: {key.reason}")
@@ -221,10 +233,11 @@ class Identities(AuthStrategy):
         for path in end.certificate_files:
             yield from self._certified_identities(path)
         yield from self._file_identities(end.inventory_files, report_missing=True)
-        if not end.only_these:
+        if not end.only_listed_identities:
             yield from self._agent_identities(end.identity_files)
+        # ssh's default files need not be there; those that a user lists should be
         yield from self._file_identities(
-            end.identity_files, report_missing=end.only_these
+            end.identity_files, report_missing=end.only_listed_identities
         )
 
     def _file_identities(
@@ -289,18 +302,18 @@ class Identities(AuthStrategy):
 
     def _agent_identities(self, paths: Sequence[str]) -> Iterator[Identity]:
         """Yield the keys in ssh-agent, those of the files `paths` first."""
-        paths_by_blob: dict[bytes, str] = {}
+        path_by_blob: dict[bytes, str] = {}
         for path in paths:
             blob = _public_blob(path)
             if blob is not None:
-                paths_by_blob[blob] = path
-        for blob, path in paths_by_blob.items():
-            if blob in self._agent_keys:
-                yield self._agent_identity(blob, path)
-        for blob in self._agent_keys:
-            yield self._agent_identity(blob, paths_by_blob.get(blob))
+                path_by_blob[blob] = path
+        of_files = [blob for blob in path_by_blob if blob in self._agent_keys]
+        others = [blob for blob in self._agent_keys if blob not in path_by_blob]
+        for blob in (*of_files, *others):
+            yield self._agent_identity(blob, path_by_blob.get(blob))
 
     def _agent_identity(self, blob: bytes, path: str | None) -> Identity:
+        """Return a key in ssh-agent. path: its file, if that is known."""
         key = self._agent_keys[blob]
         name = path or key.comment or key.get_name()
         return Identity(
@@ -368,32 +381,45 @@ class Identities(AuthStrategy):
         )
 
 
+def _is_timeout(error: Exception) -> bool:
+    """Report whether paramiko's error says that no answer came in time."""
+    return "timeout" in str(error).lower()
+
+
+def _is_unanswered(transport: paramiko.Transport, error: Exception) -> bool:
+    return not transport.is_active() or _is_timeout(error)
+
+
 def _load_key_or_reason(path: str) -> paramiko.PKey | str:
     """Return the private key in a file, or why it cannot be used."""
     try:
-        seen = os.stat(path)  # noqa: PTH116 - once a host
+        status = os.stat(path)  # noqa: PTH116 - once a host
     except OSError as error:
         if isinstance(error, FileNotFoundError):
             return "no such file"
         return error.strerror or str(error)
-    if not stat.S_ISREG(seen.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return "is not a file"
-    if seen.st_size > _KEY_LIMIT_BYTES:
+    if status.st_size > _KEY_LIMIT_BYTES:
         return "is too large for a key"
-    # ssh's own rule
-    is_shared = seen.st_uid == os.getuid() and seen.st_mode & _OTHERS
+    # ssh's own rule: only the user's own files must be private
+    is_own = status.st_uid == os.getuid()
+    is_shared = is_own and status.st_mode & _MODE_OF_OTHERS
     if is_shared and not _is_public_key(path):
         return (
-            f"other users may read it (mode {stat.S_IMODE(seen.st_mode):04o}), so"
+            f"other users may read it (mode {stat.S_IMODE(status.st_mode):04o}), so"
             f" neither ssh nor fleet uses it; run `chmod 600 {shlex.quote(path)}`"
         )
-    return _parse_key_or_reason(path, seen.st_mtime_ns, seen.st_size)
+    return _parse_key_or_reason(path, status.st_mtime_ns, status.st_size)
 
 
-@once  # one key opens many hosts
+@once
 def _parse_key_or_reason(
     path: str, _written_ns: int, _size: int
 ) -> paramiko.PKey | str:
+    """Return the private key in a file, or why it cannot be used. One key opens many
+    hosts, so it is parsed once; time and size make the cache miss if the file changed.
+    """
     try:
         return paramiko.PKey.from_path(path)
     except TypeError:  # cryptography's word for a missing passphrase
@@ -403,6 +429,7 @@ def _parse_key_or_reason(
 
 
 def _describe_unusable_key(path: str, error: Exception) -> str:
+    """Say why a key file cannot be used. error: what paramiko raised for it."""
     text = str(error)
     if "ncrypted" in text:
         return "has a passphrase"
@@ -476,7 +503,10 @@ def _parse_public_half(text: str) -> bytes | None:
     message = paramiko.Message(base64.b64decode("".join(lines)))
     if message.get_bytes(len(_MAGIC)) != _MAGIC:
         return None
-    for _ in range(3):  # cipher, key derivation, its options
-        message.get_string()
+    _cipher = message.get_string()
+    _key_derivation = message.get_string()
+    _its_options = message.get_string()
     key_count = message.get_int()
-    return message.get_string() if key_count == 1 else None
+    if key_count != 1:
+        return None
+    return message.get_string()

@@ -23,15 +23,13 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of a known_hosts file. marker: "" for an ordinary key. place:
-    "file:line".
-    """
+    """One line of a known_hosts file."""
 
-    names: str
+    names: str  # as the line has them, parted by commas
     key_type: str
-    blob: bytes
-    marker: str
-    place: str
+    blob: bytes  # the public key
+    marker: str  # "@revoked" or "@cert-authority"; "" for an ordinary key
+    place: str  # "file:line"
 
     def matches(self, name: str) -> bool:
         """Report whether the line's names, wildcards and negations match `name`. Not
@@ -65,29 +63,35 @@ class KnownHosts:
     """
 
     def __init__(self, path: str, text: str) -> None:
-        self._plain: dict[str, list[Entry]] = defaultdict(list)
-        self._others: list[Entry] = []
-        self._hashed: list[tuple[_HashedName, Entry]] = []
+        self._entries_by_name = defaultdict[str, list[Entry]](list)
+        self._entries_of_patterns = list[Entry]()
+        self._hashed_entries = list[tuple[_HashedName, Entry]]()
         for number, line in enumerate(text.split("\n"), 1):
-            entry = _parse_entry(line, f"{path}:{number}")
+            place = f"{path}:{number}"
+            entry = _parse_entry(line, place)
             if entry is not None:
                 self._add(entry)
 
     def _add(self, entry: Entry) -> None:
         if entry.names.startswith("|1|"):
-            with suppress(ValueError):  # it cannot be read
-                self._hashed.append((_parse_hashed_name(entry.names), entry))
+            with suppress(ValueError):  # a hash that cannot be read knows nobody
+                hashed_name = _parse_hashed_name(entry.names)
+                self._hashed_entries.append((hashed_name, entry))
         elif any(mark in entry.names for mark in "*?!"):
-            self._others.append(entry)
+            self._entries_of_patterns.append(entry)
         else:
             for name in entry.names.lower().split(","):
-                self._plain[name].append(entry)
+                self._entries_by_name[name].append(entry)
 
     def find(self, name: str) -> Iterator[Entry]:
         """Yield the lines about `name`."""
-        yield from self._plain.get(name, ())
-        yield from (entry for entry in self._others if entry.matches(name))
-        yield from (entry for hashed, entry in self._hashed if hashed.matches(name))
+        yield from self._entries_by_name.get(name, ())
+        for entry in self._entries_of_patterns:
+            if entry.matches(name):
+                yield entry
+        for hashed_name, entry in self._hashed_entries:
+            if hashed_name.matches(name):
+                yield entry
 
 
 def find_entries(files: Sequence[str], name: str) -> list[Entry]:
@@ -103,17 +107,19 @@ def append_key(file: str, name: str, key_type: str, blob: bytes) -> None:
     """
     path = Path(file)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # One write to a descriptor in append mode: lines of controllers working side by
-    # side stay whole.
-    descriptor = os.open(
-        path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
-    )
+    encoded_key = base64.b64encode(blob).decode()
+    line = f"{name} {key_type} {encoded_key}\n"
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o600)
     try:
         size = os.fstat(descriptor).st_size
         last_byte = os.pread(descriptor, 1, max(0, size - 1))
-        begin = "" if last_byte in (b"", b"\n") else "\n"
-        encoded = base64.b64encode(blob).decode()
-        os.write(descriptor, f"{begin}{name} {key_type} {encoded}\n".encode())
+        is_last_line_whole = last_byte in (b"", b"\n")
+        if not is_last_line_whole:
+            line = f"\n{line}"
+        # one write in append mode, so that lines of controllers working side by side
+        # stay whole
+        os.write(descriptor, line.encode())
     finally:
         os.close(descriptor)
 
@@ -122,7 +128,9 @@ def hash_name(name: str) -> str:
     """Return the name as HashKnownHosts keeps it: "|1|SALT|DIGEST", both in base64."""
     salt = os.urandom(20)
     digest = hmac.digest(salt, name.encode(), "sha1")
-    return f"|1|{base64.b64encode(salt).decode()}|{base64.b64encode(digest).decode()}"
+    encoded_salt = base64.b64encode(salt).decode()
+    encoded_digest = base64.b64encode(digest).decode()
+    return f"|1|{encoded_salt}|{encoded_digest}"
 
 
 def fingerprint(blob: bytes) -> str:
@@ -137,14 +145,17 @@ def _load_file(file: str) -> KnownHosts:
     """
     with _lock:
         stamp = read_stamp(file)
-        if file not in _loaded or _loaded[file][0] != stamp:
-            text = b""
-            # not there, or not ours to read: it knows nobody, as for OpenSSH
-            with suppress(OSError):
-                text = Path(file).read_bytes()
-            known_hosts = KnownHosts(file, text.decode(errors="replace"))
-            _loaded[file] = (stamp, known_hosts)
-        return _loaded[file][1]
+        if file in _loaded:
+            loaded_stamp, known_hosts = _loaded[file]
+            if loaded_stamp == stamp:
+                return known_hosts
+        content = b""
+        # not there, or not ours to read: it knows nobody, as for OpenSSH
+        with suppress(OSError):
+            content = Path(file).read_bytes()
+        known_hosts = KnownHosts(file, content.decode(errors="replace"))
+        _loaded[file] = (stamp, known_hosts)
+        return known_hosts
 
 
 def read_stamp(file: str) -> tuple[int, int] | None:

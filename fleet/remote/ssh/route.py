@@ -41,8 +41,8 @@ class Endpoint:
     inventory_files: tuple[str, ...]  # the inventory's keys, offered first
     identity_files: tuple[str, ...]  # those of ssh_config
     certificate_files: tuple[str, ...]
-    only_these: bool  # offer no other keys
-    use_agent: bool  # False forbids the agent even for these
+    only_listed_identities: bool  # offer no other keys
+    use_agent: bool  # False forbids the agent even for listed keys
     host_key_name: str  # as in known_hosts
     host_key: HostKeyPolicy
     user_known_hosts: tuple[str, ...]
@@ -61,13 +61,14 @@ def resolve_route(host: Host) -> tuple[Endpoint, ...]:
     ssh_config is bad.
     """
     target = _make_endpoint(host, host.address, host.user, host.port)
+    # the inventory's keys replace those of ssh_config
     if host.identity_files:
-        target = replace(target, identity_files=(), only_these=True)
+        target = replace(target, identity_files=(), only_listed_identities=True)
     jump = host.jump or target.jump
     if not jump:
         return (target,)
     hops = _resolve_hops(host, jump)
-    return (*hops, replace(target, proxy_command=None))
+    return (*hops, _reach_through_hop(target))
 
 
 def _resolve_hops(host: Host, jump: Sequence[str]) -> list[Endpoint]:
@@ -75,20 +76,26 @@ def _resolve_hops(host: Host, jump: Sequence[str]) -> list[Endpoint]:
     ProxyJump is followed.
     """
     hops: list[Endpoint] = []
-    pending = tuple(jump)
-    while pending:
-        if len(hops) + len(pending) > _HOPS_AT_MOST:
+    earlier_hops = tuple(jump)  # to be passed before those in `hops`
+    while earlier_hops:
+        if len(hops) + len(earlier_hops) > _HOPS_AT_MOST:
             raise UnreachableError(
                 f"{host.name}: more than {_HOPS_AT_MOST} jump hosts. Does ProxyJump in"
                 " your ssh_config make a host jump through itself?"
             )
-        first, *others = [_resolve_hop(host, hop) for hop in pending]
-        if first.jump:
-            first = replace(first, proxy_command=None)
-        through_first = [replace(hop, proxy_command=None) for hop in others]
-        hops = [first, *through_first, *hops]
-        pending = first.jump
+        first, *others = [_resolve_hop(host, hop) for hop in earlier_hops]
+        earlier_hops = first.jump
+        if earlier_hops:
+            first = _reach_through_hop(first)
+        hops = [first, *map(_reach_through_hop, others), *hops]
     return hops
+
+
+def _reach_through_hop(endpoint: Endpoint) -> Endpoint:
+    """Return an endpoint that is reached through the jump host before it. Its own
+    ProxyCommand would be another way to it.
+    """
+    return replace(endpoint, proxy_command=None)
 
 
 def _resolve_hop(host: Host, hop: str) -> Endpoint:
@@ -99,6 +106,9 @@ def _resolve_hop(host: Host, hop: str) -> Endpoint:
 def _make_endpoint(
     host: Host, name: str, user: str | None, port: int | None
 ) -> Endpoint:
+    """Return one sshd on the way to a host, as ssh_config has it. name: the host's own,
+    or a jump host's. user, port: those of the inventory, which win; None for none.
+    """
     settings = look_up(host.name, name, user, port, os.environ.get("FLEET_SSH_CONFIG"))
     host_name = get_last(settings, "hostname", name)
     address = _parse_value(host, read_address, host_name, "HostName")
@@ -114,7 +124,7 @@ def _make_endpoint(
         inventory_files=_expand_user(host.identity_files),
         identity_files=_expand_user(settings.get("identityfile", ())),
         certificate_files=_expand_user(_list_certificates(settings)),
-        only_these=get_last(settings, "identitiesonly") in ("yes", "true"),
+        only_listed_identities=get_last(settings, "identitiesonly") in ("yes", "true"),
         use_agent=get_last(settings, "identityagent", _USUAL_AGENT) != "none",
         host_key_name=alias or known_hosts_name(address, port),
         host_key=host.host_key,

@@ -37,12 +37,15 @@ class ReadAheadSocket(socket.socket):
         """Read as socket.recv does, starting with data read ahead."""
         if not self._ahead:
             self._ahead = super().recv(max(size, _READ_AHEAD_BYTES), flags)
-            if _QUICKACK is not None:
-                with contextlib.suppress(OSError):
-                    self.setsockopt(socket.IPPROTO_TCP, _QUICKACK, 1)
+            self._acknowledge_at_once()
         data = self._ahead[:size]
         self._ahead = self._ahead[size:]
         return data
+
+    def _acknowledge_at_once(self) -> None:
+        if _QUICKACK is not None:
+            with contextlib.suppress(OSError):
+                self.setsockopt(socket.IPPROTO_TCP, _QUICKACK, 1)
 
 
 class ProxySocket(socket.socket):
@@ -88,36 +91,49 @@ def _read_joined(file: IO[bytes]) -> str:
 
 def open_tcp(host_name: str, endpoint: Endpoint, timeout_s: float) -> socket.socket:
     """Connect to the first of the endpoint's addresses that answers, in the resolver's
-    order.
+    order. Raises UnreachableError; its reason is that of the last address.
     """
     addresses = _resolve(host_name, endpoint)
     deadline = time.monotonic() + timeout_s
     refusals = []
+    last_reason = ""
     for index, (family, kind, protocol, _, address) in enumerate(addresses):
-        share_s = (deadline - time.monotonic()) / (len(addresses) - index)
+        # what is left of the time is divided among the addresses that are left
+        addresses_left = len(addresses) - index
+        share_s = (deadline - time.monotonic()) / addresses_left
         link = ReadAheadSocket(family, kind, protocol)
         link.settimeout(max(0.1, share_s))
+        ip = address[0]
         try:
             _set_tcp_options(link)
             link.connect(address)
         except OSError as error:
             link.close()
-            reason = _system_reason(error)
-            if isinstance(error, TimeoutError) and error.errno is None:
-                reason = f"no answer within {timeout_s:g} s"
-            refusals.append(f"{address[0]}: {reason}")
-            _log.info("%s: no TCP connection to %s: %s", host_name, address[0], reason)
+            last_reason = _describe_refusal(error, timeout_s)
+            refusals.append(f"{ip}: {last_reason}")
+            _log.info("%s: no TCP connection to %s: %s", host_name, ip, last_reason)
         else:
             return link
     raise UnreachableError(
         f"{host_name}: no TCP connection to {endpoint.address} port {endpoint.port}"
         f" ({'; '.join(refusals)}). Is the host up, its sshd running, and the address"
         " and port right?",
-        reason=reason,
+        reason=last_reason,
     )
 
 
+def _describe_refusal(error: OSError, timeout_s: float) -> str:
+    # Python's own timeout has no number, the system's has one
+    is_our_timeout = isinstance(error, TimeoutError) and error.errno is None
+    if is_our_timeout:
+        return f"no answer within {timeout_s:g} s"
+    return _system_reason(error)
+
+
 def _resolve(host_name: str, endpoint: Endpoint) -> Sequence[tuple[Any, ...]]:
+    """Return the endpoint's addresses, as socket.getaddrinfo does. Raises
+    UnreachableError.
+    """
     try:
         return socket.getaddrinfo(
             endpoint.address,
@@ -165,5 +181,6 @@ def open_proxy(host_name: str, command: str) -> socket.socket:
 
 
 def _system_reason(error: Exception) -> str:
+    """Return the text of an error, beginning with a small letter."""
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return text[0].lower() + text[1:]
