@@ -12,8 +12,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from fleet.agent import forecast
-from fleet.agent.wire import conversation, machine
+from fleet.agent.wire import machine
 from fleet.agent.wire.conversation import Reader
+from fleet.agent.wire.parts import decode_bursts, read_run
 from fleet.agent.wire.records import WireError
 from fleet.analysis.exchange import TOOLS, make_summary_rows, read_matrices
 from fleet.errors import DataError, DeployError, ProbeError, StoreError, UsageError
@@ -68,11 +69,9 @@ def wire(data: bytes, _: Path) -> None:
 def journal(data: bytes, folder: Path) -> None:
     (folder / "stream.jsonl").write_bytes(data)
     with Journal(folder) as opened:
-        partial_run = conversation.read_run(opened.parts())
+        partial_run = read_run(opened.parts())
         opened.line_limits = partial_run.lines
-        assert (
-            len(list(conversation.decode_bursts(opened.parts()))) == partial_run.bursts
-        )
+        assert len(list(decode_bursts(opened.parts()))) == partial_run.bursts
 
 
 def record(data: bytes, _: Path) -> None:

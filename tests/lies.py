@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fleet.agent.wire import conversation
+from fleet.agent.wire.parts import read_run
 from fleet.model import Cpu, Host, Plan, Run, RunState
 from fleet.store import Store, rows
 from fleet.store.gate import parse_record
@@ -189,7 +189,7 @@ def publish(
     bursts: list[Any] = []
     run = make_asked_run(f"r20260102T030405Z-{number:08x}", f"h{number}")
     run = replace(run, plan=replace(run.plan, benchmarks=(*run.plan.benchmarks, *also)))
-    parsed = conversation.read_run([lines], bursts.append, run)
+    parsed = read_run([lines], bursts.append, run)
     if parsed.damage or parsed.missing:
         return parsed.damage or parsed.missing
     state = RunState.PARTIAL if parsed.failed else RunState.COMPLETE

@@ -15,7 +15,7 @@ _LARGE = 150  # nodes
 # by room: the most nodes of its median function, and the largest share of large ones
 LIMITS = {
     ".": (70, 0.14),
-    "agent": (77, 0.13),
+    "agent": (71, 0.09),
     "analysis/base": (53, 0.04),
     "analysis/compare": (74, 0.15),
     "analysis/exchange": (67, 0.11),
@@ -28,7 +28,7 @@ LIMITS = {
     "inventory": (72, 0.15),
     "model": (56, 0.06),
     "plan": (53, 0.06),
-    "remote": (56, 0.12),
+    "remote": (53, 0.11),
     "session": (72, 0.14),
     "store": (58, 0.09),
 }

@@ -57,6 +57,7 @@ PURE = [
     "agent/wire/asked.py",
     "agent/wire/conversation.py",
     "agent/wire/done.py",
+    "agent/wire/parts.py",
     "agent/wire/records.py",
     "agent/build/elf.py",
     "agent/build/systems.py",

@@ -18,6 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fleet.agent.wire import conversation
+from fleet.agent.wire.parts import read_run
 from fleet.agent.wire.records import WireError, decode_record
 from fleet.analysis.views import show_as_json
 from fleet.errors import EXIT_BUG, DamagedFileError, StoreError
@@ -546,9 +547,9 @@ def test_any_value_in_a_conversation_is_taken_or_refused(
     key = data.draw(st.sampled_from([name for name in lying if name != "record"]))
     lying[key] = data.draw(JSON)
     bursts: list[Burst] = []
-    conversation.read_run([map(lies.line, records)], bursts.append)
+    read_run([map(lies.line, records)], bursts.append)
     taken = BurstColumns()
     for burst in bursts:
         taken.add(burst)
-    honest = conversation.read_run([lies.RECORDED.read_bytes().splitlines()])
+    honest = read_run([lies.RECORDED.read_bytes().splitlines()])
     taken.to_table(replace(RUN, hello=honest.hello))

@@ -398,31 +398,51 @@ def check_entries(hosts: Sequence[Host]) -> None:
 
 
 def _list_entry_problems(host: Host) -> Iterator[str]:
-    """Yield a sentence for each part of an inventory entry that cannot work."""
-    entry = f"{host.origin or 'inventory'}: {host.name}: "
+    """Yield a line for each part of an inventory entry that cannot work."""
+    problems = (
+        _find_binary_problem(host),
+        _find_key_problem(host),
+        _find_target_problem(host),
+    )
+    for problem in problems:
+        if problem is not None:
+            yield f"{host.origin or 'inventory'}: {host.name}: {problem}"
+
+
+def _find_binary_problem(host: Host) -> str | None:
     binary = host.toolchain.binary
-    is_needed = host.build is BuildPlace.PREBUILT and binary is not None
-    is_readable = os.access(_expand_home(binary or ""), os.R_OK)
-    if is_needed and not is_readable:
-        yield (
-            f"{entry}`toolchain: {{binary: {binary}}}` cannot be read here; name the"
-            " prebuilt agent's file."
-        )
+    if host.build is not BuildPlace.PREBUILT or binary is None:
+        return None
+    if os.access(_expand_home(binary), os.R_OK):
+        return None
+    return (
+        f"`toolchain: {{binary: {binary}}}` cannot be read here; name the prebuilt"
+        " agent's file."
+    )
+
+
+def _find_key_problem(host: Host) -> str | None:
     files = host.identity_files
-    uses_keys = bool(files) and host.via in {Via.SSH, Via.OPENSSH}
-    if uses_keys and not any(_has_key(file) for file in files):
-        yield (
-            f"{entry}`identity_files`: none of {', '.join(files)} is there; name a key"
-            " of yours, or leave it out."
-        )
-    system = SYSTEMS.get(host.os or "")
-    is_built_from_sdp = system is not None and system.sdp
-    if is_built_from_sdp and host.arch is not None and host.arch not in VARIANTS:
-        target = Target(host.os or "", host.arch)
-        yield (
-            f"{entry}there is no compiler and no agent for {target}; correct or leave"
-            " out `os` and `arch`."
-        )
+    if not files or host.via not in {Via.SSH, Via.OPENSSH}:
+        return None
+    if any(_has_key(file) for file in files):
+        return None
+    return (
+        f"`identity_files`: none of {', '.join(files)} is there; name a key of yours,"
+        " or leave it out."
+    )
+
+
+def _find_target_problem(host: Host) -> str | None:
+    if host.os is None or host.arch is None or host.os not in SYSTEMS:
+        return None
+    has_compiler = not SYSTEMS[host.os].sdp or host.arch in VARIANTS
+    if has_compiler:
+        return None
+    return (
+        f"there is no compiler and no agent for {Target(host.os, host.arch)}; correct"
+        " or leave out `os` and `arch`."
+    )
 
 
 def _has_key(file: str) -> bool:

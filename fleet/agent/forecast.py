@@ -389,11 +389,7 @@ def _render_machine(facts: Facts) -> Iterator[str]:
     """Yield a line for each fact of the whole machine that is known."""
     if facts.arch:
         yield f"arch {facts.arch}"
-    features = [_FEATURE_BY_FLAG.get(flag, flag) for flag in facts.cpu_flags]
-    for feature, arches in _ARCHES_BY_FEATURE.items():
-        if facts.arch in arches:
-            features.append(feature)
-    yield " ".join(["features", *features])
+    yield " ".join(["features", *_list_features(facts)])
     page_bytes = facts.page_bytes or 4096
     yield f"page_bytes {page_bytes}"
     if facts.huge_pages not in (None, "never"):
@@ -407,6 +403,15 @@ def _render_machine(facts: Facts) -> Iterator[str]:
         yield f"memory_limit {facts.memory_limit}".rstrip()
     if facts.cpu_quota is not None:
         yield f"cpu_limit {facts.cpu_quota} {facts.cpu_limit}".rstrip()
+
+
+def _list_features(facts: Facts) -> list[str]:
+    """List what the CPUs can do, by the agent's names."""
+    features = [_FEATURE_BY_FLAG.get(flag, flag) for flag in facts.cpu_flags]
+    for feature, arches in _ARCHES_BY_FEATURE.items():
+        if facts.arch in arches:
+            features.append(feature)
+    return features
 
 
 def _render_node(node: Node) -> str:

@@ -10,8 +10,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from fleet.agent.wire.conversation import Reader, RunSoFar
+from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.done import Done
+from fleet.agent.wire.parts import RunSoFar
 from fleet.agent.wire.records import (
     PREFIX,
     REFUSED,

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 
 from fleet.agent.forecast import DAY_S
 from fleet.agent.measure import measure
-from fleet.agent.wire import conversation
 from fleet.agent.wire.asked import list_left_out
-from fleet.agent.wire.conversation import Reader, RunSoFar
+from fleet.agent.wire.conversation import Reader
+from fleet.agent.wire.parts import RunSoFar, decode_bursts, read_run
 from fleet.agent.wire.records import Record
 from fleet.errors import (
     AgentError,
@@ -79,9 +79,7 @@ class Measurement:
         the intact beginning.
         """
         self._bursts = BurstColumns(KEPT_BYTES // self._link.context.parallel)
-        self.run_so_far = conversation.read_run(
-            self._journal.parts(), self._bursts.add, self._run
-        )
+        self.run_so_far = read_run(self._journal.parts(), self._bursts.add, self._run)
         if self.run_so_far.damage:
             self._journal.line_limits = self.run_so_far.lines
             self._link.progress.note_once(
@@ -234,7 +232,7 @@ class Measurement:
         self._journal.sync_if_large()
         bursts: Iterable[Burst] | BurstColumns = self._bursts
         if self._bursts.overflowed:
-            bursts = conversation.decode_bursts(self._journal.parts())
+            bursts = decode_bursts(self._journal.parts())
         link.context.store.publish(run, bursts, batch=True)
         return run
 

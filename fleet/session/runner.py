@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from fleet.agent.forecast import Forecast, choose_deadline_s
-from fleet.agent.wire.conversation import RunSoFar
+from fleet.agent.wire.parts import RunSoFar
 from fleet.errors import (
     FleetError,
     StoreError,

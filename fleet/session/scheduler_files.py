@@ -13,9 +13,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 
-from fleet.agent.wire import conversation
 from fleet.agent.wire.asked import check_machine
 from fleet.agent.wire.conversation import LINE_LIMIT_BYTES, NO_HELLO
+from fleet.agent.wire.parts import decode_bursts, read_run
 from fleet.agent.wire.records import WireError, list_planned_points
 from fleet.errors import AgentError, UsageError
 from fleet.facts.gather import STEP_BEGAN, STEP_HEAD_BYTES, parse_step_head
@@ -102,7 +102,7 @@ def _store_run(
     Raises AgentError.
     """
     agent_start = attempt.stream.tell()
-    run_so_far = conversation.read_run([attempt.read_lines()])
+    run_so_far = read_run([attempt.read_lines()])
     hello = run_so_far.hello
     if run_so_far.damage or hello is None:
         why = run_so_far.damage
@@ -117,7 +117,7 @@ def _store_run(
     run = replace(complete_run(run, run_so_far, progress), ended_utc=None)
     progress.enter("store", run)
     attempt.stream.seek(agent_start)
-    bursts = conversation.decode_bursts([attempt.read_lines()])
+    bursts = decode_bursts([attempt.read_lines()])
     store.publish(run, bursts, batch=True)
     return run
 

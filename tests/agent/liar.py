@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fleet.agent.measure import measure
-from fleet.agent.wire.conversation import RunSoFar, read_run
+from fleet.agent.wire.parts import RunSoFar, read_run
 from fleet.model import Host, Run, Via
 from fleet.store import Store
 from tests import builders

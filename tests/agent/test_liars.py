@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from fleet.agent.wire import asked
-from fleet.agent.wire.conversation import OTHER_LIMIT_BYTES, RunSoFar, read_run
+from fleet.agent.wire.conversation import OTHER_LIMIT_BYTES
+from fleet.agent.wire.parts import RunSoFar, read_run
 from fleet.errors import AgentError
 from fleet.model import Cpu, Facts, PairChoice, Pairs, Plan, Run, RunState, Target
 from fleet.session.events import State, ignore

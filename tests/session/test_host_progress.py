@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from fleet.agent.wire import conversation
 from fleet.agent.wire.conversation import Reader
+from fleet.agent.wire.parts import read_run
 from fleet.console.summary import render_outcomes
 from fleet.errors import (
     EXIT_BUG,
@@ -56,7 +56,7 @@ def test_the_bursts_of_a_conversation_are_counted_as_they_come() -> None:
 
 def test_a_run_that_continues_counts_what_was_there_before() -> None:
     progress, events = record_progress()
-    follow(progress, Reader(conversation.read_run([FIRST]).done), *SECOND)
+    follow(progress, Reader(read_run([FIRST]).done), *SECOND)
     received = [
         (event.done, event.total)
         for event in events
@@ -233,7 +233,7 @@ def test_elapsed_seconds_do_not_follow_a_clock_that_is_set_back(
 def test_a_run_never_ends_before_it_began() -> None:
     progress, _ = record_progress()
     begun = replace(RUN, started_utc="2999-01-01T00:00:00Z")
-    nothing = conversation.read_run([])
+    nothing = read_run([])
     assert complete_run(begun, nothing, progress).ended_utc == begun.started_utc
     finished = complete_run(
         replace(RUN, started_utc="2020-01-01T00:00:00Z"), nothing, progress

@@ -173,7 +173,7 @@ def test_a_run_is_published_without_decoding_it_again_unless_it_is_too_large_for
     context, breaks: tuple[int, ...], fits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if fits:
-        monkeypatch.delattr(measurement.conversation, "decode_bursts")
+        monkeypatch.delattr(measurement, "decode_bursts")
     else:
         monkeypatch.setattr(measurement, "KEPT_BYTES", 1000 * DEFAULT_PARALLEL)
     session = context(breaks=breaks)

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fleet.agent.wire import conversation
+from fleet.agent.wire.parts import decode_bursts, read_run
 from fleet.analysis import load_counters, load_samples
 from fleet.analysis.exchange import load_imports
 from fleet.errors import FleetError, StoreWarning
@@ -178,9 +178,9 @@ def read_back(root: Path) -> tuple[str | None, Any, list[Burst], list[Any]]:
     failures.
     """
     with Store(root).reopen_journal(a_run().run_id) as journal:
-        partial_run = conversation.read_run(journal.parts())
+        partial_run = read_run(journal.parts())
         journal.line_limits = partial_run.lines
-        bursts = list(conversation.decode_bursts(journal.parts()))
+        bursts = list(decode_bursts(journal.parts()))
         return (
             partial_run.missing,
             partial_run.hello,

@@ -33,6 +33,7 @@ def check_hello(run: Run, hello: Hello) -> None:
         )
     check_machine(run.facts, Target(hello.os, hello.arch), hello.cpus)
     _check_benchmarks_and_seed(run.plan, hello)
+    _check_counters(run.plan, hello)
     _check_variants(run.plan, hello)
     _check_cpus(run.plan, hello)
     _check_pairs(run.plan, hello)
@@ -66,8 +67,8 @@ def check_machine(
 
 
 def _check_benchmarks_and_seed(plan: Plan, hello: Hello) -> None:
-    """Raise WireError unless the hello has the plan's seed and counters, and only
-    benchmarks of the plan. The agent may leave out some of them.
+    """Raise WireError unless the hello has the plan's seed, and only benchmarks of the
+    plan. The agent may leave out some of them.
     """
     agent_benchmarks = {name for name, _, _ in list_planned_points(hello)}
     unrequested = sorted(agent_benchmarks - {*plan.benchmarks})
@@ -79,7 +80,12 @@ def _check_benchmarks_and_seed(plan: Plan, hello: Hello) -> None:
     seed = hello.raw.get("seed")
     if seed != plan.seed:
         raise WireError(f"its seed is {seed}, but was asked for {plan.seed}")
-    # a counter of the plan may be `name=code`
+
+
+def _check_counters(plan: Plan, hello: Hello) -> None:
+    """Raise WireError unless the hello has the plan's counters, in any order. The plan
+    may say `name=code` of one, the hello says `name`.
+    """
     requested = [event.partition("=")[0] for event in plan.counters or ()]
     if sorted(hello.counters) != sorted(requested):
         raise WireError(

@@ -1,10 +1,8 @@
-"""Follows the agent's output (docs/wire.md), refuses what is not allowed, joins a run's
-parts. Pure.
-"""
+"""Follows the agent's output (docs/wire.md) and refuses what is not allowed. Pure."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import NamedTuple
 
@@ -32,7 +30,6 @@ from fleet.model import (
     Failed,
     Hello,
     Note,
-    Pairs,
     Parameters,
     Plan,
     Run,
@@ -43,10 +40,6 @@ from fleet.text import format_count
 
 BurstName = tuple[str | int | None, ...]
 """Benchmark, variant, point, round, ping, pong, and the number of the attempt."""
-Part = Iterable[bytes | None]
-"""The lines of a part; None for one that its journal does not hold as it was
-written.
-"""
 RATE_PPM = 1000
 """How much the rate of a clock that each agent measures anew may differ; far less than
 any precision.
@@ -93,9 +86,10 @@ class _OutputBytes:
     """
 
     def __init__(self) -> None:
-        self._words = 0  # of notes and failed bursts
-        self._samples = 0  # of disturbed bursts
-        self._other = 0  # of lines that are no visits, less what the visits allow
+        self._words = 0  # bytes of notes and failed bursts
+        self._samples = 0  # bytes of disturbed bursts
+        # bytes of lines that are no visits, less those that the visits allow
+        self._other = 0
 
     def count_line(self, line: bytes) -> None:
         """Count a line as one that is no visit; `allow_visit` takes that back. Raises
@@ -272,7 +266,7 @@ class Reader:
 
     def _explain_unfit_end(self, hello: Hello, end: End, visits: int) -> str | None:
         """Return how the end record contradicts the hello or what arrived; None if it
-        fits.
+        fits. The hello promises `bursts` to `bursts_max` visits.
         """
         counts = self.get_counts()
         if (end.bursts, end.failed, end.again) != counts:
@@ -554,16 +548,6 @@ def name_burst(record: Burst | Failed, attempt: int) -> BurstName:
     return (*get_planned_point(record), record.round, *cpus, attempt)
 
 
-def _mark_retaken(
-    failed: Iterable[Failed], retaken: Iterable[BurstName]
-) -> Iterator[Failed]:
-    """Yield the failed bursts, marked where they were taken again."""
-    names = {*retaken}
-    for burst in failed:
-        is_retaken = burst.again or name_burst(burst, burst.attempt) in names
-        yield replace(burst, again=is_retaken)
-
-
 def _get_monotonic_ns(hello: Hello) -> int:
     """Return the host's clock at hello; 0 if unknown."""
     return hello.raw.get("monotonic_ns") or 0
@@ -670,133 +654,6 @@ def add_flags_and_start(
     return replace(burst, flags=flags, start_offset_ns=start_ns)
 
 
-@dataclass(frozen=True, slots=True)
-class RunSoFar:
-    """A run put together from its parts, the outputs of one agent each, without the
-    bursts.
-    """
-
-    hello: Hello | None = None  # the first
-    end: End | None = None  # of the last part, with the counts of all; None if cut
-    failed: tuple[Failed, ...] = ()
-    notes: tuple[str, ...] = ()
-    bursts: int = 0
-    done: Done = field(default_factory=Done)
-    parts: int = 0  # the number with a hello
-    missing: str | None = NO_HELLO  # what is unfinished
-    lines: tuple[int, ...] = ()  # the good lines of each part that a journal has
-    refused: int = 0  # the lines from the first bad one on
-    damage: str | None = None  # why that one is bad
-
-    @property
-    def lacks_bursts(self) -> bool:
-        """Whether a pair has, at a planned point, fewer bursts than the plan has
-        rounds.
-        """
-        if self.hello is None:
-            return True
-        rounds = self.hello.raw["plan"].get("rounds") or 1
-        return bool(self.failed) and self.done.count_short(rounds) > 0
-
-    def add_part(self, reader: Reader) -> "RunSoFar":
-        """Return the run with the part that `reader` read; unchanged if that part has
-        no hello.
-        """
-        if reader.hello is None:
-            return self
-        bursts = self.bursts + reader.bursts
-        failed = (*self.failed, *reader.failed)
-        if reader.retaken:
-            failed = tuple(_mark_retaken(failed, reader.retaken))
-        end = reader.end
-        if end is not None:
-            again = sum(burst.again for burst in failed)
-            end = replace(end, bursts=bursts, failed=len(failed), again=again)
-        return replace(
-            self,
-            hello=self.hello or reader.hello,
-            end=end,
-            failed=failed,
-            bursts=bursts,
-            parts=self.parts + 1,
-            missing=reader.explain_unfinished(),
-        )
-
-
-def read_run(
-    parts: Iterable[Part],
-    on_burst: Callable[[Burst], None] | None = None,
-    requested: Run | None = None,
-) -> RunSoFar:
-    """Read each part up to its first line that is invalid or of another run. on_burst:
-    takes each burst. requested: the run with its plan, if fleet sent one to the agent.
-    """
-    run = RunSoFar()
-    for part in parts:
-        run = _read_part(run, part, on_burst, requested)
-    return run
-
-
-def _read_part(
-    run: RunSoFar,
-    part: Part,
-    on_burst: Callable[[Burst], None] | None,
-    requested: Run | None,
-) -> RunSoFar:
-    """Return the run with another part, up to the first bad line of that."""
-    reader = Reader(run.done, run.hello, requested)
-    done = run.done
-    notes = list(run.notes)
-    good_lines = 0
-    good_counts = reader.get_counts()
-    lines = iter(part)
-    try:
-        for line in lines:
-            if line is None:
-                raise WireError(
-                    f"line {good_lines + 1} is not what was written (checksum)"
-                )
-            record = reader.read_line(line)
-            # a plan may have both directions of a pair; its hello is the first to say
-            if isinstance(record, Hello) and not done.visits:
-                done = Done(ordered=_has_ordered_pairs(record))
-            elif isinstance(record, Burst | Failed):
-                done.add(record, _find_shape(reader, record))
-                good_counts = reader.get_counts()
-                if on_burst is not None and isinstance(record, Burst):
-                    on_burst(record)
-            elif isinstance(record, Note):
-                notes.append(record.text)
-            good_lines += 1
-    except WireError as err:
-        run = _note_damage(run, str(err), lines)
-        # the reader may have counted the bad line, which `done` refused
-        reader.undo_to(good_counts)
-    return replace(
-        run.add_part(reader),
-        done=done,
-        notes=tuple(notes),
-        lines=(*run.lines, good_lines),
-    )
-
-
-def _note_damage(run: RunSoFar, why: str, lines: Iterator[object]) -> RunSoFar:
-    """Return the run with a bad line. lines: those behind it, which are refused with
-    it.
-    """
-    refused = 1 + sum(1 for _ in lines)
-    return replace(run, damage=run.damage or why, refused=run.refused + refused)
-
-
-def _has_ordered_pairs(hello: Hello) -> bool:
-    return bool(hello.raw["plan"].get("pairs") == Pairs.ORDERED)
-
-
-def _find_shape(reader: Reader, record: Burst | Failed) -> Shape:
-    assert reader.hello is not None  # noqa: S101 - for the type checker
-    return reader.hello.get_benchmark_or_shipped(record.benchmark).shape
-
-
 def check_same_run(first: Hello | None, other: Hello) -> None:
     """Raise WireError if the agents of two hello records cannot have measured the same
     run.
@@ -813,23 +670,3 @@ def check_same_run(first: Hello | None, other: Hello) -> None:
         raise WireError(
             f"the clock ticks {rate} times a second now, {first_rate} before"
         )
-
-
-def decode_bursts(parts: Iterable[Part]) -> Iterator[Burst]:
-    """Yield the bursts of parts that `read_run` has checked, as `read_run` passes them
-    to `on_burst`.
-    """
-    first_hello: Hello | None = None
-    for part in parts:
-        hello: Hello | None = None
-        for line in filter(None, part):
-            if hello is None:
-                hello = decode_hello(line)
-                first_hello = first_hello or hello
-                continue
-            _, text = split_noise(line)
-            if not text:
-                continue
-            record = decode_record(text)
-            if isinstance(record, Burst):
-                yield add_flags_and_start(record, hello, first_hello)

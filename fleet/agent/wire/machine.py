@@ -114,11 +114,16 @@ def read_machine(output: bytes) -> Machine:
         raise WireError(
             f"machine: {len(cpus)} CPUs arrived, {machine.cpus} were announced"
         )
-    if len({cpu.cpu for cpu in cpus}) < len(cpus):
+    numbers = {cpu.cpu for cpu in cpus}
+    if len(numbers) < len(cpus):
         raise WireError("machine: a CPU was named twice")
     _require_printable(machine, cpus)
-    text = b"\n".join(lines).decode("utf-8", "replace")
-    return Machine(machine.os, machine.arch, _make_cpus(cpus, machine.arch), text)
+    return Machine(
+        os=machine.os,
+        arch=machine.arch,
+        cpus=_make_cpus(cpus, machine.arch),
+        text=b"\n".join(lines).decode("utf-8", "replace"),
+    )
 
 
 def _make_no_machine_error(output: bytes) -> WireError:
@@ -147,11 +152,10 @@ def merge_facts(facts: Facts, machine: Machine) -> Facts:
     reported = {cpu.cpu: cpu for cpu in machine.cpus}
     probed = {cpu.cpu: cpu for cpu in facts.cpus}
     check_machine(facts, Target(machine.os, machine.arch), reported)
-    numbers = sorted({*probed, *reported})
-    cpus = [
-        _merge_cpu(probed.get(number, Cpu(number)), reported.get(number))
-        for number in numbers
-    ]
+    cpus = []
+    for number in sorted({*probed, *reported}):
+        probed_cpu = probed.get(number, Cpu(number))
+        cpus.append(_merge_cpu(probed_cpu, reported.get(number)))
     models = dict.fromkeys(cpu.model for cpu in cpus if cpu.model)
     return replace(
         facts,
@@ -229,8 +233,9 @@ def _list_cpus_by_group(
     """Return the CPUs of each group, and of each cache, whose number is known."""
     cpus_by_group = defaultdict[_GroupKey, list[int]](list)
     for record, own_groups in zip(records, groups, strict=True):
-        keys = [_GroupKey(*item) for item in own_groups._asdict().items()]
-        keys += [_make_cache_key(cache) for cache in record.caches]
+        keys = [_make_cache_key(cache) for cache in record.caches]
+        for kind, number in own_groups._asdict().items():
+            keys.append(_GroupKey(kind, number))
         for key in keys:
             if key.number is not None:
                 cpus_by_group[key].append(record.cpu)

@@ -312,18 +312,20 @@ def _make_failed(wire: _Failed) -> Failed:
 
 
 def _make_end(wire: _End) -> End:
-    reached = None
-    if wire.reached_ppm is not None:
-        reached = wire.reached_ppm / 1e6
     return End(
-        wire.bursts,
-        wire.failed,
-        _shorten(wire.reason),
-        wire.converged,
-        wire.unconverged,
-        reached,
-        wire.again,
+        bursts=wire.bursts,
+        failed=wire.failed,
+        reason=_shorten(wire.reason),
+        converged=wire.converged,
+        unconverged=wire.unconverged,
+        reached=_convert_ppm(wire.reached_ppm),
+        again=wire.again,
     )
+
+
+def _convert_ppm(ppm: int | None) -> float | None:
+    """Return millionths as a share: 20_000 -> 0.02. None if unknown."""
+    return None if ppm is None else ppm / 1e6
 
 
 def _make_burst(wire: _Burst) -> Burst:
@@ -432,9 +434,6 @@ def _make_hello(version: _Version, line: bytes) -> Hello:
     wire = decode_line(_HELLO, line)
     raw = decode_line(_ANY, line)
     _check_hello(wire, raw)
-    precision = None
-    if wire.plan.precision_ppm is not None:
-        precision = wire.plan.precision_ppm / 1e6
     return Hello(
         build=wire.build,
         os=wire.os,
@@ -446,7 +445,7 @@ def _make_hello(version: _Version, line: bytes) -> Hello:
         cpus=wire.cpus,
         raw=raw,
         bursts_max=wire.bursts_max or 0,
-        precision=precision,
+        precision=_convert_ppm(wire.plan.precision_ppm),
         preset=wire.plan.preset,
         estimator=wire.plan.estimator or Estimator.MEDIAN,
         counters=tuple(counter.event for counter in wire.counters),

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from fleet.agent.wire import conversation
-from fleet.agent.wire.conversation import Reader, RunSoFar, read_run
+from fleet.agent.wire.conversation import Reader
+from fleet.agent.wire.parts import RunSoFar, decode_bursts, read_run
 from fleet.agent.wire.records import WireError
 from tests.agent.wire.test_conversation import BURST, END, HELLO, feed_lines, line
 
@@ -59,7 +60,7 @@ def test_a_run_whose_disturbed_bursts_were_taken_again_lacks_nothing(
     reader = feed_lines(*lines)
     assert reader.explain_unfinished() is None
     assert reader.visits == 2
-    bursts = [*conversation.decode_bursts([lines])]
+    bursts = [*decode_bursts([lines])]
     assert [burst.attempt for burst in bursts].count(0) == 1
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from fleet.agent.wire import conversation, records
 from fleet.agent.wire.conversation import Reader
+from fleet.agent.wire.parts import decode_bursts
 from fleet.agent.wire.records import TEXT_LIMIT, WireError
 from fleet.model import Burst, End, Failed, Hello
 from tests.builders import burst_key
@@ -99,7 +100,7 @@ def test_words_left_without_a_newline_before_a_record_cost_only_a_note() -> None
         "among the agent's records the host printed: 'You have mail. '"
     ]
     lines = [line(HELLO), b"You have mail. " + line(BURST), b"more", line(END)]
-    assert len(list(conversation.decode_bursts([lines]))) == 1
+    assert len(list(decode_bursts([lines]))) == 1
 
 
 CHATTER = [b"la"] * conversation.NOISE_LIMIT_LINES
@@ -237,7 +238,7 @@ def test_what_may_have_spoilt_a_burst_becomes_a_flag() -> None:
         line(BURST, **interrupted),
         line(END),
     ]
-    calm, pushed = conversation.decode_bursts([lines])
+    calm, pushed = decode_bursts([lines])
     assert calm.flags == ("coarse_clock",)
     assert pushed.flags == ("preempted", "coarse_clock")
 
@@ -403,7 +404,7 @@ def test_without_a_known_quantum_a_tick_is_one() -> None:
         line(BURST, ticks=[99, 99]),
         line(BURST, ticks=[99, 100], round=1),
     ]
-    assert [burst.flags for burst in conversation.decode_bursts([lines])] == [
+    assert [burst.flags for burst in decode_bursts([lines])] == [
         ("preempted", "coarse_clock")[1:],
         (),
     ]

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from fleet.agent.wire.conversation import Reader, decode_bursts, read_run
+from fleet.agent.wire.conversation import Reader
 from fleet.agent.wire.done import Done
+from fleet.agent.wire.parts import decode_bursts, read_run
 from fleet.agent.wire.records import WireError, decode_record
 from fleet.model import Burst, Hello, Shape
 from tests.agent.wire.test_conversation import BURST, END, HELLO, line

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from fleet.agent.wire import conversation, records
+from fleet.agent.wire import records
 from fleet.agent.wire.conversation import Reader
+from fleet.agent.wire.parts import decode_bursts, read_run
 from fleet.agent.wire.records import WireError
 from fleet.model import Burst, Failed, Parameters
 from tests.agent.wire.test_conversation import BURST, END, HELLO, line
@@ -98,7 +99,7 @@ def test_how_far_apart_threads_began_arrives_and_sets_a_flag() -> None:
             line(HELLO, plan=PLAN),
             point_line(**{**GROUP, "other_ticks": [ticks]}, begin_ns=begin_ns),
         ]
-        (burst,) = conversation.decode_bursts([lines])
+        (burst,) = decode_bursts([lines])
         assert burst.begin_ns == (begin_ns and tuple(begin_ns))
         assert burst.flags == flags
 
@@ -149,7 +150,7 @@ def test_what_is_done_is_listed_by_point() -> None:
         rising,
         point_line(round=1),
     ]
-    done = conversation.read_run([lines]).done
+    done = read_run([lines]).done
     assert list(done.lines()) == [
         "chase mov random.16K.huge 0 0 1000 500003 500003\n",
         "chase mov rising.16K.huge 0 0 1000 500003\n",
@@ -199,7 +200,7 @@ def test_a_resumed_run_goes_on_at_the_point_of_a_pair_where_it_was_cut() -> None
         )
 
     first = [hello(0), message(0, "x1"), message(0, "x4"), message(1, "x4")]
-    partial = conversation.read_run([first])
+    partial = read_run([first])
     assert partial.missing == "cut after 3 of 4 bursts"
     assert list(partial.done.lines()) == [
         "message mov x1 0 3 1000 250003\n",
@@ -208,10 +209,10 @@ def test_a_resumed_run_goes_on_at_the_point_of_a_pair_where_it_was_cut() -> None
     ]
     last = [hello(3), message(1, "x1"), line(END, bursts=1)]
     parts = [first, last]
-    assert conversation.read_run(parts).missing is None
+    assert read_run(parts).missing is None
     assert [
         (row.point, row.round, row.ping_cpu, row.pong_cpu)
-        for row in conversation.decode_bursts(parts)
+        for row in decode_bursts(parts)
     ] == [*(("x1", 0, 0, 3), ("x4", 0, 0, 3), ("x4", 1, 3, 0), ("x1", 1, 3, 0))]
-    again = conversation.read_run([first, [hello(3), message(1, "x4")]])
+    again = read_run([first, [hello(3), message(1, "x4")]])
     assert "came twice" in (again.damage or "")

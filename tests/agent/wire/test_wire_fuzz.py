@@ -15,8 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fleet.agent.wire import conversation, records
+from fleet.agent.wire import records
 from fleet.agent.wire.conversation import Reader
+from fleet.agent.wire.parts import decode_bursts
 from fleet.agent.wire.records import WireError
 from fleet.store.rows import to_json
 
@@ -235,7 +236,7 @@ def test_every_conversation_the_wire_allows_is_a_finished_run(
     reader, error = follow_lines(lines)
     assert error is None
     assert reader.hello is not None
-    assert len(list(conversation.decode_bursts([lines]))) == reader.bursts
+    assert len(list(decode_bursts([lines]))) == reader.bursts
     assert reader.end is not None
     assert reader.end.converged == 5
     assert reader.end.unconverged == 1
@@ -253,7 +254,7 @@ def test_every_accident_ends_in_a_verdict_or_the_documented_error(
         return
     # what is called finished can be stored, number for number
     assert reader.hello is not None
-    for burst in conversation.decode_bursts([lines]):
+    for burst in decode_bursts([lines]):
         assert all(0 <= tick <= records.INT64_MAX for tick in burst.ticks)
     for value in (reader.hello.raw, reader.failed, reader.notes):
         to_json(value).encode()

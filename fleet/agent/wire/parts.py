@@ -1,0 +1,201 @@
+"""Joins the parts of a run, the outputs of one agent each (docs/wire.md). Pure."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from fleet.agent.wire.conversation import (
+    NO_HELLO,
+    BurstName,
+    Reader,
+    add_flags_and_start,
+    decode_hello,
+    name_burst,
+)
+from fleet.agent.wire.done import Done
+from fleet.agent.wire.records import Record, WireError, decode_record, split_noise
+from fleet.model import Burst, End, Failed, Hello, Note, Pairs, Run, Shape
+
+Part = Iterable[bytes | None]
+"""The lines of a part; None for one that its journal does not hold as it was
+written.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSoFar:
+    """A run put together from its parts, the outputs of one agent each, without the
+    bursts.
+    """
+
+    hello: Hello | None = None  # the first
+    end: End | None = None  # of the last part, with the counts of all; None if cut
+    failed: tuple[Failed, ...] = ()
+    notes: tuple[str, ...] = ()
+    bursts: int = 0
+    done: Done = field(default_factory=Done)
+    parts: int = 0  # the number with a hello
+    missing: str | None = NO_HELLO  # what is unfinished
+    lines: tuple[int, ...] = ()  # the good lines of each part that a journal has
+    refused: int = 0  # the lines from the first bad one on
+    damage: str | None = None  # why that one is bad
+
+    @property
+    def lacks_bursts(self) -> bool:
+        """Whether a pair has, at a planned point, fewer bursts than the plan has
+        rounds.
+        """
+        if self.hello is None:
+            return True
+        rounds = self.hello.raw["plan"].get("rounds") or 1
+        return bool(self.failed) and self.done.count_short(rounds) > 0
+
+    def add_part(self, reader: Reader) -> "RunSoFar":
+        """Return the run with the part that `reader` read; unchanged if that part has
+        no hello.
+        """
+        if reader.hello is None:
+            return self
+        bursts = self.bursts + reader.bursts
+        failed = (*self.failed, *reader.failed)
+        if reader.retaken:
+            failed = tuple(_mark_retaken(failed, reader.retaken))
+        end = reader.end
+        if end is not None:
+            again = sum(burst.again for burst in failed)
+            end = replace(end, bursts=bursts, failed=len(failed), again=again)
+        return replace(
+            self,
+            hello=self.hello or reader.hello,
+            end=end,
+            failed=failed,
+            bursts=bursts,
+            parts=self.parts + 1,
+            missing=reader.explain_unfinished(),
+        )
+
+
+def read_run(
+    parts: Iterable[Part],
+    on_burst: Callable[[Burst], None] | None = None,
+    requested: Run | None = None,
+) -> RunSoFar:
+    """Read each part up to its first line that is invalid or of another run. on_burst:
+    takes each burst. requested: the run with its plan, if fleet sent one to the agent.
+    """
+    run = RunSoFar()
+    for part in parts:
+        run = _read_part(run, part, on_burst, requested)
+    return run
+
+
+def _read_part(
+    run: RunSoFar,
+    part: Part,
+    on_burst: Callable[[Burst], None] | None,
+    requested: Run | None,
+) -> RunSoFar:
+    """Return the run with another part, up to the first bad line of that."""
+    part_reader = _PartReader(run, on_burst, requested)
+    lines = iter(part)
+    try:
+        for line in lines:
+            part_reader.read_line(line)
+    except WireError as err:
+        # `lines` still has those behind the bad one
+        run = _note_damage(run, str(err), lines)
+    return replace(
+        run.add_part(part_reader.reader),
+        done=part_reader.done,
+        notes=tuple(part_reader.notes),
+        lines=(*run.lines, part_reader.good_lines),
+    )
+
+
+class _PartReader:
+    """Reads a part of a run and adds its visits to those of the parts before it."""
+
+    def __init__(
+        self,
+        run: RunSoFar,
+        on_burst: Callable[[Burst], None] | None,
+        requested: Run | None,
+    ) -> None:
+        self.reader = Reader(run.done, run.hello, requested)
+        self.done = run.done
+        self.notes = list(run.notes)
+        self.good_lines = 0
+        self._on_burst = on_burst
+
+    def read_line(self, line: bytes | None) -> None:
+        """Read the next line; None stands for one that its journal does not hold as it
+        was written. Raises WireError for a bad line, which then counts nowhere.
+        """
+        if line is None:
+            raise WireError(
+                f"line {self.good_lines + 1} is not what was written (checksum)"
+            )
+        good_counts = self.reader.get_counts()
+        try:
+            self._add(self.reader.read_line(line))
+        except WireError:
+            self.reader.undo_to(good_counts)
+            raise
+        self.good_lines += 1
+
+    def _add(self, record: Record | None) -> None:
+        # only a run's first hello says if its plan has both directions of a pair
+        if isinstance(record, Hello) and not self.done.visits:
+            self.done = Done(ordered=_has_ordered_pairs(record))
+        elif isinstance(record, Burst | Failed):
+            self.done.add(record, _find_shape(self.reader, record))
+            if isinstance(record, Burst) and self._on_burst is not None:
+                self._on_burst(record)
+        elif isinstance(record, Note):
+            self.notes.append(record.text)
+
+
+def _note_damage(run: RunSoFar, why: str, lines: Iterator[object]) -> RunSoFar:
+    """Return the run with a bad line. lines: those behind it, which are refused with
+    it.
+    """
+    refused = 1 + sum(1 for _ in lines)
+    return replace(run, damage=run.damage or why, refused=run.refused + refused)
+
+
+def _has_ordered_pairs(hello: Hello) -> bool:
+    return bool(hello.raw["plan"].get("pairs") == Pairs.ORDERED)
+
+
+def _find_shape(reader: Reader, record: Burst | Failed) -> Shape:
+    assert reader.hello is not None  # noqa: S101 - for the type checker
+    return reader.hello.get_benchmark_or_shipped(record.benchmark).shape
+
+
+def _mark_retaken(
+    failed: Iterable[Failed], retaken: Iterable[BurstName]
+) -> Iterator[Failed]:
+    """Yield the failed bursts, marked where they were taken again."""
+    names = {*retaken}
+    for burst in failed:
+        is_retaken = burst.again or name_burst(burst, burst.attempt) in names
+        yield replace(burst, again=is_retaken)
+
+
+def decode_bursts(parts: Iterable[Part]) -> Iterator[Burst]:
+    """Yield the bursts of parts that `read_run` has checked, as `read_run` passes them
+    to `on_burst`.
+    """
+    first_hello: Hello | None = None
+    for part in parts:
+        hello: Hello | None = None
+        for line in filter(None, part):
+            if hello is None:
+                hello = decode_hello(line)
+                first_hello = first_hello or hello
+                continue
+            _, text = split_noise(line)
+            if not text:
+                continue
+            record = decode_record(text)
+            if isinstance(record, Burst):
+                yield add_flags_and_start(record, hello, first_hello)
