@@ -410,6 +410,9 @@ def _list_entry_problems(host: Host) -> Iterator[str]:
 
 
 def _find_binary_problem(host: Host) -> str | None:
+    """Say that a prebuilt agent cannot be read; return None if it can, or if the entry
+    needs none.
+    """
     binary = host.toolchain.binary
     if host.build is not BuildPlace.PREBUILT or binary is None:
         return None
@@ -422,6 +425,9 @@ def _find_binary_problem(host: Host) -> str | None:
 
 
 def _find_key_problem(host: Host) -> str | None:
+    """Say that no key of an SSH host is there; return None if one is, or if the entry
+    names none.
+    """
     files = host.identity_files
     if not files or host.via not in {Via.SSH, Via.OPENSSH}:
         return None
@@ -434,6 +440,9 @@ def _find_key_problem(host: Host) -> str | None:
 
 
 def _find_target_problem(host: Host) -> str | None:
+    """Say that an SDP has no compiler for the host's architecture; return None if one
+    may be found.
+    """
     if host.os is None or host.arch is None or host.os not in SYSTEMS:
         return None
     has_compiler = not SYSTEMS[host.os].sdp or host.arch in VARIANTS

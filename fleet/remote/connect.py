@@ -30,6 +30,7 @@ def connect(host: Host, *, timeout_s: float = 15.0) -> Connection:
 
 
 def _connect(host: Host, timeout_s: float) -> Connection:
+    """Connect as the host's `via` says: by fleet's own SSH, or by a client program."""
     _require_valid_names(host)
     if host.via is Via.SSH:
         from fleet.remote.ssh.connection import (  # noqa: PLC0415  paramiko is slow

@@ -281,6 +281,7 @@ def _no_toolchain_error(target: Target, problems: Sequence[str]) -> BuildError:
 
 
 def _describe_compiler_to_install(target: Target) -> str:
+    """Say what the user can install, or set, to get an agent for this target."""
     cross_commands = SYSTEMS[target.os].cross.get(target.arch, ())
     if target == controller_target():
         compiler = "a C compiler (gcc or clang)"

@@ -235,6 +235,7 @@ def deploy(connection: Connection, job: Job, notify: Notify) -> Agent:
 
 
 def _report_failures(job: Job, failed: Sequence[BuildError], notify: Notify) -> None:
+    """Notify of the places that were set up and failed."""
     for failure in failed:
         if not isinstance(failure, _AbsentError):
             notify(

@@ -173,6 +173,7 @@ def _count_pairs(plan: Plan, hello: Hello, pairs: Pairs) -> int:
 
 
 def _check_numbers(plan: Plan, hello: Hello) -> None:
+    """Raise WireError unless the hello has the numbers that the plan names."""
     for name in _NUMBERS:
         requested = getattr(plan, name)
         planned = hello.raw["plan"].get(name)

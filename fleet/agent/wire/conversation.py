@@ -130,11 +130,11 @@ class _OutputBytes:
 
 
 class _Counts(NamedTuple):
-    """How many bursts a reader has read, and the lengths of two of its lists."""
+    """How many records of visits a reader has read, of each kind."""
 
     bursts: int
     failed: int
-    retaken: int
+    retaken: int  # of the failed ones: those that were taken again
 
 
 class Reader:

@@ -124,6 +124,9 @@ class Done:
         yield "end\n"
 
     def _make_pair_key(self, record: Burst | Failed) -> PairKey:
+        """Return the key of the record's pair, which both directions share unless pairs
+        are ordered.
+        """
         words = [record.benchmark, record.variant]
         if record.point is not None:
             words.append(record.point)

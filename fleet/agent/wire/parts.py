@@ -27,17 +27,17 @@ class RunSoFar:
     bursts.
     """
 
-    hello: Hello | None = None  # the first
+    hello: Hello | None = None  # of the first part that has one
     end: End | None = None  # of the last part, with the counts of all; None if cut
     failed: tuple[Failed, ...] = ()
     notes: tuple[str, ...] = ()
-    bursts: int = 0
+    bursts: int = 0  # their number
     done: Done = field(default_factory=Done)
-    parts: int = 0  # the number with a hello
-    missing: str | None = NO_HELLO  # what is unfinished
-    lines: tuple[int, ...] = ()  # the good lines of each part that a journal has
-    refused: int = 0  # the lines from the first bad one on
-    damage: str | None = None  # why that one is bad
+    parts: int = 0  # the number of those with a hello
+    missing: str | None = NO_HELLO  # what is unfinished; None if the run is finished
+    lines: tuple[int, ...] = ()  # how many good lines each part has in the journal
+    refused: int = 0  # how many lines were bad, or came behind a bad one in their part
+    damage: str | None = None  # why the first bad line is bad; None if none is
 
     @property
     def lacks_bursts(self) -> bool:
@@ -143,6 +143,7 @@ class _PartReader:
         self.good_lines += 1
 
     def _add(self, record: Record | None) -> None:
+        """Add a good record to the run; None stands for a line of noise."""
         # only a run's first hello says if its plan has both directions of a pair
         if isinstance(record, Hello) and not self.done.visits:
             self.done = Done(ordered=_has_ordered_pairs(record))

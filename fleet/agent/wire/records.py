@@ -303,6 +303,7 @@ def decode_record(line: bytes) -> Record:
 
 
 def _make_failed(wire: _Failed) -> Failed:
+    """Convert a failed burst's record. Its texts are cut if they are too long."""
     failed = Failed(*msgspec.structs.astuple(wire))  # fields of the same order
     return replace(
         failed,

@@ -168,8 +168,12 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
     def _changed_key_message(
         self, known_keys: Sequence[Entry], key: paramiko.PKey
     ) -> str:
+        """Return the message for a server that shows another key than the known
+        ones.
+        """
         name = shlex.quote(self._endpoint.host_key_name)
-        file = shlex.quote(known_keys[0].place.rpartition(":")[0])
+        path, _, _line_number = known_keys[0].place.rpartition(":")
+        file = shlex.quote(path)
         descriptions = ", ".join(
             f"{entry.key_type} {fingerprint(entry.blob)} ({entry.place})"
             for entry in known_keys

@@ -37,8 +37,8 @@ _MAGIC = b"openssh-key-v1\0"
 _MODE_OF_OTHERS = 0o077
 _FIDO = "sk-"  # how the types of keys begin whose private half is in a token
 _KEY_LIMIT_BYTES = 1 << 20
-# methods that ssh has and asks nobody for
-_OF_OPENSSH = {"gssapi-with-mic", "gssapi-keyex", "hostbased"}
+# methods other than keys for which ssh asks nobody
+_METHODS_OF_OPENSSH = {"gssapi-with-mic", "gssapi-keyex", "hostbased"}
 _AGENT_ANSWERS_S = 5.0
 _AGENT_SIGNS_S = 60.0  # the user may have to touch a token or to confirm
 
@@ -344,17 +344,21 @@ class Identities(AuthStrategy):
         return {key.asbytes(): key for key in keys}
 
     def _no_keys_taken_message(self, methods: Sequence[str]) -> str:
-        openssh = ""
-        if _OF_OPENSSH & {*methods}:
-            openssh = ", or set `via: openssh` for this host"
+        """Return the message for a server that takes only these methods."""
+        alternative = ""
+        if _METHODS_OF_OPENSSH & {*methods}:
+            alternative = ", or set `via: openssh` for this host"
         return (
             f"{self._where} takes no keys, only {', '.join(methods)}; fleet offers keys"
             " only. Allow PubkeyAuthentication in the host's"
-            f" sshd_config{openssh}."
+            f" sshd_config{alternative}."
         )
 
-    def _closed_message(self, tried: Sequence[str], reason: str) -> str:
-        quote = f": {reason!r}" if reason else ""
+    def _closed_message(self, tried: Sequence[str], last_words: str) -> str:
+        """Return the message for a server that had seen enough keys. tried: their
+        names. last_words: what the server said; "" for nothing.
+        """
+        quote = f": {last_words!r}" if last_words else ""
         return (
             f"{self._where} closed the connection after {len(tried)} of our keys"
             f" ({', '.join(tried)}){quote}. Name the right one with `identity_files` in"
@@ -362,6 +366,9 @@ class Identities(AuthStrategy):
         )
 
     def _refused_message(self, tried: list[str]) -> str:
+        """Return the message for a server that refused every key. tried: their
+        names.
+        """
         unusable = ""
         if self._unusable:
             reasons = dict.fromkeys(self._unusable)

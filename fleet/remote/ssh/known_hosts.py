@@ -73,6 +73,7 @@ class KnownHosts:
                 self._add(entry)
 
     def _add(self, entry: Entry) -> None:
+        """Keep a line by the kind of its names: a hash, patterns or plain names."""
         if entry.names.startswith("|1|"):
             with suppress(ValueError):  # a hash that cannot be read knows nobody
                 hashed_name = _parse_hashed_name(entry.names)

@@ -23,7 +23,7 @@ LINE_SHOWN = 200
 class Transport(paramiko.Transport):
     """A Transport that keeps what the server sends, for messages."""
 
-    # algorithms of the key exchange
+    # the server's algorithms, by paramiko's names for the lists of the key exchange
     offered: Mapping[str, list[str]] = MappingProxyType({})
     preface: tuple[str, ...] = ()  # lines before the SSH banner
     goodbye = ""  # why it ends
@@ -46,6 +46,9 @@ class Transport(paramiko.Transport):
             raise
 
     def _log(self, level: int, message: Any, *arguments: Any) -> None:
+        """Log as paramiko does, and keep the lines before the banner: paramiko shows
+        them nowhere else.
+        """
         super()._log(level, message, *arguments)  # type: ignore[misc]
         if isinstance(message, str) and message.startswith(_PREFACE):
             line = message.removeprefix(_PREFACE)[:LINE_SHOWN]
@@ -54,6 +57,7 @@ class Transport(paramiko.Transport):
     def _really_parse_kex_init(
         self, *arguments: Any, **options: Any
     ) -> dict[str, list[str]]:
+        """Parse the server's offer as paramiko does, and keep its lists."""
         parsed: dict[str, list[str]] = super()._really_parse_kex_init(  # type: ignore[misc]
             *arguments, **options
         )
@@ -65,7 +69,7 @@ class Transport(paramiko.Transport):
         return parsed
 
     def _parse_disconnect(self, message: paramiko.Message) -> None:
-        message.get_int()
+        message.get_int()  # a number for the reason
         self.goodbye = message.get_text()[:200]
 
     def _parse_debug(self, _message: paramiko.Message) -> None:
