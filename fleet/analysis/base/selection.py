@@ -76,9 +76,10 @@ def match_runs(all_runs: Sequence[RunSummary], text: str, root: Listing) -> set[
     if condition is not None:
         return _match_condition(all_runs, condition, text, root)
     if "," in text and "[" not in text:
-        parts = {part for part in text.split(",") if part}
-        named_ids = ids & parts
-        return named_ids | _match_any(all_runs, parts - named_ids, root, named_ids)
+        parts = [part for part in text.split(",") if part]
+        named_ids = ids.intersection(parts)
+        others = [part for part in parts if part not in named_ids]
+        return named_ids | _match_any(all_runs, others, root, named_ids)
     # the first of these that finds any
     return (
         {run.run_id for run in _select_hosts(all_runs, text)}

@@ -96,6 +96,7 @@ def test_a_side_is_runs_a_host_a_label_or_a_label_on_a_host(
         (["nobody"], "no run and no host 'nobody' in "),
         (["kernel=z"], "no run has 'kernel=z'; did you mean 'kernel=b'"),
         (["r3,nobody"], "no run and no host 'nobody'"),
+        (["r3,no4,no8,no1,no6,no2,no7,no3,no5"], "no run and no host 'no4'"),
         (["kernel=a", "r1"], "run r1 is on both sides, 'kernel=a' and 'r1'"),
         (["r3", "epyc", "kernel=a"], "run r1 is on both sides, 'epyc' and 'kernel=a'"),
     ],
