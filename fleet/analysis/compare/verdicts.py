@@ -27,7 +27,7 @@ _LEAST_PRINTED_CHANGE = 0.0005  # a lesser one is printed as 0.0 %
 # what a row with a larger time is, and one with a smaller
 _WORDS_OF_TIMES = ("slower", "faster")
 _WORDS_OF_RATES = ("less", "more")
-_MAX_RUNS = 200  # a side, the most that a message advises to measure
+MAX_RUNS_ADVISED = 200  # a side, the most that messages name
 # chance makes shares of levels as unlike in one of two comparisons; below that the
 # sides are not equivalent
 LIKELY_SHARES = 0.5
@@ -614,7 +614,7 @@ def _count_runs_to_tell(rows: pd.DataFrame, rate: float, tests: int) -> Floats:
     most_runs = all_runs.max(axis=1, keepdims=True)
     are_apart = rows["are_apart"].to_numpy()[:, None]
     # arrays of rows x numbers of runs
-    runs = np.arange(MIN_RUNS, _MAX_RUNS + 1)
+    runs = np.arange(MIN_RUNS, MAX_RUNS_ADVISED + 1)
     is_seldom = _is_level_seldom(lower_share, runs, rate, tests)
     has_common_level = _is_level_common(lower_share, runs)
     gives_verdict = np.where(are_apart, is_seldom, has_common_level)

@@ -18,7 +18,9 @@ from fleet.errors import UsageError
 from fleet.model import Benchmark, Descriptions
 from fleet.text import format_command, format_count, one_line
 
-Row = Mapping[str, Any]  # of the rows of an Acceptance
+# A row of an Acceptance: a number held against one of its expectations. Its `source` is
+# "earlier runs", "equal machines", "tables", or the line of a file: "expected.yaml:3".
+Row = Mapping[str, Any]
 _LISTED = 3  # numbers named for each machine
 # share of a run's bursts that failed or are flagged, from which on the line says so
 _MANY = 0.1
@@ -83,13 +85,24 @@ def _list_reasons(acceptance: Acceptance, rows: Sequence[Row]) -> list[str]:
     outcome = acceptance.outcome
     if outcome is Outcome.CANNOT_TELL:
         return _explain_no_outcome(acceptance, rows)
-    own = [row for row in rows if _is_alike(row["outcome"], outcome)]
+    deciding = [row for row in rows if _is_alike(row["outcome"], outcome)]
     if outcome is Outcome.AS_EXPECTED:
-        tables = [row for row in own if row["source"] == f"{TABLE}s"]
-        first_tables = tables[: _LISTED - 1]
-        return [_count_numbers(own), *_describe_numbers(first_tables, acceptance)]
-    surest_first = sorted(own, key=lambda row: row["q"] or 0.0)
+        against_tables = [row for row in deciding if _is_against_tables(row)]
+        first_rows = against_tables[: _LISTED - 1]
+        return [_count_numbers(deciding), *_describe_numbers(first_rows, acceptance)]
+    surest_first = sorted(deciding, key=_get_false_alarm_chance)
     return _describe_numbers(surest_first, acceptance)
+
+
+def _is_against_tables(row: Row) -> bool:
+    return bool(row["source"] == f"{TABLE}s")
+
+
+def _get_false_alarm_chance(row: Row) -> float:
+    """Return the chance that a deviation is none; 0 for a range set by hand, which
+    leaves nothing to chance.
+    """
+    return row["q"] or 0.0
 
 
 def _explain_no_outcome(acceptance: Acceptance, rows: Sequence[Row]) -> list[str]:
@@ -107,17 +120,23 @@ def _explain_no_outcome(acceptance: Acceptance, rows: Sequence[Row]) -> list[str
 
 
 def _count_numbers(rows: Sequence[Row]) -> str:
-    """Say how many numbers were held against how many runs, machines or tables."""
+    """Say how many numbers were held against what: "8 numbers held against 5 runs and 3
+    equal machines".
+
+    Numbers of one source may have different counts; the largest stands for all. A
+    source without a count is only named.
+    """
     numbers = set()
     largest_counts: dict[str, float] = {}
     for row in rows:
         numbers.add(tuple(row[name] for name in CLASS))
+        # all lines of a file count as one source: "expected.yaml"
         source, _, _ = row["source"].partition(":")
         count = row["count"] or 0.0
         largest_counts[source] = max(largest_counts.get(source, 0.0), count)
     sources = []
-    for source, count in largest_counts.items():
-        sources.append(_name_source(source, count or None))
+    for source, largest_count in largest_counts.items():
+        sources.append(_name_source(source, largest_count or None))
     counted = format_count(len(numbers), "number")
     return f"{counted} held against {' and '.join(sources)}"
 
@@ -166,6 +185,9 @@ def _is_alike(outcome: str, other: Outcome) -> bool:
 
 
 def _name_source(source: str, count: float | None) -> str:
+    """Name a source with its count: "5 runs"; without a count, None or NaN, by its name
+    alone.
+    """
     if text.is_none(count):
         return source
     return format_count(int(count or 0), source.removesuffix("s"))

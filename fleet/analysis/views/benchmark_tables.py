@@ -22,14 +22,19 @@ def describe_bursts(rows: pd.DataFrame) -> str:
 
 
 def group_by_core_kinds(rows: pd.DataFrame, *by: str) -> dict[Any, pd.DataFrame]:
-    """Group rows by `by`, number of threads and kinds of cores."""
+    """Group rows by the columns `by`, then by number of threads and by kinds of cores:
+    those of the relation "package P-E" are P and E.
+    """
     kinds: Any = []
     for relation in rows["relation"]:
         _, kinds_of_cores = relation_sort_key(str(relation))
         kinds.append(tuple(kinds_of_cores))
+    with_kinds = rows.assign(kinds=kinds)
     keys = [*by, "threads", "kinds"]
-    groups = rows.assign(kinds=kinds).groupby(keys, sort=True, observed=True)
-    return {key: group.drop(columns="kinds") for key, group in groups}
+    groups = {}
+    for key, group in with_kinds.groupby(keys, sort=True, observed=True):
+        groups[key] = group.drop(columns="kinds")
+    return groups
 
 
 def describe_pages(rows: pd.DataFrame) -> str:
@@ -39,13 +44,20 @@ def describe_pages(rows: pd.DataFrame) -> str:
 
 
 def describe_cpus(rows: pd.DataFrame) -> str:
-    """Name the CPUs of a table: one, several measured in turn, or groups at once."""
+    """Name the CPUs of a table: one, several measured in turn, or groups of several
+    that were measured together.
+
+    `ping_cpu` and `pong_cpu` of a row are the first and the last CPU of its group; for
+    a single CPU they are equal.
+    """
     threads = int(rows["threads"].iloc[0])
     _, _, kind = str(rows["relation"].iloc[0]).partition(" ")
     suffix = f" ({kind})" if kind else ""
-    groups = sorted(set(zip(rows["ping_cpu"], rows["pong_cpu"], strict=True)))
+    ends = zip(rows["ping_cpu"], rows["pong_cpu"], strict=True)
+    groups = sorted(set(ends))
     if threads == 1:
-        return _describe_single_cpus([cpu for cpu, _ in groups], suffix)
+        cpus = [first for first, _ in groups]
+        return _describe_single_cpus(cpus, suffix)
     if len(groups) == 1:
         first, last = groups[0]
         return f"{threads} CPUs{suffix}, {first} to {last}, all together"

@@ -50,7 +50,7 @@ def changes_as_json(history: History) -> str:
     """Render a history as a JSON document with one row; dates are text, and shares are
     fractions.
     """
-    (row,) = select_fields([history], _CHANGE_FIELDS)
+    row = select_fields([history], _CHANGE_FIELDS)[0]
     row["changes"] = add_changes(history.changes, history.descriptions)
     return text.format_document("changes", [row])
 
@@ -99,17 +99,19 @@ def _count_changes(history: History) -> list[str]:
 
 
 def _count_kinds_of_changes(history: History) -> dict[str, int]:
-    """Count the changes that are accepted, and of the others those beyond the threshold
-    that have a date or are gradual, and the small ones.
+    """Count changes by kind: accepted ones; of the rest the dated and the gradual ones
+    beyond the threshold, and the small ones.
     """
     is_accepted = history.changes["accepted"].astype(bool)
     is_dated = history.changes["dated"].astype(bool)
-    is_large = history.changes["changed"].astype(bool) & ~is_accepted
+    is_beyond_threshold = history.changes["changed"].astype(bool)
+    is_large = is_beyond_threshold & ~is_accepted
+    is_small = ~is_beyond_threshold & ~is_accepted
     return {
         "accepted": int(is_accepted.sum()),
         "dated": int((is_large & is_dated).sum()),
         "gradual": int((is_large & ~is_dated).sum()),
-        "small": int((~is_large & ~is_accepted).sum()),
+        "small": int(is_small.sum()),
     }
 
 
@@ -128,11 +130,14 @@ def _describe_moved_levels(history: History) -> str:
 
 
 def _format_moved_level(row: Mapping[str, Any], history: History) -> list[str]:
-    """Format the level before a night and the one since."""
+    """Format the level before a night and the one since. `ratio` of the row: the later
+    level relative to the earlier one.
+    """
     relation = (row["host"], *(row[name] for name in CLASS))
     logs_since = history.logs.loc[relation, row["night"] :]
-    # a night's own number: the mean of two could lie between two levels
-    after_ns = float(np.exp(logs_since.quantile(interpolation="lower")))
+    # the lower median is a night's own number; a mean of two could lie between levels
+    median_log = logs_since.quantile(interpolation="lower")
+    after_ns = float(np.exp(median_log))
     levels = {
         "benchmark": row["benchmark"],
         "before_ns": after_ns / row["ratio"],
@@ -158,11 +163,17 @@ def format_changes(history: History) -> list[tuple[str, ...]]:
 
 
 def _format_when(row: Mapping[str, Any]) -> str:
-    """Say in which night a change was, or over which span."""
+    """Say in which night a change was, or over which nights.
+
+    A gradual change has no date, only the nights compared, `begin` to `end`. A dated
+    one lies between two nights, `before` and `after`; where `after` is uncertain, it is
+    one of `first` to `last`.
+    """
     if not row["dated"]:
         return f"gradual, {_format_span(row['begin'], row['end'])}"
     night = row["after"]
-    if row["first"] == row["last"]:
+    is_certain = row["first"] == row["last"]
+    if is_certain:
         return _format_span(row["before"], night)
     first = _format_day(row["first"], night)
     last = _format_day(row["last"], night)

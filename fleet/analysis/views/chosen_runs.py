@@ -29,28 +29,33 @@ class RunsToShow:
 def select_runs_to_show(
     root: Listing, texts: Sequence[str], benchmark: str | None = None
 ) -> RunsToShow:
-    """Select the comparable runs of a selection, or of the last session. Raises
-    UsageError if none.
+    """Select the runs to show of a selection or, without `texts`, of the last session.
 
-    benchmark: take each host's last run that has it; a host without it keeps its last
-    run. Raises UsageError if no host has it.
+    Of each host, these are its last run and the runs that are comparable with it: they
+    have the same benchmarks and machine. benchmark: take each host's last run that has
+    it; a host without it keeps its last run. Raises UsageError if no run is selected,
+    or no host has the benchmark.
     """
     selected = _select_runs(root, texts, benchmark)
     runs_by_host = selection.group_by_host(selected)
-    latest = []
+    last_run_ids = []
     run_ids = set[str]()
     for runs_of_host in runs_by_host.values():
         comparable = _keep_comparable(root, runs_of_host, benchmark)
-        latest.append(comparable[-1].run_id)
+        last_run_ids.append(comparable[-1].run_id)
         run_ids.update(run.run_id for run in comparable)
     runs = tuple(run for run in root.runs if run.run_id in run_ids)
     others = tuple[str, ...]()
-    if len(latest) == 1 and benchmark is None:
+    is_whole_page_of_host = len(last_run_ids) == 1 and benchmark is None
+    if is_whole_page_of_host:
         others = tuple(_describe_others(selected, last=runs[-1]))
+    left_out = 0
+    if not texts:
+        left_out = _count_other_hosts(root, runs_by_host)
     return RunsToShow(
         runs=runs,
-        latest=tuple(latest),
-        left_out=0 if texts else _count_other_hosts(root, runs_by_host),
+        latest=tuple(last_run_ids),
+        left_out=left_out,
         missing=_list_missing_hosts(root, texts, runs),
         others=others,
     )
@@ -76,18 +81,22 @@ def _select_runs(
 
 
 def _list_missing_hosts(
-    root: Listing, texts: Sequence[str], runs: Sequence[RunSummary]
+    listing: Listing, texts: Sequence[str], runs: Sequence[RunSummary]
 ) -> tuple[selection.MissingHost, ...]:
-    """List the selected hosts of which nothing is shown, since the last session shown
-    or a later one could not measure them; all such hosts if nothing was selected.
+    """List the hosts that the session of the last run shown, or a later session, failed
+    to measure, and of which no run is shown. texts: only hosts that these select; if
+    empty, all.
     """
-    since = runs[-1].session_id
+    first_session_id = runs[-1].session_id
     names_shown = {run.host_name for run in runs}
-    hosts = selection.list_missing_hosts(root.runs, root.place, since)
-    hosts_not_shown = [host for host in hosts if host.name not in names_shown]
-    if not texts:
-        return tuple(hosts_not_shown)
-    return tuple(host for host in hosts_not_shown if host.is_selected_by(texts))
+    missing = []
+    for host in selection.list_missing_hosts(
+        listing.runs, listing.place, since=first_session_id
+    ):
+        is_selected = not texts or host.is_selected_by(texts)
+        if is_selected and host.name not in names_shown:
+            missing.append(host)
+    return tuple(missing)
 
 
 def _keep_comparable(

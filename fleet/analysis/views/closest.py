@@ -20,6 +20,7 @@ from fleet.store.runs import Root
 from fleet.text import as_document, format_count, one_line, table
 
 _MAX_SETS = 8
+_TITLES_OF_TEXT = ("CPUs", "best")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class ClosestSets:
     run: RunSummary  # the last one
     choice: str  # benchmark and variant
     benchmark: Benchmark
-    cpus: Sequence[int]
+    cpus: Sequence[int]  # by their places in the matrices of `numbers`
     numbers: _Numbers
     sets: Sequence[CpuSet]
     best: Sequence[bool]  # for each set, whether it cannot be told from the first
@@ -102,9 +103,15 @@ def render_closest_sets(closest: ClosestSets) -> str:
         columns["before"] = [
             f"{runs} of {closest.earlier_runs}" for runs in closest.runs_as_good
         ]
+    titles = list(columns)
     rows = [*zip(*columns.values(), strict=True)]
-    body = table(list(columns), rows, right={1, 2, 3, 5})
+    body = table(titles, rows, right=_find_number_columns(titles))
     return "\n".join([one_line(title), body, *_explain(closest.earlier_runs)])
+
+
+def _find_number_columns(titles: Sequence[str]) -> set[int]:
+    """Return the places of the columns that have numbers, not text."""
+    return {place for place, title in enumerate(titles) if title not in _TITLES_OF_TEXT}
 
 
 def format_closest_sets(closest: ClosestSets) -> str:
@@ -180,11 +187,14 @@ def _list_columns(closest: ClosestSets) -> dict[str, list[str]]:
 
 
 def _find_as_good(run: _Numbers, sets: Sequence[CpuSet]) -> list[bool]:
-    """Report for each set whether it cannot be told from the best of them in a run."""
+    """Report for each set whether it cannot be told from the best of them in a run: its
+    interval begins below the end of that of the best.
+    """
     own = [describe_set(run.ns, item.places) for item in sets]
     limits = [run.find_limits(item) for item in own]
     best = min(range(len(own)), key=lambda place: own[place].slowest_ns)
-    return [bool(low <= limits[best][1]) for low, _ in limits]
+    _, highest_ns_of_best = limits[best]
+    return [bool(lowest_ns <= highest_ns_of_best) for lowest_ns, _ in limits]
 
 
 def _count_runs_as_good(runs: Sequence[_Numbers], sets: Sequence[CpuSet]) -> list[int]:

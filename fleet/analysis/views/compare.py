@@ -45,6 +45,7 @@ _PAIRS_LISTED = 10
 _LEVELS_LISTED = 3
 _MODEL = "cpu_model"  # the fact that makes two machines unlike
 _FACTS_OF_UNLIKE_LISTED = 3
+_SEVERAL_THREADS = r" x(?:[2-9]|\d\d+)$"  # at the end of a relation: x2 and more
 _WITHIN_A_RUN = (
     " Within A, within B: ±95% of the number, within a run. Two runs of an unchanged"
     " machine differ by more, so it is not the error of the difference."
@@ -63,22 +64,23 @@ class _Difference(NamedTuple):
 def render_comparisons(
     comparisons: Sequence[Comparison], width: int | None = None
 ) -> str:
-    """Render for people: the answer, the comparisons (most findings first), the legend
-    and the warnings.
+    """Render for people: of several comparisons a summary with what differs in all of
+    them, then each comparison (most findings first), the legend and the warnings.
     """
     ordered = sorted(comparisons, key=_count_findings, reverse=True)
     differences = [_list_differences(comparison) for comparison in ordered]
-    common = _find_common_differences(differences)
-    pages = []
+    common: list[_Difference] = []  # of a single comparison, nothing is left out
+    blocks = []
     if len(ordered) > 1:
+        common = _find_common_differences(differences)
         summary = [*_render_multi_host_summary(ordered, width)]
         summary += _render_environment(common, width, ", on each host alike")
-        pages.append("\n\n".join(summary))
-    for comparison, own in zip(ordered, differences, strict=True):
-        others = [difference for difference in own if difference not in common]
+        blocks.append("\n\n".join(summary))
+    for comparison, own_differences in zip(ordered, differences, strict=True):
+        others = [fact for fact in own_differences if fact not in common]
         parts = _render_comparison(comparison, others, width)
-        pages.append("\n\n".join(parts))
-    body = "\n\n\n".join(pages)
+        blocks.append("\n\n".join(parts))
+    body = "\n\n\n".join(blocks)
     legend = "\n".join(_explain_tables(ordered))
     warnings = render_warnings(_merge_caveats(ordered))
     return "\n\n".join(filter(None, (body, legend, warnings)))
@@ -99,15 +101,13 @@ def _find_common_differences(
 ) -> list[_Difference]:
     """Return what differs alike in all of several comparisons."""
     first, *others = differences
-    if not others:
-        return []
     common = set.intersection(*map(set, others))
     return [difference for difference in first if difference in common]
 
 
 def _explain_tables(comparisons: Sequence[Comparison]) -> Iterator[str]:
-    """Yield the legends of comparisons with verdicts, without, and of several hosts,
-    each if there are such.
+    """Yield up to three legends: of the comparisons with verdicts, of those without,
+    and of the rows about all hosts.
     """
     with_verdicts = [comparison for comparison in comparisons if comparison.has_verdict]
     without_verdicts = [
@@ -117,8 +117,8 @@ def _explain_tables(comparisons: Sequence[Comparison]) -> Iterator[str]:
         legend = _render_legend(group)
         if legend:
             yield legend
-    are_together = any(len(comparison.fleet) for comparison in comparisons)
-    if len(comparisons) > 1 and are_together:
+    has_rows_of_all_hosts = any(len(comparison.fleet) for comparison in comparisons)
+    if len(comparisons) > 1 and has_rows_of_all_hosts:
         yield (
             "All hosts: the mean of the hosts' changes, by Student's t; all: what all"
             " hosts and relations have in common in a run, taken out of each change."
@@ -207,22 +207,30 @@ def format_not_equivalent(
 def _name_rows(
     comparisons: Sequence[Comparison],
 ) -> list[tuple[str, Sequence[Mapping[str, Any]]]]:
-    """Return the rows of all hosts of each two sides, then those of each
-    comparison, named by hosts and by B where sides differ.
+    """Return names with rows: for each pair of sides the rows about all hosts, as "all
+    5", then the rows of each comparison, under its host. If several sides are compared,
+    the names end in side B: "all 5, kernel=6.13".
     """
     groups = group_by_sides(comparisons)
-    of_all_hosts = []
-    of_comparisons = []
+    about_all_hosts = []
+    about_comparisons = []
     for (_, b), group in groups.items():
         suffix = f", {b}" if len(groups) > 1 else ""
-        fleet_rows = text.to_records(group[0].fleet)
-        of_all_hosts.append((f"all {len(group)}{suffix}", fleet_rows))
+        fleet_rows = text.to_records(_get_rows_about_all_hosts(group))
+        about_all_hosts.append((f"all {len(group)}{suffix}", fleet_rows))
         for comparison in group:
             name = _name_in_group(comparison, len(group))
             if name != b:
                 name += suffix
-            of_comparisons.append((name, comparison.rows))
-    return of_all_hosts + of_comparisons
+            about_comparisons.append((name, comparison.rows))
+    return about_all_hosts + about_comparisons
+
+
+def _get_rows_about_all_hosts(group: Sequence[Comparison]) -> pd.DataFrame:
+    """Return the rows about all hosts of the comparisons of two sides, which each of
+    them has alike.
+    """
+    return group[0].fleet
 
 
 def _name_in_group(comparison: Comparison, count: int) -> str:
@@ -266,20 +274,21 @@ def _format_verdict(row: Mapping[str, Any]) -> str:
 def _render_multi_host_summary(
     ordered: Sequence[Comparison], width: int | None
 ) -> Iterator[str]:
-    """Yield the headlines, the relations that are not equivalent, and those of all
-    hosts together.
+    """Yield the headlines, the relations that are not equivalent, and for each pair of
+    sides the relations of all hosts together.
     """
     yield "\n".join(render_headlines_by_sides(ordered))
-    rows = [
-        (name, *_drop_pairs(cells)) for name, cells in format_not_equivalent(ordered)
-    ]
-    if rows:
-        yield _tabulate_not_equivalent(rows, width)
+    lines = []
+    for name, cells in format_not_equivalent(ordered):
+        lines.append((name, *_drop_pairs(cells)))
+    if lines:
+        yield _tabulate_not_equivalent(lines, width)
     for (a, b), group in group_by_sides(ordered).items():
-        fleet = group[0].fleet
-        if len(fleet):
+        rows = _get_rows_about_all_hosts(group)
+        if len(rows):
             title = one_line(f"All hosts, {b} against {a}")
-            yield f"{title}\n{_tabulate_fleet(fleet, group[0].descriptions, width)}"
+            body = _tabulate_fleet(rows, group[0].descriptions, width)
+            yield f"{title}\n{body}"
 
 
 def _drop_pairs(cells: tuple[str, ...]) -> tuple[str, ...]:
@@ -305,12 +314,13 @@ def _tabulate_fleet(
     fleet: pd.DataFrame, descriptions: Descriptions, width: int | None
 ) -> str:
     """Tabulate the relations of all hosts together, which have no A and B."""
+    titles = ("benchmark", "relation", "hosts", "change", "95 % interval", "verdict")
     lines = []
     for row in text.to_records(fleet):
         cells = _format_relation(row, descriptions)
         benchmark, relation, hosts, _, _, change, interval, verdict = cells
-        lines.append((benchmark, relation, hosts, change, interval, verdict))
-    titles = ("benchmark", "relation", "hosts", "change", "95 % interval", "verdict")
+        line = (benchmark, relation, hosts, change, interval, verdict)
+        lines.append(line)
     return table(titles, lines, right={2, 3, 4}, width=width)
 
 
@@ -377,15 +387,14 @@ def _render_unlike_variants(comparison: Comparison, width: int | None) -> str:
 
 
 def _suggest_common_variant(comparison: Comparison, benchmarks: Sequence[str]) -> str:
-    """Write the command that measures these benchmarks with the variant that both sides
-    have; "" if they have none.
+    """Write the command that measures these benchmarks with c11, the variant that every
+    architecture has; "" if none of them has it.
     """
-    # c11 is there on every architecture, but not for benchmarks of the clock itself
-    choices = [
-        f"{name}/c11"
-        for name in benchmarks
-        if comparison.descriptions[name].view is not View.CPUS
-    ]
+    choices = []
+    for name in benchmarks:
+        measures_clock = comparison.descriptions[name].view is View.CPUS
+        if not measures_clock:  # benchmarks of the clock itself have no c11
+            choices.append(f"{name}/c11")
     if not choices:
         return ""
     hosts = fold_names((*comparison.a.hosts, *comparison.b.hosts))
@@ -396,15 +405,16 @@ def _tabulate_unlike_variants(
     unlike: pd.DataFrame, descriptions: Descriptions, width: int | None
 ) -> str:
     """Tabulate each relation's numbers of A and of B, each number with its variant."""
+    titles = ("benchmark", "relation", "A", "B")
     lines = []
     relations = unlike.groupby(["benchmark", "relation"], sort=False, observed=True)
     for key, rows in relations:
         benchmark, relation = map(str, key)
         is_of_a = rows["side"] == "a"
-        a = _list_numbers(rows[is_of_a], descriptions)
-        b = _list_numbers(rows[~is_of_a], descriptions)
-        lines.append((benchmark, relation, a, b))
-    titles = ("benchmark", "relation", "A", "B")
+        numbers_of_a = _list_numbers(rows[is_of_a], descriptions)
+        numbers_of_b = _list_numbers(rows[~is_of_a], descriptions)
+        line = (benchmark, relation, numbers_of_a, numbers_of_b)
+        lines.append(line)
     return table(titles, lines, right={2, 3}, width=width)
 
 
@@ -438,22 +448,23 @@ def _render_environment(
 
 
 def _choose_telling(between: Sequence[_Difference]) -> Sequence[_Difference]:
-    """Choose which facts to list: of unlike machines, whose other facts follow from it,
-    the model and the next two; else all.
+    """Choose which facts to list: all, unless the machines are unlike. Then most facts
+    follow from the CPU model, so only the model and the next two are listed.
     """
-    names = [item.name for item in between]
+    names = [fact.name for fact in between]
     if _MODEL not in names:
         return between
-    model_first = sorted(between, key=lambda item: item.name != _MODEL)
+    model_first = sorted(between, key=lambda fact: fact.name != _MODEL)
     return model_first[:_FACTS_OF_UNLIKE_LISTED]
 
 
 def _list_facts(differences: Sequence[_Difference], width: int | None) -> str:
     """List facts in a table, or below each other if that is too wide."""
-    rows = [(item.name, item.a, item.b) for item in differences]
-    body = text.indent_lines(table(("", "A", "B"), rows))
-    if not text.is_too_wide(body, width):
-        return body
+    rows = [(fact.name, fact.a, fact.b) for fact in differences]
+    facts_table = table(("", "A", "B"), rows)
+    indented = text.indent_lines(facts_table)
+    if not text.is_too_wide(indented, width):
+        return indented
     lines = []
     for name, a, b in rows:
         lines += [name, f"  A  {a}", f"  B  {b}"]
@@ -473,14 +484,15 @@ def _render_relations(comparison: Comparison, width: int | None) -> str:
 
 def _tabulate_without_verdicts(comparison: Comparison) -> str:
     """Tabulate relations with the intervals within a run instead of verdicts."""
+    titles = (*COLUMNS[:5], "difference", "within A", "within B")
     lines = []
     for row in comparison.rows:
         cells = _format_relation(row, comparison.descriptions)
-        benchmark, relation, pairs, a, b, difference, _, _ = cells
+        *first_cells, difference, _interval, _verdict = cells
         within_a = text.format_half_width(row["a_within"])
         within_b = text.format_half_width(row["b_within"])
-        lines.append((benchmark, relation, pairs, a, b, difference, within_a, within_b))
-    titles = (*COLUMNS[:5], "difference", "within A", "within B")
+        line = (*first_cells, difference, within_a, within_b)
+        lines.append(line)
     return table(titles, lines, right=set(range(2, 8)))
 
 
@@ -493,23 +505,25 @@ def _render_legend(comparisons: Sequence[Comparison]) -> str:
         return ""
     rows = pd.concat(tables)
     first = comparisons[0]
-    units = "s or ".join(dict.fromkeys(comparison.unit for comparison in comparisons))
-    sides = text.explain_a_and_b(rows["benchmark"], units, first.descriptions)
-    columns = _WITHIN_A_RUN
+    units = dict.fromkeys(comparison.unit for comparison in comparisons)
+    # "run", or "runs or host": the sentences below end it with an s
+    unit = "s or ".join(units)
+    sides = text.explain_a_and_b(rows["benchmark"], unit, first.descriptions)
+    explanation = _WITHIN_A_RUN
     if first.has_verdict:
-        columns = "".join(_explain_verdicts(comparisons, rows, units))
-    places = "; ".join(_explain_places(rows["relation"]))
-    numbers = f"A, B: {sides}.{columns}"
-    return f"{places}\n{numbers}" if places else numbers
+        explanation = "".join(_explain_verdicts(comparisons, rows, unit))
+    numbers = f"A, B: {sides}.{explanation}"
+    meanings = "; ".join(_explain_relation_names(rows["relation"]))
+    return f"{meanings}\n{numbers}" if meanings else numbers
 
 
 def _explain_verdicts(
-    comparisons: Sequence[Comparison], rows: pd.DataFrame, units: str
+    comparisons: Sequence[Comparison], rows: pd.DataFrame, unit: str
 ) -> Iterator[str]:
     """Yield a sentence on the interval, the threshold, and each word that the verdicts
-    of `rows` have.
+    of `rows` have. unit: "run", "host" or "runs or host".
     """
-    yield f" Interval: of the change, from the variation between {units}s."
+    yield f" Interval: of the change, from the variation between {unit}s."
     shares = [f"±{comparison.threshold * 100:g}%" for comparison in comparisons]
     yield f" Threshold: {' or '.join(dict.fromkeys(shares))}."
     yield explain_scatter(rows)
@@ -527,34 +541,40 @@ def _explain_verdicts(
         yield " Would show: in 8 of 10 comparisons."
 
 
-def _explain_places(relations: "pd.Series[str]") -> Iterator[str]:
-    """Yield what the relations are, the levels of memory, and the number of threads,
+def _explain_relation_names(relations: "pd.Series[str]") -> Iterator[str]:
+    """Yield what the names of relations mean: what two CPUs share, such as "llc P-E";
+    the levels of memory, as in "L2 read"; and the number of threads, as in "mem x4";
     each if it occurs.
     """
     first_words = relations.str.partition(" ")[0]
-    places = relations.where(are_pairs(relations), first_words)
-    explanation = text.explain_relations(places)
+    # only names of pairs keep their second word, the kinds of cores
+    names_to_explain = relations.where(are_pairs(relations), first_words)
+    explanation = text.explain_relations(names_to_explain)
     if explanation:
         yield explanation
     if relations.map(is_memory_level).any():
         yield "L1, L2, LLC, mem: levels of memory"
-    if relations.str.contains(r" x(?:[2-9]|\d\d+)$").any():
+    if relations.str.contains(_SEVERAL_THREADS).any():
         yield "x2: by two threads at once"
 
 
 def explain_scatter(rows: pd.DataFrame) -> str:
-    """Say how far each relation's scatter is moderated by that of all relations; return
-    "" if none is.
+    """Say how far each relation's scatter is moderated by that of all relations: how
+    many degrees of freedom it takes from them (`borrowed`). Return "" if none is.
     """
-    shared = rows[rows["borrowed"] > 0]
-    if shared.empty:
+    moderated = rows[rows["borrowed"] > 0]
+    if moderated.empty:
         return ""
-    freedom = f"{shared['borrowed'].median():.0f} further degrees of freedom"
-    advises = rows["why"].str.contains("about").any()
-    other = ", so another command may name other numbers of runs" if advises else ""
+    borrowed = moderated["borrowed"].median()
+    freedom = f"{borrowed:.0f} further degrees of freedom"
+    # the reasons of verdicts advise "about 8 runs a side"
+    advises_runs = rows["why"].str.contains("about").any()
+    remark = ""
+    if advises_runs:
+        remark = ", so another command may name other numbers of runs"
     return (
-        f" Scatter: of each relation, moderated by that of all {len(shared)}"
-        f" ({freedom}){other}."
+        f" Scatter: of each relation, moderated by that of all {len(moderated)}"
+        f" ({freedom}){remark}."
     )
 
 
@@ -580,17 +600,18 @@ def _render_changed_pairs(comparison: Comparison) -> Iterator[str]:
 
 
 def _select_changed_pairs(comparison: Comparison) -> pd.DataFrame:
-    """Return the pairs that changed, with the ratio of their relation as `usual`, and
-    how far they are apart from it as `apart` (of logarithms).
+    """Return the pairs that changed, with two columns more: `usual`, the ratio of their
+    relation, and `apart`, how far the pair's own ratio is from it, as a logarithm.
     """
-    keys = ["benchmark", "variant", "relation"]
-    ratios = comparison.relations[[*keys, "ratio"]]
+    relation_keys = ["benchmark", "variant", "relation"]
+    ratios = comparison.relations[[*relation_keys, "ratio"]]
     usual = ratios.rename(columns={"ratio": "usual"})
     is_changed = comparison.pairs["verdict"] == Verdict.CHANGED
-    changed = comparison.pairs[is_changed].merge(usual, on=keys)
-    beside_usual = changed["ratio"] / changed["usual"]
-    changed["apart"] = np.abs(np.log(beside_usual))
-    return changed
+    changed_pairs = comparison.pairs[is_changed]
+    pairs = changed_pairs.merge(usual, on=relation_keys)
+    beside_usual = pairs["ratio"] / pairs["usual"]
+    pairs["apart"] = np.abs(np.log(beside_usual))
+    return pairs
 
 
 def _tabulate_pairs(pairs: pd.DataFrame, descriptions: Descriptions) -> str:

@@ -134,8 +134,8 @@ def _tabulate_by_relation(
         rows_by_title = {"by what two CPUs share": every}
     titles = (", ".join(row_keys), *names)
     tables = []
-    for title, rows in rows_by_title.items():
-        lines = _format_event_lines(rows, row_keys, names)
+    for title, rows_of_table in rows_by_title.items():
+        lines = _format_event_lines(rows_of_table, row_keys, names)
         tables.append(PointTable(title, titles, lines))
     return tables
 
@@ -144,9 +144,10 @@ def _sort_by_relation_and_point(
     events: pd.DataFrame, hello: Mapping[str, Any]
 ) -> list[_Row]:
     """Return the rows of events, sorted by relation, then by point as planned."""
+    planned = hello.get("plan", {}).get("benchmarks", ())
     places: dict[str, int] = {}
-    for choice in hello.get("plan", {}).get("benchmarks", ()):
-        for point in choice.get("points") or ():
+    for benchmark in planned:
+        for point in benchmark.get("points") or ():
             places.setdefault(point, len(places))
     rows = text.to_records(events)
     # a later sort keeps the order of an earlier one among equal rows

@@ -8,7 +8,7 @@ import numpy as np
 
 from fleet.analysis.base import text
 from fleet.analysis.compare.comparison import Comparison
-from fleet.analysis.compare.verdicts import Verdict
+from fleet.analysis.compare.verdicts import MAX_RUNS_ADVISED, Verdict
 from fleet.hostnames import join_names
 from fleet.model import Descriptions
 from fleet.text import format_count, one_line
@@ -46,9 +46,13 @@ def _render_headline_of_hosts(a: str, b: str, comparisons: Sequence[Comparison])
     machines than before.
     """
     counts = _count_verdicts_of_hosts(comparisons)
-    replaced = [item.b.hosts[0] for item in comparisons if item.models]
-    if replaced:
-        names = join_names(replaced, NAMES_LENGTH)
+    replaced_hosts = []
+    for comparison in comparisons:
+        is_another_machine = comparison.models is not None
+        if is_another_machine:
+            replaced_hosts.append(comparison.b.hosts[0])
+    if replaced_hosts:
+        names = join_names(replaced_hosts, NAMES_LENGTH)
         counts.insert(0, f"another machine under the same name: {names}")
     return one_line(f"{b} against {a}, {len(comparisons)} hosts: {', '.join(counts)}")
 
@@ -161,16 +165,18 @@ def _count_verdicts(
 
 
 def _describe_worst_levels(rows: Sequence[Row], descriptions: Descriptions) -> str:
-    """Name the levels of the sides that are at different ones where these differ most,
-    and how many runs would tell.
+    """Describe the row whose sides' levels are furthest apart, then how many runs would
+    tell all such rows: "smt: most of A at 8.1, most of B at 9.9; about 12 runs a side
+    would tell". Return "" if no row has its sides at different levels.
     """
     apart = [row for row in rows if row["verdict"] == Verdict.AT_ANOTHER_LEVEL]
     if not apart:
         return ""
-    widest = max(apart, key=_measure_distance)
-    a, b = text.format_values(widest, ("a_ns", "b_ns"), descriptions)
-    where = f"{_name_place(widest)}: most of A at {a}, most of B at {b}"
-    return f"{where}; {_count_runs_that_tell(apart)}"
+    furthest_apart = max(apart, key=_measure_distance)
+    a, b = text.format_values(furthest_apart, ("a_ns", "b_ns"), descriptions)
+    place = _name_place(furthest_apart)
+    levels = f"{place}: most of A at {a}, most of B at {b}"
+    return f"{levels}; {_say_how_many_runs_tell(apart)}"
 
 
 def _measure_distance(row: Row) -> float:
@@ -179,17 +185,18 @@ def _measure_distance(row: Row) -> float:
 
 
 def _describe_common_levels(rows: Sequence[Row], descriptions: Descriptions) -> str:
-    """Name the level that was compared where the sides' runs are there in the most
-    unlike shares, and how many runs would give the rows without a verdict one.
+    """Describe the row whose sides have the most unlike shares of their runs at the
+    level that was compared: "smt: 3 of 4 runs of A at 8.1, 1 of 4 of B at 8.2". Add how
+    many runs would give a verdict to the rows that have none.
     """
-    row = max(rows, key=_compare_shares)
-    a, b = text.format_values(row, ("a_ns", "b_ns"), descriptions)
-    runs_of_a = f"{row['a_compared']} of {row['a_units']} runs of A at {a}"
-    runs_of_b = f"{row['b_compared']} of {row['b_units']} of B at {b}"
-    words = f"{_name_place(row)}: {runs_of_a}, {runs_of_b}"
-    without = [row for row in rows if row["verdict"] == Verdict.NONE]
-    if without:
-        words += f"; {_count_runs_that_tell(without)}"
+    most_unlike = max(rows, key=_compare_shares)
+    a, b = text.format_values(most_unlike, ("a_ns", "b_ns"), descriptions)
+    a_runs = f"{most_unlike['a_compared']} of {most_unlike['a_units']} runs of A at {a}"
+    b_runs = f"{most_unlike['b_compared']} of {most_unlike['b_units']} of B at {b}"
+    words = f"{_name_place(most_unlike)}: {a_runs}, {b_runs}"
+    without_verdict = [row for row in rows if row["verdict"] == Verdict.NONE]
+    if without_verdict:
+        words += f"; {_say_how_many_runs_tell(without_verdict)}"
     return words
 
 
@@ -208,10 +215,14 @@ def _name_place(row: Row) -> str:
     return str(row["relation"])
 
 
-def _count_runs_that_tell(rows: Sequence[Row]) -> str:
-    """Say how many runs a side would give these rows a verdict."""
+def _say_how_many_runs_tell(rows: Sequence[Row]) -> str:
+    """Say how many runs a side would give all these rows a verdict.
+
+    `more` of a row is the number that it needs. It is None where that is above
+    MAX_RUNS_ADVISED.
+    """
     counts = [row["more"] for row in rows]
-    needed = "more runs than 200"
+    needed = f"more runs than {MAX_RUNS_ADVISED}"
     if not any(map(text.is_none, counts)):
         needed = f"about {max(counts):.0f} runs"
     every = " all" if len(rows) > 1 else ""

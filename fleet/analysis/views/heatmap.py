@@ -102,14 +102,16 @@ def draw_matrix(
 
 
 def _mark_cells(cpus: Sequence[int], marked: Pairs) -> Bools:
-    """Report for each two CPUs whether their pair is marked: rows ping, columns
-    pong.
+    """Return a matrix, rows ping and columns pong, that is true for marked pairs in
+    both directions.
     """
     places = {cpu: place for place, cpu in enumerate(cpus)}
     marks = np.zeros((len(cpus), len(cpus)), dtype=bool)
-    for low, high in marked:
-        marks[places[low], places[high]] = True
-        marks[places[high], places[low]] = True
+    for first_cpu, second_cpu in marked:
+        first = places[first_cpu]
+        second = places[second_cpu]
+        marks[first, second] = True
+        marks[second, first] = True
     return marks
 
 
@@ -134,12 +136,12 @@ class _Drawing:
 
     def draw_numbers(self, number_format: str, *, colour: bool) -> Text:
         """Draw the value of each pair, marked ones with an asterisk."""
-        texts = self.heatmap.format_cells(number_format, "-")
+        labels = self.heatmap.labels
+        cells = self.heatmap.format_cells(number_format, "-")
         if self.has_marks:
             signs = np.where(self.marks, "*", " ")
-            texts = np.char.add(texts, signs).tolist()
-        labels = self.heatmap.labels
-        return _lay_out_matrix(labels, labels, texts, self.heatmap, colour=colour)
+            cells = np.char.add(cells, signs).tolist()
+        return _lay_out_matrix(labels, labels, cells, self.heatmap, colour=colour)
 
     def draw_shades(self, *, colour: bool) -> Text:
         """Draw the shade of each pair; without colour, a character for it."""
@@ -283,15 +285,18 @@ def _draw_two_rows(shades: Ints, marks: Bools, borders: Sequence[bool]) -> Text:
 
 @cache
 def _style_two_cells(top: int, bottom: int, is_marked: bool) -> Style:
-    """Return the style of a character that shows two pairs. Those not measured stay
-    dark.
+    """Return the style of a character that shows two pairs, one above the other. top,
+    bottom: their shades; pairs that were not measured stay dark.
+
+    The character is a half block, which has the colour of the upper pair on a
+    background of the lower one's. If one of the pairs is marked, it is a red "x", and
+    only the background has room for a pair: the upper one, if it was measured.
     """
-    # the character is a half block: its colour fills one half, the background the other
-    upper = _choose_colour(top)
-    lower = _choose_colour(bottom)
+    upper_colour = _choose_colour(top)
+    lower_colour = _choose_colour(bottom)
     if not is_marked:
-        return Style(color=upper, bgcolor=lower)
-    background = lower if top == _NO_SHADE else upper
+        return Style(color=upper_colour, bgcolor=lower_colour)
+    background = lower_colour if top == _NO_SHADE else upper_colour
     return Style(color="bright_red", bold=True, bgcolor=background)
 
 
@@ -382,8 +387,9 @@ def _draw_groups(
     quantity: str,
     halves: PairHalves | None,
 ) -> Text:
-    """Draw the medians between groups of CPUs as numbers, for as many groups as fit,
-    with intervals if these fit too.
+    """Draw the medians between groups of CPUs as numbers, for as many groups as fit the
+    canvas. halves: of the pairs' intervals; those of the groups then stand beside their
+    numbers if there is room, and a note below says in any case how wide they are.
     """
     limit = _choose_group_limit(table, order, canvas)
     drawing = _GroupDrawing(heatmap.map_groups(table, order, limit), canvas.colour)
@@ -391,11 +397,11 @@ def _draw_groups(
     title = drawing.write_title(len(order.cpus), quantity)
     if halves is None:
         return title.append_text(numbers)
-    widths = estimate_group_halves(table, halves, order, limit)
-    with_widths = drawing.draw(widths)
-    if canvas.fits(with_widths.plain):
-        numbers = with_widths
-    note = _describe_group_halves(widths)
+    group_halves = estimate_group_halves(table, halves, order, limit)
+    with_intervals = drawing.draw(group_halves)
+    if canvas.fits(with_intervals.plain):
+        numbers = with_intervals
+    note = _describe_group_halves(group_halves)
     return title.append_text(numbers).append(note)
 
 
@@ -408,16 +414,17 @@ def _choose_group_limit(table: npt.ArrayLike, order: Layout, canvas: Canvas) -> 
     return _GROUP_LIMITS[-1]
 
 
-def _describe_group_halves(widths: Floats) -> str:
-    """Say how good the numbers between groups are; "" if that is not known."""
-    known_widths = widths[np.isfinite(widths)]
-    if not len(known_widths):
+def _describe_group_halves(halves: Floats) -> str:
+    """Say how good the numbers between groups are, by the half-widths of their
+    intervals; "" if none is known.
+    """
+    known = halves[np.isfinite(halves)]
+    if not len(known):
         return ""
-    middle = float(np.median(known_widths))
-    of_these = describe_half_widths(
-        "half of these numbers", middle, float(known_widths.max())
-    )
-    return f"±95%: within the run; {of_these}\n"
+    middle = float(np.median(known))
+    largest = float(known.max())
+    precision = describe_half_widths("half of these numbers", middle, largest)
+    return f"±95%: within the run; {precision}\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -453,13 +460,12 @@ class _GroupDrawing:
 
 
 def _append_halves(cells: Sequence[Sequence[str]], halves: Floats) -> list[list[str]]:
-    """Append half its interval to each cell: "45.6 ±0.5%"."""
+    """Append to each cell the half-width of its interval: "45.6 ±0.5%"."""
     rows = []
-    for numbers, widths in zip(cells, halves.tolist(), strict=True):
-        row = [
-            f"{number} {format_half_width(width):>5}"
-            for number, width in zip(numbers, widths, strict=True)
-        ]
+    for numbers, halves_of_row in zip(cells, halves.tolist(), strict=True):
+        row = []
+        for number, half in zip(numbers, halves_of_row, strict=True):
+            row.append(f"{number} {format_half_width(half):>5}")
         rows.append(row)
     return rows
 

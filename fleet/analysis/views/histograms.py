@@ -30,8 +30,12 @@ def find_main_level(bursts: pd.DataFrame) -> Bools:
 
 
 def make_bins(values: Floats, grain: float) -> Floats:
-    """Return edges of up to _BINS bins: equal ones, at least `grain` wide, or geometric
-    over a wide range.
+    """Return the edges of up to _BINS bins. The bins are of equal width or, where the
+    largest value is more than _LOG_BEYOND times the smallest, of equal ratio.
+
+    grain: what a step of the clock adds to a value, NaN if unknown. Bins of equal width
+    are no narrower, for the clock cannot tell such values apart. Neither are they so
+    narrow that all of them span less than _MIN_SPAN of the smallest value.
     """
     low = float(values.min())
     high = float(values.max())
@@ -92,14 +96,17 @@ def _draw_histogram(bursts: pd.DataFrame, is_main: Bools, benchmark: Benchmark) 
     if text.is_rate(benchmark):
         grain = np.nan  # it is of times
     edges = make_bins(values, grain)
-    begins = edges[:-1]
     counts, _ = np.histogram(values, edges)
     main_counts, _ = np.histogram(values[is_main], edges)
-    decimals = _choose_decimals(edges[1] - edges[0])
+    largest_count = counts.max()
+    first_begin, first_end = edges[:2]
+    decimals = _choose_decimals(first_end - first_begin)
+    begins = edges[:-1]
     rows = []
     for begin, count, main_count in zip(begins, counts, main_counts, strict=True):
-        bar = _draw_bar(main_count, count - main_count, counts.max())
-        rows.append((f"{begin:.{decimals}f}", str(count), bar))
+        bar = _draw_bar(main_count, count - main_count, largest_count)
+        row = (f"{begin:.{decimals}f}", str(count), bar)
+        rows.append(row)
     return table(("from", "bursts", "█ main level, ░ another"), rows, right={0, 1})
 
 

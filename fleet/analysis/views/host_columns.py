@@ -14,8 +14,11 @@ _RANKED_FROM = 3  # hosts; fewer need no colours
 
 
 class Cell(NamedTuple):
-    """A number, as text and in ns. within: half its interval. rank: among the hosts, 0
-    to 1, or None.
+    """The number of a host in a column, as text and in ns.
+
+    within: the half-width of its interval: "±0.7%", "-" if unknown. rank: the place of
+    the number among those of the hosts, 0 for the fastest to 1, or None where there are
+    few hosts. host: the host's name.
     """
 
     text: str
@@ -57,7 +60,8 @@ class Group:
 def group_columns(
     table: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> list[Group]:
-    """Group columns by benchmark, and by variant if a host has several. table: of
+    """Group columns by benchmark, then by variant if a host has several, and by
+    `about`: the settings that the number is for, such as "random" of chase. table: from
     `summarize_hosts`.
     """
     variants = _find_variants_to_separate(table)

@@ -7,7 +7,7 @@ from fleet.analysis.reduce.cells import list_names
 from fleet.errors import UsageError
 from fleet.text import quote_short
 
-_SELF_EVIDENT = 2  # hosts; the order of fewer than three needs no words
+_FEW_HOSTS = 2  # up to so many, the order needs no words
 _HOST = "host"
 _RUNS = "runs"
 
@@ -15,25 +15,28 @@ _RUNS = "runs"
 def sort_hosts(
     table: pd.DataFrame, column: str | None = None
 ) -> tuple[pd.DataFrame, str]:
-    """Sort hosts; return their names and runs by ID, and the order in words.
+    """Sort hosts; return their names and runs by ID, and the order in words, "" where
+    two hosts need none.
 
     table: from `summarize_hosts`. column: "host", "runs", or a column of numbers such
     as "smt" or "chase mem", the fastest first; hosts without that number come last.
-    None: the fastest first, by the mean of what each number is to the middle one of its
-    column. Raises UsageError for another column.
+    None: the fastest first by all columns, which is by the geometric mean of each of
+    its numbers divided by the median of the column. Raises UsageError for another
+    column.
     """
     hosts = _list_hosts(table)
     if column is None:
-        is_plain = len(hosts) <= _SELF_EVIDENT
-        words = "" if is_plain else "the fastest first, by the mean over all columns"
-        return _sort_by(hosts, _rate_hosts(table)), words
+        by_all_columns = _sort_by(hosts, _rate_hosts(table))
+        if len(hosts) <= _FEW_HOSTS:
+            return by_all_columns, ""
+        return by_all_columns, "the fastest first, by the mean over all columns"
     if column == _HOST:
         return hosts.sort_values("host_name", kind="stable"), "by name"
     if column == _RUNS:
         by_runs = hosts.sort_values("runs", ascending=False, kind="stable")
         return by_runs, "the most runs first"
-    name, numbers = _find_numbers(table, column)
-    return _sort_by(hosts, numbers), f"the fastest first, by {name}"
+    whole_name, numbers = _find_numbers(table, column)
+    return _sort_by(hosts, numbers), f"the fastest first, by {whole_name}"
 
 
 def _list_hosts(table: pd.DataFrame) -> pd.DataFrame:
@@ -60,25 +63,29 @@ def _rate_hosts(table: pd.DataFrame) -> "pd.Series[float]":
 
 
 def _find_numbers(table: pd.DataFrame, column: str) -> tuple[str, "pd.Series[float]"]:
-    """Find the numbers of a column by its name, in the first benchmark that has it;
-    return its whole name too.
+    """Find a column by any of its names, in the first benchmark that has it. Return its
+    whole name, and by host the fastest of its numbers: a host that measured several
+    variants has one of each.
     """
     title = " ".join(column.split())
-    names = _name_columns(table)
-    is_named = (names == title).any(axis="columns")
+    names_of_rows = _name_columns(table)
+    is_named = (names_of_rows == title).any(axis="columns")
     if not is_named.any():
-        choices = [_HOST, _RUNS, *names["short"].unique()]
+        choices = [_HOST, _RUNS, *names_of_rows["short"].unique()]
         raise UsageError(
             f"--sort {quote_short(column)}: there is no such column. There are"
             f" {list_names(choices)}."
         )
-    name = str(names.loc[is_named, "whole"].iloc[0])
-    own = table[names["whole"] == name]
-    return name, own.groupby("host_id")["median_ns"].min()
+    whole_name = str(names_of_rows.loc[is_named, "whole"].iloc[0])
+    rows_of_column = table[names_of_rows["whole"] == whole_name]
+    fastest_ns = rows_of_column.groupby("host_id")["median_ns"].min()
+    return whole_name, fastest_ns
 
 
 def _name_columns(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the names of each row's column: "mem", "chase mem", "chase random mem"."""
+    """Return the three names of each row's column: `relation` "mem", `short` "chase
+    mem" and `whole` "chase random mem".
+    """
     relation = table["relation"]
     benchmark = table["benchmark"]
     setting = benchmark.str.cat(table["about"], sep=" ").str.rstrip()

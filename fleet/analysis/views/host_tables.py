@@ -12,23 +12,25 @@ from fleet.text import one_line, shorten_name
 
 _GAP = "  "
 _WIDE_GAP = "    "  # between groups
-# hosts; with more, fewer tables without intervals are easier to read
-_SEPARATE_UP_TO = 10
+_FEW_HOSTS = 10  # of more, few tables are easier to read than intervals
 _MANY_FLAGGED = 0.05  # of a host's bursts; fewer do not move its medians
 
 
 def lay_out_hosts(hosts: pd.DataFrame, groups: Sequence[Group], canvas: Canvas) -> str:
-    """Lay out groups in tables, a line per host, with intervals if they fit. hosts:
-    from `sort_hosts`.
+    """Lay out groups in tables, a line per host. hosts: from `sort_hosts`.
+
+    The numbers have their intervals if these fit the canvas and, where there are many
+    hosts, if the intervals need no more tables.
     """
-    detailed = _HostTables(hosts, canvas, has_intervals=True).render(groups)
+    with_intervals = _HostTables(hosts, canvas, has_intervals=True)
+    without_intervals = _HostTables(hosts, canvas, has_intervals=False)
+    detailed = with_intervals.render(groups)
     fits = canvas.fits(detailed)
-    if fits and len(hosts) <= _SEPARATE_UP_TO:
+    if fits and len(hosts) <= _FEW_HOSTS:
         return detailed
-    plain = _HostTables(hosts, canvas, has_intervals=False).render(groups)
-    if fits and _count_tables(plain) >= _count_tables(detailed):
-        return detailed
-    return plain
+    plain = without_intervals.render(groups)
+    needs_no_more_tables = _count_tables(detailed) <= _count_tables(plain)
+    return detailed if fits and needs_no_more_tables else plain
 
 
 def _count_tables(body: str) -> int:
@@ -83,11 +85,12 @@ class _HostTables:
         return self.canvas.fits(self._render_table(groups))
 
     def _render_table(self, groups: Sequence[Group]) -> str:
-        """Render groups side by side behind the names of their hosts, then the share of
-        flagged bursts, and the runs.
+        """Render groups of the same hosts side by side behind the names of their hosts,
+        then the share of flagged bursts, and the runs.
         """
-        has_number = self.hosts.index.isin(groups[0].hosts)
-        hosts = self.hosts[has_number]
+        hosts_of_groups = groups[0].hosts
+        is_in_groups = self.hosts.index.isin(hosts_of_groups)
+        hosts = self.hosts[is_in_groups]
         gap = _WIDE_GAP if len(groups) > 1 else _GAP
         blocks = [_render_names(hosts["host_name"])]
         for group in groups:
@@ -105,13 +108,14 @@ class _HostTables:
         """Return the lines of a group's block, all of one width."""
         columns = self._make_columns(group, hosts)
         widths = _choose_widths(columns, group.title)
-        aligned = []
+        lines_by_column = []
         for column, width in zip(columns, widths, strict=True):
             lines = column.align(width, colour=self.canvas.colour)
-            aligned.append(lines)
-        rows = [_GAP.join(cells) for cells in zip(*aligned, strict=True)]
-        title = group.title.ljust(len(rows[0]))
-        return [title, *rows]
+            lines_by_column.append(lines)
+        cells_by_line = zip(*lines_by_column, strict=True)
+        lines = [_GAP.join(cells) for cells in cells_by_line]
+        title = group.title.ljust(len(lines[0]))
+        return [title, *lines]
 
     def _make_columns(self, group: Group, hosts: Sequence[str]) -> list["_Column"]:
         columns = []
@@ -187,11 +191,16 @@ def _make_variant_column(variants: Mapping[str, str], hosts: Sequence[str]) -> _
 def _make_number_column(
     title: str, cells: Sequence[Cell | None], *, has_intervals: bool
 ) -> _Column:
-    name, _, kinds = title.partition(" ")
+    """Return a column of numbers. Its title "package P-E" takes two lines, "package"
+    and "P-E"; the second is empty where cores are of one kind. cells: None for a host
+    without a number.
+    """
+    place, _, kinds_of_cores = title.partition(" ")
+    ranks = [None if cell is None else cell.rank for cell in cells]
     return _Column(
-        title=(name, kinds),
+        title=(place, kinds_of_cores),
         texts=_format_cells(cells, has_intervals=has_intervals),
-        ranks=[cell and cell.rank for cell in cells],
+        ranks=ranks,
     )
 
 

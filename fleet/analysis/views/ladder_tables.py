@@ -58,7 +58,7 @@ def _render_levels(
     """Yield a table per kind of CPU, then what its marks and intervals are."""
     for group in group_by_core_kinds(levels).values():
         tabulate = partial(tabulate_levels, group, descriptions)
-        yield _render_fitting(tabulate, group, width, names=3)
+        yield _render_fitting(tabulate, group, width, text_columns=3)
     yield from explain_marks(levels)
     spread = levels["spread"]
     if spread.notna().any():
@@ -75,7 +75,7 @@ def _render_sizes(
     cpus = ["threads", "ping_cpu", "pong_cpu"]
     for _, group in steps.groupby(cpus, sort=True):
         tabulate = partial(_tabulate_sizes, group, descriptions)
-        yield _render_fitting(tabulate, group, width, names=0)
+        yield _render_fitting(tabulate, group, width, text_columns=0)
 
 
 def tabulate_levels(
@@ -84,12 +84,13 @@ def tabulate_levels(
     """Return titles and a row per memory level, as medians over `group`. in_cycles: add
     columns in cycles.
     """
-    parts: dict[tuple[str, ...], pd.DataFrame] = {}
+    rows_by_names: dict[tuple[str, ...], pd.DataFrame] = {}
     for level in _sort_levels(group):
         rows = group[group["level"] == level]
-        parts[level, _format_cache(rows), _format_sizes(rows)] = rows
+        names = (level, _format_cache(rows), _format_sizes(rows))
+        rows_by_names[names] = rows
     titles = ("level", "cache", "sizes")
-    return _tabulate_settings(titles, parts, descriptions, in_cycles=in_cycles)
+    return _tabulate_settings(titles, rows_by_names, descriptions, in_cycles=in_cycles)
 
 
 def _sort_levels(group: pd.DataFrame) -> list[str]:
@@ -114,22 +115,30 @@ def _format_sizes(rows: pd.DataFrame) -> str:
 def _tabulate_sizes(
     rows: pd.DataFrame, descriptions: Descriptions, *, in_cycles: bool
 ) -> Table:
-    parts: dict[tuple[str, ...], pd.DataFrame] = {}
+    """Return titles and a row per size."""
+    rows_by_names: dict[tuple[str, ...], pd.DataFrame] = {}
     for size in sorted(rows["bytes"].unique()):
         name = ladders.format_size(int(size))
-        parts[(name,)] = rows[rows["bytes"] == size]
-    return _tabulate_settings(("size",), parts, descriptions, in_cycles=in_cycles)
+        rows_by_names[(name,)] = rows[rows["bytes"] == size]
+    return _tabulate_settings(
+        ("size",), rows_by_names, descriptions, in_cycles=in_cycles
+    )
 
 
 def _render_fitting(
-    tabulate: Callable[..., Table], rows: pd.DataFrame, width: int | None, names: int
+    tabulate: Callable[..., Table],
+    rows: pd.DataFrame,
+    width: int | None,
+    text_columns: int,
 ) -> str:
-    """Render a table below its CPUs' names, without cycles if too wide. names: how many
-    columns are text.
+    """Render a table below a line that names its CPUs; leave out the columns in cycles
+    if it is too wide. text_columns: how many columns are text and stand before those of
+    numbers, which are aligned to the right.
     """
     for in_cycles in (True, False):
         titles, lines = tabulate(in_cycles=in_cycles)
-        body = table(titles, lines, right=set(range(names, len(titles))))
+        number_columns = range(text_columns, len(titles))
+        body = table(titles, lines, right=set(number_columns))
         if not text.is_too_wide(body, width):
             break
     return f"{describe_cpus(rows)}\n{body}"
@@ -179,28 +188,28 @@ def explain_marks(levels: pd.DataFrame) -> list[str]:
 
 
 def _tabulate_settings(
-    names: tuple[str, ...],
-    parts: Mapping[tuple[str, ...], pd.DataFrame],
+    text_titles: tuple[str, ...],
+    rows_by_names: Mapping[tuple[str, ...], pd.DataFrame],
     descriptions: Descriptions,
     *,
     in_cycles: bool,
 ) -> Table:
-    """Return titles and a line per part: its names, then a number and its cycles for
-    each setting.
+    """Return titles and lines. Each line begins with names, one below each text title,
+    and has a number and its cycles for each setting.
     """
-    rows = pd.concat(parts.values())
-    benchmark = descriptions[rows["benchmark"].iloc[0]]
-    has_frequency = bool(rows["core_ghz"].notna().any())
-    cycles = in_cycles and has_frequency and not text.is_rate(benchmark)
-    settings = ladders.sort_settings(rows, descriptions)
-    titles = [*names]
+    every_row = pd.concat(rows_by_names.values())
+    benchmark = descriptions[every_row["benchmark"].iloc[0]]
+    has_frequency = bool(every_row["core_ghz"].notna().any())
+    shows_cycles = in_cycles and has_frequency and not text.is_rate(benchmark)
+    settings = ladders.sort_settings(every_row, descriptions)
+    titles = [*text_titles]
     for setting in settings:
-        titles += [setting, "cycles"] if cycles else [setting]
+        titles += [setting, "cycles"] if shows_cycles else [setting]
     lines = []
-    for names_of_part, part in parts.items():
-        line = [*names_of_part]
+    for names, rows in rows_by_names.items():
+        line = [*names]
         for setting in settings:
-            own = part[part["setting"] == setting]
-            line += _format_cells(own, benchmark, cycles=cycles)
+            rows_of_setting = rows[rows["setting"] == setting]
+            line += _format_cells(rows_of_setting, benchmark, cycles=shows_cycles)
         lines.append(tuple(line))
     return tuple(titles), lines

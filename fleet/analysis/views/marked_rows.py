@@ -81,12 +81,14 @@ def _read_marked_bursts(place: Place, file_name: str) -> Any:
     """Read a run's bursts that have a flag or lost time to a hypervisor, as an Arrow
     table.
     """
-    rows = TableFile(place, file_name, "samples").read(BURST_COLUMNS)
+    file = TableFile(place, file_name, "samples")
+    rows = file.read(BURST_COLUMNS)
     flags = rows.column("flags").cast(pa.string())
     is_marked = pc.not_equal(flags, "")
     for name in STEAL:
-        has_lost = pc.greater(rows.column(name), 0)
-        is_marked = pc.or_(is_marked, pc.fill_null(has_lost, False))
+        stolen_ppm = rows.column(name)  # null if unknown
+        has_lost = pc.fill_null(pc.greater(stolen_ppm, 0), False)
+        is_marked = pc.or_(is_marked, has_lost)
     return rows.filter(is_marked)
 
 
@@ -98,8 +100,9 @@ def load_marked_bursts(root: Root, run_ids: Collection[str]) -> pd.DataFrame:
     runs = list_published(listing, run_id=run_ids)
     stamps = {run.key: listing.stamps[run.key] for run in runs}
     derive = partial(_derive_marked_bursts, listing.place)
-    rows = load_derived(listing.index, _MARKED, stamps, derive, BURST_COLUMNS)
-    return to_pandas(rows).astype({"flags": object})
+    arrow = load_derived(listing.index, _MARKED, stamps, derive, BURST_COLUMNS)
+    bursts = to_pandas(arrow)
+    return bursts.astype({"flags": object})
 
 
 def verify_marked_bursts(root: Root) -> list[str]:

@@ -24,14 +24,14 @@ _COLUMNS = [
     "other_ticks",
 ]
 _PAIR = ["variant", "point", "low", "high"]
-# how the bursts of a pair are reduced: the offset is within the bounds of each
-_STATISTICS = {
+# How the bursts of a pair are reduced, by column. The offset is within the bounds of
+# each burst, so the narrowest bounds hold.
+_REDUCTIONS = {
     "up_ns": "median",
     "down_ns": "median",
-    "most_ns": "min",
     "least_ns": "max",
+    "most_ns": "min",
 }
-
 
 _ONE_COUNTER = ("aarch64", "riscv64", "s390x", "ppc64le")  # all CPUs read the same one
 _STEPS = 2.0  # of the clock; directions that differ by less than twice this are alike
@@ -40,8 +40,10 @@ _NOT_DISTINGUISHABLE = (
     " difference between the directions is not distinguishable from such an offset; the"
     " mean of both does not depend on it."
 )
-_SHARED = "All CPUs of this machine read one counter, so each direction is a latency."
-_TESTED = (
+_ONE_FOR_ALL = (
+    "All CPUs of this machine read one counter, so each direction is a latency."
+)
+_ALIKE = (
     "No pair's directions differ by more than the clock resolves (tested on all"
     " measured pairs), so each direction can be taken as a latency."
 )
@@ -53,7 +55,7 @@ def compute_message_directions(root: Root, run_id: str) -> pd.DataFrame:
 
     Columns: `variant`, `point`, `low` and `high` (the CPUs), `up_ns` and `down_ns` (low
     to high and back, medians of the bursts' medians), `mean_ns`, `least_ns` and
-    `most_ns` (bounds of `high`'s clock offset).
+    `most_ns`: by how much the clock of `high` may be ahead of that of `low`.
     """
     parts = load.load_samples_in_parts(
         root, run_id, benchmark="message", columns=_COLUMNS
@@ -61,18 +63,18 @@ def compute_message_directions(root: Root, run_id: str) -> pd.DataFrame:
     reduced = []
     for part in parts:
         both_ways = part.dropna(subset=["other_ticks"])
-        rows = text.to_records(both_ways)
-        reduced += [
-            _reduce_burst(row) for row in rows if len(row["ticks"]) > row["warmup"]
-        ]
-    bursts = pd.DataFrame(reduced, columns=[*_PAIR, *_STATISTICS])
-    pairs = bursts.groupby(_PAIR, sort=True).agg(_STATISTICS).reset_index()
+        for row in text.to_records(both_ways):
+            has_more_than_warmups = len(row["ticks"]) > row["warmup"]
+            if has_more_than_warmups:
+                reduced.append(_reduce_burst(row))
+    bursts = pd.DataFrame(reduced, columns=[*_PAIR, *_REDUCTIONS])
+    pairs = bursts.groupby(_PAIR, sort=True).agg(_REDUCTIONS).reset_index()
     return pairs.assign(mean_ns=(pairs["up_ns"] + pairs["down_ns"]) / 2)
 
 
 def _reduce_burst(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a burst's medians from the lower CPU up to the higher and down again, and
-    its bounds of the offset.
+    between which bounds the clock of the higher is ahead of that of the lower.
     """
     # Ping receives what comes from pong.
     from_pong = _convert_to_ns(row["ticks"], row)
@@ -91,9 +93,10 @@ def _reduce_burst(row: Mapping[str, Any]) -> dict[str, Any]:
         "high": high,
         "up_ns": float(np.median(up)),
         "down_ns": float(np.median(down)),
-        # a message takes more than no time, by whichever clock
-        "most_ns": float(up.min()),
+        # Messages take more than no time, but are timed from the sender's clock to the
+        # receiver's: up shows its time plus the offset, down its time less the offset.
         "least_ns": float(-down.min()),
+        "most_ns": float(up.min()),
     }
 
 
@@ -121,6 +124,10 @@ def render_message_directions(root: Root, run: dict[str, Any]) -> str:
 
 
 def _tabulate_pairs(rows: pd.DataFrame) -> str:
+    """Tabulate each pair's directions, their mean and the offset of its clocks, which
+    may be anything from `least_ns` to `most_ns`: the middle ± half of the distance.
+    """
+    titles = ("pair", "there", "back", "mean", "offset ± bound")
     lines = []
     for row in text.to_records(rows):
         middle_ns = (row["most_ns"] + row["least_ns"]) / 2
@@ -134,7 +141,6 @@ def _tabulate_pairs(rows: pd.DataFrame) -> str:
             f"{offset_ns:+.1f} ± {bound_ns:.1f}",
         )
         lines.append(cells)
-    titles = ("pair", "there", "back", "mean", "offset ± bound")
     return table(titles, lines, right=set(range(5)))
 
 
@@ -142,13 +148,16 @@ def _explain_offset(rows: pd.DataFrame, run: Mapping[str, Any]) -> str:
     """Say whether each direction is a latency, or cannot be told from an offset of the
     clocks.
     """
-    if run["arch"] in _ONE_COUNTER and run["clock"] != "monotonic_raw":
-        return _SHARED
+    # the agent takes `monotonic_raw` where it found the counters of two CPUs apart
+    uses_counter = run["clock"] != "monotonic_raw"
+    if run["arch"] in _ONE_COUNTER and uses_counter:
+        return _ONE_FOR_ALL
     quantum_ticks = run["clock_quantum_ticks"]
     if quantum_ticks is None:
         return _NOT_DISTINGUISHABLE
     quantum_ns = quantum_ticks * 1e9 / run["ticks_per_second"]
+    # an offset makes one direction longer and the other shorter by as much
     differences = (rows["up_ns"] - rows["down_ns"]).abs()
-    if differences.max() / 2 < _STEPS * quantum_ns:
-        return _TESTED
-    return _NOT_DISTINGUISHABLE
+    largest_offset_ns = differences.max() / 2
+    are_alike = largest_offset_ns < _STEPS * quantum_ns
+    return _ALIKE if are_alike else _NOT_DISTINGUISHABLE

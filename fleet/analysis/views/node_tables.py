@@ -46,18 +46,24 @@ def tabulate_line_nodes(
     """Return tables of latencies by relation and by how many of a pair's CPUs are on
     the line's NUMA node.
     """
-    rows = ladders.select_line_placed_pairs(pairs, descriptions)
-    rows = rows.assign(
-        near=_count_cpus_on_line_node(rows, cpus),
-        # the tables tell the nodes by `near`
-        point=rows["point"].str.replace(r"\.?n\d+$", "", regex=True),
+    placed_pairs = ladders.select_line_placed_pairs(pairs, descriptions)
+    rows = placed_pairs.assign(
+        cpus_on_node=_count_cpus_on_line_node(placed_pairs, cpus),
+        point=_strip_node(placed_pairs["point"]),
     )
     tables = []
     groups = rows.groupby(["benchmark", "variant", "point"], observed=True)
     for _, part in groups:
-        if part["near"].nunique() > 1:  # else as on a machine of one node
+        if part["cpus_on_node"].nunique() > 1:  # else as on a machine of one node
             tables.append(_tabulate_line_nodes_of_point(part, descriptions))
     return tables
+
+
+def _strip_node(points: "pd.Series[str]") -> "pd.Series[str]":
+    """Return the points without the node of their line, so that those of all nodes
+    become one: "random.512K.n3" -> "random.512K", "n3" -> "".
+    """
+    return points.str.replace(r"\.?n\d+$", "", regex=True)
 
 
 def _tabulate_line_nodes_of_point(
@@ -90,17 +96,19 @@ def _count_cpus_on_line_node(
 
 
 def _list_latencies_by_line_node(pairs: pd.DataFrame) -> list[tuple[str, ...]]:
-    """Return a line per relation: the medians with both CPUs, one and none on the
-    line's node, and the ratio of the largest to the smallest.
+    """Return a table row per relation: the medians of the pairs with both CPUs, one and
+    none on the NUMA node of their cache line, and the ratio of the largest to the
+    smallest.
     """
-    groups = pairs.groupby(["relation", "near"], observed=True)
+    groups = pairs.groupby(["relation", "cpus_on_node"], observed=True)
     medians = groups["median_ns"].median()
     relations = sorted(pairs["relation"].unique(), key=relation_sort_key)
     lines = []
     for relation in relations:
-        numbers = [medians.get((relation, near)) for near in (2, 1, 0)]
+        numbers = [medians.get((relation, count)) for count in (2, 1, 0)]
         cells = map(_format_ns, numbers)
-        lines.append((relation, *cells, _format_ratio(numbers)))
+        line = (relation, *cells, _format_ratio(numbers))
+        lines.append(line)
     return lines
 
 
@@ -208,7 +216,8 @@ def _choose_shades(titles: tuple[str, ...], values: Floats) -> list[list[int]]:
 def _list_notes(cells: pd.DataFrame, nodes: _NodeFacts) -> Iterator[str]:
     """Yield the notes below the matrices."""
     yield describe_bursts(cells)
-    if cells["other_rate"].notna().any():
+    has_load = cells["other_rate"].notna().any()
+    if has_load:  # cells have the rate of the load: "98.2 (10) at 20.1 GB/s"
         yield "at: what others get meanwhile"
     if nodes.distances:
         yield "*: own memory; (10): distance, as the firmware has it"

@@ -27,6 +27,7 @@ SIBLING_TITLES = (
 _SIBLING_FIELDS = (
     "hosts about runs threshold has_verdict odd_hosts smallest rows environment caveats"
 )
+_FIRST_OF_NUMBERS = SIBLING_TITLES.index("this")  # titles before it are of text
 _NUMBERS_LISTED = 20
 NO_NUMBER = "-"  # of the mean over relations, whose numbers have no common unit
 
@@ -51,12 +52,12 @@ def render_siblings(groups: Sequence[Siblings], width: int | None = None) -> str
     """Render for people each group's odd machines and what else differs, then a legend
     and warnings.
     """
-    several = [group for group in groups if len(group.hosts) > 1]
-    parts = ["\n".join(_render_siblings_group(group, width)) for group in several]
-    alone = [group.hosts[0] for group in groups if len(group.hosts) == 1]
-    if alone:
-        parts.append(f"Without siblings: {join_names(alone)}")
-    parts.append(_explain_numbers(several))
+    with_siblings = [group for group in groups if len(group.hosts) > 1]
+    hosts_alone = [group.hosts[0] for group in groups if len(group.hosts) == 1]
+    parts = ["\n".join(_render_siblings_group(group, width)) for group in with_siblings]
+    if hosts_alone:
+        parts.append(f"Without siblings: {join_names(hosts_alone)}")
+    parts.append(_explain_numbers(with_siblings))
     caveats = [caveat for group in groups for caveat in group.caveats]
     parts.append(render_warnings(caveats))
     return "\n\n".join(filter(None, parts))
@@ -178,10 +179,15 @@ def _select_odd_numbers(group: Siblings) -> pd.DataFrame:
         ratio = group.rows["ratio"]
         limit = 1 + group.threshold
         is_listed = (ratio > limit) | (ratio < 1 / limit)
-    return group.rows[is_listed].sort_values(["host", "p"], kind="stable")
+    listed = group.rows[is_listed]
+    return listed.sort_values(["host", "p"], kind="stable")
 
 
 def _render_siblings_group(group: Siblings, width: int | None) -> Iterator[str]:
+    """Yield the lines on a group of equal machines: the answer, what they share, the
+    numbers of odd machines, and in which facts these differ. If no machine is odd, say
+    instead which difference would have been found.
+    """
     yield render_siblings_headline(group)
     yield one_line(f"  {group.about}")
     rows = format_odd_numbers(group)
@@ -189,7 +195,7 @@ def _render_siblings_group(group: Siblings, width: int | None) -> Iterator[str]:
         body = table(
             SIBLING_TITLES,
             rows[:_NUMBERS_LISTED],
-            right={3, 4, 5, 6, 7},
+            right=range(_FIRST_OF_NUMBERS, len(SIBLING_TITLES)),
             width=width,
             drop=("benchmark", "q"),
         )

@@ -44,15 +44,27 @@ def render_host_table(
         return ""
     hosts, order = sort_hosts(table, sort)
     body = lay_out_hosts(hosts, group_columns(table, descriptions), canvas)
-    others = "; flagged: of bursts" if " flagged" in body else ""
-    if table["runs"].max() > 1:
-        others += "\nof several runs: the geometric mean of those at the main level"
-    if order:
-        others += f"\norder of hosts: {order}"
-    lines = [body, *_explain_numbers(table, descriptions, others)]
-    if table["half"].notna().any():
+    further_words = _explain_host_table(table, body, order)
+    lines = [body, *_explain_numbers(table, descriptions, further_words)]
+    has_known_intervals = table["half"].notna().any()
+    if has_known_intervals:
         lines.append(_explain_intervals(table, are_shown="±" in body))
     return "\n".join(lines)
+
+
+def _explain_host_table(table: pd.DataFrame, body: str, order: str) -> str:
+    """Say what a table of hosts has beside numbers, as the end of the line on these.
+    body: the table as text. order: of the hosts, in words, "" if they need none.
+    """
+    words = ""
+    has_flagged_column = " flagged" in body
+    if has_flagged_column:
+        words += "; flagged: of bursts"
+    if table["runs"].max() > 1:
+        words += "\nof several runs: the geometric mean of those at the main level"
+    if order:
+        words += f"\norder of hosts: {order}"
+    return words
 
 
 def _explain_intervals(table: pd.DataFrame, *, are_shown: bool) -> str:
@@ -76,12 +88,14 @@ def render_extremes(
     for group in group_columns(table, descriptions):
         for column, cells in group.columns.items():
             extremes = _describe_extremes(cells.values(), group.benchmark)
-            rows.append((group.title, column, *extremes))
+            row = (group.title, column, *extremes)
+            rows.append(row)
     body = laid_out(
         titles, rows, right={2, 3, 4, 6}, width=width, drop=("hosts", "fastest")
     )
-    others = "; median, min, max: of the hosts"
-    return "\n".join([body, *_explain_numbers(table, descriptions, others)])
+    further_words = "; median, min, max: of the hosts"
+    legend = _explain_numbers(table, descriptions, further_words)
+    return "\n".join([body, *legend])
 
 
 def _describe_extremes(cells: Iterable[Cell], benchmark: Benchmark) -> tuple[str, ...]:
@@ -103,16 +117,19 @@ def _describe_extremes(cells: Iterable[Cell], benchmark: Benchmark) -> tuple[str
 
 
 def _explain_numbers(
-    table: pd.DataFrame, descriptions: Descriptions, others: str
+    table: pd.DataFrame, descriptions: Descriptions, further_words: str
 ) -> Iterator[str]:
-    """Explain relations, units and `others`, then name hosts that changed or are at
-    several levels.
+    """Yield the legend: what relations and numbers are, then hosts that changed or are
+    at several levels.
+
+    further_words: on the columns that the table has; they end the line on the numbers,
+    so they begin with "; " or a line break.
     """
     relations = text.explain_relations(table["relation"])
     if relations:
         yield relations
     units = text.describe_units(table["benchmark"], descriptions)
-    yield f"numbers: {units}, median of the pairs{others}"
+    yield f"numbers: {units}, median of the pairs{further_words}"
     last_changes = list_last_changes(table)
     if last_changes:
         yield one_line(f"numbers since the last change: {_list_first(last_changes)}")

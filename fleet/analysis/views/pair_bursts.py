@@ -103,13 +103,15 @@ def _read_bursts_of_runs(
     """Read the bursts of two CPUs in all runs. pairs: of these CPUs. facts: rows of
     `runs`.
     """
-    quanta = facts.set_index("run_id")["clock_quantum_ticks"].astype(float)
+    facts_by_run = facts.set_index("run_id")
+    quanta = facts_by_run["clock_quantum_ticks"].astype(float)
     place = open_listing(root).place
     tables = list[pd.DataFrame]()
     for run in runs:
-        is_of_run = pairs["run_id"] == run.run_id
-        benchmarks = pairs.loc[is_of_run, "benchmark"].unique().tolist()
-        tables += _read_pair_bursts(place, run, cpus, benchmarks, quanta[run.run_id])
+        run_id = run.run_id
+        pairs_of_run = pairs[pairs["run_id"] == run_id]
+        benchmarks = pairs_of_run["benchmark"].unique().tolist()
+        tables += _read_pair_bursts(place, run, cpus, benchmarks, quanta[run_id])
     return pd.concat(tables, ignore_index=True)
 
 
@@ -145,8 +147,11 @@ def _read_pair_bursts(
     benchmarks: Sequence[str],
     quantum_ticks: float,
 ) -> Iterator[pd.DataFrame]:
-    """Yield the bursts of two CPUs in a run, with `burst_ns`, `samples`, `grain_ns` and
-    `sample_ns`. quantum_ticks: a step of the run's clock.
+    """Yield tables with a row per burst of two CPUs in a run: what is stored of it,
+    with `burst_ns`, `samples`, `grain_ns` and `sample_ns`.
+
+    quantum_ticks: a step of the run's clock. grain_ns: what such a step adds to a
+    sample, whose ticks are shared out among its units of work.
     """
     file = TableFile(place, samples_name(*run.key), "samples")
     filters = load.make_filters(benchmark=benchmarks)
@@ -156,8 +161,9 @@ def _read_pair_bursts(
         is_chosen = cpus.match(ping_cpus, pong_cpus)
         bursts = read_bursts(samples.filter(pa.array(is_chosen)), run.descriptions)
         medians, _ = compute_medians_and_outliers(bursts)
-        ns_per_tick = load.compute_latency_ns_per_tick(bursts.about, run.descriptions)
-        yield bursts.about.assign(
+        stored_facts = bursts.about  # a row per burst
+        ns_per_tick = load.compute_latency_ns_per_tick(stored_facts, run.descriptions)
+        yield stored_facts.assign(
             burst_ns=medians,
             samples=bursts.counts,
             grain_ns=ns_per_tick * quantum_ticks,

@@ -78,15 +78,20 @@ def describe_precision(pairs: pd.DataFrame, number: str) -> str:
 
 
 def _describe_spread(pairs: pd.DataFrame, number: str) -> str:
-    """Describe half the intervals of pairs, or why there are none."""
-    spread = pairs["spread"]
+    """Say how wide the confidence intervals of pairs are, as half-widths: "±0.7%" of a
+    single pair, else up to which half-width half of the pairs and all of them are.
+    Where there are no intervals, say why.
+    """
+    half_widths = pairs["spread"]
     if number != "median_ns":
         return "none; only medians have one"
-    if spread.isna().all():
+    if half_widths.isna().all():
         return "none; it needs at least 2 bursts a pair"
     if len(pairs) == 1:
-        return text.format_half_width(spread.max())
-    return text.describe_half_widths("half the pairs", spread.median(), spread.max())
+        return text.format_half_width(half_widths.max())
+    return text.describe_half_widths(
+        "half the pairs", half_widths.median(), half_widths.max()
+    )
 
 
 class _Extremes(NamedTuple):

@@ -27,10 +27,12 @@ def render_tail(bursts: pd.DataFrame, benchmark: Benchmark) -> str:
     """
     samples = np.concatenate(bursts["sample_ns"].tolist())
     values = _list_quantiles(samples, benchmark)
+    names = list(values)
+    cells = list(values.values())
     count = format_count(len(samples), "sample")
     title = f"{count}, each {_describe_sample(bursts, benchmark)}"
-    lines = [title, table(list(values), [list(values.values())], right={0, 1, 2, 3})]
-    if "-" in values.values():
+    lines = [title, table(names, [cells], right=range(len(names)))]
+    if "-" in cells:
         lines.append("-: too few samples; p99 needs 100, p99.9 1,000")
     lines.append(_tabulate_largest(bursts, benchmark))
     return "\n".join(lines)

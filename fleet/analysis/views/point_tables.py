@@ -28,7 +28,7 @@ from fleet.model import (
 
 _LINE = 64  # bytes
 _KNEE = 1.5  # times the idle time
-_RATE = "_mbps"
+_RATE_SUFFIX = "_mbps"  # of the names of parameters that are rates
 
 
 class _Relations(Parameter):
@@ -41,12 +41,14 @@ class _Relations(Parameter):
 _RELATION: Parameter = _Relations("relation", "word")
 _POINT = Parameter("point", "name")
 Key = tuple[Any, ...]  # the values of some parameters
-Cells = dict[Key, dict[Key, float]]
+Cells = dict[Key, dict[Key, float]]  # the numbers of a table by row, then by column
 
 
 @dataclass(frozen=True, slots=True)
 class _Axes:
-    """The parameters that choose a table, a row and a column."""
+    """The parameters whose values choose a table, a row of it and a column of it. A key
+    of one of these is the tuple of its parameters' values.
+    """
 
     tables: list[Parameter]
     rows: list[Parameter]
@@ -55,13 +57,18 @@ class _Axes:
 
 @dataclass(frozen=True, slots=True)
 class _Grid:
-    """The numbers of one table by row and column. works: those of other threads."""
+    """The numbers of one table. rows, columns: the keys of both, in order. labels: the
+    titles of the columns.
+
+    other_work: what other threads did meanwhile, one or two Cells, or none: their rate
+    in GB/s, or the least and the most that one of them did.
+    """
 
     rows: list[Key]
     columns: list[Key]
     labels: list[str]
     numbers: Cells
-    works: list[Cells]
+    other_work: list[Cells]
 
     def get_number(self, row: Key, label: str) -> float | None:
         """Return a row's number in the column with this label, if any."""
@@ -87,12 +94,17 @@ def tabulate_points(
     """
     benchmark = descriptions[str(pairs["benchmark"].iloc[0])]
     axes = _choose_axes(benchmark, pairs)
-    works = [_compute_cells(pairs, name, axes) for name in _list_work_columns(pairs)]
-    tables = _tabulate_keys(pairs, benchmark, axes, works)
+    work_columns = _list_work_columns(pairs)
+    tables = _tabulate_keys(pairs, benchmark, axes, work_columns)
     legend = [f"{benchmark.heading}, median of pairs"]
     legend += _explain_axis_parameters(pairs, [*axes.rows, *axes.columns])
-    notes = [describe_bursts(pairs), *_list_notes(benchmark, bool(works))]
-    if any(_FALSE_SHARING.title in table.titles for table in tables):
+    has_other_work = len(work_columns) > 0
+    notes = [
+        describe_bursts(pairs),
+        *_list_notes(benchmark, has_other_work=has_other_work),
+    ]
+    has_false_sharing = any(_FALSE_SHARING.title in table.titles for table in tables)
+    if has_false_sharing:
         notes.append(f"{_FALSE_SHARING.title}: what false sharing costs")
     return PointTables(
         name=f"{benchmark.name}/{pairs['variant'].iloc[0]}",
@@ -106,17 +118,19 @@ def _tabulate_keys(
     pairs: pd.DataFrame,
     benchmark: Benchmark,
     axes: _Axes,
-    works: Sequence[Mapping[Key, Cells]],
+    work_columns: Sequence[str],
 ) -> list[PointTable]:
-    """Return a table for each value of the parameters that have tables of their own.
-    works: what other threads did, as cells.
+    """Return a table for each table key: the values of the parameters that have tables
+    of their own. work_columns: the columns that say what other threads did.
     """
-    numbers = _compute_cells(pairs, "median_ns", axes)
+    numbers_by_table = _compute_cells(pairs, "median_ns", axes)
+    work_by_table = [_compute_cells(pairs, name, axes) for name in work_columns]
     tables = []
-    for key in _sort_keys(numbers, axes.tables):
-        own_works = [cells[key] for cells in works]
-        grid = _lay_out_grid(numbers[key], own_works, axes)
-        title = _describe_table(pairs, key, axes.tables)
+    for table_key in _sort_keys(numbers_by_table, axes.tables):
+        numbers = numbers_by_table[table_key]
+        other_work = [by_table[table_key] for by_table in work_by_table]
+        grid = _lay_out_grid(numbers, other_work, axes)
+        title = _describe_table(pairs, table_key, axes.tables)
         tables.append(_tabulate_grid(title, grid, benchmark, axes.rows))
     return tables
 
@@ -139,15 +153,16 @@ def _list_work_columns(pairs: pd.DataFrame) -> list[str]:
     return [name for name in present if pairs[name].notna().any()]
 
 
-def _lay_out_grid(numbers: Cells, works: list[Cells], axes: _Axes) -> _Grid:
-    columns_with_numbers = {column for line in numbers.values() for column in line}
+def _lay_out_grid(numbers: Cells, other_work: list[Cells], axes: _Axes) -> _Grid:
+    """Return the grid of one table, without columns that have no number."""
+    columns_with_numbers = {column for row in numbers.values() for column in row}
     columns = _sort_keys(columns_with_numbers, axes.columns)
     return _Grid(
         rows=_sort_keys(numbers, axes.rows),
         columns=columns,
         labels=[_format_key(column, axes.columns) for column in columns],
         numbers=numbers,
-        works=works,
+        other_work=other_work,
     )
 
 
@@ -176,10 +191,10 @@ def _tabulate_grid(
         numbers = _format_numbers(grid, row, benchmark)
         derived_numbers = [column.format_cell(grid, row) for column in derived]
         lines.append((name, *numbers, *derived_numbers))
-        if grid.works:
-            works = [_format_other_work(grid, row, column) for column in grid.columns]
+        if grid.other_work:
+            work = [_format_other_work(grid, row, column) for column in grid.columns]
             empty = [""] * len(derived)
-            lines.append(("", *works, *empty))
+            lines.append(("", *work, *empty))
     row_title = ", ".join(map(_name_parameter, row_parameters))
     derived_titles = [column.title for column in derived]
     titles = (row_title, *grid.labels, *derived_titles)
@@ -203,7 +218,7 @@ def _choose_derived_columns(benchmark: Benchmark, grid: _Grid) -> list[_DerivedC
     """Choose the columns that a benchmark's view has behind its numbers."""
     if benchmark.view is View.BLOCKS:
         return [_RATIO, _BOUNDARY]
-    if benchmark.other_unit == "byte" and grid.works:
+    if benchmark.other_unit == "byte" and grid.other_work:
         return [_KNEE_COLUMN]
     if "words" in grid.labels and "own" in grid.labels:
         return [_FALSE_SHARING]
@@ -227,14 +242,18 @@ def _format_shared_ratio(grid: _Grid, row: Key) -> str:
 
 
 def _format_boundary(grid: _Grid, row: Key) -> str:
-    """Format the cost of each end of a block in ns."""
-    own = grid.get_number(row, "own")
-    shared = grid.get_number(row, "shared")
-    if own is None or shared is None:
+    """Format in ns what the ends of a block cost: how much longer a line takes in
+    shared blocks than in own memory, times the lines of a block. The row's key is the
+    size of its blocks.
+    """
+    own_ns_per_line = grid.get_number(row, "own")
+    shared_ns_per_line = grid.get_number(row, "shared")
+    if own_ns_per_line is None or shared_ns_per_line is None:
         return "-"
-    block_bytes = row[0]
-    boundary = (shared - own) * block_bytes / _LINE
-    return f"{round(boundary, 1) + 0.0:.1f}"  # no -0.0
+    (block_bytes,) = row
+    lines = block_bytes / _LINE
+    boundary_ns = (shared_ns_per_line - own_ns_per_line) * lines
+    return f"{round(boundary_ns, 1) + 0.0:.1f}"  # no -0.0
 
 
 def _format_knee(grid: _Grid, row: Key) -> str:
@@ -256,7 +275,7 @@ def _format_knee(grid: _Grid, row: Key) -> str:
 
 def _iter_rates(grid: _Grid, row: Key) -> Iterator[tuple[float, float]]:
     """Yield the rate of other threads and the row's time, column by column."""
-    rates = grid.works[-1][row]
+    rates = grid.other_work[-1][row]
     numbers = grid.numbers[row]
     for column in grid.columns:
         if column in numbers:
@@ -279,13 +298,16 @@ def _format_other_work(grid: _Grid, row: Key, column: Key) -> str:
     """Format what other threads did: the least and the most, or one rate; "-" if
     unknown.
     """
-    values = [cells[row].get(column) for cells in grid.works]
+    values = [cells[row].get(column) for cells in grid.other_work]
     decimals = 2 if len(values) > 1 else 1
     texts = [f"{value:.{decimals}f}" for value in values if value is not None]
     return "-".join(texts) or "-"
 
 
-def _list_notes(benchmark: Benchmark, has_others: bool) -> Iterator[str]:
+def _list_notes(benchmark: Benchmark, *, has_other_work: bool) -> Iterator[str]:
+    """Yield the notes below the tables. has_other_work: each line of numbers has one on
+    other threads below it.
+    """
     unit = benchmark.unit
     if benchmark.other_unit == "byte":
         yield "below each: GB/s of all other threads in the same samples"
@@ -293,7 +315,7 @@ def _list_notes(benchmark: Benchmark, has_others: bool) -> Iterator[str]:
     elif benchmark.other_unit:
         units = f"{benchmark.other_unit}s of another thread in a {unit}"
         yield f"below each: the fewest and the most {units}"
-    elif has_others:
+    elif has_other_work:
         yield (
             "below each: what the threads that did the least and the most did, as"
             " shares of the mean"
@@ -303,17 +325,16 @@ def _list_notes(benchmark: Benchmark, has_others: bool) -> Iterator[str]:
 
 
 def _compute_cells(pairs: pd.DataFrame, number: str, axes: _Axes) -> dict[Key, Cells]:
-    """Return medians of the column `number`, by the parameters of tables, then of rows,
-    then of columns.
-    """
-    cells: dict[Key, Cells] = {}
+    """Return the cells of each table by its key: medians of the column `number`."""
+    cells_by_table: dict[Key, Cells] = {}
     for values in text.to_records(_compute_medians(pairs, number, axes)):
-        table_key = _take_key(values, axes.tables)
+        table = _take_key(values, axes.tables)
         row = _take_key(values, axes.rows)
         column = _take_key(values, axes.columns)
-        lines = cells.setdefault(table_key, {})
-        lines.setdefault(row, {})[column] = values[number]
-    return cells
+        cells = cells_by_table.setdefault(table, {})
+        cells_of_row = cells.setdefault(row, {})
+        cells_of_row[column] = values[number]
+    return cells_by_table
 
 
 def _compute_medians(pairs: pd.DataFrame, number: str, axes: _Axes) -> pd.DataFrame:
@@ -324,24 +345,34 @@ def _compute_medians(pairs: pd.DataFrame, number: str, axes: _Axes) -> pd.DataFr
 
 
 def _take_key(values: Mapping[str, Any], parameters: list[Parameter]) -> Key:
+    """Return the values of these parameters."""
     return tuple(values[parameter.name] for parameter in parameters)
 
 
 def _sort_keys(keys: Iterable[Key], parameters: Sequence[Parameter]) -> list[Key]:
-    """Sort the values of parameters by their order; None where it belongs."""
+    """Sort keys by the value of the first parameter, then of the next, each in the
+    order of its parameter.
+
+    None comes last if the parameter has a word for it (`none`), else first.
+    """
 
     def compute_place(key: Key) -> list[tuple[Any, ...]]:
-        places = []
+        places: list[tuple[Any, ...]] = []
         for parameter, value in zip(parameters, key, strict=True):
-            is_late = (value is None) == bool(parameter.none)
-            place = value and parameter.sort_key(value)
-            places.append((is_late, place, len(str(value))))
+            is_none_last = bool(parameter.none)
+            if value is None:
+                places.append((is_none_last,))
+                continue
+            # words with suffixes rank like the word: the shortest comes first
+            length = len(str(value))
+            places.append((not is_none_last, parameter.sort_key(value), length))
         return places
 
     return sorted(keys, key=compute_place)
 
 
 def _format_key(key: Key, parameters: Sequence[Parameter]) -> str:
+    """Format a key as the name of its row or column; "all" if it is empty."""
     texts = []
     for parameter, value in zip(parameters, key, strict=True):
         texts.append(_format_parameter(parameter, value))
@@ -353,7 +384,7 @@ def _format_parameter(parameter: Parameter, value: Any) -> str:
         return parameter.none or ""
     if parameter.type == "bytes":
         return ladders.format_size(int(value))
-    if parameter.name.endswith(_RATE):
+    if parameter.name.endswith(_RATE_SUFFIX):
         value = value / 1000  # GB/s
     return f"{value:g}" if parameter.type == "count" else str(value)
 
@@ -361,11 +392,15 @@ def _format_parameter(parameter: Parameter, value: Any) -> str:
 def _explain_axis_parameters(
     pairs: pd.DataFrame, parameters: Sequence[Parameter]
 ) -> Iterator[str]:
+    """Yield a text on each parameter of rows or columns that needs one: "columns: what
+    the CPUs share", "columns: load, GB/s each", or the meanings of its words.
+    """
     for parameter in parameters:
+        has_word_for_missing = bool(parameter.none)
         if parameter is _RELATION:
             yield "columns: what the CPUs share"
-        elif parameter.none:  # a count that may be missing
-            title = parameter.name.replace(_RATE, ", GB/s each")
+        elif has_word_for_missing:  # it is a count
+            title = parameter.name.replace(_RATE_SUFFIX, ", GB/s each")
             yield f"columns: {title}"
         elif meanings := _explain_words(parameter, pairs[parameter.name]):
             yield ", ".join(meanings)

@@ -49,33 +49,45 @@ def add_peak_shares(
     """Return the rows of matrix products in `pairs`, sorted as in a table, with these
     columns added.
 
-    `gops`: operations per nanosecond of all threads. `share`: of the peak of the same
-    run, variant and CPUs, compared per cycle, or per nanosecond if a frequency is
-    unknown. `per_cycle`: operations of one core per cycle. `shape`: such as
-    256x256x256, empty for the peak. NaN without a peak or frequency.
+    `gops`: operations per ns of all threads together; `median_ns` is the time of one.
+    `share`: that of the peak of the same run, variant and CPUs; NaN without a peak.
+    `per_cycle`: operations of one core per cycle; NaN without a frequency.
+    `shape`: such as 256x256x256; "" for the peak.
     """
     is_product = get_views(pairs["benchmark"], descriptions) == View.PRODUCTS
     rows = pairs[is_product.astype(bool)].copy()
-    rows["gops"] = 1 / rows["median_ns"]
     rows["operation"] = rows["operation"].astype(str)
-    peak_gops, peak_ghz = _find_peaks(rows)
-    relative_ghz = (peak_ghz / rows["core_ghz"]).fillna(1)
-    rows["share"] = rows["gops"] / peak_gops * relative_ghz
-    rows["per_cycle"] = rows["gops"] / rows["threads"] / rows["core_ghz"]
+    rows["gops"] = 1 / rows["median_ns"]
+    rows["share"] = _compute_shares_of_peaks(rows)
+    gops_of_core = rows["gops"] / rows["threads"]
+    rows["per_cycle"] = gops_of_core / rows["core_ghz"]
     rows["shape"] = rows["point"].map(_find_shape)
     by_size = rows.sort_values("bytes", na_position="first", kind="stable")
     return _sort_by_operation(by_size, descriptions)
+
+
+def _compute_shares_of_peaks(rows: pd.DataFrame) -> "pd.Series[float]":
+    """Compute which share of its peak each row reaches, per cycle; per ns where a
+    frequency is unknown.
+    """
+    peak_gops, peak_ghz = _find_peaks(rows)
+    share_per_ns = rows["gops"] / peak_gops
+    # a core that is slower than at the peak has fewer cycles in a ns
+    relative_ghz = peak_ghz / rows["core_ghz"]
+    shares: pd.Series[float] = share_per_ns * relative_ghz.fillna(1)
+    return shares
 
 
 def _find_peaks(rows: pd.DataFrame) -> tuple[Floats, Floats]:
     """Return the rate in operations per ns and the frequency in GHz of each row's peak,
     that of the same run, variant and CPUs; NaN without one.
     """
-    cpus = ["run_id", "variant", "ping_cpu", "pong_cpu", "threads"]
+    keys = ["run_id", "variant", "ping_cpu", "pong_cpu", "threads"]
     is_peak = rows["operation"] == "peak"
-    peaks = rows[is_peak].drop_duplicates(cpus)
-    peak_numbers = peaks[[*cpus, "gops", "core_ghz"]]
-    peak_of_row = rows[cpus].merge(peak_numbers, on=cpus, how="left")
+    peaks = rows[is_peak].drop_duplicates(keys)
+    numbers_of_peaks = peaks[[*keys, "gops", "core_ghz"]]
+    keys_of_rows = rows[keys]
+    peak_of_row = keys_of_rows.merge(numbers_of_peaks, on=keys, how="left")
     gops = peak_of_row["gops"].to_numpy(dtype=float)
     ghz = peak_of_row["core_ghz"].to_numpy(dtype=float)
     return gops, ghz
@@ -104,26 +116,36 @@ def _sort_by_operation(rows: pd.DataFrame, descriptions: Descriptions) -> pd.Dat
 
 
 def _tabulate_gemm(rows: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return titles and a line per product, as medians over like CPUs."""
-    groups = rows.groupby(["operation", "point", "shape"], sort=False)
-    medians = groups[["gops", "spread", "share", "per_cycle"]].median().reset_index()
+    """Return titles and a line per product. rows: of one number of threads and one kind
+    of CPUs; each line has the medians over these CPUs.
+    """
+    products = rows.groupby(["operation", "point", "shape"], sort=False)
+    columns = ["gops", "spread", "share", "per_cycle"]
+    medians = products[columns].median().reset_index()
     threads = int(rows["threads"].iloc[0])
-    titles = ["point", "shape", "Gop/s", "±95%", "of peak", "op/cycle"]
-    if threads > 1:
-        titles.insert(3, "a CPU")
-    lines = [_format_product(row, threads) for row in text.to_records(medians)]
-    return tuple(titles), lines
+    lines = []
+    for row in text.to_records(medians):
+        cells_by_title = _format_product(row, threads)
+        titles = tuple(cells_by_title)
+        lines.append(tuple(cells_by_title.values()))
+    return titles, lines
 
 
-def _format_product(row: Mapping[str, Any], threads: int) -> tuple[str, ...]:
-    """Format the line of a product; of several threads, with the rate of each."""
-    cells = [_name_product(row), row["shape"], f"{row['gops']:.1f}"]
+def _format_product(row: Mapping[str, Any], threads: int) -> dict[str, str]:
+    """Format the line of a product, its cells by title; of several threads, with the
+    rate of each CPU.
+    """
+    cells = {
+        "point": _name_product(row),
+        "shape": row["shape"],
+        "Gop/s": f"{row['gops']:.1f}",
+    }
     if threads > 1:
-        cells.append(f"{row['gops'] / threads:.1f}")
-    cells.append(text.format_half_width(row["spread"]))
-    cells.append(_format_or_none(row["share"], ".1%"))
-    cells.append(_format_or_none(row["per_cycle"], ".1f"))
-    return tuple(cells)
+        cells["a CPU"] = f"{row['gops'] / threads:.1f}"
+    cells["±95%"] = text.format_half_width(row["spread"])
+    cells["of peak"] = _format_or_none(row["share"], ".1%")
+    cells["op/cycle"] = _format_or_none(row["per_cycle"], ".1f")
+    return cells
 
 
 def _name_product(row: Mapping[str, Any]) -> str:

@@ -28,8 +28,12 @@ from fleet.store.runs import Root
 
 @dataclass(frozen=True, slots=True)
 class RunData:
-    """A run to show. pairs, relations: in plan order; relations from `list_relations`.
-    counters: per unit. number: the column of `pairs` to show.
+    """A run to show.
+
+    pairs: in the order of the plan. relations: from `list_relations`, in the same
+    order; of a benchmark of pairs with several points, only the usual point. counters:
+    from `count_per_unit`. number_column: the column of `pairs` that is shown, that of
+    the run's estimator.
     """
 
     run: dict[str, Any]
@@ -41,16 +45,21 @@ class RunData:
     memory: MemoryHierarchy
     counters: pd.DataFrame
     descriptions: Descriptions
-    number: str
+    number_column: str
 
     def select_relations(self, pairs: pd.DataFrame) -> pd.DataFrame:
-        """Select the numbers of the relations of one benchmark, variant and point."""
-        own = select_relations(self.relations, pairs)
-        if len(own):
-            return own
-        # `numbers` has one point of a benchmark of pairs; this is another
-        alone = pairs.assign(point=None)
-        numbers = compute_numbers(alone, self.cpus, self.descriptions, self.number)
+        """Select the numbers of the relations of one benchmark, variant and point:
+        those of `pairs`.
+        """
+        loaded = select_relations(self.relations, pairs)
+        if len(loaded):
+            return loaded
+        # Only the usual point is loaded, and these pairs are of another one. Pairs
+        # without a point are taken for those of the usual one.
+        as_usual_point = pairs.assign(point=None)
+        numbers = compute_numbers(
+            as_usual_point, self.cpus, self.descriptions, self.number_column
+        )
         return list_relations(numbers, self.descriptions)
 
 
@@ -60,24 +69,25 @@ def load_run_data(root: Root, run_id: str, only: Only) -> RunData:
     """
     (run,), _, cpus = load.read_runs(root, [run_id])
     descriptions = read_descriptions(run["hello"])
+    planned = run["benchmarks"]
     all_pairs = as_float64(load_pairs(root, run_id=run_id))
-    pairs_as_planned = sort_as_planned(all_pairs, run["benchmarks"])
-    pairs = only.select(pairs_as_planned, cpus)
+    pairs = only.select(sort_as_planned(all_pairs, planned), cpus)
     measured_cpus = {*pairs["ping_cpu"], *pairs["pong_cpu"]}
     numbers = load_shown_numbers(root, [run], only, descriptions)
     relations = list_relations(numbers, descriptions)
+    bursts = load.load_samples(root, run_id=run_id, columns=BURST_COLUMNS)
     counters = load.load_counters(root, run_id=run_id)
     return RunData(
         run=run,
         cpus=cpus,
         order=make_layout(cpus, sorted(measured_cpus)),
-        bursts=load.load_samples(root, run_id=run_id, columns=BURST_COLUMNS),
+        bursts=bursts,
         pairs=pairs,
-        relations=sort_as_planned(relations, run["benchmarks"]),
+        relations=sort_as_planned(relations, planned),
         memory=arrange_memory(pairs, cpus, descriptions),
         counters=count_per_unit(counters, pairs),
         descriptions=descriptions,
-        number=estimator_column(run),
+        number_column=estimator_column(run),
     )
 
 

@@ -56,13 +56,17 @@ def _describe_frequency(data: RunData) -> list[str]:
     """Return a line on the frequency of the cores while they were measured, by kind:
     "cores under load: P 4.80 GHz, E 3.60 to 3.61 GHz"; none where it is not known.
     """
+    kind_of_cpu = data.order.kinds
     rows = data.pairs[data.pairs["core_ghz"].notna()]
-    kinds = [data.order.kinds.get(cpu, "") for cpu in rows["ping_cpu"]]
+    kinds = [kind_of_cpu.get(cpu, "") for cpu in rows["ping_cpu"]]
+    ghz_by_kind = rows.groupby(kinds, sort=False)["core_ghz"]
     spans = []
-    for kind, ghz in rows.groupby(kinds, sort=False)["core_ghz"]:
+    for kind, ghz in ghz_by_kind:
         span = _format_span(ghz.min(), ghz.max())
         spans.append(f"{kind} {span} GHz".strip())
-    return [f"cores under load: {', '.join(spans)}"] if spans else []
+    if not spans:
+        return []
+    return [f"cores under load: {', '.join(spans)}"]
 
 
 def _format_span(low: float, high: float) -> str:

@@ -110,28 +110,30 @@ def _format_numbers(row: Mapping[str, Any], descriptions: Descriptions) -> list[
 
 
 def _explain_columns(
-    body: str, history: pd.DataFrame, descriptions: Descriptions
+    table_of_runs: str, history: pd.DataFrame, descriptions: Descriptions
 ) -> str:
-    """Say what the numbers of a table are: units, then of what each column is. body:
-    the table, which may lack columns.
+    """Say what the numbers of a table are: their units, then of what each column is.
+
+    table_of_runs: the table as text; a narrow one lacks columns, which then need no
+    words.
     """
-    many = "pairs"
-    single = "pair"
-    if not are_pairs(history["relation"]).any():
-        many = "CPUs and groups"
-        single = "of them"
+    if are_pairs(history["relation"]).any():
+        measured, middle = "pairs", "the median pair"
+    else:
+        measured, middle = "CPUs and groups", "the median of them"
     titles_by_subject = {
-        many: ("median", "min", "max"),
-        f"the median {single}": ("p99",),
+        measured: ("median", "min", "max"),
+        middle: ("p99",),
         "the number": ("±95%",),
         "bursts": ("flagged",),
     }
-    header = body.partition("\n")[0].split()
+    first_line, _, _ = table_of_runs.partition("\n")
+    titles_shown = first_line.split()
     meanings = [text.describe_units(history["benchmark"], descriptions)]
     for subject, titles in titles_by_subject.items():
-        own_titles = [title for title in titles if title in header]
-        if own_titles:
-            meanings.append(f"{', '.join(own_titles)}: of {subject}")
+        titles_to_explain = [title for title in titles if title in titles_shown]
+        if titles_to_explain:
+            meanings.append(f"{', '.join(titles_to_explain)}: of {subject}")
     return "; ".join(meanings)
 
 

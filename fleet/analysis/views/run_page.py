@@ -77,17 +77,20 @@ class RunPage:
             yield render_tables(tables, self.canvas.width)
 
     def render_maps(self) -> Iterator[str]:
-        """Yield each heat map below its benchmark, variant and host."""
+        """Yield each heat map below its name and host: one per benchmark of pairs and
+        variant, then one per point of those whose line was placed on a NUMA node.
+        """
         data = self.data
         host = data.run["host_name"]
-        usual = load.drop_points(data.pairs, data.descriptions)
-        for choice, part in usual.groupby(load.name_benchmarks(usual), sort=False):
+        without_points = load.drop_points(data.pairs, data.descriptions)
+        choices = load.name_benchmarks(without_points)
+        for choice, pairs in without_points.groupby(choices, sort=False):
             if data.descriptions[str(choice)].view is View.MATRIX:
-                yield f"{choice} on {host}\n{self._render_matrix(part)}"
+                yield f"{choice} on {host}\n{self._render_matrix(pairs)}"
         placed = ladders.select_line_placed_pairs(data.pairs, data.descriptions)
         points = load.name_benchmarks(placed) + " " + placed["point"].astype(str)
-        for name, part in placed.groupby(points, sort=False):
-            yield f"{name} on {host}\n{self._render_matrix(part)}"
+        for point, pairs in placed.groupby(points, sort=False):
+            yield f"{point} on {host}\n{self._render_matrix(pairs)}"
 
     def _iter_choices(self) -> Iterator[tuple[str, str, pd.DataFrame]]:
         """Yield each benchmark and variant with its pairs, without those by NUMA
@@ -100,12 +103,13 @@ class RunPage:
                 yield str(name), str(variant), part
 
     def _render_numbers(self, pairs: pd.DataFrame, view: View) -> str:
-        """Render one benchmark and variant, but for a matrix."""
+        """Render one benchmark and variant of another view than MATRIX."""
         descriptions = self.data.descriptions
         if view is View.CPUS:
             return self._render_cpus(pairs)
         if view is View.LADDER:
-            return self._render_ladder(*load.name_benchmarks(pairs.head(1)))
+            choice = load.name_benchmarks(pairs).iloc[0]
+            return self._render_ladder(choice)
         if view is View.PRODUCTS:
             tables = tabulate_gemm_points(pairs, descriptions)
         else:
@@ -142,7 +146,7 @@ class RunPage:
 
     def _render_pairs(self, pairs: pd.DataFrame, *, explains: bool) -> str:
         """Render relations, extreme pairs and matrix. explains: explain the words."""
-        number = self.data.number
+        number = self.data.number_column
         relations = self.data.select_relations(pairs)
         lines = [self._write_pairs_title(pairs), tabulate_relations(relations, pairs)]
         if explains:
@@ -156,6 +160,11 @@ class RunPage:
         return f"{tables}\n\n{self._render_matrix(pairs)}"
 
     def _write_pairs_title(self, pairs: pd.DataFrame) -> str:
+        """Return the title of a benchmark and variant: "cas/c11: one-way latency in ns
+        (smallest sample of each pair), by what two CPUs share".
+
+        Without a preset, numbers are medians, which need no words.
+        """
         first = pairs.iloc[0].to_dict()
         run = self.data.run
         name = text.name_benchmark(first)
@@ -163,13 +172,14 @@ class RunPage:
             name += f" {first['point']}"
         heading = self.data.descriptions[first["benchmark"]].heading
         if run["preset"]:
-            heading += f" ({ESTIMATORS_IN_WORDS[run['estimator']]} of each pair)"
+            estimator = ESTIMATORS_IN_WORDS[run["estimator"]]
+            heading += f" ({estimator} of each pair)"
         return f"{name}: {heading}, by what two CPUs share"
 
     def _render_matrix(self, pairs: pd.DataFrame) -> str:
         """Render the matrix of one benchmark and variant, flagged pairs marked."""
         data = self.data
-        values = lay_out_matrix(pairs, data.order.cpus, data.number)
+        values = lay_out_matrix(pairs, data.order.cpus, data.number_column)
         benchmark = data.descriptions[pairs["benchmark"].iloc[0]]
         drawn = draw_matrix(
             values,
@@ -187,7 +197,7 @@ class RunPage:
         """Lay out how good the numbers of pairs are; None of numbers that have no
         interval.
         """
-        if self.data.number != "median_ns":
+        if self.data.number_column != "median_ns":
             return None
         cpus = self.data.order.cpus
         return PairHalves(

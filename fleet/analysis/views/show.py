@@ -45,23 +45,35 @@ def show_as_json(
     only: Only = ALL,
     missing: Sequence[selection.MissingHost] = (),
 ) -> Iterator[str]:
-    """Yield one JSON document about these runs, in pieces.
+    """Yield one JSON document about these runs, in pieces, a row per run. A missing
+    host comes last, with the `state` "missing" and empty lists.
 
-    A run has `run`, `relations`, `pairs` (in ns per unit of work) and `cpus` in
-    topology order. A missing host comes last, with empty lists and the `state`
-    "missing". `plateaus` and `ladder` have a row per memory level and per size, in ns
-    per unit by all threads together (if the unit is a byte, 1 / `median_ns` is GB/s).
-    `counters`: per unit. `number`: the column of `pairs` that the text shows.
+    Keys of a row:
+
+    - `run`: what is stored of the run;
+    - `cpus`: in the order of the topology;
+    - `relations`, `pairs`: in ns per unit of work;
+    - `number`: the column of `pairs` that the text shows;
+    - `plateaus`, `ladder`, `nodes`: per memory level, per size, and per NUMA node of
+      CPUs and of memory; in ns per unit by all threads together, so that 1 /
+      `median_ns` is GB/s where the unit is a byte;
+    - `counters`: per unit.
     """
-    # what stands before and behind the list of an empty document
+    # The document of all rows can be large, so its rows are put one by one into an
+    # empty document, between its brackets.
     start, end = format_document("show", []).split("[]")
     yield f"{start}["
     separator = "\n"
     for row in _iter_objects(root, run_ids, only, missing):
         yield separator
-        yield indent_lines(indent_lines(format_json(row)))
+        yield _indent_as_row(format_json(row))
         separator = ",\n"
     yield f"\n  ]{end}\n"
+
+
+def _indent_as_row(formatted: str) -> str:
+    """Indent a JSON object by two levels: it stands in the list of a document."""
+    return indent_lines(indent_lines(formatted))
 
 
 def _iter_objects(
@@ -78,6 +90,7 @@ def _iter_objects(
 
 
 def _make_run_object(data: RunData) -> dict[str, Any]:
+    """Return the row of a run, with the keys of `show_as_json`."""
     memory = data.memory
     run = {key: value for key, value in data.run.items() if key != "probe"}
     numbers = ["median_ns", "low_ns", "high_ns"]
@@ -86,7 +99,7 @@ def _make_run_object(data: RunData) -> dict[str, Any]:
     return {
         "run": run,
         "cpus": list(data.order.cpus),
-        "number": data.number,
+        "number": data.number_column,
         "relations": data.relations.drop(columns=["run_id", "point"]),
         "plateaus": memory.levels.drop(columns=["host_id", "run_id"]),
         "ladder": memory.steps[step_columns],
@@ -227,15 +240,18 @@ def _render_history(root: Root, to_show: RunsToShow, only: Only) -> str:
 
 
 def _render_run_warnings(root: Root, data: RunData) -> str:
+    """Render the warnings and notes of a run; "" without any."""
     run = data.run
+    run_id = run["run_id"]
     comparisons = check_run(run, data.pairs, data.memory, data.descriptions)
     history = load_host_history(root, run)
     findings = check_topology(data.pairs, history, data.descriptions)
-    run_id = run["run_id"]
     burst_counts = {run_id: len(data.bursts)}
-    rows = select_marked_rows(data.pairs, data.bursts, burst_counts)
-    warnings = list_warnings(run, rows[run_id], comparisons, findings)
-    return render_warnings(fold_warnings(warnings, run))
+    marked_rows_by_run = select_marked_rows(data.pairs, data.bursts, burst_counts)
+    marked_rows = marked_rows_by_run[run_id]
+    warnings = list_warnings(run, marked_rows, comparisons, findings)
+    folded = fold_warnings(warnings, run)
+    return render_warnings(folded)
 
 
 def render_maps(root: Root, run_id: str, canvas: Canvas, only: Only = ALL) -> str:

@@ -16,13 +16,14 @@ def draw_sparkline(values: npt.ArrayLike) -> str:
     """
     newest = np.asarray(values, dtype=float)[-SPARKS:]
     low, high = _choose_scale(newest)
+    block_count = len(_BLOCKS)
     if low == high:  # all values are 0
-        middle = _BLOCKS[len(_BLOCKS) // 2]
+        middle = _BLOCKS[block_count // 2]
         return middle * len(newest)
     shares = (newest - low) / (high - low)
-    heights = (shares * len(_BLOCKS)).astype(int)
-    capped = np.minimum(heights, len(_BLOCKS) - 1)
-    return "".join(_BLOCKS[height] for height in capped)
+    heights = (shares * block_count).astype(int)
+    capped_heights = np.minimum(heights, block_count - 1)
+    return "".join(_BLOCKS[height] for height in capped_heights)
 
 
 def _choose_scale(values: Floats) -> tuple[float, float]:

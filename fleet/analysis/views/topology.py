@@ -55,33 +55,34 @@ def _load_online_layout(root: Root, run_id: str) -> Layout:
     return make_layout(cpus, online.tolist())
 
 
-def describe_topology(order: Layout) -> list[str]:
+def describe_topology(layout: Layout) -> list[str]:
     """Return a line per level that divides the CPUs, outermost first, then kinds of
     cores and siblings.
     """
-    if len(order.cpus) < 2:
+    if len(layout.cpus) < 2:
         return []
     lines = []
-    for blocks, level in _find_dividing_levels(order).items():
+    for level, blocks in _list_dividing_levels(layout):
         lines.append(f"{level}: {_list_blocks(blocks)}")
-    kinds = list_core_kinds(order)
+    kinds = list_core_kinds(layout)
     if kinds:
         lines.append(kinds)
-    lines.append(f"SMT siblings: {_describe_siblings(order)}")
+    lines.append(f"SMT siblings: {_describe_siblings(layout)}")
     return lines
 
 
-def _find_dividing_levels(order: Layout) -> dict[Blocks, str]:
-    """Return the groups of the levels above cores that divide the CPUs, each with its
-    level; of equal levels, the outermost.
+def _list_dividing_levels(layout: Layout) -> list[tuple[str, Blocks]]:
+    """List the levels that divide the CPUs into several groups of several, each with
+    its groups; not cores, nor levels whose groups are the cores. If several levels have
+    the same groups, only the outermost is listed.
     """
-    cores = order.blocks("core")
-    levels: dict[Blocks, str] = {}
-    for level in GROUPS[:-1]:
-        blocks = order.blocks(level)
-        if 2 <= len(blocks) < len(order.cpus) and blocks != cores:
-            levels.setdefault(blocks, level)
-    return levels
+    cores = layout.blocks("core")
+    level_by_blocks: dict[Blocks, str] = {}
+    for level in GROUPS:  # from the outermost level to cores
+        blocks = layout.blocks(level)
+        if 2 <= len(blocks) < len(layout.cpus) and blocks != cores:
+            level_by_blocks.setdefault(blocks, level)
+    return [(level, blocks) for blocks, level in level_by_blocks.items()]
 
 
 def _list_blocks(blocks: Blocks) -> str:
@@ -97,13 +98,13 @@ def _list_blocks(blocks: Blocks) -> str:
     return f"{len(blocks)} groups of {either} CPUs; the first {first}"
 
 
-def list_core_kinds(order: Layout) -> str:
-    """List CPUs by kind of core, "kinds of cores: P 0-7, E 8-15"; empty if the machine
-    has only one kind.
+def list_core_kinds(layout: Layout) -> str:
+    """List CPUs by kind of core, "kinds of cores: P 0-7, E 8-15"; "" if the machine has
+    only one kind: its layout then names none.
     """
     kinds = []
     for kind in KINDS:
-        cpus = [cpu for cpu in order.cpus if order.kinds.get(cpu) == kind]
+        cpus = [cpu for cpu in layout.cpus if layout.kinds.get(cpu) == kind]
         if cpus:
             kinds.append(f"{kind} {format_cpus(cpus)}")
     if not kinds:

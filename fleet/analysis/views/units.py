@@ -17,10 +17,10 @@ def add_values(
     """
     are_rates = rows["benchmark"].isin(descriptions.rates)
     columns = {}
-    for name, source in names.items():
-        ns = rows[source].astype(float)
-        columns[name] = ns.mask(are_rates, 1 / ns)
-    units = [descriptions[name].rate or "ns" for name in rows["benchmark"]]
+    for shown_name, ns_name in names.items():
+        ns = rows[ns_name].astype(float)
+        columns[shown_name] = ns.mask(are_rates, 1 / ns)
+    units = [descriptions[benchmark].rate or "ns" for benchmark in rows["benchmark"]]
     return rows.assign(**columns, value_unit=units)
 
 

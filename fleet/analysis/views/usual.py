@@ -41,22 +41,25 @@ def load_usual_numbers(
     only: Only = ALL,
     earlier: Sequence[RunSummary] = (),
 ) -> UsualNumbers:
-    """Load the numbers of hosts from these runs.
+    """Load the numbers of hosts from these runs. Without `earlier`, only runs since a
+    host's last proved change count, which `is_usual` marks.
 
-    earlier: comparable runs, from which the interval of a host with few `runs` is
-    predicted; `runs` then count as they are.
+    earlier: runs that are comparable with `runs`. Then all of `runs` count, even if
+    another change has followed. Where a host has few of them, its interval is predicted
+    from the usual rows of all these runs.
     """
-    every = [*earlier, *runs]
-    descriptions = merge_descriptions(every)
-    rows = mark_usual(root, load_overview(root, every, only, descriptions))
+    every_run = [*earlier, *runs]
+    descriptions = merge_descriptions(every_run)
+    every_row = mark_usual(root, load_overview(root, every_run, only, descriptions))
     if not earlier:
-        return UsualNumbers(summarize_hosts(rows), rows, descriptions)
+        return UsualNumbers(summarize_hosts(every_row), every_row, descriptions)
     run_ids = {run.run_id for run in runs}
-    own = rows[rows["run_id"].isin(run_ids)]
-    unmarked = own.drop(columns=["since", "is_usual"])  # all of them count
-    comparable = rows[rows["is_usual"]]
+    rows = every_row[every_row["run_id"].isin(run_ids)]
+    # without these columns, all rows count
+    unmarked = rows.drop(columns=["since", "is_usual"])
+    comparable = every_row[every_row["is_usual"]]
     table = summarize_hosts(unmarked, comparable)
-    return UsualNumbers(table, own, descriptions)
+    return UsualNumbers(table, rows, descriptions)
 
 
 def describe_interval(table: pd.DataFrame) -> str:

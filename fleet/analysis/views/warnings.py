@@ -124,16 +124,17 @@ _MEASURES: Mapping[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     "outliers": ("outliers", lambda row: format_share(row["outliers"])),
     "not_converged": ("spread", lambda row: format_half_width(row["spread"])),
 }
+# Flags of pairs that are too fast or get too little; of others, the largest is worst.
+_SMALLEST_IS_WORST = ("smt_pair", "underfed")
 
 
 @dataclass(frozen=True, slots=True)
 class RunWarning:
-    """One warning about one run; `str()` is the whole line.
+    """A warning or a note about one run; `str()` is the whole line.
 
-    key: the flag or check it is about, empty for a note. text: a sentence that is the
-    same for every run.
-    extent: how much of this run it concerns. worst: the worst few cases. minor: medians
-    tolerate it.
+    key: the flag or check that a warning is about, one of ADVICE; "" for a note. text:
+    a sentence that is the same for every run. extent: how much of this run it concerns.
+    worst: the worst few cases. minor: medians tolerate it.
     """
 
     key: str
@@ -144,13 +145,18 @@ class RunWarning:
 
     def __str__(self) -> str:
         words = self.text
-        if self.key:
+        if not self.is_note:
             words = f"{self.key}: {words}"
         if self.extent:
             words += f" ({self.extent})"
         if self.worst:
             words += f": {self.worst}"
         return words
+
+    @property
+    def is_note(self) -> bool:
+        """Report whether it is a note, which asks for nothing."""
+        return not self.key
 
     @property
     def advice(self) -> str:
@@ -178,7 +184,7 @@ def list_warnings(
     minor = [warning for warning in warnings if warning.minor]
     if minor:
         by_key["minor"] = _merge_minor(minor)
-    notes = _sort_notes(run["notes"], by_key)
+    notes = _merge_notes(run["notes"], by_key)
     ordered = sorted(by_key.values(), key=lambda warning: ORDER.index(warning.key))
     return [*ordered, *notes]
 
@@ -190,23 +196,25 @@ def _merge_minor(warnings: Sequence[RunWarning]) -> RunWarning:
     return RunWarning("minor", words, worst=", ".join(extents), minor=True)
 
 
-def _sort_notes(
+def _merge_notes(
     notes: Sequence[str], by_key: dict[str, RunWarning]
 ) -> list[RunWarning]:
-    """Return the notes that are just that. Add those that warn to the warnings, and
-    leave out forecasts and what a warning says already. by_key: the warnings.
+    """Merge the notes that warn into the warnings `by_key`, which this changes, and
+    return the plain notes. Leave out forecasts, and a note of pairs that did not
+    converge where a warning says so.
     """
-    just_notes = []
+    plain_notes = []
     for note in notes:
         kind = _find_kind(note)
         is_told = kind == "not_converged" and kind in by_key
         if is_told or note.startswith(FORECAST):
             continue
+        # of pairs that did not converge, the warning is made from the pairs' flags
         if kind in ("", "not_converged"):
-            just_notes.append(RunWarning("", note))
+            plain_notes.append(RunWarning("", note))
         else:
             _add_note(by_key, kind, note.removesuffix("."))
-    return just_notes
+    return plain_notes
 
 
 def _find_kind(note: str) -> str:
@@ -218,19 +226,22 @@ def _find_kind(note: str) -> str:
 
 
 def _add_note(by_key: dict[str, RunWarning], kind: str, note: str) -> None:
-    """Add a note to the warning about the same fact, else as a warning of its own."""
-    fact = _SAME_FACT[kind]
-    if fact not in by_key:
+    """Add a note of this kind to the warning about the same fact, else as a warning of
+    its own. by_key: the warnings, each by its key.
+    """
+    key_of_same_fact = _SAME_FACT[kind]
+    if key_of_same_fact not in by_key:
         by_key[kind] = RunWarning(kind, note)
         return
-    warning = by_key[fact]
+    warning = by_key[key_of_same_fact]
     worst = f"{warning.worst}; {note}" if warning.worst else note
-    by_key[fact] = replace(warning, worst=worst)
+    by_key[key_of_same_fact] = replace(warning, worst=worst)
 
 
 def render_warnings(warnings: Sequence[object]) -> str:
     """Render a heading, each warning with what to do about it, then the notes; return
-    "" without any.
+    "" without any. Warnings may also be of other commands: those say in their own words
+    what to do.
     """
     lines = []
     notes = []
@@ -238,10 +249,10 @@ def render_warnings(warnings: Sequence[object]) -> str:
         line = f"  {one_line(str(warning))}"
         if not isinstance(warning, RunWarning):
             lines.append(line)
-        elif warning.key:
-            lines += [line, f"      {warning.advice}"]
-        else:
+        elif warning.is_note:
             notes.append(line)
+        else:
+            lines += [line, f"      {warning.advice}"]
     parts = []
     if lines:
         parts.append("\n".join([HEADING, *lines]))
@@ -253,17 +264,24 @@ def render_warnings(warnings: Sequence[object]) -> str:
 def fold_warnings(
     warnings: Sequence[RunWarning], run: Mapping[str, Any]
 ) -> list[RunWarning]:
-    """Keep the two warnings that matter of a run on a virtual machine: what the
-    hypervisor took, then the most serious. Count the others.
+    """Shorten the many warnings of a run on a virtual machine, which all have one
+    cause: keep those that the run is not what was asked for, the most telling others,
+    and the notes. Only count the rest. Few warnings, and those of bare metal, stay as
+    they are.
     """
-    numbered = [warning for warning in warnings if warning.key]
-    if run["hypervisor"] is None or len(numbered) <= _FEW_WARNINGS:
+    notes = [warning for warning in warnings if warning.is_note]
+    proper_warnings = [warning for warning in warnings if not warning.is_note]
+    if run["hypervisor"] is None or len(proper_warnings) <= _FEW_WARNINGS:
         return list(warnings)
-    not_as_asked = [warning for warning in numbered if warning.key in _NOT_AS_ASKED]
-    others = [warning for warning in numbered if warning not in not_as_asked]
-    chosen = [*not_as_asked, *_choose_telling(others)]
-    notes = [warning for warning in warnings if not warning.key]
-    return [*chosen, _count_left_out(numbered, chosen), *notes]
+    kept = []
+    others = []
+    for warning in proper_warnings:
+        if warning.key in _NOT_AS_ASKED:
+            kept.append(warning)
+        else:
+            others.append(warning)
+    kept += _choose_telling(others)
+    return [*kept, _count_left_out(proper_warnings, kept), *notes]
 
 
 def _choose_telling(warnings: Sequence[RunWarning]) -> list[RunWarning]:
@@ -345,17 +363,20 @@ def _format_range(numbers: Iterable[str]) -> str:
 
 
 def _warn_about_flags(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
-    counts = {}
+    """Yield one warning per flag: about the pairs that have it, if it is a flag of
+    pairs, which _MEASURES has. If no pair has it, warn about the bursts that do.
+    """
+    burst_counts = {}
     if len(rows.bursts):
-        counts = count_flags(rows.bursts["flags"])
+        burst_counts = count_flags(rows.bursts["flags"])
     for flag, text in MEANINGS.items():
         pairs = []
         if flag in _MEASURES:
             pairs = [row for row in rows.pairs if _has_flag(row["flags"], flag)]
         if pairs:
             yield from _warn_about_pairs(flag, text, run, pairs, rows.pair_count)
-        elif flag in counts:
-            yield from _warn_about_bursts(flag, text, counts[flag], rows)
+        elif flag in burst_counts:
+            yield from _warn_about_bursts(flag, text, burst_counts[flag], rows)
     if run["precision"] is None:  # else `not_converged` names them
         yield from _warn_about_wide_pairs(rows)
 
@@ -479,18 +500,16 @@ def _warn_about_pairs(
 
 
 def _format_worst_pairs(pairs: list[dict[str, Any]], flag: str) -> str:
-    """Format the worst pairs by the flag's column in _MEASURES: the largest or, for
-    some, the smallest.
-    """
+    """Format the worst pairs that have a flag, by its column in _MEASURES."""
     column, describe = _MEASURES[flag]
-    sign = 1 if flag in ("smt_pair", "underfed") else -1
     measured_pairs = [row for row in pairs if row[column] is not None]
-    measured_pairs.sort(key=lambda row: sign * abs(row[column]))
-    worst = [
-        f"{row['benchmark']} {format_pair(row)} ({describe(row)})"
-        for row in measured_pairs[:_LISTED]
-    ]
-    return ", ".join(worst)
+    sign = 1 if flag in _SMALLEST_IS_WORST else -1
+    worst_first = sorted(measured_pairs, key=lambda row: sign * abs(row[column]))
+    texts = []
+    for row in worst_first[:_LISTED]:
+        name = f"{row['benchmark']} {format_pair(row)}"
+        texts.append(f"{name} ({describe(row)})")
+    return ", ".join(texts)
 
 
 def _warn_about_checks(
