@@ -160,9 +160,10 @@ def _find_kinds_of_machine(
             continue
         machine = _describe_machine(check.facts)
         run = _describe_run(check.facts, check.intended)
-        kind = (machine, *run)
-        names_by_kind[kind].append(check.outcome.host.name)
-    return sorted(names_by_kind.items(), key=_count_names, reverse=True)
+        names = names_by_kind[(machine, *run)]
+        names.append(check.outcome.host.name)
+    kinds = names_by_kind.items()
+    return sorted(kinds, key=_count_names, reverse=True)
 
 
 def _count_names(kind: tuple[object, Sequence[str]]) -> int:

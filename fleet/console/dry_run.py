@@ -35,16 +35,21 @@ def render_plans(plans: Sequence[PlannedHost]) -> str:
 
 def _tabulate_plans(plans: Sequence[PlannedHost]) -> str:
     """Render a row per host; what several hosts have in common, once below them."""
-    names = [(item.host.name, format_address(item.host)) for item in plans]
-    settings = [_describe_settings(item.plan) for item in plans]
-    first = settings[0]
-    if len(plans) > 1 and all(own == first for own in settings):
-        hosts = table(_NAMES, names)
-        return f"{hosts}\nOn each: {_join_settings(first)}"
+    names_of_hosts = []
+    settings_of_hosts = []
+    for planned in plans:
+        address = format_address(planned.host)
+        names_of_hosts.append((planned.host.name, address))
+        settings_of_hosts.append(_describe_settings(planned.plan))
+    first_settings = settings_of_hosts[0]
+    are_equal = all(settings == first_settings for settings in settings_of_hosts)
+    if len(plans) > 1 and are_equal:
+        hosts = table(_NAMES, names_of_hosts)
+        return f"{hosts}\nOn each: {_join_settings(first_settings)}"
     titles = (*_NAMES, *_SETTINGS)
     rows = []
-    for name, setting in zip(names, settings, strict=True):
-        rows.append((*name, *setting))
+    for names, settings in zip(names_of_hosts, settings_of_hosts, strict=True):
+        rows.append((*names, *settings))
     return table(titles, rows)
 
 
@@ -67,17 +72,19 @@ def _describe_settings(plan: Plan) -> tuple[str, ...]:
 
 
 def _describe_sampling(plan: Plan) -> str:
-    """Describe rounds, precision, samples and pairs, with defaults, in a line."""
-    options = resolve_defaults(plan)
+    """Describe rounds, precision, samples and pairs in a line: "20 rounds, 50 samples,
+    both directions", or "as quick does, 60 s, less once nine in ten are ±1%". Only
+    rounds and precision are named with their defaults.
+    """
+    resolved = resolve_defaults(plan)
     parts = []
     if plan.preset:
         parts.append(f"as {plan.preset} does")
     parts.append(_describe_rounds(plan))
     if plan.spread_s:
-        parts.append(f"over {options.spread_s:g} s")
-    if options.precision:
-        ends = "less once" if plan.rounds is None else "until"
-        parts.append(f"{ends} nine in ten are ±{100 * options.precision:.3g}%")
+        parts.append(f"over {resolved.spread_s:g} s")
+    if resolved.precision:
+        parts.append(_describe_precision(plan, resolved.precision))
     if plan.samples is not None:
         parts.append(f"{plan.samples} samples")
     if plan.iterations is not None:
@@ -87,17 +94,30 @@ def _describe_sampling(plan: Plan) -> str:
     return ", ".join(part for part in parts if part)
 
 
+def _describe_precision(plan: Plan, precision: float) -> str:
+    """Say when a host has measured enough. Rounds that were asked for are all measured,
+    and more follow until then; else a time is set, and less of it may do.
+    """
+    condition = f"nine in ten are ±{100 * precision:.3g}%"
+    if plan.rounds is None:
+        return f"less once {condition}"
+    return f"until {condition}"
+
+
 def _describe_rounds(plan: Plan) -> str:
-    """Describe the rounds of a plan, or the time they may take."""
-    options = resolve_defaults(plan)
-    if plan.rounds is None and plan.preset is not None:
+    """Describe the rounds of a plan, or the time they may take; "" where its preset
+    sets them, whose name says it.
+    """
+    resolved = resolve_defaults(plan)
+    are_requested = plan.rounds is not None
+    if not are_requested and plan.preset is not None:
         return ""
-    if plan.rounds is None and options.precision:
+    if not are_requested and resolved.precision:
         if plan.time_budget_s is None:
             return BY_NAME["time_budget_s"].usual_words
         return f"{plan.time_budget_s:g} s"
-    rounds = format_count(options.rounds, "round")
-    if options.precision:
+    rounds = format_count(resolved.rounds, "round")
+    if resolved.precision:
         rounds += " or more"
     return rounds
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fleet.console.rows import MANY, WAITING, Row, Rows
-from fleet.console.summary import NOTES_AS_THEY_ARRIVE
+from fleet.console.summary import MAX_HOSTS_WITH_LIVE_NOTES
 from fleet.hostnames import strip_host_name
 from fleet.late import np
 from fleet.model import Host
@@ -50,7 +50,7 @@ class LiveTable:
     def __call__(self, event: events.Event) -> None:
         """Update the table. If there are few hosts, print their notes above it."""
         self._rows.update(event)
-        are_few = len(self._rows.by_name) <= NOTES_AS_THEY_ARRIVE
+        are_few = len(self._rows.by_name) <= MAX_HOSTS_WITH_LIVE_NOTES
         if are_few and isinstance(event, events.NoteAdded):
             self._print_note(event.host, event.text)
 
@@ -141,25 +141,25 @@ class LiveTable:
         from fleet.analysis.reduce.topology import lay_out_cpus  # noqa: PLC0415
         from fleet.analysis.views.heatmap import Canvas, draw_matrix  # noqa: PLC0415
 
-        numbers = [cpu.cpu for cpu in medians.cpus]
-        matrix = _make_matrix(medians.latest[benchmark], len(numbers))
-        has_numbers = np.isfinite(matrix).any(axis=0)
-        measured = list(compress(numbers, has_numbers))
-        layout = lay_out_cpus(medians.cpus, measured)
-        places = [numbers.index(cpu) for cpu in layout.cpus]
-        matrix_of_measured = matrix[np.ix_(places, places)]
+        every_cpu = [cpu.cpu for cpu in medians.cpus]
+        matrix = _make_matrix(medians.latest[benchmark], len(every_cpu))
+        is_measured = np.isfinite(matrix).any(axis=0)
+        measured_cpus = list(compress(every_cpu, is_measured))
+        layout = lay_out_cpus(medians.cpus, measured_cpus)
+        places = [every_cpu.index(cpu) for cpu in layout.cpus]
+        matrix_in_layout = matrix[np.ix_(places, places)]
         has_colour = self._console.color_system is not None
         canvas = Canvas(self._console.width, has_colour, height)
         label = medians.labels[benchmark]
-        return draw_matrix(matrix_of_measured, layout, canvas, label=label, as_map=True)
+        return draw_matrix(matrix_in_layout, layout, canvas, label=label, as_map=True)
 
     def _draw_rows(self, rows: Sequence[Row], height: int) -> Table:
         """Draw these rows. If `height` allows, each benchmark's medians stand on their
         own line.
         """
-        lines = sum(max(len(row.medians), 1) for row in rows)
+        lines_of_rows = [max(len(row.medians), 1) for row in rows]
         separator = "; "
-        if lines <= height:
+        if sum(lines_of_rows) <= height:
             separator = "\n"
         now = self._rows.clock()
         cells = [_describe_row(row, now, separator) for row in rows]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from fleet.console.rows import MANY, Rows, tally
-from fleet.console.summary import NOTES_AS_THEY_ARRIVE
+from fleet.console.summary import MAX_HOSTS_WITH_LIVE_NOTES
 from fleet.hostnames import strip_host_name
 from fleet.late import futures
 from fleet.model import Host
@@ -22,6 +22,7 @@ from fleet.text import console_class, format_count
 TALLIES = 10  # lines that count the hosts of a large session
 FAILURES_NAMED = 50
 SILENCE_S = 10.0  # at most, on a pipe
+_BEFORE = "before"  # the stage in which a host's commands run before it measures
 
 
 @contextmanager
@@ -39,9 +40,10 @@ def progress(
             LiveTable,
         )
 
-        # of the stream that would escape its moves
-        below = getattr(sys.stderr, "below", sys.stderr)
-        table = LiveTable(hosts, console_class()(file=below), as_map=as_map)
+        # Our stderr escapes control characters. The table moves the cursor with some,
+        # so it writes to the stream below ours.
+        terminal = getattr(sys.stderr, "below", sys.stderr)
+        table = LiveTable(hosts, console_class()(file=terminal), as_map=as_map)
         with table.live():
             yield table
     else:
@@ -98,8 +100,10 @@ class _LineWriter:
         ended = threading.Event()
 
         def watch() -> None:
-            while not ended.wait(self.break_silence()):
-                pass
+            has_ended = False
+            while not has_ended:
+                wait_s = self.break_silence()
+                has_ended = ended.wait(wait_s)
 
         with futures.ThreadPoolExecutor(1, "progress") as pool:
             watching = pool.submit(watch)
@@ -107,7 +111,8 @@ class _LineWriter:
                 yield
             finally:
                 ended.set()
-            watching.result()  # raises what ended it
+            # raises the error that ended the thread, unless the block has raised one
+            watching.result()
 
 
 def _silence_stderr() -> None:
@@ -126,21 +131,17 @@ class Lines(_LineWriter):
         self, hosts: Sequence[Host], clock: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__(hosts, clock)
-        self._with_notes = len(hosts) <= NOTES_AS_THEY_ARRIVE
+        self._with_notes = len(hosts) <= MAX_HOSTS_WITH_LIVE_NOTES
         self._tenths: dict[str, int] = {}
         self._planned: dict[str, int] = {}
 
     def __call__(self, event: events.Event) -> None:
         """Print the event."""
-        stage_before = self.rows.by_name[event.host.name].stage
+        previous_stage = self.rows.by_name[event.host.name].stage
         self.rows.update(event)
         match event:
-            case events.StageEntered(host, stage, ""):
-                self._write(host, stage)
-            case events.StageEntered(host, stage, detail):
-                # each command of `before` has its line, a wait has one
-                if stage != stage_before or stage == "before":
-                    self._write(host, f"{stage}: {detail}")
+            case events.StageEntered():
+                self._write_stage(event, previous_stage)
             case events.BurstsReceived():
                 self._write_tenths(event)
                 self._announce_further_rounds(event)
@@ -155,6 +156,18 @@ class Lines(_LineWriter):
                 if outcome.bursts:
                     ending += f", {format_count(outcome.bursts, 'burst')}"
                 self._write(outcome.host, f"{ending} in {outcome.seconds:.1f} s")
+
+    def _write_stage(self, entered: events.StageEntered, previous_stage: str) -> None:
+        """Print the stage that a host entered, and why it is there.
+
+        A host that waits enters its stage again with each new reason, and only the
+        first has a line. It enters _BEFORE for each command of the inventory's
+        `before`, and each has a line.
+        """
+        if not entered.detail:
+            self._write(entered.host, entered.stage)
+        elif entered.stage != previous_stage or entered.stage == _BEFORE:
+            self._write(entered.host, f"{entered.stage}: {entered.detail}")
 
     def _write_tenths(self, event: events.BurstsReceived) -> None:
         """Print the count and the medians at each tenth that is done."""
@@ -191,7 +204,7 @@ class Tallies(_LineWriter):
     ) -> None:
         super().__init__(hosts, clock)
         self._counting = threading.Lock()
-        self._steps = 0
+        self._step_written = 0
         self._failures = 0
 
     def __call__(self, event: events.Event) -> None:
@@ -202,17 +215,23 @@ class Tallies(_LineWriter):
                 self._write_finished(event.outcome)
 
     def _write_finished(self, outcome: Outcome) -> None:
+        """Name a failure, if it is one of the first. Count the hosts each time that a
+        tenth more of them has ended: TALLIES times, however many hosts there are.
+        """
         if outcome.state is not State.COMPLETE:
-            self._failures += 1
-            if self._failures <= FAILURES_NAMED:
-                ending = f"{outcome.state} in stage {outcome.stage}"
-                self.write(f"{outcome.host.name}: {ending}")
+            self._name_failure(outcome)
         with self.rows.guard:
             rows = self.rows.by_name.values()
             ended = sum(row.state is not None for row in rows)
             counts = tally(rows)
-        # a session has TALLIES steps, however many hosts it has
-        steps = TALLIES * ended // len(rows)
-        if steps > self._steps:
+        step_reached = TALLIES * ended // len(rows)
+        if step_reached > self._step_written:
             self.write(counts)
-        self._steps = steps
+        self._step_written = step_reached
+
+    def _name_failure(self, outcome: Outcome) -> None:
+        """Name the host and how it ended, of the first FAILURES_NAMED failures."""
+        self._failures += 1
+        if self._failures <= FAILURES_NAMED:
+            ending = f"{outcome.state} in stage {outcome.stage}"
+            self.write(f"{outcome.host.name}: {ending}")

@@ -63,6 +63,9 @@ class Row:
 
     @property
     def _has_planned_bursts(self) -> bool:
+        """Report whether all bursts that were planned are done; further rounds may
+        follow.
+        """
         return self.done >= self.total > 0
 
     def make_interrupted_outcome(self) -> Outcome:
@@ -87,19 +90,24 @@ class Row:
         )
 
     def estimate_left(self, now: float) -> TimeLeft:
-        """Estimate how long measuring still takes, by its pace, else the forecast."""
+        """Estimate how long measuring still takes: by the pace of its bursts or, before
+        the first, by the forecast `expected`.
+
+        Further rounds, which follow the bursts that were planned, are as many as the
+        precision needs. They last until the longest time of the forecast at most.
+        """
         elapsed_s = now - self.entered
-        longest_s = 0.0
+        longest_left_s = 0.0
         if self.expected is not None:
-            longest_s = max(self.expected.most_s - elapsed_s, 0)
-            if self._has_planned_bursts:
-                return TimeLeft(longest_s, _format_longest(longest_s))
+            longest_left_s = max(self.expected.most_s - elapsed_s, 0)
+        if self._has_planned_bursts and self.expected is not None:
+            return TimeLeft(longest_left_s, _format_longest(longest_left_s))
         if self.done:
             left_s = elapsed_s * (self.total - self.done) / self.done
             return TimeLeft(left_s, f"{left_s:.0f} s left")
         if self.expected is None:
-            return TimeLeft(longest_s, "")
-        return TimeLeft(longest_s, f"about {self.expected}")
+            return TimeLeft(0.0, "")
+        return TimeLeft(longest_left_s, f"about {self.expected}")
 
     def describe_time(self, now: float) -> str:
         """Return how long the host took, how long it still measures, or how long it has

@@ -18,7 +18,7 @@ from fleet.store import Listing, RunSummary, Store
 from fleet.text import as_document, format_count, table
 
 MANY = 20  # hosts; above it people want groups, not rows
-NOTES_AS_THEY_ARRIVE = 3  # hosts; of more, notes are shown at the end, equal ones once
+MAX_HOSTS_WITH_LIVE_NOTES = 3  # of more, notes are shown at the end, equal ones once
 MESSAGES_SHOWN = 20
 MESSAGE_LIMIT = 3_000  # characters of one message; the session's log has all of it
 # Reducing more would delay the end of a session; `fleet show` does it.
@@ -52,19 +52,24 @@ def render_outcomes(
 ) -> str:
     """Render a row per host, or per state and stage for many hosts; then failures,
     notes and next steps.
+
+    medians: from `render_medians`, the table of the numbers of the complete hosts. Then
+    these need no rows; if there are no others, only the table is shown.
     """
     parts = []
-    in_table = outcomes
-    if medians:  # they have the hosts that are complete
-        in_table = [item for item in outcomes if item.state is not State.COMPLETE]
-    if in_table and len(outcomes) > MANY:
+    outcomes_to_tell = outcomes
+    if medians:
+        outcomes_to_tell = [
+            outcome for outcome in outcomes if outcome.state is not State.COMPLETE
+        ]
+    if outcomes_to_tell and len(outcomes) > MANY:
         parts.append(_tabulate_endings(outcomes))
-    elif in_table:
-        parts.append(_tabulate_hosts(in_table, width))
+    elif outcomes_to_tell:
+        parts.append(_tabulate_hosts(outcomes_to_tell, width))
     parts += render_failures(outcomes)
     if medians:
         parts.append(medians)
-    if len(outcomes) > NOTES_AS_THEY_ARRIVE:
+    if len(outcomes) > MAX_HOSTS_WITH_LIVE_NOTES:
         parts += _group_notes(outcomes)
     parts.append(_render_ending(outcomes, seconds, hints))
     return "\n\n".join(parts)
@@ -116,8 +121,9 @@ def _summarize_runs(
     colour: bool,
     as_map: bool,
 ) -> str:
-    """Render an overview of these runs, and their heat maps if asked for and not too
-    many. Raises StoreError.
+    """Render an overview of these runs, and their heat maps if asked for. Of many runs,
+    render only the extreme hosts, without maps, and read no earlier runs for intervals,
+    which would take long. Raises StoreError.
     """
     from fleet.analysis.views.heatmap import Canvas  # noqa: PLC0415  it loads numpy
     from fleet.analysis.views.show import render_maps, render_overview  # noqa: PLC0415
@@ -125,13 +131,13 @@ def _summarize_runs(
     root = Listing(store.place)
     runs = [run for run in root.runs if run.run_id in run_ids]
     are_many = len(run_ids) > MANY
-    earlier = list[RunSummary]()
+    earlier_runs = list[RunSummary]()
     if not are_many:
-        earlier = _find_earlier_runs(root, runs)
+        earlier_runs = _find_earlier_runs(root, runs)
     canvas = Canvas(width, colour)
-    overview = render_overview(root, runs, canvas, earlier, ends=are_many)
+    overview = render_overview(root, runs, canvas, earlier_runs, ends=are_many)
     parts = [overview]
-    if as_map and len(runs) <= MANY:
+    if as_map and not are_many:
         parts += [render_maps(root, run.run_id, canvas) for run in runs]
     return "\n\n".join(filter(None, parts))
 
@@ -206,13 +212,14 @@ def _count_stored(
 
 def _tabulate_endings(outcomes: Sequence[Outcome]) -> str:
     """Render a row per state and stage, the most frequent first."""
+    titles = ("hosts", "state", "stage", "bursts", "time: median, longest", "which")
     outcomes_by_ending: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         ending = (str(outcome.state), outcome.stage)
         outcomes_by_ending[ending].append(outcome)
-    groups = sorted(outcomes_by_ending.values(), key=len, reverse=True)
-    rows = [_describe_ending(group) for group in groups]
-    titles = ("hosts", "state", "stage", "bursts", "time: median, longest", "which")
+    groups = outcomes_by_ending.values()
+    most_first = sorted(groups, key=len, reverse=True)
+    rows = [_describe_ending(group) for group in most_first]
     return table(titles, rows)
 
 
