@@ -36,7 +36,8 @@ def main() -> None:
             # also for `python -m fleet`: completion asks by this name
             cli.app(prog_name="fleet")
         finally:
-            # a full disk shows here, or else after the last word of ours
+            # A full disk is found when the buffer is written. Write it here, where the
+            # error is explained, not at the end of Python, where it is not.
             sys.stdout.flush()
     except PrintError as err:
         _silence(_STDOUT)
@@ -50,16 +51,24 @@ def main() -> None:
         _end("", int(ended.code or 0))
     except Exception as err:
         errors.print_traceback_if_debugging(err)
-        if isinstance(err, errors.FleetError):
-            cause: errors.FleetError | None = err
-        else:
-            cause = errors.explain(err)
-        if cause is None:
-            _end(f"fleet: {errors.describe_bug(err)}", errors.EXIT_BUG)
-        if errors.is_lack_of_memory(err):
-            cli.print_text(f"fleet: {cause}", err=True)
-            os._exit(cause.exit_code)  # a thread that was not started may be waited for
-        _end(cli.wrap(f"fleet: {cause}", sys.stderr), cause.exit_code)
+        _end_with_error(err)
+
+
+def _end_with_error(err: Exception) -> NoReturn:
+    """Print the cause of an error on stderr and exit with its code. An error without a
+    known cause is a bug of fleet.
+    """
+    if isinstance(err, errors.FleetError):
+        cause: errors.FleetError | None = err
+    else:
+        cause = errors.explain(err)
+    if cause is None:
+        _end(f"fleet: {errors.describe_bug(err)}", errors.EXIT_BUG)
+    if errors.is_lack_of_memory(err):
+        cli.print_text(f"fleet: {cause}", err=True)
+        # sys.exit would wait for all threads, maybe for one that could not be started
+        os._exit(cause.exit_code)
+    _end(cli.wrap(f"fleet: {cause}", sys.stderr), cause.exit_code)
 
 
 def _prepare_streams() -> None:

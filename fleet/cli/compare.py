@@ -81,18 +81,20 @@ def compare_runs(
     limits = {"threshold": read_share(threshold), "only": only}
     has_summary = cli.has_summary(sides)
     is_over_time = len(sides) < 2 and not siblings and not has_summary
-    has_two_sides = not (siblings or is_over_time)
-    if not has_two_sides and (point is not None or blocks is not None):
+    is_of_sides = not siblings and not is_over_time
+    has_point_or_blocks = point is not None or blocks is not None
+    if has_point_or_blocks and not is_of_sides:
         raise UsageError("--point and --blocks: only for two or more sides.")
     if since is not None and not is_over_time:
         raise UsageError("--since: only for what changed when, of a single selection.")
-    code = None
+    code = None  # no verdict
     if siblings:
         code = _print_siblings(root, sides, show, **limits)
     elif is_over_time:
         code = _print_changes(root, sides, show, since, **limits)
     elif has_summary:
-        if (only.benchmark, cpus, point, blocks) != (None,) * 4:
+        selects_part = only != reduce.Only()
+        if selects_part or has_point_or_blocks:
             raise UsageError(
                 "--benchmark, --cpus, --point and --blocks: not for a summary."
             )
@@ -151,8 +153,9 @@ def _print_comparisons(
     no verdict.
     """
     results = compare.compare(root, sides, **options)
-    text = partial(views.render_comparisons, width=cli.get_width_and_colour()["width"])
-    show(results, text, views.comparisons_as_json, views.comparisons_as_csv)
+    width = cli.get_width_and_colour()["width"]
+    as_text = partial(views.render_comparisons, width=width)
+    show(results, as_text, views.comparisons_as_json, views.comparisons_as_csv)
     if any(result.has_changed for result in results):
         return EXIT_CHANGED
     if any(result.is_at_another_level for result in results):
@@ -163,12 +166,17 @@ def _print_comparisons(
 def _print_siblings(
     root: "store.Listing", sides: list[str], show: _Show, **options: Any
 ) -> int | None:
+    """Print which of equal machines is odd. Return the exit code of --fail-on-change,
+    or None if there is no verdict.
+    """
     groups = compare.compare_siblings(root, sides, **options)
-    text = partial(views.render_siblings, width=cli.get_width_and_colour()["width"])
-    show(groups, text, views.siblings_as_json, views.siblings_as_csv)
+    width = cli.get_width_and_colour()["width"]
+    as_text = partial(views.render_siblings, width=width)
+    show(groups, as_text, views.siblings_as_json, views.siblings_as_csv)
     if not any(group.has_verdict for group in groups):
         return None
-    return EXIT_CHANGED if any(group.odd_hosts for group in groups) else 0
+    has_odd_host = any(group.odd_hosts for group in groups)
+    return EXIT_CHANGED if has_odd_host else 0
 
 
 def _print_changes(
@@ -249,33 +257,47 @@ def accept(
         raise typer.BadParameter("--json or --csv, not both.")
     path = expected or inventory.parent / EXPECTED
     only = reduce.Only(cli.join_lists(benchmark), cli.join_lists(cpus))
-    code = 0
+    code_of_run = 0
     if run:
         texts = {"benchmarks": only.benchmark, "cpus": only.cpus}
-        select, code = _measure(inventory, results, select, texts, quiet=quiet)
+        select, code_of_run = _measure(inventory, results, select, texts, quiet=quiet)
     root = cli.open_listing(results)
-    tables = partial(exchange.compute_model_medians, root)
     judge = partial(
-        compare.judge_last_runs, root, select or ("all",), load_tables=tables, only=only
+        compare.judge_last_runs,
+        root,
+        select or ("all",),
+        load_tables=partial(exchange.compute_model_medians, root),
+        only=only,
     )
     if write:
+        # the new ranges are of machines as they are since their last changes
         _write_ranges(path, judge(accepts_changes=True))
         return
     ranges = []
     if expected or path.exists():
         ranges = read_expected(path, root.runs)
-    acceptances = judge(ranges, threshold=read_share(threshold))
+    acceptances = judge(ranges=ranges, threshold=read_share(threshold))
     if ranges and not _uses_entry_of(path, acceptances):
         text = f"fleet: no entry of {path} is about a number of these hosts."
         typer.echo(text, err=True)
     _print_acceptances(acceptances, json=json, csv=csv)
-    outcomes = {acceptance.outcome for acceptance in acceptances}
-    if any(outcome.is_worse for outcome in outcomes):
-        code = EXIT_WORSE
-    elif not code and compare.Outcome.CANNOT_TELL in outcomes:
-        code = UsageError.exit_code
+    code = _choose_exit_code(acceptances, code_of_run)
     if code:
         raise typer.Exit(code)
+
+
+def _choose_exit_code(acceptances: "Sequence[Acceptance]", code_of_run: int) -> int:
+    """Choose the exit code: of a machine that is worse than expected, else that of the
+    run before, else of one that cannot be judged; 0 if all is well.
+    """
+    outcomes = {acceptance.outcome for acceptance in acceptances}
+    if any(outcome.is_worse for outcome in outcomes):
+        return EXIT_WORSE
+    if code_of_run:
+        return code_of_run
+    if compare.Outcome.CANNOT_TELL in outcomes:
+        return UsageError.exit_code
+    return 0
 
 
 def _write_ranges(path: Path, acceptances: "Sequence[Acceptance]") -> None:
@@ -306,7 +328,8 @@ def _print_acceptances(
     elif csv:
         typer.echo(views.acceptances_as_csv(acceptances))
     else:
-        # for a scheduler: nothing else, a line stays one
+        # A scheduler reads stdout: a line per host, not wrapped, and nothing else. So
+        # the explanation goes to stderr.
         typer.echo(views.render_acceptances(acceptances))
         explanation = views.explain_acceptances(acceptances)
         if explanation:

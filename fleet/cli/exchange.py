@@ -83,7 +83,8 @@ def write_report(
         )
     runs = list[store.RunSummary]()
     heading = ""
-    if not summaries or (words and root.runs):
+    is_of_summaries_alone = summaries and not (words and root.runs)
+    if not is_of_summaries_alone:
         runs, heading = _select_runs_with_heading(root, words, sides, benchmarks)
     ranges = _read_ranges(root, runs)
     if to_folder:
@@ -97,19 +98,17 @@ def write_report(
     if is_picture:
         _write_picture(root, runs, file, title, benchmarks, ranges)
         return
-    ids = [run.run_id for run in runs]
-    names = words or sorted({run.host_id for run in runs})
-    count = Count("drawing", len(ids))
+    count = Count("drawing", len(runs))
     with show_elapsed(count):
         page = report.render(
             root,
-            ids,
-            title,
-            sides,
-            names,
-            benchmarks,
-            heading,
-            ranges,
+            [run.run_id for run in runs],
+            title=title,
+            sides=sides,
+            selection=words or sorted({run.host_id for run in runs}),
+            benchmark=benchmarks,
+            heading=heading,
+            ranges=ranges,
             on_run=count.step,
         )
     if to_stdout:
@@ -117,7 +116,7 @@ def write_report(
         return
     write_output(file, [page], replace=True)
     megabytes = len(page.encode()) / 1e6
-    typer.echo(f"{output}: {format_count(len(ids), 'run')}, {megabytes:.1f} MB")
+    typer.echo(f"{output}: {format_count(len(runs), 'run')}, {megabytes:.1f} MB")
     if open_:
         typer.launch(file.absolute().as_uri())
 
@@ -135,19 +134,25 @@ def _write_picture(
     """
     from fleet.store.files import write_output
 
-    if len({run.host_id for run in runs}) > 1:
+    picture: str | bytes
+    host_ids = {run.host_id for run in runs}
+    if len(host_ids) > 1:
         usual = views.load_usual_numbers(root, runs, reduce.Only(benchmarks))
-        picture = report.lay_out_host_picture(usual, title)
-        write_output(file, [report.draw_hosts(picture, file.suffix)], replace=True)
-        typer.echo(report.render_hosts_paste_text(picture, file.name))
-        return
-    if benchmarks:
-        raise UsageError("--benchmark: a card of one run shows its first benchmark.")
-    last = _find_last(runs)
-    card = report.make_card(root, last.run_id, ranges, title or "")
-    draw = report.FORMATS[file.suffix]
-    write_output(file, [draw(card)], replace=True)
-    typer.echo(report.render_paste_text(card, file.name))
+        layout = report.lay_out_host_picture(usual, title)
+        picture = report.draw_hosts(layout, file.suffix)
+        paste_text = report.render_hosts_paste_text(layout, file.name)
+    else:
+        if benchmarks:
+            raise UsageError(
+                "--benchmark: a card of one run shows its first benchmark."
+            )
+        last = _find_last(runs)
+        card = report.make_card(root, last.run_id, ranges, title or "")
+        draw = report.FORMATS[file.suffix]
+        picture = draw(card)
+        paste_text = report.render_paste_text(card, file.name)
+    write_output(file, [picture], replace=True)
+    typer.echo(paste_text)
 
 
 def _read_ranges(
@@ -160,7 +165,10 @@ def _read_ranges(
     path = Path(EXPECTED)
     if not path.exists():
         return []
-    return read_expected(path, root.runs if runs else ())
+    # Ranges may name variants that only a stored run knows. Without runs to report on,
+    # as on a site of summaries, do not read those of the root.
+    runs_with_variants = root.runs if runs else ()
+    return read_expected(path, runs_with_variants)
 
 
 def _select_runs_with_heading(
@@ -173,16 +181,17 @@ def _select_runs_with_heading(
     Raises UsageError.
     """
     if sides:
-        by_id = {run.run_id: run for run in root.runs}
-        ids = dict[str, None]()  # each once, in order
+        run_by_id = {run.run_id: run for run in root.runs}
+        run_ids = dict[str, None]()  # each once, in order
         for side in compare.resolve_sides(root, sides):
-            ids |= dict.fromkeys(side.runs["run_id"])
-        selected = [by_id[run_id] for run_id in ids]
+            run_ids |= dict.fromkeys(side.runs["run_id"])
+        selected = [run_by_id[run_id] for run_id in run_ids]
         runs = base.filter_runs(root, selected, benchmarks)
         return runs, views.render_heading(runs, command="report")
     to_show = views.select_runs_to_show(root, words, benchmarks)
     runs = base.filter_runs(root, to_show.runs, benchmarks)
-    heading = views.render_heading(runs, to_show.left_out, to_show.missing, "report")
+    left_out = to_show.left_out
+    heading = views.render_heading(runs, left_out, to_show.missing, command="report")
     return runs, heading
 
 
@@ -252,7 +261,8 @@ def import_(
     from fleet.plan import benchmark_names, grammars, options
 
     if agent:
-        _import_scheduler_steps(files, results, options.parse_labels(label or []))
+        labels = options.parse_labels(label or [])
+        _import_scheduler_steps_and_exit(files, results, labels)
     if all(file.suffix in run_files.SUFFIXES for file in files):
         typer.echo(run_files.import_runs(results, files, name))
         return
@@ -283,9 +293,12 @@ def import_(
     typer.echo(exchange.import_files(results, files, name, metadata))
 
 
-def _import_scheduler_steps(
+def _import_scheduler_steps_and_exit(
     files: list[Path], results: str, labels: Mapping[str, str]
 ) -> NoReturn:
+    """Store what the agents of a scheduler's steps printed, print the outcomes, and
+    exit with the code that `fleet run` would have.
+    """
     from fleet.cli.run import make_hints, print_outcomes
     from fleet.remote.connect import connect
     from fleet.session.context import HostAccess

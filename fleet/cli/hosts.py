@@ -98,8 +98,9 @@ def list_hosts(
     """
     from fleet.console.hosts import render_hosts, render_hosts_json
 
-    listed: dict[str, Any] | None = None if resolve else {}
-    loaded = cli.load_inventory(inventory, listed)
+    # {} skips the program of hosts_from, None asks it
+    listed_hosts: dict[str, Any] | None = None if resolve else {}
+    loaded = cli.load_inventory(inventory, listed_hosts)
     if loaded.unasked_program:
         note = (
             f"hosts_from: {loaded.unasked_program} lists more hosts; `fleet hosts"
@@ -107,7 +108,9 @@ def list_hosts(
         )
         cli.print_text(f"fleet: {note}", err=True)
     chosen: Sequence[Host] = ()
-    if select or limit or loaded.hosts:
+    is_selected = bool(select or limit)
+    # an inventory may have no hosts but those of a program that was not asked
+    if is_selected or loaded.hosts:
         chosen = cli.select_hosts(loaded, select, limit, results)
     last_runs = _find_last_runs(results)
     starts = last_runs.read_starts()
@@ -143,11 +146,12 @@ def trust(
     Example: fleet trust inventory.yaml
     """
     from fleet.inventory.reader import read_inventory
-    from fleet.inventory.trust import describe_risk, list_named_files, trust
+    from fleet.inventory.trust import describe_risk, list_named_files
+    from fleet.inventory.trust import trust as trust_document
 
     document = read_inventory(inventory, is_named=True).document
     document.require_no_problems()
-    trust(document)
+    trust_document(document)
     for risky in document.risky:
         typer.echo(f"{describe_risk(document, risky)}.")
     files = list_named_files(document)

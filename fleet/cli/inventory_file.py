@@ -63,22 +63,25 @@ def apply_settings(context: typer.Context, path: Path) -> Path:
     return path
 
 
-def load_inventory(path: Path, listed: Mapping[str, Any] | None = None) -> "Inventory":
+def load_inventory(
+    path: Path, listed_hosts: Mapping[str, Any] | None = None
+) -> "Inventory":
     """Load the inventory, or just this machine if the default file is missing. Raises
     InventoryError.
 
-    listed: replaces what `hosts_from` lists. {}: the command only names the hosts, for
-    which the file need not be trusted.
+    listed_hosts: the hosts to take for those that the program of `hosts_from` lists;
+    None: ask the program. Pass {} to skip them where a command only names hosts: then
+    the file need not be trusted.
     """
     from fleet.inventory.reader import read_inventory as read_existing
     from fleet.inventory.select import load_hosts, make_local_inventory
 
     file = read_inventory(path)
+    if file is None and path != INVENTORY:
+        # a file that is named must exist: its reader says that there is none
+        file = read_existing(path, is_named=True)
     if file is not None:
-        return load_hosts(file, listed)
-    if path != INVENTORY:
-        # raises: there is no such file
-        return load_hosts(read_existing(path, is_named=True), listed)
+        return load_hosts(file, listed_hosts)
     typer.echo(
         f"fleet: no {INVENTORY} here: this machine alone. `fleet init` writes one.",
         err=True,

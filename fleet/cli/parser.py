@@ -44,13 +44,17 @@ class Command(TyperCommand):
     """
 
     def __init__(self, *names: Any, **settings: Any) -> None:
+        """Make the command, with a variable for each option that has a value."""
         super().__init__(*names, **settings)
         for parameter in self.params:
             if parameter.param_type_name == "argument":
                 self._restore_help(parameter)
                 continue
-            parameter.secondary_opts = []  # --no-json
-            if not parameter.is_eager or parameter.name == "inventory":
+            parameter.secondary_opts = []  # not also the negated form, --no-json
+            # Eager options, such as --help, act at once. The inventory is eager since
+            # it has the defaults of the others.
+            is_action = parameter.is_eager and parameter.name != "inventory"
+            if not is_action:
                 self._add_variable(parameter)
 
     def _restore_help(self, argument: click.Parameter) -> None:
@@ -64,7 +68,8 @@ class Command(TyperCommand):
         """Let an option be set by FLEET_COMMAND_OPTION, before a variable that all
         commands have, such as FLEET_INVENTORY.
         """
-        flag = max(option.opts, key=len).lstrip("-")
+        longest_name = max(option.opts, key=len)
+        flag = longest_name.lstrip("-")
         variable = f"FLEET_{self.name}_{flag}".upper().replace("-", "_")
         common = option.envvar or []
         if isinstance(common, str):
@@ -127,7 +132,10 @@ class Command(TyperCommand):
         self, ctx: click.Context, formatter: click.HelpFormatter
     ) -> None:
         """Write the arguments, then each panel of options, then the options without a
-        panel.
+        panel, --help among them.
+
+        click breaks lines at hyphens, also within names of options. So no hyphen is in
+        the text that it breaks; _HYPHEN stands for it.
         """
         panels: _Panels = {"Arguments": []}
         for parameter, (names, text) in list_parameters(ctx):
@@ -137,7 +145,7 @@ class Command(TyperCommand):
                 title = _get_panel(parameter, "Options")
             row = (names, text.replace("-", _HYPHEN))
             panels.setdefault(title, []).append(row)
-        panels["Options"] = panels.pop("Options")  # which has --help, below the others
+        panels["Options"] = panels.pop("Options")  # moves it behind the others
         _write_panels(panels, formatter)
         formatter.buffer = [part.replace(_HYPHEN, "-") for part in formatter.buffer]
 
@@ -285,19 +293,24 @@ class _Completion(shell_completion.ShellComplete):
         return words[:-1], words[-1]
 
     def complete(self) -> str:
-        """Return the words that add only plain text to the one typed."""
+        """Return a line per completion that adds only plain text to the word typed.
+
+        A line replaces _FLEET_WORD, the end of the command line as it is typed. That
+        need not be the whole word: after --sort=h, "host" replaces "h" in bash, and
+        "--sort=host" replaces the word in other shells.
+        """
         args, typed = self.get_completion_args()
-        value = typed
+        typed_value = typed
         if typed.startswith("-") and "=" in typed:
-            _, _, value = typed.partition("=")
-        replaced = os.environ.get("_FLEET_WORD", typed)
+            _, _, typed_value = typed.partition("=")
+        word_to_replace = os.environ.get("_FLEET_WORD", typed)
         lines = []
         for item in self.get_completions(args, typed):
-            if item.type != "plain" or not item.value.startswith(value):
+            if item.type != "plain" or not item.value.startswith(typed_value):
                 continue
-            added = item.value.removeprefix(value)
+            added = item.value.removeprefix(typed_value)
             if _PLAIN.fullmatch(added):
-                lines.append(f"{replaced}{added}{self.format_completion(item)}")
+                lines.append(f"{word_to_replace}{added}{self.format_completion(item)}")
         return "\n".join(lines)
 
     def format_completion(self, item: shell_completion.CompletionItem) -> str:

@@ -95,16 +95,18 @@ def skip_damaged(command: _Function) -> _Function:
     def run_without_damaged(**arguments: Any) -> None:
         from fleet.store.runs import skip_damaged_runs
 
+        # A command that ends by a wrong option or an exit code has been carried out, so
+        # it must not raise within `skip_damaged_runs`: its warnings would be lost.
         @skip_damaged_runs
         def call_command() -> Exception | None:
             try:
                 command(**arguments)
-            except (ParserError, typer.Exit) as ended:
-                return ended
+            except (ParserError, typer.Exit) as exit_of_command:
+                return exit_of_command
             return None
 
-        ended = call_command()
-        if ended is not None:
-            raise ended
+        exit_of_command = call_command()
+        if exit_of_command is not None:
+            raise exit_of_command
 
     return cast("_Function", run_without_damaged)

@@ -118,27 +118,33 @@ def run(
     started = time.monotonic()
     store = Store(results)
     store.require_writable()
-    settings: dict[str, Any] = {
-        "requested": requested,
-        "parallel": parallel,
-        "lock": lock,
-        "reconnect_s": reconnect,
-        "require": require,
-        "wait_s": wait,
-    }
     outcomes: list[events.Outcome] = []
-    for side in alternate_labels(sides, repeat):
-        settings["labels"] = {**labels, **side}
+    # a pass over all hosts for each; before a pass, this runs the command of --switch
+    for labels_of_side in alternate_labels(sides, repeat):
         with show_progress(
             hosts, outcomes, quiet=quiet, json=json, as_map=map_
         ) as on_event:
-            ended, logs = measure_session(
-                store, hosts, on_event, connect_timeout, dask, **settings
+            outcomes_of_pass, logs_of_last_pass = measure_session(
+                store,
+                hosts,
+                on_event,
+                connect_timeout,
+                dask,
+                requested=requested,
+                parallel=parallel,
+                lock=lock,
+                reconnect_s=reconnect,
+                require=require,
+                wait_s=wait,
+                labels={**labels, **labels_of_side},
             )
-        outcomes += ended
-        if any(outcome.state is events.State.INTERRUPTED for outcome in ended):
+        outcomes += outcomes_of_pass
+        is_interrupted = any(
+            outcome.state is events.State.INTERRUPTED for outcome in outcomes_of_pass
+        )
+        if is_interrupted:
             break
-    hints = make_hints(results, inventory, logs)
+    hints = make_hints(results, inventory, logs_of_last_pass)
     print_outcomes(store, outcomes, started, hints, json=json, as_map=map_)
     raise typer.Exit(events.exit_code(outcomes))
 
@@ -246,13 +252,13 @@ def resume(
         )
         return
     intent = remaining.intent
-    entries: Sequence[Host] = ()
-    if not publish_partial:
-        entries = cli.load_inventory(inventory, intent.listed or None).hosts
-    by_name = {host.name: host for host in entries}
-    hosts = resume.hosts_to_resume(remaining, by_name, partial=publish_partial)
-    to_begin = [host for host in hosts if entries and host.name in remaining.hosts]
-    cli.require_usable(to_begin, intent.requested)
+    hosts_not_begun: Sequence[Host] = ()
+    if publish_partial:
+        hosts = resume.hosts_to_resume(remaining, {}, partial=True)
+    else:
+        hosts = _load_hosts_to_resume(remaining, inventory)
+        hosts_not_begun = [host for host in hosts if host.name in remaining.hosts]
+    cli.require_usable(hosts_not_begun, intent.requested)
     started = time.monotonic()
     store.require_writable()
     with show_progress(hosts, (), quiet=quiet, json=json) as on_event:
@@ -280,10 +286,23 @@ def resume(
     others = resume.name_other_sessions(store, remaining)
     if others:
         cli.print_text(others, err=True)
-    code = StoreError.exit_code if damaged else 0
     if outcomes:
-        code = events.exit_code(outcomes)
-    raise typer.Exit(code)
+        raise typer.Exit(events.exit_code(outcomes))
+    # without an outcome, damaged journals are all there is to tell
+    raise typer.Exit(StoreError.exit_code if damaged else 0)
+
+
+def _load_hosts_to_resume(remaining: "Remaining", inventory: Path) -> list[Host]:
+    """Return the hosts that a session has left, as the inventory has them now. If a
+    program listed hosts for the session, those are taken; it is not asked again. Raises
+    UsageError for hosts that are gone.
+    """
+    from fleet.session import resume
+
+    listed_hosts = remaining.intent.listed or None
+    entries = cli.load_inventory(inventory, listed_hosts).hosts
+    host_by_name = {host.name: host for host in entries}
+    return resume.hosts_to_resume(remaining, host_by_name)
 
 
 def _print_nothing(command: str, sentence: str, *, json: bool) -> None:
@@ -319,8 +338,9 @@ def show_progress(
     json: bool,
     as_map: bool = False,
 ) -> Iterator["EventHandler"]:
-    """Yield a handler that shows events on stderr. earlier: outcomes for the JSON
-    printed on a signal.
+    """Yield a handler that shows events on stderr. If a signal ends the session, print
+    what it has as JSON if asked for. earlier: outcomes of the passes before, for this
+    JSON.
     """
     from fleet.console.progress import progress
     from fleet.console.rows import Rows
@@ -334,21 +354,16 @@ def show_progress(
         unfinished = [row.make_interrupted_outcome() for row in rows.by_name.values()]
         typer.echo(render_outcomes_json([*earlier, *unfinished]))
 
-    def announce(text: str) -> None:
-        # a line beside a live table would be drawn over
-        show_text = getattr(show, "announce", partial(typer.echo, err=True))
-        show_text(text)
-
-    with (
-        progress(hosts, quiet=quiet, as_map=as_map) as show,
-        cli.stop_on_signals(print_json, announce),
-    ):
+    with progress(hosts, quiet=quiet, as_map=as_map) as show:
+        # a live table has `announce`, since it would draw over a line beside it
+        announce = getattr(show, "announce", partial(typer.echo, err=True))
 
         def on_event(event: "Event") -> None:
             rows.update(event)
             show(event)
 
-        yield on_event
+        with cli.stop_on_signals(print_json, announce):
+            yield on_event
 
 
 def make_hints(results: str, inventory: Path, logs: str) -> "Hints":

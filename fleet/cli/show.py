@@ -140,38 +140,41 @@ def show(
     if ways and (json or csv):
         raise typer.BadParameter("--ways prints text; leave out --json and --csv.")
     if cli.has_summary(select or ()):
-        others = (benchmark, cpus, csv, ladder, map_, ways, pair, cpus_of, closest)
-        _print_summaries(select or [], results, *others, json=json)
+        _refuse_options_of_runs(
+            *(benchmark, cpus, csv, ladder, map_, ways, pair, cpus_of, closest)
+        )
+        _print_summaries(select or [], results, json=json)
         return
     root = cli.open_listing(results)
     only = reduce.Only(cli.join_lists(benchmark), cli.join_lists(cpus))
-    chosen = views.select_runs_to_show(root, select or (), only.benchmark)
-    having = base.filter_runs(root, chosen.runs, only.benchmark)
-    run_ids = [run.run_id for run in having]
+    to_show = views.select_runs_to_show(root, select or (), only.benchmark)
+    runs_with_benchmark = base.filter_runs(root, to_show.runs, only.benchmark)
+    run_ids = [run.run_id for run in runs_with_benchmark]
     if cpus_of is not None:
-        _print_cpus(root, chosen.latest, cpus_of, json=json)
+        _print_cpus(root, to_show.latest, cpus_of, json=json)
     elif pair is not None:
-        _print_pair(root, chosen.runs, pair, only, json=json, csv=csv)
+        _print_pair(root, to_show.runs, pair, only, json=json, csv=csv)
     elif closest is not None:
-        closest_sets = views.load_closest_sets(root, having, closest, only)
-        _print_closest_sets(closest_sets, json=json, csv=csv)
+        sets = views.load_closest_sets(root, runs_with_benchmark, closest, only)
+        _print_closest_sets(sets, json=json, csv=csv)
     elif json:
-        sys.stdout.writelines(views.show_as_json(root, run_ids, only, chosen.missing))
+        pieces = views.show_as_json(root, run_ids, only, to_show.missing)
+        sys.stdout.writelines(pieces)
     elif csv:
         typer.echo(views.show_as_csv(root, run_ids, only))
-        _name_missing_hosts(chosen)
+        _name_missing_hosts(to_show)
     else:
         canvas = views.Canvas(**cli.get_width_and_colour())
         detail = views.Detail(all_sizes=ladder, both_ways=ways, as_map=map_)
-        text = views.show_runs(root, chosen, canvas, only, detail, sort)
+        text = views.show_runs(root, to_show, canvas, only, detail, sort)
         cli.print_paged(text)
 
 
-def _name_missing_hosts(chosen: "RunsToShow") -> None:
+def _name_missing_hosts(to_show: "RunsToShow") -> None:
     """Name on stderr the hosts that could not be measured, if any."""
-    if chosen.missing:
-        left_out = chosen.left_out
-        heading = views.render_heading(chosen.runs, left_out, chosen.missing)
+    if to_show.missing:
+        left_out = to_show.left_out
+        heading = views.render_heading(to_show.runs, left_out, to_show.missing)
         typer.echo(heading, err=True)
 
 
@@ -231,21 +234,21 @@ def _print_cpus(
             typer.echo(f"{prefix}{line}")
 
 
-def _print_summaries(
-    names: list[str], results: str, *others: object, json: bool
-) -> None:
-    """Print these summaries, or a list of all. others: values of options that must not
-    be given.
-    """
+def _refuse_options_of_runs(*values: object) -> None:
+    """Refuse options that a summary does not have. values: of these options."""
+    if any(values):
+        raise typer.BadParameter(
+            "a summary is shown whole; of the options only --json applies."
+        )
+
+
+def _print_summaries(names: list[str], results: str, *, json: bool) -> None:
+    """Print these summaries, or a list of all if no name is given."""
     from fleet.analysis.exchange.summaries import (
         format_summaries_json,
         render_summaries,
     )
 
-    if any(others):
-        raise typer.BadParameter(
-            "a summary is shown whole; of the options only --json applies."
-        )
     if json:
         typer.echo(format_summaries_json(results, names))
     else:

@@ -47,16 +47,15 @@ class _Escaping(io.TextIOWrapper):
     """A text stream that escapes control and unencodable characters; colour codes pass
     where colours are taken.
 
-    Closing it leaves the wrapped stream open: the live table, which escapes by itself,
-    writes to that.
+    below: the wrapped stream, which closing this one leaves open. The live table, which
+    escapes by itself, writes to that.
     """
 
     def __init__(self, stream: io.TextIOWrapper) -> None:
         encoding = stream.encoding
+        # click replaces an ASCII stream by one in UTF-8, which would bypass this one
         if codecs.lookup(encoding).name == "ascii":
-            encoding = (  # as click has it, which would write past an ASCII stream
-                "utf-8"
-            )
+            encoding = "utf-8"
         super().__init__(
             stream.buffer,
             encoding,

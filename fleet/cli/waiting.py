@@ -42,7 +42,8 @@ def show_elapsed(progress: object) -> Iterator[None]:
     if sys.stderr is None or not sys.stderr.isatty():
         yield
         return
-    # of the stream that would escape its moves
+    # Our stderr escapes control characters such as those of _CLEAR. So write to the
+    # stream below it.
     terminal = getattr(sys.stderr, "below", sys.stderr)
     ended = threading.Event()
 
