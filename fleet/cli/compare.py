@@ -186,6 +186,9 @@ def _print_changes(
     since: timedelta | None,
     **options: Any,
 ) -> int | None:
+    """Print what changed on which night. Return the exit code of --fail-on-change, or
+    None if there is no verdict.
+    """
     past = compare.find_changes_over_time(root, sides, **options)
     if since is not None:
         night = datetime.now(UTC) - since
@@ -321,6 +324,7 @@ def _uses_entry_of(path: Path, acceptances: "Sequence[Acceptance]") -> bool:
 def _print_acceptances(
     acceptances: "Sequence[Acceptance]", *, json: bool, csv: bool
 ) -> None:
+    """Print machines as a line each, or as JSON or CSV if asked for."""
     from fleet.analysis.views import accept as views
 
     if json:

@@ -36,15 +36,16 @@ def _complete(
     """
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+        # of "web,!db" only "db" is completed
         _, _, last_item = incomplete.rpartition(",")
-        last = last_item.removeprefix("!")
-        before = incomplete.removesuffix(last)
+        typed = last_item.removeprefix("!")
+        before = incomplete.removesuffix(typed)
         # a traceback on every press of a key would be no help
         with contextlib.suppress(Exception):
-            words = dict.fromkeys(list_words(ctx, last))
-            begun = [word for word in words if word.startswith(last)]
+            words = dict.fromkeys(list_words(ctx, typed))
+            matching = [word for word in words if word.startswith(typed)]
             # others wrote some of the words: none may begin with a sign of the shell
-            return [f"{before}{word}" for word in begun if word[:1].isalnum()]
+            return [f"{before}{word}" for word in matching if word[:1].isalnum()]
         return []
 
     return complete

@@ -246,6 +246,7 @@ def clean(
 def _open_access(
     hosts: Sequence[Host], parallel: int, connect_timeout_s: float, *, quiet: bool
 ) -> Iterator["HostAccess"]:
+    """Yield access to hosts, and show the progress on them until the context ends."""
     from fleet.console.progress import progress
     from fleet.remote.connect import connect
     from fleet.session.context import HostAccess

@@ -192,6 +192,7 @@ class Program(typer.Typer):
     """A typer app that consists of a `Group` of `Command`s."""
 
     def __init__(self, **settings: Any) -> None:
+        """Make the program, without commands yet."""
         # then click names similar commands itself
         suggests = hasattr(click.exceptions, "NoSuchCommand")
         settings |= {

@@ -110,6 +110,7 @@ def _make_plan_parameter() -> Parameter:
 
 
 def _make_parameter(plan_option: Option, panel: str, *, hidden: bool) -> Parameter:
+    """Return the parameter of a plan option, whose value the command gets as text."""
     kind: Any = str | None
     if plan_option.name == "benchmarks":
         kind = list[str] | None

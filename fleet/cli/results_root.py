@@ -57,6 +57,7 @@ def _require_address_space() -> None:
 
 
 def _require_usable_name(text: str) -> None:
+    """Refuse a name that is empty or has characters that cannot be printed."""
     if not text.strip():
         raise typer.BadParameter(
             "names no place; give a folder, or s3://bucket/prefix."

@@ -57,7 +57,8 @@ def label(
     root = store.Store(results)
     listing = store.Listing(results, must_exist=True)
     runs = base.select_runs(listing.runs, [select], listing)
-    root.label([run.run_id for run in runs], changes)
+    run_ids = [run.run_id for run in runs]
+    root.label(run_ids, changes)
     count = format_count(len(runs), "run")
     hosts = join_names(run.host_name for run in runs)
     cli.print_text(f"Labelled {count} of {hosts}: {' '.join(labels)}.")

@@ -38,6 +38,7 @@ def render_checks(checks: Sequence[CheckedHost]) -> str:
 
 
 def _render_many_checks(checks: Sequence[CheckedHost]) -> list[str]:
+    """Return the parts on many hosts: kinds of machines, failures, findings."""
     measurable = [check for check in checks if check.intended is not None]
     outcomes = [check.outcome for check in checks]
     return [
@@ -51,7 +52,7 @@ def _render_many_checks(checks: Sequence[CheckedHost]) -> list[str]:
 def render_without_information(checks: Sequence[CheckedHost]) -> str:
     """Render hosts with the findings that disturb, and count the others."""
     text = render_checks([_drop_information(check) for check in checks])
-    severities = [item.severity for check in checks for item in check.findings]
+    severities = [finding.severity for check in checks for finding in check.findings]
     left_out = severities.count(Severity.INFO)
     if not left_out:
         return text
@@ -60,11 +61,15 @@ def render_without_information(checks: Sequence[CheckedHost]) -> str:
 
 
 def _drop_information(check: CheckedHost) -> CheckedHost:
+    """Return a check without the findings that only inform."""
     findings = [item for item in check.findings if item.severity is not Severity.INFO]
     return replace(check, findings=tuple(findings))
 
 
 def _render_host(check: CheckedHost, *, findings: bool) -> str:
+    """Render a host: its machine and what a run would do, or why it failed; then what
+    disturbs, if `findings`, and what the host reported.
+    """
     name = check.outcome.host.name
     lines = []
     if check.facts is not None:
@@ -237,6 +242,7 @@ def render_checks_json(checks: Sequence[CheckedHost]) -> str:
 
 
 def _make_check_object(check: CheckedHost, facts: Facts) -> dict[str, object]:
+    """Return what was found on a host; `run` is null if it cannot be measured."""
     intended = check.intended
     return {
         "target": str(facts.target),

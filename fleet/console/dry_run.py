@@ -123,6 +123,7 @@ def _describe_rounds(plan: Plan) -> str:
 
 
 def _describe_pairs(choice: PairChoice) -> str:
+    """Describe which pairs were asked for; "" for the default, each two CPUs once."""
     match choice.which:
         case Pairs.HALF:
             return ""  # as by default
@@ -204,6 +205,7 @@ def _list_advice(plans: Sequence[PlannedHost]) -> list[str]:
 
 
 def _describe_cost(cost: Cost) -> str:
+    """Describe a cost: its time, points and memory, or why there is no forecast."""
     forecast = cost.forecast
     if forecast is None:
         return cost.why

@@ -59,6 +59,7 @@ class LiveTable:
         self._announced = text
 
     def _print_note(self, host: Host, text: str) -> None:
+        """Print a note above the table."""
         note = strip_host_name(host, text)
         line = Text(f"{host.name}: {note}", style="dim")
         if self._live is None:
@@ -170,6 +171,7 @@ class LiveTable:
     def _make_table(
         self, hosts: Sequence[Host], cells: Sequence["_Cells"], *, has_medians: bool
     ) -> Table:
+        """Make a table of these cells, a row per host, no wider than the terminal."""
         self._widths.make_room(cells)
         title, *_ = _TITLES
         names = [title, *(host.name for host in hosts)]
@@ -195,6 +197,7 @@ class _Cells(NamedTuple):
 
 
 def _describe_row(row: Row, now: float, separator: str) -> _Cells:
+    """Return the cells of a row. separator: between the medians of two benchmarks."""
     medians = row.format_medians(separator)
     last = _one_line(medians)
     if not row.medians:

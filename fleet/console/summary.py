@@ -76,6 +76,7 @@ def render_outcomes(
 
 
 def _tabulate_hosts(outcomes: Sequence[Outcome], width: int | None) -> str:
+    """Tabulate how the part of each host ended."""
     rows = []
     for outcome in outcomes:
         row = (

@@ -83,6 +83,9 @@ def _find_variants_to_separate(table: pd.DataFrame) -> "pd.Series[Any]":
 
 
 def _make_group(rows: pd.DataFrame, benchmark: Benchmark) -> Group:
+    """Return the group of one benchmark. rows: of `summarize_hosts`, a row per host and
+    column.
+    """
     by_host = rows.groupby("host_id", sort=False)
     bursts = by_host["bursts"].sum()
     flagged_bursts = by_host["flagged_bursts"].sum()

@@ -198,6 +198,7 @@ def render_cpus(pairs: pd.DataFrame, order: Layout) -> list[str]:
 
 
 def _tabulate_cpus(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Tabulate rows of pairs, each of a CPU with itself."""
     titles = ("cpu", "median", "min", "p99", "±95%", "flagged")
     lines = []
     for row in rows:

@@ -77,6 +77,7 @@ def _tabulate_largest(bursts: pd.DataFrame, benchmark: Benchmark) -> str:
 
 
 def _describe_burst(row: Mapping[str, Any], benchmark: Benchmark) -> Sequence[str]:
+    """Return the cells of a burst: its slowest sample, run, start, round and flags."""
     moment = row["started_utc"] + timedelta(microseconds=row["start_offset_ns"] // 1000)
     return (
         text.format_value(benchmark, row["slowest"]),

@@ -380,6 +380,9 @@ def _format_key(key: Key, parameters: Sequence[Parameter]) -> str:
 
 
 def _format_parameter(parameter: Parameter, value: Any) -> str:
+    """Format the value of a parameter: "64K" bytes, "2" threads, "5" GB/s, or a word;
+    None as the parameter's word for it.
+    """
     if value is None:
         return parameter.none or ""
     if parameter.type == "bytes":

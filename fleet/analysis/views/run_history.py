@@ -84,6 +84,7 @@ def _tabulate_runs(
 
 
 def _name_run(row: Mapping[str, Any]) -> list[str]:
+    """Return the first cells of a row: start, host and ID of its run, and benchmark."""
     started = row["started_utc"].astimezone(UTC)
     return [
         f"{started:%Y-%m-%d %H:%M:%S}",
@@ -172,6 +173,7 @@ def render_host_history(runs: Sequence[RunSummary], usual: UsualNumbers) -> str:
 
 
 def _tabulate_usual_numbers(usual: UsualNumbers) -> str:
+    """Tabulate each number of a host, with the range and the course of its runs."""
     titles = (
         "benchmark",
         "of",

@@ -117,6 +117,7 @@ class RunPage:
         return render_tables(tables, self.canvas.width)
 
     def _render_ladder(self, choice: str) -> str:
+        """Render the memory hierarchy of a benchmark and variant: "chase/mov"."""
         memory = self.data.memory
         return render_ladder(
             load.select_choice(memory.steps, choice),
@@ -127,6 +128,7 @@ class RunPage:
         )
 
     def _render_cpus(self, pairs: pd.DataFrame) -> str:
+        """Render a benchmark of single CPUs, such as of their clock."""
         first = pairs.iloc[0].to_dict()
         heading = self.data.descriptions[first["benchmark"]].heading
         lines = [

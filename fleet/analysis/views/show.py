@@ -110,6 +110,7 @@ def _make_run_object(data: RunData) -> dict[str, Any]:
 
 
 def _make_missing_object(host: selection.MissingHost) -> dict[str, Any]:
+    """Return the row of a missing host: keys of `show_as_json`, its lists empty."""
     run = {
         "host_name": host.name,
         "session_id": host.session_id,

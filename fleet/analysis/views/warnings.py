@@ -386,6 +386,7 @@ def _has_flag(flags: str, flag: str) -> bool:
 
 
 def _warn_about_wide_pairs(rows: MarkedRows) -> Iterator[RunWarning]:
+    """Yield a warning about the pairs whose interval is wider than WIDE, if any."""
     wide = [row for row in rows.pairs if (row["spread"] or 0) > WIDE]
     if wide:
         yield RunWarning(
