@@ -35,13 +35,14 @@ def render_changes(history: History) -> str:
     """Render for people: a sentence, a row per change, odd nights, hosts at another
     level, and warnings.
     """
+    descriptions = history.descriptions
     parts = [render_changes_headline(history)]
     if len(history.changes):
-        parts.append(table(CHANGE_TITLES, format_changes(history), right={2, 3}))
-    descriptions = history.descriptions
-    odd = _render_host_nights("Odd nights", history.odd, descriptions)
+        rows = format_changes(history)
+        parts.append(table(CHANGE_TITLES, rows, right={2, 3}))
+    parts.append(_render_host_nights("Odd nights", history.odd, descriptions))
     title = "At another level since"
-    parts += [odd, _render_host_nights(title, history.elsewhere, descriptions)]
+    parts.append(_render_host_nights(title, history.elsewhere, descriptions))
     parts.append(render_warnings(list(history.caveats)))
     return "\n\n".join(filter(None, parts))
 

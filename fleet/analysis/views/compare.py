@@ -207,9 +207,9 @@ def format_not_equivalent(
 def _name_rows(
     comparisons: Sequence[Comparison],
 ) -> list[tuple[str, Sequence[Mapping[str, Any]]]]:
-    """Return names with rows: for each pair of sides the rows about all hosts, as "all
-    5", then the rows of each comparison, under its host. If several sides are compared,
-    the names end in side B: "all 5, kernel=6.13".
+    """Return names with rows: first, for each pair of sides, the rows about all hosts
+    as "all 5", then the rows of each comparison under the name of its host. If there
+    are several pairs of sides, names end in side B: "all 5, kernel=6.13".
     """
     groups = group_by_sides(comparisons)
     about_all_hosts = []

@@ -124,9 +124,7 @@ def _tabulate_by_relation(
     """
     changing = [name for name in ("point", "thread") if events[name].nunique() > 1]
     row_keys = changing or ["thread"]
-    rows_by_title: dict[str, list[_Row]] = {}
-    for row in _sort_by_relation_and_point(events, hello):
-        rows_by_title.setdefault(row["relation"], []).append(row)
+    rows_by_title = _group_by_relation(events, hello)
     if "point" not in row_keys and len(rows_by_title) > 1:
         # short tables are easier to compare in one
         row_keys = ["relation", *row_keys]
@@ -138,6 +136,17 @@ def _tabulate_by_relation(
         lines = _format_event_lines(rows_of_table, row_keys, names)
         tables.append(PointTable(title, titles, lines))
     return tables
+
+
+def _group_by_relation(
+    events: pd.DataFrame, hello: Mapping[str, Any]
+) -> dict[str, list[_Row]]:
+    """Return the rows of each relation, sorted by point as planned."""
+    rows_by_relation: dict[str, list[_Row]] = {}
+    for row in _sort_by_relation_and_point(events, hello):
+        rows = rows_by_relation.setdefault(row["relation"], [])
+        rows.append(row)
+    return rows_by_relation
 
 
 def _sort_by_relation_and_point(

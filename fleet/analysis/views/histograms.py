@@ -92,10 +92,7 @@ def _count_bursts_and_runs(bursts: pd.DataFrame, runs: pd.DataFrame) -> str:
 def _draw_histogram(bursts: pd.DataFrame, is_main: Bools, benchmark: Benchmark) -> str:
     """Draw a bar for each bin: the bursts at the main level, then the others."""
     values = text.convert_to_shown(benchmark, bursts["burst_ns"].to_numpy())
-    grain = float(bursts["grain_ns"].median())
-    if text.is_rate(benchmark):
-        grain = np.nan  # it is of times
-    edges = make_bins(values, grain)
+    edges = make_bins(values, _find_grain(bursts, benchmark))
     counts, _ = np.histogram(values, edges)
     main_counts, _ = np.histogram(values[is_main], edges)
     largest_count = counts.max()
@@ -108,6 +105,15 @@ def _draw_histogram(bursts: pd.DataFrame, is_main: Bools, benchmark: Benchmark) 
         row = (f"{begin:.{decimals}f}", str(count), bar)
         rows.append(row)
     return table(("from", "bursts", "█ main level, ░ another"), rows, right={0, 1})
+
+
+def _find_grain(bursts: pd.DataFrame, benchmark: Benchmark) -> float:
+    """Return what a step of the clock adds to a number of bursts; NaN if it is unknown,
+    and of rates, since a step adds to times.
+    """
+    if text.is_rate(benchmark):
+        return np.nan
+    return float(bursts["grain_ns"].median())
 
 
 def _draw_bar(main_count: int, other_count: int, largest: int) -> str:

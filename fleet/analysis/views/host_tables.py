@@ -66,14 +66,15 @@ class _HostTables:
         """Halve the columns of a group until each part fits the canvas or has one
         column. With intervals it stays whole.
         """
-        names = list(group.columns)
-        if self.has_intervals or len(names) == 1 or self._fits([group]):
+        titles = list(group.columns)
+        if self.has_intervals or len(titles) == 1 or self._fits([group]):
             return [group]
-        middle = len(names) // 2
+        middle = len(titles) // 2
         parts = []
-        for half in (names[:middle], names[middle:]):
-            columns = {name: group.columns[name] for name in half}
-            parts += self._split_to_fit(replace(group, columns=columns))
+        for titles_of_half in (titles[:middle], titles[middle:]):
+            columns = {title: group.columns[title] for title in titles_of_half}
+            half = replace(group, columns=columns)
+            parts += self._split_to_fit(half)
         return parts
 
     def _fits_beside(self, groups: Sequence[Group], group: Group) -> bool:

@@ -64,15 +64,13 @@ def _list_quantiles(samples: Floats, benchmark: Benchmark) -> dict[str, str]:
 
 def _tabulate_largest(bursts: pd.DataFrame, benchmark: Benchmark) -> str:
     """List the bursts with the slowest samples, the slowest first."""
-    slowest = bursts["sample_ns"].map(np.max).astype(float)
-    with_slowest = bursts.assign(slowest=slowest)
-    largest_first = with_slowest.sort_values("slowest", ascending=False, kind="stable")
-    columns = ["slowest", "run_id", "started_utc", "start_offset_ns", "round", "flags"]
-    rows = [
-        _describe_burst(row, benchmark)
-        for row in text.to_records(largest_first[columns].head(_LARGEST))
-    ]
     titles = ("slowest", "in run", "at, UTC", "round", "flags")
+    slowest_ns = bursts["sample_ns"].map(np.max).astype(float)
+    with_slowest = bursts.assign(slowest=slowest_ns)
+    slowest_first = with_slowest.sort_values("slowest", ascending=False, kind="stable")
+    columns = ["slowest", "run_id", "started_utc", "start_offset_ns", "round", "flags"]
+    listed = slowest_first[columns].head(_LARGEST)
+    rows = [_describe_burst(row, benchmark) for row in text.to_records(listed)]
     return table(titles, rows, right={0, 3})
 
 

@@ -250,7 +250,7 @@ def _format_boundary(grid: _Grid, row: Key) -> str:
     shared_ns_per_line = grid.get_number(row, "shared")
     if own_ns_per_line is None or shared_ns_per_line is None:
         return "-"
-    (block_bytes,) = row
+    block_bytes, *_ = row
     lines = block_bytes / _LINE
     boundary_ns = (shared_ns_per_line - own_ns_per_line) * lines
     return f"{round(boundary_ns, 1) + 0.0:.1f}"  # no -0.0

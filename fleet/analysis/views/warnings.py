@@ -264,10 +264,9 @@ def render_warnings(warnings: Sequence[object]) -> str:
 def fold_warnings(
     warnings: Sequence[RunWarning], run: Mapping[str, Any]
 ) -> list[RunWarning]:
-    """Shorten the many warnings of a run on a virtual machine, which all have one
-    cause: keep those that the run is not what was asked for, the most telling others,
-    and the notes. Only count the rest. Few warnings, and those of bare metal, stay as
-    they are.
+    """Shorten the warnings of a run on a virtual machine if they are many: keep those
+    that the run is not what was asked for, the most telling others, and the notes; only
+    count the rest. Few warnings, and those of bare metal, stay as they are.
     """
     notes = [warning for warning in warnings if warning.is_note]
     proper_warnings = [warning for warning in warnings if not warning.is_note]
