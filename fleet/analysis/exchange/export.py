@@ -140,20 +140,21 @@ def export_samples(
     benchmark: see `parse_benchmark_names`; runs without it are left out. on_run:
     called after each run. Raises UsageError if no run has it.
     """
-    header = True
+    has_written = False
     for run_id in run_ids:
         choices: list[str | None] = [None]
         if benchmark is not None:
             choices = [*select_choices(benchmark, _list_measured_choices(root, run_id))]
         for rows in _read_samples(root, run_id, choices):
             samples = rows
+            # a choice is read whole, but `benchmark` may name one of its settings
             if benchmark is not None:
                 samples = rows[load.is_chosen_benchmark(rows, benchmark)]
             if len(samples):
-                yield text.format_csv(samples, header=header)
-                header = False
+                yield text.format_csv(samples, header=not has_written)
+                has_written = True
         on_run()
-    if header:
+    if not has_written:
         missing = f"--benchmark {benchmark}: " if benchmark else ""
         raise UsageError(
             f"{missing}these runs have no samples to export; `fleet runs` lists what"
@@ -224,19 +225,29 @@ def _write_node_csv(cells: pd.DataFrame, column: str, benchmark: Benchmark) -> s
 def _load_grid(
     root: Root, run_id: str, matrix: str, column: str, *, ordered: bool
 ) -> Grid:
-    """Load the matrix of pairs that `_list_pair_matrices` lists as `matrix`; below the
-    diagonal unless the pairs are ordered. Raises UsageError without samples.
+    """Load the matrix of pairs that `_list_pair_matrices` names `matrix`: all of its
+    cells if the pairs are ordered, else those below the diagonal. Raises UsageError
+    without samples.
     """
-    choice, _, node = matrix.partition(" n")
+    choice, node = _split_matrix_name(matrix)
     all_pairs = reduce_run(root, run_id, choice, ordered=ordered)
     pairs = _select_line_node(all_pairs, node)
     if pairs.empty:
         raise UsageError(f"{run_id}: has no samples of {matrix} to export.")
     cells = collect_cells(pairs, column)
     if not ordered:
+        # each pair has one cell, (lower CPU, higher CPU), above the diagonal
         cells = {(max(ends), min(ends)): ns for ends, ns in cells.items()}
     benchmark = pairs["benchmark"].iloc[0]
     return Grid(list_cpus(cells), cells, benchmark)
+
+
+def _split_matrix_name(matrix: str) -> tuple[str, str]:
+    """Split the name of a matrix into choice and node: "cas/llsc n0" -> ("cas/llsc",
+    "0"). The node is "" if the lines are not placed.
+    """
+    choice, _, node = matrix.partition(" n")
+    return choice, node
 
 
 def _select_line_node(pairs: pd.DataFrame, node: str) -> pd.DataFrame:
@@ -277,14 +288,16 @@ def _write_hwloc(grid: Grid, cpus: pd.DataFrame) -> str:
 
 def _number_pus(cpus: pd.DataFrame) -> dict[int, int]:
     """Number the CPUs that are online as hwloc numbers its PUs: in the order of its
-    tree, whose NUMA nodes stand by their lowest CPU.
+    tree of packages, NUMA nodes and so on. hwloc sorts nodes by their lowest CPU, not
+    by their numbers.
     """
     is_online = cpus["online"].astype(bool)
     online = cpus[is_online]
     levels = ["package", "node", "die", "llc", "cluster", "core", "cpu"]
-    tree = online[levels].fillna(0)
+    tree = online[levels].fillna(0)  # all CPUs without a group share one
     cpus_by_node = online.groupby("node", dropna=False)["cpu"]
-    tree["node"] = cpus_by_node.transform("min")
+    lowest_of_node = cpus_by_node.transform("min")
+    tree["node"] = lowest_of_node
     cpus_in_order = tree.sort_values(levels)["cpu"]
     return {int(cpu): number for number, cpu in enumerate(cpus_in_order)}
 
@@ -341,13 +354,15 @@ def _find_named_choice(choices: Sequence[str], benchmark: str | None, what: str)
     return matching[0]
 
 
-def _is_named(choice: str, names: Iterable[BenchmarkName]) -> bool:
-    """Report whether a name is of this matrix, such as "cas/llsc n0"."""
-    without_node = choice.partition(" ")[0]
-    point = choice.replace(" ", ".")
+def _is_named(matrix: str, names: Iterable[BenchmarkName]) -> bool:
+    """Report whether a matrix has one of these names. The name of a matrix, "cas/llsc"
+    or "cas/llsc n0", consists of a choice and, if its lines are placed, a node; as a
+    point, it is "cas/llsc" or "cas/llsc.n0".
+    """
+    choice, _ = _split_matrix_name(matrix)
+    point = matrix.replace(" ", ".")
     return any(
-        name.matches_choice(without_node) and name.matches_point(point)
-        for name in names
+        name.matches_choice(choice) and name.matches_point(point) for name in names
     )
 
 
@@ -355,7 +370,7 @@ def _read_samples(
     root: Root, run_id: str, choices: Sequence[str | None]
 ) -> Iterator[pd.DataFrame]:
     """Yield the samples of a run, in frames of at most SAMPLES_AT_ONCE rows. choices:
-    [None] for all.
+    the benchmarks and variants to read, such as "cas/llsc"; [None] for all.
     """
     facts = load.load_runs(root, run_id=run_id)
     run = load.load_run(root, run_id)
@@ -389,10 +404,11 @@ def _cut_into_samples(
 def _list_samples(
     bursts: pd.DataFrame, cut: slice, descriptions: Descriptions
 ) -> pd.DataFrame:
-    """List the samples at these places of each burst, with the other threads'
-    numbers.
+    """List the samples at these places of each burst, a row per sample, with the other
+    threads' numbers.
     """
-    part = bursts.assign(ticks=[ticks[cut] for ticks in bursts["ticks"]])
+    ticks_in_cut = [ticks[cut] for ticks in bursts["ticks"]]
+    part = bursts.assign(ticks=ticks_in_cut)
     # the warm-ups before the cut are not in the part
     part["warmup"] = (bursts["warmup"] - cut.start).clip(lower=0)
     samples = load.samples_long(part, descriptions)
@@ -428,8 +444,8 @@ def export_numbers(
     only: Only = ALL,
     ranges: Sequence[ExpectedRange] = (),
 ) -> str:
-    """Format what number each host has, for another program: OPENMETRICS all, the
-    others those between CPUs and of single CPUs.
+    """Format what number each host has, for another program. OPENMETRICS takes all
+    numbers; other tools take only latencies between CPUs and of single CPUs.
 
     tool: one of DASHBOARDS. ranges: what is expected of machines. Raises UsageError if
     there are no such numbers.
@@ -437,16 +453,17 @@ def export_numbers(
     table, rows, descriptions = load_usual_numbers(root, runs, only)
     last_start = rows.groupby("host_id")["started_utc"].max()
     table = table.assign(measured_utc=table["host_id"].map(last_start))
-    if tool == OPENMETRICS and len(table):
-        verdicts = read_verdicts(root, runs, only, ranges)
-        return render_openmetrics(table, descriptions, verdicts)
-    views = load.get_views(table["benchmark"], descriptions)
-    table = table[views.isin((View.MATRIX, View.CPUS))]
+    if tool != OPENMETRICS:
+        views = load.get_views(table["benchmark"], descriptions)
+        table = table[views.isin((View.MATRIX, View.CPUS))]
     if table.empty:
         raise UsageError(
             "these runs have no latencies between CPUs; -F samples exports every"
             " sample."
         )
+    if tool == OPENMETRICS:
+        verdicts = read_verdicts(root, runs, only, ranges)
+        return render_openmetrics(table, descriptions, verdicts)
     return _RENDERERS[tool](table)
 
 
