@@ -62,8 +62,8 @@ def guess_topology(grid: Grid, sockets: int = 1) -> Topology | None:
 
 
 class _Groups(NamedTuple):
-    """The core, cluster and last-level cache of each CPU, numbered, and whether the CPU
-    has no sibling though others have.
+    """The number of the core, cluster and last-level cache of each CPU, and whether the
+    CPU is single: has no sibling though others have.
     """
 
     core: Ints
@@ -73,32 +73,37 @@ class _Groups(NamedTuple):
 
 
 def _guess_groups(logs: Floats, package: Ints, sockets: int) -> _Groups:
-    """Guess what CPUs share within a socket. Where nothing is known, the cluster is the
-    core and the last-level cache the socket's.
+    """Guess what CPUs share within a socket. package: the socket of each CPU.
+
+    Where nothing better is known, the cluster is the core and the last-level cache is
+    the socket's. Single CPUs are E-cores, which share a cluster. If there are none, but
+    groups between core and socket, two cores to a group share a cluster, and more cores
+    share a last-level cache.
     """
     linkage = _link(logs, "average")
     levels = list(_cut_at_jumps(linkage))
     core = _find_cores(levels, len(logs))
-    sizes = np.bincount(core)
-    threads = sizes[core]  # of each CPU's core
-    threads_most = threads.max()
-    is_single = threads < threads_most
-    if is_single.any():  # E-cores
+    threads_of_core = np.bincount(core)
+    threads = threads_of_core[core]  # of the core of each CPU
+    most_threads = threads.max()
+    is_single = threads < most_threads
+    if is_single.any():
         cluster = _cluster_singles(logs, core, is_single)
-        return _Groups(core, cluster, package, is_single)
+        return _Groups(core, cluster=cluster, llc=package, is_single=is_single)
     groups = _find_wider_groups(levels, core, sockets)
     if groups is None:
-        return _Groups(core, core, package, is_single)
-    cpus_of_group = len(logs) / groups.max()  # numbered from 1
-    has_two_cores = cpus_of_group == 2 * threads_most
+        return _Groups(core, cluster=core, llc=package, is_single=is_single)
+    group_count = groups.max()  # they are numbered from 1
+    cpus_per_group = len(logs) / group_count
+    has_two_cores = cpus_per_group == 2 * most_threads
     if has_two_cores:
         return _Groups(core, cluster=groups, llc=package, is_single=is_single)
     return _Groups(core, cluster=core, llc=groups, is_single=is_single)
 
 
 def _compute_mean_logs(grid: Grid) -> Floats:
-    """Return the log latencies, each the mean of a pair's two directions; NaN where
-    neither is known.
+    """Return the logarithms of latencies, a matrix of CPUs: of each pair the mean of
+    both directions, or the only one known; NaN where neither is.
     """
     count = len(grid.cpus)
     latencies = np.full((count, count), np.nan)
@@ -106,9 +111,9 @@ def _compute_mean_logs(grid: Grid) -> Floats:
     for (row, column), ns in grid.cells.items():
         latencies[place_by_cpu[row], place_by_cpu[column]] = ns
     logs = np.log(latencies)
-    # where one direction is missing, the other stands for it
-    there = np.where(np.isnan(logs), logs.T, logs)
-    means = (there + there.T) / 2
+    other_direction = logs.T
+    filled = np.where(np.isnan(logs), other_direction, logs)
+    means = (filled + filled.T) / 2
     np.fill_diagonal(means, 0)
     return np.asarray(means)
 
@@ -134,15 +139,20 @@ def _cut_into_equal_groups(logs: Floats, count: int) -> Ints | None:
 
 
 def _cut_at_jumps(linkage: Floats) -> Iterator[_Level]:
-    """Cut a linkage at each jump of its heights, the lowest first."""
+    """Cut a linkage of log latencies into groups at each jump of more than APART, the
+    lowest jump first.
+
+    The number of a level is the median of the joins below its jump.
+    """
     from scipy.cluster import hierarchy  # noqa: PLC0415
 
-    heights = linkage[:, 2]  # rising: the distance at which two groups are joined
-    is_before_jump = np.diff(heights) > np.log(APART)
+    # rising: the log latency at which two groups are joined
+    log_heights = linkage[:, 2]
+    is_before_jump = np.diff(log_heights) > np.log(APART)
     for last in np.flatnonzero(is_before_jump):
         first_above = last + 1
-        middle_of_jump = (heights[last] + heights[first_above]) / 2
-        median_log = np.median(heights[:first_above])
+        middle_of_jump = (log_heights[last] + log_heights[first_above]) / 2
+        median_log = np.median(log_heights[:first_above])
         median_ns = float(np.exp(median_log))
         groups = hierarchy.fcluster(linkage, middle_of_jump, "distance")
         yield _Level(median_ns, groups)
@@ -152,7 +162,8 @@ def _have_equal_sizes(groups: Ints) -> bool:
     """Report whether all groups have the same size. groups: the group of each CPU,
     numbered from 1.
     """
-    return len({*np.bincount(groups)[1:]}) == 1
+    sizes = np.bincount(groups)[1:]
+    return len({*sizes}) == 1
 
 
 def _find_cores(levels: Sequence[_Level], count: int) -> Ints:
@@ -167,13 +178,18 @@ def _find_cores(levels: Sequence[_Level], count: int) -> Ints:
 
 
 def _can_be_siblings(groups: Ints) -> bool:
-    """Report whether the groups are pairs, and no CPU is single, or two or more are and
-    follow all pairs of neighbouring CPUs.
+    """Report whether groups can be the SMT siblings of cores. groups: the group of each
+    CPU, numbered from 1.
+
+    They can if all are pairs. Some may also be single CPUs, as E-cores have no
+    siblings: if there are two or more of these, if they follow all pairs, and if each
+    pair is of neighbouring CPUs.
     """
     sizes = np.bincount(groups)
     if sizes.max() != 2:
         return False
-    is_single = sizes[groups] == 1
+    size_of_own_group = sizes[groups]
+    is_single = size_of_own_group == 1
     singles = int(is_single.sum())
     if singles == 0:
         return True
@@ -181,15 +197,18 @@ def _can_be_siblings(groups: Ints) -> bool:
     are_singles_last = is_single[paired:].all()
     if singles == 1 or not are_singles_last:
         return False
-    neighbours = groups[:paired].reshape(-1, 2)  # CPUs 0 and 1, 2 and 3, …
-    return bool((neighbours[:, 0] == neighbours[:, 1]).all())
+    groups_of_paired = groups[:paired]
+    are_neighbours = groups_of_paired[0::2] == groups_of_paired[1::2]
+    return bool(are_neighbours.all())
 
 
 def _find_wider_groups(
     levels: Sequence[_Level], core: Ints, sockets: int
 ) -> Ints | None:
-    """Return the narrowest groups of equal size between cores and sockets, or None."""
-    for level in levels:
+    """Return the narrowest groups of equal size that are more than sockets and fewer
+    than cores; None if there are none.
+    """
+    for level in levels:  # narrowest groups first
         is_between = sockets < level.groups.max() < core.max()
         if is_between and _have_equal_sizes(level.groups):
             return level.groups
@@ -197,15 +216,17 @@ def _find_wider_groups(
 
 
 def _cluster_singles(logs: Floats, core: Ints, is_single: Bools) -> Ints:
-    """Return each CPU's cluster: for single CPUs their narrowest groups of equal size,
-    if there are any, for others their core.
+    """Return each CPU's cluster. Single CPUs, those alone in their core, share the
+    narrowest groups of equal size among them, if there are any; for every other CPU the
+    cluster is its core.
     """
-    members = np.flatnonzero(is_single)
-    linkage = _link(logs[np.ix_(members, members)], "average")
-    for level in _cut_at_jumps(linkage):
+    singles = np.flatnonzero(is_single)
+    linkage = _link(logs[np.ix_(singles, singles)], "average")
+    for level in _cut_at_jumps(linkage):  # narrowest groups first
         if _have_equal_sizes(level.groups):
             cluster = core.copy()
-            cluster[members] = core.max() + level.groups
+            # groups are numbered from 1, so these numbers follow those of cores
+            cluster[singles] = core.max() + level.groups
             return cluster
     return core
 
