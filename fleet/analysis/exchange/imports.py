@@ -140,8 +140,10 @@ def find_summaries(root: Root, texts: Sequence[str]) -> dict[str, pd.DataFrame]:
     summaries = dict[str, pd.DataFrame]()
     for text in texts:
         pattern = text.removeprefix(PREFIX)
-        matches = [name for name in all_names if fnmatchcase(name, pattern)]
-        for name in matches or [text]:
+        names = [name for name in all_names if fnmatchcase(name, pattern)]
+        if not names:
+            names = [pattern]  # a plain name; `find_summary` raises if none has it
+        for name in names:
             summaries[name] = find_summary(root, name)
     return summaries
 
@@ -189,7 +191,7 @@ def find_summaries_of_model(root: Root, cpu_model: str) -> pd.DataFrame:
     frames = read_undamaged([*summaries], read_if_of_model)
     parts = [rows for rows in frames.values() if rows is not None]
     if not parts:
-        parts = [_read_summaries(_SHIPPED, [])]
+        return _read_summaries(_SHIPPED, [])  # the columns without rows
     return pd.concat(parts, ignore_index=True)
 
 
@@ -232,13 +234,12 @@ def make_summary_rows(
     columns: Mapping[str, Any],
     machine: Topology | None = None,
 ) -> list[dict[str, Any]]:
-    """Turn one matrix into rows of the summaries table. columns: values that override
-    the matrix's or tool's.
+    """Turn one matrix into rows of the summaries table, a row per pair.
 
-    machine: the topology that gives the relations, if known.
+    name: of the summary. tool: what printed the matrix. columns: values that override
+    the matrix's or tool's. machine: the topology that gives the relations, if known.
     """
-    # from `columns`, else from the matrix
-    names = (
+    names_from_columns_or_grid = (
         "benchmark",
         "variant",
         "samples",
@@ -249,11 +250,13 @@ def make_summary_rows(
         "source",
         "imported_utc",
     )
-    constant = {key: columns.get(key) or getattr(grid, key, None) for key in names}
+    constant = {}
+    for key in names_from_columns_or_grid:
+        constant[key] = columns.get(key) or getattr(grid, key, None)
     constant |= {"summary": name, "tool": tool}
     constant["estimator"] = columns.get("estimator") or TOOLS[tool].estimator
     constant["labels_json"] = json.dumps(columns.get("labels") or {})
-    topology = _tell_core_kinds_apart(machine)
+    topology = _make_topology(machine)
     rows = list[dict[str, Any]]()
     for (ping, pong), latency_ns in grid.cells.items():
         pair = {
@@ -266,9 +269,10 @@ def make_summary_rows(
     return rows
 
 
-def _tell_core_kinds_apart(machine: Topology | None) -> Topology:
-    """Return a topology that tells its kinds of core apart; None: one without CPUs,
-    where every relation is unknown.
+def _make_topology(machine: Topology | None) -> Topology:
+    """Return the topology of a machine with names for its kinds of core, which its
+    relations then have. If it is None, return one without CPUs, in which every relation
+    is unknown.
     """
     if machine is None:
         return Topology(())
@@ -343,32 +347,40 @@ def _to_int(value: float | None) -> int | None:
 def derive_cpus(rows: pd.DataFrame) -> pd.DataFrame:
     """Derive a table like `cpus` from a summary's relations; it has no rows if the
     relations are unknown.
+
+    A relation is what two CPUs share and, if the machine has several kinds of core, the
+    kinds of both: "llc", "core P" or "package P-E". A group of CPUs gets the number of
+    its lowest CPU.
     """
     words = rows["relation"].str.split(" ")
-    relation = words.str[0]
-    kind = words.str[-1]
+    level_of_row = words.str[0]
+    kinds_of_row = words.str[-1]  # the level again if there are no kinds
     cpus = np.unique(rows[["ping_cpu", "pong_cpu"]])
-    table = pd.DataFrame({"cpu": cpus, "kind": _find_kinds(cpus, rows, kind)})
+    table = pd.DataFrame({"cpu": cpus, "kind": _find_kinds(cpus, rows, kinds_of_row)})
     levels = list[str]()
-    for level in _NEAR:
+    for level in _NEAR:  # nearest first
         levels.append(level)
-        # pairs that share a level, or a nearer one, make its groups
-        pairs_within = rows[relation.isin(levels)]
+        # pairs that share this level, or a nearer one, make its groups
+        pairs_within = rows[level_of_row.isin(levels)]
         column = _name_group_column(level)
         table[column] = _find_lowest_reached(cpus, pairs_within)
-    if (relation == Relation.UNKNOWN).all():
+    if (level_of_row == Relation.UNKNOWN).all():
         return table[:0]
     return table
 
 
 def _find_kinds(
-    cpus: Ints, rows: pd.DataFrame, kinds_of_rows: "pd.Series[str]"
+    cpus: Ints, rows: pd.DataFrame, kinds_of_row: "pd.Series[str]"
 ) -> "pd.Series[Any]":
-    """Return the kind of each CPU's core, None if no pair has only that kind."""
+    """Return the kind of core of each of `cpus`, None if no pair shows it.
+
+    kinds_of_row: the last word of each row's relation. Only "P" and "P-P" show that
+    both CPUs are of kind P; "P-E" does not say which is which.
+    """
     kinds = pd.Series(None, range(len(cpus)), dtype=object)
     for kind in KINDS:
-        names = (kind, f"{kind}-{kind}")
-        pairs = rows[kinds_of_rows.isin(names)]
+        words_of_kind = (kind, f"{kind}-{kind}")
+        pairs = rows[kinds_of_row.isin(words_of_kind)]
         members = [*pairs["ping_cpu"], *pairs["pong_cpu"]]
         is_member = np.isin(cpus, members)
         kinds[is_member] = kind
@@ -463,8 +475,9 @@ def import_files(
         matrices += _read_file(file, metadata)
     matrices = _name_benchmarks(matrices, metadata.benchmarks)
     machine = _choose_topology(root, matrices, metadata)
+    is_machine_guessed = machine is not None and metadata.topology is None
     labels = dict(metadata.labels)
-    if machine is not None and metadata.topology is None:
+    if is_machine_guessed:
         labels[RELATIONS] = GUESSED
     columns = metadata._asdict()
     columns["imported_utc"] = datetime.now(UTC)
@@ -475,7 +488,7 @@ def import_files(
     return _tell_of_import(
         name,
         [*rows_by_benchmark],
-        matrices[-1].grid,
+        matrices[-1].grid,  # its size stands for all: they are of one machine
         is_new=is_new,
         has_guesses=RELATIONS in labels,
     )
@@ -650,10 +663,13 @@ def _require_valid(name: str, metadata: ImportMetadata) -> None:
 
 
 def _require_importable(name: BenchmarkName, variant: str | None) -> None:
-    """Raise UsageError unless a matrix can be of this benchmark. variant: of
+    """Raise UsageError unless a matrix can be of this benchmark. name: one that
+    --benchmark names, perhaps with a variant or, after a blank, a setting. variant: of
     --variant.
     """
-    matrices = [name for name in VARIANTS if BENCHMARKS[name].view is View.MATRIX]
+    matrices = [
+        benchmark for benchmark in VARIANTS if BENCHMARKS[benchmark].view is View.MATRIX
+    ]
     _require_known("benchmark", name.benchmark, matrices)
     if name.setting:
         raise UsageError(
