@@ -40,7 +40,9 @@ class HostVerdicts:
 
 @dataclass(frozen=True, slots=True)
 class _Family:
-    """A metric and its samples. unit: "" for a state."""
+    """A metric and its samples, each labels and a value. unit: "" for a state. words:
+    what the metric is.
+    """
 
     name: str
     unit: str
@@ -204,8 +206,14 @@ class _Sample:
     value: float
     half: float | None
 
-    def render(self, sign: int, scale: float) -> tuple[_Labels, str]:
-        """Render the number (sign 0) or an end of its interval (-1 or 1)."""
+    def render(self, scale: float) -> tuple[_Labels, str]:
+        """Render the number, times `scale`."""
+        return self.render_end(0, scale)
+
+    def render_end(self, sign: int, scale: float) -> tuple[_Labels, str]:
+        """Render the lower (sign -1) or upper end (1) of the interval, times `scale`;
+        sign 0 is the number itself.
+        """
         value = self.value * scale * (1 + sign * (self.half or 0))
         return self.labels, f"{value:.6g}"
 
@@ -231,39 +239,48 @@ def _label(row: Mapping[str, Any], names: Sequence[str]) -> dict[str, object]:
 def _list_intervals(
     name: str, unit: str, words: str, samples: Sequence[_Sample]
 ) -> Iterator[_Family]:
-    """Yield the family of some numbers, and those of the ends of their intervals."""
-    scale = _NS_PER_S
+    """Yield the family of some numbers, and those of the lower and upper ends of their
+    intervals.
+    """
+    scale = _NS_PER_S  # rates per ns become rates per second
     if unit == "seconds":
         scale = 1 / _NS_PER_S
-    numbers = [sample.render(0, scale) for sample in samples]
+    numbers = [sample.render(scale) for sample in samples]
     yield _Family(f"{name}_{unit}", unit, words, numbers)
     with_interval = [sample for sample in samples if sample.half]
     for sign, end in _ENDS.items():
-        values = [sample.render(sign, scale) for sample in with_interval]
+        values = [sample.render_end(sign, scale) for sample in with_interval]
         title = f"{end.capitalize()} end of its 95 % interval."
         yield _Family(f"{name}_{end}_{unit}", unit, title, values)
 
 
 def _list_verdicts(verdicts: HostVerdicts) -> Iterator[_Family]:
-    """Yield the families of verdicts, and of facts and labels."""
+    """Yield the families of verdicts, and of facts and labels. None has a unit."""
     yield _Family(
         "fleet_as_expected",
-        "",
-        "1 if the last run is as `fleet accept` expects, 0 if it is slower.",
-        _list_states(verdicts.is_as_expected),
+        unit="",
+        words="1 if the last run is as `fleet accept` expects, 0 if it is slower.",
+        samples=_list_states(verdicts.is_as_expected),
     )
     yield _Family(
         "fleet_changed",
-        "",
-        "1 if `fleet compare` finds a change that nobody accepted.",
-        _list_states(verdicts.has_changed),
+        unit="",
+        words="1 if `fleet compare` finds a change that nobody accepted.",
+        samples=_list_states(verdicts.has_changed),
     )
+    # the facts are labels of a sample whose value is always 1
     info = [({"host": host, **facts}, "1") for host, facts in verdicts.info.items()]
-    words = "Facts and labels of the last run."
-    yield _Family("fleet_host_info", "", words, info, kind="info")
+    yield _Family(
+        "fleet_host_info",
+        unit="",
+        words="Facts and labels of the last run.",
+        samples=info,
+        kind="info",
+    )
 
 
 def _list_states(states: Mapping[str, bool]) -> list[tuple[_Labels, str]]:
+    """Return a sample for each host, labels and value: "1" for True, "0" for False."""
     return [({"host": host}, str(int(state))) for host, state in states.items()]
 
 
