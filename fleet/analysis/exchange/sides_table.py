@@ -46,15 +46,21 @@ def _index_sides(rows: pd.DataFrame) -> _Sides:
 
 
 def _name_sides(sides: _Sides) -> dict[str, str]:
-    """Name the sides as the columns of the tables: mine and published, else letters."""
-    is_published = list[bool]()
-    for rows_by_cell in sides.values():
-        first_row = next(iter(rows_by_cell.values()))
-        is_published.append(first_row["tables"] > 0)
-    titles = [chr(ord("A") + place) for place in range(len(sides))]
-    if is_published == [False, True]:
+    """Return the title that each side has in the tables: "mine" and "published" for
+    runs beside what others published, else "A", "B" and so on.
+    """
+    are_published = [_is_published(rows_by_cell) for rows_by_cell in sides.values()]
+    if are_published == [False, True]:
         titles = ["mine", "published"]
+    else:
+        titles = [chr(ord("A") + place) for place in range(len(sides))]
     return dict(zip(sides, titles, strict=True))
+
+
+def _is_published(rows_by_cell: Mapping[_Cell, Mapping[str, Any]]) -> bool:
+    """Report whether a side comes from tables of numbers, not from runs."""
+    first_row = next(iter(rows_by_cell.values()))
+    return bool(first_row["tables"] > 0)
 
 
 def _list_common_cells(sides: _Sides) -> list[_Cell]:

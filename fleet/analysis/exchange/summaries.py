@@ -40,7 +40,7 @@ from fleet.store.runs import Root, open_listing
 from fleet.text import format_command, format_count, one_line, table
 
 ALL = "all pairs"
-_NUMBER = ["benchmark", "variant", "relation"]
+_NUMBER_KEYS = ["benchmark", "variant", "relation"]
 
 
 def render_summaries(root: Root, names: Sequence[str], canvas: Canvas) -> str:
@@ -248,10 +248,10 @@ def tabulate_side_medians(root: Root, sides: Sequence[str]) -> pd.DataFrame:
     CPU model.
 
     Columns: `side`, `runs` (0 for a summary), `tables` (summaries; 0 for runs), `of`
-    (a pair's estimator), `benchmark`,
-    `variant`, `relation`, `cells`, `median_ns`, `half` (median of the pairs' half
-    intervals, relative; NaN without any) and `ratio` (to the same row of the first
-    side, or NaN). Raises UsageError if a side is missing or has no pairs.
+    (a pair's estimator), `benchmark`, `variant`, `relation`, `cells`, `median_ns`,
+    `half` (median of the pairs' half intervals, relative; NaN without any) and `ratio`
+    (to the same row of the first side, or NaN). Raises UsageError if a side is missing
+    or has no pairs.
     """
     texts_of_runs = [text for text in sides if not text.startswith(PREFIX)]
     sides_of_runs = dict[str, ComparisonSide]()
@@ -267,15 +267,11 @@ def tabulate_side_medians(root: Root, sides: Sequence[str]) -> pd.DataFrame:
 def _tabulate_side(
     root: Root, text: str, side_of_runs: ComparisonSide | None
 ) -> pd.DataFrame:
-    """Return a side's rows, without `ratio`. text: the side as it was named.
-    side_of_runs: None if it is a summary. Raises UsageError.
+    """Return a side's rows, in the columns of `tabulate_side_medians` without `ratio`.
+    text: the side as it was named. side_of_runs: None if it is a summary. Raises
+    UsageError.
     """
-    if side_of_runs is not None:
-        pairs = _load_pairs_of_runs(root, side_of_runs)
-    else:
-        pairs = _load_pairs_of_summary(root, text)
-    if pairs.empty:
-        raise UsageError(f"{text}: has no pairs of CPUs to compare.")
+    pairs = _load_pairs_of_side(root, text, side_of_runs)
     medians = _compute_relation_medians(pairs)
     if side_of_runs is not None:
         medians = _take_usual_numbers(root, side_of_runs, medians)
@@ -286,28 +282,47 @@ def _tabulate_side(
     return medians
 
 
+def _load_pairs_of_side(
+    root: Root, text: str, side_of_runs: ComparisonSide | None
+) -> pd.DataFrame:
+    """Load the pairs of CPUs of runs or of a summary. Raises UsageError if there are
+    none.
+    """
+    if side_of_runs is None:
+        pairs = _load_pairs_of_summary(root, text)
+    else:
+        pairs = _load_pairs_of_runs(root, side_of_runs)
+    if pairs.empty:
+        raise UsageError(f"{text}: has no pairs of CPUs to compare.")
+    return pairs
+
+
 def _load_pairs_of_runs(root: Root, side: ComparisonSide) -> pd.DataFrame:
-    """Load a row per pair of CPUs, benchmark, variant and relation of a side's runs:
-    `latency_ns` and `half`, medians of the runs at its main level, `estimator` and
-    `runs`.
+    """Load a row per pair of CPUs, benchmark, variant and relation of a side's runs.
+
+    Columns: `latency_ns` and `half`, medians of the usual runs at the pair's main
+    level; `estimator`; `summary`, which is missing; and `runs`, how many there are.
     """
     tables = read_tables(root, side.runs["run_id"])
     pairs = drop_points(tables.pairs, tables.descriptions)
-    pairs = _select_usual(root, pairs, tables.runs)
-    pairs = pairs.astype(dict.fromkeys(_NUMBER, "object"))
-    groups = pairs.groupby([*_NUMBER, "ping_cpu", "pong_cpu"], sort=False)
-    rows = groups.agg(
-        latency_ns=("median_ns", "median"), half=("spread", "median")
-    ).reset_index()
+    pairs = _select_usual_pairs(root, pairs, tables.runs)
+    # as categories, they would make a group of each of their combinations
+    pairs = pairs.astype(dict.fromkeys(_NUMBER_KEYS, "object"))
+    groups = pairs.groupby([*_NUMBER_KEYS, "ping_cpu", "pong_cpu"], sort=False)
+    medians = groups.agg(latency_ns=("median_ns", "median"), half=("spread", "median"))
+    rows = medians.reset_index()
     rows["estimator"] = "median"
     rows["summary"] = pd.Series(pd.NA, rows.index, dtype="string")
     rows["runs"] = pairs["run_id"].nunique()
     return _keep_matrices(rows, tables.descriptions)
 
 
-def _select_usual(root: Root, pairs: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """Select what the usual number of each host is of: runs since its last proved
-    change, and of these each pair at the level that it has in most.
+def _select_usual_pairs(
+    root: Root, pairs: pd.DataFrame, runs: pd.DataFrame
+) -> pd.DataFrame:
+    """Select the rows of `pairs` that count for the usual number of their host: those
+    of runs since its last proved change, and of these, for each pair of CPUs, those at
+    the level that it has in most runs.
     """
     host_by_run = runs.set_index("run_id")["host_id"]
     pairs = pairs.assign(host_id=pairs["run_id"].map(host_by_run))
@@ -315,19 +330,22 @@ def _select_usual(root: Root, pairs: pd.DataFrame, runs: pd.DataFrame) -> pd.Dat
     marked_runs = mark_usual(root, pairs[columns].drop_duplicates())
     usual_runs = marked_runs[marked_runs["is_usual"]]
     usual_pairs = pairs.merge(usual_runs, on=columns)
+    # `add_run_levels` finds the levels of each `relation`: here, of each pair of CPUs
     ping = usual_pairs["ping_cpu"].astype(str)
     pong = usual_pairs["pong_cpu"].astype(str)
-    # each pair of CPUs has levels of its own, as a relation has
-    by_pair = usual_pairs.assign(relation=ping + "-" + pong)
-    is_main = add_run_levels(by_pair)["is_main"]
+    pairs_as_relations = usual_pairs.assign(relation=ping + "-" + pong)
+    is_main = add_run_levels(pairs_as_relations)["is_main"]
     return usual_pairs[is_main.to_numpy()]
 
 
 def _take_usual_numbers(
     root: Root, side: ComparisonSide, medians: pd.DataFrame
 ) -> pd.DataFrame:
-    """Replace `median_ns` of a single host's relations by the number that `show` has,
-    which is of the same runs and pairs.
+    """Return the medians of a side's relations; if its runs are of a single host, with
+    the `median_ns` that `fleet show` prints for the host, so that both agree.
+
+    Medians stay as they are if there are several hosts, which have no common number,
+    and for relations that `fleet show` lacks, such as ALL.
     """
     run_ids = [str(run_id) for run_id in side.runs["run_id"]]
     runs = list_published(open_listing(root), run_id=run_ids)
@@ -336,15 +354,16 @@ def _take_usual_numbers(
         return medians
     usual = load_usual_numbers(root, runs).table
     is_of_pairs = usual["about"] == ""  # else a setting of memory, or of a load
-    usual_ns = usual[is_of_pairs].set_index(_NUMBER)["median_ns"]
-    keys = pd.MultiIndex.from_frame(medians[_NUMBER])
-    ns_or_nan = pd.Series(usual_ns.reindex(keys).to_numpy(), medians.index)
-    return medians.assign(median_ns=ns_or_nan.fillna(medians["median_ns"]))
+    usual_ns = usual[is_of_pairs].set_index(_NUMBER_KEYS)["median_ns"]
+    keys = pd.MultiIndex.from_frame(medians[_NUMBER_KEYS])
+    usual_or_nan = usual_ns.reindex(keys).to_numpy()
+    usual_of_medians = pd.Series(usual_or_nan, medians.index)
+    return medians.assign(median_ns=usual_of_medians.fillna(medians["median_ns"]))
 
 
 def _load_pairs_of_summary(root: Root, name: str) -> pd.DataFrame:
     """Load the pairs of CPUs of a summary, or of those of a CPU model, in the columns
-    of `_load_pairs_of_runs` and their own.
+    of `_load_pairs_of_runs` and others of their own. `runs` is 0.
     """
     summaries = imports.locate_summaries(root)
     rows = _find_of_name_or_model(root, name.removeprefix(PREFIX), summaries)
@@ -363,13 +382,13 @@ def _compute_relation_medians(pairs: pd.DataFrame) -> pd.DataFrame:
     of ALL; sort by variant. Of several summaries, `median_ns` is the median of theirs.
     """
     every = pd.concat([pairs, pairs.assign(relation=ALL)])
-    groups = every.groupby([*_NUMBER, "summary"], sort=False, dropna=False)
+    groups = every.groupby([*_NUMBER_KEYS, "summary"], sort=False, dropna=False)
     medians_of_tables = groups.agg(
         cells=("latency_ns", "size"),
         median_ns=("latency_ns", "median"),
         half=("half", "median"),
     ).reset_index()
-    by_relation = medians_of_tables.groupby(_NUMBER, sort=False, dropna=False)
+    by_relation = medians_of_tables.groupby(_NUMBER_KEYS, sort=False, dropna=False)
     medians = by_relation.agg(
         cells=("cells", "sum"),
         median_ns=("median_ns", "median"),
@@ -385,7 +404,7 @@ def _compute_ratios(rows: pd.DataFrame, first_side: str) -> Floats:
     if that has none.
     """
     is_first = rows["side"] == first_side
-    first = rows[is_first].set_index(_NUMBER)["median_ns"]
-    keys = pd.MultiIndex.from_frame(rows[_NUMBER])
+    first = rows[is_first].set_index(_NUMBER_KEYS)["median_ns"]
+    keys = pd.MultiIndex.from_frame(rows[_NUMBER_KEYS])
     same = first.reindex(keys).to_numpy()
     return np.asarray(rows["median_ns"].to_numpy() / same)
