@@ -38,7 +38,7 @@ _PLOT_BEGIN, _PLOT_END = "$data << EOD", "EOD"
 _PLOT_OF_WRITES = "Inter-core one-way write latency"
 _C2CLAT_TITLE = re.compile(r"\[([^\]()]+)(?:\(ns\))?\]")
 _C2CLAT_TITLES = {"cas": "cas", "rw": "readwrite", "read/write": "readwrite"}
-_OF_SECTION = ("cas", "readwrite", "message")  # 1), 2) and 3) on its screen
+_SECTION_BENCHMARKS = ("cas", "readwrite", "message")  # 1), 2) and 3) on its screen
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _SECTION = re.compile(r"([123])\) \S")
 _COUNTS = re.compile(
@@ -211,14 +211,25 @@ def _set_count(head: Grid, name: str, count: str) -> Grid:
 
 
 def _read_core_latency_screen(text: str) -> list[Grid]:
+    """Read the matrices that core_latency printed. Raises InputError.
+
+    Each has a title, counts, an indented heading of CPUs, and a row per CPU:
+
+        Running CAS (CPP) Core Benchmark
+        Samples: 100
+             0    1
+        0         48.5
+        1    48.3
+    """
     lines = text.splitlines()
     grids = list[Grid]()
-    head = Grid(())
+    head = Grid(())  # what the lines so far say of the next matrix
     for number, line in enumerate(lines, 1):
         if title := _TITLE.match(line):
             head = _read_core_latency_title(title[1])
         elif count := _COUNT.match(line.strip()):
-            head = _set_count(head, count[1], count[2])
+            name, digits = count.groups()
+            head = _set_count(head, name, digits)
         elif line.startswith("  "):
             cpus = _parse_heading(line.split())
             if cpus:
@@ -243,13 +254,16 @@ def _read_core_latency_title(title: str | None) -> Grid:
 def _read_core_latency_rows(
     lines: list[str], heading: int, cpus: tuple[int, ...]
 ) -> NewCells:
-    """Read the rows below line `heading`, up to the first empty one. Raises InputError,
-    also if there is none.
+    """Read the rows of a matrix, a row per CPU, up to the first empty one: a paste may
+    have lost the last rows. Raises InputError, also if the first row is empty.
+
+    heading: the number of the line, from 1, above the first row.
     """
     cells = NewCells()
     for number, cpu in enumerate(cpus, heading + 1):
         row = _get_row(lines, number)
-        if not row.words and cpu != cpus[0]:
+        is_first = cpu == cpus[0]
+        if not row.words and not is_first:
             break
         cells |= _parse_row(row, cpu, _list_others(cpus, cpu))
     return cells
@@ -340,7 +354,7 @@ def _parse_plot(lines: list[str], begin: int) -> Grid:
         rows.append(row)
     if not rows:
         rows = [Row(begin, [])]  # for the error to name its line
-    (grid,) = _parse_squares(rows, 1)
+    (grid,) = _parse_squares(rows, most=1)
     return grid
 
 
@@ -357,46 +371,50 @@ def _is_core_to_core(text: str) -> bool:
 
 
 class _CoreToCoreOutput(NamedTuple):
-    """What core-to-core-latency printed. head: the properties of all matrices. screens:
-    the matrices of the screen. blocks: the lines of CSV that stand together.
+    """What core-to-core-latency printed. head: what it says of all matrices. screens:
+    the matrices of the screen. csv_blocks: the lines of CSV that stand together.
     """
 
     head: Grid
     screens: list[Grid]
-    blocks: list[NumberedLines]
+    csv_blocks: list[NumberedLines]
 
 
 def _read_core_to_core(text: str) -> list[Grid]:
-    """Read all matrices, with the exact numbers of the CSV if there is one. Raises
-    InputError.
+    """Read all matrices: what the screen says of each, and the exact numbers of the CSV
+    if there is one. Raises InputError.
     """
     output = _split_core_to_core(text)
-    exact = list[Grid]()
-    for block in output.blocks:
-        exact += _parse_csv_block(block)
-    if not exact:
+    csv_matrices = list[Grid]()
+    for block in output.csv_blocks:
+        csv_matrices += _parse_csv_block(block)
+    if not csv_matrices:
         return output.screens
-    heads = output.screens or _name_csv_matrices(output.head, exact)
-    if _count_cpus(exact) != _count_cpus(heads):
+    # which have the CPU numbers and benchmarks that a CSV lacks
+    heads = output.screens or _name_csv_matrices(output.head, csv_matrices)
+    if _count_cpus(csv_matrices) != _count_cpus(heads):
         raise InputError(
-            f"{len(heads)} matrices on the screen but {len(exact)} in the CSV."
+            f"{len(heads)} matrices on the screen but {len(csv_matrices)} in the CSV."
         )
     return [
-        replace(head, cells=_number_cells(head.cpus, grid.cells))
-        for head, grid in zip(heads, exact, strict=True)
+        replace(head, cells=_number_cells(head.cpus, matrix.cells))
+        for head, matrix in zip(heads, csv_matrices, strict=True)
     ]
 
 
 def _name_csv_matrices(head: Grid, matrices: Sequence[Grid]) -> list[Grid]:
-    """Return a head for each matrix of a CSV that came without the screen. Their order
-    names their benchmarks only if all are there: fewer may be any of them.
+    """Return for each matrix of a CSV that came without the screen what is known of it:
+    its CPUs, numbered from 0, and its benchmark.
+
+    Matrices come in the order of _SECTION_BENCHMARKS. If there are fewer, they may be
+    any of these, and their benchmark is None.
     """
     names: Sequence[str | None] = [None] * len(matrices)
-    if len(matrices) == len(_OF_SECTION):
-        names = _OF_SECTION
+    if len(matrices) == len(_SECTION_BENCHMARKS):
+        names = _SECTION_BENCHMARKS
     return [
-        replace(head, cpus=grid.cpus, benchmark=name)
-        for grid, name in zip(matrices, names, strict=True)
+        replace(head, cpus=matrix.cpus, benchmark=name)
+        for matrix, name in zip(matrices, names, strict=True)
     ]
 
 
@@ -429,36 +447,38 @@ def _split_core_to_core(text: str) -> _CoreToCoreOutput:
     """Parse the screen, and find the blocks of CSV. Raises InputError."""
     plain = _COLOR.sub("", text).removeprefix("\ufeff")
     lines = [line.strip() for line in plain.splitlines()]
-    head = Grid(())
+    head = Grid(())  # what the lines so far say of the matrices below them
     screens = list[Grid]()
-    blocks = list[NumberedLines]()
+    csv_blocks = list[NumberedLines]()
     next_number = 1
     for number, line in enumerate(lines, 1):
         if number < next_number:  # it is of a matrix already read
             continue
-        head = _read_property(line, head)
+        head = _add_property(head, line)
         cpus = _parse_heading(line.split())
         if len(cpus) > 1:
             cells = _read_screen_rows(lines, number, cpus)
             screens.append(replace(head, cpus=cpus, cells=cells))
-            next_number = number + 1 + len(cpus)
+            rows = len(cpus)
+            next_number = number + 1 + rows
         elif _CSV.fullmatch(line):
             block = _take_csv_block(lines, number)
             if any("," in cells or ";" in cells for _, cells in block):
-                blocks.append(block)
+                csv_blocks.append(block)
             next_number = number + len(block)
-    return _CoreToCoreOutput(head, screens, blocks)
+    return _CoreToCoreOutput(head, screens, csv_blocks)
 
 
-def _read_property(line: str, head: Grid) -> Grid:
+def _add_property(head: Grid, line: str) -> Grid:
     """Return `head` with what a line tells of the matrices below it, if anything."""
     if line.startswith("CPU: "):
         return replace(head, cpu_model=line.removeprefix("CPU: "))
     if count := _COUNTS.match(line):
-        return _set_count(head, count[1], count[2])
+        name, digits = count.groups()
+        return _set_count(head, name, digits)
     if section := _SECTION.match(line):
         number = int(section[1])
-        return replace(head, benchmark=_OF_SECTION[number - 1])
+        return replace(head, benchmark=_SECTION_BENCHMARKS[number - 1])
     return head
 
 
@@ -492,8 +512,8 @@ def _take_csv_block(lines: list[str], first: int) -> NumberedLines:
 
 
 def _parse_csv_block(block: NumberedLines) -> list[Grid]:
-    """Parse a block of CSV into square matrices, which stand one below another. Raises
-    InputError.
+    """Parse a block of CSV into square matrices, which stand one below another. A
+    single matrix may be the half below the diagonal. Raises InputError.
     """
     separator = ","
     if any(";" in line for _, line in block):
@@ -504,7 +524,7 @@ def _parse_csv_block(block: NumberedLines) -> list[Grid]:
             cells = line.split(separator)
             rows.append(Row(number, cells))
     padded = _pad_if_triangle(rows)
-    return _parse_squares(padded, len(_OF_SECTION))
+    return _parse_squares(padded, most=len(_SECTION_BENCHMARKS))
 
 
 def _parse_squares(rows: Sequence[Row], most: int) -> list[Grid]:
@@ -534,22 +554,24 @@ def _parse_squares(rows: Sequence[Row], most: int) -> list[Grid]:
 def _pad_if_triangle(rows: list[Row]) -> list[Row]:
     """Pad the rows of a lower triangle to a square; return other rows unchanged.
 
-    Empty lines are not in `rows`, so the first CPU's row is absent unless its own cell
-    is written out.
+    Each row of a triangle is one cell longer than the one before. It may begin in three
+    ways, of which the last two leave out the row of the first CPU, as empty lines are
+    not in `rows`:
+
+        nan        48.5        48.5,nan
+        48.5,nan   48.5,48.7   48.5,48.7,nan
     """
     first = rows[0]
     shortest = len(first.words)
-    # each row is one cell longer than the one before; the first has its own cell, or is
-    # the second CPU's with or without its own
     lengths = [len(row.words) for row in rows]
     longest = shortest + len(rows)
     grows_by_one = lengths == list(range(shortest, longest))
     if not grows_by_one or shortest > 2:
         return rows
-    is_of_first_cpu = shortest == 1 and _is_empty(first.words[0])
-    if not is_of_first_cpu:
-        without_cells = Row(first.line, [""])
-        rows = [without_cells, *rows]
+    has_first_row = shortest == 1 and _is_empty(first.words[0])
+    if not has_first_row:
+        first_row = Row(first.line, [""])
+        rows = [first_row, *rows]
     return [_pad(row, len(rows)) for row in rows]
 
 
@@ -604,6 +626,12 @@ def _split_cells(line: str, separator: str) -> list[str]:
 
 
 def _read_labelled(text: str) -> list[Grid]:
+    """Read a CSV whose first row and column are CPU numbers, as one matrix; return []
+    for other text. Raises InputError.
+
+    The first cell of the first row, the corner, may be empty or name what the numbers
+    are of, such as "CPU".
+    """
     rows = _split_labelled_rows(text)
     if not rows:
         return []
@@ -614,13 +642,20 @@ def _read_labelled(text: str) -> list[Grid]:
     _require_latencies_of_cpus(corner)
     if len(body) != len(labels):
         raise InputError(f"line 1: {len(labels)} CPUs as columns, {len(body)} as rows.")
-    # such as a table of something else, whose labels only look like CPU numbers
+    if not corner:
+        _require_likely_cpus(cpus, cells)
+    return [Grid(tuple(sorted(cpus)), cells)]
+
+
+def _require_likely_cpus(cpus: Sequence[int], cells: Cells) -> None:
+    """Raise InputError if labels that nothing calls CPUs may be numbers of something
+    else: if 0 is not among them, and the cells are no latencies, which have decimals.
+    """
     are_integers = all(float(value).is_integer() for value in cells.values())
-    if not corner and 0 not in cpus and are_integers:
+    if 0 not in cpus and are_integers:
         raise InputError(
             "line 1: if these are CPU numbers, write CPU in the line's first cell."
         )
-    return [Grid(tuple(sorted(cpus)), cells)]
 
 
 def _require_latencies_of_cpus(corner: str) -> None:
@@ -636,13 +671,14 @@ def _require_latencies_of_cpus(corner: str) -> None:
 
 
 def _read_labelled_rows(rows: Sequence[Row], cpus: Sequence[int]) -> NewCells:
-    """Read rows, each with a cell for every CPU or for all but its own. Raises
-    InputError.
+    """Read rows, each a CPU number and a cell for every CPU or for all but its own.
+    Raises InputError. The caller requires a row for each CPU.
     """
     cells = NewCells()
     for row, cpu in zip(rows, cpus, strict=False):
+        cell_count = len(row.words) - 1  # without the CPU number
         columns = cpus
-        if len(row.words) <= len(cpus):
+        if cell_count < len(cpus):
             columns = _list_others(cpus, cpu)
         cells |= _parse_row(row, cpu, columns)
     return cells
