@@ -17,7 +17,7 @@ from fleet.errors import StoreError, UsageError
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _KINDS = {"p": "a FIFO", "s": "a socket", "d": "a folder"}
-# as pyarrow words them
+# words for missing rights in the errors of an object store
 _REFUSALS = (
     "ACCESS_DENIED",
     "INVALID_ACCESS_KEY_ID",
@@ -48,7 +48,8 @@ def require_regular(
     """
     mode = os.stat(path).st_mode  # noqa: PTH116  # once for each of a thousand files
     if not stat.S_ISREG(mode):
-        kind = _KINDS.get(stat.filemode(mode)[0], "a device")
+        letter = stat.filemode(mode)[0]  # as `ls -l` prints it
+        kind = _KINDS.get(letter, "a device")
         raise OSError(f"it is {kind}, not {expected}")
 
 
@@ -100,39 +101,49 @@ def enter_state_folder(
 
 @contextmanager
 def enter_folder(root: Path, name: str, mode: int = 0o777) -> Iterator[Path]:
-    """Yield a path to folder `name` below `root`. Make it if missing; follow no links.
-    Raises OSError.
+    """Yield a path to folder `name` below `root`, which is valid during the block only
+    (see `opened_path`). Make the folder if it is missing; follow no links below `root`.
+    mode: of the folder if it is made. Raises OSError.
+    """
+    handle = _open_below(root, name, mode)
+    try:
+        path_inside = opened_path(handle)
+        try:
+            yield Path(path_inside)
+        except OSError as err:
+            # name the folder as the user knows it
+            failed_path = str(err.filename)
+            if failed_path.startswith(path_inside):
+                err.filename = failed_path.replace(path_inside, str(root / name), 1)
+            raise
+    finally:
+        os.close(handle)
+
+
+def _open_below(root: Path, name: str, mode: int) -> int:
+    """Open folder `name` below `root`, following no link; make the folders that are
+    missing. Raises OSError with the path of the folder that cannot be opened.
     """
     try:
         handle = os.open(root, _FOLDER)
     except FileNotFoundError:
         root.mkdir(parents=True, exist_ok=True)
         handle = os.open(root, _FOLDER)
-    path = root / name
-    try:
-        # each opened in the one above, as others may put links in their place
-        parts = name.split("/")
-        for depth, part in enumerate(parts, 1):
-            mode_of_part = mode if depth == len(parts) else 0o777
-            try:
-                below = _open_or_make(part, handle, mode_of_part)
-            except OSError as err:
-                path = root.joinpath(*parts[:depth])
-                _refuse_link(path)
-                err.filename = str(path)
-                raise
-            os.close(handle)
-            handle = below
-        inside = opened_path(handle)
+    # each is opened in the one above, as others may put links in their place
+    parts = name.split("/")
+    for depth, part in enumerate(parts, 1):
+        is_last = depth == len(parts)
+        above = handle
         try:
-            yield Path(inside)  # valid only meanwhile
+            handle = _open_or_make(part, above, mode if is_last else 0o777)
         except OSError as err:
-            # name the folder as the user knows it
-            if str(err.filename).startswith(inside):
-                err.filename = str(err.filename).replace(inside, str(path), 1)
+            path = root.joinpath(*parts[:depth])
+            _refuse_link(path)
+            err.filename = str(path)
             raise
-    finally:
-        os.close(handle)
+        finally:
+            os.close(above)
+    return handle
 
 
 def opened_path(handle: int) -> str:
@@ -217,9 +228,10 @@ def write_all(descriptor: int, data: Any) -> None:
     """Write all of `data`, even if one call writes only a part, as on a nearly full
     disk. Raises OSError.
     """
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
+    left = memoryview(data)
+    while left:
+        written_bytes = os.write(descriptor, left)
+        left = left[written_bytes:]
 
 
 @contextmanager
@@ -228,7 +240,8 @@ def draft_path(state_dir: Path, name: str) -> Iterator[Path]:
     OSError.
     """
     with enter_state_folder(state_dir, "staging") as staging:
-        path = staging / f"{name}-{os.urandom(8).hex()}"
+        chance = os.urandom(8).hex()
+        path = staging / f"{name}-{chance}"
         try:
             yield path
         finally:
@@ -245,12 +258,11 @@ def discard(path: Path) -> None:
 
 
 def _advise(err: OSError, place: object) -> str:
+    """Return a sentence with a remedy for an error in a place: a root, or a path."""
     where = "there"
     elsewhere = "or name another results root."
-    state_dir = user_state_dir()
-    # what an object store says is neither
-    is_local = err.filename or err.errno not in (None, errno.ENOENT)
-    if is_local and str(place).startswith(("s3://", str(state_dir))):
+    if _is_of_state_folder(err, place):
+        state_dir = user_state_dir()
         where = f"in {state_dir}"
         elsewhere = "or set XDG_STATE_HOME to another folder."
     if err.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -269,6 +281,17 @@ def _advise(err: OSError, place: object) -> str:
             " do in that bucket."
         )
     return f"Look at {err.filename or 'that place'}, {elsewhere}"
+
+
+def _is_of_state_folder(err: OSError, place: object) -> bool:
+    """Report whether an error is one of the user's local state folder, where drafts for
+    an object store are, too.
+    """
+    # the error of an object store has no file name, and no number but ENOENT
+    is_local = err.filename or err.errno not in (None, errno.ENOENT)
+    if not is_local:
+        return False
+    return str(place).startswith(("s3://", str(user_state_dir())))
 
 
 def _find_blocking_file(name: object) -> Path | None:
