@@ -20,7 +20,7 @@ _LARGEST = dict.fromkeys(("iterations", "ticks", *_LISTS_OF_OTHER_THREADS), EXAC
 _LARGEST |= dict.fromkeys(("ping_cpu", "pong_cpu"), MAX_CPUS - 1)
 _SMALLEST = {"iterations": 1, "ns_per_tick": 1e-7}
 
-_POINT_LISTS = ("cpus", "other_ticks", "other_units")
+_LISTS_BY_THREAD = ("cpus", *_LISTS_OF_OTHER_THREADS)
 _POINT_NAMES = ("benchmark", "variant", "point", "unit", *schema.PARAMETERS)
 # parameters of a point that are known only after a burst
 _SET_BY_BURST = ("pages", "state")
@@ -32,15 +32,19 @@ def check_values(name: str, table: Any) -> None:
     writes. name: samples, counters or summaries.
     """
     nullable = {column.name for column in schema.TABLES[name] if column.nullable}
-    for column in table.column_names:
-        values = table.column(column).combine_chunks()
-        if values.null_count and column not in nullable:
-            raise DataError(f"{column} is null")
-        if values.null_count < len(values):
-            _check_column(name, column, values)
+    for column_name in table.column_names:
+        values = table.column(column_name).combine_chunks()
+        if values.null_count and column_name not in nullable:
+            raise DataError(f"{column_name} is null")
+        has_values = values.null_count < len(values)
+        if has_values:
+            _check_column(name, column_name, values)
 
 
 def _check_column(table: str, name: str, values: Any) -> None:
+    """Raise DataError if a column holds values that fleet never writes. table: its
+    name. values: a pyarrow array, with a value that is not null.
+    """
     while pa.types.is_list(values.type):
         values = values.flatten()
         if values.null_count:
@@ -55,7 +59,11 @@ def _check_column(table: str, name: str, values: Any) -> None:
 
 
 def _check_words(table: str, name: str, words: Any) -> None:
-    longest = pc.max(pc.binary_length(words)).as_py() or 0
+    """Raise DataError if one of a column's distinct texts is too long, or is no name of
+    a benchmark or a relation where the column holds these.
+    """
+    lengths = pc.binary_length(words)
+    longest = pc.max(lengths).as_py() or 0  # None if there are no words
     if longest > _WORD_BYTES:
         raise DataError(
             f"{name} is {longest} bytes long, and the limit is {_WORD_BYTES}"
@@ -67,8 +75,9 @@ def _check_words(table: str, name: str, words: Any) -> None:
             raise DataError(problem)
     if name == "relation":
         for relation in sorted(words.to_pylist()):
-            names_kinds = " " in relation and not is_summary
-            if names_kinds or not model.is_relation(relation):
+            # as "LLC P-E", which only summaries have
+            has_core_kinds = " " in relation and not is_summary
+            if has_core_kinds or not model.is_relation(relation):
                 raise DataError(f"relation is {relation!r}")
 
 
@@ -114,7 +123,7 @@ def _parse_parameters(row: Mapping[str, Any]) -> model.Parameters | None:
     """
     if row["point"] is not None:
         return model.Parameters(*[row[name] for name in schema.PARAMETERS])
-    for name in ("unit", *schema.PARAMETERS, *_POINT_LISTS):
+    for name in ("unit", *schema.PARAMETERS, *_LISTS_BY_THREAD):
         if row[name] is not None:
             raise DataError(
                 f"{row['benchmark']}: a row without a point has values of a point"
@@ -123,17 +132,22 @@ def _parse_parameters(row: Mapping[str, Any]) -> model.Parameters | None:
 
 
 def _check_lengths(table: Any, estimator: str) -> None:
+    """Raise DataError unless the rows' bursts have possible numbers of samples, few of
+    which took no time.
+    """
     ticks = table.column("ticks").combine_chunks()
-    warmup = table.column("warmup").to_numpy()
+    warmup_counts = table.column("warmup").to_numpy()
     lengths = np.diff(ticks.offsets.to_numpy())
     if lengths.max(initial=0) > _BURST_TICKS:
         raise DataError(f"a burst has {lengths.max()} ticks")
-    if (warmup > lengths).any():
+    if (warmup_counts > lengths).any():
         raise DataError("a burst has more warm-up samples than ticks")
-    zeros = _count_zeros(ticks, warmup)
-    if (2 * zeros > lengths - warmup).any():
+    zero_counts = _count_zeros(ticks, warmup_counts)
+    sample_counts = lengths - warmup_counts
+    if (2 * zero_counts > sample_counts).any():
         raise DataError("most samples of a burst took no time")
-    if estimator == "min" and zeros.any():  # the number is the smallest sample
+    # a burst's number would be its smallest sample
+    if estimator == "min" and zero_counts.any():
         raise DataError("the least sample of a burst took no time")
     for name in _LISTS_OF_OTHER_THREADS:
         lists = table.column(name).combine_chunks()
@@ -148,27 +162,28 @@ def _check_samples_of_others(name: str, lists: Any, lengths: Any) -> None:
                 raise DataError(f"{name} does not have as many values as ticks")
 
 
-def _count_zeros(ticks: Any, warmup: Any) -> Any:
+def _count_zeros(ticks: Any, warmup_counts: Any) -> Any:
     """Return, for each burst, the number of samples after its warm-ups that are 0."""
-    places_of_zeros = np.flatnonzero(np.asarray(ticks.values) == 0)
+    # positions in the ticks of all bursts, one after the other
+    positions_of_zeros = np.flatnonzero(np.asarray(ticks.values) == 0)
     offsets = np.asarray(ticks.offsets)
-    first_after_warmup = offsets[:-1] + warmup
+    first_after_warmup = offsets[:-1] + warmup_counts
     end = offsets[1:]
-    zeros_before_first = np.searchsorted(places_of_zeros, first_after_warmup)
-    zeros_before_end = np.searchsorted(places_of_zeros, end)
+    zeros_before_first = np.searchsorted(positions_of_zeros, first_after_warmup)
+    zeros_before_end = np.searchsorted(positions_of_zeros, end)
     return zeros_before_end - zeros_before_first
 
 
 def _check_cpus(table: Any) -> None:
-    """Raise DataError unless `cpus` go from ping's to pong's; lists must cover all but
-    ping's, or none.
+    """Raise DataError unless the `cpus` of a row go from ping's to pong's, and each of
+    its lists of other threads is empty or has an entry for every thread but ping.
     """
-    threads = _count_threads(table)
+    thread_counts = _count_threads(table)
     for name in _LISTS_OF_OTHER_THREADS:
         lists = table.column(name).combine_chunks()
         lengths = np.diff(lists.offsets)
-        has_lists = np.asarray(lists.is_valid()) & (lengths != 0)
-        is_incomplete = has_lists & (lengths != threads - 1)
+        has_entries = np.asarray(lists.is_valid()) & (lengths != 0)
+        is_incomplete = has_entries & (lengths != thread_counts - 1)
         if is_incomplete.any():
             raise DataError(f"{name} does not have a list for each further CPU")
 
@@ -180,36 +195,39 @@ def _count_threads(table: Any) -> Any:
     ping = table.column("ping_cpu").to_numpy()
     pong = table.column("pong_cpu").to_numpy()
     cpus = table.column("cpus").combine_chunks()
-    threads = np.where(ping == pong, 1, 2)
-    for row in np.flatnonzero(cpus.is_valid()).tolist():
-        numbers = cpus[row].as_py()
-        if not _is_path(numbers, ping[row], pong[row]):
+    thread_counts = np.where(ping == pong, 1, 2)
+    rows_with_cpus = np.flatnonzero(cpus.is_valid())
+    for row in rows_with_cpus.tolist():
+        cpus_of_row = cpus[row].as_py()
+        if not _is_path(cpus_of_row, ping[row], pong[row]):
             raise DataError(
-                f"cpus of a burst from {ping[row]} to {pong[row]} are {numbers!s:.100}"
+                f"cpus of a burst from {ping[row]} to {pong[row]} are"
+                f" {cpus_of_row!s:.100}"
             )
-        threads[row] = len(numbers)
-    return threads
+        thread_counts[row] = len(cpus_of_row)
+    return thread_counts
 
 
 def _is_path(cpus: Sequence[int], first: int, last: int) -> bool:
     """Report whether CPUs go from the first to the last, each once."""
-    ends = [*cpus[:1], *cpus[-1:]]
-    is_repeated = len(set(cpus)) < len(cpus)
-    return ends == [first, last] and not is_repeated
+    if not cpus or cpus[0] != first or cpus[-1] != last:
+        return False
+    return len(set(cpus)) == len(cpus)
 
 
 def _select_distinct_rows(table: Any) -> list[dict[str, Any]]:
     """Return the first row of each combination of names, parameters and number of
-    threads.
+    threads. The number of threads shows in the lengths of the lists, and in whether
+    ping and pong are one CPU.
     """
-    ping = table.column("ping_cpu")
-    pong = table.column("pong_cpu")
     keys = table.select(_POINT_NAMES).unify_dictionaries()
-    keys = keys.append_column("is_one_cpu", pc.equal(ping, pong))
-    for name in _POINT_LISTS:
-        length = pc.list_value_length(table.column(name))
-        keys = keys.append_column(name, length)
-    columns = table.select([*_POINT_NAMES, "ping_cpu", "pong_cpu", *_POINT_LISTS])
+    is_one_cpu = pc.equal(table.column("ping_cpu"), table.column("pong_cpu"))
+    keys = keys.append_column("is_one_cpu", is_one_cpu)
+    for name in _LISTS_BY_THREAD:
+        lengths = pc.list_value_length(table.column(name))
+        keys = keys.append_column(name, lengths)
+    names = [*_POINT_NAMES, "ping_cpu", "pong_cpu", *_LISTS_BY_THREAD]
+    columns = table.select(names)
     first_rows = columns.take(_find_first_rows(keys))
     distinct: list[dict[str, Any]] = first_rows.to_pylist()
     return distinct
@@ -219,6 +237,6 @@ def _find_first_rows(keys: Any) -> Any:
     """Return the numbers of the rows that no earlier row equals."""
     row_numbers = pa.array(np.arange(len(keys)))
     numbered = keys.append_column("row", row_numbers)
-    groups = numbered.group_by(keys.column_names, use_threads=False)
-    lowest = groups.aggregate([("row", "min")])
-    return np.sort(lowest.column("row_min"))
+    equal_rows = numbered.group_by(keys.column_names, use_threads=False)
+    first_rows = equal_rows.aggregate([("row", "min")])
+    return np.sort(first_rows.column("row_min"))
