@@ -27,7 +27,7 @@ _MAX_LONG_TEXT = {"probe": 16 << 20, "failed_json": 19 << 20}
 _MAX_VALUES = 200_000  # in a column of JSON
 _MAX_FAILED_VALUES = 1_500_000  # 100,000 failed visits
 _MAX_DEPTH = 10
-_SHORT = 4096  # characters
+_SHORT_TEXT = 4096  # characters; results of checks are kept for texts below that
 _MAX_REASON = 1000  # characters
 MAX_CPUS = 1 << 16  # also of numbers in a list
 _MAX_TEXTS = 1 << 10  # in a list: benchmarks, notes
@@ -115,14 +115,14 @@ class RunRecord:
 def convert_row(
     table: str, values: Mapping[str, Any], names: Iterable[str] | None = None
 ) -> dict[str, Any]:
-    """Check and return a row's values, None if absent. names: only these columns.
-    Raises DataError.
+    """Check a row's values by column; return them, with None for absent ones. names:
+    only these columns, else all of the table. Raises DataError.
     """
     columns = None if names is None else tuple(names)
     decoder = _make_row_decoder(table, columns)
     with _decoding(table):
-        row = msgspec.convert(values, decoder.type)
-    return _check_row(table, row)
+        struct = msgspec.convert(values, decoder.type)
+    return _check_row(table, struct)
 
 
 def parse_record(text: bytes, names: tuple[str, ...] | None = None) -> RunRecord:
@@ -134,8 +134,12 @@ def parse_record(text: bytes, names: tuple[str, ...] | None = None) -> RunRecord
     row = _check_row("runs", record.run)
     if names is not None:
         return RunRecord(row, [])
+    # stored once, in the row of `runs`
     ids = {"run_id": row["run_id"], "host_id": row["host_id"]}
-    cpus = [_check_row("cpus", cpu) | ids for cpu in record.cpus]
+    cpus = []
+    for cpu in record.cpus:
+        cpu_row = _check_row("cpus", cpu)
+        cpus.append(cpu_row | ids)
     return RunRecord(row, cpus)
 
 
@@ -143,24 +147,22 @@ def decode_listed_row(text: bytes, names: tuple[str, ...]) -> dict[str, Any]:
     """Decode a JSON list, the values of these columns of `runs`. Return them by name.
     Raises DataError.
     """
-    decoder = _make_row_decoder("runs", names, True)
-    return _check_row("runs", _decode_json("row", text, decoder))
+    decoder = _make_row_decoder("runs", names, as_list=True)
+    struct = _decode_json("row", text, decoder)
+    return _check_row("runs", struct)
 
 
-def _check_row(table: str, struct: Any) -> dict[str, Any]:
-    """Check what the types do not bound: columns of JSON, names, times. Return the
-    row.
+def _check_row(table: str, struct: msgspec.Struct) -> dict[str, Any]:
+    """Return the row that a row decoder made. Check first what the decoder does not:
+    the content of columns of JSON, names of benchmarks, and times. Raises DataError.
     """
     row = msgspec.structs.asdict(struct)
     for name in _JSON:
         text = row.get(name)
-        if text is None:
-            continue
-        if len(text) < _SHORT:
-            _parse_short_json(name, text)
-        else:
-            parse_json_column(name, text)
-    names = [choice.partition("/")[0] for choice in row.get("benchmarks") or ()]
+        if text is not None:
+            _check_json_column(name, text)
+    choices = row.get("benchmarks") or ()  # each "benchmark/variant"
+    names = [choice.partition("/")[0] for choice in choices]
     _raise_if_any(model.find_name_problem(names))
     for name in _MOMENTS:
         moment = row.get(name)
@@ -169,9 +171,18 @@ def _check_row(table: str, struct: Any) -> dict[str, Any]:
     return row
 
 
+def _check_json_column(name: str, text: str) -> None:
+    """Raise DataError unless `parse_json_column` takes the text."""
+    if len(text) < _SHORT_TEXT:
+        _parse_short_json(name, text)
+    else:
+        parse_json_column(name, text)
+
+
 def parse_json_column(name: str, text: str) -> Any:
     """Parse and check a value of the JSON column `name`. Raises DataError."""
     limit = _MAX_FAILED_VALUES if name == "failed_json" else _MAX_VALUES
+    # each value but one follows one of these
     separators = sum(text.count(character) for character in ",[{")
     if separators > limit:
         raise DataError(f"{name}: more than {limit} values")
@@ -180,10 +191,10 @@ def parse_json_column(name: str, text: str) -> Any:
     if name == "hello_json":
         _check_benchmarks(typed)
     if name == "failed_json":
-        longest = max((len(failed.reason) for failed in typed), default=0)
-        if longest > _MAX_REASON:
+        lengths = [len(failed.reason) for failed in typed]
+        if max(lengths, default=0) > _MAX_REASON:
             raise DataError(f"{name}: a reason has more than {_MAX_REASON} characters")
-    if nesting_depth(value, _MAX_DEPTH) > _MAX_DEPTH:
+    if measure_depth(value, _MAX_DEPTH) > _MAX_DEPTH:
         raise DataError(f"{name}: more than {_MAX_DEPTH} levels of objects and lists")
     return value
 
@@ -200,18 +211,20 @@ def _check_benchmarks(hello: Mapping[str, Any]) -> None:
 _parse_short_json = lru_cache(parse_json_column)  # many rows have equal texts
 
 
-def nesting_depth(value: object, limit: int) -> int:
-    """Return how deep lists and dicts are nested. Counting stops one above `limit`."""
+def measure_depth(value: object, limit: int) -> int:
+    """Return how deep the values in lists and dicts are nested, `value` included: 1 for
+    5 and for [], 2 for [5], 3 for {"a": [5]}. Counting stops one above `limit`.
+    """
     depth = 0
-    level = [value]
-    while level and depth <= limit:
-        inner: list[object] = []
-        for item in level:
+    values_at_depth = [value]
+    while values_at_depth and depth <= limit:
+        inner_values: list[object] = []
+        for item in values_at_depth:
             if isinstance(item, dict):
-                inner += item.values()
+                inner_values += item.values()
             elif isinstance(item, list):
-                inner += item
-        level = inner
+                inner_values += item
+        values_at_depth = inner_values
         depth += 1
     return depth
 
@@ -228,51 +241,61 @@ def check_machine(machine: model.Facts | model.Load) -> None:
     _check_load(machine.load)
     values = {name: getattr(machine, name) for name in schema.FACTS}
     values |= {name: list(getattr(machine, name)) for name in schema.FACT_LISTS}
-    convert_row("runs", values, values)
+    _check_values("runs", values)
 
 
 def _check_cpu(cpu: model.Cpu) -> None:
     names = [name for name in _CPU_COLUMNS if name in cpu.__slots__]
     values = {name: getattr(cpu, name) for name in names}
-    convert_row("cpus", values, values)
+    _check_values("cpus", values)
 
 
 def _check_load(load: model.Load) -> None:
     values = {f"{name}_before": getattr(load, name) for name in load.__slots__}
-    convert_row("runs", values, values)
+    _check_values("runs", values)
+
+
+def _check_values(table: str, values: Mapping[str, Any]) -> None:
+    """Raise DataError unless these values, by column, fit a part of a row."""
+    convert_row(table, values, names=values)
 
 
 @once
 def _make_record_decoder(names: tuple[str, ...] | None) -> _Decoder:
-    """Make the decoder of a record, in which the rows of `cpus` have no run ID and host
-    ID.
+    """Make the decoder of a record: an object with `run`, a row of `runs`, and `cpus`,
+    rows without the run ID and host ID. names: decode only these columns of `runs`, and
+    no `cpus`; None: all.
     """
-    run = _make_row_decoder("runs", names)
-    fields: list[tuple[str, Any]] = [("run", run.type)]
+    run_type = _make_row_decoder("runs", names).type
+    fields: list[tuple[str, Any]] = [("run", run_type)]
     if names is None:
         own_names = tuple(name for name in _CPU_COLUMNS if name not in _KEYS)
-        cpu = _make_row_decoder("cpus", own_names)
-        cpus = _limit_list(cpu.type, MAX_CPUS)
-        fields.append(("cpus", cpus))
-    record = msgspec.defstruct("record", fields)
-    return msgspec.json.Decoder(record)
+        cpu_type = _make_row_decoder("cpus", own_names).type
+        cpus_type = _limit_list(cpu_type, MAX_CPUS)
+        fields.append(("cpus", cpus_type))
+    record_type = msgspec.defstruct("record", fields)
+    return msgspec.json.Decoder(record_type)
 
 
 @once
 def _make_row_decoder(
-    table: str, names: tuple[str, ...] | None, as_list: bool = False
+    table: str, names: tuple[str, ...] | None, *, as_list: bool = False
 ) -> _Decoder:
+    """Make the decoder of a row of a table. names: only of these columns. as_list: the
+    JSON is a list of the values, else an object with the columns as keys.
+    """
     columns = {column.name: column for column in schema.TABLES[table]}
+    # a name and a type; then the default, if the column may be absent
     fields: list[tuple[Any, ...]] = []
     for name in names or columns:
         column = columns[name]
         type_ = _value_type(table, column)
         if column.nullable:
-            fields.append((name, type_ | None, None))  # null where it is absent
+            fields.append((name, type_ | None, None))
         else:
             fields.append((name, type_))
-    struct = msgspec.defstruct(table, fields, kw_only=True, array_like=as_list)
-    return msgspec.json.Decoder(struct)
+    row_type = msgspec.defstruct(table, fields, kw_only=True, array_like=as_list)
+    return msgspec.json.Decoder(row_type)
 
 
 def _value_type(table: str, column: schema.Column) -> Any:

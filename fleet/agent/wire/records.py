@@ -22,7 +22,7 @@ from fleet.model import (
 )
 from fleet.model.benchmark import NAME, find_description_problem
 from fleet.plan.cpulist import MAX_CPU
-from fleet.store.gate import EXACT_MAX, INT64_MAX, nesting_depth
+from fleet.store.gate import EXACT_MAX, INT64_MAX, measure_depth
 from fleet.store.schema import largest_int
 from fleet.text import describe_msgspec_error, raise_own_bug
 
@@ -462,7 +462,7 @@ def _check_hello(wire: _Hello, raw: Mapping[str, Any]) -> None:
         )
     if len(set(wire.cpus)) < len(wire.cpus):
         raise WireError(f"hello: {len(wire.cpus)} CPUs; each must be listed once")
-    if nesting_depth(raw, DEPTH_LIMIT) > DEPTH_LIMIT:
+    if measure_depth(raw, DEPTH_LIMIT) > DEPTH_LIMIT:
         raise WireError(f"hello: more than {DEPTH_LIMIT} levels of objects and lists")
     if why := find_description_problem(wire.benchmarks):
         raise WireError(f"hello: {why}")
