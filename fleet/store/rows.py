@@ -23,7 +23,7 @@ from fleet.text import describe_msgspec_error
 RECORD = b"fleet.run"  # of the metadata of a samples file
 NOT_STORED = "(not stored)"  # in place of a command of `before` or `after`
 _ZSTD_LEVEL = 9
-_MOST_RECORDS_BYTES = 1 << 16  # unpacked; only those of large machines are longer
+_USUAL_RECORD_BYTES = 1 << 16  # unpacked; only those of large machines are longer
 _HELLO_COLUMNS = ("pairs", "preset", "precision", "clock", "ticks_per_second")
 _CPU_COLUMNS = (
     *("core", "cluster", "llc", "die", "package", "node"),
@@ -35,7 +35,7 @@ RUN = msgspec.json.Decoder(Run)  # made here, as those of `gate`
 
 
 def write_record(record: RunRecord) -> bytes:
-    """Return a record as JSON."""
+    """Return a record as JSON, in which only the run's own row has the IDs."""
     shared = ("run_id", "host_id")
     cpus = [
         {key: value for key, value in cpu.items() if key not in shared}
@@ -57,10 +57,11 @@ def unpack_record(text: bytes) -> bytes:
     try:
         frame = pa.BufferReader(base64.b64decode(text, validate=True))
         stream = pa.CompressedInputStream(frame, "zstd")
-        # a read reserves the memory that it may need
-        plain: bytes = stream.read(_MOST_RECORDS_BYTES)
-        if len(plain) == _MOST_RECORDS_BYTES:
-            plain += stream.read(RECORD_BYTES + 1 - len(plain))
+        # the usual size first, since a read reserves the memory that it may need
+        plain: bytes = stream.read(_USUAL_RECORD_BYTES)
+        if len(plain) == _USUAL_RECORD_BYTES:
+            bytes_left = RECORD_BYTES - len(plain)
+            plain += stream.read(bytes_left + 1)  # one more, to tell that it is longer
     except (OSError, binascii.Error) as err:
         raise DataError(f"its record of the run cannot be unpacked: {err}") from err
     if len(plain) > RECORD_BYTES:
@@ -174,7 +175,10 @@ def make_runs_row(run: Run, contents: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _pick_values(instance: Any, *names: str) -> dict[str, Any]:
-    return {name: instance and getattr(instance, name) for name in names}
+    """Return these values of an instance by name; None for each if there is none."""
+    if instance is None:
+        return dict.fromkeys(names)
+    return {name: getattr(instance, name) for name in names}
 
 
 def _list_notes(run: Run) -> list[str]:
@@ -230,9 +234,7 @@ def _list_benchmarks(run: Run) -> list[str]:
     it has no list.
     """
     plan = require_hello(run).raw.get("plan")
-    choices = None
-    if isinstance(plan, Mapping):
-        choices = plan.get("benchmarks")
+    choices = plan.get("benchmarks") if isinstance(plan, Mapping) else None
     if not isinstance(choices, list):
         return list(run.plan.benchmarks)
     if not all(isinstance(choice, Mapping) for choice in choices):
@@ -251,10 +253,13 @@ def decode(decoder: msgspec.json.Decoder[_Model], value: object) -> _Model:
 
 
 def _drop_env(value: Any) -> Any:
+    """Drop the key `env` from an object, and from the hosts that are in it: of an
+    environment only the names are stored, which no model can have as its values.
+    """
     if not isinstance(value, dict):
         return value
-    without = {key: item for key, item in value.items() if key != "env"}
+    kept_items = {key: item for key, item in value.items() if key != "env"}
     for key in ("host", "build_host"):
-        if key in without:
-            without[key] = _drop_env(without[key])
-    return without
+        if key in kept_items:
+            kept_items[key] = _drop_env(kept_items[key])
+    return kept_items
