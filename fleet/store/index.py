@@ -1,8 +1,10 @@
 """Cache data of a root's runs, read or derived, in an SQLite file, which may be lost at
 any time.
 
-Only its owner writes it. Each value has a mark that identifies its samples, and counts
-as absent if the mark differs. A file with a value that cannot be decoded is made anew.
+Only its owner writes it. Each value has a mark, a text that identifies the samples of
+its run, and counts as absent if the run's samples have another mark now. Derived rows
+are stored in parts: one for each time that rows of some runs were derived. A file with
+a value that cannot be decoded is made anew.
 """
 
 import json
@@ -49,9 +51,8 @@ _PAGE_BYTES = 8192
 _ZSTD_LEVEL = 3
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"  # of Arrow
 _WAIT_S = 2.0  # for another process that writes
-# ERROR: a missing table
 _BROKEN = {
-    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_ERROR,  # as for a missing table
     sqlite3.SQLITE_CORRUPT,
     sqlite3.SQLITE_NOTADB,
 }
@@ -103,15 +104,22 @@ class Index:
         contents: Mapping[Key, tuple[Mapping[str, Any], bytes]],
         present: Collection[Key] | None = None,
     ) -> None:
-        """Store runs' listed columns and records. present: drop all others."""
+        """Store runs: their listed columns and their records as JSON. stamps: of the
+        samples files that these were read from. present: drop all runs but these; None:
+        drop none.
+        """
         rows = []
         for key, (listed, record) in contents.items():
             host_id, run_id = key
-            columns = self._pack_columns(listed)
-            packed = _pack_record(record)
-            rows.append((host_id, run_id, stamps[key], columns, packed))
+            packed_columns = self._pack_columns(listed)
+            packed_record = _pack_record(record)
+            rows.append((host_id, run_id, stamps[key], packed_columns, packed_record))
 
-        insert = "insert or replace into runs values (?, ?, ?, 0, ?, ?)"
+        insert = (
+            "insert or replace into runs"
+            " (host_id, run_id, stamp, in_tables, listed, record)"
+            " values (?, ?, ?, 0, ?, ?)"
+        )
         delete = "delete from runs where host_id = ? and run_id = ?"
 
         def write(db: sqlite3.Connection) -> None:
@@ -139,7 +147,8 @@ class Index:
             noted = {name for (name,) in db.execute("select name from table_files")}
             if noted == present:
                 return
-            if noted - present:
+            is_one_gone = bool(noted - present)
+            if is_one_gone:
                 db.execute("update runs set in_tables = 0")
             db.execute("delete from table_files")
             rows = [[name] for name in present]
@@ -160,15 +169,16 @@ class Index:
         self._transact(lambda db: db.executemany(statement, keys))
 
     def store_rows(self, kind: Derived, marks: Mapping[Key, str], rows: Any) -> None:
-        """Store derived rows, a pyarrow table with `run_id`. marks: by run, what
-        identifies its samples.
+        """Store derived rows, a pyarrow table with `run_id`, as a new part. marks: of
+        all the runs that the rows were derived from.
         """
         made_of = _write_marks(marks)
-        packed = _pack_rows(rows, schema.arrow_schema(kind.table, kind.columns))
+        rows_schema = schema.arrow_schema(kind.table, kind.columns)
+        packed_rows = _pack_rows(rows, rows_schema)
+        insert = "insert into parts (kind, made_of, batches) values (?, ?, ?)"
 
         def write(db: sqlite3.Connection) -> None:
-            row = (kind.name, made_of, packed)
-            db.execute("insert into parts values (null, ?, ?, ?)", row)
+            db.execute(insert, (kind.name, made_of, packed_rows))
 
         self._transact(write)
 
@@ -183,43 +193,46 @@ class Index:
         columns: Sequence[str] | None,
         where: Where,
     ) -> tuple[set[Key], list[Any]]:
-        """Return the runs whose rows are stored with these marks, and the selected rows
-        as pyarrow tables.
+        """Return the runs whose rows are stored with these marks, and their selected
+        rows as pyarrow tables. marks: of the runs asked for.
         """
         part_by_key = self.find_newest_part_ids(kind, marks)
         keys_by_part = defaultdict[int, set[Key]](set)
-        for key, part in part_by_key.items():
-            keys_by_part[part].add(key)
+        for key, part_id in part_by_key.items():
+            keys_by_part[part_id].add(key)
 
         def read(db: sqlite3.Connection) -> tuple[set[Key], list[Any]]:
             keys_present = set[Key]()
             tables = []
-            for part, keys in keys_by_part.items():
-                rows = _read_part(db, kind, part)
+            for part_id, keys in keys_by_part.items():
+                rows = _read_part(db, kind, part_id)
                 if rows is None:
-                    continue  # it is gone
+                    continue  # another process has deleted it meanwhile
+                # the part may have rows of other runs, too
                 run_ids = {run_id for _, run_id in keys}
-                own_rows = {**where, "run_id": run_ids}
-                selected = select_rows(rows, kind.table, columns, own_rows)
+                where_of_part = {**where, "run_id": run_ids}
+                selected = select_rows(rows, kind.table, columns, where_of_part)
                 tables.append(selected)
                 keys_present |= keys
             return keys_present, tables
 
-        return self._transact(read) or (set(), [])
+        nothing_stored = (set[Key](), list[Any]())
+        return self._transact(read) or nothing_stored
 
     def find_newest_part_ids(
         self, kind: Derived, marks: Mapping[Key, str]
     ) -> dict[Key, int]:
-        """Return, by run, the ID of the newest row of `parts` that was stored with the
-        run's mark.
+        """Return, by run, the ID of the newest part that was stored with the run's
+        mark. marks: of the runs asked for.
         """
-        parts = self._transact(lambda db: _read_marks(db, kind)) or {}
-        newest = dict[Key, int]()
-        for part, marks_of_part in parts.items():
+        marks_by_part = self._transact(lambda db: _read_marks(db, kind)) or {}
+        newest_parts = dict[Key, int]()
+        # the oldest part is first, so the newest is the last that is set
+        for part_id, marks_of_part in marks_by_part.items():
             for key, mark in marks_of_part:
                 if marks.get(key) == mark:
-                    newest[key] = part
-        return newest
+                    newest_parts[key] = part_id
+        return newest_parts
 
     def _read_runs(
         self,
@@ -227,6 +240,9 @@ class Index:
         stamps: Mapping[Key, str],
         decode: Callable[[bytes], _Result],
     ) -> dict[Key, _Result]:
+        """Return the decoded values of a column of `runs`, by run, in the order of
+        `stamps`; leave out runs not stored with the given stamp.
+        """
         if not stamps:
             return {}
         # a query per run would take eight times as long as one that returns all
@@ -247,26 +263,32 @@ class Index:
     def _transact(
         self, work: Callable[[sqlite3.Connection], _Result]
     ) -> _Result | None:
-        """Do the work in one transaction, in a new file if need be. Return None if the
-        index is unusable.
+        """Do the work in one transaction. If the file is broken, remove it and do the
+        work once more, in a new one. Return None if the index is unusable.
         """
-        for _ in range(2):  # once more with a new file
+        for _attempt in range(2):
             try:
-                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                if self.path.exists():
-                    require_regular(self.path)
-                with closing(sqlite3.connect(self.path, timeout=_WAIT_S)) as db, db:
-                    self._prepare(db)
-                    return work(db)
+                return self._work_in_file(work)
             except sqlite3.Error as err:
-                is_broken = getattr(err, "sqlite_errorcode", 0) & 0xFF in _BROKEN
-                if not is_broken and not isinstance(err, _DamagedValueError):
+                if not _is_file_broken(err):
                     return None
                 with suppress(OSError):
                     self.path.unlink()
             except OSError:
                 return None
         return None
+
+    def _work_in_file(self, work: Callable[[sqlite3.Connection], _Result]) -> _Result:
+        """Do the work in one transaction. Raises OSError, sqlite3.Error."""
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.path.exists():
+            require_regular(self.path)
+        with (
+            closing(sqlite3.connect(self.path, timeout=_WAIT_S)) as db,
+            db,  # commits at the end, or rolls back after an error
+        ):
+            self._prepare(db)
+            return work(db)
 
     def _prepare(self, db: sqlite3.Connection) -> None:
         """Prepare a connection; recreate the tables if the file is new or of another
@@ -286,14 +308,28 @@ class Index:
             db.commit()
 
 
+def _is_file_broken(err: sqlite3.Error) -> bool:
+    """Report whether an error is due to what the file holds, and not to its lock or the
+    disk.
+    """
+    if isinstance(err, _DamagedValueError):
+        return True
+    extended_code = getattr(err, "sqlite_errorcode", 0)
+    primary_code = extended_code & 0xFF
+    return primary_code in _BROKEN
+
+
 def _make_index_path(address: str) -> Path:
-    """Return the path of the index of the root at an address."""
+    """Return the path of the index of the root at an address: in a folder named after
+    it, with a digest, as several addresses may make the same words.
+    """
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     words = re.sub(r"[^A-Za-z0-9.]+", "-", address)
-    name = words[-60:].strip("-.")
+    last_words = words[-60:].strip("-.")
     digest = sha256(address.encode()).hexdigest()
-    folder = f"{name}-{digest[:12]}"
-    return Path(cache) / "fleet" / "roots" / folder / "index.sqlite"
+    folder_name = f"{last_words}-{digest[:12]}"
+    roots = Path(cache) / "fleet" / "roots"
+    return roots / folder_name / "index.sqlite"
 
 
 def _compute_version(columns: tuple[str, ...]) -> int:
@@ -310,48 +346,49 @@ def load_derived(
     columns: Sequence[str] | None = None,
     where: Where | None = None,
 ) -> Any:
-    """Return rows of runs in `marks`, in that order, as a pyarrow table. Derive and
-    store missing rows.
+    """Return the rows of the runs in `marks`, in that order, as a pyarrow table. Derive
+    and store the rows that are missing from the index.
 
-    derive: yields runs with a table of their rows. columns: None for all. where: only
-    the rows with these values.
+    marks: by run, the text that identifies its samples. derive: yields runs with a
+    table of their rows. columns: None for all. where: only the rows with these values.
     """
     where = where or {}
-    # which the rows are sorted by
-    adds_run_id = columns is not None and "run_id" not in columns
+    # the rows are sorted by run ID, even if that column is not asked for
     columns_to_read = columns
-    if columns is not None and adds_run_id:
+    if columns is not None and "run_id" not in columns:
         columns_to_read = [*columns, "run_id"]
     keys_present, tables = index.read_rows(kind, marks, columns_to_read, where)
-    missing = [key for key in marks if key not in keys_present]
-    for keys, derived in derive(missing):
+    missing_keys = [key for key in marks if key not in keys_present]
+    for keys, derived_rows in derive(missing_keys):
         own_marks = {key: marks[key] for key in keys}
-        index.store_rows(kind, own_marks, derived)
-        selected = select_rows(derived, kind.table, columns_to_read, where)
+        index.store_rows(kind, own_marks, derived_rows)
+        selected = select_rows(derived_rows, kind.table, columns_to_read, where)
         tables.append(selected)
-    if missing:
+    if missing_keys:
         index.delete_replaced_rows(kind)
-    all_rows = concat_tables(tables, kind.table, columns_to_read)
+    unsorted_rows = concat_tables(tables, kind.table, columns_to_read)
     run_ids = [run_id for _, run_id in marks]
-    rows = _sort_by_run(all_rows, run_ids)
-    if adds_run_id:
+    rows = _sort_by_run(unsorted_rows, run_ids)
+    if columns_to_read != columns:
         rows = rows.drop_columns(["run_id"])
     return rows
 
 
 def _sort_by_run(rows: Any, run_ids: list[str]) -> Any:
-    """Return rows in the order of their runs. The dictionary of `run_id` has it, too:
-    it is that of pandas' categories.
+    """Return rows of a pyarrow table in the order in which `run_ids` lists their
+    runs.
     """
-    ids = rows.column("run_id").cast(pa.string())
-    order_of_runs = pa.array(run_ids, pa.string())
-    ranks = pc.index_in(ids, order_of_runs).to_numpy()
+    ids_of_rows = rows.column("run_id").cast(pa.string())
+    ids_in_order = pa.array(run_ids, pa.string())
+    ranks = pc.index_in(ids_of_rows, ids_in_order).to_numpy()
     order = np.argsort(ranks, kind="stable")
     sorted_rows = rows.take(order)
-    sorted_ids = ids.take(order).dictionary_encode()
-    place = rows.column_names.index("run_id")
-    field = rows.schema.field(place)
-    return sorted_rows.set_column(place, field, sorted_ids)
+    # encoded anew, so that the dictionary has the IDs in this order, too: pandas takes
+    # it as the order of the categories
+    sorted_ids = ids_of_rows.take(order).dictionary_encode()
+    position = rows.column_names.index("run_id")
+    field = rows.schema.field(position)
+    return sorted_rows.set_column(position, field, sorted_ids)
 
 
 def _read_marks(
@@ -362,33 +399,36 @@ def _read_marks(
     """
     query = "select id, made_of from parts where kind = ? order by id"
     rows = db.execute(query, [kind.name])
-    return {part: _parse_marks(made_of) for part, made_of in rows}
+    return {part_id: _parse_marks(made_of) for part_id, made_of in rows}
 
 
 def _delete_replaced_parts(db: sqlite3.Connection, kind: Derived) -> None:
     """Delete the parts all of whose runs are in newer parts as well."""
-    parts = _read_marks(db, kind)
+    marks_by_part = _read_marks(db, kind)
     newest_parts = dict[Key, int]()
-    for part, marks_of_part in parts.items():  # a newer part has a larger number
+    # the oldest part is first, so the newest is the last that is set
+    for part_id, marks_of_part in marks_by_part.items():
         for key, _ in marks_of_part:
-            newest_parts[key] = part
-    old_parts = parts.keys() - newest_parts.values()
-    rows = [[part] for part in old_parts]
+            newest_parts[key] = part_id
+    replaced_parts = marks_by_part.keys() - newest_parts.values()
+    rows = [[part_id] for part_id in replaced_parts]
     db.executemany("delete from parts where id = ?", rows)
 
 
-def _read_part(db: sqlite3.Connection, kind: Derived, part: int) -> Any:
+def _read_part(db: sqlite3.Connection, kind: Derived, part_id: int) -> Any:
     """Return the rows of a part, None if it is gone. Raises _DamagedValueError."""
-    row = db.execute("select batches from parts where id = ?", [part]).fetchone()
+    row = db.execute("select batches from parts where id = ?", [part_id]).fetchone()
     if row is None:
         return None
-    shape = schema.arrow_schema(kind.table, kind.columns)
+    (packed_rows,) = row
+    rows_schema = schema.arrow_schema(kind.table, kind.columns)
     with _decoding():
-        return _unpack_rows(_require_bytes(row[0]), shape)
+        return _unpack_rows(_require_bytes(packed_rows), rows_schema)
 
 
 def _write_marks(marks: Mapping[Key, str]) -> str:
-    made_of = [[*key, mark] for key, mark in marks.items()]
+    """Return runs with their marks as JSON: a list of [host ID, run ID, mark]."""
+    made_of = [[host_id, run_id, mark] for (host_id, run_id), mark in marks.items()]
     return json.dumps(made_of, separators=(",", ":"))
 
 
@@ -403,12 +443,14 @@ def _parse_marks(made_of: str) -> list[tuple[Key, str]]:
 
 
 def _require_bytes(value: object) -> bytes:
+    """Return a stored value. Raises DataError unless it is bytes."""
     if not isinstance(value, bytes):
         raise DataError("not bytes")
     return value
 
 
 def _pack_record(record: bytes) -> bytes:
+    """Return a record, which is JSON, deflated."""
     stream = zlib.compressobj(level=1, zdict=_EMPTY_ROWS)
     return stream.compress(record) + stream.flush()
 
@@ -422,34 +464,36 @@ def _unpack_record(packed: bytes) -> bytes:
     return record
 
 
-def _pack_rows(rows: Any, shape: Any) -> bytes:
-    """Return the rows as an Arrow stream, compressed, without its schema, which would
-    take a third of the space of a small run.
+def _pack_rows(rows: Any, rows_schema: Any) -> bytes:
+    """Return the columns of a pyarrow schema as an Arrow stream, compressed, without
+    the message of the schema that it begins with: that would take a third of the space
+    of a small run.
     """
-    selected = rows.select(shape.names)
-    shaped = selected.cast(shape.remove_metadata())
-    combined = shaped.unify_dictionaries().combine_chunks()
+    selected = rows.select(rows_schema.names)
+    typed = selected.cast(rows_schema.remove_metadata())
+    combined = typed.unify_dictionaries().combine_chunks()
     stream = pa.BufferOutputStream()
     with pa.ipc.new_stream(stream, combined.schema) as writer:
         writer.write_table(combined)
-    schema_bytes = combined.schema.serialize().size
-    batches = stream.getvalue()[schema_bytes:]
+    schema_size = combined.schema.serialize().size
+    batches = stream.getvalue()[schema_size:]
     codec = pa.Codec("zstd", compression_level=_ZSTD_LEVEL)
     packed: bytes = codec.compress(batches, asbytes=True)
     return packed
 
 
-def _unpack_rows(packed: bytes, shape: Any) -> Any:
-    """Return the rows of a part. Raises DataError or ArrowException if they do not fit
-    the schema.
+def _unpack_rows(packed: bytes, rows_schema: Any) -> Any:
+    """Return the rows that `_pack_rows` packed with the same schema. Raises DataError
+    or ArrowException if they do not fit it.
     """
-    own_schema = shape.remove_metadata().serialize()
-    start = pa.compress(own_schema, "zstd", asbytes=True)
-    source = pa.BufferReader(start + packed)
-    plain = pa.CompressedInputStream(source, "zstd").read()
-    if not plain.endswith(_END_OF_STREAM):
+    schema_message = rows_schema.remove_metadata().serialize()
+    packed_message = pa.compress(schema_message, "zstd", asbytes=True)
+    # two compressed texts, one after the other, are unpacked as one
+    source = pa.BufferReader(packed_message + packed)
+    stream = pa.CompressedInputStream(source, "zstd").read()
+    if not stream.endswith(_END_OF_STREAM):
         raise DataError("rows that end early")
-    rows = pa.ipc.open_stream(plain).read_all()
+    rows = pa.ipc.open_stream(stream).read_all()
     rows.validate(full=True)
     return rows
 
