@@ -23,7 +23,8 @@ from fleet.store.files import (
 )
 from fleet.store.places import RUN_FILE
 
-LOCK_FILE = "lock"
+LOCK_FILE = "lock"  # it holds the ID of the process that locked it last
+_PROCESS_ID_BYTES = 20  # with blanks and a newline after the digits
 SYNC_INTERVAL_S = 1.0
 # so much is in the tables, and on the disk, well within that time
 SOON_PUBLISHED_BYTES = 1 << 20
@@ -34,37 +35,29 @@ class Journal(AbstractContextManager["Journal"]):
     thread may write.
     """
 
-    def __init__(self, inside: Path, folder: Path | None = None) -> None:
-        """Open and lock the journal in `inside`. folder: its final path. Raises
+    def __init__(self, present_path: Path, folder: Path | None = None) -> None:
+        """Open and lock the journal that is at `present_path`. folder: its path for
+        messages and later use, where the present one is only valid for a moment. Raises
         LockedError, StoreError.
         """
-        self.folder = folder or inside
-        self._descriptor: int | None = None
+        self.folder = folder or present_path
         with store_errors("open the journal", self.folder):
-            try:
-                self._handle = os.open(
-                    inside, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-                )
-            except FileNotFoundError:
-                text = (
-                    f"{inside.name}: another controller has just stored it, or removed"
-                    " its journal."
-                )
-                raise LockedError(text) from None
+            self._handle = _open_folder(present_path)
         try:
             self._check_parts()
             self._lock: int | None = _lock_folder(self._opened_folder, self.folder)
         except BaseException:
             os.close(self._handle)
             raise
-        # of the part being written
+        # the file of the part that is being written, its descriptor and its length
         self.part_path = self._make_path(max(1, len(self._list_paths())))
+        self._descriptor: int | None = None  # opened for the first line
         self._length = 0
-        # how many lines of each present part `parts` returns
+        # how many lines of each part, in order, `parts` returns; all of later parts
         self.line_limits: Sequence[int] = ()
-        self._waiting = 0  # bytes the disk may not have
-        # whether the disk has the names of the files, and run.json
-        self._name_blocks = False
+        self._unsynced_bytes = 0
+        # whether the disk has run.json and the names of the files
+        self._are_names_synced = False
 
     @property
     def _opened_folder(self) -> Path:
@@ -85,7 +78,8 @@ class Journal(AbstractContextManager["Journal"]):
         """Return the lines of each part, up to its limit. Damaged lines are None; omit
         a torn last line.
         """
-        limits = chain(self.line_limits, repeat(None))
+        no_limits = repeat(None)
+        limits = chain(self.line_limits, no_limits)
         paths_and_limits = zip(self._list_paths(), limits, strict=False)
         return [islice(_read_lines(path), limit) for path, limit in paths_and_limits]
 
@@ -128,13 +122,16 @@ class Journal(AbstractContextManager["Journal"]):
                 " later ones so that their numbers follow."
             )
 
-    def _open(self) -> int:
+    def _open_part(self) -> int:
+        """Open the file of the part to append to it; make it if missing. Raises
+        StoreError.
+        """
         with store_errors("open the journal", self.part_path):
             path = self._opened_folder / self.part_path.name
             descriptor = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             self._length = os.fstat(descriptor).st_size
-        self._synced = time.monotonic()
-        self._name_blocks = False
+        self._last_sync_s = time.monotonic()
+        self._are_names_synced = False
         return descriptor
 
     def append(self, line: bytes) -> None:
@@ -144,19 +141,21 @@ class Journal(AbstractContextManager["Journal"]):
         if self._lock is None:
             raise StoreError(f"{self.part_path}: the journal is closed.")
         if self._descriptor is None:
-            self._descriptor = self._open()
+            self._descriptor = self._open_part()
         data = seal_line(line)
-        has_lines = self._length > 0
+        has_earlier_lines = self._length > 0
         try:
-            with store_errors("write the journal", self.part_path, kept=has_lines):
+            with store_errors(
+                "write the journal", self.part_path, kept=has_earlier_lines
+            ):
                 write_all(self._descriptor, data)
                 self._length += len(data)
-                self._waiting += len(data)
-                if time.monotonic() - self._synced >= SYNC_INTERVAL_S:
+                self._unsynced_bytes += len(data)
+                if time.monotonic() - self._last_sync_s >= SYNC_INTERVAL_S:
                     self.check_not_removed()
                     self._sync(self._descriptor)
         except StoreError:
-            # where even that fails, `parts` leaves the torn line out
+            # cut off a torn line; where even that fails, `parts` leaves it out
             with suppress(OSError):
                 os.ftruncate(self._descriptor, self._length)
             raise
@@ -165,7 +164,7 @@ class Journal(AbstractContextManager["Journal"]):
         """Sync to the disk if so many bytes are unsynced that publishing may take long.
         Raises StoreError.
         """
-        if self._descriptor is not None and self._waiting > SOON_PUBLISHED_BYTES:
+        if self._descriptor is not None and self._unsynced_bytes > SOON_PUBLISHED_BYTES:
             with store_errors("write the journal", self.part_path, kept=True):
                 self._sync(self._descriptor)
 
@@ -183,13 +182,14 @@ class Journal(AbstractContextManager["Journal"]):
                 os.close(self._handle)
 
     def _close_part(self) -> None:
+        """Sync the part to the disk, and close it. Raises StoreError."""
         descriptor = self._descriptor
         self._descriptor = None
         if descriptor is None:
             return
         try:
             with store_errors("write the journal", self.part_path, kept=True):
-                # else the run is published and the journal gone
+                # if it is gone, the run is published and needs no journal
                 if self.part_path.exists():
                     self._sync(descriptor)
         finally:
@@ -208,16 +208,38 @@ class Journal(AbstractContextManager["Journal"]):
                 raise
 
     def _sync(self, descriptor: int) -> None:
+        """Wait until the disk has the part, and what it takes to find the part after a
+        crash. Raises OSError.
+        """
         os.fsync(descriptor)
-        self._synced = time.monotonic()
-        self._waiting = 0
-        if not self._name_blocks:
+        self._last_sync_s = time.monotonic()
+        self._unsynced_bytes = 0
+        # these do not change until another part is opened
+        if not self._are_names_synced:
             for path in (self.folder / RUN_FILE, self.folder, self.folder.parent):
                 sync(path)
-            self._name_blocks = True
+            self._are_names_synced = True
+
+
+def _open_folder(path: Path) -> int:
+    """Open the folder of a journal, following no link. Raises OSError; LockedError if
+    it is gone.
+    """
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(path, flags)
+    except FileNotFoundError:
+        text = (
+            f"{path.name}: another controller has just stored it, or removed its"
+            " journal."
+        )
+        raise LockedError(text) from None
 
 
 def _read_lines(path: Path) -> Iterator[bytes | None]:
+    """Yield the lines of a part, without their checksums; None for a line whose
+    checksum does not match. Leave out a torn last line, which has no newline.
+    """
     with (
         store_errors("read the journal", path),
         os.fdopen(open_regular(path), "rb") as stream,
@@ -227,23 +249,25 @@ def _read_lines(path: Path) -> Iterator[bytes | None]:
                 yield unseal_line(line[:-1])
 
 
-def _lock_folder(inside: Path, folder: Path) -> int:
-    """Lock the journal until the returned descriptor is closed. Raises LockedError,
-    StoreError.
+def _lock_folder(opened_folder: Path, folder: Path) -> int:
+    """Lock the journal until the returned descriptor is closed. opened_folder: the path
+    to lock it by. folder: its path for messages. Raises LockedError, StoreError.
     """
     with store_errors("open the journal", folder / LOCK_FILE):
-        descriptor = open_regular(inside / LOCK_FILE, os.O_RDWR | os.O_CREAT)
+        descriptor = open_regular(opened_folder / LOCK_FILE, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            who = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
+            holder = os.pread(descriptor, _PROCESS_ID_BYTES, 0)
+            process = holder.decode("ascii", "replace").strip()
             os.close(descriptor)
             text = (
-                f"{folder.name}: under way: process {who} on this machine is measuring"
-                " it. Wait for it."
+                f"{folder.name}: under way: process {process} on this machine is"
+                " measuring it. Wait for it."
             )
             raise LockedError(text) from None
         except OSError:
             return descriptor  # a file system without locks
-        os.pwrite(descriptor, f"{os.getpid():<19}\n".encode(), 0)
+        own_id = str(os.getpid()).ljust(_PROCESS_ID_BYTES - 1) + "\n"
+        os.pwrite(descriptor, own_id.encode(), 0)
     return descriptor
