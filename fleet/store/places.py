@@ -32,8 +32,9 @@ _OPTIONS = ("endpoint_override", "region", "scheme")
 _SHAPE = "s3://bucket/prefix, and after a ? endpoint_override=…, region=…, scheme=https"
 _SAMPLES = f"samples/host_id=*/run_id=*/{SAMPLES_FILE}"
 # this folder cannot be listed, though others can
-_CLOSED = (errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE)
+_UNREADABLE = (errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE)
 _OLD_NS = 900 * 10**9
+# of a file system without hard links
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EXDEV, errno.EMLINK)
 
 
@@ -85,7 +86,8 @@ class Folder:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.state_dir = root / STATE_DIR
-        self._cache: set[Path] = {root}  # folders whose own names are on the disk
+        # folders of which the disk has the names, so that they need no sync
+        self._synced_folders: set[Path] = {root}
 
     def __str__(self) -> str:
         return str(self.root)
@@ -117,46 +119,56 @@ class Folder:
                 " another results root."
             )
 
-    def files(self, pattern: str, closed: list[OSError] | None = None) -> list[str]:
+    def files(self, pattern: str, unreadable: list[OSError] | None = None) -> list[str]:
         """Return the names that match a pattern, sorted; `*` does not match `/`. Raises
-        OSError. closed: gets the errors of closed folders below the first instead.
+        OSError.
+
+        unreadable: a list to which the errors of folders that cannot be read are added,
+        instead of raised. That of the pattern's first folder is always raised.
         """
         first, *others = pattern.split("/")
         names = [first] if others else fnmatch.filter(list_folder(self.root), first)
         # folder by folder: the names that match the pattern up to each part
         for depth, part in enumerate(others):
-            closed_here = closed if depth > 0 else None
-            below = list[str]()
+            is_first_folder = depth == 0
+            names_below = list[str]()
             for folder in names:
-                inner = self._list_matching(folder, part, closed_here)
-                below += [f"{folder}/{name}" for name in inner]
-            names = below
+                matching = self._list_matching(
+                    folder, part, None if is_first_folder else unreadable
+                )
+                names_below += [f"{folder}/{name}" for name in matching]
+            names = names_below
         return sorted(names)
 
     def _list_matching(
-        self, folder: str, part: str, closed: list[OSError] | None
+        self, folder: str, part: str, unreadable: list[OSError] | None
     ) -> list[str]:
-        """Return the names in a folder of the root that match one part of a pattern."""
+        """Return the names in a folder of the root that match one part of a pattern.
+        Raises OSError. unreadable: a list to which the error is added instead if the
+        folder cannot be read; None: raise it.
+        """
         if "*" not in part:
             return [part]
         try:
             return fnmatch.filter(list_folder(self.path(folder)), part)
         except NotADirectoryError:
-            if "/" not in folder:
+            is_of_fleet = "/" not in folder  # as `samples` or `runs`
+            if is_of_fleet:
                 raise
             return []  # a file of somebody else's
         except OSError as err:
-            if closed is None or err.errno not in _CLOSED:
+            if unreadable is None or err.errno not in _UNREADABLE:
                 raise
-            closed.append(err)
+            unreadable.append(err)
             return []
 
-    def stamps(self, closed: list[OSError] | None = None) -> dict[Key, str]:
-        """Return each samples file's stamp, by host and run. Raises OSError; closed: as
-        `files`.
+    def stamps(self, unreadable: list[OSError] | None = None) -> dict[Key, str]:
+        """Return each samples file's stamp, by host and run. Raises OSError.
+        unreadable: a list to which the errors of folders of hosts and runs that cannot
+        be read are added, instead of raised.
         """
         stamps = dict[Key, str]()
-        for name in self.files(_SAMPLES, closed):
+        for name in self.files(_SAMPLES, unreadable):
             stamp = self.stamp(name)
             if stamp is not None:
                 stamps[_parse_samples_name(name)] = stamp
@@ -205,9 +217,9 @@ class Folder:
             sync(inside)
         # each folder up to the root may be new; once synced, it stays there
         folder = self.root / above
-        while folder not in self._cache:
+        while folder not in self._synced_folders:
             sync(folder.parent)
-            self._cache.add(folder)
+            self._synced_folders.add(folder)
             folder = folder.parent
         return True
 
@@ -276,8 +288,10 @@ class Bucket:
     def require_folder(self) -> None:
         """Do nothing: a prefix is there as soon as an object begins with it."""
 
-    def files(self, pattern: str, _closed: list[OSError] | None = None) -> list[str]:
-        """Return the names of matching objects, sorted. Lists all below the pattern's
+    def files(
+        self, pattern: str, _unreadable: list[OSError] | None = None
+    ) -> list[str]:
+        """Return the names of matching objects, sorted. List all below the pattern's
         first folder. Raises OSError.
         """
         return sorted(name for name, _ in self._list_objects(pattern))
@@ -296,8 +310,8 @@ class Bucket:
             if info.is_file and re.fullmatch(regular_expression, name):
                 yield name, info
 
-    def stamps(self, _closed: list[OSError] | None = None) -> dict[Key, str]:
-        """Return each samples file's stamp, by host and run. Lists all objects below
+    def stamps(self, _unreadable: list[OSError] | None = None) -> dict[Key, str]:
+        """Return each samples file's stamp, by host and run. List all objects below
         `samples`. Raises OSError.
         """
         stamps = dict[Key, str]()
@@ -328,8 +342,10 @@ class Bucket:
         except FileNotFoundError:
             raise
         except OSError:
-            # then pyarrow makes an empty object for the folder, which some refuse
-            if self.stamp(name):
+            # After it has removed an object, pyarrow makes an empty one in place of the
+            # folder, which some stores refuse. That is no failure to remove it.
+            is_still_there = bool(self.stamp(name))
+            if is_still_there:
                 raise
 
     def put(self, draft: Path, name: str) -> bool:
@@ -408,7 +424,10 @@ def _leave_out_misnamed(stamps: dict[Key, str], place: Place) -> dict[Key, str]:
     """Return the stamps whose host and run IDs can be keys; warn of each of the others
     by a StoreWarning.
     """
-    misnamed = [key for key in stamps if not all(map(_KEY.fullmatch, key))]
+    misnamed = []
+    for host, run in stamps:
+        if not (_KEY.fullmatch(host) and _KEY.fullmatch(run)):
+            misnamed.append((host, run))
     for host, run in misnamed:
         name = f"samples/host_id={host}/run_id={run}"
         warn(
