@@ -113,6 +113,9 @@ def _blank_row(
 
 
 def _make_blank(column: schema.Column) -> Any:
+    """Return the value of a column that is left out: null where it may be, else nothing
+    in its type.
+    """
     if column.type.startswith("list<"):
         return []
     if column.nullable:

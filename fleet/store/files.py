@@ -169,6 +169,7 @@ def _open_or_make(part: str, above: int, mode: int) -> int:
 
 
 def _refuse_link(path: Path) -> None:
+    """Raise OSError if the path is a link."""
     if path.is_symlink():
         raise OSError(
             errno.ELOOP,

@@ -91,6 +91,9 @@ def _decoding(name: str) -> Iterator[None]:
 
 
 def _decode_json(name: str, text: str | bytes, decoder: _Decoder = _ANY) -> Any:
+    """Return the decoded JSON of a value. name: of the value, for messages. Raises
+    DataError.
+    """
     with _decoding(name):
         try:
             return decoder.decode(text)
@@ -313,6 +316,7 @@ _PLAIN_TYPES = {"bool": bool, "float32": float, "float64": float}
 
 
 def _scalar_type(table: str, column: schema.Column) -> Any:
+    """Return the type that msgspec checks a single value of a column against."""
     if column.name in _KEYS:
         return Annotated[str, msgspec.Meta(pattern=KEY)]
     if column.type == "string":

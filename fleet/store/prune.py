@@ -27,21 +27,30 @@ def remove_runs(place: Place, runs: Sequence[RunSummary]) -> None:
             if own_counters in counters:
                 place.remove(own_counters)
             _remove_samples(place, run)
-    # adds the rows of other runs that the removed files of tables had
+    _restore_rows_of_other_runs(place)
+
+
+def _restore_rows_of_other_runs(place: Place) -> None:
+    """Add the rows that the tables `runs` and `cpus` lack, which a listing does: a
+    removed file of a table may have had rows of other runs, too.
+    """
     _ = Listing(place).all_runs
 
 
 def _list_files_with_rows(place: Place, table: str, run_ids: Set[str]) -> list[str]:
     """List the files of a table that have rows of any of these runs."""
 
-    def has_rows(name: str) -> bool:
+    def read_run_ids(name: str) -> set[str]:
         rows = TableFile(place, name, table).read(["run_id"])
-        ids_in_file = rows.column("run_id").unique().to_pylist()
-        return not run_ids.isdisjoint(ids_in_file)
+        return set(rows.column("run_id").to_pylist())
 
     names = list_table_files(place, table)
-    has_rows_by_name = read_undamaged(names, has_rows)
-    return [name for name, has_any in has_rows_by_name.items() if has_any]
+    ids_by_name = read_undamaged(names, read_run_ids)
+    names_with_rows = []
+    for name, ids_in_file in ids_by_name.items():
+        if not run_ids.isdisjoint(ids_in_file):
+            names_with_rows.append(name)
+    return names_with_rows
 
 
 def _remove_samples(place: Place, run: RunSummary) -> None:

@@ -31,31 +31,31 @@ from fleet.store.places import Folder, Place
 from fleet.store.rows import RECORD, unpack_record
 from fleet.store.values import check_values
 
-_AT_ONCE = 8  # files; more than there are CPUs, since an object store makes each wait
-_MOST_A_TASK = 32  # items that a thread works on before it hands over the results
-# that are read at a time
+_THREADS = 8  # more than there are CPUs, since an object store makes each wait
+_ITEMS_OF_TASK = 32  # at most; a thread does a task before it hands over the results
+# at most, that are read at a time
 _BATCH_ROWS = 4096
 _BATCH_BYTES = 4 << 20
-_READ_WHOLE = 4 << 20  # bytes; of larger files only what is asked for is kept in memory
-# A file of samples may have this many values, and this many a byte: samples of a coarse
-# clock take next to no room.
-_FEW_VALUES = 1 << 26
-_PACKED_VALUES = 8
-_GROUP_VALUES = 6 << 20  # samples of a row group: a chunk, and a burst more
+_SMALL_BYTES = 4 << 20  # of larger files only what is asked for is kept in memory
+# A file of samples may have this many values, and this many more for each of its bytes:
+# samples of a coarse clock take next to no room.
+_VALUES_OF_ANY_FILE = 1 << 26
+_VALUES_PER_BYTE = 8
+_SAMPLES_OF_GROUP = 6 << 20  # of a row group, at most: a chunk, and a burst more
 _SAMPLE_LISTS = ("ticks", "other_ticks", "other_units")
-# its name leads to no file
+# the file's name leads to no file
 _NAME_ERRORS = (
     errno.ELOOP,
     errno.ENOTDIR,
     errno.ENAMETOOLONG,
 )
-# the system does not read it, though others
+# the system does not read the file, though it reads others
 _FILE_ERRORS = (
     errno.EACCES,
     errno.EPERM,
     errno.EIO,
 )
-_RUN = re.compile(r"samples/host_id=[^/]+/run_id=([^/]+)/")
+_PATH_OF_RUN = re.compile(r"samples/host_id=[^/]+/run_id=(?P<run_id>[^/]+)/")
 
 _RESTORE = (
     "If the file is damaged, put it back from a copy, or move all files of that run"
@@ -128,19 +128,19 @@ def damage_errors(
             reason = os.strerror(number)
             remedy = "Let this user read it, or look at the disk."
         elif not isinstance(err, DataError) and number not in _NAME_ERRORS:
-            _raise_if_file_is_not_to_blame(err, what, reason)
+            # pyarrow's error may also be of the file, as where it cannot decode
+            _raise_if_other_cause(err, what, reason)
         raise DamagedFileError(f"{what}: {reason}. {remedy}", run_id=run_id) from err
 
 
-def _raise_if_file_is_not_to_blame(
-    err: OSError | MemoryError, what: str, reason: str
-) -> None:
-    """Raise another FleetError if the network, an object store or memory failed."""
+def _raise_if_other_cause(err: OSError | MemoryError, what: str, reason: str) -> None:
+    """Raise another FleetError if the network, an object store or memory failed, and
+    not the file.
+    """
     cause = explain(err, f"{what}: ")
     if cause is not None:
         raise cause from err
-    # pyarrow's error has no errno, as where it cannot decode
-    if "AWS Error" in reason:
+    if "AWS Error" in reason:  # pyarrow's error has no number
         raise StoreError(f"{what}: {reason}.") from err
 
 
@@ -225,12 +225,15 @@ def map_in_threads(
         return do_all(todo)
     # each result that is handed over wakes another thread, which a small file is not
     # worth
-    share = ceil(len(todo) / _AT_ONCE)
-    size = min(_MOST_A_TASK, share)
-    tasks = [todo[start : start + size] for start in range(0, len(todo), size)]
-    with futures.ThreadPoolExecutor(_AT_ONCE) as pool:
-        results = pool.map(do_all, tasks)
-        return list(chain.from_iterable(results))
+    items_per_thread = ceil(len(todo) / _THREADS)
+    task_size = min(_ITEMS_OF_TASK, items_per_thread)
+    tasks = []
+    for start in range(0, len(todo), task_size):
+        task = todo[start : start + task_size]
+        tasks.append(task)
+    with futures.ThreadPoolExecutor(_THREADS) as pool:
+        results_of_tasks = pool.map(do_all, tasks)
+        return list(chain.from_iterable(results_of_tasks))
 
 
 class TableFile:
@@ -241,16 +244,15 @@ class TableFile:
     def __init__(
         self, place: Place, name: str, table: str, *, whole: bool = False
     ) -> None:
-        self.what = f"{place}: cannot read the {table} table: {name}"
+        self.error_prefix = f"{place}: cannot read the {table} table: {name}"
         self.table = table
-        run = _RUN.match(name)
-        self._run_id = run and run[1]
+        path_of_run = _PATH_OF_RUN.match(name)
+        self._run_id = path_of_run["run_id"] if path_of_run else None
+        checks_pages = whole or table != "samples"
         with self.damage_errors():
-            self._source, _ = _open_verified(
-                place, name, check_pages=whole or table != "samples"
-            )
-            # which are a loss for many small files
-            self._threads = self._source.size() > _READ_WHOLE
+            self._source, _ = _open_verified(place, name, check_pages=checks_pages)
+            # threads cost more time than they save where files are small
+            self._uses_threads = self._source.size() > _SMALL_BYTES
             self._file = _open_parquet(self._source, table)
             schema.check_version(self.metadata.get(schema.VERSION_KEY, b""))
 
@@ -258,7 +260,7 @@ class TableFile:
         """Return a context that turns errors of damage into a DamagedFileError that
         names this file.
         """
-        return damage_errors(self.what, REMEDIES[self.table], self._run_id)
+        return damage_errors(self.error_prefix, REMEDIES[self.table], self._run_id)
 
     @cached_property
     def metadata(self) -> Mapping[bytes, bytes]:
@@ -291,16 +293,16 @@ class TableFile:
         return int(self.record.row["samples"])
 
     def require_plausible_size(self) -> None:
-        """Raise DamagedFileError if a samples file unpacks to more than fleet writes
-        into as many bytes. pyarrow may abort on a file that contradicts itself.
+        """Raise DamagedFileError if a samples file claims more values than fleet writes
+        into a file of its size. pyarrow may abort on a file that contradicts itself.
         """
-        samples = [_count_list_values(group) for group in self._list_row_groups()]
+        samples_by_group = [_count_samples(group) for group in self._list_row_groups()]
         columns = self._file.metadata.num_columns
-        values = self.rows * columns + sum(samples)
+        values = self.rows * columns + sum(samples_by_group)
         size = self._source.size()
-        most_values = _FEW_VALUES + _PACKED_VALUES * size
-        has_large_group = max(samples, default=0) > _GROUP_VALUES
-        if values > most_values or has_large_group:
+        possible_values = _VALUES_OF_ANY_FILE + _VALUES_PER_BYTE * size
+        has_large_group = max(samples_by_group, default=0) > _SAMPLES_OF_GROUP
+        if values > possible_values or has_large_group:
             with self.damage_errors():
                 raise DataError(f"its {size} bytes unpack to more than bursts can")
 
@@ -312,12 +314,12 @@ class TableFile:
     @cached_property
     def _batch_rows(self) -> int:
         """Return the number of rows to read at a time: fewer if they are long."""
-        rows = _BATCH_ROWS
+        batch_rows = _BATCH_ROWS
         for group in self._list_row_groups():
             row_bytes = group.total_byte_size / max(1, group.num_rows)
-            rows_at_once = int(_BATCH_BYTES / max(1, row_bytes))
-            rows = min(rows, rows_at_once)
-        return max(1, rows)
+            rows_in_batch_bytes = int(_BATCH_BYTES / max(1, row_bytes))
+            batch_rows = min(batch_rows, rows_in_batch_bytes)
+        return max(1, batch_rows)
 
     def iter_chunks(self, sizes: Iterable[int]) -> Iterator[Any]:
         """Yield tables of all columns. sizes: the number of rows of each. Raises
@@ -334,8 +336,8 @@ class TableFile:
         for size in sizes:
             rows = self._extend_rows(rows, parts, size)
             chunk = rows.slice(0, size)
-            rows = rows.slice(size)
             yield _cast(chunk, shape)
+            rows = rows.slice(size)
 
     def _extend_rows(self, rows: Any, parts: Iterator[Any], size: int) -> Any:
         """Return rows with those of the next parts, until there are `size` or no
@@ -365,7 +367,7 @@ class TableFile:
             rows = self._file.read_row_groups(
                 groups,
                 columns=self._columns_to_read(shape, where),
-                use_threads=self._threads,
+                use_threads=self._uses_threads,
             )
             rows.validate(full=True)  # no text is other than UTF-8
         return self._select(rows, where, shape)
@@ -387,8 +389,9 @@ class TableFile:
     def _iter_rows(
         self, groups: Sequence[int] | None = None, columns: Sequence[str] | None = None
     ) -> Iterator[Any]:
+        """Yield the rows of these row groups, all by default, in small tables."""
         batches = self._file.iter_batches(
-            self._batch_rows, groups, columns, self._threads
+            self._batch_rows, groups, columns, self._uses_threads
         )
         while True:
             with self.damage_errors(), _decoding():
@@ -404,11 +407,11 @@ class TableFile:
         """
         count = self._file.num_row_groups
         columns = schema.file_schema(self.table).names
-        in_file = where.keys() & set(columns)
-        if count < 2 or not in_file:
+        names_in_file = where.keys() & set(columns)
+        if count < 2 or not names_in_file:
             return list(range(count))
         conditions = []
-        for name in in_file:
+        for name in names_in_file:
             values = sorted(where[name])
             conditions.append(pc.field(name).isin(values))
         condition = reduce(and_, conditions)
@@ -425,11 +428,13 @@ class TableFile:
         return sorted({*shape.names, *where}.intersection(names))
 
     def _select(self, rows: Any, where: Where, shape: Any) -> Any:
-        """Select rows and columns; add the columns of the file's path from its
-        record.
+        """Select rows and columns. Those that are in the file's path, and not in the
+        file, are added first, with the values of the file's record.
         """
-        for name in schema.PATH_COLUMNS.get(self.table, ()):
-            if name in shape.names or name in where:
+        path_columns = schema.PATH_COLUMNS.get(self.table, ())
+        columns_needed = {*shape.names, *where}
+        for name in path_columns:
+            if name in columns_needed:
                 field = schema.arrow_schema(self.table).field(name)
                 word = self.record.row[name]
                 column = _repeat_word(word, len(rows))
@@ -462,20 +467,19 @@ def read_record(place: Place, name: str) -> bytes:
 
 
 def _read_footer_only(place: Place, name: str) -> bytes:
-    """Read and verify a file's footer, in a folder without pyarrow. Raises OSError,
-    DataError.
-    """
+    """Read and verify a file's footer. Raises OSError, DataError."""
     path = place.path(name)
-    if not isinstance(place, Folder):
-        with place.filesystem.open_input_file(path) as source:
-            return read_footer(source.read_at, source.size(), pages=False)
-    descriptor = open_regular(Path(path))
-    try:
-        size = os.lseek(descriptor, 0, os.SEEK_END)
-        read_at = partial(os.pread, descriptor)
-        return read_footer(read_at, size, pages=False)
-    finally:
-        os.close(descriptor)
+    if isinstance(place, Folder):
+        # without pyarrow, which takes longer for one of many small files
+        descriptor = open_regular(Path(path))
+        try:
+            size = os.lseek(descriptor, 0, os.SEEK_END)
+            read_at = partial(os.pread, descriptor)
+            return read_footer(read_at, size, pages=False)
+        finally:
+            os.close(descriptor)
+    with place.filesystem.open_input_file(path) as source:
+        return read_footer(source.read_at, source.size(), pages=False)
 
 
 def read_table_name(place: Place, name: str) -> str:
@@ -506,10 +510,10 @@ def _open_verified(place: Place, name: str, *, check_pages: bool) -> tuple[Any, 
             raise OSError("its name is not printable UTF-8; rename it or move it away")
     source = place.filesystem.open_input_file(place.path(name))
     size = source.size()
-    if size <= _READ_WHOLE:
-        small = source.read_buffer()
+    if size <= _SMALL_BYTES:
+        content = source.read_buffer()
         source.close()
-        source = pa.BufferReader(small)
+        source = pa.BufferReader(content)
         check_pages = True
     return source, read_footer(source.read_at, size, pages=check_pages)
 
@@ -518,43 +522,46 @@ def _open_parquet(source: Any, table: str) -> Any:
     """Open a Parquet file; read repeated texts as dictionaries. Raises DataError unless
     it has the columns of its table.
     """
-    shape = schema.file_schema(table)
-    names = shape.names
-    words = [name for name in schema.dictionary_columns(table) if name in names]
-    try:
-        with _decoding():
+    expected_schema = schema.file_schema(table)
+    repeating = schema.dictionary_columns(table)
+    dictionaries = [name for name in repeating if name in expected_schema.names]
+    with _decoding():
+        try:
             file = pq.ParquetFile(
-                source, page_checksum_verification=True, read_dictionary=words
+                source, page_checksum_verification=True, read_dictionary=dictionaries
             )
-            stored = file.schema_arrow
-            if not stored.equals(shape):
-                _require_columns(stored, shape)
-    except KeyError as err:
-        raise DataError(
-            f"it has no column {err.args[0].decode()}, or one that is not text"
-        ) from None
+        except KeyError as err:  # one of `read_dictionary` is missing
+            name = err.args[0].decode()
+            raise DataError(
+                f"it has no column {name}, or one that is not text"
+            ) from None
+        if not file.schema_arrow.equals(expected_schema):
+            _require_columns(file.schema_arrow, expected_schema)
     return file
 
 
-def _require_columns(stored: Any, shape: Any) -> None:
-    """Raise DataError unless a file's schema has the columns of `shape`, each once, in
+def _require_columns(stored_schema: Any, expected_schema: Any) -> None:
+    """Raise DataError unless a file's schema has the expected columns, each once, in
     its type. It may have more.
     """
-    if missing := sorted({*shape.names} - {*stored.names}):
-        raise DataError(f"it has no column {missing[0]}")
-    if len({*stored.names}) < len(stored.names):
+    stored_names = stored_schema.names
+    missing = {*expected_schema.names} - {*stored_names}
+    if missing:
+        raise DataError(f"it has no column {min(missing)}")
+    if len({*stored_names}) < len(stored_names):
         raise DataError("it has two columns with the same name")
-    for field in shape:
-        other = stored.field(field.name)
-        if other.type != field.type:
+    for expected in expected_schema:
+        stored = stored_schema.field(expected.name)
+        if stored.type != expected.type:
             raise DataError(
-                f"its column {field.name} is of the type {other.type}, not {field.type}"
+                f"its column {expected.name} is of the type {stored.type}, not"
+                f" {expected.type}"
             )
-        if other.nullable and not field.nullable:
-            raise DataError(f"its column {field.name} may hold nulls")
+        if stored.nullable and not expected.nullable:
+            raise DataError(f"its column {expected.name} may hold nulls")
 
 
-def _count_list_values(group: Any) -> int:
+def _count_samples(group: Any) -> int:
     """Return the number of samples in a row group, from the footer."""
     count = 0
     for number in range(group.num_columns):
@@ -566,12 +573,14 @@ def _count_list_values(group: Any) -> int:
 
 
 def _memory_schema(table: str, columns: Sequence[str] | None) -> Any:
+    """Return the pyarrow schema of these columns of a table in memory; None for all."""
     if columns is None:
         return schema.arrow_schema(table)
     return schema.arrow_schema(table, tuple(columns))
 
 
 def _cast(table: Any, shape: Any) -> Any:
+    """Return the columns of a pyarrow schema, each in its type."""
     selected = table.select(shape.names)
     if selected.schema.equals(shape):
         return selected.replace_schema_metadata(shape.metadata)
@@ -585,6 +594,7 @@ def _cast(table: Any, shape: Any) -> Any:
 
 
 def _filter_rows(table: Any, where: Where) -> Any:
+    """Return the rows that have one of the values of `where` in each of its columns."""
     if not where:
         return table
     masks = [_is_among(table.column(name), values) for name, values in where.items()]

@@ -189,6 +189,7 @@ def _list_notes(run: Run) -> list[str]:
 
 
 def _make_json_columns(run: Run, hello: Hello) -> dict[str, str]:
+    """Return the columns of JSON, by name, of a run's row of `runs`."""
     labels = {**run.host.labels, **run.labels}
     failures = [drop_defaults(failure) for failure in run.failed]
     return {

@@ -12,7 +12,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
@@ -63,13 +63,19 @@ from fleet.store.writing import add_missing_runs, list_tables
 
 _P = ParamSpec("_P")
 _Result = TypeVar("_Result")
-_NONE: Mapping[str, DamagedFileError] = MappingProxyType({})
-_hidden: ContextVar[Mapping[str, DamagedFileError]] = ContextVar(
-    "hidden", default=_NONE
+_NO_RUNS: Mapping[str, DamagedFileError] = MappingProxyType({})
+_hidden_runs: ContextVar[Mapping[str, DamagedFileError]] = ContextVar(
+    "hidden_runs", default=_NO_RUNS
 )
-"""Runs that Listings leave out, by ID, with the reasons: set by `skip_damaged_runs`."""
-_listed: ContextVar[list[tuple[Place, Key]] | None] = ContextVar("listed", default=None)
-"""Runs that Listings returned since `skip_damaged_runs` began its work."""
+"""Damaged runs that every Listing leaves out, by ID, with the reasons. Only
+`skip_damaged_runs` hides runs, while it does its work.
+"""
+_returned_runs: ContextVar[list[tuple[Place, Key]] | None] = ContextVar(
+    "returned_runs", default=None
+)
+"""A list to which every Listing adds the runs that it returns, for `skip_damaged_runs`;
+None outside of that.
+"""
 # what impossible values of samples cause, as bugs do
 _MISTAKES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
@@ -107,6 +113,7 @@ class RunSummary:
         return self.host_id, self.run_id
 
 
+# fields of RunSummary whose columns in `runs` have other names
 _OTHERWISE_NAMED = {
     "labels": "labels_json",
     "cpus": "cpus_measured",
@@ -157,15 +164,15 @@ class Listing:
         or UsageError if the root must exist and does not.
         """
         self._require_root()
-        closed = list[OSError]()
+        unreadable_folders = list[OSError]()
         with store_errors("read the runs", self.place):
-            stamps = self.place.stamps(closed)
-            if closed and not stamps:
-                raise closed[0]
+            stamps = self.place.stamps(unreadable_folders)  # adds their errors
+            if unreadable_folders and not stamps:
+                raise unreadable_folders[0]
             if not stamps:
                 # else a bucket that is missing would look like an empty one
                 self.place.check_reachable()
-        for err in closed:
+        for err in unreadable_folders:
             text = f"{describe_unlisted(err)} Its runs are left out."
             warn(text, StoreWarning, stacklevel=2)
         return stamps
@@ -185,15 +192,17 @@ class Listing:
 
     @cached_property
     def all_runs(self) -> list[RunSummary]:
-        """Return published runs, oldest first; warn of damaged ones. Raises
-        DamagedFileError if all are.
+        """Return published runs, oldest first; warn of damaged ones. Add those whose
+        rows the tables `runs` and `cpus` lack to them. Raises DamagedFileError if all
+        runs are damaged.
         """
         rows, self.unreadable = self._read_rows(self.stamps)
-        if self.unreadable and not rows:
-            raise next(iter(self.unreadable.values()))
-        for err in dict.fromkeys(self.unreadable.values()):
+        errors = list(dict.fromkeys(self.unreadable.values()))
+        if errors and not rows:
+            raise errors[0]
+        for err in errors:
             warn_left_out(err)
-        self._complete_tables()
+        self._add_missing_rows_to_tables()
         return self._summarize(rows)
 
     @cached_property
@@ -208,26 +217,35 @@ class Listing:
         return sorted(self.runs + list_unfinished(self.place), key=_sort_key)
 
     def find_runs(self, run_ids: Collection[str]) -> list[RunSummary]:
-        """Find runs by ID; warn of damaged ones. Raises DamagedFileError if the only
-        match is damaged.
+        """Find runs by ID; leave out withdrawn ones, and damaged ones with a warning.
+        Raises DamagedFileError if all that match are damaged.
         """
-        if "all_runs" in self.__dict__:
+        are_all_read = "all_runs" in self.__dict__  # the property keeps its value there
+        if are_all_read:
             return [run for run in self.runs if run.run_id in run_ids]
         stamps = self._select_stamps(run_ids)
         rows, errors = self._read_rows(stamps)
-        hidden = _hidden.get()
+        hidden_runs = _hidden_runs.get()
         for key in stamps:
             _, run_id = key
-            if run_id in hidden:
-                errors[key] = hidden[run_id]
-        if errors and stamps.keys() <= errors.keys():
-            raise next(iter(errors.values()))
-        for err in dict.fromkeys(errors.values()):
+            if run_id in hidden_runs:
+                errors[key] = hidden_runs[run_id]
+        distinct_errors = list(dict.fromkeys(errors.values()))
+        are_all_damaged = all(key in errors for key in stamps)
+        if distinct_errors and are_all_damaged:
+            raise distinct_errors[0]
+        for err in distinct_errors:
             warn_left_out(err)
         return [run for run in self._summarize(rows) if not self._is_withdrawn(run)]
 
     def _select_stamps(self, run_ids: Collection[str]) -> dict[Key, str]:
-        return {key: stamp for key, stamp in self.stamps.items() if key[1] in run_ids}
+        """Return the stamps of the runs with these IDs."""
+        stamps = dict[Key, str]()
+        for key, stamp in self.stamps.items():
+            _, run_id = key
+            if run_id in run_ids:
+                stamps[key] = stamp
+        return stamps
 
     def read_records(
         self, runs: Sequence[RunSummary], columns: tuple[str, ...] | None = None
@@ -236,18 +254,18 @@ class Listing:
         columns of `runs`.
         """
         stamps = {run.key: self.stamps.get(run.key, "") for run in runs}
-        texts_by_key = self.index.read_records(stamps)
+        indexed = self.index.read_records(stamps)
         records = dict[str, RunRecord]()
-        for (_, run_id), text in texts_by_key.items():
+        for (_, run_id), record_json in indexed.items():
             with suppress(DataError):
-                records[run_id] = parse_record(text, columns)
+                records[run_id] = parse_record(record_json, columns)
         not_indexed = [run.key for run in runs if run.run_id not in records]
         for content in map_in_threads(self.read_file, not_indexed):
             if isinstance(content, DamagedFileError):
                 warn_left_out(content)
                 continue
-            row, text = content
-            records[row["run_id"]] = parse_record(text, columns)
+            row, record_json = content
+            records[row["run_id"]] = parse_record(record_json, columns)
         return records
 
     def list_points(self, run: RunSummary) -> Mapping[str, set[str]]:
@@ -268,39 +286,41 @@ class Listing:
         return bool(self._amendments.get(run.run_id, Amendment()).withdrawn)
 
     def _summarize(self, rows: Iterable[_Row]) -> list[RunSummary]:
-        """Return the runs of these rows, oldest first, with their current labels."""
-        hidden = _hidden.get()
+        """Return the runs of these rows, oldest first, with their current labels; leave
+        out those that `skip_damaged_runs` hides, and tell it of the others.
+        """
+        hidden_runs = _hidden_runs.get()
         runs = list[RunSummary]()
         for row in rows:
-            if row["run_id"] not in hidden:
+            if row["run_id"] not in hidden_runs:
                 runs.append(_make_summary(row, self._amendments))
-        runs_listed = _listed.get()
-        if runs_listed is not None:
-            runs_listed += [(self.place, run.key) for run in runs]
+        returned_runs = _returned_runs.get()
+        if returned_runs is not None:
+            returned_runs.extend((self.place, run.key) for run in runs)
         return sorted(runs, key=_sort_key)
 
     def _read_rows(
         self, stamps: Mapping[Key, str]
     ) -> tuple[list[_Row], dict[Key, DamagedFileError]]:
-        """Read the runs' rows from the index or their samples files; return them, and
-        the errors by run.
+        """Read the rows of the runs with these stamps from the index or their samples
+        files; return them, and the errors of the others, by run.
         """
         rows = self.index.read_listed(stamps)
         not_indexed = [key for key in stamps if key not in rows]
         contents, errors = self._read_files(not_indexed)
         if contents:
-            self.index.store_runs(stamps, contents, self.stamps)
-        for key, (row, _) in contents.items():
+            self.index.store_runs(stamps, contents, present=self.stamps)
+        for key, (row, _record_json) in contents.items():
             rows[key] = row
         errors |= find_duplicates(self.place, rows)
-        readable = [row for key, row in rows.items() if key not in errors]
-        return readable, errors
+        undamaged_rows = [row for key, row in rows.items() if key not in errors]
+        return undamaged_rows, errors
 
     def _read_files(
         self, keys: Sequence[Key]
     ) -> tuple[dict[Key, tuple[_Row, bytes]], dict[Key, DamagedFileError]]:
-        """Read these runs' rows and records from their samples files; return them, and
-        the errors, by run.
+        """Read the samples files of these runs. Return by run the row and the record of
+        each, as `read_file` does, and the errors of the damaged ones.
         """
         contents = dict[Key, tuple[_Row, bytes]]()
         errors = dict[Key, DamagedFileError]()
@@ -317,50 +337,58 @@ class Listing:
         an error if damaged.
         """
         name = samples_name(*key)
+        _, run_id = key
         message = f"{self.place}: cannot read the samples table: {name}"
         try:
-            with damage_errors(message, run_id=key[1]):
-                record = read_record(self.place, name)
-                # all of it is checked, once
-                row = make_listed_row(parse_record(record).row)
+            with damage_errors(message, run_id=run_id):
+                record_json = read_record(self.place, name)
+                # all columns are checked now, as the index has only some of them
+                record = parse_record(record_json)
+                row = make_listed_row(record.row)
         except DamagedFileError as err:
             return err
         own_key = (row["host_id"], row["run_id"])
         if own_key != key:
             misplaced = describe_misplaced(own_key, self.stamps)
             return DamagedFileError(f"{message}: {misplaced}")
-        return row, record
+        return row, record_json
 
-    def _complete_tables(self) -> None:
-        """Add the rows that the tables lack of runs whose session has not added them;
-        warn if a table cannot be listed.
+    def _add_missing_rows_to_tables(self) -> None:
+        """Add the rows that the tables `runs` and `cpus` lack of runs whose session has
+        not added them; warn if a table cannot be listed.
         """
         try:
             with store_errors("complete the tables runs and cpus", self.place):
                 files = list_tables(self.place)
                 self.index.note_table_files(files["cpus"] + files["runs"])
-                ended = self._list_ended_not_in_tables()
-                run_ids = [run_id for _, run_id in ended]
-                had_all = add_missing_runs(
+                keys = self._list_ended_not_in_tables()
+                run_ids = [run_id for _, run_id in keys]
+                had_all_rows = add_missing_runs(
                     self.place, files, run_ids, read=self._read_indexed
                 )
         except (StoreError, MemoryError, MemoryLimitError) as err:
             warn(str(err), StoreWarning, stacklevel=3)
             return
-        if had_all:
-            self.index.mark_in_tables(ended)
+        # rows that were just added are seen, and marked, by the next listing
+        if had_all_rows:
+            self.index.mark_in_tables(keys)
 
     def _list_ended_not_in_tables(self) -> list[Key]:
         """Return the runs whose rows may be missing from the tables, and will not be
         added by their sessions.
         """
-        waiting = [key for key in self.index.list_not_in_tables() if key in self.stamps]
-        return [key for key in waiting if self.place.can_add_rows(self.stamps[key])]
+        keys = []
+        for key in self.index.list_not_in_tables():
+            stamp = self.stamps.get(key)
+            if stamp is not None and self.place.can_add_rows(stamp):
+                keys.append(key)
+        return keys
 
     def _read_indexed(self, run_ids: Collection[str]) -> list[RunRecord]:
         """Return the records that the index has of these runs."""
-        texts = self.index.read_records(self._select_stamps(run_ids))
-        return [parse_record(text) for text in texts.values()]
+        stamps = self._select_stamps(run_ids)
+        records = self.index.read_records(stamps)
+        return [parse_record(record_json) for record_json in records.values()]
 
 
 def _read_points(place: Place, run: RunSummary) -> dict[str, set[str]]:
@@ -381,34 +409,36 @@ def describe_misplaced(key: Key, present: Collection[Key]) -> str:
     """Return a sentence on a samples file whose record is that of another run, `key`.
     present: all runs that have a file.
     """
-    holds = f"it holds run {key[1]} of {key[0]}"
+    host_id, run_id = key
+    holds = f"it holds run {run_id} of {host_id}"
     if key in present:
         return f"{holds}, as a copy of {samples_name(*key)}. Remove it."
     return f"{holds}. Move it to its place, or remove it."
 
 
 def find_duplicates(place: Place, keys: Collection[Key]) -> dict[Key, DamagedFileError]:
-    """Return an error for each run whose ID runs of several hosts have, by their
-    records: no file time tells which is true.
-    """
+    """Return an error for each run whose ID is also that of another host's run."""
     errors = dict[Key, DamagedFileError]()
-    hosts = defaultdict[str, list[str]](list)
+    hosts_by_run_id = defaultdict[str, list[str]](list)
     for host_id, run_id in keys:
-        hosts[run_id].append(host_id)
-    for run_id, listed in hosts.items():
-        if len(listed) > 1:
-            names = [samples_name(host_id, run_id) for host_id in sorted(listed)]
+        hosts_by_run_id[run_id].append(host_id)
+    for run_id, host_ids in hosts_by_run_id.items():
+        if len(host_ids) > 1:
+            names = [samples_name(host_id, run_id) for host_id in sorted(host_ids)]
+            # nothing tells which is the true one, not even the times of the files
             err = DamagedFileError(
                 f"{place}: {' and '.join(names)} are two runs with one ID. Remove the"
                 " false one."
             )
-            errors |= {(host_id, run_id): err for host_id in listed}
+            for host_id in host_ids:
+                errors[host_id, run_id] = err
     return errors
 
 
 def skip_damaged_runs(work: Callable[_P, _Result]) -> Callable[_P, _Result]:
-    """Decorate a reader to retry without damaged runs, and warn. Raises
-    DamagedFileError if all are.
+    """Decorate a reader: each time that it fails at a damaged run, begin again without
+    that run; at the end, warn of the damaged runs. Raises DamagedFileError if nothing
+    is left to read.
 
     Values of samples are not checked as they are read. Where a mistake ends the work,
     runs with impossible values count as damaged; without such runs it is a bug.
@@ -416,51 +446,74 @@ def skip_damaged_runs(work: Callable[_P, _Result]) -> Callable[_P, _Result]:
 
     @wraps(work)
     def call(*arguments: _P.args, **named: _P.kwargs) -> _Result:
-        damaged = dict[str, DamagedFileError]()
+        damaged_runs = dict[str, DamagedFileError]()
         while True:
-            token = _hidden.set(damaged)
-            listed_token = _listed.set([])
+            returned_runs = list[tuple[Place, Key]]()
             try:
-                result = work(*arguments, **named)
+                with _in_listings(damaged_runs, returned_runs):
+                    result = work(*arguments, **named)
             except DamagedFileError as err:
-                if err.run_id is None or err.run_id in damaged:
+                if err.run_id is None or err.run_id in damaged_runs:
                     raise
-                damaged[err.run_id] = err
-                continue
+                damaged_runs[err.run_id] = err
             except (UsageError, StoreError) as err:
-                if damaged:  # as of a selection that nothing is left of
-                    raise next(iter(damaged.values())) from err
+                # nothing may be left of what was asked for
+                _raise_first(damaged_runs, err)
                 raise
             except _MISTAKES:
-                impossible = _find_impossible_runs(_listed.get() or [])
-                if not impossible:
+                impossible_runs = _find_impossible_runs(returned_runs)
+                if not impossible_runs:
                     raise
-                damaged |= impossible
-                continue
-            finally:
-                _hidden.reset(token)
-                _listed.reset(listed_token)
-            for refusal in damaged.values():
-                warn_left_out(refusal)
-            return result
+                damaged_runs |= impossible_runs
+            else:
+                for damage in damaged_runs.values():
+                    warn_left_out(damage)
+                return result
 
     return call
 
 
+def _raise_first(
+    damaged_runs: Mapping[str, DamagedFileError], cause: Exception
+) -> None:
+    """Raise the error of the first of these runs, if there is any."""
+    for damage in damaged_runs.values():
+        raise damage from cause
+
+
+@contextmanager
+def _in_listings(
+    hidden_runs: Mapping[str, DamagedFileError],
+    returned_runs: list[tuple[Place, Key]],
+) -> Iterator[None]:
+    """In the block, make every Listing leave out `hidden_runs`, and add the runs that
+    it returns to `returned_runs`.
+    """
+    hidden_token = _hidden_runs.set(hidden_runs)
+    returned_token = _returned_runs.set(returned_runs)
+    try:
+        yield
+    finally:
+        _hidden_runs.reset(hidden_token)
+        _returned_runs.reset(returned_token)
+
+
 def _find_impossible_runs(
-    listed: Iterable[tuple[Place, Key]],
+    runs: Iterable[tuple[Place, Key]],
 ) -> dict[str, DamagedFileError]:
     """Check every value of the samples of these runs; return an error by ID for those
     that no agent can have sent.
     """
     errors = dict[str, DamagedFileError]()
-    for place, key in dict.fromkeys(listed):
+    for place, key in dict.fromkeys(runs):
+        _, run_id = key
         try:
-            hash_samples(TableFile(place, samples_name(*key), "samples"))
+            file = TableFile(place, samples_name(*key), "samples")
+            hash_samples(file)  # which checks every value
         except DamagedFileError as err:
-            errors[key[1]] = err
+            errors[run_id] = err
         except StoreError:
-            continue
+            continue  # not for what the samples hold
     return errors
 
 
@@ -473,13 +526,15 @@ def open_listing(root: Root) -> Listing:
 
 
 def make_listed_row(row: Mapping[str, Any]) -> _Row:
-    """Return the columns that a listing needs from a run's row of `runs`."""
+    """Return the columns that a listing needs from a run's row of `runs`. Of the hello
+    it needs only the descriptions of benchmarks that this version does not know.
+    """
     hello = json.loads(row["hello_json"])
     descriptions = hello.get("benchmarks", ())
     unknown = [item for item in descriptions if item["name"] not in BENCHMARKS]
-    columns = {name: row[name] for name in _COLUMNS}
-    columns["hello_json"] = json.dumps({"benchmarks": unknown})
-    return columns
+    listed_row = {name: row[name] for name in _COLUMNS}
+    listed_row["hello_json"] = json.dumps({"benchmarks": unknown})
+    return listed_row
 
 
 def index_published(place: Place, records: Sequence[RunRecord]) -> None:
@@ -582,11 +637,12 @@ def parse_journal_run(data: bytes) -> Run:
 def _make_summary(
     row: Mapping[str, Any], amendments: Mapping[str, Amendment]
 ) -> RunSummary:
+    """Return the run of a listed row, with its labels as amended."""
     labels = _parse_labels(row["labels_json"])
     amendment = amendments.get(row["run_id"])
     if amendment is not None:
-        amended = amendment.apply(labels)
-        labels = tuple(amended.items())
+        amended_labels = amendment.apply(labels)
+        labels = tuple(amended_labels.items())
     values = {name: row[column] for name, column in _COLUMN_OF.items()}
     values["benchmarks"] = tuple(row["benchmarks"])
     values["descriptions"] = _parse_descriptions(row["hello_json"])
@@ -595,6 +651,7 @@ def _make_summary(
 
 
 def _summarize_journal(run: Run) -> RunSummary:
+    """Return what is known of a run that is only a journal."""
     return RunSummary(
         run_id=run.run_id,
         session_id=run.session_id,

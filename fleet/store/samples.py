@@ -23,7 +23,7 @@ from fleet.store.writing import open_writer
 
 CHUNK_SAMPLES = 4 << 20
 _CHUNKS = re.compile(rb"[0-9]{1,9}(,[0-9]{1,9})*")
-SMALL_SAMPLES = 4096
+SMALL_SAMPLES = 4096  # a file with fewer is a small one
 ROW_GROUP_BURSTS = 16_384
 _DICTIONARIES = sorted(
     {*schema.dictionary_columns("samples")} - {*schema.PATH_COLUMNS["samples"]}
@@ -38,46 +38,49 @@ _SPLIT = (
 def write_samples(
     path: Path, counters_path: Path, run: Run, bursts: Iterable[Burst] | BurstColumns
 ) -> RunRecord:
-    """Write bursts, and any event counts, to new files; return the record. Raises
-    OSError, StoreError.
+    """Write bursts to a new samples file, and their event counts, if any, to a new
+    counters file; return the record. Raises OSError, StoreError.
     """
     digest = hashlib.sha256()
-    sizes = list[int]()  # bursts of each chunk
+    chunk_sizes = list[int]()  # bursts of each chunk
     samples = 0
     flagged = 0
-    file: Any = None
-    counters_file: Any = None
-    with ExitStack() as files:
+    samples_file: Any = None  # opened for the first chunk, which there always is
+    counters_file: Any = None  # opened for the first count
+    with ExitStack() as open_files:
         for chunk in _pack_chunks(bursts):
             table = chunk.to_table(run)
             _hash_table(digest, table)
-            if file is None:
-                small = chunk.sample_count < SMALL_SAMPLES and not _is_full(chunk)
-                file = files.enter_context(_open_writer(path, small=small))
-            file.write_table(table, ROW_GROUP_BURSTS)
+            if samples_file is None:
+                # no chunk follows a first one that is not full
+                is_small = chunk.sample_count < SMALL_SAMPLES and not _is_full(chunk)
+                writer = _open_writer(path, small=is_small)
+                samples_file = open_files.enter_context(writer)
+            samples_file.write_table(table, ROW_GROUP_BURSTS)
             counters = chunk.counters_table(run)
             if counters is not None:
                 if counters_file is None:
                     writer = open_writer(counters_path, counters.schema)
-                    counters_file = files.enter_context(writer)
+                    counters_file = open_files.enter_context(writer)
                 counters_file.write_table(counters)
-            sizes.append(len(chunk))
+            chunk_sizes.append(len(chunk))
             samples += chunk.sample_count
             flagged += chunk.flagged
         contents = {
-            "bursts": sum(sizes),
+            "bursts": sum(chunk_sizes),
             "samples": samples,
             "flagged_bursts": flagged,
             "content_sha256": digest.hexdigest(),
         }
         record = RunRecord(make_runs_row(run, contents), make_cpus_rows(run))
-        file.add_key_value_metadata(_make_metadata(record, sizes))
+        metadata = _make_metadata(record, chunk_sizes)
+        samples_file.add_key_value_metadata(metadata)
     return record
 
 
 def _pack_chunks(bursts: Iterable[Burst] | BurstColumns) -> Iterator[BurstColumns]:
     """Yield the bursts in chunks, all but the last full. No bursts make one empty
-    chunk.
+    chunk. Bursts that are in columns already are one chunk.
     """
     if isinstance(bursts, BurstColumns):
         yield bursts
@@ -95,6 +98,7 @@ def _pack_chunks(bursts: Iterable[Burst] | BurstColumns) -> Iterator[BurstColumn
 
 
 def _is_full(chunk: BurstColumns) -> bool:
+    """Report whether a chunk has as many numbers as one may have."""
     values = chunk.sample_count + chunk.other_samples + chunk.counter_row_count
     return values >= CHUNK_SAMPLES
 
@@ -167,7 +171,8 @@ def _read_chunk_sizes(file: TableFile) -> list[int]:
         sizes = [int(size) for size in text.split(b",")]
     if sum(sizes) != file.rows or 0 in sizes:
         raise StoreError(
-            f"{file.what}: its list of chunks is damaged. Restore it from a copy."
+            f"{file.error_prefix}: its list of chunks is damaged. Restore it from a"
+            " copy."
         )
     return sizes
 
@@ -176,25 +181,20 @@ def _hash_table(digest: Any, table: Any) -> None:
     """Hash the values, not the file: pyarrow may write equal values as different
     bytes.
     """
-    for name, column in zip(table.column_names, table.itercolumns(), strict=True):
-        digest.update(name.encode())
-        if column.num_chunks == 1:
-            _hash_column(digest, column.chunk(0))
+    columns = zip(table.column_names, table.itercolumns(), strict=True)
+    for name, chunked_column in columns:
+        if chunked_column.num_chunks == 1:
+            column = chunked_column.chunk(0)
         else:
-            _hash_column(digest, column.combine_chunks())
+            column = chunked_column.combine_chunks()
+        digest.update(name.encode())
+        _hash_column(digest, column)
 
 
 def _hash_column(digest: Any, column: Any) -> None:
-    """Hash a column: the positions of nulls, if any, the lengths of lists, and the
-    values.
-    """
-    # as most columns of a run: hashed in a tenth of the time
-    is_all_null = column.null_count == len(column)
-    if is_all_null:
-        digest.update(bytes(len(column)))
-    elif column.null_count:
-        is_valid = column.is_valid()
-        digest.update(is_valid.to_numpy(zero_copy_only=False))
+    """Hash a column: where it has nulls, if it has any, and its values."""
+    if column.null_count:
+        _hash_validity(digest, column)
     if pa.types.is_list(column.type):
         _hash_lists(digest, column)
     elif pa.types.is_dictionary(column.type):
@@ -203,13 +203,36 @@ def _hash_column(digest: Any, column: Any) -> None:
     elif pa.types.is_boolean(column.type):
         values = map(bool, column.to_pylist())
         digest.update(bytes(values))
-    elif is_all_null:
-        value_bytes = len(column) * column.type.bit_width // 8
-        digest.update(bytes(value_bytes))
+    else:
+        _hash_numbers(digest, column)
+
+
+def _hash_validity(digest: Any, column: Any) -> None:
+    """Hash a byte for each value of a column: 0 for a null, else 1."""
+    if _is_all_null(column):
+        zeros = bytes(len(column))
+        digest.update(zeros)
+    else:
+        is_valid = column.is_valid()
+        digest.update(is_valid.to_numpy(zero_copy_only=False))
+
+
+def _hash_numbers(digest: Any, column: Any) -> None:
+    """Hash the bytes of numbers, with 0 for null."""
+    if _is_all_null(column):
+        zeros = bytes(len(column) * column.type.bit_width // 8)
+        digest.update(zeros)
     elif column.null_count:
         digest.update(column.fill_null(0).to_numpy())
     else:
         digest.update(column.to_numpy())
+
+
+def _is_all_null(column: Any) -> bool:
+    """Report whether a column holds only nulls, as most columns of a run do: its zeros
+    are hashed in a tenth of the time if they are not made from the column.
+    """
+    return bool(column.null_count == len(column))
 
 
 def _hash_lists(digest: Any, column: Any) -> None:

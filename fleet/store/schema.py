@@ -157,6 +157,7 @@ def file_schema(table: str) -> Any:
 
 
 def _arrow_type(type_: str) -> Any:
+    """Return the pyarrow type of a column's type, such as "int32" or "list<string>"."""
     if type_.startswith("list<"):
         element = _arrow_type(type_.removeprefix("list<").removesuffix(">"))
         return pa.list_(pa.field("element", element, nullable=False))

@@ -128,8 +128,8 @@ class Store:
         self.place = parse_place(root)
         self.state_dir = self.place.state_dir
         self._guard = threading.Lock()
-        self._waiting: list[RunRecord] = []
-        self._flushed = time.monotonic()
+        self._waiting: list[RunRecord] = []  # for `flush`
+        self._last_flush_s = time.monotonic()
 
     def require_writable(self) -> None:
         """Raise StoreError, before anything is measured, if journals or results cannot
@@ -157,7 +157,7 @@ class Store:
         what = f"{run.host.name}: cannot be measured"
         with _refusing_unreadable(what):
             data = _write_journal_run(run)
-            runs.parse_journal_run(data)
+            runs.parse_journal_run(data)  # only to see whether that raises an error
         require_readable(run, what)
         with (
             store_errors("open the journal", folder),
@@ -198,44 +198,51 @@ class Store:
         batch: leave the rows of `runs` and `cpus` to `flush` or a later call, which
         write many at once.
         """
-        name = samples_name(run.host.host_id, run.run_id)
-        with (
-            _publishing,
-            store_errors("publish the run", self.place, kept=True),
-            draft_path(self.state_dir, run.run_id) as staging,
-        ):
-            staging.mkdir()
-            samples = staging / "samples.parquet"
-            counters = staging / "counters.parquet"
-            record = write_samples(samples, counters, run, bursts)
-            with _refusing_unreadable(f"{self.place}: cannot publish {run.run_id}"):
-                _read_back(record)
-            is_placed = self.place.put(samples, name)
-            # a bucket cannot tell who was first
-            if not is_placed or not isinstance(self.place, Folder):
-                record = self._read_same_record(name, record)
-            if counters.exists():
-                self.place.put(counters, counters_name(run.run_id))
+        with _publishing, store_errors("publish the run", self.place, kept=True):
+            record = self._place_files(run, bursts)
         folder = self._journal_dir(run.run_id)
         with store_errors("remove the journal of the published run", folder, kept=True):
             self._clear_staging(run.run_id)
             if folder.exists():
                 self._remove_journal(run.run_id)
-        is_due = self._keep_waiting(record)
-        if not batch:
-            self.flush()
-        elif is_due:
-            with suppress(StoreError):  # the rows wait for the next call
-                self.flush()
-        return name
-
-    def _keep_waiting(self, record: RunRecord) -> bool:
-        """Keep the rows of a run for `flush`; return whether that is due."""
         with self._guard:
             self._waiting.append(record)
+        if not batch:
+            self.flush()
+        elif self._is_flush_due():
+            with suppress(StoreError):  # the rows wait for the next call
+                self.flush()
+        return samples_name(run.host.host_id, run.run_id)
+
+    def _place_files(
+        self, run: Run, bursts: Iterable[Burst] | BurstColumns
+    ) -> RunRecord:
+        """Write the files of samples and counters, and put them in their places; return
+        the record. If the run is there already, with the same samples, leave it, and
+        return its record. Raises OSError, StoreError.
+        """
+        name = samples_name(run.host.host_id, run.run_id)
+        with draft_path(self.state_dir, run.run_id) as staging:
+            staging.mkdir()
+            samples = staging / "samples.parquet"
+            counters = staging / "counters.parquet"
+            record = write_samples(samples, counters, run, bursts)
+            with _refusing_unreadable(f"{self.place}: cannot publish {run.run_id}"):
+                _require_readable_record(record)
+            is_first = self.place.put(samples, name)
+            # a bucket cannot tell who was first
+            if not is_first or not isinstance(self.place, Folder):
+                record = self._read_same_record(name, record)
+            if counters.exists():
+                self.place.put(counters, counters_name(run.run_id))
+        return record
+
+    def _is_flush_due(self) -> bool:
+        """Report whether many rows wait for `flush`, or some for a while."""
+        with self._guard:
             if len(self._waiting) >= BATCH_RUNS:
                 return True
-            return time.monotonic() - self._flushed > BATCH_S
+            return time.monotonic() - self._last_flush_s > BATCH_S
 
     def _read_same_record(self, name: str, record: RunRecord) -> RunRecord:
         """Return the record of a published file. Raises StoreError unless it has the
@@ -280,7 +287,7 @@ class Store:
         with self._guard:
             records = self._waiting
             self._waiting = []
-            self._flushed = time.monotonic()
+            self._last_flush_s = time.monotonic()
         try:
             with store_errors("write the tables runs and cpus", self.place):
                 add_runs(self.place, records)
@@ -356,10 +363,7 @@ class Store:
         """Write a session's note to the disk; return the open file. lock: lock it, if
         the file system can.
         """
-        content = {**to_dict(intent), "pid": os.getpid()}
-        with _refusing_unreadable(f"{path}: cannot note the session"):
-            data = seal_json(to_json(content))
-            decode(INTENT, unseal_json(data))
+        data = _make_note(path, intent)
         with enter_state_folder(self.state_dir, "journal") as folder:
             draft = folder / f".{path.name}.{os.getpid()}"
             descriptor = open_regular(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -447,9 +451,22 @@ class Store:
         return self.state_dir / "journal" / f"{require_key(session_id, 'session')}.json"
 
 
+def _make_note(path: Path, intent: Intent) -> bytes:
+    """Return the content of a session's note. Raises StoreError unless `fleet resume`
+    could read it.
+    """
+    content = {**to_dict(intent), "pid": os.getpid()}
+    with _refusing_unreadable(f"{path}: cannot note the session"):
+        note = seal_json(to_json(content))
+        decode(INTENT, unseal_json(note))  # only to see whether that raises an error
+    return note
+
+
 @contextmanager
 def _refusing_unreadable(what: str) -> Iterator[None]:
-    """Raise StoreError, "WHAT: reason", for what no reader would take."""
+    """Raise StoreError, "WHAT: reason", for an error that says that no reader would
+    take what is to be stored.
+    """
     try:
         yield
     except (DataError, UnicodeError) as err:
@@ -467,7 +484,8 @@ def require_readable(run: Run, what: str) -> None:
     begun = replace(run, hello=_NO_HELLO)
     with _refusing_unreadable(what):
         row = make_runs_row(begun, _NO_CONTENTS)
-        _read_back(RunRecord(row, make_cpus_rows(begun)))
+        record = RunRecord(row, make_cpus_rows(begun))
+        _require_readable_record(record)
 
 
 def _write_journal_run(run: Run) -> bytes:
@@ -479,8 +497,8 @@ def _write_journal_run(run: Run) -> bytes:
     return seal_json(to_json(fields))
 
 
-def _read_back(record: RunRecord) -> None:
-    """Read a record as every reader will. Raises DataError."""
+def _require_readable_record(record: RunRecord) -> None:
+    """Raise DataError unless every reader would take the record."""
     parse_record(write_record(record))
 
 

@@ -82,6 +82,7 @@ def _check_words(table: str, name: str, words: Any) -> None:
 
 
 def _check_numbers(name: str, values: Any) -> None:
+    """Raise DataError if a column holds a number outside the range of its name."""
     numbers = values.drop_null().to_numpy()
     if not len(numbers):
         return

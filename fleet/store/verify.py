@@ -4,7 +4,6 @@ verify`.
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ from fleet.late import pa
 from fleet.store import schema
 from fleet.store.amendments import find_bad_amendments
 from fleet.store.files import describe_unlisted, store_errors
-from fleet.store.gate import convert_row, parse_record
+from fleet.store.gate import RunRecord, convert_row, parse_record
 from fleet.store.places import Folder, Key, Place, samples_name
 from fleet.store.reading import (
     REMEDIES,
@@ -34,9 +33,13 @@ from fleet.store.samples import hash_samples
 from fleet.store.values import check_values
 from fleet.store.writing import TABLES_OF_RUNS, file_name
 
-_AT_ONCE = 256  # rows; each may hold all that a host answered
-_SAMPLES = ("samples/*.parquet", "samples/*/*.parquet", "samples/*/*/*.parquet")
-_OTHERS = ("runs", "cpus", "summaries", "counters")
+_BATCH_ROWS = 256  # read at a time; each may hold all that a host answered
+_SAMPLES_PATTERNS = (
+    "samples/*.parquet",
+    "samples/*/*.parquet",
+    "samples/*/*/*.parquet",
+)
+_OTHER_TABLES = ("runs", "cpus", "summaries", "counters")
 INDEX_REMEDY = "Remove it: it is made again from the samples."
 _COPY = (
     "{}: not a file of fleet's; a sync tool's copy? Other readers count its rows."
@@ -59,14 +62,14 @@ class Verification:
 @dataclass(frozen=True, slots=True)
 class _Files:
     """The files of a root. stamps: of the samples files of runs, by run. below_samples:
-    all names in their folders. closed: errors of folders that cannot be listed.
+    all names in their folders. unreadable: errors of folders that cannot be read.
     """
 
     stamps: Mapping[Key, str]
     below_samples: Collection[str]
     tables: Mapping[str, Sequence[str]]
     amendments: Sequence[str]
-    closed: Sequence[OSError]
+    unreadable: Sequence[OSError]
 
     def count(self) -> int:
         """Count the files that fleet has written."""
@@ -75,7 +78,8 @@ class _Files:
 
     def describe_unlisted(self) -> list[str]:
         """Return a sentence for each folder that cannot be listed."""
-        return list(dict.fromkeys(map(describe_unlisted, self.closed)))
+        sentences = [describe_unlisted(err) for err in self.unreadable]
+        return list(dict.fromkeys(sentences))
 
     def list_copies(self) -> list[str]:
         """List the Parquet files among samples that are not those of runs, except
@@ -126,7 +130,7 @@ def _find_problems(
 ) -> Iterator[str]:
     """Yield all that is not as written. samples: the checked files, by run."""
     yield from files.describe_unlisted()
-    records = dict[Key, bytes]()
+    records = dict[Key, bytes]()  # as JSON
     for key, result in samples.items():
         if result.record_json is not None:
             records[key] = result.record_json
@@ -150,26 +154,32 @@ def _find_problems(
 
 def _list_files(place: Place) -> "_Files":
     """List the files of a root. Raises StoreError."""
-    closed = list[OSError]()
+    unreadable = list[OSError]()  # each call adds the errors of folders
+    below_samples = set[str]()
+    tables = dict[str, list[str]]()
     with store_errors("verify the results", place):
-        stamps = place.stamps(closed)
-        below_samples = set[str]()
-        for pattern in _SAMPLES:
-            below_samples.update(place.files(pattern, closed))
-        tables = {table: _list_table(place, table, closed) for table in _OTHERS}
-        amendments = _list_table(place, "amendments", closed)
-    return _Files(stamps, below_samples, tables, amendments, closed)
+        stamps = place.stamps(unreadable)
+        for pattern in _SAMPLES_PATTERNS:
+            names = place.files(pattern, unreadable)
+            below_samples.update(names)
+        for table in _OTHER_TABLES:
+            tables[table] = _list_matching(place, f"{table}/*.parquet", unreadable)
+        amendments = _list_matching(place, "amendments/*.json", unreadable)
+    return _Files(stamps, below_samples, tables, amendments, unreadable)
 
 
-def _list_table(place: Place, table: str, closed: list[OSError]) -> list[str]:
-    """Return the names of a table's files; if its folder is closed, add the error."""
-    suffix = "json" if table == "amendments" else "parquet"
+def _list_matching(place: Place, pattern: str, unreadable: list[OSError]) -> list[str]:
+    """Return the names of the files in a folder that match a pattern. If the folder
+    cannot be read, add the error to `unreadable`. Raises OSError of an object store,
+    where no other folder can be read then.
+    """
     try:
-        return place.files(f"{table}/*.{suffix}")
+        return place.files(pattern)
     except OSError as err:
-        if err.filename is None:  # an object store's
+        is_of_object_store = err.filename is None
+        if is_of_object_store:
             raise
-        closed.append(err)
+        unreadable.append(err)
         return []
 
 
@@ -266,11 +276,12 @@ def _find_missing_rows(
     counts = Counter[str]()
     for file in files:
         counts.update(file.run_ids)
+    remedy_for_both = REMEDIES[table].replace("Remove it", "Remove them")
     for run_id, record_json in records.items():
         if counts[run_id] > 1:
             yield (
                 f"{table}: two files have rows of {run_id}, and other readers count"
-                f" both. {REMEDIES[table].replace('it', 'them', 1)}"
+                f" both. {remedy_for_both}"
             )
         elif not counts[run_id] and _has_rows(table, record_json):
             yield (
@@ -285,23 +296,34 @@ def _has_rows(table: str, record_json: bytes) -> bool:
 
 
 def _verify_index(
-    place: Place, samples: Mapping[Key, str], records: Mapping[Key, bytes]
+    place: Place, stamps: Mapping[Key, str], records: Mapping[Key, bytes]
 ) -> Iterator[str]:
-    """Yield a problem for each run whose index entry differs from its file."""
+    """Yield a problem for each run whose index entry differs from its file. records:
+    those in the samples files, as JSON.
+    """
     index = Listing(place).index
-    indexed = index.read_records(samples)
-    for key, row in index.read_listed(samples).items():
+    indexed_records = index.read_records(stamps)
+    for key, indexed_row in index.read_listed(stamps).items():
         if key not in records:
             continue
         record = parse_record(records[key])
-        is_same = False
-        with suppress(DataError):
-            is_same = parse_record(indexed.get(key, b"")) == record
-        if not is_same or row != make_listed_row(record.row):
+        is_same_row = indexed_row == make_listed_row(record.row)
+        if not is_same_row or not _holds_record(indexed_records.get(key), record):
+            _, run_id = key
             yield (
-                f"{index.path}: what it holds of {key[1]} is not that of the samples."
+                f"{index.path}: what it holds of {run_id} is not that of the samples."
                 f" {INDEX_REMEDY}"
             )
+
+
+def _holds_record(record_json: bytes | None, record: RunRecord) -> bool:
+    """Report whether JSON of the index, None if there is none, is that of a record."""
+    if record_json is None:
+        return False
+    try:
+        return parse_record(record_json) == record
+    except DataError:
+        return False
 
 
 def _verify_table(
@@ -341,7 +363,8 @@ class _Comparison:
     def __init__(self, table: str, records: Mapping[str, bytes]) -> None:
         self._table = table
         self._records = records
-        # by run and CPU, not yet read
+        # rows that the records give, by run and CPU (None: the row of `runs`); without
+        # those that the file had already
         self._expected = dict[str, dict[int | None, Any]]()
         self._differing = defaultdict[str, set[str]](set)  # columns, by run
 
@@ -349,21 +372,25 @@ class _Comparison:
         """Compare further rows of the file, a pyarrow table. Raises DataError for a
         value that fleet never writes.
         """
-        for batch in part.to_batches(_AT_ONCE):
+        for batch in part.to_batches(_BATCH_ROWS):
             for row in batch.to_pylist():
                 convert_row(self._table, row)
                 if row["run_id"] in self._records:
                     self._compare(row)
 
     def _compare(self, row: Mapping[str, Any]) -> None:
+        """Compare a row of the file with the expected one. Take that away, so that a
+        second row for it differs, and rows that the file lacks are left.
+        """
         run_id = row["run_id"]
         if run_id not in self._expected:
             record_json = self._records[run_id]
             self._expected[run_id] = _rebuild_rows_by_cpu(self._table, record_json)
-        cpu = row.get("cpu")
-        expected = self._expected[run_id].pop(cpu, {})
+        rows_by_cpu = self._expected[run_id]
+        cpu = row.get("cpu")  # None in `runs`
+        expected_row = rows_by_cpu.pop(cpu, {})
         for column, value in row.items():
-            if value != expected.get(column):
+            if value != expected_row.get(column):
                 self._differing[run_id].add(column)
 
     def find_differences(self) -> Iterator[tuple[str, str]]:
@@ -382,9 +409,7 @@ def _rebuild_rows_by_cpu(table: str, record_json: bytes) -> dict[int | None, Any
     of `runs` by None.
     """
     record = parse_record(record_json)
-    rows = record.cpus
-    if table == "runs":
-        rows = [record.row]
-    # as a file would have them
-    typed_rows = pa.Table.from_pylist(rows, schema.arrow_schema(table))
-    return {row.get("cpu"): row for row in typed_rows.to_pylist()}
+    rows = [record.row] if table == "runs" else record.cpus
+    # with the values that a file would have
+    typed_table = pa.Table.from_pylist(rows, schema.arrow_schema(table))
+    return {row.get("cpu"): row for row in typed_table.to_pylist()}

@@ -62,11 +62,13 @@ def add_runs(place: Place, records: Sequence[RunRecord]) -> None:
     """
     if not records:
         return
-    by_run = {record.row["run_id"]: record for record in records}
+    record_by_run = {record.row["run_id"]: record for record in records}
     with lock_tables(place, exclusive=False):
         for table in TABLES_OF_RUNS:
-            missing = _find_missing(place, list_table_files(place, table), by_run)
-            _write_rows(place, table, [by_run[run_id] for run_id in missing])
+            names = list_table_files(place, table)
+            missing = _find_missing(place, names, record_by_run)
+            missing_records = [record_by_run[run_id] for run_id in missing]
+            _write_rows(place, table, missing_records)
 
 
 def add_missing_runs(
@@ -75,21 +77,26 @@ def add_missing_runs(
     run_ids: Collection[str],
     read: Callable[[Collection[str]], Sequence[RunRecord]],
 ) -> bool:
-    """Add rows of runs that tables lack, unless others write; return whether the tables
-    had all already. files: of each table. read: returns the records of runs. Raises
-    OSError, StoreError, `read`'s errors.
+    """Add the rows of runs that tables lack, unless another process writes. Return
+    whether the tables had all already; if not, ask again later, as rows may have been
+    left to the other process.
+
+    files: the names of the files of each table. read: returns the records of runs.
+    Raises OSError, StoreError, `read`'s errors.
     """
-    incomplete = []
+    incomplete_tables = []
     for table, names in files.items():
         if _find_missing(place, names, run_ids):
-            incomplete.append(table)
-    if not incomplete:
+            incomplete_tables.append(table)
+    if not incomplete_tables:
         return True
     with lock_tables(place, exclusive=True) as is_locked:
         if not is_locked:
             return False
-        for table in incomplete:
-            missing = _find_missing(place, list_table_files(place, table), run_ids)
+        for table in incomplete_tables:
+            # others may have added some before the lock was obtained
+            present_names = list_table_files(place, table)
+            missing = _find_missing(place, present_names, run_ids)
             _write_rows(place, table, read(missing))
     return False
 
@@ -109,30 +116,35 @@ def list_table_files(place: Place, table: str) -> list[str]:
 def _find_missing(
     place: Place, names: Sequence[str], run_ids: Collection[str]
 ) -> list[str]:
-    """Return the runs, sorted, of which none of a table's files has rows. Raises
+    """Return the runs, sorted, of which none of a table's files has rows. names: of
+    these files, each named after the last of its runs (see `file_name`). Raises
     OSError.
     """
     names_by_stem = {Path(name).stem: name for name in names}
+    # the name of a file of one run is enough, others have to be read
     missing = set(run_ids) - names_by_stem.keys()
     if not missing:
         return []
-    # a file is named after its last run, so those before the first one have none of it
-    first = min(missing)
-    later_names = [name for stem, name in names_by_stem.items() if stem >= first]
+    # a file whose last run is an earlier one has none of these
+    first_missing = min(missing)
+    names_to_read = []
+    for stem, name in names_by_stem.items():
+        if stem >= first_missing:
+            names_to_read.append(name)
 
     def read_run_ids(name: str) -> set[str]:
         table, _, _ = name.partition("/")
         rows = TableFile(place, name, table).read(["run_id"])
         return set(rows.column("run_id").to_pylist())
 
-    ids_by_name = read_undamaged(later_names, read_run_ids)
-    present = set().union(*ids_by_name.values())
-    return sorted(missing - present)
+    ids_by_name = read_undamaged(names_to_read, read_run_ids)
+    ids_in_files = set().union(*ids_by_name.values())
+    return sorted(missing - ids_in_files)
 
 
 def file_name(run_ids: Collection[str]) -> str:
-    """Return the name, without suffix, of a table's file with the rows of these
-    runs.
+    """Return the name, without suffix, of a table's file with the rows of these runs:
+    the last ID, and a digest of all if they are several.
     """
     ids = sorted(run_ids)
     if len(ids) == 1:
