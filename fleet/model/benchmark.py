@@ -66,8 +66,9 @@ def _require_short(texts: Sequence[str]) -> None:
     """Raise InputError unless a host's texts are few, short and printable, so that
     pages can show them.
     """
-    are_shown = (len(text) <= _LONGEST_TEXT and text.isprintable() for text in texts)
-    if len(texts) > _MAX_TEXTS or not all(are_shown):
+    are_short = all(len(text) <= _LONGEST_TEXT for text in texts)
+    are_printable = all(text.isprintable() for text in texts)
+    if len(texts) > _MAX_TEXTS or not are_short or not are_printable:
         raise InputError(
             f"a description has at most {_MAX_TEXTS} printable texts in a place"
         )
@@ -94,13 +95,13 @@ class Parameter:
 
     def find_mismatch(self, value: Any, benchmark: "Benchmark") -> str | None:
         """Return why a point of `benchmark` cannot have this value; None if it can."""
-        if self.type != "word":
-            if value is None and self._is_needed(benchmark):
-                return f"no {self.name}"
-            return None
-        if not self.words or self.sort_key(value) < len(self.words):
-            return None
-        return f"{self.name} is {value!r}, not one of {', '.join(self.words)}"
+        if self.type == "word":
+            if not self.words or self._find_listed_word(value) is not None:
+                return None
+            return f"{self.name} is {value!r}, not one of {', '.join(self.words)}"
+        if value is None and self._is_needed(benchmark):
+            return f"no {self.name}"
+        return None
 
     def _is_needed(self, benchmark: "Benchmark") -> bool:
         """Report whether each point of `benchmark` has a value of this number."""
@@ -119,17 +120,25 @@ class Parameter:
         return own_words.isdisjoint(value_words)
 
     def sort_key(self, value: Any) -> Any:
-        """Return the key that sorts values: words in listed order, ignoring suffixes
-        such as in `mix-75`.
+        """Return the key that sorts values: words in listed order, then those that are
+        not listed.
         """
         if self.type != "word":
             return value
-        words = list(self.words)
-        if value not in words:
-            value = str(value).partition("-")[0]
-        if value not in words:
-            return len(words)
-        return words.index(value)
+        listed_word = self._find_listed_word(value)
+        if listed_word is None:
+            return len(self.words)
+        return list(self.words).index(listed_word)
+
+    def _find_listed_word(self, value: Any) -> str | None:
+        """Return the listed word that a value is, or begins with before a dash, as
+        `mix` in `mix-75`; else None.
+        """
+        begin, _, _ = str(value).partition("-")
+        for word in (value, begin):
+            if word in self.words:
+                return str(word)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +183,17 @@ class Benchmark:
         object.__setattr__(self, "view", self._choose_view())
 
     def _choose_view(self) -> View:
-        """Return the described view, or the nearest that can show this benchmark."""
+        """Return the described view, or the nearest that can show this benchmark.
+
+        A TABLE shows any benchmark. A MATRIX or CPUS has one number for each pair or
+        CPU: a benchmark with several points has to name the one that stands there.
+        """
         names = {parameter.name for parameter in self.parameters}
-        if not names.issuperset(_NEEDED.get(self.view, ())):
+        needed_names = _NEEDED.get(self.view, ())
+        if not names.issuperset(needed_names):
             return View.TABLE
-        if self.view not in (View.MATRIX, View.CPUS):
+        is_by_cpus = self.view in (View.MATRIX, View.CPUS)
+        if not is_by_cpus:
             return self.view
         if self._needs_point() and not self.point:
             return View.TABLE
@@ -247,8 +262,7 @@ class Benchmark:
         its parameters, the other thread's times; else None.
         """
         is_by_cpus = self.view in (View.MATRIX, View.CPUS)
-        stands_for_pair = self.point or (self.node and burst.parameters)
-        if is_by_cpus and burst.point and not stands_for_pair:
+        if is_by_cpus and burst.point and not self._has_point_for_pair(burst):
             return "it has points, but none that stands for the pair"
         others = burst.other_ticks
         if self.shape is Shape.PAIR and others is not None and len(others) != 1:
@@ -257,6 +271,14 @@ class Benchmark:
         if self._needs_point() and not has_point:
             return "it has no point, or no parameters"
         return None
+
+    def _has_point_for_pair(self, burst: Any) -> bool:
+        """Report whether the number of a pair can be told from a burst with a point:
+        the benchmark names the point that stands for the pair, such as `x1`, or the
+        point is the NUMA node of the memory, such as `n0`.
+        """
+        is_of_node = self.node is not None and burst.parameters is not None
+        return bool(self.point) or is_of_node
 
     def _find_parameter_problem(self, burst: Any, count: int) -> str | None:
         """Return how a burst of so many CPUs contradicts its point or parameters, or
@@ -271,42 +293,56 @@ class Benchmark:
 
     def _find_point_mismatch(self, point: str, parameters: Any) -> str | None:
         """Return how a point's values, or words and sizes in its name, contradict this
-        benchmark, or None.
+        benchmark, or None. A name is words such as "random.512K.huge".
         """
         if _NO_SIZE.search(point):
             return f"point {point} has a size of 0"
         words = set(point.split("."))
-        sizes = set()
-        for parameter in self.parameters:
-            if not hasattr(parameters, parameter.name):
-                continue
-            value = getattr(parameters, parameter.name)
-            if why := parameter.find_mismatch(value, self):
-                return why
+        values = self._pair_with_values(parameters)
+        for parameter, value in values:
+            mismatch = parameter.find_mismatch(value, self)
+            if mismatch is not None:
+                return mismatch
             if parameter.is_contradicted_by(words, value):
                 return (
                     f"point {point} has another {parameter.name} than its parameters,"
                     f" {value}"
                 )
+        sizes = set()
+        for parameter, value in values:
             if parameter.type == "bytes" and value is not None:
                 sizes.add(value)
-        if not sizes or self.view is View.PRODUCTS:  # whose shapes are fitted to a size
+        # the shapes of products only come close to the size in the name
+        if not sizes or self.view is View.PRODUCTS:
             return None
-        named_sizes = set(map(parse_size, words)) - {None}
-        if not named_sizes <= sizes:
+        sizes_in_name = {size for size in map(parse_size, words) if size is not None}
+        if not sizes_in_name <= sizes:
             return f"point {point} is of another size than its parameters"
         return None
+
+    def _pair_with_values(self, parameters: Any) -> list[tuple[Parameter, Any]]:
+        """Return the parameters, each with its value in a burst's `Parameters`; leave
+        out those of a newer agent, for which `Parameters` has no field.
+        """
+        pairs = []
+        for parameter in self.parameters:
+            if hasattr(parameters, parameter.name):
+                value = getattr(parameters, parameter.name)
+                pairs.append((parameter, value))
+        return pairs
 
 
 def benchmark_from_description(description: Mapping[str, Any]) -> Benchmark:
     """Return the benchmark that an agent describes. Ignore unknown keys, which a newer
     agent may send.
     """
-    values = _known_keys(Benchmark, description)
+    values = _select_fields(Benchmark, description)
     values["shape"] = _read_word(Shape, values["shape"], Shape.UNKNOWN)
     values["view"] = _read_word(View, values["view"], View.TABLE)
-    parts = description.get("parameters", ())
-    parameters = [Parameter(**_known_keys(Parameter, part)) for part in parts]
+    parameters = []
+    for part in description.get("parameters", ()):
+        values_of_parameter = _select_fields(Parameter, part)
+        parameters.append(Parameter(**values_of_parameter))
     values["parameters"] = tuple(parameters)
     return Benchmark(**values)
 
@@ -322,9 +358,10 @@ def _read_word(words: type[_Word], text: str, unknown: _Word) -> _Word:
         return unknown
 
 
-def _known_keys(
+def _select_fields(
     kind: type[Benchmark] | type[Parameter], description: Mapping[str, Any]
 ) -> dict[str, Any]:
+    """Return the values of a description that are fields of a dataclass, by name."""
     return {
         item.name: description[item.name]
         for item in fields(kind)
@@ -377,15 +414,21 @@ def find_description_problem(benchmarks: Sequence[Benchmark]) -> str | None:
 
 
 def _find_changed_meaning(benchmark: Benchmark, expected: Benchmark) -> str | None:
+    """Return how the numbers of a host's benchmark mean something else than those of
+    the benchmark that this version knows by its name; None if they do not.
+    """
     for attribute in _MEANING:
         value = getattr(benchmark, attribute)
-        usual = getattr(expected, attribute)
-        if value != usual:
-            return f"has {attribute} {value}, which this version knows as {usual}"
-    types = {(parameter.name, parameter.type) for parameter in benchmark.parameters}
+        expected_value = getattr(expected, attribute)
+        if value != expected_value:
+            return (
+                f"has {attribute} {value}, which this version knows as {expected_value}"
+            )
+    type_by_name = {item.name: item.type for item in benchmark.parameters}
     for parameter in expected.parameters:
+        # tables need those with a role, except a node: it is often not requested
         is_needed = parameter.role and parameter.type != "node"
-        if is_needed and (parameter.name, parameter.type) not in types:
+        if is_needed and type_by_name.get(parameter.name) != parameter.type:
             return f"lacks its parameter {parameter.name}"
     return None
 

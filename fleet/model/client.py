@@ -54,10 +54,11 @@ def client_command(host: Host, shell: Sequence[str]) -> tuple[str, ...]:
     shell_text = shlex.join(shell)
     words: list[str] = []
     for word in host.command:
-        filled = _fill_templates(word, host, shell_text)
-        if filled is not None:
-            words.append(filled)
-    if not any("shell" in _TEMPLATE.findall(word) for word in host.command):
+        filled_word = _fill_templates(word, host, shell_text)
+        if filled_word is not None:
+            words.append(filled_word)
+    names_of_templates = [_TEMPLATE.findall(word) for word in host.command]
+    if not any("shell" in names for names in names_of_templates):
         words += shell
     return tuple(words)
 
@@ -84,19 +85,19 @@ def _fill_templates(word: str, host: Host, shell: str) -> str | None:
     """Replace a word's templates; return None if an optional one, `{…?}`, has no value.
     Raises InputError.
     """
-    filled = ""
-    end = 0
+    texts = []
     is_left_out = False
+    # all are looked at, since one after an optional one may be wrong
     for match in _TEMPLATE.finditer(word):
-        value = _find_template_value(match, host, shell)
-        if value is None:
+        text = _find_template_value(match, host, shell)
+        if text is None:
             is_left_out = True
-            continue
-        filled += word[end : match.start()] + value
-        end = match.end()
+        else:
+            texts.append(text)
     if is_left_out:
         return None
-    return filled + word[end:]
+    texts_in_order = iter(texts)
+    return _TEMPLATE.sub(lambda _: next(texts_in_order), word)
 
 
 def _find_template_value(match: re.Match[str], host: Host, shell: str) -> str | None:

@@ -58,6 +58,7 @@ _NAMES_OF_KINDS = {
     "low-power efficiency": "LP",
 }
 _OF_KIND = {name: place for place, name in enumerate(KINDS)}
+# from the most familiar group of CPUs to the least: of equal groups the first is named
 _GROUPS = (
     Relation.PACKAGE,
     Relation.NODE,
@@ -89,15 +90,22 @@ def name_core_kinds(
 
 
 def _name_kinds_by_capacity(capacities: Mapping[int, int | None]) -> dict[int, str]:
+    """Return the kind of core by CPU, told from the capacities of CPUs; leave out CPUs
+    of unknown capacity. All are "big" if all capacities are equal.
+    """
     known_capacities = {
         cpu: capacity for cpu, capacity in capacities.items() if capacity
     }
     if not known_capacities:
         return {}
-    names = dict.fromkeys(known_capacities.values(), "middle")
-    names[min(names)] = "LITTLE"
-    names[max(names)] = "big"
-    return {cpu: names[capacity] for cpu, capacity in known_capacities.items()}
+    kind_by_capacity = dict.fromkeys(known_capacities.values(), "middle")
+    smallest = min(kind_by_capacity)
+    largest = max(kind_by_capacity)
+    kind_by_capacity[smallest] = "LITTLE"
+    kind_by_capacity[largest] = "big"
+    return {
+        cpu: kind_by_capacity[capacity] for cpu, capacity in known_capacities.items()
+    }
 
 
 def take_one_of_each_core(
@@ -457,31 +465,34 @@ class Topology:
     ) -> None:
         self.cpus = tuple(cpus)
         self._kinds = kinds
-        groups_by_cpu = {cpu.cpu: _reported_groups(cpu) for cpu in self.cpus}
-        sizes = Counter(chain(*groups_by_cpu.values()))
-        # the smallest group first; of equal ones the most familiar
-        self._groups = {
-            cpu: dict(sorted(groups, key=sizes.__getitem__))
-            for cpu, groups in groups_by_cpu.items()
-        }
+        groups_by_cpu = {cpu.cpu: _list_reported_groups(cpu) for cpu in self.cpus}
+        cpu_counts = Counter(chain(*groups_by_cpu.values()))
+        # by CPU the numbers of its groups, such as {LLC: 3, PACKAGE: 0}: the smallest
+        # group first; equal ones in the order of `_list_reported_groups`
+        self._groups: dict[int, dict[Relation, int]] = {}
+        for cpu, groups in groups_by_cpu.items():
+            smallest_first = sorted(groups, key=lambda group: cpu_counts[group])
+            self._groups[cpu] = dict(smallest_first)
 
     def relation(self, one: int, other: int) -> Relation:
-        """Return the smallest group both CPUs share, SMT first; UNKNOWN if either's
-        groups are unknown.
+        """Return the relation of the smallest group that both CPUs are in; SMT if they
+        share a core. Return SYSTEM if they share no group, but UNKNOWN if the host does
+        not report enough of one of them to tell.
         """
         if one == other:
             return Relation.SELF
-        groups = self._groups.get(one)
-        others = self._groups.get(other)
-        if not groups or not others:
+        groups_of_one = self._groups.get(one)
+        groups_of_other = self._groups.get(other)
+        if not groups_of_one or not groups_of_other:
             return Relation.UNKNOWN
-        core = groups.get(Relation.SMT)
-        if core is not None and others.get(Relation.SMT) == core:
+        core = groups_of_one.get(Relation.SMT)
+        if core is not None and core == groups_of_other.get(Relation.SMT):
             return Relation.SMT
-        for relation, group in groups.items():
-            if others.get(relation) == group:
+        for relation, group in groups_of_one.items():
+            if groups_of_other.get(relation) == group:
                 return relation
-        if groups.keys() == _ONLY_CORE or others.keys() == _ONLY_CORE:
+        # a core says nothing of CPUs in other cores
+        if _ONLY_CORE in (groups_of_one.keys(), groups_of_other.keys()):
             return Relation.UNKNOWN
         return Relation.SYSTEM
 
@@ -492,15 +503,15 @@ class Topology:
         )
 
 
-def _reported_groups(cpu: Cpu) -> list[tuple[Relation, int]]:
-    """Return the groups of a CPU that the host reports: the most familiar group first,
-    the core last.
+def _list_reported_groups(cpu: Cpu) -> list[tuple[Relation, int]]:
+    """Return the groups of a CPU that the host reports, each a relation and the number
+    of the group: those of _GROUPS in that order, then the core.
     """
     groups = []
     for relation in _GROUPS:
-        group = getattr(cpu, relation.value)
-        if group is not None:
-            groups.append((relation, group))
+        number = getattr(cpu, relation.value)
+        if number is not None:
+            groups.append((relation, number))
     if cpu.core is not None:
         groups.append((Relation.SMT, cpu.core))
     return groups

@@ -139,10 +139,9 @@ class Burst:
         """
         if not self.other_ticks or shape is not Shape.PAIR:
             return self.ticks
-        return [
-            (ping + pong) / 2
-            for ping, pong in zip(self.ticks, self.other_ticks[0], strict=True)
-        ]
+        (pong_ticks,) = self.other_ticks
+        ticks_of_both = zip(self.ticks, pong_ticks, strict=True)
+        return [(ping + pong) / 2 for ping, pong in ticks_of_both]
 
 
 @dataclass(frozen=True, slots=True)
