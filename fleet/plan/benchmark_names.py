@@ -91,7 +91,8 @@ def split_benchmarks_and_variants(text: str) -> tuple[str, str]:
                 f"{benchmark} always measures all its settings; write only {benchmark}"
             )
         benchmarks.append(benchmark)
-        for name in _list_takers(benchmark, variant):
+        # several for a name such as "all/c11"
+        for name in _list_benchmarks_with_variant(benchmark, variant):
             if variants.setdefault(name, variant) != variant:
                 raise InputError(
                     f"a run measures one variant of {name}, or all: -b {name}/all"
@@ -100,32 +101,32 @@ def split_benchmarks_and_variants(text: str) -> tuple[str, str]:
 
 
 def describe_unmeasured_benchmark(text: str, choices: Sequence[str]) -> str:
-    """Return the error for a benchmark that matches none of the measured choices."""
-    names = {choice.partition("/")[0] for choice in choices}
+    """Return the error for a benchmark that matches none of the measured choices, each
+    such as "cas/cmpxchg". Say how to measure it, or suggest similar names.
+    """
+    measured_names = {choice.partition("/")[0] for choice in choices}
     there_are = f"There are {', '.join(choices) or 'none'}."
-    if text in BENCHMARKS and text not in names:
+    if text in BENCHMARKS and text not in measured_names:
         advice = f"`fleet run -b {text}` measures it."
         return one_line(f"benchmark {text}: not measured. {there_are} {advice}")
-    similar = suggest_similar(text, {*choices, *names})
-    return one_line(f"benchmark {text}: not measured{similar} {there_are}")
+    end_of_sentence = suggest_similar(text, {*choices, *measured_names})
+    return one_line(f"benchmark {text}: not measured{end_of_sentence} {there_are}")
 
 
-def _list_takers(benchmark: str, variant: str) -> list[str]:
-    """Return the benchmarks that a variant is named for: of `all` those that have it.
-    Raises InputError if it is unknown.
+def _list_benchmarks_with_variant(benchmark: str, variant: str) -> list[str]:
+    """Return the benchmarks that a variant is named for: this one, or of `all` those
+    that have it; none if no variant is named. Raises InputError if it is unknown.
     """
     if not variant:
         return []
-    if benchmark == ALL:
-        takers = [name for name in VARIANTS if _has_variant(name, variant)]
-    else:
-        takers = [benchmark] if _has_variant(benchmark, variant) else []
-    if not takers:
+    names = VARIANTS if benchmark == ALL else [benchmark]
+    names_with_variant = [name for name in names if _has_variant(name, variant)]
+    if not names_with_variant:
         there_are = ", ".join([*_EVERYWHERE, *VARIANTS.get(benchmark, ())])
         raise InputError(
             f"unknown variant {variant!r} of {benchmark}; there are {there_are}"
         )
-    return takers
+    return names_with_variant
 
 
 def _has_variant(benchmark: str, variant: str) -> bool:
@@ -153,11 +154,16 @@ def _format_variants(variants: Mapping[str, str]) -> str:
 
 
 def find_requested_variant(plan: Plan, benchmark: str) -> str:
-    """Return the variant of a benchmark that a plan asks for, AUTO or ALL."""
+    """Return the variant of a benchmark that a plan asks for, AUTO or ALL. The plan
+    gives variants by benchmark, such as "cas=lse,clock=tsc". One without a name, as in
+    "c11,cas=lse", is for all others; if there is none, they have AUTO.
+    """
     text = assign_to_benchmarks(plan.variant or AUTO, plan.benchmarks)
-    variant_by_benchmark = dict[str, str]()
+    variant_of_others = AUTO
     for part in text.split(","):
         name, _, variant = part.rpartition("=")
-        variant_by_benchmark[name] = variant
-    of_all = variant_by_benchmark.get("", AUTO)
-    return variant_by_benchmark.get(benchmark) or of_all
+        if name == benchmark and variant:
+            return variant
+        if not name:
+            variant_of_others = variant
+    return variant_of_others

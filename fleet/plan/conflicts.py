@@ -3,6 +3,7 @@ the host.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from fleet.errors import UsageError
@@ -55,8 +56,9 @@ def _find_unused(
     """
     for name, option in BY_NAME.items():
         benchmarks = option.list_benchmarks()
+        is_requested = getattr(requested, name) is not None
         is_unused = benchmarks and benchmarks.isdisjoint(resolved.benchmarks)
-        if is_unused and getattr(requested, name) is not None:
+        if is_requested and is_unused:
             takers = ", ".join(sorted(benchmarks))
             measured = ", ".join(resolved.benchmarks)
             why = f"it is for {takers}, and this run measures {measured}"
@@ -66,6 +68,7 @@ def _find_unused(
 def _find_long_bursts(
     options: RequestedOptions, resolved: EffectiveOptions
 ) -> Iterator[Conflict]:
+    """Yield the options that make bursts of more samples than one can have."""
     if resolved.samples + resolved.warmup <= BURST_SAMPLES:
         return
     names = [_find_deciding_option(options, name) for name in ("samples", "warmup")]
@@ -76,23 +79,28 @@ def _find_long_bursts(
 def _find_broken_rules(
     options: RequestedOptions, resolved: EffectiveOptions
 ) -> Iterator[Conflict]:
+    """Yield the options that break a rule of the agent: one excludes another, or needs
+    another to be on.
+    """
     for rule in RULES:
         name = BY_FLAG[rule.name].name
-        other = BY_FLAG[rule.other].name
+        other_name = BY_FLAG[rule.other].name
         if getattr(options, name) is None:
             continue
-        has_other = getattr(options, other) is not None
-        if rule.relation == "excludes" and has_other:
-            yield Conflict((name, other), rule.why)
-        if rule.relation == "needs" and not getattr(resolved, other):
-            if not has_other:  # only rounds turn an option off
-                other = _find_deciding_option(options, "rounds")
-            yield Conflict((name, other), rule.why)
+        is_other_requested = getattr(options, other_name) is not None
+        if rule.relation == "excludes" and is_other_requested:
+            yield Conflict((name, other_name), rule.why)
+        if rule.relation == "needs" and not getattr(resolved, other_name):
+            if not is_other_requested:
+                # it is on by default, except where the number of rounds is fixed
+                other_name = _find_deciding_option(options, "rounds")
+            yield Conflict((name, other_name), rule.why)
 
 
 def _find_benchmark_conflicts(
     options: RequestedOptions, resolved: EffectiveOptions
 ) -> Iterator[Conflict]:
+    """Yield the nodes or operations that none, or one, of the benchmarks can take."""
     benchmarks = [BENCHMARKS[name] for name in resolved.benchmarks]
     if options.nodes is not None and not any(item.node for item in benchmarks):
         why = "none of these can place its memory; add chase, bandwidth or cas"
@@ -109,15 +117,17 @@ def _find_benchmark_conflicts(
 def _find_cpu_conflicts(
     options: RequestedOptions, resolved: EffectiveOptions
 ) -> Iterator[Conflict]:
+    """Yield how listed CPUs are too few for the benchmarks, or lack one of a pair."""
     cpus = options.cpus
     if cpus is None or isinstance(cpus, str):
-        return
+        return  # no CPUs are listed: all are measured, or those of a kind of core
     all_need_pairs = all(needs_pairs([name]) for name in resolved.benchmarks)
     if len(cpus) < 2 and all_need_pairs:
         yield Conflict(("cpus", "benchmarks"), _WITHOUT_PAIRS)
-    paired = {cpu for pair in resolved.pairs.listed for cpu in pair}
-    if beyond := paired - set(cpus):
-        why = f"CPU {format_cpus(beyond)} is in a pair and not among the CPUs"
+    cpus_of_pairs = set(chain(*resolved.pairs.listed))
+    unlisted_cpus = cpus_of_pairs - set(cpus)
+    if unlisted_cpus:
+        why = f"CPU {format_cpus(unlisted_cpus)} is in a pair and not among the CPUs"
         yield Conflict(("pairs", "cpus"), why)
 
 
@@ -162,20 +172,37 @@ def _conflict_message(
     its entry sets one.
     """
     entry = options_from_entry(host)
-    sources = []
-    where = ""
-    for name in conflict.names:
-        option = BY_NAME[name]
-        typed = getattr(requested, name)
+    sources = [_quote_option(name, requested, entry) for name in conflict.names]
+    message = describe_conflict(sources, conflict.why)
+    if not any(_is_from_entry(name, requested, entry) for name in conflict.names):
+        return message
+    if not host.origin:  # it is in no file
+        return f"{host.name}: {message}"
+    return f"{host.origin}: {host.name}: {message}"
+
+
+def _quote_option(
+    name: str, requested: RequestedOptions, entry: RequestedOptions
+) -> str:
+    """Return an option as it was typed, or is written in the host's entry, or its
+    default.
+    """
+    option = BY_NAME[name]
+    if _is_from_entry(name, requested, entry):
         written = getattr(entry, name)
-        if typed is not None:
-            sources.append(option.as_flag(typed))
-        elif written is not None:
-            sources.append(f"`{option.as_yaml(written)}` of the inventory")
-            where = f"{host.origin}: {host.name}: ".removeprefix(": ")
-        else:
-            sources.append(f"the default {option.as_flag(getattr(DEFAULTS, name))}")
-    return where + describe_conflict(sources, conflict.why)
+        return f"`{option.as_yaml(written)}` of the inventory"
+    typed = getattr(requested, name)
+    if typed is not None:
+        return option.as_flag(typed)
+    default = getattr(DEFAULTS, name)
+    return f"the default {option.as_flag(default)}"
+
+
+def _is_from_entry(
+    name: str, requested: RequestedOptions, entry: RequestedOptions
+) -> bool:
+    """Report whether the entry sets an option that the command line does not."""
+    return getattr(requested, name) is None and getattr(entry, name) is not None
 
 
 def describe_conflict(sources: Sequence[str], why: str) -> str:

@@ -111,6 +111,9 @@ def _look_up_events(
 
 
 def _find_family(facts: Facts) -> _Family | None:
+    """Return the family of CPUs that a host's CPU is of; None if it is none that has
+    events of its own.
+    """
     vendor = facts.cpu_vendor or ""
     try:
         family = int(facts.cpu_family or "", 0)

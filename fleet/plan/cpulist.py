@@ -69,8 +69,13 @@ def parse_pairs(text: str) -> tuple[tuple[int, int], ...]:
                 " pair"
             )
         pairs[lower, higher] = None
-    format_pairs(pairs)
+    require_formattable(pairs)
     return tuple(pairs)
+
+
+def require_formattable(pairs: Iterable[tuple[int, int]]) -> None:
+    """Raise InputError if pairs are too many for `format_pairs`."""
+    format_pairs(pairs)
 
 
 def format_pairs(pairs: Iterable[tuple[int, int]]) -> str:

@@ -245,6 +245,9 @@ def _parse_pairs(text: str) -> PairChoice | None:
 
 
 def _parse_pair_subset(text: str) -> PairChoice | None:
+    """Parse "per-relation:3" or a list such as "0-1,4-0"; return None for other text.
+    Raises InputError.
+    """
     word = text.strip()
     if match := re.fullmatch(r"per-relation:([0-9]{1,6})", word):
         count = int(match[1])

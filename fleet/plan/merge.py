@@ -13,7 +13,7 @@ from fleet.errors import UsageError
 from fleet.late import random
 from fleet.plan import counters
 from fleet.plan.conflicts import require_no_conflicts
-from fleet.plan.cpulist import format_pairs
+from fleet.plan.cpulist import require_formattable
 from fleet.plan.options import effective_few_pairs, options_for_host
 
 
@@ -63,7 +63,7 @@ def _resolve_pairs(
     count = choice.per_relation
     sampled = sample_pairs_per_relation(count, facts, cpus, seed)
     try:
-        format_pairs(sampled.listed)
+        require_formattable(sampled.listed)
     except model.InputError as err:
         raise UsageError(f"{where} per-relation:{count}: {err}") from err
     return sampled
@@ -85,12 +85,12 @@ def named_cpus(plan: model.Plan) -> frozenset[int]:
     affinity mask.
     """
     if isinstance(plan.cpus, str):
-        return frozenset()
+        return frozenset()  # a kind of core, which names no CPU
     if plan.cpus is not None:
         return frozenset(plan.cpus)
     if plan.pairs is None or plan.pairs.which is not model.Pairs.LISTED:
         return frozenset()
-    return frozenset(cpu for pair in plan.pairs.listed for cpu in pair)
+    return frozenset(chain(*plan.pairs.listed))
 
 
 def _find_named_cpus(
@@ -132,14 +132,15 @@ def sample_pairs_per_relation(
     samples: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     pairs_so_far: Counter[str] = Counter()
     for pair in combinations(sorted(among), 2):
-        relation = topology.name_relation(*pair)
+        ping, pong = pair
+        relation = topology.name_relation(ping, pong)
         sample = samples[relation]
         pairs_so_far[relation] += 1
         if len(sample) < count:
             sample.append(pair)
             continue
-        place = int(chance.random() * pairs_so_far[relation])
-        if place < count:
-            sample[place] = pair
+        position = int(chance.random() * pairs_so_far[relation])
+        if position < count:
+            sample[position] = pair
     pairs = sorted(chain.from_iterable(samples.values()))
     return model.PairChoice(model.Pairs.PER_RELATION, tuple(pairs), count)

@@ -451,7 +451,8 @@ def parse_labels(pairs: Iterable[str]) -> Mapping[str, str]:
     labels_by_key: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
-        if not pair.isprintable():  # neither are bytes that are no UTF-8
+        # bytes that are no UTF-8 are surrogates here, which are not printable either
+        if not pair.isprintable():
             raise UsageError(f"label {pair}: must be one line of text in UTF-8.")
         if not re.fullmatch(LABEL_KEY, key) or not equals:
             raise UsageError(
