@@ -164,6 +164,9 @@ def _list_names(body: Any, key: str) -> list[str]:
 
 
 def _add_host(host: str, variables: Mapping[str, Any], result: _Result) -> None:
+    """Add the entry of a host of Ansible's to the result, or why it is left out; record
+    what of its variables is left out.
+    """
     connection = str(variables.get("ansible_connection") or "ssh")
     if connection not in _SSH | _LOCAL:
         result.leave_out("hosts reached neither by SSH nor locally", host)
@@ -198,8 +201,8 @@ def _add_host(host: str, variables: Mapping[str, Any], result: _Result) -> None:
 
 
 def _leave_out_variable(variable: str, value: Any, host: str, result: _Result) -> None:
-    """Record a variable that we do not use; one that is not about connecting to a host
-    without the host's name.
+    """Record a variable that we do not use. Those that are not about connecting are
+    recorded together, for all hosts.
     """
     if schema.SECRET.search(variable) or "pass" in variable:
         result.leave_out(f"the secret {variable}", host)
@@ -208,12 +211,16 @@ def _leave_out_variable(variable: str, value: Any, host: str, result: _Result) -
     elif variable.startswith("ansible_"):
         result.leave_out(variable, host)
     else:
+        # named by the variable, and not by the host
         result.leave_out("variables that are not about connecting to a host", variable)
 
 
 def _make_ssh_entry(
     name: str, host: str, variables: Mapping[str, Any], result: _Result
 ) -> dict[str, object]:
+    """Return the entry of a host that is reached by SSH, made of its variables; record
+    what is left out.
+    """
     entry: dict[str, object] = {}
     if name != host:
         entry["address"] = host
@@ -231,6 +238,9 @@ def _read_text(
 ) -> str:
     """Return a variable's text with the host's name filled in, else ""; record what is
     not plain text.
+
+    `ansible-inventory` prints some texts as objects: {"__ansible_unsafe": TEXT} for one
+    that Ansible does not fill in, {"__ansible_vault": TEXT} for an encrypted one.
     """
     value = variables.get(variable)
     if value is None:
@@ -334,6 +344,9 @@ def _is_valid(key: str, value: object) -> bool:
 def _convert_groups(
     listing: Mapping[str, Any], result: _Result
 ) -> dict[str, dict[str, list[str]]]:
+    """Return the groups by our name, each with `hosts:` and `children:` by our names;
+    record the groups that are left out.
+    """
     group_names = {}
     for group in sorted(listing.keys() - {ALL, "ungrouped"}):
         if name := result.choose_name(group):
@@ -356,6 +369,9 @@ def _translate(names: Iterable[str], our_names: Mapping[str, str]) -> list[str]:
 
 
 def _read_listing(path: Path) -> dict[str, Any]:
+    """Read what `ansible-inventory --list` printed, from a file or standard input.
+    Raises InventoryError.
+    """
     try:
         if path == _STDIN:
             text = sys.stdin.buffer.read(_SIZE_LIMIT_BYTES)

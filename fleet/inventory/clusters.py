@@ -24,7 +24,9 @@ from fleet.model import InputError
 
 _TIMEOUT_S = 30
 _LIMIT_MIB = 8
-_LIMITED = f'ulimit -f {_LIMIT_MIB << 11} 2>/dev/null; exec "$@"'
+# The script of a shell that runs a program and ends it when it has printed too much:
+# `ulimit -f` counts 512 bytes.
+_RUN_LIMITED = f'ulimit -f {_LIMIT_MIB << 11} 2>/dev/null; exec "$@"'
 _SHOWN = 300  # characters of what a program printed
 _USABLE = {
     "IDLE",
@@ -145,7 +147,8 @@ def _parse_container(entry: Any) -> _Candidate:
     names = _read(entry, "Names", str | list)
     if isinstance(names, str):
         names = names.split(",")
-    name = _read({"name": names[0]}, "name")
+    first_name = names[0]
+    name = _read({"name": first_name}, "name")  # which refuses what is no text
     unusable = "it only holds a pod's namespaces" if entry.get("IsInfra") else ""
     return _Candidate(name, name, unusable=unusable)
 
@@ -162,6 +165,9 @@ def _split_items(printed: str) -> list[Any]:
 
 
 def _split_containers(printed: str) -> Iterable[Any]:
+    """Return the entries of podman's JSON list, or of docker's lines of JSON. A line
+    that is no JSON stays text, which the parser refuses.
+    """
     if set(printed.split()) == {"json"}:
         raise InventoryError(
             "docker printed the word json, not its list: docker 23 or newer is needed."
@@ -257,12 +263,22 @@ _CLUSTERS: Mapping[str, _Lister] = {
 CLUSTERS = tuple(_CLUSTERS)
 
 
+def _take_candidate(candidate: _Candidate) -> _Candidate:
+    """Return a candidate as it is: `_parse_lines` has parsed it already."""
+    return candidate
+
+
 def _find_lister(source: str | Sequence[str]) -> _Lister:
     """Return how to ask `source`: a name in CLUSTERS, or the user's command. In a job
     of Slurm, only its nodes are asked for.
     """
     if not isinstance(source, str):
-        return _Lister(tuple(source), {}, _parse_lines, lambda candidate: candidate)
+        return _Lister(
+            command=tuple(source),
+            defaults={},
+            split=_parse_lines,
+            parse=_take_candidate,
+        )
     lister = _CLUSTERS[source]
     allocated = os.environ.get("SLURM_JOB_NODELIST")
     if source == "slurm" and allocated:
@@ -287,20 +303,22 @@ def list_or_reuse_hosts(
     defaults: Collection[str],
     noted_hosts: Mapping[str, Any] | None,
 ) -> dict[str, dict[str, Any]]:
-    """Return host entries from `noted_hosts`; if it is None, from a program. Raises
+    """Return host entries from `noted_hosts`, those of a session's note; if it is None,
+    from a program. defaults: the keys of the inventory's `defaults:`. Raises
     InventoryError.
     """
     hosts = noted_hosts
     if hosts is None:
         hosts, _ = _ask_hosts_and_left_out(source)
-    way_to_hosts: Mapping[str, Any] = {}
+    connection: Mapping[str, Any] = {}
     if isinstance(source, str) and "via" not in defaults:
-        way_to_hosts = _CLUSTERS[source].defaults
+        connection = _CLUSTERS[source].defaults
     entries = {}
     for name, entry in hosts.items():
-        # no more: whoever may write to a shared root may have written the note
+        # only these keys, which run nothing: anybody who may write to a shared root may
+        # have written the note
         harmless = {key: entry[key] for key in entry if key in ("address", "labels")}
-        entries[name] = {**way_to_hosts, **harmless}
+        entries[name] = {**connection, **harmless}
     return entries
 
 
@@ -376,7 +394,7 @@ def _run(command: tuple[str, ...]) -> str:
     with tempfile.TemporaryFile() as printed:
         try:
             done = subprocess.run(
-                ["/bin/sh", "-c", _LIMITED, "-", *command],
+                ["/bin/sh", "-c", _RUN_LIMITED, "-", *command],
                 stdin=subprocess.DEVNULL,
                 stdout=printed,
                 stderr=subprocess.PIPE,
@@ -385,15 +403,14 @@ def _run(command: tuple[str, ...]) -> str:
                 env={**os.environ, "LC_ALL": "C"},
             )
         except (OSError, subprocess.TimeoutExpired) as err:
-            why = (
-                err.strerror
-                if isinstance(err, OSError)
-                else f"it took more than {_TIMEOUT_S} s"
-            )
+            why = f"it took more than {_TIMEOUT_S} s"
+            if isinstance(err, OSError):
+                why = str(err.strerror)
             raise InventoryError(
                 f"{command[0]} listed no hosts: {why}. Try `{by_hand}`."
             ) from err
-        if printed.tell() >= _LIMIT_MIB << 20:
+        printed_bytes = printed.tell()  # the program has moved the same offset
+        if printed_bytes >= _LIMIT_MIB << 20:
             raise InventoryError(
                 f"{command[0]} printed {_LIMIT_MIB} MiB or more. Try `{by_hand} |"
                 " head`."

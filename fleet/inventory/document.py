@@ -182,12 +182,16 @@ def _explain_yaml_error(err: Any, text: str) -> tuple[int, str]:
 
 def _refuse_huge(events: Iterator[Any]) -> None:
     """Raise _BrokenError for nesting so deep that libyaml's composer would crash the
-    process, and for so many values that their nodes would fill the memory.
+    process, and for so many values that their nodes would fill the memory. The exact
+    limits are for the values that are converted later; these are twice as high.
     """
     depth = 0
     for number, event in enumerate(events):
         name = type(event).__name__
-        depth += name.endswith("StartEvent") - name.endswith("EndEvent")
+        if name.endswith("StartEvent"):
+            depth += 1
+        elif name.endswith("EndEvent"):
+            depth -= 1
         line = event.start_mark.line + 1
         if depth > 2 * DEPTH_LIMIT:
             raise _BrokenError(line, "nested too deeply")
@@ -233,6 +237,9 @@ class _Walk:
         return None if node.tag == _NULL else str(node.value)
 
     def _convert_mapping(self, node: Any, path: KeyPath, depth: int) -> dict[str, Any]:
+        """Return a mapping's values by key. Those that `<<:` merges are added where the
+        mapping has no such key.
+        """
         result: dict[str, Any] = {}
         first_lines: dict[str, int] = {}
         merged: list[Any] = []
@@ -252,8 +259,9 @@ class _Walk:
                 self.document.lines.setdefault((*path, key), line)
                 result[key] = self.convert(value_node, (*path, key), depth + 1)
         # of several anchors the first wins, as YAML specifies
-        for source in merged:
-            for key, value in (self.convert(source, path, depth + 1) or {}).items():
+        for mapping in merged:
+            values = self.convert(mapping, path, depth + 1) or {}
+            for key, value in values.items():
                 result.setdefault(key, value)
         return result
 

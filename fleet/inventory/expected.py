@@ -20,7 +20,9 @@ _BENCHMARKS = (*BENCHMARKS, LOAD.name)
 _MEMORY = ["LLC", "mem"]
 _LEVEL = re.compile(rf"L\d+|{'|'.join(_MEMORY)}")
 _NODES = re.compile(r"n\d+-n\d+")
-_NUMBER = r"(\d{1,12}(?:\.\d{1,12})?)"
+_NUMBER = r"\d{1,12}(?:\.\d{1,12})?"
+_RANGE = re.compile(rf"(?P<low>{_NUMBER}) to (?P<high>{_NUMBER})")
+_LIMIT = re.compile(rf"at (?P<end>least|most) (?P<limit>{_NUMBER})")
 _NAMES = "`fleet accept HOST --csv` lists their names"
 _HOW = "write `20 to 28`, `at most 28` or `at least 18`"
 
@@ -29,8 +31,9 @@ _HOW = "write `20 to 28`, `at most 28` or `at least 18`"
 class ExpectedRange:
     """A range that one line of expected.yaml sets for a number."""
 
+    # which machines: a glob for their CPU models, names or labels
     selector: str  # one of SELECTORS
-    pattern: str  # a glob
+    pattern: str
     benchmark: str  # `cas` or `cas/llsc`
     relation: str
     # in the unit that `fleet show` prints, ns or a rate; None: no limit
@@ -84,6 +87,7 @@ def read_expected(path: Path, runs: Iterable[RunSummary] = ()) -> list[ExpectedR
 def _read_entries(
     document: Document, path: Path, measured: Collection[str]
 ) -> Iterator[ExpectedRange]:
+    """Yield the ranges of all entries; reject what is wrong in the document."""
     entries = document.data
     if not entries or not isinstance(entries, list):
         document.reject(
@@ -117,7 +121,9 @@ def _read_entries(
                 )
             else:
                 place = (number, benchmark)
-                yield from _read_ranges(document, path, place, machines, relations)
+                yield from _read_ranges(
+                    document, path, place, selector, pattern, relations
+                )
 
 
 def _read_machines(entry: object) -> tuple[str, str] | None:
@@ -155,56 +161,73 @@ def _read_ranges(
     document: Document,
     path: Path,
     place: KeyPath,
-    machines: tuple[str, str],
+    selector: str,
+    pattern: str,
     relations: Mapping[str, object],
 ) -> Iterator[ExpectedRange]:
+    """Yield the ranges that an entry sets for a benchmark; reject those that are none.
+    place: the number of the entry, and the benchmark. relations: what is written for
+    each, such as "20 to 28".
+    """
     benchmark = str(place[-1])
     for relation, text in relations.items():
-        here = (*place, relation)
+        path_of_range = (*place, relation)
+        problem = _find_relation_problem(benchmark, relation)
         limits = _read_limits(text)
-        if why := _find_relation_problem(benchmark, relation):
-            document.reject(here, f"{why} {_NAMES}")
+        if problem is not None:
+            document.reject(path_of_range, f"{problem} {_NAMES}")
         elif limits is None:
             why = f"{text!r} is not a range" if text else "has no range"
-            document.reject(here, f"{why}; {_HOW}")
+            document.reject(path_of_range, f"{why}; {_HOW}")
         else:
-            source = f"{path.name}:{document.line(here)}"
-            yield ExpectedRange(*machines, benchmark, relation, *limits, source)
+            low, high = limits
+            source = f"{path.name}:{document.line(path_of_range)}"
+            yield ExpectedRange(
+                selector, pattern, benchmark, relation, low, high, source
+            )
 
 
 def _find_relation_problem(benchmark: str, relation: str) -> str | None:
-    """Return why `relation` is not a relation or level that this benchmark can have;
-    None if it is.
+    """Return why `relation` is not a relation, as "package", or a level of memory, as
+    "L2", that this benchmark can have; None if it is. A level of a ladder needs a
+    setting as well, as in "L2 read".
     """
     name, _, setting = relation.partition(" ")
-    described = SHIPPED[benchmark]
-    if _LEVEL.fullmatch(name) and described.view is View.LADDER:
-        words: list[str] = []
-        for parameter in described.parameters:
-            words += parameter.words
-        if setting.partition(" ")[0] in words:
-            return None
-        return f"needs a setting, such as {name} {words[0]}."
-    relations = [str(relation) for relation in Relation]
-    if name in relations or _LEVEL.fullmatch(name) or _NODES.fullmatch(name):
+    is_level = _LEVEL.fullmatch(name) is not None
+    if is_level and SHIPPED[benchmark].view is View.LADDER:
+        return _find_setting_problem(benchmark, name, setting)
+    relations = [str(known) for known in Relation]
+    if is_level or name in relations or _NODES.fullmatch(name):
         return None
     similar = suggest_similar(name, [*relations, *_MEMORY])
     return f"is not a relation or level{similar}"
 
 
-def _read_limits(text: object) -> tuple[float | None, float | None] | None:
-    """Parse "20 to 28", "at most 28" or "at least 18" to (low, high), None if open.
-    None for other text.
+def _find_setting_problem(benchmark: str, level: str, setting: str) -> str | None:
+    """Return why a setting does not begin with a word of the benchmark's parameters;
+    None if it does.
     """
-    match = re.fullmatch(rf"(?:at (least|most)|{_NUMBER} to) {_NUMBER}", str(text))
+    words: list[str] = []
+    for parameter in SHIPPED[benchmark].parameters:
+        words += parameter.words
+    first_word, _, _ = setting.partition(" ")
+    if first_word in words:
+        return None
+    return f"needs a setting, such as {level} {words[0]}."
+
+
+def _read_limits(text: object) -> tuple[float | None, float | None] | None:
+    """Parse "20 to 28" to (20, 28), "at most 28" to (None, 28) and "at least 18" to
+    (18, None). Return None for other text, and unless 0 < low <= high.
+    """
+    if match := _RANGE.fullmatch(str(text)):
+        low = float(match["low"])
+        high = float(match["high"])
+        return (low, high) if 0 < low <= high else None
+    match = _LIMIT.fullmatch(str(text))
     if not match:
         return None
-    limit = float(match[3])
+    limit = float(match["limit"])
     if limit <= 0:
         return None
-    if match[1] == "least":
-        return limit, None
-    if match[1] == "most":
-        return None, limit
-    low = float(match[2])
-    return (low, limit) if 0 < low <= limit else None
+    return (limit, None) if match["end"] == "least" else (None, limit)

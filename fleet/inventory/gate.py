@@ -34,6 +34,7 @@ def read_bounded(path: Path, limit_bytes: int, *, is_named: bool) -> bytes:
 
 
 def _read_at_most(handle: int, count: int) -> bytes:
+    """Read up to `count` bytes. Raises TimeoutError if a pipe stays silent."""
     data = bytearray()
     while len(data) < count:
         try:

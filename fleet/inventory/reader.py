@@ -34,11 +34,12 @@ class InventoryFile:
         self.document.require_no_problems(_SETTINGS)
         risky = self.document.risky
         self._require_trust([value for value in risky if value.path[0] == _SETTINGS])
-        values = dict(self.values.get(_SETTINGS, {}))
-        if "results" in values and "://" not in values["results"]:
-            results = Path(values["results"]).expanduser()
-            values["results"] = str(self.document.path.parent / results)
-        return values
+        settings = dict(self.values.get(_SETTINGS, {}))
+        results = settings.get("results")
+        if results is not None and "://" not in results:
+            folder = self.document.path.parent
+            settings["results"] = str(folder / Path(results).expanduser())
+        return settings
 
     def _require_trust(self, risky: list[RiskyValue]) -> None:
         """Raise InventoryError if one of these values needs trust that it lacks."""
@@ -47,8 +48,9 @@ class InventoryFile:
 
 
 def read_inventory(path: Path, *, is_named: bool) -> InventoryFile:
-    """Read and convert an inventory; what is wrong in a table is raised when that is
-    asked for. Raises InventoryError.
+    """Read and convert an inventory. Raises InventoryError if it cannot be read or its
+    table `fleet:` is no YAML we take; other mistakes are raised when the settings or
+    the hosts are asked for.
     """
     document = read_yaml(
         path, "`fleet init` writes one to start from.", is_named=is_named

@@ -76,7 +76,10 @@ class Key(NamedTuple):
 
 
 _Schema = _Reader | _Items | _Names | Mapping[str, Key]
-"""A Mapping holds each known key. No key is required."""
+"""What a value must be. A _Reader is a function that converts the value, or raises
+InputError. _Items: a list. _Names: a mapping with any names as keys. A Mapping: a
+mapping with these keys, of which none is required.
+"""
 
 
 def check(document: Document) -> dict[str, Any]:
@@ -99,17 +102,17 @@ def _convert(schema: _Schema, value: Any, path: KeyPath, document: Document) -> 
     """
     try:
         match schema:
-            case _Items(read, split):
+            case _Items(item_schema, split):
                 if isinstance(value, str):
                     items = split(value)
                 else:
                     items = _require(list, "a list", value)
                 return tuple(
-                    _convert(read, item, (*path, place), document)
-                    for place, item in enumerate(items)
+                    _convert(item_schema, item, (*path, index), document)
+                    for index, item in enumerate(items)
                 )
             case Mapping() if value is None:
-                return None
+                return None  # `key:` with nothing below it sets nothing
             case _Names() | Mapping():
                 words = "a mapping (lines of `key: value` below it)"
                 mapping = _require(dict, words, value)
@@ -147,6 +150,9 @@ def _convert_mapping(
 def _convert_named_values(
     schema: _Names, mapping: Mapping[str, Any], path: KeyPath, document: Document
 ) -> dict[str, Any]:
+    """Return the converted values of a mapping whose keys are names; add a problem for
+    each name that may not be one.
+    """
     converted: dict[str, Any] = {}
     for name, value in mapping.items():
         here = (*path, name)
@@ -160,6 +166,7 @@ def _convert_named_values(
 
 
 def _unknown_key_message(key: str, schema: Mapping[str, Key]) -> str:
+    """Return why a key is refused, with the known ones."""
     if SECRET.search(key):
         return NO_SECRETS
     if key == "variant" and "benchmarks" in schema:
@@ -216,6 +223,8 @@ def _is_list_of_texts(value: Any) -> bool:
 
 
 def _make_pattern_reader(pattern: str, advice: str) -> _Reader:
+    """Return a reader of texts that match a pattern. advice: the error for others."""
+
     def read(value: str) -> str:
         if not re.fullmatch(pattern, value):
             raise InputError(f"{advice}; not {quote_short(value)}")
@@ -225,6 +234,9 @@ def _make_pattern_reader(pattern: str, advice: str) -> _Reader:
 
 
 def _read_address(value: str) -> str:
+    """Return a host's address, without the brackets of "[::1]". It may have `{name}`,
+    which is filled in later. Raises InputError.
+    """
     if match := re.fullmatch(r"([^:\[\]]+):([0-9]+)", value):
         raise InputError(
             f"write the port on a line of its own: `address: {match[1]}` and `port:"
@@ -232,11 +244,18 @@ def _read_address(value: str) -> str:
         )
     if "@" in value:
         raise InputError("write the user on a line of its own, as `user:`")
-    read_address(value.replace("{name}", "name"))
-    return value[1:-1] if value.startswith("[") else value
+    example = value.replace("{name}", "name")
+    read_address(example)  # only to see whether that raises an error
+    if value.startswith("["):
+        return value.removeprefix("[").removesuffix("]")
+    return value
 
 
 def _make_target_reader(words: Iterable[str]) -> _Reader:
+    """Return a reader of one of these words in any case, or of another name of an
+    architecture among them; it returns None for `auto`.
+    """
+
     def read(value: str) -> str | None:
         word = normalize_arch(value.lower()) or value.lower()
         if word == "auto":
@@ -296,6 +315,7 @@ def _is_inside(results: str, folder: Path) -> bool:
 
 
 def _split_flags(value: str) -> list[str]:
+    """Split flags as a shell does. Raises InputError."""
     try:
         return shlex.split(value)
     except ValueError as err:

@@ -6,7 +6,7 @@ import fnmatch
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from fleet.errors import UsageError
 from fleet.home import expand_home
@@ -53,8 +53,8 @@ _BY_KEY = ("env", "labels", "toolchain", "plan")
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Hosts in file order; host names by group. unasked_program: the one of
-    `hosts_from` if not started.
+    """Hosts in file order; host names by group. unasked_program: the program of
+    `hosts_from` if it was not asked, so that hosts may be missing; else "".
     """
 
     hosts: tuple[Host, ...]
@@ -88,18 +88,29 @@ class Inventory:
         return tuple(host for host in self.hosts if host.name in chosen)
 
     def _match_names(self, pattern: str, last_runs: LastRuns) -> set[str]:
+        """Return the names of the hosts that one pattern selects: `all`, an age of the
+        last run, a condition on a label or a fact, or a name of hosts or of a group.
+        Raises UsageError if it can select none.
+        """
         if pattern == ALL:
             return {host.name for host in self.hosts}
         condition = parse_condition(pattern)
+        pattern_of_hosts = condition.hosts if condition else pattern
         try:
             is_of_age = parse_age_condition(pattern)
-            globs = expand_range(condition.hosts if condition else pattern)
+            globs = expand_range(pattern_of_hosts)
         except InputError as err:
             raise UsageError(f"{self.path}: the selection {pattern!r}: {err}") from err
         if is_of_age is not None:
             return self._match_age(is_of_age, last_runs)
         if condition is not None:
             return self._match_condition(condition, globs, last_runs)
+        return self._match_hosts_and_group(pattern, globs)
+
+    def _match_hosts_and_group(self, pattern: str, globs: Sequence[str]) -> set[str]:
+        """Return the names of the group that the pattern names, and of the hosts that
+        its globs match. Raises UsageError if there are neither.
+        """
         names = {*self.groups.get(pattern, ())}
         names.update(host.name for host in self._match_globs(globs))
         if not names and pattern not in self.groups:
@@ -114,6 +125,9 @@ class Inventory:
     def _match_age(
         self, is_of_age: Callable[[datetime], bool], last_runs: LastRuns
     ) -> set[str]:
+        """Return the hosts whose last run began in a span of time; a host without runs
+        counts as measured long ago.
+        """
         starts = last_runs.read_starts()
         return {
             host.name
@@ -170,27 +184,34 @@ def load_hosts(
 ) -> Inventory:
     """Make the hosts of an inventory. Raises InventoryError, also if it lacks trust.
 
-    listed_hosts: used instead of asking `hosts_from`. {}: nothing is done with the
-    hosts that needs trust; their names are all that is asked for.
+    listed_hosts: the hosts that `hosts_from` listed before; None: its program is asked.
+    {}: it is not asked, and the caller only wants the names of the hosts in the file,
+    which needs no trust.
     """
     document = file.document
+    wants_names_only = listed_hosts == {}
     if document.data is None:
         document.reject((), "the file is empty; `fleet init` shows what belongs in it")
     document.require_no_problems()
-    if listed_hosts != {}:
+    if not wants_names_only:
         file.require_trusted_hosts()
     declared = dict(file.values)
     unasked_program = ""
     if "hosts_from" in declared:
         declared["hosts"] = _add_listed_hosts(document, declared, listed_hosts)
-        if listed_hosts == {}:
-            source = declared["hosts_from"]
-            unasked_program = source if isinstance(source, str) else shlex.join(source)
+        if wants_names_only:
+            unasked_program = _name_program(declared["hosts_from"])
+    # each step adds its problems to the document, and the next relies on their absence
     resolver = _Resolver(document, declared, unasked_program)
     document.require_no_problems()
     inventory = resolver.resolve()
     document.require_no_problems()
     return inventory
+
+
+def _name_program(source: str | Sequence[str]) -> str:
+    """Return what `hosts_from` names, a kind of cluster or a command, as one text."""
+    return source if isinstance(source, str) else shlex.join(source)
 
 
 def _add_listed_hosts(
@@ -218,6 +239,15 @@ def _add_listed_hosts(
     return hosts
 
 
+class _Entry(NamedTuple):
+    """What an inventory says of a host. written: its key, which may be a range that
+    names other hosts, too, such as `n[1-3]`.
+    """
+
+    written: str
+    settings: dict[str, Any]
+
+
 class _Resolver:
     """Merges defaults, groups and entries into hosts; adds contradictions to the
     document's problems.
@@ -227,17 +257,20 @@ class _Resolver:
         self, document: Document, declared: Mapping[str, Any], unasked_program: str
     ) -> None:
         self.path = document.path
+        # if there is one, it may list the hosts that the file only refers to
         self.unasked_program = unasked_program
         self.document = document
-        self.problem = document.reject
+        self.add_problem = document.reject
         self.defaults: dict[str, Any] = declared.get("defaults", {})
-        self.groups: dict[str, dict[str, Any]] = {}
-        self.children: dict[str, dict[str, None]] = {}
-        for name, entry in declared.get("groups", {}).items():
-            self.groups[name] = entry or {}
-            self.children[name] = dict.fromkeys(self.groups[name].get("children", ()))
+        self.groups: dict[str, dict[str, Any]] = {}  # their settings, by name
+        self.children: dict[str, list[str]] = {}  # by group, each once
+        for name, settings in declared.get("groups", {}).items():
+            self.groups[name] = settings or {}
+            children = self.groups[name].get("children", ())
+            self.children[name] = list(dict.fromkeys(children))
+        # by group, its place in the file, counted from 0
         self.places = {group: place for place, group in enumerate(self.groups)}
-        self.entries: dict[str, tuple[str, dict[str, Any]]] = {}
+        self.entries: dict[str, _Entry] = {}  # by host name
         self.match_hosts = cache(self._match_hosts)
         self._expand_names(declared.get("hosts", {}))
 
@@ -246,10 +279,11 @@ class _Resolver:
         used.
         """
         if not self.entries and not self.unasked_program:
-            self.problem(
+            self.add_problem(
                 ("hosts",), "names no host; add one below `hosts:`, such as `web1:`"
             )
-        self._check_names()
+        self._check_host_names()
+        self._check_group_names()
         members = self._members_by_group()
         groups_by_host: dict[str, list[str]] = {name: [] for name in self.entries}
         for group, names in members.items():
@@ -273,49 +307,62 @@ class _Resolver:
         )
 
     def _expand(self, written: str, path: KeyPath) -> list[str]:
+        """Return the names of a range; add a problem, and return [], if it is none."""
         try:
             return expand_range(written)
         except InputError as err:
-            self.problem(path, str(err))
+            self.add_problem(path, str(err))
             return []
 
     def _expand_names(self, hosts: Mapping[str, Any]) -> None:
-        for written, entry in hosts.items():
+        """Add the entries of `hosts:` by the names of hosts, of which a range has
+        many.
+        """
+        for written, settings in hosts.items():
             path = ("hosts", written)
             for name in self._expand(written, path):
                 if name in self.entries:
-                    first_written, _ = self.entries[name]
+                    first_written = self.entries[name].written
                     first = self.document.line(("hosts", first_written))
                     text = (
                         f"{name} is declared a second time (first in line {first});"
                         " keep one of them"
                     )
-                    self.problem(path, text)
-                self.entries.setdefault(name, (written, entry or {}))
+                    self.add_problem(path, text)
+                self.entries.setdefault(name, _Entry(written, settings or {}))
             if len(self.entries) > HOST_LIMIT:
-                self.problem(path, f"more than {HOST_LIMIT} hosts; split the inventory")
+                self.add_problem(
+                    path, f"more than {HOST_LIMIT} hosts; split the inventory"
+                )
                 return
 
-    def _check_names(self) -> None:
-        taken: dict[str, str] = {}
-        for name, (written, _) in self.entries.items():
-            path = ("hosts", written)
-            earlier = taken.setdefault(Host(name, "").host_id.casefold(), name)
+    def _check_host_names(self) -> None:
+        """Add problems for names that no host may have, or that two hosts have."""
+        name_by_id: dict[str, str] = {}  # of the hosts so far
+        for name, entry in self.entries.items():
+            path = ("hosts", entry.written)
+            folded_id = Host(name, "").host_id.casefold()
+            earlier = name_by_id.setdefault(folded_id, name)
             if not NAME.fullmatch(name):
-                self.problem(path, NAME_ADVICE)
+                self.add_problem(path, NAME_ADVICE)
             elif earlier != name:
                 text = (
                     f"{name} and {earlier} would share one directory of results; rename"
                     " one of them"
                 )
-                self.problem(path, text)
+                self.add_problem(path, text)
             elif name == ALL:
-                self.problem(path, f"{ALL!r} selects every host and cannot name one")
+                self.add_problem(
+                    path, f"{ALL!r} selects every host and cannot name one"
+                )
+
+    def _check_group_names(self) -> None:
+        """Add problems for names that no group may have, or that a host has."""
         for group in self.groups:
             if not NAME.fullmatch(group):
-                self.problem(("groups", group), NAME_ADVICE)
+                self.add_problem(("groups", group), NAME_ADVICE)
             elif group in self.entries or group == ALL:
-                self.problem(
+                self.add_problem(
                     ("groups", group), "is also the name of a host; rename the group"
                 )
 
@@ -323,74 +370,89 @@ class _Resolver:
         """Return host names by group: parents before children, else in file order.
         Later groups override.
         """
-        direct = {group: self._direct_members(group) for group in self.groups}
+        direct_members = {
+            group: self._find_direct_members(group) for group in self.groups
+        }
         self._check_children()
         if self.document.problems:
             return {}
         order = self._order_groups()
         if len(order) < len(self.groups):
-            first = next(group for group in self.groups if group not in order)
-            self.problem(
+            left_out = set(self.groups) - set(order)
+            first = min(left_out, key=self.places.__getitem__)
+            self.add_problem(
                 ("groups", first, "children"), "these groups contain one another"
             )
             return {}
-        return self._join_members(order, direct)
+        return self._join_members(order, direct_members)
 
     def _check_children(self) -> None:
-        for group, entry in self.groups.items():
-            for index, child in enumerate(entry.get("children", ())):
+        """Add a problem for each child that is no group."""
+        for group, settings in self.groups.items():
+            for index, child in enumerate(settings.get("children", ())):
                 if child not in self.groups:
                     similar = suggest_similar(child, self.groups)
                     path = ("groups", group, "children", index)
-                    self.problem(path, f"no group is called {child!r}{similar}")
+                    self.add_problem(path, f"no group is called {child!r}{similar}")
 
-    def _order_groups(self) -> dict[str, None]:
-        """Return the groups, parents before children, else in file order; without those
-        that contain one another and the groups below them.
+    def _order_groups(self) -> list[str]:
+        """Return the groups, parents before children, else in file order (Kahn's
+        algorithm). Groups that contain one another are left out, and so are all below
+        them, since their parents never come.
         """
         parents_left = Counter(chain.from_iterable(self.children.values()))
         names = list(self.groups)
-        # places in the file in ascending order, which makes a heap
-        ready = [place for place, name in enumerate(names) if not parents_left[name]]
-        order: dict[str, None] = {}
-        while ready:
-            group = names[heappop(ready)]
-            order[group] = None
+        # a heap, from which the first in the file is taken: a sorted list is one
+        ready_places = [
+            place for place, name in enumerate(names) if not parents_left[name]
+        ]
+        order = []
+        while ready_places:
+            group = names[heappop(ready_places)]
+            order.append(group)
             for child in self.children[group]:
                 parents_left[child] -= 1
                 if not parents_left[child]:
-                    heappush(ready, self.places[child])
+                    heappush(ready_places, self.places[child])
         return order
 
     def _join_members(
-        self, order: Collection[str], direct: Mapping[str, set[str]]
+        self, order: Sequence[str], direct_members: Mapping[str, set[str]]
     ) -> dict[str, set[str]]:
-        """Return the host names of each group and of those below it, in this order."""
-        members = {group: direct[group] for group in order}
+        """Return the host names of each group and of those below it, in this order.
+        order: parents before children. direct_members: the hosts that each group names.
+        """
+        members = {group: set(direct_members[group]) for group in order}
         count = 0
-        for group in reversed(list(order)):
+        # the children first, so that each is complete when its parents take it in
+        for group in reversed(order):
             for child in self.children[group]:
                 members[group] |= members[child]
             count += len(members[group])
             if count > _MEMBERSHIP_LIMIT:
                 text = f"groups of more than {_MEMBERSHIP_LIMIT} members in all"
-                self.problem(("groups", group), f"{text}; split the inventory")
+                self.add_problem(("groups", group), f"{text}; split the inventory")
                 return {}
         return members
 
-    def _direct_members(self, group: str) -> set[str]:
+    def _find_direct_members(self, group: str) -> set[str]:
+        """Return the hosts that a group's own `hosts:` name or match. Add a problem for
+        a pattern that matches none, unless a program may still list it.
+        """
         members: set[str] = set()
-        for index, written in enumerate(self.groups[group].get("hosts", ())):
+        patterns = self.groups[group].get("hosts", ())
+        for index, written in enumerate(patterns):
             path = ("groups", group, "hosts", index)
             for pattern in self._expand(written, path):
                 matches = self.match_hosts(pattern)
                 if not matches and not self.unasked_program:
                     similar = suggest_similar(pattern, self.entries)
-                    self.problem(path, f"no host is called {pattern!r}{similar}")
+                    self.add_problem(path, f"no host is called {pattern!r}{similar}")
                 members |= matches
         return members
 
     def _match_hosts(self, pattern: str) -> frozenset[str]:
+        """Return the host of this name, or, if there is none, those of the glob."""
         if pattern in self.entries:
             return frozenset([pattern])
         return frozenset(fnmatch.filter(self.entries, pattern))
@@ -399,36 +461,39 @@ class _Resolver:
         """Return a host, merged from defaults, groups and entry. groups: parents before
         children.
         """
-        written, entry = self.entries[name]
-        group_entries = [self.groups[group] for group in groups]
-        merged = _merge_layers([self.defaults, *group_entries, entry])
-        place = ("hosts", written)
-        self._check_target(name, merged, place)
+        entry = self.entries[name]
+        settings_of_groups = [self.groups[group] for group in groups]
+        merged = _merge_layers([self.defaults, *settings_of_groups, entry.settings])
+        entry_path = ("hosts", entry.written)
+        self._check_target(name, merged, entry_path)
         arguments = _host_arguments(merged, self.path.parent, name)
         host = Host(
             name=name,
             groups=tuple(sorted(groups, key=self.places.__getitem__)),
-            origin=f"{printable(str(self.path))}:{self.document.line(place)}",
+            origin=f"{printable(str(self.path))}:{self.document.line(entry_path)}",
             **arguments,
         )
+        # where the merged settings are in the file
         layers: list[KeyPath] = [("defaults",)]
         layers += [("groups", group) for group in groups]
-        layers.append(place)
+        layers.append(entry_path)
         host = self._complete_client_command(host, layers)
         self._check_plan(host, layers)
         return host
 
     def _check_target(
-        self, name: str, merged: Mapping[str, Any], place: KeyPath
+        self, name: str, merged: Mapping[str, Any], entry_path: KeyPath
     ) -> None:
         """Add problems for a build or an OS release that lacks what it needs."""
         is_prebuilt = merged.get("build") is BuildPlace.PREBUILT
-        if is_prebuilt and "binary" not in merged.get("toolchain", {}):
+        toolchain = merged.get("toolchain", {})
+        if is_prebuilt and "binary" not in toolchain:
             text = f"{name}: prebuilt needs `toolchain: {{binary: PATH}}` as well"
-            self.problem((*place, "build"), text)
-        if "os_release" in merged and merged.get("os") != "qnx":
+            self.add_problem((*entry_path, "build"), text)
+        is_qnx = merged.get("os") == "qnx"
+        if "os_release" in merged and not is_qnx:
             text = f"{name}: os_release is for QNX hosts; set `os: qnx` as well"
-            self.problem((*place, "os_release"), text)
+            self.add_problem((*entry_path, "os_release"), text)
 
     def _complete_client_command(self, host: Host, layers: Sequence[KeyPath]) -> Host:
         """Return the host with its own or its preset's client command, checked, if
@@ -440,19 +505,19 @@ class _Resolver:
                     f"{host.name}: `command` is for `via: command`, and this host has"
                     f" `via: {host.via}`"
                 )
-                self.problem(self._find_deciding_path(("command",), layers), text)
+                self.add_problem(self._find_deciding_path(("command",), layers), text)
             return host
         host = replace(host, command=host.command or PRESETS.get(host.via, ()))
         command_key = self._find_deciding_path(("command",), layers)
         key = command_key or self._find_deciding_path(("via",), layers)
         if not host.command:
-            self.problem(
+            self.add_problem(
                 key, f"{host.name}: needs `command: [PROGRAM, WORD, ...]` as well"
             )
         try:
             client_command(host, ())
         except InputError as err:
-            self.problem(key, str(err))
+            self.add_problem(key, str(err))
         return host
 
     def _check_plan(self, host: Host, layers: Sequence[KeyPath]) -> None:
@@ -471,7 +536,7 @@ class _Resolver:
                 written = option.as_yaml(getattr(options, name))
                 keys.append(key)
                 sources.append(f"`{written}` (line {self.document.line(key)})")
-            self.problem(keys[0], describe_conflict(sources, why))
+            self.add_problem(keys[0], describe_conflict(sources, why))
 
     def _find_deciding_path(
         self, key: tuple[str, ...], layers: Sequence[KeyPath]
@@ -479,28 +544,31 @@ class _Resolver:
         """Return the path of `key` in the last layer that sets it, since that one wins;
         () if none does.
         """
-        paths = ((*layer, *key) for layer in reversed(layers))
-        return next((path for path in paths if path in self.document.lines), ())
+        for layer in reversed(layers):
+            path = (*layer, *key)
+            if path in self.document.lines:
+                return path
+        return ()
 
     def _add_build_host(self, host: Host, hosts: Mapping[str, Host]) -> Host:
-        """Return the host with its build host, if that is another host; add a problem
-        if it is missing.
+        """Return the host with its build host, if that is another host. Add a problem
+        if it is missing, unless a program may still list it.
         """
         name = host.toolchain.build_host
-        place = ("hosts", self.entries[host.name][0])
+        entry_path = ("hosts", self.entries[host.name].written)
         if name is None or name == host.name:
             if host.build is BuildPlace.BUILD_HOST:
                 text = (
                     f"{host.name}: build-host needs `toolchain: {{build_host: NAME}}`"
                     " as well"
                 )
-                self.problem((*place, "build"), text)
+                self.add_problem((*entry_path, "build"), text)
             return host
         if name in hosts:
             return replace(host, build_host=hosts[name])
         if not self.unasked_program:
-            similar = suggest_similar(name, hosts)
-            self.problem((*place, "toolchain"), f"no host is called {name!r}{similar}")
+            text = f"no host is called {name!r}{suggest_similar(name, hosts)}"
+            self.add_problem((*entry_path, "toolchain"), text)
         return host
 
 
@@ -510,8 +578,9 @@ def _merge_layers(layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     for layer in layers:
         for key, value in layer.items():
             if key in _BY_KEY:
-                merged[key] = {**merged.get(key, {}), **value}
-            elif key not in ("hosts", "children"):
+                earlier_value = merged.get(key, {})
+                merged[key] = {**earlier_value, **value}
+            elif key not in ("hosts", "children"):  # which say what is in a group
                 merged[key] = value
     return merged
 
@@ -522,22 +591,25 @@ def _host_arguments(
     """Return Host's arguments. Paths become absolute from `directory`; `~/` of `sdp` is
     the build host's.
     """
-    default_address = name
-    if merged.get("via") is Via.LOCAL:
-        default_address = "localhost"
+    is_local = merged.get("via") is Via.LOCAL
+    default_address = "localhost" if is_local else name
     address = merged.get("address", default_address)
-    identity_files = [
-        _join_path(directory, expand_home(file))
-        for file in merged.get("identity_files", ())
-    ]
-    arguments = {key: value for key, value in merged.items() if key != "wait"}
+    identity_files = []
+    for file in merged.get("identity_files", ()):
+        path = _join_path(directory, expand_home(file))
+        identity_files.append(path)
+    toolchain = merged.get("toolchain", {})
+    plan = merged.get("plan", {})
+    env = merged.get("env", {})
+    labels = merged.get("labels", {})
+    arguments = dict(merged)
+    arguments["wait_s"] = arguments.pop("wait", 0.0)
     arguments["address"] = address.replace("{name}", name)
     arguments["identity_files"] = tuple(identity_files)
-    arguments["toolchain"] = _make_toolchain(merged.get("toolchain", {}), directory)
-    arguments["wait_s"] = merged.get("wait", 0.0)
-    arguments["plan"] = make_requested(merged.get("plan", {}))
-    arguments["env"] = MappingProxyType(merged.get("env", {}))
-    arguments["labels"] = MappingProxyType(merged.get("labels", {}))
+    arguments["toolchain"] = _make_toolchain(toolchain, directory)
+    arguments["plan"] = make_requested(plan)
+    arguments["env"] = MappingProxyType(env)
+    arguments["labels"] = MappingProxyType(labels)
     return arguments
 
 

@@ -35,15 +35,18 @@ def require_trust(document: Document, risky: list[RiskyValue]) -> None:
 
 
 def describe_risk(document: Document, risky: RiskyValue) -> str:
-    """Return a value that needs trust, with its line and why."""
+    """Return a value that needs trust, with its line and why, such as
+    `inventory.yaml:7: hosts_from: ["./list"]: this would start a program`.
+    """
     setting = format_path(risky.path)
-    may_be_secret = risky.path[-1] == "env" or (
-        risky.risk is Risk.RESULTS and "@" in risky.value
-    )
-    if not may_be_secret:
+    is_environment = risky.path[-1] == "env"
+    # an address of results may be user:password@…
+    may_have_password = risky.risk is Risk.RESULTS and "@" in risky.value
+    if not is_environment and not may_have_password:
         value = json.dumps(risky.value, ensure_ascii=False)
         setting = f"{setting}: {value}"
-    return f"{document.path}:{document.line(risky.path)}: {setting}: this {risky.risk}"
+    line = document.line(risky.path)
+    return f"{document.path}:{line}: {setting}: this {risky.risk}"
 
 
 def trust(document: Document) -> None:
@@ -93,22 +96,30 @@ def list_named_files(document: Document) -> list[str]:
     """Return the files in the inventory's folder that any word in it names, such as
     list.sh in `[sh, -c, ./list.sh]` and in `./{name}.sh`.
     """
-    folder = document.folder
+    pieces: set[str] = set()
+    for text in _list_texts(document.data):
+        pieces.add(text)
+        pieces.update(_PIECE.findall(text))
     names: set[str] = set()
-    for text in set(_list_texts(document.data)):
-        for piece in {text, *_PIECE.findall(text)}:
-            names.update(_find_files(piece, folder))
+    for piece in pieces:
+        names.update(_find_files(piece, document.folder))
     return sorted(names)
 
 
 def _find_files(piece: str, folder: Path) -> Iterator[str]:
+    """Yield the files that a piece of text names, as paths relative to the inventory's
+    folder. A template such as `{name}` may be any text. A relative path may lead out of
+    the folder, an absolute one counts only if it leads into it: `/bin/sh` is not ours.
+    """
     path = os.path.expanduser(piece)  # noqa: PTH111  raises nothing
     pattern = _TEMPLATE.sub("*", glob.escape(path))
+    # a template alone would name all files
     if pattern == "*" or "\0" in pattern:
         return
     for name in glob.glob(pattern, root_dir=folder):  # noqa: PTH207  also absolute ones
         relative = os.path.relpath(folder / name, folder)
-        is_ours = not Path(name).is_absolute() or not relative.startswith("..")
+        is_in_folder = not relative.startswith("..")
+        is_ours = is_in_folder or not Path(name).is_absolute()
         if is_ours and os.path.isfile(folder / name):  # noqa: PTH113  raises nothing
             yield relative
 
