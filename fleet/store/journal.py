@@ -123,9 +123,7 @@ class Journal(AbstractContextManager["Journal"]):
             )
 
     def _open_part(self) -> int:
-        """Open the file of the part to append to it; make it if missing. Raises
-        StoreError.
-        """
+        """Open the part's file to append to it, or make it. Raises StoreError."""
         with store_errors("open the journal", self.part_path):
             path = self._opened_folder / self.part_path.name
             descriptor = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -143,11 +141,9 @@ class Journal(AbstractContextManager["Journal"]):
         if self._descriptor is None:
             self._descriptor = self._open_part()
         data = seal_line(line)
-        has_earlier_lines = self._length > 0
+        has_lines = self._length > 0  # from before
         try:
-            with store_errors(
-                "write the journal", self.part_path, kept=has_earlier_lines
-            ):
+            with store_errors("write the journal", self.part_path, kept=has_lines):
                 write_all(self._descriptor, data)
                 self._length += len(data)
                 self._unsynced_bytes += len(data)
@@ -208,9 +204,7 @@ class Journal(AbstractContextManager["Journal"]):
                 raise
 
     def _sync(self, descriptor: int) -> None:
-        """Wait until the disk has the part, and what it takes to find the part after a
-        crash. Raises OSError.
-        """
+        """Put the part, and the names that lead to it, on the disk. Raises OSError."""
         os.fsync(descriptor)
         self._last_sync_s = time.monotonic()
         self._unsynced_bytes = 0
@@ -229,11 +223,10 @@ def _open_folder(path: Path) -> int:
     try:
         return os.open(path, flags)
     except FileNotFoundError:
-        text = (
+        raise LockedError(
             f"{path.name}: another controller has just stored it, or removed its"
             " journal."
-        )
-        raise LockedError(text) from None
+        ) from None
 
 
 def _read_lines(path: Path) -> Iterator[bytes | None]:
@@ -261,11 +254,10 @@ def _lock_folder(opened_folder: Path, folder: Path) -> int:
             holder = os.pread(descriptor, _PROCESS_ID_BYTES, 0)
             process = holder.decode("ascii", "replace").strip()
             os.close(descriptor)
-            text = (
+            raise LockedError(
                 f"{folder.name}: under way: process {process} on this machine is"
                 " measuring it. Wait for it."
-            )
-            raise LockedError(text) from None
+            ) from None
         except OSError:
             return descriptor  # a file system without locks
         own_id = str(os.getpid()).ljust(_PROCESS_ID_BYTES - 1) + "\n"

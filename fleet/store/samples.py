@@ -73,8 +73,7 @@ def write_samples(
             "content_sha256": digest.hexdigest(),
         }
         record = RunRecord(make_runs_row(run, contents), make_cpus_rows(run))
-        metadata = _make_metadata(record, chunk_sizes)
-        samples_file.add_key_value_metadata(metadata)
+        samples_file.add_key_value_metadata(_make_metadata(record, chunk_sizes))
     return record
 
 
@@ -183,10 +182,8 @@ def _hash_table(digest: Any, table: Any) -> None:
     """
     columns = zip(table.column_names, table.itercolumns(), strict=True)
     for name, chunked_column in columns:
-        if chunked_column.num_chunks == 1:
-            column = chunked_column.chunk(0)
-        else:
-            column = chunked_column.combine_chunks()
+        is_one = chunked_column.num_chunks == 1
+        column = chunked_column.chunk(0) if is_one else chunked_column.combine_chunks()
         digest.update(name.encode())
         _hash_column(digest, column)
 
@@ -210,8 +207,7 @@ def _hash_column(digest: Any, column: Any) -> None:
 def _hash_validity(digest: Any, column: Any) -> None:
     """Hash a byte for each value of a column: 0 for a null, else 1."""
     if _is_all_null(column):
-        zeros = bytes(len(column))
-        digest.update(zeros)
+        digest.update(bytes(len(column)))  # zeros
     else:
         is_valid = column.is_valid()
         digest.update(is_valid.to_numpy(zero_copy_only=False))
@@ -220,8 +216,7 @@ def _hash_validity(digest: Any, column: Any) -> None:
 def _hash_numbers(digest: Any, column: Any) -> None:
     """Hash the bytes of numbers, with 0 for null."""
     if _is_all_null(column):
-        zeros = bytes(len(column) * column.type.bit_width // 8)
-        digest.update(zeros)
+        digest.update(bytes(len(column) * column.type.bit_width // 8))  # zeros
     elif column.null_count:
         digest.update(column.fill_null(0).to_numpy())
     else:
@@ -229,9 +224,7 @@ def _hash_numbers(digest: Any, column: Any) -> None:
 
 
 def _is_all_null(column: Any) -> bool:
-    """Report whether a column holds only nulls, as most columns of a run do: its zeros
-    are hashed in a tenth of the time if they are not made from the column.
-    """
+    """Report whether a column has only nulls, as most have: zeros are hashed faster."""
     return bool(column.null_count == len(column))
 
 
