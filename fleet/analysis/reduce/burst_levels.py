@@ -38,18 +38,27 @@ def find_half_sample_modes(logs: Floats) -> Floats:
         rows = _keep_closest_half(rows)
     low = rows[:, 0]
     high = rows[:, -1]
-    are_two_levels = high - low > 2 * np.log(REACH)
-    return np.where(are_two_levels, low, (low + high) / 2)
+    # a level reaches REACH times up and down: two values of one level are at most
+    # REACH squared apart
+    widest_level = 2 * np.log(REACH)
+    are_two_levels = high - low > widest_level
+    mean = (low + high) / 2
+    return np.where(are_two_levels, low, mean)
 
 
 def _keep_closest_half(rows: Floats) -> Floats:
-    """Return of each sorted row the half of its values that spans the least."""
+    """Keep of each row, which is sorted, the half of its values that spans the least:
+    1, 5, 6, 9 -> 5, 6.
+    """
     count = rows.shape[1]
     half = (count + 1) // 2
-    ends = rows[:, half - 1 :]
+    # each `half` neighbours form a window: its smallest value is in `starts`, and its
+    # largest in the same column of `ends`
     starts = rows[:, : count - half + 1]
-    first = (ends - starts).argmin(axis=1)
-    columns = first[:, None] + np.arange(half)
+    ends = rows[:, half - 1 :]
+    spans = ends - starts
+    closest_window = spans.argmin(axis=1)
+    columns = closest_window[:, None] + np.arange(half)
     closest: Floats = np.take_along_axis(rows, columns, axis=1)
     return closest
 
@@ -65,58 +74,78 @@ def find_main_bursts(
 ) -> Bools:
     """Report which bursts are at the main level of their run.
 
-    medians: of each burst, in ns. burst_counts: how many each row has. visits: each
-    burst's visit number.
-    visit_groups: each row's group; rows of one group are benchmarks measured together,
-    visit by visit.
+    A row is a pair and benchmark, and `medians` has the bursts of all rows end to end,
+    in ns; `burst_counts` has the number of bursts of each row. A visit measures one
+    pair by several benchmarks, by a burst each, and `visits` has for each burst the
+    number of its visit. `visit_groups` has for each row the number of its group: the
+    rows of a group are benchmarks that share their visits.
 
     The value of a visit is the mean of its bursts, each divided by the median of its
-    row. If a row has no visit at the main level, all of its bursts count as at the main
-    level.
+    row. A burst is at the main level if its visit is. If a row has no visit at the main
+    level, all of its bursts count as at the main level.
     """
-    row = np.repeat(np.arange(len(burst_counts)), burst_counts)
+    row_of_burst = np.repeat(np.arange(len(burst_counts)), burst_counts)
     positive_ns = np.maximum(medians, _TINY_NS)
-    median_of_row = group_medians(positive_ns, row)
-    multiples = positive_ns / median_of_row[row]
+    row_medians = group_medians(positive_ns, row_of_burst)
+    multiples = positive_ns / row_medians[row_of_burst]
 
-    # a visit's group and number as the digits of one number
-    visits_a_group = visits.max(initial=0) + 1
-    keys = visit_groups[row] * visits_a_group + visits
-    distinct_keys, visit = np.unique(keys, return_inverse=True)  # sorted: by group
-    visit_values = np.bincount(visit, multiples) / np.bincount(visit)
-    _, visit_counts = np.unique(distinct_keys // visits_a_group, return_counts=True)
+    group_of_burst = visit_groups[row_of_burst]
+    visit_of_burst, visit_counts = _number_visits(visits, group_of_burst)
+    bursts_a_visit = np.bincount(visit_of_burst)
+    visit_values = np.bincount(visit_of_burst, multiples) / bursts_a_visit
     is_main_visit = _find_main_visits(np.log(visit_values), visit_counts)
 
-    is_main: Bools = is_main_visit[visit]
-    main_counts = np.bincount(row, is_main, len(burst_counts))
+    is_main: Bools = is_main_visit[visit_of_burst]
+    main_counts = np.bincount(row_of_burst, is_main, len(burst_counts))
     has_no_main = main_counts == 0
-    is_main |= has_no_main[row]
+    is_main |= has_no_main[row_of_burst]
     return is_main
 
 
+def _number_visits(visits: Ints, groups: Ints) -> tuple[Ints, Ints]:
+    """Number the visits of all groups from 0, group by group; return each burst's
+    number, and how many visits each group has.
+
+    visits: each burst's visit, counted within its group. groups: each burst's group.
+    """
+    # one number that sorts by the group, then by the visit
+    visits_a_group = visits.max(initial=0) + 1
+    keys = groups * visits_a_group + visits
+    distinct_keys, visit_of_burst = np.unique(keys, return_inverse=True)
+    group_of_visit = distinct_keys // visits_a_group
+    _, visit_counts = np.unique(group_of_visit, return_counts=True)
+    return visit_of_burst, visit_counts
+
+
 def _find_main_visits(logs: Floats, group_sizes: Ints) -> Bools:
-    """Report which visits are at the main level of their group. logs: by group."""
+    """Report which visits are at the main level of their group. logs: the logarithms of
+    the visits' values, group by group. group_sizes: how many visits each group has.
+    """
     modes = np.empty(len(group_sizes))
     for groups, rows in group_rows_by_length(logs, group_sizes):
         modes[groups] = find_half_sample_modes(rows)
-    return _are_near(logs, np.repeat(modes, group_sizes))
+    mode_of_visit = np.repeat(modes, group_sizes)
+    return _are_near(logs, mode_of_visit)
 
 
 def summarize_bursts(
     medians: Floats, counts: Ints, times: Floats, main: Bools
 ) -> dict[str, Floats]:
     """Compute the columns of `pairs` that come from burst medians, in the same unit.
-    times: of each burst.
 
-    The interval is around the mean of the main bursts, extended to their median; NaN
-    for a single burst. If more than a tenth of the bursts are at another level, `drift`
-    is NaN; otherwise `other_ns` is.
+    medians, times, main: of each burst, row by row of `pairs`: its median, when it was
+    measured, and whether it is at the main level. counts: how many bursts each row has.
+
+    `low_ns` and `high_ns` are the ends of the 95 % interval of the mean of the main
+    bursts; where their median lies outside, the interval is extended to it. Both are
+    NaN for a single burst. If more than a tenth of the bursts are at another level,
+    `drift` is NaN; otherwise `other_ns` is.
     """
-    row = np.repeat(np.arange(len(counts)), counts)
-    main_counts = np.bincount(row, main, len(counts)).astype(np.int64)
-    median, mean, half = _summarize_rows(medians[main], main_counts)
+    row_of_burst = np.repeat(np.arange(len(counts)), counts)
+    main_counts = np.bincount(row_of_burst, main, len(counts)).astype(np.int64)
+    median, mean, half_width = _summarize_rows(medians[main], main_counts)
     spread = np.full(len(counts), np.nan)
-    np.divide(half, mean, out=spread, where=mean > 0)
+    np.divide(half_width, mean, out=spread, where=mean > 0)
 
     other_share = 1 - main_counts / counts
     has_another_level = other_share > FEW
@@ -124,8 +153,8 @@ def summarize_bursts(
     drift = _find_drifts(medians, times, counts)
     return {
         "median_ns": median,
-        "low_ns": np.minimum(mean - half, median),
-        "high_ns": np.maximum(mean + half, median),
+        "low_ns": np.minimum(mean - half_width, median),
+        "high_ns": np.maximum(mean + half_width, median),
         "spread": spread,
         "other_ns": np.where(has_another_level, median_of_others, np.nan),
         "other_share": other_share,
@@ -134,48 +163,62 @@ def summarize_bursts(
 
 
 def _summarize_rows(medians: Floats, counts: Ints) -> tuple[Floats, Floats, Floats]:
-    """Return each row's median, mean, and half the 95 % interval of its mean."""
-    median = np.full(len(counts), np.nan)
-    mean = np.full(len(counts), np.nan)
-    half = np.full(len(counts), np.nan)
-    for which, rows in group_rows_by_length(medians, counts):
-        median[which] = np.median(rows, axis=1)
-        mean[which] = rows.mean(axis=1)
-        half[which] = estimate_half_widths(rows)
-    return median, mean, half
+    """Return the median of each row, its mean, and half the 95 % interval of its mean.
+
+    medians: the values of all rows end to end, burst medians. counts: how many values
+    each row has.
+    """
+    row_medians = np.full(len(counts), np.nan)
+    row_means = np.full(len(counts), np.nan)
+    half_widths = np.full(len(counts), np.nan)
+    for row_numbers, rows in group_rows_by_length(medians, counts):
+        row_medians[row_numbers] = np.median(rows, axis=1)
+        row_means[row_numbers] = rows.mean(axis=1)
+        half_widths[row_numbers] = estimate_half_widths(rows)
+    return row_medians, row_means, half_widths
 
 
 def _compute_row_medians(values: Floats, counts: Ints) -> Floats:
-    """Return each row's median; NaN for an empty row."""
+    """Return the median of each row; NaN for an empty row. values: of all rows end to
+    end. counts: how many values each row has.
+    """
     medians = np.full(len(counts), np.nan)
-    for which, rows in group_rows_by_length(values, counts):
+    for row_numbers, rows in group_rows_by_length(values, counts):
         if rows.size:
-            medians[which] = np.median(rows, axis=1)
+            medians[row_numbers] = np.median(rows, axis=1)
     return medians
 
 
 def _find_drifts(medians: Floats, times: Floats, counts: Ints) -> Floats:
-    """Return each row's drift, as `find_drift` does for rows of equal length."""
+    """Return the drift of each row, as `find_drift` does for rows of equal length.
+
+    medians, times: of each burst, row by row. counts: how many bursts each row has.
+    """
     drifts = np.full(len(counts), np.nan)
-    bursts_by_length = group_rows_by_length(medians, counts)
+    medians_by_length = group_rows_by_length(medians, counts)
     times_by_length = group_rows_by_length(times, counts)
-    for (which, bursts), (_, moments) in zip(
-        bursts_by_length, times_by_length, strict=True
-    ):
-        drifts[which] = find_drift(bursts, moments)
+    # both come in the same order, since they have the same counts
+    groups = zip(medians_by_length, times_by_length, strict=True)
+    for (row_numbers, rows_of_medians), (_, rows_of_times) in groups:
+        drifts[row_numbers] = find_drift(rows_of_medians, rows_of_times)
     return drifts
 
 
 def estimate_half_widths(rows: Floats) -> Floats:
-    """Compute half the 95 % interval of each row's mean by the rules of `interval`; NaN
-    for one burst.
+    """Compute half the 95 % interval of each row's mean; NaN if rows have one value.
+
+    Neighbours in a row correlate, so that the mean varies as that of fewer independent
+    values would. The number of those, `effective`, takes the place of the count in the
+    standard error and in the degrees of freedom of Student's t.
     """
     count = rows.shape[1]
     if count < 2:
         return np.full(len(rows), np.nan)
     deviations = rows - rows.mean(axis=1, keepdims=True)
-    variance = (deviations**2).sum(axis=1) / (count - 1)
-    effective = count_effective(count, estimate_autocorrelation(deviations))
+    squares = deviations**2
+    variance = squares.sum(axis=1) / (count - 1)
+    autocorrelation = estimate_autocorrelation(deviations)
+    effective = count_effective(count, autocorrelation)
     standard_error = np.sqrt(variance / effective)
     half: Floats = look_up_t(count, effective) * standard_error
     return half
@@ -183,24 +226,25 @@ def estimate_half_widths(rows: Floats) -> Floats:
 
 def find_drift(bursts: Floats, times: Floats) -> Floats:
     """Compute the relative change of each row over the run; NaN if it is not proved or
-    is at most 2 %.
+    is at most 2 %. bursts: a row's burst medians. times: when they were measured.
 
     Proved: p < 0.01 by Mann and Kendall's test (Econometrica 13, 1945). The change is
     by Sen's slope (J. Am. Stat. Assoc. 63, 1968).
     """
     values = _reduce_to_blocks(bursts)
     moments = _reduce_to_blocks(times)
-    change = np.full(len(values), np.nan)
-    for row in np.flatnonzero(_compute_trend_z(values) > DRIFT_Z):
-        share = _estimate_relative_change(values[row], moments[row])
-        if abs(share) > DRIFT_CHANGE:
-            change[row] = share
-    return change
+    changes = np.full(len(values), np.nan)
+    has_trend = _compute_trend_z(values) > DRIFT_Z
+    for row in np.flatnonzero(has_trend):
+        change = _estimate_relative_change(values[row], moments[row])
+        if abs(change) > DRIFT_CHANGE:
+            changes[row] = change
+    return changes
 
 
 def _reduce_to_blocks(rows: Floats) -> Floats:
-    """Return the medians of _DRIFT_POINTS blocks of each row; shorter rows as they
-    are.
+    """Split each row into _DRIFT_POINTS blocks and return the blocks' medians; return
+    shorter rows as they are.
     """
     if rows.shape[1] <= _DRIFT_POINTS:
         return rows
@@ -210,16 +254,23 @@ def _reduce_to_blocks(rows: Floats) -> Floats:
 
 
 def _compute_trend_z(values: Floats) -> Floats:
-    """Return the absolute z of each row by Mann and Kendall's test for a trend."""
+    """Compute how clear a trend each row has, up or down, by Mann and Kendall's test.
+
+    The result is the z of the standard normal distribution, without the sign of the
+    trend. It is slightly below 0 if there are as many rises as falls.
+    """
     count = values.shape[1]
-    s = np.zeros(len(values))  # rises less falls, of every two values
+    rises_less_falls = np.zeros(len(values))  # between every two values of a row
     for lag in range(1, count):
         later = values[:, lag:]
         earlier = values[:, :-lag]
-        s += np.sign(later - earlier).sum(axis=1)
+        rises_less_falls += np.sign(later - earlier).sum(axis=1)
     variance = count * (count - 1) * (2 * count + 5) / 18
-    deviation = max(variance**0.5, 1.0)
-    z: Floats = (np.abs(s) - 1) / deviation
+    # one value has no variance; this keeps the division below possible
+    standard_deviation = max(variance**0.5, 1.0)
+    # rises less falls is a whole number: the test's correction for continuity is 1
+    corrected = np.abs(rises_less_falls) - 1
+    z: Floats = corrected / standard_deviation
     return z
 
 
@@ -242,39 +293,52 @@ def _estimate_relative_change(values: Floats, moments: Floats) -> float:
 def find_asymmetry(
     medians: Floats, turned: Bools, pair_numbers: Ints, pair_count: int
 ) -> Floats:
-    """Compute how much longer a pair takes when its higher CPU pings, as a share; NaN
-    where not proved.
+    """Compute how much longer each pair takes when its higher CPU pings, as a share;
+    NaN where that is not proved.
 
-    medians: of each burst; turned: whether its higher CPU pinged; pair_numbers: below
-    `pair_count`. Proved: one direction takes over 10 % longer and the 95 % intervals do
-    not overlap.
+    medians, turned, pair_numbers: of each burst: its median, whether the higher CPU
+    pinged, and its pair's number, from 0 to `pair_count` - 1.
+
+    Proved: one direction takes over 10 % longer and the 95 % intervals do not overlap.
     """
+    # a pair has two directions: 2 n if its lower CPU pings, 2 n + 1 if its higher does
     direction = 2 * pair_numbers + turned
     counts = np.bincount(direction, minlength=2 * pair_count)
     in_order = np.argsort(direction, kind="stable")
-    median, mean, half = _summarize_directions(medians[in_order], counts)
-    low = mean - half
-    high = mean + half
+    median, mean, half_width = _summarize_directions(medians[in_order], counts)
+    low_of_lower, low_of_higher = _split_directions(mean - half_width)
+    high_of_lower, high_of_higher = _split_directions(mean + half_width)
+    median_of_lower, median_of_higher = _split_directions(median)
 
-    lower = slice(0, None, 2)  # the lower CPU pings
-    higher = slice(1, None, 2)
-    is_slower = low[higher] > high[lower]
-    is_faster = high[higher] < low[lower]
-    ratio = median[higher] / median[lower]
+    is_slower = low_of_higher > high_of_lower
+    is_faster = high_of_higher < low_of_lower
+    ratio = median_of_higher / median_of_lower
     is_large = np.abs(np.log(ratio)) > np.log1p(ASYMMETRY)
     is_proved = is_large & (is_slower | is_faster)
     return np.where(is_proved, ratio - 1, np.nan)
 
 
+def _split_directions(values: Floats) -> tuple[Floats, Floats]:
+    """Split a value per direction into those where a pair's lower CPU pings, which
+    stand at even places, and those where its higher CPU does.
+    """
+    return values[0::2], values[1::2]
+
+
 def _summarize_directions(
     medians: Floats, counts: Ints
 ) -> tuple[Floats, Floats, Floats]:
-    """Return each direction's median, mean, and half the 95 % interval of its mean; NaN
-    of fewer than DIRECTION_BURSTS bursts.
+    """Return the median of each direction's bursts, their mean, and half the 95 %
+    interval of the mean; NaN for directions of fewer than DIRECTION_BURSTS bursts.
+
+    medians: of the bursts, direction by direction. counts: how many bursts each
+    direction has.
     """
+    median = np.full(len(counts), np.nan)
+    mean = np.full(len(counts), np.nan)
+    half_width = np.full(len(counts), np.nan)
     has_enough = counts >= DIRECTION_BURSTS
-    is_counted = np.repeat(has_enough, counts)  # of each burst
-    numbers = np.full((3, len(counts)), np.nan)
-    numbers[:, has_enough] = _summarize_rows(medians[is_counted], counts[has_enough])
-    median, mean, half = numbers
-    return median, mean, half
+    is_in_enough = np.repeat(has_enough, counts)  # of each burst
+    summary = _summarize_rows(medians[is_in_enough], counts[has_enough])
+    median[has_enough], mean[has_enough], half_width[has_enough] = summary
+    return median, mean, half_width

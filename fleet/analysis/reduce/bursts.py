@@ -51,14 +51,15 @@ SAMPLE_COLUMNS = (
 LISTS = ("ticks", "other_ticks", "other_units")
 WORK_COLUMNS = ("least_share", "most_share", "other_rate")
 """The columns that describe the work of a burst's threads; see
-`_normalize_and_summarize_work`.
+`_summarize_work_in_place`.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Bursts:
-    """Bursts: a row of `about` and `counts` samples each. latencies: samples' ns a unit
-    by all threads.
+    """Bursts and their samples. about: a row for each burst. counts: how many samples
+    each burst has. latencies: the samples of all bursts end to end; each is the ns that
+    all threads together take for a unit.
     """
 
     about: pd.DataFrame
@@ -82,21 +83,28 @@ def read_bursts(table: Any, descriptions: Descriptions = SHIPPED) -> Bursts:
     latencies = all_latencies[~is_warmup]
     warmups = about["warmup"].to_numpy(dtype=np.int64)
     counts = all_counts - np.minimum(warmups, all_counts)
-
     bursts = Bursts(about, latencies, counts)
+
+    # so far each latency is that of the first thread: both steps change it in place
     other_ticks = Lists(table.column("other_ticks").combine_chunks())
-    _combine_thread_times(bursts, other_ticks, descriptions)
+    _combine_thread_times_in_place(bursts, other_ticks, descriptions)
     other_units = Lists(table.column("other_units").combine_chunks())
-    work_columns = _normalize_and_summarize_work(bursts, other_units, descriptions)
+    work = _summarize_work_in_place(bursts, other_units, descriptions)
 
     has_samples = counts > 0
-    about = about.assign(**work_columns)[has_samples].reset_index(drop=True)
-    return Bursts(about, latencies, counts[has_samples])
+    about_with_work = about.assign(**work)
+    about_measured = about_with_work[has_samples].reset_index(drop=True)
+    # a burst without samples has no latencies either, so that those stay as they are
+    return Bursts(about_measured, latencies, counts[has_samples])
 
 
 class Lists:
     """An Arrow column of lists of lists. is_valid: for each row, whether it is not
     null.
+
+    Arrow keeps the values of all rows end to end. Row r holds the inner lists from
+    `_outer[r]` to `_outer[r + 1]`, and inner list i the values from `_inner[i]` to
+    `_inner[i + 1]`.
     """
 
     def __init__(self, column: Any) -> None:
@@ -110,28 +118,32 @@ class Lists:
         first = self._outer[row]
         end = self._outer[row + 1]
         bounds = self._inner[first : end + 1]
-        return [self._values[begin:end][-count:] for begin, end in pairwise(bounds)]
+        lists = [self._values[begin:end] for begin, end in pairwise(bounds)]
+        return [values[-count:] for values in lists]
 
 
 def _iter_latencies_and_others(
     bursts: Bursts, others: Lists, is_chosen: Bools
 ) -> Iterator[tuple[Any, Floats, list[npt.NDArray[Any]]]]:
     """Yield each chosen burst that has lists of the other threads: its row, its
-    latencies, which may be changed in place, and those lists, without warm-ups.
+    latencies, and those lists, without warm-ups.
+
+    The latencies are a view: to change them changes the burst.
     """
     starts = find_starts(bursts.counts)
     has_samples = bursts.counts > 0
     for row in np.flatnonzero(others.is_valid & is_chosen & has_samples):
         start = starts[row]
         count = bursts.counts[row]
-        yield row, bursts.latencies[start : start + count], others.read_row(row, count)
+        latencies = bursts.latencies[start : start + count]
+        yield row, latencies, others.read_row(row, count)
 
 
-def _combine_thread_times(
+def _combine_thread_times_in_place(
     bursts: Bursts, other_ticks: Lists, descriptions: Descriptions
 ) -> None:
-    """Convert samples of groups in place to the time of a unit by all threads.
-    other_ticks: of the other threads.
+    """Convert the samples of groups in place: from the time of the first thread for a
+    unit to the time of all threads for one. other_ticks: of the other threads.
     """
     about = bursts.about
     is_group = has_shape(about["benchmark"], Shape.GROUP, descriptions)
@@ -147,40 +159,46 @@ def _combine_thread_times(
         latencies[:] = 1 / units_per_ns.sum(axis=0)
 
 
-def _normalize_and_summarize_work(
+def _summarize_work_in_place(
     bursts: Bursts, other_units: Lists, descriptions: Descriptions
 ) -> dict[str, Floats]:
-    """Convert samples in place to the time of one unit by all threads, if all threads
-    count the same unit.
+    """Return WORK_COLUMNS of each burst, NaN where nothing is counted. Convert samples
+    in place where all threads count the same unit: from the time of the first thread
+    for a unit to the time of all threads for one.
 
-    other_units: the other threads' counts; pairs have none. Return WORK_COLUMNS of each
-    burst, NaN where nothing is counted. If the others count bytes, set only their bytes
-    per ns, in the sample of the median latency. Otherwise, set the least and the most
-    that a thread did, as shares of the mean, or of ping's count if the others count
-    another unit.
+    other_units: how many units each other thread did in each sample; pairs have none.
+    The benchmark says what the other threads count:
+
+    bytes: set only `other_rate`.
+    Another unit than the first thread's: set the least and the most that one of them
+    did, as a share of what the first thread did.
+    The same unit: set the least and the most that a thread did, as a share of the mean
+    of all threads.
     """
     about = bursts.about
     columns = {name: np.full(len(about), np.nan) for name in WORK_COLUMNS}
     iterations = about["iterations"].to_numpy(dtype=np.float64)
     is_pair = has_shape(about["benchmark"], Shape.PAIR, descriptions)
     rows = _iter_latencies_and_others(bursts, other_units, ~is_pair)
-    for row, latencies, units in rows:
+    for row, latencies, units_of_others in rows:
+        units_of_first = np.full(len(latencies), iterations[row])
         unit = descriptions[about["benchmark"][row]].other_unit
         if unit == "byte":
-            rate = _compute_rate_of_others(latencies, units, iterations[row])
+            rate = _compute_rate_of_others(latencies, units_of_others, iterations[row])
             columns["other_rate"][row] = rate
             continue
-        units_of_ping = np.full(len(latencies), iterations[row])
         if unit:
-            shares = np.stack(units).sum(axis=1) / units_of_ping.sum()
+            units_by_thread = np.stack(units_of_others)  # threads x samples
+            shares = units_by_thread.sum(axis=1) / units_of_first.sum()
         else:
-            shares = _normalize_by_work(latencies, np.stack([units_of_ping, *units]))
+            units_by_thread = np.stack([units_of_first, *units_of_others])
+            shares = _normalize_by_work_in_place(latencies, units_by_thread)
         columns["least_share"][row] = shares.min()
         columns["most_share"][row] = shares.max()
     return columns
 
 
-def _normalize_by_work(latencies: Floats, units: npt.NDArray[Any]) -> Floats:
+def _normalize_by_work_in_place(latencies: Floats, units: npt.NDArray[Any]) -> Floats:
     """Convert samples in place to the time of one unit by all threads; return what each
     thread did in all samples, as a share of the mean.
 
@@ -195,25 +213,34 @@ def _normalize_by_work(latencies: Floats, units: npt.NDArray[Any]) -> Floats:
 def _compute_rate_of_others(
     latencies: Floats, units: list[npt.NDArray[Any]], iterations: float
 ) -> float:
-    """Return the other threads' units per ns in the sample of the median latency."""
+    """Return the other threads' units per ns in the sample of the median latency, the
+    lower one of two.
+
+    latencies: the ns of an iteration of the first thread, in each sample. units: of
+    each other thread, in each sample. iterations: those of the first thread in a
+    sample.
+    """
     ascending = np.argsort(latencies, kind="stable")
-    median = ascending[(len(latencies) - 1) // 2]
-    total = sum(own[median] for own in units)
-    return float(total / (latencies[median] * iterations))
+    median_sample = ascending[(len(latencies) - 1) // 2]
+    units_of_others = sum(of_thread[median_sample] for of_thread in units)
+    sample_ns = latencies[median_sample] * iterations
+    return float(units_of_others / sample_ns)
 
 
 def group_rows_by_length(
     values: npt.NDArray[Any], counts: Ints
 ) -> Iterator[tuple[Ints, npt.NDArray[Any]]]:
-    """Yield the indices and a matrix of all rows of equal length, by length. values:
-    rows end to end.
+    """Yield rows of equal length together, the shortest first: their numbers and a
+    matrix with a line for each.
+
+    values: the values of all rows end to end. counts: how many values each row has.
     """
     starts = find_starts(counts)
     for count in np.unique(counts):
-        which = np.flatnonzero(counts == count)
-        if len(which) == len(counts):  # all rows: nothing to copy
-            yield which, values.reshape(len(which), count)
+        row_numbers = np.flatnonzero(counts == count)
+        if len(row_numbers) == len(counts):  # all rows: nothing to copy
+            yield row_numbers, values.reshape(len(row_numbers), count)
         else:
-            first_column = starts[which].reshape(-1, 1)
-            places = first_column + np.arange(count)  # rows x columns
-            yield which, values[places]
+            first_places = starts[row_numbers].reshape(-1, 1)
+            places = first_places + np.arange(count)  # rows x columns
+            yield row_numbers, values[places]

@@ -36,47 +36,58 @@ from fleet.text import one_line, suggest_similar
 
 SHOWN = 12  # of many names, in an error
 _KIND = ["run_id", "benchmark", "variant"]
-_FASTEST = {"", "P", "big"}
+_FASTEST = {"P", "big"}
 _VIEWS_OF_POINTS = (View.TABLE, View.BLOCKS, View.PRODUCTS)
 
 
 def name_cells(
     pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
-    """Name what each row of `pairs` is of, in `relation`; add `about`, `column` and
-    `place`.
+    """Return the cells of the table `numbers` that the rows of `pairs` are numbers of,
+    a row each: its name in `relation`, and the columns `about`, `column` and `place`.
+
+    A row of `pairs` becomes one cell; but the rows of a ladder become one per level,
+    and a row at full load becomes a second one, of the benchmark `load`.
 
     pairs: from `as_float64`. cpus: of the same runs, needed for benchmarks with points.
-    Rows of ladders become one per level. A row may stand in two cells: at full load.
     """
-    single_pairs = _name_pairs(pairs, descriptions)
-    parts = [single_pairs]
-    if len(single_pairs) < len(pairs):
+    cells_of_pairs = _name_pairs(pairs, descriptions)
+    parts = [cells_of_pairs]
+    has_points = len(cells_of_pairs) < len(pairs)
+    if has_points:
+        memory = ladders.arrange_memory(pairs, cpus, descriptions)
         parts.append(_name_placed_lines(pairs, descriptions))
         parts += _name_points(pairs, descriptions)
-        memory = ladders.arrange_memory(pairs, cpus, descriptions)
         parts += _name_nodes(memory.nodes, descriptions)
         parts.append(_name_levels(memory.levels, descriptions))
     parts_with_rows = [part for part in parts if len(part)]
-    # without rows at all, one part gives the columns
-    return pd.concat(parts_with_rows or parts[:1], ignore_index=True)
+    if not parts_with_rows:
+        return cells_of_pairs.reset_index(drop=True)
+    return pd.concat(parts_with_rows, ignore_index=True)
 
 
 def name_cells_of_point(
     pairs: pd.DataFrame, point: str, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
-    """Select the rows of a point, as cells; UsageError if there are none."""
+    """Select the rows of a point, as cells: rows of ladders are named by the point,
+    others keep their relation. Raises UsageError if there are none.
+    """
     rows = pairs[pairs["point"] == point]
     if rows.empty:
-        points = sorted(pairs["point"].dropna().unique())
-        why = (
-            f"these runs have no such point{suggest_similar(point, points)} There are"
-            f" {list_names(points) or 'none'}."
-        )
-        raise UsageError(one_line(f"point {point}: {why}"))
+        raise _make_unknown_point_error(pairs, point)
     is_ladder = get_views(rows["benchmark"], descriptions) == View.LADDER
-    relation = rows["relation"].where(~is_ladder, point)
-    return rows.assign(relation=relation, about="", column=relation, place="")
+    name = rows["relation"].where(~is_ladder, point)
+    return rows.assign(relation=name, about="", column=name, place="")
+
+
+def _make_unknown_point_error(pairs: pd.DataFrame, point: str) -> UsageError:
+    """Make the error that names the points there are."""
+    points = sorted(pairs["point"].dropna().unique())
+    why = (
+        f"these runs have no such point{suggest_similar(point, points)} There are"
+        f" {list_names(points) or 'none'}."
+    )
+    return UsageError(one_line(f"point {point}: {why}"))
 
 
 def list_names(names: Sequence[str]) -> str:
@@ -88,6 +99,7 @@ def list_names(names: Sequence[str]) -> str:
 
 
 def _name_pairs(pairs: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
+    """Select the rows without points, as cells that keep the name of their relation."""
     rows = drop_points(pairs, descriptions)
     place = _list_nearness(rows["relation"])
     return rows.assign(about="", column=rows["relation"], place=place)
@@ -100,35 +112,41 @@ def _list_nearness(relations: "pd.Series[Any]") -> "pd.Series[Any]":
 
 
 def _name_placed_lines(pairs: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
-    """Name the pairs whose line lies on a requested node: "package n0", beside each
-    other.
+    """Select the pairs whose cache line lies on a requested NUMA node, as cells:
+    "package n0".
+
+    An overview sorts its columns by the text `place`: the nearest relation first, and
+    of a relation the lowest node.
     """
     rows = ladders.select_line_placed_pairs(pairs, descriptions)
+    name = _join_words(rows["relation"], rows["point"])
     nearness = _list_nearness(rows["relation"])
-    node = rows["memory_node"].map("{:05.0f}".format)
-    place = _join_words(nearness, node)
-    relation = _join_words(rows["relation"], rows["point"])
-    return rows.assign(relation=relation, about="", column=relation, place=place)
+    # texts of one length sort as the numbers do
+    padded_node = rows["memory_node"].map("{:05.0f}".format)
+    place = _join_words(nearness, padded_node)
+    return rows.assign(relation=name, about="", column=name, place=place)
 
 
 def _name_points(pairs: pd.DataFrame, descriptions: Descriptions) -> list[pd.DataFrame]:
-    """Name the rows of points of each run, benchmark and variant, and make those of
-    their loads.
+    """Return the cells of the rows with points: for each run, benchmark and variant two
+    tables, one with a cell for each row and one with the rates of its loads.
     """
     has_points = get_views(pairs["benchmark"], descriptions).isin(_VIEWS_OF_POINTS)
     is_placed = ladders.is_node_placed(pairs, descriptions)
     rows = pairs[has_points & ~is_placed]
-    parts = []
+    tables = []
     for (_, name, _), group in rows.groupby(_KIND, sort=False, observed=True):
         benchmark = descriptions[str(name)]
         if benchmark.other_unit == "byte":
-            relation = _append_loads(group)
+            names = _append_loads(group)
         else:
-            relation = _join_words(group["relation"], group["point"])
+            names = _join_words(group["relation"], group["point"])
         overview = _choose_shown(group, benchmark)
-        cells = group.assign(relation=relation).join(overview)
-        parts += [cells, _make_load_rates(cells)]
-    return parts
+        # rows that the overview does not show get NaN in its columns
+        cells = group.assign(relation=names).join(overview)
+        tables.append(cells)
+        tables.append(_make_load_rates(cells))
+    return tables
 
 
 def _join_words(first: "pd.Series[Any]", second: "pd.Series[Any]") -> "pd.Series[Any]":
@@ -140,22 +158,24 @@ def _join_words(first: "pd.Series[Any]", second: "pd.Series[Any]") -> "pd.Series
 
 
 def _append_loads(rows: pd.DataFrame) -> "pd.Series[Any]":
-    """Return each row's relation followed by its load; with its size if the run has
-    several; with its threads if the run has several numbers of them, or it has a load.
+    """Return a name for each row: its relation and its load, "smt read 2000"; with the
+    size if the run has several, "smt read 2000 4M"; and with the threads if there is a
+    load or the run has several numbers of threads, "smt read 2000 x8".
 
     rows: of one run, benchmark and variant.
     """
     has_sizes = rows["bytes"].nunique() > 1
-    has_threads = rows["threads"].nunique() > 1
+    has_thread_counts = rows["threads"].nunique() > 1
     names = []
     for row in to_records(rows):
         size = int(row["bytes"] or 0)
-        name = f"{row['relation']} {ladders.name_setting(str(row['point']), size)}"
+        load = ladders.name_setting(str(row["point"]), size)
+        words = [f"{row['relation']} {load}"]
         if has_sizes:
-            name += f" {ladders.format_size(size)}"
-        if has_threads or row["load_mbps"]:
-            name += f" x{row['threads'] or 0:.0f}"
-        names.append(name)
+            words.append(ladders.format_size(size))
+        if has_thread_counts or row["load_mbps"]:
+            words.append(f"x{row['threads'] or 0:.0f}")
+        names.append(" ".join(words))
     return pd.Series(names, rows.index, dtype=object)
 
 
@@ -166,57 +186,77 @@ def _make_load_rates(rows: pd.DataFrame) -> pd.DataFrame:
     if "other_rate" not in rows:
         return rows[:0]
     has_rate = rows["other_rate"].notna()
-    is_unlimited = rows["load_mbps"].isna()
-    full = rows[has_rate & is_unlimited]
-    ns = 1 / full["other_rate"]
-    return full.assign(
+    is_at_full_load = rows["load_mbps"].isna()  # no limit was requested
+    at_full_load = rows[has_rate & is_at_full_load]
+    ns_a_byte = 1 / at_full_load["other_rate"]
+    return at_full_load.assign(
         benchmark=LOAD.name,
-        median_ns=ns,
-        mean_ns=ns,
-        min_ns=ns,
+        median_ns=ns_a_byte,
+        mean_ns=ns_a_byte,
+        min_ns=ns_a_byte,
         spread=math.nan,
         relation_spread=math.nan,
     )
 
 
 def _name_nodes(rows: pd.DataFrame, descriptions: Descriptions) -> list[pd.DataFrame]:
-    """Name the cells by NUMA node. rows: of a MemoryHierarchy."""
-    parts = []
+    """Return the cells by NUMA node, "n0-n1 read x8": for each run, benchmark and
+    variant two tables, one with a cell for each row and one with the rates of its
+    loads. rows: `nodes` of a MemoryHierarchy.
+    """
+    tables = []
     for _, group in rows.groupby(_KIND, sort=False, observed=True):
-        rows_of_nodes = zip(group["cpu_node"], group["memory_node"], strict=True)
-        names = [f"n{node}-n{memory}" for node, memory in rows_of_nodes]
-        ends = pd.Series(names, group.index, dtype=object)
-        relation = ends + " " + group["setting"]
-        cells = group.assign(relation=relation, relation_spread=group["spread"])
-        cells = cells.join(_choose_shown_nodes(group, descriptions))
-        parts += [cells, _make_load_rates(cells)]
-    return parts
+        overview = _choose_shown_nodes(group, descriptions)
+        cells = group.assign(
+            relation=_name_nodes_and_setting(group), relation_spread=group["spread"]
+        )
+        # rows that the overview does not show get NaN in its columns
+        cells = cells.join(overview)
+        tables.append(cells)
+        tables.append(_make_load_rates(cells))
+    return tables
+
+
+def _name_nodes_and_setting(rows: pd.DataFrame) -> "pd.Series[Any]":
+    """Name each row by the node of its CPUs, that of its memory, and its setting."""
+    nodes = zip(rows["cpu_node"], rows["memory_node"], strict=True)
+    names = [f"n{cpu_node}-n{memory_node}" for cpu_node, memory_node in nodes]
+    names_of_nodes = pd.Series(names, rows.index, dtype=object)
+    return names_of_nodes + " " + rows["setting"]
 
 
 def _choose_shown_nodes(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
-    """Return `about`, `column` and `place` of the cells of the first setting: local and
-    remote. rows: of one run, benchmark and variant, from `select_node_cells`.
+    """Choose the rows that an overview shows, those of the first setting, and return
+    its columns on them.
+
+    `column` is "local" or "remote". It is also `place`, the text by which columns are
+    sorted, since these two are in order. `about` says what was chosen.
+
+    rows: of one run, benchmark and variant, from `select_node_cells`.
     """
     first_setting = ladders.sort_settings(rows, descriptions)[0]
-    cells = rows[rows["setting"] == first_setting]
+    shown = rows[rows["setting"] == first_setting]
     words = {True: "local", False: "remote"}
-    column = ladders.is_local_memory(cells).map(words)
+    column = ladders.is_local_memory(shown).map(words)
     about = f"{first_setting} by node"
     return pd.DataFrame({"about": about, "column": column, "place": column})
 
 
 def _name_levels(levels: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
-    """Name the levels of ladders. levels: of a MemoryHierarchy."""
+    """Name the levels of ladders: "L2 read", "mem copy x64". levels: of a
+    MemoryHierarchy.
+    """
     threads = _format_threads(levels)
     core_kinds = _format_core_kinds(levels)
-    relation = levels["level"] + " " + levels["setting"] + threads + core_kinds
-    cells = levels.assign(relation=relation, relation_spread=levels["spread"])
+    name = levels["level"] + " " + levels["setting"] + threads + core_kinds
+    cells = levels.assign(relation=name, relation_spread=levels["spread"])
 
-    in_overview = _choose_shown_levels(levels, descriptions)
-    overview = in_overview[[]].copy()
-    overview["about"] = in_overview["setting"] + threads[in_overview.index]
-    overview["column"] = in_overview["level"]
-    overview["place"] = in_overview["least_bytes"].map("{:020}".format)
+    shown = _choose_shown_levels(levels, descriptions)
+    about = shown["setting"] + threads[shown.index]
+    # texts of one length sort as the numbers do
+    place = shown["least_bytes"].map("{:020}".format)
+    overview = pd.DataFrame({"about": about, "column": shown["level"], "place": place})
+    # levels that the overview does not show get NaN in its columns
     return cells.join(overview)
 
 
@@ -226,13 +266,14 @@ def _choose_shown_levels(
     """Select the levels of the first setting, on the fewest and nearest CPUs, of each
     run, benchmark and variant.
     """
-    settings: dict[str, None] = {}  # in order, each once
-    for _, part in rows.groupby("benchmark"):
-        settings |= dict.fromkeys(ladders.sort_settings(part, descriptions))
+    settings = list[str]()  # in order; the first occurrence of a setting counts
+    for _, rows_of_benchmark in rows.groupby("benchmark"):
+        settings += ladders.sort_settings(rows_of_benchmark, descriptions)
+    settings_in_order = list(dict.fromkeys(settings))
     thread_counts = sorted(rows["threads"].unique())
     nearest_first = sorted(rows["relation"].unique(), key=relation_sort_key)
     rows = _keep_first(rows, "threads", thread_counts)
-    rows = _keep_first(rows, "setting", list(settings))
+    rows = _keep_first(rows, "setting", settings_in_order)
     return _keep_first(rows, "relation", nearest_first)
 
 
@@ -258,13 +299,14 @@ def _format_threads(rows: pd.DataFrame) -> "pd.Series[Any]":
 
 
 def _format_core_kinds(rows: pd.DataFrame) -> "pd.Series[Any]":
-    """Name each row's kinds of cores as a suffix; empty for the fastest kind and if
-    there is only one.
+    """Return a suffix with the kinds of cores in each row's relation: "package P-E" ->
+    " P-E". It is empty for the fastest kind alone, and for machines with one kind,
+    whose relations name none.
     """
 
     def format_suffix(relation: object) -> str:
         _, _, kinds = str(relation).partition(" ")
-        if set(kinds.split("-")) <= _FASTEST:
+        if not kinds or _FASTEST.issuperset(kinds.split("-")):
             return ""
         return f" {kinds}"
 
@@ -272,8 +314,19 @@ def _format_core_kinds(rows: pd.DataFrame) -> "pd.Series[Any]":
 
 
 def _choose_shown(rows: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:
-    """Return `about`, `column` and `place` of the points that stand for a benchmark in
-    an overview. rows: of one run and variant.
+    """Choose the rows that an overview shows for a benchmark, and return its columns on
+    them.
+
+    `column` is the heading of a row's column, `place` the text by which columns are
+    sorted, and `about` says what was chosen: a row with `about` "read x8, package",
+    `column` "4K" and `place` "00000000000000004096" is the number for 4 KiB of 8
+    readers of a package.
+
+    Show the nearest relation, and of each parameter one value; only the parameter that
+    makes the rows of the benchmark's own table keeps all values, each as a column of
+    the overview. Without such a parameter, show all points.
+
+    rows: of one run and variant.
     """
     if benchmark.view is View.PRODUCTS:
         return _choose_shown_peaks(rows, benchmark)
@@ -281,20 +334,31 @@ def _choose_shown(rows: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:
     if not of_rows:
         name = rows["point"].where(rows["point"].notna(), rows["relation"])
         return pd.DataFrame({"about": "", "column": name, "place": name})
-    # the nearest relation, then one value of each parameter but that of the rows
     nearest = _find_nearest(rows["relation"])
-    points = rows[rows["relation"] == nearest]
-    points = _select_first(points, of_tables)
-    words = _list_words(points, of_tables)
-    if of_columns and of_columns[0].none:
-        points, load = _select_greatest_load(points, of_columns[0])
-        words.append(load)
-    else:
-        takes_last = benchmark.view is View.BLOCKS
-        points = _select_first(points, of_columns, last=takes_last)
-        words += _list_words(points, of_columns)
+    nearest_rows = rows[rows["relation"] == nearest]
+    table = _select_first(nearest_rows, of_tables)
+    shown, words_of_columns = _select_column(table, of_columns, benchmark)
+    words = [*_list_words(table, of_tables), *words_of_columns]
     about = ", ".join(filter(None, [" ".join(words), nearest]))
-    return _name_rows_by_parameter(points, of_rows[0]).assign(about=about)
+    return _name_rows_by_parameter(shown, of_rows[0]).assign(about=about)
+
+
+def _select_column(
+    table: pd.DataFrame, parameters: Sequence[Parameter], benchmark: Benchmark
+) -> tuple[pd.DataFrame, list[str]]:
+    """Select the rows of one column of a benchmark's table; return the words that name
+    it, too.
+
+    parameters: those that make the columns. If the first one may have no value, it is a
+    load, and its greatest value is chosen. Blocks show their last column, all other
+    benchmarks their first.
+    """
+    if parameters and parameters[0].none:
+        rows, name = _select_greatest_load(table, parameters[0])
+        return rows, [name]
+    takes_last = benchmark.view is View.BLOCKS
+    rows = _select_first(table, parameters, last=takes_last)
+    return rows, _list_words(rows, parameters)
 
 
 def _find_nearest(relations: "pd.Series[Any]") -> str:
@@ -303,31 +367,43 @@ def _find_nearest(relations: "pd.Series[Any]") -> str:
 
 
 def _name_rows_by_parameter(rows: pd.DataFrame, parameter: Parameter) -> pd.DataFrame:
-    """Return `column` and `place` of rows that a parameter tells apart."""
+    """Return `column` and `place` of rows that a parameter tells apart: its value, and
+    a text by which the values are sorted.
+    """
 
     def format_place(value: Any) -> str:
         place = int(parameter.sort_key(value))
         return f"{place:020}"  # texts of one length sort as the numbers do
 
+    def format_bytes(value: Any) -> str:
+        return ladders.format_size(int(value))
+
     values = rows[parameter.name]
-    if parameter.type == "bytes":
-        column = values.map(lambda value: ladders.format_size(int(value)))
-    else:
-        column = values.map(str)
+    column = values.map(format_bytes if parameter.type == "bytes" else str)
     return pd.DataFrame({"column": column, "place": values.map(format_place)})
 
 
 def _choose_shown_peaks(rows: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:
-    """Choose the peaks of matrix products; the column is the variant."""
-    of_first_row = benchmark.parameters_with_role("row")[:1]
-    rows = _select_first(rows, of_first_row)
-    rows = _select_first(rows, benchmark.parameters_with_role("table"))
-    peaks = rows[rows["relation"] == _find_nearest(rows["relation"])]
+    """Choose the products of matrices that an overview shows: those with the
+    first value of the parameter that makes rows and of those that make tables, on the
+    nearest CPUs.
+
+    Return its columns: `about`, the operation and the threads; `column`, the variant;
+    and `place`, an empty text, since there is one column.
+    """
+    first_of_rows = benchmark.parameters_with_role("row")[:1]
+    of_tables = benchmark.parameters_with_role("table")
+    first = _select_first(rows, [*first_of_rows, *of_tables])
+    nearest = _find_nearest(first["relation"])
+    peaks = first[first["relation"] == nearest]
     about = peaks["operation"] + _format_threads(peaks)
     return pd.DataFrame({"about": about, "column": peaks["variant"], "place": ""})
 
 
 def _list_words(rows: pd.DataFrame, parameters: Sequence[Parameter]) -> list[str]:
+    """List the words that the parameters have in the first row; numbers are left
+    out.
+    """
     return [
         str(rows[parameter.name].iloc[0])
         for parameter in parameters
@@ -338,14 +414,17 @@ def _list_words(rows: pd.DataFrame, parameters: Sequence[Parameter]) -> list[str
 def _select_greatest_load(
     rows: pd.DataFrame, load: Parameter
 ) -> tuple[pd.DataFrame, str]:
-    """Select the rows at the greatest load of the run, the same in each row, and those
-    without load; name that load.
+    """Select the rows at the greatest load of the run and those without load; return
+    them and the name of that load: "2 GB/s each".
+
+    load: the parameter, in MB/s for each loading CPU. Its missing value means a load
+    without limit, the greatest of all, and `load.none` names that.
     """
     loads = rows[load.name].fillna(math.inf)
-    greatest = float(loads.max())
-    is_shown = (loads == greatest) | (loads == 0)
-    name = f"{greatest / 1000:g} GB/s each"
-    if math.isinf(greatest):
+    greatest_mbps = float(loads.max())
+    is_shown = (loads == greatest_mbps) | (loads == 0)
+    name = f"{greatest_mbps / 1000:g} GB/s each"
+    if math.isinf(greatest_mbps):
         name = str(load.none)
     return rows[is_shown], name
 
@@ -353,15 +432,15 @@ def _select_greatest_load(
 def split_parameters_by_axis(
     benchmark: Benchmark, rows: pd.DataFrame
 ) -> list[list[Parameter]]:
-    """Return the parameters that make tables, rows and columns; leave out those that
-    none of `rows` has.
+    """Return three lists: the parameters that make tables, rows and columns. Leave out
+    those that none of `rows` has.
     """
     names = {name for name, column in rows.items() if column.notna().any()}
     parameters_by_axis = []
     for role in ("table", "row", "column"):
         parameters = benchmark.parameters_with_role(role)
-        of_axis = [parameter for parameter in parameters if parameter.name in names]
-        parameters_by_axis.append(of_axis)
+        measured = [parameter for parameter in parameters if parameter.name in names]
+        parameters_by_axis.append(measured)
     return parameters_by_axis
 
 
@@ -385,7 +464,6 @@ def are_pairs(relations: "pd.Series[Any]") -> "pd.Series[Any]":
     node of their lines, not levels or points.
     """
     # each different name is looked at once
-    code_of_row, names = pd.factorize(relations)
-    is_of_pairs = [is_relation(drop_node(name)) for name in names]
-    of_rows = np.array(is_of_pairs, dtype=bool)[code_of_row]
-    return pd.Series(of_rows, relations.index)
+    name_numbers, names = pd.factorize(relations)
+    is_pair = np.array([is_relation(drop_node(name)) for name in names], dtype=bool)
+    return pd.Series(is_pair[name_numbers], relations.index)

@@ -9,7 +9,9 @@ from fleet.analysis.base.tables import Floats
 
 @dataclass(frozen=True, slots=True)
 class CpuSet:
-    """Some CPUs, by their places in a matrix, and their slowest pair."""
+    """Some CPUs and the CPUs of their slowest pair, `ping` and `pong`. Each CPU is
+    given by its place in a matrix.
+    """
 
     places: tuple[int, ...]
     slowest_ns: float
@@ -40,33 +42,41 @@ def find_closest_sets(matrix: Floats, count: int) -> list[CpuSet]:
 
 
 def _grow_set(matrix: Floats, seed: int, count: int) -> tuple[int, ...]:
-    """Grow a set from one CPU; return the places of its CPUs in order, none if too few
-    pairs were measured.
+    """Grow a set of `count` CPUs from one CPU; return their places in order, or () if
+    too few pairs were measured.
+
+    Each step adds the CPU that leaves the slowest pair of the set the fastest. Of
+    several, it adds the one with the least sum of times to the set; of equal ones, the
+    first. matrix: ns of each pair, infinite where nothing was measured, 0 on the
+    diagonal.
     """
     chosen = [seed]
-    # of each CPU: its slowest pair with the set, and the sum of its pairs with it
-    slowest = matrix[seed].copy()
-    total = matrix[seed].copy()
+    # for each CPU: its slowest pair with the set, and the sum of its pairs with it
+    slowest_to_set = matrix[seed].copy()
+    sum_to_set = matrix[seed].copy()
     while len(chosen) < count:
-        slowest_within = slowest[chosen].max()
-        slowest_if_added = np.maximum(slowest, slowest_within)
-        slowest_if_added[chosen] = np.inf
-        least = slowest_if_added.min()
-        if not np.isfinite(least):
+        slowest_within = slowest_to_set[chosen].max()
+        slowest_if_added = np.maximum(slowest_to_set, slowest_within)
+        slowest_if_added[chosen] = np.inf  # each CPU is added once
+        fastest = slowest_if_added.min()
+        if not np.isfinite(fastest):
             return ()
-        candidates = np.flatnonzero(slowest_if_added == least)
-        nearest = int(candidates[np.argmin(total[candidates])])
-        chosen.append(nearest)
-        slowest = np.maximum(slowest, matrix[nearest])
-        total += matrix[nearest]
+        candidates = np.flatnonzero(slowest_if_added == fastest)
+        nearest_candidate = sum_to_set[candidates].argmin()
+        added = int(candidates[nearest_candidate])
+        chosen.append(added)
+        slowest_to_set = np.maximum(slowest_to_set, matrix[added])
+        sum_to_set += matrix[added]
     return tuple(sorted(chosen))
 
 
 def describe_set(matrix: Floats, places: tuple[int, ...]) -> CpuSet:
     """Return a set with its slowest pair, infinitely slow if one was not measured."""
-    of_set = matrix[np.ix_(places, places)]
-    pairs = np.triu(of_set, 1)
-    pairs = np.where(np.isfinite(pairs), pairs, np.inf)
-    row, column = np.unravel_index(int(pairs.argmax()), pairs.shape)
+    ns = matrix[np.ix_(places, places)]
+    ns = np.where(np.isfinite(ns), ns, np.inf)
+    # each pair once, above the diagonal; the other cells become 0
+    pairs = np.triu(ns, 1)
+    slowest_cell = int(pairs.argmax())
+    row, column = np.unravel_index(slowest_cell, pairs.shape)
     slowest_ns = float(pairs[row, column])
     return CpuSet(places, slowest_ns, ping=places[row], pong=places[column])

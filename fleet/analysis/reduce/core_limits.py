@@ -60,8 +60,13 @@ class Core(NamedTuple):
 def _make_core(
     avx512: Ports, avx: Ports, sse2: Ports, fma_bytes: int, **others: Ports
 ) -> Core:
-    """Make a core that multiplies and adds `fma_bytes` of fp32 in a cycle, but at most
-    64 bytes with AVX2.
+    """Make a core that multiplies and adds `fma_bytes` bytes of fp32 in a cycle.
+
+    avx512, avx, sse2: what it loads and stores with these instructions. others: of more
+    variants.
+
+    An Arm core that is not listed gets the widest core of all, which is made here, too.
+    So the variants of Arm are included, with the six pipelines of its widest core.
     """
     ports = {
         "avx512": avx512,
@@ -73,20 +78,24 @@ def _make_core(
         "tileblock": avx512,
         **others,
     }
-    fp32 = fma_bytes // 4 * 2
+    numbers = fma_bytes // 4  # of fp32, which have 4 bytes
+    fp32 = 2 * numbers  # to multiply and to add are two operations
     operations = {
         "avx512": fp32,
         "avx512-bf16": 2 * fp32,
         "avx512-vnni": 4 * fp32,
-        "avx2": min(fp32, 32),
+        "avx2": min(fp32, 32),  # of 64 bytes at most
         "amx-bf16": 1024,
         "amx-int8": 2048,
-        **_compute_arm_operations(6),
+        **_compute_arm_operations(pipelines=6),
     }
     return Core(ports, operations)
 
 
 def _compute_arm_operations(pipelines: int) -> dict[str, int]:
+    """Return the operations of a cycle by variant, for a core with so many pipelines
+    for vectors of 16 bytes.
+    """
     return {"bfmmla": 32 * pipelines, "i8mm": 64 * pipelines, "neon": 8 * pipelines}
 
 
@@ -106,13 +115,15 @@ _ZEN_1 = _make_core(Ports(32, 16), Ports(32, 16), Ports(32, 16), 32)
 _ZEN_2_TO_4 = _make_core(Ports(64, 32), Ports(64, 32), Ports(32, 16), 64)
 _SKYLAKE = _make_core(_WIDE, Ports(64, 32), Ports(32, 16), 128)
 _ICE_LAKE = _make_core(_WIDE, Ports(64, 64), Ports(32, 32), 128)
-_WIDEST = {
+_WIDEST = {  # by a word of the vendor's name
     "intel": _make_core(_WIDE, Ports(96, 64), Ports(48, 32), 128),
     "amd": _make_core(_WIDE, Ports(64, 64), Ports(32, 32), 128),
-    "": _make_core(_WIDE, Ports(96, 64), Ports(64, 32), 128, neon=Ports(128, 64)),
 }
+_WIDEST_OF_ALL = _make_core(
+    _WIDE, Ports(96, 64), Ports(64, 32), 128, neon=Ports(128, 64)
+)
 _NEOVERSE = {
-    pipelines: Core(_WIDEST[""].ports, _compute_arm_operations(pipelines))
+    pipelines: Core(_WIDEST_OF_ALL.ports, _compute_arm_operations(pipelines))
     for pipelines in (2, 4)
 }
 _MODELS = (
@@ -127,15 +138,20 @@ _MODELS = (
 
 
 def find_core_limits(run: Mapping[str, Any]) -> Core:
-    """Return the limits of the core in this row of `runs`; if unlisted, those of its
-    vendor's widest core.
+    """Return the limits of the core of a run's CPU, given a row of `runs`.
+
+    For a model that is not listed, return those of its vendor's widest core; for an
+    unknown vendor, those of the widest core of all.
     """
-    name = f"{run.get('cpu_vendor')} {run.get('cpu_model')}".lower()
+    vendor_and_model = f"{run.get('cpu_vendor')} {run.get('cpu_model')}".lower()
     family = str(run.get("cpu_family"))
     number = str(run.get("cpu_model_number"))
     for model in _MODELS:
-        is_of_vendor = model.vendor in name
+        is_of_vendor = model.vendor in vendor_and_model
         is_of_family = str(model.family) == family
         if is_of_vendor and is_of_family and number in map(str, model.numbers):
             return model.core
-    return next(core for vendor, core in _WIDEST.items() if vendor in name)
+    for vendor, widest_core in _WIDEST.items():
+        if vendor in vendor_and_model:
+            return widest_core
+    return _WIDEST_OF_ALL

@@ -24,7 +24,9 @@ WHOLE_CYCLES = 0.02  # of the cycles of a load from L1
 MIN_CYCLES, MAX_CYCLES = 3, 6
 FALL = 0.05  # of a ladder that must rise, or of a sum of rates that cannot be exceeded
 OVER = 1.02  # times a physical limit
-PLACES = {  # the first takes at least so many times the second
+# how sharing costs: the first takes at least so many times as long as the second, which
+# shares less
+SHARING_LIMITS = {
     ("words", "own"): 1 / 1.05,
     ("one", "words"): 0.9 / 1.05,
 }
@@ -66,8 +68,14 @@ class Numbers:
         return levels[is_of_benchmark & (levels["level"] == level)]
 
 
-# how far off, which numbers, and whether that is a breach
-CheckResults = Iterator[tuple[float, str, bool]]
+class Comparison(NamedTuple):
+    """Two numbers of a run, compared by a check. factor: larger if worse; it only ranks
+    the comparisons of a check. says: which numbers, as text.
+    """
+
+    factor: float
+    says: str
+    is_breach: bool
 
 
 def has_cross_checks(
@@ -98,11 +106,11 @@ def check_run(
     if not has_cross_checks(set(pairs["benchmark"]), descriptions):
         return NO_COMPARISONS
     numbers = Numbers(run, pairs, memory)
-    comparisons = []
+    rows = []
     for check, (_, compare) in CHECKS.items():
-        for value, says, is_breach in compare(numbers):
-            comparisons.append((check, value, says, is_breach))
-    table = pd.DataFrame(comparisons, columns=list(CROSS_CHECK_COLUMNS))
+        for factor, says, is_breach in compare(numbers):
+            rows.append((check, factor, says, is_breach))
+    table = pd.DataFrame(rows, columns=list(CROSS_CHECK_COLUMNS))
     return table.astype({"breach": bool})
 
 
@@ -111,34 +119,45 @@ def select_breaches(comparisons: pd.DataFrame) -> pd.DataFrame:
     return comparisons[comparisons["breach"]].reset_index(drop=True)
 
 
-def _check_l1_cycles(numbers: Numbers) -> CheckResults:
+def _check_l1_cycles(numbers: Numbers) -> Iterator[Comparison]:
+    """Check that a load from the L1 cache takes a whole number of cycles, MIN_CYCLES to
+    MAX_CYCLES. The factor says how far a load is from a whole number.
+    """
     rows = numbers.select_level("chase", "L1")
     for row in to_records(rows[rows["core_ghz"].notna()]):
         cycles = row["median_ns"] * row["core_ghz"]
-        whole_cycles = max(round(cycles), 1)
-        off = abs(cycles / whole_cycles - 1)
-        is_whole = off <= max(WHOLE_CYCLES, _read_spread(row))
+        nearest_whole = max(round(cycles), 1)
+        deviation = abs(cycles / nearest_whole - 1)
+        is_whole = deviation <= max(WHOLE_CYCLES, _read_spread(row))
         is_usual = MIN_CYCLES - 0.1 < cycles < MAX_CYCLES + 0.1
         says = f"chase {row['setting']} on CPU {row['ping_cpu']}: {cycles:.2f} cycles"
-        yield 1 + off, says, not (is_usual and is_whole)
+        is_breach = not (is_usual and is_whole)
+        yield Comparison(1 + deviation, says, is_breach)
 
 
-def _check_ladder_order(numbers: Numbers) -> CheckResults:
+def _check_ladder_order(numbers: Numbers) -> Iterator[Comparison]:
+    """Check that a farther level of memory is no faster than the next nearer one. The
+    factor is the time of the nearer level divided by that of the farther one.
+    """
     levels = numbers.memory.levels
     rows = levels[levels["setting"].isin(["random", "window", "read"])]
     keys = ["benchmark", "variant", "setting", "threads", "ping_cpu", "pong_cpu"]
     for key, ladder in rows.groupby(keys, sort=False):
         nearest_first = ladder.sort_values("least_bytes", kind="stable")
         for near, far in pairwise(to_records(nearest_first)):
-            fall = near["median_ns"] / far["median_ns"]
-            ratio = f"{1 / fall:.2f} times"
-            if fall > 1:
-                ratio = f"1/{fall:.2f} of"
+            near_per_far = near["median_ns"] / far["median_ns"]
+            ratio = f"{1 / near_per_far:.2f} times"
+            if near_per_far > 1:
+                ratio = f"1/{near_per_far:.2f} of"
             says = f"{_format_key(key)}: {far['level']} takes {ratio} {near['level']}"
-            yield fall, says, fall > _compute_allowed_fall(near, far)
+            is_breach = near_per_far > _compute_allowed_factor(near, far)
+            yield Comparison(near_per_far, says, is_breach)
 
 
-def _check_port_limit(numbers: Numbers) -> CheckResults:
+def _check_port_limit(numbers: Numbers) -> Iterator[Comparison]:
+    """Check that no bandwidth exceeds what the ports of the cores load and store. The
+    factor is the share of that limit.
+    """
     core = find_core_limits(numbers.run)
     steps = numbers.memory.steps
     rows = steps[steps["benchmark"] == "bandwidth"]
@@ -146,63 +165,76 @@ def _check_port_limit(numbers: Numbers) -> CheckResults:
         bytes_per_cycle = core.find_bytes_per_cycle(row["variant"], row["operation"])
         if bytes_per_cycle is None:
             continue
-        rate = 1 / row["median_ns"]
+        rate = 1 / row["median_ns"]  # of ns a byte: GB/s
         limit = bytes_per_cycle * row["core_ghz"] * row["threads"]
         says = f"{row['point']}: {rate:.0f} GB/s, {limit:.0f} at most"
-        is_over = rate > OVER * limit * (1 + _read_spread(row))
-        yield rate / limit, says, is_over
+        is_breach = rate > OVER * limit * (1 + _read_spread(row))
+        yield Comparison(rate / limit, says, is_breach)
 
 
-def _check_group_rate(numbers: Numbers) -> CheckResults:
+def _check_group_rate(numbers: Numbers) -> Iterator[Comparison]:
+    """Check that CPUs together do no more than the sum of what each does alone: in
+    bandwidth at each level of memory, and in products of matrices at each point.
+    """
     levels = numbers.memory.levels
-    moved = levels[levels["benchmark"] == "bandwidth"]
+    bandwidths = levels[levels["benchmark"] == "bandwidth"]
     by_level = ["benchmark", "variant", "setting", "level"]
-    yield from _check_group_sum(moved, by_level, "GB/s")
+    yield from _check_group_sum(bandwidths, by_level, "GB/s")
 
     products = numbers.select("gemm")
     points = products["point"].astype(str)
-    without_threads = points.str.replace(r"\.x\d+$", "", regex=True)
-    products = products.assign(point=without_threads)
-    yield from _check_group_sum(products, ["benchmark", "variant", "point"], "Gop/s")
+    # a point ends in its number of threads: "peak.x8" -> "peak"
+    points_without_threads = points.str.replace(r"\.x\d+$", "", regex=True)
+    products = products.assign(point=points_without_threads)
+    by_point = ["benchmark", "variant", "point"]
+    yield from _check_group_sum(products, by_point, "Gop/s")
 
 
-def _check_group_sum(rows: pd.DataFrame, keys: list[str], unit: str) -> CheckResults:
-    for key, part in rows.groupby(keys, sort=False):
-        alone = part[part["threads"] == 1]
+def _check_group_sum(
+    rows: pd.DataFrame, keys: list[str], unit: str
+) -> Iterator[Comparison]:
+    """Compare the rate of each group of CPUs with that of the best CPU alone, among the
+    rows with equal columns `keys`. The factor is a CPU's share in the group, divided by
+    the best CPU's rate: above 1, they gained by being together.
+    """
+    for key, alike in rows.groupby(keys, sort=False):
+        alone = alike[alike["threads"] == 1]
         if alone.empty:
             continue
         best, *_ = to_records(alone.sort_values("median_ns"))
         best_rate = 1 / best["median_ns"]
-        for row in to_records(part[part["threads"] > 1]):
+        for row in to_records(alike[alike["threads"] > 1]):
             threads = int(row["threads"])
-            rate = 1 / row["median_ns"]
-            # of what each could do alone: above 1, they gained by being together
+            rate = 1 / row["median_ns"]  # of all threads together
             share_of_best = rate / threads / best_rate
-            limit = _compute_allowed_fall(row, best)
             together = f"{rate:.0f} {unit} by {threads} CPUs"
             says = f"{_format_key(key)}: {together}, {best_rate:.0f} by one"
-            yield share_of_best, says, share_of_best > limit
+            is_breach = share_of_best > _compute_allowed_factor(row, best)
+            yield Comparison(share_of_best, says, is_breach)
 
 
-def _check_shared_buffer(numbers: Numbers) -> CheckResults:
+def _check_shared_buffer(numbers: Numbers) -> Iterator[Comparison]:
+    """Check that CPUs that read one buffer in memory, "read one", are no slower than
+    CPUs that read a buffer each, "read". The factor is the ratio of the times.
+    """
     levels = numbers.memory.levels
     is_of_memory = levels["level"] == ladders.MEMORY
     rows = levels[is_of_memory & (levels["threads"] > 1)]
-    for key, part in rows.groupby(["benchmark", "variant", "threads"], sort=False):
-        own_buffers = part[part["setting"] == "read"]
-        one_buffer = part[part["setting"] == "read one"]
+    for key, alike in rows.groupby(["benchmark", "variant", "threads"], sort=False):
+        own_buffers = alike[alike["setting"] == "read"]
+        one_buffer = alike[alike["setting"] == "read one"]
         if own_buffers.empty or one_buffer.empty:
             continue
         own_ns = own_buffers["median_ns"].median()
         ratio = float(one_buffer["median_ns"].median() / own_ns)
         first_own = to_records(own_buffers)[0]
         first_of_one = to_records(one_buffer)[0]
-        limit = _compute_allowed_fall(first_own, first_of_one)
         says = (
             f"{_format_key(key)} CPUs: one buffer takes {ratio:.2f} times as long as"
             " own ones"
         )
-        yield ratio, says, ratio > limit
+        is_breach = ratio > _compute_allowed_factor(first_own, first_of_one)
+        yield Comparison(ratio, says, is_breach)
 
 
 def _compare_rows(
@@ -210,9 +242,10 @@ def _compare_rows(
     others: pd.DataFrame,
     by: Sequence[str],
     limits: tuple[float, float],
-) -> CheckResults:
-    """Compare medians of `rows` and `others` with equal columns `by`; a ratio beyond
-    `limits` is a breach.
+) -> Iterator[Comparison]:
+    """Compare the median of `rows` with that of `others`, for each combination of the
+    columns `by` that both have. A ratio below the first of `limits` or above the second
+    is a breach. The factor is the ratio or its inverse, whichever is larger.
     """
     lowest, highest = limits
     others_by_key = _split(others, by)
@@ -230,7 +263,7 @@ def _compare_rows(
         words = f"{relation} {_name_first_point(part)}: {median.ns:.1f} ns"
         other_words = f"{_name_first_point(other_part)} {other.ns:.1f} ns"
         says = f"{words}, {other_words} ({ratio:.2f})"
-        yield max(ratio, 1 / ratio), says, not fits
+        yield Comparison(max(ratio, 1 / ratio), says, not fits)
 
 
 def _split(rows: pd.DataFrame, by: Sequence[str]) -> dict[Any, pd.DataFrame]:
@@ -245,51 +278,72 @@ def _name_first_point(rows: pd.DataFrame) -> str:
     return str(first["point"])
 
 
-def _check_contend_sharing(numbers: Numbers) -> CheckResults:
+def _check_contend_sharing(numbers: Numbers) -> Iterator[Comparison]:
+    """Check that CPUs that share a word or a line take at least so many times as long
+    as those that share less: SHARING_LIMITS has the times.
+    """
     columns = ["variant", "operation", "relation", "threads"]
-    for (near, far), limit in PLACES.items():
-        rows = numbers.select("contend", sharing=near)
-        others = numbers.select("contend", sharing=far)
-        limits = (limit, math.inf)
-        # a core merges stores
-        loading = rows[rows["operation"] != "store"]
-        yield from _compare_rows(loading, others, columns, limits)
+    for (sharing, sharing_less), least_ratio in SHARING_LIMITS.items():
+        rows = numbers.select("contend", sharing=sharing)
+        others = numbers.select("contend", sharing=sharing_less)
+        # a core merges its stores, so that those to a shared line may cost less
+        without_stores = rows[rows["operation"] != "store"]
+        limits = (least_ratio, math.inf)
+        yield from _compare_rows(without_stores, others, columns, limits)
 
 
-def _check_own_scaling(numbers: Numbers) -> CheckResults:
+def _check_own_scaling(numbers: Numbers) -> Iterator[Comparison]:
+    """Check that an operation on a line of a thread's own takes no longer the more
+    threads do the same beside it: at most OWN_LINES times what it takes with the fewest
+    threads.
+    """
     rows = numbers.select("contend", sharing="own")
     if rows.empty:
         return
-    ns_each = rows["median_ns"] * rows["threads"]
-    each = rows.assign(median_ns=ns_each).sort_values("threads", kind="stable")
-    fewest, *more = _split(each, ["threads"]).values()
+    # the table has the time of all threads together for an operation
+    ns_of_thread = rows["median_ns"] * rows["threads"]
+    by_thread = rows.assign(median_ns=ns_of_thread)
+    fewest_first = by_thread.sort_values("threads", kind="stable")
+    rows_by_threads = _split(fewest_first, ["threads"])
+    fewest, *more = rows_by_threads.values()
     columns = ["variant", "operation"]
-    for part in more:
-        yield from _compare_rows(part, fewest, columns, (0.0, OWN_LINES))
+    limits = (0.0, OWN_LINES)
+    for rows_of_more in more:
+        yield from _compare_rows(rows_of_more, fewest, columns, limits)
 
 
-def _check_loaded_rate(numbers: Numbers) -> CheckResults:
-    moved = numbers.select_level("bandwidth", ladders.MEMORY)
+def _check_loaded_rate(numbers: Numbers) -> Iterator[Comparison]:
+    """Check that CPUs that load the memory beside a chase get no more of it than as
+    many get alone in `bandwidth`. The factor is the ratio of these rates.
+    """
+    bandwidths = numbers.select_level("bandwidth", ladders.MEMORY)
     loaded = numbers.select("loaded")
     at_full_rate = loaded[loaded["load_mbps"].isna()]
     for row in to_records(at_full_rate):
-        is_same_operation = moved["setting"] == row["operation"]
-        is_as_many = moved["threads"] == row["threads"] - 1
-        rows_alone = moved[is_same_operation & is_as_many]
+        loading_threads = row["threads"] - 1  # the first thread chases
+        is_same_operation = bandwidths["setting"] == row["operation"]
+        is_as_many = bandwidths["threads"] == loading_threads
+        rows_alone = bandwidths[is_same_operation & is_as_many]
         if rows_alone.empty:
             continue
         alone = _take_median(rows_alone)
+        rate_alone = 1 / alone.ns  # of ns a byte: GB/s
         rate = row["other_rate"]
+        says = f"{row['point']}: {rate:.1f} GB/s, {rate_alone:.1f} without the chase"
         share = rate * alone.ns
-        says = f"{row['point']}: {rate:.1f} GB/s, {1 / alone.ns:.1f} without the chase"
-        yield share, says, share > MORE_THAN_ALONE * (1 + alone.spread)
+        is_breach = share > MORE_THAN_ALONE * (1 + alone.spread)
+        yield Comparison(share, says, is_breach)
 
 
-def _check_message_readwrite(numbers: Numbers) -> CheckResults:
+def _check_message_readwrite(numbers: Numbers) -> Iterator[Comparison]:
+    """Check that a message takes no less than a hand-off of `readwrite`, and at most
+    READINGS readings of the clock longer. The factor is the ratio of both, at least 1.
+    """
     run = numbers.run
     if is_none(run["clock_cost_ticks"]):
         return
     reading_ns = run["clock_cost_ticks"] * 1e9 / run["ticks_per_second"]
+    allowed_ns = READINGS * reading_ns
     hand_offs = _take_medians(numbers.select_single("readwrite"), "relation")
     messages = _take_medians(numbers.select_single("message"), "relation")
     for relation, message in messages.items():
@@ -298,14 +352,17 @@ def _check_message_readwrite(numbers: Numbers) -> CheckResults:
         hand_off = hand_offs[relation]
         longer_ns = message.ns - hand_off.ns
         uncertain_ns = message.half_ns + hand_off.half_ns
-        most_ns = READINGS * reading_ns
-        fits = -uncertain_ns <= longer_ns <= most_ns + uncertain_ns
+        fits = -uncertain_ns <= longer_ns <= allowed_ns + uncertain_ns
         times = f"message {message.ns:.1f} ns, readwrite {hand_off.ns:.1f} ns"
         says = f"{relation}: {times}, a reading {reading_ns:.1f} ns"
-        yield max(message.ns / hand_off.ns, 1.0), says, not fits
+        ratio = message.ns / hand_off.ns
+        yield Comparison(max(ratio, 1.0), says, not fits)
 
 
-def _check_gemm_peak(numbers: Numbers) -> CheckResults:
+def _check_gemm_peak(numbers: Numbers) -> Iterator[Comparison]:
+    """Check that no product of matrices is faster than the peak of its unit, measured
+    on the same CPUs. The factor is the share of the peak, at equal frequency.
+    """
     rows = numbers.select("gemm")
     keys = ["variant", "threads", "ping_cpu", "pong_cpu"]
     for (variant, *_), part in rows.groupby(keys, sort=False):
@@ -316,11 +373,12 @@ def _check_gemm_peak(numbers: Numbers) -> CheckResults:
         peak = _take_median(peaks)
         peak_ghz = peaks["core_ghz"].median()
         for row in to_records(part[~is_peak]):
+            # both are ns an operation, so that a shorter time is a larger share
             share = peak.ns / row["median_ns"]
             share *= _compare_frequencies(peak_ghz, row["core_ghz"])
-            limit = OVER * (1 + peak.spread + _read_spread(row, 0.0))
             says = f"gemm/{variant} {row['point']}: {share:.0%} of the peak of its unit"
-            yield share, says, share > limit
+            limit = OVER * (1 + peak.spread + _read_spread(row, 0.0))
+            yield Comparison(share, says, share > limit)
 
 
 def _compare_frequencies(peak_ghz: float, ghz: float) -> float:
@@ -337,7 +395,10 @@ def _are_peaks(rows: pd.DataFrame) -> "pd.Series[bool]":
     return rows["point"].astype(str).str.startswith("peak")
 
 
-def _check_gemm_limit(numbers: Numbers) -> CheckResults:
+def _check_gemm_limit(numbers: Numbers) -> Iterator[Comparison]:
+    """Check that no peak of matrix products exceeds what the units of a core compute.
+    The factor is the share of that limit.
+    """
     limits = find_core_limits(numbers.run).operations
     rows = numbers.select("gemm")
     is_limited = rows["variant"].isin(list(limits))
@@ -345,23 +406,31 @@ def _check_gemm_limit(numbers: Numbers) -> CheckResults:
     for row in to_records(peaks):
         variant = row["variant"]
         limit = limits[variant]
-        reached = 1 / row["median_ns"] / row["threads"] / row["core_ghz"]
-        is_over = reached > OVER * limit * (1 + _read_spread(row))
-        says = f"gemm/{variant}: {reached:.0f} operations a cycle, {limit} at most"
-        yield reached / limit, says, is_over
+        operations_per_ns = 1 / row["median_ns"]
+        operations_per_cycle = operations_per_ns / row["threads"] / row["core_ghz"]
+        says = (
+            f"gemm/{variant}: {operations_per_cycle:.0f} operations a cycle,"
+            f" {limit} at most"
+        )
+        is_breach = operations_per_cycle > OVER * limit * (1 + _read_spread(row))
+        yield Comparison(operations_per_cycle / limit, says, is_breach)
 
 
-def _check_node_order(numbers: Numbers) -> CheckResults:
+def _check_node_order(numbers: Numbers) -> Iterator[Comparison]:
+    """Check that a node's own memory is no slower than that of other nodes. The factor
+    is the time of its own divided by that of the other node's.
+    """
     keys = ["benchmark", "variant", "setting"]
     nodes = numbers.memory.nodes
     for key, cells in nodes.groupby(keys, sort=False, observed=True):
-        for far, says, is_breach in _compare_nodes(cells):
-            yield far, f"{_format_key(key)}: {says}", is_breach
+        for comparison in _compare_nodes(cells):
+            says = f"{_format_key(key)}: {comparison.says}"
+            yield comparison._replace(says=says)
 
 
-def _compare_nodes(cells: pd.DataFrame) -> CheckResults:
-    """Compare the memory of other nodes with that of each node of CPUs. cells: of one
-    setting.
+def _compare_nodes(cells: pd.DataFrame) -> Iterator[Comparison]:
+    """Compare the memory of other nodes with that of each node of CPUs. It is a breach
+    if the node's own is slower. cells: of one setting.
     """
     is_local = ladders.is_local_memory(cells)
     local_by_node = _take_medians(cells[is_local], "cpu_node")
@@ -371,11 +440,15 @@ def _compare_nodes(cells: pd.DataFrame) -> CheckResults:
             continue
         far = _take_median(part)
         local = local_by_node[cpu_node]
+        far_per_local = far.ns / local.ns
+        says = (
+            f"node {memory_node} from node {cpu_node} takes {far_per_local:.2f} of"
+            " its own"
+        )
+        # the limit is as much larger as both medians are uncertain
         tolerance = 1 + far.spread + local.spread
         is_breach = local.ns > (1 + FALL) * far.ns * tolerance
-        factor = f"{far.ns / local.ns:.2f}"
-        says = f"node {memory_node} from node {cpu_node} takes {factor} of its own"
-        yield local.ns / far.ns, says, is_breach
+        yield Comparison(local.ns / far.ns, says, is_breach)
 
 
 class _Median(NamedTuple):
@@ -415,31 +488,37 @@ def _read_spread(row: Mapping[str, Any], unknown: float = UNKNOWN) -> float:
     return float(row["spread"])
 
 
-def _compute_allowed_fall(*rows: Mapping[str, Any]) -> float:
-    """Return the factor by which one of these numbers may exceed another that should be
-    larger.
+def _compute_allowed_factor(*rows: Mapping[str, Any]) -> float:
+    """Return how many times a number may be another one that should be no smaller: up
+    to 1 + FALL, and more as the intervals of these rows are wider.
     """
     spreads = [_read_spread(row) for row in rows]
     return (1 + FALL) * sum(spreads, 1.0)
 
 
 def _format_key(key: Any) -> str:
-    """Name a group of rows: benchmark, variant, setting or threads, and threads or
-    level, if it has one.
+    """Name a group of rows by the values that they have in common.
+
+    key: benchmark, variant, and then text or numbers of threads, of which 1 is not
+    written: ("chase", "mov", "random", 8) -> "chase/mov random x8"; ("bandwidth",
+    "avx2", "read", "L2") -> "bandwidth/avx2 read L2". The third value is written as it
+    is: ("bandwidth", "avx2", 8) -> "bandwidth/avx2 8". Values after the fourth are
+    ignored.
     """
-    benchmark, variant, setting, *rest = key
-    words = [f"{benchmark}/{variant}", str(setting)]
-    if rest:
-        threads_or_level = rest[0]
-        if not isinstance(threads_or_level, Integral):
-            words.append(str(threads_or_level))
-        elif threads_or_level != 1:
-            words.append(f"x{threads_or_level}")
+    benchmark, variant, third, *others = key
+    words = [f"{benchmark}/{variant}", str(third)]
+    if others:
+        fourth = others[0]
+        is_thread_count = isinstance(fourth, Integral)
+        if not is_thread_count:
+            words.append(str(fourth))
+        elif fourth != 1:
+            words.append(f"x{fourth}")
     return " ".join(words)
 
 
 # Each check: what a breach is, the same for every run, and the comparisons.
-CHECKS: Mapping[str, tuple[str, Callable[[Numbers], CheckResults]]] = {
+CHECKS: Mapping[str, tuple[str, Callable[[Numbers], Iterator[Comparison]]]] = {
     "l1_cycles": (
         "a load from L1 does not take a whole number of cycles from 3 to 6",
         _check_l1_cycles,

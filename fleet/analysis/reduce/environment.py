@@ -23,7 +23,7 @@ _OTHER_OBJECTS = {"labels": "label", "mitigations": "mitigation"}
 _OBJECTS = (*_OTHER_OBJECTS, "plan")
 _DESCRIBED = (*ENVIRONMENT, *(f"{name}_json" for name in _OBJECTS))
 _NO_EFFECT = {"seed", "deadline_s"}  # of a plan, on the measurement
-_CLOCK_RATE = 3  # significant figures; two calibrations of one clock differ beyond
+_CLOCK_RATE_DIGITS = 3  # two calibrations of one clock differ beyond these
 _NAMES_WIDTH = 60  # characters of host names
 _ALSO = (
     "started_utc",
@@ -84,11 +84,12 @@ def _format_facts_of_runs(
 
 
 def _select_facts(run: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Select these facts of a run and the objects among its columns, without what has
-    no effect on a measurement.
+    """Select the facts with these names from a run, and those columns that hold an
+    object (_OBJECTS). Leave out what has no effect on a measurement.
     """
     facts = {name: run[name] for name in (*names, *_OBJECTS)}
-    rounded = format(run["ticks_per_second"], f".{_CLOCK_RATE}g")
+    # the clock is calibrated anew before each run, which differs in the last digits
+    rounded = format(run["ticks_per_second"], f".{_CLOCK_RATE_DIGITS}g")
     facts["ticks_per_second"] = f"{float(rounded):.0f}"
     plan = run["plan"].items()
     facts["plan"] = {key: value for key, value in plan if key not in _NO_EFFECT}
@@ -108,7 +109,8 @@ def _format_facts(facts: Mapping[str, Any], names: Sequence[str]) -> dict[str, s
 
 def describe_table_facts_by_name(runs: pd.DataFrame) -> dict[str, list[str]]:
     """Describe rows of the `runs` table as `describe_facts_by_name` does."""
-    return describe_facts_by_name(decode_run_rows(to_records(runs[[*_DESCRIBED]])))
+    rows = to_records(runs[[*_DESCRIBED]])
+    return describe_facts_by_name(decode_run_rows(rows))
 
 
 # a row of `find_differences`: what, a, b, between
@@ -143,11 +145,18 @@ class DescribedRuns(NamedTuple):
 def describe_runs(runs: pd.DataFrame) -> DescribedRuns:
     """Describe rows of the `runs` table, for `find_differences`."""
     places = {run_id: place for place, run_id in enumerate(runs["run_id"])}
-    texts = describe_table_facts_by_name(runs)
-    differing = {name: values for name, values in texts.items() if len({*values}) > 1}
+    texts_by_name = describe_table_facts_by_name(runs)
+    differing = {
+        name: texts for name, texts in texts_by_name.items() if len(set(texts)) > 1
+    }
     boots = runs["boot_id"].astype(object)
-    boots = boots.where(boots.notna(), None)
-    return DescribedRuns(differing, runs["host_id"].tolist(), boots.tolist(), places)
+    boots_or_none = boots.where(boots.notna(), None)
+    return DescribedRuns(
+        texts=differing,
+        hosts=runs["host_id"].tolist(),
+        boots=boots_or_none.tolist(),
+        places=places,
+    )
 
 
 def find_differences(
@@ -200,23 +209,37 @@ def _have_other_boots(a: set[str | None], b: set[str | None]) -> bool:
 
 
 def _list_values(values: Counter[str]) -> str:
+    """List values, the most frequent first: "old (3 runs), new (1 runs)"; a single one
+    without its count. values: how many runs have each.
+    """
     if len(values) == 1:
         return next(iter(values))
     return ", ".join(f"{value} ({count} runs)" for value, count in values.most_common())
 
 
 def _format_plan_value(value: Any) -> str:
+    """Format an option of a plan: None -> "default", [1, 2] -> "1, 2".
+
+    The choice of pairs is a mapping with the key "which": {"which": "one", "listed":
+    [[0, 1], [2, 3]]} -> "0-1 2-3", {"which": "some", "per_relation": 4} -> "some:4". A
+    mapping without that key is an option of a later version.
+    """
     if value is None:
         return DEFAULT
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
-    if not isinstance(value, Mapping) or "which" not in value:
-        return _format_value(value)  # a mapping: an option of a later version
-    if value.get("listed"):
-        return " ".join(f"{a}-{b}" for a, b in value["listed"])
-    if value.get("per_relation"):
-        return f"{value['which']}:{value['per_relation']}"
-    return str(value["which"])
+    if isinstance(value, Mapping) and "which" in value:
+        return _format_choice_of_pairs(value)
+    return _format_value(value)
+
+
+def _format_choice_of_pairs(choice: Mapping[str, Any]) -> str:
+    """Format which pairs a plan measures, as `_format_plan_value` says."""
+    if choice.get("listed"):
+        return " ".join(f"{a}-{b}" for a, b in choice["listed"])
+    if choice.get("per_relation"):
+        return f"{choice['which']}:{choice['per_relation']}"
+    return str(choice["which"])
 
 
 def _format_value(value: Any) -> str:
@@ -280,9 +303,12 @@ def list_properties(runs: Sequence[dict[str, Any]]) -> list[Property]:
     texts_by_name = describe_facts_by_name(runs, _ALSO)
     if len(runs) > 1:
         texts_by_name["cpu_flags"] = _describe_cpu_flags(runs)
-    properties = [_make_property(name, texts) for name, texts in texts_by_name.items()]
-    informative = [row for row in properties if not _SAY_NOTHING.issuperset(row.values)]
-    return sorted(informative, key=lambda row: not row.differs)
+    properties = []
+    for name, texts in texts_by_name.items():
+        is_known = not _SAY_NOTHING.issuperset(texts)
+        if is_known:
+            properties.append(_make_property(name, texts))
+    return sorted(properties, key=lambda item: not item.differs)
 
 
 def _describe_cpu_flags(runs: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -299,9 +325,13 @@ def _describe_cpu_flags(runs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _make_property(name: str, values: list[str]) -> Property:
+    """Make a property of a fact. values: its text in each run."""
     title = name.replace("_", " ").replace(".", " ", 1)
     ((commonest, count),) = Counter(values).most_common(1)
-    differs = count < len(values) and name not in _ALWAYS_OTHERWISE
+    have_all = count == len(values)
+    differs = not have_all and name not in _ALWAYS_OTHERWISE
     has_majority = count > len(values) / 2
-    are_odd = [differs and has_majority and value != commonest for value in values]
+    are_odd = [False] * len(values)
+    if differs and has_majority:
+        are_odd = [value != commonest for value in values]
     return Property(title, tuple(values), tuple(are_odd), differs)

@@ -119,25 +119,29 @@ def _is_not_converged(pairs: pd.DataFrame, precision: Floats | float | None) -> 
 
 
 def _is_below_requested_rate(pairs: pd.DataFrame) -> Bools:
-    """Report which loads reach less than requested, and less than such loads reach at
-    full rate.
+    """Report which rows have a load whose rate is too low: over UNDERFED below the rate
+    that was requested, and over UNDERFED below the rate of such loads without limit, if
+    those were measured.
+
+    A load is the traffic that other threads make beside the measured one.
     """
     marks = np.zeros(len(pairs), dtype=bool)
     if "other_rate" not in pairs:
         return marks
-    is_load = pairs["other_rate"].notna().to_numpy()
-    loads = pairs[is_load]
+    has_load = pairs["other_rate"].notna().to_numpy()
+    loads = pairs[has_load]
     rate = loads["other_rate"].to_numpy(dtype=float)  # of all loading threads, in GB/s
-    mbps_each = loads["load_mbps"].to_numpy(dtype=float)  # requested; NaN: full rate
+    mbps_each = loads["load_mbps"].to_numpy(dtype=float)  # requested; NaN: no limit
     loading_threads = loads["threads"].to_numpy(dtype=float) - 1
     requested_rate = mbps_each / 1000 * loading_threads
 
-    # what loads that differ only by the request reach at full rate
+    # what loads that differ only by the request reach without limit; NaN: not measured
     unlimited_rate = np.where(np.isnan(mbps_each), rate, np.nan)
     kind_of_load = number_groups(loads, _LOAD)
     full_rate = group_medians(unlimited_rate, kind_of_load)
+    # fmin ignores NaN: of a rate that is not known, only the other one counts
     reachable_rate = np.fmin(requested_rate, full_rate[kind_of_load])
-    marks[is_load] = rate < (1 - UNDERFED) * reachable_rate
+    marks[has_load] = rate < (1 - UNDERFED) * reachable_rate
     return marks
 
 
@@ -150,9 +154,11 @@ def _has_doubtful_smt_relation(
     is_single = is_at_usual_point(pairs, descriptions)
     single = pairs[is_single]
     choices = number_groups(single, _CHOICE)
+    # how many times farther than its sibling the next CPU is; NaN if not siblings
     nearness = compute_sibling_nearness(single, choices)
+    is_doubtful_sibling = nearness < SIBLING_NEARER
     marks = np.zeros(len(pairs), dtype=bool)
-    marks[is_single] = _is_far_nearer(single) | (nearness < SIBLING_NEARER)
+    marks[is_single] = is_doubtful_sibling | _is_far_nearer(single)
     return marks
 
 
@@ -171,35 +177,36 @@ def _is_far_nearer(pairs: pd.DataFrame) -> Bools:
 
 
 def compute_sibling_nearness(pairs: pd.DataFrame, choice_numbers: Ints) -> Floats:
-    """Compute each sibling pair's latency to its nearest other CPU, as a multiple of
-    the pair's own.
+    """Compute how many times as long as a pair of siblings takes, the nearest other CPU
+    of either takes: 20 ns to that, 5 ns between the siblings -> 4.
 
-    choice_numbers: the number of each row's run, benchmark and variant. Return NaN for
-    pairs that are not siblings, and for siblings without another partner.
+    choice_numbers: the number of each row's choice: its run, benchmark and variant.
+    Return NaN for pairs that are not siblings, and for siblings without another
+    partner.
     """
     ns = pairs["median_ns"].to_numpy(dtype=float)
     ping_cpu = pairs["ping_cpu"].to_numpy(dtype=np.int64)
     pong_cpu = pairs["pong_cpu"].to_numpy(dtype=np.int64)
-    # choice and CPU as the digits of one number
+    # a place for each CPU of each choice
     cpus_a_choice = max(ping_cpu.max(initial=0), pong_cpu.max(initial=0)) + 1
-    ping = choice_numbers * cpus_a_choice + ping_cpu
-    pong = choice_numbers * cpus_a_choice + pong_cpu
+    place_count = (choice_numbers.max(initial=0) + 1) * cpus_a_choice
+    ping_place = choice_numbers * cpus_a_choice + ping_cpu
+    pong_place = choice_numbers * cpus_a_choice + pong_cpu
 
+    # the time from each CPU to its nearest one that is not its sibling
     is_other = ~_is_sibling_or_single(pairs)
-    nearest_ns = np.full((choice_numbers.max(initial=0) + 1) * cpus_a_choice, np.inf)
-    np.fmin.at(nearest_ns, ping[is_other], ns[is_other])
-    np.fmin.at(nearest_ns, pong[is_other], ns[is_other])
-    nearest_of_pair = np.minimum(nearest_ns[ping], nearest_ns[pong])
+    nearest_ns = np.full(place_count, np.inf)
+    np.fmin.at(nearest_ns, ping_place[is_other], ns[is_other])
+    np.fmin.at(nearest_ns, pong_place[is_other], ns[is_other])
+    nearest_to_pair = np.minimum(nearest_ns[ping_place], nearest_ns[pong_place])
 
     is_sibling = pairs["relation"].to_numpy(dtype=object) == "smt"
-    has_other_partner = np.isfinite(nearest_of_pair)
-    multiples = nearest_of_pair / ns
+    has_other_partner = np.isfinite(nearest_to_pair)
+    multiples = nearest_to_pair / ns
     return np.where(is_sibling & has_other_partner, multiples, np.nan)
 
 
 def _is_sibling_or_single(rows: pd.DataFrame) -> Bools:
-    """Report which rows are of siblings or single CPUs, which are checked on
-    their own.
-    """
+    """Report which rows are of siblings of a core, or of a single CPU."""
     words = [relation.partition(" ")[0] for relation in rows["relation"].tolist()]
     return np.array([word in ("smt", "self") for word in words], dtype=bool)

@@ -11,13 +11,15 @@ from fleet.analysis.base.tables import Floats
 from fleet.analysis.reduce.heatmap import MAX_GROUPS, choose_blocks, find_block_ends
 from fleet.analysis.reduce.topology import Layout
 
-_SIGMAS = 1.96  # half the width of a 95 % interval
+_HALF_IN_STANDARD_ERRORS = 1.96  # half the width of a 95 % interval
 
 
 class PairHalves(NamedTuple):
-    """Half-widths of 95 % intervals as shares, rows ping, columns pong. own: of each
-    pair. shared: of the relation of each pair, which its noise from round to round
-    determines.
+    """Half-widths of the 95 % intervals of pairs, as shares: a table each, rows ping,
+    columns pong.
+
+    own: how far noise in the pair itself may move its number. shared: how far noise
+    from round to round may move those of all pairs of its relation together.
     """
 
     own: Floats
@@ -29,18 +31,22 @@ def estimate_group_halves(
 ) -> Floats:
     """Estimate half the 95 % interval, as a share, of each cell of `map_groups`; NaN
     where none is known.
+
+    table: ns of each pair. It and `halves` have their CPUs in the order of `order`.
     """
     blocks, _ = choose_blocks(order, limit)
     slices = [slice(start, end) for start, end in pairwise(find_block_ends(blocks))]
-    # within a group each pair stands in two cells: keep one
-    cells = np.triu(np.asarray(table, dtype=np.float64), 1)
+    # within a group each pair stands in two cells: keep the upper one
+    cells = np.array(table, dtype=np.float64)
+    cells[np.tril_indices_from(cells)] = np.nan
+    # a coarse clock may give 0, which no share can be of
     cells[cells == 0] = np.nan
     half_of_groups = np.full((len(slices), len(slices)), np.nan)
     for row, column in combinations_with_replacement(range(len(slices)), 2):
-        between = (slices[row], slices[column])
-        half = _estimate_median_half(
-            cells[between], halves.own[between], halves.shared[between]
-        )
+        block = (slices[row], slices[column])
+        own = halves.own[block]
+        shared = halves.shared[block]
+        half = _estimate_median_half(cells[block], own, shared)
         half_of_groups[row, column] = half
         half_of_groups[column, row] = half
     return half_of_groups
@@ -48,33 +54,45 @@ def estimate_group_halves(
 
 def _estimate_median_half(values: Floats, own: Floats, shared: Floats) -> float:
     """Estimate half the 95 % interval of the median of pairs, as a share; NaN without a
-    pair whose interval is known.
+    pair whose interval is known. values: ns of each pair. own, shared: as in
+    `PairHalves`.
     """
-    is_known = np.isfinite(values) & np.isfinite(own) & (own > 0)
+    has_own = np.isfinite(own) & (own > 0)
+    is_known = np.isfinite(values) & has_own
     if not is_known.any():
         return float("nan")
     ns = values[is_known]
-    sigma = ns * own[is_known] / _SIGMAS
-    own_half = _SIGMAS * _estimate_scatter_of_median(ns, sigma) / np.median(ns)
+    half_ns = ns * own[is_known]
+    standard_errors = half_ns / _HALF_IN_STANDARD_ERRORS
+    error_of_median = _estimate_error_of_median(ns, standard_errors)
+    own_half = _HALF_IN_STANDARD_ERRORS * error_of_median / np.median(ns)
+    # all pairs move together, so that the median moves as far as they do
     shared_half = np.median(np.nan_to_num(shared[is_known]))
     return float(np.hypot(own_half, shared_half))  # errors add as squares
 
 
-def _estimate_scatter_of_median(values: Floats, sigma: Floats) -> float:
-    """Estimate the standard error of the median of values with these errors.
+def _estimate_error_of_median(values: Floats, sigma: Floats) -> float:
+    """Estimate the standard error of the median of values with the standard errors
+    `sigma`.
 
     A value is below m with the probability p, and the median is the m at which half of
     them are: its variance is the sum of p (1 - p), divided by the square of how fast
-    the sum of p grows with m.
+    the sum of p grows with m. The error is no larger than that of the value nearest to
+    the median, which may stand far from all others.
     """
     z = (np.median(values) - values) / sigma
-    # the normal distribution at z, and its density at the median
-    p = np.array([(1 + erf(distance / sqrt(2))) / 2 for distance in z])
-    density = np.exp(-(z**2) / 2) / sigma
-    variance_of_count = float(np.sum(p * (1 - p)))
-    growth = float(np.sum(density)) / sqrt(2 * pi)
-    # a median far from all other values moves as the nearest one does
-    sigma_of_nearest = float(sigma[np.argmin(np.abs(z))])
+    p = np.array([_compute_normal_probability(distance) for distance in z])
+    # how fast each p grows is the density of the normal distribution
+    density_times_root = np.exp(-(z**2) / 2) / sigma
+    growth = float(np.sum(density_times_root)) / sqrt(2 * pi)
+    nearest = np.abs(z).argmin()
+    sigma_of_nearest = float(sigma[nearest])
     if not growth:
         return sigma_of_nearest
+    variance_of_count = float(np.sum(p * (1 - p)))
     return min(sigma_of_nearest, sqrt(variance_of_count) / growth)
+
+
+def _compute_normal_probability(z: float) -> float:
+    """Return the probability that a normal number is below `z` standard deviations."""
+    return (1 + erf(z / sqrt(2))) / 2

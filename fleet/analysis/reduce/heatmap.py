@@ -25,7 +25,7 @@ MAX_NUMBERS = 40  # CPUs; the numbers of a larger map would be too small to read
 LOG_BEYOND = 10
 # half intervals of a pair, at least, from the middle of a scale to each end
 _HALF_SCALE = 4
-_MIN_NOISE = 0.01
+_MIN_NOISE = 0.01  # what a half interval is taken to be at least, as a share
 _MAX_HALF = 0.8  # of the middle: beyond, a scale would be logarithmic
 # kinds of groups in words; others are named by their level: "packages"
 _GROUP_NAMES = {"llc": "CPUs that share a last-level cache", "node": "NUMA nodes"}
@@ -55,13 +55,13 @@ class Heatmap:
     faint: Bools | None = None
 
     def choose_shades(self, limits: Limits | None = None) -> Ints:
-        """Return each cell's shade, 0 to SHADES - 1, or -1 for none. limits: a scale of
-        several maps.
+        """Return each cell's shade: 0 to SHADES - 1, the middle one for faint cells, or
+        -1 for cells without a value. limits: a scale of several maps.
         """
         share = place_on_scale(self.values, limits or self.limits)
         if self.faint is not None:
-            is_middle = self.faint & np.isfinite(share)
-            share = np.where(is_middle, 0.5, share)
+            is_faint_value = self.faint & np.isfinite(share)
+            share = np.where(is_faint_value, 0.5, share)
         rounded = share * (SHADES - 1) + 0.5
         shades: Ints = np.nan_to_num(rounded, nan=-1).astype(np.int64)
         return shades
@@ -189,12 +189,13 @@ def map_changes(
 
 
 def choose_limits(tables: Sequence[npt.ArrayLike]) -> Limits:
-    """Return the smallest value and the 98th percentile, so that one slow pair does not
-    take all colours.
+    """Return the ends of a colour scale: the smallest value and the 98th percentile, so
+    that one slow pair does not take all colours.
 
-    tables: from `matrix`. A scale spans at least eight half intervals and 8 % of its
-    middle, so that values that differ by noise alone have one hue. Return (0, 1)
-    without values.
+    tables: from `matrix`. A scale that noise would fill is widened, so that values that
+    differ by noise alone have one hue: to each side of its middle it spans four
+    half intervals and 4 % of the middle at least, but it is not widened beyond 80 %.
+    Return (0, 1) without values.
     """
     values = _list_finite(tables)
     if not len(values):
@@ -202,10 +203,10 @@ def choose_limits(tables: Sequence[npt.ArrayLike]) -> Limits:
     low = float(values.min())
     high = float(np.percentile(values, 98))
     middle = (low + high) / 2
-    half_scale = min(_HALF_SCALE * _find_noise(tables), _MAX_HALF)
-    is_narrow = high - low < 2 * half_scale * middle
+    least_half_share = min(_HALF_SCALE * _find_noise(tables), _MAX_HALF)
+    is_narrow = high - low < 2 * least_half_share * middle
     if low > 0 and is_narrow:
-        return middle * (1 - half_scale), middle * (1 + half_scale)
+        return middle * (1 - least_half_share), middle * (1 + least_half_share)
     return low, max(high, low + 1e-9)
 
 
@@ -213,13 +214,16 @@ def _list_finite(tables: Sequence[npt.ArrayLike]) -> Floats:
     """Return the values of all tables that are numbers, end to end."""
     values = np.empty(0)
     for table in tables:
-        cells = np.asarray(table, dtype=np.float64).ravel()
-        values = np.concatenate([values, cells[np.isfinite(cells)]])
+        cells = np.asarray(table, dtype=np.float64)
+        finite = cells[np.isfinite(cells)]
+        values = np.concatenate([values, finite])
     return values
 
 
 def _find_noise(tables: Sequence[npt.ArrayLike]) -> float:
-    """Return the largest `noise` of these tables, at least _MIN_NOISE."""
+    """Return the largest `noise` of these tables, half intervals as shares; at least
+    _MIN_NOISE.
+    """
     noise = _MIN_NOISE
     for table in tables:
         if isinstance(table, pd.DataFrame):
@@ -244,28 +248,32 @@ def choose_blocks(
 
 
 def _label_blocks(order: Layout, blocks: tuple[tuple[int, ...], ...]) -> GroupLabels:
-    """Return the outermost groups with their sizes in blocks; empty if a block is in
-    two groups.
+    """Return the outermost groups of CPUs, each with its name and its number of blocks.
+    Return () if a block is in two groups, or if the groups are no larger than blocks.
     """
     levels = order.label_groups()
     if not levels or len(levels[0]) >= len(blocks):
         return ()
-    block_ends = find_block_ends(blocks)  # from 0, so that an end's index counts blocks
+    # a place counts CPUs from 0; before the end of a block there are so many blocks
+    blocks_before_place = {
+        place: count for count, place in enumerate(find_block_ends(blocks))
+    }
     labels = []
-    end = 0
-    blocks_before = 0
-    for name, size in levels[0]:
-        end += size
-        if end not in block_ends:
+    begin = 0
+    for name, cpu_count in levels[0]:
+        end = begin + cpu_count
+        if end not in blocks_before_place:
             return ()
-        blocks_to_end = block_ends.index(end)
-        labels.append((name, blocks_to_end - blocks_before))
-        blocks_before = blocks_to_end
+        block_count = blocks_before_place[end] - blocks_before_place[begin]
+        labels.append((name, block_count))
+        begin = end
     return (tuple(labels),)
 
 
 def find_block_ends(blocks: Sequence[Sequence[int]]) -> list[int]:
-    """Return the places where blocks begin and end: 0 and the end of each."""
+    """Return the places where blocks begin and end: 0 and the end of each, so that
+    blocks of 4, 4 and 2 CPUs give [0, 4, 8, 10].
+    """
     sizes = [len(block) for block in blocks]
     return list(accumulate(sizes, initial=0))
 
@@ -275,15 +283,18 @@ def _compute_block_medians(
 ) -> Floats:
     """Compute the median of each two blocks of a table: rows ping, columns pong."""
     cells = np.asarray(table, dtype=np.float64)
-    slices = [slice(start, end) for start, end in pairwise(find_block_ends(blocks))]
-    medians = np.empty((len(slices), len(slices)))
+    ends = find_block_ends(blocks)
+    slices = [slice(start, end) for start, end in pairwise(ends)]
+    medians = np.empty((len(blocks), len(blocks)))
     for row, ping in enumerate(slices):
         for column, pong in enumerate(slices):
-            medians[row, column] = _compute_median(cells[ping, pong])
+            block = cells[ping, pong]
+            medians[row, column] = _compute_median(block)
     return medians
 
 
 def _compute_median(values: Floats) -> float:
+    """Return the median of the finite values; NaN if there are none."""
     finite = values[np.isfinite(values)]
     if not len(finite):
         return float("nan")
