@@ -58,18 +58,25 @@ def find_starts(counts: Ints) -> Ints:
 
 
 def reorder_rows(values: Floats, counts: Ints, order: Ints) -> Floats:
-    """Return rows in another order. values: the rows end to end. counts: of each."""
+    """Return rows in another order, end to end as they are in `values`.
+
+    counts: how many values each row has. order: the old number of each new row: rows
+    (1, 2), (3), with the order 1, 0, become (3), (1, 2).
+    """
     if not len(order):
         return values
-    if (counts == counts[0]).all():  # much faster
+    have_one_length = (counts == counts[0]).all()
+    if have_one_length:  # much faster
         rows: Floats = values.reshape(len(order), -1)[order]
         return rows.ravel()
     new_counts = counts[order]
-    old_starts = find_starts(counts)[order]
     new_starts = find_starts(new_counts)
+    old_starts = find_starts(counts)[order]
+    # each value comes from as many places further on as its row does
+    row_offsets = old_starts - new_starts
     new_places = np.arange(new_counts.sum())
-    moved_by = np.repeat(new_starts - old_starts, new_counts)
-    reordered: Floats = values[new_places - moved_by]
+    old_places = new_places + np.repeat(row_offsets, new_counts)
+    reordered: Floats = values[old_places]
     return reordered
 
 

@@ -8,8 +8,13 @@ agent/base/level.c finds the same main level.
 
 import numpy as np
 
-from fleet.analysis.base.tables import Bools, Floats, Ints, group_medians
-from fleet.analysis.reduce.bursts import group_rows_by_length
+from fleet.analysis.base.tables import (
+    Bools,
+    Floats,
+    Ints,
+    group_medians,
+)
+from fleet.analysis.reduce.flat_rows import group_rows_by_length
 from fleet.analysis.reduce.interval import (
     count_effective,
     estimate_autocorrelation,

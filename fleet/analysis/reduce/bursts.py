@@ -4,7 +4,6 @@ object per burst.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from fleet.analysis.base.tables import (
     reorder_rows,
     to_pandas,
 )
+from fleet.analysis.reduce.flat_rows import Lists
 from fleet.analysis.reduce.load import (
     compute_latency_ns_per_tick,
     convert_ticks,
@@ -96,30 +96,6 @@ def read_bursts(table: Any, descriptions: Descriptions = SHIPPED) -> Bursts:
     about_measured = about_with_work[has_samples].reset_index(drop=True)
     # a burst without samples has no latencies either, so that those stay as they are
     return Bursts(about_measured, latencies, counts[has_samples])
-
-
-class Lists:
-    """An Arrow column of lists of lists. is_valid: for each row, whether it is not
-    null.
-
-    Arrow keeps the values of all rows end to end. Row r holds the inner lists from
-    `_outer[r]` to `_outer[r + 1]`, and inner list i the values from `_inner[i]` to
-    `_inner[i + 1]`.
-    """
-
-    def __init__(self, column: Any) -> None:
-        self.is_valid: Bools = column.is_valid().to_numpy(zero_copy_only=False)
-        self._outer = column.offsets.to_numpy()
-        self._inner = column.values.offsets.to_numpy()
-        self._values = column.values.values.to_numpy()
-
-    def read_row(self, row: Any, count: int) -> list[npt.NDArray[Any]]:
-        """Return the last `count` (at least 1) values of each list of a row."""
-        first = self._outer[row]
-        end = self._outer[row + 1]
-        bounds = self._inner[first : end + 1]
-        lists = [self._values[begin:end] for begin, end in pairwise(bounds)]
-        return [values[-count:] for values in lists]
 
 
 def _iter_latencies_and_others(
@@ -225,22 +201,3 @@ def _compute_rate_of_others(
     units_of_others = sum(of_thread[median_sample] for of_thread in units)
     sample_ns = latencies[median_sample] * iterations
     return float(units_of_others / sample_ns)
-
-
-def group_rows_by_length(
-    values: npt.NDArray[Any], counts: Ints
-) -> Iterator[tuple[Ints, npt.NDArray[Any]]]:
-    """Yield rows of equal length together, the shortest first: their numbers and a
-    matrix with a line for each.
-
-    values: the values of all rows end to end. counts: how many values each row has.
-    """
-    starts = find_starts(counts)
-    for count in np.unique(counts):
-        row_numbers = np.flatnonzero(counts == count)
-        if len(row_numbers) == len(counts):  # all rows: nothing to copy
-            yield row_numbers, values.reshape(len(row_numbers), count)
-        else:
-            first_places = starts[row_numbers].reshape(-1, 1)
-            places = first_places + np.arange(count)  # rows x columns
-            yield row_numbers, values[places]

@@ -28,9 +28,9 @@ from fleet.analysis.reduce.bursts import (
     SAMPLE_COLUMNS,
     WORK_COLUMNS,
     Bursts,
-    group_rows_by_length,
     read_bursts,
 )
+from fleet.analysis.reduce.flat_rows import group_rows_by_length
 from fleet.analysis.reduce.relation_spreads import BurstMedians, add_relation_spreads
 from fleet.late import pa
 from fleet.model import SHIPPED, Benchmark, Descriptions, Shape

@@ -10,9 +10,15 @@ from typing import Self
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.tables import Bools, Floats, Ints, group_medians, number_groups
+from fleet.analysis.base.tables import (
+    Bools,
+    Floats,
+    Ints,
+    group_medians,
+    number_groups,
+)
 from fleet.analysis.reduce.burst_levels import estimate_half_widths
-from fleet.analysis.reduce.bursts import group_rows_by_length
+from fleet.analysis.reduce.flat_rows import group_rows_by_length
 
 _RELATION_KEYS = ["run_id", "benchmark", "variant", "point", "relation"]
 
