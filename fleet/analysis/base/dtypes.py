@@ -48,25 +48,30 @@ def _choose_dtype(name: Hashable, column: "pd.Series[Any]") -> Any:
 
 
 def _to_plain(column: "pd.Series[Any]") -> "pd.Series[Any]":
-    if not pd.api.types.is_extension_array_dtype(column.dtype):
+    """Return a column as `drop_dtypes` describes it; columns of numpy's dtypes stay."""
+    dtype = column.dtype
+    if not pd.api.types.is_extension_array_dtype(dtype):
         return column
-    if pd.api.types.is_string_dtype(column.dtype):
-        return column.astype(object).where(column.notna(), None)
-    if pd.api.types.is_integer_dtype(column.dtype):
+    if pd.api.types.is_integer_dtype(dtype):
         return column.astype("float64" if column.hasnans else "int64")
-    if pd.api.types.is_bool_dtype(column.dtype):
-        return column.astype(object).where(column.notna(), None)
+    if pd.api.types.is_string_dtype(dtype) or pd.api.types.is_bool_dtype(dtype):
+        values = column.astype(object)
+        return values.where(column.notna(), None)
     return column
 
 
 def _list_stored() -> dict[Hashable, Any]:
-    """Return the dtypes of stored columns by name; None for lists."""
+    """Return the dtypes of stored columns by name; None for lists.
+
+    A column of the same name in several tables has one dtype, with unknown values if it
+    has some in any of them.
+    """
     columns = [column for table in TABLES.values() for column in table]
-    nullable = {column.name for column in columns if column.nullable}
+    names_of_nullable = {column.name for column in columns if column.nullable}
     dtypes = dict[Hashable, Any]()
     for column in columns:
         dtype = _translate(column.type)
-        if column.name in nullable:
+        if column.name in names_of_nullable:
             dtype = _NULLABLE.get(dtype, dtype)
         dtypes[column.name] = dtype
     return dtypes

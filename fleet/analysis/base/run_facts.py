@@ -15,6 +15,7 @@ _DERIVED = ("smt", "numa")
 _COLUMNS = {name: name for name in FACTS if name not in _DERIVED}
 _COLUMNS["model"] = "cpu_model"
 _OTHERS = ("smt", "smt_control")
+_TURNED_OFF = ("off", "forceoff")  # as Linux says it of the control of SMT
 
 
 def read_facts(
@@ -48,42 +49,51 @@ class _StoredLastRuns:
 
     @cached_property
     def _runs(self) -> dict[str, RunSummary]:
+        # runs are listed oldest first: the last one of a host stays
         return {run.host_id: run for run in self._listing.runs}
 
     def read_starts(self) -> dict[str, datetime]:
+        """Return by host ID when its last run began."""
         return {host_id: run.started_utc for host_id, run in self._runs.items()}
 
     def read_facts(self) -> dict[str, Mapping[str, str]]:
+        """Return by host ID the facts of its last run, as `read_facts` of this module
+        gives them; {} for a run that cannot be read.
+        """
         facts = read_facts(self._listing, list(self._runs.values()))
         return {
             host_id: facts.get(run.run_id, {}) for host_id, run in self._runs.items()
         }
 
     def describe_smt(self) -> dict[str, str]:
-        """Return the text of `describe_smt`; leave out hosts whose records cannot be
-        read.
+        """Return by host ID whether SMT was on in its last run, as a text; leave out
+        hosts whose last run cannot be read.
         """
         columns = ("smt", "smt_control", "hypervisor")
         records = self._listing.read_records(list(self._runs.values()), columns)
-        return {
-            host_id: describe_smt_of_record(records[run.run_id])
-            for host_id, run in self._runs.items()
-            if run.run_id in records
-        }
+        texts = {}
+        for host_id, run in self._runs.items():
+            record = records.get(run.run_id)
+            if record is not None:
+                texts[host_id] = describe_smt_of_record(record)
+        return texts
 
 
 def _list_facts(record: RunRecord) -> dict[str, str]:
+    """Return the facts of a stored run by name, as texts; unknown ones are left out."""
     facts = {}
     for name, column in _COLUMNS.items():
         value = record.row[column]
         if value is not None:
             facts[name] = _format_fact(value)
-    smt = describe_smt_of_record(record).partition(",")[0]
+    # "off, or not supported by the CPU" -> "off"
+    smt, _, _ = describe_smt_of_record(record).partition(",")
     if smt in ("on", "off"):
         facts["smt"] = smt
-    nodes = {cpu["node"] for cpu in record.cpus if cpu["node"] is not None}
-    if nodes:
-        facts["numa"] = str(len(nodes))
+    nodes = {cpu["node"] for cpu in record.cpus}
+    known_nodes = nodes - {None}
+    if known_nodes:
+        facts["numa"] = str(len(known_nodes))
     return facts
 
 
@@ -101,7 +111,7 @@ def describe_smt(
     """
     if smt or has_siblings:
         return "on"
-    if control in ("off", "forceoff"):
+    if control in _TURNED_OFF:
         return "off"
     if hypervisor:
         return f"hidden, if the machine has it, by the hypervisor ({hypervisor})"
@@ -113,7 +123,7 @@ def describe_smt(
 
 
 def describe_smt_of_record(record: RunRecord) -> str:
-    """Return the text of `describe_smt` of a stored run."""
+    """Return the text of `describe_smt` for a stored run."""
     cores = [
         (cpu["package"], cpu["core"]) for cpu in record.cpus if cpu["core"] is not None
     ]

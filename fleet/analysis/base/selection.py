@@ -58,8 +58,12 @@ def select_runs(
 
 
 def match_runs(all_runs: Sequence[RunSummary], text: str, root: Listing) -> set[str]:
-    """Return IDs of runs that `text` selects. Raises UsageError if none match, except
-    for `all` and ages.
+    """Return the IDs of the runs that a text selects. Raises UsageError if none match,
+    except for `all` and ages.
+
+    These forms are tried in order: `all`; a run ID; an age ("age>7d"); a condition
+    ("label=value", "smt=on"); a list with commas; a host, glob or range of hosts
+    ("web[01-04]"); a glob of run IDs; and the beginning of one run ID.
     """
     ids = {run.run_id for run in all_runs}
     if text == ALL:
@@ -75,17 +79,32 @@ def match_runs(all_runs: Sequence[RunSummary], text: str, root: Listing) -> set[
     condition = parse_condition(text)
     if condition is not None:
         return _match_condition(all_runs, condition, text, root)
-    if "," in text and "[" not in text:
-        parts = [part for part in text.split(",") if part]
-        named_ids = ids.intersection(parts)
-        others = [part for part in parts if part not in named_ids]
-        return named_ids | _match_any(all_runs, others, root, named_ids)
-    # the first of these that finds any
-    return (
-        {run.run_id for run in _select_hosts(all_runs, text)}
-        or {run_id for run_id in ids if fnmatchcase(run_id, text)}
-        or {find_run(all_runs, text, root.place)}
-    )
+    is_list = "," in text and "[" not in text  # a range may have commas, too
+    if is_list:
+        return _match_list(all_runs, text, root)
+    return _match_name(all_runs, text, root)
+
+
+def _match_list(all_runs: Sequence[RunSummary], text: str, root: Listing) -> set[str]:
+    """Return the IDs of the runs that any text of a list with commas selects."""
+    texts = [part for part in text.split(",") if part]
+    ids = {run.run_id for run in all_runs}
+    named_ids = ids.intersection(texts)
+    other_texts = [part for part in texts if part not in named_ids]
+    return named_ids | _match_any(all_runs, other_texts, root, named_ids)
+
+
+def _match_name(all_runs: Sequence[RunSummary], text: str, root: Listing) -> set[str]:
+    """Return the IDs of the runs of the hosts that a text names, else those that it is
+    a glob of, else the one that it begins. Raises UsageError if there is none.
+    """
+    ids_of_hosts = {run.run_id for run in _select_hosts(all_runs, text)}
+    if ids_of_hosts:
+        return ids_of_hosts
+    ids_of_glob = {run.run_id for run in all_runs if fnmatchcase(run.run_id, text)}
+    if ids_of_glob:
+        return ids_of_glob
+    return {find_run(all_runs, text, root.place)}
 
 
 def _match_any(
@@ -97,8 +116,8 @@ def _match_any(
     """Return the IDs of the runs that any of the texts selects; skip a text whose run
     cannot be read.
 
-    Raises DamagedFileError if this leaves no run and `other_ids` is empty.
-    StoreWarnings name each such file.
+    Raises DamagedFileError if this leaves no run and `other_ids`, which are selected
+    already, is empty.
     """
     ids = set[str]()
     errors = list[DamagedFileError]()
@@ -121,7 +140,8 @@ def find_last_session_runs(root: Listing, benchmark: str | None = None) -> list[
         raise UsageError(_describe_empty_root(root.place))
     runs_of_benchmark = _keep_measured(root, runs, benchmark)
     with_samples = [run for run in runs_of_benchmark if run.samples]
-    last = max(with_samples or runs, key=lambda run: (run.started_utc, run.run_id))
+    candidates = with_samples or runs
+    last = max(candidates, key=lambda run: (run.started_utc, run.run_id))
     return [run.run_id for run in runs if run.session_id == last.session_id]
 
 
@@ -262,16 +282,17 @@ def keep_comparable_with_last(
     of its last run.
 
     The last run is the last one with samples that measured `benchmark` (see
-    `parse_benchmark_names`; None: any). Without one, no run is kept; but if no run at
-    all has samples, their last counts.
+    `parse_benchmark_names`; None: any). If no run has any samples, it is the last one
+    of all that measured `benchmark`. If none measured it, return [].
     """
     published = [run for run in runs_of_host if run.state is not RunState.UNFINISHED]
     with_samples = [run for run in published if run.samples]
     candidates = _keep_measured(root, with_samples or published, benchmark)
+    if not candidates:
+        return []
     get_compared = attrgetter("benchmarks", "target", "cpus", "cpu_model")
-    return [
-        run for run in candidates if get_compared(run) == get_compared(candidates[-1])
-    ]
+    facts_of_last = get_compared(candidates[-1])
+    return [run for run in candidates if get_compared(run) == facts_of_last]
 
 
 def select_like_last_run(
@@ -281,15 +302,18 @@ def select_like_last_run(
     Raises UsageError if there are none.
     """
     selected_runs = select_runs(root.runs, texts, root)
-    comparable_runs = list[RunSummary]()
-    for runs in group_by_host(selected_runs).values():
-        comparable_runs += keep_comparable_with_last(root, runs, benchmark)
     if not selected_runs:
         raise UsageError(
             f"{root}: no runs are stored here. `fleet run` measures; or name another"
             " results root."
         )
-    return comparable_runs or filter_runs(root, selected_runs, benchmark)
+    comparable_runs = list[RunSummary]()
+    for runs in group_by_host(selected_runs).values():
+        comparable_runs += keep_comparable_with_last(root, runs, benchmark)
+    if not comparable_runs:
+        # if no run measured the benchmark, this raises the error that says so
+        return filter_runs(root, selected_runs, benchmark)
+    return comparable_runs
 
 
 def filter_runs(
@@ -316,6 +340,9 @@ def find_last_with_samples(runs: Sequence[RunSummary]) -> RunSummary:
 def _keep_measured(
     root: Listing, runs: Sequence[RunSummary], benchmark: str | None
 ) -> list[RunSummary]:
+    """Keep the runs that measured one of the benchmarks that a text names; None keeps
+    all.
+    """
     if benchmark is None:
         return list(runs)
     names = parse_benchmark_names(benchmark)
@@ -331,10 +358,9 @@ def _has_measured(root: Listing, run: RunSummary, name: BenchmarkName) -> bool:
     choices = [choice for choice in run.benchmarks if name.matches_choice(choice)]
     if not choices or not name.setting:
         return bool(choices)
-    points = root.list_points(run)
-    return any(
-        name.matches_point(point) for choice in choices for point in points[choice]
-    )
+    points_by_choice = root.list_points(run)
+    points = chain.from_iterable(points_by_choice[choice] for choice in choices)
+    return any(map(name.matches_point, points))
 
 
 def group_by_host(all_runs: Sequence[RunSummary]) -> dict[str, list[RunSummary]]:
@@ -364,24 +390,26 @@ def _select_hosts(all_runs: Sequence[RunSummary], pattern: str) -> list[RunSumma
 def _match_condition(
     all_runs: Sequence[RunSummary], condition: Condition, text: str, root: Listing
 ) -> set[str]:
-    """Return the IDs of runs that a condition selects. Raises UsageError if there are
-    none.
+    """Return the IDs of runs that a condition selects, by their labels or else by their
+    facts. Raises UsageError if there are none.
     """
     runs = _select_hosts(all_runs, condition.hosts)
     ids = set()
-    others = []  # by their labels
+    not_matching = []  # by their labels
     for run in runs:
         if condition.matches(dict(run.labels), {}):
             ids.add(run.run_id)
         else:
-            others.append(run)
-    facts: Mapping[str, Mapping[str, str]] = {}
-    if condition.is_of_fact and others:
-        facts = read_facts(root, others)
-    ids |= {run_id for run_id, own in facts.items() if condition.matches({}, own)}
+            not_matching.append(run)
+    facts_by_run: Mapping[str, Mapping[str, str]] = {}
+    if condition.is_of_fact and not_matching:
+        facts_by_run = read_facts(root, not_matching)
+    for run_id, facts in facts_by_run.items():
+        if condition.matches({}, facts):
+            ids.add(run_id)
     if not ids:
         labels = [dict(run.labels) for run in runs]
-        there_are = condition.describe_values(labels, facts.values())
+        there_are = condition.describe_values(labels, facts_by_run.values())
         raise UsageError(one_line(f"no run has {text!r}{there_are}"))
     return ids
 

@@ -61,11 +61,15 @@ def wrap_to_width(text: str, width: int | None) -> str:
 
 
 def _wrap_line(line: str, width: int) -> str:
-    """Wrap a line of words, or of a table the last column."""
-    if len(line) <= width or "\x1b" in line:
+    """Wrap a line if it is wider than `width`; of a row of a table, wrap only the last
+    column. Leave coloured lines, whose codes have no width.
+    """
+    is_coloured = "\x1b" in line
+    if len(line) <= width or is_coloured:
         return line
     words = line.lstrip(" ")
-    if "  " in words:
+    is_row_of_table = "  " in words  # two spaces stand between columns
+    if is_row_of_table:
         return _wrap_last_column(line, width)
     indent = " " * (len(line) - len(words))
     return _fill(words, width, first=indent, others=f"{indent}  ")
@@ -74,12 +78,13 @@ def _wrap_line(line: str, width: int) -> str:
 def _wrap_last_column(line: str, width: int) -> str:
     """Wrap the last column in its place, or below the line if there is no room."""
     start = line.rindex("  ") + 2
-    columns = line[:start]
-    last = line[start:]
-    if start + LAST_COLUMN <= width:
-        return _fill(last, width, first=columns, others=" " * start)
-    below = _fill(last, width, first=_BELOW, others=_BELOW)
-    return f"{columns.rstrip()}\n{below}"
+    other_columns = line[:start]
+    last_column = line[start:]
+    has_room = start + LAST_COLUMN <= width
+    if has_room:
+        return _fill(last_column, width, first=other_columns, others=" " * start)
+    below = _fill(last_column, width, first=_BELOW, others=_BELOW)
+    return f"{other_columns.rstrip()}\n{below}"
 
 
 def _fill(words: str, width: int, *, first: str, others: str) -> str:
@@ -121,8 +126,9 @@ def format_half_width(share: float | None) -> str:
 
 
 def describe_half_widths(subject: str, middle: float, largest: float) -> str:
-    """Format half-widths: "half of them within ±1.2%, all within ±3.4%". subject: such
-    as "half of them".
+    """Describe several half-widths of intervals, given their median and the largest as
+    shares: "half of them within ±1.2%, all within ±3.4%". subject: such as "half of
+    them". A half-width above 100 % is called unsettled.
     """
     if middle > 1:
         return f"{subject} unsettled"
@@ -206,10 +212,11 @@ def explain_relations(relations: Iterable[str]) -> str:
     package: ...".
     """
     names = {drop_node(name) for name in relations}
-    distinct = {name for name in names if is_relation(name)}
+    distinct = filter(is_relation, names)
     places: dict[str, None] = {}  # what the CPUs share, once each, in order
     kinds: set[str] = set()  # of cores, such as P and E
-    for name in sorted(distinct, key=relation_sort_key):  # such as "llc P-E"
+    for name in sorted(distinct, key=relation_sort_key):
+        # "llc P-E" -> "llc", ["P", "E"]
         place, *kinds_of_cores = re.split("[ -]", name)
         places[place] = None
         kinds.update(kinds_of_cores)
@@ -298,8 +305,9 @@ def format_values(
 def convert_change(
     row: Mapping[str, Any], descriptions: Descriptions = SHIPPED
 ) -> tuple[float, float, float]:
-    """Return a row's relative change and its interval, in rates if rates are shown; NaN
-    if missing.
+    """Return a row's relative change and the low and high end of its interval: 0.1 for
+    10 % more. It is the change of the rate for benchmarks that are shown as rates.
+    Missing values are NaN.
     """
     ratio = _none_to_nan(row["ratio"])
     low = _none_to_nan(row["low"])
