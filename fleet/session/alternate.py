@@ -33,12 +33,13 @@ class Alternation:
         A B B A A B B A, is drawn again.
         """
         chance = random.Random(seed)
+        one_pass = len(self.values)
         while True:
             drawn: list[str] = []
             for _ in range(repeat):
-                drawn += chance.sample(self.values, len(self.values))
-            one_pass = len(self.values)
-            if not _repeats(drawn, one_pass) and not _repeats(drawn, 2 * one_pass):
+                drawn += chance.sample(self.values, one_pass)
+            is_periodic = _repeats(drawn, one_pass) or _repeats(drawn, 2 * one_pass)
+            if not is_periodic:
                 return drawn
 
     def switch(self, value: str) -> None:
@@ -98,8 +99,8 @@ def parse_alternation(
         if command is not None:
             raise UsageError("--switch applies only with --alternate.")
         return None
-    key, equals, rest = text.partition("=")
-    values = tuple(rest.split(","))
+    key, equals, values_text = text.partition("=")
+    values = tuple(values_text.split(","))
     has_distinct_values = len(values) >= 2 and len(set(values)) == len(values)
     if not equals or "" in values or not has_distinct_values:
         raise UsageError(
@@ -108,5 +109,6 @@ def parse_alternation(
         )
     if key in labels:
         raise UsageError(f"--alternate and --label both set {key}; keep one of them.")
+    # raises UsageError if the key may not be that of a label
     parse_labels([f"{key}={values[0]}"])
     return Alternation(key, values, command or "")

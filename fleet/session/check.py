@@ -100,19 +100,19 @@ class _Check:
             progress.enter("facts")
             answer = run_probe(connection, host, read_only=True)
             result.reported = _describe_probe_answer(connection, answer)
-            facts, unusable = parse_with_workdir_error(answer, host)
+            facts, workdir_error = parse_with_workdir_error(answer, host)
             progress.enter("noise")
             usage = ask_usage(connection, facts)
             result.findings = find_noise(facts, usage)
             result.facts = facts
             self._access.cancellation.raise_if_requested()
-            if unusable is not None:
-                raise unusable
+            # what disturbs a host is shown even if no agent can be put on it
+            if workdir_error is not None:
+                raise workdir_error
             progress.enter("plan")  # may build an agent here, to ask it
-            intended = _preview_run(
+            result.intended = _preview_run(
                 connection, host, facts, self._requested, self._forecaster
             )
-        result.intended = intended
         return progress.completed_outcome()
 
 

@@ -73,17 +73,20 @@ def _require_not_measured(host: Host, store: Store) -> None:
 
 
 def _parse_report(host: Host, output: bytes) -> _Report:
-    """Parse what the script printed. Raises LockedError if an agent runs there,
-    ProbeError if it is incomplete.
+    """Parse what the script printed: a line for each path, which begins with "removed",
+    "found" (by a dry run, which removes nothing) or "left", or for a process that uses
+    one, with "running". Raises LockedError if an agent runs there, ProbeError if the
+    output is incomplete.
     """
     lines = list(_extract_report_lines(host, output))
     running = _collect_values("running", lines)
     if running:
         pid, _, path = running[0].partition(" ")
         raise _make_in_use_error(host, f"process {pid} uses {path}")
-    # found: to remove, by a dry run
-    removed = _collect_values("removed", lines) or _collect_values("found", lines)
-    return _Report(removed, _collect_values("left", lines))
+    removed = _collect_values("removed", lines)
+    to_remove = _collect_values("found", lines)
+    left = _collect_values("left", lines)
+    return _Report(removed or to_remove, left)
 
 
 def _make_in_use_error(host: Host, why: str) -> LockedError:

@@ -90,28 +90,34 @@ def _make_typical_machines(plan: Plan) -> list[Facts]:
 def _forecast(
     host: Host, requested: RequestedOptions, facts: Facts, forecaster: Forecaster
 ) -> Cost:
+    """Forecast a host's plan on a machine with these facts.
+
+    If the machine would refuse the plan, the cost says why. But if the user named the
+    CPUs, that is the user's mistake: raises UsageError or RefusedError.
+    """
     plan = merge_plan_with_facts(host, requested, facts)
-    count = len(cpus_to_measure(plan, facts))
+    cpu_count = len(cpus_to_measure(plan, facts))
     try:
-        return Cost(count, forecaster.from_facts(host, facts, plan))
+        return Cost(cpu_count, forecaster.from_facts(host, facts, plan))
     except BuildError as err:
-        return Cost(count, why=f"no forecast: {err}")
+        return Cost(cpu_count, why=f"no forecast: {err}")
     except (UsageError, RefusedError) as err:
         if plan.cpus:
             raise
         reason = str(err).replace(f"{host.name}: ", "", 1)
-        return Cost(count, why=f"refused: {reason}")
+        return Cost(cpu_count, why=f"refused: {reason}")
 
 
 def _read_last_facts(hosts: Sequence[Host], results: str) -> Mapping[str, Facts]:
     """Return the facts of each host's last stored run, by host ID; {} for a bucket, to
-    stay offline.
+    stay offline. Leave out hosts whose facts are not known or name no CPUs.
     """
     place = parse_place(results)
     if not isinstance(place, Folder):
         return {}
     hosts_by_id = {host.host_id: host for host in hosts}
     listing = Listing(place)
+    # runs are listed oldest first: the last one of a host stays
     last_runs = {run.host_id: run for run in listing.runs if run.host_id in hosts_by_id}
     records = listing.read_records(list(last_runs.values()), ("probe",))
     facts_by_host = {}

@@ -82,10 +82,13 @@ class HostProgress:
         self.note(*new)
 
     def follow_record(self, record: Record, reader: Reader) -> None:
-        """Count the agent's bursts, update their medians and add its notes."""
+        """Count the agent's bursts, update their medians and add its notes.
+
+        reader: of this agent's output; its `done` is what the run's earlier agents did.
+        """
         if isinstance(record, Note):
             self.note(record.text)
-        earlier = reader.done  # by the agents before this one
+        earlier = reader.done
         self.bursts = earlier.bursts + reader.bursts
         hello = reader.hello
         if hello is None:
@@ -93,16 +96,16 @@ class HostProgress:
         if isinstance(record, Burst):
             self._update_medians(record, hello)
         visits = earlier.visits + reader.visits
-        planned = earlier.visits + hello.bursts
-        self._emit(
-            events.BurstsReceived(
-                self.host,
-                visits,
-                max(visits, planned),
-                self._medians,
-                self._live_medians,
-            )
+        # each visit is to give one burst; later rounds may add visits to those planned
+        planned_visits = earlier.visits + hello.bursts
+        progress = events.BurstsReceived(
+            self.host,
+            done=visits,
+            total=max(visits, planned_visits),
+            medians=self._medians,
+            live_medians=self._live_medians,
         )
+        self._emit(progress)
 
     def _update_medians(self, burst: Burst, hello: Hello) -> None:
         if self._live_medians is None:

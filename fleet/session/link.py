@@ -198,9 +198,13 @@ class HostLink:
         ]
 
     def _run_before_commands(self) -> None:
+        """Run the host's `before`. Raises PreparationError if a command fails.
+
+        Ctrl-C cuts the connection at once: unlike an agent, a command has nothing to
+        finish.
+        """
         for command in self.host.before:
             self.enter("before", detail=command)
-            # it has nothing to finish, unlike an agent
             with self.context.cancellation.call_on_request(self.connection.close):
                 failure = self._run_and_describe_failure(
                     self.connection, "before", command
@@ -211,35 +215,43 @@ class HostLink:
                 )
 
     def _run_after_commands(self) -> None:
-        """Run the host's `after` over a connection of its own, since the link may be
+        """Run the host's `after` over connections of their own, since the link may be
         cut or cancelled. Leave what failed to the outcome.
         """
-        # not a stage of the progress: the outcome names the one before
+        # `progress` does not enter this stage: the outcome names the one before
         self.context.emit(StageEntered(self.host, "after"))
         began = time.monotonic()
         pauses_s = iter_retry_pauses_s()
-        commands = deque(self.host.after)  # those that have not run
+        commands_left = deque(self.host.after)
         failures: list[str] = []
-        while commands:
+        while commands_left:
             try:
                 with self.context.connect(self.host) as connection:
-                    while commands:
-                        failure = self._run_and_describe_failure(
-                            connection, "after", commands[0]
-                        )
-                        commands.popleft()
-                        if failure is not None:
-                            failures.append(failure)
+                    self._run_commands_left(connection, commands_left, failures)
             except errors.FleetError as err:
                 if not self._is_worth_another_connection(err, time.monotonic() - began):
+                    not_run = "; ".join(commands_left)
                     reason = strip_host_name(self.host, str(err))
                     failures.append(
-                        f"`after` did not run; do it by hand: {'; '.join(commands)}."
-                        f" {reason}"
+                        f"`after` did not run; do it by hand: {not_run}. {reason}"
                     )
                     break
                 time.sleep(next(pauses_s))
         self.progress.unrestored = " ".join(failures)
+
+    def _run_commands_left(
+        self, connection: Connection, commands_left: deque[str], failures: list[str]
+    ) -> None:
+        """Run commands of `after`; remove each from `commands_left` once it has ended,
+        and add a sentence on each that failed to `failures`. A command that the link
+        cuts off stays, so that it is run again.
+        """
+        while commands_left:
+            command = commands_left[0]
+            failure = self._run_and_describe_failure(connection, "after", command)
+            commands_left.popleft()
+            if failure is not None:
+                failures.append(failure)
 
     def _is_worth_another_connection(
         self, err: errors.FleetError, elapsed_s: float

@@ -7,7 +7,15 @@ from collections.abc import Collection
 from math import nan
 from statistics import median
 
-from fleet.model import Burst, Facts, Hello, Topology, View, relation_sort_key
+from fleet.model import (
+    Benchmark,
+    Burst,
+    Facts,
+    Hello,
+    Topology,
+    View,
+    relation_sort_key,
+)
 
 MOST = 512  # burst medians of a benchmark and relation that are kept
 Medians = tuple[tuple[str, tuple[tuple[str, float], ...]], ...]
@@ -17,40 +25,45 @@ median in ns.
 
 
 class _ThinnedValues:
-    """An evenly spaced selection of at most MOST added values. When full, it drops
-    every second value.
-    """
+    """An evenly spaced selection of at most MOST added values."""
 
     def __init__(self) -> None:
         self.values: list[float] = []
-        self._every = 1
-        self._came = 0
+        self._step = 1  # one of so many values is kept
+        self._added_count = 0
 
     def add(self, value: float) -> None:
-        is_selected = self._came % self._every == 0
+        """Add a value; it is kept if it is the next of the selection. A full selection
+        drops every second value, and from then on keeps half as many of those to come.
+        """
+        is_selected = self._added_count % self._step == 0
+        self._added_count += 1
         if is_selected:
             self.values.append(value)
         if len(self.values) > MOST:
             self.values = self.values[::2]
-            self._every *= 2
-        self._came += 1
+            self._step *= 2
 
 
 class LiveMedians:
     """The medians of a machine's bursts, updated as each burst comes. cpus: those that
     may be measured.
 
-    latest: by benchmark, pairs' last bursts in ns or NaN, row by row in `cpus` order.
-    Any thread may read it.
+    latest: by benchmark a matrix of the pairs' last bursts, in ns or NaN. Its rows and
+    columns are in the order of `cpus`, and one array holds it row by row. Any thread
+    may read it.
     """
 
     def __init__(self, facts: Facts, cpus: Collection[int]) -> None:
+        """cpus: the numbers of those that may be measured."""
         self.cpus = tuple(cpu for cpu in facts.cpus if cpu.cpu in cpus)
         self.latest: dict[str, array[float]] = {}
-        self.labels: dict[str, str] = {}  # what the numbers of `latest` are
+        # by benchmark: what the numbers of `latest` are, "one-way latency in ns"
+        self.labels: dict[str, str] = {}
         self._topology = Topology(facts.cpus, facts.core_kinds)
-        # by benchmark and relation
+        # by benchmark, then by relation
         self._values: dict[str, dict[str, _ThinnedValues]] = {}
+        # of each CPU number: its row and column in a matrix
         self._places = {cpu.cpu: place for place, cpu in enumerate(self.cpus)}
 
     def add(self, burst: Burst, hello: Hello) -> None:
@@ -58,15 +71,14 @@ class LiveMedians:
         each CPU or pair.
         """
         benchmark = hello.get_benchmark_or_shipped(burst.benchmark)
-        has_number = benchmark.view in (View.MATRIX, View.CPUS)
+        has_one_number = benchmark.view in (View.MATRIX, View.CPUS)
         is_shown_point = burst.point in (None, benchmark.point)
-        if not has_number or not is_shown_point:
+        if not has_one_number or not is_shown_point:
             return
         ticks = burst.average_pair_ticks(benchmark.shape)[burst.warmup :]
         if not ticks:
             return
-        sample_ns = median(ticks) * 1e9 / hello.ticks_per_second
-        ns = sample_ns / burst.iterations / benchmark.latencies
+        ns = _compute_latency_ns(median(ticks), burst, benchmark, hello)
         relation = self._topology.name_relation(burst.ping_cpu, burst.pong_cpu)
         values_by_relation = self._values.setdefault(burst.benchmark, {})
         values_by_relation.setdefault(relation, _ThinnedValues()).add(ns)
@@ -75,16 +87,19 @@ class LiveMedians:
             self._set_latest(burst, ns)
 
     def _set_latest(self, burst: Burst, ns: float) -> None:
-        """Set the cells of the burst's pair, on both sides of the diagonal."""
+        """Set the cells of the burst's pair, on both sides of the diagonal. One array
+        holds the matrix of a benchmark, row by row.
+        """
         size = len(self.cpus)
         if burst.benchmark not in self.latest:
             self.latest[burst.benchmark] = array("f", [nan]) * size**2
         cells = self.latest[burst.benchmark]
         ping = self._places.get(burst.ping_cpu)
         pong = self._places.get(burst.pong_cpu)
-        if ping is not None and pong is not None:
-            cells[ping * size + pong] = ns
-            cells[pong * size + ping] = ns
+        if ping is None or pong is None:
+            return
+        cells[ping * size + pong] = ns
+        cells[pong * size + ping] = ns
 
     def compute_medians(self) -> Medians:
         """Return, for each benchmark, the median of each relation's burst medians."""
@@ -96,3 +111,14 @@ class LiveMedians:
                 relations.append((name, median(values)))
             medians.append((benchmark, tuple(relations)))
         return tuple(medians)
+
+
+def _compute_latency_ns(
+    ticks: float, burst: Burst, benchmark: Benchmark, hello: Hello
+) -> float:
+    """Convert the ticks of a sample to the ns of one latency: a sample repeats the
+    benchmark `iterations` times, and one iteration takes `benchmark.latencies` of them,
+    two for a round trip.
+    """
+    sample_ns = ticks * 1e9 / hello.ticks_per_second
+    return sample_ns / burst.iterations / benchmark.latencies
