@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fleet.analysis.results import Results
     from fleet.inventory.reader import InventoryFile
     from fleet.plan.keywords import PlanKeywords
+    from fleet.session.events import Outcome
 else:  # a type checker then sees a name that is not there
     __getattr__ = import_on_access(__name__)
 
@@ -81,7 +82,6 @@ def measure(
         parse_keywords,
         parse_labels,
     )
-    from fleet.session.events import State  # noqa: PLC0415
     from fleet.session.runner import make_context, run_session  # noqa: PLC0415
     from fleet.store import Store, new_session_id  # noqa: PLC0415
 
@@ -91,10 +91,8 @@ def measure(
     loaded = load_hosts(file) if file else make_local_inventory(_INVENTORY)
     settings = _read_settings(file)
     root = results or settings["results"]
-    chosen = loaded.select(
-        [hosts] if isinstance(hosts, str) else hosts,
-        find_last_runs(lambda: root),
-    )
+    patterns = [hosts] if isinstance(hosts, str) else hosts
+    chosen = loaded.select(patterns, find_last_runs(lambda: root))
     with naming_keywords():
         require_no_conflicts(chosen, requested)
     check_entries(chosen)
@@ -104,7 +102,10 @@ def measure(
     run_labels = parse_labels(words or settings.get("label", ()))
     with notebook_progress(chosen) as on_event:
         context = make_context(
-            *(store, new_session_id(), on_event, settings.get("connect_timeout", 15.0)),
+            store=store,
+            session_id=new_session_id(),
+            emit=on_event,
+            timeout_s=settings.get("connect_timeout", 15.0),
             requested=requested,
             labels=run_labels,
             parallel=parallel or settings.get("parallel", 32),
@@ -112,19 +113,28 @@ def measure(
             reconnect_s=settings.get("reconnect", 60.0),
         )
         outcomes = run_session(chosen, context)
-    if any(outcome.state is State.INTERRUPTED for outcome in outcomes):
-        raise KeyboardInterrupt
-    failures = {
-        end.host.name: end.message
-        for end in outcomes
-        if end.state is not State.COMPLETE
-    }
+    failures = _list_failures(outcomes)
     run_ids = {str(outcome.run_id) for outcome in outcomes if outcome.is_stored}
     if not run_ids:
         raise errors.FleetError("\n".join(failures.values()))
     for message in failures.values():
         warnings.warn(message, errors.StoreWarning, stacklevel=2)
     return Results(root, run_ids, failures)
+
+
+def _list_failures(outcomes: "Sequence[Outcome]") -> dict[str, str]:
+    """Return by host name the messages of hosts that are not complete. Raises
+    KeyboardInterrupt if one was interrupted.
+    """
+    from fleet.session.events import State  # noqa: PLC0415
+
+    if any(outcome.state is State.INTERRUPTED for outcome in outcomes):
+        raise KeyboardInterrupt
+    return {
+        outcome.host.name: outcome.message
+        for outcome in outcomes
+        if outcome.state is not State.COMPLETE
+    }
 
 
 def _read_inventory(path: str | Path | None) -> "InventoryFile | None":

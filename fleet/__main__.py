@@ -23,12 +23,7 @@ def main() -> None:
         sys.exit(
             "fleet: the controller runs on Linux and macOS. On Windows run it in WSL."
         )
-    if os.path.expanduser("~") == "~":  # noqa: PTH111  no home: a container's user without a passwd entry
-        os.environ["HOME"] = "/"
-    # numpy would start threads that nothing here uses
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # others keep memory for each of our threads
-    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    _set_environment()
     gc.set_threshold(100_000)  # nearly all that is loaded stays: docs/decisions.md
     try:
         from fleet.cli import main as program  # noqa: PLC0415  takes a while
@@ -37,8 +32,8 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.stderr.write("fleet: interrupted\n")
         sys.exit(EXIT_INTERRUPTED)
-    except Exception as err:  # a bug of what prints errors
-        sys.stderr = sys.__stderr__
+    except Exception as err:  # the program reports its own: this is a bug in that
+        sys.stderr = sys.__stderr__  # which the program replaced by one that escapes
         print_traceback_if_debugging(err)
         cause = explain(err)
         message = str(cause) if cause else describe_bug(err)
@@ -49,6 +44,17 @@ def main() -> None:
         # the collection at exit takes a sixth of `fleet show`: benchmarks/startup.py
         # --settings
         gc.freeze()
+
+
+def _set_environment() -> None:
+    """Set what the libraries that fleet loads read from the environment."""
+    has_no_home = os.path.expanduser("~") == "~"  # noqa: PTH111  a container's user without a passwd entry
+    if has_no_home:
+        os.environ["HOME"] = "/"
+    # numpy would start threads that nothing here uses
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # other allocators keep memory for each thread that used them
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 
 if __name__ == "__main__":

@@ -12,10 +12,16 @@ ALL = "all"  # the pattern of every host
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # of a host
 _RANGE = re.compile(r"\[(?=[0-9]+[-,])([0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*)\]")
 _RUN_ID = r"r\d{8}T\d{6}Z-[0-9a-f]+"
+_DIGITS = re.compile(r"([0-9]+)")
 _NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 _WORD = "\0"  # stands for a word
 _ALONE = re.compile(rf"(?<![\w.{_WORD}-]){_WORD}(?![\w{_WORD}-])")
 _OF_ONE_RUN = re.compile(rf"\b\d+ bursts\b|\b{_RUN_ID}\b")
+
+SplitName = tuple[str, ...]
+"""A name as texts and numbers in turn, with a text first and last: "r1n02x" -> ("r",
+"1", "n", "02", "x"), "n1" -> ("n", "1", "").
+"""
 
 
 def expand_range(name: str) -> list[str]:
@@ -56,36 +62,43 @@ def fold_names(names: Iterable[str]) -> list[str]:
     """Fold numbered names, in their order: ["web01", "web02", "db"] -> ["web[01-02]",
     "db"].
     """
-    # texts and numbers in turn: "r1n02x" -> ("r", "1", "n", "02", "x")
-    split_names = [tuple(re.split(r"([0-9]+)", name)) for name in dict.fromkeys(names)]
-    longest = max(map(len, split_names), default=0)
-    last_number = longest - 2
+    distinct = dict.fromkeys(names)
+    split_names = [tuple(_DIGITS.split(name)) for name in distinct]
+    part_count = max(map(len, split_names), default=0)
+    # numbers stand at odd positions; fold the last number first
+    last_number = part_count - 2
     for position in range(last_number, 0, -2):
         split_names = _fold_at(position, split_names)
     return ["".join(parts) for parts in split_names]
 
 
-def _fold_at(
-    position: int, split_names: Iterable[tuple[str, ...]]
-) -> list[tuple[str, ...]]:
-    """Fold names that differ only in the number at this place into one, in its place;
-    keep names that have no number there.
+def _fold_at(position: int, split_names: Iterable[SplitName]) -> list[SplitName]:
+    """Fold names that differ only in the number at a position, which is odd:
+    ("n", "1", ""), ("n", "2", "") -> ("n", "[1-2]", "").
+
+    A folded name stands in the place of the first of them. Shorter names, which have no
+    number there, are kept.
     """
-    numbers_by_name: dict[tuple[str, ...], list[str]] = {}
+    numbers_by_name: dict[SplitName, list[str]] = {}
     for parts in split_names:
         if position >= len(parts):
             numbers_by_name[parts] = []
             continue
-        without_number = (*parts[:position], "", *parts[position + 1 :])
-        numbers_by_name.setdefault(without_number, []).append(parts[position])
+        name_without_number = _replace_part(parts, position, "")
+        numbers = numbers_by_name.setdefault(name_without_number, [])
+        numbers.append(parts[position])
     folded = []
     for parts, numbers in numbers_by_name.items():
         if numbers:
-            number = _fold_numbers(numbers)
-            folded.append((*parts[:position], number, *parts[position + 1 :]))
+            folded.append(_replace_part(parts, position, _fold_numbers(numbers)))
         else:
             folded.append(parts)
     return folded
+
+
+def _replace_part(parts: SplitName, position: int, part: str) -> SplitName:
+    """Return a split name with another part at a position."""
+    return (*parts[:position], part, *parts[position + 1 :])
 
 
 def join_names(names: Iterable[str], limit: int = 1_000) -> str:
@@ -127,19 +140,22 @@ def group_messages(
 
 
 def _merge_numbers(group: Sequence[tuple[Host, str]]) -> str:
-    """Return the first text, each number that differs between the texts replaced by
-    its range. The texts are equal but for numbers and for what is of one host.
+    """Return one text for a group of hosts and their texts, which are equal but for
+    numbers and for what is of one host: "took 1.3 s", "took 2.4 s" -> "took 1.3 to
+    2.4 s". What is of one host is hidden by "…", unless no number differs: then the
+    first text is returned as it is.
     """
-    hidden = [_hide_what_differs(host, text) for host, text in group]
-    if len(set(hidden)) == 1:
-        return group[0][1]
-    # the text between the numbers, which all have in common, and the numbers of each
-    first_words, *words = _NUMBER.split(hidden[0])
-    numbers_of_texts = [_NUMBER.findall(text) for text in hidden]
-    numbers_by_place = zip(*numbers_of_texts, strict=True)
+    hidden_texts = [_hide_what_differs(host, text) for host, text in group]
+    if len(set(hidden_texts)) == 1:
+        _, first_text = group[0]
+        return first_text
+    # the words around the numbers are the same in all texts
+    first_words, *words_after = _NUMBER.split(hidden_texts[0])
+    numbers_by_text = [_NUMBER.findall(text) for text in hidden_texts]
+    numbers_by_place = zip(*numbers_by_text, strict=True)
     merged = first_words
-    for numbers, word in zip(numbers_by_place, words, strict=True):
-        merged += _join_least_and_greatest(numbers) + word
+    for numbers, words in zip(numbers_by_place, words_after, strict=True):
+        merged += _join_least_and_greatest(numbers) + words
     return merged
 
 

@@ -104,8 +104,8 @@ class EventReceiver:
         self._outcomes: dict[str, Outcome] = {}
 
     def receive(self, message: bytes) -> None:
-        """Unpack an event that a worker sent, give it its host again, and pass
-        it on.
+        """Unpack an event that a worker sent, give it its host again, and pass it on.
+        A repeated note is not passed on; an outcome gets all notes of its host.
         """
         name, hostless_event = pickle.loads(message)  # noqa: S301  distributed itself pickles what workers send
         event = _replace_host(hostless_event, self._hosts[name])
@@ -113,6 +113,7 @@ class EventReceiver:
             notes = self._notes.setdefault(name, {})
             match event:
                 case events.HostFinished(outcome):
+                    # also passes the event on
                     self._record_and_emit(replace(outcome, notes=tuple(notes)))
                     return
                 case events.NoteAdded(_, text):
@@ -120,6 +121,7 @@ class EventReceiver:
                         return
                     notes[text] = None
                 case events.StageEntered():
+                    # another worker may begin the host again, after it lost the first
                     self._outcomes.pop(name, None)
             self._emit(event)
 
@@ -266,27 +268,18 @@ def _collect_outcomes(
 
 @contextmanager
 def _open_client(address: str) -> Iterator[Any]:
+    """Open a client of the cluster with this address: that of a scheduler, or local:N
+    for a cluster of N workers on this machine, which ends with the client. Raises
+    UsageError, UnreachableError.
+    """
     distributed = _import_distributed()
     # what it reports is in the outcomes
     logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)
-    local = _LOCAL.fullmatch(address)
-    local_workers = int(local[1] or LOCAL_WORKERS) if local else 0
+    local_workers = _parse_local_workers(address)
     with ExitStack() as opened:
         where: Any = address
         if local_workers > 0:
-            # else workers would import a module of the current folder as Python's own
-            os.environ["PYTHONSAFEPATH"] = "1"
-            where = opened.enter_context(
-                distributed.LocalCluster(
-                    n_workers=local_workers,
-                    threads_per_worker=1,
-                    processes=True,
-                    host="127.0.0.1",
-                    dashboard_address=None,
-                    # it calls a client that left, after Ctrl-C, critical
-                    silence_logs=logging.CRITICAL + 1,
-                )
-            )
+            where = opened.enter_context(_make_local_cluster(local_workers))
         elif not _SCHEDULER.fullmatch(address):
             raise errors.UsageError(
                 f"--dask {address}: neither a scheduler (tcp://host:8786, tls://…) nor"
@@ -299,6 +292,31 @@ def _open_client(address: str) -> Iterator[Any]:
                 f"--dask {address}: no scheduler answers there: {err}."
             ) from err
         yield client
+
+
+def _parse_local_workers(address: str) -> int:
+    """Return the number of workers of local:N, LOCAL_WORKERS for "local", and 0 for
+    another address.
+    """
+    match = _LOCAL.fullmatch(address)
+    if match is None:
+        return 0
+    return int(match[1] or LOCAL_WORKERS)
+
+
+def _make_local_cluster(workers: int) -> Any:
+    """Start a cluster on this machine."""
+    # else workers would import a module of the current folder as Python's own
+    os.environ["PYTHONSAFEPATH"] = "1"
+    return _import_distributed().LocalCluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        processes=True,
+        host="127.0.0.1",
+        dashboard_address=None,
+        # after Ctrl-C it logs as critical that the client left
+        silence_logs=logging.CRITICAL + 1,
+    )
 
 
 def _check_and_count_workers(client: Any) -> int:

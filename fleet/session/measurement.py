@@ -78,13 +78,16 @@ class Measurement:
         """Read the run so far from its journal; if it is damaged, add a note and keep
         the intact beginning.
         """
-        self._bursts = BurstColumns(KEPT_BYTES // self._link.context.parallel)
-        self.run_so_far = read_run(self._journal.parts(), self._bursts.add, self._run)
-        if self.run_so_far.damage:
-            self._journal.line_limits = self.run_so_far.lines
-            self._link.progress.note_once(
-                _describe_damage(self._run, self.run_so_far, self.run_so_far.damage)
-            )
+        # the hosts that are measured at once share the memory
+        kept_bytes = KEPT_BYTES // self._link.context.parallel
+        self._bursts = BurstColumns(kept_bytes)
+        run_so_far = read_run(self._journal.parts(), self._bursts.add, self._run)
+        self.run_so_far = run_so_far
+        if run_so_far.damage:
+            # from now on the journal is read up to its last intact line
+            self._journal.line_limits = run_so_far.lines
+            damage = _describe_damage(self._run, run_so_far, run_so_far.damage)
+            self._link.progress.note_once(damage)
 
     def measure_missing(self) -> None:
         """Measure what the journal lacks, over as many links and agents as it takes;
@@ -193,7 +196,7 @@ class Measurement:
 
     def _recover(self, lost: LinkError) -> None:
         """Reconnect, unless the run is complete. Raises `lost` if it is permanent or
-        the time is up.
+        the time is up. That time begins anew each time that visits have arrived.
         """
         context = self._link.context
         context.cancellation.raise_if_requested()
@@ -224,14 +227,14 @@ class Measurement:
         """
         link = self._link
         if self.run_so_far.failed:
-            self._read_journal()  # counts the bursts of each number
+            self._read_journal()  # counts anew which numbers lack bursts
         run = complete_run(self._run, self.run_so_far, link.progress)
         # even if the session is cancelled: a complete run is stored
         link.progress.enter("store")
         self._journal.check_not_removed()
         self._journal.sync_if_large()
         bursts: Iterable[Burst] | BurstColumns = self._bursts
-        if self._bursts.overflowed:
+        if self._bursts.overflowed:  # they did not fit in memory
             bursts = decode_bursts(self._journal.parts())
         link.context.store.publish(run, bursts, batch=True)
         return run

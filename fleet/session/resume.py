@@ -101,19 +101,25 @@ def _abbreviate_list(names: Sequence[str]) -> str:
 
 
 def _find_unfinished_and_end_done(store: Store) -> Mapping[str, Remaining]:
+    """Return what remains of each unfinished session, by its ID. End a session of which
+    nothing remains: fleet was killed just before it did that.
+
+    A session has an intent, which names its hosts, until it ends; a run that has begun
+    has a journal until it is stored.
+    """
     intents = {intent.session_id: intent for intent in store.read_idle_intents()}
     begun = store.read_begun_runs()
     listing = Listing(store.place)
     remaining = {}
-    for name in intents.keys() | {run.session_id for run in begun}:
-        # none: all of its hosts were stored but for a last step
-        intent = intents.get(name, Intent(name, ()))
-        runs = tuple(run for run in begun if run.session_id == name)
+    for session_id in intents.keys() | {run.session_id for run in begun}:
+        # without an intent, all hosts were stored but for the last step of a run
+        intent = intents.get(session_id, Intent(session_id, ()))
+        runs = tuple(run for run in begun if run.session_id == session_id)
         hosts = _list_hosts_without_run(intent, runs, listing)
         if runs or hosts:
-            remaining[name] = Remaining(intent, runs, hosts)
+            remaining[session_id] = Remaining(intent, runs, hosts)
         else:
-            store.end_session(name)  # killed before its very last step
+            store.end_session(session_id)
     return remaining
 
 
@@ -121,13 +127,13 @@ def _list_hosts_without_run(
     intent: Intent, begun: Sequence[Run], listing: Listing
 ) -> tuple[str, ...]:
     """Return the session's hosts that have neither a journal nor a stored run."""
-    has_run = {run.host.name for run in begun}
-    if has_run.issuperset(intent.hosts):
+    names_with_run = {run.host.name for run in begun}
+    if names_with_run.issuperset(intent.hosts):
         return ()  # without reading the list of stored runs
     for run in listing.all_runs:
         if run.session_id == intent.session_id:
-            has_run.add(run.host_name)
-    return tuple(host for host in intent.hosts if host not in has_run)
+            names_with_run.add(run.host_name)
+    return tuple(host for host in intent.hosts if host not in names_with_run)
 
 
 def resume_session(
@@ -142,21 +148,26 @@ def resume_session(
     """
     store = context.store
     begun_runs = {run.host.name: run for run in remaining.runs}
-    # the hosts without an outcome; published as they are, only those with a journal
-    names = set(begun_runs) if partial else set(remaining.names)
+    # without measuring, only hosts with a journal can be finished
+    unfinished_names = set(begun_runs) if partial else set(remaining.names)
     with store.hold_session(remaining.intent):
         prune_logs(store)
-        hosts_to_finish = [host for host in hosts if host.name in names]
+        hosts_to_finish = [host for host in hosts if host.name in unfinished_names]
         outcomes = measure_each(hosts_to_finish, context, begun_runs, partial=partial)
         store.complete_tables(remaining.session_id)
-        if partial:
-            begun_sessions = {run.session_id for run in store.read_begun_runs()}
-            if remaining.session_id not in begun_sessions:
-                names = set()  # what is left of the session is given up
-        is_over = end_if_settled(store, remaining.intent, outcomes, names)
+        names_to_settle = unfinished_names
+        if partial and not _has_begun_runs(store, remaining.session_id):
+            # all journals are published: the hosts without one are given up
+            names_to_settle = set()
+        is_over = end_if_settled(store, remaining.intent, outcomes, names_to_settle)
     if not is_over:
         return outcomes
     return [replace(outcome, given_up=not outcome.is_stored) for outcome in outcomes]
+
+
+def _has_begun_runs(store: Store, session_id: str) -> bool:
+    """Report whether a session still has a journal."""
+    return any(run.session_id == session_id for run in store.read_begun_runs())
 
 
 def forget_session(remaining: Remaining, store: Store) -> None:

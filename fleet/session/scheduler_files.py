@@ -38,11 +38,11 @@ def import_step_files(
     paths: Sequence[Path], store: Store, labels: Mapping[str, str], access: HostAccess
 ) -> list[Outcome]:
     """Publish the run in each file, also in folders. Each file is named after its host.
-    Raises UsageError.
+    A file whose run another host has is refused. Raises UsageError.
     """
     files = _find_files_by_host(paths)
     session_id = new_session_id()
-    host_of_run = {run_id: host_id for host_id, run_id in Listing(store.place).stamps}
+    hosts_by_run = {run_id: host_id for host_id, run_id in Listing(store.place).stamps}
 
     def import_one(progress: HostProgress) -> Outcome:
         path = files[progress.host.name]
@@ -53,13 +53,7 @@ def import_step_files(
             attempt = _find_last_attempt(path, stream, progress)
             run = _parse_run(attempt, progress.host)
             run = replace(run, session_id=session_id, labels=labels)
-            # one step of the dict: the first of several threads has the run
-            owner = host_of_run.setdefault(run.run_id, run.host.host_id)
-            if owner != run.host.host_id:
-                raise UsageError(
-                    f"{path}: holds the run of another file, and is stored already, as"
-                    f" {owner}."
-                )
+            _claim_run(run, hosts_by_run, path)
             require_readable(run, f"{path}: cannot be imported")
             stored = _store_run(attempt, run, progress, store)
         return progress.outcome_of_run(stored)
@@ -68,6 +62,18 @@ def import_step_files(
     outcomes = run_on_each(hosts, import_one, access)
     store.flush()
     return outcomes
+
+
+def _claim_run(run: Run, hosts_by_run: dict[str, str], path: Path) -> None:
+    """Note in `hosts_by_run` that a run belongs to its host. Raises UsageError if it
+    belongs to another host, stored or just imported by another thread.
+    """
+    # one step of the dict: of several threads with the same run, the first has it
+    owner = hosts_by_run.setdefault(run.run_id, run.host.host_id)
+    if owner != run.host.host_id:
+        raise UsageError(
+            f"{path}: holds the run of another file, and is stored already, as {owner}."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +87,19 @@ class _Attempt:
     sha256: str  # of the part
 
     def read_lines(self) -> Iterator[bytes]:
-        """Yield each complete line from the stream's position on, without its newline;
-        an overlong line in pieces.
+        """Yield each complete line of the part from the stream's position on, without
+        its newline; an overlong line in pieces. A line without a newline is incomplete.
         """
         bytes_left = self.end - self.stream.tell()
+        # an overlong line shows by one byte more; its newline may follow
+        longest_piece = LINE_LIMIT_BYTES + 2
         while True:
-            line = self.stream.readline(LINE_LIMIT_BYTES + 2)
+            line = self.stream.readline(longest_piece)
             is_whole = line.endswith(b"\n")
             is_overlong = len(line) > LINE_LIMIT_BYTES
             bytes_left -= len(line)
-            if bytes_left < 0 or not (is_whole or is_overlong):
+            is_beyond_part = bytes_left < 0
+            if is_beyond_part or not (is_whole or is_overlong):
                 return
             yield line.removesuffix(b"\n")
 
@@ -100,6 +109,9 @@ def _store_run(
 ) -> Run:
     """Store a run whose agent's lines follow in the stream; return it as it is stored.
     Raises AgentError.
+
+    Read the lines twice: once for the run's record, and then for its bursts, which may
+    not fit in memory.
     """
     agent_start = attempt.stream.tell()
     run_so_far = read_run([attempt.read_lines()])
@@ -107,14 +119,15 @@ def _store_run(
     if run_so_far.damage or hello is None:
         why = run_so_far.damage
         if not why:
-            rest = " ".join(run_so_far.notes) or "nothing follows the facts"
-            why = f"{NO_HELLO}; {rest}"
+            notes = " ".join(run_so_far.notes) or "nothing follows the facts"
+            why = f"{NO_HELLO}; {notes}"
         raise AgentError(f"{attempt.path}: {why}. Nothing of it was imported.")
     progress.bursts = run_so_far.bursts
     _require_machine_of_probe(attempt.path, run, hello)
-    plan = _read_plan(hello)
-    run = replace(run, plan=plan, agent=replace(run.agent, build=hello.build))
-    run = replace(complete_run(run, run_so_far, progress), ended_utc=None)
+    agent = replace(run.agent, build=hello.build)
+    run = replace(run, plan=_read_plan(hello), agent=agent)
+    run = complete_run(run, run_so_far, progress)
+    run = replace(run, ended_utc=None)  # the file does not say when it ended
     progress.enter("store", run)
     attempt.stream.seek(agent_start)
     bursts = decode_bursts([attempt.read_lines()])
@@ -125,11 +138,12 @@ def _store_run(
 def _read_plan(hello: Hello) -> Plan:
     """Return what is known of the plan: its benchmarks, and its seed or 0."""
     points = list_planned_points(hello)
-    benchmarks = dict.fromkeys(benchmark for benchmark, _, _ in points)
+    benchmarks = [benchmark for benchmark, _, _ in points]
+    distinct_benchmarks = dict.fromkeys(benchmarks)
     seed = hello.raw.get("seed")
     if not isinstance(seed, int):
         seed = 0
-    return Plan(benchmarks=tuple(benchmarks), seed=seed)
+    return Plan(benchmarks=tuple(distinct_benchmarks), seed=seed)
 
 
 def _require_machine_of_probe(path: Path, run: Run, hello: Hello) -> None:
@@ -174,8 +188,11 @@ def _list_files(path: Path) -> list[Path]:
 def _find_last_attempt(
     path: Path, stream: BinaryIO, progress: HostProgress
 ) -> _Attempt:
-    """Find the last complete attempt in a file, or else the last attempt."""
-    if not os.fstat(stream.fileno()).st_size:
+    """Find the last complete attempt in a file, or else the last attempt. If there are
+    several, note which one it is.
+    """
+    is_empty = not os.fstat(stream.fileno()).st_size  # which mmap would refuse
+    if is_empty:
         return _Attempt(path, stream, 0, 0, "")
     with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
         attempts = _list_attempts(data)
@@ -212,10 +229,9 @@ def _parse_run(attempt: _Attempt, host: Host) -> Run:
     head_bytes = min(STEP_HEAD_BYTES, attempt.end - attempt.begin)
     beginning = attempt.stream.read(head_bytes)
     head = parse_step_head(attempt.path, beginning, host)
-    started = datetime.fromisoformat(head.started_utc)
     attempt.stream.seek(attempt.begin + head.length)
     return Run(
-        run_id=f"{new_run_id(started)[:-8]}{attempt.sha256[:8]}",
+        run_id=_derive_run_id(head.started_utc, attempt.sha256),
         session_id="",
         host=host,
         plan=Plan(),
@@ -224,3 +240,13 @@ def _parse_run(attempt: _Attempt, host: Host) -> Run:
         started_utc=head.started_utc,
         fleet_version=VERSION,
     )
+
+
+def _derive_run_id(started_utc: str, sha256: str) -> str:
+    """Derive the run ID of an attempt from its content, so that a file that is imported
+    again gives the same run. sha256: of the attempt; it takes the place of the last
+    eight digits of a run ID, which are random.
+    """
+    started = datetime.fromisoformat(started_utc)
+    time_of_run = new_run_id(started)[:-8]
+    return f"{time_of_run}{sha256[:8]}"
