@@ -106,9 +106,14 @@ def _name_pairs(pairs: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame
 
 
 def _list_nearness(relations: "pd.Series[Any]") -> "pd.Series[Any]":
-    """List a text for each relation by which they sort from the nearest on."""
-    places = {name: str(relation_sort_key(name)) for name in relations.unique()}
-    return relations.map(places).astype(object)
+    """Return a text for each relation; to sort the texts sorts the relations from the
+    nearest on.
+    """
+    text_by_relation = {}
+    for relation in relations.unique():
+        sort_key = relation_sort_key(relation)
+        text_by_relation[relation] = str(sort_key)
+    return relations.map(text_by_relation).astype(object)
 
 
 def _name_placed_lines(pairs: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
@@ -278,13 +283,14 @@ def _choose_shown_levels(
 
 
 def _keep_first(rows: pd.DataFrame, name: str, order: Sequence[Any]) -> pd.DataFrame:
-    """Keep the rows of each run, benchmark and variant whose value of a column comes
-    first in an order of all values.
+    """Keep, of each run, benchmark and variant, the rows with the first value of a
+    column. name: of the column. order: all of its values, the first one first.
     """
-    places = {value: place for place, value in enumerate(order)}
-    ranked = rows.assign(rank=rows[name].map(places))
-    first = ranked.groupby(_KIND)["rank"].transform("min")
-    return rows[ranked["rank"] == first]
+    rank_by_value = {value: rank for rank, value in enumerate(order)}
+    ranks = rows[name].map(rank_by_value)
+    ranked = rows.assign(rank=ranks)
+    first_ranks = ranked.groupby(_KIND)["rank"].transform("min")
+    return rows[ranks == first_ranks]
 
 
 def _format_threads(rows: pd.DataFrame) -> "pd.Series[Any]":
@@ -447,15 +453,18 @@ def split_parameters_by_axis(
 def _select_first(
     rows: pd.DataFrame, parameters: Sequence[Parameter], *, last: bool = False
 ) -> pd.DataFrame:
-    """Select the rows at the first value of each parameter in turn, or at the last."""
+    """Select the rows at the first value of each parameter in turn, or at the last.
+    Parameters that no row has a value of are passed over.
+    """
     choose = max if last else min
     for parameter in parameters:
         if parameter.name not in rows:
             continue
-        values = list(rows[parameter.name].dropna().unique())
+        column = rows[parameter.name]
+        values = list(column.dropna().unique())
         if values:
-            first_value = choose(values, key=parameter.sort_key)
-            rows = rows[rows[parameter.name] == first_value]
+            chosen_value = choose(values, key=parameter.sort_key)
+            rows = rows[column == chosen_value]
     return rows
 
 

@@ -96,7 +96,11 @@ def _compute_arm_operations(pipelines: int) -> dict[str, int]:
     """Return the operations of a cycle by variant, for a core with so many pipelines
     for vectors of 16 bytes.
     """
-    return {"bfmmla": 32 * pipelines, "i8mm": 64 * pipelines, "neon": 8 * pipelines}
+    return {
+        "bfmmla": 32 * pipelines,
+        "i8mm": 64 * pipelines,
+        "neon": 8 * pipelines,
+    }
 
 
 class _Model(NamedTuple):

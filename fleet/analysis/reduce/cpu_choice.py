@@ -25,8 +25,9 @@ from fleet.text import quote_short
 
 
 class CpuChoice(NamedTuple):
-    """The words of -c. numbers: of CPUs. groups: kinds of cores, and CORES. relations:
-    what a pair shares, "llc" or "package P-E".
+    """What the option -c chooses. numbers: of CPUs. groups: kinds of cores ("P"), and
+    CORES for one CPU of each core. relations: what a pair shares, "llc" or "package
+    P-E".
     """
 
     numbers: frozenset[int]
@@ -51,11 +52,13 @@ class CpuChoice(NamedTuple):
         return named_cpus
 
     def has_relation(self, relation: str) -> bool:
-        """Report whether pairs of this relation are chosen."""
+        """Report whether pairs of this relation are chosen: "package P-E" is, if
+        "package" or "package P-E" is named, or no relation.
+        """
         if not self.relations:
             return True
-        place = relation.partition(" ")[0]
-        return not self.relations.isdisjoint((relation, place))
+        place, _, _ = relation.partition(" ")
+        return relation in self.relations or place in self.relations
 
 
 def select_pairs_of_cpus(
@@ -80,7 +83,9 @@ def select_pairs_of_cpus(
 
 
 def _parse_choice(text: str, pairs: pd.DataFrame, cpus: pd.DataFrame) -> CpuChoice:
-    """Parse the words of -c. pairs, cpus: what an error says there is."""
+    """Parse the words of -c. Raises UsageError for another word. pairs, cpus: what that
+    error says there is.
+    """
     numbers = set[int]()
     groups = set[str]()
     relations = set[str]()
@@ -106,13 +111,15 @@ def _are_both_named(
 ) -> Bools:
     """Report for each pair whether the choice names both CPUs."""
     cpus_by_run = dict[object, set[int]]()
-    for run, rows in cpus.groupby("run_id", sort=False):
-        cpus_by_run[run] = choice.find_cpus(rows)
+    for run_id, rows in cpus.groupby("run_id", sort=False):
+        cpus_by_run[run_id] = choice.find_cpus(rows)
     no_cpus = set[int]()
     are_both_named = []
-    ends = zip(pairs["run_id"], pairs["ping_cpu"], pairs["pong_cpu"], strict=True)
-    for run, ping, pong in ends:
-        named_cpus = cpus_by_run.get(run, no_cpus)
+    pairs_of_runs = zip(
+        pairs["run_id"], pairs["ping_cpu"], pairs["pong_cpu"], strict=True
+    )
+    for run_id, ping, pong in pairs_of_runs:
+        named_cpus = cpus_by_run.get(run_id, no_cpus)
         are_both_named.append(ping in named_cpus and pong in named_cpus)
     return np.array(are_both_named, dtype=bool)
 
@@ -120,18 +127,26 @@ def _are_both_named(
 def _list_choices(pairs: pd.DataFrame, cpus: pd.DataFrame) -> str:
     """List what was measured: "CPUs 0-15; kinds of cores P, E; smt, llc, package"."""
     measured_cpus = {*pairs["ping_cpu"], *pairs["pong_cpu"]}
-    parts = [f"CPUs {format_cpus(measured_cpus)}"]
     kinds = set[str]()
     for _, rows in cpus.groupby("run_id", sort=False):
         kinds.update(find_core_kinds(rows).values())
-    if kinds:
-        fastest_first = [kind for kind in KINDS if kind in kinds]
+    fastest_first = [kind for kind in KINDS if kind in kinds]
+    places = _list_places(pairs["relation"].unique())
+    parts = [f"CPUs {format_cpus(measured_cpus)}"]
+    if fastest_first:
         parts.append(f"kinds of cores {', '.join(fastest_first)}")
-    parts.append(", ".join(_list_places(pairs["relation"].unique())))
-    return "; ".join(part for part in parts if part)
+    if places:
+        parts.append(", ".join(places))
+    return "; ".join(parts)
 
 
 def _list_places(relations: Iterable[str]) -> list[str]:
-    """List what two CPUs share, the nearest first, without kinds of cores."""
-    places = {relation.partition(" ")[0] for relation in relations}
-    return sorted(places - {Relation.SELF}, key=relation_sort_key)
+    """List what two CPUs share, the nearest first, without kinds of cores: "llc P-E" ->
+    "llc".
+    """
+    places = set[str]()
+    for relation in relations:
+        place, _, _ = relation.partition(" ")
+        places.add(place)
+    places.discard(Relation.SELF)
+    return sorted(places, key=relation_sort_key)

@@ -97,7 +97,9 @@ def _select_facts(run: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any
 
 
 def _format_facts(facts: Mapping[str, Any], names: Sequence[str]) -> dict[str, str]:
-    """Return a text for each of these facts and for each key of an object."""
+    """Return a text for each fact with one of these names, and for each key of the
+    columns that hold an object: "label.kernel", "plan.precision".
+    """
     texts = {name: _format_value(facts[name]) for name in names}
     for column, title in _OTHER_OBJECTS.items():
         for key, value in facts[column].items():
@@ -188,8 +190,10 @@ def _compare_values(name: str, a: Counter[str], b: Counter[str]) -> _Difference:
     """Return the row of `find_differences` on a fact. a, b: how many runs of each side
     have which value.
     """
+    text_of_a = _list_values(a)
+    text_of_b = _list_values(b)
     have_none_in_common = a.keys().isdisjoint(b)
-    return name, _list_values(a), _list_values(b), have_none_in_common
+    return name, text_of_a, text_of_b, have_none_in_common
 
 
 def _compare_boots(a: set[str | None], b: set[str | None]) -> list[_Difference]:
@@ -204,8 +208,11 @@ def _compare_boots(a: set[str | None], b: set[str | None]) -> list[_Difference]:
 
 
 def _have_other_boots(a: set[str | None], b: set[str | None]) -> bool:
-    """Report whether the boots of two sides are all known and none is in common."""
-    return None not in a | b and a.isdisjoint(b)
+    """Report whether the boots of two sides are all known and none is in common. None
+    is an unknown boot.
+    """
+    are_known = None not in a and None not in b
+    return are_known and a.isdisjoint(b)
 
 
 def _list_values(values: Counter[str]) -> str:
@@ -270,14 +277,19 @@ class Property:
     differs: bool
 
     def group_hosts(self, hosts: Sequence[str]) -> list[tuple[str, str]]:
-        """Group hosts by the values of their runs, the most frequent value first.
-        hosts: one per run.
+        """Group hosts by the values of their runs: return each value and a text that
+        names its hosts, the value of most runs first. hosts: one per run.
         """
         hosts_by_value = defaultdict[str, list[str]](list)
         for value, host in zip(self.values, hosts, strict=True):
             hosts_by_value[value].append(host)
-        groups = sorted(hosts_by_value.items(), key=lambda group: -len(group[1]))
-        return [(value, _count_runs_by_host(names)) for value, names in groups]
+        groups = []
+        for value in sorted(
+            hosts_by_value, key=lambda value: -len(hosts_by_value[value])
+        ):
+            names = _count_runs_by_host(hosts_by_value[value])
+            groups.append((value, names))
+        return groups
 
 
 def _count_runs_by_host(hosts: Sequence[str]) -> str:

@@ -72,12 +72,14 @@ def count_flags(flags: "pd.Series[Any]") -> dict[str, int]:
     """Count the rows with each flag, the most frequent first. flags: each row's,
     separated by commas.
     """
-    counts: Counter[str] = Counter()
+    row_counts: Counter[str] = Counter()
+    # most rows have one of few texts, so that each text is split once
     rows_by_text = Counter(flags.tolist())
     for text, rows in rows_by_text.most_common():
         if text:
-            counts.update(dict.fromkeys(text.split(","), rows))
-    return dict(counts.most_common())
+            flags_of_text = dict.fromkeys(text.split(","), rows)
+            row_counts.update(flags_of_text)
+    return dict(row_counts.most_common())
 
 
 def add_pair_flags(
@@ -85,8 +87,9 @@ def add_pair_flags(
     precision: Floats | float | None = None,
     descriptions: Descriptions = SHIPPED,
 ) -> pd.DataFrame:
-    """Add the flags of pairs to the rows of `pair_medians`. precision: the share
-    requested; NaN: none.
+    """Add the flags of pairs to the rows of `pair_medians`, whose column `flags` has
+    those of bursts. precision: the share requested, of each pair or of all; NaN or
+    None: none.
     """
     is_flagged = {
         "multimodal": pairs["other_ns"].notna().to_numpy(),
@@ -108,13 +111,15 @@ def add_pair_flags(
 
 def _is_not_converged(pairs: pd.DataFrame, precision: Floats | float | None) -> Bools:
     """Report which pairs did not reach the precision requested, or are mostly at
-    another level.
+    another level; none without a request (NaN or None).
     """
     requested = np.asarray(precision, dtype=float)
-    is_within = pairs["spread"].to_numpy(dtype=float) <= requested
-    is_mostly_at_main = pairs["other_share"].to_numpy(dtype=float) <= HALF
+    spread = pairs["spread"].to_numpy(dtype=float)
+    other_share = pairs["other_share"].to_numpy(dtype=float)
     is_requested = ~np.isnan(requested)
-    marks: Bools = is_requested & ~(is_mostly_at_main & is_within)
+    # an unknown spread is NaN, which is not within any precision
+    has_converged = (spread <= requested) & (other_share <= HALF)
+    marks: Bools = is_requested & ~has_converged
     return marks
 
 
@@ -208,5 +213,8 @@ def compute_sibling_nearness(pairs: pd.DataFrame, choice_numbers: Ints) -> Float
 
 def _is_sibling_or_single(rows: pd.DataFrame) -> Bools:
     """Report which rows are of siblings of a core, or of a single CPU."""
-    words = [relation.partition(" ")[0] for relation in rows["relation"].tolist()]
-    return np.array([word in ("smt", "self") for word in words], dtype=bool)
+    is_of_one_core = []
+    for relation in rows["relation"].tolist():
+        place, _, _ = relation.partition(" ")
+        is_of_one_core.append(place in ("smt", "self"))
+    return np.array(is_of_one_core, dtype=bool)

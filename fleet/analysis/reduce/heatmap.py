@@ -29,7 +29,7 @@ _MIN_NOISE = 0.01  # what a half interval is taken to be at least, as a share
 _MAX_HALF = 0.8  # of the middle: beyond, a scale would be logarithmic
 # kinds of groups in words; others are named by their level: "packages"
 _GROUP_NAMES = {"llc": "CPUs that share a last-level cache", "node": "NUMA nodes"}
-_GROUP_OF = 8  # CPUs to a group where the host reports no groups
+_GROUP_OF = 8  # CPUs to a group, at least, where the host reports no groups
 
 Limits = tuple[float, float]
 
@@ -139,10 +139,11 @@ def map_nodes(
     rows may be empty.
     """
     nodes = list(dict.fromkeys((*rows, *columns)))
+    places = {node: place for place, node in enumerate(nodes)}
     values = np.full((len(nodes), len(nodes)), np.nan)
-    for (row, column), value in cells.items():
-        if row in nodes and column in nodes:
-            values[nodes.index(row), nodes.index(column)] = value
+    for (cpu_node, memory_node), value in cells.items():
+        if cpu_node in places and memory_node in places:
+            values[places[cpu_node], places[memory_node]] = value
     return Heatmap(
         labels=tuple(f"n{node}" for node in nodes),
         borders=(False,) * len(nodes),
@@ -234,12 +235,13 @@ def _find_noise(tables: Sequence[npt.ArrayLike]) -> float:
 def choose_blocks(
     order: Layout, limit: int = MAX_GROUPS
 ) -> tuple[tuple[tuple[int, ...], ...], str]:
-    """Return the groups of CPUs that `map_groups` uses, and a text that names their
-    kind.
+    """Return the groups of CPUs that `map_groups` uses, at most `limit`, and a text
+    that names their kind.
     """
     level = order.choose_finest_level(limit)
     if level is not None:
-        return order.blocks(level), _GROUP_NAMES.get(level, f"{level}s")
+        kind = _GROUP_NAMES.get(level, f"{level}s")
+        return order.blocks(level), kind
     cpus = order.cpus
     size = max(_GROUP_OF, math.ceil(len(cpus) / limit))
     starts = range(0, len(cpus), size)
