@@ -258,7 +258,7 @@ class _Measured(NamedTuple):
 
 
 def _read_measured(
-    root: Listing,
+    listing: Listing,
     chosen: Mapping[str, set[str]],
     tables: Tables | None,
     only: Only,
@@ -266,21 +266,23 @@ def _read_measured(
 ) -> _Measured:
     """Read what the chosen runs measured. Raises UsageError if that is nothing.
 
-    chosen: the IDs of the runs of each side. tables, point: as of `compare`.
+    chosen: the IDs of the runs of each side. tables: those of these runs, if already
+    read. point: read only this point; None: all pairs, and levels of memory.
     """
     run_ids = set[str]().union(*chosen.values())
-    # the store has the numbers of its own runs, of all their pairs and points
+    # the store has numbers of its runs by all of their pairs and points: they are of no
+    # use for other runs (in `tables`), for one point, and for some of the pairs
     must_reduce = tables is not None or point is not None or only.divides_numbers
     if tables is None:
-        tables = read_tables(root, run_ids)
+        tables = read_tables(listing, run_ids)
     runs = tables.runs[tables.runs["run_id"].isin(run_ids)]
     cpus = tables.cpus[tables.cpus["run_id"].isin(run_ids)]
     pairs = _select_cells(tables, run_ids, only, point)
     if must_reduce:
         numbers = reduce_cells(pairs, tables.descriptions)
     else:
-        summaries = list_published(root, run_id=run_ids)
-        numbers = select_numbers(root, summaries, only, tables.descriptions)
+        summaries = list_published(listing, run_id=run_ids)
+        numbers = select_numbers(listing, summaries, only, tables.descriptions)
     pair_keys = verdicts.number_keys(pairs, verdicts.CELL)
     number_keys = verdicts.number_keys(numbers, verdicts.CLASS)
     return _Measured(
@@ -408,7 +410,9 @@ class _Match:
 
     @classmethod
     def make(cls, a: ComparisonSide, b: ComparisonSide) -> "_Match":
-        """Match two sides."""
+        """Match two sides. If each side is of one host, runs are compared; otherwise
+        hosts are.
+        """
         estimators = a.list_estimators() + b.list_estimators()
         is_run_a_unit = len(a.hosts) == len(b.hosts) == 1
         has_same_hosts = a.hosts == b.hosts
@@ -416,7 +420,8 @@ class _Match:
         can_match_cpus = has_same_hosts or _are_of_one_model(a, b)
         topologies = {*a.runs["topology"], *b.runs["topology"]}
         has_one_topology = can_match_cpus and len(topologies) == 1
-        # pairs and turns are of runs, not of hosts
+        # hosts have no pairs to compare and no order of turns, only runs have: where
+        # hosts are the units, the last two are false
         return cls(
             a,
             b,
@@ -473,7 +478,11 @@ class _Layout:
     def add_caveats_of_ladders(
         self, measured: _Measured, benchmark: str | None
     ) -> None:
-        """Name the ladders that a comparison measured, but that cannot be compared."""
+        """Add a caveat to each comparison that measured ladders that are not compared.
+
+        A ladder is a benchmark that measures memory at many sizes. It is compared by
+        levels of memory; one without known levels has no rows in `measured.pairs`.
+        """
         compared = set(measured.pairs["benchmark"].unique())
         for match, caveats in zip(self.matches, self.caveats, strict=True):
             ladders = _list_measured_ladders(match, benchmark, measured.descriptions)
@@ -517,8 +526,12 @@ def _lay_out_comparisons(
 ) -> _Layout:
     """Lay out the numbers of all comparisons.
 
-    by: "time" or a label: compare relations within its blocks, and no pairs; None: do
-    not.
+    In order: select the pairs and numbers of each comparison; drop the pairs that not
+    all of its runs have, and reduce the others again; then drop the runs that are in no
+    block. Caveats say what was dropped.
+
+    by: "time" or a label: compare relations within its blocks, and no pairs; None:
+    compare without blocks.
     """
     members = _list_members(matches)
     pairs = _select_pairs(measured.pairs, members, matches)
@@ -726,8 +739,9 @@ def _find_incomplete(numbers: pd.DataFrame, count: int) -> Bools:
     comparisons = numbers.groupby("comparison")
     keys = comparisons["key"].nunique()
     runs = comparisons["run_id"].nunique()
+    # a run has one number of a key: without a gap, there are so many
     has_every_run_all_keys = comparisons.size() == keys * runs
-    # a key of which two runs have other pairs stands here twice
+    # each key once; but twice if two runs have it of other pairs
     keys_with_pairs = numbers[["comparison", "key", "pairs_hash"]].drop_duplicates()
     has_same_pairs = keys_with_pairs.groupby("comparison").size() == keys
     is_complete = has_every_run_all_keys & has_same_pairs
@@ -739,10 +753,14 @@ def _find_incomplete(numbers: pd.DataFrame, count: int) -> Bools:
 def _keep_common_pairs(
     pairs: pd.DataFrame, is_incomplete: Bools
 ) -> tuple[pd.DataFrame, dict[int, int]]:
-    """Drop the pairs or points of incomplete comparisons that some of their runs lack.
-    Return the rows left, and how many pairs or points were dropped, by number of the
-    comparison, for those that lost any. is_incomplete: of each comparison.
+    """Drop the pairs or points that some runs of their comparison lack. Return the rows
+    left, and how many pairs or points were dropped, by number of the comparison, for
+    those that lost any.
+
+    is_incomplete: for each comparison, whether a run lacks what another has; only these
+    are looked at.
     """
+    # the number of a row's comparison, from 0, is its place in `is_incomplete`
     is_of_incomplete = is_incomplete[pairs["comparison"]]
     lost_cells = _find_lost_cells(pairs[is_of_incomplete])
     lost_keys = pd.MultiIndex.from_frame(lost_cells[_PAIR_OF_COMPARISON])
@@ -757,11 +775,13 @@ def _find_lost_cells(pairs: pd.DataFrame) -> pd.DataFrame:
     """Find the pairs or points of each comparison that some of its units, runs or
     hosts, lack. Find none in a comparison whose units have none in common.
     """
-    units = pairs.groupby("comparison")["unit"].nunique()
+    all_units = pairs.groupby("comparison")["unit"].nunique()
     # a row per pair or point of a comparison, with the number of units that have it
-    cells = pairs.groupby(_PAIR_OF_COMPARISON)["unit"].nunique().reset_index()
+    units_of_cell = pairs.groupby(_PAIR_OF_COMPARISON)["unit"].nunique()
+    cells = units_of_cell.reset_index(name="units")
     comparison = cells["comparison"]
-    is_common = cells["unit"] == comparison.map(units)
+    is_common = cells["units"] == comparison.map(all_units)
+    # without any common cell, all would be lost, and nothing left to compare
     has_any_common = is_common.groupby(comparison).transform("any")
     return cells[has_any_common & ~is_common]
 
@@ -859,9 +879,10 @@ def _keep_blocks(
 
 
 def _list_unlike_variants(relations: pd.DataFrame) -> dict[int, pd.DataFrame]:
-    """Return, by number of the comparison, the mean `ns` by benchmark, relation, side
-    and variant. A table has the benchmarks of both sides of which they have no common
-    variant; comparisons without such benchmarks have no table.
+    """Average the benchmarks that both sides of a comparison measured, but in no common
+    variant. Return, by number of the comparison, a table of their mean `ns` by
+    benchmark, relation, side and variant; none for a comparison without such
+    benchmarks.
     """
     variants = list_variants(relations)
     tables = {}
@@ -904,7 +925,8 @@ def _judge_layout(
     layout: _Layout, measured: _Measured, threshold: float
 ) -> list[Comparison]:
     """Judge all comparisons of a command together, since they share one rate of false
-    discoveries.
+    discoveries. A Comparison has its relations twice: as a table, and as plain records
+    in `rows`.
     """
     # relations are one question, which pairs have changed another
     questions = 2 if layout.has_pair_tests else 1
@@ -921,7 +943,7 @@ def _judge_layout(
     for number, match in enumerate(layout.matches):
         a = match.a
         b = match.b
-        sides_of_session = layout.relations[number].sides
+        session = layout.relations[number].sides  # None: of no session
         differences = environment.find_differences(a.run_ids, b.run_ids, facts)
         comparison = Comparison(
             a=a,
@@ -931,7 +953,7 @@ def _judge_layout(
             relations=relations[number],
             rows=rows[number],
             pairs=pairs[number],
-            fleet=fleets.get(sides_of_session, _NO_FLEET),
+            fleet=fleets.get(session, _NO_FLEET),
             levels=layout.levels.get(number, NO_LEVELS),
             environment=differences,
             unlike=layout.unlike.get(number, _NO_VARIANTS),

@@ -17,7 +17,8 @@ from fleet.analysis.compare.judge import ALPHA, MIN_AT_LEVEL, MIN_HOSTS
 from fleet.analysis.reduce.interval import MIN_RUNS
 from fleet.analysis.reduce.run_levels import label_levels_of_each
 
-CLASS = ["benchmark", "variant", "relation"]
+_CHOICE = ["benchmark", "variant"]
+CLASS = [*_CHOICE, "relation"]
 CELL = [*CLASS, "ping_cpu", "pong_cpu"]
 _COMPARISON_SIDE = ["comparison", "is_b"]
 _COMPARISON_KEY = ["comparison", "key"]
@@ -169,13 +170,14 @@ def lay_out_relations(numbers: pd.DataFrame, orders: Sequence[Order]) -> list[Si
     - `ns`, `spread` (the half interval within a run) and `pairs` (how many there are).
     orders: of the units of each comparison.
 
-    The rows of a result have `a_within` and `b_within`, the median `spread` of a side,
-    besides; the error of the change does not use them.
+    The rows of the result also have `a_within` and `b_within`, the median `spread` of
+    each side; the error of the change does not use these two.
     """
     numbers_of_a = numbers[~numbers["is_b"]]
     numbers_of_b = numbers[numbers["is_b"]]
-    # a choice: a benchmark with its variant, in the order of side A
-    choice_of_a = number_groups(numbers_of_a, ["comparison", *CLASS[:2]])
+    # a choice: a benchmark with its variant, in the order of side A; numbers of B get
+    # NaN, since each row of the table takes the choice of its numbers of A
+    choice_of_a = number_groups(numbers_of_a, ["comparison", *_CHOICE])
     choices = pd.Series(choice_of_a, numbers_of_a.index)
     table = _tabulate_units(numbers.assign(choice=choices), orders)
     rows = _join_spreads(table.rows, numbers_of_a, numbers_of_b)
@@ -317,14 +319,15 @@ def _label_levels(comparisons: Sequence[SideRuns]) -> list[Ints]:
     """
     # all at once, since grouping the rows of each comparison is slow
     rows = pd.concat([comparison.rows for comparison in comparisons])
-    choice_of_row = number_groups(rows, CLASS[:2])
-    row_counts = [len(comparison.rows) for comparison in comparisons]
-    ends = np.cumsum(row_counts)
-    # runs of a choice, a benchmark with its variant, have one usual scatter
+    choice_of_row = number_groups(rows, _CHOICE)
+    comparison_of_row = _number_comparisons(comparisons)
+    # runs of a choice, a benchmark with its variant, have one usual scatter: its rows
+    # are a group, and the groups of each comparison are numbered from 0
     groups = []
-    for choices in np.split(choice_of_row, ends[:-1]):
-        _, numbered_from_0 = np.unique(choices, return_inverse=True)
-        groups.append(numbered_from_0)
+    for row_range in _find_ranges(comparison_of_row, len(comparisons)):
+        choices = choice_of_row[row_range]
+        _, choices_from_0 = np.unique(choices, return_inverse=True)
+        groups.append(choices_from_0)
     logs = [comparison.logs for comparison in comparisons]
     return label_levels_of_each(logs, groups)
 
@@ -403,11 +406,13 @@ def _group_by_order(comparisons: Sequence[SideRuns]) -> list[list[int]]:
 def _estimate_shared_shifts(
     comparisons: Sequence[SideRuns], levels: Sequence[Ints]
 ) -> dict[Hashable, _Session]:
-    """Estimate by how much each run shifted the numbers of all hosts alike. Return a
-    session for each `sides` that three or more comparisons have; a shift that fewer
-    hosts share cannot be told from a change.
+    """Estimate by how much each run shifted the numbers of all hosts alike. Return the
+    sessions by the `sides` of their comparisons.
 
-    levels: of the numbers of each comparison, an array of the shape of its `logs`.
+    Comparisons with equal `sides` are of one session, and each of them is of one host;
+    None: the comparison is of no session. A session of fewer than three hosts is left
+    out: a shift that so few share cannot be told from a change. levels: of the numbers
+    of each comparison, an array of the shape of its `logs`.
     """
     hosts_by_sides = dict[Hashable, list[_LeveledRuns]]()
     for comparison, levels_of_host in zip(comparisons, levels, strict=True):
@@ -476,19 +481,20 @@ def _test_rows(rows: pd.DataFrame) -> pd.DataFrame:
     the moderated variance, and add
     - `error`: the standard error of the change;
     - `borrowed`: how many degrees of freedom the other rows added;
-    - the columns of `_test_levels` and of `_apply_student`.
+    - `chance`, `more`: of the levels, from `_test_levels`;
+    - `ratio`, `low`, `high`, `p`: of the change, from `_apply_student`.
     """
     is_tested = rows["change"].notna().to_numpy()
     own_variance = rows["variance"].to_numpy()
     own_freedom = rows["freedom"].to_numpy()
     variance, freedom = judge.moderate_where(is_tested, own_variance, own_freedom)
     rows = _test_levels(rows, is_tested)
-    # the variance is that of a run, and `scale` tells that of the change from it
+    # `variance` is of a run; times `scale`, it is that of the change
     rows["error"] = np.sqrt(variance * rows["scale"])
     rows["borrowed"] = freedom - own_freedom
     rows["freedom"] = freedom
     table = _apply_student(rows)
-    # without a fitted change, the ratio of the means is shown
+    # without a fitted change, `ratio` is NaN: the ratio of the means is shown instead
     ratio_of_means = rows["b_ns"] / rows["a_ns"]
     table["ratio"] = table["ratio"].where(is_tested, ratio_of_means)
     return table
@@ -543,20 +549,24 @@ def _test_all_sessions(
     comparison_of_row = _number_comparisons(comparisons)
     tables = []
     for sides, session in sessions.items():
-        numbers = []
+        numbers_of_session = []  # of its comparisons, each of which is of one host
         for number, comparison in enumerate(comparisons):
             if comparison.sides == sides:
-                numbers.append(number)
-        is_of_session = np.isin(comparison_of_row, numbers)
-        hosts = len(numbers)
+                numbers_of_session.append(number)
+        is_of_session = np.isin(comparison_of_row, numbers_of_session)
+        hosts = len(numbers_of_session)
         tables.append(_test_all_hosts(rows[is_of_session], hosts, session))
     return tables
 
 
 def _apply_student(rows: pd.DataFrame) -> pd.DataFrame:
-    """Add `ratio`, its 95 % interval `low` to `high`, and `p`, from `change`, `error`
-    and `freedom`. Where chance may explain that levels differ, by `chance`, extend
-    the interval to the ratio 1.
+    """Add `ratio`, its 95 % interval `low` to `high`, and `p`, from `change`, a
+    logarithm, its `error` and `freedom`.
+
+    `chance` is the p-value of the levels: how likely chance makes the main levels of
+    the sides differ; 0 where runs at one level were compared. A row has to pass both
+    tests: `p` is the larger p-value. Where `chance` is 5 % or more, the interval is
+    extended to the ratio 1.
     """
     names = ["change", "error", "freedom", "chance"]
     columns = rows[names].to_numpy(dtype=np.float64)
@@ -603,14 +613,16 @@ def _count_runs_to_tell(rows: pd.DataFrame, rate: float, tests: int) -> Floats:
     """Estimate how many runs a side each row at several levels needs for a verdict,
     more than it has; NaN for more than 200.
 
-    If different levels were compared, chance must seldom make levels differ in any of
-    `tests` rows. Otherwise, both sides must have two runs at the commonest level in
-    nine sessions of ten. rate: how often a run is at another level than most.
+    There are two kinds of verdict. Where a level of A was compared with another of B
+    (`are_apart`), it is that these levels differ: with so many runs, chance
+    must seldom make levels differ in any of `tests` rows. Elsewhere, runs at one level
+    are to be compared: in nine sessions of ten, there must be two of each side.
+    rate: how often a run is at another level than most.
     """
     at_main_level, all_runs = _read_counts(rows)  # rows x sides
-    shares = at_main_level / np.maximum(all_runs, 1)
-    # arrays of rows x 1
-    lower_share = shares.min(axis=1, keepdims=True)
+    shares_at_main = at_main_level / np.maximum(all_runs, 1)
+    # arrays of rows x 1: of the side with the lower share, and of that with more runs
+    lower_share = shares_at_main.min(axis=1, keepdims=True)
     most_runs = all_runs.max(axis=1, keepdims=True)
     are_apart = rows["are_apart"].to_numpy()[:, None]
     # arrays of rows x numbers of runs
@@ -667,23 +679,25 @@ def _compute_chance_of_side(runs_at_level: Floats, runs: Ints, rates: Floats) ->
     )
 
 
-def _describe_power(row: Mapping[Any, Any], target: float) -> str:
+def _describe_power(row: Mapping[Any, Any], target_log: float) -> str:
     """Describe the smallest change that would be found, and how many runs would show a
-    change of `target`, a logarithm, if that is smaller.
+    change of `target_log` if that is smaller. target_log: a logarithm.
     """
-    smallest = row["smallest"]
+    smallest = row["smallest"]  # a share: 0.02 is 2 %
     if np.isnan(smallest) or smallest > 1:
         return "would show no change below a factor of two"
     words = f"would show a change of {smallest:.1%} or more"
-    times_too_coarse = float(np.log1p(smallest)) / target
-    has_runs = "a_units" in row  # unlike a mean over hosts
+    smallest_log = float(np.log1p(smallest))
+    times_too_coarse = smallest_log / target_log
+    # rows of means over hosts have no column of how many runs a side has
+    has_runs = "a_units" in row
     if times_too_coarse <= 1 or not has_runs:
         return words
     # the harmonic mean: so many runs on each side would have the same error
     runs_a_side = 2 / (1 / row["a_units"] + 1 / row["b_units"])
     # the error falls with the root of the number of runs
     needed = np.ceil(runs_a_side * times_too_coarse**2)
-    return f"{words}; for {np.expm1(target):.0%}, about {needed:.0f} runs a side"
+    return f"{words}; for {np.expm1(target_log):.0%}, about {needed:.0f} runs a side"
 
 
 def lay_out_pairs(pairs: pd.DataFrame, orders: Sequence[Order]) -> list[SideRuns]:
@@ -751,14 +765,16 @@ def _lay_out_units(
 ) -> list[_Units]:
     """Lay out the numbers of each comparison.
 
-    numbers: with `row` and `column`, the place of each number in an array of the rows
-    and units of all comparisons. units: the unit of each column. row_ranges: which rows
+    numbers: with `row` and `column`, the place of each number in one array of the rows
+    and units of all comparisons. There, comparisons share neither rows nor columns:
+    each has a range of both. units: the unit of each column. row_ranges: which rows
     each comparison has.
     """
     cells = _Cells.read(numbers)
     is_b = units["is_b"].to_numpy()
     names = units["unit"].tolist()
-    # units and numbers stand in order of comparison: each has a slice of them
+    # units and numbers stand in order of comparison: each comparison has a range of the
+    # columns, and a range of the cells (the numbers, one after another)
     column_ranges = _find_ranges_of(units, len(orders))
     cell_ranges = _find_ranges_of(numbers, len(orders))
     units_of_comparisons = []
@@ -869,16 +885,16 @@ def _find_ranges(comparisons: Ints, count: int) -> list[slice]:
 
 
 def _make_side_runs(
-    table: _Table, rows: pd.DataFrame, choices: Sequence[Ints]
+    table: _Table, rows: pd.DataFrame, chosen_rows: Sequence[Ints]
 ) -> list[SideRuns]:
     """Make SideRuns of chosen rows of each comparison. rows: those of the table, with
-    the columns to show. choices: the rows to take from each comparison, in order,
-    counted from its first.
+    the columns to show. chosen_rows: which rows to take from each comparison, in order;
+    0 is its first.
     """
-    rows_of_comparisons = _choose_rows(table, rows, choices)
+    rows_of_comparisons = _choose_rows(table, rows, chosen_rows)
     side_runs = []
     for units, own_rows, chosen in zip(
-        table.units, rows_of_comparisons, choices, strict=True
+        table.units, rows_of_comparisons, chosen_rows, strict=True
     ):
         runs = SideRuns(
             rows=own_rows,
@@ -893,20 +909,22 @@ def _make_side_runs(
 
 
 def _choose_rows(
-    table: _Table, rows: pd.DataFrame, choices: Sequence[Ints]
+    table: _Table, rows: pd.DataFrame, chosen_rows: Sequence[Ints]
 ) -> list[pd.DataFrame]:
-    """Return the chosen rows of each comparison. The arguments are those of
-    `_make_side_runs`.
+    """Return the chosen rows of each comparison. rows: of all comparisons, as in
+    `table`. chosen_rows: which rows to take from each comparison, in order; 0 is its
+    first.
     """
-    positions = []  # among the rows of all comparisons
-    edges = [0]  # where the chosen rows of each comparison begin, and the last end
-    for row_range, chosen in zip(table.row_ranges, choices, strict=True):
+    positions = []  # of the chosen rows in `rows`
+    # in the result, where the rows of each comparison begin, and where the last end
+    edges = [0]
+    for row_range, chosen in zip(table.row_ranges, chosen_rows, strict=True):
         positions.append(row_range.start + chosen)
         edges.append(edges[-1] + len(chosen))
     # all at once, since selecting rows of each comparison is slow
-    chosen_rows = rows.iloc[np.concatenate(positions)]
-    chosen_rows = chosen_rows.reset_index(drop=True)
-    return [chosen_rows.iloc[first:end] for first, end in pairwise(edges)]
+    result = rows.iloc[np.concatenate(positions)]
+    result = result.reset_index(drop=True)
+    return [result.iloc[first:end] for first, end in pairwise(edges)]
 
 
 def number_keys(rows: pd.DataFrame, names: Sequence[str]) -> Ints:
@@ -939,11 +957,13 @@ def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.Dat
     tested_rows = rows[rows["p"].notna()]
     table = _average_hosts(tested_rows)
     table["shared"] = float(np.exp(session.change))
-    if session.shifts:
+    has_shared_change = bool(session.shifts)
+    if has_shared_change:
         shared_row = _make_row_of_all(session, hosts)
         shared_rows = pd.DataFrame([shared_row])
         table = pd.concat([table, shared_rows], ignore_index=True)
-    # a mean over hosts has no levels
+    # a mean over hosts has one level: chance cannot make levels differ, and `more`, how
+    # many runs would tell them apart, says nothing
     table = table.assign(chance=0.0, levels=1, more=np.nan)
     return _apply_student(table).drop(columns="change")
 
@@ -1038,6 +1058,8 @@ def _choose_verdict(
     below = -np.log(row["low"])
     above = np.log(row["high"])
     is_within_limit = max(below, above) < limit
+    # runs at a common level may be equal, and yet the sides differ in how many of their
+    # runs are there
     if is_within_limit and not are_shares_unlike(row, threshold):
         return Verdict.EQUIVALENT, _describe_equality(row, threshold)
     if _compares_levels(row):
@@ -1109,8 +1131,8 @@ def _explain_no_answer(row: Mapping[Any, Any], threshold: float, tests: int) -> 
         return f"may be chance: 1 of {tests} relations"
     # a change as small as the threshold is never surely beyond it: no number of runs
     # would show it, but one of twice the threshold can be shown
-    target = 2 * float(np.log1p(threshold))
-    return _describe_power(row, target)
+    target_log = 2 * float(np.log1p(threshold))
+    return _describe_power(row, target_log)
 
 
 def are_shares_unlike(row: Mapping[Any, Any], threshold: float) -> bool:
