@@ -328,13 +328,15 @@ def _has_enough_nights(runs: Sequence[RunSummary], nights: _Nights) -> bool:
 
 
 def _find_last_steps_of_host(host_runs: HostRuns, table: RunTable) -> _LastSteps:
-    """Return the night of the last step of each benchmark of a host, as
-    `_find_last_steps` does. table: its rows are those of the host's numbers.
+    """Return the night of the last step of each benchmark of a host, by host ID and
+    benchmark. A step that several numbers share stands under _ALL_BENCHMARKS. table:
+    its rows are those of the host's numbers.
     """
     host_id = host_runs.runs[0].host_id
     last_steps = _LastSteps()
     # the oldest first: a later step of a benchmark replaces an earlier one
     for step in host_runs.find_steps():
+        # a step without a row is one of the mean of several numbers
         benchmark = _ALL_BENCHMARKS
         if step.row is not None:
             benchmark, _, _ = table.keys[step.row]

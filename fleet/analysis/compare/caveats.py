@@ -144,7 +144,8 @@ def _warn_about_order(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
 
 def _find_period(order: str) -> int | None:
     """Return after how many runs an order repeats itself: "ABBAABBA" -> 4. Return None
-    if it does not.
+    if it does not. The answer counts only for orders of more than four runs: one of
+    four or fewer is no longer than a period, and always seems to repeat itself.
     """
     for period in _PERIODS:
         without_first_period = order[period:]

@@ -148,8 +148,9 @@ class Comparison:
 
     @property
     def models(self) -> tuple[str, str] | None:
-        """Return the CPU models of each side if both are of one host but have none in
-        common: another machine has the name of the host now. Return None otherwise, and
+        """Return the CPU models of each side as one text, "MODEL, MODEL", if both sides
+        are of the same hosts but have no model in common: another machine has the name
+        of a host now. Return None if the hosts differ, if a model is common to both, or
         if no model of a side is known.
         """
         if self.a.hosts != self.b.hosts:
@@ -205,14 +206,14 @@ def compare(
     threshold: the smallest change that matters, as a share; None: 3 %. point: compare
     only this point.
     blocks: "time" or the name of a label; compare runs within blocks (see
-    `assign_blocks`), without pairs.
+    `assign_blocks`), and compare no pairs.
     tables: the tables of all these runs, if already read. Raises UsageError if there is
     nothing to compare.
     """
     listing = open_listing(root)
     chosen = match_sides(listing, texts)
-    are_of_cpus = names_cpus(texts)
-    if are_of_cpus:
+    are_sides_of_cpus = names_cpus(texts)
+    if are_sides_of_cpus:
         # a run may be on several sides, with an ID of its own on each
         chosen, tables = read_tables_of_cpus(listing, chosen)
     measured = _read_measured(listing, chosen, tables, only, point)
@@ -222,13 +223,15 @@ def compare(
         message = _describe_left_out(left_out, only)
         raise UsageError(f"{message} `fleet runs` lists what each run has.")
     layout = _lay_out_comparisons(matches, measured, blocks)
+    # if only some CPUs are compared, a ladder may be missing since none of these
+    # measured it, which is not what the caveat says
     if not only.cpus:
         layout.add_caveats_of_ladders(measured, only.benchmark)
     if left_out:
         for caveats in layout.caveats:
             caveats.append(_describe_left_out(left_out, only))
     comparisons = _judge_layout(layout, measured, threshold or verdicts.THRESHOLD)
-    if not are_of_cpus:
+    if not are_sides_of_cpus:
         return comparisons
     return [_restore_stored_run_ids(comparison) for comparison in comparisons]
 
@@ -334,11 +337,12 @@ def _add_topologies_and_turns(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Data
 
 def _number_topologies(run_ids: "pd.Series[str]", cpus: pd.DataFrame) -> list[int]:
     """Return a number per run, equal for runs of which all CPUs have equal places."""
-    cpus_by_run = _collect_placed_cpus(cpus)
+    # a set of integers per run, each of which stands for a CPU together with its place
+    placed_cpus_by_run = _collect_placed_cpus(cpus)
     number_of_topology = dict[frozenset[int], int]()
     numbers = []
     for run_id in run_ids:
-        topology = frozenset(cpus_by_run.get(run_id, ()))
+        topology = frozenset(placed_cpus_by_run.get(run_id, ()))
         next_number = len(number_of_topology)
         number = number_of_topology.setdefault(topology, next_number)
         numbers.append(number)
@@ -433,7 +437,11 @@ class _Match:
 
     def find_order(self) -> verdicts.Order:
         """Return how the runs are ordered: by their turns, if they are of one host. The
-        turn of a run is the session and its index there.
+        turn of a run is its session, and its index there. Runs of more than one host
+        have no order in time, and their comparison is judged alone.
+
+        `sides` of the order is a key: comparisons of different hosts with equal keys
+        are judged together, as one session.
         """
         if not self.is_one_host:
             return verdicts.NO_ORDER
@@ -441,7 +449,7 @@ class _Match:
         for side in (self.a, self.b):
             turns_of_side = zip(side.run_ids, side.runs["turn"], strict=True)
             turns.update(turns_of_side)
-        # the same sides of other hosts have equal names: these hosts share a session
+        # without the host, the names of the same sides are equal on every host
         sides = (self.a.name_without_host, self.b.name_without_host)
         return verdicts.Order(sides, turns)
 
@@ -622,8 +630,10 @@ def _select_pairs(
     pairs: pd.DataFrame, members: pd.DataFrame, matches: Sequence[_Match]
 ) -> pd.DataFrame:
     """Return the pairs of the runs of each comparison, with the columns of `members`
-    and `ns`, the number to compare: the pair by the estimator of the comparison.
+    and `ns`, the number to compare: each pair's time by the estimator that its
+    comparison uses.
     """
+    # comparisons may use different estimators: `_choose_ns` reads one of these columns
     names = [*_PAIR_COLUMNS, *ESTIMATOR_COLUMNS.values()]
     columns = list(dict.fromkeys(names))  # a name may occur twice
     rows = _join_members(pairs.filter(columns), members)
@@ -854,14 +864,17 @@ def _describe_runs_without_block(
     matches: Sequence[_Match], blocks: Sequence[Mapping[str, object]]
 ) -> dict[int, str]:
     """Say, by number of the comparison, how many of its runs are in no block. blocks:
-    as returned by `_assign_blocks`.
+    for each comparison, the block of each run that has one, by run ID.
     """
     texts = {}
-    for comparison, (match, own_blocks) in enumerate(zip(matches, blocks, strict=True)):
-        missing = len(match.a.runs) + len(match.b.runs) - len(own_blocks)
-        if missing:
+    for comparison, (match, block_by_run) in enumerate(
+        zip(matches, blocks, strict=True)
+    ):
+        run_count = len(match.a.runs) + len(match.b.runs)
+        left_out = run_count - len(block_by_run)
+        if left_out:
             texts[comparison] = (
-                f"{format_count(missing, 'run')} left out: no block with runs of both"
+                f"{format_count(left_out, 'run')} left out: no block with runs of both"
                 " sides."
             )
     return texts

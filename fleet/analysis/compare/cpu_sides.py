@@ -77,14 +77,17 @@ def _select_runs(rows: pd.DataFrame, run_ids: set[str]) -> pd.DataFrame:
 
 
 def _drop_only_kind(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Drop the kind of core from the relations of pairs if they name only one kind:
-    "package E-E" -> "package". So kinds can be compared by relation.
+    """Drop the kind of core from the relations of pairs of two like cores if these are
+    all of one kind: "package E-E" -> "package". So the pairs of E cores on one side and
+    those of P cores on the other have equal relations, by which they are compared.
     """
     relations = pairs["relation"].astype(str)
+    # "package E-E" ends in one kind, E; "package E-P" and "package" do not match
     matches = map(_ONE_KIND.search, relations)
     kinds = {match[1] for match in matches if match}
     if len(kinds) == 1:
         relations = relations.str.replace(_ONE_KIND, "", regex=True)
+    # of the stored type again, as on sides whose relations stay
     return pairs.assign(relation=relations.astype(pairs["relation"].dtype))
 
 

@@ -340,9 +340,10 @@ def find_steps(
     )
     changes = drop_changes_of_parts(find_changes(pool.logs), pool)
     steps = [change for change in changes if change.dated]
-    # the first rows of the pool are these
-    rows = measured_rows.tolist()
-    return [_make_dated_step(step, rows, distinct_nights) for step in steps]
+    # for each row of the pool that is a single number, its row in `logs`; the rows of
+    # the pool after these are means over several numbers
+    row_of_pool_row = measured_rows.tolist()
+    return [_make_dated_step(step, row_of_pool_row, distinct_nights) for step in steps]
 
 
 def _make_dated_step(

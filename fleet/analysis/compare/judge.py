@@ -377,9 +377,9 @@ def compute_nanmedian(values: Floats, axis: int) -> Floats:
     # any, where NaN stands
     below_middle = np.maximum(count - 1, 0) // 2
     above_middle = np.minimum(count // 2, length - 1)
-    low = np.take_along_axis(ordered, below_middle, axis=axis)
-    high = np.take_along_axis(ordered, above_middle, axis=axis)
-    sums = (low + high).squeeze(axis)
+    lower_value = np.take_along_axis(ordered, below_middle, axis=axis)
+    upper_value = np.take_along_axis(ordered, above_middle, axis=axis)
+    sums = (lower_value + upper_value).squeeze(axis)
     return np.asarray(sums / 2)
 
 
@@ -411,7 +411,7 @@ def judge_rows(
     labels: Ints,
     is_b: Bools,
     blocks: Ints | None = None,
-    session: Floats | float = 0.0,
+    shifts: Floats | float = 0.0,
 ) -> dict[str, Any]:
     """Fit each number's change from A to B, at levels where each side has two runs, if
     there are such, else from A's main level to B's.
@@ -419,11 +419,12 @@ def judge_rows(
     logs: a row per number, a column per run. labels: the level of each value in its
     row, -1 where it is missing. is_b: whether each run is of B. blocks: of each run,
     if the user asked for blocks; None: use passes if there are four or more, and fit
-    nothing below three runs a side. session: the shift of each run, to subtract from
-    all rows (an array of runs) or from each row (rows x runs).
+    nothing below three runs a side. shifts: what to subtract from the number of each
+    run, in all rows alike (an array of runs) or in each row (rows x runs).
 
     Return columns with a value per row:
-    - the fields of `LeastSquares`;
+    - `change`, `scale`, `variance`, `freedom`: the fields of `LeastSquares`, NaN where
+      nothing could be fitted;
     - `levels`: how many levels the row has;
     - `are_apart`: whether a level of A was compared with another level of B;
     - `shares`: from `compute_share_probability`;
@@ -434,11 +435,12 @@ def judge_rows(
     - `a_ns`, `b_ns`: the mean of those.
     """
     fits = _Fits.make_empty(len(logs))
-    without_shifts = logs - session
+    without_shifts = logs - shifts
     are_blocks_asked = blocks is not None
-    # rows of equal labels compare the same runs, and are fitted at once
+    # rows of equal labels compare the same runs, and are fitted at once; `fits`
+    # collects what is found
     for rows in _group_equal_rows(labels):
-        levels_of_runs = labels[rows[0]]
+        levels_of_runs = labels[rows[0]]  # as of each of these rows
         choice = _choose_levels(levels_of_runs, is_b, blocks)
         fits.note_levels(rows, choice)
         if _has_enough_runs(choice, is_b, are_blocks_asked=are_blocks_asked):
@@ -547,6 +549,7 @@ def _choose_levels(levels: Ints, is_b: Bools, asked_blocks: Ints | None) -> _Cho
     counts_of_a = _count_levels(levels[has_number & ~is_b], level_count)
     counts_of_b = _count_levels(levels[has_number & is_b], level_count)
     is_shared = np.minimum(counts_of_a, counts_of_b) >= MIN_AT_LEVEL
+    # shared levels are blocks in place of passes; blocks that were asked for are kept
     if is_shared.any():
         shared_counts = np.where(is_shared, counts_of_a + counts_of_b, 0)
         return _choose_shared_levels(levels, is_b, asked_blocks, shared_counts)
@@ -563,12 +566,15 @@ def _choose_shared_levels(
     """
     is_shared = shared_counts > 0
     has_number = levels >= 0
+    # a level of -1 reads the last of `is_shared`, which `has_number` rules out
     is_used = has_number & is_shared[levels]
     # runs of unlike levels are not compared: each level is a block
     blocks = _make_blocks_of_levels(levels, asked_blocks)
     common_blocks = _keep_common_blocks(blocks, is_used, is_b)
     commonest = int(shared_counts.argmax())
-    return _Choice(common_blocks, commonest, commonest, are_apart=False)
+    return _Choice(
+        common_blocks, level_of_a=commonest, level_of_b=commonest, are_apart=False
+    )
 
 
 def _count_levels(levels: Ints, count: int) -> Ints:
@@ -601,13 +607,14 @@ def _choose_main_levels(
     main_of_b = int(counts_of_b.argmax())
     both_have_most = _has_most_runs(counts_of_a) and _has_most_runs(counts_of_b)
     if main_of_a == main_of_b or not both_have_most:
-        no_blocks = np.full(len(levels), -1)
+        no_blocks = np.full(len(levels), -1)  # no run is compared
         return _Choice(no_blocks, main_of_a, main_of_b, are_apart=False)
     main_of_side = np.where(is_b, main_of_b, main_of_a)
     is_used = levels == main_of_side
     has_number = levels >= 0
     is_at_other_level = has_number & ~is_used
-    # passes without the runs at other levels are not whole: all are one block
+    # passes, or blocks that the user asked for, are not whole without the runs at
+    # other levels: all runs are one block then
     if is_at_other_level.any():
         blocks = np.zeros_like(blocks)
     common_blocks = _keep_common_blocks(blocks, is_used, is_b)
@@ -724,16 +731,19 @@ def _test_by_fisher(a: Ints, b: Ints) -> Floats:
 
     a, b: how many runs of each side are at a level, rows x levels.
     """
-    # arrays below are rows x levels x possible splits
+    # arrays below are rows x levels x possible splits; an axis is of length 1 where all
+    # values along it would be equal
     total_a = a.sum(axis=1)[:, None, None]
     total_b = b.sum(axis=1)[:, None, None]
     at_level = (a + b)[:, :, None]
-    # a split: so many runs of A and the others of B; impossible ones have probability 0
+    # split number i has i of a level's runs on side A and the others on side B
     possible_a = np.arange(total_a.max(initial=0) + 1)
+    # negative where the level has fewer than i runs: such a split has probability 0
     possible_b = at_level - possible_a
     chance = _compute_hypergeometric(possible_a, possible_b, total_a, total_b)
-    # the number of runs of A is also the place of the observed split
-    observed = np.take_along_axis(chance, a[:, :, None], axis=2)
+    # so the number of runs of A is also the number of the observed split
+    observed_split = a[:, :, None]
+    observed = np.take_along_axis(chance, observed_split, axis=2)
     limit = observed * (1 + 1e-9)  # equal ones differ by rounding
     is_as_unlikely = chance <= limit
     chance_of_unlikely = np.where(is_as_unlikely, chance, 0.0)

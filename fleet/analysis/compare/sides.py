@@ -281,16 +281,17 @@ class RunNumbers:
         """Read the numbers of these rows of the table `runs`. Raises UsageError if they
         have none.
         """
-        column = choose_number_column(runs)
+        pair_column = choose_number_column(runs)
         summaries = load.list_published(listing, run_id=runs["run_id"])
         descriptions = load.merge_descriptions(summaries)
         rows = select_numbers(listing, summaries, only, descriptions)
         if rows.empty:
             raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")
-        # from here on the number to compare, by whichever estimator
-        number_column = NUMBER_COLUMNS[column]
+        # the column of the table `numbers`: the median of `pair_column` over pairs
+        number_column = NUMBER_COLUMNS[pair_column]
+        # from here on, `median_ns` holds the number to compare, by whichever estimator
         rows["median_ns"] = rows[number_column]
-        return cls(listing, only, rows, column, descriptions)
+        return cls(listing, only, rows, pair_column, descriptions)
 
     def load_pairs(self, runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
         """Load the pairs behind the numbers of some of the runs."""

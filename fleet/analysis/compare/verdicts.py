@@ -234,8 +234,8 @@ def judge_comparisons(
     rates: Collection[str] = (),
 ) -> tuple[list[pd.DataFrame], dict[Hashable, pd.DataFrame]]:
     """Judge comparisons; return a table for each and, for each session of three hosts
-    or more, a table of the changes over all hosts. A session has a comparison per host,
-    and its key is their `sides`.
+    or more, a table of the changes over all hosts. A session is all comparisons with
+    equal `sides`, one per host; these `sides` are the key of its table.
 
     threshold: the smallest change that matters, a share. questions: the number of parts
     that the command splits the 5 % into; subtracting a shift that all hosts share adds
@@ -256,8 +256,9 @@ def judge_comparisons(
     - `error`, `freedom`, `p`: of that ratio's logarithm;
     - `borrowed`: how much of `freedom` comes from other rows;
     - `chance`: the probability that chance makes the levels of the sides differ; 0
-      where runs at one level were compared;
-    - `more`: how many runs a side would give a row at several levels a verdict;
+      where no level of A was compared with another level of B;
+    - `more`: how many runs per side it would take until a row at several levels gets a
+      verdict; NaN for rows at one level, and for more than 200 runs;
     - `q`: p corrected for the number of rows and questions;
     - `smallest`: the change that would be found, a share;
     - `verdict`, `why`.
@@ -266,11 +267,12 @@ def judge_comparisons(
     sessions = _estimate_shared_shifts(comparisons, levels)
     fits = _fit_rows(comparisons, levels, sessions)
     rows = _test_rows(fits)
-    session_tables = []
+    session_tables = []  # a table for each of `sessions`, in their order
     if not are_pairs:
         session_tables = _test_all_sessions(comparisons, sessions, rows)
     if any(session.shifts for session in sessions.values()):
         questions += 1
+    # tables stay in this order: that of all rows, then those of sessions
     tables = _add_q_values([rows, *session_tables], questions)
     judged = [add_verdicts(table, threshold, rates) for table in tables]
     judged_rows, *judged_sessions = judged
@@ -350,18 +352,20 @@ def _fit_rows(
     comparison_of_row = _number_comparisons(comparisons)
     rows = pd.concat([comparison.rows for comparison in comparisons], ignore_index=True)
     rows["shared"] = shared_ratios[comparison_of_row]
-    fits = []
+    columns_of_groups = []
     for group in _group_by_order(comparisons):
+        # with the rows of the group's comparisons end to end
         columns = _fit_group(
             [comparisons[number] for number in group],
             [levels[number] for number in group],
             [session_of_each[number] for number in group],
         )
+        # a group is in rising order, so these rows are in the order of `columns`
         is_in_group = np.isin(comparison_of_row, group)
         rows_of_group = np.flatnonzero(is_in_group)
-        fits.append(pd.DataFrame(columns, index=rows_of_group))
-    # each fit has the numbers of its rows, by which it is joined
-    return rows.join(pd.concat(fits))
+        columns_of_groups.append(pd.DataFrame(columns, index=rows_of_group))
+    # the index has the numbers of the rows, by which the columns are joined
+    return rows.join(pd.concat(columns_of_groups))
 
 
 def _fit_group(
@@ -385,7 +389,7 @@ def _fit_group(
     is_b = comparisons[0].is_b
     blocks = comparisons[0].blocks
     labels = np.vstack(levels)
-    return judge.judge_rows(logs, labels, is_b, blocks, session=shifts_of_rows)
+    return judge.judge_rows(logs, labels, is_b, blocks, shifts=shifts_of_rows)
 
 
 def _group_by_order(comparisons: Sequence[SideRuns]) -> list[list[int]]:
@@ -501,9 +505,11 @@ def _test_rows(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _test_levels(rows: pd.DataFrame, is_tested: Bools) -> pd.DataFrame:
-    """Add `chance`, the probability that chance makes the main levels of the sides
-    differ (0 where runs at one level were compared), and `more`, how many runs
-    a side would give a row at several levels a verdict (NaN for others).
+    """Add two columns:
+    - `chance`: the probability that chance makes the main levels of the sides differ; 0
+      where no level of A was compared with another level of B;
+    - `more`: how many runs per side it would take until a row at several levels gets a
+      verdict; NaN for rows at one level, and for more than 200 runs.
 
     rows: with the columns of `judge_rows`. is_tested: whether each has a change.
     """
@@ -705,11 +711,13 @@ def lay_out_pairs(pairs: pd.DataFrame, orders: Sequence[Order]) -> list[SideRuns
 
     pairs: a row per unit and pair, in order of comparison and side, with the columns
     `comparison`, `is_b`, `unit` (a run's ID or a host's name), those of CELL, `ns`, and
-    `key`: a number for each pair, in the order of CELL. Both sides of a comparison must
-    have one topology. orders: of the units of each comparison.
+    `key`: the number of the pair among all distinct ones, which are sorted by CELL.
+    Both sides of a comparison must have one topology. orders: of the units of each
+    comparison.
     """
     table = _tabulate_units(pairs, orders)
-    complete_rows = []  # of each comparison
+    # for each comparison, which of its own rows have a number of every unit
+    complete_rows = []
     for units in table.units:
         lacks_unit = np.isnan(units.logs).any(axis=1)
         complete_rows.append(np.flatnonzero(~lacks_unit))
@@ -749,9 +757,11 @@ def _tabulate_units(numbers: pd.DataFrame, orders: Sequence[Order]) -> _Table:
     numbers = numbers[numbers["ns"].notna()]
     unit_names = [*_COMPARISON_SIDE, "unit"]
     units = numbers[unit_names].drop_duplicates()
+    # units are numbered over all comparisons, in the order of `units`
     unit_of_number = number_groups(numbers, unit_names)
     numbers = _keep_shared_rows(numbers.assign(column=unit_of_number))
     rows = _select_first_rows(numbers)
+    # which of `rows` are of each comparison
     row_ranges = _find_ranges_of(rows, len(orders))
     units_of_comparisons = _lay_out_units(numbers, units, row_ranges, orders)
     return _Table(rows, row_ranges, units_of_comparisons)
