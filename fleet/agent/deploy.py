@@ -76,8 +76,10 @@ class _Job:
 
     @property
     def compiler(self) -> Compiler | None:
-        """The host's compiler (version "" if unknown). If missing: None, or BuildError
-        for `build: host`.
+        """The compiler that the inventory names, or else the first that the probe found
+        on the host. Its version is "" if unknown.
+
+        None if there is none. Raises BuildError instead for `build: host`.
         """
         cc = self.host.toolchain.cc
         for compiler in self.facts.compilers:
@@ -125,7 +127,8 @@ class _Job:
 
     def cache_name_for_like_hosts(self) -> str | None:
         """Return the cache name of the agent shared by hosts like this one; None if
-        this host shares none.
+        this host shares none. Hosts are alike if they have the same libc and compiler
+        and, where the inventory adds cflags, the same model and flags of CPU.
         """
         if self.host.build is BuildPlace.HOST or self.host.via is Via.LOCAL:
             return None
@@ -144,8 +147,9 @@ class _Job:
         return f"alike-{self.build_id}-{digest[: tc.HASH_DIGITS]}"
 
     def find_static_agent(self) -> Built | None:
-        """Return a finished static agent; None without one, or if the inventory sets
-        `build` or `cc`.
+        """Return a finished static agent, which any host of its target can run; None
+        without one. Also None if the inventory sets `build` or `cc`: then the user
+        wants an agent from there.
         """
         toolchain = self.host.toolchain
         if self.host.build is not BuildPlace.AUTO or toolchain.cc is not None:
@@ -176,8 +180,9 @@ class _Job:
 def _make_job(
     host: Host, facts: Facts, builder: Builder, benchmarks: Collection[str] | None
 ) -> _Job:
-    """Return the job. Raises ProbeError for an unsupported target, BuildError for
-    `build-host` off QNX.
+    """Return the job of putting an agent with these benchmarks, None for all, on the
+    host. Raises ProbeError for a target that no agent supports, and BuildError for
+    `build: build-host` if the host does not run QNX.
     """
     sources = tc.select_sources(facts.target, source.read_sources())
     if sources is None:
@@ -238,7 +243,8 @@ def _build_once_for_like_hosts(
     connection: Connection, job: _Job, command: str, notify: Notify
 ) -> Agent:
     """Use the agent that a host like this one compiled or is compiling; else compile
-    and share it. command: the compiler's.
+    and share it. command: the compiler's. If the shared agent does not run on this
+    host, compile one for it alone.
     """
     cache_name = job.cache_name_for_like_hosts()
     if cache_name is None or job.agent_on_host():
@@ -249,7 +255,7 @@ def _build_once_for_like_hosts(
             try:
                 return _build_and_share(connection, job, command, cache_name)
             except BuildError:
-                # a host that lost patience began later, and may have succeeded
+                # another host that waited in vain compiled too, and may have succeeded
                 built = job.find_built_agent()
                 if built is None:
                     raise
@@ -344,8 +350,8 @@ def _preview_from_controller(job: _Job) -> Preview:
 
 
 def _preview_with_compiler_of_host(job: _Job, compiler: Compiler) -> Preview:
-    """Describe what `deploy` would do for a host that has a compiler: use its agent, or
-    send a finished one, or build one there.
+    """Describe what `deploy` would do for a host that has a compiler: keep the agent
+    that is there, or send a finished one, or build one there.
     """
     present = preview_agent_on_host(job.facts, job.agent_on_host())
     if present is not None:
@@ -440,8 +446,10 @@ def _find_key_problem(host: Host) -> str | None:
 
 
 def _find_target_problem(host: Host) -> str | None:
-    """Say that an SDP has no compiler for the host's architecture; return None if one
-    may be found.
+    """Say that no compiler can build for the host's architecture; return None if one
+    may be found, or if the entry does not name OS and architecture.
+
+    An OS that is built for with an SDP has only the architectures of `VARIANTS`.
     """
     if host.os is None or host.arch is None or host.os not in SYSTEMS:
         return None

@@ -107,8 +107,8 @@ class Forecast(Struct, tag_field="record", tag="forecast"):
 
     @property
     def time_text(self) -> str:
-        """Text of how long the plan and a long first round take, and what the time
-        budget leaves out.
+        """Text of how long the plan takes, and its first round if that is long; then
+        what the plan leaves out to keep the user's time budget.
         """
         text = str(self.duration)
         if self.rounds > 1 and self.duration.first_s >= LONG_S:
@@ -147,8 +147,10 @@ def _has_load_threads(benchmark: str) -> bool:
 def choose_deadline_s(
     host: Host, requested: RequestedOptions, plan: Plan, forecast: Forecast
 ) -> int:
-    """Return the requested deadline, else the forecast's, within a bound of our own: a
-    day more than the plan's own durations. Raises RefusedError for a longer forecast.
+    """Return the requested deadline in seconds, else the forecast's.
+
+    Without a request, a run may take a day more than DEADLINE_TIMES the durations that
+    the plan itself names. Raises RefusedError if the forecast is longer than that.
     """
     if requested.deadline_s is not None:
         return requested.deadline_s
@@ -209,11 +211,12 @@ class Forecaster:
     def _ask_own_agent(
         self, agent_descriptor: int, host: Host, facts: Facts, plan: Plan
     ) -> Forecast:
-        """Ask the agent of this descriptor, unless it has answered for such a machine
-        and plan before.
+        """Return the forecast of the agent at this descriptor, from the cache if it has
+        answered for such a machine and plan before.
 
         A plan that needs no memory costs the same whatever memory the machine has free.
-        Its forecast is kept without that, so that hosts share it.
+        So its forecast is kept under a key without the memory, for all hosts that
+        differ only in that.
         """
         cpus = named_cpus(plan)
         machine = render_facts(facts, cpus)
@@ -308,6 +311,7 @@ def _parse_answer(
     it refused the plan, AgentError if it printed no forecast.
     """
     text = stderr.decode("utf-8", "replace").strip()
+    # the agent's last message, or all of stderr if it has no message of the agent
     _, _, message = text.rpartition(records.PREFIX)
     if exit_code == _BAD_OPTIONS:
         raise UsageError(f"{host.name}: {message}.")
@@ -393,7 +397,8 @@ def _render_machine(facts: Facts) -> Iterator[str]:
     page_bytes = facts.page_bytes or 4096
     yield f"page_bytes {page_bytes}"
     if facts.huge_pages not in (None, "never"):
-        # a huge page is what one page of the page table maps
+        # one page of the page table has as many entries as fit, each for one page;
+        # together they map a huge page
         entries_per_table = page_bytes // _PAGE_TABLE_ENTRY_BYTES
         yield f"huge_page_bytes {page_bytes * entries_per_table}"
     if facts.memory_available_bytes is not None:

@@ -122,7 +122,9 @@ def _record_killed_visit(
 def _record_unexpected_exit(
     run: Run, reader: Reader, stream: Stream, journal: Journal
 ) -> None:
-    """Record an exit code that contradicts the agent's end record."""
+    """Record an exit code that contradicts the agent's end record. The code is 0 if the
+    plan was done, and _CUT if the agent ended before; None if it is not known.
+    """
     if reader.end is None or stream.exit_code is None:
         return
     expected_code = 0 if reader.end.reason == "done" else _CUT
@@ -133,8 +135,8 @@ def _record_unexpected_exit(
 
 
 def _iter_untorn_lines(stream: Stream) -> Iterator[bytes]:
-    """Yield the agent's lines, but not a last record of which a signal left only the
-    start. Whether it was a signal is known only after that line.
+    """Yield the agent's lines, but not an incomplete last record if a signal ended the
+    agent. That is known only after the last line, so it is held back until then.
     """
     held_back = None
     for line in stream:
@@ -223,8 +225,8 @@ def _make_error(
 def _explain_no_start(
     run: Run, run_so_far: RunSoFar, code: int | None, message: str
 ) -> FleetError | None:
-    """Return the error of an agent that ended before its hello, if it says why; else
-    None. message: what it wrote to stderr.
+    """Return the error of an agent that ended before its hello, if its exit code or its
+    words say why; else None. message: what it wrote to stderr.
     """
     name = run.host.name
     if code == _LOCKED:
@@ -265,10 +267,9 @@ def make_failed_record_after_kill(
     reader: Reader, output: Sequence[bytes]
 ) -> bytes | None:
     """Return a `failed` record for the visit that a signal ended; None if there is no
-    such visit, or the signal is another one. output: the lines of `ask_about_kill`.
-
-    `given_up` in the record says what later agents leave out: the benchmark's variant,
-    the point, or whatever needs as much memory.
+    such visit, or if the signal says nothing of it. output: the lines of
+    `ask_about_kill`, the signal's name first. `given_up` in the record says what later
+    agents leave out: the variant, the point, or whatever needs as much memory.
     """
     if reader.hello is None or reader.visit_line is None or not output:
         return None

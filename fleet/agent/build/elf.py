@@ -85,6 +85,7 @@ def read_elf(binary: bytes) -> Elf:
     """Read an ELF file's header and interpreter (System V gABI). Raises DataError for
     another file.
     """
+    # a file header has 64 bytes, or 52 in a 32-bit file, which is longer in all
     if len(binary) < 64 or binary[:4] != b"\x7fELF":
         raise DataError("not an ELF file")
     class_byte = binary[4]
@@ -140,9 +141,10 @@ def _explain_static(system: System) -> str | None:
 
 def _explain_wrong_loader(interpreter: str, system: System) -> str | None:
     """Return why a binary with this interpreter cannot run on an operating system; None
-    if it can, as far as its loader goes.
+    if it can, as far as its loader goes. The interpreter is the path of the loader.
 
-    Linux has no loader of its own: each C library brings another.
+    `system.loader` is None for Linux, where each C library brings a loader of another
+    name: any loader is right that is not another system's.
     """
     loader = interpreter.rpartition("/")[2]
     if loader == system.loader:
@@ -160,8 +162,10 @@ def _explain_wrong_loader(interpreter: str, system: System) -> str | None:
 
 def explain_wrong_release(elf: Elf, target: Target, release: int | None) -> str | None:
     """Return why a program cannot run on the OS's major version `release`; None if it
-    can, or if either version is unknown.
+    can, or if either version is unknown. The number of the libc.so that the program
+    names tells the version it was built for.
     """
+    # no libc.so has the number 0
     built_for = SYSTEMS[target.os].libc_releases.get(elf.libc_so or 0)
     if release is None or built_for in (None, release):
         return None
@@ -180,9 +184,10 @@ def _explain_wrong_libc(
     """
     if libc is None:
         return None
-    needed = "musl" if "musl" in interpreter else "glibc"
+    needs_musl = "musl" in interpreter
+    needed = "musl" if needs_musl else "glibc"
     has_musl = "musl" in libc
-    if has_musl != (needed == "musl"):
+    if has_musl != needs_musl:
         return f"it needs {needed} ({interpreter}), the host has {libc}"
     match = re.search(r"glibc (\d+)\.(\d+)", libc)
     if glibc is None or match is None:

@@ -66,6 +66,10 @@ class Builder:
         connect: Connect = connect,
         cancellation: Cancellation | None = None,
     ) -> None:
+        """Keep finished agents in the folder `cache`, or else in the user's cache.
+
+        connect: opens a connection to a build host. cancellation: ends builds.
+        """
         self.connect = connect
         self.cancellation = cancellation or Cancellation()
         if cache is None:
@@ -141,7 +145,7 @@ class Builder:
         extra: Sequence[str] = (),
     ) -> Built | None:
         """Return a shipped or cached agent, as `build` would; None if it would have to
-        be compiled.
+        be compiled. A shipped one is better, by whichever toolchain it was built.
         """
         toolchains = _list_toolchains(target, compiler, extra)
         for folder in filter(os.path.isdir, (SHIPPED, self._cache)):
@@ -157,7 +161,8 @@ class Builder:
         self, name: str, build: str, toolchain: tc.Toolchain, folder: Path | None = None
     ) -> Built | None:
         """Return the agent cached under this name, reading its file only once; None if
-        there is no file.
+        there is no file. folder: where to look instead of the cache; SHIPPED has the
+        agents that come with fleet, which the toolchain's name then says.
         """
         if name in self._built_by_name:
             return self._built_by_name[name]
@@ -172,8 +177,8 @@ class Builder:
 
     @contextmanager
     def wait_turn(self, name: str) -> Iterator[None]:
-        """Wait, at most PATIENCE_S, while another thread builds under this name. Raises
-        Cancelled.
+        """Wait, at most PATIENCE_S, while another thread builds under this name. After
+        that the block runs beside it. Raises Cancelled.
         """
         lock = self._lock_for(name)
         deadline = time.monotonic() + PATIENCE_S

@@ -72,8 +72,9 @@ def _find_built_agent(
             " (`toolchain: {cc: …}`), or set `build: controller`."
         )
     check_put(done, host, facts.workdir)
-    _, _, placed = done.stdout.decode("utf-8", "replace").rpartition(_PLACED)
-    name = tc.find_agent_of_build(build, [placed.strip()])
+    # the last line is _PLACED and the name; that must be a name of this build
+    _, _, printed_name = done.stdout.decode("utf-8", "replace").rpartition(_PLACED)
+    name = tc.find_agent_of_build(build, [printed_name.strip()])
     if name is None:
         raise DeployError(
             f"{host.name}: the host built the agent, but did not report its path."
@@ -145,16 +146,16 @@ def ask_versions(
 def build_script(
     toolchain: tc.Toolchain, sources: tc.Sources, build: str, workdir: str
 ) -> bytes:
-    """Return sh text that unpacks, compiles and places the agent; it exits with 93 if
-    the compiler fails.
+    """Return sh text that unpacks the sources, compiles them and moves the agent into
+    the workdir. It exits with _BUILD_FAILED if the compiler fails.
     """
     settings = {
         "WORKDIR": workdir,
         "BUILD": build,
         "NAME": tc.agent_file_name(build),
         "COMPILER": _render_compilation(toolchain, sources),
-        # patterns of the shell: a whole SHA-256, and the part of it that is not in the
-        # file's name
+        # patterns of the shell for the 64 digits of a SHA-256, and for those of them
+        # that are left out of the file's name
         "HASH": "?" * 64,
         "REST": "?" * (64 - tc.HASH_DIGITS),
         "PLACED": _PLACED,
@@ -276,8 +277,10 @@ def send_prebuilt(connection: Connection, host: Host, facts: Facts) -> Agent:
 def _put_unless_present(
     connection: Connection, host: Host, facts: Facts, binary: bytes, build: str
 ) -> str:
-    """Write the agent to the host; return its path. Keep an existing file only where a
-    rename is atomic: a file of that name is complete there.
+    """Write the agent to the host unless it is there; return its path.
+
+    A file of that name was renamed when it was complete. Where a rename is not atomic,
+    it may be incomplete even so, and is written again.
     """
     name = tc.agent_file_name(build, binary)
     path = f"{facts.workdir}/{name}"

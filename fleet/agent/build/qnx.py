@@ -76,8 +76,9 @@ def sdp_toolchain(
 
 
 def find_sdp(path: str | None, release: int | None) -> tuple[Path, Path]:
-    """Return (QNX_HOST, QNX_TARGET) of an SDP: at `path` if set, for `release` if set.
-    Raises BuildError.
+    """Return (QNX_HOST, QNX_TARGET) of the first SDP that can build for `release`, or
+    for any QNX if that is None. Look only at `path` unless that is None. Raises
+    BuildError.
     """
     problems = []
     for place, sdp in _list_sdps(path).items():
@@ -176,6 +177,7 @@ class Job:
     builder: Builder
 
     def __post_init__(self) -> None:
+        """Raise BuildError if host and inventory name different releases of QNX."""
         kernel = self.facts.kernel
         release = self.host.os_release
         if not kernel or not release:
@@ -381,8 +383,8 @@ def _build_and_send(
 def _build_with_working_compiler(
     job: Job, commands: Sequence[str], connection: Connection
 ) -> Agent:
-    """Build with the compiler that built an agent on the host, or the first that works.
-    Raises BuildError.
+    """Build with the compiler that built the agent that is already on the host. If none
+    is there, build with the first compiler that works. Raises BuildError.
     """
     working_command = next(filter(job.find_agent_of_compiler, commands), None)
     if working_command is None:
@@ -423,7 +425,7 @@ def build_host_toolchain(
     name = f"qcc on the build host {build_host.name}"
     if release:
         name += f" (QNX {release})"
-    # hosts with another SDP get another build ID; nothing reads the parts again
+    # only for the build ID: agents of another release or SDP must have another one
     sdp = build_host.toolchain.sdp or ""
     release_and_place = f"{release or ''}@{build_host.name}:{sdp}"
     return tc.Toolchain(

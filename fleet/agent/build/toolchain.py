@@ -104,8 +104,9 @@ def host_toolchain(
 def controller_toolchains(
     target: Target, controller: Target, compiler: str | None, extra: Sequence[str] = ()
 ) -> list[Toolchain]:
-    """Return the toolchains to try on the controller, best first. compiler: the only
-    one to try.
+    """Return the toolchains to try on the controller, best first: those that link a
+    static agent, and last, for a host like this one, cc without -static. compiler: the
+    only one to try, or None. extra: more cflags.
     """
     system = SYSTEMS[target.os]
     # -s leaves the symbols out: a tenth of the size is to be sent
@@ -154,8 +155,8 @@ def select_sources(target: Target, files: Sources) -> dict[str, bytes] | None:
 def select_small_agent_if_enough(
     sources: Sources, benchmarks: Collection[str] | None
 ) -> dict[str, bytes]:
-    """Return the sources of the small agent, built faster, if it has all `benchmarks`;
-    else all sources.
+    """Return the sources of the small agent, which is built faster, if it has all
+    `benchmarks`; else all sources. None stands for all benchmarks.
     """
     if benchmarks is None or not set(benchmarks).issubset(SMALL):
         return dict(sources)
@@ -207,8 +208,9 @@ def build_id(sources: Sources, toolchain: Toolchain) -> str:
 
 @once
 def _hash_build(sources: tuple[tuple[str, bytes], ...], words: tuple[str, ...]) -> str:
-    """Hash (path, text) of each source and the words of a build; return 16 hex digits.
-    Each part's end is marked, so that no two builds hash the same bytes.
+    """Hash the words of a build and the (path, text) of each source; return 16 hex
+    digits. A null byte ends each word, path and length, so that no two builds hash the
+    same bytes.
     """
     digest = hashlib.sha256()
     for word in words:
@@ -239,8 +241,8 @@ def find_agent_of_build(build: str, names: Iterable[str]) -> str | None:
 
 
 def hide_damaged_agents(facts: Facts) -> tuple[Facts, list[str]]:
-    """Return the facts without agents that contradict the hash in their name, and the
-    names removed.
+    """Return the facts without the damaged agents, and the names of these. An agent is
+    damaged if the hash in its name is not how the SHA-256 of its content begins.
     """
     name_with_hash = re.compile(f"{FILE_PREFIX}[0-9a-f]+{_HASH}")
     damaged = list[str]()

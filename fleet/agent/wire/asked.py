@@ -44,8 +44,10 @@ def check_machine(
     facts: Facts, target: Target, cpus: Iterable[int], *, narrow: bool = False
 ) -> None:
     """Raise WireError if an agent is for another machine than the probe's, or has CPUs
-    that the probe did not find. target, cpus: what the agent says. narrow: a 32-bit
-    agent is accepted on a 64-bit host, as fleet did not choose it.
+    that the probe did not find. If the probe found none at all, any CPUs will do.
+
+    target, cpus: what the agent says. narrow: whether to accept a 32-bit agent on a
+    64-bit host, as where fleet did not choose the agent.
     """
     arches = {facts.arch}
     if narrow:
@@ -95,8 +97,8 @@ def _check_counters(plan: Plan, hello: Hello) -> None:
 
 
 def _check_variants(plan: Plan, hello: Hello) -> None:
-    """Raise WireError unless the hello has the variants that the plan names. The agent
-    chooses among them where the plan says `auto` or `all`.
+    """Raise WireError unless the hello has the variants that the plan names. Where the
+    plan says AUTO or ALL instead of a variant, the agent has chosen, so any is right.
     """
     for benchmark, variant, _ in list_planned_points(hello):
         requested = find_requested_variant(plan, benchmark)
@@ -108,8 +110,10 @@ def _check_variants(plan: Plan, hello: Hello) -> None:
 
 
 def _check_cpus(plan: Plan, hello: Hello) -> None:
-    """Raise WireError if the hello lacks CPUs that the plan needs, or has others where
-    the plan names them. Of a plan that lists pairs, only the paired CPUs are needed.
+    """Raise WireError if the hello lacks CPUs that the plan needs. Of a plan that lists
+    pairs, those are the CPUs of the pairs; of any other, all that it names.
+
+    If the plan has a list of CPUs, the hello must not have any others either.
     """
     paired_cpus = _list_paired_cpus(plan)
     plan_cpus = named_cpus(plan)
@@ -120,6 +124,7 @@ def _check_cpus(plan: Plan, hello: Hello) -> None:
     if plan.cpus:
         unrequested = agent_cpus - plan_cpus
     if missing or unrequested:
+        # the message has the user's own list, even if only the pairs' CPUs are needed
         requested_cpus = plan_cpus or paired_cpus
         raise WireError(
             f"it measures CPU {format_cpus(hello.cpus)}, but was asked for"
@@ -173,7 +178,9 @@ def _count_pairs(plan: Plan, hello: Hello, pairs: Pairs) -> int:
 
 
 def _check_numbers(plan: Plan, hello: Hello) -> None:
-    """Raise WireError unless the hello has the numbers that the plan names."""
+    """Raise WireError unless the hello has the numbers of samples, rounds and so on
+    that the plan names. None in the plan leaves the number to the agent.
+    """
     for name in _NUMBERS:
         requested = getattr(plan, name)
         planned = hello.raw["plan"].get(name)
@@ -184,8 +191,9 @@ def _check_numbers(plan: Plan, hello: Hello) -> None:
 
 
 def count_visits_per_round(run: Run | None, hello: Hello) -> Mapping[PlannedPoint, int]:
-    """Return how many visits a round makes at each planned point: 1 or more where only
-    the agent knows the number, as if `run` is None.
+    """Return how many visits a round makes at least at each planned point. That is 1
+    where only the agent knows the number. If `run` is None, our plan is not known, and
+    it is 1 at all points.
     """
     visits = dict[PlannedPoint, int]()
     for point in list_planned_points(hello):
@@ -200,8 +208,8 @@ def count_visits_per_round(run: Run | None, hello: Hello) -> Mapping[PlannedPoin
 
 def _count_visits(plan: Plan, hello: Hello, benchmark: Benchmark) -> int:
     """Return how many visits a round makes at a point of a benchmark: one for each CPU,
-    or for each pair, or 1 if only the agent knows. A benchmark with many points may
-    visit fewer pairs.
+    or for each pair, or 1 if only the agent knows. The plan may list fewer pairs for
+    benchmarks with many points.
     """
     if benchmark.shape is Shape.CPU:
         return len(hello.cpus)
@@ -213,8 +221,8 @@ def _count_visits(plan: Plan, hello: Hello, benchmark: Benchmark) -> int:
 
 
 def list_left_out(run: Run) -> list[str]:
-    """List what was asked for and is not in the plan of the run's agent: benchmarks,
-    except those that need a second CPU where the host has one, and CPUs.
+    """List the benchmarks and the CPUs that were asked for and that the agent's plan
+    lacks. Benchmarks that need a second CPU are not listed for a host with one CPU.
     """
     if run.hello is None:
         return []
@@ -226,8 +234,8 @@ def list_left_out(run: Run) -> list[str]:
 
 
 def _list_benchmarks_left_out(run: Run, hello: Hello) -> list[str]:
-    """List the plan's benchmarks that the hello lacks. Those that need a second CPU are
-    not listed if there is none to measure.
+    """List the plan's benchmarks that the hello lacks. Without a second CPU to measure,
+    only those are listed that run on one CPU.
     """
     agent_benchmarks = {name for name, _, _ in list_planned_points(hello)}
     left_out = [name for name in run.plan.benchmarks if name not in agent_benchmarks]

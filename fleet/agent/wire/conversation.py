@@ -92,8 +92,8 @@ class _OutputBytes:
         self._other = 0
 
     def count_line(self, line: bytes) -> None:
-        """Count a line as one that is no visit; `allow_visit` takes that back. Raises
-        WireError if the line is too long, or there are too many such lines.
+        """Count any line as one that is no visit, as it has not been decoded; if it is
+        one, `allow_visit` takes that back. Raises WireError beyond a limit.
         """
         if len(line) > LINE_LIMIT_BYTES:
             raise WireError(
@@ -168,15 +168,15 @@ class Reader:
         self.bursts = 0
         self.failed: list[Failed] = []  # also those taken again
         self.retaken: list[BurstName] = []  # the failed bursts that were taken again
-        self.notes: list[str] = []
+        self.notes: list[str] = []  # the agent's own, and lines of noise
         # the `alive` record that names the visit in progress; None between visits
         self.visit_line: bytes | None = None
         self._bytes = _OutputBytes()
         self._noise_lines = 0
-        self._ticks_of_bursts = 0.0
-        self._round = 0
+        self._ticks_of_bursts = 0.0  # how long the bursts so far took together
+        self._round = 0  # the round of the last visit
         self._visits_of_earlier_agents = self.done.visits
-        # of all agents
+        # those of this agent and of earlier ones, by planned point
         self._visits_of_round_0 = Counter(self.done.visits_of_round_0)
         self._visits_per_round: Mapping[PlannedPoint, int] = {}
         # the visits of this round by planned point and ping CPU: an integer with the
@@ -218,8 +218,8 @@ class Reader:
             self.visit_line = text
 
     def _add(self, record: Record, hello: Hello, length: int) -> None:
-        """Check a record behind the hello and add it to what was read. length: that of
-        its text. Raises WireError.
+        """Check a record that follows the hello and add it to what was read. length:
+        the bytes of its text. Raises WireError.
         """
         match record:
             case Hello():
@@ -246,9 +246,7 @@ class Reader:
                 pass
 
     def explain_unfinished(self) -> str | None:
-        """Return why the agent's output is not a finished run; None if it is
-        finished.
-        """
+        """Return why the agent's output is not a finished run; None if it is one."""
         if self.hello is None:
             return NO_HELLO
         visits = self.visits
@@ -265,8 +263,8 @@ class Reader:
         return self._explain_short_round_0() or self._explain_missing_rounds(self.hello)
 
     def _explain_unfit_end(self, hello: Hello, end: End, visits: int) -> str | None:
-        """Return how the end record contradicts the hello or what arrived; None if it
-        fits. The hello promises `bursts` to `bursts_max` visits.
+        """Return how the end record contradicts the hello or what arrived, or why the
+        agent ended early; None if it fits. A hello promises a range of visits.
         """
         counts = self.get_counts()
         if (end.bursts, end.failed, end.again) != counts:
@@ -294,8 +292,10 @@ class Reader:
         return None
 
     def _explain_missing_rounds(self, hello: Hello) -> str | None:
-        """Return how many visits the run lacks if each round has those of round 0; None
-        if it lacks none. A plan without a number of rounds has one or more.
+        """Return how many visits came if there are fewer than planned; None if not.
+
+        Each round makes the visits of round 0 again, so that their number times that of
+        the rounds is planned. A plan without a number of rounds has one or more.
         """
         rounds_min = hello.raw["plan"].get("rounds") or 1
         planned = max(1, rounds_min * self._visits_of_round_0.total())
@@ -321,7 +321,9 @@ class Reader:
         return hello
 
     def _check_continuation(self, hello: Hello) -> None:
-        """Raise WireError unless the agent can continue what earlier ones measured."""
+        """Raise WireError unless the agent can continue what earlier ones measured: it
+        must know their visits as done, run on the same host and have the same plan.
+        """
         done = hello.raw.get("done") or 0
         if done != self.done.visits:
             raise WireError(
@@ -338,7 +340,7 @@ class Reader:
 
     def _skip_noise(self, line: bytes, where: str) -> None:
         """Keep the start of another program's line as a note. Raises WireError if there
-        are too many such lines.
+        are too many such lines. where: where it stood, in words that begin the note.
         """
         self._noise_lines += 1
         if self._noise_lines > NOISE_LIMIT_LINES:
@@ -372,7 +374,8 @@ class Reader:
             if record.round == 0:
                 self._visits_of_round_0[point] += 1
         else:
-            self.retaken.append(name_burst(record, record.attempt - 1))
+            disturbed_attempt = record.attempt - 1  # which this one replaces
+            self.retaken.append(name_burst(record, disturbed_attempt))
         self._count_disturbed(record)
         if isinstance(record, Burst):
             self.bursts += 1
@@ -389,9 +392,7 @@ class Reader:
         return _Counts(self.bursts, len(self.failed), len(self.retaken))
 
     def undo_to(self, counts: _Counts) -> None:
-        """Forget the records of visits that were read since `get_counts` returned
-        this.
-        """
+        """Forget the records of visits read since `get_counts` returned these."""
         self.bursts = counts.bursts
         del self.failed[counts.failed :]
         del self.retaken[counts.retaken :]
@@ -436,7 +437,7 @@ class Reader:
 
     def _require_new(self, record: Burst | Failed) -> None:
         """Raise WireError if the visit came before, from this agent or an earlier one.
-        `_follow_round` has emptied what this agent visited in another round.
+        `_pong_bits` has only this round's: `_follow_round` has forgotten the others.
         """
         point = get_planned_point(record)
         bit = self._get_pong_bit(record)
@@ -450,7 +451,7 @@ class Reader:
 
     def _keep_failed(self, record: Failed, length: int) -> None:
         """Keep a failed burst, without its samples if too many bytes of samples were
-        kept before. Raises WireError if there are too many failed bursts.
+        kept before. Raises WireError for too many failed bursts. length: of its text.
         """
         if record.ticks is None:
             self._bytes.count_words(length)
@@ -464,8 +465,8 @@ class Reader:
             raise WireError(f"more than {FAILED_LIMIT} failed bursts; the last: {last}")
 
     def _follow_round(self, number: int) -> None:
-        """Begin a round if a visit is its first. Raises WireError for a round that is
-        over, or beyond those of a plan.
+        """Begin round `number` if the last visit was of an earlier one. Raises
+        WireError for a round before that of the last visit, or beyond those of a plan.
         """
         if number < self._round:
             raise WireError(f"round {number} after round {self._round}")
@@ -513,9 +514,9 @@ class Reader:
     def _check_time(self, burst: Burst, hello: Hello, shape: Shape) -> None:
         """Raise WireError if the burst's times cannot be true.
 
-        The bursts before it cannot have taken longer, by their ticks, than the host's
-        clock says of the time until it began. It cannot end later than now, by our
-        clock.
+        The ticks of the bursts before it cannot add up to more than the time from the
+        hello until it began, by the host's clock. Nor can it have ended after now, by
+        our clock. Both are allowed the error that `_add_clock_error` adds.
         """
         began_s = burst.start_offset_ns / 1e9
         earlier_bursts_s = self._ticks_of_bursts / hello.ticks_per_second
@@ -655,9 +656,7 @@ def add_flags_and_start(
 
 
 def check_same_run(first: Hello | None, other: Hello) -> None:
-    """Raise WireError if the agents of two hello records cannot have measured the same
-    run.
-    """
+    """Raise WireError if two agents, by their hellos, cannot have measured one run."""
     if first is None:
         return
     for name in _SAME_IN_HELLOS:

@@ -37,13 +37,14 @@ class Done:
     """
 
     def __init__(self, ordered: bool = False) -> None:
-        self.visits = 0
-        self.bursts = 0
+        self.visits = 0  # how many were added
+        self.bursts = 0  # how many of the visits ended with a burst
         self.visits_of_round_0 = Counter[PlannedPoint]()
-        self.has_given_up = False
+        self.has_given_up = False  # whether an agent gave up a point or more
         self._ordered = ordered
-        # the outcome of each round, by pair and planned point
+        # by pair and planned point, the outcome of its visit in round 0, 1, 2, …
         self._outcomes: dict[PairKey, array[int]] = {}
+        # the iterations of a sample in the last burst of that pair
         self._iterations: dict[PairKey, int] = {}
 
     def has_visit(self, record: Burst | Failed) -> bool:
@@ -61,19 +62,24 @@ class Done:
         return _decode_disturbed(outcomes[record.round])
 
     def count_short(self, rounds: int) -> int:
-        """Return how many pairs have, at a planned point, fewer bursts than rounds."""
+        """Return how many pairs have fewer bursts than `rounds`. A pair counts once for
+        each planned point where it lacks some.
+        """
         short = 0
         for outcomes in self._outcomes.values():
+            # the outcome of a visit that ended with a burst is at most _DISTURBED
             bursts = sum(outcome <= _DISTURBED for outcome in outcomes)
             if bursts < rounds:
                 short += 1
         return short
 
     def add(self, record: Burst | Failed, shape: Shape) -> None:
-        """Add the next visit, or a burst of one that is taken again. Raises WireError
-        for a repeated visit or a skipped round.
+        """Add the outcome of a visit: a new one, or one that is taken again since other
+        work disturbed it. Raises WireError for a repeated visit or a skipped round.
+        shape: the benchmark's.
         """
-        if record.attempt:
+        is_taken_again = record.attempt > 0
+        if is_taken_again:
             self._require_disturbed(record)
         else:
             self._add_visit_without_outcome(record)
@@ -105,7 +111,7 @@ class Done:
 
     def _require_disturbed(self, record: Burst | Failed) -> None:
         """Raise WireError unless all earlier attempts at the record's visit were
-        disturbed. Attempts count from 0.
+        disturbed. Attempts count from 0, so that attempt 2 follows two disturbed ones.
         """
         disturbed = self.count_disturbed(record)
         if record.attempt != disturbed:
@@ -124,8 +130,8 @@ class Done:
         yield "end\n"
 
     def _make_pair_key(self, record: Burst | Failed) -> PairKey:
-        """Return the key of the record's pair, which both directions share unless pairs
-        are ordered.
+        """Return the key of the record's planned point and pair. A,B and B,A have the
+        same key unless pairs are ordered.
         """
         words = [record.benchmark, record.variant]
         if record.point is not None:

@@ -146,8 +146,11 @@ def _require_printable(machine: _Machine, cpus: Sequence[_Cpu]) -> None:
 
 
 def merge_facts(facts: Facts, machine: Machine) -> Facts:
-    """Merge the agent's CPUs into the facts; mark CPUs that it does not report as not
-    allowed. Raises WireError for another machine's CPUs.
+    """Return the probe's facts with what the agent reported of each CPU. A CPU that
+    only the probe found is marked as not allowed, since the agent cannot use it. Raises
+    WireError if the agent's CPUs are those of another machine.
+
+    The agent's answer is kept in `probe` behind the probe's own.
     """
     reported = {cpu.cpu: cpu for cpu in machine.cpus}
     probed = {cpu.cpu: cpu for cpu in facts.cpus}
@@ -197,8 +200,8 @@ _CpusByGroup = Mapping[_GroupKey, Sequence[int]]
 
 
 def _make_cpus(records: Sequence[_Cpu], arch: str) -> tuple[Cpu, ...]:
-    """Return the sorted CPUs with the lowest CPU of their core, cluster, die and
-    package; None if unknown.
+    """Return the CPUs by number. `_make_cpu` says how their core, cluster, die and
+    package are named.
     """
     records = sorted(records, key=lambda record: record.cpu)
     groups = _list_groups(records, arch)
@@ -210,8 +213,8 @@ def _make_cpus(records: Sequence[_Cpu], arch: str) -> tuple[Cpu, ...]:
 
 
 def _list_groups(records: Sequence[_Cpu], arch: str) -> list[_Groups]:
-    """Return each CPU's groups. On Arm a register tells cores and clusters better than
-    the OS does.
+    """Return the groups of each record's CPU, in the records' order. On 64-bit Arm the
+    hardware IDs, which are a register of each CPU, replace the OS's cores and clusters.
     """
     groups = [
         _Groups(record.core, record.cluster, record.die, record.package)
@@ -230,7 +233,10 @@ def _list_groups(records: Sequence[_Cpu], arch: str) -> list[_Groups]:
 def _list_cpus_by_group(
     records: Sequence[_Cpu], groups: Sequence[_Groups]
 ) -> _CpusByGroup:
-    """Return the CPUs of each group, and of each cache, whose number is known."""
+    """Return the numbers of the CPUs in each group: in each core, cluster, die and
+    package, and behind each cache. groups: those of each record's CPU. Groups without a
+    number are unknown and left out.
+    """
     cpus_by_group = defaultdict[_GroupKey, list[int]](list)
     for record, own_groups in zip(records, groups, strict=True):
         keys = [_make_cache_key(cache) for cache in record.caches]
@@ -247,8 +253,9 @@ def _make_cache_key(cache: _Cache) -> _GroupKey:
 
 
 def _make_cpu(record: _Cpu, groups: _Groups, cpus_by_group: _CpusByGroup) -> Cpu:
-    """Return a CPU whose groups are named by the lowest CPU in each; None if
-    unknown.
+    """Return the record's CPU. Its core, cluster, die and package are each the number
+    of the lowest CPU in that group, and None if the group is unknown. groups: the
+    agent's own numbers of them.
     """
 
     def find_lowest_cpu(kind: str, number: int | None) -> int | None:
@@ -270,6 +277,7 @@ def _make_cpu(record: _Cpu, groups: _Groups, cpus_by_group: _CpusByGroup) -> Cpu
 
 
 def _make_cache(cache: _Cache, cpus_by_group: _CpusByGroup) -> Cache:
+    """Return a record's cache with the CPUs that share it; none if they are unknown."""
     shared_cpus = cpus_by_group.get(_make_cache_key(cache), ())
     return Cache(
         level=cache.level,

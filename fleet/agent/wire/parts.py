@@ -52,6 +52,9 @@ class RunSoFar:
     def add_part(self, reader: Reader) -> "RunSoFar":
         """Return the run with the part that `reader` read; unchanged if that part has
         no hello.
+
+        An agent may take again a visit whose failed burst is in an earlier part, so the
+        failed bursts of all parts are marked, and the end record counts all parts.
         """
         if reader.hello is None:
             return self
@@ -94,14 +97,14 @@ def _read_part(
     on_burst: Callable[[Burst], None] | None,
     requested: Run | None,
 ) -> RunSoFar:
-    """Return the run with another part, up to the first bad line of that."""
+    """Return the run with another part added, up to the first bad line of that part."""
     part_reader = _PartReader(run, on_burst, requested)
     lines = iter(part)
     try:
         for line in lines:
             part_reader.read_line(line)
     except WireError as err:
-        # `lines` still has those behind the bad one
+        # `lines` is an iterator: what it still has are the lines behind the bad one
         run = _note_damage(run, str(err), lines)
     return replace(
         run.add_part(part_reader.reader),
@@ -144,7 +147,8 @@ class _PartReader:
 
     def _add(self, record: Record | None) -> None:
         """Add a good record to the run; None stands for a line of noise."""
-        # only a run's first hello says if its plan has both directions of a pair
+        # Until a visit is added, a hello says if A,B and B,A are two pairs. Later ones
+        # agree with it.
         if isinstance(record, Hello) and not self.done.visits:
             self.done = Done(ordered=_has_ordered_pairs(record))
         elif isinstance(record, Burst | Failed):
@@ -183,20 +187,21 @@ def _mark_retaken(
 
 
 def decode_bursts(parts: Iterable[Part]) -> Iterator[Burst]:
-    """Yield the bursts of parts that `read_run` has checked, as `read_run` passes them
-    to `on_burst`.
+    """Yield the bursts that `read_run` passes to `on_burst`. The parts must be good,
+    without the lines that `read_run` refused: nothing is checked again.
     """
     first_hello: Hello | None = None
     for part in parts:
         hello: Hello | None = None
         for line in filter(None, part):
             if hello is None:
+                # None again for the noise that may come before a part's hello
                 hello = decode_hello(line)
                 first_hello = first_hello or hello
                 continue
-            _, text = split_noise(line)
-            if not text:
+            _noise, record_text = split_noise(line)
+            if not record_text:
                 continue
-            record = decode_record(text)
+            record = decode_record(record_text)
             if isinstance(record, Burst):
                 yield add_flags_and_start(record, hello, first_hello)

@@ -58,9 +58,10 @@ class WireError(ValueError):
 
 
 def split_noise(line: bytes) -> tuple[bytes, bytes]:
-    """Split a line into text of another process before the record, and the record;
-    either may be empty.
+    """Split a line into (noise, record). The noise is what another process printed
+    before the record, without a newline; either may be empty.
     """
+    # also a damaged record, so that decoding it fails: it is not taken for noise
     if line.lstrip().startswith(b"{"):
         return b"", line
     start = line.find(b'{"record":"')
@@ -78,7 +79,7 @@ def decode_line(decoder: msgspec.json.Decoder[_S], line: bytes) -> _S:
     except msgspec.ValidationError as err:
         raise WireError(f"{describe_msgspec_error(err)}: {quote_start(line)}") from err
     except RecursionError as err:
-        raise_own_bug(err)
+        raise_own_bug(err)  # if the line is not to blame, but our own code
         raise WireError(f"not a JSON record: {quote_start(line)}") from err
     except (msgspec.DecodeError, UnicodeDecodeError) as err:
         raise WireError(f"not a JSON record: {quote_start(line)}") from err
@@ -284,8 +285,8 @@ _ANY: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any]
 
 
 def decode_record(line: bytes) -> Record:
-    """Decode a line; check its keys, types and ranges (`Reader` compares lines). Raises
-    WireError.
+    """Decode a line; check its keys, types and ranges. `Reader` then compares it with
+    other lines. Raises WireError.
     """
     match decode_line(_RECORD, line):
         case _Burst() as burst:
@@ -304,7 +305,8 @@ def decode_record(line: bytes) -> Record:
 
 def _make_failed(wire: _Failed) -> Failed:
     """Convert a failed burst's record. Its texts are cut if they are too long."""
-    failed = Failed(*msgspec.structs.astuple(wire))  # fields of the same order
+    # both classes have the same fields in the same order
+    failed = Failed(*msgspec.structs.astuple(wire))
     return replace(
         failed,
         reason=_shorten(wire.reason),
@@ -330,10 +332,14 @@ def _convert_ppm(ppm: int | None) -> float | None:
 
 
 def _make_burst(wire: _Burst) -> Burst:
-    """Check a burst's record and convert it. Raises WireError."""
+    """Check a burst's record and convert it. Raises WireError.
+
+    Without a point it may have none of the fields that only bursts at points have.
+    """
     _check_samples(wire)
     _check_cpus(wire)
-    burst = Burst(*msgspec.structs.astuple(wire))  # fields of the same order
+    # both classes have the same fields in the same order
+    burst = Burst(*msgspec.structs.astuple(wire))
     if wire.point is None:
         _require_no_point(wire)
         return burst
@@ -361,8 +367,8 @@ def _require_no_point(wire: _Burst) -> None:
 
 
 def _check_samples(wire: _Burst) -> None:
-    """Raise WireError if a burst leaves no samples, takes no time or cannot be
-    counted.
+    """Raise WireError if a burst has only warm-ups, if most of its samples took no
+    time, or if its iterations are more than an int64 holds.
     """
     if len(wire.ticks) <= wire.warmup:
         raise WireError(
@@ -381,7 +387,9 @@ def _check_samples(wire: _Burst) -> None:
 
 
 def _check_threads(wire: _Burst) -> None:
-    """Raise WireError if the lists of a point's burst do not fit its threads."""
+    """Raise WireError if the lists of a point's burst do not fit its threads. Each
+    thread has its own CPU, in the order ping's, those of load threads, pong's.
+    """
     ping_and_pong = dict.fromkeys((wire.ping, wire.pong))  # one if they are equal
     cpus = wire.cpus or tuple(ping_and_pong)
     others = wire.other_ticks or ()
@@ -402,8 +410,9 @@ def _check_threads(wire: _Burst) -> None:
 def _check_lists(
     wire: _Burst, cpus: Sequence[int], name: str, lists: Sequence[Sequence[int]]
 ) -> None:
-    """Raise WireError unless there is a list of samples for each CPU but ping's, or
-    none. name: the field's that has the lists.
+    """Raise WireError unless each of `lists` has a value for each sample. There must be
+    one list for each CPU but ping's, or none at all, and each CPU once. name: the field
+    that has the lists.
     """
     is_cpu_twice = len(set(cpus)) < len(cpus)
     other_cpus = len(cpus) - 1
@@ -486,9 +495,10 @@ def _shorten(text: str) -> str:
 
 
 def derive_burst_flags(burst: Burst, hello: Hello) -> tuple[str, ...]:
-    """Return the flags that follow from the burst alone and the clock of its run
-    (docs/flags.md).
+    """Return the names of the flags that follow from the burst alone and the clock of
+    its run (docs/flags.md).
     """
+    # the smallest step of the clock, which counts as one tick if unknown
     quantum = hello.raw.get("clock_quantum_ticks") or 1
     flags = {
         "preempted": _is_preempted(burst),
@@ -513,6 +523,7 @@ def _is_preempted(burst: Burst) -> bool:
     """Report whether a thread was interrupted and a sample took long for it."""
     if burst.switches is None:
         return False
+    # context switches of ping's thread, voluntary and involuntary, then of pong's
     _, ping_involuntary, _, pong_involuntary = burst.switches
     if not ping_involuntary and not pong_involuntary:
         return False
