@@ -14,7 +14,10 @@ def make_finding(
     name: str, facts: Facts, severity: Severity | None = None, **values: object
 ) -> Finding:
     """Return the finding `name` ("KIND" or "KIND.CASE" in `findings.json`), its texts
-    filled in.
+    filled in with the facts and with `values`.
+
+    The file has its severity, if none is given here. It may name a condition that
+    --require can name, and the facts that are the evidence, by default the fact KIND.
     """
     texts = _FINDINGS[name]
     kind, _, _ = name.partition(".")

@@ -209,6 +209,9 @@ def _parse_without_workdir(text: str, host: Host) -> Facts:
 
 
 def _unknown_os_message(sections: probe.Sections, host: Host) -> str:
+    """Return what to tell the user of a host whose OS no probe is for, or which has no
+    program that names its OS.
+    """
     uname = probe.find_value(sections, "uname_s")
     if not uname:
         path = probe.find_value(sections, "path")
@@ -378,6 +381,9 @@ def parse_load(output: bytes, facts: Facts) -> Load:
 
 
 def _no_answer_message(host: Host, completed: Completed) -> str:
+    """Return what to tell the user if the probe printed no answer: the begin and the
+    end of what came instead, and advice for a limit of the host that this names.
+    """
     printed_bytes = completed.stderr.strip() or completed.stdout.strip()
     output = printed_bytes.decode("utf-8", "replace")
     excerpt = output

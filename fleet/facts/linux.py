@@ -94,7 +94,7 @@ _PROCESS = re.compile(
 _USAGE_FIELDS = (10, 11, 35)
 # The line `cpu` of /proc/stat has, behind that word, the ticks of all CPUs since boot,
 # by what they did: user, nice, system, idle, iowait, irq, softirq, steal (proc.rst).
-_TICK_FIELDS = 8
+_TICK_FIELDS = 8  # how many these are
 _STEAL_COLUMN = 8  # of the whole line: the word `cpu` is column 0
 _MIN_TICKS = 20  # of each CPU: a fifth of a second
 _PROGRAMS_NAMED = 3
@@ -405,6 +405,9 @@ def _parse_rt_runtime(files: Files) -> int | None:
 
 
 def _find_mitigations(files: Files) -> Mapping[str, str]:
+    """Return what the kernel says of each flaw of the CPU, by the flaw's name, which is
+    that of its file: {"meltdown": "Mitigation: PTI"}.
+    """
     mitigations = {
         path.rpartition("/")[2]: text
         for path, text in files.items()
@@ -503,8 +506,11 @@ def _find_hottest(words_by_path: Mapping[str, Sequence[str]]) -> float | None:
 
 def parse_usage(sections: Sections, online: int) -> Usage | None:
     """Compute how busy the CPUs were between the moments of sections `before` and
-    `after`; None if unknown or if fewer than _MIN_TICKS passed. online: how many CPUs
-    are online.
+    `after`. Return None if it is unknown, or if fewer than _MIN_TICKS of each CPU
+    passed.
+
+    A CPU is not busy while it is idle or waits for a disk (iowait), nor while the
+    hypervisor runs others in its place (steal). online: how many CPUs are online.
     """
     before = sections.get("before", [])
     after = sections.get("after", [])
@@ -525,7 +531,9 @@ def parse_usage(sections: Sections, online: int) -> Usage | None:
 def _find_busiest_programs(
     before: Iterable[str], after: Iterable[str], ticks_of_a_cpu: float
 ) -> tuple[Program, ...]:
-    """Return the few programs that used most of a CPU between two listings."""
+    """Return the few programs that used most of a CPU between two listings of the
+    processes, the busiest first. ticks_of_a_cpu: how many ticks passed between them.
+    """
     ticks_before = {
         pid: process.ticks for pid, process in _parse_processes(before).items()
     }
@@ -540,8 +548,9 @@ def _find_busiest_programs(
 
 
 def _read_ticks_of_all_cpus(lines: Iterable[str]) -> list[int]:
-    """Return the ticks of all CPUs since boot, by what they did, in the order of
-    _TICK_FIELDS; [] if unknown.
+    """Return the ticks that all CPUs together have spent since boot, a number for each
+    thing that they did: user, nice, system, idle, iowait, irq, softirq and steal.
+    Return [] if unknown; the list is shorter if a kernel counts fewer of these.
     """
     for line in lines:
         if line.startswith("proc/stat:cpu "):
@@ -552,7 +561,12 @@ def _read_ticks_of_all_cpus(lines: Iterable[str]) -> list[int]:
 
 
 def _parse_processes(lines: Iterable[str]) -> dict[str, _Process]:
-    """Return the processes by ID."""
+    """Return the processes by ID, from the content of /proc/PID/stat.
+
+    _PROCESS matches a line up to the letter of the process's state. _USAGE_FIELDS are
+    the places, among the fields behind it, of the ticks that the process ran as a user
+    and in the kernel, and of the CPU that ran it last.
+    """
     processes = {}
     for line in lines:
         match = _PROCESS.match(line)
@@ -561,9 +575,10 @@ def _parse_processes(lines: Iterable[str]) -> dict[str, _Process]:
         fields = line[match.end() :].split()
         counts = [fields[place] for place in _USAGE_FIELDS]
         if all(_COUNT.fullmatch(count) for count in counts):
-            user, system, cpu = map(int, counts)
+            user_ticks, kernel_ticks, cpu = map(int, counts)
             pid, name = match.groups()
-            processes[pid] = _Process(printable(name), user + system, cpu)
+            ticks = user_ticks + kernel_ticks
+            processes[pid] = _Process(printable(name), ticks, cpu)
     return processes
 
 
@@ -593,8 +608,8 @@ def find_deepest_idle_state(lines: Iterable[str]) -> tuple[str | None, int | Non
 
 
 def find_tightest_cpu_quota(lines: Iterable[str]) -> tuple[float, str] | None:
-    """Return how many CPUs the tightest control group allows, and a text with its name;
-    None if unlimited.
+    """Return how many CPUs the tightest control group allows, which may be a fraction,
+    and a text with its name. Return None if there is no limit, or if it is unknown.
     """
     quotas: list[tuple[float, str]] = []
     for quota_us, period_us, group in _match_lines(_QUOTA, lines):
@@ -606,7 +621,8 @@ def find_tightest_cpu_quota(lines: Iterable[str]) -> tuple[float, str] | None:
     if tightest is None:
         return None
     cpus, _ = tightest
-    # no kernel has a quota of 0: the line is not of one, and nothing is known
+    # No kernel allows a quota of 0: no kernel has written such a line, and the quota is
+    # unknown.
     return tightest if cpus else None
 
 
@@ -632,8 +648,12 @@ def find_bytes_left_and_limit(lines: Iterable[str]) -> tuple[int, str] | None:
 
 
 def parse_bandwidth_limit(files: Files, vendor: str | None) -> str | None:
-    """Return our limit of memory bandwidth: "MB:0=50", "no limit" or "not mounted";
-    None if unknown (Linux Documentation/filesystems/resctrl.rst).
+    """Return the limit of memory bandwidth of our group in resctrl, a file system of
+    the kernel (Documentation/filesystems/resctrl.rst): "MB:0=50", "no limit", or "not
+    mounted" if the file system is not. Return None if unknown.
+
+    "MB:0=50" is a limit of 50 per cent, or of so many units, in domain 0, which is most
+    often a last-level cache. SMBA limits slow memory.
     """
     group = files.get("proc/self/cpu_resctrl_groups")  # "res:/"; "res:": not mounted
     if group is None:
@@ -765,7 +785,11 @@ def _guess_hypervisor(text: str) -> str | None:
 
 def _parse_cpu_model(cpuinfo: Mapping[str, str], cpus: Iterable[Cpu]) -> str | None:
     """Return the CPU's own name, else its kinds of core: "4x Cortex-A76 + 4x
-    Cortex-A55".
+    Cortex-A55". Without both, return what an IBM Z, a RISC-V or a POWER says of itself,
+    or None.
+
+    Kernels for RISC-V give a name as `uarch`, if they know one; vendor and architecture
+    are numbers, and are returned only without that name.
     """
     name = cpuinfo.get("model name")
     if name and not _GENERIC_NAME.fullmatch(name):

@@ -41,6 +41,9 @@ def find_noise(facts: Facts, usage: Usage | None = None) -> Iterator[Finding]:
 
 
 def _find_frequency_noise(facts: Facts) -> Iterator[Finding]:
+    """Yield findings on what lets the frequency of CPUs vary. `boost` is None if it is
+    unknown whether it is on; a host may have several frequency drivers.
+    """
     if facts.governor not in (None, "performance"):
         yield make_finding("governor", facts)
     if facts.boost:
@@ -78,6 +81,9 @@ def _find_idle_state_and_heat(facts: Facts) -> Iterator[Finding]:
 
 
 def _find_virtualization(facts: Facts) -> Iterator[Finding]:
+    """Yield findings on a hypervisor and a container; and on x86 without a hypervisor,
+    whose own microcode counts, if the version of the microcode is unknown.
+    """
     if facts.hypervisor:
         yield make_finding("hypervisor", facts)
     elif facts.arch in _X86 and facts.microcode is None:
@@ -87,6 +93,9 @@ def _find_virtualization(facts: Facts) -> Iterator[Finding]:
 
 
 def _find_limits(facts: Facts) -> Iterator[Finding]:
+    """Yield findings on limits of what we may use: CPU time, memory bandwidth, memory,
+    processes and priority.
+    """
     count = len(facts.usable_cpus)
     quota = facts.cpu_quota
     if quota is not None:
@@ -100,6 +109,7 @@ def _find_limits(facts: Facts) -> Iterator[Finding]:
     if facts.memory_limit is not None and available is not None:
         yield make_finding("memory", facts, mib=available >> 20)
     allowed = facts.processes_most
+    # the agent has a thread on each CPU
     if allowed is not None and allowed < count + OWN_PROCESSES:
         yield make_finding(
             "processes",
@@ -112,6 +122,9 @@ def _find_limits(facts: Facts) -> Iterator[Finding]:
 
 
 def _find_memory_faults(facts: Facts) -> Iterator[Finding]:
+    """Yield findings on memory channels without a module, on modules that differ, and
+    on modules that run slower than they are made for.
+    """
     memory = facts.memory
     modules = memory.populated
     if has_empty_channels(memory.channels_populated, memory.channels):
@@ -127,8 +140,11 @@ def _find_memory_faults(facts: Facts) -> Iterator[Finding]:
     }
     if len(kinds) > 1:
         yield make_finding("dimms", facts)
+    # the speed that a module runs at, and the one it is made for; 0: unknown
     speeds = {(dimm.configured_mts or 0, dimm.rated_mts or 0) for dimm in modules}
-    slowed = [speed for speed in speeds if 0 < speed[0] < speed[1]]
+    slowed = [
+        (configured, rated) for configured, rated in speeds if 0 < configured < rated
+    ]
     if slowed:
         configured, rated = min(slowed)
         yield make_finding(
@@ -149,7 +165,8 @@ def _name_empty_channels(memory: Memory) -> str:
 
 def _find_clock_faults(facts: Facts) -> Iterator[Finding]:
     """Check that the kernel's clock is the CPU counter that the agent reads
-    (docs/variants.md).
+    (docs/variants.md). If the kernel chose another, it distrusts that counter. On x86
+    the counter may also stop while a CPU sleeps.
     """
     source = facts.clock_source
     flags = facts.cpu_flags
@@ -162,6 +179,11 @@ def _find_clock_faults(facts: Facts) -> Iterator[Finding]:
 
 
 def _find_kernel_noise(facts: Facts) -> Iterator[Finding]:
+    """Yield findings on what the kernel is set to do: to move pages, interrupts and
+    tasks, to use pages of another size than usual, and to skip mitigations.
+
+    A negative `rt_runtime_us` means that tasks in real time are never throttled.
+    """
     nodes = {cpu.node for cpu in facts.cpus} - {None}
     if facts.numa_balancing and len(nodes) > 1:
         yield make_finding("numa_balancing", facts)
@@ -228,6 +250,9 @@ def _find_cpu_noise(facts: Facts) -> Iterator[Finding]:
 
 
 def _find_load(facts: Facts, usage: Usage | None) -> Iterator[Finding]:
+    """Yield findings on what others run: the load average, busy CPUs, and CPU time that
+    the hypervisor gave to others (steal). usage: None if it was not measured.
+    """
     count = sum(cpu.online for cpu in facts.cpus)
     if count and (facts.load.load_1m or 0.0) > LOAD_SHARE * count:
         yield make_finding("load", facts, count=count)

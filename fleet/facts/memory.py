@@ -285,8 +285,8 @@ def _iter_structures(table: bytes) -> Iterator[_Structure]:
     """
     place = 0
     while len(table) - place >= 4:
-        # a kind, a length and so on; then strings, each with a zero behind it, and a
-        # last zero
+        # A structure has a body and then strings. The body begins with its kind and its
+        # length, a byte each. Behind each string is a zero, and one more at the end.
         kind = table[place]
         length = table[place + 1]
         end = table.find(b"\0\0", place + length)
@@ -469,7 +469,8 @@ def _find_only_value(values: Iterable[str | None]) -> str | None:
 
 def _read_dimm(device: _Structure, place: str, socket: int | None) -> Dimm:
     """Return the module in a slot, as the firmware describes it. place: the locators of
-    the slot.
+    the slot. A hexadecimal number is the offset of a field: 0x10 has the slot's name,
+    0x15 the speed that the module is made for, 0x20 the one that it runs at.
     """
     kind = device.number(*_DEVICE_KIND) or 0
     ranks = (device.number(*_DEVICE_RANKS) or 0) & 15  # the upper four bits are no rank
@@ -496,7 +497,9 @@ def _has_correction_bits(device: _Structure) -> bool:
 
 
 def _read_data_width(device: _Structure) -> int | None:
-    """Return a module's bits of data; None if unknown, or more than all its bits."""
+    """Return the width of a module's data in bits, without error correction. Return
+    None if it is unknown, or more than the width with error correction.
+    """
     # a width of 0, as of an empty slot, is unknown as well
     total = device.number(*_DEVICE_ALL_BITS) or _UNKNOWN
     told = device.number(*_DEVICE_DATA_BITS) or _UNKNOWN
@@ -526,7 +529,9 @@ def _name_channel(place: str, socket: int | None) -> str | None:
 
 
 def _read_module_size(device: _Structure) -> int | None:
-    """Return a module's bytes, 0 for an empty slot; None if unknown."""
+    """Return a module's bytes, 0 for an empty slot; None if unknown. The firmware gives
+    a size in MiB or, with the bit _SIZE_IN_KIB, in KiB.
+    """
     size = device.number(*_DEVICE_SIZE)
     if size is None or size == _UNKNOWN:
         return None
@@ -693,8 +698,11 @@ def _count_populated_and_all_channels(
 
 
 def _compute_peak(dimms: Iterable[Dimm], populated: int | None) -> int | None:
-    """Return the peak of all populated channels in MB/s, width times configured speed;
-    None if unknown.
+    """Return the peak of all populated channels in MB/s: of each, the width of its
+    modules times the speed that they run at. Return None if unknown.
+
+    populated: the number of populated channels. It counts only if the modules do not
+    name their channels: then all must have one rate, which is that of each channel.
     """
     rates_by_channel = defaultdict[str | None, list[int]](list)
     for dimm in dimms:
@@ -723,8 +731,9 @@ def _add_node_bandwidth(
     cpus: Sequence[Cpu],
     nodes: Sequence[Node],
 ) -> Node:
-    """Add a node's HMAT rates, channels and peak. Nodes of a package share its channels
-    and peak equally.
+    """Return the node with its channels, its peak rate, and the rates that the
+    firmware's table HMAT gives. Nodes of a package share its channels and peak equally;
+    a single node has all.
     """
     share = memory
     if len(nodes) > 1:
@@ -752,7 +761,7 @@ def _compute_node_share(
     node: Node, memory: Memory, cpus: Collection[Cpu], nodes: Iterable[Node]
 ) -> Memory:
     """Return a node's channels and their peak rate, without modules; an empty Memory if
-    unknown.
+    unknown, as for a node whose CPUs are in several packages or in none.
     """
     packages_by_node = defaultdict[int | None, set[int]](set)
     for cpu in cpus:

@@ -31,7 +31,7 @@ _SECRET = re.compile(
 
 
 def render_probe(
-    names: Sequence[str],  # its scripts, files beside this one
+    names: Sequence[str],  # of the OS's scripts, which are files beside this one
     *,
     workdir: str | None = None,  # the only place to try; None tries the usual ones
     cc: str | None = None,  # a compiler to look for first
@@ -39,7 +39,7 @@ def render_probe(
     read_only: bool = False,  # write nothing
 ) -> bytes:
     """Return an OS's probe as sh text; a host of another OS answers with a section
-    `other`.
+    `other`. The text sets variables, defines functions and calls the function `main`.
     """
     settings = {"MARK": MARK, "PLACES": workdir or "", "CC": cc or "", "ROOT": root}
     settings["READ_ONLY"] = "1" if read_only else ""

@@ -153,8 +153,11 @@ def _parse_memory_bytes(pidin: str) -> int | None:
 
 
 def _read_midr(register: str) -> tuple[str, str, str]:
-    """Return implementer, part and revision of a decimal MIDR_EL1 as Linux
-    writes them.
+    """Return implementer, part and revision of a decimal MIDR_EL1 as Linux writes them:
+    "1091555505" -> ("0x41", "0xd0b", "r0p1").
+
+    From its upper bits on, the register has: implementer (8 bits), variant (4),
+    architecture (4), part (12) and revision (4). "r0p1" is variant 0, revision 1.
     """
     midr = int(register)
     return (
@@ -209,6 +212,9 @@ def describe_answer(sections: Sections) -> tuple[str, ...]:
 
 
 def _find_report_values(sections: Sections, name: str) -> list[str]:
+    """Return the values of all lines "NAME VALUE" in section `report` with this
+    name.
+    """
     values = []
     for line in sections.get("report", []):
         key, _, value = line.partition(" ")
@@ -224,6 +230,9 @@ def _align_column(title: str, lines: Sequence[str]) -> list[str]:
 
 
 def _require_known_arch(word: str | None, line: str) -> str | None:
+    """Return the architecture that `word` names; None without a word. line: the line
+    that has the word. Raises DataError if fleet has no agent for that architecture.
+    """
     arch = _ARCHES.get((word or "").lower())
     if word and arch is None:
         raise DataError(

@@ -144,9 +144,10 @@ class _CpuSets(NamedTuple):
 def _find_cpu_sets(files: Files, listed: set[int], with_topology: set[int]) -> _CpuSets:
     """Return which CPUs there are.
 
-    listed: those that the host lists as online. If the affinity mask (proc.rst) shows
-    that this list is made up, as containers do (lxcfs), so is the list of those
-    present, and the CPUs online are all that are known to be there.
+    listed: those that the host lists as online. with_topology: those whose topology the
+    kernel shows. If the affinity mask (proc.rst) shows that this list is made up, as
+    containers do (lxcfs), so is the list of those present, and the CPUs online are all
+    that are known to be there. Without a mask, all CPUs are allowed.
     """
     present = set(_read_cpu_list(files, "sys/devices/system/cpu/present")) | listed
     affinity = _read_cpu_list(files, "proc/self/status:Cpus_allowed_list")
@@ -247,12 +248,15 @@ def _map_cpus_to_kinds(files: Files) -> dict[int, str]:
 
 
 def _parse_cpu_models(sections: Sections) -> dict[int, str | None]:
-    """Return each CPU's core name in /proc/cpuinfo; None if not Arm
-    (arch/arm64/kernel/cpuinfo.c).
+    """Return the name of each CPU's core, from /proc/cpuinfo; None if it is not an Arm.
+
+    There each CPU has a block of lines, which begins with its number and has on Arm
+    (arch/arm64/kernel/cpuinfo.c) the numbers of the implementer and, after it, of the
+    part. Old kernels list all numbers of CPUs first, then a single such block.
     """
     models: dict[int, str | None] = {}
     implementer = ""
-    without_part: list[int] = []
+    without_part: list[int] = []  # the CPUs above, until the line of their part
     lines = [*sections.get("cpus", []), *sections.get("picked", [])]
     for line in lines:
         pair = line.removeprefix("proc/cpuinfo:")
@@ -265,7 +269,7 @@ def _parse_cpu_models(sections: Sections) -> dict[int, str | None]:
         elif key == "CPU implementer":
             implementer = value
         elif key == "CPU part" and models:
-            # of the CPU above; old kernels have one block for all CPUs, behind them
+            # of the CPU above, or of all of them if the kernel is old
             name = arm_core_name(implementer, value)
             models |= dict.fromkeys(without_part, name)
             without_part = []
@@ -356,8 +360,8 @@ def parse_memory_nodes(
 
 
 def _map_cpus_to_nodes(files: Files, contradictions: dict[str, str]) -> dict[int, int]:
-    """Return the node of each CPU that is in just one; report others in
-    `contradictions` (numa=fake).
+    """Return the node of each CPU that is in just one. If some are in several, as with
+    the kernel's option numa=fake, add a sentence to `contradictions`, under "nodes".
     """
     texts = _read_node_files(files, "cpulist")
     cpus_by_node = {node: parse_cpu_list(text) for node, text in texts.items()}
