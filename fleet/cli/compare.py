@@ -187,12 +187,14 @@ def _print_changes(
     **options: Any,
 ) -> int | None:
     """Print what changed on which night. Return the exit code of --fail-on-change, or
-    None if there is no verdict.
+    None if there is no verdict. since: how long ago a change to print may be, at most.
+
+    `elsewhere` has the numbers that are at another level since some night.
     """
     past = compare.find_changes_over_time(root, sides, **options)
     if since is not None:
-        night = datetime.now(UTC) - since
-        past = past.keep_new(night.date())
+        first_moment = datetime.now(UTC) - since
+        past = past.keep_new(first_moment.date())
     show(past, views.render_changes, views.changes_as_json, views.changes_as_csv)
     if not past.has_verdict:
         return None

@@ -31,8 +31,9 @@ _GOVERNORS = (
 def _complete(
     list_words: Callable[[typer.Context, str], Iterable[str]],
 ) -> Callable[[typer.Context, str], list[str]]:
-    """Decorate a lister of words: return those that complete the last item typed; [] on
-    any error. A word that begins like an option is left out.
+    """Decorate a function that lists words: return those of them that complete the
+    last item typed, behind the items before it in the same word. Return [] on any
+    error. Leave out a word that begins with anything but a letter or a digit.
     """
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -44,7 +45,8 @@ def _complete(
         with contextlib.suppress(Exception):
             words = dict.fromkeys(list_words(ctx, typed))
             matching = [word for word in words if word.startswith(typed)]
-            # others wrote some of the words: none may begin with a sign of the shell
+            # Others wrote some of the words, such as labels: none may begin with a sign
+            # that means something to the shell, or as an option does.
             return [f"{before}{word}" for word in matching if word[:1].isalnum()]
         return []
 

@@ -453,7 +453,8 @@ def _find_last(
     runs: "Sequence[store.RunSummary]", selected: int = 0
 ) -> "store.RunSummary":
     """Return the last run that has samples; if it is not the only one of those
-    selected, say so on stderr.
+    selected, say so on stderr. selected: how many runs these were, of which `runs` may
+    be a part; 0: `runs` are all of them.
     """
     last = base.find_last_with_samples(runs)
     count = selected or len(runs)

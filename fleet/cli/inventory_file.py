@@ -137,8 +137,9 @@ def require_usable(hosts: Sequence[Host], requested: RequestedOptions) -> None:
 def expand_group_names(
     context: typer.Context, texts: list[str] | None
 ) -> list[str] | None:
-    """Replace inventory groups by their hosts in words that select runs; without
-    groups, or while a shell completes a word, return `texts`.
+    """Replace inventory groups by their hosts in words that select runs: with a group
+    `lab` of the hosts a and b, "!lab,c" becomes "!a,b,c". Without groups, or while a
+    shell completes a word, return `texts`.
     """
     if context.resilient_parsing or not texts:
         return texts

@@ -70,10 +70,12 @@ def _show_in_pager(text: str) -> str | None:
 
 
 def _feed_until_end(pager: subprocess.Popen[bytes], text: str) -> None:
-    """Write a text to a pager, and wait until the pager ends."""
-    rest: bytes | None = f"{text}\n".encode(errors="backslashreplace")
+    """Write a text to a pager, and wait until the pager ends. Ctrl-C does not end the
+    wait: the pager gets it, too, and may stay.
+    """
+    to_write: bytes | None = f"{text}\n".encode(errors="backslashreplace")
     while pager.returncode is None:
         try:
-            pager.communicate(rest)
-        except KeyboardInterrupt:  # the pager has it too, and may stay
-            rest = None
+            pager.communicate(to_write)
+        except KeyboardInterrupt:
+            to_write = None  # `communicate` goes on with what it got first

@@ -100,7 +100,7 @@ class Command(TyperCommand):
             more = f"; it is a value of {' and '.join(takers)}."
         if more:
             err.message = f"No such option {err.option_name!r}{more}"
-            err.possibilities = None
+            err.possibilities = None  # else the parser would add similar options
 
     def _refuse_unknown_variables(self) -> None:
         """Raise UsageError for a variable such as FLEET_RUN_ROUND, which sets
@@ -193,11 +193,12 @@ class Program(typer.Typer):
 
     def __init__(self, **settings: Any) -> None:
         """Make the program, without commands yet."""
-        # then click names similar commands itself
-        suggests = hasattr(click.exceptions, "NoSuchCommand")
+        # A click that has this error names similar commands in it. Under an older one,
+        # let typer do so.
+        click_suggests = hasattr(click.exceptions, "NoSuchCommand")
         settings |= {
             "cls": Group,
-            "suggest_commands": not suggests,
+            "suggest_commands": not click_suggests,
             "add_completion": False,
         }
         super().__init__(

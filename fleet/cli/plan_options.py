@@ -110,7 +110,12 @@ def _make_plan_parameter() -> Parameter:
 
 
 def _make_parameter(plan_option: Option, panel: str, *, hidden: bool) -> Parameter:
-    """Return the parameter of a plan option, whose value the command gets as text."""
+    """Return the parameter of a plan option, from which typer makes an option of the
+    command. Its value is the text as it was given, None without it; for the benchmarks
+    it is a list of texts, since that option is repeatable.
+
+    panel: the heading in the help below which the option is.
+    """
     kind: Any = str | None
     if plan_option.name == "benchmarks":
         kind = list[str] | None
@@ -131,9 +136,11 @@ def _make_parameter(plan_option: Option, panel: str, *, hidden: bool) -> Paramet
 
 
 def _describe_values(plan_option: Option) -> str:
-    """Describe the values that an option takes, and its default."""
+    """Describe the values that an option takes, and its default. Of an option that has
+    limits, describe only the default.
+    """
     default = f"default: {plan_option.default}"
-    if plan_option.grammar.limits:  # an error says which numbers
+    if plan_option.grammar.limits:  # the error for a wrong number tells them
         return default
     allowed = plan_option.grammar.allowed
     if plan_option.name == "benchmarks":

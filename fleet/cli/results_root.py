@@ -88,16 +88,17 @@ def open_listing(results: str) -> "store.Listing":
 
 
 def skip_damaged(command: _Function) -> _Function:
-    """Decorate a command that reads runs: repeat it without damaged runs, then warn of
-    them.
+    """Decorate a command that reads runs: each time that it fails at a damaged run,
+    begin it again without that run, and at the end warn of the damaged runs.
     """
 
     @wraps(command)
     def run_without_damaged(**arguments: Any) -> None:
         from fleet.store.runs import skip_damaged_runs
 
-        # A command that ends by a wrong option or an exit code has been carried out, so
-        # it must not raise within `skip_damaged_runs`: its warnings would be lost.
+        # Also a command that ends by a wrong option or an exit code has been carried
+        # out. So catch that here and raise it below: if it were raised within
+        # `skip_damaged_runs`, the warnings of damaged runs would be lost.
         @skip_damaged_runs
         def call_command() -> Exception | None:
             try:

@@ -338,9 +338,11 @@ def show_progress(
     json: bool,
     as_map: bool = False,
 ) -> Iterator["EventHandler"]:
-    """Yield a handler that shows events on stderr. If a signal ends the session, print
-    what it has as JSON if asked for. earlier: outcomes of the passes before, for this
-    JSON.
+    """Yield a handler that shows events on stderr. If a second signal ends the program
+    at once, print the outcomes as JSON if that was asked for: those of hosts that are
+    not done say that they were interrupted.
+
+    earlier: outcomes of the passes over all hosts that are done, also for this JSON.
     """
     from fleet.console.progress import progress
     from fleet.console.rows import Rows

@@ -25,13 +25,13 @@ def stop_on_signals(
     on_second_signal: Callable[[], None] = lambda: None,
     announce: Callable[[str], None] = _print_to_stderr,
 ) -> Iterator[None]:
-    """Make SIGTERM end a session as Ctrl-C does, and a second signal end the program at
-    once.
+    """Make SIGTERM end a session as Ctrl-C does, by KeyboardInterrupt in the block, and
+    a second signal end the program at once. Journals keep what arrived.
 
     Signals within SAME_SIGNAL_S count as one, since `timeout` signals its child and
     then the process group.
-    on_second_signal: called before the program ends at once. Journals keep what
-    arrived. announce: shows that the session is stopping.
+    on_second_signal: called before the program ends at once. announce: shows the user
+    that the session is stopping.
     """
     interrupter = _Interrupter(on_second_signal, announce)
     before = {number: signal.signal(number, interrupter) for number in _STOPPING}
@@ -39,7 +39,7 @@ def stop_on_signals(
         yield
     finally:
         for number, handler in before.items():
-            # once signalled, the same may come again while we end
+            # after a first signal, its repetition must not disturb how we end
             is_signalled = interrupter.signalled_at is not None
             restored = signal.SIG_IGN if is_signalled else handler
             signal.signal(number, restored)

@@ -52,6 +52,7 @@ class _Escaping(io.TextIOWrapper):
     """
 
     def __init__(self, stream: io.TextIOWrapper) -> None:
+        """Wrap a stream, in its encoding, without a buffer of this one's own."""
         encoding = stream.encoding
         # click replaces an ASCII stream by one in UTF-8, which would bypass this one
         if codecs.lookup(encoding).name == "ascii":

@@ -86,7 +86,11 @@ def export_matrix(
 def _export_summary(
     root: Root, name: str, tool: str, benchmark: str | None, value: str | None
 ) -> str:
-    """Format a summary's matrix of pairs. Raises UsageError."""
+    """Format a summary's matrix of pairs. Raises UsageError if `benchmark` does not
+    name one of its matrices, and for options that are only for runs.
+
+    A choice, such as "cas/llsc", names the benchmark and variant of a matrix.
+    """
     if tool == HWLOC:
         raise UsageError(
             f"{name} is a summary, and hwloc orders CPUs by what they share:"
@@ -228,6 +232,9 @@ def _load_grid(
     """Load the matrix of pairs that `_list_pair_matrices` names `matrix`: all of its
     cells if the pairs are ordered, else those below the diagonal. Raises UsageError
     without samples.
+
+    column: the number of each pair, such as "median_ns". ordered: whether (1, 0) was
+    measured beside (0, 1).
     """
     choice, node = _split_matrix_name(matrix)
     all_pairs = reduce_run(root, run_id, choice, ordered=ordered)
@@ -385,8 +392,11 @@ def _read_samples(
 def _cut_into_samples(
     bursts: pd.DataFrame, descriptions: Descriptions
 ) -> Iterator[pd.DataFrame]:
-    """Yield frames with a row per sample and the other threads' numbers; split bursts
-    that are too long.
+    """Yield frames with a row per sample, which has the other threads' numbers, too. A
+    frame has at most SAMPLES_AT_ONCE rows, so that it takes little memory.
+
+    bursts: a row per burst; its `ticks` are an array of its samples. A frame has the
+    samples of several bursts, or a part of a single burst that is too long.
     """
     lengths = bursts["ticks"].map(len)
     longest = max(lengths, default=1)

@@ -83,8 +83,8 @@ def _guess_groups(logs: Floats, package: Ints, sockets: int) -> _Groups:
     linkage = _link(logs, "average")
     levels = list(_cut_at_jumps(linkage))
     core = _find_cores(levels, len(logs))
-    threads_of_core = np.bincount(core)
-    threads = threads_of_core[core]  # of the core of each CPU
+    threads_by_core = np.bincount(core)
+    threads = threads_by_core[core]  # of the core of each CPU
     most_threads = threads.max()
     is_single = threads < most_threads
     if is_single.any():
@@ -142,17 +142,19 @@ def _cut_at_jumps(linkage: Floats) -> Iterator[_Level]:
     """Cut a linkage of log latencies into groups at each jump of more than APART, the
     lowest jump first.
 
-    The number of a level is the median of the joins below its jump.
+    A row of a linkage joins two groups of CPUs; rows are sorted by the log latency at
+    which they do so. A jump is where this rises, from a row to the next, by more than
+    the factor APART. The groups joined before it are a level, whose latency is the
+    median of all joins up to there.
     """
     from scipy.cluster import hierarchy  # noqa: PLC0415
 
-    # rising: the log latency at which two groups are joined
-    log_heights = linkage[:, 2]
-    is_before_jump = np.diff(log_heights) > np.log(APART)
-    for last in np.flatnonzero(is_before_jump):
-        first_above = last + 1
-        middle_of_jump = (log_heights[last] + log_heights[first_above]) / 2
-        median_log = np.median(log_heights[:first_above])
+    log_latencies = linkage[:, 2]  # of the joins, rising
+    is_before_jump = np.diff(log_latencies) > np.log(APART)
+    for last_below in np.flatnonzero(is_before_jump):
+        first_above = last_below + 1
+        middle_of_jump = (log_latencies[last_below] + log_latencies[first_above]) / 2
+        median_log = np.median(log_latencies[:first_above])
         median_ns = float(np.exp(median_log))
         groups = hierarchy.fcluster(linkage, middle_of_jump, "distance")
         yield _Level(median_ns, groups)
@@ -185,10 +187,10 @@ def _can_be_siblings(groups: Ints) -> bool:
     siblings: if there are two or more of these, if they follow all pairs, and if each
     pair is of neighbouring CPUs.
     """
-    sizes = np.bincount(groups)
+    sizes = np.bincount(groups)  # by the number of the group
     if sizes.max() != 2:
         return False
-    size_of_own_group = sizes[groups]
+    size_of_own_group = sizes[groups]  # for each CPU
     is_single = size_of_own_group == 1
     singles = int(is_single.sum())
     if singles == 0:
@@ -216,12 +218,15 @@ def _find_wider_groups(
 
 
 def _cluster_singles(logs: Floats, core: Ints, is_single: Bools) -> Ints:
-    """Return each CPU's cluster. Single CPUs, those alone in their core, share the
-    narrowest groups of equal size among them, if there are any; for every other CPU the
-    cluster is its core.
+    """Return the number of each CPU's cluster. Single CPUs, those alone in their core,
+    form clusters: the narrowest groups of equal size that their latencies show. For
+    every other CPU, and for all if there are no such groups, the cluster is the core.
+
+    core: the number of each CPU's core. logs: a row and a column per CPU.
     """
     singles = np.flatnonzero(is_single)
-    linkage = _link(logs[np.ix_(singles, singles)], "average")
+    logs_of_singles = logs[np.ix_(singles, singles)]
+    linkage = _link(logs_of_singles, "average")
     for level in _cut_at_jumps(linkage):  # narrowest groups first
         if _have_equal_sizes(level.groups):
             cluster = core.copy()

@@ -357,11 +357,11 @@ def derive_cpus(rows: pd.DataFrame) -> pd.DataFrame:
     kinds_of_row = words.str[-1]  # the level again if there are no kinds
     cpus = np.unique(rows[["ping_cpu", "pong_cpu"]])
     table = pd.DataFrame({"cpu": cpus, "kind": _find_kinds(cpus, rows, kinds_of_row)})
-    levels = list[str]()
-    for level in _NEAR:  # nearest first
-        levels.append(level)
+    levels_so_far = list[str]()
+    for level in _NEAR:  # nearest first: what two CPUs of a pair may share
+        levels_so_far.append(level)
         # pairs that share this level, or a nearer one, make its groups
-        pairs_within = rows[level_of_row.isin(levels)]
+        pairs_within = rows[level_of_row.isin(levels_so_far)]
         column = _name_group_column(level)
         table[column] = _find_lowest_reached(cpus, pairs_within)
     if (level_of_row == Relation.UNKNOWN).all():
@@ -395,13 +395,15 @@ def _name_group_column(level: Relation) -> str:
 
 
 def _find_lowest_reached(cpus: Ints, near: pd.DataFrame) -> Ints:
-    """Return for each CPU the lowest one that a chain of `near` pairs leads to.
+    """Return for each CPU the lowest one that a chain of `near` pairs leads to: with
+    the pairs 4-2 and 2-0, CPU 0 for all three. CPUs with the same one form a group.
 
     cpus: ascending. near: rows with `ping_cpu` and `pong_cpu`.
     """
+    # the places in `cpus` of the two CPUs of each pair
     ping = np.searchsorted(cpus, near["ping_cpu"])
     pong = np.searchsorted(cpus, near["pong_cpu"])
-    lowest = cpus.copy()
+    lowest = cpus.copy()  # by the same places: the lowest CPU reached so far
     # both CPUs of a pair take the lower of their numbers, until none changes any more
     while True:
         before = lowest.copy()
@@ -663,9 +665,10 @@ def _require_valid(name: str, metadata: ImportMetadata) -> None:
 
 
 def _require_importable(name: BenchmarkName, variant: str | None) -> None:
-    """Raise UsageError unless a matrix can be of this benchmark. name: one that
-    --benchmark names, perhaps with a variant or, after a blank, a setting. variant: of
-    --variant.
+    """Raise UsageError unless a matrix can be of this benchmark.
+
+    name: what --benchmark says: a benchmark, perhaps with a variant ("" without one) or
+    with a setting, as in "chase random". variant: what --variant says, or None.
     """
     matrices = [
         benchmark for benchmark in VARIANTS if BENCHMARKS[benchmark].view is View.MATRIX

@@ -67,7 +67,9 @@ def tabulate_numbers(usual: UsualNumbers) -> pd.DataFrame:
     """Return a row per host, benchmark and relation or level, in the units of `show`.
 
     Columns: `host`, `benchmark`, `relation`, `number`, `low` and `high` (the ends of
-    its 95 % interval, NaN without one), `unit`, `runs`.
+    its 95 % interval, NaN without one), `unit`, `runs`. The unit is that of `show`:
+    "ns" for a time; for a rate, what it counts, such as "GB/s". Both are stored as
+    times.
     """
     table = usual.table
     benchmarks = _list_benchmarks(usual)
@@ -132,6 +134,9 @@ def _list_notes(usual: UsualNumbers) -> list[str]:
 
 
 def _write_markdown(titles: list[str], rows: list[list[str]], notes: list[str]) -> str:
+    """Write a table of Markdown, its numbers at the right; notes are paragraphs below
+    it. The row below the titles says how each column is aligned.
+    """
     rules = ["---:" if title in _RIGHT else "---" for title in titles]
     lines = [_join_markdown(titles), _join_markdown(rules)]
     for row in rows:

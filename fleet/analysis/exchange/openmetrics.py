@@ -240,7 +240,10 @@ def _list_intervals(
     name: str, unit: str, words: str, samples: Sequence[_Sample]
 ) -> Iterator[_Family]:
     """Yield the family of some numbers, and those of the lower and upper ends of their
-    intervals.
+    intervals, without the numbers that have none.
+
+    unit: "seconds" for times, which are in ns in `samples`; else that of rates, such as
+    "bytes_per_second", which are there in units per ns. words: the help on the numbers.
     """
     scale = _NS_PER_S  # rates per ns become rates per second
     if unit == "seconds":

@@ -91,13 +91,13 @@ def export_runs(
 def _list_new_names(
     runs: Sequence[RunSummary], rows: Sequence[Mapping[str, Any]]
 ) -> Iterator[str]:
-    """Yield a line on the names of each run; after _NAMED, one on all others. rows: the
-    anonymized ones.
+    """Yield a line on the new names of each of the first _NAMED runs, and one line on
+    all others. rows: the anonymized row of each run, which has its new names.
     """
-    both = list(zip(runs, rows, strict=True))
-    for run, row in both[:_NAMED]:
+    runs_and_rows = list(zip(runs, rows, strict=True))
+    for run, row in runs_and_rows[:_NAMED]:
         yield f"{run.run_id} as {row['run_id']} of {row['host_name']}"
-    others = len(both) - _NAMED
+    others = len(runs_and_rows) - _NAMED
     if others > 0:
         yield f"and {others} more, each under a name of its own"
 
@@ -145,6 +145,9 @@ class _Drafts:
     def write(self, run: RunSummary, *, medians: bool) -> Mapping[str, Any]:
         """Write a run, or a summary of its medians; return its anonymized row. Raises
         UsageError if there are no medians.
+
+        The run gets a new ID in this row. So it is first written under its own ID, and
+        then the file is renamed.
         """
         place = self._listing.place
         name = samples_name(run.host_id, run.run_id)
@@ -234,8 +237,11 @@ class _Child:
     def call(
         self, function: Callable[..., _Result], file: Path, title: str, *others: object
     ) -> _Result:
-        """Call a function with a file and other arguments. Errors name the file by its
-        title, and the end of the process is one. Raises FleetError.
+        """Call a function, in the process, with a file and other arguments; return its
+        result. Raises FleetError, also if the process ends meanwhile.
+
+        An error names the file by `title`: its path may be one that the user does not
+        know, of a file unpacked from a zip.
         """
         task = self._pool.submit(_call_within_limits, function, file, *others)
         try:
@@ -324,8 +330,9 @@ def _write_median_summary(
 
 
 def _describe_summary(name: str, run: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the rows of `summaries` of a run have in common; other columns are
-    None.
+    """Return the columns that are the same in all rows of a run's summary; the columns
+    that differ from pair to pair, or that are unknown, are None. name: of the summary.
+    run: the run's anonymized row.
     """
     constants: dict[str, Any] = {
         column.name: None for column in schema.TABLES["summaries"]
@@ -345,6 +352,9 @@ def _describe_summary(name: str, run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _import_medians(file: Path, address: str, name: str | None) -> tuple[str, bool]:
+    """Store a file of `summaries` at the root `address`, as `name` if given. Return
+    what it is called there, "summary:NAME", and whether it is new.
+    """
     folder = Folder(file.absolute().parent)
     table = TableFile(folder, file.name, "summaries")
     rows = table.read().to_pylist()
@@ -383,7 +393,7 @@ def _unpack(file: Path, folder: str) -> dict[Path, str]:
         is_disk_full = getattr(err, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
         if is_disk_full:
             raise
-        # of the file that was being unpacked, else of the zip
+        # the title of the member that was being unpacked, else of the zip itself
         title = [str(file), *titles.values()][-1]
         raise UsageError(f"{title}: cannot be read as a zip: {err}.") from err
     return titles

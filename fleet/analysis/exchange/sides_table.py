@@ -18,8 +18,10 @@ _Cell = tuple[str, str, str]  # benchmark, variant and relation
 
 
 def render_sides(rows: pd.DataFrame) -> str:
-    """Render a table per benchmark and variant with what all sides have, the first one
-    left; then in a line what only one has. rows: from `tabulate_side_medians`.
+    """Render which sides there are, a table per benchmark and variant with what all of
+    them have, the first side at the left, and a line on what each side has alone.
+
+    rows: from `tabulate_side_medians`.
     """
     sides = _index_sides(rows)
     names = _name_sides(sides)
@@ -102,8 +104,12 @@ def _render_tables(
 
 
 def _tabulate_cells(sides: _Sides, cells: list[_Cell], names: Mapping[str, str]) -> str:
-    """Tabulate what all sides have of a benchmark: each number, then its ratio to that
-    of the first side.
+    """Tabulate what all sides have of a benchmark, a line per relation.
+
+    The columns are the relation, the numbers of the first side, and for each other side
+    its numbers and their ratios to those of the first. A side has its intervals beside
+    its numbers. cells: benchmark, variant and relation of each line. names: the title
+    of each side.
     """
     columns = {"relation": [relation for _, _, relation in cells]}
     first_side, *others = sides
@@ -121,25 +127,28 @@ def _tabulate_cells(sides: _Sides, cells: list[_Cell], names: Mapping[str, str])
 
 
 def _list_ratios(
-    own: Mapping[_Cell, Mapping[str, Any]],
-    first: Mapping[_Cell, Mapping[str, Any]],
+    own_rows: Mapping[_Cell, Mapping[str, Any]],
+    first_rows: Mapping[_Cell, Mapping[str, Any]],
     cells: list[_Cell],
 ) -> list[str]:
+    """Return for each of `cells` the median of a side's own row as a ratio to that of
+    the first side's row.
+    """
     ratios = list[str]()
     for cell in cells:
-        own_ns = own[cell]["median_ns"]
-        first_ns = first[cell]["median_ns"]
+        own_ns = own_rows[cell]["median_ns"]
+        first_ns = first_rows[cell]["median_ns"]
         ratios.append(f"{own_ns / first_ns:.2f}")
     return ratios
 
 
 def _list_numbers(
-    own: Mapping[_Cell, Mapping[str, Any]], cells: list[_Cell], name: str
+    rows_by_cell: Mapping[_Cell, Mapping[str, Any]], cells: list[_Cell], name: str
 ) -> dict[str, list[str]]:
-    """Return the column of a side's numbers, and one of their intervals if it has
-    any.
+    """Return by title the column of a side's numbers, and one of their intervals if it
+    has any. `half` is half an interval as a share of the number, or None.
     """
-    rows = [own[cell] for cell in cells]
+    rows = [rows_by_cell[cell] for cell in cells]
     columns = {name: [f"{row['median_ns']:.1f}" for row in rows]}
     halves = [row["half"] for row in rows]
     if not all(map(is_none, halves)):

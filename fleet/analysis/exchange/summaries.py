@@ -300,8 +300,9 @@ def _load_pairs_of_side(
 def _load_pairs_of_runs(root: Root, side: ComparisonSide) -> pd.DataFrame:
     """Load a row per pair of CPUs, benchmark, variant and relation of a side's runs.
 
-    Columns: `latency_ns` and `half`, medians of the usual runs at the pair's main
-    level; `estimator`; `summary`, which is missing; and `runs`, how many there are.
+    Columns: `latency_ns` and `half`, medians of the usual runs at the level at which
+    the pair is in most of them; `estimator`; `summary`, which is missing; and `runs`,
+    how many there are.
     """
     tables = read_tables(root, side.runs["run_id"])
     pairs = drop_points(tables.pairs, tables.descriptions)
@@ -378,17 +379,22 @@ def _keep_matrices(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFra
 
 
 def _compute_relation_medians(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Compute `cells`, `median_ns` and `half` by benchmark, variant and relation, and
-    of ALL; sort by variant. Of several summaries, `median_ns` is the median of theirs.
+    """Compute the medians of each relation, a row per benchmark, variant and relation,
+    and of all pairs together under the relation ALL; sort rows by variant.
+
+    Columns: `cells`, how many pairs there are; `median_ns`; and `half`, the median of
+    the pairs' half intervals. Of several summaries, the last two are medians of theirs,
+    so that none counts for more by having more pairs. The pairs of runs have no
+    summary, and so are one group.
     """
-    every = pd.concat([pairs, pairs.assign(relation=ALL)])
-    groups = every.groupby([*_NUMBER_KEYS, "summary"], sort=False, dropna=False)
-    medians_of_tables = groups.agg(
+    pairs_twice = pd.concat([pairs, pairs.assign(relation=ALL)])
+    groups = pairs_twice.groupby([*_NUMBER_KEYS, "summary"], sort=False, dropna=False)
+    medians_of_summaries = groups.agg(
         cells=("latency_ns", "size"),
         median_ns=("latency_ns", "median"),
         half=("half", "median"),
     ).reset_index()
-    by_relation = medians_of_tables.groupby(_NUMBER_KEYS, sort=False, dropna=False)
+    by_relation = medians_of_summaries.groupby(_NUMBER_KEYS, sort=False, dropna=False)
     medians = by_relation.agg(
         cells=("cells", "sum"),
         median_ns=("median_ns", "median"),

@@ -239,8 +239,9 @@ def _read_core_latency_screen(text: str) -> list[Grid]:
 
 
 def _read_core_latency_title(title: str | None) -> Grid:
-    """Return what a title says of the matrix below it. None: of an old version, which
-    has only `cas`.
+    """Return what a title says of the matrix below it, as a Grid without CPUs and
+    cells. title: None if the tool is so old that it prints no name, only "Running Core
+    Benchmark"; it then measured `cas`.
     """
     if title is None:
         return Grid((), benchmark="cas")
@@ -291,6 +292,7 @@ def _read_c2clat(text: str) -> list[Grid]:
         if not cpus and not is_plot:
             continue
         benchmark = _name_c2clat_benchmark(title, number, text)
+        # a later table needs a title, to say that it is of another benchmark
         if benchmark in grids or (grids and title is None):
             raise InputError(
                 f"line {number}: a second table; import each from a file of its own."
@@ -381,8 +383,9 @@ class _CoreToCoreOutput(NamedTuple):
 
 
 def _read_core_to_core(text: str) -> list[Grid]:
-    """Read all matrices: what the screen says of each, and the exact numbers of the CSV
-    if there is one. Raises InputError.
+    """Read all matrices. The tool may print each of them twice: rounded on the screen,
+    under headings, and exactly as CSV, without headings. Then take the headings from
+    the screen and the numbers from the CSV. Raises InputError.
     """
     output = _split_core_to_core(text)
     csv_matrices = list[Grid]()
@@ -390,7 +393,7 @@ def _read_core_to_core(text: str) -> list[Grid]:
         csv_matrices += _parse_csv_block(block)
     if not csv_matrices:
         return output.screens
-    # which have the CPU numbers and benchmarks that a CSV lacks
+    # the matrices with the CPU numbers and benchmarks that a CSV lacks
     heads = output.screens or _name_csv_matrices(output.head, csv_matrices)
     if _count_cpus(csv_matrices) != _count_cpus(heads):
         raise InputError(
@@ -444,7 +447,12 @@ def _join_csv(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _split_core_to_core(text: str) -> _CoreToCoreOutput:
-    """Parse the screen, and find the blocks of CSV. Raises InputError."""
+    """Parse the matrices on the screen, and find the blocks of CSV among its lines.
+    Raises InputError.
+
+    Lines of the screen say what the matrices below them are of; `head` collects that. A
+    block in which no line has a separator is not CSV.
+    """
     plain = _COLOR.sub("", text).removeprefix("\ufeff")
     lines = [line.strip() for line in plain.splitlines()]
     head = Grid(())  # what the lines so far say of the matrices below them
@@ -485,8 +493,11 @@ def _add_property(head: Grid, line: str) -> Grid:
 def _read_screen_rows(
     lines: list[str], heading: int, cpus: tuple[int, ...]
 ) -> NewCells:
-    """Read the rows below line `heading`: whole ones, or of the half below the
-    diagonal. Raises InputError.
+    """Read the rows below line `heading`, a row for each CPU: whole rows, which leave
+    out only the CPU itself, or those of the half below the diagonal, in which a CPU has
+    cells only for those before it. Raises InputError.
+
+    A row begins with its CPU, so a whole one has as many words as there are CPUs.
     """
     cells = NewCells()
     for place, cpu in enumerate(cpus):
@@ -593,7 +604,9 @@ def _split_labelled_rows(text: str) -> list[Row]:
     corner, *labels = rows[0].words
     if not _parse_heading(labels) or not _CORNER.fullmatch(corner):
         return []
-    if rows[1].words[0] != labels[0]:
+    # rows and columns are the same CPUs in the same order
+    first_row_label = rows[1].words[0]
+    if first_row_label != labels[0]:
         return []
     return rows
 
