@@ -105,8 +105,8 @@ def _describe_precision(plan: Plan, precision: float) -> str:
 
 
 def _describe_rounds(plan: Plan) -> str:
-    """Describe the rounds of a plan, or the time they may take; "" where its preset
-    sets them, whose name says it.
+    """Describe the rounds of a plan; or, if it asks for a precision and no rounds, the
+    time they may take. Return "" where its preset sets them, whose name says it.
     """
     resolved = resolve_defaults(plan)
     are_requested = plan.rounds is not None
@@ -171,6 +171,7 @@ def _list_costs(names_by_cost: Mapping[_CostText, Sequence[str]]) -> list[str]:
     """Render a line per cost, known machines first; one line if assumed machines of all
     sizes take as long.
     """
+    # measured before assumed, then by the number of CPUs
     costs = sorted(names_by_cost, key=lambda cost: (not cost.was_measured, cost))
     if _are_equal_guesses(costs):
         duration = costs[0].text.removesuffix(".")

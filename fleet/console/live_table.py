@@ -282,8 +282,8 @@ def _make_empty_table(widths: Sequence[int], *, has_medians: bool) -> Table:
 
 
 def choose_rows(rows: Collection[Row], count: int) -> list[Row]:
-    """Choose at most `count` rows: the most recent failures, then the hosts that have
-    been at work longest.
+    """Choose at most `count` rows: the last failures in the order of the session, then
+    the hosts that have been at work longest.
 
     Failures get half of the rows, or all rows that the hosts at work leave free if
     these are more.
@@ -294,8 +294,8 @@ def choose_rows(rows: Collection[Row], count: int) -> list[Row]:
     free = count - len(at_work)
     failures_shown = max(count // 2, free)
     failures_hidden = max(len(failures) - failures_shown, 0)
-    recent_failures = failures[failures_hidden:]
-    return [*recent_failures, *at_work][:count]
+    last_failures = failures[failures_hidden:]
+    return [*last_failures, *at_work][:count]
 
 
 def _has_failed(row: Row) -> bool:

@@ -24,7 +24,7 @@ def notebook_progress(hosts: Sequence[Host]) -> Iterator[events.EventHandler]:
         return
     line = _Line(hosts)
     yield line
-    line.write()
+    line.write()  # the last events may have come too soon after others to be written
 
 
 def _is_in_notebook() -> bool:

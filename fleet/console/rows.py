@@ -93,8 +93,9 @@ class Row:
         """Estimate how long measuring still takes: by the pace of its bursts or, before
         the first, by the forecast `expected`.
 
-        Further rounds, which follow the bursts that were planned, are as many as the
-        precision needs. They last until the longest time of the forecast at most.
+        Once all planned bursts are done, further rounds follow, as many as the
+        precision needs. Nobody knows how many, so that the longest time of the forecast
+        is the estimate.
         """
         elapsed_s = now - self.entered
         longest_left_s = 0.0
@@ -165,7 +166,7 @@ class Rows:
                     row.detail = detail
                     row.outcome = None
                     row.entered = self.clock()
-                    row.started = row.started or row.entered
+                    row.started = row.started or row.entered  # of its first stage
                 case events.BurstsReceived(_, done, total, medians, live_medians):
                     row.done = done
                     row.total = total
@@ -219,8 +220,9 @@ class Rows:
         return f"{counts}; about {format_seconds(left_s)} left"
 
     def _estimate_left_s(self) -> float | None:
-        """Estimate when all will have ended: by the slowest host if all measure, else
-        by the pace of those that have ended. None if none has.
+        """Estimate in how many seconds all hosts will have ended. If all those at work
+        measure, the slowest tells; else the pace at which hosts have ended so far. None
+        if no host has ended yet, or none is at work.
         """
         now = self.clock()
         at_work = self._list_at_work()

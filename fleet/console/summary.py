@@ -53,8 +53,8 @@ def render_outcomes(
     """Render a row per host, or per state and stage for many hosts; then failures,
     notes and next steps.
 
-    medians: from `render_medians`, the table of the numbers of the complete hosts. Then
-    these need no rows; if there are no others, only the table is shown.
+    medians: from `render_medians`, the table of the numbers of the complete hosts. With
+    it, only other hosts have rows of their own.
     """
     parts = []
     outcomes_to_tell = outcomes

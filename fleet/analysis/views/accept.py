@@ -39,8 +39,8 @@ def render_acceptances(acceptances: Sequence[Acceptance]) -> str:
 
 
 def explain_acceptances(acceptances: Sequence[Acceptance]) -> str:
-    """Explain the word "expected" and the units of numbers that are not as expected;
-    return "" without any.
+    """Explain the word "expected" and the units of numbers that are not as expected,
+    below an empty line; return "" if all are as expected.
     """
     rows = pd.concat([acceptance.rows for acceptance in acceptances])
     is_off = rows["outcome"].map(_is_off)
@@ -56,7 +56,10 @@ def explain_acceptances(acceptances: Sequence[Acceptance]) -> str:
 
 
 def render_acceptance(acceptance: Acceptance) -> str:
-    """Compare a machine's last run with what is expected of it, in one line."""
+    """Compare a machine's last run with what is expected of it, in one line. It gives
+    up to _LISTED reasons: as many as keep it within _LONGEST characters, but at least
+    one.
+    """
     rows = text.to_records(acceptance.rows)
     reasons = _list_reasons(acceptance, rows)
     ending = "".join(f"; {words}" for words in _list_remarks(acceptance, rows))
@@ -79,7 +82,10 @@ def _list_first(reasons: Sequence[str], count: int) -> str:
 
 
 def _list_reasons(acceptance: Acceptance, rows: Sequence[Row]) -> list[str]:
-    """Return the reasons of an outcome, the clearest first."""
+    """Return the reasons of an outcome, the clearest first. If all is as expected, the
+    first says what the numbers were held against; the next ones give those held against
+    tables, as many as the line has room for.
+    """
     if acceptance.is_disturbed:
         return ["other work disturbed the run, measure again when the host is quiet"]
     outcome = acceptance.outcome
@@ -106,7 +112,9 @@ def _get_false_alarm_chance(row: Row) -> float:
 
 
 def _explain_no_outcome(acceptance: Acceptance, rows: Sequence[Row]) -> list[str]:
-    """Say what is lacking to judge a machine."""
+    """Say what is lacking to judge a machine, as the last of at most _LISTED reasons.
+    Those before it give numbers that have an expectation, but one that cannot tell.
+    """
     if not rows:
         return ["it has not measured this"]
     with_source = [row for row in rows if row["source"]]
@@ -142,7 +150,10 @@ def _count_numbers(rows: Sequence[Row]) -> str:
 
 
 def _list_remarks(acceptance: Acceptance, rows: Sequence[Row]) -> Iterator[str]:
-    """Yield what a line ends with: what to do, and what was not judged."""
+    """Yield what a line ends with: what to do, what was not judged, and what the run
+    lacks. acceptance.older: benchmarks that only earlier runs have. acceptance.empty: a
+    later run without numbers.
+    """
     outcome = acceptance.outcome
     if outcome.is_better:
         yield "other settings?"
@@ -200,7 +211,8 @@ def _describe_numbers(rows: Sequence[Row], acceptance: Acceptance) -> list[str]:
 
 def _describe_against_expected(row: Row, descriptions: Descriptions) -> str:
     """Name a number, its range, how many it is better than, and since when it has
-    changed.
+    changed. `count` of the row: how many runs, machines or tables the range is from,
+    None for a range set by hand. `beaten`: how many of these are slower.
     """
     benchmark = descriptions[row["benchmark"]]
     name = f"{text.name_benchmark(row)} {row['relation']}"

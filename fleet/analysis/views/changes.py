@@ -133,6 +133,9 @@ def _describe_moved_levels(history: History) -> str:
 def _format_moved_level(row: Mapping[str, Any], history: History) -> list[str]:
     """Format the level before a night and the one since. `ratio` of the row: the later
     level relative to the earlier one.
+
+    `history.logs` has a row per host and relation and a column per night: logarithms of
+    ns, NaN without a number, which the median leaves out.
     """
     relation = (row["host"], *(row[name] for name in CLASS))
     logs_since = history.logs.loc[relation, row["night"] :]

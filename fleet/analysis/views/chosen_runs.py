@@ -46,6 +46,7 @@ def select_runs_to_show(
         run_ids.update(run.run_id for run in comparable)
     runs = tuple(run for run in root.runs if run.run_id in run_ids)
     others = tuple[str, ...]()
+    # a page about one host has room for lines on its runs that are not shown
     is_whole_page_of_host = len(last_run_ids) == 1 and benchmark is None
     if is_whole_page_of_host:
         others = tuple(_describe_others(selected, last=runs[-1]))
@@ -87,11 +88,11 @@ def _list_missing_hosts(
     to measure, and of which no run is shown. texts: only hosts that these select; if
     empty, all.
     """
-    first_session_id = runs[-1].session_id
+    session_of_last_run = runs[-1].session_id
     names_shown = {run.host_name for run in runs}
     missing = []
     for host in selection.list_missing_hosts(
-        listing.runs, listing.place, since=first_session_id
+        listing.runs, listing.place, since=session_of_last_run
     ):
         is_selected = not texts or host.is_selected_by(texts)
         if is_selected and host.name not in names_shown:

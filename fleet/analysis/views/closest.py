@@ -66,8 +66,9 @@ class ClosestSets:
 def load_closest_sets(
     root: Root, runs: Sequence[RunSummary], count: int, only: Only = ALL
 ) -> ClosestSets:
-    """Find the closest sets of `count` CPUs of a host's last run, and whether they were
-    as good in its earlier ones. Raises UsageError if there are too few CPUs.
+    """Find the closest sets of `count` CPUs of a host's last run, and in how many of
+    its earlier ones they were as good: not to be told from the best of these sets.
+    Raises UsageError if there are too few CPUs.
     """
     if len({run.host_id for run in runs}) > 1:
         raise UsageError("--closest: takes one host.")

@@ -188,8 +188,8 @@ def comparisons_as_csv(comparisons: Sequence[Comparison]) -> str:
 def format_not_equivalent(
     comparisons: Sequence[Comparison],
 ) -> list[tuple[str, tuple[str, ...]]]:
-    """Return each relation that is not equivalent, as host or side and cells of
-    COLUMNS, findings first.
+    """Return each relation that is not equivalent, as the name of a host or side and
+    the cells of COLUMNS. They are in the order of Verdict, which begins with findings.
     """
     if not comparisons:
         return []
@@ -200,16 +200,17 @@ def format_not_equivalent(
             (name, row) for row in rows if row["verdict"] != Verdict.EQUIVALENT
         ]
     order = list(Verdict)
-    named_rows.sort(key=lambda named: order.index(named[1]["verdict"]))
+    named_rows.sort(key=lambda name_and_row: order.index(name_and_row[1]["verdict"]))
     return [(name, _format_relation(row, descriptions)) for name, row in named_rows]
 
 
 def _name_rows(
     comparisons: Sequence[Comparison],
 ) -> list[tuple[str, Sequence[Mapping[str, Any]]]]:
-    """Return names with rows: first, for each pair of sides, the rows about all hosts
-    as "all 5", then the rows of each comparison under the name of its host. If there
-    are several pairs of sides, names end in side B: "all 5, kernel=6.13".
+    """Return the rows of all tables, each table's with the name to show beside them.
+    The first are about all hosts of a pair of sides and named "all 5"; then come those
+    of each comparison, by its host. If there are several pairs of sides, names end in
+    side B: "all 5, kernel=6.13".
     """
     groups = group_by_sides(comparisons)
     about_all_hosts = []
@@ -298,11 +299,14 @@ def _drop_pairs(cells: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _tabulate_not_equivalent(rows: Sequence[tuple[str, ...]], width: int | None) -> str:
-    """Tabulate the first relations, and say how many more there are below."""
+    """Tabulate the first relations, and say how many more there are below, in the
+    tables of single comparisons. rows: the name of a host, then the cells of COLUMNS
+    but for the count of pairs.
+    """
     laid_out = table(
         ("host", *_drop_pairs(COLUMNS)),
         rows[:_RELATIONS_LISTED],
-        right={3, 4, 5, 6},
+        right={3, 4, 5, 6},  # A, B, change and its interval
         width=width,
         drop=("A", "B", "95 % interval"),
     )
@@ -430,8 +434,9 @@ def _list_numbers(rows: pd.DataFrame, descriptions: Descriptions) -> str:
 def _render_environment(
     differences: Sequence[_Difference], width: int | None, title_end: str = ""
 ) -> Iterator[str]:
-    """Yield the facts that differ between the sides, then within one, as tables, or as
-    lists if too wide.
+    """Yield the facts that differ between the sides, then those within one, as tables,
+    or as lists if too wide. Of unlike machines, the most telling facts are listed and
+    the others counted.
     """
     between = [fact for fact in differences if fact.is_between]
     within = [fact for fact in differences if not fact.is_between]
@@ -559,15 +564,16 @@ def _explain_relation_names(relations: "pd.Series[str]") -> Iterator[str]:
 
 
 def explain_scatter(rows: pd.DataFrame) -> str:
-    """Say how far each relation's scatter is moderated by that of all relations: how
-    many degrees of freedom it takes from them (`borrowed`). Return "" if none is.
+    """Say that the scatter of each relation is moderated: it is estimated together with
+    that of all relations, which gives it further degrees of freedom (`borrowed`; their
+    median is named). Return "" if none is moderated.
     """
     moderated = rows[rows["borrowed"] > 0]
     if moderated.empty:
         return ""
     borrowed = moderated["borrowed"].median()
     freedom = f"{borrowed:.0f} further degrees of freedom"
-    # the reasons of verdicts advise "about 8 runs a side"
+    # a verdict may advise "about 8 runs a side", which depends on this estimate
     advises_runs = rows["why"].str.contains("about").any()
     remark = ""
     if advises_runs:

@@ -120,16 +120,17 @@ def _tabulate_by_relation(
     events: pd.DataFrame, names: Sequence[str], hello: Mapping[str, Any]
 ) -> list[PointTable]:
     """Return a table per relation; one of all relations if they have no points. names:
-    of the events that are columns.
+    of the events that are columns. A line is named by its point and thread, but not by
+    one that is the same in all lines.
     """
-    changing = [name for name in ("point", "thread") if events[name].nunique() > 1]
-    row_keys = changing or ["thread"]
+    varying_keys = [name for name in ("point", "thread") if events[name].nunique() > 1]
+    row_keys = varying_keys or ["thread"]
     rows_by_title = _group_by_relation(events, hello)
     if "point" not in row_keys and len(rows_by_title) > 1:
         # short tables are easier to compare in one
         row_keys = ["relation", *row_keys]
-        every = [*chain.from_iterable(rows_by_title.values())]
-        rows_by_title = {"by what two CPUs share": every}
+        rows_of_all = [*chain.from_iterable(rows_by_title.values())]
+        rows_by_title = {"by what two CPUs share": rows_of_all}
     titles = (", ".join(row_keys), *names)
     tables = []
     for title, rows_of_table in rows_by_title.items():
@@ -152,7 +153,9 @@ def _group_by_relation(
 def _sort_by_relation_and_point(
     events: pd.DataFrame, hello: Mapping[str, Any]
 ) -> list[_Row]:
-    """Return the rows of events, sorted by relation, then by point as planned."""
+    """Return the rows of events, sorted by relation, then by point as planned; a point
+    that the plan does not name comes first.
+    """
     planned = hello.get("plan", {}).get("benchmarks", ())
     places: dict[str, int] = {}
     for benchmark in planned:

@@ -59,7 +59,7 @@ def _render_headline_of_hosts(a: str, b: str, comparisons: Sequence[Comparison])
 
 def _count_verdicts_of_hosts(comparisons: Sequence[Comparison]) -> list[str]:
     """Return phrases that count the relations of several hosts, with the hosts of each
-    verdict.
+    verdict. The threshold that they name is that of the first comparison.
     """
     rows = []
     hosts_by_verdict: dict[Verdict, dict[str, None]] = {}
@@ -142,7 +142,10 @@ def _count_verdicts(
     rows: Sequence[Row], comparison: Comparison, notes: Mapping[Verdict, str]
 ) -> list[str]:
     """Return phrases that count rows, those of each verdict (with its note) and those
-    at several levels.
+    at several levels whose verdict is one of _OPEN, so that a change may be hidden.
+
+    comparison: gives the threshold and the units. notes: in addition to those that are
+    the same for one host and for several.
     """
     descriptions = comparison.descriptions
     every_note = {
@@ -188,6 +191,9 @@ def _describe_common_levels(rows: Sequence[Row], descriptions: Descriptions) -> 
     """Describe the row whose sides have the most unlike shares of their runs at the
     level that was compared: "smt: 3 of 4 runs of A at 8.1, 1 of 4 of B at 8.2". Add how
     many runs would give a verdict to the rows that have none.
+
+    `a_units` of a row: how many runs A has. `a_compared`: how many of them are at that
+    level, whose number is `a_ns`. It is the same for B.
     """
     most_unlike = max(rows, key=_compare_shares)
     a, b = text.format_values(most_unlike, ("a_ns", "b_ns"), descriptions)

@@ -148,8 +148,8 @@ class _Drawing:
         return self._draw_half_blocks() if colour else self._draw_characters()
 
     def _draw_half_blocks(self) -> Text:
-        """Draw the pairs in colours, two cells of a column per character, with gaps
-        between groups.
+        """Draw the pairs in colours, with gaps between groups. Each character shows the
+        cells of two rows, one above the other; the line has the name of the upper row.
         """
         labels = self.heatmap.labels
         borders = self.heatmap.borders
@@ -208,7 +208,8 @@ def _lay_out_matrix(
     colour: bool,
 ) -> Text:
     """Lay out right-aligned cells, with a rule before each row and column that has a
-    border. rows, columns: their names.
+    border. rows, columns: their names. drawn: the map that the cells are of; it has the
+    borders, which are the same for rows and columns, and the shades.
     """
     widest_cells = [max(map(len, line)) for line in (columns, *cells)]
     line_format = _LineFormat(

@@ -84,7 +84,7 @@ def _find_variants_to_separate(table: pd.DataFrame) -> "pd.Series[Any]":
 
 def _make_group(rows: pd.DataFrame, benchmark: Benchmark) -> Group:
     """Return the group of one benchmark. rows: of `summarize_hosts`, a row per host and
-    column.
+    column. Hosts may have different variants, but each has only one in a group.
     """
     by_host = rows.groupby("host_id", sort=False)
     bursts = by_host["bursts"].sum()

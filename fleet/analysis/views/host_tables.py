@@ -248,10 +248,14 @@ def _render_flagged(shares: Iterable[float]) -> list[str]:
 
 
 def _compute_flagged(groups: Sequence[Group], hosts: Iterable[str]) -> list[float]:
-    """Return each host's share of flagged bursts in these groups."""
+    """Return each host's share of flagged bursts in all these groups together. A group
+    has the number of bursts and the flagged share of each host.
+    """
     shares = []
     for host in hosts:
         bursts = sum(group.bursts[host] for group in groups)
-        flagged = sum(group.flagged[host] * group.bursts[host] for group in groups)
-        shares.append(flagged / bursts)
+        flagged_bursts = sum(
+            group.flagged[host] * group.bursts[host] for group in groups
+        )
+        shares.append(flagged_bursts / bursts)
     return shares

@@ -161,7 +161,10 @@ def _format_cells(
 
 
 def _format_number(rows: pd.DataFrame, middle_ns: float, benchmark: Benchmark) -> str:
-    """Format a median. ~: uneven plateau. 12|34: two levels."""
+    """Format the median of rows as it is shown, with marks. "~12": sizes of the level
+    differ too much for a plateau. "12|34": some bursts are at another level, whose
+    median is 34. Rows of single sizes have no `rise`.
+    """
     number = text.format_value(benchmark, middle_ns)
     other_ns = rows["other_ns"].median()
     if not text.is_none(other_ns):
@@ -195,7 +198,8 @@ def _tabulate_settings(
     in_cycles: bool,
 ) -> Table:
     """Return titles and lines. Each line begins with names, one below each text title,
-    and has a number and its cycles for each setting.
+    and has a number for each setting, with its cycles behind it if asked for and known.
+    rows_by_names: the rows of each line, whose numbers are their medians.
     """
     every_row = pd.concat(rows_by_names.values())
     benchmark = descriptions[every_row["benchmark"].iloc[0]]

@@ -65,8 +65,8 @@ class MarkedRows:
 def _derive_marked_bursts(
     place: Place, keys: Sequence[Key]
 ) -> Iterator[tuple[list[Key], Any]]:
-    """Yield the runs whose samples can be read, and their bursts that may be worth a
-    warning.
+    """Yield the runs whose samples can be read, and all their bursts that may be worth
+    a warning in one table; nothing if none can be read.
     """
     keys_by_file = {samples_name(*key): key for key in keys}
     read = partial(_read_marked_bursts, place)
@@ -94,7 +94,8 @@ def _read_marked_bursts(place: Place, file_name: str) -> Any:
 
 def load_marked_bursts(root: Root, run_ids: Collection[str]) -> pd.DataFrame:
     """Return the runs' bursts that have a flag or lost time to a hypervisor, with
-    BURST_COLUMNS.
+    BURST_COLUMNS. The index has those of earlier calls; the samples are read only of
+    runs that it lacks, or whose files have changed since, as their stamps tell.
     """
     listing = open_listing(root)
     runs = list_published(listing, run_id=run_ids)

@@ -76,7 +76,8 @@ def _reduce_burst(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a burst's medians from the lower CPU up to the higher and down again, and
     between which bounds the clock of the higher is ahead of that of the lower.
     """
-    # Ping receives what comes from pong.
+    # Ping receives what comes from pong and times it in `ticks`. `other_ticks` has a
+    # list for each other thread, here only pong, which receives what comes from ping.
     from_pong = _convert_to_ns(row["ticks"], row)
     from_ping = _convert_to_ns(row["other_ticks"][0], row)
     low, high = sorted((row["ping_cpu"], row["pong_cpu"]))

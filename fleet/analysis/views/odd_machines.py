@@ -143,8 +143,8 @@ def format_odd_numbers(group: Siblings) -> list[OddNumberCells]:
 
 
 def _format_this_and_others(row: dict[str, Any], group: Siblings) -> tuple[str, str]:
-    """Format a machine's number and that of the others with its scatter; NO_NUMBER for
-    the mean over benchmarks.
+    """Format a machine's number and that of the others with its scatter. A row without
+    a benchmark is about the mean over benchmarks, which has no number: NO_NUMBER.
     """
     if not row["benchmark"]:
         return NO_NUMBER, NO_NUMBER

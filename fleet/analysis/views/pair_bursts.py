@@ -74,7 +74,8 @@ def load_pair_samples(
     root: Root, runs: Sequence[RunSummary], pair: str, only: Only = ALL
 ) -> pd.DataFrame:
     """Return the rows of `load_pair_bursts`, with `sample_ns`, an array of each burst's
-    samples, `start_offset_ns` and `iterations`.
+    samples, `start_offset_ns` and `iterations`. Raises UsageError for a pair that no
+    run measured.
     """
     cpus = _parse_pair(pair)
     run_ids = [run.run_id for run in runs]
@@ -150,8 +151,9 @@ def _read_pair_bursts(
     """Yield tables with a row per burst of two CPUs in a run: what is stored of it,
     with `burst_ns`, `samples`, `grain_ns` and `sample_ns`.
 
-    quantum_ticks: a step of the run's clock. grain_ns: what such a step adds to a
-    sample, whose ticks are shared out among its units of work.
+    `burst_ns` is the median of a burst's samples. All numbers are in ns per unit of
+    work. quantum_ticks: a step of the run's clock; `grain_ns` is what one step more
+    adds to a sample, which is little where a sample has many units of work.
     """
     file = TableFile(place, samples_name(*run.key), "samples")
     filters = load.make_filters(benchmark=benchmarks)

@@ -95,7 +95,9 @@ def _describe_spread(pairs: pd.DataFrame, number: str) -> str:
 
 
 class _Extremes(NamedTuple):
-    """The extreme pairs of a relation, the most extreme first, each as "3-40 45.9"."""
+    """The extreme pairs of a relation, the most extreme first, each as "3-40 45.9". The
+    median is the first field, by which relations are sorted.
+    """
 
     median_ns: float
     relation: str
@@ -126,7 +128,7 @@ def render_extremes(pairs: pd.DataFrame, number: str, width: int | None) -> str:
 
 def _list_extremes(pairs: pd.DataFrame, number: str) -> list[_Extremes]:
     """List the extreme pairs of each relation with many pairs, the fastest relation
-    first.
+    first: that with the smallest median. number: the column of `pairs` that is shown.
     """
     extremes = []
     for relation, part in pairs.groupby("relation", sort=False):

@@ -121,7 +121,8 @@ def _tabulate_keys(
     work_columns: Sequence[str],
 ) -> list[PointTable]:
     """Return a table for each table key: the values of the parameters that have tables
-    of their own. work_columns: the columns that say what other threads did.
+    of their own. work_columns: the columns that say what other threads did; each gives
+    a table further cells, which stand below its numbers.
     """
     numbers_by_table = _compute_cells(pairs, "median_ns", axes)
     work_by_table = [_compute_cells(pairs, name, axes) for name in work_columns]
@@ -215,7 +216,10 @@ def _format_numbers(grid: _Grid, row: Key, benchmark: Benchmark) -> list[str]:
 
 
 def _choose_derived_columns(benchmark: Benchmark, grid: _Grid) -> list[_DerivedColumn]:
-    """Choose the columns that a benchmark's view has behind its numbers."""
+    """Choose the columns that are computed from the numbers of a row and stand behind
+    them. Some compare two columns by their labels: threads that write `words` of one
+    line, and threads that have a line of their `own`.
+    """
     if benchmark.view is View.BLOCKS:
         return [_RATIO, _BOUNDARY]
     if benchmark.other_unit == "byte" and grid.other_work:
@@ -257,11 +261,15 @@ def _format_boundary(grid: _Grid, row: Key) -> str:
 
 
 def _format_knee(grid: _Grid, row: Key) -> str:
-    """Format the rate of other threads where a row takes _KNEE times its idle time,
-    "not reached" or "-".
+    """Format the rate of other threads in GB/s at which a row takes _KNEE times its
+    idle time. The time between two measured rates is taken to rise in a straight line.
+
+    Return "not reached" if no measured rate slows the row so much, and "-" if nothing
+    was measured without other threads or the row was measured only so.
     """
     idle_rate, idle_ns = _find_lowest_rate(grid)
-    if idle_rate:  # never measured idle
+    was_measured_idle = idle_rate == 0
+    if not was_measured_idle:
         return "-"
     limit_ns = _KNEE * idle_ns
     rate, ns = idle_rate, idle_ns
@@ -274,7 +282,9 @@ def _format_knee(grid: _Grid, row: Key) -> str:
 
 
 def _iter_rates(grid: _Grid, row: Key) -> Iterator[tuple[float, float]]:
-    """Yield the rate of other threads and the row's time, column by column."""
+    """Yield the rate of other threads in GB/s and the row's time in ns, column by
+    column, which is from the lowest rate that was asked for to the highest.
+    """
     rates = grid.other_work[-1][row]
     numbers = grid.numbers[row]
     for column in grid.columns:
@@ -283,7 +293,9 @@ def _iter_rates(grid: _Grid, row: Key) -> Iterator[tuple[float, float]]:
 
 
 def _find_lowest_rate(grid: _Grid) -> tuple[float, float]:
-    """Return the lowest rate of other threads in all rows, and the time at it."""
+    """Return the lowest rate of other threads in all rows, 0 without other threads, and
+    the time in ns at it.
+    """
     points = [point for row in grid.numbers for point in _iter_rates(grid, row)]
     return min(points)
 
@@ -357,6 +369,9 @@ def _sort_keys(keys: Iterable[Key], parameters: Sequence[Parameter]) -> list[Key
     """
 
     def compute_place(key: Key) -> list[tuple[Any, ...]]:
+        """Return a tuple for each value. It begins with a truth value that parts None
+        from other values, as the two cannot be compared.
+        """
         places: list[tuple[Any, ...]] = []
         for parameter, value in zip(parameters, key, strict=True):
             is_none_last = bool(parameter.none)
@@ -381,7 +396,7 @@ def _format_key(key: Key, parameters: Sequence[Parameter]) -> str:
 
 def _format_parameter(parameter: Parameter, value: Any) -> str:
     """Format the value of a parameter: "64K" bytes, "2" threads, "5" GB/s, or a word;
-    None as the parameter's word for it.
+    None as the parameter's word for it. A rate is stored in MB/s.
     """
     if value is None:
         return parameter.none or ""
@@ -402,7 +417,7 @@ def _explain_axis_parameters(
         has_word_for_missing = bool(parameter.none)
         if parameter is _RELATION:
             yield "columns: what the CPUs share"
-        elif has_word_for_missing:  # it is a count
+        elif has_word_for_missing:  # a count such as load_mbps, "full" without a limit
             title = parameter.name.replace(_RATE_SUFFIX, ", GB/s each")
             yield f"columns: {title}"
         elif meanings := _explain_words(parameter, pairs[parameter.name]):
@@ -410,7 +425,9 @@ def _explain_axis_parameters(
 
 
 def _explain_words(parameter: Parameter, values: "pd.Series[Any]") -> list[str]:
-    """Explain the words of a parameter that begin some of these values."""
+    """Explain the words of a parameter that occur in these values: `mix` as such, or
+    before a dash as in `mix-75`.
+    """
     present = {str(value).partition("-")[0] for value in values}
     return [
         f"{word}: {meaning}"

@@ -50,7 +50,8 @@ def add_peak_shares(
     columns added.
 
     `gops`: operations per ns of all threads together; `median_ns` is the time of one.
-    `share`: that of the peak of the same run, variant and CPUs; NaN without a peak.
+    `share`: how much of the peak of the same run, variant and CPUs it reaches, per
+    cycle; NaN without a peak.
     `per_cycle`: operations of one core per cycle; NaN without a frequency.
     `shape`: such as 256x256x256; "" for the peak.
     """
@@ -102,7 +103,10 @@ def _find_shape(point: str) -> str:
 
 
 def _sort_by_operation(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
-    """Sort rows in the order that the first benchmark gives its operations."""
+    """Sort rows by operation, in the order that the first benchmark gives its
+    operations: those are the values of its parameter with the role "row". Rows of one
+    operation keep their order.
+    """
     parameters: list[Parameter] = []
     for name in rows["benchmark"].unique():
         parameters += descriptions[name].parameters_with_role("row")
@@ -126,7 +130,7 @@ def _tabulate_gemm(rows: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str,
     lines = []
     for row in text.to_records(medians):
         cells_by_title = _format_product(row, threads)
-        titles = tuple(cells_by_title)
+        titles = tuple(cells_by_title)  # the same for each line
         lines.append(tuple(cells_by_title.values()))
     return titles, lines
 

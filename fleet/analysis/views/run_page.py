@@ -61,8 +61,9 @@ class RunPage:
         return "\n".join([render_header(data), *map(one_line, memory)])
 
     def render_sections(self) -> Iterator[str]:
-        """Yield each benchmark and variant and its events, then tables by NUMA node;
-        what is missing is empty.
+        """Yield the numbers of each benchmark and variant, then its events, "" without
+        any; at last the tables by NUMA node. The words of a table of relations are
+        explained only below the first.
         """
         has_explained = False
         for name, variant, pairs in self._iter_choices():

@@ -146,8 +146,8 @@ def _describe_cpus_alone(count: int) -> str:
 
 
 def _describe_sibling_rule(cores: Blocks) -> str:
-    """Describe the siblings as a rule where all cores are numbered alike; else return
-    an empty text.
+    """Describe the siblings as a rule, "n and n+4, for n of 0-3", if the CPUs of every
+    core are as far from its first; else return "".
     """
     firsts = [core[0] for core in cores]
     offsets = {tuple(cpu - core[0] for cpu in core[1:]) for core in cores}

@@ -13,7 +13,9 @@ def add_values(
 ) -> pd.DataFrame:
     """Add columns of numbers as they are shown, and `value_unit`: ns, GB/s or Gop/s.
 
-    names: the columns to add, each with the column in ns that it comes from.
+    names: the columns to add, each with the column in ns that it comes from. Those are
+    ns per unit of work. A rate is units per ns, their reciprocal: a byte per ns is
+    1 GB/s.
     """
     are_rates = rows["benchmark"].isin(descriptions.rates)
     columns = {}
@@ -25,8 +27,9 @@ def add_values(
 
 
 def add_limits(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
-    """Add `value`, `value_low`, `value_high` and `value_unit` to rows with `ns`, `low`
-    and `high`.
+    """Add `value`, `value_low`, `value_high` and `value_unit` to rows with `ns` and its
+    limits `low` and `high`, all in ns. The added columns are as shown, and `value_low`
+    is the lower limit also of a rate.
     """
     are_rates = rows["benchmark"].isin(descriptions.rates)
     ends = rows.assign(

@@ -44,9 +44,9 @@ def load_usual_numbers(
     """Load the numbers of hosts from these runs. Without `earlier`, only runs since a
     host's last proved change count, which `is_usual` marks.
 
-    earlier: runs that are comparable with `runs`. Then all of `runs` count, even if
-    another change has followed. Where a host has few of them, its interval is predicted
-    from the usual rows of all these runs.
+    earlier: runs that are comparable with `runs` and give no number themselves. With
+    them, all of `runs` count, even before a change. Where a host has too few of `runs`
+    for an interval, it is predicted from the usual rows of both.
     """
     every_run = [*earlier, *runs]
     descriptions = merge_descriptions(every_run)

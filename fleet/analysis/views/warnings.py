@@ -199,9 +199,11 @@ def _merge_minor(warnings: Sequence[RunWarning]) -> RunWarning:
 def _merge_notes(
     notes: Sequence[str], by_key: dict[str, RunWarning]
 ) -> list[RunWarning]:
-    """Merge the notes that warn into the warnings `by_key`, which this changes, and
-    return the plain notes. Leave out forecasts, and a note of pairs that did not
-    converge where a warning says so.
+    """Merge the notes that warn into the warnings `by_key`, which this changes. Return
+    the other notes, which only inform.
+
+    Leave out forecasts. Leave out also the note that pairs did not converge, if a
+    warning, made from the flags of these pairs, says so already.
     """
     plain_notes = []
     for note in notes:
@@ -209,7 +211,6 @@ def _merge_notes(
         is_told = kind == "not_converged" and kind in by_key
         if is_told or note.startswith(FORECAST):
             continue
-        # of pairs that did not converge, the warning is made from the pairs' flags
         if kind in ("", "not_converged"):
             plain_notes.append(RunWarning("", note))
         else:
@@ -226,8 +227,9 @@ def _find_kind(note: str) -> str:
 
 
 def _add_note(by_key: dict[str, RunWarning], kind: str, note: str) -> None:
-    """Add a note of this kind to the warning about the same fact, else as a warning of
-    its own. by_key: the warnings, each by its key.
+    """Add a note to the warning that bursts gave about the same fact: a note of the
+    kind `busy` to the warning `busy_cpu`. If there is no such warning, make the note a
+    warning of its own. by_key: the warnings, each by its key.
     """
     key_of_same_fact = _SAME_FACT[kind]
     if key_of_same_fact not in by_key:
@@ -264,9 +266,9 @@ def render_warnings(warnings: Sequence[object]) -> str:
 def fold_warnings(
     warnings: Sequence[RunWarning], run: Mapping[str, Any]
 ) -> list[RunWarning]:
-    """Shorten the warnings of a run on a virtual machine if they are many: keep those
-    that the run is not what was asked for, the most telling others, and the notes; only
-    count the rest. Few warnings, and those of bare metal, stay as they are.
+    """Shorten the warnings of a run on a virtual machine if they are many. Keep those
+    which say that the run is not what was asked for, the most telling others, and the
+    notes; only count the rest. Few warnings, and those of bare metal, stay as they are.
     """
     notes = [warning for warning in warnings if warning.is_note]
     proper_warnings = [warning for warning in warnings if not warning.is_note]
@@ -362,8 +364,9 @@ def _format_range(numbers: Iterable[str]) -> str:
 
 
 def _warn_about_flags(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
-    """Yield one warning per flag: about the pairs that have it, if it is a flag of
-    pairs, which _MEASURES has. If no pair has it, warn about the bursts that do.
+    """Yield one warning per flag that occurs. A pair can have only the flags of
+    _MEASURES. If pairs have the flag, the warning is about them, else about the bursts
+    that have it.
     """
     burst_counts = {}
     if len(rows.bursts):
@@ -376,7 +379,8 @@ def _warn_about_flags(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarn
             yield from _warn_about_pairs(flag, text, run, pairs, rows.pair_count)
         elif flag in burst_counts:
             yield from _warn_about_bursts(flag, text, burst_counts[flag], rows)
-    if run["precision"] is None:  # else `not_converged` names them
+    # if a precision was requested, the flag `not_converged` names the wide pairs
+    if run["precision"] is None:
         yield from _warn_about_wide_pairs(rows)
 
 
@@ -392,6 +396,7 @@ def _warn_about_wide_pairs(rows: MarkedRows) -> Iterator[RunWarning]:
             "wide",
             f"pairs have an interval wider than {format_half_width(WIDE)}",
             extent=f"{len(wide)} of {rows.pair_count}",
+            # pairs with this flag are named by their intervals, as these are to be
             worst=_format_worst_pairs(wide, "not_converged"),
         )
 
@@ -399,7 +404,10 @@ def _warn_about_wide_pairs(rows: MarkedRows) -> Iterator[RunWarning]:
 def _warn_about_bursts(
     flag: str, text: str, count: int, rows: MarkedRows
 ) -> Iterator[RunWarning]:
-    """Yield a warning about bursts with a flag, unless `steal` is the same fact."""
+    """Yield a warning about the `count` bursts with a flag. Yield none about busy CPUs
+    if a hypervisor took the time of all such bursts, for then the warning `steal` says
+    so.
+    """
     cause = ""
     if flag == "busy_cpu":  # a hypervisor, not other work, may have taken the time
         bursts, stolen = _count_busy_and_stolen(rows)
@@ -446,8 +454,8 @@ def _warn_about_memory(run: Mapping[str, Any]) -> Iterator[RunWarning]:
 
 
 def _warn_about_steal(rows: MarkedRows) -> Iterator[RunWarning]:
-    """Yield one warning about time that the hypervisor took, with the bursts that lost
-    most.
+    """Yield one warning about bursts that lost a share of _FELT or more of their time
+    to the hypervisor, with those that lost most.
     """
     if rows.bursts.empty:
         return
@@ -485,7 +493,7 @@ def _warn_about_pairs(
     chance.
     """
     if flag == "smt_pair":
-        # siblings that are not the nearest are named by the check `siblings`
+        # of siblings, the check `siblings` says that they are not the nearest
         pairs = [row for row in pairs if row["relation"] != "smt"]
     by_chance = 0
     if flag == "drift":
