@@ -70,11 +70,11 @@ def build_ladders(
     `choices`. pairs: as float64. memory: from these pairs.
     """
     benchmarks = [descriptions[choice] for choice in choices]
-    # under load: other threads move bytes meanwhile
-    names = [
+    # those measured while other threads move bytes, which loads the memory
+    load_benchmarks = [
         benchmark.name for benchmark in benchmarks if benchmark.other_unit == "byte"
     ]
-    under_load = pairs[pairs["benchmark"].isin(names)]
+    under_load = pairs[pairs["benchmark"].isin(load_benchmarks)]
     ladders = [
         *_build_load_curves(under_load, descriptions),
         *_build_size_ladders(memory.steps, memory.levels, descriptions),
@@ -85,7 +85,13 @@ def build_ladders(
 def _build_load_curves(
     rows: pd.DataFrame, descriptions: Descriptions
 ) -> Iterator[Ladder]:
-    """Yield ladders over the rate of other threads, a line per operation of these."""
+    """Yield ladders over the rate at which other threads move bytes, with a line per
+    operation of these threads.
+
+    rows: of benchmarks under load. Each ladder is of one benchmark, variant, size of
+    memory, number of threads and combination of kinds of cores. It is only drawn: it
+    has no table and no memory levels, since its size is always the same.
+    """
     groups = group_by_core_kinds(rows, "benchmark", "variant", "bytes")
     for (benchmark, variant, *_), own in groups.items():
         steps_by_line = _list_load_lines(own)
@@ -96,7 +102,7 @@ def _build_load_curves(
             name=f"{benchmark}/{variant}",
             heading=descriptions[str(benchmark)].heading,
             cpus=describe_cpus(own),
-            titles=(),  # it is only drawn: it has no table
+            titles=(),
             lines=[],
             steps=_compute_load_medians(pd.concat(steps_by_line)),
             levels=no_levels,
@@ -115,8 +121,9 @@ def _compute_load_medians(steps: pd.DataFrame) -> pd.DataFrame:
 
 
 def _list_load_lines(rows: pd.DataFrame) -> list[pd.DataFrame]:
-    """List the rows of each line: those without load, and those of one operation, which
-    is their `setting`.
+    """List the rows of each line of a ladder over the load. A line has the rows of one
+    operation of the other threads, which becomes their `setting`. It begins with the
+    rows measured while those threads were idle, which all lines share.
     """
     lines = []
     for operation in rows["operation"].unique():
@@ -129,7 +136,13 @@ def _list_load_lines(rows: pd.DataFrame) -> list[pd.DataFrame]:
 def _build_size_ladders(
     rows: pd.DataFrame, levels: pd.DataFrame, descriptions: Descriptions
 ) -> Iterator[Ladder]:
-    """Yield ladders over the size of the memory, a line per setting."""
+    """Yield ladders over the size of the memory, a line per setting. A step of a line
+    is the median over like CPUs.
+
+    rows, levels: the steps and the memory levels of all ladders. Each ladder has those
+    of one benchmark, variant, number of threads and combination of kinds of cores.
+    """
+    # both have these four as keys
     level_groups = group_by_core_kinds(levels, "benchmark", "variant")
     groups = group_by_core_kinds(rows, "benchmark", "variant")
     for key, part in groups.items():
@@ -158,7 +171,11 @@ def _tabulate_levels(
 
 
 def draw_ladder(reading: Any, ladder: Ladder, place: int) -> Markup:
-    """Draw a ladder with its intervals, caches and levels."""
+    """Draw a ladder with its intervals, caches and levels.
+
+    reading: a `Reading`, which this module cannot import. place: that of the ladder
+    among the run's, by which the picture's ID is unique.
+    """
     settings = sort_settings(ladder.steps, reading.descriptions)
     rate = is_rate(reading.descriptions[ladder.name])
     plot = partial(

@@ -43,8 +43,9 @@ def encode_map(
 ) -> str:
     """Encode the map of a part as JSON.
 
-    own: the map as it is drawn. common: the limits of the scale of all maps of the
-    page. bursts: those to show of a pair, as in `Part`; may be empty.
+    own: the map as it is drawn. common: the limits of the colour scale that all maps of
+    the page have in common; None without one. bursts: those that the script shows of a
+    pair, a row each, as in `Part`; empty to show none.
 
     `pairs` has these arrays, one after the other, as little-endian float32, deflated
     and in base64:
@@ -54,12 +55,11 @@ def encode_map(
     - the index of its flags in `flags`.
 
     An array has each two CPUs once, row by row of the upper triangle: 0-1, 0-2, …, 1-2,
-    …; NaN: not measured. `marks`: the relations and flags by which pairs can be lit.
-    `orders`: indices of CPUs. `bursts`, if there are any: the numbers of each pair, as
-    many as `rounds`, in the order of the run, as uint16: the natural logarithm of ns
-    times _LOG_STEPS; 0: none.
+    …; NaN: not measured. `bursts`, if there are any, is described by `_encode_bursts`,
+    and the other keys by `_describe_map`.
     """
     relation_indices, relations = pd.factorize(part.pairs["relation"])
+    # all flags of a pair are one text, such as "unstable,wide", with one index
     flag_indices, joined_flags = pd.factorize(_list_flags(part.pairs))
     flags = [_word_flags(joined) for joined in joined_flags]
     document = _describe_map(reading.order, own, list(relations), flags)
@@ -79,17 +79,23 @@ def encode_changes(
     pairs: pd.DataFrame,
     ns_before_and_after: tuple[Floats, Floats],
 ) -> str:
-    """Encode a map of changes in per cent, as `encode_map` does, with two more arrays:
-    the pair's ns before and after.
+    """Encode a map of changes as JSON, for the script that also draws `encode_map`.
 
-    pairs: a row per pair, with its relation. ns_before_and_after: matrices of CPUs.
+    It has the same arrays. The number of a pair is its change in per cent; the interval
+    and the other level, which a change does not have, are NaN. Two arrays follow: the
+    pair's ns before and after.
+
+    pairs: a row per pair, with its relation. ns_before_and_after: two matrices, of CPUs
+    in the order of `order`.
     """
     relation_indices, relations = pd.factorize(pairs["relation"])
+    # a pair has no flag, index 0, or the flag that chance may explain it, index 1
     flags = [{}, _CHANCE]
     document = _describe_map(order, drawn, list(relations), flags)
     unknown = np.full_like(drawn.values, np.nan)
-    relation = lay_out_matrix(pairs.assign(index=relation_indices), order.cpus, "index")
-    # true, which is encoded as 1, stands for the second item of `flags`
+    with_index = pairs.assign(index=relation_indices)
+    relation = lay_out_matrix(with_index, order.cpus, "index")
+    # false and true, encoded as 0 and 1, are the indices into `flags`
     is_chance = drawn.faint
     if is_chance is None:
         is_chance = np.zeros(drawn.values.shape, dtype=bool)
@@ -116,8 +122,12 @@ def _describe_map(
     relations: Sequence[str],
     flags: Sequence[Mapping[str, str]],
 ) -> dict[str, Any]:
-    """Return what the script needs besides the pairs. flags: the meaning of each flag
-    by its name, for each set of flags that a pair has.
+    """Return what the script needs besides the pairs.
+
+    flags: for each set of flags that a pair has, the meaning of each flag by its name.
+    In the result, `labels` are the groups of CPUs beside the map. `orders` are the ways
+    to sort the CPUs: each is a list of indices into `cpus`. `scales` are those of the
+    colours. `marks` are the relations and flags by which pairs can be lit.
     """
     flag_names = set(chain.from_iterable(flags))
     return {
@@ -152,11 +162,13 @@ def _order_by_latency(latencies: Floats) -> list[int]:
 
 
 def list_zooms(drawn: heatmap.Heatmap) -> list[tuple[str, str]]:
-    """List what a map can be zoomed to, first all CPUs: the name, and where it begins
-    and ends, such as "0 16".
+    """List what a map can be zoomed to, first all CPUs, then the groups of each level.
+    Each has a name, and the places of its first CPU and of the one after its last, such
+    as "0 16".
     """
     count = len(drawn.labels)
     zooms = [(f"all {format_count(count, 'CPU')}", f"0 {count}")]
+    # where the host reports no groups, a level of CPUs by number stands in
     for groups in drawn.group_labels or [_group_by_number(drawn.labels)]:
         end = 0
         for name, size in groups:
@@ -175,12 +187,15 @@ def _group_by_number(cpus: Sequence[str]) -> list[tuple[str, int]]:
 
 
 def find_reach(drawn: heatmap.Heatmap) -> float:
-    """Return where the highest number of a map is on its scale: 0 is the lower limit,
-    1 the upper. It is at least 1, and rounded up to hundredths.
+    """Return where the highest number of a map is on its colour scale: 0 is the lower
+    limit, 1 the upper. So far can the reader move the scale's end.
+
+    The result is rounded up to hundredths, the step of the page's slider. It is 1 at
+    least, for all numbers may lie below the upper limit.
     """
     low, high = drawn.limits
     numbers = drawn.values[np.isfinite(drawn.values)]
-    highest = numbers.max(initial=high)  # or the upper limit, if that is higher
+    highest = numbers.max(initial=high)
     if heatmap.is_log(drawn.limits):
         place = math.log(highest / low) / math.log(high / low)
     else:
@@ -203,6 +218,11 @@ def _describe_cpus(order: Layout) -> list[str]:
 
 
 def _describe_cpu(cpu: int, groups: Sequence[int], kinds: Mapping[int, str]) -> str:
+    """Say where a CPU is, from the core outwards: "CPU 12: P core, core 6, node 0".
+
+    groups: the number of its group at each level of GROUPS, from the outermost; -1 if
+    it is in none. kinds: the kind of each CPU's core; empty if all are of one kind.
+    """
     words = [f"{kinds[cpu]} core"] if cpu in kinds else []
     innermost_first = zip(reversed(GROUPS), reversed(groups), strict=True)
     for level, number in innermost_first:
@@ -225,10 +245,13 @@ def _word_flags(joined: str) -> dict[str, str]:
 
 
 def _encode_pairs(reading: Reading, part: Part, relation: Ints, flags: Ints) -> str:
-    """Encode the arrays of a part, in the order of `encode_map`, which is that of
-    `columns`. relation, flags: indices, one per pair.
+    """Encode the arrays of a part, in the order in which `encode_map` lists them.
+
+    relation, flags: for each row of the part's pairs, the index of its relation and of
+    its set of flags.
     """
     ns_column = reading.ns_column
+    # a column per array, some of which replace a column of the pairs
     columns: dict[str, Any] = {
         ns_column: part.pairs[ns_column],
         "spread": _choose_spread(part.pairs, ns_column),
@@ -243,20 +266,26 @@ def _encode_pairs(reading: Reading, part: Part, relation: Ints, flags: Ints) -> 
 
 
 def _encode_bursts(bursts: pd.DataFrame, cpus: Sequence[int]) -> dict[str, Any]:
-    """Encode the bursts of all pairs: a row per pair, in the order of `encode_map`, and
-    a column per round, 0 where the pair has no burst. A number is the natural logarithm
-    of ns times _LOG_STEPS, at least 0 and less than 2^16.
+    """Encode the bursts of all pairs as an array, `bursts`, with a row per pair, in the
+    order of `encode_map`. A row has the pair's bursts in the order of the run; it is
+    filled up with 0. `rounds` is the length of a row, the most bursts of a pair.
+
+    A number is the natural logarithm of the burst's ns times _LOG_STEPS, as uint16.
+    bursts: a row per burst, at least one. cpus: of the map, in its order.
     """
     cpu_index = pd.Index(cpus)
     by_round = bursts.sort_values("round", kind="stable")
+    # for each burst: the places of its CPUs on the map, and the row of its pair
     ping = cpu_index.get_indexer(pd.Index(by_round["ping_cpu"]))
     pong = cpu_index.get_indexer(pd.Index(by_round["pong_cpu"]))
-    pair = _number_pairs(ping, pong, len(cpus))
-    round_of_pair = by_round.groupby(pair).cumcount().to_numpy()
+    row = _number_pairs(ping, pong, len(cpus))
+    # its column: how many bursts of its pair come before it
+    column = by_round.groupby(row).cumcount().to_numpy()
     pair_count = len(cpus) * (len(cpus) - 1) // 2
-    scaled_logs = np.zeros((pair_count, round_of_pair.max() + 1))
-    scaled_logs[pair, round_of_pair] = np.log(by_round["ns"]) * _LOG_STEPS
-    numbers = scaled_logs.clip(0, 2**16 - 1).round().astype("<u2")
+    scaled_logs = np.zeros((pair_count, column.max() + 1))
+    scaled_logs[row, column] = np.log(by_round["ns"]) * _LOG_STEPS
+    largest_uint16 = 2**16 - 1
+    numbers = scaled_logs.clip(0, largest_uint16).round().astype("<u2")
     return {"rounds": numbers.shape[1], "bursts": _pack(numbers)}
 
 

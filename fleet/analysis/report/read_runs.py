@@ -136,6 +136,7 @@ def load_readings(
     """
     listing = open_listing(root)
     distinct_ids = list(dict.fromkeys(run_ids))
+    # `runs` are the rows of `runs_table`, decoded
     runs, runs_table, cpus = load.read_runs(listing, distinct_ids)
     runs = _sort_by_host_and_time(runs)
     names = name_runs(runs)
@@ -215,16 +216,16 @@ def _choose_detailed(rows: Sequence[Mapping[str, Any]]) -> set[str]:
 def _load_earlier_medians(
     listing: Listing, rows: Sequence[Mapping[str, Any]]
 ) -> dict[str, topology_check.Medians]:
-    """Return the medians of the host's last few runs before each run, by the ID of that
-    run.
+    """Return for each run, by its ID, the medians of the host's last few runs before
+    it. The check of the topology compares the run with them.
     """
     ids_before = topology_check.find_earlier_runs(listing, rows)
     all_ids = set(chain.from_iterable(ids_before.values()))
     numbers = load_numbers(listing, run_id=all_ids)
-    medians = topology_check.group_medians_by_run(numbers)
+    medians_by_run = topology_check.group_medians_by_run(numbers)
     earlier = dict[str, topology_check.Medians]()
     for run_id, ids in ids_before.items():
-        medians_before = [medians.get(id_before, ()) for id_before in ids]
+        medians_before = [medians_by_run.get(id_before, ()) for id_before in ids]
         earlier[run_id] = list(chain.from_iterable(medians_before))
     return earlier
 
@@ -273,19 +274,21 @@ def _choose_moment_format(runs: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _batch_runs(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Yield batches of consecutive runs to read together: at most _AT_ONCE runs, with
-    _BURSTS_AT_ONCE bursts unless a single run has more, whose agents describe
-    benchmarks alike.
+    """Yield batches of consecutive runs, whose tables are read together.
+
+    A batch has at most _AT_ONCE runs and _BURSTS_AT_ONCE bursts; a run with more bursts
+    is a batch of its own. The agents of its runs describe benchmarks alike, so one
+    description does for all its rows. rows: of the table of runs, at least one.
     """
     batch: list[dict[str, Any]] = []
-    bursts = 0
+    burst_count = 0
     for row in rows:
-        bursts += row["bursts"]
-        is_full = len(batch) == _AT_ONCE or bursts > _BURSTS_AT_ONCE
+        burst_count += row["bursts"]
+        is_full = len(batch) == _AT_ONCE or burst_count > _BURSTS_AT_ONCE
         if batch and (is_full or not _have_equal_benchmarks(batch[0], row)):
             yield batch
             batch = []
-            bursts = row["bursts"]
+            burst_count = row["bursts"]
         batch.append(row)
     yield batch
 
@@ -353,14 +356,16 @@ class _Batch:
 
 
 def _load_batch(sources: _Sources, runs: Sequence[dict[str, Any]]) -> _Batch:
-    """Load the tables of runs whose agents describe benchmarks alike."""
+    """Load the tables of a batch of runs. Their agents describe benchmarks alike, so
+    the descriptions of the first run are those of all.
+    """
     listing = sources.listing
     benchmark = sources.benchmark
     descriptions = read_descriptions(runs[0]["hello"])
     pairs = _load_pairs(listing, runs, benchmark)
-    bursts = {run["run_id"]: run["bursts"] for run in runs}
-    run_ids = list(bursts)
-    flagged = _load_flagged_bursts(listing, run_ids, sources.detailed)
+    burst_counts = {run["run_id"]: run["bursts"] for run in runs}
+    run_ids = list(burst_counts)
+    bursts = _load_bursts_for_warnings(listing, run_ids, sources.detailed)
     rows_by_run = pairs.groupby("run_id", sort=False, observed=True).indices
     measured = _list_measured_cpus(pairs, rows_by_run, run_ids)
     return _Batch(
@@ -373,7 +378,7 @@ def _load_batch(sources: _Sources, runs: Sequence[dict[str, Any]]) -> _Batch:
         rows_by_run=rows_by_run,
         choices=_list_choices(pairs),
         relations=_load_relations(listing, runs, benchmark, descriptions),
-        marked=marked_rows.select_marked_rows(pairs, flagged, bursts),
+        marked=marked_rows.select_marked_rows(pairs, bursts, burst_counts),
         findings=topology_check.check_runs(pairs, sources.earlier, descriptions),
     )
 
@@ -392,11 +397,11 @@ def _list_measured_cpus(
     return cpus_by_run
 
 
-def _load_flagged_bursts(
+def _load_bursts_for_warnings(
     listing: Listing, run_ids: Sequence[str], detailed: Set[str]
 ) -> pd.DataFrame:
-    """Return the bursts that warnings need: all of a detailed run, the marked ones of
-    any other.
+    """Return the bursts that warnings need, a row each: all of a detailed run, only the
+    marked ones of any other. detailed: IDs of the runs with a section.
     """
     others = set(run_ids) - detailed
     marked = marked_rows.load_marked_bursts(listing, others)
@@ -441,15 +446,17 @@ def _list_choices(pairs: pd.DataFrame) -> dict[str, list[str]]:
 
 
 def _fill_reading(listing: Listing, reading: Reading, batch: _Batch) -> None:
-    """Fill a reading from the tables of its batch: its parts and its warnings, and, if
-    it is detailed or has cross-checks, what its pairs say.
+    """Fill a reading from the tables of its batch.
+
+    Every reading gets its parts and its warnings. Its pairs are looked at only if it is
+    detailed, for its section, or if cross-checks apply to it, which may also warn.
     """
     run = reading.run
     run_id = run["run_id"]
     choices = _sort_as_planned(batch.choices.get(run_id, []), run)
     rows_by_choice = batch.relations[run_id]
     reading.parts = list(_make_parts(choices, rows_by_choice, batch.descriptions))
-    comparisons = NO_COMPARISONS
+    comparisons = NO_COMPARISONS  # those of the cross-checks
     if reading.detailed or has_cross_checks(choices, batch.descriptions):
         pairs = batch.select_pairs(run_id)
         cpus = batch.select_cpus(run_id)
@@ -494,7 +501,11 @@ def _fill_points(
     counters: pd.DataFrame,
     choices: Sequence[str],
 ) -> None:
-    """Fill the tables of points, events and NUMA nodes of a reading."""
+    """Fill the tables of points, events and NUMA nodes of a reading.
+
+    pairs, cpus, memory, counters: of its run. choices: the benchmarks and variants that
+    it measured, in the order of the page.
+    """
     counts = count_per_unit(counters, pairs)
     reading.points = [
         *_tabulate_choices(reading, pairs, choices, counts),
@@ -508,8 +519,11 @@ def _make_parts(
     rows_by_choice: Mapping[str, Sequence[dict[str, Any]]],
     descriptions: Descriptions,
 ) -> Iterator[Part]:
-    """Yield a part for each benchmark of pairs or of single CPUs, and each of its
-    points.
+    """Yield a part for each benchmark and variant of pairs or of single CPUs, and for
+    each of its points, which are the NUMA nodes where lines are placed.
+
+    choices: benchmarks and variants in the order of the page. rows_by_choice: a row per
+    relation; a benchmark that has none gets no part.
     """
     for choice in choices:
         benchmark = descriptions[choice]
@@ -611,12 +625,13 @@ def _load_bursts(
 def _add_rounds_and_curves(
     part: Part, bursts: Iterable[pd.DataFrame], descriptions: Descriptions
 ) -> None:
-    """Fill `rounds`, `bursts` and `curves` of a part. A curve is of at most about
-    _MAX_DRAWN samples.
+    """Fill `rounds`, `bursts` and `curves` of a part, from samples after warm-up.
 
+    A curve is made of every sample or, if there are many, of every n-th, so that it is
+    of at most about _MAX_DRAWN. `bursts` stays empty if there are too many for a page.
     bursts: those of the part, some at a time, from `_load_bursts`.
     """
-    steps = _choose_steps(part)
+    steps = _choose_steps(part)  # n, by relation
     drawn = {relation: list[Floats]() for relation in steps}
     medians_of_bursts = []
     for rows in bursts:

@@ -67,15 +67,20 @@ class GemmRates:
 
 
 def _compute_intensity(row: dict[Any, Any]) -> float:
-    """Return a product's operations per byte read from memory: matrix B or, for `deep`,
-    matrices A and B.
+    """Return a product's operations per byte read from memory.
+
+    The product is of matrix A, m x k, and matrix B, k x n; `shape` is "MxNxK". B is new
+    each time, so it is read from memory. A is the same each time and is not counted,
+    except in the operation `deep`, where it is new, too. Each of the m x n results
+    takes k multiplications and k additions.
     """
     m, n, k = map(int, row["shape"].split("x"))
     elements = k * n
     if row["operation"] == "deep":
         elements += k * m
+    operations = 2 * m * n * k
     size = _find_element_size(row["variant"])
-    return 2 * m * n * k / (size * elements)
+    return operations / (size * elements)
 
 
 def _find_element_size(variant: str) -> int:
@@ -90,7 +95,8 @@ def _find_element_size(variant: str) -> int:
 def group_gemm_rates_by_threads(
     pairs: pd.DataFrame, levels: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> list[GemmRates]:
-    """Return a run's rates by number of CPUs, one CPU first. pairs: its rows. levels:
+    """Return a run's rates of matrix products, an item per number of CPUs that ran them
+    together, one CPU first; [] without products. pairs: rows of the run. levels: those
     of its memory, from `find_plateaus`.
     """
     views = get_views(pairs["benchmark"], descriptions)
@@ -138,12 +144,13 @@ def _find_roofs(levels: pd.DataFrame, threads: int) -> dict[str, float]:
 def _compute_median_gops(
     products: pd.DataFrame, descriptions: Descriptions
 ) -> pd.DataFrame:
-    """Return the median `gops` of each variant, operation and shape, in the order in
-    which the benchmark lists its operations.
+    """Return the median `gops` over CPUs of each variant, operation and shape. Rows are
+    in the order in which the benchmark lists its operations.
     """
     groups = products.groupby(["variant", "operation", "shape"], sort=False)
     medians = groups["gops"].median().reset_index()
     benchmark = descriptions[str(products["benchmark"].iloc[0])]
+    # the parameter that labels the rows of the benchmark's tables is the operation
     operation = benchmark.parameters_with_role("row")[0]
     return medians.sort_values(
         operation.name,
@@ -213,7 +220,9 @@ def _draw_legend(axes: Axes, rates: Sequence[GemmRates]) -> None:
 
 
 def _fit_axes(axes: Axes, rates: Sequence[GemmRates]) -> None:
-    """Fit the axes to where roofs end and to the products that are plotted."""
+    """Fit the axes to where roofs end and to the products that are plotted. A roof is
+    the line gops = rate * intensity, and ends at the group's highest rate, `top`.
+    """
     intensities = list[float]()
     gops = list[float]()
     for group in rates:
