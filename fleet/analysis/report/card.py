@@ -285,8 +285,11 @@ def _choose_subject(
     memory: MemoryHierarchy,
     numbers: pd.DataFrame,
 ) -> _Subject:
-    """Choose what the card shows: a matrix of pairs, else one of NUMA nodes, of the
-    first benchmark planned. Raises UsageError if there is neither.
+    """Choose what the card shows: a matrix of pairs of CPUs or, if the run has none,
+    one of NUMA nodes. It is of the first benchmark planned. Raises UsageError if there
+    is neither.
+
+    pairs, memory: of the run. numbers: from `load_shown_numbers`.
     """
     rows = _select_pairs(pairs, read_descriptions(run["hello"]))
     by_node = rows.empty
@@ -301,8 +304,9 @@ def _choose_subject(
 
 
 def _select_pairs(pairs: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
-    """Select the pairs that make matrices. If there are none, select the pairs whose
-    lines are placed on NUMA nodes.
+    """Select the pairs of benchmarks that are shown as matrices, one number of each
+    pair. If there are none, select the pairs whose lines were placed on NUMA nodes; a
+    pair then has a row per node.
     """
     without_points = drop_points(pairs, descriptions)
     views = get_views(without_points["benchmark"], descriptions)
@@ -374,7 +378,8 @@ def _make_node_subject(
     overview's numbers of local and remote memory.
 
     cells: a row per CPU node, memory node and setting of one benchmark and variant,
-    `choice`. The overview has one setting, and of `cells` those of it are shown.
+    `choice`. The overview is of one setting, so the matrix has the cells of that one;
+    `about` is the setting in words. numbers: from `load_shown_numbers`.
     """
     descriptions = read_descriptions(run["hello"])
     overview = select_overview(select_choice(numbers, choice), descriptions)
@@ -435,13 +440,13 @@ def _describe_memory(
 ) -> str:
     """Describe a run's memory in one line: its levels, then its best bandwidth as a
     share of the peak. by_node: the map shows nodes, so the line says that instead of
-    the levels.
+    the levels. Of several nodes, each with a bandwidth, it has the first.
     """
     if by_node:
         subject = BY_NODE
     else:
         subject = _describe_levels(memory.levels, read_descriptions(run["hello"]))
-    # "memory, read: 80.1 of 102.4 GB/s, 78%"; of several nodes, a line each
+    # a line that has a share: "memory, read: 80.1 of 102.4 GB/s, 78%"
     lines = describe_memory(run, memory, cpus)
     shares_of_peak = [line for line in lines if "%" in line]
     parts = [subject, *shares_of_peak[:1]]
@@ -449,11 +454,11 @@ def _describe_memory(
 
 
 def _describe_levels(levels: pd.DataFrame, descriptions: Descriptions) -> str:
-    """List the memory levels of the first latency ladder of one CPU; empty if none was
-    measured.
+    """List the memory levels of the first latency ladder of one CPU, with the latency
+    of each; empty if none was measured. levels: a row per level of each ladder.
     """
     of_one_cpu = levels["threads"] == 1
-    is_latency = levels["unit"] != "byte"
+    is_latency = levels["unit"] != "byte"  # times of bytes are shown as a bandwidth
     rows = levels[of_one_cpu & is_latency]
     if rows.empty:
         return ""
@@ -698,6 +703,9 @@ def _place_numbers(values: Floats, shades: Ints, middle: float) -> Iterator[Text
 def _place_scale_numbers(drawn: Heatmap, benchmark: Benchmark) -> Iterator[Text]:
     """Yield the numbers beside the colour scale, the number at its upper end first,
     and their unit.
+
+    The limits of the scale are in ns; the numbers are as they are shown. Of a rate, the
+    limit of the longest time is the lowest number.
     """
     low, high = sorted(convert_to_shown(benchmark, end) for end in drawn.limits)
     x = _X + _SIDE + _SCALE_DISTANCE + _SCALE_WIDTH + 8
@@ -705,7 +713,7 @@ def _place_scale_numbers(drawn: Heatmap, benchmark: Benchmark) -> Iterator[Text]
     top = _Y + 11
     bottom = _Y + _SIDE - 2
     quarters_from_top = [0, 1, 2, 3, 4]
-    if high - low < 0.4:  # in the unit shown: with one decimal, quarters would repeat
+    if high - low < 0.4:  # with one decimal, numbers of quarters would repeat
         quarters_from_top = [0, 4]
     for quarter in quarters_from_top:
         ns = find_scale_value(1 - quarter / 4, drawn.limits)

@@ -65,6 +65,12 @@ def summarize_differences(
 ) -> dict[str, Any]:
     """Compare two sides, baseline first, host by host, for the template. tables: with
     the runs of all readings.
+
+    In the result, `by_host` has an item per comparison, with its maps of changes, the
+    `residuals`; they are empty if the cells of its runs do not correspond. `forests`
+    are the pictures of changes on several hosts. The others are of the comparisons that
+    have relations to compare: `headlines`, the `scatter` of runs in words, and the
+    `rows` of a table.
     """
     comparisons = compare(root, sides, tables=tables)
     draws_thumbnails = len(comparisons) > _MANY
@@ -99,6 +105,7 @@ def _match_runs(
 ) -> Iterator[tuple[Comparison, _ComparedRuns]]:
     """Yield each comparison with its runs. pairs: of all readings."""
     readings_by_run = {reading.run["run_id"]: reading for reading in readings}
+    # the row numbers of each run in `pairs`, by run ID
     rows_by_run = pairs.groupby("run_id", sort=False, observed=True).indices
     for comparison in comparisons:
         a = [readings_by_run[run_id] for run_id in comparison.a.runs["run_id"]]
@@ -267,16 +274,20 @@ def _map_part(
     *,
     small: bool,
 ) -> dict[str, Any]:
-    """Map how much more each pair of a part changed than its relation did."""
+    """Map how much more each pair of a part changed than its relation did.
+
+    pairs: from `_select_pairs`, a row per pair and run. Return one of the results of
+    `_map_residuals`; a small map has no data for the script.
+    """
     order = runs.order
     before, after = _compute_sides(pairs, runs)
-    ratios = _index_ratios(comparison, part)
-    change = _compute_residuals(pairs, ratios, after / before, order)
+    ratio_by_relation = _index_ratios(comparison, part)
+    change = _compute_residuals(pairs, ratio_by_relation, after / before, order)
     limits = _estimate_chance_limits(pairs, len(runs.a), order)
     drawn = map_changes(change, order, limits)
     data = ""
     if not small:
-        first_run = pairs[pairs["run"] == 0]  # relations are alike in all
+        first_run = pairs[pairs["run"] == 0]  # its relations are those of all runs
         data = encode_changes(order, drawn, first_run, (before, after))
     return {
         "choice": part.name,
@@ -378,11 +389,12 @@ def _estimate_chance_limits(
     """Return the largest relative change of each pair that chance explains, as a matrix
     of CPUs.
 
-    pairs: their column `run` numbers the runs, those of A from 0 to a_runs - 1, then
-    those of B.
+    pairs: a row per pair and run. Their column `run` numbers the runs, those of A from
+    0 to a_runs - 1, then those of B.
     """
     ns = pairs.set_index(["relation", "ping_cpu", "pong_cpu", "run"])["ns"]
     table = ns.unstack("run").sort_index()  # a row per pair, a column per run
+    # a small difference of logs is about a relative change
     logs = np.log(table.to_numpy())
     a_logs = logs[:, :a_runs]
     b_logs = logs[:, a_runs:]

@@ -142,7 +142,9 @@ def choose_margins_for_names(names: Collection[str]) -> Margins:
 
 
 def _make_axes(size: tuple[int, int], margins: Margins) -> Axes:
-    """Make the axes of a figure of `size`, in CSS pixels."""
+    """Make the axes of a figure of `size`, in CSS pixels. matplotlib writes a figure as
+    SVG in points, 72 to an inch; on the page, each point is a CSS pixel.
+    """
     width, height = size
     figure = Figure(figsize=(width / 72, height / 72))
     FigureCanvasSVG(figure)
@@ -243,8 +245,9 @@ def render_thumbnail(drawn: Heatmap, colours: str | Colormap) -> str:
     """
     shades = drawn.choose_shades()
     palette = _list_colours(colours, bytes=True)
-    pixels = palette[shades]
-    pixels[shades < 0, 3] = 0
+    pixels = palette[shades]  # rows x columns x (red, green, blue, alpha)
+    is_unmeasured = shades < 0
+    pixels[is_unmeasured, 3] = 0
     buffer = io.BytesIO()
     mpl.image.imsave(buffer, pixels, format="png", metadata=_NO_SOFTWARE)
     encoded = base64.b64encode(buffer.getvalue()).decode("ascii")
@@ -340,8 +343,10 @@ def _find_targets(svg: ET.Element) -> set[str]:
 def _convert_attributes(
     element: ET.Element, name: str, targets: set[str]
 ) -> dict[str, str]:
-    """Return an element's attributes for the page, without an ID that none points
-    to.
+    """Return an element's attributes for the page.
+
+    name: the prefix of its IDs. targets: the IDs that some attribute of the picture
+    points to; an ID that is not among them is left out.
     """
     converted = {}
     for key, value in element.attrib.items():
@@ -379,7 +384,8 @@ def _round_number(match: re.Match[str]) -> str:
 
 def _move_style_to_group(group: ET.Element) -> None:
     """Move a style that all marks of a group share to the group. This halves the size
-    of a scatter plot.
+    of a scatter plot. The marks are as matplotlib wrote them: a group is rewritten
+    before its children.
     """
     are_marks = all(child.tag.endswith("use") for child in group)
     styles = {child.get("style") for child in group}
@@ -388,14 +394,18 @@ def _move_style_to_group(group: ET.Element) -> None:
     style = styles.pop()
     if not style:
         return
-    group.set("style", _convert_attribute("style", style, ""))
+    no_prefix = ""  # the style of a mark points to no ID
+    group.set("style", _convert_attribute("style", style, no_prefix))
     for child in group:
         del child.attrib["style"]
 
 
 def _place_group_names(drawn: Heatmap, layout: _MapLayout) -> list[PlacedName]:
-    """Return the name and the line of each group that has a name. A group whose name is
-    longer than its line keeps the line, without the name.
+    """Return the name and the line of each group of CPUs that has a name. A group whose
+    name is longer than its line keeps the line, without the name.
+
+    The groups of a level make a tier, a row of names above the map. The innermost level
+    is nearest to the map.
     """
     placed = []
     innermost_first = reversed(drawn.group_labels)

@@ -103,17 +103,20 @@ class Findings:
     acceptances: Sequence[Acceptance] = ()
 
     def summarize_acceptances(self) -> list[str]:
-        """Return the lines of `fleet accept`; for several machines, those below or
-        above, then counts.
+        """Return the lines of `fleet accept`.
+
+        A single machine has a line. Of several, those below or above what is expected
+        have a line each; a last line says how many are as expected, and of how many one
+        cannot tell.
         """
         machines = self.acceptances
-        counted = set[Outcome]()
+        outcomes_to_count = set[Outcome]()
         if len(machines) > 1:
-            counted = {Outcome.AS_EXPECTED, Outcome.CANNOT_TELL}
+            outcomes_to_count = {Outcome.AS_EXPECTED, Outcome.CANNOT_TELL}
         lines = list[str]()
         counts = Counter[Outcome]()
         for machine in machines:
-            if machine.outcome in counted:
+            if machine.outcome in outcomes_to_count:
                 counts[machine.outcome] += 1
             else:
                 lines.append(render_acceptance(machine))
@@ -191,19 +194,22 @@ def _find_changes(
     changes: Sequence[tuple[Mapping[str, Any], tuple[str, ...]]],
     hosts: defaultdict[str, HostFindings],
 ) -> Answer:
-    """Answer what changed when. Add findings, pictures and marks to `hosts`. changes:
-    rows, each with its table cells (titles: `CHANGE_TITLES`).
+    """Answer what changed when. Add to `hosts` the findings and pictures of each host,
+    and marks for changes beyond the threshold.
+
+    changes: rows of the history, each with its table cells (titles: `CHANGE_TITLES`).
     """
     findings = []
     for row, cells in changes:
         finding = _word_change(row, cells)
         findings.append(finding)
         for host in row["hosts"]:
-            of_host = hosts[host]
-            of_host.findings.append(finding)
-            of_host.courses.append(_draw_nights(past, row, cells, host))
-            if row["changed"]:
-                of_host.marks.append(_mark_change(row, cells))
+            host_findings = hosts[host]
+            host_findings.findings.append(finding)
+            host_findings.courses.append(_draw_nights(past, row, cells, host))
+            is_beyond_threshold = row["changed"]
+            if is_beyond_threshold:
+                host_findings.marks.append(_mark_change(row, cells))
     return Answer(
         question="What changed when",
         headline=render_changes_headline(past),
@@ -284,7 +290,11 @@ def _choose_marks(numbers: Sequence[OddNumberCells]) -> dict[str, str]:
 
 
 def _word_odd_number(number: OddNumberCells) -> Finding:
-    """Word an odd number of a machine as a finding."""
+    """Word an odd number of a machine as a finding.
+
+    It may be the mean over all relations. Their numbers have no common unit, so the
+    mean has a change, but no number of its own to set against the others'.
+    """
     where = f"{number.benchmark} {number.relation}"
     if number.relation == MEAN:
         where = "mean of all relations"
@@ -329,14 +339,17 @@ class _Axes:
 def _draw_nights(
     past: History, change: Mapping[str, Any], words: tuple[str, ...], host: str
 ) -> Markup:
-    """Draw a host's nights around a change. words: the change's table cells (titles:
-    `CHANGE_TITLES`).
+    """Draw a host's number in each night, and the levels before and after a change.
+
+    The vertical axis is of logarithms of the number as it is shown. words: the change's
+    table cells (titles: `CHANGE_TITLES`).
     """
     descriptions = past.descriptions
     log_by_night, far_nights = _select_nights(past, change, host)
     log_before = _compute_level_before(log_by_night, far_nights, change)
     # the change and the ends of its interval, each relative: 0.1 for 10 % more
     changes = convert_change(change, descriptions)
+    # the level that each of the three leads to
     log_after, low, high = log_before + np.log1p(changes)
     logs = [*log_by_night, log_before, low, high]
     axes = _Axes(
@@ -396,16 +409,18 @@ def _label_scale(
 def _select_nights(
     past: History, change: Mapping[str, Any], host: str
 ) -> tuple["pd.Series[float]", set[date]]:
-    """Return the logs of a host's numbers by night, and the nights that are far off.
+    """Return the log of the number of a host in each night, and the nights in which it
+    is far from those around.
 
-    A greater log is a greater number as it is shown: logs of a rate have the opposite
-    sign of those of its time. A change of several relations, which has no benchmark,
-    has the mean of their logs, each relative to its own median.
+    The number is that of the relation that changed. A change of several relations has
+    "" as its benchmark; its number is the mean of the host's logs, each relative to the
+    median of its relation. A greater log is a greater number as it is shown: logs of a
+    rate have the opposite sign of those of its time.
     """
     far_off = past.odd[past.odd["host"] == host]
-    choice = change["benchmark"]
+    benchmark = change["benchmark"]
     # past.logs has a row per host, benchmark, variant and relation, a column per night
-    if choice:
+    if benchmark:
         relation = [change[name] for name in CLASS]
         logs = past.logs.loc[[(host, *relation)]]
         is_of_relation = (far_off[CLASS] == relation).all(axis=1)
@@ -414,7 +429,7 @@ def _select_nights(
         logs = past.logs.loc[[host]]
         logs = logs.sub(logs.median(axis=1), axis=0)
     log_by_night = logs.mean().dropna()
-    sign = _choose_sign(choice, past.descriptions)
+    sign = _choose_sign(benchmark, past.descriptions)
     return log_by_night * sign, set(far_off["night"])
 
 

@@ -115,7 +115,12 @@ def _list_hosts_not_drawn(numbers: pd.DataFrame, drawn: pd.DataFrame) -> list[st
 def _list_left_out(
     others: Sequence[str], relations: Sequence[str], hosts: Sequence[str], name: str
 ) -> list[str]:
-    """Say what a picture does not show, in a sentence for each kind."""
+    """Say what a picture does not show, in a sentence for each kind.
+
+    others: names of benchmarks that have pictures of their own. relations: those of
+    the benchmark that is drawn, `name`, for which there is no room. hosts: those
+    with a number that have none in the picture.
+    """
     sentences = []
     if others:
         sentences.append(f"left out (-b draws them): {'; '.join(others)}")

@@ -199,8 +199,11 @@ def _name_panel(choice: str, relation: str) -> str:
 def _describe_usual_numbers(
     usual: pd.DataFrame, descriptions: Descriptions
 ) -> dict[str, Any]:
-    """Return what the template shows of the hosts' numbers: tables and words on them.
-    usual: the table of `UsualNumbers`.
+    """Return what the template shows of the hosts' numbers.
+
+    These are `tables`, and words on them: `within`, what ±95% means in them; `since`,
+    the hosts whose runs count only since a change; `levels`, the numbers whose runs are
+    at several levels. usual: the table of `UsualNumbers`.
     """
     within = ""
     if len(usual):
@@ -284,7 +287,11 @@ def _list_page_warnings(readings: Sequence[Reading]) -> list[PageWarning]:
 
 
 def _list_warnings_of_runs(readings: Sequence[Reading]) -> list[PageWarning]:
-    """Return the runs' own warnings, each once, in the order of their kinds."""
+    """Return the runs' own warnings, each once, in the order of their kinds.
+
+    The key of a warning is its kind. With many runs on the page, a warning lists only
+    the last run of each host, and how many of the host's runs it applies to.
+    """
     runs_by_warning = _group_by_warning(readings)
     are_many = len(readings) > MANY_RUNS
     warnings = []
@@ -312,7 +319,9 @@ def _group_by_warning(
 
 
 def _warn_about_single_runs(readings: Sequence[Reading]) -> Iterator[PageWarning]:
-    """Warn of hosts with one run."""
+    """Warn of hosts with one run. If each of several hosts has one run, the warning is
+    about the whole page and lists no runs.
+    """
     fault = "the difference between runs is unknown, and ±95% does not include it"
     counts = Counter(reading.run["host_id"] for reading in readings)
     singles = [
@@ -405,6 +414,7 @@ def _draw_dots_by_title(
     for key, rows_of_column in columns:
         if len(rows_of_column) < 2:  # there is nothing to compare
             continue
+        # `about`, a setting such as "read", and the variant may be ""
         benchmark, variant, about, relation = map(str, key)
         choice = f"{benchmark}/{variant}".rstrip("/")
         title = f"{choice} {about}".rstrip()
@@ -508,7 +518,8 @@ def _build_map(
     If the numbers of the pairs fit, and few runs are in detail, they are the `cells`
     and there is no picture. Else there is a picture; a map too large for numbers then
     has those of groups of CPUs as `cells`. If one run alone is in detail, the script
-    also shows the bursts of a pair. readings: all of the page.
+    also shows the bursts of a pair. shared: by the name of a part, the limits of a
+    colour scale for all its maps. readings: all of the page.
     """
     assert part.table is not None  # noqa: S101  (asked for pairs only)
     order = reading.order

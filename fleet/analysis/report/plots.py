@@ -319,8 +319,11 @@ def ecdf(
     *,
     unit: str = "one way, ns",
 ) -> Axes:
-    """Draw cumulative distributions: a step is a level, a long tail to the right is
-    outliers. values: the samples by the name of their line, such as "package P-E".
+    """Draw the cumulative distribution of samples, a line each. A step of a line is a
+    level that many samples are at; a long tail to the right is of outliers.
+
+    values: the samples by the name of their line, such as "package P-E", from which the
+    line also has its colour and dash.
     """
     axes = _make_axes(axes)
     shares = np.linspace(0, 1, _STEPS)
@@ -379,7 +382,8 @@ def burst_histogram(bursts: pd.DataFrame, axes: Axes | None = None) -> Axes:
     axes = _make_axes(axes)
     values = bursts["burst_ns"].to_numpy(dtype=float)
     is_main = find_main_level(bursts)
-    edges = make_bins(values, float(bursts["grain_ns"].median()))
+    clock_step_ns = float(bursts["grain_ns"].median())
+    edges = make_bins(values, clock_step_ns)
     axes.hist(
         [values[is_main], values[~is_main]],
         [*edges],
@@ -453,9 +457,11 @@ def _convert_to_shown(ns: npt.ArrayLike, *, rate: bool) -> Floats:
 
 
 def convert_steps(steps: pd.DataFrame, over: str, *, rate: bool) -> pd.DataFrame:
-    """Return a row per step with its `setting`, `x`, the value of the column `over`,
-    and, as they are shown, the `median` and the ends of its interval, `begin` and
-    `end`. rate: show GB/s; then `begin`, from the shortest time, is the higher end.
+    """Convert the steps of a ladder to what is drawn, a row per step.
+
+    Columns: `setting`; `x`, the value of the column `over`; the `median`; `begin` and
+    `end`, the ends of its interval, NaN if unknown. rate: the numbers are GB/s, not ns;
+    `begin`, the end that has the shorter time, is then the higher rate.
     """
     begin_ns = steps["low_ns"].clip(lower=_LEAST_NS)
     end_ns = steps["high_ns"].clip(lower=_LEAST_NS)
@@ -606,6 +612,7 @@ def _mark_caches(axes: Axes, levels: pd.DataFrame) -> None:
                 linestyle=(0, (4, 3)),
                 zorder=0,
             )
+        # the middle of the level's sizes on a logarithmic axis
         middle = (row["least_bytes"] * row["most_bytes"]) ** 0.5
         axes.text(
             middle,
@@ -640,7 +647,7 @@ def _make_axes(axes: Axes | None, inches: float = 0.0) -> Axes:
     """Return the axes given, or new ones, at least `inches` wide and nearly as high."""
     if axes is not None:
         return axes
-    from matplotlib import (  # noqa: PLC0415  (a report is drawn without it)
+    from matplotlib import (  # noqa: PLC0415  (reports, which give axes, do without)
         pyplot as plt,
     )
 
@@ -651,7 +658,7 @@ def _make_axes(axes: Axes | None, inches: float = 0.0) -> Axes:
 
 def _write_numbers(axes: Axes, drawn: Heatmap, colours: Floats) -> None:
     """Write a number on each cell, as large as fits, or no numbers if they would be too
-    small to read.
+    small to read. colours: of the cells: rows x columns x (red, green, blue, alpha).
     """
     texts = drawn.format_cells("{:.1f}", "")
     lengths = [len(text) for row in texts for text in row]

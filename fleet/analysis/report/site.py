@@ -308,8 +308,11 @@ def _find_news(
     """Find which pages of CPU models and machines are to be made anew: those whose key,
     a digest of all that the page is made from, differs from that in `keys_before`.
 
-    keys_before: those of the site as last written, by slug of a model and by host.
+    keys_before: those of the site as last written, by slug of a model and by host. A
+    machine's page also has its findings. They come from the runs of all machines of its
+    model, so they are sought only where the key of the model differs.
     """
+    # of imported summaries, which runs of any model may be compared with
     imported = load_imports(listing).to_csv()
     key_by_slug = dict[str, str]()
     key_by_host = dict[str, str]()
@@ -319,7 +322,7 @@ def _find_news(
         digests = [machine.digest for machine in members]
         key_by_slug[slug] = _digest(digests, ranges, imported)
         if keys_before.get(slug) == key_by_slug[slug]:
-            for machine in members:
+            for machine in members:  # equal digests and findings give equal keys
                 key_by_host[machine.host] = keys_before[machine.host]
             continue
         findings[slug] = _find_findings(listing, members, ranges)
@@ -426,6 +429,10 @@ def _render_index_files(
 ) -> Iterator[tuple[str, str]]:
     """Yield the name and text of each file about all machines. rows: sorted by CPU
     model. changes: oldest first.
+
+    The index has a line per machine, in `groups` of one CPU model, and a column for
+    each of the `relations` that some machine has. `medians` are the words of these
+    cells, by host and relation. `until` is the day of the last run.
     """
     count = format_count(len(rows), "machine")
     subject = title or f"Core-to-core latency and memory of {count}"
@@ -481,13 +488,14 @@ def _identify_change(slug: str, cells: Sequence[str]) -> str:
 
 def _format_machine_cells(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
     """Yield the cells of each machine's line in the table of a model (titles:
-    _MACHINE_TITLES).
+    _MACHINE_TITLES). In the column of runs, a summary says whether it has intervals;
+    that is in its `course`.
     """
     for row in rows:
         link = _LINK.format(f"../m/{row['host']}.html", row["name"])
         memory = _format_memory_number(row["memory"])
         bandwidth = _format_memory_number(row["bandwidth"])
-        is_summary = row["runs"] == 0  # its course says whether it has intervals
+        is_summary = row["runs"] == 0
         runs = row["course"] if is_summary else str(row["runs"])
         yield (
             link,
@@ -572,11 +580,15 @@ def _make_slug(model: str | None) -> str:
 
 
 def _digest(*parts: object) -> str:
+    """Return a digest of some values and of the code that makes pages of them."""
     return hashlib.sha256(repr((_digest_code(), parts)).encode()).hexdigest()[:32]
 
 
 @cache
 def _digest_code() -> str:
+    """Return a digest of the modules and templates that make pages, and of the versions
+    of fleet and of its statistics. Where they differ, every page is made anew.
+    """
     sources = [
         *sorted(Path(__file__).parent.glob("*.py")),
         *sorted(_TEMPLATES.iterdir()),
@@ -697,7 +709,9 @@ def _render_machine(
     runs.
 
     run: the last run, with the number of all `runs` of the machine, 0 of a summary.
-    past, usual: from `_select_numbers`. file: from `_encode_medians`.
+    past: the machine's numbers in all runs. usual: its usual numbers. Both are from
+    `_select_numbers`. file: the Parquet file of `_encode_medians`, to be offered on the
+    page; None without medians.
     """
     host = run["host_id"]
     descriptions = read_descriptions(run["hello"])
@@ -742,12 +756,15 @@ def _make_row(
 ) -> Row:
     """Return a machine's row of the index, as `_StoredRow`, without its marks. run,
     usual, past: as in `_render_machine`.
+
+    The row's medians are of the benchmark and variant of the card, fastest relation
+    first. Without a card there are none.
     """
     is_summary = run["runs"] == 0
     choice = card.choice if card else ""
     medians = select_choice(usual, choice).sort_values("median_ns", kind="stable")
     far: float | None = None
-    slowest = ""
+    slowest = ""  # the relation with the median `far`
     if len(medians):
         far = round(float(medians["median_ns"].iloc[-1]), 3)
         slowest = medians["relation"].iloc[-1]
@@ -815,7 +832,7 @@ def _find_best_memory_number(
     usual: pd.DataFrame, benchmark: str, descriptions: Descriptions
 ) -> float | None:
     """Return a machine's best memory number, in ns per load or GB/s; None if it was not
-    measured.
+    measured. It is that of the shortest time, which is the highest rate.
     """
     is_memory = (usual["benchmark"] == benchmark) & (usual["relation"] == "mem")
     medians = usual.loc[is_memory, "median_ns"]
