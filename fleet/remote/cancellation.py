@@ -53,6 +53,7 @@ class Cancellation:
         """While the block runs, let `close_all` call `close`, from any thread."""
         self._open.append(close)
         try:
+            # `close_all` may have looked at the list before we added to it
             if self._closing:
                 close()
             yield
@@ -66,6 +67,7 @@ class Cancellation:
         """
         self._hasty.append(close)
         try:
+            # the session may have been cancelled before we added to the list
             if self._requested.is_set():
                 close()
             yield

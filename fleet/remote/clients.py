@@ -57,8 +57,9 @@ _ERRORS: Mapping[str, Callable[[str], errors.FleetError]] = {
 
 
 def _read_signs() -> dict[str, list[Sign]]:
-    """Return the signs of each program from clients.json. Its keys are programs, and
-    each row has a text, a word of _ERRORS, and perhaps a remedy.
+    """Return the signs of each program from clients.json. Each of its keys names one
+    program or several, parted by blanks. Each of their rows has a text, a key of
+    _ERRORS, and perhaps a remedy.
     """
     path = Path(__file__).with_suffix(".json")
     table = json.loads(path.read_text())
@@ -97,7 +98,8 @@ others. An older ssh knows no such settings, so they are only named if it has.
 
 def _openssh_client(host: Host, timeout_s: float) -> Client:
     """Return the client for `via: openssh`: the user's own ssh, which can do what
-    paramiko cannot.
+    paramiko cannot. To connect, the user may have to touch a token, which gives it more
+    time to answer.
     """
     return Client(
         program="ssh",
@@ -148,6 +150,8 @@ def _override_settings(
 ) -> Mapping[str, object]:
     """Return the settings that ssh shall have whatever ssh_config says. folder: for
     the socket of the shared connection. file: as FLEET_SSH_CONFIG names it.
+
+    Sessions share one connection, by the user's ControlPath if there is one.
     """
     accepts_new = host.host_key is HostKeyPolicy.ACCEPT_NEW
     key_checking = "accept-new" if accepts_new else "yes"
@@ -172,6 +176,7 @@ def _override_settings(
             "ControlPath": folder / "session",
             "ControlPersist": "no",
         }
+    # only where the user has another value, since an older ssh refuses unknown settings
     for key, default in _DEFAULTS_OF_NEWER_SSH.items():
         user_values = user_settings.get(key, (default,))
         if user_values != (default,):

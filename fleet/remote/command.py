@@ -42,8 +42,9 @@ class CommandConnection(Connection):
     # `banner` stays empty: ssh tells it only among its debugging messages.
 
     def __init__(self, host: Host, client: Client) -> None:
-        """Connect. Raises UnreachableError, HostKeyError, AuthError, ProbeError with
-        the client's output.
+        """Start a first session, which shows that the host can be reached. Raises
+        UnreachableError, HostKeyError, AuthError or ProbeError with the client's
+        output.
         """
         super().__init__(host)
         self.client = client
@@ -106,7 +107,9 @@ class CommandConnection(Connection):
         return ClientStream(self, command, idle_timeout_s, limit_s, stdin)
 
     def close(self) -> None:
-        """See Connection.close."""
+        """End all sessions; see Connection.close. Those that run a command are ended by
+        force, the one that waits for a command by an empty last one.
+        """
         with self._lock:
             self._closed = True
             running = list(self._running)
@@ -136,8 +139,8 @@ class CommandConnection(Connection):
         return waiting
 
     def _start_session(self, *, first: bool = False) -> "_Session":
-        """Start a client and wait until its shell answers. first: no session has
-        answered yet, so that a failure is one to connect.
+        """Start a client and wait until its shell answers. first: whether no session
+        has answered yet; then a failure means that the host cannot be reached.
         """
         if self._closed:
             raise LinkError(f"{self.host_name}: {CLOSED}")
@@ -187,10 +190,12 @@ class CommandConnection(Connection):
 
     def _unreachable_error(self, session: "_Session") -> errors.FleetError:
         """Return the error of a first session whose client ended before a shell
-        answered: there is no shell, or the client did not connect.
+        answered: the host has no shell, or the client did not connect. What the client
+        printed tells which, and what to do.
         """
         client = self.client
-        # ssh's own exit code is 255, so that a small one comes from the host
+        # a client with an exit code of its own (ssh has 255) did connect if it ends
+        # with a small one: that is the host's
         is_code_of_host = session.ended_with < _SIGNALLED
         if client.own_exit_code is not None and is_code_of_host:
             return errors.ProbeError(
@@ -214,9 +219,10 @@ class CommandConnection(Connection):
     def _broken_link_error(self, session: "_Session") -> LinkError:
         """Return the error of a client that ended while a command ran.
 
-        A client with an exit code of its own failures, as ssh has 255, ends with that
-        if the link broke. With any other it passes on that the host's shell was
-        killed. Of a client without one, only the broken link can be told.
+        If the link broke, some clients end with an exit code of their own, as ssh does
+        with 255. Any other code of such a client is that of the host's shell, so that
+        something killed the shell. A client without a code of its own does not tell
+        the two apart; then the link is said to have broken.
         """
         if self._closed:
             return LinkError(f"{self.host_name}: {CLOSED}")
@@ -262,9 +268,9 @@ class _Session(Process):
         *,
         first: bool = False,
     ) -> Completed | None:
-        """Run a command, the session's last if it has stdin, which then ends. Return
-        None if the client ended before. first: the session's first. Raises
-        TimeoutError.
+        """Run a command. If it has stdin, it is the session's last, and the session's
+        stdin ends with it. Return None if the client ended before the command did.
+        first: whether it is the session's first command. Raises TimeoutError.
         """
         is_last = bool(stdin)
         script = shell.render_command(command, env, self.mark, last=is_last)
@@ -299,7 +305,8 @@ class _Session(Process):
         for output in self.heard:
             text = output.strip().decode("utf-8", "replace")
             if text:
-                # a shell that was killed had printed its begin mark
+                # marks are no words of the client: a shell prints its begin mark before
+                # something kills it
                 text = text.replace(f"{self.mark} :", "").replace(self.mark, "")
                 return _join_lines(text)
         return ""
@@ -317,12 +324,15 @@ class _Session(Process):
         self, received: Iterator[tuple[bool, bytes]]
     ) -> Iterator[tuple[bool, bytes]]:
         """Pass on (is_stderr, data) of the session's first command. Raises ProbeError
-        if a terminal echoes, adds CR or joins both outputs.
+        if the client put a terminal between: that echoes what is sent, ends lines by CR
+        or joins both outputs.
 
-        Clean stdout has the mark twice, before and after the command.
+        On clean stdout the mark stands twice, before and after the command, each time
+        at the beginning of a line that ends by LF alone. An echo or joined outputs have
+        it more often.
         """
         mark = self.mark.encode()
-        # a mark within a line, or a CR at the end of its line
+        # either the mark behind other text of its line, or a CR at the line's end
         spoilt_mark = re.compile(rb"[^\n]%b|%b [0-9:]*\r" % (mark, mark))
         stdout_tail = b""
         for is_stderr, data in received:
@@ -338,8 +348,8 @@ class _Session(Process):
 def _explain_spoilt(stdout_tail: bytes, mark: bytes) -> str:
     """Say what a client does to the first answer, and which option to leave out.
 
-    A terminal echoes the command, which has the mark, and ends each line by CR. A mark
-    line that ends by LF alone has come through no terminal.
+    A terminal ends each line by CR and LF. If a line with the mark ends by LF alone, no
+    terminal is to blame: the client itself joins or changes the outputs.
     """
     has_clean_mark_line = re.search(rb"%b [0-9:]*\n" % mark, stdout_tail) is not None
     if not has_clean_mark_line:
@@ -391,8 +401,9 @@ class ClientStream(Stream):
         self._session.close_stdin()
 
     def _receive(self) -> Iterator[tuple[bool, bytes]]:
-        """Yield (is_stderr, data) until the client ends, then raise LinkError: `Stream`
-        stops to iterate earlier if the command's end mark comes.
+        """Yield (is_stderr, data) until the client ends, then raise LinkError. If the
+        command's end mark came before, `Stream` has stopped to iterate, so that here
+        the client ended too early.
         """
         session = self._session
         client = self._connection.client
@@ -412,8 +423,8 @@ class ClientStream(Stream):
                 if self._connection._closed:
                     break
                 yield is_stderr, data
-                # wait for more to come together, as each of our wake-ups may disturb
-                # what is measured on this machine
+                # Let more output gather before we read on: each time that we wake up
+                # may disturb what is measured on this machine.
                 was_all_that_came = len(data) < SLICE_BYTES
                 if was_all_that_came:
                     time.sleep(client.pause_s)

@@ -29,11 +29,16 @@ class MinimalPut:
         path: str,
         mode: int,
     ) -> None:
+        """Prepare to write `data` to the host's file `path`.
+
+        run: runs a command there. sftp: None if the host has no SFTP.
+        """
         self._run = run
         self._sftp = sftp
         self._data = data
         self._path = path
         self._mode = mode
+        # the file as it arrives, before it is renamed to `path`
         self._new = f"{path}.{os.urandom(8).hex()}"
 
     def put(self) -> Completed:
@@ -51,7 +56,7 @@ class MinimalPut:
         """Report whether our own identical file is already there and can be run. Remove
         any other file there.
         """
-        old = self._run_step("is_there")
+        old = self._run_step("is_there")  # which prints the file if it is ours
         if old.exit_code == _NOT_THERE:
             return False
         if old.exit_code == 0 and old.stdout == self._data:
@@ -74,8 +79,9 @@ class MinimalPut:
         return self._run(script, stdin=stdin)
 
     def _send_and_cksum(self) -> Completed:
-        """Write the new file by SFTP, else through the shell. Its stdout has the file's
-        checksum and size by `cksum`; it may be empty, as `_has_arrived` can do without.
+        """Write the new file by SFTP, else through the shell. Return the last command
+        of that. Its stdout has the file's checksum and size if the host has `cksum`,
+        else nothing: `_has_arrived` then reads the file back.
         """
         if self._sftp is not None:
             try:
@@ -91,8 +97,9 @@ class MinimalPut:
         return Completed(1, b"", sent.stderr + advice)
 
     def _has_arrived(self, cksum: Completed, path: str) -> bool:
-        """Report whether the host's `cksum` of the file, or its content, matches what
-        was sent.
+        """Report whether the file on the host is what was sent. cksum: a command whose
+        stdout may have the file's checksum and size. If they do not match, the file
+        itself is read back and compared.
         """
         expected_checksum_and_size = posix_cksum(self._data).encode().split()
         if cksum.stdout.split()[:2] == expected_checksum_and_size:

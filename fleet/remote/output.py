@@ -66,7 +66,7 @@ class Answer:
         self._searched_bytes = 0  # the data before them has no whole mark
 
     def feed(self, data: bytes) -> None:
-        """Add `data`. Raises LinkError beyond the limit."""
+        """Add the output's next bytes. Raises LinkError beyond RUN_LIMIT_BYTES."""
         self.data += data
         if len(self.data) > RUN_LIMIT_BYTES:
             raise LinkError(
@@ -102,8 +102,9 @@ class Answer:
 def collect_answer(
     received: Iterable[tuple[bool, bytes]], out: Answer, err: Answer
 ) -> Completed | None:
-    """Collect (is_stderr, data) up to each output's end mark; return None if the data
-    ends before. Raises TimeoutError, or LinkError if only one end mark came in time.
+    """Collect a command's outputs from the (is_stderr, data) received, each up to its
+    end mark; return None if the data ends before both end marks. Raises TimeoutError if
+    neither came in time, and LinkError if only one did.
     """
     try:
         for is_stderr, data in received:
@@ -202,7 +203,9 @@ class Stream(abc.ABC):
 
     def __iter__(self) -> Iterator[bytes]:
         """Yield the lines that the command prints on stdout, until the end mark came on
-        both outputs, or the outputs end without it. Marks are as `Answer` says.
+        both outputs, or the outputs end without it. `Answer` says what marks are.
+
+        `stderr` is set however the iteration ends.
         """
         try:
             for is_stderr, data in self._receive():
@@ -284,8 +287,11 @@ class Stream(abc.ABC):
             )
 
     def _lines_between_marks(self, lines: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the lines between the marks, except an empty one before the end mark;
-        keep the exit code.
+        """Yield the lines between the begin mark and the end mark, and keep the exit
+        code that stands in the end mark's line. `lines` are the next ones of stdout.
+
+        loader.sh prints a newline before each mark. If the command's last line is
+        complete, that makes an empty line, which is left out.
         """
         begin_line = f"{self._mark} :".encode()
         end_prefix = f"{self._mark} ".encode()  # the exit code follows
@@ -298,8 +304,8 @@ class Stream(abc.ABC):
             if line.startswith(end_prefix):
                 self._code_at_mark = parse_exit_code(line.removeprefix(end_prefix))
                 return
-            # An empty line is held back until another follows. If that is the end mark,
-            # the empty line is the newline that loader.sh prints before it.
+            # An empty line is held back until the next line tells whether it is the
+            # command's: it is not if the end mark follows.
             if self._is_empty_line_held_back:
                 yield b""
             self._is_empty_line_held_back = line == b""
@@ -317,8 +323,8 @@ class Stream(abc.ABC):
         self._end_command(given_up=kind is not None or self._given_up)
 
     def _time_limit_error(self) -> LinkError:
-        """Return the error for the time limit that has run out: the command's own, or
-        that of a silent one.
+        """Return the error for the limit that has run out: that of the command's whole
+        time, or else that of the time without output.
         """
         if time.monotonic() >= self._deadline:
             problem = f"was still running after {self._limit_s:g} s, its time limit."

@@ -71,7 +71,8 @@ class Process:
         """
         unwritten = memoryview(stdin)
         with selectors.DefaultSelector() as selector:
-            # the data of a key is the output to be read; None for stdin
+            # each key of the selector has as its data the output to be read, or None
+            # for stdin, which is to be written
             for output in self._unread:
                 selector.register(output, selectors.EVENT_READ, output)
             if stdin and self._stdin:
@@ -182,15 +183,15 @@ class Process:
         self, selector: selectors.BaseSelector, deadline: float, idle_timeout_s: float
     ) -> list[selectors.SelectorKey]:
         """Wait until something can be read or written, or the child has ended. Raises
-        TimeoutError.
+        TimeoutError. Meanwhile write the heartbeat when it is due.
         """
         idle_deadline = min(deadline, time.monotonic() + idle_timeout_s)
         while True:
             left_s = idle_deadline - time.monotonic()
             if left_s <= 0:
                 raise TimeoutError
-            # the selector holds the unread outputs, and stdin while input is left; a
-            # heartbeat must not come amid that input
+            # A heartbeat must not come amid the input. While input is left, the
+            # selector holds stdin beside the unread outputs.
             is_input_written = len(selector.get_map()) == len(self._unread)
             if is_input_written:
                 self._beat_if_due()

@@ -27,7 +27,7 @@ class SftpChannel:
         with self._limit():
             with self._client.open(path, "wx") as file:
                 file.chmod(mode)
-                file.set_pipelined(True)
+                file.set_pipelined(True)  # send on without waiting for each answer
                 file.write(data)
             size = self._client.stat(path).st_size
         if size != len(data):

@@ -30,9 +30,10 @@ def limit_stdin(command: str, size: int) -> str:
 
 
 def end_stdin_at_stop_line(command: str, size: int) -> str:
-    """Wrap a command: give it `size` bytes, then end-of-file at STOP or after
-    _SILENCE_S without a line. loader.sh runs it: there $0 is the mark, and fleet_n a
-    newline.
+    """Wrap a command: give it the first `size` bytes of stdin, then end-of-file once
+    the line STOP comes, or none for _SILENCE_S. Lines in between are heartbeats.
+
+    loader.sh runs it: there $0 is the mark, and fleet_n a newline.
     """
     # a shell whose `read` knows -t reports 1 at end-of-file, any other a wrong option
     set_timeout_option = (
@@ -77,15 +78,18 @@ def assign_variables(settings: Mapping[str, str]) -> str:
 
 
 def posix_cksum(data: bytes) -> str:
-    """Return what POSIX `cksum` prints for `data` on stdin: CRC-32, highest bit first,
-    and the size.
+    """Return what POSIX `cksum` prints for `data` on stdin: a CRC-32 that takes the
+    highest bit of each byte first, and the size.
+
+    zlib's CRC-32 has the same polynomial and takes the lowest bit first. So it gets
+    each byte mirrored, and its result is mirrored back.
     """
     # POSIX also counts the length, in as few bytes as it takes
     length_bytes = (len(data).bit_length() + 7) // 8
     length = len(data).to_bytes(length_bytes, "little")
-    # zlib's CRC-32 has the same polynomial, but takes the lowest bit of a byte first
     mirrored_input = (data + length).translate(_REVERSED)
-    # zlib inverts the start value, which is 0 in POSIX; both invert the result
+    # POSIX starts from 0, which zlib makes of this value by inverting it; both invert
+    # the result
     mirrored_crc = zlib.crc32(mirrored_input, 0xFFFFFFFF)
     mirrored_bits = f"{mirrored_crc:032b}"
     crc = int(mirrored_bits[::-1], 2)

@@ -201,21 +201,22 @@ def _explain_wrong_libc(
 
 def _read_interpreter(binary: bytes, byte_order: str, layout: _Layout) -> str | None:
     """Return the path in the first segment of type PT_INTERP; None without one. Raises
-    DataError if any segment is beyond the file's end.
+    DataError if any segment is beyond the file's end. byte_order: `struct`'s sign of
+    it. layout: where each field is.
     """
     offset_type = byte_order + layout.offset_type
-    first_header = _read_number(binary, offset_type, layout.e_phoff)
+    first_header_offset = _read_number(binary, offset_type, layout.e_phoff)
     header_bytes = _read_number(binary, byte_order + "H", layout.e_phentsize)
     header_count = _read_number(binary, byte_order + "H", layout.e_phnum)
     if header_count and header_bytes < layout.program_header_bytes_min:
         raise DataError("a damaged ELF header")
     interpreter = None
     for index in range(header_count):
-        header = first_header + index * header_bytes
-        offset = _read_number(binary, offset_type, header + layout.p_offset)
-        length = _read_number(binary, offset_type, header + layout.p_filesz)
+        header_offset = first_header_offset + index * header_bytes
+        offset = _read_number(binary, offset_type, header_offset + layout.p_offset)
+        length = _read_number(binary, offset_type, header_offset + layout.p_filesz)
         segment = _slice_bytes(binary, offset, length)
-        segment_type = _read_number(binary, byte_order + "I", header)
+        segment_type = _read_number(binary, byte_order + "I", header_offset)
         if segment_type == _PT_INTERP and interpreter is None:
             interpreter = segment.rstrip(b"\0").decode("ascii", "replace")
     return interpreter

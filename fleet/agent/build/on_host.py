@@ -313,6 +313,7 @@ def check_put(done: Completed, host: Host, workdir: str) -> None:
     if done.exit_code == 0:
         return
     remedy = "See that cat, wc, chmod and mv work there on the host's PATH"
+    # "Limit exceeded" or "limit exceeded", as the shell has it
     if b"imit exceeded" in done.stderr:
         remedy = "Allow this account larger files there (`ulimit -f`)"
     elif any(sign in done.stderr for sign in (b"No space", b"quota")):

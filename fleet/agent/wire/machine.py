@@ -291,12 +291,13 @@ def _make_cache(cache: _Cache, cpus_by_group: _CpusByGroup) -> Cache:
 def _read_cores_and_clusters(
     mpidrs: Sequence[int | None],
 ) -> list[tuple[int | None, int | None]]:
-    """Return each CPU's core and cluster by MPIDR_EL1's affinity fields (Arm ARM,
-    D19.2). All are None if a register is missing, or two are equal.
+    """Return each CPU's (core, cluster) by the affinity fields of its register
+    MPIDR_EL1 (Arm ARM, D19.2). All are None if a register is missing, or two are equal.
 
     With the MT bit set, the lowest field numbers a core's threads. A startup program
     may have cleared the bit and kept the fields: if every lowest field is zero, the
-    fields are read as if the bit were set.
+    fields are read as if the bit were set. A core's number includes the fields above
+    it, so that cores of two clusters differ.
     """
     registers = [mpidr for mpidr in mpidrs if mpidr is not None]
     affinities = [_join_affinity_fields(register) for register in registers]

@@ -434,7 +434,7 @@ def _make_parameters(wire: _Parameters | None) -> Parameters | None:
 
 
 def _make_hello(version: _Version, line: bytes) -> Hello:
-    """Decode and check a hello's line. version: what was decoded of the line before;
+    """Decode and check a hello's line. version: the line's protocol, decoded first as
     the other fields depend on it. Raises WireError.
     """
     if version.protocol != PROTOCOL:

@@ -40,6 +40,7 @@ def read_certificate(path: str) -> Certificate | str:
     if certificate is None:
         return "is no certificate that fleet's own SSH reads; set `via: openssh`"
     key = certificate.public_key()
+    # OpenSSH writes a public key as its type and its bytes in base64
     _, encoded_key = key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).split()
     return Certificate(line, base64.b64decode(encoded_key))
 

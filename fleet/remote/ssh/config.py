@@ -54,6 +54,7 @@ class _Query:
     stamps: tuple[object, ...]  # time and size of each file, as they are now
 
     def list_options(self) -> list[str]:
+        """Return the options of ssh for the file, user and port that are set."""
         options = []
         if self.file:
             options += ["-F", self.file]
@@ -77,13 +78,15 @@ def look_up(
     Raises UnreachableError.
 
     host_name: the host's in the inventory, for errors. user, port: override the file's.
-    file: read instead of the user's and the system's file.
+    file: read instead of the user's and the system's file. Without ssh, paramiko reads
+    that file or the user's alone.
     """
     ssh = shutil.which("ssh")
     files = [file] if file else [str(find_user_file()), _SYSTEM_FILE]
     try:
         if ssh is None:
             return _ask_paramiko(files[0], name, user, port)
+        # cached answers hold only as long as the files have these times and sizes
         stamps = tuple(map(read_stamp, files))
         query = _Query(ssh, name, user, port, file, stamps)
         # None if the settings may depend on the name
@@ -100,7 +103,7 @@ def find_user_file() -> Path:
 
 def _ask_once_for_like_names(query: _Query) -> Settings | None:
     """Return what `ssh -G` says, asking once for all names that match the same `Host`
-    lines; None if their settings may differ.
+    lines; None if their settings may differ in more than `hostname`.
     """
     name = query.name
     host_lines = _read_host_lines_unless_complex(query.file, query.stamps)
@@ -128,7 +131,7 @@ def _depends_on_name(settings: Settings, name: str) -> bool:
     settings than these of `name`, apart from `hostname`.
     """
     has_host_name_line = settings.get("hostname") != (name,)
-    if has_host_name_line:  # it may contain %h
+    if has_host_name_line:  # which may contain %h, the name
         return True
     # the name would be completed by a domain, then looked up again
     if settings.get("canonicalizehostname", ("false",)) != ("false",):
@@ -137,7 +140,7 @@ def _depends_on_name(settings: Settings, name: str) -> bool:
         has_token = any(map(_TOKEN.search, settings.get(key, ())))
         if has_token:
             return True
-    # ssh has replaced the tokens of the other settings
+    # ssh has replaced the tokens of other settings, so the name itself would be there
     for key, texts in settings.items():
         has_name = any(name in text for text in texts)
         if has_name and key not in ("host", "hostname"):
@@ -156,8 +159,9 @@ class _HostLines(NamedTuple):
 def _read_host_lines_unless_complex(
     file: str | None, _stamps: tuple[object, ...]
 ) -> _HostLines | None:
-    """Return the names on all `Host` lines; None for a `Match`, quoting, an unreadable
-    file or too many. The stamps only make the cache miss once a file has changed.
+    """Return the names on all `Host` lines of the files and of those they include; None
+    if there is a line too complex for us, as `Match` is, an unreadable file or too many
+    files. The stamps only make the cache miss once a file has changed.
     """
     user_file = find_user_file()
     user_folder = user_file.parent
@@ -220,11 +224,12 @@ def _list_included(folder: Path, patterns: str) -> list[Path]:
 
 @lru_cache(maxsize=4096)  # a jump host serves many hosts
 def _ask_ssh(query: _Query) -> Settings:
-    """Ask `ssh -G` for settings whose tokens are replaced.
+    """Ask `ssh -G` for settings whose tokens, such as %h, are replaced.
 
-    It leaves the tokens in file names and hops as they are, and replaces those in
-    ControlPath and RemoteCommand. So if tokens remain, it is asked again with the
-    former as the value of ControlPath, and the latter as that of RemoteCommand.
+    It replaces tokens in ControlPath and RemoteCommand, and leaves those in file names
+    and in hops (ProxyCommand and ProxyJump). If such are left, it is asked again: all
+    file names are given to it as one ControlPath, and all hops as one RemoteCommand,
+    each parted by _SEPARATOR.
     """
     settings = _run_ssh(query, *_ANY_COMMAND)
     identity_files = settings.get("identityfile", ())
@@ -329,7 +334,8 @@ def _list_not_understood(text: str, settings: Settings) -> list[str]:
     """List the lines of an ssh_config, and settings in it, that paramiko does not read
     as ssh does: `Match`, `Include`, and settings with a token or a variable left.
 
-    A ProxyCommand may have a variable, such as ${HOME}: its shell replaces that.
+    A ProxyCommand may have a variable, such as ${HOME}: its shell replaces that. In any
+    setting, %% is no token but stands for %.
     """
     not_understood = _LINE_ABOUT_OTHER_LINES.findall(text)
     for key, values in settings.items():

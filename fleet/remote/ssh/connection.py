@@ -329,6 +329,9 @@ def _exchange(
     """Send `stdin` while reading: yield (is_stderr, data) until the command ends. Send
     end-of-file behind stdin, unless `keep_open`. Raises TimeoutError at `deadline`, or
     if nothing comes for `idle_timeout_s` once stdin is sent.
+
+    Each turn of the loop reads what has come, then sends a slice of stdin. It waits
+    only if there was nothing to read and nothing could be sent.
     """
     unsent = memoryview(stdin)
     readable = select.poll()  # wakes up when either output has data or has ended
@@ -364,6 +367,7 @@ def _wait_for_output(
     """Wait until an output has data or has ended, at most for `left_s`. Raises
     TimeoutError if nothing comes for `idle_timeout_s`.
     """
+    # the caller itself sees that no time is left
     if left_s < idle_timeout_s:
         readable.poll(1000 * left_s)
         return

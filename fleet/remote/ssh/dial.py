@@ -34,10 +34,10 @@ _log = logging.getLogger(__name__)
 
 def dial(host: Host, timeout_s: float) -> tuple[fabric.Connection, tuple[str, ...]]:
     """Open a session with `host`, each step within `timeout_s`; return it and notes for
-    the user.
+    the user. Raises UnreachableError, HostKeyError or AuthError.
 
-    Its `gateway` is the session with the jump host. Raises UnreachableError,
-    HostKeyError or AuthError.
+    Each session on the way goes through the one before, which is its `gateway`: hanging
+    up the last one hangs up all.
     """
     endpoints = resolve_route(host)
     notes = [note for endpoint in endpoints for note in endpoint.notes]
@@ -68,7 +68,9 @@ def _open_session(
     gateway: fabric.Connection | None,
     timeout_s: float,
 ) -> tuple[fabric.Connection, list[str]]:
-    """Open a session with one server; return it and notes on its key."""
+    """Open a session with one server; return it and notes on its key. gateway: the
+    session with the jump host before it, None if there is none.
+    """
     where = f"{endpoint.address} port {endpoint.port} as {endpoint.user}"
     way = _describe_way(endpoint, gateway)
     _log.info("%s: connecting to %s%s", host_name, where, way)

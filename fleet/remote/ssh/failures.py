@@ -41,9 +41,9 @@ _NO_SSH = "Indecipherable"  # paramiko's word for a line that is no SSH banner
 
 
 def has_closed_early(link: fabric.Connection, error: Exception) -> bool:
-    """Report whether the host closed the connection before the key exchange. An sshd
-    does so with more strangers than its MaxStartups allows, so that a later attempt may
-    succeed.
+    """Report whether the host closed the connection before the key exchange was done,
+    although it speaks an SSH that we speak. An sshd does so if more connections than
+    its MaxStartups are not yet logged in, so that a later attempt may succeed.
     """
     transport = link.client.get_transport()
     if transport is None or transport.initial_kex_done or transport.is_active():
@@ -123,8 +123,8 @@ def _silent_proxy_message(endpoint: Endpoint, proxy: ProxySocket) -> str:
 
 
 def _quote_server_text(transport: paramiko.Transport) -> str:
-    """Quote what the server printed before its SSH banner or at login; "" if it printed
-    nothing.
+    """Quote what the server printed before its SSH banner or at login, in a sentence to
+    be appended; "" if it printed nothing.
     """
     preface_lines = getattr(transport, "preface", ())
     login_banner = transport.get_banner() or b""
@@ -145,7 +145,7 @@ def _no_banner_message(where: str, timeout_s: float, reason: str) -> str:
             f"{where} does not speak SSH: {reason!r}. Is this the port of another"
             " service?"
         )
-    # an error that only says that the banner could not be read tells no reason
+    # paramiko's "Error reading SSH protocol banner" names no reason
     if not reason or reason.endswith("banner"):
         return (
             f"{where} accepted the connection but gave no SSH banner within"

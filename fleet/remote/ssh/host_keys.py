@@ -27,6 +27,9 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
     """
 
     def __init__(self, host_name: str, endpoint: Endpoint) -> None:
+        """Look up the endpoint in the known_hosts files. host_name: the host's in the
+        inventory, for messages.
+        """
         self.notes: list[str] = []
         self.host_name = host_name
         self._endpoint = endpoint
@@ -48,7 +51,8 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
 
     def order_algorithms(self, ours: Sequence[str]) -> tuple[str, ...]:
         """Order our host key algorithms so that the server shows a key of a known type,
-        if it has one.
+        if it has one. Keys known for the address without its port tell the type only if
+        none is known for the endpoint itself.
         """
         known_keys = _ordinary_keys(self._entries)
         if not known_keys:
@@ -67,6 +71,9 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
     ) -> None:
         """Accept the key that the server has proved to own, or raise HostKeyError.
         paramiko calls this.
+
+        Entries for the address without its port may accept or revoke the key. Only
+        those of the endpoint itself can tell that the key has changed.
         """
         blob = key.asbytes()
         entries = [*self._entries, *self._portless_entries]
@@ -132,17 +139,19 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
         """Return the message for a key that is refused because no file has it, and how
         the user can let it in.
         """
-        end = self._endpoint
-        if end.user_known_hosts:
-            file = end.user_known_hosts[0]
+        endpoint = self._endpoint
+        if endpoint.user_known_hosts:
+            file = endpoint.user_known_hosts[0]
         else:
             file = expand_home("~/.ssh/known_hosts")
+        # any other type is one of the three of ECDSA, which have one word
         kind = _KEYSCAN_TYPES.get(key.get_name(), "ecdsa")
-        scan = f"ssh-keyscan -p {end.port} -t {kind} {shlex.quote(end.address)}"
+        address = shlex.quote(endpoint.address)
+        scan = f"ssh-keyscan -p {endpoint.port} -t {kind} {address}"
         looked_in = ", ".join(self._files) or "none"
         message = (
             f"{self._describe_shown_key(key)}, which no known_hosts file lists as"
-            f" {end.host_key_name} (looked in {looked_in})."
+            f" {endpoint.host_key_name} (looked in {looked_in})."
         )
         for_ssh_only = self._describe_what_only_ssh_asks()
         if for_ssh_only:
@@ -157,7 +166,9 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
         )
 
     def _describe_what_only_ssh_asks(self) -> str:
-        """Name what may vouch for the host to ssh, and not to us; "" for nothing."""
+        """Name what may vouch for the host if ssh connects, but which fleet's own SSH
+        does not follow; "" if there is nothing.
+        """
         for entry in (*self._entries, *self._portless_entries):
             if entry.marker == "@cert-authority":
                 return f"{entry.place} names a @cert-authority for it"

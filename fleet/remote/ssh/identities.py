@@ -71,7 +71,9 @@ class _AgentKey(AgentKey):
         self.reason = ""
 
     def sign_ssh_data(self, data: Any, algorithm: str | None = None) -> Any:
-        """Return the agent's signature; an empty one, and `reason` set, without one."""
+        """Return the agent's signature. If the agent did not sign, return an empty one
+        and set `reason`.
+        """
         try:
             return super().sign_ssh_data(data, algorithm)
         except (SSHException, OSError):
@@ -87,6 +89,9 @@ class _SshAgent(AgentSSH):
     """
 
     def __init__(self, path: str) -> None:
+        """Connect. Raises TimeoutError if the agent does not answer, OSError or
+        SSHException if there is none.
+        """
         super().__init__()
         link = socket.socket(socket.AF_UNIX)
         link.settimeout(_AGENT_ANSWERS_S)
@@ -96,6 +101,7 @@ class _SshAgent(AgentSSH):
         except BaseException:
             link.close()
             raise
+        # from now on it is asked to sign, for which the user may be needed
         link.settimeout(_AGENT_SIGNS_S)
 
     def close(self) -> None:
@@ -109,12 +115,13 @@ class Identities(AuthStrategy):
     """
 
     def __init__(self, host_name: str, endpoint: Endpoint) -> None:
+        # an empty one: `endpoint` already has what ssh_config says
         super().__init__(ssh_config=paramiko.SSHConfig())
         self._host_name = host_name
         self._endpoint = endpoint
         self._where = f"{host_name}: {endpoint.address} port {endpoint.port}"
-        self._unusable: list[str] = []
-        self._agent: _SshAgent | None = None
+        self._unusable: list[str] = []  # "KEY: why it cannot be used", for messages
+        self._agent: _SshAgent | None = None  # None until it is asked for its keys
 
     def authenticate(self, transport: paramiko.Transport) -> AuthResult:
         """Offer keys, then ask without one, as asking first costs time. Raises
@@ -164,8 +171,8 @@ class Identities(AuthStrategy):
             return ["publickey"]
 
     def get_sources(self) -> Generator[Identity, None, None]:
-        """Yield the keys to offer, in order, each once; the agent, if it is needed,
-        stays open meanwhile.
+        """Yield the keys to offer, in order, each once. ssh-agent is connected once its
+        keys are needed, and stays so until all keys were offered, as it has to sign.
         """
         yielded: set[bytes] = set()
         try:
@@ -199,6 +206,7 @@ class Identities(AuthStrategy):
                 self._note_missing_signature(identity)
                 return False
             last_words = getattr(transport, "goodbye", "")
+            # a server ends the session after too many keys, but not after the first
             is_link_broken = len(tried) == 1 and not last_words
             if is_link_broken:
                 raise SilentError from error
@@ -227,24 +235,26 @@ class Identities(AuthStrategy):
 
     def _allowed_identities(self) -> Iterator[Identity]:
         """Yield certificates that ssh_config names, then the inventory's keys, then
-        those ssh would offer, in its order.
+        those ssh would offer, in its order: ssh-agent's, then those of files. Keys that
+        no file lists are left out if only listed ones may be offered.
         """
-        end = self._endpoint
-        for path in end.certificate_files:
+        endpoint = self._endpoint
+        for path in endpoint.certificate_files:
             yield from self._certified_identities(path)
-        yield from self._file_identities(end.inventory_files, report_missing=True)
-        if not end.only_listed_identities:
-            yield from self._agent_identities(end.identity_files)
+        yield from self._file_identities(endpoint.inventory_files, report_missing=True)
+        if not endpoint.only_listed_identities:
+            yield from self._agent_identities(endpoint.identity_files)
         # ssh's default files need not be there; those that a user lists should be
         yield from self._file_identities(
-            end.identity_files, report_missing=end.only_listed_identities
+            endpoint.identity_files, report_missing=endpoint.only_listed_identities
         )
 
     def _file_identities(
         self, paths: Sequence[str], *, report_missing: bool
     ) -> Iterator[Identity]:
-        """Yield each file's key, or ssh-agent's if the file cannot be loaded; record
-        unusable files.
+        """Yield the key of each file. If the file cannot be loaded, as without its
+        passphrase, yield ssh-agent's key of the same public half. Record a file of
+        which there is neither; one that is not there only if `report_missing`.
         """
         for path in paths:
             key_or_reason = _load_key_or_reason(path)
@@ -291,9 +301,11 @@ class Identities(AuthStrategy):
         yield Identity(self._endpoint.user, key, description)
 
     def _find_private_key(self, blob: bytes) -> paramiko.PKey | None:
-        """Return the key with this public half, from a key file or ssh-agent."""
-        end = self._endpoint
-        for path in (*end.inventory_files, *end.identity_files):
+        """Return the key with this public half, from a key file or ssh-agent; None if
+        neither has it.
+        """
+        endpoint = self._endpoint
+        for path in (*endpoint.inventory_files, *endpoint.identity_files):
             if _public_blob(path) == blob:
                 key_or_reason = _load_key_or_reason(path)
                 if isinstance(key_or_reason, paramiko.PKey):
@@ -322,8 +334,8 @@ class Identities(AuthStrategy):
 
     @cached_property
     def _agent_keys(self) -> Mapping[bytes, _AgentKey]:
-        """The keys in ssh-agent, by their public halves. ssh-agent is asked on first
-        use.
+        """The keys in ssh-agent, by their public halves; none if there is no ssh-agent
+        or the endpoint may not use it. It is asked on first use.
         """
         path = os.environ.get("SSH_AUTH_SOCK")
         if not path or not self._endpoint.use_agent:

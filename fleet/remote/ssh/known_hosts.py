@@ -32,7 +32,8 @@ class Entry:
     place: str  # "file:line"
 
     def matches(self, name: str) -> bool:
-        """Report whether the line's names, wildcards and negations match `name`. Not
+        """Report whether one of the line's names matches `name`. A name may have
+        wildcards; if one that matches begins by !, the line is not about `name`. Not
         for hashed lines.
         """
         is_listed = False
@@ -73,7 +74,9 @@ class KnownHosts:
                 self._add(entry)
 
     def _add(self, entry: Entry) -> None:
-        """Keep a line by the kind of its names: a hash, patterns or plain names."""
+        """Keep a line where `find` looks for it: by each of its names, unless it has a
+        hashed name or patterns.
+        """
         if entry.names.startswith("|1|"):
             with suppress(ValueError):  # a hash that cannot be read knows nobody
                 hashed_name = _parse_hashed_name(entry.names)

@@ -61,7 +61,7 @@ def resolve_route(host: Host) -> tuple[Endpoint, ...]:
     ssh_config is bad.
     """
     target = _make_endpoint(host, host.address, host.user, host.port)
-    # the inventory's keys replace those of ssh_config
+    # the inventory's keys are in `inventory_files`; those of ssh_config are dropped
     if host.identity_files:
         target = replace(target, identity_files=(), only_listed_identities=True)
     jump = host.jump or target.jump
@@ -72,11 +72,14 @@ def resolve_route(host: Host) -> tuple[Endpoint, ...]:
 
 
 def _resolve_hops(host: Host, jump: Sequence[str]) -> list[Endpoint]:
-    """Resolve the jump hosts in order. As in OpenSSH, only the first one's own
-    ProxyJump is followed.
+    """Resolve the jump hosts in the order they are passed. As in OpenSSH, only the
+    first one's own ProxyJump is followed, and that of the first in it, and so on.
+
+    For `jump` b,c and the ProxyJump a of b, they are a,b,c.
     """
     hops: list[Endpoint] = []
-    earlier_hops = tuple(jump)  # to be passed before those in `hops`
+    # names of jump hosts to be passed before those in `hops`
+    earlier_hops = tuple(jump)
     while earlier_hops:
         if len(hops) + len(earlier_hops) > _HOPS_AT_MOST:
             raise UnreachableError(
@@ -107,7 +110,8 @@ def _make_endpoint(
     host: Host, name: str, user: str | None, port: int | None
 ) -> Endpoint:
     """Return one sshd on the way to a host, as ssh_config has it. name: the host's own,
-    or a jump host's. user, port: those of the inventory, which win; None for none.
+    or a jump host's. user, port: those of the inventory or of the list of jump hosts,
+    which win; None if there are none.
     """
     settings = look_up(host.name, name, user, port, os.environ.get("FLEET_SSH_CONFIG"))
     host_name = get_last(settings, "hostname", name)
@@ -181,8 +185,8 @@ def _list_notes(settings: Settings) -> list[str]:
     """Name the settings that ssh would follow, and fleet does not."""
     notes = [
         f"ssh_config: {name} is not honoured"
-        for name, nothing in _NOT_HONOURED.items()
-        if get_last(settings, name.lower(), nothing) != nothing
+        for name, unset_value in _NOT_HONOURED.items()
+        if get_last(settings, name.lower(), unset_value) != unset_value
     ]
     agent = get_last(settings, "identityagent", _USUAL_AGENT)
     if agent not in ("none", _USUAL_AGENT):

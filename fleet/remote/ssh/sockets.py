@@ -131,8 +131,8 @@ def _describe_refusal(error: OSError, timeout_s: float) -> str:
 
 
 def _resolve(host_name: str, endpoint: Endpoint) -> Sequence[tuple[Any, ...]]:
-    """Return the endpoint's addresses, as socket.getaddrinfo does. Raises
-    UnreachableError.
+    """Return (family, kind, protocol, name, address) of each of the endpoint's
+    addresses, as socket.getaddrinfo does. Raises UnreachableError.
     """
     try:
         return socket.getaddrinfo(
