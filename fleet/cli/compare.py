@@ -264,8 +264,10 @@ def accept(
     only = reduce.Only(cli.join_lists(benchmark), cli.join_lists(cpus))
     code_of_run = 0
     if run:
-        texts = {"benchmarks": only.benchmark, "cpus": only.cpus}
-        select, code_of_run = _measure(inventory, results, select, texts, quiet=quiet)
+        plan_texts = {"benchmarks": only.benchmark, "cpus": only.cpus}
+        select, code_of_run = _measure(
+            inventory, results, select, plan_texts, quiet=quiet
+        )
     root = cli.open_listing(results)
     judge = partial(
         compare.judge_last_runs,
@@ -346,12 +348,13 @@ def _measure(
     inventory: Path,
     results: str,
     select: list[str] | None,
-    texts: Mapping[str, str | None],
+    plan_texts: Mapping[str, str | None],
     *,
     quiet: bool,
 ) -> tuple[list[str], int]:
-    """Measure hosts. Return run IDs and the exit code of `fleet run`; without stored
-    runs, exit with it. texts: options of the plan, as they were given.
+    """Measure hosts. Return the IDs of the stored runs, and the exit code of `fleet
+    run`; without stored runs, exit with it. plan_texts: options of the plan by name,
+    each as it was given, or None.
     """
     from fleet.cli.run import make_hints, measure_session, show_progress
     from fleet.console.summary import render_outcomes
@@ -359,7 +362,7 @@ def _measure(
     from fleet.session.events import exit_code
 
     hosts = cli.select_hosts(cli.load_inventory(inventory), select, results=results)
-    requested = parse_requested(texts)
+    requested = parse_requested(plan_texts)
     cli.require_usable(hosts, requested)
     started = time.monotonic()
     root = store.Store(results)

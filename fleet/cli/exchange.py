@@ -393,7 +393,7 @@ def export(
         cli.print_text(text)
         return
     pieces: Iterable[str]
-    progress: object = "writing"
+    progress: object = "writing"  # for the terminal: a text, or a count of runs
     if format_ in (*exports.DASHBOARDS, TABLE):
         pieces = [_format_hosts(root, select, format_, benchmarks, output)]
     elif format_ in (exports.SAMPLES, exports.NUMBERS):

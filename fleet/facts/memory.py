@@ -320,6 +320,7 @@ def _read_smbios_memory(table: bytes) -> tuple[Memory, tuple[str, ...]]:
     settled, channel_notes = _settle_channels(dimms, places)
     notes += channel_notes
     has_correction_bits = any(map(_has_correction_bits, devices))
+    # such error correction needs modules that are wider than their data
     if ecc in _NEEDS_WIDER_MODULES and not has_correction_bits:
         notes += _note_missing_bits(ecc, dimms)
         ecc = None

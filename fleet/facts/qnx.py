@@ -118,7 +118,9 @@ def _add_cpus(facts: Facts, processors: Sequence[re.Match[str]]) -> Facts:
 
 
 def _make_cpu(processor: re.Match[str], arch: str) -> Cpu:
-    """Return the CPU of a line of `pidin info` that matches _PROCESSOR."""
+    """Return the CPU of a line of `pidin info` that matches _PROCESSOR. The line need
+    not name the core: on Arm, its register MIDR then tells.
+    """
     number, midr, name, mhz, _ = processor.groups()
     model: str | None = name
     if not name and arch == "aarch64":

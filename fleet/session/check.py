@@ -117,6 +117,9 @@ class _Check:
 
 
 def _describe_probe_answer(connection: Connection, answer: str) -> tuple[str, ...]:
+    """Return what the probe of a host answered, in lines, and what its SSH server is
+    and can do. Return () for an OS whose answers are not shown to users.
+    """
     lines = describe_answer(answer)
     if not lines:
         return ()
@@ -137,7 +140,10 @@ def _preview_run(
     forecaster: Forecaster,
 ) -> RunPreview:
     """Return what a run would do. Raises the error that would end the run, if it can be
-    foreseen.
+    foreseen. The preview has no forecast, but says why, if no agent can be asked.
+
+    Ask the agent on the host if it is there; else one for this machine, which is built
+    for that, with the host's facts.
     """
     plan = merge_plan_with_facts(host, requested, facts)
     agent = preview(host, facts, forecaster.builder, plan.benchmarks)
@@ -150,7 +156,7 @@ def _preview_run(
         return RunPreview(agent.description, plan, why=why)
     try:
         forecast = forecaster.from_facts(host, facts, plan)
-        # anew: one may have been built by now
+        # once more: the forecast may have built the agent that this describes
         agent = preview(host, facts, forecaster.builder, plan.benchmarks)
     except BuildError as err:
         return RunPreview(agent.description, plan, why=str(err))

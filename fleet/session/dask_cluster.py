@@ -75,7 +75,10 @@ class EventSender:
                 self._send_message(pickle.dumps(message))
 
     def _choose_to_send(self, event: events.Event) -> list[events.Event]:
-        """Return the events to send now: none if it is progress, to be held back."""
+        """Return the events to send now: none if it is progress and the host's last one
+        was sent less than PROGRESS_EVERY_S ago. Progress is then held back until the
+        host's next event, which comes after it, or replaces it if it is progress, too.
+        """
         name = event.host.name
         with self._guard:
             held = self._held.pop(name, None)
@@ -182,12 +185,16 @@ def measure_shard(
     hosts: Sequence[Host],
 ) -> list[Outcome]:
     """On a worker, measure the `hosts` not stored yet; return all outcomes. settings:
-    for SessionContext.
+    further fields of SessionContext.
+
+    A host is stored already if dask gives the shard of a lost worker to this one. A run
+    of this session that has a journal here has begun, and is finished from that.
     """
     store = Store(root)
     store.require_writable()
-    note = store.state_dir / "journal" / f"{session_id}.json"
-    if isinstance(store.place, Folder) and not note.exists():
+    # the controller writes it when the session begins
+    intent_file = store.state_dir / "journal" / f"{session_id}.json"
+    if isinstance(store.place, Folder) and not intent_file.exists():
         raise errors.StoreError(
             f"{store.place}: a worker does not see the folder that the controller"
             " writes to. Give a folder that all of them share, or an s3:// address."
@@ -226,12 +233,14 @@ def _measure_shards(
     hosts: Sequence[Host],
     context: SessionContext,
 ) -> list[Outcome]:
-    """Measure hosts in shards; return all outcomes, including those of lost or
-    withdrawn shards.
+    """Measure hosts in shards, a few hosts each, on the workers of `client`. Return an
+    outcome for each host, also of shards that are lost with their worker or that Ctrl-C
+    withdraws. measure: what a worker does with the hosts of a shard.
     """
     receiver = EventReceiver(hosts, context.emit)
     workers = _check_and_count_workers(client)
-    # until the client is closed
+    # Until the client is closed, dask calls this with what workers send: the time and
+    # the message.
     client.subscribe_topic(
         f"fleet-{context.session_id}", lambda event: receiver.receive(event[1])
     )
@@ -363,6 +372,9 @@ def _import_distributed() -> ModuleType:
 
 
 def _outcome_of_stored_run(host: Host, run: RunSummary) -> Outcome:
+    """Return the outcome of a host whose run another worker stored before it was lost.
+    Why a run is partial is not known here.
+    """
     state = State.PARTIAL
     exit_code = errors.EXIT_SOME_FAILED
     if run.state is RunState.COMPLETE:
@@ -401,6 +413,7 @@ def _lost_outcome(host: Host, error: Exception) -> Outcome:
 
 
 def _withdrawn_outcome(host: Host) -> Outcome:
+    """Return the outcome of a host whose shard Ctrl-C has withdrawn."""
     text = (
         f"{host.name}: stopped. A worker elsewhere that is measuring it finishes and"
         " stores it; what one on this machine measured is in the journal, for `fleet"

@@ -36,13 +36,13 @@ class HostProgress:
         self.bursts = 0  # the number in its journal
         self.again = 0  # how many bursts were taken again
         self.unrestored = ""  # for the outcome: which commands of `after` failed
-        self._live_medians: LiveMedians | None = None
-        self._medians: Medians = ()
+        self._live_medians: LiveMedians | None = None  # None until there is a run
+        self._medians: Medians = ()  # those computed last, at the time `_medians_at`
         self._medians_at = self._started
 
     def enter(self, stage: str, run: Run | None = None, detail: str = "") -> None:
-        """Enter a stage and emit the event. run: None until it exists. detail: why the
-        host is there.
+        """Enter a stage and emit the event. run: None until it exists. detail: more on
+        the stage, such as the command that runs in it, or what the host waits for.
         """
         self._stage = stage
         if run is not None:
@@ -108,6 +108,7 @@ class HostProgress:
         self._emit(progress)
 
     def _update_medians(self, burst: Burst, hello: Hello) -> None:
+        """Add a burst to the live medians; compute them anew every MEDIANS_EVERY_S."""
         if self._live_medians is None:
             return
         self._live_medians.add(burst, hello)
@@ -131,7 +132,8 @@ class HostProgress:
 
     def outcome_of_error(self, err: Exception) -> Outcome:
         """Return the outcome of an error: a bug in fleet unless fleet raised it or the
-        system explains it.
+        system explains it. It says what the journal keeps, unless the error is that the
+        journal is lost. After a refusal or a wrong option there is no run to resume.
         """
         name = f"{self.host.name}: "
         cause = find_cause(err, name)
@@ -174,6 +176,10 @@ class HostProgress:
     def _make_outcome(
         self, state: State, message: str = "", code: int = 0, stage: str | None = None
     ) -> Outcome:
+        """Return the host's outcome. It also says which commands of `after` failed,
+        which do not change the state but are an error if nothing else is. stage: where
+        the host ended; None: the stage entered last.
+        """
         if self.unrestored:
             message = message or f"{self.host.name}:"
             message = f"{message} {self.unrestored}"

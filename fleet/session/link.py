@@ -154,12 +154,13 @@ class HostLink:
                     ) from err
 
     def _connect_with_retries(self) -> None:
+        """Connect; after an error that may pass, try again, up to FIRST_TRIES times."""
         self.enter("connect")
         for tried, pause_s in enumerate(iter_retry_pauses_s(), 1):
             try:
                 self._connect()
             except UnreachableError as err:
-                # one that passes: too many connect at once (MaxStartups)
+                # it may pass if too many connect at once (MaxStartups of sshd)
                 if not err.passing or tried == FIRST_TRIES:
                     raise
                 self.progress.note(

@@ -55,15 +55,15 @@ class LiveMedians:
     """
 
     def __init__(self, facts: Facts, cpus: Collection[int]) -> None:
-        """cpus: the numbers of those that may be measured."""
+        """Begin without bursts. cpus: the numbers of those that may be measured."""
         self.cpus = tuple(cpu for cpu in facts.cpus if cpu.cpu in cpus)
         self.latest: dict[str, array[float]] = {}
         # by benchmark: what the numbers of `latest` are, "one-way latency in ns"
         self.labels: dict[str, str] = {}
         self._topology = Topology(facts.cpus, facts.core_kinds)
-        # by benchmark, then by relation
+        # by benchmark, then by relation: the medians of the bursts in ns
         self._values: dict[str, dict[str, _ThinnedValues]] = {}
-        # of each CPU number: its row and column in a matrix
+        # by CPU number: the CPU's row, and column, in a matrix
         self._places = {cpu.cpu: place for place, cpu in enumerate(self.cpus)}
 
     def add(self, burst: Burst, hello: Hello) -> None:

@@ -38,9 +38,9 @@ class SessionLog:
     def __init__(self, folder: Path, then: events.EventHandler) -> None:
         self.folder = folder
         self._then = then
-        self._guard = threading.Lock()
-        self._lines: dict[str, deque[str]] = {}
-        self._written = 0
+        self._guard = threading.Lock()  # for what is below: each host has a thread
+        self._lines: dict[str, deque[str]] = {}  # the last ones of each host, by name
+        self._written = 0  # bytes of the session's log
         self._session_log: int | None = None  # its descriptor, once a line was written
 
     def __call__(self, event: events.Event) -> None:
@@ -59,6 +59,7 @@ class SessionLog:
         self._then(event)
 
     def _log_command(self, ended: events.CommandEnded) -> None:
+        """Write how a command ended, and the first and the last lines of its output."""
         lines = ended.output.splitlines()
         cut_lines = len(lines) - 2 * COMMAND_LINES
         if cut_lines > 0:
@@ -69,6 +70,9 @@ class SessionLog:
             self._write(ended.host, f"{ended.stage}: {_shorten(line)}")
 
     def _log_outcome(self, outcome: Outcome) -> None:
+        """Write how a host ended. If it did not complete, also write a log of its own,
+        with its last lines.
+        """
         run = f" {outcome.run_id}" if outcome.run_id else ""
         text = (
             f"{outcome.state} in stage {outcome.stage},{run} {outcome.bursts} bursts"
@@ -86,6 +90,10 @@ class SessionLog:
                 log.write(text.encode())
 
     def _write(self, host: Host, text: str) -> None:
+        """Write a line on a host to the session's log, and keep it for the host's own.
+        The first line beyond SESSION_LIMIT is replaced by one that says so; later ones
+        are only kept for the host's log.
+        """
         moment = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
         line = f"{moment} {host.name}: {one_line(text)}\n"
         with self._guard:
@@ -162,6 +170,7 @@ def _ended_before(folder: Path, moment: datetime) -> bool:
 
 
 def _shorten(line: str) -> str:
+    """Cut a line after LINE_QUOTED characters, and say how many are left out."""
     cut = len(line) - LINE_QUOTED
     if cut <= 0:
         return line

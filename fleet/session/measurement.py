@@ -115,7 +115,7 @@ class Measurement:
                     self._measure_part()
                 except LinkError as lost:
                     self._recover(lost)
-                except RefusedError:  # the journal is empty
+                except RefusedError:  # before any burst: the journal has nothing
                     link.context.store.drop_journal(self._run.run_id)
                     raise
 
@@ -196,7 +196,7 @@ class Measurement:
 
     def _recover(self, lost: LinkError) -> None:
         """Reconnect, unless the run is complete. Raises `lost` if it is permanent or
-        the time is up. That time begins anew each time that visits have arrived.
+        the time for that is up, which begins anew when visits have arrived meanwhile.
         """
         context = self._link.context
         context.cancellation.raise_if_requested()
@@ -227,7 +227,7 @@ class Measurement:
         """
         link = self._link
         if self.run_so_far.failed:
-            self._read_journal()  # counts anew which numbers lack bursts
+            self._read_journal()  # then `done` has all bursts, and shows which lack
         run = complete_run(self._run, self.run_so_far, link.progress)
         # even if the session is cancelled: a complete run is stored
         link.progress.enter("store")
@@ -241,6 +241,7 @@ class Measurement:
 
 
 def _describe_damage(run: Run, run_so_far: RunSoFar, damage: str) -> str:
+    """Return a note on a damaged journal: why, and how many lines are refused."""
     verb = "is" if run_so_far.refused == 1 else "are"
     return (
         f"The journal of {run.run_id} is damaged: {damage}."
@@ -360,13 +361,13 @@ def _read_core_mhz(hello: Hello) -> dict[int, int]:
 
 
 def _group_alike(slow: Iterable[tuple[int, int]]) -> list[list[tuple[int, int]]]:
-    """Split (MHz, CPU), the slowest first, where the frequency rises by more than
-    GROUP_SHARE allows.
+    """Split pairs of (MHz, CPU), the slowest first, where one is less than GROUP_SHARE
+    of the next. Return the groups of CPUs that run about as fast as their neighbours.
     """
     groups: list[list[tuple[int, int]]] = []
     mhz_before = 0
     for mhz, cpu in slow:
-        is_much_faster = GROUP_SHARE * mhz > mhz_before
+        is_much_faster = mhz_before < GROUP_SHARE * mhz
         if not groups or is_much_faster:
             groups.append([])
         groups[-1].append((mhz, cpu))

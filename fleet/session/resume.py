@@ -69,7 +69,8 @@ def _find_most_recent(
     """
     idle = set(unfinished) - set(running)
     if idle:
-        return unfinished[max(idle)]
+        last_begun = max(idle)  # IDs begin with the time
+        return unfinished[last_begun]
     if running:
         name = max(running)
         process, _ = running[name]
@@ -143,8 +144,11 @@ def resume_session(
     *,
     partial: bool = False,
 ) -> list[Outcome]:
-    """Finish what remains on these hosts; return the outcomes. partial: publish the
-    journals as they are.
+    """Finish what remains on these hosts; return the outcomes.
+
+    partial: measure nothing; publish the journals as they are, and give up the hosts
+    that have none. If the session is then over, nothing is left to resume: an outcome
+    without a stored run says that it is given up.
     """
     store = context.store
     begun_runs = {run.host.name: run for run in remaining.runs}

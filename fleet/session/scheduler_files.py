@@ -42,7 +42,8 @@ def import_step_files(
     """
     files = _find_files_by_host(paths)
     session_id = new_session_id()
-    hosts_by_run = {run_id: host_id for host_id, run_id in Listing(store.place).stamps}
+    stored_files = Listing(store.place).stamps  # by host and run
+    hosts_by_run = {run_id: host_id for host_id, run_id in stored_files}
 
     def import_one(progress: HostProgress) -> Outcome:
         path = files[progress.host.name]
@@ -88,10 +89,12 @@ class _Attempt:
 
     def read_lines(self) -> Iterator[bytes]:
         """Yield each complete line of the part from the stream's position on, without
-        its newline; an overlong line in pieces. A line without a newline is incomplete.
+        its newline. A line without one is incomplete, and so the last; but an overlong
+        line comes in pieces, for the reader of the lines to refuse.
         """
         bytes_left = self.end - self.stream.tell()
-        # an overlong line shows by one byte more; its newline may follow
+        # with a byte more than a line may have, which shows that it is overlong, and
+        # with a newline
         longest_piece = LINE_LIMIT_BYTES + 2
         while True:
             line = self.stream.readline(longest_piece)
@@ -154,6 +157,10 @@ def _require_machine_of_probe(path: Path, run: Run, hello: Hello) -> None:
 
 
 def _find_files_by_host(paths: Sequence[Path]) -> dict[str, Path]:
+    """Return the file of each host, by the host's name: "node7.jsonl" -> "node7". Of a
+    folder among `paths`, take all files. Raises UsageError if two files have one host,
+    if a name cannot be a host's, and without files.
+    """
     paths_by_name: dict[str, Path] = {}
     for path in paths:
         for file in _list_files(path):
@@ -189,7 +196,8 @@ def _find_last_attempt(
     path: Path, stream: BinaryIO, progress: HostProgress
 ) -> _Attempt:
     """Find the last complete attempt in a file, or else the last attempt. If there are
-    several, note which one it is.
+    several, note which one it is. A scheduler that starts a step again appends to its
+    file; an attempt is complete if the agent's last record, `end`, is in it.
     """
     is_empty = not os.fstat(stream.fileno()).st_size  # which mmap would refuse
     if is_empty:

@@ -186,7 +186,7 @@ def render_summary(rows: pd.DataFrame, canvas: Canvas) -> str:
     """Render a summary: its source, and for each benchmark its relations and its
     matrix.
     """
-    order = imports.lay_out_summary(rows)
+    layout = imports.lay_out_summary(rows)  # the order of the CPUs in each matrix
     guessed = ""
     if imports.is_guessed(rows).any():
         guessed = ", guessed from these numbers"
@@ -197,8 +197,8 @@ def render_summary(rows: pd.DataFrame, canvas: Canvas) -> str:
             f" share{guessed}"
         )
         parts.append(f"{title}\n{_tabulate_relations(part)}")
-        matrix = lay_out_matrix(part, order.cpus, "latency_ns")
-        drawn = draw_matrix(matrix, order, canvas)
+        matrix = lay_out_matrix(part, layout.cpus, "latency_ns")
+        drawn = draw_matrix(matrix, layout, canvas)
         text = render_rich(drawn, canvas.width, colour=canvas.colour)
         parts.append(text.rstrip("\n"))
     return "\n\n".join(parts)

@@ -685,7 +685,8 @@ def _require_latencies_of_cpus(corner: str) -> None:
 
 def _read_labelled_rows(rows: Sequence[Row], cpus: Sequence[int]) -> NewCells:
     """Read rows, each a CPU number and a cell for every CPU or for all but its own.
-    Raises InputError. The caller requires a row for each CPU.
+    Raises InputError. Leave out rows beyond the last CPU: the caller refuses a matrix
+    that has not as many rows as CPUs.
     """
     cells = NewCells()
     for row, cpu in zip(rows, cpus, strict=False):
