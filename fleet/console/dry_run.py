@@ -113,6 +113,7 @@ def _describe_rounds(plan: Plan) -> str:
     if not are_requested and plan.preset is not None:
         return ""
     if not are_requested and resolved.precision:
+        # without a budget in the plan, name that which the agent takes
         if plan.time_budget_s is None:
             return BY_NAME["time_budget_s"].usual_words
         return f"{plan.time_budget_s:g} s"

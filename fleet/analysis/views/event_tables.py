@@ -79,6 +79,7 @@ def tabulate_events(
         return None
     first = events.iloc[0]
     benchmark = descriptions[first["benchmark"]]
+    # threads that do the same work need no lines of their own
     is_averaged = benchmark.view in _SAME_WORK and events["thread"].nunique() > 1
     if is_averaged:
         events = _average_threads(events)

@@ -79,8 +79,12 @@ def draw_matrix(
     as_map: bool = False,
     halves: PairHalves | None = None,
 ) -> Text:
-    """Draw a matrix in numbers if they fit, else colours, else groups. as_map: if no
-    colour, draw shades. halves: to say how good the numbers of groups are.
+    """Draw a matrix in numbers if they fit, else in colours, else as numbers between
+    groups of CPUs.
+
+    table: rows ping, columns pong, in the order of `order.cpus`; NaN where nothing was
+    measured. marked: pairs to mark. as_map: on a canvas without colour, draw shades
+    instead of numbers. halves: to say how good the numbers of groups are.
     """
     drawing = _Drawing(
         heatmap=heatmap.map_cpus(table, order),
@@ -268,7 +272,8 @@ def _pair_rows(borders: Sequence[bool]) -> list[list[int]]:
 
 def _draw_two_rows(shades: Ints, marks: Bools, borders: Sequence[bool]) -> Text:
     """Draw one row, or two with one above the other, as a line of half blocks. shades,
-    marks: rows x columns.
+    marks: rows x columns, of these one or two rows. borders: whether a gap stands
+    before each column.
     """
     upper = shades[0]
     lower = shades[1] if len(shades) == 2 else np.full(len(upper), _NO_SHADE)

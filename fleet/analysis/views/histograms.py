@@ -47,6 +47,7 @@ def make_bins(values: Floats, grain: float) -> Floats:
     if is_wide:
         edges = np.geomspace(low, high, count + 1)
     else:
+        # equal values have a bin, too
         edges = np.linspace(low, max(high, low + min_width), count + 1)
     return edges
 

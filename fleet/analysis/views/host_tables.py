@@ -119,6 +119,9 @@ class _HostTables:
         return [title, *lines]
 
     def _make_columns(self, group: Group, hosts: Sequence[str]) -> list["_Column"]:
+        """Return the columns of a group's block: one of variants if hosts have
+        different ones, then those of numbers. hosts: the IDs, one a line.
+        """
         columns = []
         if group.variants:
             columns.append(_make_variant_column(group.variants, hosts))

@@ -64,7 +64,8 @@ class RunData:
 
 
 def load_run_data(root: Root, run_id: str, only: Only) -> RunData:
-    """Load the data that is shown of a run. Raises UsageError if nothing of `only` was
+    """Load the data that is shown of a run. The numbers of its relations are those of
+    the estimator that its preset chose. Raises UsageError if nothing of `only` was
     measured.
     """
     (run,), _, cpus = load.read_runs(root, [run_id])
