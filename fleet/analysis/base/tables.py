@@ -72,7 +72,7 @@ def reorder_rows(values: Floats, counts: Ints, order: Ints) -> Floats:
     new_counts = counts[order]
     new_starts = find_starts(new_counts)
     old_starts = find_starts(counts)[order]
-    # each value comes from as many places further on as its row does
+    # the values of a row all move by the same number of places
     row_offsets = old_starts - new_starts
     new_places = np.arange(new_counts.sum())
     old_places = new_places + np.repeat(row_offsets, new_counts)

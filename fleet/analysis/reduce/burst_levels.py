@@ -43,8 +43,8 @@ def find_half_sample_modes(logs: Floats) -> Floats:
         rows = _keep_closest_half(rows)
     low = rows[:, 0]
     high = rows[:, -1]
-    # a level reaches REACH times up and down: two values of one level are at most
-    # REACH squared apart
+    # the values of a level are within the factor REACH of its mode, up and down, so
+    # that two of them are at most the square of REACH apart
     widest_level = 2 * np.log(REACH)
     are_two_levels = high - low > widest_level
     mean = (low + high) / 2
@@ -57,13 +57,14 @@ def _keep_closest_half(rows: Floats) -> Floats:
     """
     count = rows.shape[1]
     half = (count + 1) // 2
-    # each `half` neighbours form a window: its smallest value is in `starts`, and its
-    # largest in the same column of `ends`
+    # A window is `half` values that are next to each other. Column i of `starts` has
+    # the smallest value of the window that begins at place i, column i of `ends` its
+    # largest.
     starts = rows[:, : count - half + 1]
     ends = rows[:, half - 1 :]
     spans = ends - starts
     closest_window = spans.argmin(axis=1)
-    columns = closest_window[:, None] + np.arange(half)
+    columns = closest_window[:, None] + np.arange(half)  # rows x half
     closest: Floats = np.take_along_axis(rows, columns, axis=1)
     return closest
 
@@ -113,7 +114,7 @@ def _number_visits(visits: Ints, groups: Ints) -> tuple[Ints, Ints]:
 
     visits: each burst's visit, counted within its group. groups: each burst's group.
     """
-    # one number that sorts by the group, then by the visit
+    # a key for each group and visit, which sorts by the group, then by the visit
     visits_a_group = visits.max(initial=0) + 1
     keys = groups * visits_a_group + visits
     distinct_keys, visit_of_burst = np.unique(keys, return_inverse=True)
@@ -138,13 +139,15 @@ def summarize_bursts(
 ) -> dict[str, Floats]:
     """Compute the columns of `pairs` that come from burst medians, in the same unit.
 
-    medians, times, main: of each burst, row by row of `pairs`: its median, when it was
-    measured, and whether it is at the main level. counts: how many bursts each row has.
+    medians, times, main: a value for each burst, those of each row of `pairs` together:
+    its median, when it was measured, and whether it is at the main level. counts: how
+    many bursts each row has.
 
     `low_ns` and `high_ns` are the ends of the 95 % interval of the mean of the main
     bursts; where their median lies outside, the interval is extended to it. Both are
-    NaN for a single burst. If more than a tenth of the bursts are at another level,
-    `drift` is NaN; otherwise `other_ns` is.
+    NaN for a single burst. `other_ns` is the median of the bursts at other levels if
+    these are more than a tenth of all, else NaN. `drift` is NaN where they are, since a
+    change of level is no drift.
     """
     row_of_burst = np.repeat(np.arange(len(counts)), counts)
     main_counts = np.bincount(row_of_burst, main, len(counts)).astype(np.int64)

@@ -23,9 +23,9 @@ def find_closest_sets(matrix: Floats, count: int) -> list[CpuSet]:
     """Find sets of `count` CPUs that share none, the one with the fastest slowest pair
     first. matrix: ns of each pair, NaN where nothing was measured.
 
-    From each CPU a set grows by the CPU that leaves its slowest pair the fastest and,
-    of several, is nearest to all others. That finds groups of caches and sockets; it
-    does not try all sets.
+    A set is grown from each CPU, one CPU at a time: each step keeps the set's slowest
+    pair as fast as it can. That finds groups of caches and sockets; it does not try all
+    sets.
     """
     ns = np.where(np.isfinite(matrix), matrix, np.inf)
     np.fill_diagonal(ns, 0)
@@ -45,10 +45,10 @@ def _grow_set(matrix: Floats, seed: int, count: int) -> tuple[int, ...]:
     """Grow a set of `count` CPUs from one CPU; return their places in order, or () if
     too few pairs were measured.
 
-    Each step adds the CPU that leaves the slowest pair of the set the fastest. Of
-    several, it adds the one with the least sum of times to the set; of equal ones, the
-    first. matrix: ns of each pair, infinite where nothing was measured, 0 on the
-    diagonal.
+    A set is as fast as its slowest pair, and each step adds the CPU that makes the
+    fastest set. If several do, it adds the one with the least sum of times to the set;
+    of equal ones, the first. matrix: ns of each pair, infinite where nothing was
+    measured, 0 on the diagonal.
     """
     chosen = [seed]
     # for each CPU: its slowest pair with the set, and the sum of its pairs with it

@@ -88,8 +88,8 @@ def add_pair_flags(
     descriptions: Descriptions = SHIPPED,
 ) -> pd.DataFrame:
     """Add the flags of pairs to the rows of `pair_medians`, whose column `flags` has
-    those of bursts. precision: the share requested, of each pair or of all; NaN or
-    None: none.
+    those of bursts. precision: the half interval requested, as a share, for each pair
+    or for all; NaN or None where none was requested.
     """
     is_flagged = {
         "multimodal": pairs["other_ns"].notna().to_numpy(),
@@ -124,11 +124,12 @@ def _is_not_converged(pairs: pd.DataFrame, precision: Floats | float | None) -> 
 
 
 def _is_below_requested_rate(pairs: pd.DataFrame) -> Bools:
-    """Report which rows have a load whose rate is too low: over UNDERFED below the rate
-    that was requested, and over UNDERFED below the rate of such loads without limit, if
-    those were measured.
+    """Report which rows have a load whose rate is too low. A load is the traffic that
+    other threads make beside the measured one.
 
-    A load is the traffic that other threads make beside the measured one.
+    A rate is too low if it is over UNDERFED below the reachable rate: the rate that was
+    requested, or that of such loads without limit if this is lower. Of these two, one
+    that is not known does not count.
     """
     marks = np.zeros(len(pairs), dtype=bool)
     if "other_rate" not in pairs:
@@ -153,8 +154,8 @@ def _is_below_requested_rate(pairs: pd.DataFrame) -> Bools:
 def _has_doubtful_smt_relation(
     pairs: pd.DataFrame, descriptions: Descriptions
 ) -> Bools:
-    """Report siblings not clearly nearest each other, and pairs far nearer than usual
-    for their relation.
+    """Report which pairs are SMT siblings that are not clearly nearest to each other,
+    and which are other pairs far nearer than usual for their relation.
     """
     is_single = is_at_usual_point(pairs, descriptions)
     single = pairs[is_single]
@@ -182,8 +183,9 @@ def _is_far_nearer(pairs: pd.DataFrame) -> Bools:
 
 
 def compute_sibling_nearness(pairs: pd.DataFrame, choice_numbers: Ints) -> Floats:
-    """Compute how many times as long as a pair of siblings takes, the nearest other CPU
-    of either takes: 20 ns to that, 5 ns between the siblings -> 4.
+    """Compute how much nearer two SMT siblings are to each other than to other CPUs:
+    the time of either to its nearest other CPU, whichever is less, divided by the time
+    between the siblings. 20 ns to another CPU, 5 ns between the siblings -> 4.
 
     choice_numbers: the number of each row's choice: its run, benchmark and variant.
     Return NaN for pairs that are not siblings, and for siblings without another
@@ -192,7 +194,7 @@ def compute_sibling_nearness(pairs: pd.DataFrame, choice_numbers: Ints) -> Float
     ns = pairs["median_ns"].to_numpy(dtype=float)
     ping_cpu = pairs["ping_cpu"].to_numpy(dtype=np.int64)
     pong_cpu = pairs["pong_cpu"].to_numpy(dtype=np.int64)
-    # a place for each CPU of each choice
+    # a place for each CPU of each choice, in one array of choices x CPUs
     cpus_a_choice = max(ping_cpu.max(initial=0), pong_cpu.max(initial=0)) + 1
     place_count = (choice_numbers.max(initial=0) + 1) * cpus_a_choice
     ping_place = choice_numbers * cpus_a_choice + ping_cpu

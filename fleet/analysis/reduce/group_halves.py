@@ -32,7 +32,8 @@ def estimate_group_halves(
     """Estimate half the 95 % interval, as a share, of each cell of `map_groups`; NaN
     where none is known.
 
-    table: ns of each pair. It and `halves` have their CPUs in the order of `order`.
+    table: ns of each pair, rows ping, columns pong. The CPUs of `table` and of the two
+    tables of `halves` are in the order of `order`.
     """
     blocks, _ = choose_blocks(order, limit)
     slices = [slice(start, end) for start, end in pairwise(find_block_ends(blocks))]
@@ -54,8 +55,11 @@ def estimate_group_halves(
 
 def _estimate_median_half(values: Floats, own: Floats, shared: Floats) -> float:
     """Estimate half the 95 % interval of the median of pairs, as a share; NaN without a
-    pair whose interval is known. values: ns of each pair. own, shared: as in
-    `PairHalves`.
+    pair whose interval is known.
+
+    values: ns of each pair, NaN for cells to leave out. own, shared: half the interval
+    of each pair as a share, from noise in the pair itself, and from noise that moves
+    all pairs together.
     """
     has_own = np.isfinite(own) & (own > 0)
     is_known = np.isfinite(values) & has_own
@@ -72,13 +76,16 @@ def _estimate_median_half(values: Floats, own: Floats, shared: Floats) -> float:
 
 
 def _estimate_error_of_median(values: Floats, sigma: Floats) -> float:
-    """Estimate the standard error of the median of values with the standard errors
-    `sigma`.
+    """Estimate the standard error of the median of values. sigma: the standard error of
+    each value, whose errors are normal.
 
-    A value is below m with the probability p, and the median is the m at which half of
-    them are: its variance is the sum of p (1 - p), divided by the square of how fast
-    the sum of p grows with m. The error is no larger than that of the value nearest to
-    the median, which may stand far from all others.
+    Let m be the median of `values`. Measured again, each value would be below m with
+    its probability p. How many are below m would vary with the variance sum of
+    p (1 - p). To have half of them below again, m would have to move by the change of
+    this count, divided by `growth`: how fast the count grows with m.
+
+    The error is no larger than that of the value nearest to the median: where all
+    others are far away, the count hardly grows, and the quotient is too large.
     """
     z = (np.median(values) - values) / sigma
     p = np.array([_compute_normal_probability(distance) for distance in z])

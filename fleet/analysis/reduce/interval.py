@@ -44,9 +44,12 @@ def estimate_autocorrelation(deviations: Floats) -> Floats:
     """Estimate for each row the correlation r of neighbours that would by itself
     explain all correlation in the row; -1 if all its values are equal.
 
-    deviations: rows of distances from the mean, in order of time. The correlations at
-    all lags are summed, two lags at a time (0 and 1, 2 and 3, …), up to the first two
-    whose sum is not above 0 (C. J. Geyer, Stat. Sci. 7 (1992)).
+    The correlation at lag k is the sum of the products of values k places apart,
+    divided by the sum of the squares. These sums of products are added up for all lags,
+    two lags at a time (0 and 1, 2 and 3, …), up to the first two whose sum is not above
+    0: beyond, they are noise (C. J. Geyer, Stat. Sci. 7 (1992)).
+
+    deviations: rows of distances from the row's mean, in order of time.
     """
     count = deviations.shape[1]
     squares = (deviations**2).sum(axis=1)
@@ -59,8 +62,9 @@ def estimate_autocorrelation(deviations: Floats) -> Floats:
         if not is_summing.any():
             break
         sum_above_lag_0 += np.where(is_summing, two_lags, 0)
-    # If lag k has the correlation r**k, the lags above 0 sum to t = r / (1 - r), so
-    # that r = t / (1 + t). A t below 0 counts as r itself.
+    # Let t be the sum of the correlations at lags above 0. If lag k has the correlation
+    # r**k, then t = r / (1 - r), so that r = t / (1 + t): the sum above lag 0 divided
+    # by the sum of all lags. If t is below 0, t itself is taken for r.
     sum_of_all_lags = squares + sum_above_lag_0
     denominator = np.where(sum_above_lag_0 > 0, sum_of_all_lags, squares)
     correlation: Floats = np.full(len(deviations), -1.0)

@@ -86,6 +86,9 @@ def _add_burst_medians(
 def _find_influential_places(bursts: pd.DataFrame) -> Iterator[tuple[str, float, int]]:
     """Yield each kind of place that explains much of the variance between bursts: its
     name, the share explained, and the number of distinct places.
+
+    A kind is passed over if all bursts have one place, or if too few bursts come to a
+    place. A share counts if it is above MIN_SHARE and above what chance gives.
     """
     residuals = _compute_residuals(bursts)
     places_by_kind = {"offset in its page": bursts["line_offset"] // _LINE_BYTES}

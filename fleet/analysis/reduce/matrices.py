@@ -71,8 +71,10 @@ def reduce_bursts(
     """Reduce bursts to the rows of `pair_medians`, without `relation_spread`; return
     the medians of the bursts, too.
 
-    Arrays have a value for each burst, sorted by pair, or for each pair. Pairs are
-    numbered as they come, and sorted by PAIR in the end.
+    The bursts are sorted so that those of a pair stand together. Arrays have a value
+    for each burst in this order, or for each pair, by the pair's number: pairs are
+    numbered in the order in which they occur. Only in the end, rows of pairs are sorted
+    by PAIR, and each burst gets the row of its pair.
     """
     bursts = _sort_by_pair(bursts, ordered=ordered)
     about = bursts.about
@@ -186,21 +188,23 @@ def _compute_pair_work_and_ghz(
 
 
 def _compute_pair_ghz(ghz: Floats, pair_of_burst: Ints, multiples: Floats) -> Floats:
-    """Compute the frequency of each pair that, times the pair's median, gives the
-    cycles that it takes.
+    """Compute the frequency of each pair in GHz: the pair's median in ns times this
+    frequency is the number of cycles that the pair takes.
 
-    A burst takes ghz x ns cycles, and a pair the median of its bursts' cycles. Divided
-    by the pair's ns, this is the median of ghz x multiple. Only the half of the bursts
-    nearest to the pair's median counts (others may be at another level), and the result
-    is kept within the bursts' frequencies.
+    A burst takes as many cycles as its frequency times its median in ns. A pair takes
+    the median of its bursts' cycles. Divide this by the pair's ns to get its frequency:
+    the median of ghz x multiple. Only the half of the bursts nearest to the pair's
+    median counts, since others may be at another level. The result is kept within the
+    frequencies of all bursts of the pair.
 
-    ghz: of each burst, sorted by pair. multiples: each burst's median as a multiple of
-    its pair's.
+    ghz: of each burst, sorted by pair; NaN if unknown. pair_of_burst: the number of
+    each burst's pair, from 0. multiples: each burst's median divided by its pair's.
     """
     near = _find_nearer_half(np.abs(multiples - 1), pair_of_burst)
     cycles_per_ns_of_pair = ghz[near] * multiples[near]
     core_ghz = group_medians(cycles_per_ns_of_pair, pair_of_burst[near])
     starts = find_starts(np.bincount(pair_of_burst))
+    # fmin and fmax ignore NaN
     lowest = np.fmin.reduceat(ghz, starts)
     highest = np.fmax.reduceat(ghz, starts)
     return np.clip(core_ghz, lowest, highest)
@@ -208,12 +212,13 @@ def _compute_pair_ghz(ghz: Floats, pair_of_burst: Ints, multiples: Floats) -> Fl
 
 def _find_nearer_half(distances: Floats, groups: Ints) -> Ints:
     """Return the places of those values of each group that have the least distances:
-    half of the group, rounded up, and one more. Of 4 values these are 3, of 5 are 4.
+    half of the group, rounded up, and one more. These are 3 of 4 values, and 4 of 5.
 
     groups: the group of each value, ascending from 0.
     """
     nearest_first = np.lexsort((distances, groups))  # group by group
-    # sorting keeps the groups in their places: value i of it is of groups[i], too
+    # `groups` ascends, so that sorting leaves each group where it was: the value at
+    # place i of `nearest_first` is of the group groups[i]
     sizes = np.bincount(groups)
     start_of_group = find_starts(sizes)
     rank_in_group = np.arange(len(groups)) - start_of_group[groups]
@@ -244,8 +249,9 @@ def is_visited_with_others(benchmark: Benchmark) -> bool:
 
 
 def _number_visit_groups(pairs: pd.DataFrame, descriptions: Descriptions) -> Ints:
-    """Number the rows of pairs; the benchmarks of two CPUs of a run that share their
-    visits get the same number, every other row has one of its own.
+    """Return for each row of pairs the number of its visit group. Rows of one run and
+    pair get the same number if their benchmarks share their visits to a pair; each
+    other row is a group of its own.
     """
     names = pairs["benchmark"].unique()
     shared = [name for name in names if is_visited_with_others(descriptions[str(name)])]
@@ -352,8 +358,8 @@ def matrix(
     the order of `cpus`.
 
     An unordered pair stands on both sides of the diagonal. NaN: not measured.
-    `attrs["noise"]`: half the 95 % interval of the median pair, relative, below which a
-    colour scale shows no difference; 0 if unknown.
+    `attrs["noise"]`: half the 95 % interval of a pair, as a share of its number, the
+    median over all pairs; a colour scale shows no smaller difference. 0 if unknown.
     """
     order = list(cpus)
     ping = pd.Index(order, name="ping_cpu")
@@ -384,14 +390,16 @@ def lay_out_matrices(
     """Lay out the pairs of several runs as `lay_out_matrix` does, in an array of runs x
     pings x pongs. run_of_row: the number of each row's run, from 0.
 
-    A cell that has no number gets that of the other side of the diagonal.
+    Several rows of a pair count as their median. A cell that has no number gets that of
+    the other side of the diagonal, where the same CPUs are pong and ping.
     """
     cell_of_row = _find_cells(pairs, cpus, run_of_row)
     is_inside = cell_of_row >= 0
     cells = cell_of_row[is_inside]
     values = pairs[value].to_numpy(dtype=float)[is_inside]
     distinct_cells, number_of_cell = np.unique(cells, return_inverse=True)
-    if len(distinct_cells) < len(cells):  # several rows of a pair: their median
+    has_several_rows_of_a_pair = len(distinct_cells) < len(cells)
+    if has_several_rows_of_a_pair:
         cells = distinct_cells
         values = group_medians(values, number_of_cell)
 

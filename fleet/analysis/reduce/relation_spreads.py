@@ -65,10 +65,11 @@ def add_relation_spreads(pairs: pd.DataFrame, bursts: BurstMedians) -> pd.DataFr
     ns_of_pair = pairs["median_ns"].to_numpy(np.float64)
     # a value for each relation
     ns = group_medians(ns_of_pair, relation_of_pair)
-    half = _estimate_halves_of_rounds(bursts, relation_of_burst)
-    distance = np.abs(_compute_medians_of_rounds(bursts, relation_of_burst) - ns)
+    half_ns = _estimate_halves_of_rounds(bursts, relation_of_burst)
+    ns_of_rounds = _compute_medians_of_rounds(bursts, relation_of_burst)
+    distance_ns = np.abs(ns_of_rounds - ns)
     spread = np.full(len(ns), np.nan)
-    np.divide(half + distance, ns, out=spread, where=ns > 0)
+    np.divide(half_ns + distance_ns, ns, out=spread, where=ns > 0)
     pair_count = np.bincount(relation_of_pair)
 
     # a value for each pair

@@ -120,7 +120,9 @@ def label_levels(rows: Floats, scatter: Floats | float) -> Ints:
     ascending = np.take_along_axis(rows, order, axis=1)
     begins_level = _find_level_gaps(ascending, scatter)
 
-    # a value's level is the number of wide gaps below it; the lowest has none
+    # A value's level is the number of gaps below it at which a level begins. Column i
+    # of `begins_level` is the gap below the sorted value i + 1; below the lowest value,
+    # whose label stays 0, there is none.
     level_but_of_lowest = np.cumsum(begins_level, axis=1)
     labels = np.zeros(rows.shape, dtype=np.int64)
     order_but_lowest = order[:, 1:]
@@ -130,13 +132,14 @@ def label_levels(rows: Floats, scatter: Floats | float) -> Ints:
 
 def _find_level_gaps(ascending: Floats, scatter: Floats | float) -> Bools:
     """Report for each gap between two neighbours of a sorted row whether another level
-    begins there. ascending: logarithms. scatter: as in `label_levels`.
+    begins there. ascending: logarithms, a row per number. scatter: the usual standard
+    deviation within a level, of each row or of all.
     """
     gaps = np.diff(ascending, axis=1)
-    widest_scatter = LEVEL_SCATTERS * np.asarray(scatter)
-    least_gap = np.maximum(widest_scatter, LEVEL_GAP)
+    gap_beyond_scatter = LEVEL_SCATTERS * np.asarray(scatter)
+    least_gap = np.maximum(gap_beyond_scatter, LEVEL_GAP)
     begins_level: Bools = gaps > least_gap.reshape(-1, 1)
-    # wider than 8 %, but not than the scatter: the groups on both sides decide
+    # a gap over 8 % that scatter might explain: the values on both sides decide
     is_unclear = (gaps > LEVEL_GAP) & ~begins_level
     for row in np.flatnonzero(is_unclear.any(axis=1)):
         begins_level[row] |= _find_gaps_between_groups(ascending[row])
@@ -188,16 +191,18 @@ def estimate_scatter(rows: Floats) -> float:
 
 def measure_distances_within(rows: Floats) -> Floats:
     """Measure how far each value is from the mean of its level in its row, widened as
-    `_measure_distances_from_mean` does; NaN for the only value of a level. Levels are
-    told by gaps of 8 % alone.
+    `_measure_distances_from_mean` does. A value that is missing, or the only one of its
+    level, has NaN. Another level begins at each gap of more than 8 %.
     """
     labels = label_levels(rows, scatter=0.0)
     distances = np.full(rows.shape, np.nan)
     for level in range(int(labels.max(initial=-1)) + 1):
         is_at_level = labels == level
-        has_several = is_at_level.sum(axis=1) >= 2  # rows
+        # of each row: whether several of its values are at this level
+        has_several = is_at_level.sum(axis=1) >= 2
         is_counted = is_at_level[has_several]
         from_mean = _measure_distances_from_mean(rows[has_several], is_counted)
+        # values of these rows at other levels keep the distances that they have
         distances_before = distances[has_several]
         distances[has_several] = np.where(is_counted, from_mean, distances_before)
     return distances
