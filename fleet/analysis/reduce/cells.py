@@ -43,8 +43,9 @@ _VIEWS_OF_POINTS = (View.TABLE, View.BLOCKS, View.PRODUCTS)
 def name_cells(
     pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
-    """Return the cells of the table `numbers` that the rows of `pairs` are numbers of,
-    a row each: its name in `relation`, and the columns `about`, `column` and `place`.
+    """Turn the rows of `pairs` into rows of cells, which are what a number of the table
+    `numbers` is reduced from. A cell has the number's name in `relation`, and the
+    columns `about`, `column` and `place` of the overview.
 
     A row of `pairs` becomes one cell; but the rows of a ladder become one per level,
     and a row at full load becomes a second one, of the benchmark `load`.
@@ -140,9 +141,11 @@ def _name_points(pairs: pd.DataFrame, descriptions: Descriptions) -> list[pd.Dat
     is_placed = ladders.is_node_placed(pairs, descriptions)
     rows = pairs[has_points & ~is_placed]
     tables = []
-    for (_, name, _), group in rows.groupby(_KIND, sort=False, observed=True):
-        benchmark = descriptions[str(name)]
-        if benchmark.other_unit == "byte":
+    kinds = rows.groupby(_KIND, sort=False, observed=True)
+    for (_, benchmark_name, _), group in kinds:
+        benchmark = descriptions[str(benchmark_name)]
+        is_under_load = benchmark.other_unit == "byte"
+        if is_under_load:
             names = _append_loads(group)
         else:
             names = _join_words(group["relation"], group["point"])
@@ -268,8 +271,9 @@ def _name_levels(levels: pd.DataFrame, descriptions: Descriptions) -> pd.DataFra
 def _choose_shown_levels(
     rows: pd.DataFrame, descriptions: Descriptions
 ) -> pd.DataFrame:
-    """Select the levels of the first setting, on the fewest and nearest CPUs, of each
-    run, benchmark and variant.
+    """Select the levels that an overview shows. Of each run, benchmark and variant,
+    these are the levels on the fewest CPUs; of those, the levels of the first setting;
+    and of those, the levels on the nearest CPUs.
     """
     settings = list[str]()  # in order; the first occurrence of a setting counts
     for _, rows_of_benchmark in rows.groupby("benchmark"):
@@ -355,10 +359,11 @@ def _select_column(
     """Select the rows of one column of a benchmark's table; return the words that name
     it, too.
 
-    parameters: those that make the columns. If the first one may have no value, it is a
-    load, and its greatest value is chosen. Blocks show their last column, all other
-    benchmarks their first.
+    parameters: those that make the columns. If the first one is a load, its greatest
+    value is chosen. Otherwise blocks show their last column, and all other benchmarks
+    their first.
     """
+    # of these parameters, only a load has a word for rows without a value
     if parameters and parameters[0].none:
         rows, name = _select_greatest_load(table, parameters[0])
         return rows, [name]

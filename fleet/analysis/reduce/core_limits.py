@@ -62,11 +62,12 @@ def _make_core(
 ) -> Core:
     """Make a core that multiplies and adds `fma_bytes` bytes of fp32 in a cycle.
 
-    avx512, avx, sse2: what it loads and stores with these instructions. others: of more
-    variants.
+    avx512, avx, sse2: what it loads and stores with these instructions. others: the
+    same for more variants, by name.
 
-    An Arm core that is not listed gets the widest core of all, which is made here, too.
-    So the variants of Arm are included, with the six pipelines of its widest core.
+    The core also gets the operations of Arm's variants, with the six pipelines of Arm's
+    widest core: an Arm core that is not listed has the limits of the widest core of
+    all, which is made here, too.
     """
     ports = {
         "avx512": avx512,
@@ -84,7 +85,7 @@ def _make_core(
         "avx512": fp32,
         "avx512-bf16": 2 * fp32,
         "avx512-vnni": 4 * fp32,
-        "avx2": min(fp32, 32),  # of 64 bytes at most
+        "avx2": min(fp32, 32),  # 64 bytes in a cycle at most
         "amx-bf16": 1024,
         "amx-int8": 2048,
         **_compute_arm_operations(pipelines=6),

@@ -56,12 +56,14 @@ class Heatmap:
 
     def choose_shades(self, limits: Limits | None = None) -> Ints:
         """Return each cell's shade: 0 to SHADES - 1, the middle one for faint cells, or
-        -1 for cells without a value. limits: a scale of several maps.
+        -1 for cells without a value. limits: the scale that several maps share; None:
+        the map's own.
         """
         share = place_on_scale(self.values, limits or self.limits)
         if self.faint is not None:
             is_faint_value = self.faint & np.isfinite(share)
             share = np.where(is_faint_value, 0.5, share)
+        # the fraction is cut off below, so that adding 0.5 rounds to the nearest shade
         rounded = share * (SHADES - 1) + 0.5
         shades: Ints = np.nan_to_num(rounded, nan=-1).astype(np.int64)
         return shades
@@ -135,8 +137,8 @@ def map_cpus(
 def map_nodes(
     rows: Sequence[int], columns: Sequence[int], cells: Mapping[tuple[int, int], float]
 ) -> Heatmap:
-    """Map each CPU node (row) and memory node (column) to a cell; the map is square, so
-    rows may be empty.
+    """Map each CPU node (row) and memory node (column) to a cell. The map is square: a
+    node of either kind has both a row and a column, which may be empty.
     """
     nodes = list(dict.fromkeys((*rows, *columns)))
     places = {node: place for place, node in enumerate(nodes)}
@@ -193,10 +195,10 @@ def choose_limits(tables: Sequence[npt.ArrayLike]) -> Limits:
     """Return the ends of a colour scale: the smallest value and the 98th percentile, so
     that one slow pair does not take all colours.
 
-    tables: from `matrix`. A scale that noise would fill is widened, so that values that
-    differ by noise alone have one hue: to each side of its middle it spans four
-    half intervals and 4 % of the middle at least, but it is not widened beyond 80 %.
-    Return (0, 1) without values.
+    tables: from `matrix`. If the values differ by little more than noise, the scale is
+    widened, so that those that differ by noise alone have one hue. Each end is then
+    four half intervals from the middle of the scale, but 4 % of the middle at least and
+    80 % at most. Return (0, 1) without values.
     """
     values = _list_finite(tables)
     if not len(values):
@@ -250,13 +252,15 @@ def choose_blocks(
 
 
 def _label_blocks(order: Layout, blocks: tuple[tuple[int, ...], ...]) -> GroupLabels:
-    """Return the outermost groups of CPUs, each with its name and its number of blocks.
-    Return () if a block is in two groups, or if the groups are no larger than blocks.
+    """Return labels of one level, the outermost groups of CPUs, each with its name and
+    its number of blocks. Return () if a block is in two groups, or if the groups are no
+    larger than blocks.
     """
     levels = order.label_groups()
     if not levels or len(levels[0]) >= len(blocks):
         return ()
-    # a place counts CPUs from 0; before the end of a block there are so many blocks
+    # for each place among the CPUs where a block ends: how many blocks there are up to
+    # it
     blocks_before_place = {
         place: count for count, place in enumerate(find_block_ends(blocks))
     }

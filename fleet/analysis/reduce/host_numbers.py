@@ -65,8 +65,9 @@ def select_overview(numbers: pd.DataFrame, descriptions: Descriptions) -> pd.Dat
     """Select the numbers that stand for their benchmark in an overview, those with a
     `column`; it replaces their `relation`.
 
-    The peak of a product is shown under no variant. Memory by node has a number for
-    each node, and all local ones share a column: they become one number.
+    The peaks of matrix products have a column for each variant, so that their own
+    `variant` becomes empty. Memory by node has a number for each node, and all local
+    ones share a column: they become one number.
     """
     rows = numbers[numbers["column"].notna()]
     are_peaks = load.get_views(rows["benchmark"], descriptions) == View.PRODUCTS
@@ -219,8 +220,8 @@ def is_memory_level(text: str) -> bool:
 def summarize_hosts(
     rows: pd.DataFrame, comparable: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Return a row per host and column of the overview. rows, comparable: from
-    `load_overview`.
+    """Return a row per host and column of the overview, which is called a number here.
+    rows, comparable: from `load_overview`.
 
     Rows that `mark_usual` marks as not usual are left out. comparable: all runs of
     these hosts under the same conditions, from which the interval of a host with few
@@ -260,8 +261,9 @@ def _estimate_halves(
     """Return `half`, half the 95 % interval of each number as a share, and
     `runs_of_half`, the number of runs that it is estimated from.
 
-    Intervals are between runs, NaN for a number with too few of them. If all numbers
-    have too few, the intervals are within a run: those of each number's last one.
+    Intervals are between runs. A number with too few runs of its own has the interval
+    that comparable runs predict, or NaN if these are too few, too. If all numbers have
+    too few, the intervals are within a run: those of each number's last one.
 
     rows: with `number`, sorted by time. keys, main_levels: a row per number, with _KEYS
     and from `summarize_levels`. comparable: as in `summarize_hosts`.
@@ -350,6 +352,7 @@ def _predict_halves(levels: pd.DataFrame, comparable: pd.DataFrame) -> pd.DataFr
     comparable_levels = summarize_levels(comparable, _KEYS)
     by_level = comparable_levels.set_index([*_KEYS, "run_level"])
     level_of_number = by_level.reindex(pd.MultiIndex.from_frame(levels))
+    # the rows are in the order of `levels`: its index tells the caller their numbers
     level_of_number.index = levels.index
     columns = {"run_half": "half", "runs": "runs_of_half"}
     return level_of_number[[*columns]].rename(columns=columns)

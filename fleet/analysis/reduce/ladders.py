@@ -193,7 +193,8 @@ def list_cache_levels(cpus: pd.DataFrame, group: pd.DataFrame) -> list[CacheLeve
     """List the data caches that a ladder goes through, nearest first.
 
     cpus: from `load_cpus`. group: a run's ladders of one benchmark and CPUs. With the
-    sharing "one" all threads read the same buffer, else each has one of its own.
+    sharing "one" all threads read the same buffer, else each has one of its own, and
+    those of the threads that share a cache divide it among them.
     """
     first = group.iloc[0]
     cpus_of_run = cpus[cpus["run_id"] == first["run_id"]]
@@ -201,7 +202,7 @@ def list_cache_levels(cpus: pd.DataFrame, group: pd.DataFrame) -> list[CacheLeve
     threads = int(first["threads"])
     caches = _list_data_caches(cpus_of_run, first["ping_cpu"])
     names = [f"L{cache['level']}" for cache in caches]
-    if caches and int(caches[-1]["level"]) >= 3:  # a last L2 is called L2
+    if caches and int(caches[-1]["level"]) >= 3:  # a last L2 stays L2
         names[-1] = "LLC"
     levels = []
     for name, cache in zip(names, caches, strict=True):
@@ -272,8 +273,8 @@ def _split_levels(
     nearest first, then memory. group: a run's ladders of one benchmark and CPUs.
 
     A size measures a cache if it lies well inside it and well outside all nearer ones.
-    Of these sizes only those before the first step up in time count: a cache may be
-    smaller than it says, and those behind the step miss it.
+    Of these sizes only those before the first step up in time count. The larger ones,
+    behind the step, miss the cache, which may be smaller than the machine reports.
     """
     time_by_size = _compute_relative_curve(group)
     largest_cache = 0  # of those so far, in bytes
@@ -298,8 +299,8 @@ def _find_memory_sizes(
     are none, those from the first one on that misses the last cache.
 
     sizes: of all buffers. largest_cache: 0 if no cache is known, so that there are no
-    sizes of memory either. sizes_behind_step: those that lie inside the last cache and
-    miss it, ascending.
+    sizes of memory either. sizes_behind_step: those that by their size lie inside the
+    last cache, but by their time miss it, ascending.
     """
     if largest_cache:
         sizes_outside = {size for size in sizes if size >= _OUTSIDE * largest_cache}

@@ -230,6 +230,7 @@ def load_counters(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
     """
     listing = open_listing(root)
     names = []
+    # without any such file, there is no need to find the runs
     if listing.counter_files:
         runs = list_published(listing, **which)
         names = [counters_name(run.run_id) for run in runs]
@@ -524,8 +525,8 @@ def drop_points(
 def is_at_usual_point(
     rows: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> Bools:
-    """Report which rows are of a benchmark of pairs of CPUs or of CPUs, and have no
-    point or the one that their benchmark is usually shown at.
+    """Report which rows are of a benchmark of pairs of CPUs or of single CPUs, and are
+    at the point that their benchmark is usually shown at, or have no point.
 
     rows: with `benchmark` and, for samples and pairs, `point`.
     """

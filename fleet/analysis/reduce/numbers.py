@@ -193,6 +193,7 @@ def select_numbers(
     """
     merged = descriptions or load.merge_descriptions(runs)
     listing = open_listing(root)
+    # the index has numbers of all pairs and points, and of their medians alone
     are_stored = pair_column == "median_ns" and not only.divides_numbers
     if are_stored:
         numbers = _read_numbers(listing, runs)
@@ -243,8 +244,8 @@ def list_relations(numbers: pd.DataFrame, descriptions: Descriptions) -> pd.Data
 
 
 def select_relations(relations: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
-    """Select the numbers of one benchmark, variant and point: those of `pairs`. Their
-    `relation` is named without the point.
+    """Select the numbers of the benchmark, variant and point of `pairs`, which all have
+    the same. The numbers' `relation` loses the point at its end.
 
     relations: from `list_relations`, of one run.
     """
@@ -326,7 +327,8 @@ def reduce_cells(cells: pd.DataFrame, descriptions: Descriptions) -> pd.DataFram
     """Reduce cells, from `name_cells`, to a row per run and number, in the columns of
     the table `numbers`. A column whose source the cells lack has no values.
     """
-    # the hash of a number, by _REDUCTIONS, is the sum of those of its cells
+    # _REDUCTIONS adds up the hashes of a number's cells: the sum tells whether two
+    # numbers are of the same pairs, points and sizes
     cells = cells.assign(pairs_hash=_hash_identities(cells))
     reductions = {
         name: (source, function)

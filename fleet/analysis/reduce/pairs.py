@@ -339,6 +339,7 @@ def to_arrow(rows: pd.DataFrame, table: str) -> Any:
     columns = []
     for field in shape:
         values = rows[field.name]
+        # from plain values, pyarrow makes a dictionary of the field's own type
         if pa.types.is_dictionary(field.type):
             values = values.astype(object)
         columns.append(pa.array(values, field.type))

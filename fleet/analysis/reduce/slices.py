@@ -34,7 +34,9 @@ class _Slice(NamedTuple):
 def iter_slices(
     file: TableFile, where: Where, descriptions: Descriptions, slice_samples: int
 ) -> Iterator[Any]:
-    """Yield a samples file in tables of about `slice_samples`; never divide a pair."""
+    """Yield the samples of a file in tables of about `slice_samples` samples each. A
+    table has all samples of its pairs, of all benchmarks that are visited together.
+    """
     samples = file.count_samples()
     if samples <= slice_samples:
         yield file.read(SAMPLE_COLUMNS, where)
@@ -49,9 +51,10 @@ def iter_slices(
 def _count_bursts_by_class(
     file: TableFile, where: Where, descriptions: Descriptions
 ) -> dict[_PairClass, Counter[int]]:
-    """Count the bursts of each class by the lower CPU of their pair; read only the
-    small columns.
+    """Count the bursts of each class of pairs by the lower CPU of their pair; read only
+    the columns that tell these, not the samples.
     """
+    # by benchmark, relation and lower CPU
     bursts: Counter[tuple[str, str, int]] = Counter()
     for table in file.iter_tables(_PLACED_BY, where):
         rows = to_pandas(table)
