@@ -36,6 +36,7 @@ def _choose_dtype(name: Hashable, column: "pd.Series[Any]") -> Any:
     """Return the dtype of a column: by its name if a stored table has it, else by its
     values.
     """
+    # of a list, _STORED has None
     if name in _STORED:
         return _STORED[name] or column.dtype
     if name in _TEXTS or pd.api.types.is_string_dtype(column.dropna()):
@@ -48,7 +49,10 @@ def _choose_dtype(name: Hashable, column: "pd.Series[Any]") -> Any:
 
 
 def _to_plain(column: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Return a column as `drop_dtypes` describes it; columns of numpy's dtypes stay."""
+    """Return a column of one of pandas' own dtypes as `drop_dtypes` describes it:
+    unknown numbers are NaN, unknown texts and booleans None. A column of a dtype of
+    numpy stays as it is.
+    """
     dtype = column.dtype
     if not pd.api.types.is_extension_array_dtype(dtype):
         return column
@@ -63,8 +67,8 @@ def _to_plain(column: "pd.Series[Any]") -> "pd.Series[Any]":
 def _list_stored() -> dict[Hashable, Any]:
     """Return the dtypes of stored columns by name; None for lists.
 
-    A column of the same name in several tables has one dtype, with unknown values if it
-    has some in any of them.
+    Columns of the same name in several tables have one dtype. If any of them may lack
+    values, so may this dtype: "Int64" instead of "int64".
     """
     columns = [column for table in TABLES.values() for column in table]
     names_of_nullable = {column.name for column in columns if column.nullable}
@@ -78,7 +82,9 @@ def _list_stored() -> dict[Hashable, Any]:
 
 
 def _translate(stored: str) -> Any:
-    """Return the dtype of a type of the stored tables, without null; None for lists."""
+    """Return the dtype of a stored column of a type such as "int32", if it has a value
+    in every row. Return None for a list, whose column stays as it is.
+    """
     if stored == "string":
         return _TEXT
     if stored.startswith("timestamp"):

@@ -385,7 +385,9 @@ def format_csv(rows: "pd.DataFrame", *, header: bool = True) -> str:
 
 
 def _format_csv_column(column: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Return a column as CSV shows it; numbers as they are."""
+    """Return a column as CSV shows it: texts so that no spreadsheet takes them for a
+    formula, other objects as `_format_cell` writes them, and numbers as they are.
+    """
     import pandas as pd  # noqa: PLC0415
 
     if isinstance(column.dtype, pd.CategoricalDtype):
@@ -427,6 +429,9 @@ def format_document(command: str, rows: Any) -> str:
 
 
 def _to_json_value(value: Any) -> Any:
+    """Return what JSON has for a value that it has no type for: the text of a date or
+    time, the records of a data frame, and a number or list for one of numpy's.
+    """
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat()
     if isinstance(value, date):

@@ -121,7 +121,8 @@ def select_breaches(comparisons: pd.DataFrame) -> pd.DataFrame:
 
 def _check_l1_cycles(numbers: Numbers) -> Iterator[Comparison]:
     """Check that a load from the L1 cache takes a whole number of cycles, MIN_CYCLES to
-    MAX_CYCLES. The factor says how far a load is from a whole number.
+    MAX_CYCLES (a tenth of a cycle beyond is accepted). The factor is 1 for a whole
+    number, and larger the further a load is from one.
     """
     rows = numbers.select_level("chase", "L1")
     for row in to_records(rows[rows["core_ghz"].notna()]):
@@ -361,7 +362,8 @@ def _check_message_readwrite(numbers: Numbers) -> Iterator[Comparison]:
 
 def _check_gemm_peak(numbers: Numbers) -> Iterator[Comparison]:
     """Check that no product of matrices is faster than the peak of its unit, measured
-    on the same CPUs. The factor is the share of the peak, at equal frequency.
+    on the same CPUs. The factor is the share of the peak that the product reaches, as
+    it would be if both had run at the same frequency.
     """
     rows = numbers.select("gemm")
     keys = ["variant", "threads", "ping_cpu", "pong_cpu"]

@@ -47,7 +47,7 @@ _ALSO = (
     "package_throttles",
     "cpu_flags",
 )
-_ALWAYS_OTHERWISE = {"started_utc", "ended_utc"}  # never counted as a difference
+_ALWAYS_DIFFERENT = {"started_utc", "ended_utc"}  # never counted as a difference
 
 
 def describe_facts_by_name(
@@ -88,7 +88,8 @@ def _select_facts(run: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any
     object (_OBJECTS). Leave out what has no effect on a measurement.
     """
     facts = {name: run[name] for name in (*names, *_OBJECTS)}
-    # the clock is calibrated anew before each run, which differs in the last digits
+    # the clock is calibrated anew before each run, and only the first digits of its
+    # rate come out the same
     rounded = format(run["ticks_per_second"], f".{_CLOCK_RATE_DIGITS}g")
     facts["ticks_per_second"] = f"{float(rounded):.0f}"
     plan = run["plan"].items()
@@ -145,7 +146,9 @@ class DescribedRuns(NamedTuple):
 
 
 def describe_runs(runs: pd.DataFrame) -> DescribedRuns:
-    """Describe rows of the `runs` table, for `find_differences`."""
+    """Describe rows of the `runs` table, for `find_differences`. Of their facts, keep
+    those that do not have the same text in all runs.
+    """
     places = {run_id: place for place, run_id in enumerate(runs["run_id"])}
     texts_by_name = describe_table_facts_by_name(runs)
     differing = {
@@ -250,6 +253,7 @@ def _format_choice_of_pairs(choice: Mapping[str, Any]) -> str:
 
 
 def _format_value(value: Any) -> str:
+    """Format a fact: None -> "unknown", True -> "yes", 1.5 -> "1.5", [] -> "none"."""
     match value:
         case None:
             return UNKNOWN
@@ -337,11 +341,13 @@ def _describe_cpu_flags(runs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _make_property(name: str, values: list[str]) -> Property:
-    """Make a property of a fact. values: its text in each run."""
+    """Make a property of a fact. values: its text in each run. A run's value is odd if
+    most runs have another one in common.
+    """
     title = name.replace("_", " ").replace(".", " ", 1)
     ((commonest, count),) = Counter(values).most_common(1)
     have_all = count == len(values)
-    differs = not have_all and name not in _ALWAYS_OTHERWISE
+    differs = not have_all and name not in _ALWAYS_DIFFERENT
     has_majority = count > len(values) / 2
     are_odd = [False] * len(values)
     if differs and has_majority:

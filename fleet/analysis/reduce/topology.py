@@ -99,7 +99,7 @@ class Layout:
         labels = []
         for level, name in NAMES.items():
             groups = groups_by_level[level]
-            # a name is as high as two rows of the map
+            # a name is as high as two rows of the map, and a CPU has a row
             has_room = len(groups) <= len(self.cpus) // 2
             if level in levels_to_name and has_room:
                 names = [_label_group(name, number, size) for number, size in groups]
@@ -203,15 +203,13 @@ def _make_core(columns: Mapping[str, Any]) -> _Core:
 
 def _order_cpus(cores: Mapping[int, _Core], measured: Sequence[int]) -> Layout:
     """Order CPUs by their groups; those without a core come last. cores: by CPU."""
-    number_by_group_of_levels = _number_groups_of_levels(cores)
+    group_numbers_of_levels = _number_groups_of_levels(cores)
 
     def number_groups_of_cpu(cpu: int) -> tuple[int, ...]:
         """Return the number of the CPU's group at each level; -1 without a group."""
         core = cores.get(cpu, _NO_CORE)
-        levels = zip(number_by_group_of_levels, core.groups, strict=True)
-        return tuple(
-            number_by_group.get(group, -1) for number_by_group, group in levels
-        )
+        levels = zip(group_numbers_of_levels, core.groups, strict=True)
+        return tuple(group_numbers.get(group, -1) for group_numbers, group in levels)
 
     groups_by_cpu = {int(cpu): number_groups_of_cpu(int(cpu)) for cpu in measured}
 
@@ -228,7 +226,7 @@ def _order_cpus(cores: Mapping[int, _Core], measured: Sequence[int]) -> Layout:
 
 
 def _number_groups_of_levels(cores: Mapping[int, _Core]) -> list[dict[Any, int]]:
-    """Number the groups of each level of GROUPS."""
+    """Return for each level of GROUPS the numbers of its groups, by group."""
     numbers = []
     for place, level in enumerate(GROUPS):
         groups = {core.groups[place] for core in cores.values()}

@@ -45,8 +45,8 @@ def check_topology(
     history: pd.DataFrame | None = None,
     descriptions: Descriptions = SHIPPED,
 ) -> pd.DataFrame:
-    """Find everything odd about one run. pairs: from `pair_medians`. history: from
-    `load_host_history`.
+    """Find everything odd about one run; return a row of FINDING_COLUMNS for each.
+    pairs: from `pair_medians`. history: from `load_host_history`.
     """
     past: list[Median] = []
     if history is not None:
@@ -167,23 +167,30 @@ def _group_relations(
 
 
 def _check_history(medians: Medians, past: Medians) -> Iterator[tuple[object, ...]]:
-    """Yield a finding for each relation far from the median of earlier runs."""
-    past_numbers: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    """Yield a finding, with the values of FINDING_COLUMNS, for each relation that takes
+    far more or less than it usually does, which is the median of earlier runs.
+
+    medians: of the run to check. past: those of all earlier runs, MIN_HISTORY of which
+    must have the relation.
+    """
+    past_ns: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for benchmark, variant, relation, ns in past:
-        past_numbers[benchmark, variant, relation].append(ns)
-    numbers_now = {
+        past_ns[benchmark, variant, relation].append(ns)
+    ns_now = {
         (benchmark, variant, relation): ns
         for benchmark, variant, relation, ns in medians
     }
-    for key, numbers in past_numbers.items():
-        if len(numbers) < MIN_HISTORY or key not in numbers_now:
+    for key, ns_of_runs in past_ns.items():
+        if len(ns_of_runs) < MIN_HISTORY or key not in ns_now:
             continue
-        ns = numbers_now[key]
-        usual = median(numbers)
+        ns = ns_now[key]
+        usual = median(ns_of_runs)
         factor = float(ns / usual)
         if not 1 / OFF_HISTORY <= factor <= OFF_HISTORY:
             _, _, relation = key
-            says = f"{relation} {ns:.1f} ns, in {len(numbers)} earlier runs {usual:.1f}"
+            says = (
+                f"{relation} {ns:.1f} ns, in {len(ns_of_runs)} earlier runs {usual:.1f}"
+            )
             yield "history", *key, factor, says
 
 
