@@ -183,24 +183,25 @@ def judge_last_runs(
     parts = _expect_all(sources, machines, facts)
     expected = _join_parts(parts, table)
     rows = judge_numbers(expected, threshold, descriptions.rates)
-    return _make_acceptances(machines, rows, equals, descriptions)
+    return _make_acceptances(machines, rows, equals.rows, descriptions)
 
 
 def _make_acceptances(
     machines: Sequence["_Machine"],
     rows: pd.DataFrame,
-    equals: "_EqualMachines",
+    rows_of_runs: Mapping[str, Mapping[str, Any]],
     descriptions: Descriptions,
 ) -> list[Acceptance]:
     """Return the acceptance of each machine.
 
     rows: the judged numbers of all machines, sorted by `machine`, the index of their
-    machine. equals: has the row of the table `runs` of each judged run.
+    machine. rows_of_runs: by run ID, rows of the table `runs`, those of the judged runs
+    among them; a run that cannot be read has none.
     """
     rows_of_machines = _split_by_machine(rows, len(machines))
     acceptances = []
     for machine, own_rows in zip(machines, rows_of_machines, strict=True):
-        run = equals.rows.get(machine.last_id, {})
+        run = rows_of_runs.get(machine.last_id, {})
         acceptance = _make_acceptance(machine, run, own_rows, descriptions)
         acceptances.append(acceptance)
     return acceptances
@@ -301,9 +302,11 @@ def _make_machine(
     """Choose which of the selected runs of a host to judge: the last one that has
     samples and the benchmark. all_runs: of the host, the selected ones among them.
     """
+    # runs without samples are candidates only if no selected run has any
     candidates = keep_comparable_with_last(listing, selected, benchmark)
+    has_judged_run = bool(candidates and candidates[-1].samples)
     newest = selected[-1]
-    if not candidates or not candidates[-1].samples:
+    if not has_judged_run:
         return _Machine(
             host=newest.host_id,
             runs=[],
@@ -692,17 +695,20 @@ def _name_outcomes(
 ) -> Any:
     """Return the outcome of each row.
 
-    deviation: how far each number is from its prediction, a logarithm; NaN if it has
-    none and is judged by its range. is_proved: whether the deviation is beyond chance
-    and large. rates: benchmarks whose numbers are less or more, not slower or faster.
+    judged: with `ns`, the number, and `low` to `high`, the range expected of it, which
+    predicted numbers have too; NaN: no such limit. deviation: how far each number is
+    from its prediction, a logarithm; NaN if it has none and is judged by its range.
+    is_proved: whether the deviation is beyond chance and large. rates: benchmarks whose
+    numbers are less or more, not slower or faster.
     """
     ns = judged["ns"]
+    # without any limit, nothing is expected of the number
+    is_unknown = judged["low"].isna() & judged["high"].isna()
     is_predicted = ~np.isnan(deviation)
     is_proved_slower = is_proved & (deviation > 0)
     is_proved_faster = is_proved & (deviation < 0)
     is_slower = np.where(is_predicted, is_proved_slower, ns > judged["high"])
     is_faster = np.where(is_predicted, is_proved_faster, ns < judged["low"])
-    is_unknown = judged["low"].isna() & judged["high"].isna()
     are_rates = judged["benchmark"].isin(rates)
     slower = np.where(are_rates, Outcome.LESS, Outcome.SLOWER)
     faster = np.where(are_rates, Outcome.MORE, Outcome.FASTER)
@@ -742,12 +748,12 @@ class _Expected:
     own: Floats
     parts: list[_Part] = field(default_factory=list)
 
-    def list_open(self) -> Ints:
+    def list_without_expectation(self) -> Ints:
         """Return the measured numbers for which nothing was added yet."""
-        is_open = ~np.isnan(self.own)
+        is_without = ~np.isnan(self.own)
         for part in self.parts:
-            is_open[part.numbers] = False
-        return np.flatnonzero(is_open)
+            is_without[part.numbers] = False
+        return np.flatnonzero(is_without)
 
     def add_ranges(
         self,
@@ -763,7 +769,7 @@ class _Expected:
         """
         if not ranges:
             return
-        for number in self.list_open():
+        for number in self.list_without_expectation():
             key = keys[number]
             first_range = _find_first_match(ranges, run, key)
             if first_range is None:
@@ -808,7 +814,7 @@ class _Expected:
 
     def add_unknown(self) -> None:
         """Add the numbers of which nothing is expected."""
-        self._add_part("", self.list_open(), {})
+        self._add_part("", self.list_without_expectation(), {})
 
     def _add_part(self, source: str, numbers: Ints, columns: Mapping[str, Any]) -> None:
         """Add what a source says of these numbers, unless there are none."""
@@ -1013,7 +1019,9 @@ class _Sources:
         """Add what earlier runs and equal machines let expect of numbers without a
         range. row: of the judged run in the table `runs`.
         """
-        without_range = expected.list_open()
+        # ranges were added before: numbers without expectation have no range
+        without_range = expected.list_without_expectation()
+        # their numbers, and when each number changed
         earlier_runs = _choose_earlier_runs(
             host_runs, self.threshold, self.accepts_changes
         )
@@ -1027,7 +1035,7 @@ class _Sources:
         """Add what the tables of the CPU model let expect of numbers of which nothing
         else is expected. row: of the judged run in the table `runs`.
         """
-        numbers = expected.list_open()
+        numbers = expected.list_without_expectation()
         if row["cpu_model"] and len(numbers):
             tables = self._select_tables(row, expected.own)
             # one table says little, but more than nothing
@@ -1088,7 +1096,7 @@ def _make_acceptance(
     """
     failed = run.get("failed_bursts") or 0
     flagged = run.get("flagged_bursts") or 0
-    # without those that failed; 1 for none, of which there is no share
+    # without the failed ones; 1 stands for none, so that nothing is divided by 0
     bursts = run.get("bursts") or 1
     return Acceptance(
         host=machine.host,

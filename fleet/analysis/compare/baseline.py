@@ -211,18 +211,23 @@ class HostRuns:
         return find_steps(self.logs, self.levels, self.nights, switches=switches)
 
     def find_open_changes(self) -> "OpenChanges":
-        """Find the first proved change of each number that no label accepts."""
-        accepted_night = self.nights[self.find_accepted()]
+        """Find the first proved change of each number that no label accepts: one after
+        the night of the last accepted run or, if none is accepted, of the first run.
+        """
+        baseline_run = self.find_accepted()
+        accepted_night = self.nights[baseline_run]
         count = len(self.logs)
-        no_run = len(self.runs)  # stands for the first run after no change
-        first_run = np.full(count, no_run)
+        # the index of the first run after the change; the count of runs: no change
+        no_change = len(self.runs)
+        first_run = np.full(count, no_change)
         ratio = np.full(count, np.nan)
         for step in self.find_steps():
             if step.night <= accepted_night:
                 continue
             run_after_step = self.nights.index(step.night)
+            # for each number, whether it has no earlier change
             is_first_change = first_run > run_after_step
-            if step.row is not None:  # else the step is one of all numbers
+            if step.row is not None:  # the step is of one number only, not of all
                 is_first_change &= np.arange(count) == step.row
             first_run[is_first_change] = run_after_step
             ratio[is_first_change] = step.ratio

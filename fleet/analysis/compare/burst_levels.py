@@ -65,18 +65,21 @@ def list_burst_levels(pairs: pd.DataFrame) -> dict[int, pd.DataFrame]:
 
 
 class _SwitchingPair(NamedTuple):
-    """A pair whose bursts switch between levels. total: the sum of its shares of all
-    runs. cell: the values of CELL. columns: the values of _COLUMNS, by name.
+    """A pair whose bursts switch between levels. total_share: the sum over its runs of
+    the share of bursts at another level. cell: the values of CELL. columns: the values
+    of _COLUMNS, by name.
     """
 
-    total: float
+    total_share: float
     cell: tuple[Any, ...]
     columns: dict[str, Any]
 
 
 def _list_switching_pairs(rows: pd.DataFrame) -> list[_SwitchingPair]:
-    """List the pairs that both sides have, those with the largest shares first. rows:
-    of one comparison, a row per pair and run, in order of `key`.
+    """List the pairs that both sides have. Those come first in which the shares of
+    bursts at another level have the largest sum over all runs.
+
+    rows: of one comparison, a row per pair and run, in order of `key`.
     """
     all_runs = _PairRuns.read(rows)
     # the runs of a pair stand together
@@ -91,19 +94,20 @@ def _list_switching_pairs(rows: pd.DataFrame) -> list[_SwitchingPair]:
         if runs.has_both_sides:
             names = dict(zip(CELL, cell, strict=True))
             columns = {**names, **runs.describe()}
-            total = float(np.nansum(runs.share))
-            pairs.append(_SwitchingPair(total, cell, columns))
-    return sorted(pairs, key=_rank_by_total_and_cell)
+            # NaN: not known of a run
+            total_share = float(np.nansum(runs.share))
+            pairs.append(_SwitchingPair(total_share, cell, columns))
+    return sorted(pairs, key=_rank_by_share_and_cell)
 
 
-def _rank_by_total_and_cell(pair: _SwitchingPair) -> tuple[float, tuple[Any, ...]]:
-    return -pair.total, pair.cell
+def _rank_by_share_and_cell(pair: _SwitchingPair) -> tuple[float, tuple[Any, ...]]:
+    return -pair.total_share, pair.cell
 
 
 class _PairRuns(NamedTuple):
     """The runs of a pair, or of several. Each array has a value per run: whether it is
-    of side B, its median in ns, the median of its other levels, and the share of bursts
-    there. The last two are NaN if its bursts do not switch.
+    of side B, its median in ns, the median of its other levels (NaN if its bursts do
+    not switch), and the share of bursts there (NaN if it is not known).
     """
 
     is_b: Bools

@@ -121,9 +121,10 @@ def find_changes_over_time(
     numbers = RunNumbers.read(listing, runs, only)
     series = _Series.read(numbers.rows, runs)
     # changes are sought in rows at one level without outliers, and in their means by
-    # relation and host; the result has the numbers as they are
+    # relation and host; the logs of the result are the numbers as measured
     clean = series.clean(runs)
     pool = series.append_means(clean.logs)
+    # a change that most members of a mean share is found in all of these: keep it once
     changes = drop_changes_of_parts(find_changes(pool.logs), pool)
     facts = _find_fact_changes(runs) if changes else {}
     limit = threshold or THRESHOLD
@@ -159,7 +160,8 @@ class _Series(NamedTuple):
     @classmethod
     def read(cls, numbers: pd.DataFrame, runs: pd.DataFrame) -> "_Series":
         """Reduce the numbers of runs to those of nights: a row per host, benchmark,
-        variant and relation, a column per night.
+        variant and relation, a column per night. A night's number is the mean logarithm
+        of its runs at its main level, that of most of them; it has this level.
 
         numbers: rows of `numbers`, one per run and relation. runs: with the `night` of
         each `run_id`.
@@ -347,18 +349,18 @@ def find_steps(
 
 
 def _make_dated_step(
-    change: Change, rows_of_pool: Sequence[int], nights: Any
+    change: Change, row_of_single: Sequence[int], nights: Any
 ) -> DatedStep:
     """Return a change of a pool with a row and a night of the host.
 
-    rows_of_pool: for each row of the pool that is a single number, the row that it was
-    made of; the rows of the pool after those are means over several numbers, and their
-    steps have the row None. nights: an array of dates.
+    row_of_single: the first rows of a pool are single numbers; for each of these, the
+    row of the host that it was made of. The rows of the pool after those are means over
+    several numbers, and their steps have the row None. nights: an array of dates.
     """
     row = None
-    is_single_number = change.row < len(rows_of_pool)
+    is_single_number = change.row < len(row_of_single)
     if is_single_number:
-        row = rows_of_pool[change.row]
+        row = row_of_single[change.row]
     night: date = nights[change.night].item()
     ratio = float(np.exp(change.moved))
     return DatedStep(row, night, ratio)

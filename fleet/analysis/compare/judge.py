@@ -199,13 +199,15 @@ def moderate_variances(variances: Floats, freedom: Floats) -> tuple[Floats, Floa
     if len(variances) < 3:
         return variances, freedom
     half_freedom = freedom / 2
-    # by chance, the logarithm of a variance with d degrees of freedom is off by
-    # digamma(d/2) - log(d/2), on average, and has the variance trigamma(d/2)
-    unbiased_logs = np.log(variances) - special.digamma(half_freedom)
-    unbiased_logs += np.log(half_freedom)
+    # the logarithm of a variance with d degrees of freedom is off by
+    # digamma(d/2) - log(d/2), on average, which is subtracted here; by chance, it has
+    # the variance trigamma(d/2)
+    logs = np.log(variances)
+    unbiased_logs = logs - special.digamma(half_freedom) + np.log(half_freedom)
     mean = unbiased_logs.mean()
     variance_by_chance = special.polygamma(1, half_freedom).mean()
     excess = unbiased_logs.var(ddof=1) - variance_by_chance
+    # no variance is known better than one estimated from all rows together
     all_freedom = freedom.sum()
     if excess <= 0:  # chance explains all of the scatter: all have one variance
         common = np.full(len(variances), np.exp(mean))
@@ -215,7 +217,6 @@ def moderate_variances(variances: Floats, freedom: Floats) -> tuple[Floats, Floa
     # the mean of both variances, weighted by their freedom
     weighted = prior_freedom * prior_variance + freedom * variances
     moderated = weighted / joined_freedom
-    # no variance is known better than one estimated from all rows together
     return moderated, np.minimum(joined_freedom, all_freedom)
 
 
@@ -259,9 +260,10 @@ def _invert_trigamma(value: float) -> float:
     for _ in range(50):
         trigamma = special.polygamma(1, number)
         slope = special.polygamma(2, number)
-        # of 1 / trigamma the slope is -slope / trigamma**2
+        # Newton's step is -f / f', where f = 1 / trigamma - 1 / value and
+        # f' = -slope / trigamma**2
         step = trigamma * (1 - trigamma / value) / slope
-        if number + step == number:
+        if number + step == number:  # the step is below the last digit
             break
         number += step
     return float(number)
@@ -474,7 +476,10 @@ class _Fits:
 
     @classmethod
     def make_empty(cls, count: int) -> "_Fits":
-        """Return the fits of `count` rows of which nothing is compared."""
+        """Return the fits of `count` rows of which nothing is compared yet. Changes are
+        NaN; the levels 0 only hold the place until `note_levels` replaces them.
+        """
+        # one array of fields x rows, so that all fields of a row are set at once
         least_squares = np.array(LeastSquares.make_unknown(count))
         return cls(
             least_squares=least_squares,

@@ -214,11 +214,11 @@ def clean_series(logs: Floats, levels: Ints, switches: Bools) -> Cleaned:
 
     logs: a row per series, a column per night, NaN where it was not measured. levels:
     the level of each number in its row, from 0, the lowest. switches: whether each row
-    is of a host that may switch levels. A row that may not keeps its levels, unless one
-    of them recurs.
+    is of a host that may switch levels. A row of another host is left at its levels,
+    unless one of them recurs.
 
-    Nights at a rare level, and outliers, go to `odd` of the result. A lasting switch to
-    a new level goes to its `elsewhere`.
+    The result lists what was found: in `odd`, the nights at a rare level and the
+    outliers; in `elsewhere`, each lasting switch to a new level.
     """
     cleaned = Cleaned(logs.copy(), odd=[], elsewhere=[])
     for row, values in enumerate(logs):
@@ -227,6 +227,7 @@ def clean_series(logs: Floats, levels: Ints, switches: Bools) -> Cleaned:
             continue
         series = values[nights]
         labels = levels[row, nights]
+        # a row at one level has the level 0 only
         has_several_levels = labels.any()
         # both steps note in `cleaned` what they find
         if has_several_levels:
@@ -478,7 +479,8 @@ def find_changes(logs: Floats) -> list[Change]:
         return []
     splits = _test_with_stretches(logs, long_rows)
     q = judge.control_false_discovery(splits.p)
-    # Benjamini and Hochberg: the p at which q is 5 %
+    # by Benjamini and Hochberg, q is below 5 % where p is at most 5 % times the share
+    # of rows that have changed
     share_changed = float(np.mean(q < judge.ALPHA))
     limit = judge.ALPHA * share_changed
     cuts_by_row = _split_while_below(limit, logs, long_rows, splits)
@@ -658,6 +660,7 @@ def _fit_parts(
         places = np.flatnonzero(counts == count)
         values = np.array([values_of_parts[place] for place in places])
         fits_of_count = find_best_splits(values)
+        # each field of the fits is an array with a value per part
         for column, column_of_count in zip(fits, fits_of_count, strict=True):
             column[places] = column_of_count
     return fits
@@ -719,9 +722,11 @@ def _compute_squares_explained(sums_before: Floats, cuts: Ints, count: int) -> F
 
 
 def _fit_splits(values: Floats, cuts: Ints, sums_before: Floats) -> SplitFits:
-    """Fit a mean on either side of each row's cut. values: a row per part, which sums
-    to 0, a column per night. cuts: how many nights of each row are before its cut.
-    sums_before: of the values before the cut.
+    """Fit a mean on either side of each row's cut.
+
+    values: a row per part, a column per night; the mean of each row was subtracted, so
+    that it sums to 0. cuts: how many nights of each row are before its cut.
+    sums_before: the sum of the values before the cut; the sum after it is minus that.
     """
     nights = values.shape[1]
     nights_after = nights - cuts
@@ -735,8 +740,8 @@ def _fit_splits(values: Floats, cuts: Ints, sums_before: Floats) -> SplitFits:
     products_of_neighbours = residuals[:, 1:] * residuals[:, :-1]
     return SplitFits(
         cuts=cuts,
-        # mean_after - mean_before, where n = cut + nights_after:
-        # -sum / nights_after - sum / cut = -sum n / (cut nights_after)
+        # this is mean_after - mean_before: -sum / nights_after - sum / cut is
+        # -sum (cut + nights_after) / (cut nights_after)
         change=-sums_before * nights / (cuts * nights_after),
         variance=squares / (nights - 2),
         correlation=products_of_neighbours.sum(axis=1) / squares,
@@ -784,20 +789,23 @@ class _ProvedCuts:
         count = len(self.first_nights)
         return [edges[number : number + 3] for number in range(count)]
 
-    def _measure(self, first: int, cut: int, last: int) -> Change:
-        """Measure the change at a cut, by the measured nights from `first` up to, but
-        not including, `last`; not yet dated.
+    def _measure(self, begin: int, cut: int, end: int) -> Change:
+        """Measure the change at a cut by the nights around it, from `begin` up to, but
+        not including, `end`. The Change has no date yet.
 
-        All three are places among the measured nights of the row.
+        begin, cut, end: places among the measured nights of the row, as places in
+        `self.nights`. `first` and `last` of the Change are the nights between which it
+        may be as well.
         """
-        nights = self.nights[first:last]
-        values = self.values[first:last]
+        nights = self.nights[begin:end]
+        values = self.values[begin:end]
+        # clipping made outliers, and so the variance of the values, smaller
         variance_share = 1.0
         was_clipped = len(self.nights) >= _MIN_NIGHTS_TO_CLIP
         if was_clipped:
             variance_share = _VARIANCE_LEFT_BY_CLIPPING
-        # from here on, cuts count from `first`
-        cut_inside = cut - first
+        # from here on, cuts count from `begin`
+        cut_inside = cut - begin
         estimate = _estimate_change(values, cut_inside, self.inflation, variance_share)
         return Change(
             row=self.row,

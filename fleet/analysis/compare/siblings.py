@@ -585,8 +585,8 @@ def reduce_machines(
     levels: the level of each in its row, -1 where a run lacks it. machine_of_run: the
     number of each run's machine, from 0. switches: whether machines may switch levels.
 
-    The usual level of a number is the commonest one, or one that a machine never leaves
-    and others lack.
+    The usual level of a number is the commonest one; for a machine that is always at a
+    level which no other machine has, it is that level.
     """
     # arrays of numbers x runs
     is_usual = np.array([_are_at_usual_level(row, machine_of_run) for row in levels])
@@ -597,7 +597,8 @@ def reduce_machines(
     medians = _group_by_machine(usual_runs, machine_of_run).median()
     numbers = np.asarray(medians.to_numpy().T)
     has_several_levels = switches or is_left_out.any()
-    # then all of a machine's few runs may be at another level
+    # if there are other levels, the few runs of a machine may all be at an unusual one:
+    # below three runs it gets no number
     if has_several_levels:
         counts = _count_by_machine(is_measured, machine_of_run)
         numbers = np.where(counts >= MIN_RUNS, numbers, np.nan)
@@ -678,9 +679,11 @@ def _are_at_usual_level(levels: Ints, machine_of_run: Ints) -> Bools:
     for level in np.unique(levels[is_at_another]):
         is_at_level = levels == level
         machines_at_level = np.unique(machine_of_run[is_at_level])
-        is_of_first = machine_of_run == machines_at_level[0]
-        never_leaves = is_at_level[has_number & is_of_first].all()
-        if len(machines_at_level) == 1 and never_leaves:
+        if len(machines_at_level) > 1:
+            continue
+        is_of_only_machine = machine_of_run == machines_at_level[0]
+        never_leaves = is_at_level[has_number & is_of_only_machine].all()
+        if never_leaves:
             is_usual |= is_at_level
     return is_usual
 
@@ -834,10 +837,12 @@ class _Others(NamedTuple):
 
     def moderate_variances(self, is_tested: Bools) -> tuple[Floats, Floats]:
         """Return the variance of the others of each number, and its degrees of freedom:
-        arrays of numbers x machines, 1 and NaN where not tested. The others of a number
-        are those of its row in other machines. Variances are shrunk towards that of all
-        rows.
+        arrays of numbers x machines. Where not tested, the variance is 1, with NaN for
+        its degrees of freedom. The others of a number are those of its row in other
+        machines. Variances are shrunk towards that of all rows.
         """
+        # of the others, too: the sum of squares around the mean of n values is that of
+        # the squares minus n times the square of the mean
         squares = _sum_others(self.values**2)
         squares_around_mean = squares - self.counts * self.means**2
         # of the tested numbers alone, end to end
@@ -903,7 +908,8 @@ def _estimate_freedom(t: Floats) -> float:
     # two standard errors of the logarithm of the ratio
     log_error = _RATIO_ERROR / len(t) ** 0.5
     lightest_ratio = tail / bulk * np.exp(-log_error)
-    # the ratio of each of `_FREEDOMS`, and the one of these whose ratio this is
+    # `ratios`: what the ratio is with each of the degrees of freedom `_FREEDOMS`; then
+    # look up between these the one at which it is the ratio found
     tails = _compute_quantiles_of_sizes(_TAIL_QUANTILE)
     bulks = _compute_quantiles_of_sizes(_BULK_QUANTILE)
     ratios = tails / bulks

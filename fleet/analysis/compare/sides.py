@@ -181,7 +181,9 @@ def match_sides(root: Root, texts: Sequence[str]) -> dict[str, set[str]]:
 
 
 def _require_disjoint(chosen: Mapping[str, set[str]]) -> None:
-    """Raise UsageError if two sides share a run."""
+    """Raise UsageError if two sides share a run with the same CPUs, or with all CPUs.
+    Sides of unlike CPUs may share runs: then CPUs of one run are compared.
+    """
     for name, other in combinations(chosen, 2):
         shared = sorted(chosen[name] & chosen[other])
         _, cpus = split_cpus(name)
