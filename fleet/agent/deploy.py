@@ -35,7 +35,7 @@ def deploy(
 
     notify: receives a sentence about each agent that was damaged, did not build or did
     not run.
-    benchmarks: the agent must have at least these; None: all.
+    benchmarks: those that the agent must have; None stands for all.
     """
     facts, damaged = tc.hide_damaged_agents(facts)
     for name in damaged:
@@ -293,8 +293,8 @@ def _share_with_like_hosts(
 def _send_and_check(
     connection: Connection, job: _Job, built: Built, notify: Notify
 ) -> Agent | None:
-    """Send the agent and check that it runs. Return None, after removing it, if it does
-    not. An agent that the host had before was checked when it was sent.
+    """Send the agent and check that it runs; remove it and return None if it does not.
+    An agent that the host had before is not checked again.
     """
     agent = on_host.send_built(connection, job.host, job.facts, built)
     if tc.find_agent_of_build(built.build, job.facts.workdir_entries) is not None:

@@ -93,14 +93,17 @@ class Forecast(Struct, tag_field="record", tag="forecast"):
 
     @property
     def load_duration(self) -> Duration:
-        """How long load threads take memory bandwidth from other programs."""
+        """How long load threads take memory bandwidth from other programs, with the
+        fewest and with the most rounds that may run.
+        """
         all_ms = 0
         load_ms = 0
         for cost in self.benchmarks:
             all_ms += cost.ms
             if _has_load_threads(cost.benchmark):
                 load_ms += cost.ms
-        # the agent names a maximum of the whole run only
+        # The agent names a maximum of the whole run only, of which load threads take
+        # the same share.
         load_share = load_ms / max(all_ms, 1)
         load_ms_max = max(load_ms, load_share * self.ms_max)
         return Duration(load_ms / 1000, load_ms_max / 1000)

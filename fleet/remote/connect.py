@@ -14,8 +14,8 @@ _log = logging.getLogger(__name__)
 
 
 def connect(host: Host, *, timeout_s: float = 15.0) -> Connection:
-    """Connect, each step within `timeout_s`. Raises UnreachableError, HostKeyError,
-    AuthError.
+    """Connect, each step within `timeout_s`, and log a failure before it is raised.
+    Raises UnreachableError, HostKeyError, AuthError.
     """
     try:
         return _connect(host, timeout_s)

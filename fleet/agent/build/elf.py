@@ -117,8 +117,8 @@ def _find_needed_libc(binary: bytes) -> tuple[tuple[int, int] | None, int | None
 
 
 def explain_mismatch(elf: Elf, target: Target, libc: str | None) -> str | None:
-    """Return why a binary cannot run on a host of this target and libc ("glibc 2.36");
-    None if it can.
+    """Return why a binary cannot run on a host of this target and libc, such as "glibc
+    2.36" or None for an unknown one; None if it can.
     """
     if elf.machine != target.arch:
         return f"it is for {elf.machine}, the host is {target.arch}"

@@ -195,8 +195,8 @@ class Builder:
     def build_once(
         self, toolchain: tc.Toolchain, sources: tc.Sources, make: Callable[[str], bytes]
     ) -> Built:
-        """Return the cached agent, else build it by `make(build ID)`. Repeat an earlier
-        build's error.
+        """Return the cached agent, else build it by `make(build ID)`, which returns the
+        binary. If that failed before in this session, raise the same error again.
         """
         build = tc.build_id(sources, toolchain)
         name = tc.agent_file_name(build)
@@ -254,8 +254,8 @@ def ask_target(command: Sequence[str]) -> str | None:
 def find_first_toolchain(
     target: Target, compiler: str | None, extra: Sequence[str]
 ) -> tc.Toolchain:
-    """Return the toolchain that `Builder.build` would try first. Raises BuildError if
-    none is installed.
+    """Return the toolchain that `Builder.build` would try first: the first one whose
+    compiler is installed. Raises BuildError if none is.
     """
     problems = []
     for toolchain in _list_toolchains(target, compiler, extra):

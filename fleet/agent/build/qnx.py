@@ -52,7 +52,7 @@ def sdp_toolchain(
     host: Path, platform: Path, target: Target, extra: tuple[str, ...] = ()
 ) -> tc.Toolchain:
     """Return the toolchain of an SDP's qcc, with its environment. host, platform: the
-    folders that QNX_HOST and QNX_TARGET name.
+    folders that QNX_HOST and QNX_TARGET name. The name of the second tells the release.
     """
     qcc = host / "usr/bin/qcc"
     release = RELEASES[platform.name]
@@ -264,7 +264,8 @@ def _plan_places(
     job: Job, failed: list[BuildError]
 ) -> Iterator[tuple[BuildPlace, Preview, _PutAgent]]:
     """Yield each usable place, what would be done there in words, and the function that
-    does it; append the other places' errors to `failed`.
+    does it; append the other places' errors to `failed`. A place that the inventory
+    names is the only one.
     """
     places: Sequence[BuildPlace] = _ORDER
     if job.host.build is not BuildPlace.AUTO:

@@ -79,8 +79,8 @@ _CPU_RECORD = msgspec.json.Decoder(_Cpu)
 
 
 def ask_topology(connection: Connection, agent: Agent, facts: Facts) -> Facts:
-    """Add the CPUs that the agent reports to the facts, if the OS needs that; on
-    failure add a note.
+    """Return the facts with the CPUs that the agent reports, if no other tool of the OS
+    shows the topology; else the facts as they are. On failure add a note instead.
     """
     if not SYSTEMS[facts.target.os].agent_topology:
         return facts

@@ -65,8 +65,9 @@ def describe_failure(
     error: Exception,
 ) -> str:
     """Return the message for a session that could not be opened. error: what opening
-    `link` raised. The steps are: the jump host forwards the connection, the server
-    sends its banner, both exchange keys, we authenticate.
+    `link` raised. The message is about the step that failed. The steps are: the jump
+    host forwards the connection, the server sends its banner, both exchange keys, we
+    authenticate.
     """
     if isinstance(error, ChannelException):
         return (
@@ -86,6 +87,7 @@ def describe_failure(
     has_sent_banner = bool(transport.remote_version)
     if not has_sent_banner and isinstance(transport.sock, ProxySocket):
         return f"{where}: {_silent_proxy_message(endpoint, transport.sock)}"
+    # paramiko gave up while the link was up, or a socket's own timeout ended it
     is_silent = transport.is_active() or isinstance(error.__cause__, TimeoutError)
     if not has_sent_banner:
         reason = "" if is_silent else str(error)
@@ -156,8 +158,8 @@ def _no_banner_message(where: str, timeout_s: float, reason: str) -> str:
 
 
 def _no_common_algorithm_message(transport: Transport, error: str) -> str:
-    """Return a message that names both sides' algorithms, and a remedy that keeps the
-    sshd. error: paramiko's, which names the kind of algorithm.
+    """Return a message that names both sides' algorithms, and what to change on the
+    host or in the inventory. error: paramiko's, which names the kind of algorithm.
     """
     server = f"the server ({transport.remote_version})"
     if not transport.offered:

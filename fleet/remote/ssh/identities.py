@@ -157,8 +157,8 @@ class Identities(AuthStrategy):
         self, transport: paramiko.Transport, *, first: bool
     ) -> Sequence[str]:
         """Ask without a key; return the methods that the server would take, none if it
-        let us in. first: no key was offered before, so that a server which does not
-        answer has said nothing at all: raise SilentError.
+        let us in. first: whether no key was offered before. A server that does not
+        answer has then said nothing at all: SilentError is raised.
         """
         try:
             return transport.auth_none(self._endpoint.user)
@@ -501,7 +501,7 @@ def _is_key_sized(path: Path) -> bool:
 
 def _public_blob(path: str) -> bytes | None:
     """Return a key file's public half without its passphrase: from PATH.pub, else from
-    the file itself.
+    the file itself. None if neither can be read or has one.
     """
     try:
         public = Path(f"{path}.pub")

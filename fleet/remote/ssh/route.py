@@ -182,7 +182,7 @@ def _parse_timeout_s(text: str) -> float | None:
 
 
 def _list_notes(settings: Settings) -> list[str]:
-    """Name the settings that ssh would follow, and fleet does not."""
+    """Return a sentence for each setting that ssh would follow and fleet does not."""
     notes = [
         f"ssh_config: {name} is not honoured"
         for name, unset_value in _NOT_HONOURED.items()
@@ -198,8 +198,8 @@ def _list_notes(settings: Settings) -> list[str]:
 
 
 def _parse_value(host: Host, parse: Callable[[str], R], text: str, keyword: str) -> R:
-    """Parse and check a value of ssh_config that a ProxyCommand's shell may get. Raises
-    UnreachableError.
+    """Parse and check a value of ssh_config, as a ProxyCommand may hand it to a shell.
+    keyword: the setting's, for the message. Raises UnreachableError.
     """
     try:
         return parse(text)
