@@ -219,8 +219,8 @@ def _find_changes(
 
 
 def _choose_day(change: Mapping[str, Any]) -> date:
-    """Return the night after a change, or the end of its interval if that is not
-    known.
+    """Return the night after a change or, if that is not known, the last night that was
+    compared.
     """
     day: date = change["end"]
     if change["dated"]:

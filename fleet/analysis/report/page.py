@@ -109,6 +109,7 @@ def render(  # noqa: PLR0913  what a page may be asked for, and its progress
     else:
         only_these_runs = [",".join(run_ids)]
         findings = find(listing, selection or only_these_runs, benchmark, ranges)
+    # `usual` has a row per host, `overall` a row per run
     usual, overall, _ = load_usual_numbers(listing, runs, Only(benchmark))
     dots: DotsByTitle = {}
     if len(readings) > 1:
