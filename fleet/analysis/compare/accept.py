@@ -149,19 +149,21 @@ def judge_last_runs(
     """Compare the last selected run of each host with its earlier runs and with equal
     machines.
 
-    If a range applies to a number, only the first such range is used. Equal machines
-    that are odd among themselves are left out. load_tables: takes a CPU model and
-    returns `median_ns` by `summary` and CLASS; called if neither earlier runs nor equal
+    ranges: set by hand. If some apply to a number, only the first of these is used.
+    Equal machines that are odd among themselves are left out. load_tables: takes a CPU
+    model and returns the numbers of its tables, with the columns `summary` (which table
+    a number is of), CLASS and `median_ns`; called if neither earlier runs nor equal
     machines give three values. threshold: the smallest deviation that matters, as a
-    share; None: 3 %. accepts_changes: expect a number that has changed to be as in the
-    runs since the change, not as in those before. Raises UsageError if no run is
-    selected or none has numbers.
+    share; None: 3 %. only: compare only these numbers. accepts_changes: expect a number
+    that has changed to be as in the runs since the change, not as in those before.
+    Raises UsageError if no run is selected or none has numbers.
     """
     threshold = threshold or THRESHOLD
     listing = open_listing(root)
     machines = _select_machines(listing, texts, only.benchmark)
-    last_runs = _select_last_runs(listing, machines, only.benchmark)
-    runs = _list_compared_runs(listing, machines, last_runs)
+    # of all hosts in the store that may equal one of these machines
+    last_runs_of_hosts = _select_last_runs(listing, machines, only.benchmark)
+    runs = _list_compared_runs(listing, machines, last_runs_of_hosts)
     descriptions = merge_descriptions(runs)
     numbers = select_numbers(listing, runs, only, descriptions)
     if numbers.empty:
@@ -169,7 +171,7 @@ def judge_last_runs(
     facts = read_facts(listing, runs)
     pair_column = choose_shared_column(record.row for record in facts.values())
     table = tabulate_runs(numbers, pair_column)
-    equals = _EqualMachines.read(listing, machines, last_runs, table)
+    equals = _EqualMachines.read(listing, machines, last_runs_of_hosts, table)
     tabulate_summaries = partial(_tabulate_summaries, load_tables, table.keys)
     sources = _Sources(
         table=table,
@@ -396,16 +398,23 @@ class _EarlierRuns(NamedTuple):
 def _choose_earlier_runs(
     host_runs: HostRuns, threshold: float, accepts_changes: bool
 ) -> _EarlierRuns:
-    """Choose the runs from which each number of a host's last run is predicted.
+    """Choose the runs from which each number of a host's last run is predicted, by
+    these rules in turn:
+    - of a virtual machine, keep only runs at the level of the last run;
+    - keep runs from the last one on that a label accepts; the last run itself, which is
+      judged, is not kept;
+    - if the number has changed since, which nobody accepted, keep the runs before the
+      change or, if `accepts_changes`, those since;
+    - of a machine that is not virtual, keep only runs at one level.
 
-    The baseline begins with the last run that a label accepts. A number may have
-    changed since, which nobody accepted: then predict it from the runs before the
-    change, or, if `accepts_changes`, from those since. Of these runs use those at one
-    level only. threshold: as of `judge_last_runs`.
+    threshold: as of `judge_last_runs`.
     """
     logs = _keep_level_of_last_run(host_runs)
+    # the index of the last accepted run, 0 if no run is accepted
     baseline_begin = host_runs.find_accepted()
     proved_changes = host_runs.find_open_changes()
+    # for each number, the index of the first run after its change; the count of runs if
+    # it did not change
     first_changed = _find_first_changed(
         logs, baseline_begin, proved_changes.first_run, threshold
     )
@@ -665,8 +674,8 @@ def judge_numbers(
     Each row is a number and one expectation of it: CLASS, the measured `ns` and a
     `source`. A range set by hand has its limits in `low` and `high`, in ns. Other
     sources predict: `mean`, `error` and `freedom` are from `predict_next`, and `low`
-    and `high` become the predicted range. All five columns are there, NaN where they do
-    not apply; a row with NaN in all of them is judged CANNOT_TELL.
+    and `high` become the predicted range. Every row has these five columns, NaN where
+    they do not apply; a row with NaN in all of them is judged CANNOT_TELL.
 
     threshold: the smallest deviation that matters, as a share. rates: benchmarks whose
     numbers are less or more, not slower or faster.
@@ -678,7 +687,7 @@ def judge_numbers(
     q = judge.control_false_discovery(p)
     is_large = np.abs(deviation) > np.log1p(threshold)
     is_proved = is_large & (q < judge.ALPHA)
-    # the others have a range set by hand, or nothing is expected of them
+    # the others have a range set by hand, or nothing is expected of them: NaN
     is_predicted = ~np.isnan(prediction.mean)
     low, high = prediction.compute_range_ns()
     judged = rows.drop(columns=[*Prediction._fields])
@@ -686,6 +695,7 @@ def judge_numbers(
     judged["q"] = q
     judged["low"] = np.where(is_predicted, low, rows["low"])
     judged["high"] = np.where(is_predicted, high, rows["high"])
+    # a number without a prediction is compared with its range set by hand
     judged["outcome"] = _name_outcomes(judged, deviation, is_proved, rates)
     return judged
 
@@ -789,12 +799,18 @@ class _Expected:
         minimum: int = MIN_VALUES,
         changes: _EarlierRuns | None = None,
     ) -> None:
-        """Predict each of these numbers from the values that earlier runs, equal
-        machines or tables have of it, if it has at least `minimum` values.
+        """Add what one source expects of these numbers: predict each from the values
+        that earlier runs, equal machines or tables have of it.
 
         noun: what has the values, such as "earlier run". logs: the values, a row per
-        row of the RunTable, NaN where there is none. changes: of earlier runs, since
-        when each number has changed.
+        row of the RunTable, NaN where there is none. minimum: a number with fewer
+        values is not added. A number with fewer than MIN_VALUES, but added, has a count
+        of its values, and NaN for a prediction. changes: of earlier runs, since when
+        each number has changed.
+
+        Besides the prediction, the source says by `count` how many values there are, by
+        `beaten` how many of these are slower than the judged run, and of earlier runs
+        `since` and `ratio`, the change of each number.
         """
         counts = _count_values(logs)
         has_enough = counts[numbers] >= minimum
@@ -927,9 +943,10 @@ class _EqualMachines:
         """
         group = self.groups.get(run["facts"])
         if group is None:
-            return self.table.select([])
+            return self.table.select([])  # no machine, so no column
         is_other = group.hosts != run["host_id"]
         values = group.logs[:, is_other]
+        # in a group of physical machines, odd numbers are already NaN
         if run["hypervisor"] is None:
             return values
         # virtual machines may be at different levels: only those at one are comparable,
@@ -943,8 +960,8 @@ class _EqualMachines:
 def _group_equal_machines(
     runs: Sequence[dict[str, Any]], table: RunTable
 ) -> dict[str, _Group]:
-    """Group machines by their facts. runs: the row of the table `runs` of each
-    machine's last run.
+    """Group machines by their facts, which are the keys of the result. runs: the row
+    of the table `runs` of each machine's last run.
     """
     runs_by_facts = defaultdict[str, list[dict[str, Any]]](list)
     for run in runs:
@@ -952,7 +969,8 @@ def _group_equal_machines(
     groups = {}
     for facts, runs_of_group in runs_by_facts.items():
         hosts = [run["host_id"] for run in runs_of_group]
-        logs = _select_usual(runs_of_group, table)
+        # a column for each of `hosts`
+        logs = _select_without_odd_numbers(runs_of_group, table)
         groups[facts] = _Group(np.array(hosts, dtype=object), logs)
     return groups
 
@@ -970,13 +988,17 @@ def _read_rows_with_facts(
     return {row["run_id"]: row for row in rows}
 
 
-def _select_usual(runs: Sequence[Mapping[str, Any]], table: RunTable) -> Floats:
+def _select_without_odd_numbers(
+    runs: Sequence[Mapping[str, Any]], table: RunTable
+) -> Floats:
     """Return the numbers of equal machines, a column per machine, NaN where one is odd.
-    runs: the row of the table `runs` of each machine's last run.
+    Odd numbers stay if a machine is virtual. runs: the row of the table `runs` of each
+    machine's last run.
     """
     run_ids = [run["run_id"] for run in runs]
     logs = table.select(run_ids)
-    # virtual ones may be at different levels, so `select` looks for odd ones at a level
+    # virtual ones may be at different levels: `_EqualMachines.select` looks for odd
+    # numbers among those at one level
     if any(run["hypervisor"] is not None for run in runs):
         return logs
     return leave_out_odd(logs)

@@ -177,8 +177,8 @@ class Cleaned(NamedTuple):
 
 
 class Pooled(NamedTuple):
-    """Rows of single series, then rows of means. members: for each row, which series it
-    averages.
+    """Rows of single series, then rows of means. members: whether each row (first axis)
+    averages each series (second axis).
     """
 
     logs: Floats
@@ -279,24 +279,30 @@ class _Leveled:
     labels: Ints
 
     def move_to_one_level(self, cleaned: Cleaned, *, may_switch: bool) -> Floats:
-        """Return the numbers of a row shifted to their commonest level; note in
-        `cleaned` nights at rare levels, and a lasting switch.
+        """Return the numbers of a row shifted to one level, by the first case that
+        applies:
+        - No level recurs, and the host may not switch levels: another level may be a
+          change. The numbers are returned as they are.
+        - The row ends in a new level that lasts, all levels but this one and the one
+          before it are rare, and the host may not switch: the new level may be a
+          change, and stays. Nights at rare levels are noted in `cleaned`, and shifted
+          to the level before the new one.
+        - Else all are shifted to the commonest level. Nights at rare levels are noted,
+          and so is a lasting switch to a new level.
 
-        `series` has the numbers in order of the nights, `labels` the level of each. A
-        stay is nights one after another at one level. A level with at most a tenth of
-        the nights is rare. may_switch: whether the host is known to switch levels.
+        A level recurs if the row comes back to it after another. A level with at most a
+        tenth of the nights is rare. may_switch: whether the host is known to switch
+        levels.
         """
         first_of_stay = self._find_stays()
         level_of_stay = self.labels[first_of_stay]
         recurs = np.bincount(level_of_stay).max() > 1
-        # where no level recurs, another level may be a change, and is kept
         if not may_switch and not recurs:
             return self.series
         nights_at_level = np.bincount(self.labels)
         is_rare = nights_at_level <= max(1, _RARE_SHARE * len(self.series))
         means = self._average_levels(len(nights_at_level))
         has_new_level = _is_last_lasting(level_of_stay, is_rare)
-        # only odd nights recur: the new level after them may be a change, and is kept
         if has_new_level and not may_switch and _are_stays_odd(level_of_stay, is_rare):
             mean_before = means[level_of_stay[-2]]
             return self._move_rare(cleaned, is_rare, means, mean_before)
@@ -384,8 +390,8 @@ def append_means(logs: Floats, hosts: Ints, relations: Ints) -> Pooled:
     logs: a row per series, a column per night, NaN where it was not measured. hosts,
     relations: the number of each row's host and of its relation, from 0.
     """
-    # a row of members per row of the result: first one for each series, which says that
-    # it is its own only member, then one for each mean
+    # rows of the result x series: whether the row is the mean of the series; the first
+    # rows are the series themselves, each its own only member
     members = _list_members(hosts, relations)
     # distances, since series of unlike size are averaged
     medians = judge.compute_nanmedian(logs, axis=1)
@@ -397,6 +403,7 @@ def append_means(logs: Floats, hosts: Ints, relations: Ints) -> Pooled:
     sums = weights @ np.where(is_measured, distances, 0.0)
     divisor = np.where(counts > 0, counts, np.nan)
     means = sums / divisor
+    # those of single series are not needed: the series stand there as they are
     means_of_groups = means[len(logs) :]
     return Pooled(np.vstack([logs, means_of_groups]), members)
 
@@ -547,12 +554,14 @@ def _test_with_stretches(logs: Floats, parts: Sequence[_Part]) -> BestSplits:
     splits = measure_parts(logs, parts).multiply_p(factor_of_whole)
     # the first stretch of all parts at once, then the second, …
     for number in range(stretch_counts.max(initial=0)):
-        with_stretch = np.flatnonzero(stretch_counts > number)
-        begins = np.array([begins_of_parts[place][number] for place in with_stretch])
-        splits_of_stretches = _test_stretches(logs, parts, with_stretch, begins)
-        factor_of_stretch = 2 * stretch_counts[with_stretch]
+        # the parts that have so many stretches, and where this one begins in each
+        places = np.flatnonzero(stretch_counts > number)
+        begins = np.array([begins_of_parts[place][number] for place in places])
+        splits_of_stretches = _test_stretches(logs, parts, places, begins)
+        # half of the 5 %, divided among all stretches of the part
+        factor_of_stretch = 2 * stretch_counts[places]
         others = splits_of_stretches.multiply_p(factor_of_stretch)
-        splits.keep_better(with_stretch, others)
+        splits.keep_better(places, others)
     return splits
 
 
@@ -601,7 +610,8 @@ def measure_parts(
     """
     counts = np.array([len(nights) for _, nights in parts])
     fits = _fit_parts(logs, parts, counts)
-    # what the best split of as many unchanged nights shows
+    # what the best split of as many unchanged nights shows: `correlation`, `variance`,
+    # and `splits`, the number of independent splits among which it is the best
     by_chance = calibration.interpolate(counts)
     correlation = _estimate_correlations(fits, by_chance, counts)
     # of a mean of many nights that follow a first-order autoregression
@@ -766,12 +776,14 @@ class _ProvedCuts:
         change that fits a step has a date; neighbours without one that go the same way
         are one gradual change.
 
-        rows_tested: how many rows were tested; the more, the likelier a step must be.
+        rows_tested: how many rows were tested. The more, the better must a step fit,
+        compared with a gradual change, to have a date.
         """
         changes = list[Change]()
+        # each cut of the row is tested, as if each tested row had as many cuts
         tests = rows_tested * len(self.first_nights)
         for first, cut, last in self._list_neighbours():
-            change = self._measure(first, cut, last)
+            change = self._measure(first, cut, last)  # not dated so far
             is_step = _is_step(self.values, cut, self.inflation, tests)
             change = change._replace(dated=is_step)
             if changes and _are_one_gradual_change(changes[-1], change):
@@ -958,8 +970,10 @@ def _sum_squares_around_curve(values: Floats) -> float:
 
 
 def drop_changes_of_parts(changes: Sequence[Change], pool: Pooled) -> list[Change]:
-    """Drop changes of means that under 75 % of their members share, and parts of wider
-    changes: those that go the same way at the same time, in a row with more members.
+    """Drop changes that are not a row's own. A change of a mean is dropped if fewer
+    than 75 % of the members of the mean share it. A change is also dropped if it is
+    part of a wider one: if a mean of all its series and more changed the same way at
+    the same time.
     """
     member_counts = pool.members.sum(axis=1)
     widest_first = sorted(changes, key=lambda change: -member_counts[change.row])
@@ -992,10 +1006,11 @@ def _has_all_series(wider: Change, change: Change, pool: Pooled) -> bool:
 
 
 def _is_shared_by_members(change: Change, pool: Pooled) -> bool:
-    """Report whether at least 75 % of the series behind a row moved the same way as the
-    row, by more than half as much.
+    """Report whether at least 75 % of the series that a row is the mean of moved the
+    same way as the row, by more than half as much.
     """
     are_members = pool.members[change.row]
+    # the row is a single series, which is its own only member
     if are_members.sum() == 1:
         return True
     # the first rows of a pool are the series, in order
@@ -1007,9 +1022,9 @@ def _is_shared_by_members(change: Change, pool: Pooled) -> bool:
     mean_after = judge.compute_nanmean(after, axis=1)
     moved = mean_after - mean_before
     moved_same_way = moved * np.sign(change.moved)
-    shares_change = moved_same_way > abs(change.moved) / 2
-    share = shares_change.mean()
-    return bool(share >= _MIN_SHARE_OF_MEMBERS)
+    is_moved_too = moved_same_way > abs(change.moved) / 2
+    share_of_members = is_moved_too.mean()
+    return bool(share_of_members >= _MIN_SHARE_OF_MEMBERS)
 
 
 def _are_alike(one: Change, other: Change) -> bool:

@@ -401,10 +401,12 @@ class _Layout(NamedTuple):
         by_cpu = measured.sort_values("cpu")
         distinct = by_cpu.drop_duplicates("cpu")
         numbers = distinct["cpu"].tolist()
+        # -1 where the node is unknown: such a CPU counts as one of node 0
         nodes, _ = pd.factorize(distinct["node"], sort=True)
-        nodes = nodes.clip(0)  # -1 where unknown
+        nodes = nodes.clip(0)
         places = [f"CPU {cpu}" for cpu in numbers]
         last_node = nodes.max()
+        # a single node is the whole machine, and gets no place of its own
         if last_node > 0:
             places += [f"node {node}" for node in range(last_node + 1)]
         return cls(numbers, nodes, places)
@@ -415,7 +417,7 @@ class _Layout(NamedTuple):
         """
         cpu_distances, node_distances = compare_cpus(logs, self.nodes)
         distances = np.vstack([cpu_distances, node_distances])
-        # a single node has no place of its own
+        # without the last row if a single node has no place of its own
         return distances[: len(self.places)]
 
 
@@ -498,11 +500,13 @@ def _list_caveats(
     """Warn of hosts without a verdict and of runs left out.
 
     p: of each number's distance, a row per number, a column per host, NaN without a
-    verdict. are_short: which hosts have too few runs. are_elsewhere: by relation, which
-    hosts had runs at another level.
+    verdict. are_short: which hosts have fewer than MIN_RUNS runs. are_elsewhere: by
+    relation, which hosts had runs at another level.
     """
     has_no_verdict = np.isnan(p).all(axis=0)
+    # few runs are enough for a verdict unless machines may switch levels
     is_too_short = are_short & has_no_verdict
+    # a single host has no others to be compared with, which needs no caveat
     if 1 < len(hosts) < MIN_MACHINES:
         yield (
             f"{join_names(hosts)}: no verdict: {len(hosts)} equal machines; it needs"
@@ -758,8 +762,9 @@ def _test_machines(
     """Test each number against the others of its row that are not left out, by
     Student's t.
 
-    logs, is_left_out: numbers x machines. error_share: the part of the 5 % error rate
-    to use. extra_variance: of each machine, because it is noisy.
+    logs, is_left_out: numbers x machines, as the distances, variances and t below.
+    error_share: the part of the 5 % error rate to use. extra_variance: for each
+    machine, what its noise adds to the variance of all of its numbers.
     """
     is_measured = ~np.isnan(logs)
     is_used = is_measured & ~is_left_out
@@ -775,9 +780,10 @@ def _test_machines(
     variance += extra_variance
     variance_of_distance = variance * others.compute_scale()
     t = np.abs(moved) / np.sqrt(variance_of_distance)
-    # few degrees of freedom allow for heavy tails of these t
+    # the heavier the tails of these t, the fewer degrees of freedom p is computed with
     t_of_used = np.where(is_tested & is_used, t, np.nan)
-    freedom = np.minimum(freedom, _limit_freedom(t_of_used))
+    limit_of_machine = _limit_freedom(t_of_used)
+    freedom = np.minimum(freedom, limit_of_machine)
     p = _compute_p(t, freedom, is_tested)
     return Distances(
         moved=moved,
@@ -924,8 +930,9 @@ def _compute_quantiles_of_sizes(quantile: float) -> Floats:
 
 
 def compare_cpus(pairs: Floats, nodes: Ints) -> tuple[Floats, Floats]:
-    """Return how far each CPU is from the same CPU of other machines beside its node,
-    and how far each node is: two arrays with a row each, and a column per machine.
+    """Return how far each CPU is from the same CPU of other machines, without the
+    distance of its node (CPUs x machines), and how far each node is from the same node
+    of other machines (nodes x machines).
 
     pairs: logarithms, machines x CPUs x CPUs, NaN where a pair was not measured. nodes:
     each CPU's node, from 0.
@@ -935,7 +942,8 @@ def compare_cpus(pairs: Floats, nodes: Ints) -> tuple[Floats, Floats]:
     """
     median_machine = judge.compute_nanmedian(pairs, axis=0)
     pair_distances = pairs - median_machine
-    cpu_distances = judge.compute_nanmedian(pair_distances, axis=2).T  # CPUs x machines
+    cpus_of_machines = judge.compute_nanmedian(pair_distances, axis=2)
+    cpu_distances = cpus_of_machines.T  # CPUs x machines
     last_node = int(nodes.max())
     means_of_nodes = []
     for node in range(last_node + 1):
