@@ -59,7 +59,7 @@ def complete_hosts(ctx: typer.Context, _incomplete: str) -> Iterator[str]:
     from fleet.hostnames import ALL
     from fleet.inventory.select import load
 
-    # no program is started for a completion
+    # {} stands for the hosts that a program lists: a completion starts no program
     inventory = load(Path(ctx.params.get("inventory") or "inventory.yaml"), {})
     yield from (host.name for host in inventory.hosts)
     yield from inventory.groups

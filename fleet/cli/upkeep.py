@@ -313,7 +313,7 @@ def _render_roff(described: typer.Context) -> list[str]:
         lines += [
             ".TP",
             rf"\fB{_escape_roff(name)}\fR",
-            _escape_roff(about) or r"\&",
+            _escape_roff(about) or r"\&",  # an empty text, which still is a line
         ]
     return lines
 

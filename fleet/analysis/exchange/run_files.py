@@ -190,6 +190,9 @@ class _Drafts:
 def import_runs(root: Root, files: Sequence[Path], name: str | None) -> str:
     """Store runs and summaries, as `name` if given; return a message. Raises UsageError
     or StoreError.
+
+    Another process reads the files: they are of others, and may be made to end it. A
+    summary is a file with the table `summaries`.
     """
     address = open_listing(root).place.address
     lines = []

@@ -539,8 +539,8 @@ def _parse_csv_block(block: NumberedLines) -> list[Grid]:
 
 
 def _parse_squares(rows: Sequence[Row], most: int) -> list[Grid]:
-    """Parse rows as up to `most` square matrices, one below another. Raises
-    InputError.
+    """Parse rows as up to `most` square matrices of one size, one below another; the
+    width of a row is their size. Raises InputError, also for more matrices.
     """
     width = len(rows[0].words)
     for line, cells in rows:
