@@ -106,7 +106,9 @@ def amend(place: Place, run_ids: Collection[str], amendment: Amendment) -> None:
 
 
 def _place_file(place: Place, file: AmendmentFile) -> str:
-    """Write an amendment's file; return its name. Raises StoreError, UsageError."""
+    """Store an amendment under a name that no other has; return the name. Raises
+    StoreError, UsageError.
+    """
     writer = os.urandom(4).hex()
     run_id = require_key(file.run_id, "run")
     name = f"{run_id}-{file.counter}-{writer}.json"
@@ -118,7 +120,7 @@ def _place_file(place: Place, file: AmendmentFile) -> str:
     }
     try:
         data = seal_json(json.dumps(content, ensure_ascii=False))
-        _parse_amendment(data)
+        _parse_amendment(data)  # only to see whether readers will take it
     except (DataError, UnicodeError) as err:
         raise UsageError(f"{run_id}: cannot be amended: {err}.") from err
     with (
@@ -134,10 +136,13 @@ def _place_file(place: Place, file: AmendmentFile) -> str:
 def _require_in_effect(
     place: Place, run_ids: Collection[str], amendment: Amendment
 ) -> None:
-    """Raise StoreError unless an amendment just placed is the last word on each run."""
+    """Raise StoreError if another command has amended one of the runs after this
+    amendment, which was just stored for each.
+    """
     current = read_amendments(place)
     for run_id in run_ids:
         in_effect = current.get(run_id, Amendment())
+        # it would change nothing more if no other amendment came later
         if in_effect.combine(amendment) != in_effect:
             raise StoreError(
                 f"{place}: {run_id}: another command has amended it meanwhile:"

@@ -48,8 +48,8 @@ _WORDS = re.compile(  # of a kernel's command line, that matter for latencies
 
 
 def anonymize(record: RunRecord, keep: Collection[str] = ()) -> RunRecord:
-    """Return an anonymous copy: new IDs, no time of day, no private columns except
-    `keep` (keys of KEEP).
+    """Return an anonymous copy of a record: with new IDs, without the time of day and
+    the private columns. keep: keys of KEEP, whose columns are kept all the same.
     """
     columns_to_keep = set[str]()
     for word in keep:
@@ -62,6 +62,7 @@ def anonymize(record: RunRecord, keep: Collection[str] = ()) -> RunRecord:
     ids = {"run_id": new_run_id(started), "host_id": host_id}
     values |= ids
     values["session_id"] = new_session_id(started)
+    # blank unless it is kept
     values["host_name"] = values["host_name"] or host_id
     values |= _strip_texts(row)
     cpus = [_blank_row("cpus", cpu, ()) | ids for cpu in record.cpus]
@@ -100,8 +101,8 @@ def _make_host_id(cpu_model: str | None) -> str:
 def _blank_row(
     table: str, row: Mapping[str, Any], kept_columns: Collection[str]
 ) -> dict[str, Any]:
-    """Return a row of which only the columns in STAYS and `kept_columns` have their
-    values.
+    """Return a row of a table in which all values are left out but those of
+    `kept_columns` and of the columns in STAYS, which tell nothing private.
     """
     values = {}
     for column in schema.TABLES[table]:
@@ -113,8 +114,8 @@ def _blank_row(
 
 
 def _make_blank(column: schema.Column) -> Any:
-    """Return the value of a column that is left out: null where it may be, else nothing
-    in its type.
+    """Return what stands for a value that is left out: null if the column may have
+    nulls, else an empty text, list or object of its type.
     """
     if column.type.startswith("list<"):
         return []
@@ -182,7 +183,8 @@ def export_run(
 def import_run(
     place: Place, path: Path, host_name: str | None = None
 ) -> tuple[RunRecord, bool]:
-    """Publish the run of an untrusted file; return its record and whether it was new.
+    """Publish the run of a file that anybody may have made; return its record, and
+    whether the run was new. host_name: the name to give its host; None: the file's.
     Raises StoreError.
     """
     file = TableFile(Folder(path.absolute().parent), path.name, "samples", whole=True)

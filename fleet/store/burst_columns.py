@@ -66,7 +66,8 @@ class BurstColumns:
         self._counters = array("q")  # as many for each count as _COUNTER_NUMBERS
         self._ticks = array("q")  # of all bursts, one after the other
         self._tick_offsets = array("i", [0])  # where each burst begins, then the end
-        self._points: dict[int, tuple[Any, ...]] = {}  # values of schema.POINT by burst
+        # by the number of the burst, its values of schema.POINT
+        self._points: dict[int, tuple[Any, ...]] = {}
 
     def __len__(self) -> int:
         return len(self._tick_offsets) - 1
@@ -99,6 +100,7 @@ class BurstColumns:
             self.overflowed = True
 
     def _add_point(self, burst: Burst) -> None:
+        """Keep a burst's values of schema.POINT under the burst's number."""
         burst_number = len(self)
         self._points[burst_number] = _list_point_values(burst)
         # the other threads have as many numbers as this one has ticks
@@ -200,7 +202,8 @@ class BurstColumns:
         """
         if not self._counters:
             return None
-        # numbers and texts by column, with a value for each count
+        # Numbers and texts by column, with a value for each count. What a count has not
+        # of its own, as the round, is that of its burst.
         numbers = _name_columns(_COUNTER_NUMBERS, self._counters)
         burst_of_count = numbers["burst"]
         numbers_of_bursts = self._collect_numbers()
@@ -290,10 +293,10 @@ def _find_distinct_pairs(numbers: Mapping[str, Any]) -> tuple[Any, Any]:
     ping = numbers["ping_cpu"]
     pong = numbers["pong_cpu"]
     # words, ping and pong as the digits of one number, which is quicker to compare
-    pings = ping.max(initial=0) + 1
-    pongs = pong.max(initial=0) + 1
-    words_and_ping = numbers["words_number"] * pings + ping
-    combination = words_and_ping * pongs + pong
+    possible_pings = ping.max(initial=0) + 1
+    possible_pongs = pong.max(initial=0) + 1
+    words_and_ping = numbers["words_number"] * possible_pings + ping
+    combination = words_and_ping * possible_pongs + pong
     _, first_burst_of_combination, combination_of_burst = np.unique(
         combination, return_index=True, return_inverse=True
     )
@@ -331,13 +334,12 @@ def _name_columns(names: Sequence[str], flat_rows: "array[int]") -> dict[str, An
 
 
 def _list_optional(burst: Burst) -> list[int | None]:
-    """Return the values of _OPTIONAL, then the doubled frequency; None for what the
-    host left out.
+    """Return a burst's values of _OPTIONAL, in their order, then twice the frequency of
+    ping's core in MHz; None for what the host left out.
     """
     ping_steal, pong_steal = burst.steal_ppm or (None, None)
-    # in the order of _OPTIONAL
     return [
-        *_get_line(burst),
+        *_get_line(burst),  # the values of schema.LINE; the next are schema.THREADS
         *(burst.switches or (None, None, None, None)),
         *(burst.ran_ppm or (None, None)),
         ping_steal or None,  # 0 is stored as null
@@ -347,8 +349,9 @@ def _list_optional(burst: Burst) -> list[int | None]:
 
 
 def _double_core_mhz(burst: Burst) -> int | None:
-    """Return twice the frequency of ping's core: right after the samples, else the mean
-    of before and after.
+    """Return twice the frequency of ping's core in MHz, so that a mean is a whole
+    number: of right after the samples, else of the mean of before and after; None if
+    unknown.
     """
     if burst.sample_mhz is not None:
         return 2 * burst.sample_mhz
@@ -359,7 +362,9 @@ def _double_core_mhz(burst: Burst) -> int | None:
 
 
 def _list_point_values(burst: Burst) -> tuple[Any, ...]:
-    """Return the values of the columns schema.POINT, in their order."""
+    """Return the values of the columns schema.POINT, in their order. Without
+    parameters, their columns are None, as in `Parameters()`.
+    """
     return (
         burst.point,
         burst.unit,

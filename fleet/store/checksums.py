@@ -89,12 +89,14 @@ def seal_json(text: str) -> bytes:
 
 
 def unseal_json(data: bytes) -> Any:
-    """Parse JSON that `seal_json` may have sealed; verify and drop the checksum. Other
-    JSON is returned as it is. Raises DataError for a damaged file.
+    """Parse JSON; return the value. If `seal_json` has sealed it, verify the checksum,
+    and leave it out of the value. Other JSON is returned as it is. Raises DataError for
+    a damaged file.
     """
     value = _parse_json(data)
     if isinstance(value, dict) and value.pop(_KEY, None) is not None:
-        seal = _JSON_SEAL.search(data)  # the last key, as it was written
+        # the checksum is of the bytes before its own key, which was written last
+        seal = _JSON_SEAL.search(data)
         if seal is None:
             raise DataError(f"it is {NOT_AS_WRITTEN}")
         sealed_text = data[: seal.start()]

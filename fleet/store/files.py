@@ -54,14 +54,15 @@ def require_regular(
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
-    """Open a regular file, and nothing that could block; flags and mode as in
-    `os.open`. Raises OSError.
+    """Open a regular file; refuse whatever else could block, such as a pipe. flags,
+    mode: as in `os.open`. Return the descriptor. Raises OSError.
     """
     if flags & (os.O_WRONLY | os.O_RDWR):
         # in a shared root another user may have put a link there
         flags |= os.O_NOFOLLOW
         _refuse_link(path)
-    if os.path.lexists(path):  # else the flags decide
+    # a missing file is made if the flags say so, else os.open raises an error
+    if os.path.lexists(path):
         require_regular(path)
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, mode)
 
@@ -74,13 +75,13 @@ def read_regular(path: Path) -> bytes:
 
 def list_folder(folder: Path | str) -> list[str]:
     """Return the names in a folder, sorted; [] if there is none. Raises OSError for
-    whatever else keeps it from being listed: glob would take that for nothing, too.
+    whatever else keeps it from being listed, where glob would return nothing.
     """
     try:
         return sorted(os.listdir(folder))  # noqa: PTH208  names alone, of ten thousand
     except FileNotFoundError:
-        if os.path.islink(folder):  # noqa: PTH114  a disk that is not mounted
-            raise
+        if os.path.islink(folder):  # noqa: PTH114
+            raise  # to a disk that is not mounted, for example
         return []
 
 

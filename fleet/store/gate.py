@@ -81,7 +81,7 @@ _JSON: Mapping[str, _Decoder] = {
 
 @contextmanager
 def _decoding(name: str) -> Iterator[None]:
-    """Turn the errors of msgspec into DataErrors."""
+    """Turn the errors of msgspec into DataErrors. name: of what is decoded."""
     try:
         yield
     except msgspec.ValidationError as err:
@@ -137,7 +137,7 @@ def parse_record(text: bytes, names: tuple[str, ...] | None = None) -> RunRecord
     row = _check_row("runs", record.run)
     if names is not None:
         return RunRecord(row, [])
-    # stored once, in the row of `runs`
+    # the rows of `cpus` in a record do without these, which that of `runs` has
     ids = {"run_id": row["run_id"], "host_id": row["host_id"]}
     cpus = []
     for cpu in record.cpus:
@@ -190,6 +190,7 @@ def parse_json_column(name: str, text: str) -> Any:
     if separators > limit:
         raise DataError(f"{name}: more than {limit} values")
     value = _decode_json(name, text)
+    # once more, to check that the keys and values have their types
     typed = _decode_json(name, text, _JSON[name])
     if name == "hello_json":
         _check_benchmarks(typed)
@@ -233,7 +234,9 @@ def measure_depth(value: object, limit: int) -> int:
 
 
 def check_machine(machine: model.Facts | model.Load) -> None:
-    """Raise DataError if a fact of a host, or its load, does not fit its column."""
+    """Raise DataError if a fact of a host, or its load, does not fit its column.
+    machine: the facts, which have a load in them, or a load alone.
+    """
     if isinstance(machine, model.Load):
         _check_load(machine)
         return
@@ -243,6 +246,7 @@ def check_machine(machine: model.Facts | model.Load) -> None:
         _check_cpu(cpu)
     _check_load(machine.load)
     values = {name: getattr(machine, name) for name in schema.FACTS}
+    # columns have lists, and facts tuples
     values |= {name: list(getattr(machine, name)) for name in schema.FACT_LISTS}
     _check_values("runs", values)
 

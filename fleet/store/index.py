@@ -104,9 +104,9 @@ class Index:
         contents: Mapping[Key, tuple[Mapping[str, Any], bytes]],
         present: Collection[Key] | None = None,
     ) -> None:
-        """Store runs: their listed columns and their records as JSON. stamps: of the
-        samples files that these were read from. present: drop all runs but these; None:
-        drop none.
+        """Store runs. contents: by run, its columns for a listing and its record as
+        JSON. stamps: by run, that of the samples file that these were read from.
+        present: the runs that exist, so that all others are dropped; None: drop none.
         """
         rows = []
         for key, (listed, record) in contents.items():
@@ -170,7 +170,7 @@ class Index:
 
     def store_rows(self, kind: Derived, marks: Mapping[Key, str], rows: Any) -> None:
         """Store derived rows, a pyarrow table with `run_id`, as a new part. marks: of
-        all the runs that the rows were derived from.
+        all the runs that the rows were derived from, also of those that have no row.
         """
         made_of = _write_marks(marks)
         rows_schema = schema.arrow_schema(kind.table, kind.columns)
@@ -222,10 +222,13 @@ class Index:
     def find_newest_part_ids(
         self, kind: Derived, marks: Mapping[Key, str]
     ) -> dict[Key, int]:
-        """Return, by run, the ID of the newest part that was stored with the run's
-        mark. marks: of the runs asked for.
+        """Return, by run, the ID of the newest part with rows of the run as it is now.
+        marks: by run, the text that identifies its samples; a part that was stored with
+        another mark of the run was derived from other samples.
         """
-        marks_by_part = self._transact(lambda db: _read_marks(db, kind)) or {}
+        marks_by_part = self._transact(lambda db: _read_marks(db, kind))
+        if marks_by_part is None:  # the index cannot be used
+            return {}
         newest_parts = dict[Key, int]()
         # the oldest part is first, so the newest is the last that is set
         for part_id, marks_of_part in marks_by_part.items():
@@ -349,8 +352,9 @@ def load_derived(
     """Return the rows of the runs in `marks`, in that order, as a pyarrow table. Derive
     and store the rows that are missing from the index.
 
-    marks: by run, the text that identifies its samples. derive: yields runs with a
-    table of their rows. columns: None for all. where: only the rows with these values.
+    marks: by run, the text that identifies its samples. derive: gets the runs whose
+    rows are missing; yields some of these runs at a time, with a table of their rows.
+    columns: None for all. where: only the rows with these values.
     """
     where = where or {}
     # the rows are sorted by run ID, even if that column is not asked for
@@ -360,8 +364,8 @@ def load_derived(
     keys_present, tables = index.read_rows(kind, marks, columns_to_read, where)
     missing_keys = [key for key in marks if key not in keys_present]
     for keys, derived_rows in derive(missing_keys):
-        own_marks = {key: marks[key] for key in keys}
-        index.store_rows(kind, own_marks, derived_rows)
+        marks_of_part = {key: marks[key] for key in keys}
+        index.store_rows(kind, marks_of_part, derived_rows)
         selected = select_rows(derived_rows, kind.table, columns_to_read, where)
         tables.append(selected)
     if missing_keys:
@@ -416,7 +420,9 @@ def _delete_replaced_parts(db: sqlite3.Connection, kind: Derived) -> None:
 
 
 def _read_part(db: sqlite3.Connection, kind: Derived, part_id: int) -> Any:
-    """Return the rows of a part, None if it is gone. Raises _DamagedValueError."""
+    """Return the rows of a part as a pyarrow table; None if the part was deleted.
+    Raises _DamagedValueError.
+    """
     row = db.execute("select batches from parts where id = ?", [part_id]).fetchone()
     if row is None:
         return None
@@ -465,9 +471,9 @@ def _unpack_record(packed: bytes) -> bytes:
 
 
 def _pack_rows(rows: Any, rows_schema: Any) -> bytes:
-    """Return the columns of a pyarrow schema as an Arrow stream, compressed, without
-    the message of the schema that it begins with: that would take a third of the space
-    of a small run.
+    """Return the columns of `rows_schema`, in its types, as a compressed Arrow stream.
+    The message of the schema, with which a stream begins, is cut off, as it would take
+    a third of the space of a small run: `_unpack_rows` adds it again.
     """
     selected = rows.select(rows_schema.names)
     typed = selected.cast(rows_schema.remove_metadata())
@@ -488,7 +494,8 @@ def _unpack_rows(packed: bytes, rows_schema: Any) -> Any:
     """
     schema_message = rows_schema.remove_metadata().serialize()
     packed_message = pa.compress(schema_message, "zstd", asbytes=True)
-    # two compressed texts, one after the other, are unpacked as one
+    # The message of the schema is put where `_pack_rows` has cut it off: two compressed
+    # texts, one after the other, are unpacked as one.
     source = pa.BufferReader(packed_message + packed)
     stream = pa.CompressedInputStream(source, "zstd").read()
     if not stream.endswith(_END_OF_STREAM):

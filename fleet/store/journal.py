@@ -53,7 +53,7 @@ class Journal(AbstractContextManager["Journal"]):
         self.part_path = self._make_path(max(1, len(self._list_paths())))
         self._descriptor: int | None = None  # opened for the first line
         self._length = 0
-        # how many lines of each part, in order, `parts` returns; all of later parts
+        # by part, how many of its lines `parts` returns; all of parts beyond these
         self.line_limits: Sequence[int] = ()
         self._unsynced_bytes = 0
         # whether the disk has run.json and the names of the files
@@ -261,5 +261,5 @@ def _lock_folder(opened_folder: Path, folder: Path) -> int:
         except OSError:
             return descriptor  # a file system without locks
         own_id = str(os.getpid()).ljust(_PROCESS_ID_BYTES - 1) + "\n"
-        os.pwrite(descriptor, own_id.encode(), 0)
+        os.pwrite(descriptor, own_id.encode(), 0)  # for another's message
     return descriptor

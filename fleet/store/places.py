@@ -143,19 +143,20 @@ class Folder:
     def _list_matching(
         self, folder: str, part: str, unreadable: list[OSError] | None
     ) -> list[str]:
-        """Return the names in a folder of the root that match one part of a pattern.
-        Raises OSError. unreadable: a list to which the error is added instead if the
-        folder cannot be read; None: raise it.
+        """Return the names in a folder of the root that match one part of a pattern,
+        the text between two `/`. Raises OSError. unreadable: a list to which the error
+        is added instead if the folder cannot be read; None: raise it.
         """
         if "*" not in part:
             return [part]
         try:
             return fnmatch.filter(list_folder(self.path(folder)), part)
         except NotADirectoryError:
-            is_of_fleet = "/" not in folder  # as `samples` or `runs`
+            # fleet makes the topmost folders, such as `samples` and `runs`
+            is_of_fleet = "/" not in folder
             if is_of_fleet:
                 raise
-            return []  # a file of somebody else's
+            return []  # somebody else's file where fleet has a folder
         except OSError as err:
             if unreadable is None or err.errno not in _UNREADABLE:
                 raise
@@ -175,8 +176,8 @@ class Folder:
         return _leave_out_misnamed(stamps, self)
 
     def stamp(self, name: str) -> str | None:
-        """Return a file's size and modification time as text; "" if unknown, None if
-        there is no file.
+        """Return a file's size and modification time as text, which change when it is
+        replaced; "" for a file of which they cannot be told, None if there is no file.
         """
         path = f"{self.root}/{name}"
         try:
@@ -230,9 +231,12 @@ class Bucket:
     """
 
     def __init__(self, base: str, options: Mapping[str, str]) -> None:
+        """Take a bucket's name with a prefix, and options such as `endpoint_override`;
+        look for the endpoint in the environment, too.
+        """
         self.base = base
         self._options = dict(options)
-        # pyarrow's client does not look there
+        # pyarrow's client does not look for these itself; an address's option wins
         for variable in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
             endpoint = os.environ.get(variable)
             if endpoint:
@@ -298,12 +302,15 @@ class Bucket:
 
     def _list_objects(self, pattern: str) -> Iterator[tuple[str, Any]]:
         """Yield the name and the information of each object whose name matches."""
+        # list as little as the pattern allows: the bucket, or the folder it begins with
         first, *others = pattern.split("/")
         folder = self.base
         if "*" not in first:
             folder = f"{self.base}/{first}"
-        is_deep = len(others) > 1
-        selector = fs.FileSelector(folder, allow_not_found=True, recursive=is_deep)
+        has_folders_below = len(others) > 1
+        selector = fs.FileSelector(
+            folder, allow_not_found=True, recursive=has_folders_below
+        )
         regular_expression = pattern.replace(".", r"\.").replace("*", "[^/]*")
         for info in self.filesystem.get_file_info(selector):
             name = info.path.removeprefix(f"{self.base}/")
@@ -311,8 +318,9 @@ class Bucket:
                 yield name, info
 
     def stamps(self, _unreadable: list[OSError] | None = None) -> dict[Key, str]:
-        """Return each samples file's stamp, by host and run. List all objects below
-        `samples`. Raises OSError.
+        """Return the stamp of each samples file, its size and time, by host and run,
+        for which all objects below `samples` are listed. No folder can be unreadable
+        here, as one can in a Folder. Raises OSError.
         """
         stamps = dict[Key, str]()
         for name, info in self._list_objects(_SAMPLES):

@@ -90,14 +90,15 @@ def read_files(
     where: Where | None = None,
     skip_damaged: bool = False,
 ) -> Any:
-    """Read files as one table. skip_damaged: leave damaged files out, with a warning.
-    Raises StoreError.
+    """Read files as one table. columns: None for all. where: read only the rows with
+    these values. skip_damaged: leave damaged files out, with a warning. Raises
+    StoreError.
     """
 
     def read(name: str) -> Any:
         file = TableFile(place, name, table)
         rows = file.read(columns, where)
-        if table == "summaries":  # no run proves them
+        if table == "summaries":  # no run's record could prove them
             with file.damage_errors():
                 check_values(table, rows)
         return rows
@@ -128,7 +129,7 @@ def damage_errors(
             reason = os.strerror(number)
             remedy = "Let this user read it, or look at the disk."
         elif not isinstance(err, DataError) and number not in _NAME_ERRORS:
-            # pyarrow's error may also be of the file, as where it cannot decode
+            # else it is the file after all, as where pyarrow cannot decode it
             _raise_if_other_cause(err, what, reason)
         raise DamagedFileError(f"{what}: {reason}. {remedy}", run_id=run_id) from err
 
@@ -244,10 +245,12 @@ class TableFile:
     def __init__(
         self, place: Place, name: str, table: str, *, whole: bool = False
     ) -> None:
+        """Open a file; check its footer, and its columns against those of the table."""
         self.error_prefix = f"{place}: cannot read the {table} table: {name}"
         self.table = table
         path_of_run = _PATH_OF_RUN.match(name)
         self._run_id = path_of_run["run_id"] if path_of_run else None
+        # of a large file of samples, pyarrow checks the pages that it reads later
         checks_pages = whole or table != "samples"
         with self.damage_errors():
             self._source, _ = _open_verified(place, name, check_pages=checks_pages)
@@ -298,6 +301,7 @@ class TableFile:
         """
         samples_by_group = [_count_samples(group) for group in self._list_row_groups()]
         columns = self._file.metadata.num_columns
+        # one in each column of a row, and those in lists
         values = self.rows * columns + sum(samples_by_group)
         size = self._source.size()
         possible_values = _VALUES_OF_ANY_FILE + _VALUES_PER_BYTE * size
@@ -322,46 +326,46 @@ class TableFile:
         return max(1, batch_rows)
 
     def iter_chunks(self, sizes: Iterable[int]) -> Iterator[Any]:
-        """Yield tables of all columns. sizes: the number of rows of each. Raises
-        DamagedFileError.
+        """Yield all rows, in order, as tables of all columns. sizes: the number of rows
+        of each table. Raises DamagedFileError.
         """
         shape = schema.file_schema(self.table)
         stored = self._file.schema_arrow
         unknown = {*stored.names} - {*shape.names}
         if unknown:
-            with self.damage_errors():  # names the file
+            with self.damage_errors():  # which adds the name of the file
                 raise DataError(f"a column {min(unknown)!r:.50} is not in the table")
-        parts = self._iter_rows()
+        small_tables = self._iter_rows()
         rows = stored.empty_table()  # read, and not yet yielded
         for size in sizes:
-            rows = self._extend_rows(rows, parts, size)
+            rows = self._extend_rows(rows, small_tables, size)
             chunk = rows.slice(0, size)
             yield _cast(chunk, shape)
             rows = rows.slice(size)
 
-    def _extend_rows(self, rows: Any, parts: Iterator[Any], size: int) -> Any:
-        """Return rows with those of the next parts, until there are `size` or no
-        more.
+    def _extend_rows(self, rows: Any, small_tables: Iterator[Any], size: int) -> Any:
+        """Return these rows and those of the next tables, until there are `size` rows
+        or no tables are left.
         """
         tables = [rows]
         while sum(map(len, tables)) < size:
-            part = next(parts, None)
-            if part is None:
+            small_table = next(small_tables, None)
+            if small_table is None:
                 break
-            tables.append(part)
+            tables.append(small_table)
         with self.damage_errors():
             return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
 
     def read(
         self, columns: Sequence[str] | None = None, where: Where | None = None
     ) -> Any:
-        """Return the selected rows, in the schema of the table. Raises
-        DamagedFileError.
+        """Return the selected rows, in the schema of the table. columns: None for all.
+        where: only the rows with these values. Raises DamagedFileError.
         """
         where = where or {}
         shape = _memory_schema(self.table, columns)
         groups = self._select_groups(where)
-        if not groups:  # of none pyarrow 18 makes an error
+        if not groups:  # pyarrow 18 fails where it is to read no groups
             return shape.empty_table()
         with self.damage_errors(), _decoding():
             rows = self._file.read_row_groups(
@@ -369,7 +373,7 @@ class TableFile:
                 columns=self._columns_to_read(shape, where),
                 use_threads=self._uses_threads,
             )
-            rows.validate(full=True)  # no text is other than UTF-8
+            rows.validate(full=True)  # finds, for example, texts that are not UTF-8
         return self._select(rows, where, shape)
 
     def iter_tables(
@@ -408,6 +412,7 @@ class TableFile:
         count = self._file.num_row_groups
         columns = schema.file_schema(self.table).names
         names_in_file = where.keys() & set(columns)
+        # nothing could be left out
         if count < 2 or not names_in_file:
             return list(range(count))
         conditions = []
@@ -416,8 +421,8 @@ class TableFile:
             conditions.append(pc.field(name).isin(values))
         condition = reduce(and_, conditions)
         with self.damage_errors(), _decoding():
-            all_groups = ds.ParquetFileFormat().make_fragment(self._source)
-            groups = all_groups.subset(condition).row_groups
+            file_in_groups = ds.ParquetFileFormat().make_fragment(self._source)
+            groups = file_in_groups.subset(condition).row_groups
             return [group.id for group in groups]
 
     def _columns_to_read(self, shape: Any, where: Where) -> list[str]:
@@ -428,8 +433,9 @@ class TableFile:
         return sorted({*shape.names, *where}.intersection(names))
 
     def _select(self, rows: Any, where: Where, shape: Any) -> Any:
-        """Select rows and columns. Those that are in the file's path, and not in the
-        file, are added first, with the values of the file's record.
+        """Return the rows that match `where`, in the columns of the schema `shape`. A
+        column that is in the file's path, and not in the file, is added first: all rows
+        have the value that the record of the file's run has.
         """
         path_columns = schema.PATH_COLUMNS.get(self.table, ())
         columns_needed = {*shape.names, *where}

@@ -133,8 +133,8 @@ def require_hello(run: Run) -> Hello:
 
 
 def make_runs_row(run: Run, contents: Mapping[str, Any]) -> dict[str, Any]:
-    """Make the run's row of `runs`. contents: the columns derived from its samples.
-    Raises StoreError.
+    """Make the run's row of `runs`. contents: by column, what is derived from its
+    samples, such as their number. Raises StoreError if the run has no hello.
     """
     hello = require_hello(run)
     facts = run.facts
@@ -155,6 +155,7 @@ def make_runs_row(run: Run, contents: Mapping[str, Any]) -> dict[str, Any]:
         "cpus_measured": len(hello.cpus),
         "failed_bursts": len(run.missing),
         "estimator": str(hello.estimator),
+        # None if the agent did not come to its end
         "precision_reached": run.end and run.end.reached,
         "target": f"{run.facts.os}-{run.facts.arch}",
         "agent_build": run.agent.build,

@@ -121,6 +121,7 @@ _OTHERWISE_NAMED = {
     "flagged": "flagged_bursts",
     "descriptions": "hello_json",
 }
+# by the name of a field of RunSummary, that of its column
 _COLUMN_OF = {
     part.name: _OTHERWISE_NAMED.get(part.name, part.name) for part in fields(RunSummary)
 }
@@ -141,13 +142,17 @@ class Listing:
         *,
         must_exist: bool = False,
     ) -> None:
-        self.note = note or (lambda _: None)  # told of what may take a while
+        """Take the root of the runs; read nothing yet. note: gets a text before
+        anything that may take a while.
+        """
+        self.note = note or (lambda _: None)
         self._must_exist = must_exist
         if isinstance(root, (str, Path)):
             root = parse_place(root)
         self.place: Place = root
         # why runs are not among `all_runs`
         self.unreadable = dict[Key, DamagedFileError]()
+        # by run, then by "benchmark/variant", the names of the points
         self._points = dict[Key, Mapping[str, set[str]]]()
 
     def __str__(self) -> str:
@@ -192,9 +197,9 @@ class Listing:
 
     @cached_property
     def all_runs(self) -> list[RunSummary]:
-        """Return published runs, oldest first; warn of damaged ones. Add those whose
-        rows the tables `runs` and `cpus` lack to them. Raises DamagedFileError if all
-        runs are damaged.
+        """Return the published runs, oldest first; warn of damaged ones. If the tables
+        `runs` and `cpus` lack the rows of some, add these to the tables. Raises
+        DamagedFileError if all runs are damaged.
         """
         rows, self.unreadable = self._read_rows(self.stamps)
         errors = list(dict.fromkeys(self.unreadable.values()))
@@ -217,10 +222,12 @@ class Listing:
         return sorted(self.runs + list_unfinished(self.place), key=_sort_key)
 
     def find_runs(self, run_ids: Collection[str]) -> list[RunSummary]:
-        """Find runs by ID; leave out withdrawn ones, and damaged ones with a warning.
-        Raises DamagedFileError if all that match are damaged.
+        """Find runs by ID. Leave out withdrawn ones, those that `skip_damaged_runs`
+        hides, and damaged ones, of which the last two are warned of. Raises
+        DamagedFileError if all that match are damaged.
         """
-        are_all_read = "all_runs" in self.__dict__  # the property keeps its value there
+        # a cached property is in __dict__ once it was read: all rows are at hand then
+        are_all_read = "all_runs" in self.__dict__
         if are_all_read:
             return [run for run in self.runs if run.run_id in run_ids]
         stamps = self._select_stamps(run_ids)
@@ -302,13 +309,15 @@ class Listing:
     def _read_rows(
         self, stamps: Mapping[Key, str]
     ) -> tuple[list[_Row], dict[Key, DamagedFileError]]:
-        """Read the rows of the runs with these stamps from the index or their samples
-        files; return them, and the errors of the others, by run.
+        """Read the listed rows of the runs with these stamps, from the index, or from
+        the samples files, whose runs are then indexed. Return the rows, and for each
+        run without one, the error by run.
         """
         rows = self.index.read_listed(stamps)
         not_indexed = [key for key in stamps if key not in rows]
         contents, errors = self._read_files(not_indexed)
         if contents:
+            # runs that are in the index and have no file any more are dropped from it
             self.index.store_runs(stamps, contents, present=self.stamps)
         for key, (row, _record_json) in contents.items():
             rows[key] = row
@@ -380,6 +389,7 @@ class Listing:
         keys = []
         for key in self.index.list_not_in_tables():
             stamp = self.stamps.get(key)
+            # a bucket has no locks: the session of a new run may be adding its rows
             if stamp is not None and self.place.can_add_rows(stamp):
                 keys.append(key)
         return keys
@@ -392,7 +402,7 @@ class Listing:
 
 
 def _read_points(place: Place, run: RunSummary) -> dict[str, set[str]]:
-    """Read the points of a run's samples, by benchmark and variant."""
+    """Read the names of the points of a run's samples, by "benchmark/variant"."""
     points = defaultdict[str, set[str]](set)
     if not run.samples:
         return points
@@ -457,10 +467,10 @@ def skip_damaged_runs(work: Callable[_P, _Result]) -> Callable[_P, _Result]:
                     raise
                 damaged_runs[err.run_id] = err
             except (UsageError, StoreError) as err:
-                # nothing may be left of what was asked for
+                # the reason may be that a damaged run was left out: then that is raised
                 _raise_first(damaged_runs, err)
                 raise
-            except _MISTAKES:
+            except _MISTAKES:  # as impossible values may cause
                 impossible_runs = _find_impossible_runs(returned_runs)
                 if not impossible_runs:
                     raise
@@ -501,8 +511,8 @@ def _in_listings(
 def _find_impossible_runs(
     runs: Iterable[tuple[Place, Key]],
 ) -> dict[str, DamagedFileError]:
-    """Check every value of the samples of these runs; return an error by ID for those
-    that no agent can have sent.
+    """Check every value of the samples of these runs. Return, by run ID, an error for
+    each run with samples that no agent can have sent.
     """
     errors = dict[str, DamagedFileError]()
     for place, key in dict.fromkeys(runs):
@@ -637,7 +647,7 @@ def parse_journal_run(data: bytes) -> Run:
 def _make_summary(
     row: Mapping[str, Any], amendments: Mapping[str, Amendment]
 ) -> RunSummary:
-    """Return the run of a listed row, with its labels as amended."""
+    """Return the summary of a run from its listed row, with its labels as amended."""
     labels = _parse_labels(row["labels_json"])
     amendment = amendments.get(row["run_id"])
     if amendment is not None:

@@ -129,8 +129,9 @@ def largest_int(table: str, name: str) -> int:
 
 @once
 def arrow_schema(table: str, names: tuple[str, ...] | None = None) -> Any:
-    """Return the pyarrow schema of a table in memory, or of these columns, with the
-    version as metadata.
+    """Return the pyarrow schema that a table has in memory, with the version of our
+    schema as metadata. Texts that repeat are dictionaries: an integer for each row that
+    stands for one of the distinct texts. names: only these columns; None: all.
     """
     repeating = dictionary_columns(table)
     fields = []

@@ -275,14 +275,14 @@ class Store:
             for name in list_folder(staging):
                 path = staging / name
                 is_done = name.startswith(f"{run_id}-") or "-removed-" in name
-                # another controller was first, or it is not ours to remove
+                # it fails if another controller was first, or it is another user's
                 with suppress(OSError):
                     if is_done or path.lstat().st_mtime < old:
                         discard(path)
 
     def flush(self) -> None:
-        """Write the waiting rows of `runs` and `cpus`. On StoreError they wait for the
-        next call.
+        """Write the rows of `runs` and `cpus` that wait. They wait for the next call if
+        a StoreError is raised.
         """
         with self._guard:
             records = self._waiting
@@ -335,8 +335,9 @@ class Store:
 
     @contextmanager
     def hold_session(self, intent: Intent) -> Iterator[None]:
-        """Write a session's note; lock it during the block, then keep it. Raises
-        StoreError, LockedError.
+        """Write a session's note, and lock it during the block, which shows that the
+        session runs. The note stays when the block ends. Raises StoreError; LockedError
+        if the session runs already.
         """
         path = self._intent_path(intent.session_id)
         with store_errors("note the session", path):
@@ -346,7 +347,7 @@ class Store:
                 who = f"process {process} on this machine is measuring it."
                 raise LockedError(f"session {intent.session_id} is under way: {who}")
             note = self._write_note(path, intent, lock=True)
-        with note:
+        with note:  # to close the file unlocks it
             yield
 
     def note_failures(self, intent: Intent, failures: Mapping[str, Failure]) -> None:
@@ -435,11 +436,12 @@ class Store:
         return runs.describe_damaged_journals(self.state_dir)
 
     def _remove_journal(self, run_id: str) -> None:
+        """Remove a run's journal, which readers see whole or not at all."""
         with (
             enter_state_folder(self.state_dir, "journal") as journals,
             enter_state_folder(self.state_dir, "staging") as staging,
         ):
-            # gone in one step for other readers
+            # one step takes it away, and what is in it may be removed one by one
             grave = staging / f"{run_id}-removed-{os.getpid()}"
             (journals / run_id).rename(grave)
             shutil.rmtree(grave, ignore_errors=True)

@@ -75,9 +75,9 @@ def _check_words(table: str, name: str, words: Any) -> None:
             raise DataError(problem)
     if name == "relation":
         for relation in sorted(words.to_pylist()):
-            # as "LLC P-E", which only summaries have
-            has_core_kinds = " " in relation and not is_summary
-            if has_core_kinds or not model.is_relation(relation):
+            # only summaries tell kinds of core apart, as in "LLC P-E"
+            has_misplaced_kinds = " " in relation and not is_summary
+            if has_misplaced_kinds or not model.is_relation(relation):
                 raise DataError(f"relation is {relation!r}")
 
 
@@ -101,9 +101,10 @@ def check_bursts(table: Any, estimator: str, descriptions: model.Descriptions) -
     check_values("samples", table)
     _check_lengths(table, estimator)
     _check_cpus(table)
-    points: dict[tuple[str, ...], Sequence[Any]] = {}
+    values_by_point: dict[tuple[str, ...], Sequence[Any]] = {}  # of its first row
     for row in _select_distinct_rows(table):
         parameters = _parse_parameters(row)
+        # the columns have the names of a burst's attributes
         burst = SimpleNamespace(**row, parameters=parameters)
         mismatch = descriptions[row["benchmark"]].find_mismatch(burst)
         if mismatch:
@@ -112,7 +113,8 @@ def check_bursts(table: Any, estimator: str, descriptions: model.Descriptions) -
             continue
         point = (row["benchmark"], row["variant"], row["point"])
         values = [row[name] for name in _FIXED_PARAMETERS]
-        if points.setdefault(point, values) != values:
+        first_values = values_by_point.setdefault(point, values)
+        if first_values != values:
             raise DataError(
                 f"point {row['point']} of {row['benchmark']} has different parameters"
             )
@@ -147,7 +149,7 @@ def _check_lengths(table: Any, estimator: str) -> None:
     sample_counts = lengths - warmup_counts
     if (2 * zero_counts > sample_counts).any():
         raise DataError("most samples of a burst took no time")
-    # a burst's number would be its smallest sample
+    # this estimator takes a burst's smallest sample for its number, which would be 0
     if estimator == "min" and zero_counts.any():
         raise DataError("the least sample of a burst took no time")
     for name in _LISTS_OF_OTHER_THREADS:
@@ -164,12 +166,15 @@ def _check_samples_of_others(name: str, lists: Any, lengths: Any) -> None:
 
 
 def _count_zeros(ticks: Any, warmup_counts: Any) -> Any:
-    """Return, for each burst, the number of samples after its warm-ups that are 0."""
+    """Return, for each burst, the number of samples after its warm-ups that are 0.
+    ticks: a pyarrow array with the list of each burst.
+    """
     # positions in the ticks of all bursts, one after the other
     positions_of_zeros = np.flatnonzero(np.asarray(ticks.values) == 0)
     offsets = np.asarray(ticks.offsets)
     first_after_warmup = offsets[:-1] + warmup_counts
     end = offsets[1:]
+    # how many zeros stand before a position is told by where it would be sorted in
     zeros_before_first = np.searchsorted(positions_of_zeros, first_after_warmup)
     zeros_before_end = np.searchsorted(positions_of_zeros, end)
     return zeros_before_end - zeros_before_first
@@ -218,9 +223,11 @@ def _is_path(cpus: Sequence[int], first: int, last: int) -> bool:
 
 def _select_distinct_rows(table: Any) -> list[dict[str, Any]]:
     """Return the first row of each combination of names, parameters and number of
-    threads. The number of threads shows in the lengths of the lists, and in whether
-    ping and pong are one CPU.
+    threads: whether a burst fits its benchmark depends on these alone, so one row is
+    checked for all that are alike.
     """
+    # the number of threads shows in the lengths of the lists, and in whether ping and
+    # pong are one CPU
     keys = table.select(_POINT_NAMES).unify_dictionaries()
     is_one_cpu = pc.equal(table.column("ping_cpu"), table.column("pong_cpu"))
     keys = keys.append_column("is_one_cpu", is_one_cpu)

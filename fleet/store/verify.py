@@ -170,13 +170,13 @@ def _list_files(place: Place) -> "_Files":
 
 def _list_matching(place: Place, pattern: str, unreadable: list[OSError]) -> list[str]:
     """Return the names of the files in a folder that match a pattern. If the folder
-    cannot be read, add the error to `unreadable`. Raises OSError of an object store,
-    where no other folder can be read then.
+    cannot be read, add the error to `unreadable`. An error of an object store is
+    raised, since its other folders cannot be read then either. Raises OSError.
     """
     try:
         return place.files(pattern)
     except OSError as err:
-        is_of_object_store = err.filename is None
+        is_of_object_store = err.filename is None  # the system names a file
         if is_of_object_store:
             raise
         unreadable.append(err)
@@ -268,14 +268,16 @@ def _verify_files_of_table(
 def _find_missing_rows(
     table: str, files: Sequence[_CheckedTable], records: Mapping[str, bytes]
 ) -> Iterator[str]:
-    """Yield a problem for each run without rows in a table, or with rows in two of its
-    files, unless a file is damaged.
+    """Yield a problem for each run that has no rows in a table, or has rows in two of
+    its files; none at all if a file is damaged, as its rows are not known. records: of
+    all runs, as JSON.
     """
     if any(file.problems for file in files):
         return
     counts = Counter[str]()
     for file in files:
         counts.update(file.run_ids)
+    # the remedy is about one file
     remedy_for_both = REMEDIES[table].replace("Remove it", "Remove them")
     for run_id, record_json in records.items():
         if counts[run_id] > 1:
@@ -298,8 +300,8 @@ def _has_rows(table: str, record_json: bytes) -> bool:
 def _verify_index(
     place: Place, stamps: Mapping[Key, str], records: Mapping[Key, bytes]
 ) -> Iterator[str]:
-    """Yield a problem for each run whose index entry differs from its file. records:
-    those in the samples files, as JSON.
+    """Yield a problem for each run of which the index holds something else than its
+    samples file. records: by run, the record in the samples file, as JSON.
     """
     index = Listing(place).index
     indexed_records = index.read_records(stamps)
@@ -329,8 +331,9 @@ def _holds_record(record_json: bytes | None, record: RunRecord) -> bool:
 def _verify_table(
     place: Place, name: str, table: str, records: Mapping[str, bytes]
 ) -> _CheckedTable:
-    """Read a file. Its problems: it cannot be read, is misnamed, or has rows that
-    differ from `records`.
+    """Read a file of a table; return the runs or summaries in it, and its problems: it
+    cannot be read, is misnamed, or has rows that differ from `records`, the records of
+    runs as JSON.
     """
     key_column = "summary" if table == "summaries" else "run_id"
     keys = set[str]()
@@ -363,8 +366,8 @@ class _Comparison:
     def __init__(self, table: str, records: Mapping[str, bytes]) -> None:
         self._table = table
         self._records = records
-        # rows that the records give, by run and CPU (None: the row of `runs`); without
-        # those that the file had already
+        # by run, the rows that the file should have and has not had yet: by CPU, or by
+        # None the one row of `runs`
         self._expected = dict[str, dict[int | None, Any]]()
         self._differing = defaultdict[str, set[str]](set)  # columns, by run
 
@@ -379,15 +382,16 @@ class _Comparison:
                     self._compare(row)
 
     def _compare(self, row: Mapping[str, Any]) -> None:
-        """Compare a row of the file with the expected one. Take that away, so that a
-        second row for it differs, and rows that the file lacks are left.
+        """Compare a row of the file with the one that its run's record makes. That one
+        is taken away: a second row for it differs from nothing at all, and what is left
+        in the end is what the file lacks.
         """
         run_id = row["run_id"]
         if run_id not in self._expected:
             record_json = self._records[run_id]
             self._expected[run_id] = _rebuild_rows_by_cpu(self._table, record_json)
         rows_by_cpu = self._expected[run_id]
-        cpu = row.get("cpu")  # None in `runs`
+        cpu = row.get("cpu")  # a row of `runs` has none
         expected_row = rows_by_cpu.pop(cpu, {})
         for column, value in row.items():
             if value != expected_row.get(column):

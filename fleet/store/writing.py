@@ -37,8 +37,9 @@ _OPTIONS = {
 def open_writer(
     path: Path, shape: Any, *, lasting: bool = True, **options: Any
 ) -> Iterator[Any]:
-    """Yield pyarrow's writer of a new file, then add checksums. lasting: sync to the
-    disk. Raises OSError.
+    """Yield pyarrow's writer of a new file; after the block, add checksums. shape: the
+    schema. lasting: sync the file to the disk. options: of pq.ParquetWriter. Raises
+    OSError.
     """
     with pq.ParquetWriter(path, shape, **(_OPTIONS | options)) as writer:
         writer.add_key_value_metadata(shape.metadata)
@@ -116,16 +117,16 @@ def list_table_files(place: Place, table: str) -> list[str]:
 def _find_missing(
     place: Place, names: Sequence[str], run_ids: Collection[str]
 ) -> list[str]:
-    """Return the runs, sorted, of which none of a table's files has rows. names: of
-    these files, each named after the last of its runs (see `file_name`). Raises
+    """Return the runs, sorted, that have no rows in any file of a table. names: of the
+    table's files, each named after the last of its runs (see `file_name`). Raises
     OSError.
     """
     names_by_stem = {Path(name).stem: name for name in names}
-    # the name of a file of one run is enough, others have to be read
+    # the run that a file is named after is in it, and its others have to be read
     missing = set(run_ids) - names_by_stem.keys()
     if not missing:
         return []
-    # a file whose last run is an earlier one has none of these
+    # IDs sort by time: a file whose last run is an earlier one has none of these
     first_missing = min(missing)
     names_to_read = []
     for stem, name in names_by_stem.items():
@@ -160,8 +161,8 @@ def _write_rows(place: Place, table: str, records: Sequence[RunRecord]) -> None:
     run_ids = [record.row["run_id"] for record in records]
     name = file_name(run_ids)
     rows = _tabulate(table, records)
-    # Dictionaries would be larger than texts that differ in most rows; bounds only help
-    # among many rows.
+    # Texts that differ in most rows take less room without dictionaries. The bounds of
+    # columns help readers to skip rows, of which one row has none to skip.
     bounds: list[str] | bool = False
     if len(rows) > 1:
         bounds = ["run_id", "host_id", "session_id"]
@@ -183,8 +184,9 @@ def _tabulate(table: str, records: Sequence[RunRecord]) -> Any:
 
 @contextmanager
 def lock_tables(place: Place, *, exclusive: bool) -> Iterator[bool]:
-    """Lock a root's tables in the block; do not wait if `exclusive`. Yield whether the
-    lock was obtained.
+    """Lock a root's tables in the block, for one process alone if `exclusive`, else
+    together with others. Wait for the lock, unless it is exclusive. Yield whether it
+    was obtained.
     """
     kind = fcntl.LOCK_EX | fcntl.LOCK_NB if exclusive else fcntl.LOCK_SH
     state_dir = place.state_dir
