@@ -88,6 +88,7 @@ class Parameter:
     words: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        """Raise InputError for texts of an agent that pages cannot show."""
         texts = [self.name, self.type, self.role, self.option, self.none]
         given = [text for text in texts if text]
         meanings = self.words.values()
@@ -162,6 +163,9 @@ class Benchmark:
     variants: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        """Check an agent's description, and choose the view that can show its
+        benchmark. Raises InputError.
+        """
         texts = [
             self.name,
             self.question,
@@ -180,13 +184,15 @@ class Benchmark:
                 "a benchmark needs 1 or 2 latencies, and parameters with different"
                 " names"
             )
+        # the class is frozen, and this is still its construction
         object.__setattr__(self, "view", self._choose_view())
 
     def _choose_view(self) -> View:
         """Return the described view, or the nearest that can show this benchmark.
 
-        A TABLE shows any benchmark. A MATRIX or CPUS has one number for each pair or
-        CPU: a benchmark with several points has to name the one that stands there.
+        A TABLE shows any benchmark, also one that lacks a parameter that its view
+        needs. A MATRIX or CPUS has one number for each pair or CPU: a benchmark with
+        several points has to name the one that stands there.
         """
         names = {parameter.name for parameter in self.parameters}
         needed_names = _NEEDED.get(self.view, ())
@@ -241,8 +247,9 @@ class Benchmark:
         return [parameter for parameter in self.parameters if parameter.role == role]
 
     def find_mismatch(self, burst: Any) -> str | None:
-        """Return why a `Burst` cannot be of this benchmark, else None. Ignore values
-        not in `Parameters`.
+        """Return why a burst cannot be of this benchmark; None if it can. burst: a
+        `Burst`, or an object with its attributes. Values that only a newer agent knows,
+        and that have no field in `Parameters`, are not checked.
         """
         cpus = burst.cpus or {burst.ping_cpu, burst.pong_cpu}
         count = len(cpus)
@@ -259,7 +266,9 @@ class Benchmark:
 
     def _find_part_problem(self, burst: Any) -> str | None:
         """Return which part of a burst this benchmark cannot have, or lacks: its point,
-        its parameters, the other thread's times; else None.
+        its parameters, the other thread's times; None if all is well. A matrix has one
+        number for each pair, so a burst of it with a point has to tell which point that
+        number is of.
         """
         is_by_cpus = self.view in (View.MATRIX, View.CPUS)
         if is_by_cpus and burst.point and not self._has_point_for_pair(burst):
@@ -292,30 +301,34 @@ class Benchmark:
         return self._find_point_mismatch(burst.point, burst.parameters)
 
     def _find_point_mismatch(self, point: str, parameters: Any) -> str | None:
-        """Return how a point's values, or words and sizes in its name, contradict this
-        benchmark, or None. A name is words such as "random.512K.huge".
+        """Return how the parameters of a burst contradict this benchmark, or the name
+        of the burst's point; None if they do not. parameters: its `Parameters`.
+
+        The name is words such as "random.512K.huge". A word that is one of a
+        parameter's words, and a size, must be what the parameters say.
         """
         if _NO_SIZE.search(point):
             return f"point {point} has a size of 0"
-        words = set(point.split("."))
-        values = self._pair_with_values(parameters)
-        for parameter, value in values:
+        words_of_name = set(point.split("."))
+        parameter_values = self._pair_with_values(parameters)
+        for parameter, value in parameter_values:
             mismatch = parameter.find_mismatch(value, self)
             if mismatch is not None:
                 return mismatch
-            if parameter.is_contradicted_by(words, value):
+            if parameter.is_contradicted_by(words_of_name, value):
                 return (
                     f"point {point} has another {parameter.name} than its parameters,"
                     f" {value}"
                 )
         sizes = set()
-        for parameter, value in values:
+        for parameter, value in parameter_values:
             if parameter.type == "bytes" and value is not None:
                 sizes.add(value)
         # the shapes of products only come close to the size in the name
         if not sizes or self.view is View.PRODUCTS:
             return None
-        sizes_in_name = {size for size in map(parse_size, words) if size is not None}
+        sizes_or_none = map(parse_size, words_of_name)
+        sizes_in_name = {size for size in sizes_or_none if size is not None}
         if not sizes_in_name <= sizes:
             return f"point {point} is of another size than its parameters"
         return None
@@ -414,8 +427,8 @@ def find_description_problem(benchmarks: Sequence[Benchmark]) -> str | None:
 
 
 def _find_changed_meaning(benchmark: Benchmark, expected: Benchmark) -> str | None:
-    """Return how the numbers of a host's benchmark mean something else than those of
-    the benchmark that this version knows by its name; None if they do not.
+    """Return in what a host's benchmark differs from the one that this version knows by
+    its name, so that their numbers do not mean the same; None if they do.
     """
     for attribute in _MEANING:
         value = getattr(benchmark, attribute)
@@ -426,7 +439,8 @@ def _find_changed_meaning(benchmark: Benchmark, expected: Benchmark) -> str | No
             )
     type_by_name = {item.name: item.type for item in benchmark.parameters}
     for parameter in expected.parameters:
-        # tables need those with a role, except a node: it is often not requested
+        # a parameter with a role has a place in the tables, which cannot do without it;
+        # only a node is often not requested
         is_needed = parameter.role and parameter.type != "node"
         if is_needed and type_by_name.get(parameter.name) != parameter.type:
             return f"lacks its parameter {parameter.name}"
@@ -442,8 +456,8 @@ class Descriptions:
     own: Mapping[str, Benchmark] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Benchmark:
-        """Return a benchmark by a name such as `cas` or `cas/llsc`; if unknown, one
-        with a time per unit.
+        """Return a benchmark by a name such as `cas` or `cas/llsc`, whose variant is
+        ignored. An unknown one is taken for a benchmark whose numbers are ns per unit.
         """
         name = name.partition("/")[0]
         benchmark = _KNOWN.get(name) or self.own.get(name)
@@ -470,14 +484,14 @@ SHIPPED = Descriptions()
 
 
 def read_descriptions(hello: Mapping[str, Any]) -> Descriptions:
-    """Return this version's benchmarks, and those that only a stored hello
-    describes.
+    """Return the descriptions that a run needs: this version's, and from the run's
+    hello those of benchmarks that this version does not know.
     """
-    own = {}
+    only_in_hello = {}
     for description in hello.get("benchmarks", ()):
         name = description["name"]
         if name not in _KNOWN:
-            own[name] = benchmark_from_description(description)
-    if not own:
+            only_in_hello[name] = benchmark_from_description(description)
+    if not only_in_hello:
         return SHIPPED
-    return Descriptions(own)
+    return Descriptions(only_in_hello)

@@ -48,8 +48,9 @@ _TEMPLATE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 def client_command(host: Host, shell: Sequence[str]) -> tuple[str, ...]:
-    """Return the host's command, with `shell` in place of `{shell}` or appended. Raises
-    InputError.
+    """Return the words of the host's command, with its templates filled in. shell: the
+    words that stand in place of `{shell}`, or at the end if that is nowhere. A word
+    with an optional template that has no value is left out. Raises InputError.
     """
     shell_text = shlex.join(shell)
     words: list[str] = []
@@ -57,8 +58,8 @@ def client_command(host: Host, shell: Sequence[str]) -> tuple[str, ...]:
         filled_word = _fill_templates(word, host, shell_text)
         if filled_word is not None:
             words.append(filled_word)
-    names_of_templates = [_TEMPLATE.findall(word) for word in host.command]
-    if not any("shell" in names for names in names_of_templates):
+    templates_of_words = [_TEMPLATE.findall(word) for word in host.command]
+    if not any("shell" in names for names in templates_of_words):
         words += shell
     return tuple(words)
 
@@ -101,8 +102,9 @@ def _fill_templates(word: str, host: Host, shell: str) -> str | None:
 
 
 def _find_template_value(match: re.Match[str], host: Host, shell: str) -> str | None:
-    """Return the text that replaces a template; None for an optional one that has no
-    value. Raises InputError.
+    """Return the text that replaces a template such as `{user}`, `{label:KEY}` or
+    `{env:NAME}`; None for an optional one, as `{user?}`, that has no value. Raises
+    InputError.
     """
     template = match[0]
     if template in ("{{", "}}"):

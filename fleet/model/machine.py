@@ -72,8 +72,9 @@ _ONLY_CORE = {Relation.SMT}
 def name_core_kinds(
     cpus: Iterable[tuple[int, str | None, int | None]],
 ) -> dict[int, str]:
-    """Return the kind of core, a key of KINDS, by CPU; {} if all are alike. cpus:
-    number, kind, capacity.
+    """Return the kind of core, a key of KINDS, by CPU; {} if all are alike. cpus: for
+    each CPU its number, its kind as the system names it, and its capacity. The
+    capacities tell the kinds only if the system names none.
     """
     rows = list(cpus)
     kinds = {}
@@ -111,15 +112,15 @@ def _name_kinds_by_capacity(capacities: Mapping[int, int | None]) -> dict[int, s
 def take_one_of_each_core(
     cpus: Iterable[tuple[int, int | None, int | None]],
 ) -> tuple[int, ...]:
-    """Return the lowest CPU of each known core, sorted. cpus: number, package
-    and core.
+    """Return the lowest CPU of each core, sorted. cpus: for each CPU its number,
+    package and core. CPUs of an unknown core are left out.
     """
     first_cpus: dict[tuple[int | None, int], int] = {}
     for cpu, package, core in sorted(cpus, key=itemgetter(0)):
         if core is None:
             continue
-        place = (package, core)
-        first_cpus.setdefault(place, cpu)
+        core_of_host = (package, core)
+        first_cpus.setdefault(core_of_host, cpu)
     return tuple(first_cpus.values())
 
 
@@ -463,10 +464,13 @@ class Topology:
     def __init__(
         self, cpus: Iterable[Cpu], kinds: Mapping[int, str] = MappingProxyType({})
     ) -> None:
+        """Note for each CPU the groups that it is in, such as a package, a core or the
+        CPUs of a cache; the group with the fewest CPUs first.
+        """
         self.cpus = tuple(cpus)
         self._kinds = kinds
         groups_by_cpu = {cpu.cpu: _list_reported_groups(cpu) for cpu in self.cpus}
-        cpu_counts = Counter(chain(*groups_by_cpu.values()))
+        cpu_counts = Counter(chain(*groups_by_cpu.values()))  # of each group
         # by CPU the numbers of its groups, such as {LLC: 3, PACKAGE: 0}: the smallest
         # group first; equal ones in the order of `_list_reported_groups`
         self._groups: dict[int, dict[Relation, int]] = {}
@@ -491,7 +495,7 @@ class Topology:
         for relation, group in groups_of_one.items():
             if groups_of_other.get(relation) == group:
                 return relation
-        # a core says nothing of CPUs in other cores
+        # a host that reports only cores does not say how far apart two of them are
         if _ONLY_CORE in (groups_of_one.keys(), groups_of_other.keys()):
             return Relation.UNKNOWN
         return Relation.SYSTEM

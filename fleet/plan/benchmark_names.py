@@ -52,8 +52,9 @@ class BenchmarkName(NamedTuple):
 
 
 def parse_benchmark_names(text: str) -> tuple[BenchmarkName, ...]:
-    """Parse "cas/c11,chase random" -> (cas/c11, chase random). Raises UsageError if it
-    names nothing.
+    """Parse a list of names such as "cas/c11,chase random": benchmark cas with the
+    variant c11, and benchmark chase with the setting ("random",). Raises UsageError if
+    it names nothing.
     """
     names = []
     for part in text.split(","):
@@ -101,16 +102,17 @@ def split_benchmarks_and_variants(text: str) -> tuple[str, str]:
 
 
 def describe_unmeasured_benchmark(text: str, choices: Sequence[str]) -> str:
-    """Return the error for a benchmark that matches none of the measured choices, each
-    such as "cas/cmpxchg". Say how to measure it, or suggest similar names.
+    """Return the error for a text that matches none of `choices`, the measured
+    benchmarks with variants such as "cas/cmpxchg". Say how to measure it, or suggest
+    similar names.
     """
     measured_names = {choice.partition("/")[0] for choice in choices}
     there_are = f"There are {', '.join(choices) or 'none'}."
     if text in BENCHMARKS and text not in measured_names:
         advice = f"`fleet run -b {text}` measures it."
         return one_line(f"benchmark {text}: not measured. {there_are} {advice}")
-    end_of_sentence = suggest_similar(text, {*choices, *measured_names})
-    return one_line(f"benchmark {text}: not measured{end_of_sentence} {there_are}")
+    suggestion = suggest_similar(text, {*choices, *measured_names})
+    return one_line(f"benchmark {text}: not measured{suggestion} {there_are}")
 
 
 def _list_benchmarks_with_variant(benchmark: str, variant: str) -> list[str]:
@@ -154,9 +156,10 @@ def _format_variants(variants: Mapping[str, str]) -> str:
 
 
 def find_requested_variant(plan: Plan, benchmark: str) -> str:
-    """Return the variant of a benchmark that a plan asks for, AUTO or ALL. The plan
-    gives variants by benchmark, such as "cas=lse,clock=tsc". One without a name, as in
-    "c11,cas=lse", is for all others; if there is none, they have AUTO.
+    """Return the variant of a benchmark that a plan asks for, or AUTO or ALL. The
+    plan's text gives variants by benchmark, such as "cas=lse,clock=tsc". One without a
+    name, as c11 in "c11,cas=lse", is for all benchmarks that the text does not name;
+    without such a one, these have AUTO.
     """
     text = assign_to_benchmarks(plan.variant or AUTO, plan.benchmarks)
     variant_of_others = AUTO

@@ -64,6 +64,7 @@ class Condition:
         in any case; an unknown one matches nothing.
         """
         label = labels.get(self.key)
+        # a value may be equal though it does not match itself as a glob, as `a[1]`
         if label is not None and (
             label == self.value or fnmatchcase(label, self.value)
         ):
@@ -74,24 +75,29 @@ class Condition:
     def describe_values(
         self, labels: Iterable[Mapping[str, str]], facts: Iterable[Mapping[str, str]]
     ) -> str:
-        """Return the end of a sentence that says what there is instead: "; did you mean
-        'kind=board'? Labels: …", or the values of the fact.
+        """Return the end of a sentence on a condition that no host fulfils: what there
+        is instead, such as "; did you mean 'kind=board'? There are: …". labels, facts:
+        of each host.
         """
-        pairs = {f"{key}={value}" for each in labels for key, value in each.items()}
+        pairs = set[str]()  # KEY=VALUE of all labels, and of the fact if it is one
+        for labels_of_host in labels:
+            pairs.update(f"{key}={value}" for key, value in labels_of_host.items())
         if self.is_of_fact:
-            pairs |= {
-                f"{self.key}={each[self.key]}" for each in facts if self.key in each
-            }
-        of_key = sorted(pair for pair in pairs if pair.startswith(f"{self.key}="))
+            for facts_of_host in facts:
+                if self.key in facts_of_host:
+                    pairs.add(f"{self.key}={facts_of_host[self.key]}")
+        pairs_of_key = sorted(pair for pair in pairs if pair.startswith(f"{self.key}="))
         suggestion = suggest_similar(f"{self.key}={self.value}", sorted(pairs))
-        if of_key:
-            return f"{suggestion} There are: {_abbreviate(of_key)}."
+        if pairs_of_key:
+            return f"{suggestion} There are: {_abbreviate(pairs_of_key)}."
         names = f"Labels: {_abbreviate(sorted(pairs))}. Facts: {', '.join(FACTS)}."
         return f"{suggestion} {names}"
 
 
 def parse_condition(text: str) -> Condition | None:
-    """Parse "kind=board" or "web*@kind=board"; None for text without "="."""
+    """Parse "kind=board", a condition on all hosts, or "web*@kind=board", one on hosts
+    whose name matches; None for text without "=".
+    """
     hosts, at, pair = text.rpartition("@")
     if not at or "=" in hosts:  # an @ behind the = is in the value
         hosts = "*"

@@ -52,7 +52,7 @@ def _find_unused(
     requested: RequestedOptions, resolved: EffectiveOptions
 ) -> Iterator[Conflict]:
     """Yield the options of the command line that none of the benchmarks takes. Those of
-    an entry of the inventory wait for a run that has such a benchmark.
+    an inventory's entry are no mistake: they are there for other runs.
     """
     for name, option in BY_NAME.items():
         benchmarks = option.list_benchmarks()
@@ -79,8 +79,8 @@ def _find_long_bursts(
 def _find_broken_rules(
     options: RequestedOptions, resolved: EffectiveOptions
 ) -> Iterator[Conflict]:
-    """Yield the options that break a rule of the agent: one excludes another, or needs
-    another to be on.
+    """Yield the options that break a rule of the agent. By a rule, an option that is
+    requested excludes another one, or needs another one to be on.
     """
     for rule in RULES:
         name = BY_FLAG[rule.name].name
@@ -92,7 +92,7 @@ def _find_broken_rules(
             yield Conflict((name, other_name), rule.why)
         if rule.relation == "needs" and not getattr(resolved, other_name):
             if not is_other_requested:
-                # it is on by default, except where the number of rounds is fixed
+                # it is on by default, so what turned it off is to be named: the rounds
                 other_name = _find_deciding_option(options, "rounds")
             yield Conflict((name, other_name), rule.why)
 
@@ -100,7 +100,9 @@ def _find_broken_rules(
 def _find_benchmark_conflicts(
     options: RequestedOptions, resolved: EffectiveOptions
 ) -> Iterator[Conflict]:
-    """Yield the nodes or operations that none, or one, of the benchmarks can take."""
+    """Yield how the benchmarks do not fit what is requested: none of them can place its
+    memory on NUMA nodes, or one of them has none of the operations.
+    """
     benchmarks = [BENCHMARKS[name] for name in resolved.benchmarks]
     if options.nodes is not None and not any(item.node for item in benchmarks):
         why = "none of these can place its memory; add chase, bandwidth or cas"
@@ -117,7 +119,9 @@ def _find_benchmark_conflicts(
 def _find_cpu_conflicts(
     options: RequestedOptions, resolved: EffectiveOptions
 ) -> Iterator[Conflict]:
-    """Yield how listed CPUs are too few for the benchmarks, or lack one of a pair."""
+    """Yield how the listed CPUs do not fit: there are too few for the benchmarks, or
+    one of a requested pair is not among them.
+    """
     cpus = options.cpus
     if cpus is None or isinstance(cpus, str):
         return  # no CPUs are listed: all are measured, or those of a kind of core
@@ -168,8 +172,9 @@ def require_no_conflicts(hosts: Sequence[Host], requested: RequestedOptions) -> 
 def _conflict_message(
     host: Host, requested: RequestedOptions, conflict: Conflict
 ) -> str:
-    """Return a message that quotes options as typed or written; begin with the host if
-    its entry sets one.
+    """Return a message on a conflict of a host. It quotes the options as they were
+    typed, or are written in the inventory; if one is from there, the message begins
+    with the host's line and name.
     """
     entry = options_from_entry(host)
     sources = [_quote_option(name, requested, entry) for name in conflict.names]
@@ -184,8 +189,8 @@ def _conflict_message(
 def _quote_option(
     name: str, requested: RequestedOptions, entry: RequestedOptions
 ) -> str:
-    """Return an option as it was typed, or is written in the host's entry, or its
-    default.
+    """Return an option with its value: as it was typed, else as the host's entry has
+    it, else the default. requested: what was typed. entry: what the entry sets.
     """
     option = BY_NAME[name]
     if _is_from_entry(name, requested, entry):

@@ -98,7 +98,9 @@ def describe_unknown_events(names: Sequence[str], facts: Facts) -> str | None:
 def _look_up_events(
     names: Sequence[str], facts: Facts
 ) -> Iterable[tuple[str, str | None]]:
-    """Yield each event's name and code; None for a name that the CPU does not have."""
+    """Yield the name of each event, and its code; None for one that the CPU does not
+    have. A raw code such as r04d2 is an event, too.
+    """
     family = _find_family(facts)
     codes = dict(_EVERYWHERE)
     if family:
@@ -111,8 +113,9 @@ def _look_up_events(
 
 
 def _find_family(facts: Facts) -> _Family | None:
-    """Return the family of CPUs that a host's CPU is of; None if it is none that has
-    events of its own.
+    """Return the family of CPUs that a host's CPU is in, which has events of its own;
+    None if no such family is known. Some families are of one model, others of all
+    models.
     """
     vendor = facts.cpu_vendor or ""
     try:

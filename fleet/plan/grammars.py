@@ -277,8 +277,8 @@ def _format_pair_choice(choice: PairChoice) -> str:
 
 
 def make_word_list_grammar(*choices: str, empty: str = "") -> Grammar:
-    """Return the grammar of lists of these words, without repeats. empty: a word that
-    means an empty list.
+    """Return the grammar of lists of these words, without repeats, as tuples. empty: a
+    word that means an empty list; without it, a list must have a word.
     """
     read_words = _make_list_reader(lambda word: require_choice(word, choices))
     allowed = f"a list of {', '.join(choices)}"
@@ -321,7 +321,9 @@ def _format_numbers(numbers: tuple[int, ...]) -> str:
 
 
 def make_all_or_list_grammar(item: Grammar, allowed: str) -> Grammar:
-    """Return the grammar of either "all" or a list of numbers, without repeats."""
+    """Return the grammar of a text that is "all" or a list of numbers, which are
+    written without repeats. item: the grammar of a number.
+    """
     read_numbers = _make_list_reader(item.read)
 
     def read(text: str) -> str:
@@ -334,7 +336,8 @@ def make_all_or_list_grammar(item: Grammar, allowed: str) -> Grammar:
 
 def _is_size_range(text: str, option: AgentOption) -> bool:
     """Report whether a text is a size such as "16K" that the option takes, or a range
-    of them such as "16K..64M".
+    of them such as "16K..64M". Both ends have to be multiples of the option's number,
+    or powers of two if it has none.
     """
     first, dots, last = text.partition("..")
     low = parse_size(first)
@@ -344,12 +347,14 @@ def _is_size_range(text: str, option: AgentOption) -> bool:
     if not option.least <= low <= high <= option.most:
         return False
     if option.multiple is None:
-        return low.bit_count() == high.bit_count() == 1  # powers of two
+        return low.bit_count() == high.bit_count() == 1
     return low % option.multiple == high % option.multiple == 0
 
 
 def _is_rate(text: str, option: AgentOption) -> bool:
-    """Report whether a text is GB/s that the option takes, or "full"."""
+    """Report whether a text is a rate in GB/s that the option takes, or "full". The
+    option's limits are in MB/s; 0 is allowed as well.
+    """
     if text == "full":
         return True
     if not re.fullmatch(r"[0-9]{1,2}(\.[0-9]{1,3})?", text):
@@ -398,8 +403,9 @@ def _make_verbatim_list_grammar(
     is_item: Callable[[str, AgentOption], bool],
     other: str | None = None,
 ) -> Grammar:
-    """Return the grammar of a list that the agent gets as written, without blanks.
-    other: a word that may stand for the list.
+    """Return the grammar of a list that the agent gets as it is written, without
+    blanks. is_item: whether the option takes a text as an item. other: a word that may
+    stand in place of the list.
     """
     read_item = _make_text_reader(option, is_item)
 
@@ -407,7 +413,7 @@ def _make_verbatim_list_grammar(
         plain = text.replace(" ", "")
         if plain != other:
             for item in plain.split(","):
-                read_item(item)
+                read_item(item)  # only to see whether that raises an error
         return plain
 
     return Grammar(metavar, option.allowed, read, lists=True)

@@ -29,8 +29,9 @@ def merge_plan(host: model.Host, requested: model.RequestedOptions) -> model.Pla
 def merge_plan_with_facts(
     host: model.Host, requested: model.RequestedOptions, facts: model.Facts
 ) -> model.Plan:
-    """Merge a plan, then resolve its kinds of core, pairs and events by the facts.
-    Raises UsageError.
+    """Return the plan of a host: the options of its entry, overridden by those
+    requested. What a user may ask for in words becomes numbers by the facts: kinds of
+    core, how many pairs of each relation, and groups of events. Raises UsageError.
     """
     plan = merge_plan(host, requested)
     if isinstance(plan.cpus, str):
@@ -40,6 +41,7 @@ def merge_plan_with_facts(
     few_pairs = _resolve_pairs(
         f"{host.name}: few_pairs", effective_few_pairs(plan), facts, cpus, plan.seed
     )
+    # there are no pairs on one CPU
     if few_pairs and not few_pairs.listed:
         few_pairs = None
     events = plan.counters
@@ -55,15 +57,16 @@ def _resolve_pairs(
     cpus: Collection[int],
     seed: int,
 ) -> model.PairChoice | None:
-    """Replace a number of pairs of each relation by pairs among these CPUs. Raises
-    UsageError that begins with `where`.
+    """Return the choice with pairs among these CPUs in place of a number of pairs of
+    each relation; any other choice as it is. where: the option, with which an error
+    begins. Raises UsageError.
     """
     if choice is None or not choice.per_relation:
         return choice
     count = choice.per_relation
     sampled = sample_pairs_per_relation(count, facts, cpus, seed)
     try:
-        require_formattable(sampled.listed)
+        require_formattable(sampled.listed)  # only for its error
     except model.InputError as err:
         raise UsageError(f"{where} per-relation:{count}: {err}") from err
     return sampled
@@ -96,8 +99,8 @@ def named_cpus(plan: model.Plan) -> frozenset[int]:
 def _find_named_cpus(
     host: model.Host, kind: str, facts: model.Facts
 ) -> tuple[int, ...]:
-    """Return the CPUs of this kind of core, or one CPU of each core. Raises UsageError
-    if there is none.
+    """Return the usable CPUs of a kind of core, such as "P", or one CPU of each core if
+    `kind` is CORES. Raises UsageError if there is none.
     """
     usable_cpus = facts.usable_cpus
     if kind == model.CORES:

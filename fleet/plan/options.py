@@ -139,20 +139,23 @@ BURST_SAMPLES = AGENT_OPTIONS["samples"].most  # warm-ups counted
 
 
 def _make_grammar(option: AgentOption) -> grammars.Grammar:
-    """Return the grammar of the values whose type and range the agent describes."""
-    least = option.least
-    most = option.most
+    """Return the grammar of the values that the agent describes by a type and a range.
+    The agent counts in milliseconds and millionths, and people write seconds and
+    shares.
+    """
+    smallest = option.least
+    largest = option.most
     match option.type:
         case "counts":
-            return grammars.make_integer_list_grammar(least, most)
+            return grammars.make_integer_list_grammar(smallest, largest)
         case "duration_ms":
-            return grammars.make_duration_grammar(least / 1e3, most / 1e3)
+            return grammars.make_duration_grammar(smallest / 1e3, largest / 1e3)
         case "share_ppm":
-            return grammars.make_share_grammar(least / 1e6, most / 1e6)
+            return grammars.make_share_grammar(smallest / 1e6, largest / 1e6)
         case "count":
             step = option.multiple or 1
             return grammars.make_integer_grammar(
-                least, most, multiple_of=step, metavar=option.value
+                smallest, largest, multiple_of=step, metavar=option.value
             )
         case other:
             raise ValueError(
@@ -211,14 +214,16 @@ _OWN_USUAL_WORDS = {
 
 
 def _make_option(name: str) -> Option:
-    """Return the option of a field of `RequestedOptions`."""
-    option = AGENT_OPTIONS[_make_flag(name)]
-    grammar = _OWN_GRAMMARS.get(name) or _make_grammar(option)
-    usual = None
-    if option.usual is not None:
-        usual = grammar.read(option.usual)
-    help_text = _OWN_HELP.get(name, option.help)
-    usual_words = _OWN_USUAL_WORDS.get(name, option.usual_words) or ""
+    """Return the option of a field of `RequestedOptions`: as the agent describes it,
+    except where a table here has a grammar, a help or a default of its own.
+    """
+    agent_option = AGENT_OPTIONS[_make_flag(name)]
+    grammar = _OWN_GRAMMARS.get(name) or _make_grammar(agent_option)
+    usual = None  # the default, as a value
+    if agent_option.usual is not None:
+        usual = grammar.read(agent_option.usual)
+    help_text = _OWN_HELP.get(name, agent_option.help)
+    usual_words = _OWN_USUAL_WORDS.get(name, agent_option.usual_words) or ""
     return Option(name, grammar, help_text, usual, usual_words)
 
 
@@ -238,7 +243,9 @@ _IN_ORDER_OF_ARGUMENTS = tuple(
 
 
 def _read_defaults_with_rounds() -> EffectiveOptions:
-    """Return the agent's defaults where a number of rounds is given."""
+    """Return the agent's defaults for a plan with a number of rounds: some are others
+    than without one.
+    """
     values = {}
     for option in OPTIONS:
         text = AGENT_OPTIONS[option.flag].with_rounds
@@ -328,19 +335,21 @@ def parse_requested(texts: Mapping[str, str | None]) -> model.RequestedOptions:
 
 
 def parse_plan_words(words: Iterable[str]) -> Mapping[str, str]:
-    """Parse the NAME=VALUE of each --plan. Return texts by name. Raises UsageError."""
-    rare = [option.name for option in OFFERED if option.is_rare]
-    own = [option.name for option in OFFERED if not option.is_rare]
+    """Parse the words after each --plan, NAME=VALUE; return the texts of values by
+    name. --plan is for the rare options, which have no flag. Raises UsageError.
+    """
+    rare_names = [option.name for option in OFFERED if option.is_rare]
+    names_with_flag = [option.name for option in OFFERED if not option.is_rare]
     texts: dict[str, str] = {}
     for word in words:
         name, equals, text = word.partition("=")
-        if name in own:
+        if name in names_with_flag:
             raise UsageError(f"--plan {word}: write {BY_NAME[name].as_typed(text)}.")
-        if name not in rare or not equals:
-            similar = suggest_similar(name, rare)
+        if name not in rare_names or not equals:
+            similar = suggest_similar(name, rare_names)
             raise UsageError(
                 f"--plan {word}: must be NAME=VALUE{similar} Names are"
-                f" {', '.join(rare)}."
+                f" {', '.join(rare_names)}."
             )
         if texts.setdefault(name, text) != text:
             raise UsageError(
@@ -351,8 +360,8 @@ def parse_plan_words(words: Iterable[str]) -> Mapping[str, str]:
 
 
 def make_requested(values: Mapping[str, Any]) -> model.RequestedOptions:
-    """Return the options with these parsed values; `benchmarks` as NAMED_BENCHMARKS
-    returns them.
+    """Return the options with these parsed values, by name. That of `benchmarks` is a
+    pair, which becomes two options: the benchmarks and their variants.
     """
     values = dict(values)
     named = values.pop("benchmarks", None)
@@ -423,8 +432,11 @@ def _shorten(text: str) -> str:
 
 
 def agent_arguments(plan: model.Plan) -> list[str]:
-    """Return the agent's arguments for a plan: the preset before what overrides it."""
+    """Return the agent's arguments for a plan. A preset is before all that may override
+    a part of it.
+    """
     if plan.variant is not None:
+        # the agent gets it for each benchmark by name
         variant = assign_to_benchmarks(plan.variant, plan.benchmarks)
         plan = replace(plan, variant=variant)
     arguments = []
