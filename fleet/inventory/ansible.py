@@ -262,8 +262,8 @@ def _read_text(
 def _add_ssh_options(
     text: str, variable: str, entry: dict[str, object], host: str, result: _Result
 ) -> None:
-    """Add jump hosts, key files and accept-new from ssh options in `text` to `entry`;
-    leave out others.
+    """Add the settings of ssh options in a variable's text to `entry`: jump hosts, key
+    files and accept-new. Record other options as left out. host: its name in Ansible.
     """
     try:
         options, rest = gnu_getopt(shlex.split(text), _SSH_OPTIONS)
@@ -275,7 +275,7 @@ def _add_ssh_options(
     for letter, argument in options:
         keyword = _OPTION_KEYWORDS.get(letter, letter)
         value = argument
-        if letter == "-o":
+        if letter == "-o":  # its argument is such as ProxyJump=HOST
             keyword, value = _split_ssh_setting(argument)
         key, setting = _convert_ssh_setting(keyword.lower(), value)
         if setting:

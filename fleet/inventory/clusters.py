@@ -64,13 +64,14 @@ class _Candidate:
 
 
 def _parse_entry(parse: Callable[[Any], _Candidate], entry: Any) -> _Candidate:
-    """Return the candidate that `parse` makes; if it refuses, an unusable one with the
-    entry's ID or text.
+    """Return the candidate that `parse` makes of an entry. If it refuses, return one
+    that cannot be used, with the entry's own name where it has one, else its text.
     """
     try:
         return parse(entry)
     except InputError as err:
         why = str(err)
+    # as kubectl, podman and docker write it
     match entry:
         case (
             {"metadata": {"name": str(name)}} | {"Id": str(name)} | {"ID": str(name)}
@@ -113,8 +114,8 @@ def _parse_slurm(line: str) -> _Candidate:
 
 
 def _parse_pod(pod: Any) -> _Candidate:
-    """Parse an item of `kubectl get pods -o json`. Its node is the host, since each
-    restart renames a pod.
+    """Parse an item of `kubectl get pods -o json`. The pod is the address. The host is
+    its node, since each restart gives the pod another name.
     """
     spec = _read(pod, "spec", dict)
     metadata = _read(pod, "metadata", dict)
@@ -122,6 +123,7 @@ def _parse_pod(pod: Any) -> _Candidate:
     labels = {"namespace": _read(metadata, "namespace")}
     phase = _read_phase(pod, metadata)
     containers = _read(spec, "containers", list)
+    # kubectl has to be told which one to enter
     if len(containers) > 1:
         labels["container"] = _read(containers[0], "name")
     node = name
@@ -141,14 +143,16 @@ def _read_phase(pod: Any, metadata: Mapping[str, Any]) -> str:
 
 
 def _parse_container(entry: Any) -> _Candidate:
-    """Parse an entry of `ps --format json`, whose names are a list (podman) or joined
-    by commas (docker).
+    """Parse an entry of podman's or docker's `ps --format json`. Its names are a list
+    if podman wrote it, and one text, joined by commas, if docker did. The first one is
+    used.
     """
     names = _read(entry, "Names", str | list)
     if isinstance(names, str):
         names = names.split(",")
     first_name = names[0]
-    name = _read({"name": first_name}, "name")  # which refuses what is no text
+    # `_read` refuses a name that is empty or no text
+    name = _read({"name": first_name}, "name")
     unusable = "it only holds a pod's namespaces" if entry.get("IsInfra") else ""
     return _Candidate(name, name, unusable=unusable)
 
@@ -269,8 +273,9 @@ def _take_candidate(candidate: _Candidate) -> _Candidate:
 
 
 def _find_lister(source: str | Sequence[str]) -> _Lister:
-    """Return how to ask `source`: a name in CLUSTERS, or the user's command. In a job
-    of Slurm, only its nodes are asked for.
+    """Return how to ask `source`, a name in CLUSTERS or the words of the user's
+    command, and how to parse what it prints. In a job of Slurm, only the job's nodes
+    are asked for.
     """
     if not isinstance(source, str):
         return _Lister(
@@ -325,8 +330,8 @@ def list_or_reuse_hosts(
 def _ask_hosts_and_left_out(
     source: str | Sequence[str],
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Run a program that lists hosts. Return the entry of each, and a sentence for each
-    one left out.
+    """Run a program that lists hosts. Return the inventory entries by host name, and a
+    sentence for each host that is left out. Raises InventoryError if there is no entry.
     """
     lister = _find_lister(source)
     program = lister.command[0]
@@ -383,8 +388,9 @@ def _split_entries(lister: _Lister, printed: str) -> list[Any]:
 
 
 def _run(command: tuple[str, ...]) -> str:
-    """Return what a program prints. Raises InventoryError if it fails, prints too much
-    or takes too long.
+    """Run a program that lists hosts, in a shell that limits what it may print; return
+    what it prints. Raises InventoryError if it fails, prints too much or takes too
+    long.
     """
     by_hand = shlex.join(command)
     if shutil.which(command[0]) is None:
@@ -409,7 +415,8 @@ def _run(command: tuple[str, ...]) -> str:
             raise InventoryError(
                 f"{command[0]} listed no hosts: {why}. Try `{by_hand}`."
             ) from err
-        printed_bytes = printed.tell()  # the program has moved the same offset
+        # the program has written to this open file, so its position is where that ended
+        printed_bytes = printed.tell()
         if printed_bytes >= _LIMIT_MIB << 20:
             raise InventoryError(
                 f"{command[0]} printed {_LIMIT_MIB} MiB or more. Try `{by_hand} |"

@@ -171,7 +171,7 @@ def _explain_yaml_error(err: Any, text: str) -> tuple[int, str]:
     mark = err.problem_mark
     if mark and mark.line < len(lines) and "\t" in lines[mark.line]:
         why = "broken YAML: this line contains a tab; YAML indents with spaces only"
-    if "nesting depth" in cause:  # the limit of libyaml from 0.2.6 on
+    if "nesting depth" in cause:  # libyaml has a limit of its own from 0.2.6 on
         why = "nested too deeply"
     mark = mark or err.context_mark
     if not mark:

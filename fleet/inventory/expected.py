@@ -44,8 +44,8 @@ class ExpectedRange:
     def matches(
         self, run: Mapping[str, Any], benchmark: str, variant: str, relation: str
     ) -> bool:
-        """Report whether the range is for this number of a run. run: a row of the table
-        `runs`.
+        """Report whether the range is for a run's number for this benchmark, variant
+        and relation. run: a row of the table `runs`.
         """
         if self.benchmark not in (benchmark, f"{benchmark}/{variant}"):
             return False
@@ -57,7 +57,7 @@ class ExpectedRange:
                 values = [f"{key}={value}" for key, value in labels.items()]
             case "host":
                 values = [run["host_name"], run["host_id"]]
-            case _:
+            case _:  # the CPU model
                 values = [run["cpu_model"] or ""]
         return any(fnmatchcase(value, self.pattern) for value in values)
 
@@ -87,7 +87,10 @@ def read_expected(path: Path, runs: Iterable[RunSummary] = ()) -> list[ExpectedR
 def _read_entries(
     document: Document, path: Path, measured: Collection[str]
 ) -> Iterator[ExpectedRange]:
-    """Yield the ranges of all entries; reject what is wrong in the document."""
+    """Yield the ranges of all entries; reject in the document what is wrong. An entry
+    says which machines it is for, by a selector and its pattern; its other keys are
+    benchmarks.
+    """
     entries = document.data
     if not entries or not isinstance(entries, list):
         document.reject(
@@ -95,14 +98,14 @@ def _read_entries(
         )
         return
     for number, entry in enumerate(entries):
-        machines = _read_machines(entry)
-        if machines is None:
+        selector_and_pattern = _read_machines(entry)
+        if selector_and_pattern is None:
             document.reject(
                 (number,),
                 f"needs exactly one of {', '.join(SELECTORS)}, with a name or a glob",
             )
             continue
-        selector, pattern = machines
+        selector, pattern = selector_and_pattern
         if selector == "label" and "=" not in pattern:
             document.reject((number, "label"), "needs key=value, such as rack=b2")
         if len(entry) == 1:
@@ -120,15 +123,15 @@ def _read_entries(
                     (number, benchmark), f"a relation and its range are needed; {_HOW}"
                 )
             else:
-                place = (number, benchmark)
+                benchmark_path = (number, benchmark)
                 yield from _read_ranges(
-                    document, path, place, selector, pattern, relations
+                    document, path, benchmark_path, selector, pattern, relations
                 )
 
 
 def _read_machines(entry: object) -> tuple[str, str] | None:
-    """Return an entry's selector and pattern; None if it has not exactly one, with
-    text.
+    """Return which machines an entry is for: its selector, such as "host", and its
+    pattern. Return None if it has not exactly one selector, or one without text.
     """
     if not isinstance(entry, dict):
         return None
@@ -160,28 +163,28 @@ def _find_benchmark_problem(benchmark: str, measured: Collection[str]) -> str | 
 def _read_ranges(
     document: Document,
     path: Path,
-    place: KeyPath,
+    benchmark_path: KeyPath,
     selector: str,
     pattern: str,
     relations: Mapping[str, object],
 ) -> Iterator[ExpectedRange]:
-    """Yield the ranges that an entry sets for a benchmark; reject those that are none.
-    place: the number of the entry, and the benchmark. relations: what is written for
-    each, such as "20 to 28".
+    """Yield the ranges that an entry sets for one benchmark; reject in the document
+    those that are no range. benchmark_path: the number of the entry, then the
+    benchmark. relations: by relation, the text of its range, such as "20 to 28".
     """
-    benchmark = str(place[-1])
+    benchmark = str(benchmark_path[-1])
     for relation, text in relations.items():
-        path_of_range = (*place, relation)
+        range_path = (*benchmark_path, relation)
         problem = _find_relation_problem(benchmark, relation)
         limits = _read_limits(text)
         if problem is not None:
-            document.reject(path_of_range, f"{problem} {_NAMES}")
+            document.reject(range_path, f"{problem} {_NAMES}")
         elif limits is None:
             why = f"{text!r} is not a range" if text else "has no range"
-            document.reject(path_of_range, f"{why}; {_HOW}")
+            document.reject(range_path, f"{why}; {_HOW}")
         else:
             low, high = limits
-            source = f"{path.name}:{document.line(path_of_range)}"
+            source = f"{path.name}:{document.line(range_path)}"
             yield ExpectedRange(
                 selector, pattern, benchmark, relation, low, high, source
             )

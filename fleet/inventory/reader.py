@@ -28,8 +28,9 @@ class InventoryFile:
         self._require_trust([value for value in risky if value.path[0] != _SETTINGS])
 
     def read_settings(self) -> dict[str, Any]:
-        """Return the defaults of options in the table `fleet:`, by parameter. Raises
-        InventoryError.
+        """Return the defaults of the command line's options, which are in the table
+        `fleet:`, by parameter. A relative path of results begins at the inventory's
+        folder. Raises InventoryError.
         """
         self.document.require_no_problems(_SETTINGS)
         risky = self.document.risky

@@ -97,7 +97,8 @@ def convert_entry(name: str, entry: Any, document: Document) -> dict[str, Any]:
 
 
 def _convert(schema: _Schema, value: Any, path: KeyPath, document: Document) -> Any:
-    """Return the value at a path, converted by a schema. If it is invalid, add a
+    """Return the value at a path, converted by a schema: a list as a tuple, a mapping
+    as a dict, anything else by the schema's own function. If it is invalid, add a
     problem and return None.
     """
     try:
@@ -130,6 +131,10 @@ def _convert_mapping(
     path: KeyPath,
     document: Document,
 ) -> dict[str, Any]:
+    """Return the converted values of a mapping by key; add a problem for each key that
+    the schema does not have, and note values that need trust. A key without a value
+    counts as absent.
+    """
     if isinstance(schema, _Names):
         return _convert_named_values(schema, mapping, path, document)
     converted: dict[str, Any] = {}
@@ -150,8 +155,8 @@ def _convert_mapping(
 def _convert_named_values(
     schema: _Names, mapping: Mapping[str, Any], path: KeyPath, document: Document
 ) -> dict[str, Any]:
-    """Return the converted values of a mapping whose keys are names; add a problem for
-    each name that may not be one.
+    """Return the converted values of a mapping whose keys are names that the user
+    chose; add a problem for each name that is invalid, or looks like that of a secret.
     """
     converted: dict[str, Any] = {}
     for name, value in mapping.items():
@@ -191,15 +196,15 @@ def _require(kind: type, words: str, value: Any) -> Any:
 def _make_reader(
     convert: Callable[[str], Any] = str, words: str = "one piece of text"
 ) -> _Reader:
-    """Return a reader that requires one line of text and converts it. words: its name
-    in an error.
+    """Return a reader that requires one line of text and converts it. words: what the
+    value has to be, for an error.
     """
 
     def read(value: Any) -> Any:
         text = _require(str, words, value)
         if _CONTROL.search(text):
             raise InputError("must be one line of text without control characters")
-        return convert(value)
+        return convert(text)
 
     return read
 

@@ -108,8 +108,9 @@ class Inventory:
         return self._match_hosts_and_group(pattern, globs)
 
     def _match_hosts_and_group(self, pattern: str, globs: Sequence[str]) -> set[str]:
-        """Return the names of the group that the pattern names, and of the hosts that
-        its globs match. Raises UsageError if there are neither.
+        """Return the names of the hosts in the group that the pattern names, and of
+        those that its globs match. Raises UsageError if there is no such group and no
+        such host.
         """
         names = {*self.groups.get(pattern, ())}
         names.update(host.name for host in self._match_globs(globs))
@@ -184,9 +185,9 @@ def load_hosts(
 ) -> Inventory:
     """Make the hosts of an inventory. Raises InventoryError, also if it lacks trust.
 
-    listed_hosts: the hosts that `hosts_from` listed before; None: its program is asked.
-    {}: it is not asked, and the caller only wants the names of the hosts in the file,
-    which needs no trust.
+    listed_hosts: None: the program of `hosts_from` is asked for its hosts. Else those
+    that it listed before, by name. Where these are {}, the caller only wants the names
+    of the hosts in the file, which needs no trust.
     """
     document = file.document
     wants_names_only = listed_hosts == {}
@@ -256,8 +257,11 @@ class _Resolver:
     def __init__(
         self, document: Document, declared: Mapping[str, Any], unasked_program: str
     ) -> None:
+        """Take what an inventory declares, converted by its schema, and the names of
+        its hosts. unasked_program: the program that lists further hosts and is not
+        asked; "" if there is none, so that the file names all hosts.
+        """
         self.path = document.path
-        # if there is one, it may list the hosts that the file only refers to
         self.unasked_program = unasked_program
         self.document = document
         self.add_problem = document.reject
@@ -367,8 +371,9 @@ class _Resolver:
                 )
 
     def _members_by_group(self) -> dict[str, set[str]]:
-        """Return host names by group: parents before children, else in file order.
-        Later groups override.
+        """Return the names of the hosts in each group. A group comes after all that it
+        is a child of, and so overrides their settings; other groups are in file order.
+        Return {} after adding a problem.
         """
         direct_members = {
             group: self._find_direct_members(group) for group in self.groups
@@ -473,7 +478,7 @@ class _Resolver:
             origin=f"{printable(str(self.path))}:{self.document.line(entry_path)}",
             **arguments,
         )
-        # where the merged settings are in the file
+        # the paths of the merged settings in the file, in the order of merging
         layers: list[KeyPath] = [("defaults",)]
         layers += [("groups", group) for group in groups]
         layers.append(entry_path)
@@ -484,7 +489,9 @@ class _Resolver:
     def _check_target(
         self, name: str, merged: Mapping[str, Any], entry_path: KeyPath
     ) -> None:
-        """Add problems for a build or an OS release that lacks what it needs."""
+        """Add problems for a prebuilt agent without its path, and for an OS release of
+        a host that is not QNX.
+        """
         is_prebuilt = merged.get("build") is BuildPlace.PREBUILT
         toolchain = merged.get("toolchain", {})
         if is_prebuilt and "binary" not in toolchain:
@@ -496,8 +503,10 @@ class _Resolver:
             self.add_problem((*entry_path, "os_release"), text)
 
     def _complete_client_command(self, host: Host, layers: Sequence[KeyPath]) -> Host:
-        """Return the host with its own or its preset's client command, checked, if
-        `via` needs one.
+        """Return the host with the command of the program that reaches it: its own, or
+        that of the preset that `via` names. Add a problem if it needs a command and has
+        none that can be filled in, or has one and needs none. layers: where its
+        settings are in the file.
         """
         if host.via in {Via.SSH, Via.OPENSSH, Via.LOCAL}:
             if host.command:
@@ -515,14 +524,15 @@ class _Resolver:
                 key, f"{host.name}: needs `command: [PROGRAM, WORD, ...]` as well"
             )
         try:
-            client_command(host, ())
+            client_command(host, ())  # only to see whether that raises an error
         except InputError as err:
             self.add_problem(key, str(err))
         return host
 
     def _check_plan(self, host: Host, layers: Sequence[KeyPath]) -> None:
-        """Add problems for conflicting plan options; not for defaults, which the
-        command line may replace.
+        """Add a problem for options in the host's entry that exclude one another. An
+        option that the entry does not set has a default, which the command line may
+        still replace: a conflict with it is none yet.
         """
         options = options_from_entry(host)
         for names, why in find_conflicts(options):
@@ -573,7 +583,9 @@ class _Resolver:
 
 
 def _merge_layers(layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Merge the settings of defaults, groups and an entry; later ones win."""
+    """Merge the settings of defaults, groups and an entry, of which later ones win.
+    Mappings such as `labels` are merged key by key.
+    """
     merged: dict[str, Any] = {}
     for layer in layers:
         for key, value in layer.items():
@@ -588,8 +600,9 @@ def _merge_layers(layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 def _host_arguments(
     merged: Mapping[str, Any], directory: Path, name: str
 ) -> dict[str, Any]:
-    """Return Host's arguments. Paths become absolute from `directory`; `~/` of `sdp` is
-    the build host's.
+    """Return the arguments of a Host. Its relative paths begin at `directory`, that of
+    the inventory. merged: the settings of defaults, groups and entry, which have most
+    of Host's names.
     """
     is_local = merged.get("via") is Via.LOCAL
     default_address = "localhost" if is_local else name
@@ -614,7 +627,9 @@ def _host_arguments(
 
 
 def _make_toolchain(values: Mapping[str, Any], directory: Path) -> RequestedToolchain:
-    """Make a toolchain; its paths become absolute, except `sdp` below `~/`."""
+    """Make a toolchain from its settings. Relative paths begin at `directory`. A path
+    `sdp` below `~/` is left as it is: it is in the home of the build host's user.
+    """
     toolchain = dict(values)
     if "binary" in toolchain:
         toolchain["binary"] = _join_path(directory, toolchain["binary"])

@@ -83,7 +83,8 @@ def as_comment(text: object) -> str:
 
 
 def as_name(text: str, taken: Collection[str]) -> str:
-    """Turn foreign text into a host or group name; "" if invalid or taken. taken:
+    """Turn text of other programs into the name of a host or group, whose special
+    characters become dashes; "" if it makes none, or one that is taken. taken:
     casefolded names.
     """
     plain = re.sub(r"[^A-Za-z0-9._-]", "-", text)
@@ -108,6 +109,7 @@ def from_ssh_config(path: Path) -> str:
         if not as_name(alias, ()) or not is_address(alias):
             left_out.append(f"{where}: Host {alias}, which is not a valid name")
             continue
+        # the alias makes a name, which another alias may have made before
         taken = {name.casefold() for name in names.values()}
         if name := as_name(alias, taken):
             names[alias] = name

@@ -107,9 +107,10 @@ def list_named_files(document: Document) -> list[str]:
 
 
 def _find_files(piece: str, folder: Path) -> Iterator[str]:
-    """Yield the files that a piece of text names, as paths relative to the inventory's
-    folder. A template such as `{name}` may be any text. A relative path may lead out of
-    the folder, an absolute one counts only if it leads into it: `/bin/sh` is not ours.
+    """Yield the files that a piece of text may name, as paths relative to the
+    inventory's folder. A template such as `{name}` may become any text. Of absolute
+    paths only those into the folder count, since others, as `/bin/sh`, do not come with
+    the inventory; a relative path may also lead out of it.
     """
     path = os.path.expanduser(piece)  # noqa: PTH111  raises nothing
     pattern = _TEMPLATE.sub("*", glob.escape(path))
@@ -119,8 +120,8 @@ def _find_files(piece: str, folder: Path) -> Iterator[str]:
     for name in glob.glob(pattern, root_dir=folder):  # noqa: PTH207  also absolute ones
         relative = os.path.relpath(folder / name, folder)
         is_in_folder = not relative.startswith("..")
-        is_ours = is_in_folder or not Path(name).is_absolute()
-        if is_ours and os.path.isfile(folder / name):  # noqa: PTH113  raises nothing
+        is_counted = is_in_folder or not Path(name).is_absolute()
+        if is_counted and os.path.isfile(folder / name):  # noqa: PTH113  raises nothing
             yield relative
 
 
