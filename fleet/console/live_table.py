@@ -282,13 +282,14 @@ def _make_empty_table(widths: Sequence[int], *, has_medians: bool) -> Table:
 
 
 def choose_rows(rows: Collection[Row], count: int) -> list[Row]:
-    """Choose at most `count` rows: the last failures in the order of the session, then
-    the hosts that have been at work longest.
+    """Choose at most `count` rows: the most recent failures, oldest first, then the
+    hosts that have been at work longest.
 
     Failures get half of the rows, or all rows that the hosts at work leave free if
     these are more.
     """
     failures = [row for row in rows if _has_failed(row)]
+    failures.sort(key=lambda row: row.ended)
     at_work = [row for row in rows if _is_at_work(row)]
     at_work.sort(key=lambda row: row.started)
     free = count - len(at_work)

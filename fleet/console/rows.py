@@ -31,7 +31,7 @@ class TimeLeft(NamedTuple):
 @dataclass(slots=True)
 class Row:
     """The state of one host. started: time when it left the queue. entered: time when
-    its stage began.
+    its stage began. ended: time when it ended, 0 before.
     """
 
     host: Host
@@ -43,6 +43,7 @@ class Row:
     live_medians: LiveMedians | None = None
     started: float = 0.0
     entered: float = 0.0
+    ended: float = 0.0
     expected: Duration | None = None
     notes: list[str] = field(default_factory=list)
     outcome: Outcome | None = None
@@ -175,6 +176,7 @@ class Rows:
                 case events.DurationEstimated(_, duration):
                     row.expected = duration
                 case events.HostFinished(outcome):
+                    row.ended = self.clock()
                     row.outcome = outcome
                     row.stage = outcome.stage
                     row.live_medians = None

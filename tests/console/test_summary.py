@@ -377,6 +377,16 @@ def test_a_live_table_with_room_for_one_host_shows_the_one_at_work() -> None:
     assert [row.split()[0] for row in rows] == ["at-work"]
 
 
+def test_a_live_table_with_room_for_one_failure_shows_the_most_recent() -> None:
+    console = Console(width=80, height=5, force_terminal=False)
+    hosts = [make_host(name) for name in ("late", "early", "waiting")]
+    table = LiveTable(hosts, console)
+    for name in ("early", "late"):
+        table(HostFinished(make_outcome(State.FAILED, 3, name)))
+    _, _, *rows = draw(table, console)
+    assert [row.split()[0] for row in rows] == ["late"]
+
+
 @pytest.mark.slow
 def test_a_real_terminal_of_ten_lines_is_never_scrolled_by_five_hundred_hosts() -> None:
     """As much goes up as went down: each new drawing climbs less than the terminal is
