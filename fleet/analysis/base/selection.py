@@ -185,7 +185,7 @@ def list_missing_hosts(
     stored_runs = {(run.session_id, run.host_name) for run in all_runs}
     names_with_runs = {run.host_name for run in all_runs}
     missing_hosts: dict[str, MissingHost] = {}
-    # oldest session first: a later one that has the host settles it
+    # oldest session first: a later one with a run of the host takes it off the list
     for intent in Store(place.address).read_idle_intents():
         session = intent.session_id
         if session < since:

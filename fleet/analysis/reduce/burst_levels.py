@@ -91,6 +91,7 @@ def find_main_bursts(
     level, all of its bursts count as at the main level.
     """
     row_of_burst = np.repeat(np.arange(len(burst_counts)), burst_counts)
+    # a median of 0 would have no logarithm below
     positive_ns = np.maximum(medians, _TINY_NS)
     row_medians = group_medians(positive_ns, row_of_burst)
     multiples = positive_ns / row_medians[row_of_burst]
@@ -234,7 +235,8 @@ def estimate_half_widths(rows: Floats) -> Floats:
 
 def find_drift(bursts: Floats, times: Floats) -> Floats:
     """Compute the relative change of each row over the run; NaN if it is not proved or
-    is at most 2 %. bursts: a row's burst medians. times: when they were measured.
+    is at most 2 %. bursts: a row's burst medians. times: when they were measured. Of
+    long rows, blocks of bursts are tested instead of single ones.
 
     Proved: p < 0.01 by Mann and Kendall's test (Econometrica 13, 1945). The change is
     by Sen's slope (J. Am. Stat. Assoc. 63, 1968).

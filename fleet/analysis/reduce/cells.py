@@ -341,6 +341,8 @@ def _choose_shown(rows: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:
     if benchmark.view is View.PRODUCTS:
         return _choose_shown_peaks(rows, benchmark)
     of_tables, of_rows, of_columns = split_parameters_by_axis(benchmark, rows)
+    # without a parameter that makes rows, each point is a column of its own, and so is
+    # the relation of rows that have no point
     if not of_rows:
         name = rows["point"].where(rows["point"].notna(), rows["relation"])
         return pd.DataFrame({"about": "", "column": name, "place": name})

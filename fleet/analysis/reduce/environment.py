@@ -53,7 +53,8 @@ _ALWAYS_DIFFERENT = {"started_utc", "ended_utc"}  # never counted as a differenc
 def describe_facts_by_name(
     runs: Sequence[dict[str, Any]], extra: Sequence[str] = ()
 ) -> dict[str, list[str]]:
-    """Map each fact to a text per run. Facts: ENVIRONMENT, `extra`, and others such as
+    """Return by name the texts of each fact, one per run; UNKNOWN for a run that does
+    not have it. Facts are those of ENVIRONMENT and `extra`, and others such as
     label.kernel.
     """
     names = (*extra, *ENVIRONMENT)
@@ -167,11 +168,11 @@ def describe_runs(runs: pd.DataFrame) -> DescribedRuns:
 def find_differences(
     a: Sequence[str], b: Sequence[str], described: DescribedRuns
 ) -> pd.DataFrame:
-    """List what differs: rows of `what`, `a`, `b` (values as text, most frequent first)
-    and `between`.
+    """List the facts that differ between two sides, a row each: the name in `what`, the
+    values of the two sides in `a` and `b` (as text, the most frequent first), and in
+    `between` whether the sides have no value in common.
 
-    between: whether the sides have no value in common. a, b: IDs of runs. described:
-    these runs, and perhaps others.
+    a, b: the IDs of each side's runs. described: these runs, and perhaps others.
     """
     places_of_a = described.find_places(a)
     places_of_b = described.find_places(b)

@@ -419,8 +419,9 @@ def _find_node_columns(
 def lay_out_node_matrix(
     cells: pd.DataFrame, column: str = "median_ns"
 ) -> tuple[list[int], list[int], NodeMatrix]:
-    """Return the CPU nodes, the memory nodes and the matrix of the medians of `column`.
-    Both lists ascend, but memory nodes without CPUs are last. cells: of one setting.
+    """Return the CPU nodes, the memory nodes, and for each two of them that were
+    measured the median of `column`. Both lists ascend, but memory nodes without CPUs
+    are last. cells: of one setting.
     """
     by_nodes: Any = cells.groupby(["cpu_node", "memory_node"])[column]
     medians = {}
