@@ -40,8 +40,9 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
     def _find_portless_entries(self) -> list[Entry]:
         """Return the entries for the endpoint's address without its port.
 
-        As in OpenSSH, they may accept a key, and never refuse one. They do not count if
-        ssh_config has a HostKeyAlias, which stands for address and port.
+        As in OpenSSH, they may accept or revoke a key; another key than theirs is
+        unknown, not changed. They do not count if ssh_config has a HostKeyAlias, which
+        stands for address and port.
         """
         address = self._endpoint.address.lower()
         name_with_port = f"[{address}]:{self._endpoint.port}"
