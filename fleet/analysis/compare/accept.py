@@ -899,11 +899,13 @@ def _join_column(parts: Sequence[_Part], name: str, nothing_said: float | None) 
 class _Group(NamedTuple):
     """Machines with equal facts. hosts: their IDs. logs: the logarithms of the numbers
     of their last runs, a row per row of the RunTable, a column per machine, NaN where a
-    machine lacks a number or is odd in it.
+    machine lacks a number. has_virtual: whether one is virtual; if none is, NaN also
+    where a machine is odd.
     """
 
     hosts: Any
     logs: Floats
+    has_virtual: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -946,9 +948,9 @@ class _EqualMachines:
             return self.table.select([])  # no machine, so no column
         is_other = group.hosts != run["host_id"]
         values = group.logs[:, is_other]
-        # in a group of physical machines, odd numbers are already NaN
         if run["hypervisor"] is None:
-            return values
+            # a group with a virtual machine still has its odd numbers
+            return leave_out_odd(values) if group.has_virtual else values
         # virtual machines may be at different levels: only those at one are comparable,
         # and only among these one can be odd
         columns = self.table.select([run["run_id"]])
@@ -969,9 +971,14 @@ def _group_equal_machines(
     groups = {}
     for facts, runs_of_group in runs_by_facts.items():
         hosts = [run["host_id"] for run in runs_of_group]
+        has_virtual = any(run["hypervisor"] is not None for run in runs_of_group)
         # a column for each of `hosts`
-        logs = _select_without_odd_numbers(runs_of_group, table)
-        groups[facts] = _Group(np.array(hosts, dtype=object), logs)
+        logs = table.select([run["run_id"] for run in runs_of_group])
+        # virtual ones may be at different levels: `_EqualMachines.select` looks for odd
+        # numbers among those at one level
+        if not has_virtual:
+            logs = leave_out_odd(logs)
+        groups[facts] = _Group(np.array(hosts, dtype=object), logs, has_virtual)
     return groups
 
 
@@ -986,22 +993,6 @@ def _read_rows_with_facts(
     table = table.assign(facts=join_equal_facts(table, cpus))
     rows = to_records(table)
     return {row["run_id"]: row for row in rows}
-
-
-def _select_without_odd_numbers(
-    runs: Sequence[Mapping[str, Any]], table: RunTable
-) -> Floats:
-    """Return the numbers of equal machines, a column per machine, NaN where one is odd.
-    Odd numbers stay if a machine is virtual. runs: the row of the table `runs` of each
-    machine's last run.
-    """
-    run_ids = [run["run_id"] for run in runs]
-    logs = table.select(run_ids)
-    # virtual ones may be at different levels: `_EqualMachines.select` looks for odd
-    # numbers among those at one level
-    if any(run["hypervisor"] is not None for run in runs):
-        return logs
-    return leave_out_odd(logs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ from fleet.analysis.reduce import Only
 from fleet.analysis.views import render_acceptance
 from fleet.errors import EXIT_SOME_FAILED, EXIT_WORSE, UsageError
 from fleet.inventory.expected import read_expected
-from fleet.model import Host, Relation, Run
-from fleet.store import Listing, Store
+from fleet.model import Host, Relation, Run, Topology
+from fleet.store import Listing, Store, new_run_id
 from tests import builders, simulated
 from tests.command import Done, Fleet
 
@@ -270,6 +270,27 @@ def test_a_virtual_machine_is_held_against_numbers_at_its_own_level(
             tmp_path, host, load_tables=lambda _, tables=tables: tables
         )
         assert set(machine.rows["count"]) == {count}
+
+
+@pytest.mark.parametrize("hypervisor", [None, "kvm"])
+def test_an_odd_machine_is_no_expectation_also_beside_a_virtual_one(
+    tmp_path: Path, hypervisor: str | None
+) -> None:
+    cpus = builders.small_desktop()
+    topology = Topology(cpus)
+    for name, factor in (("a", 1), ("b", 1), ("c", 1), ("d", 1), ("odd", 3), ("e", 1)):
+        run = builders.a_run(cpus, host=Host(name, "192.0.2.7"))
+        kind = hypervisor if name == "e" else None
+        run = replace(
+            run, run_id=new_run_id(), facts=replace(run.facts, hypervisor=kind)
+        )
+
+        def slow_down(a: int, b: int, factor: int = factor) -> float:
+            return factor * builders.NS[topology.relation(a, b)]
+
+        Store(tmp_path).publish(run, builders.make_bursts(run, ns=slow_down))
+    machine = judge_last_run(tmp_path, "a")
+    assert set(machine.rows["count"]) == {4}
 
 
 def test_a_line_ends_with_the_share_of_bursts_that_failed_or_are_flagged(
