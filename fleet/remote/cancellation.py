@@ -49,7 +49,7 @@ class Cancellation:
             stream.stop()
 
     @contextmanager
-    def let_close_all_call(self, close: Callable[[], None]) -> Iterator[None]:
+    def call_on_close_all(self, close: Callable[[], None]) -> Iterator[None]:
         """While the block runs, let `close_all` call `close`, from any thread."""
         self._open.append(close)
         try:
@@ -85,7 +85,7 @@ class Cancellation:
             close()
 
     def close_all(self) -> None:
-        """Call every `close` of `let_close_all_call` now, and later ones as soon as
+        """Call every `close` of `call_on_close_all` now, and later ones as soon as
         they are registered.
         """
         self._closing = True

@@ -42,7 +42,7 @@ class HostAccess:
         self.cancellation.raise_if_requested()
         with (
             self.connect(host) as connection,
-            self.cancellation.let_close_all_call(connection.close),
+            self.cancellation.call_on_close_all(connection.close),
         ):
             self.cancellation.raise_if_requested()
             yield connection

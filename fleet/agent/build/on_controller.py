@@ -121,7 +121,7 @@ class Builder:
             )
         build = tc.build_id(sources, toolchain)
         installed = replace(toolchain, command=command)
-        end_on_cancel = self.cancellation.let_close_all_call
+        end_on_cancel = self.cancellation.call_on_close_all
         try:
             binary = compile_here(installed, sources, build, end_on_cancel)
         except BuildError as err:
