@@ -58,14 +58,17 @@ class BurstColumns:
         self._clear()
 
     def _clear(self) -> None:
-        """Hold no bursts, as at first. The arrays are flat, to take little memory."""
+        """Hold no bursts, as at first. The arrays are flat, to take little memory: the
+        values of the first burst or count, then those of the second, and so on.
+        """
         self.flagged = 0  # bursts with flags
         self.other_samples = 0  # of the threads other than ping
         self._number_by_words: dict[_Words, int] = {}  # counted from 0
-        self._numbers = array("q")  # as many values for each burst as _NUMBERS
-        self._counters = array("q")  # as many for each count as _COUNTER_NUMBERS
-        self._ticks = array("q")  # of all bursts, one after the other
-        self._tick_offsets = array("i", [0])  # where each burst begins, then the end
+        self._numbers = array("q")  # for each burst, the values of _NUMBERS
+        self._counters = array("q")  # for each event count, those of _COUNTER_NUMBERS
+        self._ticks = array("q")  # for each burst, the ticks of its samples
+        # where each burst begins in _ticks, then where the last one ends
+        self._tick_offsets = array("i", [0])
         # by the number of the burst, its values of schema.POINT
         self._points: dict[int, tuple[Any, ...]] = {}
 
@@ -83,7 +86,9 @@ class BurstColumns:
         return len(self._counters) // len(_COUNTER_NUMBERS)
 
     def add(self, burst: Burst) -> None:
-        """Add one burst; ignore it if the columns have overflowed."""
+        """Add one burst. Once the bursts take more than max_bytes, drop all of them,
+        and ignore further ones.
+        """
         if self.overflowed:
             return
         self._numbers.extend(self._make_row(burst))
@@ -127,10 +132,11 @@ class BurstColumns:
         self, burst: Burst, counters: tuple[tuple[Count | None, ...], ...]
     ) -> None:
         """Add the values of _COUNTER_NUMBERS for each event count of a burst. counters:
-        for each CPU the count of each event, None for one that the CPU does not have.
+        for each CPU the count of each event, None for an event that the CPU lacks.
         """
         burst_number = len(self)  # as the burst itself is added after its counts
         cpus = burst.cpus or tuple(dict.fromkeys((burst.ping_cpu, burst.pong_cpu)))
+        # the events of all samples were counted, warm-ups included
         units = burst.iterations * len(burst.ticks)
         for cpu, counts in zip(cpus, counters, strict=True):
             for event, counted in enumerate(counts):
@@ -148,13 +154,14 @@ class BurstColumns:
         return 8 * values + _POINT_BYTES * len(self._points)
 
     def to_table(self, run: Run) -> Any:
-        """Return the bursts, sorted, as a pyarrow table in the schema of samples files.
-        Raises StoreError.
+        """Return the bursts, in _SORT_ORDER, as a pyarrow table in the schema of
+        samples files. Raises StoreError.
         """
         file_schema = schema.file_schema("samples")
         types = {field.name: field.type for field in file_schema}
         numbers = self._collect_numbers()
         texts_by_name = self._make_text_columns(run, numbers)
+        # for each row of the table, the number of its burst
         order = _sort_bursts(texts_by_name, numbers)
         columns = {}
         for name, texts in texts_by_name.items():
@@ -180,8 +187,9 @@ class BurstColumns:
     def _make_point_columns(
         self, order: Any, types: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return the columns schema.POINT. order: the numbers of the bursts in the
-        order of the rows. types: of all columns, by name.
+        """Return the columns schema.POINT, by name; a burst without a point has nulls.
+        order: for each row, the number of its burst. types: the pyarrow types of all
+        columns, by name.
         """
         point_types = {name: types[name] for name in schema.POINT}
         if not self._points:
@@ -202,8 +210,8 @@ class BurstColumns:
         """
         if not self._counters:
             return None
-        # Numbers and texts by column, with a value for each count. What a count has not
-        # of its own, as the round, is that of its burst.
+        # Numbers and texts by column, with a value for each count. A column that the
+        # counts lack, such as the round, has the value of each count's burst.
         numbers = _name_columns(_COUNTER_NUMBERS, self._counters)
         burst_of_count = numbers["burst"]
         numbers_of_bursts = self._collect_numbers()
@@ -225,8 +233,9 @@ class BurstColumns:
     def _make_counter_texts(
         self, run: Run, numbers: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return the text columns of event counts. numbers: for each count, the number
-        of its event and that of its burst's words.
+        """Return the text columns of event counts, by name. numbers: by column, for
+        each count the number of its event (in the hello's `counters`), and the number
+        of its burst's _Words, which have the benchmark and the variant.
         """
         event_names = pa.array(require_hello(run).counters)
         event_numbers = numbers["event"]
@@ -251,8 +260,8 @@ class BurstColumns:
     def _make_text_columns(
         self, run: Run, numbers: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return the text columns of the bursts, with `relation`: how far apart each
-        burst's CPUs are.
+        """Return the text columns of the bursts, by name, with `relation`: how far
+        apart each burst's CPUs are. numbers: the columns _NUMBERS, by name.
         """
         columns = {}
         for name in ("benchmark", "variant", "flags"):
@@ -271,8 +280,9 @@ class BurstColumns:
 def _make_relation_column(
     topology: Topology, words_by_number: Sequence[_Words], numbers: Mapping[str, Any]
 ) -> Any:
-    """Return a column with the relation of each burst. numbers: the columns _NUMBERS
-    of the bursts.
+    """Return a column with the relation of each burst, such as "LLC". words_by_number:
+    the distinct _Words, of which `words_number` is the index. numbers: the columns
+    _NUMBERS of the bursts, by name.
     """
     # a relation is found once for each pair, since a run has many bursts of a pair
     first_burst_of_pair, pair_of_burst = _find_distinct_pairs(numbers)
@@ -339,7 +349,8 @@ def _list_optional(burst: Burst) -> list[int | None]:
     """
     ping_steal, pong_steal = burst.steal_ppm or (None, None)
     return [
-        *_get_line(burst),  # the values of schema.LINE; the next are schema.THREADS
+        *_get_line(burst),  # schema.LINE
+        # schema.THREADS: switches, time that each thread ran, time that was stolen
         *(burst.switches or (None, None, None, None)),
         *(burst.ran_ppm or (None, None)),
         ping_steal or None,  # 0 is stored as null
@@ -349,16 +360,16 @@ def _list_optional(burst: Burst) -> list[int | None]:
 
 
 def _double_core_mhz(burst: Burst) -> int | None:
-    """Return twice the frequency of ping's core in MHz, so that a mean is a whole
-    number: of right after the samples, else of the mean of before and after; None if
-    unknown.
+    """Return twice the frequency of ping's core in MHz; None if unknown. The frequency
+    is that of right after the samples, else the mean of before and after. Twice the
+    mean of two whole numbers is a whole number.
     """
     if burst.sample_mhz is not None:
         return 2 * burst.sample_mhz
     if burst.core_mhz is None:
         return None
     before, after = burst.core_mhz
-    return before + after
+    return before + after  # twice their mean
 
 
 def _list_point_values(burst: Burst) -> tuple[Any, ...]:

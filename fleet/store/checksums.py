@@ -27,8 +27,9 @@ NOT_AS_WRITTEN = "not what was written (checksum)"
 
 
 def seal_file(path: Path) -> None:
-    """Insert checksums of pages and footer before a Parquet file's footer. Raises
-    OSError, DataError.
+    """Insert a seal, the checksums of pages and footer, before a Parquet file's footer.
+    The order is then: pages, seal, footer, tail (the footer's length and "PAR1").
+    Raises OSError, DataError.
     """
     with path.open("r+b") as file:
         size = file.seek(0, os.SEEK_END)
@@ -42,16 +43,18 @@ def seal_file(path: Path) -> None:
             piece = file.read(min(_PIECE_BYTES, bytes_left))
             pages_crc = zlib.crc32(piece, pages_crc)
             bytes_left -= len(piece)
-        footer = file.read()  # with the tail
+        # with the tail; both are written once more, after the seal
+        footer = file.read()
         seal = _SEAL.pack(_MARK, pages_crc, zlib.crc32(footer))
         file.seek(footer_start)
         file.write(seal + footer)
 
 
 def read_footer(read: Callable[[int, int], bytes], size: int, *, pages: bool) -> bytes:
-    """Read the footer of a sealed Parquet file, and all after it, by read(count,
-    offset). Verify it; verify the pages as well if `pages`. Raises DataError if a
-    checksum differs, or if the file has no seal.
+    """Read the footer of a sealed Parquet file, and the tail after it. Verify both; if
+    `pages`, verify the pages as well. read: called with a number of bytes and their
+    offset. size: of the file, which has pages, seal, footer and tail, in this order.
+    Raises DataError if a checksum differs, or if the file has no seal.
     """
     tail_start = max(0, size - _TAIL_BYTES)
     tail = read(_TAIL_BYTES, tail_start)

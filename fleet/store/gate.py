@@ -98,6 +98,7 @@ def _decode_json(name: str, text: str | bytes, decoder: _Decoder = _ANY) -> Any:
         try:
             return decoder.decode(text)
         except RecursionError as err:
+            # code of ours that recurses is a bug, and no fault of the text
             raise_own_bug(err)
             raise DataError(f"{name} is nested too deeply") from err
 
@@ -129,15 +130,15 @@ def convert_row(
 
 
 def parse_record(text: bytes, names: tuple[str, ...] | None = None) -> RunRecord:
-    """Parse a record's JSON. names: parse only these columns of `runs`, no `cpus`.
-    Raises DataError.
+    """Parse a record's JSON. names: parse only these columns of `runs`, and no `cpus`;
+    None: parse all. Raises DataError.
     """
     decoder = _make_record_decoder(names)
     record = _decode_json("record", text, decoder)
     row = _check_row("runs", record.run)
     if names is not None:
         return RunRecord(row, [])
-    # the rows of `cpus` in a record do without these, which that of `runs` has
+    # in a record, only the row of `runs` has the IDs; the rows of `cpus` get them here
     ids = {"run_id": row["run_id"], "host_id": row["host_id"]}
     cpus = []
     for cpu in record.cpus:
@@ -190,7 +191,8 @@ def parse_json_column(name: str, text: str) -> Any:
     if separators > limit:
         raise DataError(f"{name}: more than {limit} values")
     value = _decode_json(name, text)
-    # once more, to check that the keys and values have their types
+    # decoded once more, now to check the types of keys and values; `value` is for the
+    # depth, as it has all that the text has
     typed = _decode_json(name, text, _JSON[name])
     if name == "hello_json":
         _check_benchmarks(typed)
@@ -240,6 +242,7 @@ def check_machine(machine: model.Facts | model.Load) -> None:
     if isinstance(machine, model.Load):
         _check_load(machine)
         return
+    # the probe is the host's answer as received
     if len(json.dumps(machine.probe)) > _MAX_LONG_TEXT["probe"]:
         raise DataError(f"its answer has more than {_MAX_LONG_TEXT['probe']} bytes")
     for cpu in machine.cpus:

@@ -104,9 +104,10 @@ class Index:
         contents: Mapping[Key, tuple[Mapping[str, Any], bytes]],
         present: Collection[Key] | None = None,
     ) -> None:
-        """Store runs. contents: by run, its columns for a listing and its record as
-        JSON. stamps: by run, that of the samples file that these were read from.
-        present: the runs that exist, so that all others are dropped; None: drop none.
+        """Store runs. contents: by run, the columns that a listing needs, and the
+        record as JSON. stamps: by run, the stamp of the samples file from which the
+        content was read. present: the runs that exist; all others are dropped. None:
+        drop none.
         """
         rows = []
         for key, (listed, record) in contents.items():
@@ -138,17 +139,19 @@ class Index:
         return text.encode()
 
     def note_table_files(self, names: Collection[str]) -> None:
-        """Note which files the tables `runs` and `cpus` have. If one of those noted
-        before is gone, the rows of any run may be missing.
+        """Note the names of the files that the tables `runs` and `cpus` have now. If a
+        file that was noted before is gone, note of every run that its rows may be
+        missing.
         """
-        present = {os.fsencode(name) for name in names}  # they need not be UTF-8
+        # bytes, since the names of files need not be UTF-8
+        present = {os.fsencode(name) for name in names}
 
         def write(db: sqlite3.Connection) -> None:
             noted = {name for (name,) in db.execute("select name from table_files")}
             if noted == present:
                 return
             is_one_gone = bool(noted - present)
-            if is_one_gone:
+            if is_one_gone:  # any run may have had its rows in that file
                 db.execute("update runs set in_tables = 0")
             db.execute("delete from table_files")
             rows = [[name] for name in present]
@@ -169,8 +172,9 @@ class Index:
         self._transact(lambda db: db.executemany(statement, keys))
 
     def store_rows(self, kind: Derived, marks: Mapping[Key, str], rows: Any) -> None:
-        """Store derived rows, a pyarrow table with `run_id`, as a new part. marks: of
-        all the runs that the rows were derived from, also of those that have no row.
+        """Store the rows that were derived from some runs, a pyarrow table with
+        `run_id`, as a new part. marks: the mark of each of these runs, also of a run
+        that has no row.
         """
         made_of = _write_marks(marks)
         rows_schema = schema.arrow_schema(kind.table, kind.columns)
@@ -194,7 +198,8 @@ class Index:
         where: Where,
     ) -> tuple[set[Key], list[Any]]:
         """Return the runs whose rows are stored with these marks, and their selected
-        rows as pyarrow tables. marks: of the runs asked for.
+        rows: a pyarrow table from each part that has rows of them. marks: the mark of
+        each run asked for. columns: None for all. where: only rows with these values.
         """
         part_by_key = self.find_newest_part_ids(kind, marks)
         keys_by_part = defaultdict[int, set[Key]](set)
@@ -222,9 +227,9 @@ class Index:
     def find_newest_part_ids(
         self, kind: Derived, marks: Mapping[Key, str]
     ) -> dict[Key, int]:
-        """Return, by run, the ID of the newest part with rows of the run as it is now.
-        marks: by run, the text that identifies its samples; a part that was stored with
-        another mark of the run was derived from other samples.
+        """Return, by run, the ID of the newest part that was derived from the run's
+        present samples. marks: by run, the text that identifies these samples. A part
+        that was stored with another mark was derived from other samples of the run.
         """
         marks_by_part = self._transact(lambda db: _read_marks(db, kind))
         if marks_by_part is None:  # the index cannot be used
@@ -323,8 +328,9 @@ def _is_file_broken(err: sqlite3.Error) -> bool:
 
 
 def _make_index_path(address: str) -> Path:
-    """Return the path of the index of the root at an address: in a folder named after
-    it, with a digest, as several addresses may make the same words.
+    """Return the path of the index of the root at an address. The folder is named after
+    the address, such as "home-ann-results-0a1b2c3d4e5f" for /home/ann/results. The
+    digest at the end tells apart addresses that make the same words.
     """
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     words = re.sub(r"[^A-Za-z0-9.]+", "-", address)
@@ -384,6 +390,7 @@ def _sort_by_run(rows: Any, run_ids: list[str]) -> Any:
     """
     ids_of_rows = rows.column("run_id").cast(pa.string())
     ids_in_order = pa.array(run_ids, pa.string())
+    # for each row, the place of its run in `run_ids`
     ranks = pc.index_in(ids_of_rows, ids_in_order).to_numpy()
     order = np.argsort(ranks, kind="stable")
     sorted_rows = rows.take(order)
@@ -407,9 +414,9 @@ def _read_marks(
 
 
 def _delete_replaced_parts(db: sqlite3.Connection, kind: Derived) -> None:
-    """Delete the parts all of whose runs are in newer parts as well."""
+    """Delete each part whose runs are all in newer parts as well."""
     marks_by_part = _read_marks(db, kind)
-    newest_parts = dict[Key, int]()
+    newest_parts = dict[Key, int]()  # by run, the newest part that has the run
     # the oldest part is first, so the newest is the last that is set
     for part_id, marks_of_part in marks_by_part.items():
         for key, _ in marks_of_part:
@@ -472,8 +479,8 @@ def _unpack_record(packed: bytes) -> bytes:
 
 def _pack_rows(rows: Any, rows_schema: Any) -> bytes:
     """Return the columns of `rows_schema`, in its types, as a compressed Arrow stream.
-    The message of the schema, with which a stream begins, is cut off, as it would take
-    a third of the space of a small run: `_unpack_rows` adds it again.
+    A stream begins with a message of the schema. That message is cut off, since it
+    would take a third of the space of a small run; `_unpack_rows` adds it again.
     """
     selected = rows.select(rows_schema.names)
     typed = selected.cast(rows_schema.remove_metadata())

@@ -98,7 +98,7 @@ def read_files(
     def read(name: str) -> Any:
         file = TableFile(place, name, table)
         rows = file.read(columns, where)
-        if table == "summaries":  # no run's record could prove them
+        if table == "summaries":  # they belong to no run, whose record would prove them
             with file.damage_errors():
                 check_values(table, rows)
         return rows
@@ -115,7 +115,7 @@ def damage_errors(
     what: str, remedy: str = _RESTORE, run_id: str | None = None
 ) -> Iterator[None]:
     """Raise DamagedFileError, "WHAT: reason. REMEDY", for a damaged or unreadable file.
-    run_id: its run.
+    run_id: of the run that the file belongs to, if any.
     """
     try:
         yield
@@ -129,7 +129,8 @@ def damage_errors(
             reason = os.strerror(number)
             remedy = "Let this user read it, or look at the disk."
         elif not isinstance(err, DataError) and number not in _NAME_ERRORS:
-            # else it is the file after all, as where pyarrow cannot decode it
+            # the network or memory may have failed, which is raised here; if not, it is
+            # the file after all, as where pyarrow cannot decode it
             _raise_if_other_cause(err, what, reason)
         raise DamagedFileError(f"{what}: {reason}. {remedy}", run_id=run_id) from err
 
@@ -224,8 +225,8 @@ def map_in_threads(
     todo = list(items)
     if len(todo) < 2:
         return do_all(todo)
-    # each result that is handed over wakes another thread, which a small file is not
-    # worth
+    # a task has several items, since handing over a result wakes another thread, which
+    # takes long in comparison with reading a small file
     items_per_thread = ceil(len(todo) / _THREADS)
     task_size = min(_ITEMS_OF_TASK, items_per_thread)
     tasks = []
@@ -245,12 +246,14 @@ class TableFile:
     def __init__(
         self, place: Place, name: str, table: str, *, whole: bool = False
     ) -> None:
-        """Open a file; check its footer, and its columns against those of the table."""
+        """Open a file; check its footer, and its columns against those of the table.
+        name: of the file, relative to the place. table: its table's name.
+        """
         self.error_prefix = f"{place}: cannot read the {table} table: {name}"
         self.table = table
         path_of_run = _PATH_OF_RUN.match(name)
         self._run_id = path_of_run["run_id"] if path_of_run else None
-        # of a large file of samples, pyarrow checks the pages that it reads later
+        # in a large samples file, pyarrow checks each page when it reads the page
         checks_pages = whole or table != "samples"
         with self.damage_errors():
             self._source, _ = _open_verified(place, name, check_pages=checks_pages)
@@ -297,11 +300,11 @@ class TableFile:
 
     def require_plausible_size(self) -> None:
         """Raise DamagedFileError if a samples file claims more values than fleet writes
-        into a file of its size. pyarrow may abort on a file that contradicts itself.
+        into a file of its size: pyarrow may abort when it reads such a file.
         """
         samples_by_group = [_count_samples(group) for group in self._list_row_groups()]
         columns = self._file.metadata.num_columns
-        # one in each column of a row, and those in lists
+        # one value in each column of a row, and the values in lists of samples
         values = self.rows * columns + sum(samples_by_group)
         size = self._source.size()
         possible_values = _VALUES_OF_ANY_FILE + _VALUES_PER_BYTE * size
@@ -317,7 +320,9 @@ class TableFile:
 
     @cached_property
     def _batch_rows(self) -> int:
-        """Return the number of rows to read at a time: fewer if they are long."""
+        """Return the number of rows to read at a time: _BATCH_ROWS, or fewer if so many
+        rows of any row group would take more than _BATCH_BYTES.
+        """
         batch_rows = _BATCH_ROWS
         for group in self._list_row_groups():
             row_bytes = group.total_byte_size / max(1, group.num_rows)
@@ -574,7 +579,7 @@ def _count_samples(group: Any) -> int:
         column = group.column(number)
         name, _, _ = column.path_in_schema.partition(".")
         if name in _SAMPLE_LISTS:
-            count += column.num_values
+            count += column.num_values  # of all lists, not the number of lists
     return count
 
 

@@ -96,7 +96,7 @@ def drop_defaults(instance: Any) -> dict[str, Any]:
     defaults = {part.name: part.default for part in fields(instance)}
     values = {}
     for name, value in to_dict(instance).items():
-        if is_dataclass(value):
+        if is_dataclass(value):  # the Parameters of a Failed
             values[name] = drop_defaults(value)
         elif value != defaults[name]:
             values[name] = value
@@ -168,6 +168,7 @@ def make_runs_row(run: Run, contents: Mapping[str, Any]) -> dict[str, Any]:
     row |= {name: list(getattr(facts, name)) for name in schema.FACT_LISTS}
     row["notes"] = _list_notes(run)
     row |= _make_json_columns(run, hello)
+    # the host's answer, without its lines on files of earlier agents
     row["probe"] = _drop_earlier_agents(facts.probe)
     row |= _make_load_columns(facts.load, "before")
     row |= _make_load_columns(run.load_after, "after")
@@ -255,8 +256,8 @@ def decode(decoder: msgspec.json.Decoder[_Model], value: object) -> _Model:
 
 
 def _drop_env(value: Any) -> Any:
-    """Drop the key `env` from an object, and from the hosts that are in it: of an
-    environment only the names are stored, which no model can have as its values.
+    """Drop the key `env` from an object, and from the hosts that are in it. Only the
+    names of an environment's variables are stored, and a model's `env` needs values.
     """
     if not isinstance(value, dict):
         return value

@@ -134,8 +134,8 @@ def _open_writer(path: Path, *, small: bool) -> AbstractContextManager[Any]:
 
 
 def hash_samples(file: TableFile) -> str:
-    """Check every value of a samples file; return the SHA-256 of its samples. Raises
-    StoreError.
+    """Check every value of a samples file; return the SHA-256 of its samples, hashed in
+    the chunks in which they were written. Raises StoreError.
     """
     digest = hashlib.sha256()
     row = file.record.row
@@ -159,8 +159,8 @@ def rewrite_samples(file: TableFile, path: Path, record: RunRecord) -> None:
 
 
 def _read_chunk_sizes(file: TableFile) -> list[int]:
-    """Return the number of bursts of each chunk. Raises StoreError if the list of
-    chunks is damaged.
+    """Return the number of bursts of each chunk, such as "900,37" in the metadata; of
+    all bursts if it has no such list. Raises StoreError if the list is damaged.
     """
     text = file.metadata.get(b"fleet.chunks")
     if not text:
@@ -195,7 +195,7 @@ def _hash_column(digest: Any, column: Any) -> None:
     if pa.types.is_list(column.type):
         _hash_lists(digest, column)
     elif pa.types.is_dictionary(column.type):
-        texts = column.cast(pa.string()).fill_null("")
+        texts = column.cast(pa.string()).fill_null("")  # nulls are hashed above
         digest.update("\n".join(texts.to_pylist()).encode())
     elif pa.types.is_boolean(column.type):
         values = map(bool, column.to_pylist())
@@ -229,7 +229,7 @@ def _is_all_null(column: Any) -> bool:
 
 
 def _hash_lists(digest: Any, column: Any) -> None:
-    """Hash the lengths of lists, and their values."""
+    """Hash the lengths of lists, then only those values that are in these lists."""
     offsets = column.offsets.to_numpy()
     lengths = np.diff(offsets)
     digest.update(lengths)

@@ -101,7 +101,9 @@ ENVIRONMENT = (
 
 
 def check_version(version: bytes) -> None:
-    """Raise DataError if a file's schema has another major version than this one."""
+    """Raise DataError if a file's schema has another major version than this one.
+    version: such as b"1.0"; b"" for a file that has none, which is accepted.
+    """
     text = version.decode("ascii", "replace")
     if text.partition(".")[0] not in ("", SCHEMA_VERSION.partition(".")[0]):
         versions = (

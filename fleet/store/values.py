@@ -42,8 +42,8 @@ def check_values(name: str, table: Any) -> None:
 
 
 def _check_column(table: str, name: str, values: Any) -> None:
-    """Raise DataError if a column holds values that fleet never writes. table: its
-    name. values: a pyarrow array, with a value that is not null.
+    """Raise DataError if a column holds values that fleet never writes. table: the name
+    of its table. values: a pyarrow array with at least one value that is not null.
     """
     while pa.types.is_list(values.type):
         values = values.flatten()
@@ -59,8 +59,8 @@ def _check_column(table: str, name: str, values: Any) -> None:
 
 
 def _check_words(table: str, name: str, words: Any) -> None:
-    """Raise DataError if one of a column's distinct texts is too long, or is no name of
-    a benchmark or a relation where the column holds these.
+    """Raise DataError if one of a column's distinct texts is too long; or, in the
+    column `benchmark` or `relation`, is no name of a benchmark or of a relation.
     """
     lengths = pc.binary_length(words)
     longest = pc.max(lengths).as_py() or 0  # None if there are no words
@@ -88,7 +88,7 @@ def _check_numbers(name: str, values: Any) -> None:
         return
     smallest = _SMALLEST.get(name, 0)
     largest = _LARGEST.get(name, INT64_MAX)
-    # not a number is in no range
+    # a NaN makes both ends NaN, and is in no range: a comparison with NaN is false
     is_in_range = smallest <= numbers.min() <= numbers.max() <= largest
     if not is_in_range:
         raise DataError(f"{name} is {numbers.min()} to {numbers.max()}")
@@ -101,7 +101,8 @@ def check_bursts(table: Any, estimator: str, descriptions: model.Descriptions) -
     check_values("samples", table)
     _check_lengths(table, estimator)
     _check_cpus(table)
-    values_by_point: dict[tuple[str, ...], Sequence[Any]] = {}  # of its first row
+    # by benchmark, variant and point, the parameters of the first row of that point
+    values_by_point: dict[tuple[str, ...], Sequence[Any]] = {}
     for row in _select_distinct_rows(table):
         parameters = _parse_parameters(row)
         # the columns have the names of a burst's attributes
@@ -111,6 +112,7 @@ def check_bursts(table: Any, estimator: str, descriptions: model.Descriptions) -
             raise DataError(mismatch)
         if parameters is None:
             continue
+        # all bursts of a point have the same parameters, except those set by a burst
         point = (row["benchmark"], row["variant"], row["point"])
         values = [row[name] for name in _FIXED_PARAMETERS]
         first_values = values_by_point.setdefault(point, values)
@@ -121,8 +123,8 @@ def check_bursts(table: Any, estimator: str, descriptions: model.Descriptions) -
 
 
 def _parse_parameters(row: Mapping[str, Any]) -> model.Parameters | None:
-    """Return the parameters of a row's point, None without a point. Raises DataError
-    if only the point is missing.
+    """Return the parameters of a row's point; None for a row without a point. Raises
+    DataError if a row without a point has values that only a point can have.
     """
     if row["point"] is not None:
         return model.Parameters(*[row[name] for name in schema.PARAMETERS])
@@ -181,8 +183,8 @@ def _count_zeros(ticks: Any, warmup_counts: Any) -> Any:
 
 
 def _check_cpus(table: Any) -> None:
-    """Raise DataError unless the `cpus` of a row go from ping's to pong's, and each of
-    its lists of other threads is empty or has an entry for every thread but ping.
+    """Raise DataError unless the `cpus` of a row go from ping's to pong's. Its columns
+    about other threads hold a list for each thread but ping; they may be empty or null.
     """
     thread_counts = _count_threads(table)
     for name in _LISTS_OF_OTHER_THREADS:
@@ -195,8 +197,9 @@ def _check_cpus(table: Any) -> None:
 
 
 def _count_threads(table: Any) -> Any:
-    """Return the number of threads of each row: of its `cpus`, else of ping and pong.
-    Raises DataError for CPUs that do not go from one to the other.
+    """Return the number of threads of each row: the length of its `cpus`, else 1 if
+    ping and pong are on one CPU, and 2 if not. Raises DataError for `cpus` that do not
+    begin with ping's CPU, end with pong's, and have each CPU once.
     """
     ping = table.column("ping_cpu").to_numpy()
     pong = table.column("pong_cpu").to_numpy()
@@ -226,8 +229,9 @@ def _select_distinct_rows(table: Any) -> list[dict[str, Any]]:
     threads: whether a burst fits its benchmark depends on these alone, so one row is
     checked for all that are alike.
     """
-    # the number of threads shows in the lengths of the lists, and in whether ping and
-    # pong are one CPU
+    # Rows with equal keys are alike. Besides names and parameters, a key has what shows
+    # the number of threads: the lengths of the lists, and whether ping and pong are on
+    # one CPU.
     keys = table.select(_POINT_NAMES).unify_dictionaries()
     is_one_cpu = pc.equal(table.column("ping_cpu"), table.column("pong_cpu"))
     keys = keys.append_column("is_one_cpu", is_one_cpu)
