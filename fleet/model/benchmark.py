@@ -121,8 +121,8 @@ class Parameter:
         return own_words.isdisjoint(value_words)
 
     def sort_key(self, value: Any) -> Any:
-        """Return the key that sorts values: words in listed order, then those that are
-        not listed.
+        """Return the key that sorts values of this parameter. Words are in the order of
+        `words`, before all words that are not listed there; numbers sort by themselves.
         """
         if self.type != "word":
             return value
@@ -191,8 +191,8 @@ class Benchmark:
         """Return the described view, or the nearest that can show this benchmark.
 
         A TABLE shows any benchmark, also one that lacks a parameter that its view
-        needs. A MATRIX or CPUS has one number for each pair or CPU: a benchmark with
-        several points has to name the one that stands there.
+        needs. A MATRIX has one number for each pair, CPUS has one for each CPU. A
+        benchmark with several points has to name the point whose number that is.
         """
         names = {parameter.name for parameter in self.parameters}
         needed_names = _NEEDED.get(self.view, ())
@@ -265,11 +265,11 @@ class Benchmark:
         return f"{self.name}: {why}"
 
     def _find_part_problem(self, burst: Any) -> str | None:
-        """Return which part of a burst this benchmark cannot have, or lacks: its point,
-        its parameters, the other thread's times; None if all is well. A matrix has one
-        number for each pair, so a burst of it with a point has to tell which point that
-        number is of.
+        """Return which part of a burst this benchmark cannot have, or lacks: the point,
+        the parameters, or the times of the other thread. Return None if all is well.
         """
+        # one number is shown for each pair or CPU, so it has to be clear which point
+        # has that number
         is_by_cpus = self.view in (View.MATRIX, View.CPUS)
         if is_by_cpus and burst.point and not self._has_point_for_pair(burst):
             return "it has points, but none that stands for the pair"
@@ -290,8 +290,8 @@ class Benchmark:
         return bool(self.point) or is_of_node
 
     def _find_parameter_problem(self, burst: Any, count: int) -> str | None:
-        """Return how a burst of so many CPUs contradicts its point or parameters, or
-        None.
+        """Return how a burst contradicts its point or parameters; None if it does not.
+        count: the number of the burst's CPUs.
         """
         if burst.point is None or burst.parameters is None:
             return None
@@ -304,8 +304,9 @@ class Benchmark:
         """Return how the parameters of a burst contradict this benchmark, or the name
         of the burst's point; None if they do not. parameters: its `Parameters`.
 
-        The name is words such as "random.512K.huge". A word that is one of a
-        parameter's words, and a size, must be what the parameters say.
+        The name of a point is words with dots between them: "random.512K.huge". A word
+        that a parameter lists has to fit the value of that parameter. A size, such as
+        512K, has to be the value of one of the parameters in bytes.
         """
         if _NO_SIZE.search(point):
             return f"point {point} has a size of 0"
@@ -439,8 +440,8 @@ def _find_changed_meaning(benchmark: Benchmark, expected: Benchmark) -> str | No
             )
     type_by_name = {item.name: item.type for item in benchmark.parameters}
     for parameter in expected.parameters:
-        # a parameter with a role has a place in the tables, which cannot do without it;
-        # only a node is often not requested
+        # A parameter with a role has a place in the tables, which cannot do without the
+        # parameter. A node is the exception, since often none is requested.
         is_needed = parameter.role and parameter.type != "node"
         if is_needed and type_by_name.get(parameter.name) != parameter.type:
             return f"lacks its parameter {parameter.name}"

@@ -48,9 +48,11 @@ _TEMPLATE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 def client_command(host: Host, shell: Sequence[str]) -> tuple[str, ...]:
-    """Return the words of the host's command, with its templates filled in. shell: the
-    words that stand in place of `{shell}`, or at the end if that is nowhere. A word
-    with an optional template that has no value is left out. Raises InputError.
+    """Return the words of the host's command, with its templates filled in. A word with
+    an optional template that has no value is left out. Raises InputError.
+
+    shell: the words of the shell's command. They replace `{shell}`, as one text; if no
+    word of the host's command has that template, they are added at the end.
     """
     shell_text = shlex.join(shell)
     words: list[str] = []
@@ -65,7 +67,9 @@ def client_command(host: Host, shell: Sequence[str]) -> tuple[str, ...]:
 
 
 def shell_test_command(host: Host) -> str:
-    """Return the command by which people can test a host's shell without fleet."""
+    """Return the command by which people can test a host's shell without fleet, such as
+    `ssh -p 2222 ann@h1 '/bin/sh -c uname'`.
+    """
     if host.command or host.via is Via.LOCAL:
         return shlex.join(client_command(host, ("/bin/sh", "-c", "uname")))
     words = ["ssh"]
@@ -109,6 +113,7 @@ def _find_template_value(match: re.Match[str], host: Host, shell: str) -> str | 
     template = match[0]
     if template in ("{{", "}}"):
         return template[0]
+    # what stands between the braces; None for a brace that has no partner
     name = (match[1] or "").removesuffix("?")
     kind, _, key = name.partition(":")
     values = {
@@ -132,6 +137,7 @@ def _find_template_value(match: re.Match[str], host: Host, shell: str) -> str | 
         )
     if text is None and not template.endswith("?}"):
         raise InputError(f"{host.name}: no value for {template}; {_ADVICE[kind]}")
+    # the program would take a word that begins with - as an option of its own
     if text is not None and text.startswith("-") and match.start() == 0:
         raise InputError(
             f"{host.name}: {template} is {text!r}, an option to the program"

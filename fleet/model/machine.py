@@ -102,6 +102,7 @@ def _name_kinds_by_capacity(capacities: Mapping[int, int | None]) -> dict[int, s
     kind_by_capacity = dict.fromkeys(known_capacities.values(), "middle")
     smallest = min(kind_by_capacity)
     largest = max(kind_by_capacity)
+    # "big" comes last: if all capacities are equal, the smallest is also the largest
     kind_by_capacity[smallest] = "LITTLE"
     kind_by_capacity[largest] = "big"
     return {
@@ -119,6 +120,7 @@ def take_one_of_each_core(
     for cpu, package, core in sorted(cpus, key=itemgetter(0)):
         if core is None:
             continue
+        # cores of two packages may have the same number
         core_of_host = (package, core)
         first_cpus.setdefault(core_of_host, cpu)
     return tuple(first_cpus.values())
@@ -489,6 +491,8 @@ class Topology:
         groups_of_other = self._groups.get(other)
         if not groups_of_one or not groups_of_other:
             return Relation.UNKNOWN
+        # the core is looked at first: a group with the same CPUs, such as the package
+        # of a single core, comes before the core among the groups
         core = groups_of_one.get(Relation.SMT)
         if core is not None and core == groups_of_other.get(Relation.SMT):
             return Relation.SMT

@@ -85,6 +85,8 @@ class _Content(NamedTuple):
 def amend(place: Place, run_ids: Collection[str], amendment: Amendment) -> None:
     """Amend each run, or none. Raises StoreError if that fails, if an amendment of a
     run cannot be read, or if another command amends a run meanwhile.
+
+    A higher counter overrides lower ones, so the new files get the highest.
     """
     earlier = _read_files(place)
     for run_id in run_ids:
@@ -98,7 +100,7 @@ def amend(place: Place, run_ids: Collection[str], amendment: Amendment) -> None:
             name = _place_file(place, file)
             names_placed.append(name)
         _require_in_effect(place, run_ids, amendment)
-    except BaseException:
+    except BaseException:  # then no run is amended
         for name in names_placed:
             with suppress(OSError):
                 place.remove(name)
@@ -142,7 +144,8 @@ def _require_in_effect(
     current = read_amendments(place)
     for run_id in run_ids:
         in_effect = current.get(run_id, Amendment())
-        # it would change nothing more if no other amendment came later
+        # repeated now, this amendment changes something only if a later one, of another
+        # command, has set one of its values
         if in_effect.combine(amendment) != in_effect:
             raise StoreError(
                 f"{place}: {run_id}: another command has amended it meanwhile:"
@@ -192,9 +195,10 @@ def _read_files(place: Place) -> _Content:
 def _read_good_files(
     place: Place, names: Sequence[str]
 ) -> tuple[list[AmendmentFile], dict[str, StoreError]]:
-    """Return the contents of the good files, by counter (not by time), then by name;
-    and the errors of the others, by name. A file is good if it can be read and its
-    counter is not far beyond the one before it, since counters rise by little.
+    """Return the contents of the good files, sorted by counter (not by time), then by
+    name; and the errors of the other files, by name. A file is good if it can be read
+    and its counter is at most _MAX_STEP above that of the file before it: counters rise
+    by one, but for files that were moved away.
     """
     readable, errors = _read_each_file(place, names)
     good = list[AmendmentFile]()
@@ -238,7 +242,7 @@ def _read_each_file(
 def read_amendment(place: Place, name: str) -> AmendmentFile:
     """Read one amendment file. Raises StoreError."""
     with damage_errors(f"{place}: {name} cannot be read as an amendment", _REMEDY):
-        if isinstance(place, Folder):  # without pyarrow
+        if isinstance(place, Folder):  # without pyarrow, slower for small files
             data = read_regular(place.root / name)
         else:
             with place.filesystem.open_input_file(place.path(name)) as file:

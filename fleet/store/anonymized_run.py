@@ -153,7 +153,7 @@ def _strip_hello(hello: dict[str, Any]) -> dict[str, Any]:
     names = ("record", "protocol", "agent", "benchmarks")
     stripped = {name: hello[name] for name in names if name in hello}
     plan = hello.get("plan")
-    choices = None
+    choices = None  # else each a benchmark, its variant and its points
     if isinstance(plan, dict):
         choices = plan.get("benchmarks")
     if choices:

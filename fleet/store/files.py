@@ -123,14 +123,16 @@ def enter_folder(root: Path, name: str, mode: int = 0o777) -> Iterator[Path]:
 
 def _open_below(root: Path, name: str, mode: int) -> int:
     """Open folder `name` below `root`, following no link; make the folders that are
-    missing. Raises OSError with the path of the folder that cannot be opened.
+    missing. mode: of the last folder, if it is made. Raises OSError with the path of
+    the folder that cannot be opened.
     """
     try:
         handle = os.open(root, _FOLDER)
     except FileNotFoundError:
         root.mkdir(parents=True, exist_ok=True)
         handle = os.open(root, _FOLDER)
-    # each is opened in the one above, as others may put links in their place
+    # each folder is opened in the open folder above it: a path of several parts could
+    # lead through a link that somebody has put there
     parts = name.split("/")
     for depth, part in enumerate(parts, 1):
         is_last = depth == len(parts)

@@ -36,8 +36,8 @@ class Journal(AbstractContextManager["Journal"]):
     """
 
     def __init__(self, present_path: Path, folder: Path | None = None) -> None:
-        """Open and lock the journal that is at `present_path`. folder: its path for
-        messages and later use, where the present one is only valid for a moment. Raises
+        """Open and lock the journal that is at `present_path`. folder: the path for
+        messages and later use, if `present_path` is valid for a moment only. Raises
         LockedError, StoreError.
         """
         self.folder = folder or present_path
@@ -53,7 +53,7 @@ class Journal(AbstractContextManager["Journal"]):
         self.part_path = self._make_path(max(1, len(self._list_paths())))
         self._descriptor: int | None = None  # opened for the first line
         self._length = 0
-        # by part, how many of its lines `parts` returns; all of parts beyond these
+        # for each part, how many of its lines `parts` returns; of further parts, all
         self.line_limits: Sequence[int] = ()
         self._unsynced_bytes = 0
         # whether the disk has run.json and the names of the files
@@ -99,8 +99,8 @@ class Journal(AbstractContextManager["Journal"]):
         return self.folder / name
 
     def _list_paths(self) -> list[Path]:
-        """Return the path of each part, up to the first one missing. Raises
-        StoreError.
+        """Return the paths of the parts, which are numbered from 1, up to the first
+        number that is missing. Raises StoreError.
         """
         with store_errors("read the journal", self.folder):
             names = list_folder(self.folder)
@@ -185,7 +185,7 @@ class Journal(AbstractContextManager["Journal"]):
             return
         try:
             with store_errors("write the journal", self.part_path, kept=True):
-                # if it is gone, the run is published and needs no journal
+                # if the part is gone, the run is published and needs no journal
                 if self.part_path.exists():
                     self._sync(descriptor)
         finally:
@@ -208,7 +208,7 @@ class Journal(AbstractContextManager["Journal"]):
         os.fsync(descriptor)
         self._last_sync_s = time.monotonic()
         self._unsynced_bytes = 0
-        # these do not change until another part is opened
+        # the names do not change until another part is opened
         if not self._are_names_synced:
             for path in (self.folder / RUN_FILE, self.folder, self.folder.parent):
                 sync(path)
@@ -261,5 +261,5 @@ def _lock_folder(opened_folder: Path, folder: Path) -> int:
         except OSError:
             return descriptor  # a file system without locks
         own_id = str(os.getpid()).ljust(_PROCESS_ID_BYTES - 1) + "\n"
-        os.pwrite(descriptor, own_id.encode(), 0)  # for another's message
+        os.pwrite(descriptor, own_id.encode(), 0)  # for messages of other processes
     return descriptor

@@ -124,11 +124,12 @@ class Folder:
         OSError.
 
         unreadable: a list to which the errors of folders that cannot be read are added,
-        instead of raised. That of the pattern's first folder is always raised.
+        instead of raised. The error of the pattern's first folder is always raised.
         """
         first, *others = pattern.split("/")
+        # with other parts below it, the first part is a folder's name, without `*`
         names = [first] if others else fnmatch.filter(list_folder(self.root), first)
-        # folder by folder: the names that match the pattern up to each part
+        # go down by one part at a time: `names` match the pattern up to the part before
         for depth, part in enumerate(others):
             is_first_folder = depth == 0
             names_below = list[str]()
@@ -152,7 +153,8 @@ class Folder:
         try:
             return fnmatch.filter(list_folder(self.path(folder)), part)
         except NotADirectoryError:
-            # fleet makes the topmost folders, such as `samples` and `runs`
+            # fleet makes the topmost folders, such as `samples` and `runs`: a file in
+            # place of one is an error
             is_of_fleet = "/" not in folder
             if is_of_fleet:
                 raise
@@ -210,7 +212,8 @@ class Folder:
             except OSError as err:
                 if err.errno not in _NO_LINKS:
                     raise
-                # file systems without hard links: a rename would replace it
+                # a file system without hard links; here the rename would replace a
+                # file that exists, so look first
                 if target.exists():
                     return False
                 draft.rename(target)
@@ -236,7 +239,7 @@ class Bucket:
         """
         self.base = base
         self._options = dict(options)
-        # pyarrow's client does not look for these itself; an address's option wins
+        # pyarrow's client does not read these variables; an option of the address wins
         for variable in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
             endpoint = os.environ.get(variable)
             if endpoint:
@@ -301,8 +304,11 @@ class Bucket:
         return sorted(name for name, _ in self._list_objects(pattern))
 
     def _list_objects(self, pattern: str) -> Iterator[tuple[str, Any]]:
-        """Yield the name and the information of each object whose name matches."""
-        # list as little as the pattern allows: the bucket, or the folder it begins with
+        """Yield the name and the information of each object whose name matches a
+        pattern; `*` does not match `/`.
+        """
+        # list as little as the pattern allows: its first folder, or, if that is not
+        # named, the whole root
         first, *others = pattern.split("/")
         folder = self.base
         if "*" not in first:
@@ -318,9 +324,9 @@ class Bucket:
                 yield name, info
 
     def stamps(self, _unreadable: list[OSError] | None = None) -> dict[Key, str]:
-        """Return the stamp of each samples file, its size and time, by host and run,
-        for which all objects below `samples` are listed. No folder can be unreadable
-        here, as one can in a Folder. Raises OSError.
+        """Return the stamp of each samples file, its size and time, by host and run.
+        All objects below `samples` are listed to find the files. `_unreadable` is not
+        used: a bucket has no folders that could be unreadable. Raises OSError.
         """
         stamps = dict[Key, str]()
         for name, info in self._list_objects(_SAMPLES):

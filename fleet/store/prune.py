@@ -13,7 +13,7 @@ from fleet.store.writing import TABLES_OF_RUNS, list_table_files, lock_tables
 def remove_runs(place: Place, runs: Sequence[RunSummary]) -> None:
     """Remove the files of these runs, whose amendments stay. Raises StoreError.
 
-    If it is interrupted, the runs that are left are whole: the next listing adds their
+    After an interruption, the runs that are left are whole: the next listing adds their
     rows to the tables `runs` and `cpus` again.
     """
     run_ids = {run.run_id for run in runs}
@@ -26,7 +26,7 @@ def remove_runs(place: Place, runs: Sequence[RunSummary]) -> None:
             own_counters = counters_name(run.run_id)
             if own_counters in counters:
                 place.remove(own_counters)
-            _remove_samples(place, run)
+            _remove_samples(place, run)  # last, since without samples there is no run
     _restore_rows_of_other_runs(place)
 
 

@@ -222,9 +222,9 @@ class Listing:
         return sorted(self.runs + list_unfinished(self.place), key=_sort_key)
 
     def find_runs(self, run_ids: Collection[str]) -> list[RunSummary]:
-        """Find runs by ID. Leave out withdrawn ones, those that `skip_damaged_runs`
-        hides, and damaged ones, of which the last two are warned of. Raises
-        DamagedFileError if all that match are damaged.
+        """Find runs by ID. Leave out withdrawn runs. Leave out damaged runs, and runs
+        that `skip_damaged_runs` hides, and warn of these. Raises DamagedFileError if
+        all runs with these IDs are damaged or hidden.
         """
         # a cached property is in __dict__ once it was read: all rows are at hand then
         are_all_read = "all_runs" in self.__dict__
@@ -237,6 +237,7 @@ class Listing:
             _, run_id = key
             if run_id in hidden_runs:
                 errors[key] = hidden_runs[run_id]
+        # two runs with one ID have the same error
         distinct_errors = list(dict.fromkeys(errors.values()))
         are_all_damaged = all(key in errors for key in stamps)
         if distinct_errors and are_all_damaged:
@@ -258,13 +259,14 @@ class Listing:
         self, runs: Sequence[RunSummary], columns: tuple[str, ...] | None = None
     ) -> dict[str, RunRecord]:
         """Return records by run ID; warn of unreadable ones. columns: read only these
-        columns of `runs`.
+        columns of `runs`, and no `cpus`; None: read all.
         """
+        # a run that is not in this listing gets "", and is read from its file
         stamps = {run.key: self.stamps.get(run.key, "") for run in runs}
         indexed = self.index.read_records(stamps)
         records = dict[str, RunRecord]()
         for (_, run_id), record_json in indexed.items():
-            with suppress(DataError):
+            with suppress(DataError):  # then the record is read from the file
                 records[run_id] = parse_record(record_json, columns)
         not_indexed = [run.key for run in runs if run.run_id not in records]
         for content in map_in_threads(self.read_file, not_indexed):
@@ -293,8 +295,8 @@ class Listing:
         return bool(self._amendments.get(run.run_id, Amendment()).withdrawn)
 
     def _summarize(self, rows: Iterable[_Row]) -> list[RunSummary]:
-        """Return the runs of these rows, oldest first, with their current labels; leave
-        out those that `skip_damaged_runs` hides, and tell it of the others.
+        """Return the runs of these rows, oldest first, with their current labels. Leave
+        out runs that `skip_damaged_runs` hides; note the others for that function.
         """
         hidden_runs = _hidden_runs.get()
         runs = list[RunSummary]()
@@ -309,9 +311,9 @@ class Listing:
     def _read_rows(
         self, stamps: Mapping[Key, str]
     ) -> tuple[list[_Row], dict[Key, DamagedFileError]]:
-        """Read the listed rows of the runs with these stamps, from the index, or from
-        the samples files, whose runs are then indexed. Return the rows, and for each
-        run without one, the error by run.
+        """Read the listed rows of the runs with these stamps, from the index, or else
+        from the samples files, whose runs are then indexed. Return the rows, and by run
+        the error of each run without a row.
         """
         rows = self.index.read_listed(stamps)
         not_indexed = [key for key in stamps if key not in rows]
@@ -363,8 +365,8 @@ class Listing:
         return row, record_json
 
     def _add_missing_rows_to_tables(self) -> None:
-        """Add the rows that the tables `runs` and `cpus` lack of runs whose session has
-        not added them; warn if a table cannot be listed.
+        """Add to the tables `runs` and `cpus` the rows that they lack of runs whose
+        sessions will not add them; warn if that fails.
         """
         try:
             with store_errors("complete the tables runs and cpus", self.place):
@@ -378,7 +380,7 @@ class Listing:
         except (StoreError, MemoryError, MemoryLimitError) as err:
             warn(str(err), StoreWarning, stacklevel=3)
             return
-        # rows that were just added are seen, and marked, by the next listing
+        # after rows were added, the next listing finds all there, and marks the runs
         if had_all_rows:
             self.index.mark_in_tables(keys)
 
@@ -388,7 +390,7 @@ class Listing:
         """
         keys = []
         for key in self.index.list_not_in_tables():
-            stamp = self.stamps.get(key)
+            stamp = self.stamps.get(key)  # None if the samples file is gone
             # a bucket has no locks: the session of a new run may be adding its rows
             if stamp is not None and self.place.can_add_rows(stamp):
                 keys.append(key)
@@ -408,6 +410,7 @@ def _read_points(place: Place, run: RunSummary) -> dict[str, set[str]]:
         return points
     file = TableFile(place, samples_name(*run.key), "samples")
     columns = ["benchmark", "variant", "point"]
+    # nothing is aggregated: the distinct combinations are all that is wanted
     distinct = file.read(columns).group_by(columns).aggregate([])
     for row in distinct.to_pylist():
         if row["point"] is not None:
@@ -467,10 +470,11 @@ def skip_damaged_runs(work: Callable[_P, _Result]) -> Callable[_P, _Result]:
                     raise
                 damaged_runs[err.run_id] = err
             except (UsageError, StoreError) as err:
-                # the reason may be that a damaged run was left out: then that is raised
+                # if damaged runs were left out, that may be the reason of the error:
+                # the first run's damage is raised in its place
                 _raise_first(damaged_runs, err)
                 raise
-            except _MISTAKES:  # as impossible values may cause
+            except _MISTAKES:  # a bug, or the effect of impossible values
                 impossible_runs = _find_impossible_runs(returned_runs)
                 if not impossible_runs:
                     raise
@@ -523,7 +527,7 @@ def _find_impossible_runs(
         except DamagedFileError as err:
             errors[run_id] = err
         except StoreError:
-            continue  # not for what the samples hold
+            continue  # the file failed for another reason than its values
     return errors
 
 
@@ -536,8 +540,9 @@ def open_listing(root: Root) -> Listing:
 
 
 def make_listed_row(row: Mapping[str, Any]) -> _Row:
-    """Return the columns that a listing needs from a run's row of `runs`. Of the hello
-    it needs only the descriptions of benchmarks that this version does not know.
+    """Return the columns that a listing needs from a run's row of `runs`. The column
+    `hello_json` keeps only the descriptions of benchmarks that this version does not
+    know.
     """
     hello = json.loads(row["hello_json"])
     descriptions = hello.get("benchmarks", ())
@@ -548,7 +553,9 @@ def make_listed_row(row: Mapping[str, Any]) -> _Row:
 
 
 def index_published(place: Place, records: Sequence[RunRecord]) -> None:
-    """Store just published runs in the index."""
+    """Store just published runs in the index. Leave out a run whose file is gone,
+    or has no stamp, since a later change of the file could not be told.
+    """
     stamps = dict[Key, str]()
     contents = dict[Key, tuple[_Row, bytes]]()
     for record in records:
@@ -563,14 +570,16 @@ def index_published(place: Place, records: Sequence[RunRecord]) -> None:
 
 
 def list_unfinished(place: Place) -> list[RunSummary]:
-    """List the runs that are only a journal on this machine, oldest first; leave out
-    unreadable journals, which `Store.describe_damaged_journals` names.
+    """List the runs that are only a journal on this machine, oldest first. Leave out
+    journals that cannot be read, which `Store.describe_damaged_journals` names.
     """
     summaries = []
+    # if the folder of the journals cannot be listed, return no runs
     with suppress(StoreError):
         for folder in list_journals(place.state_dir):
             with suppress(StoreError), store_errors("read the journals", place):
                 run = _summarize_journal(read_journal_run(folder))
+                # a run with a samples file is published, and only its journal remains
                 if place.stamp(samples_name(*run.key)) is None:
                     summaries.append(run)
     return sorted(summaries, key=_sort_key)

@@ -164,6 +164,7 @@ class Store:
             enter_state_folder(self.state_dir, "staging") as staging,
             enter_state_folder(self.state_dir, "journal") as journals,
         ):
+            # a draft that is renamed when it is complete: no reader sees a part of it
             draft = staging / f"{run.run_id}-journal"
             draft.mkdir()
             journal = Journal(draft, folder)
@@ -180,6 +181,7 @@ class Store:
             store_errors("open the journal", folder),
             enter_state_folder(self.state_dir, "journal") as above,
         ):
+            # the path with `above` is valid in this block only
             return Journal(above / run_id, folder)
 
     def drop_journal(self, run_id: str) -> None:
@@ -230,7 +232,7 @@ class Store:
             with _refusing_unreadable(f"{self.place}: cannot publish {run.run_id}"):
                 _require_readable_record(record)
             is_first = self.place.put(samples, name)
-            # a bucket cannot tell who was first
+            # a bucket cannot tell who was first: look at what is stored there now
             if not is_first or not isinstance(self.place, Folder):
                 record = self._read_same_record(name, record)
             if counters.exists():
@@ -275,7 +277,8 @@ class Store:
             for name in list_folder(staging):
                 path = staging / name
                 is_done = name.startswith(f"{run_id}-") or "-removed-" in name
-                # it fails if another controller was first, or it is another user's
+                # removing fails if another controller was first, or if the file is
+                # another user's
                 with suppress(OSError):
                     if is_done or path.lstat().st_mtime < old:
                         discard(path)
@@ -372,6 +375,7 @@ class Store:
             note.write(data)
             note.flush()
             os.fsync(note.fileno())
+            # locked before it gets its name, so that readers see a note that is whole
             with suppress(OSError):  # a file system without locks
                 if lock:
                     fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -416,7 +420,7 @@ class Store:
         """
         sessions = {}
         for path in runs.list_session_notes(self.state_dir):
-            with suppress(OSError, DataError):  # ended while we looked
+            with suppress(OSError, DataError):  # the session ended while we looked
                 running = _read_if_locked(path)
                 if running is not None:
                     sessions[path.stem] = running
@@ -441,7 +445,8 @@ class Store:
             enter_state_folder(self.state_dir, "journal") as journals,
             enter_state_folder(self.state_dir, "staging") as staging,
         ):
-            # one step takes it away, and what is in it may be removed one by one
+            # the rename takes the journal away in one step; after that, its files may
+            # be removed one by one
             grave = staging / f"{run_id}-removed-{os.getpid()}"
             (journals / run_id).rename(grave)
             shutil.rmtree(grave, ignore_errors=True)

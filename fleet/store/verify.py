@@ -128,7 +128,9 @@ def verify(place: Place) -> Verification:
 def _find_problems(
     place: Place, files: "_Files", samples: Mapping[Key, _CheckedSamples]
 ) -> Iterator[str]:
-    """Yield all that is not as written. samples: the checked files, by run."""
+    """Yield a sentence for each file, row or folder that is not as written. samples: by
+    run, the result of reading its samples file.
+    """
     yield from files.describe_unlisted()
     records = dict[Key, bytes]()  # as JSON
     for key, result in samples.items():
@@ -138,6 +140,8 @@ def _find_problems(
             yield result.problem
     for name in files.list_copies():
         yield _COPY.format(name)
+    # Two runs with one ID have the same problem, which is said once. Neither run is
+    # compared with the tables, as it is not known which of them is true.
     duplicates = find_duplicates(place, records)
     yield from dict.fromkeys(map(str, duplicates.values()))
     records_by_run = dict[str, bytes]()
@@ -176,7 +180,8 @@ def _list_matching(place: Place, pattern: str, unreadable: list[OSError]) -> lis
     try:
         return place.files(pattern)
     except OSError as err:
-        is_of_object_store = err.filename is None  # the system names a file
+        # an error of the file system names a file, that of an object store does not
+        is_of_object_store = err.filename is None
         if is_of_object_store:
             raise
         unreadable.append(err)
@@ -231,7 +236,7 @@ def _verify_all_samples(
 def _verify_samples(
     place: Place, key: Key, present: Collection[Key]
 ) -> _CheckedSamples:
-    """Verify the samples file of a run. present: all runs that have one."""
+    """Verify the samples file of a run. present: all runs that have a samples file."""
     name = samples_name(*key)
     record_json = None
     try:
@@ -277,7 +282,7 @@ def _find_missing_rows(
     counts = Counter[str]()
     for file in files:
         counts.update(file.run_ids)
-    # the remedy is about one file
+    # the remedy is worded for one file
     remedy_for_both = REMEDIES[table].replace("Remove it", "Remove them")
     for run_id, record_json in records.items():
         if counts[run_id] > 1:
@@ -307,7 +312,7 @@ def _verify_index(
     indexed_records = index.read_records(stamps)
     for key, indexed_row in index.read_listed(stamps).items():
         if key not in records:
-            continue
+            continue  # the samples file is damaged, which is a problem of its own
         record = parse_record(records[key])
         is_same_row = indexed_row == make_listed_row(record.row)
         if not is_same_row or not _holds_record(indexed_records.get(key), record):
@@ -382,9 +387,10 @@ class _Comparison:
                     self._compare(row)
 
     def _compare(self, row: Mapping[str, Any]) -> None:
-        """Compare a row of the file with the one that its run's record makes. That one
-        is taken away: a second row for it differs from nothing at all, and what is left
-        in the end is what the file lacks.
+        """Compare a row of the file with the expected row, as its run's record makes
+        it, and take the expected row away. A second row of that CPU then finds nothing
+        to equal, and differs. Expected rows that are left in the end are rows that the
+        file lacks.
         """
         run_id = row["run_id"]
         if run_id not in self._expected:
@@ -398,8 +404,10 @@ class _Comparison:
                 self._differing[run_id].add(column)
 
     def find_differences(self) -> Iterator[tuple[str, str]]:
-        """Yield each run whose rows differ, and the columns that do, as text."""
-        # of each run, the rows that the file did not have
+        """Yield the ID of each run whose rows in the file differ from its record, and
+        what differs: columns, as in "bursts, samples", or "number of rows".
+        """
+        # rows_left: the rows of the run that the file lacks
         for run_id, rows_left in self._expected.items():
             differing = self._differing[run_id]
             if differing:

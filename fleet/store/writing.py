@@ -78,12 +78,12 @@ def add_missing_runs(
     run_ids: Collection[str],
     read: Callable[[Collection[str]], Sequence[RunRecord]],
 ) -> bool:
-    """Add the rows of runs that tables lack, unless another process writes. Return
-    whether the tables had all already; if not, ask again later, as rows may have been
-    left to the other process.
+    """Add the rows of runs that tables lack, unless another process writes. Return True
+    if the tables had the rows of all runs already. After False, ask again later: rows
+    may have been left to the other process.
 
-    files: the names of the files of each table. read: returns the records of runs.
-    Raises OSError, StoreError, `read`'s errors.
+    files: by table, the names of its files. read: gets run IDs, and returns the records
+    of these runs. Raises OSError, StoreError, and what `read` raises.
     """
     incomplete_tables = []
     for table, names in files.items():
@@ -161,8 +161,8 @@ def _write_rows(place: Place, table: str, records: Sequence[RunRecord]) -> None:
     run_ids = [record.row["run_id"] for record in records]
     name = file_name(run_ids)
     rows = _tabulate(table, records)
-    # Texts that differ in most rows take less room without dictionaries. The bounds of
-    # columns help readers to skip rows, of which one row has none to skip.
+    # Texts that differ in most rows take less room without dictionaries. The least and
+    # greatest values of columns let readers skip rows; one row is not worth skipping.
     bounds: list[str] | bool = False
     if len(rows) > 1:
         bounds = ["run_id", "host_id", "session_id"]
