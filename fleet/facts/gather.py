@@ -97,6 +97,7 @@ def gather(connection: Connection, host: Host) -> Facts:
             raise DeployError(f"{err}{_FEW_FILES}") from err
         raise
     sections = probe.split_sections(facts.probe)
+    # a system with few tools tells where these are; else `path` is None
     path = SYSTEMS[facts.target.os].search_path(sections)
     if path is not None:
         connection.use_minimal_tools(path)
@@ -167,13 +168,13 @@ def _raise_if_compiler_hangs(
     """Raise ProbeError if the host answers, but one of the compilers that the probe
     asks does not within COMPILER_TIMEOUT_S.
 
-    If the host itself does not answer, return: the caller then raises `why`, the error
-    of the probe.
+    In any other case return: the caller then raises `why`, the error of the probe.
     """
     does_nothing = ":"  # a command that every shell has
     compilers = [host.toolchain.cc or does_nothing, *_COMPILERS]
     host_answers = False
     try:
+        # the first command shows whether the host itself answers
         for command in (does_nothing, *compilers):
             connection.run(
                 f"{command} --version >/dev/null 2>&1", timeout_s=COMPILER_TIMEOUT_S
@@ -310,6 +311,7 @@ def parse_step_head(path: Path, head: bytes, host: Host) -> StepHead:
     path: the file with what it printed. head: the beginning of this file, which may
     reach into the agent's lines.
     """
+    # in UTF-16, a zero follows each letter of the mark, so it would not be found
     mark_in_utf16 = probe.MARK[:3].encode("utf-16-le")
     if head.startswith(_BYTE_ORDER_MARKS) or mark_in_utf16 in head:
         raise ProbeError(
@@ -382,7 +384,8 @@ def parse_load(output: bytes, facts: Facts) -> Load:
 
 def _no_answer_message(host: Host, completed: Completed) -> str:
     """Return what to tell the user if the probe printed no answer: the begin and the
-    end of what came instead, and advice for a limit of the host that this names.
+    end of what came instead, and advice if that names a limit of the host, such as "Too
+    many open files".
     """
     printed_bytes = completed.stderr.strip() or completed.stdout.strip()
     output = printed_bytes.decode("utf-8", "replace")

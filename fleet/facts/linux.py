@@ -150,7 +150,8 @@ def parse(sections: Sections, _declared_arch: str | None = None) -> Facts:
     system = parse_system(sections)
     picked = sections.get("picked", [])
     files = parse_files([*sections.get("files", []), *picked])
-    noise = [*sections.get("noise", []), *picked]  # irqbalance is among those picked
+    # whether irqbalance runs is among the picked lines
+    noise = [*sections.get("noise", []), *picked]
     cpuinfo = parse_cpuinfo(sections.get("cpuinfo", []))
     arch = _find_agent_arch(system)
     cpus, groups = topology.parse_cpus(sections, files)
@@ -251,8 +252,10 @@ def _list_network_devices(files: Mapping[str, str], node: int) -> tuple[str, ...
 
 
 def parse_system(sections: Sections) -> dict[str, str]:
-    """Return the values in section `system` by key, except empty ones. Its `uname` line
-    makes five keys.
+    """Return the values in section `system` by key, except empty ones.
+
+    The line "glibc 2.39" is, as a whole, the value of the key `libc`. The line `uname`
+    is split into five keys, "uname_s" and so on. Other lines are "KEY VALUE".
     """
     system: dict[str, str] = {}
     for line in sections.get("system", []):
@@ -268,8 +271,10 @@ def parse_system(sections: Sections) -> dict[str, str]:
 
 def _parse_uname(text: str) -> dict[str, str]:
     """Return the words of `uname -snrvm` by key, "uname_s" and so on, except empty
-    ones. Only the version, the last but one, has blanks.
+    ones. Of the words, only the version, the last but one, has blanks: "Linux lucca
+    6.8.0 #1 SMP PREEMPT x86_64".
     """
+    # a text of fewer words leaves the last ones empty
     padded = [*text.split(" ", 3), "", "", "", ""]
     name, node, release, rest = padded[:4]
     version, _, machine = rest.rpartition(" ")
@@ -284,8 +289,9 @@ def _parse_uname(text: str) -> dict[str, str]:
 
 
 def _find_agent_arch(system: Mapping[str, str]) -> str:
-    """Return the architecture that the host's programs are for. Raises DataError if
-    fleet has no agent for it.
+    """Return the architecture that the host's programs are for: that of the kernel, or
+    its 32-bit sibling if the system has 32 bits. Raises DataError if fleet has no agent
+    for the kernel's architecture.
     """
     uname_m = system.get("uname_m", "")
     arch = normalize_arch(uname_m)
@@ -308,8 +314,9 @@ def _find_container(system: Mapping[str, str], files: Files) -> str | None:
 def _find_available_memory_and_limit(
     files: Files, noise: Iterable[str]
 ) -> tuple[int | None, str | None]:
-    """Return the bytes that we may still use, and a text on the limit if a limit, not
-    the machine, has the fewest.
+    """Return the bytes that we may still use: the fewest that the machine, a control
+    group or a limit of the process leaves. The second value is a text on the limit, or
+    None if the machine leaves the fewest bytes. Both are None if nothing is known.
     """
     available = topology.parse_kib(files.get("proc/meminfo:MemAvailable", ""))
     limits = []
@@ -420,8 +427,9 @@ def parse_files(lines: Iterable[str]) -> dict[str, str]:
     """Return what grep printed, in lines `path:text`: the first line of each file by
     its path, and the value of each line `Key: value` by "path:Key".
 
-    Keys are those in _PICKED. Of proc/self/cgroup all lines are returned, each with a
-    line end: a process has a control group for each hierarchy.
+    "proc/meminfo:MemTotal: 16 kB" gives the key "proc/meminfo:MemTotal" and the value
+    "16 kB". The keys are those in _PICKED. Of proc/self/cgroup all lines are returned,
+    each with a line end: a process has a control group for each hierarchy.
     """
     files: dict[str, str] = {}
     for line in lines:
@@ -439,18 +447,19 @@ def parse_files(lines: Iterable[str]) -> dict[str, str]:
 
 def parse_cpuinfo(lines: Iterable[str]) -> dict[str, str]:
     """Return the first CPU's values in /proc/cpuinfo by lower-case key (Linux,
-    arch/*/kernel).
+    arch/*/kernel); leave out empty and unknown values.
     """
     cpuinfo: dict[str, str] = {}
     for line in lines:
         key, _, value = (part.strip() for part in line.partition(":"))
+        # a RISC-V without a number for its vendor or model gives 0
         is_riscv_zero = key in _RISCV_IDS and value == "0x0"
         if not value or value.lower() == "unknown" or is_riscv_zero:
             continue
         name = key.lower()
         if key == "Processor":
-            # Linux before 3.8 on arm gives the model's name there. The key `processor`,
-            # which follows, is the number of a CPU.
+            # Linux before 3.8 on arm gives the model's name as `Processor`. The key
+            # `processor`, which follows, is the number of a CPU.
             name = "model name"
         cpuinfo.setdefault(name, value)
     if not cpuinfo.get("model", "0").isdigit():
@@ -460,8 +469,9 @@ def parse_cpuinfo(lines: Iterable[str]) -> dict[str, str]:
 
 
 def parse_load(sections: Sections) -> Load:
-    """Parse load average, runnable threads, hottest sensor (of 1 to 150 degrees) and
-    stolen ticks; each is None if unknown.
+    """Parse the load average of a minute, the number of runnable threads, the highest
+    temperature (of 1 to 150 degrees) and the stolen ticks, in which the hypervisor ran
+    others; each is None if unknown.
     """
     words_by_path: dict[str, list[str]] = {}
     for line in sections.get("load", []):
@@ -476,6 +486,8 @@ def parse_load(sections: Sections) -> Load:
         runnable, _, _all_threads = load_words[3].partition("/")
         running = _parse_int(runnable)
 
+    # "cpu 10 0 7 900 1 0 0 3": ticks of all CPUs; the eighth number is that of the
+    # stolen ticks
     stat_words = words_by_path.get("proc/stat", [])
     steal_ticks = None
     if len(stat_words) > _STEAL_COLUMN and stat_words[0] == "cpu":
@@ -521,7 +533,7 @@ def parse_usage(sections: Sections, online: int) -> Usage | None:
     if len(ticks) < _TICK_FIELDS or total < online * _MIN_TICKS:
         return None
     _user, _nice, _system, idle, iowait, _irq, _softirq, steal = ticks
-    busy = total - idle - iowait - steal
+    busy = total - idle - iowait - steal  # of all CPUs together
     ticks_of_a_cpu = total / max(online, 1)
     busy_cpus = busy / ticks_of_a_cpu
     programs = _find_busiest_programs(before, after, ticks_of_a_cpu)
@@ -539,6 +551,7 @@ def _find_busiest_programs(
     }
     programs = []
     for pid, process in _parse_processes(after).items():
+        # a process that was not listed before began in between, with 0 ticks
         ticks = process.ticks - ticks_before.get(pid, 0)
         share = ticks / ticks_of_a_cpu
         if share >= _SHARE_NAMED:
@@ -564,8 +577,8 @@ def _parse_processes(lines: Iterable[str]) -> dict[str, _Process]:
     """Return the processes by ID, from the content of /proc/PID/stat.
 
     _PROCESS matches a line up to the letter of the process's state. _USAGE_FIELDS are
-    the places, among the fields behind it, of the ticks that the process ran as a user
-    and in the kernel, and of the CPU that ran it last.
+    places among the fields behind that letter: of the ticks that the process ran as a
+    user, of those that it ran in the kernel, and of the CPU that ran it last.
     """
     processes = {}
     for line in lines:
@@ -597,7 +610,7 @@ def find_deepest_idle_state(lines: Iterable[str]) -> tuple[str | None, int | Non
     enabled = []
     for number, values_by_file in states.items():
         disable = values_by_file["disable"]
-        if "0" in disable or not disable:  # some CPU may enter it
+        if "0" in disable or not disable:  # some CPU may enter the state
             enabled.append(number)
     if not enabled:
         return None, None
@@ -630,8 +643,9 @@ def find_bytes_left_and_limit(lines: Iterable[str]) -> tuple[int, str] | None:
     """Return the bytes left in the tightest control group, and a text with its name;
     None if unlimited.
 
-    A line is "memory LIMITS USED RECLAIMABLE GROUP", a control group of ours. LIMITS
-    are one or several, separated by commas; "max" is no limit.
+    A line "memory LIMITS USED RECLAIMABLE GROUP" is on a control group of ours, in
+    bytes. LIMITS are one or several, separated by commas; "max" is no limit. The kernel
+    frees the reclaimable bytes, such as caches of files, when we need them.
     """
     limits_left: list[tuple[int, str]] = []
     for limits, used, reclaimable, group in _match_lines(_MEMORY, lines):
@@ -664,7 +678,7 @@ def parse_bandwidth_limit(files: Files, vendor: str | None) -> str | None:
     if not paths:
         return None
     is_amd = vendor in ("AuthenticAMD", "HygonGenuine")
-    unlimited = _WHOLE_OF_AMD if is_amd else _WHOLE
+    unlimited = _WHOLE_OF_AMD if is_amd else _WHOLE  # values that are no limit
     limits_by_resource = []
     for path in paths:
         # "sys/fs/resctrl/schemata:MB" has the line "0=50;1=100", a limit per domain
@@ -687,11 +701,12 @@ def _list_limits(line: str, unlimited: Collection[str]) -> list[str]:
 
 
 def parse_throttles(lines: Iterable[str], part: str) -> int | None:
-    """Return how often heat slowed CPUs down since boot; None if unknown. part: "core"
-    or "package". It is the sum over all CPUs, each of which counts the events of its
-    core and of its package.
+    """Return how often heat slowed CPUs down since boot; None if unknown.
 
-    The line "throttled 2 core 5" says that two CPUs have counted 5 each.
+    Each CPU counts the events of its core and of its package. The sum over all CPUs is
+    returned, in which an event of a core counts once for each CPU of the core. The line
+    "throttled 2 core 5" says that two CPUs have counted 5 each. part: "core" or
+    "package".
     """
     counts = []
     for cpus, throttled_part, count in _match_lines(_THROTTLED, lines):
@@ -735,8 +750,11 @@ def parse_compilers(lines: Iterable[str]) -> tuple[Compiler, ...]:
 def parse_hypervisor(
     files: Files, cpuinfo: Mapping[str, str], system: Mapping[str, str]
 ) -> str | None:
-    """Return the hypervisor, "unnamed" if not recognized; None without one. On x86 its
-    CPUID bit decides.
+    """Return the hypervisor, "unnamed" if not recognized; None without one.
+
+    The kernel's file sys/hypervisor/type decides, if there is one. Else the flag
+    `hypervisor`, a bit of CPUID, decides on x86. Elsewhere, what firmware, device tree
+    and kernel say of the machine decides.
     """
     if named := files.get("sys/hypervisor/type"):
         return named
@@ -748,6 +766,7 @@ def parse_hypervisor(
     if flags is not None:
         is_guest = "hypervisor" in flags.split()
         return (guess or "unnamed") if is_guest else None
+    # a cloud's whole machine, which names the cloud as its maker
     if any(word in text for word in _BARE_METAL):
         return None
     if guess is not None:
@@ -788,8 +807,9 @@ def _parse_cpu_model(cpuinfo: Mapping[str, str], cpus: Iterable[Cpu]) -> str | N
     Cortex-A55". Without both, return what an IBM Z, a RISC-V or a POWER says of itself,
     or None.
 
-    Kernels for RISC-V give a name as `uarch`, if they know one; vendor and architecture
-    are numbers, and are returned only without that name.
+    Kernels for POWER give the name as `cpu`, those for RISC-V as `uarch` if they know
+    one. Vendor and architecture of a RISC-V are numbers, which are returned only
+    without that name.
     """
     name = cpuinfo.get("model name")
     if name and not _GENERIC_NAME.fullmatch(name):
@@ -811,15 +831,15 @@ def _find_first_value(cpuinfo: Mapping[str, str], *keys: str) -> str | None:
 
 
 def _parse_s390_machine(cpuinfo: Mapping[str, str]) -> str | None:
-    """Return an IBM Z's type, "8561"; older kernels have it only in `processor 0: ...,
-    machine = 2827`.
+    """Return an IBM Z's type, "8561", or None for another machine. Older kernels have
+    the type only in the lines `processor 0: ..., machine = 2827`.
     """
     if cpuinfo.get("vendor_id") != "IBM/S390":
         return None
     if machine := cpuinfo.get("machine"):
         return machine
     for key, text in cpuinfo.items():
-        if key.startswith("processor "):  # the first tells of all
+        if key.startswith("processor "):  # the first such line: all have one type
             match = re.search(r"machine = ([0-9]+)", text)
             return match[1] if match else None
     return None

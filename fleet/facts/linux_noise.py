@@ -81,8 +81,9 @@ def _find_idle_state_and_heat(facts: Facts) -> Iterator[Finding]:
 
 
 def _find_virtualization(facts: Facts) -> Iterator[Finding]:
-    """Yield findings on a hypervisor and a container; and on x86 without a hypervisor,
-    whose own microcode counts, if the version of the microcode is unknown.
+    """Yield findings on a hypervisor, on a container, and on an unknown version of the
+    microcode. That version is sought only on x86 without a hypervisor: a guest may be
+    shown another than the machine's.
     """
     if facts.hypervisor:
         yield make_finding("hypervisor", facts)
@@ -117,6 +118,7 @@ def _find_limits(facts: Facts) -> Iterator[Finding]:
             count=count,
             own=OWN_PROCESSES,
         )
+    # root may set any priority, whatever the limit is
     if facts.priority_most == 0 and facts.user != "root":
         yield make_finding("priority", facts)
 
@@ -164,9 +166,10 @@ def _name_empty_channels(memory: Memory) -> str:
 
 
 def _find_clock_faults(facts: Facts) -> Iterator[Finding]:
-    """Check that the kernel's clock is the CPU counter that the agent reads
-    (docs/variants.md). If the kernel chose another, it distrusts that counter. On x86
-    the counter may also stop while a CPU sleeps.
+    """Yield a finding if the CPU counter, which the agent reads, is no good clock
+    (docs/variants.md): if the counter stops while an x86 CPU sleeps; if an armv7 kernel
+    does not use the counter, which may then be out of reach; or if the kernel chose
+    another clock because it distrusts the counter.
     """
     source = facts.clock_source
     flags = facts.cpu_flags
@@ -227,12 +230,14 @@ def _find_cpus_left_out(facts: Facts) -> Iterator[Finding]:
 
 
 def _find_cpu_noise(facts: Facts) -> Iterator[Finding]:
-    """Yield findings on cores of several kinds, on tasks that may run between ours, and
-    on isolated CPUs that the kernel's tick interrupts.
+    """Yield findings on cores of several kinds, on the lack of isolated CPUs, which the
+    kernel keeps free of other tasks, and on isolated CPUs that the kernel's tick
+    interrupts.
     """
     kinds = sorted({cpu.kind for cpu in facts.cpus if cpu.kind})
     if len(kinds) > 1:
-        # the advice names one kind: "performance" is behind the others in the alphabet
+        # the advice names the CPUs of one kind: "performance" is the last of the kinds
+        # in the alphabet
         advised_kind = kinds[-1]
         own_cpus = [cpu.cpu for cpu in facts.cpus if cpu.kind == advised_kind]
         yield make_finding(

@@ -119,7 +119,7 @@ def parse_memory(
     nodes: Sequence[Node],
 ) -> tuple[Memory, tuple[Node, ...], tuple[str, ...]]:
     """Return the machine's memory, its NUMA nodes with their shares of channels and
-    peak rate, and notes on what the firmware says of it that cannot be so.
+    peak rate, and notes on what the firmware says of memory but cannot be true.
 
     Three sources list modules: SMBIOS, the firmware's table, which only root can read;
     EDAC, a part of the kernel; and a device tree. The first that has any is believed.
@@ -163,7 +163,7 @@ def parse_smbios_table(lines: Collection[str]) -> bytes:
     """Decode an SMBIOS table from lines of hexadecimal bytes, or from those that
     `dmidecode -u` prints.
 
-    It prints each structure, and each string of it as bytes and as text:
+    dmidecode prints each structure, and each of its strings as bytes and as text:
 
         Handle 0x0011, DMI type 17, 40 bytes
             Header and Data:
@@ -180,7 +180,7 @@ def parse_smbios_table(lines: Collection[str]) -> bytes:
     for structure in structures:
         body, _, strings = structure.partition("Strings:")
         _rest_of_handle_line, *body_lines = body.splitlines()
-        string_lines = strings.splitlines()[1:]
+        string_lines = strings.splitlines()[1:]  # without the rest of "Strings:"
         # in the table, a zero ends the strings; without strings there are two zeros
         table += _read_hex(body_lines)
         table += _read_hex(_drop_texts(string_lines)) or b"\0"
@@ -284,9 +284,10 @@ def _iter_structures(table: bytes) -> Iterator[_Structure]:
     damaged.
     """
     place = 0
-    while len(table) - place >= 4:
+    while len(table) - place >= 4:  # there is room for the header of a structure
         # A structure has a body and then strings. The body begins with its kind and its
-        # length, a byte each. Behind each string is a zero, and one more at the end.
+        # length, a byte each. Behind each string is a zero, and one more at the end;
+        # without strings, two zeros follow the body.
         kind = table[place]
         length = table[place + 1]
         end = table.find(b"\0\0", place + length)
@@ -303,8 +304,8 @@ def _iter_structures(table: bytes) -> Iterator[_Structure]:
 
 def _read_smbios_memory(table: bytes) -> tuple[Memory, tuple[str, ...]]:
     """Return the slots and the error correction that an SMBIOS table has, and notes on
-    what contradicts itself. Channels are named in the slots, but not counted. A table
-    without an end is damaged, and has no slots.
+    what contradicts itself. Each slot names its channel; the number of channels is left
+    None. A table without an end is damaged: then no slots are returned.
     """
     structures = list(_iter_structures(table))
     if not structures or structures[-1].kind != _END:
@@ -320,7 +321,7 @@ def _read_smbios_memory(table: bytes) -> tuple[Memory, tuple[str, ...]]:
     settled, channel_notes = _settle_channels(dimms, places)
     notes += channel_notes
     has_correction_bits = any(map(_has_correction_bits, devices))
-    # such error correction needs modules that are wider than their data
+    # correction of single or multiple bits needs modules with more bits than their data
     if ecc in _NEEDS_WIDER_MODULES and not has_correction_bits:
         notes += _note_missing_bits(ecc, dimms)
         ecc = None
@@ -381,7 +382,8 @@ def _find_sockets(places: Sequence[str]) -> list[int | None]:
     """Return the socket of each place: the number that the place gives to its socket,
     or else to its node. Return None for all if not every place gives one.
 
-    The slot's array would not tell it: a second array may be anything.
+    The memory array that a slot belongs to does not tell the socket: a second array
+    need not be that of a second socket. places: "P1-DIMMA1 P0_NODE0_CHANNEL0".
     """
     for pattern in (_SOCKET, _NODE):
         matches = [pattern.search(place) for place in places]
@@ -392,10 +394,13 @@ def _find_sockets(places: Sequence[str]) -> list[int | None]:
 
 
 def _drop_contradictions(dimm: Dimm) -> tuple[Dimm, list[str]]:
-    """Return the module without a speed that its rated one contradicts, and notes."""
+    """Return the module, and notes. If the speed that it runs at is half of the speed
+    that it is made for, drop the former, with a note; else there are no notes.
+    """
     rated_mts = dimm.rated_mts or 0
     configured_mts = dimm.configured_mts or 0
-    # two transfers a clock
+    # The clock in MHz is half the rate in MT/s, as there are two transfers a clock.
+    # Both numbers may be rounded.
     is_half = abs(2 * configured_mts - rated_mts) <= 1
     if not (configured_mts and is_half):
         return dimm, []
@@ -407,8 +412,8 @@ def _drop_contradictions(dimm: Dimm) -> tuple[Dimm, list[str]]:
 
 
 def _note_missing_bits(ecc: str, dimms: Iterable[Dimm]) -> list[str]:
-    """Return the note that the firmware claims error correction, but no module has bits
-    for it, as the caller found.
+    """Return the note that the firmware claims error correction, `ecc`, but no module
+    has bits for it. The caller has made sure of both.
 
     If the firmware gives no widths of modules, return no note: QEMU's gives none, and
     claims error correction of all memory.
@@ -428,7 +433,8 @@ def _settle_channels(
     one, and no two slots have the same place. Else return the modules without channels,
     and a note if places repeat.
 
-    places: the locators of each module's slot, such as "P1-DIMMA1 P0_NODE0_CHANNEL0".
+    places: the firmware's names of each module's slot and bank, such as "P1-DIMMA1
+    P0_NODE0_CHANNEL0".
     """
     without_channels = tuple(replace(dimm, channel=None) for dimm in dimms)
     if any(dimm.channel is None for dimm in dimms):
@@ -444,12 +450,12 @@ def _settle_channels(
 
 
 def _join_subchannels(dimms: Sequence[Dimm], places: Iterable[str]) -> tuple[Dimm, ...]:
-    """Return the modules with whole channels where the firmware names the four parts of
-    16 bits that a channel has, but a module of 64 bits takes them all: "P0 MC1 A" and
-    "P0 MC1 B" become "P0 MC1".
+    """Return the modules, with whole channels in the place of parts of channels.
 
-    Firmware names parts for all slots of a machine or for none. places: the locators of
-    the slots.
+    A channel has four parts of 16 bits, and a module of 64 bits takes all four. Where
+    the firmware names the parts, "P0 MC1 A" and "P0 MC1 B" become "P0 MC1". A firmware
+    names parts for all slots of a machine or for none. places: the firmware's names of
+    each slot and its bank.
     """
     are_parts_named = any(_SUBCHANNELS.search(place) for place in places)
     is_64_bits_wide = any(dimm.is_populated and dimm.width_bits == 64 for dimm in dimms)
@@ -469,9 +475,12 @@ def _find_only_value(values: Iterable[str | None]) -> str | None:
 
 
 def _read_dimm(device: _Structure, place: str, socket: int | None) -> Dimm:
-    """Return the module in a slot, as the firmware describes it. place: the locators of
-    the slot. A hexadecimal number is the offset of a field: 0x10 has the slot's name,
-    0x15 the speed that the module is made for, 0x20 the one that it runs at.
+    """Return the module in a slot, as the firmware describes it.
+
+    A hexadecimal number is the offset of a field: 0x10 has the slot's name, 0x15 the
+    speed that the module is made for, and 0x20 the speed that it runs at. A speed too
+    large for its field is in 0x54 or 0x58. place: the firmware's names of the slot and
+    its bank, such as "P1-DIMMA1 P0_NODE0_CHANNEL0". socket: None if unknown.
     """
     kind = device.number(*_DEVICE_KIND) or 0
     ranks = (device.number(*_DEVICE_RANKS) or 0) & 15  # the upper four bits are no rank
@@ -511,8 +520,10 @@ def _read_data_width(device: _Structure) -> int | None:
 
 
 def _name_channel(place: str, socket: int | None) -> str | None:
-    """Name a module's channel by its place: "P0 N2 MC1 A"; None if the place names
-    none.
+    """Name a module's channel by its place: "P0 N2 MC1 A" is channel A of memory
+    controller 1 of node 2 of socket 0.
+
+    What the place does not name is left out; without a channel, return None.
     """
     channel = _CHANNEL.search(place)
     if channel is None:
@@ -521,7 +532,8 @@ def _name_channel(place: str, socket: int | None) -> str | None:
     if socket is not None:
         words.append(f"P{socket}")
     node = _NODE.search(place)
-    if node and _SOCKET.search(place):  # else its node is its socket
+    # if the place names no socket, `socket` is the number of the node already
+    if node and _SOCKET.search(place):
         words.append(f"N{node[1]}")
     if controller := _CONTROLLER.search(place):
         words.append(f"MC{controller[1]}")
@@ -537,7 +549,7 @@ def _read_module_size(device: _Structure) -> int | None:
     if size is None or size == _UNKNOWN:
         return None
     if size == _IN_EXTENDED_SIZE:
-        mib = _read_extended(device, 0x1C)
+        mib = _read_extended(device, 0x1C)  # a larger field, always in MiB
         return mib << 20 or None
     if size & _SIZE_IN_KIB:
         kib = size - _SIZE_IN_KIB
@@ -563,7 +575,9 @@ def _read_extended(device: _Structure, offset: int) -> int:
 
 
 def _read_edac_memory(files: Mapping[str, str]) -> Memory:
-    """Return the modules that EDAC lists, and the number of all channels."""
+    """Return the modules that EDAC lists, the number of all channels, and the error
+    correction; of the last two, what is unknown is None.
+    """
     ranks_by_module = defaultdict[str | None, list[Dimm]](list)
     corrections = []
     channels = 0
@@ -574,6 +588,7 @@ def _read_edac_memory(files: Mapping[str, str]) -> Memory:
             ranks_by_module[dimm.slot].append(dimm)
             correction = texts.get("dimm_edac_mode", "")
             corrections.append(correction.lower())
+        # "channel 1 slot 1" is the last place of a controller with channels 0 and 1
         elif last_channel := _find_in_location(_EDAC_CHANNEL, texts):
             channels += int(last_channel) + 1
 
@@ -590,8 +605,11 @@ def _read_edac_memory(files: Mapping[str, str]) -> Memory:
 def _group_edac_attributes(
     files: Mapping[str, str],
 ) -> Mapping[tuple[str, str], Mapping[str, str]]:
-    """Return the attributes of each memory controller and each of its modules; the name
-    of a controller's own is empty.
+    """Return the attributes of each memory controller and of each of its modules: the
+    content of the files in its folder, by name.
+
+    A key is the names of a controller and a module, ("mc0", "dimm1"). The controller's
+    own attributes have the key ("mc0", "").
     """
     attributes = defaultdict[tuple[str, str], dict[str, str]](dict)
     for path, text in files.items():
@@ -603,7 +621,13 @@ def _group_edac_attributes(
 
 
 def _read_edac_dimm(controller: str, name: str, texts: Mapping[str, str]) -> Dimm:
-    """Return the module, or the rank of one, that EDAC lists by this name."""
+    """Return the module that EDAC lists as "dimm0", or the rank that EDAC lists as
+    "rank3": `name`.
+
+    texts: the content of the files on the module or rank, by name. "size" is in MiB.
+    "dimm_location" is "channel 1 slot 0" or, of a rank, "csrow 3 channel 1". A rank
+    gets the name of its module as slot, so that all ranks of a module have one slot.
+    """
     channel = _find_in_location(_EDAC_CHANNEL, texts)
     row = _find_in_location(_EDAC_ROW, texts)
     kind = re.search(r"(LP)?DDR[0-9]", texts.get("dimm_mem_type", ""))
@@ -619,7 +643,7 @@ def _read_edac_dimm(controller: str, name: str, texts: Mapping[str, str]) -> Dim
     dimm = replace(dimm, channel=f"{controller} {channel}")
     if not row or not name.startswith("rank"):
         return dimm
-    # rows 0 and 1 are of one module
+    # the ranks in rows 0 and 1 are of one module, those in rows 2 and 3 of the next
     module = f"channel {channel} module {int(row) // 2}"
     return replace(dimm, slot=f"{controller} {module}", ranks=1)
 
@@ -651,8 +675,10 @@ def _join_ranks(ranks: Sequence[Dimm]) -> Dimm:
 
 
 def _read_device_tree(sections: Mapping[str, list[str]]) -> tuple[Dimm, ...]:
-    """Return one Dimm for each LPDDR channel, from lines `lpddr RANKS COMPATIBLE` of
-    section `system`.
+    """Return one Dimm for each LPDDR channel that the device tree has, numbered from 0.
+
+    A channel has a line `lpddr RANKS COMPATIBLE` in section `system`, such as "lpddr 2
+    jedec,lpddr4-channel". Other lines are skipped.
     """
     dimms: list[Dimm] = []
     for line in sections.get("system", []):
@@ -673,8 +699,11 @@ def _read_device_tree(sections: Mapping[str, list[str]]) -> tuple[Dimm, ...]:
 def _keep_slots_of_processors(
     dimms: tuple[Dimm, ...], cpus: Iterable[Cpu]
 ) -> tuple[Dimm, ...]:
-    """Return the modules without the slots of a missing processor: those of a socket
-    that is all empty, if there are more sockets than packages.
+    """Return the modules without the slots of missing processors, which the firmware
+    lists as well.
+
+    If slots are of more sockets than there are packages, the slots of each socket
+    without a module are left out.
     """
     packages = {cpu.package for cpu in cpus} - {None}
     sockets = _list_sockets(dimms)
@@ -719,6 +748,7 @@ def _compute_peak(dimms: Iterable[Dimm], populated: int | None) -> int | None:
         peak = sum(min(rates) for rates in rates_by_channel.values())
         return peak or None
     rates = set(rates_by_channel[None])
+    # which channel has which rate is unknown
     if len(rates) > 1:
         return None
     (rate,) = rates
@@ -734,7 +764,7 @@ def _add_node_bandwidth(
 ) -> Node:
     """Return the node with its channels, its peak rate, and the rates that the
     firmware's table HMAT gives. Nodes of a package share its channels and peak equally;
-    a single node has all.
+    the only node of a machine has all channels.
     """
     share = memory
     if len(nodes) > 1:
@@ -771,7 +801,7 @@ def _compute_node_share(
     own_packages = packages_by_node[node.node]
     if len(own_packages) != 1:
         return Memory()
-    # the node has the modules of its package, or shares them with its other nodes
+    # the nodes of a package share the package's modules
     (package,) = own_packages
     all_packages = set().union(*packages_by_node.values())
     dimms = _select_dimms(memory.dimms, package, sorted(all_packages))
@@ -782,10 +812,14 @@ def _compute_node_share(
 def _select_dimms(
     dimms: tuple[Dimm, ...], package: int, packages: Sequence[int]
 ) -> tuple[Dimm, ...]:
-    """Return the modules of one of these packages; none if it is unknown which are."""
+    """Return the modules of `package`; none if it is unknown which these are.
+
+    packages: all packages, ascending. The firmware may give a socket another number
+    than the kernel gives the package; their order is taken to be the same.
+    """
     if len(packages) == 1:
         return dimms
-    sockets = _list_sockets(dimms)
+    sockets = _list_sockets(dimms)  # ascending
     if len(sockets) != len(packages):
         return ()
     socket = sockets[packages.index(package)]
@@ -794,7 +828,7 @@ def _select_dimms(
 
 def _divide_equally(dimms: Collection[Dimm], sharing: int) -> Memory:
     """Return an equal share of the modules' channels and peak, without modules; an
-    empty Memory if unknown. sharing: how many nodes there are for them.
+    empty Memory if unknown. sharing: how many nodes share the modules.
     """
     counts = _count_populated_and_all_channels(dimms)
     if counts is None:

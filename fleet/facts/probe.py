@@ -50,8 +50,8 @@ def render_probe(
 
 
 def render_load_probe(names: Sequence[str], function: str = "load_only") -> bytes:
-    """Return sh text that calls `function` (load_only or usage_only) of these scripts;
-    empty without any.
+    """Return sh text that defines the functions of the scripts `names` and calls
+    `function`, which is load_only or usage_only; empty without scripts.
     """
     if not names:
         return b""
@@ -100,8 +100,9 @@ def find_value(answer_sections: Sections, key: str) -> str:
 
 @lru_cache(maxsize=64)  # read several times for each host
 def split_sections(text: str) -> Sections:
-    """Return an answer's lines by section, split at marker lines. The result is cached;
-    do not change it.
+    """Return an answer's lines by section. A line of MARK and a section's name stands
+    before each section; lines before the first such line are dropped. The result is
+    cached; do not change it.
     """
     result: Sections = {}
     lines: list[str] = []

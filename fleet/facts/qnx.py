@@ -96,9 +96,12 @@ def parse(sections: Sections, declared_arch: str | None = None) -> Facts:
 
 
 def _add_cpus(facts: Facts, processors: Sequence[re.Match[str]]) -> Facts:
-    """Add the CPUs of the lines of `pidin info` that match _PROCESSOR."""
+    """Add the CPUs of the lines of `pidin info` that match _PROCESSOR. A line has a
+    CPU's number, a register (MIDR on Arm), the name of the core, MHz and flags.
+    """
     cpus = tuple(_make_cpu(processor, facts.arch) for processor in processors)
     models = dict.fromkeys(cpu.model for cpu in cpus if cpu.model)
+    # the host has the flags, and on Arm the numbers, of its first CPU
     _, midr, _, _, flags = processors[0].groups()
     facts = replace(
         facts,
@@ -252,8 +255,9 @@ class _Told(NamedTuple):
 
 
 def _require_agreement(name: str, by_uname: _Told, by_pidin: _Told) -> str | None:
-    """Return what one of two programs or both tell; None if neither does. Raises
-    DataError if they contradict each other. name: of what they tell.
+    """Return the value that `uname -a`, `pidin info` or both tell; None if neither
+    tells it. Raises DataError if the two contradict each other. name: what the value
+    is, such as "architecture".
     """
     one = by_uname.value
     other = by_pidin.value

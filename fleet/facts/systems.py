@@ -66,7 +66,9 @@ def os_from_answer(sections: Sections) -> Os | None:
 
 
 def list_unknown(facts: Facts) -> set[Condition]:
-    """List the conditions of which the host says nothing: it cannot fail them."""
+    """List the conditions whose fact the host does not tell: without the fact, whether
+    the host meets the condition is unknown.
+    """
     told = {
         Condition.PERFORMANCE: facts.governor,
         Condition.NO_BOOST: facts.boost,

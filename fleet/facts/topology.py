@@ -97,7 +97,8 @@ def parse_cpus(sections: Sections, files: Files) -> tuple[tuple[Cpu, ...], Group
 
     Several files tell of CPUs: their groups (admin-guide/cputopology.rst), the lists of
     sysfs (ABI/testing/sysfs-devices-system-cpu), our affinity mask and /proc/cpuinfo.
-    Where one contradicts the others, `contradictions` of the groups says so.
+    Where one contradicts the others, as in containers, `contradictions` of the groups
+    has a sentence on it, under "cpuinfo", "online" or "nodes".
     """
     groups = _read_groups(sections)
     groups.nodes = _map_cpus_to_nodes(files, groups.contradictions)
@@ -106,7 +107,8 @@ def parse_cpus(sections: Sections, files: Files) -> tuple[tuple[Cpu, ...], Group
     listed = online_in_sysfs or set(models)
     sets = _find_cpu_sets(files, listed, groups.with_topology)
 
-    # /proc/cpuinfo, if it names models, lists other CPUs than are online
+    # if /proc/cpuinfo names models but lists other CPUs than are online, its numbers
+    # are wrong: the models count only if all CPUs have the same
     if set(models) != sets.online and any(models.values()):
         groups.contradictions["cpuinfo"] = _describe_other_cpuinfo(models, sets.online)
         models = _keep_only_model(models, sets.online)
@@ -142,12 +144,14 @@ class _CpuSets(NamedTuple):
 
 
 def _find_cpu_sets(files: Files, listed: set[int], with_topology: set[int]) -> _CpuSets:
-    """Return which CPUs there are.
+    """Return which CPUs are present, which are online, and which we may run on.
 
-    listed: those that the host lists as online. with_topology: those whose topology the
-    kernel shows. If the affinity mask (proc.rst) shows that this list is made up, as
-    containers do (lxcfs), so is the list of those present, and the CPUs online are all
-    that are known to be there. Without a mask, all CPUs are allowed.
+    Containers may show a list of CPUs online that is made up (lxcfs). The affinity mask
+    (proc.rst) contradicts it then. So the list of CPUs present is made up as well, and
+    only the CPUs online are known to be present. Without a mask, all CPUs are allowed.
+
+    listed: the CPUs that the host lists as online. with_topology: the CPUs whose
+    topology the kernel shows.
     """
     present = set(_read_cpu_list(files, "sys/devices/system/cpu/present")) | listed
     affinity = _read_cpu_list(files, "proc/self/status:Cpus_allowed_list")
@@ -233,8 +237,11 @@ def _find_isolated_cpus(files: Files) -> set[int] | None:
 
 
 def _map_cpus_to_kinds(files: Files) -> dict[int, str]:
-    """Return the kind of each CPU of a hybrid Intel machine, which has a
-    performance-counter unit for each kind; of a unit without a name here, the kernel's.
+    """Return the kind of each CPU of a hybrid Intel machine, such as "performance".
+
+    The kernel has a unit of performance counters for each kind, whose file
+    "sys/devices/cpu_core/cpus" lists the CPUs. A unit that _KINDS_BY_UNIT lacks gives
+    its own name, here "core", to the kind.
     """
     kinds = dict[int, str]()
     for path in files:
@@ -250,13 +257,14 @@ def _map_cpus_to_kinds(files: Files) -> dict[int, str]:
 def _parse_cpu_models(sections: Sections) -> dict[int, str | None]:
     """Return the name of each CPU's core, from /proc/cpuinfo; None if it is not an Arm.
 
-    There each CPU has a block of lines, which begins with its number and has on Arm
-    (arch/arm64/kernel/cpuinfo.c) the numbers of the implementer and, after it, of the
-    part. Old kernels list all numbers of CPUs first, then a single such block.
+    In this file, each CPU has a block of lines, which begins with the CPU's number. On
+    Arm (arch/arm64/kernel/cpuinfo.c), the block then has "CPU implementer: 0x41" and
+    after it "CPU part: 0xd0b". Old kernels first list the numbers of all CPUs, then one
+    implementer and part for all.
     """
     models: dict[int, str | None] = {}
     implementer = ""
-    without_part: list[int] = []  # the CPUs above, until the line of their part
+    without_part: list[int] = []  # CPUs listed so far, whose part is not known yet
     lines = [*sections.get("cpus", []), *sections.get("picked", [])]
     for line in lines:
         pair = line.removeprefix("proc/cpuinfo:")
@@ -314,7 +322,7 @@ def _read_groups(sections: Sections) -> Groups:
                 groups.boost = value == "1"
             case [kind, cpu_list]:
                 members = parse_cpu_list(cpu_list)
-                # a group has the name of its lowest CPU, its leader
+                # a group is named by its lowest CPU, its leader
                 leader = min(members, default=0)
                 leader_by_cpu = groups.leaders.setdefault(kind, {})
                 leader_by_cpu.update(dict.fromkeys(members, leader))
@@ -337,11 +345,12 @@ def _parse_policy(governor: str, khz: str) -> tuple[str | None, int | None]:
 def parse_memory_nodes(
     files: Files, nodes_with_cpus: Collection[int]
 ) -> tuple[Node, ...]:
-    """Return the NUMA nodes with memory; if it is unknown which have any, the nodes
+    """Return the NUMA nodes with memory; if it is unknown which have memory, the nodes
     with CPUs (ABI/stable/sysfs-devices-node).
 
-    A node has its distance to each node, by the number of that node. nodes_with_cpus:
-    may have a node several times.
+    The distances of a node are pairs: the number of a node, and the distance to it. A
+    node whose memory we may not use is not `allowed`; if the kernel does not list the
+    nodes that we may use, all are. nodes_with_cpus: may have a node several times.
     """
     with_memory = _read_cpu_list(files, "sys/devices/system/node/has_memory")
     distance_lines = _read_node_files(files, "distance")
@@ -350,7 +359,8 @@ def parse_memory_nodes(
     allowed = _read_cpu_list(files, status)
     nodes = []
     for node in with_memory or sorted(set(nodes_with_cpus)):
-        # the distances to all nodes, in order of their numbers; none if not published
+        # "10 21": the distances to all nodes, in order of the nodes' numbers; the line
+        # is missing if the kernel does not publish them
         words = distance_lines.get(node, "").split()
         distance_by_node = zip(sorted_nodes, _parse_numbers(words), strict=False)
         is_allowed = status not in files or node in allowed
@@ -360,8 +370,9 @@ def parse_memory_nodes(
 
 
 def _map_cpus_to_nodes(files: Files, contradictions: dict[str, str]) -> dict[int, int]:
-    """Return the node of each CPU that is in just one. If some are in several, as with
-    the kernel's option numa=fake, add a sentence to `contradictions`, under "nodes".
+    """Return the NUMA node of each CPU that is in just one node. If CPUs are in several
+    nodes, as with the kernel's option numa=fake, add a sentence to `contradictions`,
+    under "nodes".
     """
     texts = _read_node_files(files, "cpulist")
     cpus_by_node = {node: parse_cpu_list(text) for node, text in texts.items()}
@@ -382,7 +393,9 @@ def _map_cpus_to_nodes(files: Files, contradictions: dict[str, str]) -> dict[int
 
 
 def _read_node_files(files: Files, name: str) -> dict[int, str]:
-    """Return the content of the file `name` of each NUMA node, by node number."""
+    """Return the content of the file `name` of each NUMA node, by node number. For
+    "cpulist", that of node 1 is "sys/devices/system/node/node1/cpulist".
+    """
     pattern = re.compile(rf"{_NODE}([0-9]{{1,6}})/{name}")
     texts = {}
     for path, text in files.items():
