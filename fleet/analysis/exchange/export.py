@@ -141,17 +141,19 @@ def export_samples(
 ) -> Iterator[str]:
     """Yield the samples of several runs as one CSV, a row per sample, in pieces.
 
-    benchmark: see `parse_benchmark_names`; runs without it are left out. on_run:
-    called after each run. Raises UsageError if no run has it.
+    benchmark: see `parse_benchmark_names`; runs without this benchmark are left out.
+    on_run: called after each run, to show progress. Raises UsageError if no run has
+    samples of the benchmark.
     """
     has_written = False
     for run_id in run_ids:
-        choices: list[str | None] = [None]
+        choices: list[str | None] = [None]  # read all
         if benchmark is not None:
             choices = [*select_choices(benchmark, _list_measured_choices(root, run_id))]
         for rows in _read_samples(root, run_id, choices):
             samples = rows
-            # a choice is read whole, but `benchmark` may name one of its settings
+            # all samples of a choice, such as "chase/mov", are read; `benchmark` may
+            # name only one setting, as "chase random"
             if benchmark is not None:
                 samples = rows[load.is_chosen_benchmark(rows, benchmark)]
             if len(samples):
@@ -170,7 +172,8 @@ def _export_run(
     root: Root, run_id: str, tool: str, benchmark: str | None, value: str
 ) -> str:
     """Format a run's matrix of pairs or, for the tool `csv`, of NUMA nodes. Raises
-    UsageError if none.
+    UsageError unless `benchmark` names exactly one matrix of the run. value: such as
+    "median", the statistic to write.
     """
     run = load.load_run(root, run_id)
     cpus = load.load_cpus(root, run_id=run_id)
@@ -201,7 +204,8 @@ def _load_node_cells(
     root: Root, run_id: str, cpus: pd.DataFrame, descriptions: Descriptions
 ) -> dict[str, pd.DataFrame]:
     """Load the cells of a run's matrices of NUMA nodes, by benchmark, variant and
-    setting, such as "chase/mov random".
+    setting, such as "chase/mov random"; {} if the run has no such matrix. A row of a
+    frame is a cell of the matrix.
     """
     node_benchmarks = list[str]()
     for choice in _list_measured_choices(root, run_id):
@@ -229,12 +233,12 @@ def _write_node_csv(cells: pd.DataFrame, column: str, benchmark: Benchmark) -> s
 def _load_grid(
     root: Root, run_id: str, matrix: str, column: str, *, ordered: bool
 ) -> Grid:
-    """Load the matrix of pairs that `_list_pair_matrices` names `matrix`: all of its
-    cells if the pairs are ordered, else those below the diagonal. Raises UsageError
-    without samples.
+    """Load the matrix of pairs that `_list_pair_matrices` names `matrix`, such as
+    "cas/llsc n0". Raises UsageError without samples.
 
-    column: the number of each pair, such as "median_ns". ordered: whether (1, 0) was
-    measured beside (0, 1).
+    column: the number of each pair, such as "median_ns". ordered: whether the pair (1,
+    0) was measured as well as (0, 1). If so, the matrix has all cells but those on the
+    diagonal, else only the cells below the diagonal.
     """
     choice, node = _split_matrix_name(matrix)
     all_pairs = reduce_run(root, run_id, choice, ordered=ordered)
@@ -272,8 +276,10 @@ def _write_hwloc(grid: Grid, cpus: pd.DataFrame) -> str:
     """Write a matrix in ps for `hwloc-annotate in.xml out.xml -- all -- distances
     FILE`.
 
-    Format: its manual page; choice 6 is FROM_USER | MEANS_LATENCY of hwloc/distances.h.
-    cpus: from `load_cpus`. Raises UsageError for a missing pair.
+    The format is that of the manual page of hwloc-annotate: a name; the kind, in which
+    6 is FROM_USER | MEANS_LATENCY of hwloc/distances.h; the number of CPUs; a line per
+    CPU; a line per cell, row by row. cpus: from `load_cpus`. Raises UsageError for a
+    missing pair.
     """
     numbers = _number_pus(cpus)
     latencies = dict(grid.fill_both_halves())
@@ -296,7 +302,7 @@ def _write_hwloc(grid: Grid, cpus: pd.DataFrame) -> str:
 def _number_pus(cpus: pd.DataFrame) -> dict[int, int]:
     """Number the CPUs that are online as hwloc numbers its PUs: in the order of its
     tree of packages, NUMA nodes and so on. hwloc sorts nodes by their lowest CPU, not
-    by their numbers.
+    by their numbers. Return the numbers by CPU.
     """
     is_online = cpus["online"].astype(bool)
     online = cpus[is_online]
@@ -323,10 +329,11 @@ def _list_measured_choices(root: Root, run_id: str) -> list[str]:
 def _list_pair_matrices(
     root: Root, run_id: str, descriptions: Descriptions
 ) -> list[str]:
-    """List the matrices of pairs with samples: benchmark and variant, and the node if
-    the lines lie on a requested one, as in "cas/llsc n0".
+    """List the matrices of pairs with samples by name: benchmark and variant, such as
+    "cas/llsc". If the pairs' cache lines were placed on a NUMA node, the node follows,
+    as in "cas/llsc n0".
     """
-    names = dict[str, None]()  # in the order in which they come
+    names = dict[str, None]()  # in the order in which the samples come
     columns = ["benchmark", "variant", "memory_node"]
     for part in load.load_samples_in_parts(root, run_id, columns=columns):
         views = load.get_views(part["benchmark"], descriptions)
@@ -341,8 +348,9 @@ def _list_pair_matrices(
 
 
 def _find_named_choice(choices: Sequence[str], benchmark: str | None, what: str) -> str:
-    """Return the choice, such as "cas/llsc", that `benchmark` names. Raises UsageError
-    for none or several.
+    """Return the only one of `choices`, such as "cas/llsc", that `benchmark` names, or
+    the only choice there is if `benchmark` is None. Raises UsageError if there is no
+    such choice, or several. what: the run or summary, for the message.
     """
     if not choices:
         raise UsageError(
@@ -392,11 +400,12 @@ def _read_samples(
 def _cut_into_samples(
     bursts: pd.DataFrame, descriptions: Descriptions
 ) -> Iterator[pd.DataFrame]:
-    """Yield frames with a row per sample, which has the other threads' numbers, too. A
-    frame has at most SAMPLES_AT_ONCE rows, so that it takes little memory.
+    """Yield frames with a row per sample, in the columns of `_list_samples`. A frame
+    has at most SAMPLES_AT_ONCE rows, so that it takes little memory.
 
-    bursts: a row per burst; its `ticks` are an array of its samples. A frame has the
-    samples of several bursts, or a part of a single burst that is too long.
+    A frame has the samples of several bursts; a burst of more than SAMPLES_AT_ONCE
+    samples is cut into several frames. bursts: a row per burst; `ticks` is an array of
+    the burst's samples.
     """
     lengths = bursts["ticks"].map(len)
     longest = max(lengths, default=1)
@@ -405,7 +414,7 @@ def _cut_into_samples(
         end = begin + bursts_at_once
         batch = bursts.iloc[begin:end]
         longest_of_batch = max(lengths.iloc[begin:end])
-        # more than once only for a single burst that is too long
+        # the first cut has all samples, unless the batch is a single, longer burst
         for first in range(0, longest_of_batch, SAMPLES_AT_ONCE):
             cut = slice(first, first + SAMPLES_AT_ONCE)
             yield _list_samples(batch, cut, descriptions)
@@ -414,15 +423,18 @@ def _cut_into_samples(
 def _list_samples(
     bursts: pd.DataFrame, cut: slice, descriptions: Descriptions
 ) -> pd.DataFrame:
-    """List the samples at these places of each burst, a row per sample, with the other
-    threads' numbers.
+    """List the samples of each burst that are in `cut`, a slice of places in the burst;
+    a row per sample.
+
+    The columns are those of `load.samples_long`, and _OF_OTHERS: the ticks and units of
+    the other threads, as lists.
     """
     ticks_in_cut = [ticks[cut] for ticks in bursts["ticks"]]
     part = bursts.assign(ticks=ticks_in_cut)
-    # the warm-ups before the cut are not in the part
+    # `warmup` counts the first samples of a burst; those before the cut are left out
     part["warmup"] = (bursts["warmup"] - cut.start).clip(lower=0)
     samples = load.samples_long(part, descriptions)
-    samples["sample"] += cut.start
+    samples["sample"] += cut.start  # from the place in the cut to that in the burst
     for name in _OF_OTHERS:
         numbers = _list_numbers_of_others(bursts, name, cut)
         samples[name] = pd.Series(numbers, dtype=object)
@@ -432,8 +444,11 @@ def _list_samples(
 def _list_numbers_of_others(
     bursts: pd.DataFrame, name: str, cut: slice
 ) -> list[list[int] | None]:
-    """List for each sample the numbers of the other threads, None without any. name:
-    their column, which has an array of samples for each thread.
+    """List for each sample in `cut` the numbers of the other threads, a number per
+    thread; None if there are no other threads.
+
+    name: the column of the numbers, which has for each burst an array of samples for
+    each thread.
     """
     numbers = list[list[int] | None]()
     for ticks, threads in zip(bursts["ticks"], bursts[name], strict=True):
@@ -442,7 +457,7 @@ def _list_numbers_of_others(
             numbers += [None] * samples
         else:
             by_thread = [thread[cut] for thread in threads]
-            by_sample = np.stack(by_thread, axis=1)
+            by_sample = np.stack(by_thread, axis=1)  # a row per sample
             numbers += by_sample.tolist()
     return numbers
 
@@ -454,11 +469,12 @@ def export_numbers(
     only: Only = ALL,
     ranges: Sequence[ExpectedRange] = (),
 ) -> str:
-    """Format what number each host has, for another program. OPENMETRICS takes all
-    numbers; other tools take only latencies between CPUs and of single CPUs.
+    """Format the usual numbers of each host for another program, `tool`, one of
+    DASHBOARDS. OPENMETRICS takes all numbers. Other tools take only latencies between
+    CPUs and of single CPUs.
 
-    tool: one of DASHBOARDS. ranges: what is expected of machines. Raises UsageError if
-    there are no such numbers.
+    ranges: the numbers expected of machines, by which OPENMETRICS judges hosts. Raises
+    UsageError if the tool takes no number of these runs.
     """
     table, rows, descriptions = load_usual_numbers(root, runs, only)
     last_start = rows.groupby("host_id")["started_utc"].max()
@@ -505,8 +521,8 @@ def render_bmf(table: pd.DataFrame) -> str:
 
 
 def render_markdown(table: pd.DataFrame) -> str:
-    """Render a table for a pull request: a row per host, benchmark and relation. Runs
-    at several levels are counted by level.
+    """Render a table for a pull request: a row per host, benchmark and relation. If the
+    numbers of runs form several levels, the runs of each level are counted.
     """
     interval = f"±95% {describe_interval(table)}"
     lines = [

@@ -28,10 +28,12 @@ class _Level(NamedTuple):
 def guess_topology(grid: Grid, sockets: int = 1) -> Topology | None:
     """Guess the groups of CPUs by average linkage of the logarithms of their latencies.
 
-    Pairs faster than SIBLINGS_NS are SMT siblings, if no CPU is left single or the
-    single ones (E-cores) come last. The next larger groups of equal size share a
-    cluster if they have two cores, else a last-level cache. Return None for fewer than
-    three CPUs, a missing cell, or sockets that cannot be told apart.
+    Average linkage joins the two nearest groups of CPUs, again and again; the distance
+    of two groups is the mean of all distances between their CPUs. Pairs faster than
+    SIBLINGS_NS are SMT siblings, if all CPUs are in pairs, or if the CPUs without a
+    sibling (E-cores) come last. The next larger groups of equal size share a cluster if
+    a group has two cores, else a last-level cache. Return None for fewer than three
+    CPUs, a missing cell, or sockets that cannot be told apart.
     """
     logs = _compute_mean_logs(grid)
     if len(logs) < 3 or np.isnan(logs).any():
@@ -45,6 +47,7 @@ def guess_topology(grid: Grid, sockets: int = 1) -> Topology | None:
     llcs = _name_by_lowest(grid.cpus, groups.llc)
     packages = _name_by_lowest(grid.cpus, package)
     kinds = _name_kinds(groups.is_single)
+    # dies and nodes are not guessed: each is the whole socket
     cpus = []
     for place, number in enumerate(grid.cpus):
         cpu = Cpu(
@@ -73,18 +76,25 @@ class _Groups(NamedTuple):
 
 
 def _guess_groups(logs: Floats, package: Ints, sockets: int) -> _Groups:
-    """Guess what CPUs share within a socket. package: the socket of each CPU.
+    """Guess what CPUs share within a socket.
 
-    Where nothing better is known, the cluster is the core and the last-level cache is
-    the socket's. Single CPUs are E-cores, which share a cluster. If there are none, but
-    groups between core and socket, two cores to a group share a cluster, and more cores
-    share a last-level cache.
+    There are three cases:
+
+    - Some CPUs have no sibling, though others have: they are E-cores, which share
+      clusters.
+    - All CPUs are alike, and there are groups wider than a core and narrower than a
+      socket: groups of two cores are clusters, larger ones share a last-level cache.
+    - Else there is nothing between core and socket.
+
+    Where nothing better is known, the cluster is the core, and the last-level cache is
+    that of the socket. logs: a row and a column per CPU. package: the socket of each
+    CPU. sockets: their number.
     """
     linkage = _link(logs, "average")
     levels = list(_cut_at_jumps(linkage))
     core = _find_cores(levels, len(logs))
     threads_by_core = np.bincount(core)
-    threads = threads_by_core[core]  # of the core of each CPU
+    threads = threads_by_core[core]  # for each CPU: how many CPUs its core has
     most_threads = threads.max()
     is_single = threads < most_threads
     if is_single.any():
@@ -93,7 +103,7 @@ def _guess_groups(logs: Floats, package: Ints, sockets: int) -> _Groups:
     groups = _find_wider_groups(levels, core, sockets)
     if groups is None:
         return _Groups(core, cluster=core, llc=package, is_single=is_single)
-    group_count = groups.max()  # they are numbered from 1
+    group_count = groups.max()  # groups are numbered from 1
     cpus_per_group = len(logs) / group_count
     has_two_cores = cpus_per_group == 2 * most_threads
     if has_two_cores:
@@ -102,8 +112,10 @@ def _guess_groups(logs: Floats, package: Ints, sockets: int) -> _Groups:
 
 
 def _compute_mean_logs(grid: Grid) -> Floats:
-    """Return the logarithms of latencies, a matrix of CPUs: of each pair the mean of
-    both directions, or the only one known; NaN where neither is.
+    """Return a matrix of the logarithms of latencies, with a row and a column per CPU.
+
+    A pair has the mean of the logarithms of both directions, or that of the only
+    direction known, or NaN if neither is known. The diagonal is 0.
     """
     count = len(grid.cpus)
     latencies = np.full((count, count), np.nan)
@@ -142,14 +154,15 @@ def _cut_at_jumps(linkage: Floats) -> Iterator[_Level]:
     """Cut a linkage of log latencies into groups at each jump of more than APART, the
     lowest jump first.
 
-    A row of a linkage joins two groups of CPUs; rows are sorted by the log latency at
-    which they do so. A jump is where this rises, from a row to the next, by more than
-    the factor APART. The groups joined before it are a level, whose latency is the
-    median of all joins up to there.
+    A row of a linkage joins two groups of CPUs. Its third number is the log latency
+    between the two, by which rows are sorted. A jump is where the latency of a row is
+    more than APART times that of the row before. The groups joined before a jump are a
+    level, whose latency is the median of all joins before the jump.
     """
     from scipy.cluster import hierarchy  # noqa: PLC0415
 
     log_latencies = linkage[:, 2]  # of the joins, rising
+    # the log of a ratio is the difference of the logs
     is_before_jump = np.diff(log_latencies) > np.log(APART)
     for last_below in np.flatnonzero(is_before_jump):
         first_above = last_below + 1
@@ -183,9 +196,9 @@ def _can_be_siblings(groups: Ints) -> bool:
     """Report whether groups can be the SMT siblings of cores. groups: the group of each
     CPU, numbered from 1.
 
-    They can if all are pairs. Some may also be single CPUs, as E-cores have no
-    siblings: if there are two or more of these, if they follow all pairs, and if each
-    pair is of neighbouring CPUs.
+    Groups can be siblings if all are pairs. Else some may be single CPUs, as E-cores
+    have no siblings. Then there must be two or more single CPUs, they must follow all
+    pairs, and each pair must be of neighbouring CPUs: 0 and 1, 2 and 3 and so on.
     """
     sizes = np.bincount(groups)  # by the number of the group
     if sizes.max() != 2:

@@ -126,6 +126,7 @@ def locate_summaries(root: Root) -> dict[str, tuple[Place, str]]:
     for file in shipped:
         name = Path(file).stem
         place_and_file[name] = (_SHIPPED, file)
+    # no imported summary has the name of a shipped one: see `require_free_name`
     for file in imported:
         name = Path(file).stem
         place_and_file[name] = (place, file)
@@ -164,8 +165,8 @@ def find_summary(root: Root, name: str) -> pd.DataFrame:
 
 
 def _suggest_summaries(name: str, names: Collection[str]) -> str:
-    """Return the end of a sentence on an unknown name: those that contain its words,
-    else similar ones.
+    """Return the end of a sentence on an unknown name: the names that contain all words
+    of the unknown name, else the names that are similar.
     """
     words = name.casefold().split()
     containing = [other for other in names if all(word in other for word in words)]
@@ -236,8 +237,9 @@ def make_summary_rows(
 ) -> list[dict[str, Any]]:
     """Turn one matrix into rows of the summaries table, a row per pair.
 
-    name: of the summary. tool: what printed the matrix. columns: values that override
-    the matrix's or tool's. machine: the topology that gives the relations, if known.
+    name: the name of the summary. tool: the name of the tool that printed the matrix.
+    columns: values by column; a column without a value there gets that of the matrix
+    or the tool. machine: the topology that gives the relations, if known.
     """
     names_from_columns_or_grid = (
         "benchmark",
@@ -345,12 +347,13 @@ def _to_int(value: float | None) -> int | None:
 
 
 def derive_cpus(rows: pd.DataFrame) -> pd.DataFrame:
-    """Derive a table like `cpus` from a summary's relations; it has no rows if the
-    relations are unknown.
+    """Derive a table like `cpus` from a summary's relations; the table has no rows if
+    the relations are unknown.
 
     A relation is what two CPUs share and, if the machine has several kinds of core, the
-    kinds of both: "llc", "core P" or "package P-E". A group of CPUs gets the number of
-    its lowest CPU.
+    kinds of both: "llc", "core P" or "package P-E". The table has a row per CPU, with
+    the columns `cpu`, `kind`, and one for each level at which CPUs form groups, such as
+    the last-level cache. A group has the number of its lowest CPU.
     """
     words = rows["relation"].str.split(" ")
     level_of_row = words.str[0]
@@ -360,12 +363,12 @@ def derive_cpus(rows: pd.DataFrame) -> pd.DataFrame:
     levels_so_far = list[str]()
     for level in _NEAR:  # nearest first: what two CPUs of a pair may share
         levels_so_far.append(level)
-        # pairs that share this level, or a nearer one, make its groups
+        # CPUs that share a nearer level share this one as well
         pairs_within = rows[level_of_row.isin(levels_so_far)]
         column = _name_group_column(level)
         table[column] = _find_lowest_reached(cpus, pairs_within)
     if (level_of_row == Relation.UNKNOWN).all():
-        return table[:0]
+        return table[:0]  # the columns without rows
     return table
 
 
@@ -404,7 +407,8 @@ def _find_lowest_reached(cpus: Ints, near: pd.DataFrame) -> Ints:
     ping = np.searchsorted(cpus, near["ping_cpu"])
     pong = np.searchsorted(cpus, near["pong_cpu"])
     lowest = cpus.copy()  # by the same places: the lowest CPU reached so far
-    # both CPUs of a pair take the lower of their numbers, until none changes any more
+    # Both CPUs of a pair take the lower of their numbers, until no number changes.
+    # `minimum.at` also takes several pairs of the same CPU into account.
     while True:
         before = lowest.copy()
         np.minimum.at(lowest, ping, lowest[pong])
@@ -465,7 +469,7 @@ class _Matrix(NamedTuple):
 def import_files(
     root: str | Path, files: Sequence[Path], name: str, metadata: ImportMetadata
 ) -> str:
-    """Store every matrix in `files` as the summary `name`; return a message for the
+    """Store every matrix in `files` in the summary `name`; return a message for the
     user.
 
     Raises UsageError, and stores nothing, if a file cannot be read or a matrix cannot
@@ -508,7 +512,8 @@ def _name_benchmarks(
     matrices: Sequence[_Matrix], names: Sequence[BenchmarkName]
 ) -> list[_Matrix]:
     """Give the matrices the benchmarks that the user names, one for each in order.
-    Raises UsageError for another count, and for a matrix that nothing names.
+    Raises UsageError if there are more or fewer names than matrices; and without names,
+    for a matrix whose benchmark the file does not tell.
     """
     if not names:
         _require_names(matrices)
@@ -555,10 +560,10 @@ def _make_rows_by_benchmark(
     columns: Mapping[str, Any],
     machine: Topology | None,
 ) -> dict[str, list[dict[str, Any]]]:
-    """Make each matrix's rows of the summary `name`, by its benchmark. Raises
-    UsageError for a matrix without values or a second one of a benchmark.
+    """Make the rows of the summary `name` from each matrix; return them by benchmark.
+    Raises UsageError for a matrix without values or a second matrix of a benchmark.
 
-    columns: see `make_summary_rows`; without a source it is the file.
+    columns: see `make_summary_rows`; if these name no source, the file is the source.
     """
     rows_by_benchmark = dict[str, list[dict[str, Any]]]()
     for file, tool, grid in matrices:
@@ -599,7 +604,9 @@ def _tell_of_import(
 
 
 def _format_size(grid: Grid) -> str:
-    """Format how many CPUs and cells a matrix has, and of how many if it lacks any."""
+    """Format the numbers of CPUs and cells of a matrix: "4 CPUs, 12 cells", "4 CPUs, 6
+    cells (half a matrix)" or, if other cells are missing, "4 CPUs, 11 cells of 12".
+    """
     cpus = len(grid.cpus)
     cells = len(grid.cells)
     full = cpus * (cpus - 1)
@@ -651,7 +658,9 @@ def _make_cpu(row: Mapping[str, float | None]) -> Cpu:
 
 
 def _require_valid(name: str, metadata: ImportMetadata) -> None:
-    """Raise UsageError for a word or a text that no summary can have."""
+    """Raise UsageError for a name or an option that no summary can have: an unknown
+    tool, benchmark or estimator, or a text that is not one printable line.
+    """
     require_free_name(name)
     _require_known("tool", metadata.tool, TOOLS)
     for benchmark_name in metadata.benchmarks:
@@ -668,7 +677,8 @@ def _require_importable(name: BenchmarkName, variant: str | None) -> None:
     """Raise UsageError unless a matrix can be of this benchmark.
 
     name: what --benchmark says: a benchmark, perhaps with a variant ("" without one) or
-    with a setting, as in "chase random". variant: what --variant says, or None.
+    with a setting, as in "chase random". variant: what --variant says, or None; the two
+    must not name different variants.
     """
     matrices = [
         benchmark for benchmark in VARIANTS if BENCHMARKS[benchmark].view is View.MATRIX

@@ -64,7 +64,8 @@ def _format_rows(
 
 
 def tabulate_numbers(usual: UsualNumbers) -> pd.DataFrame:
-    """Return a row per host, benchmark and relation or level, in the units of `show`.
+    """Return a row per host, benchmark and relation, in the units of `show`. For
+    memory, the relation is a level, such as "L2".
 
     Columns: `host`, `benchmark`, `relation`, `number`, `low` and `high` (the ends of
     its 95 % interval, NaN without one), `unit`, `runs`. The unit is that of `show`:
@@ -76,7 +77,9 @@ def tabulate_numbers(usual: UsualNumbers) -> pd.DataFrame:
     settings = [_name_setting(row) for row in text.to_records(table)]
     units = [benchmark.rate or "ns" for benchmark in benchmarks]
     median_ns = table["median_ns"]
-    half = table["half"].where(table["half"] < 1)  # a wider one has no lower end
+    # half an interval, as a share of the number: from 1 on, the lower end would be no
+    # number above 0, and both ends are left out
+    half = table["half"].where(table["half"] < 1)
     shortest = _convert_all(benchmarks, median_ns * (1 - half))
     longest = _convert_all(benchmarks, median_ns * (1 + half))
     return pd.DataFrame(

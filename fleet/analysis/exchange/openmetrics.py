@@ -51,13 +51,16 @@ class _Family:
     kind: str = "gauge"
 
     def render(self) -> Iterator[str]:
-        """Yield its lines; none without samples."""
+        """Yield the lines of the family: type, unit and help, then a line per sample.
+        Yield no line if the family has no samples.
+        """
         lines = [
             f"{self.name}{{{_format_labels(labels)}}} {value}"
             for labels, value in self.samples
         ]
         if not lines:
             return
+        # OpenMetrics names a family of kind `info` without the suffix of its samples
         name = self.name.removesuffix("_info") if self.kind == "info" else self.name
         yield f"# TYPE {name} {self.kind}"
         if self.unit:
@@ -73,7 +76,7 @@ def read_verdicts(
     ranges: Sequence[ExpectedRange] = (),
 ) -> HostVerdicts:
     """Read the facts and labels of each host's last run, and judge the hosts. Without
-    scipy, of whose lack `load_usual_numbers` warns, there are no verdicts.
+    scipy there are no verdicts; `load_usual_numbers` warns that scipy is missing.
     """
     listing = open_listing(root)
     info = _read_facts_and_labels(listing, runs)
@@ -94,6 +97,7 @@ def _read_facts_and_labels(
     listing: Listing, runs: Sequence[RunSummary]
 ) -> dict[str, dict[str, str]]:
     """Read the facts and labels of each host's last run, by the host's name."""
+    # `runs` are in order of time: a host's last run replaces those before it
     last_by_host = {run.host_name: run for run in runs}
     last_runs = list(last_by_host.values())
     facts_by_run = read_facts(listing, last_runs)
@@ -176,8 +180,8 @@ def _list_latencies(table: pd.DataFrame) -> Iterator[_Family]:
 
 
 def _list_others(table: pd.DataFrame, descriptions: Descriptions) -> Iterator[_Family]:
-    """Yield the families of memory and of all else that is not between CPUs: times, and
-    rates by their unit.
+    """Yield the families of all that is not measured between CPUs, such as memory: a
+    family of times, and one of rates for each unit; each with its intervals.
     """
     samples_by_unit = defaultdict[str, list[_Sample]](list)
     for row in _read(table):
@@ -227,7 +231,7 @@ def _make_sample(row: Mapping[str, Any], names: Sequence[str], value: float) -> 
 
 
 def _label(row: Mapping[str, Any], names: Sequence[str]) -> dict[str, object]:
-    """Return the labels of a row: host, benchmark, variant and these columns."""
+    """Return the labels of a row: host, benchmark, variant and the columns `names`."""
     return {
         "host": row["host_name"],
         "benchmark": row["benchmark"],
@@ -239,11 +243,11 @@ def _label(row: Mapping[str, Any], names: Sequence[str]) -> dict[str, object]:
 def _list_intervals(
     name: str, unit: str, words: str, samples: Sequence[_Sample]
 ) -> Iterator[_Family]:
-    """Yield the family of some numbers, and those of the lower and upper ends of their
-    intervals, without the numbers that have none.
+    """Yield three families: the numbers, the lower ends of their intervals and the
+    upper ends. Numbers without an interval are only in the first family.
 
-    unit: "seconds" for times, which are in ns in `samples`; else that of rates, such as
-    "bytes_per_second", which are there in units per ns. words: the help on the numbers.
+    unit: "seconds" for times, or the unit of rates, such as "bytes_per_second".
+    samples: times in ns, or rates in units per ns. words: the help on the numbers.
     """
     scale = _NS_PER_S  # rates per ns become rates per second
     if unit == "seconds":
@@ -258,7 +262,9 @@ def _list_intervals(
 
 
 def _list_verdicts(verdicts: HostVerdicts) -> Iterator[_Family]:
-    """Yield the families of verdicts, and of facts and labels. None has a unit."""
+    """Yield the families of verdicts, and of facts and labels. Verdicts and facts have
+    no unit.
+    """
     yield _Family(
         "fleet_as_expected",
         unit="",

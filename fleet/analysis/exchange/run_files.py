@@ -118,7 +118,7 @@ def _write_runs(
     ) as folder:
         drafts = _Drafts(listing, Path(folder), keep)
         rows = [drafts.write(run, medians=medians) for run in runs]
-        draft = drafts.files[0]
+        draft = drafts.files[0]  # the only file if `output` is not a zip
         if output.suffix == ".zip":
             draft = drafts.pack()
         draft.rename(output)
@@ -143,11 +143,12 @@ class _Drafts:
         self._summaries = set[str]()
 
     def write(self, run: RunSummary, *, medians: bool) -> Mapping[str, Any]:
-        """Write a run, or a summary of its medians; return its anonymized row. Raises
-        UsageError if there are no medians.
+        """Write a run, or a summary of its medians; return the run's anonymized row.
+        Raises UsageError if there are no medians.
 
-        The run gets a new ID in this row. So it is first written under its own ID, and
-        then the file is renamed.
+        The anonymized row has a new run ID, by which the file is named. `export_run`
+        tells this ID when it has written the file: until then, the run's own ID is the
+        name.
         """
         place = self._listing.place
         name = samples_name(run.host_id, run.run_id)
@@ -191,8 +192,9 @@ def import_runs(root: Root, files: Sequence[Path], name: str | None) -> str:
     """Store runs and summaries, as `name` if given; return a message. Raises UsageError
     or StoreError.
 
-    Another process reads the files: they are of others, and may be made to end it. A
-    summary is a file with the table `summaries`.
+    Others made the files, and a crafted file may end the process that reads it: so a
+    child process reads them. A file with the table `summaries` is a summary, any other
+    is a run.
     """
     address = open_listing(root).place.address
     lines = []
@@ -314,9 +316,10 @@ def _write_median_summary(
 ) -> None:
     """Write a file of `summaries` with the median and interval of each pair of CPUs.
 
-    run: the run's anonymized row. pairs: the run's pairs. Raises UsageError if there
-    are none.
+    run: the run's anonymized row. pairs: a row per pair or CPU that the run measured.
+    Raises UsageError if there are no pairs of CPUs.
     """
+    # leave out all but the usual setting of a benchmark, and numbers of single CPUs
     pairs = drop_points(pairs, descriptions)
     pairs = pairs[pairs["ping_cpu"] != pairs["pong_cpu"]]
     if pairs.empty:
@@ -333,9 +336,9 @@ def _write_median_summary(
 
 
 def _describe_summary(name: str, run: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns that are the same in all rows of a run's summary; the columns
-    that differ from pair to pair, or that are unknown, are None. name: of the summary.
-    run: the run's anonymized row.
+    """Return, by column, what all rows of a run's summary have in common. A column that
+    differs from pair to pair, or whose value is unknown, is None. name: the name of the
+    summary. run: the run's anonymized row.
     """
     constants: dict[str, Any] = {
         column.name: None for column in schema.TABLES["summaries"]
@@ -374,8 +377,8 @@ def _import_medians(file: Path, address: str, name: str | None) -> tuple[str, bo
 
 
 def _unpack(file: Path, folder: str) -> dict[Path, str]:
-    """Return the file, or what a zip holds, unpacked below `folder`; each by its path,
-    with the title by which errors name it. Raises UsageError.
+    """Return the path of the file or, of a zip, the paths of its members, unpacked
+    below `folder`; to each path the title by which errors name it. Raises UsageError.
     """
     if not file.is_file():
         raise UsageError(f"{file}: no such file.")
@@ -388,7 +391,7 @@ def _unpack(file: Path, folder: str) -> dict[Path, str]:
             members = [entry for entry in archive.infolist() if not entry.is_dir()]
             _check_members(file, members)
             for number, member in enumerate(members):
-                # Its own name may lead anywhere.
+                # the member's own name may be a path that leads out of the folder
                 path = own_folder / f"~{number}.parquet"
                 titles[path] = f"{file}: {one_line(member.filename)}"
                 _unpack_member(archive, member, path)

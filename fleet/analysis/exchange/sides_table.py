@@ -93,7 +93,9 @@ def _describe_source(row: Mapping[str, Any]) -> str:
 def _render_tables(
     sides: _Sides, common: list[_Cell], names: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield a table for each benchmark and variant that all sides have."""
+    """Yield a table for each benchmark and variant that all sides have. common: the
+    cells, each a benchmark, variant and relation, that all sides have.
+    """
     first_side = next(iter(sides.values()))
     choices = dict.fromkeys(cell[:2] for cell in common)
     for choice in choices:
@@ -157,13 +159,16 @@ def _list_numbers(
 
 
 def _explain(sides: _Sides, common: list[_Cell]) -> Iterator[str]:
-    """Explain the columns; or say that nothing is common to all sides."""
+    """Explain the columns; or say that nothing is common to all sides. common: the
+    cells, each a benchmark, variant and relation, that all sides have.
+    """
     if not common:
         yield (
             "Nothing is common to all sides: only numbers of the same benchmark,"
             " instructions and relation are set beside each other."
         )
         return
+    # the column ±95% is only there if a number has an interval
     halves = [own[cell]["half"] for own in sides.values() for cell in common]
     if not all(map(is_none, halves)):
         yield "±95%: half the interval of the median pair within its run"
@@ -183,7 +188,7 @@ def _list_rows(rows: list[Mapping[str, Any]]) -> str:
     """List numbers by benchmark: "cas/cmpxchg: smt 8.1, system 131.3"."""
     numbers_by_benchmark = defaultdict[str, list[str]](list)
     for row in rows:
-        name = name_benchmark(row).rstrip("/")
+        name = name_benchmark(row).rstrip("/")  # "cas/" has no variant
         number = f"{row['relation']} {row['median_ns']:.1f}"
         numbers_by_benchmark[name].append(number)
     return "; ".join(

@@ -75,7 +75,7 @@ def render_cpu_model(cpu_model: str, rows: pd.DataFrame) -> str:
 
 def _tabulate_machines(choice: str, medians: pd.DataFrame) -> str:
     """Tabulate how each relation's medians differ between machines. choice: the name of
-    their benchmark.
+    the benchmark and variant, such as "cas/llsc".
     """
     groups = medians.groupby("relation")["median_ns"]
     by_relation = groups.agg(["size", "median", "min", "max"]).sort_values("median")
@@ -115,8 +115,8 @@ def format_summaries_json(root: Root, names: Sequence[str]) -> str:
 
 
 def _find_named(root: Root, names: Sequence[str]) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield each name, without `summary:`, and the rows of its summary or of its CPU
-    model's summaries.
+    """Yield each name, without `summary:`, and the rows of the summary of that name, or
+    of all summaries of the CPU model of that name. Raises UsageError.
     """
     if len(names) > 1 and not all(name.startswith(PREFIX) for name in names):
         command = format_command("fleet", "compare", *names)
@@ -169,7 +169,7 @@ def _list_medians(rows: pd.DataFrame) -> Iterator[str]:
 
 def _describe_origin(row: Mapping[str, Any]) -> str:
     """Describe a summary's machine, its tool's number, and when it was imported. row:
-    any of it.
+    any row of the summary, as all rows agree on these.
     """
     machine = row["cpu_model"] or "unknown CPU model"
     if row["conditions"]:
@@ -244,14 +244,16 @@ def tabulate_side_medians(root: Root, sides: Sequence[str]) -> pd.DataFrame:
     """Return a row per side, benchmark, variant and relation; the relation ALL is all
     pairs together.
 
-    A side is runs, `summary:NAME`, or `summary:MODEL` for the median of the tables of a
-    CPU model.
+    A side is a selection of runs, `summary:NAME`, or `summary:MODEL` for the median of
+    all summaries of a CPU model.
 
-    Columns: `side`, `runs` (0 for a summary), `tables` (summaries; 0 for runs), `of`
-    (a pair's estimator), `benchmark`, `variant`, `relation`, `cells`, `median_ns`,
-    `half` (median of the pairs' half intervals, relative; NaN without any) and `ratio`
-    (to the same row of the first side, or NaN). Raises UsageError if a side is missing
-    or has no pairs.
+    Columns: `side` (as in `sides`), `runs` (their number, 0 for a summary), `tables`
+    (the number of summaries, 0 for runs), `of` (what a pair's number is, such as
+    "median"), `benchmark`, `variant`, `relation`, `cells` (the number of pairs),
+    `median_ns`, `half` (the median of the pairs' half intervals, as a share of the
+    number; NaN without any) and `ratio` (to the first side's row of the same benchmark,
+    variant and relation; NaN without one). Raises UsageError if a side is missing or
+    has no pairs.
     """
     texts_of_runs = [text for text in sides if not text.startswith(PREFIX)]
     sides_of_runs = dict[str, ComparisonSide]()
@@ -268,14 +270,15 @@ def _tabulate_side(
     root: Root, text: str, side_of_runs: ComparisonSide | None
 ) -> pd.DataFrame:
     """Return a side's rows, in the columns of `tabulate_side_medians` without `ratio`.
-    text: the side as it was named. side_of_runs: None if it is a summary. Raises
-    UsageError.
+    text: the side as it was named. side_of_runs: the runs, None if the side is a
+    summary. Raises UsageError.
     """
     pairs = _load_pairs_of_side(root, text, side_of_runs)
     medians = _compute_relation_medians(pairs)
     if side_of_runs is not None:
         medians = _take_usual_numbers(root, side_of_runs, medians)
     medians["side"] = text
+    # `runs` and `estimator` are the same in all rows; `summary` is missing in runs
     medians["runs"] = pairs["runs"].iloc[0]
     medians["tables"] = pairs["summary"].nunique()
     medians["of"] = pairs["estimator"].iloc[0]
@@ -285,8 +288,11 @@ def _tabulate_side(
 def _load_pairs_of_side(
     root: Root, text: str, side_of_runs: ComparisonSide | None
 ) -> pd.DataFrame:
-    """Load the pairs of CPUs of runs or of a summary. Raises UsageError if there are
-    none.
+    """Load the pairs of CPUs of a side, a row per pair, benchmark and variant. Raises
+    UsageError if there are no pairs.
+
+    text: the side as it was named. side_of_runs: the runs, None if the side is a
+    summary.
     """
     if side_of_runs is None:
         pairs = _load_pairs_of_summary(root, text)
@@ -300,14 +306,14 @@ def _load_pairs_of_side(
 def _load_pairs_of_runs(root: Root, side: ComparisonSide) -> pd.DataFrame:
     """Load a row per pair of CPUs, benchmark, variant and relation of a side's runs.
 
-    Columns: `latency_ns` and `half`, medians of the usual runs at the level at which
-    the pair is in most of them; `estimator`; `summary`, which is missing; and `runs`,
-    how many there are.
+    Columns: `latency_ns` and `half`, the medians of the rows that
+    `_select_usual_pairs` selects; `estimator`, always "median"; `summary`, always
+    missing; and `runs`, the number of runs selected.
     """
     tables = read_tables(root, side.runs["run_id"])
     pairs = drop_points(tables.pairs, tables.descriptions)
     pairs = _select_usual_pairs(root, pairs, tables.runs)
-    # as categories, they would make a group of each of their combinations
+    # grouping by categories would make a group of each of their combinations
     pairs = pairs.astype(dict.fromkeys(_NUMBER_KEYS, "object"))
     groups = pairs.groupby([*_NUMBER_KEYS, "ping_cpu", "pong_cpu"], sort=False)
     medians = groups.agg(latency_ns=("median_ns", "median"), half=("spread", "median"))
@@ -321,9 +327,11 @@ def _load_pairs_of_runs(root: Root, side: ComparisonSide) -> pd.DataFrame:
 def _select_usual_pairs(
     root: Root, pairs: pd.DataFrame, runs: pd.DataFrame
 ) -> pd.DataFrame:
-    """Select the rows of `pairs` that count for the usual number of their host: those
-    of runs since its last proved change, and of these, for each pair of CPUs, those at
-    the level that it has in most runs.
+    """Select the rows of `pairs` that count for the usual number of their host.
+
+    A row counts if its run is not older than the last proved change of the host, and if
+    its number is at the main level of the pair of CPUs: the numbers of a pair may form
+    levels, of which the main level has most runs.
     """
     host_by_run = runs.set_index("run_id")["host_id"]
     pairs = pairs.assign(host_id=pairs["run_id"].map(host_by_run))
@@ -335,6 +343,7 @@ def _select_usual_pairs(
     ping = usual_pairs["ping_cpu"].astype(str)
     pong = usual_pairs["pong_cpu"].astype(str)
     pairs_as_relations = usual_pairs.assign(relation=ping + "-" + pong)
+    # a row for each row of `usual_pairs`, in the same order
     is_main = add_run_levels(pairs_as_relations)["is_main"]
     return usual_pairs[is_main.to_numpy()]
 
@@ -342,11 +351,12 @@ def _select_usual_pairs(
 def _take_usual_numbers(
     root: Root, side: ComparisonSide, medians: pd.DataFrame
 ) -> pd.DataFrame:
-    """Return the medians of a side's relations; if its runs are of a single host, with
-    the `median_ns` that `fleet show` prints for the host, so that both agree.
+    """Return the medians of a side's relations, with the numbers of `fleet show`.
 
-    Medians stay as they are if there are several hosts, which have no common number,
-    and for relations that `fleet show` lacks, such as ALL.
+    If all runs of the side are of one host, `median_ns` becomes the number that `fleet
+    show` prints for the host, so that both commands agree. Medians stay as they are if
+    there are several hosts, which have no common number, and for relations that `fleet
+    show` lacks, such as ALL.
     """
     run_ids = [str(run_id) for run_id in side.runs["run_id"]]
     runs = list_published(open_listing(root), run_id=run_ids)
@@ -357,7 +367,7 @@ def _take_usual_numbers(
     is_of_pairs = usual["about"] == ""  # else a setting of memory, or of a load
     usual_ns = usual[is_of_pairs].set_index(_NUMBER_KEYS)["median_ns"]
     keys = pd.MultiIndex.from_frame(medians[_NUMBER_KEYS])
-    usual_or_nan = usual_ns.reindex(keys).to_numpy()
+    usual_or_nan = usual_ns.reindex(keys).to_numpy()  # in the order of `medians`
     usual_of_medians = pd.Series(usual_or_nan, medians.index)
     return medians.assign(median_ns=usual_of_medians.fillna(medians["median_ns"]))
 
@@ -383,10 +393,11 @@ def _compute_relation_medians(pairs: pd.DataFrame) -> pd.DataFrame:
     and of all pairs together under the relation ALL; sort rows by variant.
 
     Columns: `cells`, how many pairs there are; `median_ns`; and `half`, the median of
-    the pairs' half intervals. Of several summaries, the last two are medians of theirs,
-    so that none counts for more by having more pairs. The pairs of runs have no
-    summary, and so are one group.
+    the pairs' half intervals. Medians are first computed for each summary; then the
+    medians of the summaries' medians are returned, so that no summary counts for more
+    by having more pairs. The pairs of runs have no summary, and so are one group.
     """
+    # each pair counts once for its relation, and once for ALL
     pairs_twice = pd.concat([pairs, pairs.assign(relation=ALL)])
     groups = pairs_twice.groupby([*_NUMBER_KEYS, "summary"], sort=False, dropna=False)
     medians_of_summaries = groups.agg(

@@ -280,6 +280,9 @@ def _is_c2clat(text: str) -> bool:
 def _read_c2clat(text: str) -> list[Grid]:
     """Read one table, or several whose titles, [CAS (ns)] and [RW (ns)], differ. Raises
     InputError.
+
+    A table has a heading, "CPU 0 1", and rows that begin with a CPU. Old versions print
+    a plot for gnuplot without any CPU numbers, which counts as a table.
     """
     lines = text.splitlines()
     grids = dict[str, Grid]()
@@ -307,8 +310,9 @@ def _read_c2clat(text: str) -> list[Grid]:
 
 
 def _name_c2clat_benchmark(title: str | None, line: int, text: str) -> str:
-    """Return the benchmark of the table at `line`: as its title says, or without one as
-    the whole text does. Raises InputError for an unknown title.
+    """Return the benchmark of the table at `line`, which its title names. Without a
+    title, the table is of `cas` if the text is a plot of write latency, else of
+    `readwrite`. Raises InputError for an unknown title.
     """
     if title is None and _PLOT_OF_WRITES in text:
         return "cas"
@@ -345,8 +349,8 @@ def _is_plot_without_headings(lines: list[str], number: int) -> bool:
 
 
 def _parse_plot(lines: list[str], begin: int) -> Grid:
-    """Parse a plot without headings, whose rows follow line `begin`. Raises
-    InputError.
+    """Parse a plot without headings: rows of cells without CPU numbers, from the line
+    after `begin` to the line "EOD". Raises InputError.
     """
     rows = list[Row]()
     for number in range(begin + 1, len(lines) + 1):
@@ -355,7 +359,7 @@ def _parse_plot(lines: list[str], begin: int) -> Grid:
             break
         rows.append(row)
     if not rows:
-        rows = [Row(begin, [])]  # for the error to name its line
+        rows = [Row(begin, [])]  # `_parse_squares` refuses this, and names its line
     (grid,) = _parse_squares(rows, most=1)
     return grid
 
@@ -393,7 +397,7 @@ def _read_core_to_core(text: str) -> list[Grid]:
         csv_matrices += _parse_csv_block(block)
     if not csv_matrices:
         return output.screens
-    # the matrices with the CPU numbers and benchmarks that a CSV lacks
+    # matrices of which only the CPU numbers and benchmarks are used, which a CSV lacks
     heads = output.screens or _name_csv_matrices(output.head, csv_matrices)
     if _count_cpus(csv_matrices) != _count_cpus(heads):
         raise InputError(
@@ -409,8 +413,8 @@ def _name_csv_matrices(head: Grid, matrices: Sequence[Grid]) -> list[Grid]:
     """Return for each matrix of a CSV that came without the screen what is known of it:
     its CPUs, numbered from 0, and its benchmark.
 
-    Matrices come in the order of _SECTION_BENCHMARKS. If there are fewer, they may be
-    any of these, and their benchmark is None.
+    Matrices come in the order of _SECTION_BENCHMARKS. If there are fewer matrices than
+    benchmarks, any may be missing, and the benchmark of each matrix is None.
     """
     names: Sequence[str | None] = [None] * len(matrices)
     if len(matrices) == len(_SECTION_BENCHMARKS):
@@ -450,8 +454,9 @@ def _split_core_to_core(text: str) -> _CoreToCoreOutput:
     """Parse the matrices on the screen, and find the blocks of CSV among its lines.
     Raises InputError.
 
-    Lines of the screen say what the matrices below them are of; `head` collects that. A
-    block in which no line has a separator is not CSV.
+    Lines of the screen say what the matrices below them are of; `head` collects that.
+    _CSV matches single numbers and empty lines, too: so a block is CSV only if a line
+    has a separator.
     """
     plain = _COLOR.sub("", text).removeprefix("\ufeff")
     lines = [line.strip() for line in plain.splitlines()]
@@ -460,7 +465,7 @@ def _split_core_to_core(text: str) -> _CoreToCoreOutput:
     csv_blocks = list[NumberedLines]()
     next_number = 1
     for number, line in enumerate(lines, 1):
-        if number < next_number:  # it is of a matrix already read
+        if number < next_number:  # the line is of a matrix or block already read
             continue
         head = _add_property(head, line)
         cpus = _parse_heading(line.split())
@@ -493,11 +498,11 @@ def _add_property(head: Grid, line: str) -> Grid:
 def _read_screen_rows(
     lines: list[str], heading: int, cpus: tuple[int, ...]
 ) -> NewCells:
-    """Read the rows below line `heading`, a row for each CPU: whole rows, which leave
-    out only the CPU itself, or those of the half below the diagonal, in which a CPU has
-    cells only for those before it. Raises InputError.
+    """Read the rows below line `heading`, a row for each CPU. Raises InputError.
 
-    A row begins with its CPU, so a whole one has as many words as there are CPUs.
+    A row begins with its CPU. A whole row has cells for all other CPUs, and so as many
+    words as there are CPUs. In the half below the diagonal, a row has cells only for
+    the CPUs before its own.
     """
     cells = NewCells()
     for place, cpu in enumerate(cpus):
@@ -512,7 +517,9 @@ def _read_screen_rows(
 
 
 def _take_csv_block(lines: list[str], first: int) -> NumberedLines:
-    """Return the lines of CSV that stand together from line `first` on."""
+    """Return the lines, with their numbers, from line `first` up to the first line that
+    is not CSV.
+    """
     block = NumberedLines()
     for number in range(first, len(lines) + 1):
         line = _get_line(lines, number)
@@ -531,7 +538,7 @@ def _parse_csv_block(block: NumberedLines) -> list[Grid]:
         separator = ";"
     rows = list[Row]()
     for number, line in block:
-        if line:
+        if line:  # a block may have empty lines
             cells = line.split(separator)
             rows.append(Row(number, cells))
     padded = _pad_if_triangle(rows)
@@ -539,8 +546,8 @@ def _parse_csv_block(block: NumberedLines) -> list[Grid]:
 
 
 def _parse_squares(rows: Sequence[Row], most: int) -> list[Grid]:
-    """Parse rows as up to `most` square matrices of one size, one below another; the
-    width of a row is their size. Raises InputError, also for more matrices.
+    """Parse rows as up to `most` square matrices of one size, one below another: rows
+    of n cells are matrices of n rows. Raises InputError, also for more matrices.
     """
     width = len(rows[0].words)
     for line, cells in rows:
@@ -565,9 +572,9 @@ def _parse_squares(rows: Sequence[Row], most: int) -> list[Grid]:
 def _pad_if_triangle(rows: list[Row]) -> list[Row]:
     """Pad the rows of a lower triangle to a square; return other rows unchanged.
 
-    Each row of a triangle is one cell longer than the one before. It may begin in three
-    ways, of which the last two leave out the row of the first CPU, as empty lines are
-    not in `rows`:
+    Each row of a triangle is one cell longer than the row before. A triangle may begin
+    in one of three ways. In the second and third, the row of the first CPU is missing:
+    its line was empty, and empty lines are not in `rows`.
 
         nan        48.5        48.5,nan
         48.5,nan   48.5,48.7   48.5,48.7,nan
@@ -595,11 +602,11 @@ def _pad(row: Row, length: int) -> Row:
 def _split_labelled_rows(text: str) -> list[Row]:
     """Split CSV whose first row and column are CPU numbers; return [] for other text.
 
-    Fleet, pandas, R and spreadsheets write it, sometimes with quotation marks; R puts
-    an X before numbers.
+    Fleet, pandas, R and spreadsheets write such CSV, sometimes with quotation marks; R
+    puts an X before numbers.
     """
     rows = _split_csv(text)
-    if len(rows) < 3:
+    if len(rows) < 3:  # a heading and the rows of two CPUs
         return []
     corner, *labels = rows[0].words
     if not _parse_heading(labels) or not _CORNER.fullmatch(corner):
@@ -655,6 +662,7 @@ def _read_labelled(text: str) -> list[Grid]:
     _require_latencies_of_cpus(corner)
     if len(body) != len(labels):
         raise InputError(f"line 1: {len(labels)} CPUs as columns, {len(body)} as rows.")
+    # the corner, if there is one, says that the labels are CPUs
     if not corner:
         _require_likely_cpus(cpus, cells)
     return [Grid(tuple(sorted(cpus)), cells)]
@@ -794,7 +802,9 @@ def _recognize_tool(text: str) -> str | None:
 
 
 def _require_ns(grid: Grid, where: str) -> None:
-    """Raise UsageError for a cell that is not a latency in ns."""
+    """Raise UsageError for a cell that cannot be a latency in ns: no CPU passes data to
+    another in less than 1 ns, so such a cell is 0 or in another unit.
+    """
     for (ping, pong), value in grid.cells.items():
         if value < 1:
             raise UsageError(
