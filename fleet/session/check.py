@@ -110,9 +110,11 @@ class _Check:
             if workdir_error is not None:
                 raise workdir_error
             progress.enter("plan")  # may build an agent here, to ask it
-            result.intended = _preview_run(
+            intended = _preview_run(
                 connection, host, facts, self._requested, self._forecaster
             )
+        # once nothing can fail any more: beside a plan, no failure is shown
+        result.intended = intended
         return progress.completed_outcome()
 
 
