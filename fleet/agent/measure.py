@@ -43,11 +43,11 @@ _LOCKED = 7  # the agent's exit code where another agent measures on the machine
 def agent_command(
     agent: Agent, plan: Plan, *, lock: str | None = None, done_path: str | None = None
 ) -> str:
-    """Return the sh command that runs `plan`. It first ends a line that a login shell
+    """Return the sh command that runs `plan`. Its `echo` ends a line that a login shell
     may have begun.
 
-    lock: the run and user that lock the machine. done_path: a file of done visits on
-    the host, removed afterwards.
+    lock: the run and user that lock the machine. done_path: the file on the host that
+    lists the done visits, removed afterwards.
     """
     words = [agent.path, "--format=jsonl", "--until-eof", *agent_arguments(plan)]
     if lock is not None:
@@ -70,10 +70,10 @@ def measure(
     lock: str | None = None,
 ) -> RunSoFar:
     """Measure the visits of `run.plan` that `run_so_far` lacks; return the whole run.
-    Journal every line first.
+    Append each line to the journal before it is read.
 
     If a signal killed the agent, its visit is recorded as failed and the run returned
-    is unfinished. on_start receives the stream, so that another thread can stop it.
+    is unfinished. on_start receives the stream so that another thread can stop it.
     Raises AgentError if the agent ended badly, LockedError, RefusedError if nothing was
     measured before, LinkError and StoreError.
     """
@@ -107,7 +107,7 @@ def measure(
 def _record_killed_visit(
     connection: Connection, run: Run, reader: Reader, stream: Stream, journal: Journal
 ) -> bool:
-    """Record the visit that a signal ended as failed. Return whether there is one."""
+    """Record the visit that a signal ended as failed; return whether one was ended."""
     if reader.visit_line is None or not _is_killed(stream):
         return False
     answer = ask_about_kill(connection, run.agent, stream)
@@ -136,7 +136,7 @@ def _record_unexpected_exit(
 
 def _iter_untorn_lines(stream: Stream) -> Iterator[bytes]:
     """Yield the agent's lines, but not an incomplete last record if a signal ended the
-    agent. That is known only after the last line, so it is held back until then.
+    agent. Such a record is held back until the stream ends, which shows the signal.
     """
     held_back = None
     for line in stream:
@@ -167,8 +167,8 @@ def ask_about_kill(
 
 
 def _send_done_visits(connection: Connection, run: Run, done: Done) -> str | None:
-    """Write the done visits to a file beside the agent; return its path, None if none.
-    Raises DeployError.
+    """Write the done visits to a file beside the agent and return its path; return None
+    if no visits are done. Raises DeployError.
     """
     if not done.visits:
         return None
@@ -266,10 +266,10 @@ _MACHINE = msgspec.json.Decoder(_Machine)
 def make_failed_record_after_kill(
     reader: Reader, output: Sequence[bytes]
 ) -> bytes | None:
-    """Return a `failed` record for the visit that a signal ended; None if there is no
-    such visit, or if the signal says nothing of it. output: the lines of
-    `ask_about_kill`, the signal's name first. `given_up` in the record says what later
-    agents leave out: the variant, the point, or whatever needs as much memory.
+    """Return a `failed` record for the visit that a signal ended; None if no visit was
+    in progress, or if the signal says nothing of it. `given_up` in the record says what
+    later agents leave out: the variant, the point, or whatever needs as much memory.
+    output: from `ask_about_kill`. If the OS's kills are unknown, memory is blamed.
     """
     if reader.hello is None or reader.visit_line is None or not output:
         return None
@@ -307,7 +307,7 @@ def _explain_lack_of_memory(
 
 
 def _read_machine(lines: Sequence[bytes]) -> _Machine:
-    """Read what `--machine` printed; without values if that cannot be read."""
+    """Read what `--machine` printed; return a record without values on failure."""
     if not lines:
         return _Machine()
     try:

@@ -47,12 +47,12 @@ def check_machine(
     that the probe did not find. If the probe found none at all, any CPUs will do.
 
     target, cpus: what the agent says. narrow: whether to accept a 32-bit agent on a
-    64-bit host, as where fleet did not choose the agent.
+    64-bit host, as for the output of a job, whose agent fleet did not choose.
     """
     arches = {facts.arch}
     if narrow:
         arches.add(_32_BIT_ARCH.get(facts.arch, facts.arch))
-    # a test's agent for another OS that runs on this one is named "qnx-standin"
+    # a test's agent that imitates another OS has a name such as "qnx-standin"
     is_same_os = target.os.removesuffix("-standin") == facts.target.os
     if not is_same_os or target.arch not in arches:
         target_text = quote_start(str(target))
@@ -85,8 +85,8 @@ def _check_benchmarks_and_seed(plan: Plan, hello: Hello) -> None:
 
 
 def _check_counters(plan: Plan, hello: Hello) -> None:
-    """Raise WireError unless the hello has the plan's counters, in any order. The plan
-    may say `name=code` of one, the hello says `name`.
+    """Raise WireError unless the hello has the plan's counters, in any order. Where the
+    plan has `NAME=CODE` for a counter, the hello has `NAME`.
     """
     requested = [event.partition("=")[0] for event in plan.counters or ()]
     if sorted(hello.counters) != sorted(requested):
@@ -110,10 +110,10 @@ def _check_variants(plan: Plan, hello: Hello) -> None:
 
 
 def _check_cpus(plan: Plan, hello: Hello) -> None:
-    """Raise WireError if the hello lacks CPUs that the plan needs. Of a plan that lists
-    pairs, those are the CPUs of the pairs; of any other, all that it names.
+    """Raise WireError if the hello lacks CPUs that the plan needs. A plan that lists
+    pairs needs the CPUs of these pairs; any other plan needs all CPUs that it names.
 
-    If the plan has a list of CPUs, the hello must not have any others either.
+    If the plan has a list of CPUs, the hello must not have other CPUs either.
     """
     paired_cpus = _list_paired_cpus(plan)
     plan_cpus = named_cpus(plan)
@@ -124,7 +124,8 @@ def _check_cpus(plan: Plan, hello: Hello) -> None:
     if plan.cpus:
         unrequested = agent_cpus - plan_cpus
     if missing or unrequested:
-        # the message has the user's own list, even if only the pairs' CPUs are needed
+        # The message has the user's own list of CPUs, if there is one, even where only
+        # the CPUs of the listed pairs are needed.
         requested_cpus = plan_cpus or paired_cpus
         raise WireError(
             f"it measures CPU {format_cpus(hello.cpus)}, but was asked for"
@@ -133,8 +134,8 @@ def _check_cpus(plan: Plan, hello: Hello) -> None:
 
 
 def _list_paired_cpus(plan: Plan) -> frozenset[int]:
-    """Return the CPUs of the listed pairs; none if the plan lists no pairs. An agent
-    may leave out all others.
+    """Return the CPUs of the listed pairs; an empty set if the plan lists no pairs. An
+    agent may leave out all other CPUs.
     """
     if plan.pairs is None:
         return frozenset()
@@ -142,7 +143,10 @@ def _list_paired_cpus(plan: Plan) -> frozenset[int]:
 
 
 def _check_pairs(plan: Plan, hello: Hello) -> None:
-    """Raise WireError unless the hello has the pairs that the plan asks for."""
+    """Raise WireError unless the hello has the pairs that the plan asks for, and as
+    many as the plan makes.
+    """
+    # a hello whose plan names no pairs stands for HALF
     agent_pairs = hello.raw["plan"].get("pairs") or Pairs.HALF
     expected_pairs = _find_expected_pairs(plan, agent_pairs)
     if agent_pairs != expected_pairs:
@@ -156,8 +160,9 @@ def _check_pairs(plan: Plan, hello: Hello) -> None:
 
 
 def _find_expected_pairs(plan: Plan, agent_pairs: str) -> Pairs:
-    """Return the pairs that a plan asks for. If it names none, a preset has chosen
-    between two, so that it is what the agent says: `agent_pairs`.
+    """Return the pairs that a plan asks for. If the plan names no pairs, the agent's
+    preset has chosen between HALF and ORDERED. So either is right, and what the agent
+    says, `agent_pairs`, is returned.
     """
     if plan.pairs is None:
         return Pairs.ORDERED if agent_pairs == Pairs.ORDERED else Pairs.HALF
@@ -167,7 +172,9 @@ def _find_expected_pairs(plan: Plan, agent_pairs: str) -> Pairs:
 
 
 def _count_pairs(plan: Plan, hello: Hello, pairs: Pairs) -> int:
-    """Return how many pairs a plan has with the CPUs of the hello."""
+    """Return how many pairs a plan makes of the hello's N CPUs: N (N - 1) if A,B and
+    B,A are two pairs, half as many if they are one, or as many as are listed.
+    """
     if plan.pairs is not None and plan.pairs.listed:
         return len(plan.pairs.listed)
     cpu_count = len(hello.cpus)
@@ -191,9 +198,9 @@ def _check_numbers(plan: Plan, hello: Hello) -> None:
 
 
 def count_visits_per_round(run: Run | None, hello: Hello) -> Mapping[PlannedPoint, int]:
-    """Return how many visits a round makes at least at each planned point. That is 1
-    where only the agent knows the number. If `run` is None, our plan is not known, and
-    it is 1 at all points.
+    """Return the least number of visits that a round makes at each planned point. The
+    number is 1 where only the agent knows it. If `run` is None, the plan that we sent
+    is not known, and the number is 1 at all points.
     """
     visits = dict[PlannedPoint, int]()
     for point in list_planned_points(hello):
@@ -207,9 +214,10 @@ def count_visits_per_round(run: Run | None, hello: Hello) -> Mapping[PlannedPoin
 
 
 def _count_visits(plan: Plan, hello: Hello, benchmark: Benchmark) -> int:
-    """Return how many visits a round makes at a point of a benchmark: one for each CPU,
-    or for each pair, or 1 if only the agent knows. The plan may list fewer pairs for
-    benchmarks with many points.
+    """Return how many visits a round makes at a point of a benchmark: as many as there
+    are CPUs if a visit uses one CPU, as many as there are pairs if a visit uses two.
+    For other shapes, only the agent knows the number, and 1 is returned. For benchmarks
+    with many points, the plan may list fewer pairs.
     """
     if benchmark.shape is Shape.CPU:
         return len(hello.cpus)
@@ -221,8 +229,9 @@ def _count_visits(plan: Plan, hello: Hello, benchmark: Benchmark) -> int:
 
 
 def list_left_out(run: Run) -> list[str]:
-    """List the benchmarks and the CPUs that were asked for and that the agent's plan
-    lacks. Benchmarks that need a second CPU are not listed for a host with one CPU.
+    """List what was asked for and the agent's plan lacks: names of benchmarks, then the
+    CPUs as one text, "CPU 4-7". If there is only one CPU to measure, benchmarks that
+    need a second CPU are not listed.
     """
     if run.hello is None:
         return []
@@ -234,8 +243,8 @@ def list_left_out(run: Run) -> list[str]:
 
 
 def _list_benchmarks_left_out(run: Run, hello: Hello) -> list[str]:
-    """List the plan's benchmarks that the hello lacks. Without a second CPU to measure,
-    only those are listed that run on one CPU.
+    """List the plan's benchmarks that the hello lacks. If there is only one CPU to
+    measure, only benchmarks that run on one CPU are listed.
     """
     agent_benchmarks = {name for name, _, _ in list_planned_points(hello)}
     left_out = [name for name in run.plan.benchmarks if name not in agent_benchmarks]
@@ -252,8 +261,9 @@ def _runs_on_one_cpu(name: str, hello: Hello) -> bool:
 
 
 def _find_cpus_left_out(run: Run, hello: Hello) -> frozenset[int]:
-    """Return the CPUs that the agent was free to measure and does not. None are known
-    of a step's agent, whose plan fleet did not make.
+    """Return the CPUs that the agent was free to measure and does not. The set is empty
+    if the plan lists pairs, and for the agent of a job's step, whose plan fleet did not
+    make.
     """
     is_of_step = not run.agent.path
     if is_of_step or _list_paired_cpus(run.plan):

@@ -92,8 +92,8 @@ class _OutputBytes:
         self._other = 0
 
     def count_line(self, line: bytes) -> None:
-        """Count any line as one that is no visit, as it has not been decoded; if it is
-        one, `allow_visit` takes that back. Raises WireError beyond a limit.
+        """Count a line, which has not been decoded, as no visit's. For a visit's line,
+        `allow_visit` takes the count back. Raises WireError beyond a limit.
         """
         if len(line) > LINE_LIMIT_BYTES:
             raise WireError(
@@ -155,8 +155,8 @@ class Reader:
     ) -> None:
         """Begin to read an agent's output.
 
-        done: the visits of the run's earlier agents, which this one leaves out.
-        first_hello: that of the run's first agent. run: what the agent was asked to do.
+        done: the visits of the run's earlier agents, which this agent leaves out.
+        first_hello: the first agent's hello. run: what the agent was asked to do.
         measure_elapsed_s: tells how long ago the agent was started, by our clock.
         """
         self.done = done or Done()
@@ -176,14 +176,14 @@ class Reader:
         self._ticks_of_bursts = 0.0  # how long the bursts so far took together
         self._round = 0  # the round of the last visit
         self._visits_of_earlier_agents = self.done.visits
-        # those of this agent and of earlier ones, by planned point
+        # the visits of this agent and of earlier ones in round 0, by planned point
         self._visits_of_round_0 = Counter(self.done.visits_of_round_0)
         self._visits_per_round: Mapping[PlannedPoint, int] = {}
         # the visits of this round by planned point and ping CPU: an integer with the
         # bit 1 << N set for the hello's Nth CPU as pong
         self._pong_bits = defaultdict[tuple[PlannedPoint, int], int](int)
         self._index_by_cpu: dict[int, int] = {}  # in the hello's list of CPUs
-        # how many bursts of a visit were disturbed; 0 once it has a burst
+        # how many bursts of a visit were disturbed; 0 once it ended otherwise
         self._disturbed_by_visit: dict[BurstName, int] = {}
         self._parameters_by_point: dict[PlannedPoint, Parameters] = {}
 
@@ -281,21 +281,21 @@ class Reader:
         return None
 
     def _explain_short_round_0(self) -> str | None:
-        """Return at which planned point round 0 lacks visits; None if it has all."""
+        """Say which planned point lacks visits in round 0; return None if none does."""
         for point, planned in self._visits_per_round.items():
             arrived = self._visits_of_round_0[point]
             if arrived < planned:
-                name = "/".join(filter(None, point))
+                name = "/".join(filter(None, point))  # such as cas/llsc
                 return (
                     f"{arrived} of {planned} planned visits of {name} came in round 0"
                 )
         return None
 
     def _explain_missing_rounds(self, hello: Hello) -> str | None:
-        """Return how many visits came if there are fewer than planned; None if not.
+        """Say how many visits came if fewer came than were planned, else return None.
 
-        Each round makes the visits of round 0 again, so that their number times that of
-        the rounds is planned. A plan without a number of rounds has one or more.
+        Each round makes the visits of round 0 again: as many visits are planned as
+        round 0 had, times the rounds. A plan that names no rounds has at least one.
         """
         rounds_min = hello.raw["plan"].get("rounds") or 1
         planned = max(1, rounds_min * self._visits_of_round_0.total())
@@ -321,8 +321,8 @@ class Reader:
         return hello
 
     def _check_continuation(self, hello: Hello) -> None:
-        """Raise WireError unless the agent can continue what earlier ones measured: it
-        must know their visits as done, run on the same host and have the same plan.
+        """Raise WireError unless the agent can continue what earlier agents measured:
+        it must count their visits as done, run on the same host and have the same plan.
         """
         done = hello.raw.get("done") or 0
         if done != self.done.visits:
@@ -340,7 +340,7 @@ class Reader:
 
     def _skip_noise(self, line: bytes, where: str) -> None:
         """Keep the start of another program's line as a note. Raises WireError if there
-        are too many such lines. where: where it stood, in words that begin the note.
+        are too many such lines. where: begins the note, such as "before hello".
         """
         self._noise_lines += 1
         if self._noise_lines > NOISE_LIMIT_LINES:
@@ -366,7 +366,7 @@ class Reader:
             self._require_disturbed(record)
 
     def _count_visit(self, record: Burst | Failed, length: int) -> None:
-        """Count a record that `_check_visit` allows. length: that of its text."""
+        """Count a record that `_check_visit` allows. length: the record's bytes."""
         point = get_planned_point(record)
         if record.attempt == 0:
             bit = self._get_pong_bit(record)
@@ -398,12 +398,12 @@ class Reader:
         del self.retaken[counts.retaken :]
 
     def _require_disturbed(self, record: Burst | Failed) -> None:
-        """Raise WireError unless all earlier attempts at the record's visit were
-        disturbed, by this agent or an earlier one. Attempts count from 0.
+        """Raise WireError unless all earlier attempts at the record's visit, by any of
+        the agents, were disturbed: attempt 2 follows two disturbed bursts.
         """
         visit = name_burst(record, attempt=0)
         disturbed = self._disturbed_by_visit.get(visit)
-        if disturbed is None:
+        if disturbed is None:  # this agent has reported none
             disturbed = self.done.count_disturbed(record)
         if record.attempt != disturbed:
             raise WireError(
@@ -437,7 +437,7 @@ class Reader:
 
     def _require_new(self, record: Burst | Failed) -> None:
         """Raise WireError if the visit came before, from this agent or an earlier one.
-        `_pong_bits` has only this round's: `_follow_round` has forgotten the others.
+        `_pong_bits` has the visits of this round only: `_follow_round` clears it.
         """
         point = get_planned_point(record)
         bit = self._get_pong_bit(record)
@@ -450,8 +450,8 @@ class Reader:
         return 1 << self._index_by_cpu[record.pong_cpu]
 
     def _keep_failed(self, record: Failed, length: int) -> None:
-        """Keep a failed burst, without its samples if too many bytes of samples were
-        kept before. Raises WireError for too many failed bursts. length: of its text.
+        """Keep a failed burst; drop its samples if those kept before have too many
+        bytes. Raises WireError for too many failed bursts. length: the record's bytes.
         """
         if record.ticks is None:
             self._bytes.count_words(length)
@@ -465,8 +465,8 @@ class Reader:
             raise WireError(f"more than {FAILED_LIMIT} failed bursts; the last: {last}")
 
     def _follow_round(self, number: int) -> None:
-        """Begin round `number` if the last visit was of an earlier one. Raises
-        WireError for a round before that of the last visit, or beyond those of a plan.
+        """Begin round `number` if the last visit was in an earlier round. Raises
+        WireError if the last visit was in a later round, or no plan has such a round.
         """
         if number < self._round:
             raise WireError(f"round {number} after round {self._round}")
@@ -500,8 +500,8 @@ class Reader:
             _check_counters(burst, burst.counters, len(hello.counters))
 
     def _check_parameters(self, burst: Burst, parameters: Parameters) -> None:
-        """Raise WireError if the burst's point had other parameters before, except for
-        those known only after a burst.
+        """Raise WireError if the burst's point had other parameters before. Pages and
+        state are known only after a burst, and may differ.
         """
         planned = replace(parameters, pages=None, state=None)
         point = get_planned_point(burst)
@@ -514,9 +514,9 @@ class Reader:
     def _check_time(self, burst: Burst, hello: Hello, shape: Shape) -> None:
         """Raise WireError if the burst's times cannot be true.
 
-        The ticks of the bursts before it cannot add up to more than the time from the
-        hello until it began, by the host's clock. Nor can it have ended after now, by
-        our clock. Both are allowed the error that `_add_clock_error` adds.
+        By the host's clock, the bursts before this burst cannot have taken longer than
+        the time from the hello to its beginning. By our clock, it cannot have ended
+        after now. Both times may be wrong by what `_add_clock_error` adds.
         """
         began_s = burst.start_offset_ns / 1e9
         earlier_bursts_s = self._ticks_of_bursts / hello.ticks_per_second
@@ -555,8 +555,8 @@ def _get_monotonic_ns(hello: Hello) -> int:
 
 
 def _check_sampling_of_hello(burst: Burst, hello: Hello) -> None:
-    """Raise WireError if the burst has other samples than the plan in its hello. A
-    benchmark may take fewer samples than the plan has.
+    """Raise WireError if the burst has other warm-ups, or more samples, than the plan
+    in its hello. A benchmark may take fewer samples than the plan has.
     """
     planned = hello.raw["plan"]
     samples = len(burst.ticks) - burst.warmup
@@ -640,7 +640,7 @@ def add_flags_and_start(
     burst: Burst, hello: Hello, first_hello: Hello | None = None
 ) -> Burst:
     """Return the burst with its flags, and its start in ns since the run's first hello.
-    hello: that of the burst's agent, which is the first if `first_hello` is None.
+    hello: of the burst's agent. first_hello: of the first; None if that is `hello`.
     """
     hello_ns = _get_monotonic_ns(hello)
     first_hello_ns = _get_monotonic_ns(first_hello or hello)

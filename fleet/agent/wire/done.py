@@ -37,14 +37,17 @@ class Done:
     """
 
     def __init__(self, ordered: bool = False) -> None:
+        """Begin without visits. ordered: A,B and B,A are two pairs."""
         self.visits = 0  # how many were added
         self.bursts = 0  # how many of the visits ended with a burst
-        self.visits_of_round_0 = Counter[PlannedPoint]()
+        self.visits_of_round_0 = Counter[PlannedPoint]()  # how many at each point
         self.has_given_up = False  # whether an agent gave up a point or more
         self._ordered = ordered
-        # by pair and planned point, the outcome of its visit in round 0, 1, 2, …
+        # of each pair at each planned point: the outcomes of its visits in the rounds
+        # 0, 1, 2, …, encoded as above
         self._outcomes: dict[PairKey, array[int]] = {}
-        # the iterations of a sample in the last burst of that pair
+        # of each pair at each planned point: the iterations of a sample in its last
+        # burst
         self._iterations: dict[PairKey, int] = {}
 
     def has_visit(self, record: Burst | Failed) -> bool:
@@ -67,16 +70,16 @@ class Done:
         """
         short = 0
         for outcomes in self._outcomes.values():
-            # the outcome of a visit that ended with a burst is at most _DISTURBED
+            # an outcome above _DISTURBED is that of a visit without a good burst
             bursts = sum(outcome <= _DISTURBED for outcome in outcomes)
             if bursts < rounds:
                 short += 1
         return short
 
     def add(self, record: Burst | Failed, shape: Shape) -> None:
-        """Add the outcome of a visit: a new one, or one that is taken again since other
-        work disturbed it. Raises WireError for a repeated visit or a skipped round.
-        shape: the benchmark's.
+        """Add the outcome of a new visit, or replace that of a visit that was taken
+        again since other work had disturbed it. Raises WireError for a repeated visit
+        or a skipped round. shape: the benchmark's.
         """
         is_taken_again = record.attempt > 0
         if is_taken_again:
@@ -94,8 +97,8 @@ class Done:
         self._outcomes[pair][record.round] = outcome
 
     def _add_visit_without_outcome(self, record: Burst | Failed) -> None:
-        """Add a visit whose outcome is not known yet. Raises WireError if it is not in
-        the pair's next round.
+        """Add a visit whose outcome is not known yet. Raises WireError unless the visit
+        is in the round that follows those of its pair so far.
         """
         pair = self._make_pair_key(record)
         outcomes = self._outcomes.setdefault(pair, array("Q"))
@@ -130,8 +133,8 @@ class Done:
         yield "end\n"
 
     def _make_pair_key(self, record: Burst | Failed) -> PairKey:
-        """Return the key of the record's planned point and pair. A,B and B,A have the
-        same key unless pairs are ordered.
+        """Return the key of the record's planned point and pair, such as ("cas",
+        "llsc", 0, 3). A,B and B,A have the same key unless pairs are ordered.
         """
         words = [record.benchmark, record.variant]
         if record.point is not None:

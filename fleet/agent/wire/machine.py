@@ -150,7 +150,7 @@ def merge_facts(facts: Facts, machine: Machine) -> Facts:
     only the probe found is marked as not allowed, since the agent cannot use it. Raises
     WireError if the agent's CPUs are those of another machine.
 
-    The agent's answer is kept in `probe` behind the probe's own.
+    The agent's answer is kept in `probe`, behind the probe's answer.
     """
     reported = {cpu.cpu: cpu for cpu in machine.cpus}
     probed = {cpu.cpu: cpu for cpu in facts.cpus}
@@ -233,9 +233,9 @@ def _list_groups(records: Sequence[_Cpu], arch: str) -> list[_Groups]:
 def _list_cpus_by_group(
     records: Sequence[_Cpu], groups: Sequence[_Groups]
 ) -> _CpusByGroup:
-    """Return the numbers of the CPUs in each group: in each core, cluster, die and
-    package, and behind each cache. groups: those of each record's CPU. Groups without a
-    number are unknown and left out.
+    """Return the numbers of the CPUs in each group. The CPUs of a core, cluster, die or
+    package are a group, and so are the CPUs behind one cache. groups: for each record,
+    the groups of its CPU. Groups without a number are unknown and left out.
     """
     cpus_by_group = defaultdict[_GroupKey, list[int]](list)
     for record, own_groups in zip(records, groups, strict=True):
@@ -253,9 +253,9 @@ def _make_cache_key(cache: _Cache) -> _GroupKey:
 
 
 def _make_cpu(record: _Cpu, groups: _Groups, cpus_by_group: _CpusByGroup) -> Cpu:
-    """Return the record's CPU. Its core, cluster, die and package are each the number
-    of the lowest CPU in that group, and None if the group is unknown. groups: the
-    agent's own numbers of them.
+    """Return the record's CPU. Each of its core, cluster, die and package is named by
+    the lowest CPU in it; None if the group is unknown. groups: the numbers by which the
+    agent names these groups.
     """
 
     def find_lowest_cpu(kind: str, number: int | None) -> int | None:
@@ -277,7 +277,9 @@ def _make_cpu(record: _Cpu, groups: _Groups, cpus_by_group: _CpusByGroup) -> Cpu
 
 
 def _make_cache(cache: _Cache, cpus_by_group: _CpusByGroup) -> Cache:
-    """Return a record's cache with the CPUs that share it; none if they are unknown."""
+    """Return a record's cache with the CPUs that share it; without CPUs if these are
+    unknown.
+    """
     shared_cpus = cpus_by_group.get(_make_cache_key(cache), ())
     return Cache(
         level=cache.level,
@@ -294,20 +296,21 @@ def _read_cores_and_clusters(
     """Return each CPU's (core, cluster) by the affinity fields of its register
     MPIDR_EL1 (Arm ARM, D19.2). All are None if a register is missing, or two are equal.
 
-    With the MT bit set, the lowest field numbers a core's threads. A startup program
-    may have cleared the bit and kept the fields: if every lowest field is zero, the
-    fields are read as if the bit were set. A core's number includes the fields above
-    it, so that cores of two clusters differ.
+    From the lowest up, the affinity fields number core and cluster. If the MT bit (bit
+    24) is set, they number thread, core and cluster. A startup program may have cleared
+    the bit and kept the fields: if every lowest field is zero, the fields are read as
+    if the bit were set. A core's number includes the fields above it, so that cores of
+    two clusters differ.
     """
     registers = [mpidr for mpidr in mpidrs if mpidr is not None]
     affinities = [_join_affinity_fields(register) for register in registers]
-    # fewer if a register is missing, too
+    # there are fewer affinities than CPUs also if a register is missing
     if len(set(affinities)) < len(mpidrs):
         return [(None, None)] * len(mpidrs)
     has_mt_bit = all(register >> 24 & 1 for register in registers)
     are_lowest_fields_zero = not any(affinity & 0xFF for affinity in affinities)
     is_mt_bit_cleared = len(affinities) > 1 and are_lowest_fields_zero
-    # fields of eight bits, the lowest first: thread (if any), core, cluster
+    # each field has eight bits
     thread_bits = 8 if has_mt_bit or is_mt_bit_cleared else 0
     return [
         (affinity >> thread_bits, affinity >> (thread_bits + 8))

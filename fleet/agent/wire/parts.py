@@ -104,7 +104,8 @@ def _read_part(
         for line in lines:
             part_reader.read_line(line)
     except WireError as err:
-        # `lines` is an iterator: what it still has are the lines behind the bad one
+        # the iterator `lines` still has the lines behind the bad one, which are refused
+        # with it
         run = _note_damage(run, str(err), lines)
     return replace(
         run.add_part(part_reader.reader),
@@ -123,6 +124,9 @@ class _PartReader:
         on_burst: Callable[[Burst], None] | None,
         requested: Run | None,
     ) -> None:
+        """Begin a part. run: what the parts before it hold. requested: the run with the
+        plan that fleet sent; None if it sent none.
+        """
         self.reader = Reader(run.done, run.hello, requested)
         self.done = run.done
         self.notes = list(run.notes)
@@ -130,8 +134,8 @@ class _PartReader:
         self._on_burst = on_burst
 
     def read_line(self, line: bytes | None) -> None:
-        """Read the next line; None stands for one that its journal does not hold as it
-        was written. Raises WireError for a bad line, which then counts nowhere.
+        """Read the next line; None stands for a line that was damaged in the journal.
+        Raises WireError for a bad line, which then counts nowhere.
         """
         if line is None:
             raise WireError(
@@ -146,9 +150,11 @@ class _PartReader:
         self.good_lines += 1
 
     def _add(self, record: Record | None) -> None:
-        """Add a good record to the run; None stands for a line of noise."""
-        # Until a visit is added, a hello says if A,B and B,A are two pairs. Later ones
-        # agree with it.
+        """Add a good record to the run; None stands for a line of noise. Of the hello,
+        end and exit records, `reader` keeps what the run needs.
+        """
+        # A hello says whether A,B and B,A are two pairs, which `Done` must know before
+        # its first visit. Later hellos say the same, or `reader` refuses them.
         if isinstance(record, Hello) and not self.done.visits:
             self.done = Done(ordered=_has_ordered_pairs(record))
         elif isinstance(record, Burst | Failed):
@@ -160,8 +166,8 @@ class _PartReader:
 
 
 def _note_damage(run: RunSoFar, why: str, lines: Iterator[object]) -> RunSoFar:
-    """Return the run with a bad line. lines: those behind it, which are refused with
-    it.
+    """Return the run with a bad line. lines: the lines behind it in its part, which are
+    refused too.
     """
     refused = 1 + sum(1 for _ in lines)
     return replace(run, damage=run.damage or why, refused=run.refused + refused)
@@ -179,7 +185,7 @@ def _find_shape(reader: Reader, record: Burst | Failed) -> Shape:
 def _mark_retaken(
     failed: Iterable[Failed], retaken: Iterable[BurstName]
 ) -> Iterator[Failed]:
-    """Yield the failed bursts, marked where they were taken again."""
+    """Yield the failed bursts; set `again` where a later burst took their place."""
     names = {*retaken}
     for burst in failed:
         is_retaken = burst.again or name_burst(burst, burst.attempt) in names
@@ -195,7 +201,7 @@ def decode_bursts(parts: Iterable[Part]) -> Iterator[Burst]:
         hello: Hello | None = None
         for line in filter(None, part):
             if hello is None:
-                # None again for the noise that may come before a part's hello
+                # still None if the line is noise, which may come before a part's hello
                 hello = decode_hello(line)
                 first_hello = first_hello or hello
                 continue

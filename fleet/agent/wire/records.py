@@ -59,9 +59,10 @@ class WireError(ValueError):
 
 def split_noise(line: bytes) -> tuple[bytes, bytes]:
     """Split a line into (noise, record). The noise is what another process printed
-    before the record, without a newline; either may be empty.
+    before the record, without a newline. Either part may be empty.
     """
-    # also a damaged record, so that decoding it fails: it is not taken for noise
+    # A line that begins like JSON is no noise: if it is a damaged record, decoding it
+    # has to fail.
     if line.lstrip().startswith(b"{"):
         return b"", line
     start = line.find(b'{"record":"')
@@ -285,8 +286,8 @@ _ANY: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any]
 
 
 def decode_record(line: bytes) -> Record:
-    """Decode a line; check its keys, types and ranges. `Reader` then compares it with
-    other lines. Raises WireError.
+    """Decode a line; check its keys, types and ranges. Raises WireError. Whether the
+    record agrees with the lines before it is then checked by `Reader`.
     """
     match decode_line(_RECORD, line):
         case _Burst() as burst:
@@ -315,6 +316,7 @@ def _make_failed(wire: _Failed) -> Failed:
 
 
 def _make_end(wire: _End) -> End:
+    """Convert the end record. Its reason is cut if it is too long."""
     return End(
         bursts=wire.bursts,
         failed=wire.failed,
@@ -334,7 +336,8 @@ def _convert_ppm(ppm: int | None) -> float | None:
 def _make_burst(wire: _Burst) -> Burst:
     """Check a burst's record and convert it. Raises WireError.
 
-    Without a point it may have none of the fields that only bursts at points have.
+    A burst of a benchmark without points may have none of the fields that only bursts
+    at points have.
     """
     _check_samples(wire)
     _check_cpus(wire)
@@ -368,7 +371,8 @@ def _require_no_point(wire: _Burst) -> None:
 
 def _check_samples(wire: _Burst) -> None:
     """Raise WireError if a burst has only warm-ups, if most of its samples took no
-    time, or if its iterations are more than an int64 holds.
+    time, or if the iterations of all its samples and threads together are more than an
+    int64 holds.
     """
     if len(wire.ticks) <= wire.warmup:
         raise WireError(
@@ -388,9 +392,11 @@ def _check_samples(wire: _Burst) -> None:
 
 def _check_threads(wire: _Burst) -> None:
     """Raise WireError if the lists of a point's burst do not fit its threads. Each
-    thread has its own CPU, in the order ping's, those of load threads, pong's.
+    thread has a CPU of its own. `cpus` has first the CPU of ping, then the CPUs of the
+    load threads, last the CPU of pong.
     """
-    ping_and_pong = dict.fromkeys((wire.ping, wire.pong))  # one if they are equal
+    # without `cpus` there are no load threads; ping and pong may be one thread
+    ping_and_pong = dict.fromkeys((wire.ping, wire.pong))
     cpus = wire.cpus or tuple(ping_and_pong)
     others = wire.other_ticks or ()
     if wire.unit is None or cpus[0] != wire.ping or cpus[-1] != wire.pong:
@@ -411,8 +417,8 @@ def _check_lists(
     wire: _Burst, cpus: Sequence[int], name: str, lists: Sequence[Sequence[int]]
 ) -> None:
     """Raise WireError unless each of `lists` has a value for each sample. There must be
-    one list for each CPU but ping's, or none at all, and each CPU once. name: the field
-    that has the lists.
+    a list for each CPU but ping's, or no list at all. No CPU may be in `cpus` twice.
+    name: the field that has the lists.
     """
     is_cpu_twice = len(set(cpus)) < len(cpus)
     other_cpus = len(cpus) - 1
@@ -495,8 +501,8 @@ def _shorten(text: str) -> str:
 
 
 def derive_burst_flags(burst: Burst, hello: Hello) -> tuple[str, ...]:
-    """Return the names of the flags that follow from the burst alone and the clock of
-    its run (docs/flags.md).
+    """Return the names of the flags that follow from the burst and from its run's
+    clock, not from other bursts (docs/flags.md).
     """
     # the smallest step of the clock, which counts as one tick if unknown
     quantum = hello.raw.get("clock_quantum_ticks") or 1
@@ -553,8 +559,10 @@ def _has_uneven_load_rate(burst: Burst) -> bool:
         return False
     if not burst.parameters.load_bytes:
         return False
-    # of each sample: ping's ticks, then what each load thread moved meanwhile
+    # a row for each sample: ping's ticks, then the bytes that each load thread moved
+    # meanwhile
     samples = [*zip(burst.ticks, *burst.other_units, strict=True)]
+    # of each sample: the bytes that all load threads moved in a tick
     rates = [
         sum(units) / max(ticks, 1) for ticks, *units in _drop_warmup(burst, samples)
     ]
