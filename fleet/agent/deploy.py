@@ -35,7 +35,7 @@ def deploy(
 
     notify: receives a sentence about each agent that was damaged, did not build or did
     not run.
-    benchmarks: those that the agent must have; None stands for all.
+    benchmarks: what the agent must be able to measure; None stands for all.
     """
     facts, damaged = tc.hide_damaged_agents(facts)
     for name in damaged:
@@ -79,7 +79,8 @@ class _Job:
         """The compiler that the inventory names, or else the first that the probe found
         on the host. Its version is "" if unknown.
 
-        None if there is none. Raises BuildError instead for `build: host`.
+        None if the host has no compiler. For `build: host`, BuildError is raised
+        instead.
         """
         cc = self.host.toolchain.cc
         for compiler in self.facts.compilers:
@@ -126,9 +127,10 @@ class _Job:
         return tc.find_agent_of_build(self.build_id, self.facts.workdir_entries)
 
     def cache_name_for_like_hosts(self) -> str | None:
-        """Return the cache name of the agent shared by hosts like this one; None if
-        this host shares none. Hosts are alike if they have the same libc and compiler
-        and, where the inventory adds cflags, the same model and flags of CPU.
+        """Return the name in the cache, "alike-BUILD-DIGEST", of the agent shared by
+        hosts like this one; None if this host shares no agent. Hosts are alike if they
+        have the same libc and compiler and, where the inventory adds cflags, the same
+        model and flags of CPU.
         """
         if self.host.build is BuildPlace.HOST or self.host.via is Via.LOCAL:
             return None
@@ -243,8 +245,8 @@ def _build_once_for_like_hosts(
     connection: Connection, job: _Job, command: str, notify: Notify
 ) -> Agent:
     """Use the agent that a host like this one compiled or is compiling; else compile
-    and share it. command: the compiler's. If the shared agent does not run on this
-    host, compile one for it alone.
+    the agent on this host and share it. If the shared agent does not run on this host,
+    compile another for this host alone. command: the compiler's.
     """
     cache_name = job.cache_name_for_like_hosts()
     if cache_name is None or job.agent_on_host():
@@ -266,6 +268,9 @@ def _build_once_for_like_hosts(
 def _build_and_share(
     connection: Connection, job: _Job, command: str, cache_name: str
 ) -> Agent:
+    """Compile the agent on the host, then keep it in the cache for hosts like this one.
+    command: the compiler's.
+    """
     agent = _build_unless_present(connection, job, command)
     _share_with_like_hosts(connection, job, agent, cache_name)
     return agent
@@ -377,7 +382,7 @@ def _preview_sending(job: _Job, built: Built) -> Preview:
 
 def _preview_if_on_host(job: _Job, toolchain: tc.Toolchain) -> Preview | None:
     """Return the preview for an agent of this toolchain that the host has already; None
-    if it has none.
+    if the host lacks such an agent.
     """
     build = tc.build_id(job.all_sources, toolchain)
     agent_name = tc.find_agent_of_build(build, job.facts.workdir_entries)
@@ -393,8 +398,8 @@ def _prefixing_errors_with_host(host: Host) -> Iterator[None]:
 
 
 def check_entries(hosts: Sequence[Host]) -> None:
-    """Raise UsageError that lists each inventory entry that cannot work, with its line
-    and what to do.
+    """Raise UsageError that lists the inventory entries that cannot work, each with its
+    line and what to do; at most 20 problems.
     """
     problems = list[str]()
     for host in hosts:
@@ -416,8 +421,8 @@ def _list_entry_problems(host: Host) -> Iterator[str]:
 
 
 def _find_binary_problem(host: Host) -> str | None:
-    """Say that a prebuilt agent cannot be read; return None if it can, or if the entry
-    needs none.
+    """Say that the entry's prebuilt agent cannot be read. Return None if it can be
+    read, or if the entry needs no prebuilt agent.
     """
     binary = host.toolchain.binary
     if host.build is not BuildPlace.PREBUILT or binary is None:
@@ -431,8 +436,8 @@ def _find_binary_problem(host: Host) -> str | None:
 
 
 def _find_key_problem(host: Host) -> str | None:
-    """Say that no key of an SSH host is there; return None if one is, or if the entry
-    names none.
+    """Say that none of an SSH host's key files is there. Return None if a file is
+    there, or if the entry names no files.
     """
     files = host.identity_files
     if not files or host.via not in {Via.SSH, Via.OPENSSH}:

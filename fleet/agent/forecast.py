@@ -102,8 +102,8 @@ class Forecast(Struct, tag_field="record", tag="forecast"):
             all_ms += cost.ms
             if _has_load_threads(cost.benchmark):
                 load_ms += cost.ms
-        # The agent names a maximum of the whole run only, of which load threads take
-        # the same share.
+        # The agent names a maximum of the whole run only. Load threads are taken to
+        # have the same share of it as of the time with the fewest rounds.
         load_share = load_ms / max(all_ms, 1)
         load_ms_max = max(load_ms, load_share * self.ms_max)
         return Duration(load_ms / 1000, load_ms_max / 1000)
@@ -152,8 +152,9 @@ def choose_deadline_s(
 ) -> int:
     """Return the requested deadline in seconds, else the forecast's.
 
-    Without a request, a run may take a day more than DEADLINE_TIMES the durations that
-    the plan itself names. Raises RefusedError if the forecast is longer than that.
+    Without a request, a run may take a day, and besides DEADLINE_TIMES the time budget
+    and the spread that the plan names. Raises RefusedError if the forecast's maximum is
+    longer than that.
     """
     if requested.deadline_s is not None:
         return requested.deadline_s
@@ -314,7 +315,7 @@ def _parse_answer(
     it refused the plan, AgentError if it printed no forecast.
     """
     text = stderr.decode("utf-8", "replace").strip()
-    # the agent's last message, or all of stderr if it has no message of the agent
+    # the agent's last message, behind "fleet-agent: "; all of stderr if there is none
     _, _, message = text.rpartition(records.PREFIX)
     if exit_code == _BAD_OPTIONS:
         raise UsageError(f"{host.name}: {message}.")
@@ -400,8 +401,8 @@ def _render_machine(facts: Facts) -> Iterator[str]:
     page_bytes = facts.page_bytes or 4096
     yield f"page_bytes {page_bytes}"
     if facts.huge_pages not in (None, "never"):
-        # one page of the page table has as many entries as fit, each for one page;
-        # together they map a huge page
+        # A huge page is what one page of the page table maps: it has as many entries as
+        # fit, each for one page. With 4096 bytes and 8 bytes an entry, that is 2 MiB.
         entries_per_table = page_bytes // _PAGE_TABLE_ENTRY_BYTES
         yield f"huge_page_bytes {page_bytes * entries_per_table}"
     if facts.memory_available_bytes is not None:
@@ -429,7 +430,9 @@ def _render_node(node: Node) -> str:
 
 
 def _render_cpu(cpu: Cpu) -> Iterator[str]:
-    """Yield the line of a CPU, then those of its caches."""
+    """Yield the line of a CPU, "cpu 4 4 - - 0 0 1024", then the lines of its caches,
+    "cache 1 Data 49152 64 4". A dash stands for what is unknown.
+    """
     groups = (cpu.core, cpu.cluster, cpu.die, cpu.package, cpu.node)
     yield _join_none_as_dash("cpu", cpu.cpu, *groups, cpu.capacity)
     for cache in cpu.caches:

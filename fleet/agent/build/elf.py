@@ -85,7 +85,8 @@ def read_elf(binary: bytes) -> Elf:
     """Read an ELF file's header and interpreter (System V gABI). Raises DataError for
     another file.
     """
-    # a file header has 64 bytes, or 52 in a 32-bit file, which is longer in all
+    # a file header has 64 bytes; in a 32-bit file it has 52, but the whole file is
+    # longer
     if len(binary) < 64 or binary[:4] != b"\x7fELF":
         raise DataError("not an ELF file")
     class_byte = binary[4]
@@ -103,9 +104,9 @@ def read_elf(binary: bytes) -> Elf:
 
 
 def _find_needed_libc(binary: bytes) -> tuple[tuple[int, int] | None, int | None]:
-    """Return the newest version of glibc that a binary names, and the number of its
-    libc.so: ((2, 36), 6) for glibc 2.36 and libc.so.6. None stands for what the binary
-    does not name.
+    """Return the newest version of glibc that a binary names, and the number of the
+    libc.so that it names: ((2, 36), 6) for glibc 2.36 and libc.so.6. Either is None if
+    the binary names no such thing.
     """
     digits = re.findall(rb"GLIBC_(\d{1,4})\.(\d{1,4})", binary)
     versions = [(int(major), int(minor)) for major, minor in digits]
@@ -117,8 +118,8 @@ def _find_needed_libc(binary: bytes) -> tuple[tuple[int, int] | None, int | None
 
 
 def explain_mismatch(elf: Elf, target: Target, libc: str | None) -> str | None:
-    """Return why a binary cannot run on a host of this target and libc, such as "glibc
-    2.36" or None for an unknown one; None if it can.
+    """Return why a binary cannot run on a host of this target and libc; None if it can.
+    libc: such as "glibc 2.36"; None if unknown.
     """
     if elf.machine != target.arch:
         return f"it is for {elf.machine}, the host is {target.arch}"
@@ -165,7 +166,7 @@ def explain_wrong_release(elf: Elf, target: Target, release: int | None) -> str 
     can, or if either version is unknown. The number of the libc.so that the program
     names tells the version it was built for.
     """
-    # no libc.so has the number 0
+    # 0, for no libc.so, is not in the table, so that `built_for` is None
     built_for = SYSTEMS[target.os].libc_releases.get(elf.libc_so or 0)
     if release is None or built_for in (None, release):
         return None
@@ -200,9 +201,9 @@ def _explain_wrong_libc(
 
 
 def _read_interpreter(binary: bytes, byte_order: str, layout: _Layout) -> str | None:
-    """Return the path in the first segment of type PT_INTERP; None without one. Raises
-    DataError if any segment is beyond the file's end. byte_order: `struct`'s sign of
-    it. layout: where each field is.
+    """Return the path in the first segment of type PT_INTERP; None without such a
+    segment. Raises DataError if any segment is beyond the file's end. byte_order: "<"
+    or ">", as `struct` has it. layout: the offsets of the fields.
     """
     offset_type = byte_order + layout.offset_type
     first_header_offset = _read_number(binary, offset_type, layout.e_phoff)

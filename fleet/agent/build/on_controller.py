@@ -68,7 +68,8 @@ class Builder:
     ) -> None:
         """Keep finished agents in the folder `cache`, or else in the user's cache.
 
-        connect: opens a connection to a build host. cancellation: ends builds.
+        connect: opens a connection to a build host. cancellation: ends builds when the
+        session is cancelled.
         """
         self.connect = connect
         self.cancellation = cancellation or Cancellation()
@@ -77,7 +78,8 @@ class Builder:
             cache = Path(home) / "fleet" / "agents"
         self._cache = cache
         self._locks_guard = threading.Lock()
-        # by target, build ID or name in the cache: whoever builds it holds its lock
+        # by target, build ID or name in the cache; whoever builds such an agent holds
+        # the lock
         self._locks: dict[Target | str, threading.Lock] = {}
         self._failure_by_build: dict[str, BuildError] = {}
         self._built_by_name: dict[str, Built] = {}
@@ -144,8 +146,9 @@ class Builder:
         compiler: str | None = None,
         extra: Sequence[str] = (),
     ) -> Built | None:
-        """Return a shipped or cached agent, as `build` would; None if it would have to
-        be compiled. A shipped one is better, by whichever toolchain it was built.
+        """Return the shipped or cached agent that `build` would return; None if `build`
+        would have to compile it. A shipped agent of any of the toolchains goes before
+        a cached one.
         """
         toolchains = _list_toolchains(target, compiler, extra)
         for folder in filter(os.path.isdir, (SHIPPED, self._cache)):
@@ -160,9 +163,10 @@ class Builder:
     def read_cached(
         self, name: str, build: str, toolchain: tc.Toolchain, folder: Path | None = None
     ) -> Built | None:
-        """Return the agent cached under this name, reading its file only once; None if
-        there is no file. folder: where to look instead of the cache; SHIPPED has the
-        agents that come with fleet, which the toolchain's name then says.
+        """Return the agent cached under this name; None if there is no file. The file
+        is read once in a session. folder: where to look instead of the cache. If it is
+        SHIPPED, which has the agents that come with fleet, the toolchain's name says
+        so.
         """
         if name in self._built_by_name:
             return self._built_by_name[name]
@@ -177,8 +181,8 @@ class Builder:
 
     @contextmanager
     def wait_turn(self, name: str) -> Iterator[None]:
-        """Wait, at most PATIENCE_S, while another thread builds under this name. After
-        that the block runs beside it. Raises Cancelled.
+        """Wait, at most PATIENCE_S, while another thread builds under this name. If the
+        thread takes longer, the block runs beside it. Raises Cancelled.
         """
         lock = self._lock_for(name)
         deadline = time.monotonic() + PATIENCE_S
@@ -196,7 +200,7 @@ class Builder:
         self, toolchain: tc.Toolchain, sources: tc.Sources, make: Callable[[str], bytes]
     ) -> Built:
         """Return the cached agent, else build it by `make(build ID)`, which returns the
-        binary. If that failed before in this session, raise the same error again.
+        binary. If such a build failed before in this session, raise its error again.
         """
         build = tc.build_id(sources, toolchain)
         name = tc.agent_file_name(build)
@@ -219,7 +223,7 @@ class Builder:
         self, name: str, binary: bytes, build: str, toolchain: tc.Toolchain
     ) -> Built:
         """Keep a binary for this session and, where the cache is writable, for later
-        ones.
+        sessions.
         """
         built = Built(binary, build, toolchain)
         self._built_by_name[name] = built
@@ -357,9 +361,10 @@ def _compile_all(
     sources: tc.Sources,
     end_on_cancel: EndOnCancel,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Compile the files in the folder, on all CPUs, and link `fleet-agent`; return what
-    failed first, else the linking.
+    """Compile the files in the folder, on all CPUs, and link `fleet-agent`; return the
+    first compiler that failed, else the linker.
     """
+    # the compilers run in folders of their own, one level below the agent's headers
     cc = (*toolchain.command, *toolchain.cflags, "-I..")
     compiler_runs = _plan_compilers(folder, cc, toolchain, sources)
 
@@ -384,8 +389,9 @@ def _plan_compilers(
 ) -> list[_CompilerRun]:
     """Return the compilers to start side by side, each in a new folder of its own.
 
-    Only the timed files take the compiler's full effort: how fast the others run does
-    not change what is measured.
+    Only the timed files, whose code runs while the time is taken, are compiled with
+    full effort. The other files are merged into few, and compiled fast: their speed
+    does not change what is measured.
     """
     merged_files = list(toolchain.merge_untimed_files(sources))
     timed_files = toolchain.list_timed_files(sources)

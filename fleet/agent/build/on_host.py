@@ -62,8 +62,8 @@ def build_on_host(
 def _find_built_agent(
     done: Completed, host: Host, facts: Facts, command: str, build: str
 ) -> str:
-    """Return the name of the file that the build script placed. Raises BuildError,
-    DeployError if it did not.
+    """Return the name of the file that the build script placed in the workdir. Raises
+    BuildError if the compiler failed, DeployError if no file was placed.
     """
     if done.exit_code == _BUILD_FAILED:
         raise BuildError(
@@ -72,7 +72,7 @@ def _find_built_agent(
             " (`toolchain: {cc: …}`), or set `build: controller`."
         )
     check_put(done, host, facts.workdir)
-    # the last line is _PLACED and the name; that must be a name of this build
+    # the last line is "fleet-agent-placed NAME", and NAME must be one of this build
     _, _, printed_name = done.stdout.decode("utf-8", "replace").rpartition(_PLACED)
     name = tc.find_agent_of_build(build, [printed_name.strip()])
     if name is None:
@@ -135,7 +135,7 @@ def ask_versions(
     done = connection.run("\n".join(lines), timeout_s=VERSIONS_TIMEOUT_S)
     answers = done.stdout.decode("utf-8", "replace").split(_END_OF_ANSWER)
     answering = list[Compiler]()
-    # not strict: what follows the last answer's end is none
+    # not strict: there is one part more, the text behind the last _END_OF_ANSWER
     for compiler, answer in zip(compilers, answers, strict=False):
         version = answer.strip()
         if version:
@@ -154,8 +154,8 @@ def build_script(
         "BUILD": build,
         "NAME": tc.agent_file_name(build),
         "COMPILER": _render_compilation(toolchain, sources),
-        # patterns of the shell for the 64 digits of a SHA-256, and for those of them
-        # that are left out of the file's name
+        # patterns of the shell: HASH matches the 64 digits of a SHA-256, REST those at
+        # their end that the file's name leaves out
         "HASH": "?" * 64,
         "REST": "?" * (64 - tc.HASH_DIGITS),
         "PLACED": _PLACED,
@@ -175,7 +175,8 @@ def _render_compilation(toolchain: tc.Toolchain, sources: tc.Sources) -> str:
         f"(cd 0 && {cc} {tc.FAST_COMPILE_FLAG} -I.. -c {' '.join(merged_files)})"
     )
     compile_timed = f"(cd 1 && {cc}  -I.. -c {' '.join(timed_files)})"
-    # sh waits for both, and goes on only if both succeeded
+    # sh links only if both compilers succeeded: `one` is the process ID of the first,
+    # `two` the exit code of the second
     start_both = f"{compile_merged} & one=$!; {compile_timed}; two=$?"
     have_both_succeeded = "wait $one && [ $two = 0 ]"
     return f"{start_both}; {have_both_succeeded} && {cc} -o agent [01]/*.o"
@@ -193,7 +194,9 @@ def render_script(
 
 
 def _render_unpacking(sources: tc.Sources) -> str:
-    """Return sh text that writes the sources into the current folder."""
+    """Return sh text that writes the sources into the current folder: `cat > FILE` with
+    the content as a here-document, up to the line _END_OF_FILE.
+    """
     lines = []
     folders = {str(PurePosixPath(name).parent) for name in sources} - {"."}
     if folders:
@@ -279,8 +282,9 @@ def _put_unless_present(
 ) -> str:
     """Write the agent to the host unless it is there; return its path.
 
-    A file of that name was renamed when it was complete. Where a rename is not atomic,
-    it may be incomplete even so, and is written again.
+    An agent gets its name by a rename once it is complete. Where a rename is not
+    atomic, as on QNX, a file of that name may be incomplete even so: it is written
+    again. build: the agent's build ID, or PREBUILT.
     """
     name = tc.agent_file_name(build, binary)
     path = f"{facts.workdir}/{name}"

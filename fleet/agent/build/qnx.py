@@ -51,8 +51,9 @@ class _AbsentError(BuildError):
 def sdp_toolchain(
     host: Path, platform: Path, target: Target, extra: tuple[str, ...] = ()
 ) -> tc.Toolchain:
-    """Return the toolchain of an SDP's qcc, with its environment. host, platform: the
-    folders that QNX_HOST and QNX_TARGET name. The name of the second tells the release.
+    """Return the toolchain of an SDP's qcc, with its environment. host: the folder that
+    QNX_HOST names. platform: the folder that QNX_TARGET names; its last part, such as
+    "qnx7", tells the release. extra: more cflags.
     """
     qcc = host / "usr/bin/qcc"
     release = RELEASES[platform.name]
@@ -112,8 +113,9 @@ def _find_sdp_folders(home: str) -> tuple[Path, Path] | None:
     """Return (QNX_HOST, QNX_TARGET) of the SDP in the folder `home`; None if there is
     no such folder.
 
-    The target is for the newest release that is there. If none is, it is where the
-    newest would be, which `_find_sdp_problem` then reports.
+    QNX_TARGET is the folder of the newest release that is there. If no release is
+    there, it is the folder where the newest would be, which `_find_sdp_problem` then
+    reports.
     """
     folder = Path(home).expanduser()
     if not folder.is_dir():
@@ -263,9 +265,9 @@ BuildError if the place cannot build it, DeployError if the host cannot take it.
 def _plan_places(
     job: Job, failed: list[BuildError]
 ) -> Iterator[tuple[BuildPlace, Preview, _PutAgent]]:
-    """Yield each usable place, what would be done there in words, and the function that
-    does it; append the other places' errors to `failed`. A place that the inventory
-    names is the only one.
+    """Yield each usable place, a preview of what would be done there, and the function
+    that does it. Append the errors of the other places to `failed`. If the inventory
+    names a place, no other is looked at.
     """
     places: Sequence[BuildPlace] = _ORDER
     if job.host.build is not BuildPlace.AUTO:
@@ -305,7 +307,9 @@ def _plan_place(place: BuildPlace, job: Job) -> tuple[Preview, _PutAgent]:
 
 
 def _plan_host(job: Job) -> tuple[Preview, _PutAgent]:
-    """Plan to build on the host itself. The preview says if its agent is there."""
+    """Plan to build on the host itself. The preview says whether the agent of the first
+    compiler is already there.
+    """
     commands = [compiler.command for compiler in job.facts.compilers]
     if job.host.toolchain.cc is not None:
         commands = [job.host.toolchain.cc]
@@ -339,8 +343,8 @@ def _plan_prebuilt(job: Job) -> tuple[Preview, _PutAgent]:
 
 
 def _plan_controller(job: Job) -> tuple[Preview, _PutAgent]:
-    """Plan to build here with an SDP and to send the agent. The preview says if it is
-    on the host; `_build_and_send` then sends nothing.
+    """Plan to build here with an SDP and to send the agent. The preview says whether
+    the agent is already on the host; `_build_and_send` then sends nothing.
     """
     requested = job.host.toolchain
     qnx_host, qnx_target = find_sdp(requested.sdp, job.release)
@@ -426,7 +430,8 @@ def build_host_toolchain(
     name = f"qcc on the build host {build_host.name}"
     if release:
         name += f" (QNX {release})"
-    # only for the build ID: agents of another release or SDP must have another one
+    # Such as "7@builder:~/qnx710". It serves the build ID alone: agents of different
+    # releases or SDPs must have different IDs.
     sdp = build_host.toolchain.sdp or ""
     release_and_place = f"{release or ''}@{build_host.name}:{sdp}"
     return tc.Toolchain(
@@ -444,7 +449,7 @@ def _compile_on_build_host(
     """Compile on the build host over its own connection. Raises BuildError with the
     compiler's output.
     """
-    # qnx.sh prints it on a line of its own, then the binary
+    # qnx.sh prints the mark on a line of its own, then the binary
     mark = f"fleet-binary-{os.urandom(8).hex()}"
     script = _render_qnx_script(job, build_host, toolchain, build, mark)
     try:
@@ -469,6 +474,7 @@ def _render_qnx_script(
     where the build host is to look for an SDP.
     """
     sdp = build_host.toolchain.sdp
+    # the folders' names below `target/` that will do: both if the release is unknown
     platforms = [
         name for name, major in RELEASES.items() if job.release in (None, major)
     ]

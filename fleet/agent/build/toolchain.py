@@ -46,10 +46,11 @@ class Toolchain:
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def files_to_compile(self, sources: Sources, build: str) -> dict[str, bytes]:
-        """Return the agent's files, the merged C files to compile instead of the
-        untimed ones, and a header that defines the build ID and the flags.
+        """Return the agent's files, the merged C files, which are compiled instead of
+        the untimed ones, and a header that defines the build ID and the flags.
 
-        It is a header because qcc may split the value of a -D option at its blanks.
+        A header defines them because qcc may split the value of a -D option at its
+        blanks.
         """
         defines = {"FLEET_BUILD_ID": build, "FLEET_CFLAGS": " ".join(self.cflags)}
         header = "".join(
@@ -79,7 +80,8 @@ class Toolchain:
 
     def merge_untimed_files(self, sources: Sources) -> dict[str, bytes]:
         """Return for each folder of the sources one C file that includes the folder's
-        untimed C files. Few compilations ("unity builds") end sooner than many.
+        untimed C files: "room_plan.c" has a line `#include "plan/make.c"` for each of
+        them. Few compilations ("unity builds") end sooner than many.
         """
         c_files = {name for name in sources if name.endswith(".c")}
         untimed_files = c_files.difference(self.list_timed_files(sources))
@@ -104,12 +106,12 @@ def host_toolchain(
 def controller_toolchains(
     target: Target, controller: Target, compiler: str | None, extra: Sequence[str] = ()
 ) -> list[Toolchain]:
-    """Return the toolchains to try on the controller, best first: those that link a
-    static agent, and last, for a host like this one, cc without -static. compiler: the
-    only one to try, or None. extra: more cflags.
+    """Return the toolchains to try on the controller, best first. First come those that
+    link a static agent. For a host like this machine, cc without -static is the last.
+    compiler: the only one to try, or None. extra: more cflags.
     """
     system = SYSTEMS[target.os]
-    # -s leaves the symbols out: a tenth of the size is to be sent
+    # -s leaves the symbols out, so that a tenth of the bytes is to be sent
     static = (*system.cflags, "-static", "-s", *extra)
     if compiler is not None:
         return [Toolchain(f"{compiler} on the controller", (compiler,), static, target)]
@@ -233,16 +235,17 @@ def agent_file_name(build: str, binary: bytes | None = None) -> str:
 
 
 def find_agent_of_build(build: str, names: Iterable[str]) -> str | None:
-    """Return the first file name that is an agent of this build, with or without a
-    hash; None if none is.
+    """Return the first of the file names that is of an agent of this build, with or
+    without a hash; None if there is no such name.
     """
     pattern = re.compile(f"{FILE_PREFIX}{build}{_HASH}?")
     return next((name for name in names if pattern.fullmatch(name)), None)
 
 
 def hide_damaged_agents(facts: Facts) -> tuple[Facts, list[str]]:
-    """Return the facts without the damaged agents, and the names of these. An agent is
-    damaged if the hash in its name is not how the SHA-256 of its content begins.
+    """Return the facts without the damaged agents, and the names of these. A name is
+    "fleet-agent-BUILD-HASH"; an agent is damaged if the SHA-256 of its content does not
+    begin with HASH. A name without HASH tells nothing.
     """
     name_with_hash = re.compile(f"{FILE_PREFIX}[0-9a-f]+{_HASH}")
     damaged = list[str]()
