@@ -21,9 +21,9 @@ class Cancellation:
     def __init__(self) -> None:
         self._requested = threading.Event()
         self._streams: list[Stream] = []
-        self._open: list[Callable[[], None]] = []
-        self._hasty: list[Callable[[], None]] = []
-        self._closing = False
+        self._open: list[Callable[[], None]] = []  # for `close_all` to call
+        self._hasty: list[Callable[[], None]] = []  # to call on the user's request
+        self._closing = False  # whether `close_all` has begun
 
     @property
     def is_requested(self) -> bool:

@@ -57,9 +57,10 @@ _ERRORS: Mapping[str, Callable[[str], errors.FleetError]] = {
 
 
 def _read_signs() -> dict[str, list[Sign]]:
-    """Return the signs of each program from clients.json. Each of its keys names one
-    program or several, parted by blanks. Each of their rows has a text, a key of
-    _ERRORS, and perhaps a remedy.
+    """Return the signs of each program from clients.json. A key of the file names one
+    program or several, such as "docker podman". Its value has a row for each sign: a
+    text, a key of _ERRORS, and perhaps a remedy, as in ["is not running", "connect",
+    "Start the container."].
     """
     path = Path(__file__).with_suffix(".json")
     table = json.loads(path.read_text())
@@ -98,8 +99,8 @@ others. An older ssh knows no such settings, so they are only named if it has.
 
 def _openssh_client(host: Host, timeout_s: float) -> Client:
     """Return the client for `via: openssh`: the user's own ssh, which can do what
-    paramiko cannot. To connect, the user may have to touch a token, which gives it more
-    time to answer.
+    paramiko cannot. The user may have to touch a token, so ssh gets more time to
+    connect.
     """
     return Client(
         program="ssh",
@@ -117,9 +118,10 @@ def _openssh_client(host: Host, timeout_s: float) -> Client:
 def _ssh_command(
     host: Host, timeout_s: float, mark: str, folder: Path
 ) -> tuple[str, ...]:
-    """Return the ssh command that runs the loader, with the inventory's overrides.
-    mark: the random word that names the session in its log and its output. Raises
-    UnreachableError if there is no ssh.
+    """Return the ssh command that runs the loader, the sh script that reads commands on
+    stdin. What the inventory says overrides ssh_config. mark: the random word that
+    names the session's log in `folder` and marks its output. Raises UnreachableError if
+    there is no ssh.
     """
     ssh = shutil.which("ssh")
     if ssh is None:
@@ -149,9 +151,9 @@ def _override_settings(
     host: Host, timeout_s: float, folder: Path, file: str | None
 ) -> Mapping[str, object]:
     """Return the settings that ssh shall have whatever ssh_config says. folder: for
-    the socket of the shared connection. file: as FLEET_SSH_CONFIG names it.
+    the socket of the shared connection. file: what FLEET_SSH_CONFIG names, or None.
 
-    Sessions share one connection, by the user's ControlPath if there is one.
+    Sessions share one connection, by the user's ControlPath if ssh_config has one.
     """
     accepts_new = host.host_key is HostKeyPolicy.ACCEPT_NEW
     key_checking = "accept-new" if accepts_new else "yes"
@@ -176,7 +178,8 @@ def _override_settings(
             "ControlPath": folder / "session",
             "ControlPersist": "no",
         }
-    # only where the user has another value, since an older ssh refuses unknown settings
+    # A newer setting is set only where the user has another value: the user's ssh then
+    # knows the setting, which an older ssh would refuse.
     for key, default in _DEFAULTS_OF_NEWER_SSH.items():
         user_values = user_settings.get(key, (default,))
         if user_values != (default,):

@@ -107,8 +107,8 @@ class CommandConnection(Connection):
         return ClientStream(self, command, idle_timeout_s, limit_s, stdin)
 
     def close(self) -> None:
-        """End all sessions; see Connection.close. Those that run a command are ended by
-        force, the one that waits for a command by an empty last one.
+        """End all sessions; see Connection.close. Sessions that run a command are ended
+        by force. The session that waits for a command gets an empty last command.
         """
         with self._lock:
             self._closed = True
@@ -174,8 +174,8 @@ class CommandConnection(Connection):
     def _no_answer_error(
         self, session: "_Session", *, first: bool
     ) -> errors.FleetError:
-        """Return the error of a session whose shell did not answer in time. first: none
-        has answered before, so the host was not reached; otherwise it is slow.
+        """Return the error of a session whose shell did not answer in time. first: no
+        session has answered before, so the host was not reached. Otherwise it is slow.
         """
         client = self.client
         if not first:
@@ -190,12 +190,12 @@ class CommandConnection(Connection):
 
     def _unreachable_error(self, session: "_Session") -> errors.FleetError:
         """Return the error of a first session whose client ended before a shell
-        answered: the host has no shell, or the client did not connect. What the client
-        printed tells which, and what to do.
+        answered: the host has no shell, or the client did not connect. The client's
+        exit code and what it printed tell which, and what to do.
         """
         client = self.client
-        # a client with an exit code of its own (ssh has 255) did connect if it ends
-        # with a small one: that is the host's
+        # A client that has an exit code of its own failures (ssh has 255) did connect
+        # if it ends with a small code: that is the code of the host's command.
         is_code_of_host = session.ended_with < _SIGNALLED
         if client.own_exit_code is not None and is_code_of_host:
             return errors.ProbeError(
@@ -237,8 +237,8 @@ class CommandConnection(Connection):
 
 
 def _find_sign(signs: Sequence[Sign], log: str) -> Sign:
-    """Return the first sign that stands in a client's log; one without a remedy if none
-    does.
+    """Return the first sign whose text stands in a client's log. If there is no such
+    sign, return a sign of UnreachableError without a remedy.
     """
     for sign in signs:
         if sign.text in log:
@@ -250,6 +250,7 @@ class _Session(Process):
     """One client process, and the shell on the host that runs loader.sh for it."""
 
     def __init__(self, host_name: str, client: Client, folder: Path) -> None:
+        """Start the client. folder: where the client may keep its log."""
         self.mark = shell.new_mark()
         self.host_name = host_name
         self.program = client.program
@@ -268,9 +269,10 @@ class _Session(Process):
         *,
         first: bool = False,
     ) -> Completed | None:
-        """Run a command. If it has stdin, it is the session's last, and the session's
-        stdin ends with it. Return None if the client ended before the command did.
-        first: whether it is the session's first command. Raises TimeoutError.
+        """Run a command. If it has stdin, it is the session's last command, and the
+        session's stdin ends with it. Return None if the client ended before the command
+        did; `heard` and `ended_with` then tell why. first: whether it is the session's
+        first command. Raises TimeoutError.
         """
         is_last = bool(stdin)
         script = shell.render_command(command, env, self.mark, last=is_last)
@@ -300,20 +302,20 @@ class _Session(Process):
 
     def printed_text(self) -> str:
         """Return, on one line, what the client printed instead of an answer: on stderr,
-        or on stdout if it printed nothing there. "" if it printed nothing at all.
+        or on stdout if stderr is empty. "" if the client printed nothing at all.
         """
         for output in self.heard:
             text = output.strip().decode("utf-8", "replace")
             if text:
-                # marks are no words of the client: a shell prints its begin mark before
-                # something kills it
+                # Marks are no words of the client: a shell may have printed its begin
+                # mark, `MARK :`, before something killed it.
                 text = text.replace(f"{self.mark} :", "").replace(self.mark, "")
                 return _join_lines(text)
         return ""
 
     def log_text(self) -> str:
-        """Return the client's own log on one line; all its output if it keeps no
-        log.
+        """Return the client's own log on one line. If the client keeps no log, return
+        what it printed instead.
         """
         try:
             return _join_lines(self._log.read_text(errors="replace"))
@@ -324,15 +326,15 @@ class _Session(Process):
         self, received: Iterator[tuple[bool, bytes]]
     ) -> Iterator[tuple[bool, bytes]]:
         """Pass on (is_stderr, data) of the session's first command. Raises ProbeError
-        if the client put a terminal between: that echoes what is sent, ends lines by CR
-        or joins both outputs.
+        if the client gives the command a terminal, which echoes what is sent, ends
+        lines by CR and LF, or joins both outputs.
 
         On clean stdout the mark stands twice, before and after the command, each time
         at the beginning of a line that ends by LF alone. An echo or joined outputs have
-        it more often.
+        the mark more often.
         """
         mark = self.mark.encode()
-        # either the mark behind other text of its line, or a CR at the line's end
+        # either text before the mark on its line, or a CR at the line's end
         spoilt_mark = re.compile(rb"[^\n]%b|%b [0-9:]*\r" % (mark, mark))
         stdout_tail = b""
         for is_stderr, data in received:
@@ -346,7 +348,8 @@ class _Session(Process):
 
 
 def _explain_spoilt(stdout_tail: bytes, mark: bytes) -> str:
-    """Say what a client does to the first answer, and which option to leave out.
+    """Say what a client does to the first answer, and which of its options the user is
+    to leave out. stdout_tail: the end of what came on stdout, with a spoilt mark.
 
     A terminal ends each line by CR and LF. If a line with the mark ends by LF alone, no
     terminal is to blame: the client itself joins or changes the outputs.
@@ -401,9 +404,8 @@ class ClientStream(Stream):
         self._session.close_stdin()
 
     def _receive(self) -> Iterator[tuple[bool, bytes]]:
-        """Yield (is_stderr, data) until the client ends, then raise LinkError. If the
-        command's end mark came before, `Stream` has stopped to iterate, so that here
-        the client ended too early.
+        """Yield (is_stderr, data) until the client ends, then raise LinkError: the
+        client has ended too early, since `Stream` stops reading at the end marks.
         """
         session = self._session
         client = self._connection.client

@@ -53,10 +53,10 @@ class MinimalPut:
         return self._move_into_place(sent)
 
     def _keep_or_remove(self) -> bool:
-        """Report whether our own identical file is already there and can be run. Remove
-        any other file there.
+        """Report whether an identical file of ours is already there and can be run.
+        Remove any other file there.
         """
-        old = self._run_step("is_there")  # which prints the file if it is ours
+        old = self._run_step("is_there")  # prints the file if our user owns it
         if old.exit_code == _NOT_THERE:
             return False
         if old.exit_code == 0 and old.stdout == self._data:
@@ -67,7 +67,7 @@ class MinimalPut:
         return False
 
     def _run_step(self, step: str, stdin: bytes = b"") -> Completed:
-        """Run a function of `minimal_put.sh`."""
+        """Run a function of `minimal_put.sh`, such as "receive"."""
         settings = {
             "NEW": self._new,
             "TO": self._path,
@@ -80,8 +80,8 @@ class MinimalPut:
 
     def _send_and_cksum(self) -> Completed:
         """Write the new file by SFTP, else through the shell. Return the last command
-        of that. Its stdout has the file's checksum and size if the host has `cksum`,
-        else nothing: `_has_arrived` then reads the file back.
+        that this took. Its stdout has the file's checksum and size if the host has
+        `cksum`. Otherwise its stdout is empty, and `_has_arrived` reads the file back.
         """
         if self._sftp is not None:
             try:
@@ -115,8 +115,8 @@ class MinimalPut:
             return False
 
     def _move_into_place(self, sent: Completed) -> Completed:
-        """Rename the sent file, or else copy it, if it arrived whole. Remove it on
-        failure.
+        """Rename the sent file, or else copy it, if it arrived whole: by the shell, or
+        else by SFTP. Remove it on failure. sent: from `_send_and_cksum`.
         """
         if not self._has_arrived(sent, self._new):
             self._remove(self._new)

@@ -79,8 +79,10 @@ class Answer:
         """Return the output before the end mark, and what stands behind the mark on its
         line: the exit code on stdout, nothing on stderr. None until that line came.
 
-        A begin mark drops what came before it, such as the words of a login script.
+        What came before a begin mark, such as the words of a login script, is dropped.
         """
+        # each turn drops a begin mark, until an end mark is found or more data is
+        # needed
         while True:
             mark_offset = self.data.find(self._mark, self._searched_bytes)
             if mark_offset < 0:
@@ -103,8 +105,8 @@ def collect_answer(
     received: Iterable[tuple[bool, bytes]], out: Answer, err: Answer
 ) -> Completed | None:
     """Collect a command's outputs from the (is_stderr, data) received, each up to its
-    end mark; return None if the data ends before both end marks. Raises TimeoutError if
-    neither came in time, and LinkError if only one did.
+    end mark; return None if the data ends before both end marks. If the time is up,
+    raises TimeoutError if neither end mark has come, LinkError if only one has.
     """
     try:
         for is_stderr, data in received:
@@ -126,7 +128,9 @@ def collect_answer(
 
 
 def _join_outputs(out: Answer, err: Answer) -> Completed | None:
-    """Return the command with both outputs; None until both end marks came."""
+    """Return the command with its exit code and both outputs; None until both end marks
+    came.
+    """
     stdout_and_code = out.split_at_end_mark()
     if stdout_and_code is None:
         return None
@@ -139,7 +143,9 @@ def _join_outputs(out: Answer, err: Answer) -> Completed | None:
 
 
 def _find_missing_output(out: Answer, err: Answer) -> str | None:
-    """Return the name of the output whose end mark did not come, if the other's did."""
+    """Return the name of the output whose end mark did not come although the other
+    output's did; None if both came or neither.
+    """
     has_stdout = out.split_at_end_mark() is not None
     has_stderr = err.split_at_end_mark() is not None
     if has_stdout == has_stderr:
@@ -169,6 +175,7 @@ class Stream(abc.ABC):
     def __init__(
         self, host_name: str, idle_timeout_s: float, limit_s: float, stdin: bytes
     ) -> None:
+        """Begin the time of the limits. stdin: to be sent to the command."""
         self.exit_code: int | None = None
         self.stderr = b""
         self._host_name = host_name
@@ -178,12 +185,12 @@ class Stream(abc.ABC):
         self._deadline = time.monotonic() + limit_s
         self._line = bytearray()  # the line whose end has not come
         self._line_began_s = 0.0
-        self._stderr_tail = bytearray()
+        self._stderr_tail = bytearray()  # the end of what came on stderr, with marks
         self._has_command_begun = False  # whether the begin mark came on stdout
         self._code_at_mark: int | None = None  # None until the end mark came on stdout
         self._is_empty_line_held_back = False
         self._has_been_left = False  # whether the context was left
-        self._given_up = False
+        self._given_up = False  # whether iterating raised LinkError
 
     @abc.abstractmethod
     def stop(self) -> None:
@@ -236,8 +243,8 @@ class Stream(abc.ABC):
         del self._stderr_tail[: -STDERR_TAIL_BYTES - _MARK_ROOM_BYTES]
 
     def _cut_stderr_at_end_mark(self) -> bool:
-        """Remove the end mark, and what follows it, from the tail of stderr; return
-        False if it has not come.
+        """Remove the end mark, and what follows it, from the tail of stderr. Return
+        False if no end mark has come.
         """
         end_mark = f"\n{self._mark}\n".encode()
         mark_offset = self._stderr_tail.find(end_mark)
@@ -254,8 +261,8 @@ class Stream(abc.ABC):
         return stderr
 
     def _complete_lines(self, data: bytes) -> list[bytes]:
-        """Return the lines that `data` completes. Raises LinkError for a line too long
-        or too slow.
+        """Return the lines that end in `data`; keep the start of the next one. Raises
+        LinkError for a line that is too long or takes too long.
         """
         *line_ends, next_line_start = data.split(b"\n")
         lines = []
@@ -288,7 +295,7 @@ class Stream(abc.ABC):
 
     def _lines_between_marks(self, lines: Iterable[bytes]) -> Iterator[bytes]:
         """Yield the lines between the begin mark and the end mark, and keep the exit
-        code that stands in the end mark's line. `lines` are the next ones of stdout.
+        code that stands in the end mark's line. lines: the next lines of stdout.
 
         loader.sh prints a newline before each mark. If the command's last line is
         complete, that makes an empty line, which is left out.
@@ -323,8 +330,8 @@ class Stream(abc.ABC):
         self._end_command(given_up=kind is not None or self._given_up)
 
     def _time_limit_error(self) -> LinkError:
-        """Return the error for the limit that has run out: that of the command's whole
-        time, or else that of the time without output.
+        """Return the error for the limit that has run out: the limit of the command's
+        whole time, or else the limit of the time without output.
         """
         if time.monotonic() >= self._deadline:
             problem = f"was still running after {self._limit_s:g} s, its time limit."

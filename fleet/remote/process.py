@@ -32,6 +32,7 @@ class Process:
     def __init__(
         self, host_name: str, command: Sequence[str], env: Mapping[str, str]
     ) -> None:
+        """Start the child, with pipes for its stdin and outputs. Raises LinkError."""
         try:
             child = subprocess.Popen(
                 command,
@@ -55,7 +56,8 @@ class Process:
         self._beat_at = time.monotonic() + _BEAT_S
         self.stdout = child.stdout
         self.stderr = child.stderr
-        self._unread: set[IO[bytes]] = {self.stdout, self.stderr}  # that have not ended
+        # the outputs whose end was not read yet
+        self._unread: set[IO[bytes]] = {self.stdout, self.stderr}
 
     def exchange(
         self,
@@ -174,7 +176,7 @@ class Process:
         Thread-safe.
         """
         with self._lock:
-            # while it is not reaped, the id cannot have gone to somebody else
+            # while the child is not reaped, its id cannot have gone to somebody else
             if self._child.poll() is None:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self._child.pid, number)
@@ -232,7 +234,9 @@ class Process:
         selector.register(stdin, selectors.EVENT_WRITE)
 
     def _write(self, data: memoryview) -> memoryview:
-        """Write some of the data; return the rest, which is empty if nobody reads."""
+        """Write some of the data; return the rest. It is empty if the child does not
+        read its stdin any more, or if stdin was closed.
+        """
         stdin = self._stdin
         if stdin is None:
             return data[:0]

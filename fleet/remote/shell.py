@@ -20,8 +20,8 @@ _SILENCE_S = 60  # of a controller that sends an empty line every 10 s: it is go
 
 
 def limit_stdin(command: str, size: int) -> str:
-    """Wrap a command: its stdin is the next `size` bytes. Read what it leaves, or srun
-    may lose output.
+    """Wrap a command: its stdin is the next `size` bytes. The `cat` reads what the
+    command leaves of them, or srun may lose output.
     """
     return (
         f"head -c {size} 2>/dev/null | {{ (\n{command}\n);fleet_c=$?;cat >/dev/null"
@@ -30,12 +30,14 @@ def limit_stdin(command: str, size: int) -> str:
 
 
 def end_stdin_at_stop_line(command: str, size: int) -> str:
-    """Wrap a command: give it the first `size` bytes of stdin, then end-of-file once
-    the line STOP comes, or none for _SILENCE_S. Lines in between are heartbeats.
+    """Wrap a command: its stdin is the first `size` bytes of ours. Its stdin ends once
+    the line STOP comes, or if no line comes for _SILENCE_S. Other lines are heartbeats,
+    which only show that the controller is still there.
 
-    loader.sh runs it: there $0 is the mark, and fleet_n a newline.
+    loader.sh runs the text. In it, $0 is the mark, and the variable fleet_n a newline.
     """
-    # a shell whose `read` knows -t reports 1 at end-of-file, any other a wrong option
+    # $fleet_t is `-t 60` if the shell's `read` has a time limit, else empty. At
+    # end-of-file, such a `read` exits with 1; any other exits as for a wrong option.
     set_timeout_option = (
         "fleet_t=;read -t 1 fleet_l </dev/null 2>/dev/null;"
         f"case $? in 1)fleet_t='-t {_SILENCE_S}';;esac;"
@@ -44,8 +46,8 @@ def end_stdin_at_stop_line(command: str, size: int) -> str:
     wait_for_stop = (
         "while IFS= read -r $fleet_t fleet_l;do case $fleet_l in stop)break;;esac;done;"
     )
-    # The end marks come from here, since the loader waits for both sides of the pipe:
-    # its own would come only when the wait for STOP has ended too.
+    # The end marks are printed here. The loader's own would come too late: it waits for
+    # both sides of the pipe, so also for STOP.
     print_end_marks = 'fleet_c=$?;echo "$fleet_n$0 $fleet_c";echo "$fleet_n$0" >&2;'
     feed = f"{{ {pass_stdin}{wait_for_stop} }} 2>/dev/null"
     return f"{set_timeout_option}{feed} | {{ (\n{command}\n);{print_end_marks} }}"
@@ -84,12 +86,13 @@ def posix_cksum(data: bytes) -> str:
     zlib's CRC-32 has the same polynomial and takes the lowest bit first. So it gets
     each byte mirrored, and its result is mirrored back.
     """
-    # POSIX also counts the length, in as few bytes as it takes
+    # POSIX appends the length to the data, lowest byte first, in as few bytes as hold
+    # it
     length_bytes = (len(data).bit_length() + 7) // 8
     length = len(data).to_bytes(length_bytes, "little")
     mirrored_input = (data + length).translate(_REVERSED)
-    # POSIX starts from 0, which zlib makes of this value by inverting it; both invert
-    # the result
+    # POSIX starts from 0. zlib inverts the value that it starts from, and 0xFFFFFFFF
+    # inverted is 0. Both invert the result.
     mirrored_crc = zlib.crc32(mirrored_input, 0xFFFFFFFF)
     mirrored_bits = f"{mirrored_crc:032b}"
     crc = int(mirrored_bits[::-1], 2)

@@ -77,9 +77,9 @@ def look_up(
     """Return ssh_config's settings for `name` by lower-case key, tokens replaced.
     Raises UnreachableError.
 
-    host_name: the host's in the inventory, for errors. user, port: override the file's.
-    file: read instead of the user's and the system's file. Without ssh, paramiko reads
-    that file or the user's alone.
+    host_name: the host's name in the inventory, for errors. user, port: override the
+    file's. file: read instead of the user's and the system's file. If this machine has
+    no ssh, paramiko reads `file`, or else the user's file alone.
     """
     ssh = shutil.which("ssh")
     files = [file] if file else [str(find_user_file()), _SYSTEM_FILE]
@@ -102,16 +102,19 @@ def find_user_file() -> Path:
 
 
 def _ask_once_for_like_names(query: _Query) -> Settings | None:
-    """Return what `ssh -G` says, asking once for all names that match the same `Host`
-    lines; None if their settings may differ in more than `hostname`.
+    """Return what `ssh -G` says. It is asked once for all names that match the same
+    `Host` lines, since these have the same settings but for `hostname`. None if such
+    names may differ in other settings.
     """
     name = query.name
     host_lines = _read_host_lines_unless_complex(query.file, query.stamps)
     if host_lines is None:
         return None
-    # a name of its own has settings of its own; ssh turns capitals into small letters
+    # A name that a `Host` line lists has settings of its own. A name with capitals is
+    # asked for alone, too, since ssh turns them into small letters.
     if name in host_lines.words or name != name.lower():
         return None
+    # whether each pattern matches: names that agree in all of these share an answer
     matches = [matches_pattern(name, pattern) for pattern in host_lines.patterns]
     key = (query.ssh, query.user, query.file, query.stamps, *matches)
     with _shared_lock:
@@ -133,14 +136,14 @@ def _depends_on_name(settings: Settings, name: str) -> bool:
     has_host_name_line = settings.get("hostname") != (name,)
     if has_host_name_line:  # which may contain %h, the name
         return True
-    # the name would be completed by a domain, then looked up again
+    # ssh would complete the name by a domain, then look up the new name
     if settings.get("canonicalizehostname", ("false",)) != ("false",):
         return True
     for key in (*_HOP_KEYS, *_PATH_KEYS):
         has_token = any(map(_TOKEN.search, settings.get(key, ())))
         if has_token:
             return True
-    # ssh has replaced the tokens of other settings, so the name itself would be there
+    # ssh has replaced the tokens of other settings: if one had %h, the name is there
     for key, texts in settings.items():
         has_name = any(name in text for text in texts)
         if has_name and key not in ("host", "hostname"):
@@ -159,9 +162,10 @@ class _HostLines(NamedTuple):
 def _read_host_lines_unless_complex(
     file: str | None, _stamps: tuple[object, ...]
 ) -> _HostLines | None:
-    """Return the names on all `Host` lines of the files and of those they include; None
-    if there is a line too complex for us, as `Match` is, an unreadable file or too many
-    files. The stamps only make the cache miss once a file has changed.
+    """Return the names on all `Host` lines of the files and of the files they include;
+    None if a line is too complex for us, as `Match` is, if a file cannot be read or if
+    there are too many files. The stamps make the cache miss once a file has changed,
+    included files aside.
     """
     user_file = find_user_file()
     user_folder = user_file.parent
@@ -171,7 +175,7 @@ def _read_host_lines_unless_complex(
     if file:
         pending = [(Path(file), user_folder)]
     words: dict[str, None] = {}  # as a set that keeps the order
-    for path, folder in pending:  # which grows by what is included
+    for path, folder in pending:  # the loop also reaches the files that it appends
         lines = _read_lines(path)
         if lines is None:
             return None
@@ -201,8 +205,8 @@ def _is_complex(keyword: str, value: str) -> bool:
 
 
 def _read_lines(path: Path) -> list[tuple[str, str]] | None:
-    """Return (keyword, value) of each line; none if there is no such file, None if it
-    cannot be read.
+    """Return (keyword, value) of each line. If there is no such file, the list is
+    empty; if the file cannot be read, return None.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -215,6 +219,9 @@ def _read_lines(path: Path) -> list[tuple[str, str]] | None:
 
 
 def _list_included(folder: Path, patterns: str) -> list[Path]:
+    """List the files that an `Include` line names, such as "conf.d/*.conf ~/other".
+    Relative names are in `folder`.
+    """
     paths: list[Path] = []
     for pattern in patterns.split():
         absolute = folder / expand_home(pattern)
@@ -226,16 +233,17 @@ def _list_included(folder: Path, patterns: str) -> list[Path]:
 def _ask_ssh(query: _Query) -> Settings:
     """Ask `ssh -G` for settings whose tokens, such as %h, are replaced.
 
-    It replaces tokens in ControlPath and RemoteCommand, and leaves those in file names
-    and in hops (ProxyCommand and ProxyJump). If such are left, it is asked again: all
-    file names are given to it as one ControlPath, and all hops as one RemoteCommand,
-    each parted by _SEPARATOR.
+    ssh replaces tokens in ControlPath and RemoteCommand. It leaves tokens in file names
+    and in hops (ProxyCommand and ProxyJump). If tokens are left, ssh is asked again:
+    all file names are then given to it as one ControlPath, and all hops as one
+    RemoteCommand, parted by _SEPARATOR. Its answer is split into names and hops again.
     """
     settings = _run_ssh(query, *_ANY_COMMAND)
     identity_files = settings.get("identityfile", ())
     paths = [*identity_files, *settings.get("certificatefile", ())]
     hops = [get_last(settings, key) for key in _HOP_KEYS]
     if any(map(_TOKEN.search, paths)):
+        # in double quotes, as file names may have blanks
         text = _SEPARATOR.join(paths).replace("\\", "\\\\").replace('"', '\\"')
         options = _set_remote_command(hops)
         answer = _run_ssh(query, *options, "-o", f'ControlPath="{text}"')
@@ -331,11 +339,11 @@ def _ask_paramiko(file: str, name: str, user: str | None, port: int | None) -> S
 
 
 def _list_not_understood(text: str, settings: Settings) -> list[str]:
-    """List the lines of an ssh_config, and settings in it, that paramiko does not read
-    as ssh does: `Match`, `Include`, and settings with a token or a variable left.
+    """List what paramiko does not read as ssh does: lines of the ssh_config that begin
+    by `Match` or `Include`, and settings in which a token or a variable is left.
 
-    A ProxyCommand may have a variable, such as ${HOME}: its shell replaces that. In any
-    setting, %% is no token but stands for %.
+    A variable such as ${HOME} may be left in a ProxyCommand, whose shell replaces it.
+    In any setting, %% is no token but stands for %.
     """
     not_understood = _LINE_ABOUT_OTHER_LINES.findall(text)
     for key, values in settings.items():

@@ -71,8 +71,8 @@ class SshConnection(Connection):
     def _run_by_shell(
         self, channel: paramiko.Channel, command: str, stdin: bytes, deadline: float
     ) -> Completed:
-        """Run a command; afterwards keep the shell for the next one, unless this one
-        had stdin or the shell has ended.
+        """Run a command; afterwards keep the shell for the next command, unless this
+        command had stdin or the shell has ended.
         """
         mark = self._mark
         # all that follows a command with stdin is its own, so no command can follow
@@ -134,8 +134,8 @@ class SshConnection(Connection):
 
     @contextlib.contextmanager
     def _limit_sftp(self, timeout_s: float, too_late: str) -> Iterator[None]:
-        """Do as `_limit`, but raise RefusedError where the host refuses a request. The
-        link is up then, and the shell can be used instead.
+        """Do as `_limit`, but raise RefusedError where the host refuses a request: the
+        link is still up then, so that the caller can use the shell instead.
         """
         with self._limit(timeout_s, too_late):
             try:
@@ -180,8 +180,9 @@ class SshConnection(Connection):
 
     @contextlib.contextmanager
     def _limit(self, timeout_s: float, too_late: str) -> Iterator[float]:
-        """Yield the deadline; turn a failure of the link into LinkError. Hang up if the
-        block hangs.
+        """Yield the deadline, for the block to keep; turn a failure of the link into
+        LinkError. Hang up if the block lasts _HANG_UP_AFTER_S beyond the deadline.
+        Raises TimeLimitError with the message `too_late` if the time was up.
         """
         hung_up = threading.Event()
 
@@ -330,8 +331,8 @@ def _exchange(
     end-of-file behind stdin, unless `keep_open`. Raises TimeoutError at `deadline`, or
     if nothing comes for `idle_timeout_s` once stdin is sent.
 
-    Each turn of the loop reads what has come, then sends a slice of stdin. It waits
-    only if there was nothing to read and nothing could be sent.
+    Each turn of the loop reads what has come, then sends a slice of stdin. The turn
+    waits only if there was nothing to read and nothing could be sent.
     """
     unsent = memoryview(stdin)
     readable = select.poll()  # wakes up when either output has data or has ended
@@ -367,7 +368,7 @@ def _wait_for_output(
     """Wait until an output has data or has ended, at most for `left_s`. Raises
     TimeoutError if nothing comes for `idle_timeout_s`.
     """
-    # the caller itself sees that no time is left
+    # `left_s` ends first; the caller then sees that no time is left
     if left_s < idle_timeout_s:
         readable.poll(1000 * left_s)
         return

@@ -33,11 +33,11 @@ _log = logging.getLogger(__name__)
 
 
 def dial(host: Host, timeout_s: float) -> tuple[fabric.Connection, tuple[str, ...]]:
-    """Open a session with `host`, each step within `timeout_s`; return it and notes for
-    the user. Raises UnreachableError, HostKeyError or AuthError.
+    """Open a session with `host`, each step within `timeout_s`; return the session and
+    notes for the user. Raises UnreachableError, HostKeyError or AuthError.
 
-    Each session on the way goes through the one before, which is its `gateway`: hanging
-    up the last one hangs up all.
+    Each session on the way goes through the session before, which is its `gateway`.
+    `hang_up` of the last session hangs up all.
     """
     endpoints = resolve_route(host)
     notes = [note for endpoint in endpoints for note in endpoint.notes]
@@ -68,8 +68,8 @@ def _open_session(
     gateway: fabric.Connection | None,
     timeout_s: float,
 ) -> tuple[fabric.Connection, list[str]]:
-    """Open a session with one server; return it and notes on its key. gateway: the
-    session with the jump host before it, None if there is none.
+    """Open a session with one server; return the session and notes on the server's key.
+    gateway: the session with the jump host before the server; None without a jump host.
     """
     where = f"{endpoint.address} port {endpoint.port} as {endpoint.user}"
     way = _describe_way(endpoint, gateway)
@@ -77,7 +77,7 @@ def _open_session(
     check = HostKeyCheck(host_name, endpoint)
     link = _prepare_session(endpoint, gateway, check, timeout_s)
     try:
-        with _handshakes:
+        with _handshakes:  # at most _HANDSHAKES_AT_ONCE at a time
             link.open()
     except (SSHException, SilentError, EOFError, OSError) as error:
         message = describe_failure(host_name, endpoint, link, timeout_s, error)
@@ -101,8 +101,8 @@ def _prepare_session(
     check: HostKeyCheck,
     timeout_s: float,
 ) -> fabric.Connection:
-    """Return a session to be opened. Without a gateway its socket is connected here;
-    with one, the gateway's session carries it.
+    """Return a session to be opened. Without a gateway, its socket is connected here.
+    With a gateway, the gateway's session carries it.
     """
     connect_kwargs = {
         "auth_strategy": Identities(check.host_name, endpoint),

@@ -117,7 +117,10 @@ def _ended_handshake_message(
 
 
 def _silent_proxy_message(endpoint: Endpoint, proxy: ProxySocket) -> str:
-    proxy.close()  # only a closed one knows what the command printed
+    """Return the message for a ProxyCommand that brought no SSH banner, with what the
+    command printed.
+    """
+    proxy.close()  # which reads what the command printed
     message = (
         f"the ProxyCommand of ssh_config gave no SSH banner: {endpoint.proxy_command!r}"
     )
@@ -147,7 +150,7 @@ def _no_banner_message(where: str, timeout_s: float, reason: str) -> str:
             f"{where} does not speak SSH: {reason!r}. Is this the port of another"
             " service?"
         )
-    # paramiko's "Error reading SSH protocol banner" names no reason
+    # behind "Error reading SSH protocol banner", paramiko may name no reason
     if not reason or reason.endswith("banner"):
         return (
             f"{where} accepted the connection but gave no SSH banner within"
@@ -159,7 +162,8 @@ def _no_banner_message(where: str, timeout_s: float, reason: str) -> str:
 
 def _no_common_algorithm_message(transport: Transport, error: str) -> str:
     """Return a message that names both sides' algorithms, and what to change on the
-    host or in the inventory. error: paramiko's, which names the kind of algorithm.
+    host or in the inventory. error: paramiko's, which names the kind of algorithm, as
+    in "Incompatible ssh peer (no acceptable host key)".
     """
     server = f"the server ({transport.remote_version})"
     if not transport.offered:

@@ -51,9 +51,9 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
         return known_hosts.find_entries(self._files, address)
 
     def order_algorithms(self, ours: Sequence[str]) -> tuple[str, ...]:
-        """Order our host key algorithms so that the server shows a key of a known type,
-        if it has one. Keys known for the address without its port tell the type only if
-        none is known for the endpoint itself.
+        """Order our host key algorithms: those of the types of known keys first, so
+        that the server shows such a key if it has one. If no key is known for the
+        endpoint itself, the keys known for its address without the port tell the types.
         """
         known_keys = _ordinary_keys(self._entries)
         if not known_keys:
@@ -74,7 +74,7 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
         paramiko calls this.
 
         Entries for the address without its port may accept or revoke the key. Only
-        those of the endpoint itself can tell that the key has changed.
+        entries for the endpoint itself can tell that the key has changed.
         """
         blob = key.asbytes()
         entries = [*self._entries, *self._portless_entries]
@@ -102,8 +102,8 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
         self._accept(key)
 
     def _accept(self, key: paramiko.PKey) -> None:
-        """Keep an unknown key in the first of the user's files, and note that. Raises
-        HostKeyError if it cannot be kept.
+        """Keep an unknown key in the first of the user's known_hosts files, and note
+        that. Raises HostKeyError if the key cannot be kept.
         """
         name = self._endpoint.host_key_name
         message = self._describe_shown_key(key)
@@ -145,7 +145,7 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
             file = endpoint.user_known_hosts[0]
         else:
             file = expand_home("~/.ssh/known_hosts")
-        # any other type is one of the three of ECDSA, which have one word
+        # any other type is one of the three of ECDSA, which are one for ssh-keyscan
         kind = _KEYSCAN_TYPES.get(key.get_name(), "ecdsa")
         address = shlex.quote(endpoint.address)
         scan = f"ssh-keyscan -p {endpoint.port} -t {kind} {address}"
@@ -167,8 +167,8 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
         )
 
     def _describe_what_only_ssh_asks(self) -> str:
-        """Name what may vouch for the host if ssh connects, but which fleet's own SSH
-        does not follow; "" if there is nothing.
+        """Name what may vouch for the host if ssh connects: a certificate authority, or
+        a command of the user's. fleet's own SSH follows neither. "" if there is none.
         """
         for entry in (*self._entries, *self._portless_entries):
             if entry.marker == "@cert-authority":
@@ -199,6 +199,7 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
 
 
 def _ordinary_keys(entries: Sequence[Entry]) -> list[Entry]:
+    """Return the entries that are neither revoked nor of a certificate authority."""
     return [entry for entry in entries if not entry.marker]
 
 

@@ -90,7 +90,7 @@ class _SshAgent(AgentSSH):
 
     def __init__(self, path: str) -> None:
         """Connect. Raises TimeoutError if the agent does not answer, OSError or
-        SSHException if there is none.
+        SSHException if there is no agent.
         """
         super().__init__()
         link = socket.socket(socket.AF_UNIX)
@@ -101,7 +101,7 @@ class _SshAgent(AgentSSH):
         except BaseException:
             link.close()
             raise
-        # from now on it is asked to sign, for which the user may be needed
+        # from now on the agent is asked to sign, for which the user may be needed
         link.settimeout(_AGENT_SIGNS_S)
 
     def close(self) -> None:
@@ -115,7 +115,7 @@ class Identities(AuthStrategy):
     """
 
     def __init__(self, host_name: str, endpoint: Endpoint) -> None:
-        # an empty one: `endpoint` already has what ssh_config says
+        # an empty configuration: `endpoint` already has what ssh_config says
         super().__init__(ssh_config=paramiko.SSHConfig())
         self._host_name = host_name
         self._endpoint = endpoint
@@ -124,8 +124,9 @@ class Identities(AuthStrategy):
         self._agent: _SshAgent | None = None  # None until it is asked for its keys
 
     def authenticate(self, transport: paramiko.Transport) -> AuthResult:
-        """Offer keys, then ask without one, as asking first costs time. Raises
-        AuthError or SilentError.
+        """Offer each key until the server accepts one. If it accepts none, ask without
+        a key, which may let us in, and tells which methods the server takes. To ask
+        this first, as ssh does, would cost time. Raises AuthError or SilentError.
         """
         tried: list[str] = []
         other_methods: Sequence[str] = ()
@@ -156,9 +157,10 @@ class Identities(AuthStrategy):
     def _ask_without_key(
         self, transport: paramiko.Transport, *, first: bool
     ) -> Sequence[str]:
-        """Ask without a key; return the methods that the server would take, none if it
-        let us in. first: whether no key was offered before. A server that does not
-        answer has then said nothing at all: SilentError is raised.
+        """Ask without a key; return the methods that the server would take, such as
+        "publickey". If the server let us in, return no methods. first: whether no key
+        was offered before. If the server does not answer then, it has said nothing at
+        all: SilentError is raised.
         """
         try:
             return transport.auth_none(self._endpoint.user)
@@ -167,12 +169,14 @@ class Identities(AuthStrategy):
         except (SSHException, EOFError, OSError) as error:
             if first and _is_unanswered(transport, error):
                 raise SilentError from error
-            # as if keys were taken, so that the error says that ours were refused
+            # The server refused us or, after keys were offered, fell silent: as if it
+            # took keys, so that the error says that ours were refused.
             return ["publickey"]
 
     def get_sources(self) -> Generator[Identity, None, None]:
-        """Yield the keys to offer, in order, each once. ssh-agent is connected once its
-        keys are needed, and stays so until all keys were offered, as it has to sign.
+        """Yield the keys to offer, in order, each once. ssh-agent is connected when its
+        keys are needed. The connection stays until all keys were offered, as ssh-agent
+        has to sign.
         """
         yielded: set[bytes] = set()
         try:
@@ -188,8 +192,8 @@ class Identities(AuthStrategy):
     def _offer(
         self, transport: paramiko.Transport, identity: Identity, tried: list[str]
     ) -> bool:
-        """Offer a key. Return True if the server accepts it, False if the next one is
-        to be offered.
+        """Offer a key. Return True if the server accepts the key, False if the next key
+        is to be offered.
 
         tried: the names of the keys offered so far, with this one. Raises
         BadAuthenticationType if the server takes no keys, AuthError if it refuses us
@@ -206,7 +210,8 @@ class Identities(AuthStrategy):
                 self._note_missing_signature(identity)
                 return False
             last_words = getattr(transport, "goodbye", "")
-            # a server ends the session after too many keys, but not after the first
+            # A server ends the session after too many keys. If it ends after the first
+            # key, without last words, the link broke.
             is_link_broken = len(tried) == 1 and not last_words
             if is_link_broken:
                 raise SilentError from error
@@ -234,9 +239,10 @@ class Identities(AuthStrategy):
             self._unusable.append(f"{identity.display_name}: {key.reason}")
 
     def _allowed_identities(self) -> Iterator[Identity]:
-        """Yield certificates that ssh_config names, then the inventory's keys, then
-        those ssh would offer, in its order: ssh-agent's, then those of files. Keys that
-        no file lists are left out if only listed ones may be offered.
+        """Yield the certificates that ssh_config names, then the inventory's keys, then
+        the keys that ssh would offer, in ssh's order: the keys in ssh-agent, then those
+        of ssh_config's files. If only keys of listed files may be offered, ssh-agent's
+        other keys are left out.
         """
         endpoint = self._endpoint
         for path in endpoint.certificate_files:
@@ -253,8 +259,9 @@ class Identities(AuthStrategy):
         self, paths: Sequence[str], *, report_missing: bool
     ) -> Iterator[Identity]:
         """Yield the key of each file. If the file cannot be loaded, as without its
-        passphrase, yield ssh-agent's key of the same public half. Record a file of
-        which there is neither; one that is not there only if `report_missing`.
+        passphrase, yield the key in ssh-agent with the same public half. If there is no
+        such key either, record the file as unusable. report_missing: whether to record
+        files that do not exist, too.
         """
         for path in paths:
             key_or_reason = _load_key_or_reason(path)
@@ -269,12 +276,12 @@ class Identities(AuthStrategy):
                 self._log_step(f"key {path} left out: {key_or_reason}")
 
     def _identities_of_key(self, key: paramiko.PKey, path: str) -> Iterator[Identity]:
-        """Yield a file's key with the certificate beside it, if there is one, and
-        without.
+        """Yield a file's key with the certificate in PATH-cert.pub, if that file
+        exists, then without a certificate.
         """
         user = self._endpoint.user
         description = f"{path} ({fingerprint(key.asbytes())})"
-        if key.public_blob is not None:
+        if key.public_blob is not None:  # paramiko has loaded the certificate
             line = _read_text(f"{path}-cert.pub")
             yield Identity(user, key, f"{path} ({describe_certificate(line)})")
             key = _copy_key(key)
@@ -282,8 +289,9 @@ class Identities(AuthStrategy):
         yield Identity(user, key, description)
 
     def _certified_identities(self, path: str) -> Iterator[Identity]:
-        """Yield the key that a certificate is for, with the certificate; record a file
-        without one.
+        """Yield the key that a certificate is for, with the certificate. Record the
+        file as unusable if it has no certificate, or if the certificate's key is not
+        found.
         """
         certificate = read_certificate(path)
         if isinstance(certificate, str):
@@ -313,7 +321,9 @@ class Identities(AuthStrategy):
         return self._agent_keys.get(blob)
 
     def _agent_identities(self, paths: Sequence[str]) -> Iterator[Identity]:
-        """Yield the keys in ssh-agent, those of the files `paths` first."""
+        """Yield the keys in ssh-agent: first the keys of the files `paths`, in that
+        order, then the others.
+        """
         path_by_blob: dict[bytes, str] = {}
         for path in paths:
             blob = _public_blob(path)
@@ -334,8 +344,8 @@ class Identities(AuthStrategy):
 
     @cached_property
     def _agent_keys(self) -> Mapping[bytes, _AgentKey]:
-        """The keys in ssh-agent, by their public halves; none if there is no ssh-agent
-        or the endpoint may not use it. It is asked on first use.
+        """The keys in ssh-agent, by their public halves; empty if there is no ssh-agent
+        or the endpoint may not use it. ssh-agent is asked on first use.
         """
         path = os.environ.get("SSH_AUTH_SOCK")
         if not path or not self._endpoint.use_agent:
@@ -356,7 +366,9 @@ class Identities(AuthStrategy):
         return {key.asbytes(): key for key in keys}
 
     def _no_keys_taken_message(self, methods: Sequence[str]) -> str:
-        """Return the message for a server that takes only these methods."""
+        """Return the message for a server that takes only other methods than keys, such
+        as "password".
+        """
         alternative = ""
         if _METHODS_OF_OPENSSH & {*methods}:
             alternative = ", or set `via: openssh` for this host"
@@ -367,8 +379,8 @@ class Identities(AuthStrategy):
         )
 
     def _closed_message(self, tried: Sequence[str], last_words: str) -> str:
-        """Return the message for a server that had seen enough keys. tried: their
-        names. last_words: what the server said; "" for nothing.
+        """Return the message for a server that had seen enough keys. tried: the names
+        of the keys. last_words: what the server said at the end; "" for nothing.
         """
         quote = f": {last_words!r}" if last_words else ""
         return (
@@ -378,8 +390,8 @@ class Identities(AuthStrategy):
         )
 
     def _refused_message(self, tried: list[str]) -> str:
-        """Return the message for a server that refused every key. tried: their
-        names.
+        """Return the message for a server that refused every key. tried: the names of
+        the keys.
         """
         unusable = ""
         if self._unusable:
@@ -437,7 +449,8 @@ def _parse_key_or_reason(
     path: str, _written_ns: int, _size: int
 ) -> paramiko.PKey | str:
     """Return the private key in a file, or why it cannot be used. One key opens many
-    hosts, so it is parsed once; time and size make the cache miss if the file changed.
+    hosts, so the file is parsed once. Its time and size, of which the cache's key is
+    made, make it parsed again if it changed.
     """
     try:
         return paramiko.PKey.from_path(path)
@@ -450,7 +463,7 @@ def _parse_key_or_reason(
 def _describe_unusable_key(path: str, error: Exception) -> str:
     """Say why a key file cannot be used. error: what paramiko raised for it."""
     text = str(error)
-    if "ncrypted" in text:
+    if "ncrypted" in text:  # "Encrypted" or "encrypted"
         return "has a passphrase"
     if _is_public_key(path):
         return "is a public key; name the private one"
@@ -500,8 +513,9 @@ def _is_key_sized(path: Path) -> bool:
 
 
 def _public_blob(path: str) -> bytes | None:
-    """Return a key file's public half without its passphrase: from PATH.pub, else from
-    the file itself. None if neither can be read or has one.
+    """Return a key file's public half, for which no passphrase is needed: from PATH.pub
+    if that file exists, else from the key file itself. None if the public half cannot
+    be read from there.
     """
     try:
         public = Path(f"{path}.pub")
@@ -515,8 +529,9 @@ def _public_blob(path: str) -> bytes | None:
 
 
 def _parse_public_half(text: str) -> bytes | None:
-    """Return the public half of a key in OpenSSH's own format (PROTOCOL.key); None if
-    it is in another. Raises ValueError.
+    """Return the public half of a key in OpenSSH's own format (PROTOCOL.key), where it
+    is not encrypted; None if the text is in another format or has several keys. Raises
+    ValueError.
     """
     lines = [line for line in text.splitlines() if not line.startswith("-----")]
     message = paramiko.Message(base64.b64decode("".join(lines)))

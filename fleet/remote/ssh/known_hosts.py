@@ -32,9 +32,9 @@ class Entry:
     place: str  # "file:line"
 
     def matches(self, name: str) -> bool:
-        """Report whether one of the line's names matches `name`. A name may have
-        wildcards; if one that matches begins by !, the line is not about `name`. Not
-        for hashed lines.
+        """Report whether one of the line's names matches `name`. The line's names may
+        have wildcards, as in "*.org,!a.org". If a name that begins by ! matches, the
+        line is not about `name`. Not for lines with a hashed name.
         """
         is_listed = False
         for pattern in self.names.split(","):
@@ -64,6 +64,7 @@ class KnownHosts:
     """
 
     def __init__(self, path: str, text: str) -> None:
+        """Parse the file's text. path: the file's, for messages."""
         self._entries_by_name = defaultdict[str, list[Entry]](list)
         self._entries_of_patterns = list[Entry]()
         self._hashed_entries = list[tuple[_HashedName, Entry]]()
@@ -154,7 +155,7 @@ def _load_file(file: str) -> KnownHosts:
             if loaded_stamp == stamp:
                 return known_hosts
         content = b""
-        # not there, or not ours to read: it knows nobody, as for OpenSSH
+        # a file that is not there, or not ours to read, has no entries, as for OpenSSH
         with suppress(OSError):
             content = Path(file).read_bytes()
         known_hosts = KnownHosts(file, content.decode(errors="replace"))

@@ -57,11 +57,11 @@ class Endpoint:
 
 
 def resolve_route(host: Host) -> tuple[Endpoint, ...]:
-    """Return the SSH servers to pass, the host's own last. Raises UnreachableError if
-    ssh_config is bad.
+    """Return the SSH servers to pass: the jump hosts in order, then the host's own
+    sshd. Raises UnreachableError if ssh_config is bad.
     """
     target = _make_endpoint(host, host.address, host.user, host.port)
-    # the inventory's keys are in `inventory_files`; those of ssh_config are dropped
+    # the inventory's keys, which are in `inventory_files`, replace those of ssh_config
     if host.identity_files:
         target = replace(target, identity_files=(), only_listed_identities=True)
     jump = host.jump or target.jump
@@ -73,9 +73,9 @@ def resolve_route(host: Host) -> tuple[Endpoint, ...]:
 
 def _resolve_hops(host: Host, jump: Sequence[str]) -> list[Endpoint]:
     """Resolve the jump hosts in the order they are passed. As in OpenSSH, only the
-    first one's own ProxyJump is followed, and that of the first in it, and so on.
+    first jump host's own ProxyJump is followed, then that of its first, and so on.
 
-    For `jump` b,c and the ProxyJump a of b, they are a,b,c.
+    If `jump` is b,c and ssh_config has ProxyJump a for b, the jump hosts are a,b,c.
     """
     hops: list[Endpoint] = []
     # names of jump hosts to be passed before those in `hops`
@@ -95,8 +95,8 @@ def _resolve_hops(host: Host, jump: Sequence[str]) -> list[Endpoint]:
 
 
 def _reach_through_hop(endpoint: Endpoint) -> Endpoint:
-    """Return an endpoint that is reached through the jump host before it. Its own
-    ProxyCommand would be another way to it.
+    """Return an endpoint that is reached through the jump host before it, so that its
+    own ProxyCommand, another way to reach it, is dropped.
     """
     return replace(endpoint, proxy_command=None)
 
@@ -109,9 +109,9 @@ def _resolve_hop(host: Host, hop: str) -> Endpoint:
 def _make_endpoint(
     host: Host, name: str, user: str | None, port: int | None
 ) -> Endpoint:
-    """Return one sshd on the way to a host, as ssh_config has it. name: the host's own,
-    or a jump host's. user, port: those of the inventory or of the list of jump hosts,
-    which win; None if there are none.
+    """Return one sshd on the way to a host, as ssh_config has it. name: the name of the
+    host itself or of a jump host. user, port: what the inventory or the list of jump
+    hosts says, which wins over ssh_config; None if it says nothing.
     """
     settings = look_up(host.name, name, user, port, os.environ.get("FLEET_SSH_CONFIG"))
     host_name = get_last(settings, "hostname", name)
@@ -198,8 +198,8 @@ def _list_notes(settings: Settings) -> list[str]:
 
 
 def _parse_value(host: Host, parse: Callable[[str], R], text: str, keyword: str) -> R:
-    """Parse and check a value of ssh_config, as a ProxyCommand may hand it to a shell.
-    keyword: the setting's, for the message. Raises UnreachableError.
+    """Parse a value of ssh_config, and check it, since a ProxyCommand may hand it to a
+    shell. keyword: such as "HostName", for the message. Raises UnreachableError.
     """
     try:
         return parse(text)

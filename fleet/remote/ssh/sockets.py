@@ -123,7 +123,10 @@ def open_tcp(host_name: str, endpoint: Endpoint, timeout_s: float) -> socket.soc
 
 
 def _describe_refusal(error: OSError, timeout_s: float) -> str:
-    # Python's own timeout has no number, the system's has one
+    """Say why an address did not let us connect: as the system has it, or that our own
+    time was up.
+    """
+    # the error of Python's own timeout has no number, that of the system's has one
     is_our_timeout = isinstance(error, TimeoutError) and error.errno is None
     if is_our_timeout:
         return f"no answer within {timeout_s:g} s"
