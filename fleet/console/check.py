@@ -156,8 +156,9 @@ def _group_machines(checks: Sequence[CheckedHost]) -> list[str]:
 def _find_kinds_of_machine(
     checks: Sequence[CheckedHost],
 ) -> list[tuple[tuple[str, ...], list[str]]]:
-    """Return the lines that describe a machine and its run, each with the names of the
-    hosts that they describe, the most frequent first.
+    """Return each kind of machine, the most frequent first: the lines that describe the
+    machine and what a run would do, and the names of the hosts that these lines
+    describe. Hosts without facts, or that cannot be measured, are left out.
     """
     names_by_kind: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for check in checks:
@@ -192,8 +193,9 @@ class _KindOfFinding(NamedTuple):
 
 
 def _group_findings(checks: Sequence[CheckedHost]) -> list[str]:
-    """Render each kind of finding once, worded as for its first host, with all its
-    hosts; the worst first.
+    """Render each kind of finding once, with all its hosts, the worst first. The words
+    are those of its first host. Findings are of one kind if they have the same
+    severity, kind and remedy.
     """
     findings_by_kind: dict[_KindOfFinding, dict[str, Finding]] = defaultdict(dict)
     for check in checks:
@@ -207,6 +209,7 @@ def _group_findings(checks: Sequence[CheckedHost]) -> list[str]:
     def rank(kind: _KindOfFinding) -> tuple[int, int]:
         """Rank the worst first, and of these the most frequent."""
         hosts = len(findings_by_kind[kind])
+        # the sort ascends: the minus brings the most frequent first
         return WORST_FIRST.index(kind.severity), -hosts
 
     kinds = sorted(findings_by_kind, key=rank)
@@ -257,7 +260,9 @@ def _make_check_object(check: CheckedHost, facts: Facts) -> dict[str, object]:
 
 
 def _make_preview_object(intended: RunPreview) -> dict[str, object]:
-    """Return what a run would do; what it costs is null without a forecast."""
+    """Return what a run would do. Without a forecast, its costs are null and
+    `no_forecast` says why.
+    """
     forecast = intended.forecast
     return {
         "agent": intended.agent,

@@ -34,7 +34,9 @@ def render_plans(plans: Sequence[PlannedHost]) -> str:
 
 
 def _tabulate_plans(plans: Sequence[PlannedHost]) -> str:
-    """Render a row per host; what several hosts have in common, once below them."""
+    """Render a row per host. If all hosts have the same settings, name the settings
+    once below the rows.
+    """
     names_of_hosts = []
     settings_of_hosts = []
     for planned in plans:
@@ -59,7 +61,9 @@ def _join_settings(settings: Sequence[str]) -> str:
 
 
 def _describe_settings(plan: Plan) -> tuple[str, ...]:
-    """Return the texts below the titles in _SETTINGS."""
+    """Return the texts of a plan that stand below the titles in _SETTINGS, such as
+    ("all", "auto", "0-7", "20 rounds").
+    """
     benchmarks = ",".join(plan.benchmarks)
     if set(plan.benchmarks) == set(BENCHMARKS):
         benchmarks = "all"
@@ -105,8 +109,10 @@ def _describe_precision(plan: Plan, precision: float) -> str:
 
 
 def _describe_rounds(plan: Plan) -> str:
-    """Describe the rounds of a plan; or, if it asks for a precision and no rounds, the
-    time they may take. Return "" where its preset sets them, whose name says it.
+    """Describe the rounds of a plan: "20 rounds", or "20 rounds or more" until a
+    precision is reached. If the plan asks for a precision and no rounds, describe the
+    time that the rounds may take: "60 s". Return "" if a preset sets the rounds, for
+    its name says how many.
     """
     resolved = resolve_defaults(plan)
     are_requested = plan.rounds is not None
@@ -137,14 +143,15 @@ def _describe_pairs(choice: PairChoice) -> str:
 
 
 def _render_costs(plans: Sequence[PlannedHost]) -> str:
-    """Render the time and memory needed: on machines measured before, then on assumed
-    typical ones.
+    """Render the time and memory that measuring needs: on machines measured before,
+    then on assumed typical machines. Hosts with equal costs share a line.
     """
     names_by_cost: dict[_CostText, list[str]] = defaultdict(list)
     for planned in plans:
         for cost in planned.costs:
             key = _CostText(planned.was_measured, cost.cpus, _describe_cost(cost))
             names_by_cost[key].append(planned.host.name)
+    # a plan for a kind of CPUs has no cost on a machine whose CPUs are unknown
     if not names_by_cost:
         return (
             "`fleet check` counts the CPUs of that kind, and forecasts how long it"
@@ -169,10 +176,12 @@ class _CostText(NamedTuple):
 
 
 def _list_costs(names_by_cost: Mapping[_CostText, Sequence[str]]) -> list[str]:
-    """Render a line per cost, known machines first; one line if assumed machines of all
-    sizes take as long.
+    """Render a line per cost, known machines first: "lucca (8 CPUs): 12 s". If all
+    machines are assumed, and all sizes take as long, render one line for all.
+
+    names_by_cost: the names of the hosts with each cost.
     """
-    # measured before assumed, then by the number of CPUs
+    # measured before assumed, as False sorts before True; then by the number of CPUs
     costs = sorted(names_by_cost, key=lambda cost: (not cost.was_measured, cost))
     if _are_equal_guesses(costs):
         duration = costs[0].text.removesuffix(".")
@@ -197,7 +206,10 @@ def _are_equal_guesses(costs: Sequence[_CostText]) -> bool:
 
 
 def _list_advice(plans: Sequence[PlannedHost]) -> list[str]:
-    """List what would be quicker where measuring takes long, once."""
+    """List what would be quicker where measuring takes long. Advice that several hosts
+    have in common is listed once.
+    """
+    # a dict without values keeps each text once, in order
     advice = dict[str, None]()
     for planned in plans:
         for cost in planned.costs:

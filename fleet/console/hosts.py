@@ -15,8 +15,9 @@ def render_hosts(
     smt: Mapping[str, str] | None = None,
     width: int | None = None,
 ) -> str:
-    """Render a row per host. last_runs: the last run's start by host ID. smt: a text by
-    host ID.
+    """Render a row per host. last_runs: by host ID, when its last run started. smt: by
+    host ID, a text on its SMT. In both, a host that is missing has "-". width: of the
+    terminal; None: unlimited.
     """
     rows = []
     for host in hosts:
@@ -38,8 +39,9 @@ def render_hosts(
 
 
 def _make_row(host: Host, start: datetime | None, smt: str) -> tuple[str, ...]:
-    """Return a host's cells. start: of its last run. smt: shown up to the first
-    comma.
+    """Return a host's cells. start: of its last run, None before the first. smt: a text
+    such as "off, or not supported by the CPU", of which only the words before the first
+    comma are shown.
     """
     measured = f"{start:%Y-%m-%d %H:%M}" if start else "-"
     short_answer, _, _ = smt.partition(",")

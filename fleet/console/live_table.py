@@ -123,11 +123,12 @@ class LiveTable:
     def _draw_maps(
         self, host: str, medians: LiveMedians, height: int
     ) -> Iterator[Text]:
-        """Draw a heat map of the pairs' last bursts for each benchmark, as many
-        as fit.
+        """Draw a heat map of the pairs' last bursts for each benchmark, as many maps as
+        fit. medians: of the mapped host. height: the lines that are free.
         """
         for benchmark in sorted(medians.latest):
             heading = Text(f"{host}, {benchmark}, the last burst of each pair\n")
+            # the heading takes a line
             drawing = self._draw_map(medians, benchmark, height - 1)
             height -= 1 + len(drawing.plain.splitlines())
             if height < 0:
@@ -137,7 +138,8 @@ class LiveTable:
 
     def _draw_map(self, medians: LiveMedians, benchmark: str, height: int) -> Text:
         """Draw the heat map of a benchmark: the CPUs measured so far, in the order of
-        the topology.
+        the topology. The matrix has a row and a column for each CPU that may be
+        measured, NaN for a pair that was not.
         """
         from fleet.analysis.reduce.topology import lay_out_cpus  # noqa: PLC0415
         from fleet.analysis.views.heatmap import Canvas, draw_matrix  # noqa: PLC0415
@@ -285,8 +287,8 @@ def choose_rows(rows: Collection[Row], count: int) -> list[Row]:
     """Choose at most `count` rows: the most recent failures, oldest first, then the
     hosts that have been at work longest.
 
-    Failures get half of the rows, or all rows that the hosts at work leave free if
-    these are more.
+    Failures get half of the rows. If the hosts at work leave more than half free,
+    failures get all that is free.
     """
     failures = [row for row in rows if _has_failed(row)]
     failures.sort(key=lambda row: row.ended)

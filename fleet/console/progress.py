@@ -72,7 +72,7 @@ class _LineWriter:
         self._wrote_at = clock()
 
     def write(self, text: str) -> None:
-        """Write one line."""
+        """Write one line. If nobody can read it, write nothing more."""
         with self._writing:
             self._wrote_at = self.rows.clock()
             try:
@@ -94,8 +94,8 @@ class _LineWriter:
 
     @contextmanager
     def breaking_silence(self) -> Iterator[None]:
-        """Return a context in which a thread calls `break_silence` whenever that is
-        due.
+        """Return a context in which a thread calls `break_silence` each time that a
+        line is due: after as many seconds as its last call returned.
         """
         ended = threading.Event()
 
@@ -136,7 +136,10 @@ class Lines(_LineWriter):
         self._planned: dict[str, int] = {}
 
     def __call__(self, event: events.Event) -> None:
-        """Print the event."""
+        """Update the row of the event's host, and print a line about the event, if it
+        needs one.
+        """
+        # the update overwrites the stage
         previous_stage = self.rows.by_name[event.host.name].stage
         self.rows.update(event)
         match event:
@@ -170,7 +173,9 @@ class Lines(_LineWriter):
             self._write(entered.host, f"{entered.stage}: {entered.detail}")
 
     def _write_tenths(self, event: events.BurstsReceived) -> None:
-        """Print the count and the medians at each tenth that is done."""
+        """Print the count of bursts and the medians when another tenth of the bursts is
+        done.
+        """
         name = event.host.name
         tenth = 10 * event.done // max(event.total, 1)
         if tenth <= self._tenths.get(name, 0):

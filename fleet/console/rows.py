@@ -112,8 +112,10 @@ class Row:
         return TimeLeft(longest_left_s, f"about {self.expected}")
 
     def describe_time(self, now: float) -> str:
-        """Return how long the host took, how long it still measures, or how long it has
-        been in another stage; "" for less than two seconds.
+        """Return a host's time: how long it took, "in 12.3 s", if it has ended; the
+        time left if it measures; else how long it has been in its stage, "for 5 s".
+        Return "" for a host that waits, and for a stage of less than two seconds. now:
+        of the session's clock, in seconds.
         """
         if self.outcome is not None:
             return f"in {self.outcome.seconds:.1f} s"
@@ -125,8 +127,9 @@ class Row:
         return f"for {elapsed_s:.0f} s"
 
     def format_medians(self, separator: str = "; ") -> str:
-        """Format medians as "cas smt 24.1  llc 55.3; readwrite smt 30.2"; align them if
-        on separate lines.
+        """Format medians as "cas smt 24.1  llc 55.3; readwrite smt 30.2": of each
+        benchmark its name, then its relations with their medians in ns. separator:
+        between two benchmarks; if that is a line break, the names are aligned.
         """
         width = 0
         if separator == "\n":
@@ -222,9 +225,10 @@ class Rows:
         return f"{counts}; about {format_seconds(left_s)} left"
 
     def _estimate_left_s(self) -> float | None:
-        """Estimate in how many seconds all hosts will have ended. If all those at work
-        measure, the slowest tells; else the pace at which hosts have ended so far. None
-        if no host has ended yet, or none is at work.
+        """Estimate in how many seconds all hosts will have ended. If all hosts at work
+        measure, the slowest tells. Otherwise, hosts are taken to end at the same pace
+        as so far. Return None if no host is at work, or if other hosts tell nothing
+        because none has ended yet.
         """
         now = self.clock()
         at_work = self._list_at_work()
@@ -239,8 +243,9 @@ class Rows:
 
 
 def _count_bursts(rows: Collection[Row]) -> str:
-    """Return "; 1,200 of 5,000 bursts"; without the total when more than that are
-    done, and "" before the first.
+    """Return "; 1,200 of 5,000 bursts"; "" before the first burst. In further rounds
+    there are as many bursts as planned, or more; then return "; 5,200 bursts", without
+    the total.
     """
     done = sum(row.done for row in rows)
     total = sum(row.total for row in rows)

@@ -53,8 +53,9 @@ def render_outcomes(
     """Render a row per host, or per state and stage for many hosts; then failures,
     notes and next steps.
 
-    medians: from `render_medians`, the table of the numbers of the complete hosts. With
-    it, only other hosts have rows of their own.
+    seconds: that the session took. medians: from `render_medians`, the table of the
+    numbers of the complete hosts. With it, only other hosts have rows of their own; the
+    counts by state and stage have all hosts.
     """
     parts = []
     outcomes_to_tell = outcomes
@@ -100,8 +101,9 @@ def render_medians(
     colour: bool,
     as_map: bool = False,
 ) -> str:
-    """Render stored runs' medians as `fleet show` does; "" if none or too many; the
-    error if unreadable.
+    """Render the medians of the stored runs as `fleet show` does. Return "" if no run
+    was stored, or too many to be read now; return the error if the store cannot be
+    read.
     """
     run_ids = {outcome.run_id for outcome in outcomes if outcome.is_stored}
     bursts = sum(outcome.bursts for outcome in outcomes)
@@ -122,9 +124,9 @@ def _summarize_runs(
     colour: bool,
     as_map: bool,
 ) -> str:
-    """Render an overview of these runs, and their heat maps if asked for. Of many runs,
-    render only the extreme hosts, without maps, and read no earlier runs for intervals,
-    which would take long. Raises StoreError.
+    """Render an overview of these runs, and their heat maps if asked for (`as_map`). Of
+    many runs, render only the extreme hosts, without maps, and read no earlier runs for
+    intervals, which would take long. width: of the terminal. Raises StoreError.
     """
     from fleet.analysis.views.heatmap import Canvas  # noqa: PLC0415  it loads numpy
     from fleet.analysis.views.show import render_maps, render_overview  # noqa: PLC0415
@@ -144,7 +146,9 @@ def _summarize_runs(
 
 
 def _find_earlier_runs(root: Listing, runs: Sequence[RunSummary]) -> list[RunSummary]:
-    """Return the last comparable runs of the same hosts, without `runs` themselves."""
+    """Return the earlier runs of the same hosts that are comparable with each host's
+    last run: of a host the last MAX_EARLIER_RUNS, without `runs` themselves.
+    """
     from fleet.analysis.base.selection import (  # noqa: PLC0415  it loads numpy
         group_by_host,
         keep_comparable_with_last,
