@@ -39,8 +39,11 @@ def render_acceptances(acceptances: Sequence[Acceptance]) -> str:
 
 
 def explain_acceptances(acceptances: Sequence[Acceptance]) -> str:
-    """Explain the word "expected" and the units of numbers that are not as expected,
-    below an empty line; return "" if all are as expected.
+    """Explain the units of the numbers that are not as expected, and the word
+    "expected", below an empty line; return "" if all are as expected.
+
+    The word is explained if a range was computed from machines or runs, so that the row
+    has a `q`; a range set by hand has none.
     """
     rows = pd.concat([acceptance.rows for acceptance in acceptances])
     is_off = rows["outcome"].map(_is_off)
@@ -112,8 +115,11 @@ def _get_false_alarm_chance(row: Row) -> float:
 
 
 def _explain_no_outcome(acceptance: Acceptance, rows: Sequence[Row]) -> list[str]:
-    """Say what is lacking to judge a machine, as the last of at most _LISTED reasons.
-    Those before it give numbers that have an expectation, but one that cannot tell.
+    """Return the reasons why a machine cannot be judged, at most _LISTED. The last one
+    says what is lacking. Before it stand numbers that have an expectation, though one
+    that cannot tell.
+
+    rows: a row per number and expectation; `source` is "" without an expectation.
     """
     if not rows:
         return ["it has not measured this"]
@@ -150,11 +156,16 @@ def _count_numbers(rows: Sequence[Row]) -> str:
 
 
 def _list_remarks(acceptance: Acceptance, rows: Sequence[Row]) -> Iterator[str]:
-    """Yield what a line ends with: what to do, what was not judged, and what the run
-    lacks. acceptance.older: benchmarks that only earlier runs have. acceptance.empty: a
-    later run without numbers.
+    """Yield the words that a machine's line ends with: what to do, what was not judged,
+    and what the run lacks.
+
+    rows: a row per number and expectation; `source` is "" if the number has no
+    expectation. acceptance.failed, flagged: shares of the run's bursts.
+    acceptance.older: benchmarks that only earlier runs have. acceptance.empty: the ID
+    of a later run without numbers, or None.
     """
     outcome = acceptance.outcome
+    # a machine better than expected may have other settings than before
     if outcome.is_better:
         yield "other settings?"
     has_open_change = any(map(_has_open_change, rows))
@@ -210,9 +221,13 @@ def _describe_numbers(rows: Sequence[Row], acceptance: Acceptance) -> list[str]:
 
 
 def _describe_against_expected(row: Row, descriptions: Descriptions) -> str:
-    """Name a number, its range, how many it is better than, and since when it has
-    changed. `count` of the row: how many runs, machines or tables the range is from,
-    None for a range set by hand. `beaten`: how many of these are slower.
+    """Name a number, its expected range, how many it is better than, and since when it
+    has changed: "cas/c11 llc 45.9, expected 44.0 to 45.5 (8 runs), slower since
+    2026-11-04".
+
+    row: `count` is how many runs, machines or tables the range is from, None for a
+    range set by hand. `beaten` is how many of these are slower. `source` is where the
+    range is from.
     """
     benchmark = descriptions[row["benchmark"]]
     name = f"{text.name_benchmark(row)} {row['relation']}"
@@ -246,14 +261,16 @@ def _format_limit(ns: float | None, benchmark: Benchmark) -> str:
 
 
 def _describe_change(row: Row, benchmark: Benchmark) -> str:
-    """Say since when a number is slower or faster, less or more, and by how much if
-    that is proved.
+    """Say since when a number is slower or faster, less or more: "slower since
+    2026-11-04, +5.1%". The change itself is named only if it is proved: `ratio`, the
+    time after it divided by that before, is else None.
     """
     words = f"{row['outcome']} since {row['since']}"
     ratio = row["ratio"]
     if ratio is None:
         return words
     if text.is_rate(benchmark):
+        # twice the time is half the rate
         ratio = 1 / ratio
     return f"{words}, {text.format_change(ratio - 1)}"
 

@@ -33,7 +33,9 @@ _NIGHTS_LISTED = 10
 
 def render_changes(history: History) -> str:
     """Render for people: a sentence, a row per change, odd nights, hosts at another
-    level, and warnings.
+    level, and warnings. A night is odd if it is far from the nights around it. A
+    machine that switches levels may stay at another one; that is no change, but it is
+    told.
     """
     descriptions = history.descriptions
     parts = [render_changes_headline(history)]
@@ -84,8 +86,9 @@ def render_changes_headline(history: History) -> str:
 
 
 def _count_changes(history: History) -> list[str]:
-    """Count the changes of a night; then gradual and smaller ones, odd nights and moved
-    levels, each if there are any.
+    """Return phrases that count dated changes, then other kinds: "2 changes", "1
+    gradual", "3 below 3%", "1 odd night". The first is there even for none; each other
+    phrase only if its count is not 0.
     """
     counts = _count_kinds_of_changes(history)
     changes = format_count(counts["dated"], "change")
@@ -96,12 +99,14 @@ def _count_changes(history: History) -> list[str]:
         format_count(history.odd["night"].nunique(), "odd night"),
         _describe_moved_levels(history),
     ]
+    # a phrase begins with its count, so "0" begins the phrases to leave out
     return [changes, *(words for words in further if not words.startswith("0"))]
 
 
 def _count_kinds_of_changes(history: History) -> dict[str, int]:
-    """Count changes by kind: accepted ones; of the rest the dated and the gradual ones
-    beyond the threshold, and the small ones.
+    """Count the changes by kind. Accepted changes are one kind, whatever their size. Of
+    the others, the changes beyond the threshold are dated, if they lie between two
+    nights, or gradual; the changes below it are small.
     """
     is_accepted = history.changes["accepted"].astype(bool)
     is_dated = history.changes["dated"].astype(bool)
@@ -118,7 +123,7 @@ def _count_kinds_of_changes(history: History) -> dict[str, int]:
 
 def _describe_moved_levels(history: History) -> str:
     """Count the relations that moved to another level, and describe the one that moved
-    furthest.
+    furthest: "2 at another level (lucca llc: 43.4, since 2026-11-04 45.9)".
     """
     rows = text.to_records(history.elsewhere)
     if not rows:
@@ -131,11 +136,12 @@ def _describe_moved_levels(history: History) -> str:
 
 
 def _format_moved_level(row: Mapping[str, Any], history: History) -> list[str]:
-    """Format the level before a night and the one since. `ratio` of the row: the later
-    level relative to the earlier one.
+    """Format the level of a relation before a night, and the level since, as shown.
 
-    `history.logs` has a row per host and relation and a column per night: logarithms of
-    ns, NaN without a number, which the median leaves out.
+    row: of `history.elsewhere`. `night` is the first one at the later level. `ratio` is
+    the later level divided by the earlier one. `history.logs` has a row per host and
+    relation and a column per night: logarithms of ns, NaN without a number, which the
+    median leaves out.
     """
     relation = (row["host"], *(row[name] for name in CLASS))
     logs_since = history.logs.loc[relation, row["night"] :]
@@ -169,9 +175,9 @@ def format_changes(history: History) -> list[tuple[str, ...]]:
 def _format_when(row: Mapping[str, Any]) -> str:
     """Say in which night a change was, or over which nights.
 
-    A gradual change has no date, only the nights compared, `begin` to `end`. A dated
-    one lies between two nights, `before` and `after`; where `after` is uncertain, it is
-    one of `first` to `last`.
+    row: a change. A gradual change has no date, only the nights compared, `begin` to
+    `end`. A dated change lies between the nights `before` and `after`. `first` to
+    `last` is the interval of `after`; both are `after` if that night is certain.
     """
     if not row["dated"]:
         return f"gradual, {_format_span(row['begin'], row['end'])}"
@@ -219,6 +225,9 @@ def _render_host_nights(
 ) -> str:
     """Render a line per host and night, the furthest off first, below a title; ""
     without any.
+
+    rows: a host, relation and night each. `ratio` is how many times as long as in other
+    nights the relation takes.
     """
     if rows.empty:
         return ""
@@ -235,10 +244,14 @@ def _render_host_nights(
 
 
 def _describe_furthest(rows: pd.DataFrame, descriptions: Descriptions) -> str:
-    """Name the first relation and its change, and say how many more there are."""
+    """Name the relation that is furthest off, which is the first of the rows, and by
+    how much; then say how many more there are: "cas llc +5%, and 3 more". `ratio` of a
+    row: how many times as long as in other nights the relation takes.
+    """
     first = text.to_records(rows)[0]
     ratio = first["ratio"]
     if text.is_rate(descriptions[first["benchmark"]]):
+        # twice the time is half the rate
         ratio = 1 / ratio
     words = f"{_name_relation(first)} {text.format_change(ratio - 1, 0)}"
     if len(rows) > 1:

@@ -126,8 +126,8 @@ def _explain_tables(comparisons: Sequence[Comparison]) -> Iterator[str]:
 
 
 def _merge_caveats(comparisons: Sequence[Comparison]) -> list[str]:
-    """Return each caveat once, with the names of the sides that it is about unless it
-    is about all comparisons.
+    """Return each caveat once. Before a caveat stand the names of the sides B that it
+    is about, unless it is about all comparisons.
     """
     names_by_caveat: dict[str, list[str]] = {}
     for comparison in comparisons:
@@ -143,8 +143,9 @@ def _merge_caveats(comparisons: Sequence[Comparison]) -> list[str]:
 
 
 def comparisons_as_json(comparisons: Sequence[Comparison]) -> str:
-    """Render comparisons as JSON: shares as fractions, numbers as shown and in ns, null
-    where unknown.
+    """Render comparisons as JSON, an object each. Shares are fractions, numbers are
+    given as shown and in ns, and what is unknown is null. `fleet` has the changes of
+    all hosts together, which have no numbers.
     """
     rows = select_fields(comparisons, _FIELDS)
     for row, comparison in zip(rows, comparisons, strict=True):
@@ -172,8 +173,8 @@ def _make_side_object(side: ComparisonSide) -> dict[str, Any]:
 
 
 def comparisons_as_csv(comparisons: Sequence[Comparison]) -> str:
-    """Render CSV with a row per comparison and relation, and the names of both
-    sides.
+    """Render CSV with a row per comparison and relation. Columns `a` and `b` name the
+    sides, and `unit` says what counts as one observation: "run" or "host".
     """
     tables = []
     for comparison in comparisons:
@@ -188,8 +189,9 @@ def comparisons_as_csv(comparisons: Sequence[Comparison]) -> str:
 def format_not_equivalent(
     comparisons: Sequence[Comparison],
 ) -> list[tuple[str, tuple[str, ...]]]:
-    """Return each relation that is not equivalent, as the name of a host or side and
-    the cells of COLUMNS. They are in the order of Verdict, which begins with findings.
+    """Return each relation that is not equivalent: the name to show beside it, from
+    `_name_rows`, and the cells of COLUMNS. They are in the order of Verdict, which
+    begins with findings.
     """
     if not comparisons:
         return []
@@ -207,10 +209,11 @@ def format_not_equivalent(
 def _name_rows(
     comparisons: Sequence[Comparison],
 ) -> list[tuple[str, Sequence[Mapping[str, Any]]]]:
-    """Return the rows of all tables, each table's with the name to show beside them.
-    The first are about all hosts of a pair of sides and named "all 5"; then come those
-    of each comparison, by its host. If there are several pairs of sides, names end in
-    side B: "all 5, kernel=6.13".
+    """Return the rows of all tables, the rows of each table with the name to show
+    beside them. The first rows are about all hosts of a pair of sides and named "all
+    5". Then come the rows of each comparison, named by its host, or by its side B if it
+    is alone. If there are several pairs of sides, names end in side B: "all 5,
+    kernel=6.13".
     """
     groups = group_by_sides(comparisons)
     about_all_hosts = []
@@ -221,6 +224,7 @@ def _name_rows(
         about_all_hosts.append((f"all {len(group)}{suffix}", fleet_rows))
         for comparison in group:
             name = _name_in_group(comparison, len(group))
+            # a comparison that is alone is already named by side B
             if name != b:
                 name += suffix
             about_comparisons.append((name, comparison.rows))
@@ -242,8 +246,9 @@ def _name_in_group(comparison: Comparison, count: int) -> str:
 def _format_relation(
     row: Mapping[str, Any], descriptions: Descriptions
 ) -> tuple[str, ...]:
-    """Return the cells of COLUMNS. A row about all hosts has their number as pairs, and
-    "-" as A and B.
+    """Return the cells of COLUMNS. row: a relation of one host, or of all hosts
+    together. A row about all hosts has no numbers: A and B are "-", and the count is of
+    hosts, not of pairs.
     """
     if "pairs" in row:
         count = row["pairs"]
@@ -299,9 +304,11 @@ def _drop_pairs(cells: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _tabulate_not_equivalent(rows: Sequence[tuple[str, ...]], width: int | None) -> str:
-    """Tabulate the first relations, and say how many more there are below, in the
-    tables of single comparisons. rows: the name of a host, then the cells of COLUMNS
-    but for the count of pairs.
+    """Tabulate the first relations. A last line counts the others, which the tables of
+    single comparisons further below have.
+
+    rows: the name of a host, then the cells of COLUMNS but for the count of pairs.
+    width: of the terminal; None: unlimited.
     """
     laid_out = table(
         ("host", *_drop_pairs(COLUMNS)),
@@ -317,7 +324,9 @@ def _tabulate_not_equivalent(rows: Sequence[tuple[str, ...]], width: int | None)
 def _tabulate_fleet(
     fleet: pd.DataFrame, descriptions: Descriptions, width: int | None
 ) -> str:
-    """Tabulate the relations of all hosts together, which have no A and B."""
+    """Tabulate the relations of all hosts together. Such relations have a change, but
+    no numbers of A and B: the cells of A and B are dropped.
+    """
     titles = ("benchmark", "relation", "hosts", "change", "95 % interval", "verdict")
     lines = []
     for row in text.to_records(fleet):
@@ -332,7 +341,8 @@ def _render_comparison(
     comparison: Comparison, differences: Sequence[_Difference], width: int | None
 ) -> Iterator[str]:
     """Yield the headline and sides, the tables that there are, and what else differs.
-    differences: those to name.
+    differences: the facts to name; the caller has left out the facts that differ alike
+    in all comparisons.
     """
     head = [
         render_headline(comparison),
@@ -392,7 +402,8 @@ def _render_unlike_variants(comparison: Comparison, width: int | None) -> str:
 
 def _suggest_common_variant(comparison: Comparison, benchmarks: Sequence[str]) -> str:
     """Write the command that measures these benchmarks with c11, the variant that every
-    architecture has; "" if none of them has it.
+    architecture has: "fleet run lucca -b cas/c11". Return "" if none of the benchmarks
+    has c11.
     """
     choices = []
     for name in benchmarks:
@@ -434,9 +445,11 @@ def _list_numbers(rows: pd.DataFrame, descriptions: Descriptions) -> str:
 def _render_environment(
     differences: Sequence[_Difference], width: int | None, title_end: str = ""
 ) -> Iterator[str]:
-    """Yield the facts that differ between the sides, then those within one, as tables,
-    or as lists if too wide. Of unlike machines, the most telling facts are listed and
-    the others counted.
+    """Yield a table of the facts that differ between the sides, then one of the facts
+    that vary between the runs of one side. A table that is too wide becomes a list. Of
+    unlike machines, the most telling facts are listed and the others counted.
+
+    title_end: ends the titles, such as ", on each host alike".
     """
     between = [fact for fact in differences if fact.is_between]
     within = [fact for fact in differences if not fact.is_between]
@@ -488,7 +501,10 @@ def _render_relations(comparison: Comparison, width: int | None) -> str:
 
 
 def _tabulate_without_verdicts(comparison: Comparison) -> str:
-    """Tabulate relations with the intervals within a run instead of verdicts."""
+    """Tabulate relations without verdicts. In place of the interval of the change and
+    of the verdict, each line has half the interval of A and of B within a run
+    (`a_within`, `b_within`, shares).
+    """
     titles = (*COLUMNS[:5], "difference", "within A", "within B")
     lines = []
     for row in comparison.rows:
@@ -502,8 +518,8 @@ def _tabulate_without_verdicts(comparison: Comparison) -> str:
 
 
 def _render_legend(comparisons: Sequence[Comparison]) -> str:
-    """Explain the words of tables; "" without relations. comparisons: all with
-    verdicts, or all without.
+    """Explain the words of the tables of these comparisons; return "" if the tables
+    have no relations. comparisons: all with verdicts, or all without.
     """
     tables = [comparison.relations for comparison in comparisons]
     if all(rows.empty for rows in tables):
@@ -511,7 +527,7 @@ def _render_legend(comparisons: Sequence[Comparison]) -> str:
     rows = pd.concat(tables)
     first = comparisons[0]
     units = dict.fromkeys(comparison.unit for comparison in comparisons)
-    # "run", or "runs or host": the sentences below end it with an s
+    # "run", or "runs or host": the sentences below add an s to it
     unit = "s or ".join(units)
     sides = text.explain_a_and_b(rows["benchmark"], unit, first.descriptions)
     explanation = _WITHIN_A_RUN
@@ -525,8 +541,11 @@ def _render_legend(comparisons: Sequence[Comparison]) -> str:
 def _explain_verdicts(
     comparisons: Sequence[Comparison], rows: pd.DataFrame, unit: str
 ) -> Iterator[str]:
-    """Yield a sentence on the interval, the threshold, and each word that the verdicts
-    of `rows` have. unit: "run", "host" or "runs or host".
+    """Yield a sentence on the interval and one on the threshold; then a sentence for
+    each further word that the verdicts of `rows` use.
+
+    unit: "run", "host" or "runs or host", to which an s is added. `why` of a row is the
+    reason beside its verdict, such as "would show a change of 4.1% or more".
     """
     yield f" Interval: of the change, from the variation between {unit}s."
     shares = [f"±{comparison.threshold * 100:g}%" for comparison in comparisons]
@@ -547,9 +566,9 @@ def _explain_verdicts(
 
 
 def _explain_relation_names(relations: "pd.Series[str]") -> Iterator[str]:
-    """Yield what the names of relations mean: what two CPUs share, such as "llc P-E";
-    the levels of memory, as in "L2 read"; and the number of threads, as in "mem x4";
-    each if it occurs.
+    """Yield what the names of these relations mean: what two CPUs share, such as "llc
+    P-E"; the levels of memory, as in "L2 read"; the number of threads, as in "mem x4".
+    An explanation is left out if no relation needs it.
     """
     first_words = relations.str.partition(" ")[0]
     # only names of pairs keep their second word, the kinds of cores
@@ -564,9 +583,12 @@ def _explain_relation_names(relations: "pd.Series[str]") -> Iterator[str]:
 
 
 def explain_scatter(rows: pd.DataFrame) -> str:
-    """Say that the scatter of each relation is moderated: it is estimated together with
-    that of all relations, which gives it further degrees of freedom (`borrowed`; their
-    median is named). Return "" if none is moderated.
+    """Say that the scatter of each relation is moderated; return "" if none is. The
+    scatter of a relation is how much its numbers differ from run to run. It is
+    moderated if it is estimated together with that of the other relations.
+
+    rows: relations. `borrowed` is how many degrees of freedom a relation gains by that;
+    0 if its scatter is its own. The median is named.
     """
     moderated = rows[rows["borrowed"] > 0]
     if moderated.empty:
@@ -585,10 +607,11 @@ def explain_scatter(rows: pd.DataFrame) -> str:
 
 
 def _render_changed_pairs(comparison: Comparison) -> Iterator[str]:
-    """Yield how many pairs changed, then a table of those that changed least like their
-    relation.
+    """Yield how many pairs changed. Then yield a table of the pairs whose change is
+    least like that of their relation, if any is unlike it by more than the threshold.
     """
     changed_pairs = _select_changed_pairs(comparison)
+    # `apart` is a logarithm of a ratio; the threshold, such as 0.03, is a share
     is_unlike = changed_pairs["apart"] > np.log1p(comparison.threshold)
     unlike_pairs = changed_pairs[is_unlike]
     yield (
@@ -606,8 +629,9 @@ def _render_changed_pairs(comparison: Comparison) -> Iterator[str]:
 
 
 def _select_changed_pairs(comparison: Comparison) -> pd.DataFrame:
-    """Return the pairs that changed, with two columns more: `usual`, the ratio of their
-    relation, and `apart`, how far the pair's own ratio is from it, as a logarithm.
+    """Return the pairs that changed, with two further columns. `usual` is the ratio, B
+    to A, of the pair's relation. `apart` is how far the pair's own `ratio` is from
+    that: the logarithm of their quotient, without its sign.
     """
     relation_keys = ["benchmark", "variant", "relation"]
     ratios = comparison.relations[[*relation_keys, "ratio"]]
@@ -621,8 +645,9 @@ def _select_changed_pairs(comparison: Comparison) -> pd.DataFrame:
 
 
 def _tabulate_pairs(pairs: pd.DataFrame, descriptions: Descriptions) -> str:
-    """Tabulate pairs with both sides' numbers, their change and that of their
-    relation.
+    """Tabulate pairs, from `_select_changed_pairs`: the numbers of both sides, how much
+    the pair changed, and how much its relation did. `ratio` and `usual` of a row: B to
+    A, of the pair and of its relation.
     """
     lines = []
     for row in text.to_records(pairs):
@@ -644,12 +669,12 @@ def _tabulate_pairs(pairs: pd.DataFrame, descriptions: Descriptions) -> str:
 def _render_burst_levels(
     levels: pd.DataFrame, width: int | None, descriptions: Descriptions
 ) -> str:
-    """Render a table of the pairs with most bursts at another level. levels: from
-    `list_burst_levels`.
+    """Render a table of the pairs with the largest shares of bursts at another level
+    than their numbers. levels: from `list_burst_levels`, these pairs first.
     """
     rows = _tabulate_burst_levels(
         levels.head(_LEVELS_LISTED),
-        None if width is None else width - 2,  # it is indented
+        None if width is None else width - 2,  # the table is indented
         descriptions,
     )
     lines = [
@@ -666,7 +691,10 @@ def _render_burst_levels(
 def _tabulate_burst_levels(
     levels: pd.DataFrame, width: int | None, descriptions: Descriptions
 ) -> str:
-    """Tabulate pairs with bursts at another level."""
+    """Tabulate pairs that have bursts at another level than their numbers. levels: from
+    `list_burst_levels`, a row per pair. "B - A" is the change of the share of such
+    bursts.
+    """
     titles = (
         "benchmark",
         "pair",
@@ -691,8 +719,10 @@ def _tabulate_burst_levels(
 def _format_burst_levels(
     row: Mapping[str, Any], descriptions: Descriptions
 ) -> tuple[str, ...]:
-    """Return a pair's cells: both sides' numbers, those at another level, the shares of
-    bursts there, and how far they moved.
+    """Return the cells of a pair that has bursts at another level than its number. row:
+    from `list_burst_levels`; `a_ns` and `b_ns` are the sides' numbers, `a_other_ns` and
+    `b_other_ns` the medians of their bursts at another level, `a_share` and `b_share`
+    the shares of these bursts. `moved` is b_share - a_share, with its interval.
     """
     numbers = text.format_values(
         row, ("a_ns", "b_ns", "a_other_ns", "b_other_ns"), descriptions

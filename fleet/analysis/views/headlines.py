@@ -58,8 +58,10 @@ def _render_headline_of_hosts(a: str, b: str, comparisons: Sequence[Comparison])
 
 
 def _count_verdicts_of_hosts(comparisons: Sequence[Comparison]) -> list[str]:
-    """Return phrases that count the relations of several hosts, with the hosts of each
-    verdict. The threshold that they name is that of the first comparison.
+    """Return phrases that count the relations of several hosts. The note of each
+    verdict names the hosts that have such a relation.
+
+    comparisons: one per host. The threshold that the phrases name is that of the first.
     """
     rows = []
     hosts_by_verdict: dict[Verdict, dict[str, None]] = {}
@@ -67,6 +69,7 @@ def _count_verdicts_of_hosts(comparisons: Sequence[Comparison]) -> list[str]:
         host = comparison.b.hosts[0]
         for row in comparison.rows:
             rows.append({**row, "host": host})
+            # a dict without values keeps each host once, in order
             hosts = hosts_by_verdict.setdefault(Verdict(row["verdict"]), {})
             hosts[host] = None
     notes = {}
@@ -106,7 +109,9 @@ def _explain_no_relations(comparison: Comparison) -> str:
 
 
 def _describe_largest_change(rows: Sequence[Row], descriptions: Descriptions) -> str:
-    """Name the largest change and its relation."""
+    """Name the largest change and its relation: "at most +5.1%, llc". Only rows with
+    the verdict `changed` count; without such a row, no headline shows the text.
+    """
     largest = 0.0
     relation = ""
     for row in rows:
@@ -141,11 +146,13 @@ def group_by_sides(
 def _count_verdicts(
     rows: Sequence[Row], comparison: Comparison, notes: Mapping[Verdict, str]
 ) -> list[str]:
-    """Return phrases that count rows, those of each verdict (with its note) and those
-    at several levels whose verdict is one of _OPEN, so that a change may be hidden.
+    """Return phrases: the number of rows, then of each verdict how many rows have it,
+    and its note: "44 relations", "1 changed (at most +5.1%, llc)". A last phrase counts
+    the rows whose verdict is one of _OPEN and whose runs are at several levels, behind
+    which a change may hide.
 
-    comparison: gives the threshold and the units. notes: in addition to those that are
-    the same for one host and for several.
+    rows: a relation each. comparison: gives the threshold and the units. notes: by
+    verdict, beside the two notes that every headline has.
     """
     descriptions = comparison.descriptions
     every_note = {
@@ -170,7 +177,8 @@ def _count_verdicts(
 def _describe_worst_levels(rows: Sequence[Row], descriptions: Descriptions) -> str:
     """Describe the row whose sides' levels are furthest apart, then how many runs would
     tell all such rows: "smt: most of A at 8.1, most of B at 9.9; about 12 runs a side
-    would tell". Return "" if no row has its sides at different levels.
+    would tell". Return "" if no row has the verdict `at another level`: most runs of A
+    at one level, most of B at another, which may be chance.
     """
     apart = [row for row in rows if row["verdict"] == Verdict.AT_ANOTHER_LEVEL]
     if not apart:
@@ -189,11 +197,12 @@ def _measure_distance(row: Row) -> float:
 
 def _describe_common_levels(rows: Sequence[Row], descriptions: Descriptions) -> str:
     """Describe the row whose sides have the most unlike shares of their runs at the
-    level that was compared: "smt: 3 of 4 runs of A at 8.1, 1 of 4 of B at 8.2". Add how
-    many runs would give a verdict to the rows that have none.
+    level that was compared: "smt: 3 of 4 runs of A at 8.1, 1 of 4 of B at 8.2". If rows
+    have no verdict, add how many runs a side would give them one.
 
-    `a_units` of a row: how many runs A has. `a_compared`: how many of them are at that
-    level, whose number is `a_ns`. It is the same for B.
+    rows: relations whose runs are at several levels. `a_units` of a row: how many runs
+    A has. `a_compared`: how many of these runs are at the compared level. `a_ns`: the
+    mean of these. `b_units`, `b_compared` and `b_ns` are the same of B.
     """
     most_unlike = max(rows, key=_compare_shares)
     a, b = text.format_values(most_unlike, ("a_ns", "b_ns"), descriptions)

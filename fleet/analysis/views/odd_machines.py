@@ -64,7 +64,10 @@ def render_siblings(groups: Sequence[Siblings], width: int | None = None) -> str
 
 
 def _explain_numbers(groups: Sequence[Siblings]) -> str:
-    """Return the legend of the groups' odd numbers; "" without any."""
+    """Return the legend of the groups' odd numbers; "" without any. The legend has
+    words only for what occurs: relations such as "llc", a single CPU such as "CPU 3",
+    and MEAN, the mean over all relations.
+    """
     tables = [_select_odd_numbers(group) for group in groups]
     if all(rows.empty for rows in tables):
         return ""
@@ -121,8 +124,8 @@ def render_siblings_headline(group: Siblings) -> str:
 
 
 def format_odd_numbers(group: Siblings) -> list[OddNumberCells]:
-    """Format each number of an odd machine, host by host, each host's clearest number
-    first.
+    """Format each number of an odd machine, host by host. The numbers of a host are in
+    the order of their p: the least likely to be chance first.
     """
     rows = []
     for row in text.to_records(_select_odd_numbers(group)):
@@ -161,7 +164,10 @@ def _format_q(q: float | None) -> str:
 
 
 def list_odd_environments(group: Siblings) -> Iterator[tuple[str, str]]:
-    """Yield each odd host whose facts differ from most others', and how."""
+    """Yield each odd host whose facts differ from most others', and how: "also differs
+    in kernel 6.12, others 6.13 (4 of 4)". group.environment: a row per host and fact;
+    `what` is the name of the fact, `others` its commonest value of the others.
+    """
     for host, facts in group.environment.groupby("host", sort=False):
         differences = [
             f"{row['what']} {row['value']}, others {row['others']}"
@@ -171,12 +177,15 @@ def list_odd_environments(group: Siblings) -> Iterator[tuple[str, str]]:
 
 
 def _select_odd_numbers(group: Siblings) -> pd.DataFrame:
-    """Return the rows of odd machines or, without verdicts, those beyond the
-    threshold.
+    """Return the rows of numbers that are odd. Without verdicts, none is odd; then
+    return the rows that are off by more than the threshold.
+
+    `ratio` of a row: the machine's time divided by the mean of the others.
     """
     is_listed = group.rows["odd"]
     if not group.has_verdict:
         ratio = group.rows["ratio"]
+        # faster by the same factor is off as much as slower
         limit = 1 + group.threshold
         is_listed = (ratio > limit) | (ratio < 1 / limit)
     listed = group.rows[is_listed]
@@ -184,9 +193,10 @@ def _select_odd_numbers(group: Siblings) -> pd.DataFrame:
 
 
 def _render_siblings_group(group: Siblings, width: int | None) -> Iterator[str]:
-    """Yield the lines on a group of equal machines: the answer, what they share, the
-    numbers of odd machines, and in which facts these differ. If no machine is odd, say
-    instead which difference would have been found.
+    """Yield the lines on a group of equal machines: the answer, what the machines
+    share, the numbers of odd machines, and the facts in which these machines differ. If
+    no number is listed, say instead which difference would have been found: `smallest`,
+    a share.
     """
     yield render_siblings_headline(group)
     yield one_line(f"  {group.about}")

@@ -41,12 +41,12 @@ def load_usual_numbers(
     only: Only = ALL,
     earlier: Sequence[RunSummary] = (),
 ) -> UsualNumbers:
-    """Load the numbers of hosts from these runs. Without `earlier`, only runs since a
-    host's last proved change count, which `is_usual` marks.
+    """Load the numbers of hosts from these runs. Without `earlier`, a host's runs
+    before its last proved change do not count: `is_usual` is false for them.
 
-    earlier: runs that are comparable with `runs` and give no number themselves. With
-    them, all of `runs` count, even before a change. Where a host has too few of `runs`
-    for an interval, it is predicted from the usual rows of both.
+    earlier: runs that are comparable with `runs`, but give no number themselves. With
+    them, all of `runs` count, even those before a change. A host with too few runs in
+    `runs` for an interval gets the interval that the usual rows of both predict.
     """
     every_run = [*earlier, *runs]
     descriptions = merge_descriptions(every_run)
@@ -74,8 +74,10 @@ def describe_interval(table: pd.DataFrame) -> str:
 
 
 def list_last_changes(rows: pd.DataFrame) -> list[str]:
-    """List hosts and benchmarks with the night since which their runs count: "lucca
-    cas, 2026-11-04".
+    """List hosts and benchmarks that changed, with the night of the last proved change:
+    "lucca cas, 2026-11-04". Only runs from that night on count for the host's number.
+
+    rows: of `summarize_hosts`; `since` is that night, None without a change.
     """
     changed = rows[rows["since"].notna()]
     lines = [
@@ -88,8 +90,11 @@ def list_last_changes(rows: pd.DataFrame) -> list[str]:
 def list_several_levels(
     table: pd.DataFrame, descriptions: Descriptions, *, names_host: bool = True
 ) -> list[str]:
-    """List the numbers whose runs are at several levels: "lucca, cas, core: 5 runs at
-    43.4, 9 runs at 45.9".
+    """List the numbers whose runs are at several levels, with a gap of more than 8 %
+    between two: "lucca, cas, core: 5 runs at 43.4, 9 runs at 45.9".
+
+    table: from `summarize_hosts`; `levels` is a tuple of Level, the level of most runs
+    first. names_host: begin with the host's name.
     """
     has_several = table["levels"].map(len) > 1
     sentences = []
