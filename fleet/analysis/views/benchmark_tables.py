@@ -23,7 +23,8 @@ def describe_bursts(rows: pd.DataFrame) -> str:
 
 def group_by_core_kinds(rows: pd.DataFrame, *by: str) -> dict[Any, pd.DataFrame]:
     """Group rows by the columns `by`, then by number of threads and by kinds of cores:
-    those of the relation "package P-E" are P and E.
+    the kinds of the relation "package P-E" are P and E. A key is the tuple of all these
+    values.
     """
     kinds: Any = []
     for relation in rows["relation"]:
@@ -110,8 +111,8 @@ def render_tables(tables: PointTables, width: int | None = None) -> str:
 
 
 def _render_table(point_table: PointTable, width: int | None) -> str:
-    """Render as many columns side by side as fit, the others below, each part with the
-    names of the lines.
+    """Render as many columns side by side as fit, the others below; each part begins
+    with the names of the lines. width: of the terminal; None: unlimited.
     """
     columns = zip(point_table.titles, *point_table.lines, strict=True)
     names, *numbers = columns
@@ -120,6 +121,7 @@ def _render_table(point_table: PointTable, width: int | None) -> str:
         part = parts[-1]
         has_numbers = len(part) > 1
         is_full = width is not None and _measure_width([*part, column]) > width
+        # a part has one column of numbers at least, even if too wide
         if is_full and has_numbers:
             parts.append([names, column])
         else:

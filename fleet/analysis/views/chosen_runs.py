@@ -31,10 +31,10 @@ def select_runs_to_show(
 ) -> RunsToShow:
     """Select the runs to show of a selection or, without `texts`, of the last session.
 
-    Of each host, these are its last run and the runs that are comparable with it: they
-    have the same benchmarks and machine. benchmark: take each host's last run that has
-    it; a host without it keeps its last run. Raises UsageError if no run is selected,
-    or no host has the benchmark.
+    Of each host, these are its last run and the runs that are comparable with it, as
+    they have the same benchmarks and machine. benchmark: of each host, take the last
+    run that has this benchmark; a host without such a run keeps its last run. Raises
+    UsageError if no run is selected, or no host has the benchmark.
     """
     selected = _select_runs(root, texts, benchmark)
     runs_by_host = selection.group_by_host(selected)

@@ -66,9 +66,12 @@ class ClosestSets:
 def load_closest_sets(
     root: Root, runs: Sequence[RunSummary], count: int, only: Only = ALL
 ) -> ClosestSets:
-    """Find the closest sets of `count` CPUs of a host's last run, and in how many of
-    its earlier ones they were as good: not to be told from the best of these sets.
-    Raises UsageError if there are too few CPUs.
+    """Find the closest sets of `count` CPUs in a host's last run. Count for each set
+    the earlier runs in which it was as good, so that it could not be told from the best
+    of these sets.
+
+    runs: of one host, oldest first. Raises UsageError for several hosts, or if there
+    are too few CPUs.
     """
     if len({run.host_id for run in runs}) > 1:
         raise UsageError("--closest: takes one host.")
@@ -76,6 +79,7 @@ def load_closest_sets(
     pairs = _load_matrices(root, runs, only, descriptions)
     of_last = pairs[pairs["run_id"] == runs[-1].run_id]
     cpus = _list_cpus(of_last, count)
+    # if there are pairs of several benchmarks, the sets are of the first
     choice = load.name_benchmarks(of_last).iloc[0]
     *earlier, last = _lay_out_runs(load.select_choice(pairs, choice), runs, cpus)
     sets = find_closest_sets(last.ns, count)[:_MAX_SETS]
@@ -95,7 +99,10 @@ def load_closest_sets(
 
 
 def render_closest_sets(closest: ClosestSets) -> str:
-    """Render the closest sets, a row each, and explain the columns."""
+    """Render the closest sets, a row each, and explain the columns. If there are
+    earlier runs, the column "before" says in how many of these each set was as good as
+    the best.
+    """
     count = len(closest.sets[0].places)
     host = closest.run.host_name
     title = f"{host}, {closest.choice}: the closest {count} CPUs, by their slowest pair"
@@ -116,10 +123,14 @@ def _find_number_columns(titles: Sequence[str]) -> set[int]:
 
 
 def format_closest_sets(closest: ClosestSets) -> str:
-    """Format the closest sets as the document of --json, a row each."""
+    """Format the closest sets as the document of --json, a row each. `slowest_pair` has
+    the two CPUs of the set's slowest pair, `slowest_ns` its number, and `spread` half
+    the interval of that number, as a share; null if unknown.
+    """
     benchmark, _, variant = closest.choice.partition("/")
     rows = []
     for place, cpu_set in enumerate(closest.sets):
+        # `ping` and `pong` are places in the matrix, not CPUs
         half = float(closest.numbers.half[cpu_set.ping, cpu_set.pong])
         rows.append(
             {
@@ -162,7 +173,10 @@ def _load_matrices(
 def _lay_out_runs(
     pairs: pd.DataFrame, runs: Sequence[RunSummary], cpus: Sequence[int]
 ) -> list[_Numbers]:
-    """Lay out the pairs of each run."""
+    """Return the numbers of each run as matrices, rows ping and columns pong, in the
+    order of `cpus`: medians in ns, and half their intervals as shares; NaN where
+    nothing was measured.
+    """
     numbers = []
     for run in runs:
         own = pairs[pairs["run_id"] == run.run_id]

@@ -30,10 +30,11 @@ def count_per_unit(counters: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     """Return events per unit of work, a row per benchmark, variant, point, relation,
     thread and event.
 
-    counters: the table `counters` of one run. pairs: its rows of `pairs`. Columns:
-    those six, `per_unit` (median of bursts; NaN where the CPU had no counter free),
-    `bursts`, and `scaled` (share of bursts whose event was counted for a part of the
-    time, and the rest estimated). thread: `ping` or `other`.
+    counters: the table `counters` of one run. pairs: the table `pairs` of that run.
+    Columns: `benchmark`, `variant`, `point`, `relation`; `thread`, `ping` or `other`;
+    `event`; `per_unit`, the median of bursts, NaN where the CPU had no counter free;
+    `bursts`, how many; and `scaled`, the share of bursts whose event was counted for a
+    part of the time, and the rest estimated.
     """
     if counters.empty:
         return pd.DataFrame([], columns=[*_NUMBER, "per_unit", "bursts", "scaled"])
@@ -41,6 +42,7 @@ def count_per_unit(counters: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     is_ping = rows["cpu"].eq(rows["ping_cpu"])
     rows["thread"] = is_ping.map({True: "ping", False: "other"})
     share = rows["running_ns"] / rows["enabled_ns"]  # of the time that was counted
+    # an event counted for half of the time has happened twice as often
     estimated_count = rows["count"].astype("float64") / share.where(share > 0)
     rows["per_unit"] = estimated_count / rows["units"]
     rows["scaled"] = share < 1
@@ -72,14 +74,16 @@ def _add_low_and_high(rows: pd.DataFrame) -> pd.DataFrame:
 def tabulate_events(
     events: pd.DataFrame, hello: Mapping[str, Any], descriptions: Descriptions = SHIPPED
 ) -> PointTables | None:
-    """Return tables of a benchmark and variant's events, None without any. events: from
-    `count_per_unit`.
+    """Return tables of a benchmark and variant's events, None without any.
+
+    events: from `count_per_unit`. hello: the agent's greeting, which has the plan and
+    the events that were asked for, in order.
     """
     if events.empty:
         return None
     first = events.iloc[0]
     benchmark = descriptions[first["benchmark"]]
-    # threads that do the same work need no lines of their own
+    # threads that all do the same work share a line, which has their mean
     is_averaged = benchmark.view in _SAME_WORK and events["thread"].nunique() > 1
     if is_averaged:
         events = _average_threads(events)
@@ -154,8 +158,11 @@ def _group_by_relation(
 def _sort_by_relation_and_point(
     events: pd.DataFrame, hello: Mapping[str, Any]
 ) -> list[_Row]:
-    """Return the rows of events, sorted by relation, then by point as planned; a point
+    """Return the rows of events, sorted by relation, then by point as planned. A point
     that the plan does not name comes first.
+
+    hello: the agent's greeting; its plan lists benchmarks, each with the names of its
+    `points`.
     """
     planned = hello.get("plan", {}).get("benchmarks", ())
     places: dict[str, int] = {}
@@ -172,9 +179,12 @@ def _sort_by_relation_and_point(
 def _list_notes(
     events: pd.DataFrame, never: Sequence[str], *, is_averaged: bool
 ) -> Iterator[str]:
-    """Yield the notes below the tables. never: events that were never counted."""
+    """Yield the notes below the tables. never: the events that were 0 wherever they
+    were counted, which have no column. is_averaged: numbers are means of the threads.
+    """
     if never:
         yield f"0 everywhere: {', '.join(never)}"
+    # numbers may be medians of different counts of bursts: the largest is named
     most_counts = int(events["bursts"].max())
     yield f"medians of {format_count(most_counts, 'count')}"
     if is_averaged:
@@ -188,7 +198,9 @@ def _list_notes(
 def _format_event_lines(
     rows: Sequence[_Row], row_keys: Sequence[str], names: Sequence[str]
 ) -> list[tuple[str, ...]]:
-    """Return a line per value of `row_keys`: it, then the number of each event."""
+    """Return a line per distinct values of the columns `row_keys`: these values, then
+    the number of each event of `names`; "-" where an event was not counted.
+    """
     numbers_by_line: dict[str, dict[str, str]] = {}
     for row in rows:
         line_name = ", ".join(str(row[key]) for key in row_keys)

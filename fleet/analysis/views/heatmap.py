@@ -83,8 +83,9 @@ def draw_matrix(
     groups of CPUs.
 
     table: rows ping, columns pong, in the order of `order.cpus`; NaN where nothing was
-    measured. marked: pairs to mark. as_map: on a canvas without colour, draw shades
-    instead of numbers. halves: to say how good the numbers of groups are.
+    measured. label: what the values are. marked: pairs to mark, the lower CPU first.
+    as_map: on a canvas without colour, draw shades instead of numbers. halves: the
+    pairs' intervals, from which those of groups are estimated; None if unknown.
     """
     drawing = _Drawing(
         heatmap=heatmap.map_cpus(table, order),
@@ -94,6 +95,7 @@ def draw_matrix(
     are_few = len(order.cpus) <= min(MAX_CPUS, canvas.height or MAX_CPUS)
     prefers_shades = as_map and not canvas.colour
     if are_few and not prefers_shades:
+        # without decimals, numbers are narrower and may still fit
         for number_format in ("{:.1f}", "{:.0f}"):
             numbers = drawing.draw_numbers(number_format, colour=canvas.colour)
             if canvas.fits(numbers.plain):
@@ -271,12 +273,15 @@ def _pair_rows(borders: Sequence[bool]) -> list[list[int]]:
 
 
 def _draw_two_rows(shades: Ints, marks: Bools, borders: Sequence[bool]) -> Text:
-    """Draw one row, or two with one above the other, as a line of half blocks. shades,
-    marks: rows x columns, of these one or two rows. borders: whether a gap stands
-    before each column.
+    """Draw one row of a matrix, or two with one above the other, as a line of half
+    blocks.
+
+    shades, marks: rows x columns, of only these one or two rows; a shade is -1 where
+    nothing was measured. borders: whether a gap stands before each column.
     """
     upper = shades[0]
     lower = shades[1] if len(shades) == 2 else np.full(len(upper), _NO_SHADE)
+    # a character has one sign: it is marked if either row is
     are_marked = np.logical_or.reduce(marks, axis=0)
     line = Text()
     for gap, top, bottom, is_marked in zip(
@@ -313,7 +318,9 @@ def _choose_colour(shade: int) -> Color:
 
 
 def _draw_colour_scale(limits: heatmap.Limits) -> Text:
-    """Draw samples of the colours, each with its value."""
+    """Draw samples of the colours, from the lowest value to the highest, each with its
+    value. limits: the values at both ends of the scale.
+    """
     scale = Text()
     for share in np.linspace(0, 1, _LEGEND_STEPS):
         value = heatmap.find_scale_value(share, limits)
@@ -394,8 +401,11 @@ def _draw_groups(
     halves: PairHalves | None,
 ) -> Text:
     """Draw the medians between groups of CPUs as numbers, for as many groups as fit the
-    canvas. halves: of the pairs' intervals; those of the groups then stand beside their
-    numbers if there is room, and a note below says in any case how wide they are.
+    canvas.
+
+    halves: half-widths of the pairs' intervals; None if unknown. If they are known, the
+    half-widths of the groups stand beside the numbers where there is room, and a note
+    below says in any case how wide they are.
     """
     limit = _choose_group_limit(table, order, canvas)
     drawing = _GroupDrawing(heatmap.map_groups(table, order, limit), canvas.colour)
@@ -450,8 +460,10 @@ class _GroupDrawing:
         )
 
     def draw(self, halves: Floats | None = None) -> Text:
-        """Draw the value of each two groups, and half its interval if given; letters
-        name the columns.
+        """Draw a matrix of the values between groups. A row begins with the name of its
+        group and the group's letter; only the letter names the column.
+
+        halves: half the interval of each value, as a share, to write behind the value.
         """
         letters = []
         names = []
@@ -466,7 +478,9 @@ class _GroupDrawing:
 
 
 def _append_halves(cells: Sequence[Sequence[str]], halves: Floats) -> list[list[str]]:
-    """Append to each cell the half-width of its interval: "45.6 ±0.5%"."""
+    """Append to each cell the half-width of its interval: "45.6 ±0.5%". halves: as
+    shares, in the rows and columns of `cells`; NaN, unknown, becomes "-".
+    """
     rows = []
     for numbers, halves_of_row in zip(cells, halves.tolist(), strict=True):
         row = []

@@ -30,15 +30,19 @@ def find_main_level(bursts: pd.DataFrame) -> Bools:
 
 
 def make_bins(values: Floats, grain: float) -> Floats:
-    """Return the edges of up to _BINS bins. The bins are of equal width or, where the
-    largest value is more than _LOG_BEYOND times the smallest, of equal ratio.
+    """Return the edges of up to _BINS bins, in rising order; there is an edge more than
+    bins. The bins are of equal width. Where the largest value is more than _LOG_BEYOND
+    times the smallest, they are of equal ratio instead, without a least width.
 
-    grain: what a step of the clock adds to a value, NaN if unknown. Bins of equal width
-    are no narrower, for the clock cannot tell such values apart. Neither are they so
-    narrow that all of them span less than _MIN_SPAN of the smallest value.
+    values: the numbers of bursts, as shown; at least one, none NaN. grain: by how much
+    a step of the clock changes such a value, NaN if unknown. Bins of equal width are no
+    narrower than the grain, for the clock cannot tell such values apart. Nor are they
+    narrower than a _BINS-th of _MIN_SPAN times the smallest value, so that noise is not
+    spread over many bins.
     """
     low = float(values.min())
     high = float(values.max())
+    # an unknown grain sets no least width
     min_width = max(np.nan_to_num(grain), _MIN_SPAN * low / _BINS)
     max_bins = min(_BINS, max(len(values) // 2, 1))  # two values a bin on average
     count = int(np.clip((high - low) / min_width, 1, max_bins))
@@ -91,13 +95,19 @@ def _count_bursts_and_runs(bursts: pd.DataFrame, runs: pd.DataFrame) -> str:
 
 
 def _draw_histogram(bursts: pd.DataFrame, is_main: Bools, benchmark: Benchmark) -> str:
-    """Draw a bar for each bin: the bursts at the main level, then the others."""
+    """Draw a bar for each bin: its bursts at the main level, which are within 15 % of
+    the pair's number in their run, then its bursts at another level.
+
+    bursts: a row per burst; `burst_ns` is the median of its samples. is_main: for each
+    burst, whether it is at the main level.
+    """
     values = text.convert_to_shown(benchmark, bursts["burst_ns"].to_numpy())
     edges = make_bins(values, _find_grain(bursts, benchmark))
     counts, _ = np.histogram(values, edges)
     main_counts, _ = np.histogram(values[is_main], edges)
     largest_count = counts.max()
     first_begin, first_end = edges[:2]
+    # bins of equal ratio are narrowest at the lowest end
     decimals = _choose_decimals(first_end - first_begin)
     begins = edges[:-1]
     rows = []
@@ -131,8 +141,12 @@ def _choose_decimals(width: float) -> int:
 
 
 def _describe_levels(bursts: pd.DataFrame, is_main: Bools, benchmark: Benchmark) -> str:
-    """Say how many bursts are at the main level and at another, their median, and in
-    how many runs.
+    """Describe the bursts at the main level, which are within 15 % of the pair's number
+    in their run, then the others: "36 at 45.9 in 3 runs; another: 4 at 60.1 in 1 run".
+    Of each, it says the count of bursts, their median, and the number of runs that have
+    such bursts.
+
+    is_main: for each burst, whether it is at the main level.
     """
     words = []
     for level in (bursts[is_main], bursts[~is_main]):
@@ -144,8 +158,11 @@ def _describe_levels(bursts: pd.DataFrame, is_main: Bools, benchmark: Benchmark)
 
 
 def _describe_resolution(bursts: pd.DataFrame) -> str:
-    """Say what a step of the clock adds to a sample, and of how many samples a burst
-    is.
+    """Say by how much a step of the clock changes a sample, and how many samples the
+    bursts have: "a step of the clock: 0.38 ns of a sample; 50 or 100 samples a burst".
+
+    bursts: `grain_ns` is that change, in ns per unit of work; NaN if unknown. `samples`
+    is a count.
     """
     grain = float(bursts["grain_ns"].median())
     step = "unknown"
@@ -157,7 +174,12 @@ def _describe_resolution(bursts: pd.DataFrame) -> str:
 
 
 def _count_flags(bursts: pd.DataFrame, runs: pd.DataFrame) -> str:
-    """Count the flags of bursts, then the runs in which the pair has a flag."""
+    """Count the flags of bursts, then the runs in which the pair itself has a flag:
+    "preempted 3, drift in 2 runs"; "none" without any.
+
+    bursts: a row per burst; `flags` are its own. runs: one of these rows for each run;
+    `pair_flags` are those of the pair in that run.
+    """
     counts = count_flags(bursts["flags"])
     flags = [f"{flag} {count}" for flag, count in counts.items()]
     run_counts = count_flags(runs["pair_flags"])

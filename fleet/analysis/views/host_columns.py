@@ -83,8 +83,10 @@ def _find_variants_to_separate(table: pd.DataFrame) -> "pd.Series[Any]":
 
 
 def _make_group(rows: pd.DataFrame, benchmark: Benchmark) -> Group:
-    """Return the group of one benchmark. rows: of `summarize_hosts`, a row per host and
-    column. Hosts may have different variants, but each has only one in a group.
+    """Return the group of one benchmark.
+
+    rows: of `summarize_hosts`, a row per host and column. Hosts may have different
+    variants, such as cmpxchg and lse, but each host has only one variant in a group.
     """
     by_host = rows.groupby("host_id", sort=False)
     bursts = by_host["bursts"].sum()
@@ -121,7 +123,10 @@ def _make_columns(
 
 
 def _make_cells(rows: pd.DataFrame, benchmark: Benchmark) -> dict[str, Cell]:
-    """Return the cell of each host in a column."""
+    """Return the cell of each host in a column, by the host's ID. rows: of
+    `summarize_hosts`, one for each host. The rank of a cell is the place of its number
+    among those of the hosts: 0 for the fastest to 1, None where there are few hosts.
+    """
     numbers = rows[["host_id", "host_name", "median_ns", "half"]]
     ranks = _rank_hosts(rows["median_ns"])
     cells = {}

@@ -50,8 +50,9 @@ class _HostTables:
     has_intervals: bool
 
     def render(self, groups: Sequence[Group]) -> str:
-        """Render groups in tables: side by side if they fit and are of the same hosts,
-        else one below another.
+        """Render groups in tables, one below another. A group stands beside the one
+        before it if both are of the same hosts and still fit together; else it begins a
+        table.
         """
         tables: list[list[Group]] = []
         for group in groups:
@@ -119,8 +120,9 @@ class _HostTables:
         return [title, *lines]
 
     def _make_columns(self, group: Group, hosts: Sequence[str]) -> list["_Column"]:
-        """Return the columns of a group's block: one of variants if hosts have
-        different ones, then those of numbers. hosts: the IDs, one a line.
+        """Return the columns of a group's block: a column of variants if hosts have
+        different variants, then the columns of numbers. hosts: their IDs, in the order
+        of the lines.
         """
         columns = []
         if group.variants:
@@ -196,8 +198,8 @@ def _make_number_column(
     title: str, cells: Sequence[Cell | None], *, has_intervals: bool
 ) -> _Column:
     """Return a column of numbers. Its title "package P-E" takes two lines, "package"
-    and "P-E"; the second is empty where cores are of one kind. cells: None for a host
-    without a number.
+    and "P-E"; the second line is empty where cores are of one kind. cells: of each
+    host, None for a host without a number.
     """
     place, _, kinds_of_cores = title.partition(" ")
     ranks = [None if cell is None else cell.rank for cell in cells]
@@ -209,7 +211,10 @@ def _make_number_column(
 
 
 def _format_cells(cells: Sequence[Cell | None], *, has_intervals: bool) -> list[str]:
-    """Format numbers, with their intervals aligned if asked for and known."""
+    """Format the numbers of a column, a text per host; "-" for a host without a number.
+    If `has_intervals`, half-widths stand behind the numbers, "45.6 ±0.7%", aligned to
+    the right. No room is left for them if all are unknown.
+    """
     intervals = [_format_interval(cell) for cell in cells]
     width = max(map(len, intervals))
     texts = []

@@ -28,9 +28,13 @@ def render_ladder(
     all_sizes: bool = False,
     width: int | None = None,
 ) -> str:
-    """Render a table of memory levels per kind of CPU, and tables by size if asked for
-    or without levels. steps, levels: of a MemoryHierarchy, of one benchmark and
-    variant.
+    """Render a table of memory levels per kind of CPU. Add tables by size if asked for
+    (`all_sizes`), or if there are no levels.
+
+    steps: a row per CPUs, setting and size, from `select_ladder_steps`. levels: a row
+    per CPUs, setting and level of memory, from `find_plateaus`; no rows if no cache
+    sizes are known. Both are of one benchmark and variant. width: of the terminal;
+    None: unlimited.
     """
     first = steps.iloc[0].to_dict()
     benchmark = descriptions[first["benchmark"]]
@@ -81,8 +85,9 @@ def _render_sizes(
 def tabulate_levels(
     group: pd.DataFrame, descriptions: Descriptions = SHIPPED, *, in_cycles: bool = True
 ) -> Table:
-    """Return titles and a row per memory level, as medians over `group`. in_cycles: add
-    columns in cycles.
+    """Return titles and a line per memory level; its numbers are medians over the rows
+    of `group` at that level. group: rows of levels, of CPUs of one kind. in_cycles: add
+    a column of cycles behind each setting.
     """
     rows_by_names: dict[tuple[str, ...], pd.DataFrame] = {}
     for level in _sort_levels(group):
@@ -115,7 +120,9 @@ def _format_sizes(rows: pd.DataFrame) -> str:
 def _tabulate_sizes(
     rows: pd.DataFrame, descriptions: Descriptions, *, in_cycles: bool
 ) -> Table:
-    """Return titles and a row per size."""
+    """Return titles and a line per size, such as "32K". rows: of one group of CPUs, a
+    row per setting and size. in_cycles: add a column of cycles to each setting.
+    """
     rows_by_names: dict[tuple[str, ...], pd.DataFrame] = {}
     for size in sorted(rows["bytes"].unique()):
         name = ladders.format_size(int(size))
@@ -147,7 +154,10 @@ def _render_fitting(
 def _format_cells(
     rows: pd.DataFrame, benchmark: Benchmark, *, cycles: bool
 ) -> list[str]:
-    """Return the text of a number and, if `cycles`, of its cycles."""
+    """Return the text of a number, the median of `rows`, and if `cycles` also that of
+    its cycles. A text is "-" where nothing was measured, or where the frequency is
+    unknown.
+    """
     if rows.empty:
         return [_NONE, _NONE] if cycles else [_NONE]
     middle_ns = float(rows["median_ns"].median())
@@ -157,13 +167,19 @@ def _format_cells(
     ghz = rows["core_ghz"].median()
     if text.is_none(ghz):
         return [number, _NONE]
+    # ns x GHz = cycles
     return [number, f"{middle_ns * ghz:.1f}"]
 
 
 def _format_number(rows: pd.DataFrame, middle_ns: float, benchmark: Benchmark) -> str:
-    """Format the median of rows as it is shown, with marks. "~12": sizes of the level
-    differ too much for a plateau. "12|34": some bursts are at another level, whose
-    median is 34. Rows of single sizes have no `rise`.
+    """Format a median as it is shown, with marks: "~12" if the sizes of the level
+    differ too much for a plateau; "12|34" if some bursts are at another level than this
+    number, and 34 is their median.
+
+    rows: those that `middle_ns` is the median of. `other_ns` is the median of their
+    bursts at another level, NaN without such bursts. `rise` is the time of the slowest
+    size of a level divided by that of the fastest; rows of single sizes lack this
+    column.
     """
     number = text.format_value(benchmark, middle_ns)
     other_ns = rows["other_ns"].median()
@@ -174,8 +190,12 @@ def _format_number(rows: pd.DataFrame, middle_ns: float, benchmark: Benchmark) -
 
 
 def explain_marks(levels: pd.DataFrame) -> list[str]:
-    """Return a line that explains ~ and one for |, each only if a table of these levels
-    has it.
+    """Return a line that explains "~" and a line that explains "|". Each is left out if
+    no table of these levels has the mark.
+
+    levels: from `find_plateaus`. `rise` is the time of the slowest size of a level
+    divided by that of the fastest. `other_ns` is the median of the bursts at another
+    level than the number, NaN without such bursts.
     """
     lines = []
     if (levels["rise"] > ladders.STEP).any():
@@ -197,9 +217,12 @@ def _tabulate_settings(
     *,
     in_cycles: bool,
 ) -> Table:
-    """Return titles and lines. Each line begins with names, one below each text title,
-    and has a number for each setting, with its cycles behind it if asked for and known.
-    rows_by_names: the rows of each line, whose numbers are their medians.
+    """Return titles and lines. A line begins with names, one below each text title.
+    Then it has a number for each setting, such as "read one". If `in_cycles`, a column
+    of cycles stands behind each setting; there is none if numbers are rates, or if no
+    frequency is known.
+
+    rows_by_names: for each line its names, and the rows whose median each number is.
     """
     every_row = pd.concat(rows_by_names.values())
     benchmark = descriptions[every_row["benchmark"].iloc[0]]

@@ -65,13 +65,15 @@ class MarkedRows:
 def _derive_marked_bursts(
     place: Place, keys: Sequence[Key]
 ) -> Iterator[tuple[list[Key], Any]]:
-    """Yield the runs whose samples can be read, and all their bursts that may be worth
-    a warning in one table; nothing if none can be read.
+    """Yield one tuple: the keys of the runs whose samples can be read, and an Arrow
+    table of all their bursts that may be worth a warning. Yield nothing if no samples
+    can be read. keys: of the runs to read.
     """
     keys_by_file = {samples_name(*key): key for key in keys}
     read = partial(_read_marked_bursts, place)
     rows_by_file = read_undamaged(list(keys_by_file), read)
     if rows_by_file:
+        # damaged files are left out of the result, so their runs are, too
         readable = [keys_by_file[name] for name in rows_by_file]
         rows = concat_tables(list(rows_by_file.values()), "samples", BURST_COLUMNS)
         yield readable, rows
@@ -94,8 +96,11 @@ def _read_marked_bursts(place: Place, file_name: str) -> Any:
 
 def load_marked_bursts(root: Root, run_ids: Collection[str]) -> pd.DataFrame:
     """Return the runs' bursts that have a flag or lost time to a hypervisor, with
-    BURST_COLUMNS. The index has those of earlier calls; the samples are read only of
-    runs that it lacks, or whose files have changed since, as their stamps tell.
+    BURST_COLUMNS.
+
+    The index keeps these bursts of each run, with the stamp of its files, which changes
+    as the files do. Samples are read only of runs that the index lacks, or whose stamp
+    has changed since.
     """
     listing = open_listing(root)
     runs = list_published(listing, run_id=run_ids)
@@ -119,8 +124,10 @@ def verify_marked_bursts(root: Root) -> list[str]:
 def select_marked_rows(
     pairs: pd.DataFrame, bursts: pd.DataFrame, burst_counts: Mapping[str, int]
 ) -> dict[str, MarkedRows]:
-    """Return marked rows by run ID. bursts: with BURST_COLUMNS. burst_counts: of all
-    bursts, by run ID.
+    """Return by run ID the pairs and bursts that may be worth a warning.
+
+    pairs, bursts: of several runs; bursts with BURST_COLUMNS. burst_counts: by run ID,
+    how many bursts the run has, marked or not; its runs are those of the result.
     """
     pair_counts = Counter(pairs["run_id"].astype(str).tolist())
     marked_pairs = _select_marked_pairs(pairs)

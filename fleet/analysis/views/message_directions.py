@@ -50,18 +50,19 @@ _ALIKE = (
 
 
 def compute_message_directions(root: Root, run_id: str) -> pd.DataFrame:
-    """Return a row per variant, point and pair that exchanged messages; no rows if none
-    did.
+    """Return a row per variant, point and pair that exchanged messages; no rows if
+    there were no messages.
 
-    Columns: `variant`, `point`, `low` and `high` (the CPUs), `up_ns` and `down_ns` (low
-    to high and back, medians of the bursts' medians), `mean_ns`, `least_ns` and
-    `most_ns`: by how much the clock of `high` may be ahead of that of `low`.
+    Columns: `variant`, `point`, `low` and `high` (the CPUs), `up_ns` and `down_ns`
+    (from low to high and back, medians of the bursts' medians), `mean_ns`, `least_ns`
+    and `most_ns`: by how much the clock of `high` may be ahead of that of `low`.
     """
     parts = load.load_samples_in_parts(
         root, run_id, benchmark="message", columns=_COLUMNS
     )
     reduced = []
     for part in parts:
+        # bursts without the times of the other thread show one direction only
         both_ways = part.dropna(subset=["other_ticks"])
         for row in text.to_records(both_ways):
             has_more_than_warmups = len(row["ticks"]) > row["warmup"]
@@ -73,8 +74,10 @@ def compute_message_directions(root: Root, run_id: str) -> pd.DataFrame:
 
 
 def _reduce_burst(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a burst's medians from the lower CPU up to the higher and down again, and
-    between which bounds the clock of the higher is ahead of that of the lower.
+    """Return a burst's median latency up, from the lower CPU to the higher, and down,
+    from the higher to the lower. Return also the bounds between which the clock of the
+    higher CPU is ahead of that of the lower: `least_ns` to `most_ns`; a negative number
+    is behind.
     """
     # Ping receives what comes from pong and times it in `ticks`. `other_ticks` has a
     # list for each other thread, here only pong, which receives what comes from ping.
@@ -94,8 +97,10 @@ def _reduce_burst(row: Mapping[str, Any]) -> dict[str, Any]:
         "high": high,
         "up_ns": float(np.median(up)),
         "down_ns": float(np.median(down)),
-        # Messages take more than no time, but are timed from the sender's clock to the
-        # receiver's: up shows its time plus the offset, down its time less the offset.
+        # A message is timed from the sender's clock to the receiver's. So up is its
+        # time plus the offset, and down its time less the offset. A time is above 0, so
+        # in each sample offset < up and offset > -down. The smallest samples give the
+        # closest bounds.
         "least_ns": float(-down.min()),
         "most_ns": float(up.min()),
     }
@@ -148,16 +153,21 @@ def _tabulate_pairs(rows: pd.DataFrame) -> str:
 def _explain_offset(rows: pd.DataFrame, run: Mapping[str, Any]) -> str:
     """Say whether each direction is a latency, or cannot be told from an offset of the
     clocks.
+
+    rows: from `compute_message_directions`. `clock_quantum_ticks` of the run is the
+    smallest step of its clock, None if unknown.
     """
     # the agent takes `monotonic_raw` where it found the counters of two CPUs apart
     uses_counter = run["clock"] != "monotonic_raw"
+    # all CPUs read the same counter, so there is no offset
     if run["arch"] in _ONE_COUNTER and uses_counter:
         return _ONE_FOR_ALL
     quantum_ticks = run["clock_quantum_ticks"]
     if quantum_ticks is None:
         return _NOT_DISTINGUISHABLE
     quantum_ns = quantum_ticks * 1e9 / run["ticks_per_second"]
-    # an offset makes one direction longer and the other shorter by as much
+    # An offset makes one direction longer and the other shorter by as much, so the
+    # directions differ by twice the offset.
     differences = (rows["up_ns"] - rows["down_ns"]).abs()
     largest_offset_ns = differences.max() / 2
     are_alike = largest_offset_ns < _STEPS * quantum_ns

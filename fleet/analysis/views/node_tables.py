@@ -43,8 +43,9 @@ def tabulate_by_node(
 def tabulate_line_nodes(
     pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> list[PointTables]:
-    """Return tables of latencies by relation and by how many of a pair's CPUs are on
-    the line's NUMA node.
+    """Return tables of latencies of the pairs whose cache line was placed on a NUMA
+    node. A table has a row per relation, and a column per number of the pair's CPUs, 0
+    to 2, that are on the line's node.
     """
     placed_pairs = ladders.select_line_placed_pairs(pairs, descriptions)
     rows = placed_pairs.assign(
@@ -96,9 +97,9 @@ def _count_cpus_on_line_node(
 
 
 def _list_latencies_by_line_node(pairs: pd.DataFrame) -> list[tuple[str, ...]]:
-    """Return a table row per relation: the medians of the pairs with both CPUs, one and
-    none on the NUMA node of their cache line, and the ratio of the largest to the
-    smallest.
+    """Return a table row per relation: the medians of the pairs with both CPUs, one CPU
+    and no CPU on the NUMA node of their cache line; then the ratio of the largest
+    median to the smallest.
     """
     groups = pairs.groupby(["relation", "cpus_on_node"], observed=True)
     medians = groups["median_ns"].median()
@@ -156,7 +157,12 @@ def _tabulate_node_matrices(
 def _tabulate_node_matrix(
     setting: str, cells: pd.DataFrame, benchmark: Benchmark, nodes: _NodeFacts
 ) -> PointTable:
-    """Return a row per node of CPUs and a column per node of memory."""
+    """Return a table with a row per node of CPUs and a column per node of memory.
+
+    setting: such as "read x1". cells: of this setting. `numbers` and `rates` are by the
+    node of CPUs and that of memory, and lack what was not measured; `values`, row by
+    row, gives the colours.
+    """
     cpu_nodes, memory_nodes, numbers = ladders.lay_out_node_matrix(cells)
     _, _, rates = ladders.lay_out_node_matrix(cells, "other_rate")
     lines = []
@@ -214,10 +220,12 @@ def _choose_shades(titles: tuple[str, ...], values: Floats) -> list[list[int]]:
 
 
 def _list_notes(cells: pd.DataFrame, nodes: _NodeFacts) -> Iterator[str]:
-    """Yield the notes below the matrices."""
+    """Yield the notes below the matrices. cells: a row per node of CPUs and node of
+    memory; `other_rate` is what threads that load the memory meanwhile get, in GB/s.
+    """
     yield describe_bursts(cells)
     has_load = cells["other_rate"].notna().any()
-    if has_load:  # cells have the rate of the load: "98.2 (10) at 20.1 GB/s"
+    if has_load:  # a cell then ends in that rate: "98.2 (10) at 20.1 GB/s"
         yield "at: what others get meanwhile"
     if nodes.distances:
         yield "*: own memory; (10): distance, as the firmware has it"
@@ -231,12 +239,16 @@ def _list_notes(cells: pd.DataFrame, nodes: _NodeFacts) -> Iterator[str]:
 
 
 def _compare_remote_with_local(benchmark: Benchmark, matrix: ladders.NodeMatrix) -> str:
-    """Compare remote memory with a node's own, and name the worst pair of nodes; ""
-    without both.
+    """Return ": remote/local 1.61, worst node 0 to 3 2.10": the median of the numbers
+    of remote memory relative to that of a node's own, and the worst pair of nodes.
+    Return "" without both kinds of memory.
+
+    matrix: ns by the node of CPUs and that of memory.
     """
     ratios = _compute_remote_ratios(benchmark, matrix)
     if not ratios:
         return ""
+    # a rate is worst where its ratio is smallest, so the farthest from 1 is sought
     worst = max(ratios, key=lambda place: abs(math.log(ratios[place])))
     cpu_node, memory_node = worst
     return (
@@ -248,8 +260,9 @@ def _compare_remote_with_local(benchmark: Benchmark, matrix: ladders.NodeMatrix)
 def _compute_remote_ratios(
     benchmark: Benchmark, matrix: ladders.NodeMatrix
 ) -> dict[tuple[int, int], float]:
-    """Return the number of each remote memory relative to the node's own, by the nodes
-    of CPUs and memory.
+    """Return the number of each remote memory divided by that of the own memory of the
+    same CPUs. The keys are the node of CPUs and that of memory, as in `matrix`, which
+    is in ns.
     """
     ratios = {}
     for (cpu_node, memory_node), ns in matrix.items():

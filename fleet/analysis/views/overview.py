@@ -53,10 +53,12 @@ def render_host_table(
 
 
 def _explain_host_table(table: pd.DataFrame, body: str, order: str) -> str:
-    """Say what a table of hosts has beside numbers, as the end of the line on these.
-    body: the table as text. order: of the hosts, in words, "" if they need none.
+    """Say what a table of hosts has beside numbers, as the end of the line on the
+    numbers. body: the table as text. order: the order of the hosts, in words, "" if it
+    needs none.
     """
     words = ""
+    # the column is there only if a host has many flagged bursts
     has_flagged_column = " flagged" in body
     if has_flagged_column:
         words += "; flagged: of bursts"
@@ -99,8 +101,8 @@ def render_extremes(
 
 
 def _describe_extremes(cells: Iterable[Cell], benchmark: Benchmark) -> tuple[str, ...]:
-    """Return the count of hosts, their median, and number and name of the fastest and
-    of the slowest.
+    """Return the count of hosts and their median, then number and name of the fastest
+    host, and of the slowest. cells: one for each host that has a number.
     """
     ordered = sorted(cells, key=lambda cell: cell.ns)
     fastest = ordered[0]
@@ -119,11 +121,11 @@ def _describe_extremes(cells: Iterable[Cell], benchmark: Benchmark) -> tuple[str
 def _explain_numbers(
     table: pd.DataFrame, descriptions: Descriptions, further_words: str
 ) -> Iterator[str]:
-    """Yield the legend: what relations and numbers are, then hosts that changed or are
-    at several levels.
+    """Yield the legend, line by line: what relations and numbers are, then hosts that
+    changed or are at several levels.
 
-    further_words: on the columns that the table has; they end the line on the numbers,
-    so they begin with "; " or a line break.
+    table: from `summarize_hosts`. further_words: on the columns that the table has.
+    They end the line on the numbers, so they begin with "; " or a line break.
     """
     relations = text.explain_relations(table["relation"])
     if relations:
@@ -151,8 +153,11 @@ def _list_first(lines: Sequence[str]) -> str:
 def name_hosts_without_numbers(
     table: pd.DataFrame, runs: Sequence[RunSummary], only: Only = ALL
 ) -> str:
-    """Name hosts that lack a number in `table` for a benchmark they measured, or have
-    nothing of `only`.
+    """Name the hosts that lack a number, with the reason, a line per reason. Such a
+    host measured a benchmark of which `table` has no number. If `only` restricts what
+    is shown, a host is named if `table` has no number of it at all.
+
+    table: from `summarize_hosts`. runs: the runs that are shown.
     """
     benchmarks_by_host = table.groupby("host_id")["benchmark"].agg(set).to_dict()
     hosts_by_reason: dict[str, dict[str, None]] = {}
@@ -169,9 +174,10 @@ def name_hosts_without_numbers(
 
 
 def _explain_absence(run: RunSummary, benchmarks: Collection[str], only: Only) -> str:
-    """Say what a table lacks of a run's host; empty if nothing. benchmarks: those that
-    the table has of it.
+    """Say what a table lacks of a run's host; "" if nothing. benchmarks: those of which
+    the table has a number of this host. only: what is shown, ALL if all.
     """
+    # a restricted table lacks most benchmarks of a run, as was asked for
     if only != ALL:
         return "" if benchmarks else f"nothing was measured{only}"
     run_benchmarks = {choice.partition("/")[0] for choice in run.benchmarks}
@@ -190,8 +196,11 @@ def render_heading(
     missing: Sequence[MissingHost] = (),
     command: str = "show",
 ) -> str:
-    """Say how many hosts and runs are shown, from when, which are missing, and the
-    command that shows all.
+    """Say how many hosts and runs are shown, "2 of 3 hosts, 4 runs", and from when.
+    Then say which hosts are missing, and the command that shows all.
+
+    left_out: how many hosts have runs that are not shown. missing: hosts that a session
+    could not measure. command: the command of `fleet` that prints this.
     """
     span = text.format_span(runs[0].started_utc, runs[-1].started_utc)
     parts = [

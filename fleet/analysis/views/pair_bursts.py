@@ -73,9 +73,11 @@ def load_pair_bursts(
 def load_pair_samples(
     root: Root, runs: Sequence[RunSummary], pair: str, only: Only = ALL
 ) -> pd.DataFrame:
-    """Return the rows of `load_pair_bursts`, with `sample_ns`, an array of each burst's
-    samples, `start_offset_ns` and `iterations`. Raises UsageError for a pair that no
-    run measured.
+    """Return the rows of `load_pair_bursts` with three further columns. `sample_ns` is
+    an array of a burst's samples, in ns per unit of work. `start_offset_ns` is when the
+    burst began, counted from the start of the run. `iterations` is how many units of
+    work, such as round trips, each sample has. Raises UsageError for a pair that no run
+    measured.
     """
     cpus = _parse_pair(pair)
     run_ids = [run.run_id for run in runs]
@@ -101,8 +103,9 @@ def _read_bursts_of_runs(
     pairs: pd.DataFrame,
     facts: pd.DataFrame,
 ) -> pd.DataFrame:
-    """Read the bursts of two CPUs in all runs. pairs: of these CPUs. facts: rows of
-    `runs`.
+    """Read the bursts of two CPUs in all runs, as `_read_pair_bursts` does. pairs: of
+    these CPUs, a row per run and benchmark. facts: rows of the table `runs`;
+    `clock_quantum_ticks` is the smallest step of the run's clock, NaN if unknown.
     """
     facts_by_run = facts.set_index("run_id")
     quanta = facts_by_run["clock_quantum_ticks"].astype(float)

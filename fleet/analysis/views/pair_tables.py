@@ -31,8 +31,9 @@ def _has_pair_flag(flags: str) -> bool:
 
 
 def tabulate_relations(relations: pd.DataFrame, pairs: pd.DataFrame) -> str:
-    """Tabulate the numbers of each relation, and its flagged pairs if there are any.
-    relations: from `list_relations`. pairs: what they are of.
+    """Tabulate the numbers of each relation, and the count of its flagged pairs if any
+    pair is flagged. relations: from `list_relations`, of one benchmark, variant and
+    point. pairs: the pairs that these numbers are of.
     """
     flagged = find_flagged_pairs(pairs)
     titles = ["relation", "pairs", "median", "min", "max", "p99", "±95%", "flagged"]
@@ -81,6 +82,9 @@ def _describe_spread(pairs: pd.DataFrame, number: str) -> str:
     """Say how wide the confidence intervals of pairs are, as half-widths: "±0.7%" of a
     single pair, else up to which half-width half of the pairs and all of them are.
     Where there are no intervals, say why.
+
+    number: the column that is shown as the number of a pair. `spread` is half the
+    interval of the median only, as a share.
     """
     half_widths = pairs["spread"]
     if number != "median_ns":
@@ -127,11 +131,12 @@ def render_extremes(pairs: pd.DataFrame, number: str, width: int | None) -> str:
 
 
 def _list_extremes(pairs: pd.DataFrame, number: str) -> list[_Extremes]:
-    """List the extreme pairs of each relation with many pairs, the fastest relation
-    first: that with the smallest median. number: the column of `pairs` that is shown.
+    """List the extreme pairs of each relation that has many pairs, the relation with
+    the smallest median first. number: the column of `pairs` that is shown.
     """
     extremes = []
     for relation, part in pairs.groupby("relation", sort=False):
+        # of so few pairs, all would be named, and some as both fast and slow
         if len(part) <= 2 * _LISTED:
             continue
         ordered = part.sort_values(number, kind="stable")
@@ -160,8 +165,12 @@ def _join_aligned(words: Sequence[str], width: int) -> str:
 
 
 def describe_burst_levels(pairs: pd.DataFrame) -> list[str]:
-    """Describe the pairs with bursts at another level, those with the largest share
-    first.
+    """Describe the pairs of which many bursts are at another level than the pair's
+    number, those with the largest share first: "3-17 has two levels: 45.9 ±0.7%, and
+    60.1 in 31% of bursts".
+
+    pairs: `median_ns` is the pair's number. `other_ns` is the median of the bursts at
+    another level, NaN where these are few; `other_share` is their share.
     """
     switching = pairs[pairs["other_ns"].notna()]
     ordered = switching.sort_values("other_share", ascending=False, kind="stable")
@@ -180,8 +189,11 @@ def describe_burst_levels(pairs: pd.DataFrame) -> list[str]:
 
 
 def render_cpus(pairs: pd.DataFrame, order: Layout) -> list[str]:
-    """Return a summary, a table with a row per CPU and its legend; of many CPUs, only
-    those furthest from the median. pairs: each of a CPU with itself.
+    """Return a summary, a table with a row per CPU, and its legend. Of many CPUs, the
+    table has only those furthest from the median.
+
+    pairs: a row for each CPU, which is paired with itself. order: the CPUs as they are
+    shown.
     """
     costs = pairs["median_ns"]
     middle = costs.median()
@@ -192,6 +204,7 @@ def render_cpus(pairs: pd.DataFrame, order: Layout) -> list[str]:
         f" {format_count(len(rows_by_cpu), 'CPU')}"
     )
     if len(rows) > _FEW_CPUS:
+        # the minus brings the furthest first
         rows.sort(key=lambda row: -abs(row["median_ns"] / middle - 1))
         rows = rows[:_LISTED]
         summary += "; furthest from the median:"

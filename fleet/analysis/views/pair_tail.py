@@ -48,8 +48,11 @@ def _describe_sample(bursts: pd.DataFrame, benchmark: Benchmark) -> str:
 
 
 def _list_quantiles(samples: Floats, benchmark: Benchmark) -> dict[str, str]:
-    """Return each quantile by its name, and the slowest sample; "-" for a quantile of
-    too few samples.
+    """Return the text of each quantile by its name, such as "p99", and of the slowest
+    sample, as "max". A quantile of too few samples is "-".
+
+    _QUANTILES has for each name the share of samples below it, and the samples needed
+    for one to lie beyond it. samples: in ns.
     """
     values = {}
     for name, (share, needed) in _QUANTILES.items():
@@ -57,13 +60,16 @@ def _list_quantiles(samples: Floats, benchmark: Benchmark) -> dict[str, str]:
         if len(samples) >= needed:
             value = float(np.quantile(samples, share))
             values[name] = text.format_value(benchmark, value)
+    # as a rate, the slowest sample is the smallest number
     last = "slowest" if text.is_rate(benchmark) else "max"
     values[last] = text.format_value(benchmark, float(samples.max()))
     return values
 
 
 def _tabulate_largest(bursts: pd.DataFrame, benchmark: Benchmark) -> str:
-    """List the bursts with the slowest samples, the slowest first."""
+    """Tabulate the bursts with the slowest samples, the slowest first, a line each.
+    bursts: a row per burst; `sample_ns` is an array of its samples.
+    """
     titles = ("slowest", "in run", "at, UTC", "round", "flags")
     slowest_ns = bursts["sample_ns"].map(np.max).astype(float)
     with_slowest = bursts.assign(slowest=slowest_ns)
@@ -75,7 +81,10 @@ def _tabulate_largest(bursts: pd.DataFrame, benchmark: Benchmark) -> str:
 
 
 def _describe_burst(row: Mapping[str, Any], benchmark: Benchmark) -> Sequence[str]:
-    """Return the cells of a burst: its slowest sample, run, start, round and flags."""
+    """Return the cells of a burst: its slowest sample, run, start, round and flags.
+    row: `slowest` is in ns; `start_offset_ns` is how long after `started_utc` of the
+    run the burst began.
+    """
     moment = row["started_utc"] + timedelta(microseconds=row["start_offset_ns"] // 1000)
     return (
         text.format_value(benchmark, row["slowest"]),

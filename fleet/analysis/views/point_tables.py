@@ -120,9 +120,11 @@ def _tabulate_keys(
     axes: _Axes,
     work_columns: Sequence[str],
 ) -> list[PointTable]:
-    """Return a table for each table key: the values of the parameters that have tables
-    of their own. work_columns: the columns that say what other threads did; each gives
-    a table further cells, which stand below its numbers.
+    """Return a table for each table key. A key is a tuple of values of parameters; a
+    table key has the values of the parameters whose values have tables of their own.
+
+    work_columns: the columns of `pairs` that say what other threads did. They give each
+    table further cells, which stand below its numbers.
     """
     numbers_by_table = _compute_cells(pairs, "median_ns", axes)
     work_by_table = [_compute_cells(pairs, name, axes) for name in work_columns]
@@ -137,8 +139,11 @@ def _tabulate_keys(
 
 
 def _choose_axes(benchmark: Benchmark, pairs: pd.DataFrame) -> _Axes:
-    """Choose the parameters of each axis. Relations are columns where no parameter is,
-    else each has tables of its own.
+    """Choose the parameters whose values make tables, rows and columns. Where no
+    parameter makes columns, the relations of pairs do; else each relation has tables of
+    its own.
+
+    A benchmark without a parameter of rows has a row per point.
     """
     tables, rows, columns = split_parameters_by_axis(benchmark, pairs)
     if columns:
@@ -155,7 +160,10 @@ def _list_work_columns(pairs: pd.DataFrame) -> list[str]:
 
 
 def _lay_out_grid(numbers: Cells, other_work: list[Cells], axes: _Axes) -> _Grid:
-    """Return the grid of one table, without columns that have no number."""
+    """Return the grid of one table, without columns that have no number. numbers: by
+    the key of the row, then by the key of the column. other_work: the same of what
+    other threads did. axes: the parameters that these keys have values of.
+    """
     columns_with_numbers = {column for row in numbers.values() for column in row}
     columns = _sort_keys(columns_with_numbers, axes.columns)
     return _Grid(
@@ -246,9 +254,12 @@ def _format_shared_ratio(grid: _Grid, row: Key) -> str:
 
 
 def _format_boundary(grid: _Grid, row: Key) -> str:
-    """Format in ns what the ends of a block cost: how much longer a line takes in
-    shared blocks than in own memory, times the lines of a block. The row's key is the
-    size of its blocks.
+    """Format in ns what each end of a block costs. Two threads write alternate blocks
+    of one stretch of memory. A line of such a shared block takes longer than a line of
+    a thread's own memory, since hardware fetches lines of the other thread beyond the
+    ends. So the cost is that difference times the lines of a block.
+
+    row: its key is the size of its blocks in bytes.
     """
     own_ns_per_line = grid.get_number(row, "own")
     shared_ns_per_line = grid.get_number(row, "shared")
@@ -261,11 +272,13 @@ def _format_boundary(grid: _Grid, row: Key) -> str:
 
 
 def _format_knee(grid: _Grid, row: Key) -> str:
-    """Format the rate of other threads in GB/s at which a row takes _KNEE times its
-    idle time. The time between two measured rates is taken to rise in a straight line.
+    """Format the knee: the rate of other threads, in GB/s, at which a row takes _KNEE
+    times as long as without them. Between two measured rates, the time is taken to rise
+    in a straight line.
 
-    Return "not reached" if no measured rate slows the row so much, and "-" if nothing
-    was measured without other threads or the row was measured only so.
+    Return "not reached" if no measured rate slows the row so much. Return "-" if
+    nothing was measured without other threads, or if the row was measured only without
+    them.
     """
     idle_rate, idle_ns = _find_lowest_rate(grid)
     was_measured_idle = idle_rate == 0
@@ -275,6 +288,7 @@ def _format_knee(grid: _Grid, row: Key) -> str:
     rate, ns = idle_rate, idle_ns
     for next_rate, next_ns in _iter_rates(grid, row):
         if ns < limit_ns <= next_ns:
+            # how far along the straight line from one point to the next the limit is
             part = (limit_ns - ns) / (next_ns - ns)
             return f"{rate + part * (next_rate - rate):.1f}"
         rate, ns = next_rate, next_ns
@@ -317,8 +331,8 @@ def _format_other_work(grid: _Grid, row: Key, column: Key) -> str:
 
 
 def _list_notes(benchmark: Benchmark, *, has_other_work: bool) -> Iterator[str]:
-    """Yield the notes below the tables. has_other_work: each line of numbers has one on
-    other threads below it.
+    """Yield the notes below the tables. has_other_work: below each line of numbers
+    stands a line on what other threads did meanwhile.
     """
     unit = benchmark.unit
     if benchmark.other_unit == "byte":
@@ -363,9 +377,10 @@ def _take_key(values: Mapping[str, Any], parameters: list[Parameter]) -> Key:
 
 def _sort_keys(keys: Iterable[Key], parameters: Sequence[Parameter]) -> list[Key]:
     """Sort keys by the value of the first parameter, then of the next, each in the
-    order of its parameter.
+    order of its parameter. A key has a value for each parameter.
 
-    None comes last if the parameter has a word for it (`none`), else first.
+    None comes last if the parameter has a word for it, such as "full" (`none` of the
+    parameter), else first.
     """
 
     def compute_place(key: Key) -> list[tuple[Any, ...]]:
@@ -378,7 +393,7 @@ def _sort_keys(keys: Iterable[Key], parameters: Sequence[Parameter]) -> list[Key
             if value is None:
                 places.append((is_none_last,))
                 continue
-            # words with suffixes rank like the word: the shortest comes first
+            # `mix-75` ranks like `mix`: the shorter of the two comes first
             length = len(str(value))
             places.append((not is_none_last, parameter.sort_key(value), length))
         return places
@@ -417,7 +432,8 @@ def _explain_axis_parameters(
         has_word_for_missing = bool(parameter.none)
         if parameter is _RELATION:
             yield "columns: what the CPUs share"
-        elif has_word_for_missing:  # a count such as load_mbps, "full" without a limit
+        elif has_word_for_missing:
+            # a number such as load_mbps; its word "full" means without a limit
             title = parameter.name.replace(_RATE_SUFFIX, ", GB/s each")
             yield f"columns: {title}"
         elif meanings := _explain_words(parameter, pairs[parameter.name]):

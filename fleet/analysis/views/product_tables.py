@@ -23,8 +23,9 @@ from fleet.model import SHIPPED, Descriptions, Parameter, View
 def tabulate_gemm_points(
     pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> PointTables:
-    """Return the tables of one variant of gemm, one per number and kind of CPUs;
-    medians of like CPUs.
+    """Return the tables of one variant of gemm: a table for each number of threads and
+    kind of core. A line is a product; its numbers are medians over the CPUs of that
+    kind.
     """
     rows = add_peak_shares(pairs, descriptions)
     tables = []
@@ -47,13 +48,13 @@ def add_peak_shares(
     pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
     """Return the rows of matrix products in `pairs`, sorted as in a table, with these
-    columns added.
+    columns added. Rows of the operation "peak", the most that the same CPUs can do, are
+    among them.
 
-    `gops`: operations per ns of all threads together; `median_ns` is the time of one.
-    `share`: how much of the peak of the same run, variant and CPUs it reaches, per
-    cycle; NaN without a peak.
-    `per_cycle`: operations of one core per cycle; NaN without a frequency.
-    `shape`: such as 256x256x256; "" for the peak.
+    `gops`: operations per ns of all threads together; `median_ns` is the time that all
+    of them take for one operation. `share`: how much of the peak a row reaches, per
+    cycle; NaN without a peak. `per_cycle`: operations of one core per cycle; NaN
+    without a frequency. `shape`: such as 256x256x256; "" for the peak.
     """
     is_product = get_views(pairs["benchmark"], descriptions) == View.PRODUCTS
     rows = pairs[is_product.astype(bool)].copy()
@@ -80,8 +81,11 @@ def _compute_shares_of_peaks(rows: pd.DataFrame) -> "pd.Series[float]":
 
 
 def _find_peaks(rows: pd.DataFrame) -> tuple[Floats, Floats]:
-    """Return the rate in operations per ns and the frequency in GHz of each row's peak,
-    that of the same run, variant and CPUs; NaN without one.
+    """Return for each row the rate in operations per ns and the frequency in GHz of its
+    peak. The peak is what the CPUs can do at most, measured as the operation "peak"; a
+    row's peak is of the same run, variant and CPUs. NaN without a peak.
+
+    rows: of matrix products and of peaks.
     """
     keys = ["run_id", "variant", "ping_cpu", "pong_cpu", "threads"]
     is_peak = rows["operation"] == "peak"
@@ -121,7 +125,7 @@ def _sort_by_operation(rows: pd.DataFrame, descriptions: Descriptions) -> pd.Dat
 
 def _tabulate_gemm(rows: pd.DataFrame) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return titles and a line per product. rows: of one number of threads and one kind
-    of CPUs; each line has the medians over these CPUs.
+    of CPUs; a line has the medians over these CPUs.
     """
     products = rows.groupby(["operation", "point", "shape"], sort=False)
     columns = ["gops", "spread", "share", "per_cycle"]

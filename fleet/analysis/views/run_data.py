@@ -48,14 +48,16 @@ class RunData:
     number_column: str
 
     def select_relations(self, pairs: pd.DataFrame) -> pd.DataFrame:
-        """Select the numbers of the relations of one benchmark, variant and point:
-        those of `pairs`.
+        """Select the numbers of the relations of `pairs`, which are of one benchmark,
+        variant and point. A point is one setting of the benchmark's parameters.
         """
         loaded = select_relations(self.relations, pairs)
         if len(loaded):
             return loaded
-        # Only the usual point is loaded, and these pairs are of another one. Pairs
-        # without a point are taken for those of the usual one.
+        # Of pairs, only the usual point is loaded: the point that a benchmark is mostly
+        # shown at. These pairs are of another point, so their numbers are computed
+        # here. That leaves out all but the usual point, so their point is removed:
+        # pairs without a point pass for those of the usual one.
         as_usual_point = pairs.assign(point=None)
         numbers = compute_numbers(
             as_usual_point, self.cpus, self.descriptions, self.number_column
@@ -64,9 +66,9 @@ class RunData:
 
 
 def load_run_data(root: Root, run_id: str, only: Only) -> RunData:
-    """Load the data that is shown of a run. The numbers of its relations are those of
-    the estimator that its preset chose. Raises UsageError if nothing of `only` was
-    measured.
+    """Load the data that is shown of a run. The numbers of its relations are of the
+    estimator that the run's preset chose: the median, the mean or the smallest sample.
+    Raises UsageError if nothing of `only` was measured.
     """
     (run,), _, cpus = load.read_runs(root, [run_id])
     descriptions = read_descriptions(run["hello"])

@@ -112,7 +112,10 @@ def _list_options(plan: Mapping[str, Any]) -> list[str]:
 
 
 def _format_option(value: Any) -> str:
-    """Format a stored option as it is typed, CPUs as 0-3."""
+    """Format a stored option as it is typed: CPUs as 0-3, a list as "a,b". A dict that
+    has `which` is a choice of pairs, formatted as "per-relation:3"; any other dict is
+    JSON.
+    """
     if isinstance(value, dict):
         return _format_pair_choice(value) if "which" in value else json.dumps(value)
     if isinstance(value, list):
@@ -131,7 +134,10 @@ def _format_pair_choice(choice: Mapping[str, Any]) -> str:
 
 
 def _describe_network(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a line on the node of each network device: "network: eth0: node 0"."""
+    """Return a line on the NUMA node of each network device: "network: eth0: node 0";
+    no line without devices. nodes: what the run says of its NUMA nodes; `network` lists
+    the devices of a node.
+    """
     places = [
         f"{name}: node {node['node']}"
         for node in nodes
@@ -141,12 +147,13 @@ def _describe_network(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _describe_cpus(data: RunData) -> list[str]:
-    """Return lines on how the measured CPUs were chosen, on the topology, and on
-    SMT.
+    """Return lines on how the measured CPUs were chosen, on the topology, on SMT, and
+    on the nodes of network devices.
     """
     run = data.run
     is_known = data.cpus["online"] & data.cpus["core"].notna()
     online = data.cpus.loc[is_known, ["cpu", "package", "core"]]
+    # the lowest CPU of each core; if cores have one CPU each, that is all CPUs
     one_of_each = take_one_of_each_core(online.itertuples(index=False, name=None))
     has_siblings = len(one_of_each) < len(online)
     lines = []

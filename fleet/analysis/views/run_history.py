@@ -32,6 +32,9 @@ def render_relation_history(
 ) -> str:
     """Render a line per run, benchmark and variant, oldest first, then a sparkline per
     host and relation.
+
+    history: a row per run, benchmark, variant and relation, oldest first. width: of the
+    terminal; None: unlimited.
     """
     common_labels = text.find_common_labels(history["labels"].tolist())
     runs = _tabulate_runs(history, width, descriptions, common_labels)
@@ -139,8 +142,10 @@ def _explain_columns(
 
 
 def _tabulate_courses(history: pd.DataFrame, width: int | None) -> str:
-    """Draw the course of each number of a host over its runs; empty if no host has
-    several runs.
+    """Draw the course of each number of a host over its runs, a line per host,
+    benchmark, variant and relation. Return "" if no host has several runs.
+
+    history: a row per run and number, oldest first.
     """
     rows = []
     for key, part in history.groupby(["host_name", *CLASS], sort=False):
@@ -154,7 +159,12 @@ def _tabulate_courses(history: pd.DataFrame, width: int | None) -> str:
 
 
 def render_host_history(runs: Sequence[RunSummary], usual: UsualNumbers) -> str:
-    """Render a host's comparable runs: usual number, extremes, sparkline."""
+    """Render a host's comparable runs: a table with the usual number, the extremes and
+    a sparkline of each number, and what the words mean. The usual number is the
+    geometric mean of the runs at the main level, where most of the host's runs are.
+
+    runs: oldest first.
+    """
     first = runs[0].started_utc
     last = runs[-1].started_utc
     lines = [
@@ -173,7 +183,9 @@ def render_host_history(runs: Sequence[RunSummary], usual: UsualNumbers) -> str:
 
 
 def _tabulate_usual_numbers(usual: UsualNumbers) -> str:
-    """Tabulate each number of a host, with the range and the course of its runs."""
+    """Tabulate each number of a host: the usual number, and the range and course of its
+    runs. A number is named by benchmark, variant, setting (`about`) and relation.
+    """
     titles = (
         "benchmark",
         "of",
@@ -196,8 +208,10 @@ def _tabulate_usual_numbers(usual: UsualNumbers) -> str:
 def _describe_usual_number(
     row: Mapping[str, Any], medians: "pd.Series[float]", benchmark: Benchmark
 ) -> tuple[str, ...]:
-    """Return the cells of a number. row: of `summarize_hosts`. medians: of each run,
-    in ns, oldest first.
+    """Return the cells of a number.
+
+    row: of `summarize_hosts`; its `levels` are those between the host's runs, the main
+    level, that of most runs, first. medians: of each run, in ns, oldest first.
     """
     choice = f"{row['benchmark']}/{row['variant']}".rstrip("/")
     ends = [medians.min(), medians.max()]

@@ -78,8 +78,9 @@ class RunPage:
             yield render_tables(tables, self.canvas.width)
 
     def render_maps(self) -> Iterator[str]:
-        """Yield each heat map below its name and host: one per benchmark of pairs and
-        variant, then one per point of those whose line was placed on a NUMA node.
+        """Yield each heat map below its name and host. First comes a map per benchmark
+        of pairs and variant. Then come pairs whose cache line was placed on a NUMA
+        node: a map per point, which names the node.
         """
         data = self.data
         host = data.run["host_name"]
@@ -104,7 +105,9 @@ class RunPage:
                 yield str(name), str(variant), part
 
     def _render_numbers(self, pairs: pd.DataFrame, view: View) -> str:
-        """Render one benchmark and variant of another view than MATRIX."""
+        """Render one benchmark and variant whose view is not MATRIX: not shown as pairs
+        of two CPUs. view: of this benchmark.
+        """
         descriptions = self.data.descriptions
         if view is View.CPUS:
             return self._render_cpus(pairs)
@@ -148,7 +151,9 @@ class RunPage:
             explains = False
 
     def _render_pairs(self, pairs: pd.DataFrame, *, explains: bool) -> str:
-        """Render relations, extreme pairs and matrix. explains: explain the words."""
+        """Render relations, extreme pairs and matrix. pairs: of one benchmark, variant
+        and point. explains: add what the words of the table of relations mean.
+        """
         number = self.data.number_column
         relations = self.data.select_relations(pairs)
         lines = [self._write_pairs_title(pairs), tabulate_relations(relations, pairs)]
@@ -197,8 +202,9 @@ class RunPage:
         return rendered.rstrip("\n")
 
     def _lay_out_halves(self, pairs: pd.DataFrame) -> PairHalves | None:
-        """Lay out how good the numbers of pairs are; None of numbers that have no
-        interval.
+        """Lay out the half-widths of the pairs' intervals: `own` from noise in the pair
+        itself, `shared` from noise in all pairs of its relation. Return None if the
+        run's number of a pair is not the median, for then it has no interval.
         """
         if self.data.number_column != "median_ns":
             return None

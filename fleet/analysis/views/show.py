@@ -57,7 +57,7 @@ def show_as_json(
     - `plateaus`, `ladder`, `nodes`: per memory level, per size, and per NUMA node of
       CPUs and of memory; in ns per unit by all threads together, so that 1 /
       `median_ns` is GB/s where the unit is a byte;
-    - `counters`: per unit.
+    - `counters`: counted events per unit of work, from `count_per_unit`.
     """
     # The document of all rows can be large, so its rows are put one by one into an
     # empty document, between its brackets.
@@ -90,7 +90,10 @@ def _iter_objects(
 
 
 def _make_run_object(data: RunData) -> dict[str, Any]:
-    """Return the row of a run, with the keys of `show_as_json`."""
+    """Return the row of a run, with the keys of `show_as_json`. Columns that are the
+    same in all rows of a table, such as `run_id`, are left out; so is `probe`, the
+    host's answer about its facts.
+    """
     memory = data.memory
     run = {key: value for key, value in data.run.items() if key != "probe"}
     numbers = ["median_ns", "low_ns", "high_ns"]
@@ -141,8 +144,11 @@ def show_runs(
     detail: Detail = _BRIEF,
     sort: str | None = None,
 ) -> str:
-    """Render one host's last run, or several hosts in a table. detail: several use only
-    `as_map`. sort: the column by which these are sorted. Raises UsageError.
+    """Render the last run of one host, or of several hosts a table with a row per host.
+
+    detail: a table of several hosts uses only its `as_map`. sort: the column by which
+    these hosts are sorted; None: the fastest first. Raises UsageError if `sort` is
+    given for a single host.
     """
     if len(to_show.latest) > 1:
         return _show_hosts(root, to_show, canvas, only, sort, as_map=detail.as_map)
@@ -214,8 +220,9 @@ def show_run(
     """Render one run: header, a table by relation, the matrix, the ladders, the
     warnings.
 
-    among: the selection that the run is the last of; two or more comparable runs get a
-    table.
+    among: the selection of which the run is the last; None if it was chosen by itself.
+    If the selection has two or more comparable runs of the host, a table of their
+    numbers is added.
     """
     data = load_run_data(root, run_id, only)
     page = RunPage(data, canvas, detail)
@@ -275,8 +282,10 @@ def render_overview(
     *,
     ends: bool,
 ) -> str:
-    """Render an overview of runs; name hosts it lacks. earlier: comparable runs. ends:
-    extreme hosts only.
+    """Render an overview of runs; then name the hosts of which it has no number.
+
+    earlier: comparable runs, which give only intervals. ends: if true, tabulate only
+    the fastest and the slowest host of each number.
     """
     table, _, descriptions = load_usual_numbers(root, runs, earlier=earlier)
     if ends and len(table):

@@ -27,7 +27,10 @@ def draw_sparkline(values: npt.ArrayLike) -> str:
 
 
 def _choose_scale(values: Floats) -> tuple[float, float]:
-    """Return the ends of a scale that has the values in its middle."""
+    """Return the low and high end of a scale for these values. If they span less than
+    _MIN_SPAN of the smallest value, the scale spans that much, with the values in its
+    middle.
+    """
     low = float(values.min())
     high = float(values.max())
     span = high - low

@@ -72,9 +72,10 @@ def describe_topology(layout: Layout) -> list[str]:
 
 
 def _list_dividing_levels(layout: Layout) -> list[tuple[str, Blocks]]:
-    """List the levels that divide the CPUs into several groups of several, each with
-    its groups; not cores, nor levels whose groups are the cores. If several levels have
-    the same groups, only the outermost is listed.
+    """List the levels that divide the CPUs into at least two groups, but not into
+    single CPUs. Each level, such as "llc", stands with its groups. Cores are not
+    listed, nor levels whose groups are the cores. If several levels have the same
+    groups, only the outermost is listed.
     """
     cores = layout.blocks("core")
     level_by_blocks: dict[Blocks, str] = {}
@@ -146,8 +147,9 @@ def _describe_cpus_alone(count: int) -> str:
 
 
 def _describe_sibling_rule(cores: Blocks) -> str:
-    """Describe the siblings as a rule, "n and n+4, for n of 0-3", if the CPUs of every
-    core are as far from its first; else return "".
+    """Describe the siblings as a rule, "n and n+4, for n of 0-3". Return "" if no rule
+    holds: the other CPUs of each core must be as far from the core's first CPU as those
+    of every other core.
     """
     firsts = [core[0] for core in cores]
     offsets = {tuple(cpu - core[0] for cpu in core[1:]) for core in cores}

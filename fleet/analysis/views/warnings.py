@@ -144,6 +144,9 @@ class RunWarning:
     minor: bool = False
 
     def __str__(self) -> str:
+        """Return the line: "outliers: pairs have many slow samples (3 of 120): cas 3-17
+        (2%)". A note has no key before it.
+        """
         words = self.text
         if not self.is_note:
             words = f"{self.key}: {words}"
@@ -170,8 +173,12 @@ def list_warnings(
     comparisons: pd.DataFrame,
     findings: pd.DataFrame,
 ) -> list[RunWarning]:
-    """List a run's warnings, one per fact, most serious first, then its notes.
-    comparisons: from `check_run`.
+    """List a run's warnings, one per fact, most serious first, then its notes. All
+    minor warnings, about so few bursts that medians tolerate them, become one.
+
+    rows: the run's pairs and bursts that may be worth a warning. comparisons: from
+    `check_run`, a row per comparison of two numbers. findings: from `check_topology`, a
+    row per oddity.
     """
     warnings = [
         *_warn_about_failures(run, rows),
@@ -202,8 +209,12 @@ def _merge_notes(
     """Merge the notes that warn into the warnings `by_key`, which this changes. Return
     the other notes, which only inform.
 
-    Leave out forecasts. Leave out also the note that pairs did not converge, if a
-    warning, made from the flags of these pairs, says so already.
+    A note is a sentence that is stored with the run. It warns if `_find_kind` finds a
+    kind of warning in it, such as "busy"; else its kind is "". Leave out forecasts.
+    Leave out also the note that pairs did not converge, if a warning, made from the
+    flags of these pairs, says so already.
+
+    by_key: the warnings, each by its key.
     """
     plain_notes = []
     for note in notes:
@@ -211,6 +222,7 @@ def _merge_notes(
         is_told = kind == "not_converged" and kind in by_key
         if is_told or note.startswith(FORECAST):
             continue
+        # without the warning of the flags, this note stands as it is
         if kind in ("", "not_converged"):
             plain_notes.append(RunWarning("", note))
         else:
@@ -227,9 +239,9 @@ def _find_kind(note: str) -> str:
 
 
 def _add_note(by_key: dict[str, RunWarning], kind: str, note: str) -> None:
-    """Add a note to the warning that bursts gave about the same fact: a note of the
-    kind `busy` to the warning `busy_cpu`. If there is no such warning, make the note a
-    warning of its own. by_key: the warnings, each by its key.
+    """Add a note to the warning about the same fact that bursts gave: a note of the
+    kind `busy` to the warning `busy_cpu`, as _SAME_FACT says. If there is no such
+    warning, make the note a warning of its own. by_key: the warnings, each by its key.
     """
     key_of_same_fact = _SAME_FACT[kind]
     if key_of_same_fact not in by_key:
@@ -266,9 +278,10 @@ def render_warnings(warnings: Sequence[object]) -> str:
 def fold_warnings(
     warnings: Sequence[RunWarning], run: Mapping[str, Any]
 ) -> list[RunWarning]:
-    """Shorten the warnings of a run on a virtual machine if they are many. Keep those
-    which say that the run is not what was asked for, the most telling others, and the
-    notes; only count the rest. Few warnings, and those of bare metal, stay as they are.
+    """Shorten the warnings of a run on a virtual machine if they are many. Keep the
+    warnings which say that the run is not what was asked for, the most telling other
+    warnings, and the notes; only count the rest. Few warnings, and those of bare metal,
+    stay as they are.
     """
     notes = [warning for warning in warnings if warning.is_note]
     proper_warnings = [warning for warning in warnings if not warning.is_note]
@@ -304,8 +317,11 @@ def _count_left_out(
 
 
 def _warn_about_failures(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
-    """Yield a warning if there are no samples, and one about the bursts that failed for
-    good.
+    """Yield a warning if the run has no samples, and one about the bursts that failed
+    and have no number.
+
+    `failed` of the run has a dict for each failure, with the `benchmark` and `reason`.
+    `again` is true if that burst was taken again, so that it has a number in the end.
     """
     if not rows.pair_count:
         yield RunWarning("empty", "no samples are stored, so there are no latencies")
@@ -332,11 +348,13 @@ def _count_failures(failures: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _list_reasons(reasons: Sequence[str]) -> str:
-    """List the most frequent reasons, those that differ only in numbers as one, each
-    with its count.
+    """List the most frequent reasons, each with its count: "no answer for 3 to 5 s (7);
+    no memory (2)". Reasons that differ only in numbers count as one, with the range of
+    each number.
     """
     reasons_by_form: dict[str, list[str]] = {}
     for reason in reasons:
+        # "no answer for 3 s" and "no answer for 5 s" have the form "no answer for # s"
         form = _NUMBER.sub("#", reason)
         reasons_by_form.setdefault(form, []).append(reason)
     most_first = sorted(reasons_by_form.values(), key=len, reverse=True)
@@ -364,9 +382,11 @@ def _format_range(numbers: Iterable[str]) -> str:
 
 
 def _warn_about_flags(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarning]:
-    """Yield one warning per flag that occurs. A pair can have only the flags of
-    _MEASURES. If pairs have the flag, the warning is about them, else about the bursts
-    that have it.
+    """Yield one warning per flag that occurs. If pairs have the flag, the warning is
+    about the pairs, else about the bursts.
+
+    The flags of a pair include those of its bursts. Only the flags of _MEASURES are
+    about a pair as a whole, so pairs are searched only for these.
     """
     burst_counts = {}
     if len(rows.bursts):
@@ -389,14 +409,16 @@ def _has_flag(flags: str, flag: str) -> bool:
 
 
 def _warn_about_wide_pairs(rows: MarkedRows) -> Iterator[RunWarning]:
-    """Yield a warning about the pairs whose interval is wider than WIDE, if any."""
+    """Yield a warning about the pairs whose interval is wider than WIDE, if any.
+    `spread` of a pair is half its 95 % interval, as a share; None if unknown.
+    """
     wide = [row for row in rows.pairs if (row["spread"] or 0) > WIDE]
     if wide:
         yield RunWarning(
             "wide",
             f"pairs have an interval wider than {format_half_width(WIDE)}",
             extent=f"{len(wide)} of {rows.pair_count}",
-            # pairs with this flag are named by their intervals, as these are to be
+            # name the pairs by their intervals, as `not_converged` does
             worst=_format_worst_pairs(wide, "not_converged"),
         )
 
@@ -404,9 +426,11 @@ def _warn_about_wide_pairs(rows: MarkedRows) -> Iterator[RunWarning]:
 def _warn_about_bursts(
     flag: str, text: str, count: int, rows: MarkedRows
 ) -> Iterator[RunWarning]:
-    """Yield a warning about the `count` bursts with a flag. Yield none about busy CPUs
-    if a hypervisor took the time of all such bursts, for then the warning `steal` says
-    so.
+    """Yield a warning about bursts with a flag. Yield none about busy CPUs if a
+    hypervisor took the time of all such bursts, for then the warning `steal` says so.
+
+    flag, text: a key of MEANINGS and its sentence. count: of the bursts with the flag.
+    rows: of the run; `burst_count` is of all its bursts.
     """
     cause = ""
     if flag == "busy_cpu":  # a hypervisor, not other work, may have taken the time
@@ -454,8 +478,9 @@ def _warn_about_memory(run: Mapping[str, Any]) -> Iterator[RunWarning]:
 
 
 def _warn_about_steal(rows: MarkedRows) -> Iterator[RunWarning]:
-    """Yield one warning about bursts that lost a share of _FELT or more of their time
-    to the hypervisor, with those that lost most.
+    """Yield one warning about the bursts that lost a share of _FELT or more of their
+    time to the hypervisor, if there are any. Name those that lost the largest shares.
+    The warning is minor if these bursts are so few that medians tolerate them.
     """
     if rows.bursts.empty:
         return
@@ -489,18 +514,24 @@ def _warn_about_pairs(
     pairs: list[dict[str, Any]],
     pair_count: int,
 ) -> Iterator[RunWarning]:
-    """Yield a warning about pairs with a flag, if more have it than are expected by
-    chance.
+    """Yield a warning about pairs with a flag, if more have the flag than chance gives
+    it to.
+
+    flag, text: a key of MEANINGS and its sentence. pairs: rows of the pairs with this
+    flag. pair_count: of all pairs of the run, with or without the flag.
     """
     if flag == "smt_pair":
-        # of siblings, the check `siblings` says that they are not the nearest
+        # Siblings of one core have this flag, too, if they are not clearly nearest to
+        # each other. The check `siblings` of the topology warns about them.
         pairs = [row for row in pairs if row["relation"] != "smt"]
     by_chance = 0
+    # drift alone is found by a test, which reports some pairs without drift
     if flag == "drift":
         by_chance = round(_CHANCE * pair_count)
     extent = f"{len(pairs)} of {pair_count}"
     if by_chance:
         extent += f", about {by_chance} expected by chance"
+    # pairs have this flag only in runs that asked for a precision
     if flag == "not_converged":
         extent += f" wider than {format_half_width(run['precision'])}"
     if len(pairs) > by_chance:
@@ -508,9 +539,13 @@ def _warn_about_pairs(
 
 
 def _format_worst_pairs(pairs: list[dict[str, Any]], flag: str) -> str:
-    """Format the worst pairs that have a flag, by its column in _MEASURES."""
+    """Format the worst pairs that have a flag: "cas 3-17 (31% of bursts), cas 4-9 (12%
+    of bursts)". The column of the flag in _MEASURES ranks the pairs; pairs without a
+    number in it are left out.
+    """
     column, describe = _MEASURES[flag]
     measured_pairs = [row for row in pairs if row[column] is not None]
+    # the sort is ascending, so a minus brings the largest number first
     sign = 1 if flag in _SMALLEST_IS_WORST else -1
     worst_first = sorted(measured_pairs, key=lambda row: sign * abs(row[column]))
     texts = []
@@ -525,6 +560,10 @@ def _warn_about_checks(
 ) -> Iterator[RunWarning]:
     """Yield a warning per failed check of the topology, then per failed cross-check;
     worst cases first.
+
+    findings: a row per oddity of the topology. comparisons: a row per comparison of two
+    numbers of the run; `value` is larger if worse. Both have `check`, the key of the
+    warning, and `says`, the case as text.
     """
     if len(findings):
         worst = _sort_findings(findings)
@@ -550,7 +589,12 @@ def _sort_findings(findings: pd.DataFrame) -> pd.DataFrame:
 def _warn_about_cases(
     meanings: Mapping[str, str], rows: pd.DataFrame, noun: str, between: str
 ) -> Iterator[RunWarning]:
-    """Yield a warning per check that has rows, with the first few of them."""
+    """Yield a warning per check that has rows, with the first few of them.
+
+    meanings: the sentence of each check. rows: a row per case, the worst first; `check`
+    is the key of its check, and `says` the case as text. noun: what the cases are
+    called. between: what separates two cases.
+    """
     for check, text in meanings.items():
         cases = rows.loc[rows["check"] == check, "says"].tolist()
         if not cases:
