@@ -34,6 +34,8 @@ class Alternation:
         """
         chance = random.Random(seed)
         one_pass = len(self.values)
+        # This ends, since an order without a period always exists: if there are several
+        # passes, all alike but the last one, for instance.
         while True:
             drawn: list[str] = []
             for _ in range(repeat):
@@ -43,8 +45,8 @@ class Alternation:
                 return drawn
 
     def switch(self, value: str) -> None:
-        """Run the command with FLEET_KEY and FLEET_VALUE set. Raises UsageError if it
-        fails.
+        """Run the user's command, if there is one, with the label's key in FLEET_KEY
+        and `value` in FLEET_VALUE. Raises UsageError if the command fails.
         """
         if not self.command:
             return
@@ -74,14 +76,15 @@ def _repeats(values: Sequence[str], period: int) -> bool:
 def alternate_labels(
     sides: Alternation | None, repeat: int
 ) -> Iterator[Mapping[str, str]]:
-    """Yield each session's additional label, after switching the hosts to its value.
-    Raises UsageError.
+    """Yield the label that each session has besides its others; {} if `sides` is None.
+    Before a session with another value than the last one, switch the hosts to the new
+    value. Raises UsageError.
     """
     if sides is None:
         for _ in range(repeat):
             yield {}
         return
-    before = None
+    before = None  # the value of the session before
     for value in sides.draw_order(repeat):
         if value != before:
             sides.switch(value)

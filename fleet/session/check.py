@@ -106,7 +106,8 @@ class _Check:
             result.findings = find_noise(facts, usage)
             result.facts = facts
             self._access.cancellation.raise_if_requested()
-            # what disturbs a host is shown even if no agent can be put on it
+            # no workdir can be used: raised only here, so that what disturbs the
+            # host is shown all the same
             if workdir_error is not None:
                 raise workdir_error
             progress.enter("plan")  # may build an agent here, to ask it
@@ -141,17 +142,18 @@ def _preview_run(
     requested: RequestedOptions,
     forecaster: Forecaster,
 ) -> RunPreview:
-    """Return what a run would do. Raises the error that would end the run, if it can be
-    foreseen. The preview has no forecast, but says why, if no agent can be asked.
+    """Return what a run would do: its agent and plan, and a forecast or why there is
+    none. Raises the error that would end the run, if it can be foreseen.
 
-    Ask the agent on the host if it is there; else one for this machine, which is built
-    for that, with the host's facts.
+    The forecast comes from the agent on the host if it is there. Else it comes from an
+    agent for this machine, which is built for that and gets the host's facts.
     """
     plan = merge_plan_with_facts(host, requested, facts)
     agent = preview(host, facts, forecaster.builder, plan.benchmarks)
     if agent.path is not None:
         forecast = forecaster.from_host(connection, host, agent.path, plan)
-        choose_deadline_s(host, requested, plan, forecast)  # raises what a run would
+        # only to see whether that raises an error, which would end a run
+        choose_deadline_s(host, requested, plan, forecast)
         return RunPreview(agent.description, plan, forecast)
     if not facts.cpus:
         why = "only the agent can tell on how many CPUs"

@@ -58,6 +58,7 @@ def clean_hosts(
 
     cleaned = []
     for outcome in run_on_each(hosts, clean_one, access):
+        # a host that failed has no report
         report = reports.get(outcome.host.name, _Report())
         cleaned.append(CleanedHost(outcome, report.removed, report.left))
     return cleaned
@@ -73,10 +74,12 @@ def _require_not_measured(host: Host, store: Store) -> None:
 
 
 def _parse_report(host: Host, output: bytes) -> _Report:
-    """Parse what the script printed: a line for each path, which begins with "removed",
-    "found" (by a dry run, which removes nothing) or "left", or for a process that uses
-    one, with "running". Raises LockedError if an agent runs there, ProbeError if the
-    output is incomplete.
+    """Parse what the script printed. Each line is a word and a path: "removed", "found"
+    (what a dry run would remove) or "left". A line "running" names a process and the
+    path that it uses.
+
+    Raises LockedError if there is such a process, ProbeError if the output is
+    incomplete.
     """
     lines = list(_extract_report_lines(host, output))
     running = _collect_values("running", lines)
@@ -95,12 +98,13 @@ def _make_in_use_error(host: Host, why: str) -> LockedError:
 
 
 def render_script(host: Host, *, dry_run: bool = False, root: str = "") -> bytes:
-    """Return the sh script: one function, so that a truncated script does nothing.
-    root: for tests.
+    """Return the sh script that removes what fleet left on a host. It defines functions
+    and calls one in its last line, so a script that arrives truncated does nothing.
+    root: put before shared folders such as /tmp, for tests.
     """
     settings = {
-        "MARK": MARK,
-        "PLACES": host.workdir or "",
+        "MARK": MARK,  # begins each line of the script's answer
+        "PLACES": host.workdir or "",  # the folder to clean; "": the usual ones
         "DRY": "1" if dry_run else "",
         "ROOT": root,
     }
@@ -110,8 +114,8 @@ def render_script(host: Host, *, dry_run: bool = False, root: str = "") -> bytes
 
 
 def _extract_report_lines(host: Host, output: bytes) -> Iterator[str]:
-    """Yield the script's lines between begin and end, escaped, without MARK. ProbeError
-    if incomplete.
+    """Yield the script's lines between "begin" and "end", escaped and without MARK.
+    Raises ProbeError if one of these two lines is missing.
     """
     text = output.decode("utf-8", "replace")
     mark = f"{MARK} "

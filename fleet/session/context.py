@@ -44,7 +44,7 @@ class HostAccess:
             self.connect(host) as connection,
             self.cancellation.call_on_close_all(connection.close),
         ):
-            self.cancellation.raise_if_requested()
+            self.cancellation.raise_if_requested()  # while connecting
             yield connection
 
 
@@ -87,7 +87,8 @@ class SessionContext(HostAccess):
         name = run.host.name
         is_waiting = False
         while True:
-            user = self._measured_by.setdefault(machine, name)  # atomic
+            # one step of the dict: of several threads, the first holds the machine
+            user = self._measured_by.setdefault(machine, name)
             if user == name:
                 break
             if not is_waiting:

@@ -75,9 +75,10 @@ class EventSender:
                 self._send_message(pickle.dumps(message))
 
     def _choose_to_send(self, event: events.Event) -> list[events.Event]:
-        """Return the events to send now: none if it is progress and the host's last one
-        was sent less than PROGRESS_EVERY_S ago. Progress is then held back until the
-        host's next event, which comes after it, or replaces it if it is progress, too.
+        """Return the events to send now. An event of progress is held back, and nothing
+        is sent, if the host's last one was sent less than PROGRESS_EVERY_S ago. The
+        host's next event replaces the held one if it is progress, too; else the held
+        one is sent before it.
         """
         name = event.host.name
         with self._guard:
@@ -103,12 +104,14 @@ class EventReceiver:
         self._hosts = {host.name: host for host in hosts}
         self._emit = emit
         self._guard = threading.RLock()
+        # by host name: the texts of its notes, in order
         self._notes: dict[str, dict[str, None]] = {}
         self._outcomes: dict[str, Outcome] = {}
 
     def receive(self, message: bytes) -> None:
-        """Unpack an event that a worker sent, give it its host again, and pass it on.
-        A repeated note is not passed on; an outcome gets all notes of its host.
+        """Unpack an event, which a worker sent without its host; add the host, and pass
+        the event on. A note that the host has already is not passed on. An outcome gets
+        all notes of its host.
         """
         name, hostless_event = pickle.loads(message)  # noqa: S301  distributed itself pickles what workers send
         event = _replace_host(hostless_event, self._hosts[name])
@@ -116,7 +119,7 @@ class EventReceiver:
             notes = self._notes.setdefault(name, {})
             match event:
                 case events.HostFinished(outcome):
-                    # also passes the event on
+                    # this passes the event on, too
                     self._record_and_emit(replace(outcome, notes=tuple(notes)))
                     return
                 case events.NoteAdded(_, text):
@@ -124,20 +127,22 @@ class EventReceiver:
                         return
                     notes[text] = None
                 case events.StageEntered():
-                    # another worker may begin the host again, after it lost the first
+                    # if the host had ended, its worker was lost, and another worker has
+                    # begun the host again
                     self._outcomes.pop(name, None)
             self._emit(event)
 
     def reconcile_with_sent(self, outcome: Outcome) -> Outcome:
-        """Return the outcome that the worker sent if `outcome` agrees, else record and
-        return `outcome`.
+        """Return the outcome that the worker sent, if it has the run and the state of
+        `outcome`. Else record, pass on and return `outcome`.
         """
         with self._guard:
             sent = self._outcomes.get(outcome.host.name)
             if sent is not None:
                 is_same_run = sent.run_id == outcome.run_id
                 if is_same_run and sent.state is outcome.state:
-                    # it has notes and a duration, which one only found stored lacks
+                    # The outcome of a run that was only found stored has neither notes
+                    # nor a duration; the outcome sent has both.
                     return sent
             return self._record_and_emit(outcome)
 
@@ -161,8 +166,10 @@ def measure_on_cluster(
     context: SessionContext,
     connect_timeout_s: float,
 ) -> list[Outcome]:
-    """Measure `hosts` on the workers of `cluster`: tcp://…, tls://… or local:N. Ctrl-C
-    withdraws shards.
+    """Measure `hosts` on the workers of a Dask cluster; return their outcomes. Ctrl-C
+    withdraws the shards, the groups of hosts that workers measure.
+
+    cluster: the address of a scheduler, tcp://… or tls://…, or local:N.
     """
     settings = {name: getattr(context, name) for name in _SETTINGS}
     settings["labels"] = dict(context.labels)
@@ -282,7 +289,7 @@ def _open_client(address: str) -> Iterator[Any]:
     UsageError, UnreachableError.
     """
     distributed = _import_distributed()
-    # what it reports is in the outcomes
+    # what the library reports is in the outcomes
     logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)
     local_workers = _parse_local_workers(address)
     with ExitStack() as opened:
@@ -314,7 +321,7 @@ def _parse_local_workers(address: str) -> int:
 
 
 def _make_local_cluster(workers: int) -> Any:
-    """Start a cluster on this machine."""
+    """Start a cluster of so many worker processes on this machine."""
     # else workers would import a module of the current folder as Python's own
     os.environ["PYTHONSAFEPATH"] = "1"
     return _import_distributed().LocalCluster(
@@ -323,7 +330,7 @@ def _make_local_cluster(workers: int) -> Any:
         processes=True,
         host="127.0.0.1",
         dashboard_address=None,
-        # after Ctrl-C it logs as critical that the client left
+        # after Ctrl-C the cluster logs as critical that the client left
         silence_logs=logging.CRITICAL + 1,
     )
 
@@ -363,6 +370,9 @@ def _get_fleet_version() -> str:
 
 
 def _import_distributed() -> ModuleType:
+    """Import `distributed`, which only --dask needs. Raises UsageError if it is
+    missing.
+    """
     try:
         return importlib.import_module("distributed")
     except ModuleNotFoundError:
@@ -373,7 +383,7 @@ def _import_distributed() -> ModuleType:
 
 def _outcome_of_stored_run(host: Host, run: RunSummary) -> Outcome:
     """Return the outcome of a host whose run another worker stored before it was lost.
-    Why a run is partial is not known here.
+    The stored run does not say why it is partial, so there is no message.
     """
     state = State.PARTIAL
     exit_code = errors.EXIT_SOME_FAILED

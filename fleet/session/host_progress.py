@@ -27,17 +27,22 @@ class HostProgress:
     """
 
     def __init__(self, host: Host, emit: events.EventHandler) -> None:
+        """Begin in the stage "connect", before there is a run. emit: receives the
+        host's events.
+        """
         self.host = host
         self.notes: list[str] = []
         self._emit = emit
         self._started = time.monotonic()
         self._stage = "connect"
         self._run_id: str | None = None
-        self.bursts = 0  # the number in its journal
-        self.again = 0  # how many bursts were taken again
-        self.unrestored = ""  # for the outcome: which commands of `after` failed
+        self.bursts = 0  # how many the run's journal holds
+        # how many bursts other work had disturbed, so that they were taken again
+        self.again = 0
+        # for the outcome: sentences on commands of `after` that failed
+        self.unrestored = ""
         self._live_medians: LiveMedians | None = None  # None until there is a run
-        self._medians: Medians = ()  # those computed last, at the time `_medians_at`
+        self._medians: Medians = ()  # as last computed, at the time `_medians_at`
         self._medians_at = self._started
 
     def enter(self, stage: str, run: Run | None = None, detail: str = "") -> None:
@@ -53,12 +58,13 @@ class HostProgress:
         self._emit(events.StageEntered(self.host, stage, detail))
 
     def note(self, *texts: str) -> None:
-        """Add notes for the user and the run's record, secrets hidden; those beyond
-        MAX_NOTES are dropped.
+        """Add notes for the user and the run's record, secrets hidden. The note behind
+        MAX_NOTES is replaced by one that says so; later notes are dropped.
         """
         for text in texts:
             if len(self.notes) > MAX_NOTES:
                 return
+            # cut well behind the limit: a secret across the limit is hidden whole
             note = hide_secrets(text[: 2 * NOTE_LIMIT], self.host.env.values())
             if len(note) > NOTE_LIMIT:
                 note = f"{note[:NOTE_LIMIT]} … (truncated)"
@@ -108,8 +114,10 @@ class HostProgress:
         self._emit(progress)
 
     def _update_medians(self, burst: Burst, hello: Hello) -> None:
-        """Add a burst to the live medians; compute them anew every MEDIANS_EVERY_S."""
-        if self._live_medians is None:
+        """Add a burst to the live medians. If the medians for events are older than
+        MEDIANS_EVERY_S, compute them anew.
+        """
+        if self._live_medians is None:  # no run has been entered
             return
         self._live_medians.add(burst, hello)
         if time.monotonic() - self._medians_at >= MEDIANS_EVERY_S:
@@ -131,9 +139,12 @@ class HostProgress:
         return self._make_outcome(State.COMPLETE)
 
     def outcome_of_error(self, err: Exception) -> Outcome:
-        """Return the outcome of an error: a bug in fleet unless fleet raised it or the
-        system explains it. It says what the journal keeps, unless the error is that the
-        journal is lost. After a refusal or a wrong option there is no run to resume.
+        """Return the outcome of a host whose work ended by an error. The error is a bug
+        in fleet unless fleet raised it or the system explains it.
+
+        The message says what the journal keeps, unless the error is that the journal is
+        lost. After a refusal or a wrong option there is no run to resume, so the host
+        is given up.
         """
         name = f"{self.host.name}: "
         cause = find_cause(err, name)
@@ -143,6 +154,7 @@ class HostProgress:
         hint = ""
         has_lost_journal = isinstance(cause, errors.StoreError) and cause.lost
         if not has_lost_journal:
+            # the error itself may advise `fleet resume`, which is then not repeated
             names_resume = "`fleet resume" in str(cause)
             hint = self._journal_hint(resume=not names_resume)
         state = State.FAILED
@@ -176,9 +188,11 @@ class HostProgress:
     def _make_outcome(
         self, state: State, message: str = "", code: int = 0, stage: str | None = None
     ) -> Outcome:
-        """Return the host's outcome. It also says which commands of `after` failed,
-        which do not change the state but are an error if nothing else is. stage: where
-        the host ended; None: the stage entered last.
+        """Return the host's outcome. Its message also says which commands of `after`
+        failed. They leave the state as it is, but give an exit code if no other error
+        does.
+
+        stage: where the host ended; None: the stage entered last.
         """
         if self.unrestored:
             message = message or f"{self.host.name}:"
@@ -210,21 +224,24 @@ def find_cause(err: Exception, where: str) -> errors.FleetError | None:
 
 
 def _explain_partial(run: Run) -> str:
-    """Return why a stored run is not complete."""
+    """Return why a stored run is not complete, as the rest of a sentence. Of several
+    reasons, return the first.
+    """
     if run.end is not None and run.end.out_of_time:
         return "the time budget ended in the first round; what was measured is stored."
-    if run.missing:
+    if run.missing:  # bursts that failed and were not taken again
         return _describe_failed(run.missing)
-    left_out = list_left_out(run)
+    left_out = list_left_out(run)  # benchmarks and CPUs
     if left_out:
         return f"the agent left out {', '.join(left_out)}; the others are stored."
     return "the run is incomplete; what had arrived is stored as a partial run."
 
 
 def _describe_failed(failed: Sequence[Failed]) -> str:
-    """Return how many bursts failed, and the first: if there is one, the first that
-    killed its agent.
+    """Return how many bursts failed, and which failed first. If bursts killed their
+    agent, name the first of these.
     """
+    # `given_up` is set only for a burst that killed its agent
     killing = [burst for burst in failed if burst.given_up is not None]
     first = killing[0] if killing else failed[0]
     name = first.benchmark

@@ -55,10 +55,10 @@ class HostLink:
         self.context = context
         self.progress = progress
         self.host = progress.host
-        # what to do where another controller measures
+        # what to do if another fleet measures on the machine
         self.lock = context.lock or self.host.lock
         options = options_for_host(self.host, context.requested)
-        self.benchmarks = options.benchmarks or Plan().benchmarks
+        self.benchmarks = options.benchmarks or Plan().benchmarks  # for the agent
         self._opened = ExitStack()  # closes the connection
 
     @contextmanager
@@ -85,8 +85,8 @@ class HostLink:
         self.progress.enter(stage, run, detail)
 
     def gather_facts_when_ready(self) -> Facts:
-        """Return the host's facts once it meets its conditions. Raises NotReadyError
-        after `wait_s`.
+        """Return the host's facts once it meets the required conditions. Raises
+        NotReadyError if it does not within `wait_s`.
         """
         self.enter("facts")
         facts = self._gather_facts()
@@ -160,7 +160,7 @@ class HostLink:
             try:
                 self._connect()
             except UnreachableError as err:
-                # it may pass if too many connect at once (MaxStartups of sshd)
+                # the error may pass if too many connect at once (MaxStartups of sshd)
                 if not err.passing or tried == FIRST_TRIES:
                     raise
                 self.progress.note(
@@ -219,7 +219,7 @@ class HostLink:
         """Run the host's `after` over connections of their own, since the link may be
         cut or cancelled. Leave what failed to the outcome.
         """
-        # `progress` does not enter this stage: the outcome names the one before
+        # not by `progress.enter`: the outcome names the stage before `after`
         self.context.emit(StageEntered(self.host, "after"))
         began = time.monotonic()
         pauses_s = iter_retry_pauses_s()

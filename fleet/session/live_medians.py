@@ -33,8 +33,8 @@ class _ThinnedValues:
         self._added_count = 0
 
     def add(self, value: float) -> None:
-        """Add a value; it is kept if it is the next of the selection. A full selection
-        drops every second value, and from then on keeps half as many of those to come.
+        """Add a value; of every `_step` values added, the first is kept. When more than
+        MOST are kept, every second one of them is dropped, and `_step` doubles.
         """
         is_selected = self._added_count % self._step == 0
         self._added_count += 1
@@ -57,6 +57,7 @@ class LiveMedians:
     def __init__(self, facts: Facts, cpus: Collection[int]) -> None:
         """Begin without bursts. cpus: the numbers of those that may be measured."""
         self.cpus = tuple(cpu for cpu in facts.cpus if cpu.cpu in cpus)
+        # by benchmark: its matrix, row by row
         self.latest: dict[str, array[float]] = {}
         # by benchmark: what the numbers of `latest` are, "one-way latency in ns"
         self.labels: dict[str, str] = {}
@@ -67,14 +68,15 @@ class LiveMedians:
         self._places = {cpu.cpu: place for place, cpu in enumerate(self.cpus)}
 
     def add(self, burst: Burst, hello: Hello) -> None:
-        """Add a burst; ignore it unless its benchmark and point have one number for
-        each CPU or pair.
+        """Add a burst. It is ignored unless its benchmark has one number for each CPU
+        or pair, and the burst is at the point of the benchmark that tables show.
         """
         benchmark = hello.get_benchmark_or_shipped(burst.benchmark)
         has_one_number = benchmark.view in (View.MATRIX, View.CPUS)
         is_shown_point = burst.point in (None, benchmark.point)
         if not has_one_number or not is_shown_point:
             return
+        # the first samples only warm up
         ticks = burst.average_pair_ticks(benchmark.shape)[burst.warmup :]
         if not ticks:
             return

@@ -36,10 +36,13 @@ class SessionLog:
     """
 
     def __init__(self, folder: Path, then: events.EventHandler) -> None:
+        """Begin without a file: the first line makes the log. folder: of the session's
+        logs.
+        """
         self.folder = folder
         self._then = then
-        self._guard = threading.Lock()  # for what is below: each host has a thread
-        self._lines: dict[str, deque[str]] = {}  # the last ones of each host, by name
+        self._guard = threading.Lock()  # of the fields below: each host has a thread
+        self._lines: dict[str, deque[str]] = {}  # by host name: its last lines
         self._written = 0  # bytes of the session's log
         self._session_log: int | None = None  # its descriptor, once a line was written
 
@@ -70,8 +73,8 @@ class SessionLog:
             self._write(ended.host, f"{ended.stage}: {_shorten(line)}")
 
     def _log_outcome(self, outcome: Outcome) -> None:
-        """Write how a host ended. If it did not complete, also write a log of its own,
-        with its last lines.
+        """Write how a host ended. For a host that did not complete, also write a log of
+        that host alone, with its last lines and the outcome's message.
         """
         run = f" {outcome.run_id}" if outcome.run_id else ""
         text = (
@@ -90,9 +93,9 @@ class SessionLog:
                 log.write(text.encode())
 
     def _write(self, host: Host, text: str) -> None:
-        """Write a line on a host to the session's log, and keep it for the host's own.
-        The first line beyond SESSION_LIMIT is replaced by one that says so; later ones
-        are only kept for the host's log.
+        """Write a line on a host to the session's log, and keep it for the host's own
+        log. The first line beyond SESSION_LIMIT is replaced by a line that says so;
+        later lines are only kept for the host's log.
         """
         moment = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
         line = f"{moment} {host.name}: {one_line(text)}\n"
@@ -161,6 +164,7 @@ def _ended_before(folder: Path, moment: datetime) -> bool:
         return False
     if not folder.is_dir() or folder.is_symlink():
         return False
+    # the names begin with the time in UTC, so their order is that of the sessions
     first_newer_name = f"s{moment:%Y%m%dT%H%M%SZ}"
     if folder.name >= first_newer_name:
         return False

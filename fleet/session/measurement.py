@@ -60,13 +60,13 @@ class Measurement:
     """
 
     def __init__(self, link: HostLink, run: Run, journal: Journal) -> None:
-        """Read what the journal has of the run; nothing if it is new."""
+        """Read what the journal holds of the run: nothing if the run is new."""
         self._link = link
         self._run = run
         self._journal = journal
-        self._end_by = math.inf
-        self._reconnect_by: float | None = None  # once the link broke
-        self._deaths = 0
+        self._end_by = math.inf  # monotonic time; set when measuring begins
+        self._reconnect_by: float | None = None  # monotonic; None: no link broke yet
+        self._deaths = 0  # how many agents a signal killed
         self._read_journal()
 
     @property
@@ -137,8 +137,8 @@ class Measurement:
             self._read_journal()
 
     def _run_agent(self) -> RunSoFar:
-        """Run an agent for the time that is left. If the machine is locked, wait or
-        raise LockedError.
+        """Run an agent for the time that is left; return the run so far. If another
+        fleet has locked the machine, wait or raise LockedError.
         """
         link = self._link
         left_s = max(1, round(self._end_by - time.monotonic()))
@@ -179,8 +179,8 @@ class Measurement:
         link.context.cancellation.pause(pause_s)
 
     def _describe_lock(self) -> str | None:
-        """Return what other controllers read of our lock on the machine; None for no
-        lock.
+        """Return what other fleets read while we hold the machine's lock: the run, who
+        measures, the session and since when. None if locks are off.
         """
         if self._link.lock is LockPolicy.OFF:
             return None
@@ -195,8 +195,8 @@ class Measurement:
         self._link.progress.follow_record(record, reader)
 
     def _recover(self, lost: LinkError) -> None:
-        """Reconnect, unless the run is complete. Raises `lost` if it is permanent or
-        the time for that is up, which begins anew when visits have arrived meanwhile.
+        """Reconnect, unless the run is complete. Raises `lost` if a new connection
+        cannot help, or the time to reconnect is up. New visits begin that time anew.
         """
         context = self._link.context
         context.cancellation.raise_if_requested()
@@ -227,7 +227,7 @@ class Measurement:
         """
         link = self._link
         if self.run_so_far.failed:
-            self._read_journal()  # then `done` has all bursts, and shows which lack
+            self._read_journal()  # `done` then counts the bursts of all parts
         run = complete_run(self._run, self.run_so_far, link.progress)
         # even if the session is cancelled: a complete run is stored
         link.progress.enter("store")
@@ -361,8 +361,8 @@ def _read_core_mhz(hello: Hello) -> dict[int, int]:
 
 
 def _group_alike(slow: Iterable[tuple[int, int]]) -> list[list[tuple[int, int]]]:
-    """Split pairs of (MHz, CPU), the slowest first, where one is less than GROUP_SHARE
-    of the next. Return the groups of CPUs that run about as fast as their neighbours.
+    """Group CPUs of about one frequency. slow: pairs of (MHz, CPU), the slowest first.
+    A new group begins where the CPU before has less than GROUP_SHARE of the MHz.
     """
     groups: list[list[tuple[int, int]]] = []
     mhz_before = 0

@@ -81,8 +81,8 @@ def _find_most_recent(
 
 
 def name_other_sessions(store: Store, remaining: Remaining) -> str:
-    """Return a sentence that names the other unfinished sessions; "" if there
-    are none.
+    """Return a sentence that names the unfinished sessions that are not running,
+    besides `remaining`, the one that was resumed; "" if there are none.
     """
     unfinished = _find_unfinished_and_end_done(store)
     names = sorted(set(unfinished) - {*store.running_sessions(), remaining.session_id})
@@ -187,8 +187,10 @@ def forget_session(remaining: Remaining, store: Store) -> None:
 def hosts_to_resume(
     remaining: Remaining, inventory: Mapping[str, Host], *, partial: bool = False
 ) -> list[Host]:
-    """Return the remaining hosts as the inventory has them; partial: as their runs do.
-    Raises UsageError.
+    """Return the remaining hosts as the inventory has them now. Raises UsageError if it
+    lacks one of them.
+
+    partial: return only the hosts with a journal, as they were when their runs began.
     """
     if partial:
         return [run.host for run in remaining.runs]

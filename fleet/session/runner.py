@@ -126,8 +126,8 @@ def run_session(
 def end_if_settled(
     store: Store, intent: Intent, outcomes: Sequence[Outcome], names: Collection[str]
 ) -> bool:
-    """End the session and return True if all hosts named are settled; else note why
-    not, for `fleet show`.
+    """End the session and return True if all hosts named are settled, that is, their
+    runs are stored or given up. Else note why not, for `fleet show`; return False.
     """
     settled = {outcome.host.name for outcome in outcomes if outcome.is_settled}
     if settled.issuperset(names):
@@ -221,7 +221,7 @@ def resume_host(link: HostLink, run: Run, *, partial: bool = False) -> Run:
         if partial or measurement.is_complete:
             drop_journal_if_empty(link, measurement.run_so_far, run)
             return measurement.publish()
-        link.benchmarks = run.plan.benchmarks
+        link.benchmarks = run.plan.benchmarks  # whatever is requested now
         with link.connect_and_prepare():
             facts, agent = link.deploy_agent(link.gather_facts_when_ready())
             measurement.continue_with(facts, agent)
@@ -252,8 +252,8 @@ def forecast_before_deploying(link: HostLink, facts: Facts) -> Forecast | None:
 def plan_run(
     link: HostLink, facts: Facts, agent: Agent, forecast: Forecast | None
 ) -> Run:
-    """Return the run about to be measured; its deadline is the requested one, else by
-    the forecast. forecast: None asks the agent on the host.
+    """Return the run about to be measured. Its deadline is the requested one, or else
+    comes from the forecast. forecast: None: ask the agent on the host for one.
     """
     host = link.host
     context = link.context

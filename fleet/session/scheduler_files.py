@@ -37,12 +37,13 @@ _ENDING = re.compile(r"\.(jsonl|out|log|txt)$")
 def import_step_files(
     paths: Sequence[Path], store: Store, labels: Mapping[str, str], access: HostAccess
 ) -> list[Outcome]:
-    """Publish the run in each file, also in folders. Each file is named after its host.
-    A file whose run another host has is refused. Raises UsageError.
+    """Publish the run in each file, also of folders among `paths`; return the outcomes.
+    A file is named after its host. A run that another host has already, stored or in
+    another file, is refused. Raises UsageError.
     """
     files = _find_files_by_host(paths)
     session_id = new_session_id()
-    stored_files = Listing(store.place).stamps  # by host and run
+    stored_files = Listing(store.place).stamps  # by (host ID, run ID)
     hosts_by_run = {run_id: host_id for host_id, run_id in stored_files}
 
     def import_one(progress: HostProgress) -> Outcome:
@@ -88,13 +89,12 @@ class _Attempt:
     sha256: str  # of the part
 
     def read_lines(self) -> Iterator[bytes]:
-        """Yield each complete line of the part from the stream's position on, without
-        its newline. A line without one is incomplete, and so the last; but an overlong
-        line comes in pieces, for the reader of the lines to refuse.
+        """Yield each line of the part, from the stream's position on, without its
+        newline. Stop at a line without a newline, which was cut off. An overlong line
+        comes in pieces, which the reader of the lines refuses.
         """
         bytes_left = self.end - self.stream.tell()
-        # with a byte more than a line may have, which shows that it is overlong, and
-        # with a newline
+        # a byte more than a line may have, which shows an overlong line, and a newline
         longest_piece = LINE_LIMIT_BYTES + 2
         while True:
             line = self.stream.readline(longest_piece)
@@ -139,7 +139,9 @@ def _store_run(
 
 
 def _read_plan(hello: Hello) -> Plan:
-    """Return what is known of the plan: its benchmarks, and its seed or 0."""
+    """Return what the agent's first record says of the plan: its benchmarks, and its
+    seed, or 0 if there is none.
+    """
     points = list_planned_points(hello)
     benchmarks = [benchmark for benchmark, _, _ in points]
     distinct_benchmarks = dict.fromkeys(benchmarks)
@@ -231,7 +233,8 @@ def _list_attempts(data: mmap.mmap) -> list[tuple[int, int]]:
 
 def _parse_run(attempt: _Attempt, host: Host) -> Run:
     """Parse the run from the file's head; leave the stream at the agent's first line.
-    Raises ProbeError.
+    The session, the plan and the agent's build are not in the head: they are empty
+    here, for the caller to fill in. Raises ProbeError.
     """
     attempt.stream.seek(attempt.begin)
     head_bytes = min(STEP_HEAD_BYTES, attempt.end - attempt.begin)
