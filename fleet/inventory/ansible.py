@@ -201,8 +201,8 @@ def _add_host(host: str, variables: Mapping[str, Any], result: _Result) -> None:
 
 
 def _leave_out_variable(variable: str, value: Any, host: str, result: _Result) -> None:
-    """Record a variable that we do not use. Those that are not about connecting are
-    recorded together, for all hosts.
+    """Record a variable that we do not use. All variables that are not about
+    connecting, of all hosts, are recorded as one thing left out.
     """
     if schema.SECRET.search(variable) or "pass" in variable:
         result.leave_out(f"the secret {variable}", host)
@@ -224,6 +224,7 @@ def _make_ssh_entry(
     entry: dict[str, object] = {}
     if name != host:
         entry["address"] = host
+    # a variable such as ansible_port, and our key for its value
     for variable, key in _KEYS.items():
         if value := _read_text(variables, variable, host, result):
             entry[key] = value
@@ -273,6 +274,7 @@ def _add_ssh_options(
     if rest:
         result.leave_out(f"arguments without an option in {variable}", host)
     for letter, argument in options:
+        # -J and -i are short for a keyword of ssh_config(5)
         keyword = _OPTION_KEYWORDS.get(letter, letter)
         value = argument
         if letter == "-o":  # its argument is such as ProxyJump=HOST
@@ -300,8 +302,8 @@ def _accepts_any_key(keyword: str, value: str) -> bool:
 
 
 def _convert_ssh_setting(keyword: str, value: str) -> tuple[str, str]:
-    """Return our key and value for a keyword of ssh_config(5); an empty value where we
-    have none.
+    """Return our key and value for a keyword of ssh_config(5), in lower case, and its
+    value. The value is "" where our inventory has nothing for it.
     """
     match keyword:
         case "proxyjump":

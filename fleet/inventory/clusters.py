@@ -71,7 +71,7 @@ def _parse_entry(parse: Callable[[Any], _Candidate], entry: Any) -> _Candidate:
         return parse(entry)
     except InputError as err:
         why = str(err)
-    # as kubectl, podman and docker write it
+    # where kubectl, podman and docker, in this order, have the name or ID
     match entry:
         case (
             {"metadata": {"name": str(name)}} | {"Id": str(name)} | {"ID": str(name)}
@@ -91,10 +91,11 @@ def _read(entry: Any, key: str, kind: Any = str) -> Any:
 
 
 def _parse_slurm(line: str) -> _Candidate:
-    """Parse a line of `scontrol -o show nodes`: KEY=VALUE, up to the free text at its
-    end.
+    """Parse a line of `scontrol -o show nodes`, such as "NodeName=n1 State=IDLE+CLOUD
+    Partitions=short". The line ends with free text, which is not parsed.
     """
     fields: dict[str, str] = {}
+    # the value of OS= has blanks, so it is removed before the line is split
     for word in _OS_TEXT.sub("", line, count=1).split():
         key, _, value = word.partition("=")
         if key in _FREE_TEXT:
@@ -108,6 +109,7 @@ def _parse_slurm(line: str) -> _Candidate:
     partition = fields.get("Partitions")
     if partition:
         labels["partition"] = partition
+    # a state and its flags are joined by "+"; all of them must be usable ones
     is_usable = set(state.split("+")) <= _USABLE
     unusable = "" if is_usable else f"it is {state}"
     return _Candidate(name, name, labels, unusable)
@@ -298,7 +300,8 @@ def from_cluster(kind: str) -> str:
     lister = _CLUSTERS[kind]
     hosts, left_out = _ask_hosts_and_left_out(kind)
     program, *arguments = lister.command
-    first_arguments = " ".join(arguments[:3])  # such as "get pods -o"
+    first_arguments = " ".join(arguments[:3])
+    # such as "What get pods -o of kubectl listed."
     origin = f"What {first_arguments} of {program} listed."
     return render_inventory(origin, left_out, hosts, lister.defaults)
 
@@ -308,13 +311,15 @@ def list_or_reuse_hosts(
     defaults: Collection[str],
     noted_hosts: Mapping[str, Any] | None,
 ) -> dict[str, dict[str, Any]]:
-    """Return host entries from `noted_hosts`, those of a session's note; if it is None,
-    from a program. defaults: the keys of the inventory's `defaults:`. Raises
-    InventoryError.
+    """Return host entries by name. They are those of `noted_hosts`, which a session
+    noted before; if it is None, a program lists them.
+
+    defaults: the keys of the inventory's `defaults:`. Raises InventoryError.
     """
     hosts = noted_hosts
     if hosts is None:
         hosts, _ = _ask_hosts_and_left_out(source)
+    # how a cluster's hosts are reached, unless the inventory's defaults say that
     connection: Mapping[str, Any] = {}
     if isinstance(source, str) and "via" not in defaults:
         connection = _CLUSTERS[source].defaults
@@ -336,7 +341,7 @@ def _ask_hosts_and_left_out(
     lister = _find_lister(source)
     program = lister.command[0]
     entries = _split_entries(lister, _run(lister.command))
-    hosts: dict[str, _Candidate] = {}
+    hosts: dict[str, _Candidate] = {}  # by name in lower case, which is to be unique
     left_out = []
     for entry in entries:
         candidate = _parse_entry(lister.parse, entry)
@@ -415,7 +420,7 @@ def _run(command: tuple[str, ...]) -> str:
             raise InventoryError(
                 f"{command[0]} listed no hosts: {why}. Try `{by_hand}`."
             ) from err
-        # the program has written to this open file, so its position is where that ended
+        # the program wrote to this open file, so the position is where its text ends
         printed_bytes = printed.tell()
         if printed_bytes >= _LIMIT_MIB << 20:
             raise InventoryError(

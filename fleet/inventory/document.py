@@ -85,8 +85,9 @@ class Document:
         self.problems.append(Problem(line or self.line(path), text, table))
 
     def require_no_problems(self, table: str = "") -> None:
-        """Raise InventoryError if there are problems; list them in file order, each
-        with `file:line: `. table: leave out problems of other tables.
+        """Raise InventoryError if there are problems; list each once, in file order,
+        with `file:line: `. table: leave out problems of other tables; "": leave out
+        none.
         """
         problems = sorted(self.problems, key=attrgetter("line"))
         lines = [
@@ -106,9 +107,11 @@ def format_path(path: KeyPath) -> str:
 
 
 def read_yaml(path: Path, advice: str, *, is_named: bool = False) -> Document:
-    """Read a file and parse it as YAML; its problems are those of its text. Raises
-    InventoryError. advice: added if the file is missing. is_named: by the user, so it
-    may be a pipe.
+    """Read a file and parse it as YAML. What is wrong in its text becomes the problems
+    of the document. Raises InventoryError if it cannot be read as UTF-8.
+
+    advice: added to the error if the file is missing. is_named: the user named the
+    file, so it may be a pipe.
     """
     try:
         raw = read_bounded(path, SIZE_LIMIT_BYTES, is_named=is_named)
@@ -163,7 +166,9 @@ def _compose(text: str) -> Any:
 
 
 def _explain_yaml_error(err: Any, text: str) -> tuple[int, str]:
-    """Return the line of a yaml.MarkedYAMLError, and what is wrong there."""
+    """Return the line of a yaml.MarkedYAMLError, counted from 1, and what is wrong
+    there. A mark behind the last line that has text becomes that line.
+    """
     cause = ", ".join(filter(None, (err.context, err.problem)))
     hint = "Check indentation, colons and quotes here and in the line above"
     why = f"broken YAML: {cause}. {hint}"
@@ -211,6 +216,10 @@ class _Walk:
         self.nodes = 0
 
     def convert(self, node: Any, path: KeyPath, depth: int = 1) -> Any:
+        """Return a node's value: a dict, a list, a text or None. A tag that no
+        inventory needs is a problem. Raises _BrokenError beyond NODE_LIMIT or
+        DEPTH_LIMIT, which anchors may exceed in a small file.
+        """
         self.nodes += 1
         line = node.start_mark.line + 1
         if self.nodes > NODE_LIMIT:
@@ -258,7 +267,7 @@ class _Walk:
                 first_lines[key] = line
                 self.document.lines.setdefault((*path, key), line)
                 result[key] = self.convert(value_node, (*path, key), depth + 1)
-        # of several anchors the first wins, as YAML specifies
+        # a key of the mapping itself wins, then the first anchor with it, as YAML says
         for mapping in merged:
             values = self.convert(mapping, path, depth + 1) or {}
             for key, value in values.items():

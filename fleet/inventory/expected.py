@@ -146,8 +146,8 @@ def _read_machines(entry: object) -> tuple[str, str] | None:
 
 
 def _find_benchmark_problem(benchmark: str, measured: Collection[str]) -> str | None:
-    """Return why this is neither a benchmark nor a variant, or None. measured: further
-    valid variants.
+    """Return why this is neither a benchmark nor a variant, such as "cas/llsc", or None
+    if it is. measured: what runs have measured, whose variants are valid, too.
     """
     name, slash, variant = benchmark.partition("/")
     if name not in _BENCHMARKS:

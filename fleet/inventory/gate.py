@@ -19,8 +19,10 @@ def read_bounded(path: Path, limit_bytes: int, *, is_named: bool) -> bytes:
     is_pipe = is_named and stat.S_ISFIFO(path.stat().st_mode)
     if not is_pipe:
         require_regular(path, "a file")
+    # with O_NONBLOCK, opening a pipe does not wait for its writer
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
+        # a byte more than the limit shows that the file is larger
         data = _read_at_most(handle, limit_bytes + 1)
     finally:
         os.close(handle)
@@ -34,7 +36,9 @@ def read_bounded(path: Path, limit_bytes: int, *, is_named: bool) -> bytes:
 
 
 def _read_at_most(handle: int, count: int) -> bytes:
-    """Read up to `count` bytes. Raises TimeoutError if a pipe stays silent."""
+    """Read until the file ends, but at most `count` bytes. Raises TimeoutError if
+    nothing comes through a pipe for PIPE_SILENCE_S.
+    """
     data = bytearray()
     while len(data) < count:
         try:

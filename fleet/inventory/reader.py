@@ -28,9 +28,9 @@ class InventoryFile:
         self._require_trust([value for value in risky if value.path[0] != _SETTINGS])
 
     def read_settings(self) -> dict[str, Any]:
-        """Return the defaults of the command line's options, which are in the table
-        `fleet:`, by parameter. A relative path of results begins at the inventory's
-        folder. Raises InventoryError.
+        """Return what the table `fleet:` sets: defaults of the command line's options,
+        by parameter name. A relative path of results begins at the inventory's folder.
+        Raises InventoryError.
         """
         self.document.require_no_problems(_SETTINGS)
         risky = self.document.risky
@@ -49,9 +49,9 @@ class InventoryFile:
 
 
 def read_inventory(path: Path, *, is_named: bool) -> InventoryFile:
-    """Read and convert an inventory. Raises InventoryError if it cannot be read or its
-    table `fleet:` is no YAML we take; other mistakes are raised when the settings or
-    the hosts are asked for.
+    """Read and convert an inventory. Raises InventoryError if it cannot be read, or if
+    its text or its table `fleet:` is not YAML that fleet takes. Other mistakes are
+    raised when the settings or the hosts are asked for.
     """
     document = read_yaml(
         path, "`fleet init` writes one to start from.", is_named=is_named

@@ -166,6 +166,7 @@ def _convert_named_values(
         elif not re.fullmatch(schema.pattern, name, re.DOTALL):
             text = f"{quote_short(name)} is not a valid name; {schema.advice}"
             document.reject(path, text)
+        # also if the name is refused: its value may be wrong as well
         converted[name] = _convert(schema.schema, value, here, document)
     return converted
 
@@ -196,8 +197,9 @@ def _require(kind: type, words: str, value: Any) -> Any:
 def _make_reader(
     convert: Callable[[str], Any] = str, words: str = "one piece of text"
 ) -> _Reader:
-    """Return a reader that requires one line of text and converts it. words: what the
-    value has to be, for an error.
+    """Return a reader that takes only a text of one line, and converts the text. words:
+    what a value must be, in the error for a value that is no text: "must be one piece
+    of text, not a list".
     """
 
     def read(value: Any) -> Any:
@@ -257,8 +259,8 @@ def _read_address(value: str) -> str:
 
 
 def _make_target_reader(words: Iterable[str]) -> _Reader:
-    """Return a reader of one of these words in any case, or of another name of an
-    architecture among them; it returns None for `auto`.
+    """Return a reader of an OS or an architecture: one of `words`, in any case, or
+    another name of such an architecture, as amd64. It returns None for "auto".
     """
 
     def read(value: str) -> str | None:

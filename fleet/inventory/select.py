@@ -220,8 +220,8 @@ def _add_listed_hosts(
     declared: Mapping[str, Any],
     listed_hosts: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """Return the entries of `hosts:` with those of `hosts_from`; the file's keys
-    win.
+    """Return the entries of `hosts:` and of the hosts that `hosts_from` lists. For a
+    host in both, the keys in the file win. listed_hosts: as of `load_hosts`.
     """
     from fleet.inventory.clusters import (  # noqa: PLC0415  few inventories need it
         list_or_reuse_hosts,
@@ -233,6 +233,7 @@ def _add_listed_hosts(
     line = document.line(("hosts_from",))
     hosts = dict(declared.get("hosts", {}))
     for name, entry in entries.items():
+        # a problem of a host that is not in the file is one of `hosts_from`
         document.lines.setdefault(("hosts", name), line)
         converted = schema.convert_entry(name, entry, document)
         own_entry = hosts.get(name) or {}
@@ -266,13 +267,14 @@ class _Resolver:
         self.document = document
         self.add_problem = document.reject
         self.defaults: dict[str, Any] = declared.get("defaults", {})
-        self.groups: dict[str, dict[str, Any]] = {}  # their settings, by name
-        self.children: dict[str, list[str]] = {}  # by group, each once
+        self.groups: dict[str, dict[str, Any]] = {}  # by group name: its settings
+        # by group name: the names of its child groups, each once
+        self.children: dict[str, list[str]] = {}
         for name, settings in declared.get("groups", {}).items():
             self.groups[name] = settings or {}
             children = self.groups[name].get("children", ())
             self.children[name] = list(dict.fromkeys(children))
-        # by group, its place in the file, counted from 0
+        # by group name: its place in the file, counted from 0
         self.places = {group: place for place, group in enumerate(self.groups)}
         self.entries: dict[str, _Entry] = {}  # by host name
         self.match_hosts = cache(self._match_hosts)
@@ -302,6 +304,7 @@ class _Resolver:
             group: tuple(sorted(names, key=places.__getitem__))
             for group, names in members.items()
         }
+        # a build host is a host itself, so all have to be there
         complete = [self._add_build_host(host, hosts) for host in hosts.values()]
         return Inventory(
             hosts=tuple(complete),
@@ -319,8 +322,9 @@ class _Resolver:
             return []
 
     def _expand_names(self, hosts: Mapping[str, Any]) -> None:
-        """Add the entries of `hosts:` by the names of hosts, of which a range has
-        many.
+        """Add the entries of `hosts:`, each by the name of its host. A key that is a
+        range, such as n[1-3], makes an entry with the same settings for each of its
+        names.
         """
         for written, settings in hosts.items():
             path = ("hosts", written)
@@ -338,11 +342,13 @@ class _Resolver:
                 self.add_problem(
                     path, f"more than {HOST_LIMIT} hosts; split the inventory"
                 )
-                return
+                return  # further ranges would only take memory
 
     def _check_host_names(self) -> None:
         """Add problems for names that no host may have, or that two hosts have."""
-        name_by_id: dict[str, str] = {}  # of the hosts so far
+        # Results are in a folder named by the host's ID, and a disk may ignore case. So
+        # note by ID, in lower case, the first host that has the ID.
+        name_by_id: dict[str, str] = {}
         for name, entry in self.entries.items():
             path = ("hosts", entry.written)
             folded_id = Host(name, "").host_id.casefold()
@@ -371,9 +377,9 @@ class _Resolver:
                 )
 
     def _members_by_group(self) -> dict[str, set[str]]:
-        """Return the names of the hosts in each group. A group comes after all that it
-        is a child of, and so overrides their settings; other groups are in file order.
-        Return {} after adding a problem.
+        """Return the names of the hosts in each group. Parents come before their
+        children, whose settings override those of the parents. Apart from that, groups
+        are in file order. Return {} after adding a problem.
         """
         direct_members = {
             group: self._find_direct_members(group) for group in self.groups
@@ -463,8 +469,8 @@ class _Resolver:
         return frozenset(fnmatch.filter(self.entries, pattern))
 
     def _resolve_host(self, name: str, groups: Sequence[str]) -> Host:
-        """Return a host, merged from defaults, groups and entry. groups: parents before
-        children.
+        """Return a host, merged from defaults, groups and its entry; the last that has
+        a setting wins. groups: the groups that the host is in, parents before children.
         """
         entry = self.entries[name]
         settings_of_groups = [self.groups[group] for group in groups]
@@ -474,6 +480,7 @@ class _Resolver:
         arguments = _host_arguments(merged, self.path.parent, name)
         host = Host(
             name=name,
+            # in file order
             groups=tuple(sorted(groups, key=self.places.__getitem__)),
             origin=f"{printable(str(self.path))}:{self.document.line(entry_path)}",
             **arguments,
@@ -532,7 +539,9 @@ class _Resolver:
     def _check_plan(self, host: Host, layers: Sequence[KeyPath]) -> None:
         """Add a problem for options in the host's entry that exclude one another. An
         option that the entry does not set has a default, which the command line may
-        still replace: a conflict with it is none yet.
+        still replace. So a conflict with a default is no problem here.
+
+        layers: the paths of the host's settings in the file, in the order of merging.
         """
         options = options_from_entry(host)
         for names, why in find_conflicts(options):
@@ -601,8 +610,10 @@ def _host_arguments(
     merged: Mapping[str, Any], directory: Path, name: str
 ) -> dict[str, Any]:
     """Return the arguments of a Host. Its relative paths begin at `directory`, that of
-    the inventory. merged: the settings of defaults, groups and entry, which have most
-    of Host's names.
+    the inventory.
+
+    merged: the settings of defaults, groups and entry. Most keys are names of Host's
+    fields. The values that Host has in another form are converted here.
     """
     is_local = merged.get("via") is Via.LOCAL
     default_address = "localhost" if is_local else name

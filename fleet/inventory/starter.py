@@ -37,6 +37,7 @@ def render_inventory(
     """Render an inventory of these hosts below the starter's head; origin and left_out
     become comments.
     """
+    # the head ends at the first blank line
     head, _, _ = read_starter().partition("\n\n")
     comments = [f"# {as_comment(text)}" for text in (origin, *left_out)]
     lines = [
@@ -83,9 +84,10 @@ def as_comment(text: object) -> str:
 
 
 def as_name(text: str, taken: Collection[str]) -> str:
-    """Turn text of other programs into the name of a host or group, whose special
-    characters become dashes; "" if it makes none, or one that is taken. taken:
-    casefolded names.
+    """Turn a name that another program gives into the name of a host or group: special
+    characters become dashes. Return "" if that is no name, or if it is taken.
+
+    taken: the names that are taken, casefolded.
     """
     plain = re.sub(r"[^A-Za-z0-9._-]", "-", text)
     name = plain.lstrip("._-")[:100]
@@ -100,7 +102,7 @@ def from_ssh_config(path: Path) -> str:
     """Render an inventory of the hosts of an ssh_config and its Includes, by alias.
     Raises InventoryError.
     """
-    names: dict[str, str] = {}  # by alias
+    names: dict[str, str] = {}  # by alias: the name of its host
     left_out: list[str] = []
     for where, alias in _read_origins_and_aliases(path, left_out):
         is_pattern = alias.startswith("!") or "*" in alias or "?" in alias
@@ -132,8 +134,10 @@ def from_ssh_config(path: Path) -> str:
 def _read_origins_and_aliases(
     path: Path, left_out: list[str], depth: int = 0
 ) -> Iterator[tuple[str, str]]:
-    """Yield "file:line" and each Host alias of an ssh_config and its Includes. Raises
-    InventoryError.
+    """Yield "file:line" and each Host alias of an ssh_config and its Includes. Add to
+    `left_out` what is not read. Raises InventoryError.
+
+    depth: how many Includes lead to this file.
     """
     try:
         raw = read_bounded(path, _SIZE_LIMIT_BYTES, is_named=False)

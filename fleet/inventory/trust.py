@@ -108,9 +108,11 @@ def list_named_files(document: Document) -> list[str]:
 
 def _find_files(piece: str, folder: Path) -> Iterator[str]:
     """Yield the files that a piece of text may name, as paths relative to the
-    inventory's folder. A template such as `{name}` may become any text. Of absolute
-    paths only those into the folder count, since others, as `/bin/sh`, do not come with
-    the inventory; a relative path may also lead out of it.
+    inventory's folder. A template such as `{name}` may become any text.
+
+    An absolute path counts only if it leads into the folder, since others, as
+    `/bin/sh`, do not come with the inventory. A relative path counts even if it leads
+    out of the folder.
     """
     path = os.path.expanduser(piece)  # noqa: PTH111  raises nothing
     pattern = _TEMPLATE.sub("*", glob.escape(path))

@@ -81,8 +81,8 @@ def select_choices(text: str, choices: Iterable[str]) -> list[str]:
 
 
 def split_benchmarks_and_variants(text: str) -> tuple[str, str]:
-    """Split "cas/c11,clock" -> ("cas,clock", "cas=c11"). Raises InputError for
-    settings, unknown variants, or two of a benchmark.
+    """Split "cas/c11,clock" -> ("cas,clock", "cas=c11"). Raises InputError for a
+    setting, an unknown variant, or two variants of one benchmark.
     """
     benchmarks = []
     variants: dict[str, str] = {}
@@ -116,8 +116,9 @@ def describe_unmeasured_benchmark(text: str, choices: Sequence[str]) -> str:
 
 
 def _list_benchmarks_with_variant(benchmark: str, variant: str) -> list[str]:
-    """Return the benchmarks that a variant is named for: this one, or of `all` those
-    that have it; none if no variant is named. Raises InputError if it is unknown.
+    """Return the benchmarks that a name such as "cas/c11" gives a variant: only
+    `benchmark`, or for "all" each benchmark that has the variant. Return [] if
+    `variant` is "". Raises InputError if no benchmark has the variant.
     """
     if not variant:
         return []
@@ -156,10 +157,11 @@ def _format_variants(variants: Mapping[str, str]) -> str:
 
 
 def find_requested_variant(plan: Plan, benchmark: str) -> str:
-    """Return the variant of a benchmark that a plan asks for, or AUTO or ALL. The
-    plan's text gives variants by benchmark, such as "cas=lse,clock=tsc". One without a
-    name, as c11 in "c11,cas=lse", is for all benchmarks that the text does not name;
-    without such a one, these have AUTO.
+    """Return the variant of a benchmark that a plan asks for, or AUTO or ALL.
+
+    The plan's text gives variants by benchmark, such as "cas=lse,clock=tsc". A variant
+    without a benchmark, as c11 in "c11,cas=lse", is for all benchmarks that the text
+    does not name. If the text has no such variant, these benchmarks have AUTO.
     """
     text = assign_to_benchmarks(plan.variant or AUTO, plan.benchmarks)
     variant_of_others = AUTO

@@ -79,7 +79,8 @@ class Condition:
         is instead, such as "; did you mean 'kind=board'? There are: …". labels, facts:
         of each host.
         """
-        pairs = set[str]()  # KEY=VALUE of all labels, and of the fact if it is one
+        # "KEY=VALUE" of every label and, if `key` names a fact, of that fact
+        pairs = set[str]()
         for labels_of_host in labels:
             pairs.update(f"{key}={value}" for key, value in labels_of_host.items())
         if self.is_of_fact:

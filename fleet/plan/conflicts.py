@@ -55,7 +55,7 @@ def _find_unused(
     an inventory's entry are no mistake: they are there for other runs.
     """
     for name, option in BY_NAME.items():
-        benchmarks = option.list_benchmarks()
+        benchmarks = option.list_benchmarks()  # empty: all benchmarks take it
         is_requested = getattr(requested, name) is not None
         is_unused = benchmarks and benchmarks.isdisjoint(resolved.benchmarks)
         if is_requested and is_unused:
@@ -79,8 +79,8 @@ def _find_long_bursts(
 def _find_broken_rules(
     options: RequestedOptions, resolved: EffectiveOptions
 ) -> Iterator[Conflict]:
-    """Yield the options that break a rule of the agent. By a rule, an option that is
-    requested excludes another one, or needs another one to be on.
+    """Yield the options that break a rule of the agent. By a rule, a requested option
+    either excludes another option, or needs another option to be on.
     """
     for rule in RULES:
         name = BY_FLAG[rule.name].name
@@ -92,7 +92,8 @@ def _find_broken_rules(
             yield Conflict((name, other_name), rule.why)
         if rule.relation == "needs" and not getattr(resolved, other_name):
             if not is_other_requested:
-                # it is on by default, so what turned it off is to be named: the rounds
+                # The other option is on by default, and a number of rounds turns it
+                # off. So name the option that sets the rounds.
                 other_name = _find_deciding_option(options, "rounds")
             yield Conflict((name, other_name), rule.why)
 
@@ -172,9 +173,9 @@ def require_no_conflicts(hosts: Sequence[Host], requested: RequestedOptions) -> 
 def _conflict_message(
     host: Host, requested: RequestedOptions, conflict: Conflict
 ) -> str:
-    """Return a message on a conflict of a host. It quotes the options as they were
-    typed, or are written in the inventory; if one is from there, the message begins
-    with the host's line and name.
+    """Return a message on a conflict of a host. It quotes each option as it was typed,
+    or as it is written in the inventory. If an option is from the inventory, the
+    message begins with the host's line and name.
     """
     entry = options_from_entry(host)
     sources = [_quote_option(name, requested, entry) for name in conflict.names]

@@ -64,6 +64,7 @@ def parse_events(text: str) -> tuple[str, ...]:
                 f"unknown event {name[:40]!r}{suggest_similar(name, _CHOICES)} There"
                 f" are {', '.join(_CHOICES)}, and raw codes such as r04d2"
             )
+    # "coherence" stands for other events in each family of CPUs
     needed = max(len(_expand_groups(names, family)) for family in _FAMILIES.values())
     if needed > MAX_EVENTS:
         raise InputError(
@@ -98,8 +99,8 @@ def describe_unknown_events(names: Sequence[str], facts: Facts) -> str | None:
 def _look_up_events(
     names: Sequence[str], facts: Facts
 ) -> Iterable[tuple[str, str | None]]:
-    """Yield the name of each event, and its code; None for one that the CPU does not
-    have. A raw code such as r04d2 is an event, too.
+    """Yield each event's name and its code as the agent reads it, such as "4:0x4d2" for
+    the raw code r04d2. The code is None if the CPU does not have the event.
     """
     family = _find_family(facts)
     codes = dict(_EVERYWHERE)

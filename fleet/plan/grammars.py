@@ -81,8 +81,8 @@ def make_integer_grammar(
 def make_duration_grammar(
     low_s: float, high_s: float, *, whole_seconds: bool = False
 ) -> Grammar:
-    """Return the grammar of durations in seconds, written 90, 90s, 500ms, 5m or 1h;
-    ints if whole_seconds.
+    """Return the grammar of durations, written 90, 90s, 500ms, 5m or 1h. A value is in
+    seconds: a float, or an int if whole_seconds.
     """
     allowed = f"{format_duration(low_s)} to {format_duration(high_s)}"
     which = "such as 90, 90s, 500ms"
@@ -321,8 +321,8 @@ def _format_numbers(numbers: tuple[int, ...]) -> str:
 
 
 def make_all_or_list_grammar(item: Grammar, allowed: str) -> Grammar:
-    """Return the grammar of a text that is "all" or a list of numbers, which are
-    written without repeats. item: the grammar of a number.
+    """Return the grammar of "all" or a list of numbers. A value is a text in which no
+    number is repeated: "0, 2,0" is read as "0,2". item: the grammar of a number.
     """
     read_numbers = _make_list_reader(item.read)
 
@@ -404,8 +404,8 @@ def _make_verbatim_list_grammar(
     other: str | None = None,
 ) -> Grammar:
     """Return the grammar of a list that the agent gets as it is written, without
-    blanks. is_item: whether the option takes a text as an item. other: a word that may
-    stand in place of the list.
+    blanks. is_item: whether the option takes a text as an item of the list. other: a
+    word that may stand in place of the list, such as "auto".
     """
     read_item = _make_text_reader(option, is_item)
 

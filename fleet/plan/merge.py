@@ -57,9 +57,11 @@ def _resolve_pairs(
     cpus: Collection[int],
     seed: int,
 ) -> model.PairChoice | None:
-    """Return the choice with pairs among these CPUs in place of a number of pairs of
-    each relation; any other choice as it is. where: the option, with which an error
-    begins. Raises UsageError.
+    """Return which pairs to measure. A choice of so many pairs of each relation becomes
+    a list of such pairs among `cpus`, drawn by `seed`. Any other choice is returned as
+    it is.
+
+    where: the option, with which an error begins. Raises UsageError.
     """
     if choice is None or not choice.per_relation:
         return choice

@@ -99,9 +99,9 @@ class Option:
         return ("plan", self.name)
 
     def list_benchmarks(self) -> frozenset[str]:
-        """Return the benchmarks that take the option; empty if all do.
+        """Return the benchmarks that take the option; an empty set if all do.
 
-        The help names them, and says after a colon what the option does: "chase,
+        They are read from the option's help, which names them before a colon: "chase,
         fetch: …; bandwidth/tile: …".
         """
         names = set[str]()
@@ -112,6 +112,7 @@ class Option:
             for taker in takers.split(", "):
                 name, _, _ = taker.partition("/")
                 names.add(name)
+        # other words before a colon name no benchmark
         return frozenset(names & model.BENCHMARKS.keys())
 
     def as_flag(self, value: Any) -> str:
@@ -219,7 +220,7 @@ def _make_option(name: str) -> Option:
     """
     agent_option = AGENT_OPTIONS[_make_flag(name)]
     grammar = _OWN_GRAMMARS.get(name) or _make_grammar(agent_option)
-    usual = None  # the default, as a value
+    usual = None  # the default, as its grammar reads it; None: it depends
     if agent_option.usual is not None:
         usual = grammar.read(agent_option.usual)
     help_text = _OWN_HELP.get(name, agent_option.help)
@@ -243,8 +244,8 @@ _IN_ORDER_OF_ARGUMENTS = tuple(
 
 
 def _read_defaults_with_rounds() -> EffectiveOptions:
-    """Return the agent's defaults for a plan with a number of rounds: some are others
-    than without one.
+    """Return the agent's defaults for a plan that requests a number of rounds. Some
+    differ from DEFAULTS: `precision` is off, for instance.
     """
     values = {}
     for option in OPTIONS:
@@ -318,14 +319,15 @@ def options_for_host(
 
 
 def parse_requested(texts: Mapping[str, str | None]) -> model.RequestedOptions:
-    """Parse a command line's plan options. texts: by option name; None: not typed.
-    Raises UsageError.
+    """Parse a command line's plan options. texts: by option name, what was typed; None
+    if the option was not typed. Raises UsageError.
     """
     values: dict[str, Any] = {}
     for name, text in texts.items():
         if text is None:
             continue
         option = BY_NAME[name]
+        # people also name variants with the benchmarks: "cas/c11,clock"
         grammar = NAMED_BENCHMARKS if name == "benchmarks" else option.grammar
         try:
             values[name] = grammar.read(text)
@@ -360,8 +362,9 @@ def parse_plan_words(words: Iterable[str]) -> Mapping[str, str]:
 
 
 def make_requested(values: Mapping[str, Any]) -> model.RequestedOptions:
-    """Return the options with these parsed values, by name. That of `benchmarks` is a
-    pair, which becomes two options: the benchmarks and their variants.
+    """Return the options with these parsed values, by option name. The value of
+    `benchmarks` is a pair, (("cas", "clock"), "cas=c11"). It becomes two options: the
+    benchmarks and their variants.
     """
     values = dict(values)
     named = values.pop("benchmarks", None)
@@ -389,12 +392,13 @@ def naming_keywords() -> Iterator[None]:
     """
 
     def name_keyword(flag: re.Match[str]) -> str:
-        option = BY_FLAG.get(flag[1])
+        option = BY_FLAG.get(flag[1])  # None if the flag is no plan option: it stays
         return option.name if option else flag[0]
 
     try:
         yield
     except UsageError as err:
+        # behind --plan, the name is the keyword already
         message = re.sub("--plan ([a-z_]+)=", r"\1 ", str(err))
         message = re.sub("--([a-z-]+)", name_keyword, message)
         raise UsageError(message) from None
@@ -436,7 +440,8 @@ def agent_arguments(plan: model.Plan) -> list[str]:
     a part of it.
     """
     if plan.variant is not None:
-        # the agent gets it for each benchmark by name
+        # a variant without a benchmark, as "lse", becomes "cas=lse" for those that
+        # have it
         variant = assign_to_benchmarks(plan.variant, plan.benchmarks)
         plan = replace(plan, variant=variant)
     arguments = []
