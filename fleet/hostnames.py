@@ -32,6 +32,7 @@ def expand_range(name: str) -> list[str]:
     if not match:
         return [name]
     before = name[: match.start()]
+    # the rest of the name may have further ranges
     tails = expand_range(name[match.end() :])
     parts = match[1].split(",")
     numbers = [number for part in parts for number in _expand_numbers(part)]
@@ -41,8 +42,8 @@ def expand_range(name: str) -> list[str]:
 
 
 def _expand_numbers(part: str) -> list[str]:
-    """Expand "08-10" -> ["08", "09", "10"]; the first number's digits are the fewest of
-    each. Raises InputError.
+    """Expand "08-10" -> ["08", "09", "10"]. Each number has at least as many digits as
+    the first, by zeros in front. Raises InputError.
     """
     low_digits, _, high_digits = part.partition("-")
     high_digits = high_digits or low_digits
@@ -65,7 +66,8 @@ def fold_names(names: Iterable[str]) -> list[str]:
     distinct = dict.fromkeys(names)
     split_names = [tuple(_DIGITS.split(name)) for name in distinct]
     part_count = max(map(len, split_names), default=0)
-    # numbers stand at odd positions; fold the last number first
+    # A name is split as text, number, …, text: numbers stand at odd positions, and the
+    # last one before the last text. Fold the last number first.
     last_number = part_count - 2
     for position in range(last_number, 0, -2):
         split_names = _fold_at(position, split_names)
@@ -73,11 +75,11 @@ def fold_names(names: Iterable[str]) -> list[str]:
 
 
 def _fold_at(position: int, split_names: Iterable[SplitName]) -> list[SplitName]:
-    """Fold names that differ only in the number at a position, which is odd:
-    ("n", "1", ""), ("n", "2", "") -> ("n", "[1-2]", "").
+    """Fold names that differ only in the number at a position, which is odd: ("n", "1",
+    ""), ("n", "2", "") -> ("n", "[1-2]", "").
 
-    A folded name stands in the place of the first of them. Shorter names, which have no
-    number there, are kept.
+    A folded name stands where the first of its names stood. A name that has no number
+    at the position is kept.
     """
     numbers_by_name: dict[SplitName, list[str]] = {}
     for parts in split_names:
@@ -102,16 +104,17 @@ def _replace_part(parts: SplitName, position: int, part: str) -> SplitName:
 
 
 def join_names(names: Iterable[str], limit: int = 1_000) -> str:
-    """Fold names into one text of about `limit` characters; "…" stands for the names
-    left out.
+    """Fold names into one text of about `limit` characters. If the text is longer, cut
+    it at a comma; "…" stands for the names left out.
     """
     text = ", ".join(fold_names(names))
     if len(text) <= limit:
         return text
     end = text.rfind(",", 0, limit)
-    if end <= 0:
+    if end <= 0:  # there is no comma before the limit
         end = limit
     text = text[:end]
+    # the comma may be in a range: "n[1,3" then becomes "n[1,3,…]"
     is_range_open = text.rfind("[") > text.rfind("]")
     return f"{text},…]" if is_range_open else f"{text}, …"
 
@@ -183,18 +186,20 @@ def strip_host_name(host: Host, text: str) -> str:
 
 
 def _fold_numbers(numbers: Sequence[str]) -> str:
-    """Fold ["08", "09", "10"] -> "[08-10]"; a single number -> itself."""
+    """Fold ["08", "09", "10"] -> "[08-10]"; a single number -> itself. A range holds
+    numbers that follow one another and are written alike: "9", "010" are two ranges.
+    """
     distinct = sorted(set(numbers), key=lambda digits: (int(digits), len(digits)))
     if len(distinct) == 1:
         return distinct[0]
     ranges: list[list[str]] = []
-    expected = None
+    expected = None  # the text that would go on the last range
     for number in distinct:
         if number == expected:
             ranges[-1].append(number)
         else:
             ranges.append([number])
-        digits = len(ranges[-1][0])
+        digits = len(ranges[-1][0])  # the fewest that a number of the range has
         expected = f"{int(number) + 1:0{digits}d}"
     return f"[{','.join(map(_format_range, ranges))}]"
 

@@ -107,10 +107,13 @@ def raise_own_bug(err: RecursionError) -> None:
 
 
 def describe_msgspec_error(err: Exception, key_prefix: str = "") -> str:
-    """Describe an error of msgspec in one line: "ticks[1]: expected int >= 0"."""
+    """Describe an error of msgspec in one line: "Expected `int` >= 0 - at `$.ticks[1]`"
+    -> "ticks[1]: expected int >= 0". key_prefix: stands before the path.
+    """
+    # msgspec wraps a ValueError of a __post_init__: an InputError is about the data
     cause = err.__cause__
     if cause is not None and not isinstance(cause, InputError):
-        raise cause  # a bug in a __post_init__
+        raise cause  # a bug in the __post_init__
     message = str(err).replace("`", "")
     reason, _, path = message.partition(" - at $")
     reason = f"{reason[:1].lower()}{reason[1:200]}"

@@ -150,7 +150,8 @@ def _print_comparisons(
     root: "store.Listing", sides: list[str], show: _Show, **options: Any
 ) -> int | None:
     """Print a comparison. Return the exit code of --fail-on-change, or None if there is
-    no verdict.
+    no verdict. A relation is at another level if its number moved between values that a
+    host may have by chance.
     """
     results = compare.compare(root, sides, **options)
     width = cli.get_width_and_colour()["width"]
@@ -166,8 +167,8 @@ def _print_comparisons(
 def _print_siblings(
     root: "store.Listing", sides: list[str], show: _Show, **options: Any
 ) -> int | None:
-    """Print which of equal machines is odd. Return the exit code of --fail-on-change,
-    or None if there is no verdict.
+    """Print which of equal machines is odd, that is, differs from the others. Return
+    the exit code of --fail-on-change, or None if there is no verdict.
     """
     groups = compare.compare_siblings(root, sides, **options)
     width = cli.get_width_and_colour()["width"]
@@ -189,7 +190,8 @@ def _print_changes(
     """Print what changed on which night. Return the exit code of --fail-on-change, or
     None if there is no verdict. since: how long ago a change to print may be, at most.
 
-    `elsewhere` has the numbers that are at another level since some night.
+    `elsewhere` has the numbers that are at another level since some night: at a value
+    that a host may have by chance.
     """
     past = compare.find_changes_over_time(root, sides, **options)
     if since is not None:

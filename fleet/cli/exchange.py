@@ -158,7 +158,9 @@ def _write_picture(
 def _read_ranges(
     root: "store.Listing", runs: "Sequence[store.RunSummary]"
 ) -> "list[ExpectedRange]":
-    """Read the ranges expected, if a file here has some. Raises UsageError."""
+    """Read the expected ranges from the file EXPECTED in the current folder; return []
+    if there is none. Raises UsageError.
+    """
     from fleet.cli.compare import EXPECTED
     from fleet.inventory.expected import read_expected
 
@@ -177,8 +179,9 @@ def _select_runs_with_heading(
     sides: tuple[str, str] | None,
     benchmarks: str | None,
 ) -> tuple[list["store.RunSummary"], str]:
-    """Return the runs of `sides` or `words` with these benchmarks, and a heading.
-    Raises UsageError.
+    """Return the runs to report on that have these benchmarks, and a heading. They are
+    the runs of both `sides`, or without sides those that `words` select. Raises
+    UsageError.
     """
     if sides:
         run_by_id = {run.run_id: run for run in root.runs}
@@ -417,8 +420,8 @@ def _format_hosts(
     benchmarks: str | None,
     output: Path | None,
 ) -> str:
-    """Format what number each host has, for another program or as a table, whose form
-    is that of the output's suffix.
+    """Format the number of each host for another program, or as a table. The suffix of
+    `output`, such as .md, gives the table's form.
     """
     from fleet.analysis.exchange.export import export_numbers
     from fleet.analysis.exchange.number_table import TABLE, write_number_table
@@ -452,9 +455,11 @@ def _select_last_run_id(
 def _find_last(
     runs: "Sequence[store.RunSummary]", selected: int = 0
 ) -> "store.RunSummary":
-    """Return the last run that has samples; if it is not the only one of those
-    selected, say so on stderr. selected: how many runs these were, of which `runs` may
-    be a part; 0: `runs` are all of them.
+    """Return the last run that has samples. If several runs were selected, say on
+    stderr which one this is.
+
+    selected: how many runs were selected, if `runs` are only a part of them; 0: `runs`
+    are all.
     """
     last = base.find_last_with_samples(runs)
     count = selected or len(runs)
@@ -472,7 +477,7 @@ def _write(
     from fleet.store.files import write_output
 
     is_to_stdout = output is None or str(output) == "-"
-    if is_to_stdout and sys.stdout.isatty():  # what it shows is progress enough
+    if is_to_stdout and sys.stdout.isatty():  # text on a terminal is progress enough
         sys.stdout.writelines(text)
         return
     with show_elapsed(progress):

@@ -302,6 +302,7 @@ class _Completion(shell_completion.ShellComplete):
         "--sort=host" replaces the word in other shells.
         """
         args, typed = self.get_completion_args()
+        # of --sort=h, only "h" is the beginning of a word
         typed_value = typed
         if typed.startswith("-") and "=" in typed:
             _, _, typed_value = typed.partition("=")

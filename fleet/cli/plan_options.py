@@ -93,7 +93,7 @@ def _list_own_options() -> list[str]:
 
 
 def _make_plan_parameter() -> Parameter:
-    """Return the parameter of --plan, which sets any other option."""
+    """Return the parameter of --plan, which sets the options that have no flag."""
     rare = [option.name for option in OFFERED if option.is_rare]
     described = option(
         f"Set one of these, as an inventory's `plan:`; repeatable: {', '.join(rare)}.",
@@ -140,7 +140,7 @@ def _describe_values(plan_option: Option) -> str:
     limits, describe only the default.
     """
     default = f"default: {plan_option.default}"
-    if plan_option.grammar.limits:  # the error for a wrong number tells them
+    if plan_option.grammar.limits:  # an error tells the limits
         return default
     allowed = plan_option.grammar.allowed
     if plan_option.name == "benchmarks":

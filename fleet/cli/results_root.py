@@ -21,8 +21,9 @@ NEEDED_BYTES = 1 << 30  # of address space: libraries and threads reserve many
 
 
 def resolve_and_check_root(context: typer.Context, text: str) -> str:
-    """Return the root that the option names, else that of the inventory. Raises
-    MemoryLimitError, and BadParameter for a root that cannot be used.
+    """Return the root that the option names, else that of the inventory, else `text`,
+    the default. Raises MemoryLimitError, and BadParameter for a root that cannot be
+    used.
     """
     if not is_given("results"):
         inventory = context.params.get("inventory") or find_inventory()
@@ -46,7 +47,9 @@ def resolve_and_require_typed_root(context: typer.Context, text: str) -> str:
 
 
 def _require_address_space() -> None:
-    """Raise MemoryLimitError if pyarrow, numpy or scipy would abort the program."""
+    """Raise MemoryLimitError if the process may have less address space than
+    NEEDED_BYTES: pyarrow, numpy or scipy would then abort the program.
+    """
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY and limit < NEEDED_BYTES:
         raise MemoryLimitError(

@@ -184,7 +184,8 @@ def measure_session(
     **settings: Any,
 ) -> tuple[list["Outcome"], str]:
     """Measure all hosts once, in a new session; return how each ended, and the folder
-    of the logs.
+    of the logs. dask: the cluster that measures; None: this program. settings: further
+    fields of SessionContext.
     """
     from fleet.session import runner
     from fleet.store import new_session_id
@@ -338,11 +339,12 @@ def show_progress(
     json: bool,
     as_map: bool = False,
 ) -> Iterator["EventHandler"]:
-    """Yield a handler that shows events on stderr. If a second signal ends the program
-    at once, print the outcomes as JSON if that was asked for: those of hosts that are
-    not done say that they were interrupted.
+    """Yield a handler that shows events on stderr. A second signal ends the program at
+    once. With `json`, the outcomes are printed before; a host that is not done counts
+    as interrupted in these.
 
     earlier: outcomes of the passes over all hosts that are done, also for this JSON.
+    as_map: draw heat maps.
     """
     from fleet.console.progress import progress
     from fleet.console.rows import Rows

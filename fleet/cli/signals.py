@@ -58,7 +58,9 @@ class _Interrupter:
         self._on_second_signal = on_second_signal
 
     def __call__(self, _signal: int, _frame: FrameType | None) -> None:
-        """Interrupt, or end the program at once; ignore a repetition of the first."""
+        """Interrupt at the first signal; end the program at once at a second one. A
+        signal within SAME_SIGNAL_S of the first repeats the first, and is ignored.
+        """
         now = time.monotonic()
         if self.signalled_at is None:
             self.signalled_at = now

@@ -52,7 +52,9 @@ class _Escaping(io.TextIOWrapper):
     """
 
     def __init__(self, stream: io.TextIOWrapper) -> None:
-        """Wrap a stream, in its encoding, without a buffer of this one's own."""
+        """Wrap a stream, in its encoding. This stream keeps no text: it hands each text
+        on to the stream's bytes at once.
+        """
         encoding = stream.encoding
         # click replaces an ASCII stream by one in UTF-8, which would bypass this one
         if codecs.lookup(encoding).name == "ascii":

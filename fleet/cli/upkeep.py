@@ -198,7 +198,9 @@ def verify(
 
 
 def _verify_root(root: str) -> "Verification":
-    """Verify what was written, and if that is whole, what was derived from it."""
+    """Verify what was written to a root. If that is whole, also verify what was derived
+    from it: pairs, numbers and marked bursts.
+    """
     from fleet.store.places import parse_place
     from fleet.store.verify import verify
 
