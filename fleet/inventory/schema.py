@@ -182,6 +182,7 @@ def _unknown_key_message(key: str, schema: Mapping[str, Key]) -> str:
 
 
 def _note_risk(key: Key, value: Any, path: KeyPath, document: Document) -> None:
+    """Note a value in the document's risky ones if it is set and needs trust."""
     if key.risk and value and not key.is_safe(value, document.folder):
         document.risky.append(RiskyValue(path, value, key.risk))
 

@@ -114,7 +114,7 @@ def _find_named_cpus(
             f"{host.name}: --cpus {model.CORES}: the host does not say which CPUs share"
             " a core."
         )
-    kinds = facts.core_kinds
+    kinds = facts.core_kinds  # by CPU number; empty if all are of one
     if cpus := tuple(cpu for cpu in sorted(usable_cpus) if kinds.get(cpu) == kind):
         return cpus
     listed = ", ".join(sorted({*kinds.values()}))

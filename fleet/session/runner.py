@@ -168,8 +168,8 @@ def run_on_each(
             wait(futures)
         except KeyboardInterrupt:
             access.cancellation.request_and_stop_streams()
-            wait(futures, timeout=STOP_PATIENCE_S)
-            access.cancellation.close_all()
+            wait(futures, timeout=STOP_PATIENCE_S)  # agents end by themselves
+            access.cancellation.close_all()  # the others lose their connections
         return [future.result() for future in futures]
 
 
