@@ -226,7 +226,7 @@ def _explain_no_start(
     run: Run, run_so_far: RunSoFar, code: int | None, message: str
 ) -> FleetError | None:
     """Return the error of an agent that ended before its hello, if its exit code or its
-    words say why; else None. message: what it wrote to stderr.
+    words say why; else None. message: from stderr; the agent's own begins by PREFIX.
     """
     name = run.host.name
     if code == _LOCKED:

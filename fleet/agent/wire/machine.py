@@ -146,8 +146,8 @@ def _require_printable(machine: _Machine, cpus: Sequence[_Cpu]) -> None:
 
 
 def merge_facts(facts: Facts, machine: Machine) -> Facts:
-    """Return the probe's facts with what the agent reported of each CPU. A CPU that
-    only the probe found is marked as not allowed, since the agent cannot use it. Raises
+    """Return the probe's facts, completed by what the agent reported of each CPU. A CPU
+    that only the probe found is not allowed, since the agent cannot use it. Raises
     WireError if the agent's CPUs are those of another machine.
 
     The agent's answer is kept in `probe`, behind the probe's answer.

@@ -46,7 +46,9 @@ def read_certificate(path: str) -> Certificate | str:
 
 
 def describe_certificate(line: str, now: datetime | None = None) -> str:
-    """Return "certificate", and when it ended or begins if it is not valid now."""
+    """Return "certificate" and, if it is not valid now, when it ended or begins, as in
+    "certificate, expired 2026-01-31 12:00 UTC".
+    """
     now_s = (now or datetime.now(UTC)).timestamp()
     certificate = _parse(line)
     if certificate is None:

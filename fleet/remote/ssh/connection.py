@@ -173,6 +173,7 @@ class SshConnection(Connection):
             return channel.exit_status
         if not self._transport.is_active():
             raise EOFError
+        # the server's answer to the request for a shell sets `event_ready`
         has_started = channel.event_ready
         if not has_started:
             raise SSHException("Channel closed.")
