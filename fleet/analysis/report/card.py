@@ -202,12 +202,14 @@ def make_card(
     ranges: Sequence[ExpectedRange] = (),
     heading: str = "",
 ) -> Card:
-    """Return the card of a run's first benchmark between CPUs or, if it has none,
-    between NUMA nodes. Of pairs whose lines lie on several nodes it has the first node.
+    """Return the card of a run's first benchmark between CPUs or, if the run has no
+    such benchmark, between NUMA nodes. If the lines of the pairs lie on several nodes,
+    the card has those of the first node.
 
-    ranges: what is expected of machines. heading: by default the CPU model. Raises
-    StoreError, and UsageError if the run has neither.
+    ranges: what is expected of machines. heading: "" for the CPU model. Raises
+    StoreError, and UsageError if the run has neither kind of benchmark.
     """
+    # `run` is the only row of the second value, the table `runs`, decoded
     (run,), _, cpus = read_runs(root, [run_id])
     # one acceptance, since the run is of one host; none if nothing can be compared
     acceptances = judge_hosts(root, [run_id], ranges)
@@ -233,10 +235,10 @@ def lay_out_card(
     """Lay out the card of a run; raise UsageError if it has neither pairs nor NUMA
     nodes.
 
-    run: its row of `runs`, decoded. cpus, pairs: its rows of these tables. numbers:
-    from `load_shown_numbers`. foot: the last line, by default with version, date and
-    run ID. accepted: the text of `fleet accept` about the run. heading: by default the
-    CPU model.
+    run: the run's row of the table `runs`, its JSON decoded. cpus, pairs: the run's
+    rows of the tables of these names. numbers: from `load_shown_numbers`. foot: the
+    last line; None for the line of `_format_footer`. accepted: the text of `fleet
+    accept` about the run, "" without any. heading: "" for the CPU model.
     """
     memory = arrange_memory(pairs, cpus, read_descriptions(run["hello"]))
     subject = _choose_subject(run, cpus, pairs, memory, numbers)
@@ -285,16 +287,18 @@ def _choose_subject(
     memory: MemoryHierarchy,
     numbers: pd.DataFrame,
 ) -> _Subject:
-    """Choose what the card shows: a matrix of pairs of CPUs or, if the run has none,
-    one of NUMA nodes. It is of the first benchmark planned. Raises UsageError if there
-    is neither.
+    """Choose what the card shows: a matrix of pairs of CPUs or, if the run has no such
+    pairs, a matrix of NUMA nodes. Of several benchmarks, the card shows the one that
+    was planned first. Raises UsageError if the run has neither kind of matrix.
 
-    pairs, memory: of the run. numbers: from `load_shown_numbers`.
+    pairs: the run's rows of the table `pairs`. memory: made of them. numbers: from
+    `load_shown_numbers`.
     """
     rows = _select_pairs(pairs, read_descriptions(run["hello"]))
     by_node = rows.empty
     if by_node:
         rows = memory.nodes
+    # for each row its benchmark and variant, such as "cas/cmpxchg"
     choices = name_benchmarks(rows)
     choice = _pick_choice(run, choices.unique().tolist())
     own = rows[choices == choice]
@@ -304,9 +308,10 @@ def _choose_subject(
 
 
 def _select_pairs(pairs: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
-    """Select the pairs of benchmarks that are shown as matrices, one number of each
-    pair. If there are none, select the pairs whose lines were placed on NUMA nodes; a
-    pair then has a row per node.
+    """Select the rows of benchmarks that are shown as matrices. Of a benchmark with
+    points, which are settings of a pair's measurement, only the usual point is kept, so
+    that a pair has one row. If no row is left, select the pairs whose lines were placed
+    on NUMA nodes; a pair then has a row per node.
     """
     without_points = drop_points(pairs, descriptions)
     views = get_views(without_points["benchmark"], descriptions)
@@ -378,8 +383,9 @@ def _make_node_subject(
     overview's numbers of local and remote memory.
 
     cells: a row per CPU node, memory node and setting of one benchmark and variant,
-    `choice`. The overview is of one setting, so the matrix has the cells of that one;
-    `about` is the setting in words. numbers: from `load_shown_numbers`.
+    `choice`. The overview has the numbers of one setting only, whose words are its
+    column `about`. The matrix has the cells of the same setting. numbers: from
+    `load_shown_numbers`.
     """
     descriptions = read_descriptions(run["hello"])
     overview = select_overview(select_choice(numbers, choice), descriptions)
@@ -420,7 +426,9 @@ def _describe_counts(order: Layout) -> str:
 
 
 def _tabulate(subject: _Subject) -> list[tuple[str, ...]]:
-    """Return titles and a row for each relation."""
+    """Return the titles of the table beside the map, then a row for each relation, such
+    as ("package", "43.4 ns", "±1.2%", "28").
+    """
     first_title = "memory" if subject.by_node else "shared"
     table: list[tuple[str, ...]] = [(first_title, "median", "±95%", "pairs")]
     for row in to_records(subject.relations):
@@ -439,8 +447,10 @@ def _describe_memory(
     run: dict[str, Any], cpus: pd.DataFrame, memory: MemoryHierarchy, *, by_node: bool
 ) -> str:
     """Describe a run's memory in one line: its levels, then its best bandwidth as a
-    share of the peak. by_node: the map shows nodes, so the line says that instead of
-    the levels. Of several nodes, each with a bandwidth, it has the first.
+    share of the peak. If each of several nodes has a bandwidth, the line has that of
+    the first node.
+
+    by_node: whether the map shows nodes; the line then says so instead of the levels.
     """
     if by_node:
         subject = BY_NODE
@@ -482,8 +492,8 @@ def _extract_judgement(accepted: str) -> str:
 
 
 def _describe_min_median_max(subject: _Subject) -> list[str]:
-    """Return a line each for the pairs of CPUs with the lowest, the middle and the
-    highest number; none for nodes.
+    """Return a line each for the pairs of CPUs with the lowest, the median and the
+    highest number; no lines for a map of nodes.
     """
     if subject.by_node:
         return []
@@ -523,7 +533,9 @@ def _format_footer(run: dict[str, Any], pairs: pd.DataFrame) -> str:
 
 
 def _count_major_flags(pairs: pd.DataFrame) -> list[str]:
-    """Say how many pairs have each flag that matters however few have it."""
+    """Say how many pairs have each flag that matters even if few pairs have it:
+    "multimodal 3". The flags are in the order of MEANINGS.
+    """
     counts = count_flags(pairs["flags"])
     return [
         f"{flag} {counts[flag]}"
@@ -548,7 +560,9 @@ def _place_words(words: _Words) -> list[Text]:
 
 
 def _place_above_foot(lines: Sequence[str]) -> list[Text]:
-    """Place lines one below the other so that the last of them is at _FOOT."""
+    """Place lines one below the other, 21 pixels apart, so that the last of them is at
+    _FOOT.
+    """
     y = _FOOT - 21 * (len(lines) - 1)
     texts = []
     for line in lines:
@@ -578,11 +592,12 @@ def _place_heading(words: _Words) -> list[Text]:
 def _place_table(
     table: Sequence[tuple[str, ...]], top: float
 ) -> tuple[list[Text], float]:
-    """Place the texts of a table, titles first, from `top` on; return them, and where a
-    line below the table is. Of more than _MAX_ROWS rows, the last line says how many
-    are left out.
+    """Place the texts of a table, titles first, from `top` on. Return the texts, and
+    the height at which a line below the table goes. If there are more than _MAX_ROWS
+    rows, the last line says how many rows are left out.
     """
     titles, *rows = table
+    # pixels from line to line: fewer if there are many rows
     step = 36 if len(rows) <= _MAX_ROWS // 2 else 27
     if len(rows) > _MAX_ROWS:
         left_out = len(rows) - (_MAX_ROWS - 1)
@@ -626,6 +641,7 @@ def _place_map_texts(drawn: Heatmap, benchmark: Benchmark) -> list[Text]:
     its scale.
     """
     has_numbers = len(drawn.labels) <= _NUMBERED
+    # a map with numbers also has labels of CPUs or nodes, between names and map
     texts = list(_place_group_names(drawn, 30.0 if has_numbers else 8.0))
     if has_numbers:
         texts += _place_labels_and_numbers(drawn, benchmark)
@@ -634,12 +650,15 @@ def _place_map_texts(drawn: Heatmap, benchmark: Benchmark) -> list[Text]:
 
 
 def _place_group_names(drawn: Heatmap, distance: float) -> Iterator[Text]:
-    """Yield the names of groups above and left of the map, as far as they fit. A level
-    of groups has a line of names, the innermost nearest to the map. distance: of this
-    line from the map, in pixels.
+    """Yield the names of groups above and left of the map, as far as they fit.
+
+    A level of the topology, such as the packages, has a line of names. The line of the
+    innermost level is nearest to the map. distance: from the map to that line, in
+    pixels.
     """
     size = 13
     cell = _SIDE / len(drawn.labels)
+    # a level is a tuple of groups, each as its name and its number of CPUs
     innermost_first = reversed(drawn.group_labels)
     for line, groups in enumerate(innermost_first):
         away = distance + 18 * line
@@ -684,8 +703,9 @@ def _make_label(x: float, y: float, words: str, anchor: str) -> Text:
 def _place_numbers(values: Floats, shades: Ints, middle: float) -> Iterator[Text]:
     """Yield the number of each cell of a row, in ink that is seen on the cell's shade.
 
-    values: what the cells show. shades: theirs; a cell below 0 was not measured, and
-    has no number. middle: where the row's middle is, from the top of the card.
+    values: the numbers of the row, a cell each. shades: the shades of these cells; -1
+    is a cell that was not measured, and has no number. middle: how far the middle of
+    the row is from the top of the card, in pixels.
     """
     cell = _SIDE / len(values)
     size = min(24.0, cell / _DIGITS_PER_CELL)
@@ -696,6 +716,7 @@ def _place_numbers(values: Floats, shades: Ints, middle: float) -> Iterator[Text
         x = _X + (column + 0.5) * cell
         ink = "black" if is_light_shade(shade) else "white"
         value = values[column]
+        # a map, unlike its scale, decides on decimals cell by cell
         number = _format_number(value, largest=value)
         yield Text(x, baseline, size, ink, "middle", number)
 
@@ -716,6 +737,7 @@ def _place_scale_numbers(drawn: Heatmap, benchmark: Benchmark) -> Iterator[Text]
     if high - low < 0.4:  # with one decimal, numbers of quarters would repeat
         quarters_from_top = [0, 4]
     for quarter in quarters_from_top:
+        # 1 is the upper end of the scale, 0 the lower
         ns = find_scale_value(1 - quarter / 4, drawn.limits)
         number = _format_number(convert_to_shown(benchmark, ns), largest=high)
         y = top + quarter * (bottom - top) / 4
@@ -761,8 +783,8 @@ def _enlarge(pixels: Image.Image, width: int, height: int) -> Image.Image:
 
 
 def to_png(cells: Ints, side: int | None = None) -> bytes:
-    """Encode a PNG of a pixel per cell, or `side` pixels square; cells not measured are
-    transparent.
+    """Encode a map as PNG; cells not measured are transparent. The picture is `side`
+    pixels wide and high; None: a pixel per cell.
     """
     image = draw_pixels(cells)
     if side is not None:
@@ -809,7 +831,9 @@ def render_png(card: Card) -> bytes:
 
 
 def _draw_edges(draw: ImageDraw.ImageDraw, edges: Sequence[float]) -> None:
-    """Draw the lines between the groups of the map."""
+    """Draw the lines between the groups of the map, each as a horizontal and an upright
+    line. edges: how far each is from the upper and from the left edge of the map.
+    """
     right = _X + _SIDE
     bottom = _Y + _SIDE
     for edge in edges:
@@ -820,7 +844,9 @@ def _draw_edges(draw: ImageDraw.ImageDraw, edges: Sequence[float]) -> None:
 
 
 def _encode_png(image: Image.Image) -> bytes:
-    """Encode a card, with the mark by which it is known for one."""
+    """Encode a card as PNG. The text CARD in the file marks the file as fleet's own,
+    which fleet may therefore overwrite.
+    """
     few = image.quantize(dither=Image.Dither.NONE)  # 256 colours: a third of the bytes
     about = PngInfo()
     about.add_text("Software", CARD)
@@ -855,7 +881,7 @@ def _draw_text(draw: ImageDraw.ImageDraw, text: Text, fonts: Path) -> None:
 
 def render_paste_text(card: Card, name: str) -> str:
     """Render Markdown to paste: the picture `name`, then the card's table and lines as
-    text.
+    text. name: the address of the picture.
     """
     alternative = card.title.replace("[", "\\[").replace("]", "\\]")
     picture = f"![{alternative}]({name})"

@@ -175,15 +175,18 @@ def draw_map(
     """Draw a labelled map as SVG; its picture has a pixel per pair and is at most
     `side` CSS pixels wide.
 
-    title: a description for screen readers. scales: CSS classes, each with the map in
-    its own colour scale; the maps are otherwise alike.
+    title: a description for screen readers. scales: each colour scale as a CSS class,
+    such as "own", and the map with the limits of that scale; the maps are otherwise
+    alike. The page shows one of them.
     """
     _, any_map = scales[0]
     layout = _lay_out_map(any_map, side)
     pictures = []
     for name, scaled in scales:
         pictures.append((name, render_thumbnail(scaled, colours)))
-    step = max(1, math.ceil(_TEXT / layout.cell))  # to the next label that has room
+    # each `step`-th CPU has a label: in smaller cells, labels would overlap
+    step = max(1, math.ceil(_TEXT / layout.cell))
+    # labels above the map stand upright if they are wider than the room of one
     are_upright = _measure_longest(any_map.labels) + 2 > layout.cell * step
     svg = render_template(
         "map.svg",
@@ -202,7 +205,7 @@ def draw_map(
 
 
 def _lay_out_map(drawn: Heatmap, most: int) -> _MapLayout:
-    """Lay out a map whose side is at most `most`."""
+    """Lay out a map whose side is at most `most` CSS pixels."""
     count = len(drawn.labels)
     cell = min(_MAX_CELL, most / count)
     label_room = _measure_longest(drawn.labels) + 8
@@ -245,6 +248,7 @@ def render_thumbnail(drawn: Heatmap, colours: str | Colormap) -> str:
     """
     shades = drawn.choose_shades()
     palette = _list_colours(colours, bytes=True)
+    # shade -1, of a cell not measured, takes the last colour, made transparent below
     pixels = palette[shades]  # rows x columns x (red, green, blue, alpha)
     is_unmeasured = shades < 0
     pixels[is_unmeasured, 3] = 0
@@ -309,7 +313,7 @@ def _rewrite_elements(svg: ET.Element, name: str) -> None:
     targets = _find_targets(svg)
     for element in svg.iter():
         element.tag = _drop_namespace(element.tag)
-        element.tail = None
+        element.tail = None  # the white space behind an element
         if element.tag != "text":
             element.text = (element.text or "").strip()
         element.attrib = _convert_attributes(element, name, targets)
@@ -359,12 +363,13 @@ def _convert_attributes(
 def _convert_attribute(key: str, value: str, name: str) -> str:
     """Convert the value of an attribute, `key`, that matplotlib wrote, for a page.
 
-    Its IDs begin with `name`, to be unique on the page. Numbers have two decimals, to
-    be short. Font and colours are those of the page.
+    IDs, and what points to them, begin with `name`, to be unique on the page: "m1a"
+    becomes "name-m1a", and "url(#m1a)" becomes "url(#name-m1a)". Numbers have two
+    decimals, to be short. Font and colours are those of the page.
     """
     if key == "id":
         return f"{name}-{value}"
-    if value.startswith("data:"):
+    if value.startswith("data:"):  # an embedded picture, which has no IDs
         return value
     if key == "href":
         return re.sub("^#", f"#{name}-", value)
@@ -372,6 +377,7 @@ def _convert_attribute(key: str, value: str, name: str) -> str:
     value = _LONG_FRACTION.sub(_round_number, value)
     if key == "style":
         value = _FONT.sub(r"font-size: \1", value)
+        # colours by which the style file marks what is to have the page's own
         value = value.replace(_INK, "currentColor")
         value = value.replace(_RULE, "var(--rule)")
     return value
@@ -384,8 +390,8 @@ def _round_number(match: re.Match[str]) -> str:
 
 def _move_style_to_group(group: ET.Element) -> None:
     """Move a style that all marks of a group share to the group. This halves the size
-    of a scatter plot. The marks are as matplotlib wrote them: a group is rewritten
-    before its children.
+    of a scatter plot. The marks still have the style as matplotlib wrote it, for a
+    group is rewritten before its children; so the style is converted here.
     """
     are_marks = all(child.tag.endswith("use") for child in group)
     styles = {child.get("style") for child in group}
@@ -404,10 +410,12 @@ def _place_group_names(drawn: Heatmap, layout: _MapLayout) -> list[PlacedName]:
     """Return the name and the line of each group of CPUs that has a name. A group whose
     name is longer than its line keeps the line, without the name.
 
-    The groups of a level make a tier, a row of names above the map. The innermost level
-    is nearest to the map.
+    The groups of a level of the topology, such as the packages, make a tier: a row of
+    names and lines above the map, and the same as a column left of the map. The
+    innermost level is nearest to the map.
     """
     placed = []
+    # a level is a tuple of groups, each as its name and its number of CPUs
     innermost_first = reversed(drawn.group_labels)
     for tier, groups in enumerate(innermost_first):
         line = layout.innermost_line - _TIER * tier

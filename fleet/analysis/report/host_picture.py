@@ -55,14 +55,16 @@ class HostPicture:
 
 
 def lay_out_host_picture(usual: UsualNumbers, title: str | None) -> HostPicture:
-    """Choose what a picture of hosts shows: the first benchmark that most of them have.
+    """Choose what a picture of hosts shows: the benchmark and setting that most hosts
+    have, the first of several.
 
-    Raises UsageError without numbers.
+    title: the heading; None for the benchmark and its unit. Raises UsageError without
+    numbers.
     """
     numbers = usual.table
     if numbers.empty:
         raise UsageError("these runs have no numbers to draw; `fleet runs` lists them.")
-    names = _name_settings(numbers)
+    names = _name_settings(numbers)  # of each row, such as "bandwidth read"
     hosts_by_name = numbers.groupby(names, sort=False)["host_id"].nunique()
     name = str(hosts_by_name.idxmax())
     own_numbers = numbers[names == name]
@@ -117,9 +119,9 @@ def _list_left_out(
 ) -> list[str]:
     """Say what a picture does not show, in a sentence for each kind.
 
-    others: names of benchmarks that have pictures of their own. relations: those of
-    the benchmark that is drawn, `name`, for which there is no room. hosts: those
-    with a number that have none in the picture.
+    others: names of benchmarks that are not drawn; the option -b draws one. name: the
+    benchmark that is drawn. relations: the relations of that benchmark for which there
+    is no room. hosts: names of hosts that have numbers, but none in the picture.
     """
     sentences = []
     if others:
@@ -132,7 +134,9 @@ def _list_left_out(
 
 
 def draw_hosts(picture: HostPicture, suffix: str) -> bytes:
-    """Draw the picture as a file with this suffix, .png or .svg."""
+    """Draw the picture as a file with this suffix, .png or .svg. Each relation has a
+    panel, _COLUMNS of them side by side.
+    """
     panels = [*picture.rows.groupby("relation", sort=False)]
     tiers = math.ceil(len(panels) / _COLUMNS)
     hosts = picture.rows["host"].nunique()
@@ -164,12 +168,14 @@ def _make_mark(suffix: str) -> Any:
 
 
 def _draw_panels(figure: Figure, panels: Sequence[_Panel], tiers: int) -> None:
-    """Draw a panel for each relation and its rows, all with the same lines of hosts."""
+    """Draw a panel for each relation. All panels have a line for every host, in the
+    same order. tiers: how many rows of panels stand one below the other.
+    """
     hosts = _list_hosts(panels)
     columns = min(len(panels), _COLUMNS)
     grid = figure.subplots(tiers, columns, sharey=True, squeeze=False)
     all_axes = list(grid.flat)
-    unused_axes = all_axes[len(panels) :]
+    unused_axes = all_axes[len(panels) :]  # the last tier may not be full
     for axes in unused_axes:
         axes.set_visible(False)
     for axes, (relation, rows) in zip(all_axes, panels, strict=False):
@@ -199,7 +205,9 @@ def _wrap_notes(notes: Sequence[str]) -> str:
 
 
 def _list_notes(picture: HostPicture) -> list[str]:
-    """Say what the lines are and where the numbers come from."""
+    """Say what the lines are and where the numbers come from. The column `half` of the
+    table is half of a number's interval, NaN if the interval is unknown.
+    """
     table = picture.usual.table
     started = picture.usual.rows["started_utc"]
     span = text.format_span(started.min(), started.max())

@@ -43,21 +43,23 @@ def encode_map(
 ) -> str:
     """Encode the map of a part as JSON.
 
-    own: the map as it is drawn. common: the limits of the colour scale that all maps of
-    the page have in common; None without one. bursts: those that the script shows of a
-    pair, a row each, as in `Part`; empty to show none.
+    own: the map as it is drawn, with limits of its own. common: the limits of the
+    colour scale that all maps of the page have in common; None if there is no such
+    scale. bursts: a row per burst, as `Part.bursts`, for the script to show the bursts
+    of a pair; empty to show none.
 
-    `pairs` has these arrays, one after the other, as little-endian float32, deflated
-    and in base64:
+    The key `pairs` has these arrays, one after the other, as little-endian float32,
+    deflated and in base64:
     - the number in ns, and half of its interval, relative to it;
     - the share of bursts at another level, and the number of that level in ns;
     - the index of the pair's relation in `relations`;
     - the index of its flags in `flags`.
 
     An array has each two CPUs once, row by row of the upper triangle: 0-1, 0-2, …, 1-2,
-    …; NaN: not measured. `bursts`, if there are any, is described by `_encode_bursts`,
-    and the other keys by `_describe_map`.
+    …. NaN stands for a pair that was not measured. `_encode_bursts` describes the key
+    `bursts`, and `_describe_map` the other keys.
     """
+    # a row of `part.pairs` gets the index of its relation in `relations`
     relation_indices, relations = pd.factorize(part.pairs["relation"])
     # all flags of a pair are one text, such as "unstable,wide", with one index
     flag_indices, joined_flags = pd.factorize(_list_flags(part.pairs))
@@ -81,21 +83,22 @@ def encode_changes(
 ) -> str:
     """Encode a map of changes as JSON, for the script that also draws `encode_map`.
 
-    It has the same arrays. The number of a pair is its change in per cent; the interval
-    and the other level, which a change does not have, are NaN. Two arrays follow: the
-    pair's ns before and after.
+    The JSON has the arrays of `encode_map`. The number of a pair is its change in per
+    cent. A change has neither an interval nor another level, so the arrays of these are
+    NaN. Two arrays follow: the pair's ns before and after.
 
-    pairs: a row per pair, with its relation. ns_before_and_after: two matrices, of CPUs
-    in the order of `order`.
+    drawn: the map of the changes; its `faint` cells are those that chance may explain.
+    pairs: a row per pair, with its relation. ns_before_and_after: two matrices, whose
+    rows and columns are the CPUs of `order`.
     """
     relation_indices, relations = pd.factorize(pairs["relation"])
-    # a pair has no flag, index 0, or the flag that chance may explain it, index 1
+    # the two sets of flags: none, and that chance may explain the change
     flags = [{}, _CHANCE]
     document = _describe_map(order, drawn, list(relations), flags)
     unknown = np.full_like(drawn.values, np.nan)
     with_index = pairs.assign(index=relation_indices)
     relation = lay_out_matrix(with_index, order.cpus, "index")
-    # false and true, encoded as 0 and 1, are the indices into `flags`
+    # as an array of the pairs, false and true become 0 and 1, the indices into `flags`
     is_chance = drawn.faint
     if is_chance is None:
         is_chance = np.zeros(drawn.values.shape, dtype=bool)
@@ -125,9 +128,12 @@ def _describe_map(
     """Return what the script needs besides the pairs.
 
     flags: for each set of flags that a pair has, the meaning of each flag by its name.
-    In the result, `labels` are the groups of CPUs beside the map. `orders` are the ways
-    to sort the CPUs: each is a list of indices into `cpus`. `scales` are those of the
-    colours. `marks` are the relations and flags by which pairs can be lit.
+
+    In the result, `places` say in words where each CPU is. `labels` are the groups of
+    CPUs to name beside the map, as `Heatmap.group_labels`. `orders` are the ways to
+    sort the CPUs: each is a list of indices into `cpus`. `scales` are the colour
+    scales, by name, as `_describe_scale` returns them. `marks` are the relations and
+    flags whose pairs the reader can have lit.
     """
     flag_names = set(chain.from_iterable(flags))
     return {
@@ -195,6 +201,7 @@ def find_reach(drawn: heatmap.Heatmap) -> float:
     """
     low, high = drawn.limits
     numbers = drawn.values[np.isfinite(drawn.values)]
+    # `initial` makes the upper limit the least value that this can be
     highest = numbers.max(initial=high)
     if heatmap.is_log(drawn.limits):
         place = math.log(highest / low) / math.log(high / low)
@@ -247,11 +254,11 @@ def _word_flags(joined: str) -> dict[str, str]:
 def _encode_pairs(reading: Reading, part: Part, relation: Ints, flags: Ints) -> str:
     """Encode the arrays of a part, in the order in which `encode_map` lists them.
 
-    relation, flags: for each row of the part's pairs, the index of its relation and of
-    its set of flags.
+    relation, flags: an index for each row of the part's pairs. In the JSON, `relations`
+    and `flags` are the lists that these are indices into.
     """
     ns_column = reading.ns_column
-    # a column per array, some of which replace a column of the pairs
+    # a column per array; it replaces the column of this name that the pairs have
     columns: dict[str, Any] = {
         ns_column: part.pairs[ns_column],
         "spread": _choose_spread(part.pairs, ns_column),
@@ -275,11 +282,11 @@ def _encode_bursts(bursts: pd.DataFrame, cpus: Sequence[int]) -> dict[str, Any]:
     """
     cpu_index = pd.Index(cpus)
     by_round = bursts.sort_values("round", kind="stable")
-    # for each burst: the places of its CPUs on the map, and the row of its pair
+    # for each burst: the places of its CPUs on the map, and its row of the result
     ping = cpu_index.get_indexer(pd.Index(by_round["ping_cpu"]))
     pong = cpu_index.get_indexer(pd.Index(by_round["pong_cpu"]))
     row = _number_pairs(ping, pong, len(cpus))
-    # its column: how many bursts of its pair come before it
+    # for each burst its column: how many bursts of its pair come before it
     column = by_round.groupby(row).cumcount().to_numpy()
     pair_count = len(cpus) * (len(cpus) - 1) // 2
     scaled_logs = np.zeros((pair_count, column.max() + 1))

@@ -113,6 +113,7 @@ def heatmap(
     drawn = map_cpus(table, order, limits)
     count = len(drawn.labels)
     is_large = count > MAX_NUMBERS
+    # a large map has no numbers, so its cells may be of any size
     if is_large:
         axes = _make_axes(axes)
     else:
@@ -128,7 +129,9 @@ def heatmap(
 
 
 def _draw_cells(axes: Axes, drawn: Heatmap) -> AxesImage:
-    """Draw the cells of a map in their colours."""
+    """Draw the cells of a map in their colours. A value beyond a limit of the scale has
+    the colour of that limit; NaN has none.
+    """
     scale = LogNorm if is_log(drawn.limits) else Normalize
     return axes.imshow(
         drawn.values,
@@ -231,10 +234,12 @@ def run_dots(
     usual: Mapping[str, float] = MappingProxyType({}),
     unit: str = "one way, ns",
 ) -> Axes:
-    """Draw every run as a dot on its host's line, with a bar at its number in `usual`.
+    """Draw every run as a dot on the line of its host. A host of several runs also has
+    a bar at its number in `usual`.
 
-    runs: columns `host` and `ns`, a row per run. rounds: these columns, a row per
-    round, drawn small beneath.
+    runs: columns `host` and `ns`, a row per run. rounds: the same columns, a row per
+    round of a run; rounds are drawn small, beneath the runs. usual: the number of a
+    host's runs together, by host.
     """
     axes = _make_axes(axes)
     hosts = list(dict.fromkeys(runs["host"]))
@@ -282,6 +287,7 @@ def host_dots(
         interval = [row["low"], row["high"]]
         _draw_interval(axes, number, interval, place)
         _write_above(axes, row["words"], number, place)
+    # else the axis would show hosts far apart that are nearly equal
     _widen(axes, _HOST_WIDTH * float(rows["number"].median()))
     _set_up_named_lines(axes, hosts, [1, 2, 2.5, 5, 10], unit)
     return axes
@@ -359,8 +365,11 @@ def _list_line_styles(names: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def _fit_to_curves(axes: Axes, curves: Sequence[Floats]) -> None:
-    """Fit the horizontal axis to all but the last step of each distribution, which may
-    be very long. curves: the quantiles of each, in rising order.
+    """Fit the horizontal axis to the distributions.
+
+    curves: for each distribution its quantiles, in rising order, from the minimum to
+    the maximum. The maximum is left out: a single sample may be so long that the axis
+    would show little else.
     """
     firsts = [float(quantiles[0]) for quantiles in curves]
     lasts_but_one = [float(quantiles[-2]) for quantiles in curves]
@@ -374,10 +383,11 @@ def _fit_to_curves(axes: Axes, curves: Sequence[Floats]) -> None:
 
 
 def burst_histogram(bursts: pd.DataFrame, axes: Axes | None = None) -> Axes:
-    """Draw a histogram of a pair's bursts; those away from the pair's number in their
-    run are orange.
+    """Draw a histogram of a pair's bursts. Bursts near the pair's number in their run
+    are at the main level, and blue; all others are orange.
 
-    bursts: from `Results.bursts`, of one benchmark and point.
+    bursts: a row per burst of one pair, from `Results.bursts`, of one benchmark and
+    setting.
     """
     axes = _make_axes(axes)
     values = bursts["burst_ns"].to_numpy(dtype=float)
@@ -426,7 +436,7 @@ def ladder(
             own = own.sort_values("x")
         _draw_setting(axes, own, name, line)
         if levels is not None:
-            colour, _ = line
+            colour, _ = line  # a colour and a dash
             own_levels = levels[levels["setting"] == name]
             _draw_plateaus(axes, own_levels, colour, rate=rate)
     if is_over_size:
@@ -463,6 +473,7 @@ def convert_steps(steps: pd.DataFrame, over: str, *, rate: bool) -> pd.DataFrame
     `end`, the ends of its interval, NaN if unknown. rate: the numbers are GB/s, not ns;
     `begin`, the end that has the shorter time, is then the higher rate.
     """
+    # an interval may reach down to 0 ns, which would be an infinite rate
     begin_ns = steps["low_ns"].clip(lower=_LEAST_NS)
     end_ns = steps["high_ns"].clip(lower=_LEAST_NS)
     numbers = steps[["setting"]].assign(x=steps[over])
@@ -504,7 +515,10 @@ def _draw_setting(
 def _draw_plateaus(
     axes: Axes, levels: pd.DataFrame, colour: str, *, rate: bool
 ) -> None:
-    """Draw each level as a thick piece of line along its sizes."""
+    """Draw each memory level of a setting as a thick horizontal line at its number,
+    from its smallest to its largest size. levels: a row per level, from
+    `find_plateaus`.
+    """
     for row in levels.to_dict("records"):
         value = float(_convert_to_shown(row["median_ns"], rate=rate))
         axes.plot(
@@ -564,12 +578,15 @@ def label_log_ticks(axis: Axis, low: float, high: float) -> None:
 def _set_up_named_lines(
     axes: Axes, names: Iterable[str], steps: Sequence[float], label: str
 ) -> None:
-    """Name each line from the top, and label the horizontal axis. steps: between its
-    ticks, times a power of ten.
+    """Name each line from the top, and label the horizontal axis.
+
+    names: that of line 0 first. steps: what the distance between two ticks may be,
+    times a power of ten. label: that of the horizontal axis.
     """
     labels = [one_line(name) for name in names]
     count = len(labels)
     axes.set_yticks(range(count), labels, parse_math=False)
+    # the lower end first, so that line 0 is at the top
     axes.set_ylim(count - 0.5, -0.5)
     axes.xaxis.set_major_locator(MaxNLocator(4, steps=steps))
     axes.set_xlabel(label)
@@ -577,7 +594,9 @@ def _set_up_named_lines(
 
 
 def _set_up_sizes(axes: Axes, sizes: Ints) -> None:
-    """Let the horizontal axis span these sizes, logarithmically, and label some."""
+    """Let the horizontal axis span these sizes, in bytes, with some room beside them.
+    The axis is logarithmic, with ticks at those of _TICKS that it spans.
+    """
     left = int(sizes.min()) / 1.5
     right = int(sizes.max()) * 1.5
     ticks = [tick for tick in _TICKS if left <= tick <= right]
@@ -601,8 +620,13 @@ def _draw_ladder_legend(axes: Axes) -> None:
 def _mark_caches(axes: Axes, levels: pd.DataFrame) -> None:
     """Draw a grey line at the size of each cache, and the name of each level above its
     sizes.
+
+    levels: a row per setting and level, from `find_plateaus`. `cache_bytes` is the
+    share of the cache that the memory of a thread has to itself. It is 0 for the level
+    "mem", which is no cache and gets no line.
     """
     left, right = axes.get_xlim()
+    # all settings have the same caches: the first row of a level stands for the others
     for row in levels.drop_duplicates("level").to_dict("records"):
         if left < row["cache_bytes"] < right:
             axes.axvline(
@@ -644,7 +668,7 @@ def _linearize(part: float) -> float:
 
 
 def _make_axes(axes: Axes | None, inches: float = 0.0) -> Axes:
-    """Return the axes given, or new ones, at least `inches` wide and nearly as high."""
+    """Return the axes given, or new axes, at least `inches` wide and nearly as high."""
     if axes is not None:
         return axes
     from matplotlib import (  # noqa: PLC0415  (reports, which give axes, do without)

@@ -128,9 +128,11 @@ def _select_largest_products(
 
 
 def _find_roofs(levels: pd.DataFrame, threads: int) -> dict[str, float]:
-    """Find the highest rate at which `threads` CPUs read each memory level, in GB/s.
+    """Find the highest rate at which `threads` CPUs read each memory level, in GB/s, by
+    the name of the level, such as "L2".
 
-    The nearest level comes first: it is the fastest. levels: from `find_plateaus`.
+    The nearest level comes first: it is the fastest. levels: from `find_plateaus`. The
+    `median_ns` of a bandwidth is the time of a byte, and a byte per ns is a GB/s.
     """
     is_bandwidth = levels["benchmark"] == "bandwidth"
     is_read = levels["setting"] == "read"
@@ -144,8 +146,10 @@ def _find_roofs(levels: pd.DataFrame, threads: int) -> dict[str, float]:
 def _compute_median_gops(
     products: pd.DataFrame, descriptions: Descriptions
 ) -> pd.DataFrame:
-    """Return the median `gops` over CPUs of each variant, operation and shape. Rows are
-    in the order in which the benchmark lists its operations.
+    """Return the median `gops` over CPUs of each variant, operation and shape, a row
+    each. The rows are in the order in which the benchmark lists its operations.
+
+    products: a row per product and set of CPUs; all sets have the same number of CPUs.
     """
     groups = products.groupby(["variant", "operation", "shape"], sort=False)
     medians = groups["gops"].median().reset_index()
@@ -198,7 +202,7 @@ def _plot_gemm_rates(rates: Sequence[GemmRates], axes: Axes) -> None:
         _plot_roofs(axes, group, style)
         _plot_peaks(axes, group, style, colours)
         _plot_from_memory(axes, group, colours, fill=fill)
-        fill = "none"  # the dots of all but the first group
+        fill = "none"  # from the second group on, dots are hollow, to tell them apart
     axes.set(xlabel="operations per byte from memory", ylabel="Gop/s")
     plots.label_log_ticks(axes.xaxis, *axes.get_xlim())
     plots.label_log_ticks(axes.yaxis, *axes.get_ylim())
@@ -220,8 +224,10 @@ def _draw_legend(axes: Axes, rates: Sequence[GemmRates]) -> None:
 
 
 def _fit_axes(axes: Axes, rates: Sequence[GemmRates]) -> None:
-    """Fit the axes to where roofs end and to the products that are plotted. A roof is
-    the line gops = rate * intensity, and ends at the group's highest rate, `top`.
+    """Fit the axes to where roofs end and to the products that are plotted.
+
+    A roof is the line gops = rate * intensity. It ends at the group's highest rate,
+    `top`, so at intensity = top / rate.
     """
     intensities = list[float]()
     gops = list[float]()
@@ -230,8 +236,9 @@ def _fit_axes(axes: Axes, rates: Sequence[GemmRates]) -> None:
         ends_of_roofs = [group.top / rate for rate in group.roofs.values()]
         intensities += [*ends_of_roofs, *products["intensity"]]
         gops += [group.top, *products["gops"], *group.select_peaks()["gops"]]
-    if not intensities:
+    if not intensities:  # neither roofs nor products from memory, only peaks
         intensities = [1.0]
+    # with some room on each side: on a logarithmic axis, room is a factor
     axes.set(
         xscale="log",
         yscale="log",
@@ -294,6 +301,7 @@ def _plot_peaks(
     """
     left, right = axes.get_xlim()
     highest_bandwidth = max(group.roofs.values(), default=math.inf)
+    # without roofs, peak / infinity is 0: the line begins at the left edge
     for row in group.select_peaks().to_dict("records"):
         peak = row["gops"]
         colour = colours[row["variant"]]
@@ -304,7 +312,10 @@ def _plot_peaks(
 def _plot_from_memory(
     axes: Axes, group: GemmRates, colours: dict[str, str], *, fill: Any
 ) -> None:
-    """Plot a dot for each product from memory."""
+    """Plot a dot for each product whose matrices come from memory, at its operations
+    per byte and its rate. colours: by variant. fill: the fill style of the dots, "full"
+    or "none".
+    """
     for row in group.select_from_memory().to_dict("records"):
         axes.plot(
             row["intensity"],
@@ -317,7 +328,12 @@ def _plot_from_memory(
 
 
 def _list_legend_entries(rates: Sequence[GemmRates]) -> list[dict[str, Any]]:
-    """List the name and the look of each variant, number of CPUs and kind of dot."""
+    """List the entries of the legend, each as keywords of a line of matplotlib: a name,
+    `label`, and a look.
+
+    A variant has a colour, a number of CPUs the style of its lines, and an operation
+    the kind of its dot. The peak, an operation without memory, has no dot.
+    """
     entries = list[dict[str, Any]]()
     for variant, colour in _choose_colours(rates).items():
         entries.append({"label": variant, "color": colour})
@@ -326,7 +342,7 @@ def _list_legend_entries(rates: Sequence[GemmRates]) -> list[dict[str, Any]]:
         entries.append({"label": label, "color": _GREY, "linestyle": style})
     for operation in _list_operations(rates):
         mark = _MARKS.get(operation)
-        if mark:
+        if mark:  # only products from memory are plotted as dots
             look = {"color": _GREY, "linestyle": "none", "marker": mark}
             entries.append({"label": operation, **look})
     return entries
