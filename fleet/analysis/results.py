@@ -261,6 +261,7 @@ class Results:
         run_id = last_run.run_id
         descriptions = load.merge_descriptions([last_run])
         pairs = as_float64(load_pairs(listing, run_id=run_id))
+        # of the benchmarks that are shown as matrices, the one asked for or all
         is_matrix = load.get_views(pairs["benchmark"], descriptions) == View.MATRIX
         chosen = load.select_benchmark(pairs[is_matrix], benchmark)
         rows = _keep_one_point(chosen, descriptions)
@@ -289,8 +290,11 @@ def _keep_one_point(pairs: pd.DataFrame, descriptions: Descriptions) -> pd.DataF
 def _make_matrix(
     rows: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions
 ) -> tuple[pd.DataFrame, Layout]:
-    """Make a matrix, with its unit and title in `attrs`. rows: of one host, benchmark
-    and variant.
+    """Make a matrix of `median_ns`, with its unit and title in `attrs`, and the layout
+    of its CPUs.
+
+    rows: a row per pair of one host, benchmark, variant and point. cpus: of the same
+    run or summary.
     """
     measured = {*rows["ping_cpu"], *rows["pong_cpu"]}
     order = make_layout(cpus, sorted(measured))
@@ -317,6 +321,9 @@ def _note_unit(table: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
 
 
 def _set_dtypes_of_tables(compared: comparison.Comparison) -> comparison.Comparison:
+    """Return a comparison whose tables have the types of columns that `Results` returns
+    everywhere.
+    """
     return replace(
         compared,
         relations=set_dtypes(compared.relations),

@@ -63,14 +63,15 @@ class _ComparedRuns:
 def summarize_differences(
     root: Root, readings: Sequence[Reading], tables: Tables, sides: tuple[str, str]
 ) -> dict[str, Any]:
-    """Compare two sides, baseline first, host by host, for the template. tables: with
-    the runs of all readings.
+    """Compare two sides, baseline first, host by host, for the template.
 
-    In the result, `by_host` has an item per comparison, with its maps of changes, the
-    `residuals`; they are empty if the cells of its runs do not correspond. `forests`
-    are the pictures of changes on several hosts. The others are of the comparisons that
-    have relations to compare: `headlines`, the `scatter` of runs in words, and the
-    `rows` of a table.
+    sides: two selections of runs. tables: with the runs of all readings.
+
+    In the result, `by_host` has an item per comparison. Its `residuals` are maps of how
+    each pair changed; the list is empty if the runs differ in topology, so that the
+    cells of their maps do not correspond. `forests` are the pictures of changes on
+    several hosts. The other keys leave out comparisons without any relation to compare:
+    `headlines`, the `scatter` of runs in words, and the `rows` of a table.
     """
     comparisons = compare(root, sides, tables=tables)
     draws_thumbnails = len(comparisons) > _MANY
@@ -168,7 +169,10 @@ def _draw_forests(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
 def _index_pooled_changes(
     comparisons: Sequence[Comparison],
 ) -> dict[tuple[Any, ...], dict[str, Any]]:
-    """Return the changes over all hosts, by benchmark, variant and relation."""
+    """Return the changes over all hosts, by benchmark, variant and relation. The table
+    `fleet` of a comparison has them; it is empty unless three or more hosts are
+    compared.
+    """
     pooled = {}
     for comparison in comparisons:
         for row in to_records(comparison.fleet):
@@ -191,8 +195,8 @@ def _draw_forest(
     """Draw the changes of a relation, a line per row. Rows from
     `_index_pooled_changes` have a key `hosts`, and become diamonds.
 
-    element: the ID of the picture. comparison: the one whose threshold is drawn; all
-    comparisons of a page have the same.
+    element: the ID of the picture. comparison: any comparison of the page, for its
+    threshold, the smallest change that matters; all comparisons have the same one.
     """
     changes = [convert_change(row, comparison.descriptions) for row in rows]
     words = _word_changes(rows, changes)
@@ -238,9 +242,9 @@ def _map_residuals(
     """Map how much more each pair changed than its relation did, grey where that may be
     chance; a map for each part that all runs have.
 
-    small: draw a pixel per pair. Each result has the map `drawn`, its `data` for the
-    script, and its `picture`, a data URI or SVG, or None if the page shows the map as
-    numbers.
+    small: draw a pixel per pair. Each result has the map `drawn` and its `data` for the
+    script, which is "" for a small map. It also has the `picture` of the map: a data
+    URI, an SVG, or None if the page shows the map as numbers.
     """
     residuals = []
     for part in runs.a[0].parts:
@@ -251,8 +255,9 @@ def _map_residuals(
 
 
 def _select_pairs(runs: _ComparedRuns, part: Part) -> pd.DataFrame | None:
-    """Return the pairs of a part in all runs, with the number of each pair as `ns`;
-    None if the part has fewer than two pairs, or if a run lacks the part.
+    """Return the pairs of a part in all runs, a row per pair and run, with the number
+    of each pair as `ns`. Return None if the part is of single CPUs or has fewer than
+    two pairs, or if a run lacks the part.
     """
     if part.is_of_single_cpus:
         return None
@@ -260,6 +265,7 @@ def _select_pairs(runs: _ComparedRuns, part: Part) -> pd.DataFrame | None:
     is_first_run = pairs["run"] == 0
     if is_first_run.sum() < 2:
         return None
+    # the column of each run that has the part; too few if a run lacks it
     columns = _list_ns_columns(runs.readings, part.name)
     if len(columns) < len(runs.readings):
         return None
@@ -274,12 +280,14 @@ def _map_part(
     *,
     small: bool,
 ) -> dict[str, Any]:
-    """Map how much more each pair of a part changed than its relation did.
+    """Map how much more each pair of a part changed than its relation did. Return one
+    of the results of `_map_residuals`.
 
-    pairs: from `_select_pairs`, a row per pair and run. Return one of the results of
-    `_map_residuals`; a small map has no data for the script.
+    pairs: from `_select_pairs`, a row per pair and run. small: draw only a small
+    picture, without data for the script.
     """
     order = runs.order
+    # the rows and columns of the matrices below are the CPUs of `order`
     before, after = _compute_sides(pairs, runs)
     ratio_by_relation = _index_ratios(comparison, part)
     change = _compute_residuals(pairs, ratio_by_relation, after / before, order)
@@ -390,11 +398,11 @@ def _estimate_chance_limits(
     of CPUs.
 
     pairs: a row per pair and run. Their column `run` numbers the runs, those of A from
-    0 to a_runs - 1, then those of B.
+    0 to a_runs - 1, then those of B. a_runs: how many runs A has.
     """
     ns = pairs.set_index(["relation", "ping_cpu", "pong_cpu", "run"])["ns"]
     table = ns.unstack("run").sort_index()  # a row per pair, a column per run
-    # a small difference of logs is about a relative change
+    # a small difference of logs is about a relative change: log(1 + x) is about x
     logs = np.log(table.to_numpy())
     a_logs = logs[:, :a_runs]
     b_logs = logs[:, a_runs:]

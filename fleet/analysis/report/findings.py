@@ -141,9 +141,13 @@ def judge_hosts(
 ) -> list[Acceptance]:
     """Judge the last run of each host by what is expected of it; return [] if nothing
     can be compared.
+
+    selection: the runs, as on the command line. ranges: what is expected, set by hand.
+    only: the numbers to compare.
     """
+    # from a CPU model to the medians of its imported summaries, if they are needed
     load_tables = partial(compute_model_medians, root)
-    with suppress(UsageError):
+    with suppress(UsageError):  # the runs have no numbers that are compared
         return judge_last_runs(
             root, selection, ranges, load_tables=load_tables, only=only
         )
@@ -159,15 +163,18 @@ def find(
     """Find what changed when, and which machines are odd or as expected, among the runs
     of a selection. Return empty findings if nothing can be compared.
 
-    benchmark: the only one to look at; None for all. ranges: what is expected.
+    benchmark: the only one to look at; None for all. ranges: what is expected of
+    machines. Machines are odd or not within a group of equal ones; a group of a single
+    machine is left out.
     """
     only = Only(benchmark)
     try:
         past = find_changes_over_time(root, selection, only=only)
         groups = compare_siblings(root, selection, only=only)
-    except UsageError:  # they have no numbers that are compared
+    except UsageError:  # the runs have no numbers that are compared
         return Findings()
     hosts = defaultdict[str, HostFindings](HostFindings)
+    # each change as a row of the history and its table cells
     changes = list(zip(to_records(past.changes), format_changes(past), strict=True))
     # each of these answers also adds its findings to those of the hosts in `hosts`
     answers = [_find_changes(past, changes, hosts)]
@@ -207,7 +214,7 @@ def _find_changes(
             host_findings = hosts[host]
             host_findings.findings.append(finding)
             host_findings.courses.append(_draw_nights(past, row, cells, host))
-            is_beyond_threshold = row["changed"]
+            is_beyond_threshold = row["changed"]  # else too small to matter
             if is_beyond_threshold:
                 host_findings.marks.append(_mark_change(row, cells))
     return Answer(
@@ -229,7 +236,9 @@ def _choose_day(change: Mapping[str, Any]) -> date:
 
 
 def _word_change(change: Mapping[str, Any], words: tuple[str, ...]) -> Finding:
-    """Word a change. words: its table cells (titles: `CHANGE_TITLES`)."""
+    """Word a change as a finding. change: a row of the history. words: the table cells
+    of the change (titles: `CHANGE_TITLES`).
+    """
     when, where, size, interval, what_else_changed = words
     about = f"{interval}; {when}"
     if what_else_changed:
@@ -339,19 +348,20 @@ class _Axes:
 def _draw_nights(
     past: History, change: Mapping[str, Any], words: tuple[str, ...], host: str
 ) -> Markup:
-    """Draw a host's number in each night, and the levels before and after a change.
+    """Draw a host's number in each night, and the levels before and after a change. A
+    level is a number around which the nights lie until it changes.
 
-    The vertical axis is of logarithms of the number as it is shown. words: the change's
-    table cells (titles: `CHANGE_TITLES`).
+    The vertical axis is of logarithms of the number as it is shown. change: a row of
+    the history. words: the table cells of the change (titles: `CHANGE_TITLES`).
     """
     descriptions = past.descriptions
     log_by_night, far_nights = _select_nights(past, change, host)
     log_before = _compute_level_before(log_by_night, far_nights, change)
     # the change and the ends of its interval, each relative: 0.1 for 10 % more
     changes = convert_change(change, descriptions)
-    # the level that each of the three leads to
+    # the level that each of the three leads to: log(level * (1 + change))
     log_after, low, high = log_before + np.log1p(changes)
-    logs = [*log_by_night, log_before, low, high]
+    logs = [*log_by_night, log_before, low, high]  # log_after is between low and high
     axes = _Axes(
         first=log_by_night.index[0],
         last=log_by_night.index[-1],
@@ -389,6 +399,7 @@ def _place_levels(
     left_before = axes.place_night(change["begin"])
     right_before = axes.place_night(change["before"])
     left_after = axes.place_night(change["after"])
+    # `end` may not lie before `after`, or the line would run backwards
     right_after = max(axes.place_night(change["end"]), left_after)
     line_before = (left_before, right_before, axes.place_log(log_before))
     line_after = (left_after, right_after, axes.place_log(log_after))
@@ -412,10 +423,13 @@ def _select_nights(
     """Return the log of the number of a host in each night, and the nights in which it
     is far from those around.
 
-    The number is that of the relation that changed. A change of several relations has
-    "" as its benchmark; its number is the mean of the host's logs, each relative to the
-    median of its relation. A greater log is a greater number as it is shown: logs of a
-    rate have the opposite sign of those of its time.
+    past: `past.odd` has a row per night in which a number is far off. change: a row of
+    `past.changes`. If one relation changed, the number is that of this relation. If
+    several changed, the benchmark of the change is "", and the number is the mean of
+    all logs of the host, each relative to the median of its relation.
+
+    `past.logs` are logs of times. A greater log in the result is a greater number as it
+    is shown, so the log of a rate, 1 / time, has the opposite sign.
     """
     far_off = past.odd[past.odd["host"] == host]
     benchmark = change["benchmark"]
@@ -427,6 +441,7 @@ def _select_nights(
         far_off = far_off[is_of_relation]
     else:
         logs = past.logs.loc[[host]]
+        # relations differ in size, so each is taken relative to its median over nights
         logs = logs.sub(logs.median(axis=1), axis=0)
     log_by_night = logs.mean().dropna()
     sign = _choose_sign(benchmark, past.descriptions)
@@ -471,6 +486,10 @@ def _format_level(
 def _list_ticks(past: History, host: str, axes: _Axes) -> list[tuple[float, str]]:
     """Return the place of each night when the host's environment changed, and in words
     what changed: "2026-11-02: kernel 6.1 → 6.2".
+
+    The facts of a night, such as ("kernel", "6.1", "6.2"), are those that differ from
+    the host's previous night. Nights without such facts or outside the axes are left
+    out.
     """
     ticks = []
     for night, facts in sorted(past.facts.get(host, {}).items()):

@@ -66,11 +66,14 @@ def build_ladders(
     choices: Sequence[str],
     descriptions: Descriptions = SHIPPED,
 ) -> list[Ladder]:
-    """Return the ladders of a run, by memory size and by load, in the order of
-    `choices`. pairs: as float64. memory: from these pairs.
+    """Return the ladders of a run in the order of `choices`. A ladder shows numbers by
+    the size of the memory, or by the load that other threads put on the memory.
+
+    pairs: those of the run, as float64. memory: made of these pairs. choices: the
+    benchmarks and variants of the run.
     """
     benchmarks = [descriptions[choice] for choice in choices]
-    # those measured while other threads move bytes, which loads the memory
+    # the benchmarks measured while other threads move bytes, which loads the memory
     load_benchmarks = [
         benchmark.name for benchmark in benchmarks if benchmark.other_unit == "byte"
     ]
@@ -122,8 +125,9 @@ def _compute_load_medians(steps: pd.DataFrame) -> pd.DataFrame:
 
 def _list_load_lines(rows: pd.DataFrame) -> list[pd.DataFrame]:
     """List the rows of each line of a ladder over the load. A line has the rows of one
-    operation of the other threads, which becomes their `setting`. It begins with the
-    rows measured while those threads were idle, which all lines share.
+    operation of the other threads; the operation, such as "read", becomes the `setting`
+    of the rows. The line begins with the rows measured while those threads were idle,
+    which all lines share.
     """
     lines = []
     for operation in rows["operation"].unique():
@@ -137,12 +141,13 @@ def _build_size_ladders(
     rows: pd.DataFrame, levels: pd.DataFrame, descriptions: Descriptions
 ) -> Iterator[Ladder]:
     """Yield ladders over the size of the memory, a line per setting. A step of a line
-    is the median over like CPUs.
+    is the median over CPUs that are alike.
 
-    rows, levels: the steps and the memory levels of all ladders. Each ladder has those
-    of one benchmark, variant, number of threads and combination of kinds of cores.
+    rows, levels: the steps and the memory levels of all ladders. Each ladder has the
+    steps and levels of one benchmark, variant, number of threads and combination of
+    kinds of cores.
     """
-    # both have these four as keys
+    # the keys of both are these four
     level_groups = group_by_core_kinds(levels, "benchmark", "variant")
     groups = group_by_core_kinds(rows, "benchmark", "variant")
     for key, part in groups.items():
@@ -173,8 +178,8 @@ def _tabulate_levels(
 def draw_ladder(reading: Any, ladder: Ladder, place: int) -> Markup:
     """Draw a ladder with its intervals, caches and levels.
 
-    reading: a `Reading`, which this module cannot import. place: that of the ladder
-    among the run's, by which the picture's ID is unique.
+    reading: a `Reading`, which this module cannot import. place: the index of the
+    ladder among the run's ladders; it makes the picture's ID unique.
     """
     settings = sort_settings(ladder.steps, reading.descriptions)
     rate = is_rate(reading.descriptions[ladder.name])
@@ -200,7 +205,9 @@ def draw_ladder(reading: Any, ladder: Ladder, place: int) -> Markup:
 
 
 def _list_values(ladder: Ladder, *, rate: bool) -> list[figures.Value]:
-    """List the numbers of a ladder's steps, each with its words."""
+    """List the numbers of a ladder's steps, each with words for the script to show:
+    "read one, 32K: 1.52 ns". rate: whether the numbers are GB/s, not ns.
+    """
     numbers = plots.convert_steps(ladder.steps, ladder.over, rate=rate)
     unit = "GB/s" if rate else "ns"
     values = []

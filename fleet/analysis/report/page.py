@@ -91,8 +91,9 @@ def render(  # noqa: PLR0913  what a page may be asked for, and its progress
     """Return the HTML page about these runs. Raises StoreError, and UsageError if there
     is no run.
 
-    sides: two sides to compare, baseline first. Without them the page opens with
-    findings of `selection` or these runs. heading: from `render_heading`, if hosts are
+    sides: two selections of runs to compare, baseline first. None: the page opens with
+    findings about `selection` or, if that is empty, about these runs. benchmark: the
+    only one to show; None for all. heading: from `render_heading`, if hosts are
     missing. ranges: what is expected of machines. on_run: called after each run is
     read.
     """
@@ -174,9 +175,11 @@ def _locate_findings(
 ) -> dict[Finding, str]:
     """Return the ID of the element of the page that shows each finding.
 
-    That is the panel of its relation in `dots`; else, if all its hosts have sections,
-    the section of the first. A finding with neither is left out.
+    The element is the panel of the finding's relation in `dots`. If there is no such
+    panel, and all hosts of the finding have sections, the element is the section of the
+    first host. A finding that has neither is left out.
     """
+    # the ID of the section of each host, by name; of several runs, that of the last
     sections = {
         reading.run["host_name"]: reading.anchor
         for reading in readings
@@ -202,9 +205,10 @@ def _describe_usual_numbers(
 ) -> dict[str, Any]:
     """Return what the template shows of the hosts' numbers.
 
-    These are `tables`, and words on them: `within`, what ±95% means in them; `since`,
-    the hosts whose runs count only since a change; `levels`, the numbers whose runs are
-    at several levels. usual: the table of `UsualNumbers`.
+    The numbers are in `tables`. The other keys are words about these numbers: `within`
+    says what ±95% means; `since` lists the hosts whose runs count only since a change,
+    `levels` the numbers around which runs lie at several levels. usual: the table of
+    `UsualNumbers`.
     """
     within = ""
     if len(usual):
@@ -240,7 +244,9 @@ def _draw_first_screen(readings: Sequence[Reading]) -> dict[str, Any]:
 
 
 def _group_maps(readings: Sequence[Reading]) -> dict[str, list[_RunMatrix]]:
-    """Return the matrices of each benchmark, with their runs."""
+    """Return the matrices of each benchmark, each with the run that it is of. A part
+    without a matrix, as of single CPUs, is left out.
+    """
     maps = defaultdict[str, list[_RunMatrix]](list)
     for reading in readings:
         for part in reading.parts:
@@ -257,7 +263,10 @@ def _choose_shared_limits(maps: Sequence[_RunMatrix]) -> heatmap.Limits:
 def _draw_thumbnails(
     maps: Mapping[str, Sequence[_RunMatrix]], shared: Mapping[str, heatmap.Limits]
 ) -> dict[str, list[tuple[Reading, str]]]:
-    """Draw small maps of each benchmark of several runs, that of most runs first."""
+    """Draw small maps of each benchmark that several runs have; the benchmark of most
+    runs comes first. maps: as `_group_maps` returns them. shared: the limits of the
+    colour scale that the maps of a benchmark have in common, by benchmark.
+    """
     thumbnails = {}
     most_runs_first = sorted(maps, key=lambda choice: -len(maps[choice]))
     for choice in most_runs_first:
@@ -288,10 +297,11 @@ def _list_page_warnings(readings: Sequence[Reading]) -> list[PageWarning]:
 
 
 def _list_warnings_of_runs(readings: Sequence[Reading]) -> list[PageWarning]:
-    """Return the runs' own warnings, each once, in the order of their kinds.
+    """Return the runs' own warnings, each once, in the order of their kinds, ORDER.
 
     The key of a warning is its kind. With many runs on the page, a warning lists only
-    the last run of each host, and how many of the host's runs it applies to.
+    the last run of each host, with words such as "2 of 5 runs": the warning applies to
+    so many of the host's runs.
     """
     runs_by_warning = _group_by_warning(readings)
     are_many = len(readings) > MANY_RUNS
@@ -307,8 +317,9 @@ def _list_warnings_of_runs(readings: Sequence[Reading]) -> list[PageWarning]:
 def _group_by_warning(
     readings: Sequence[Reading],
 ) -> dict[tuple[str, str], list[Affected]]:
-    """Return the runs that each warning applies to, by the key and the text of the
-    warning. Minor warnings are left out.
+    """Return the runs that each warning applies to, each with words on how much of the
+    run is affected. The runs are by the key and the text of the warning. Minor warnings
+    are left out.
     """
     runs_by_warning = defaultdict[tuple[str, str], list[Affected]](list)
     for reading in readings:
@@ -322,6 +333,8 @@ def _group_by_warning(
 def _warn_about_single_runs(readings: Sequence[Reading]) -> Iterator[PageWarning]:
     """Warn of hosts with one run. If each of several hosts has one run, the warning is
     about the whole page and lists no runs.
+
+    A run is listed with "" for its extent: the warning is about all of the run.
     """
     fault = "the difference between runs is unknown, and ±95% does not include it"
     counts = Counter(reading.run["host_id"] for reading in readings)
@@ -335,7 +348,9 @@ def _warn_about_single_runs(readings: Sequence[Reading]) -> Iterator[PageWarning
 
 
 def _warn_about_differences(readings: Sequence[Reading]) -> Iterator[PageWarning]:
-    """Warn of instructions and presets that differ between the runs."""
+    """Warn of instructions and presets that differ between the runs. A preset makes a
+    run sample and estimate as another tool does; None is fleet's own way.
+    """
     for benchmark, variants in _group_variants(readings).items():
         if len(variants) > 1:
             yield PageWarning(
@@ -404,9 +419,10 @@ def _draw_dots_by_title(
 ) -> DotsByTitle:
     """Draw a panel for each column of the overview that has two runs or more.
 
-    A panel has a line per host. On it a run is a dot, a round of a run is a tick, and
-    the number of a host's runs together is a bar. rows, usual: those of `UsualNumbers`,
-    with a row per run and with a row per host.
+    A panel has a line per host. On the line, a run is a dot, a round of a run is a
+    tick, and the number of the host's runs together is a bar. rows, usual: the two
+    tables of `UsualNumbers`. `rows` has a row per run and column of the overview,
+    `usual` a row per host and column.
     """
     panels = defaultdict[str, dict[str, Markup]](dict)
     usual_by_column = dict(iter(usual.groupby(_OVERVIEW_COLUMN)))
@@ -415,7 +431,7 @@ def _draw_dots_by_title(
     for key, rows_of_column in columns:
         if len(rows_of_column) < 2:  # there is nothing to compare
             continue
-        # `about`, a setting such as "read", and the variant may be ""
+        # `about` is a setting, such as "read"; it and the variant may be ""
         benchmark, variant, about, relation = map(str, key)
         choice = f"{benchmark}/{variant}".rstrip("/")
         title = f"{choice} {about}".rstrip()
@@ -438,8 +454,8 @@ def _sort_by_run(rows: pd.DataFrame, readings: Sequence[Reading]) -> pd.DataFram
 def _collect_rounds(
     readings: Sequence[Reading], choice: str, relation: str
 ) -> pd.DataFrame | None:
-    """Return the medians of a relation's rounds in all runs, with a column `host`; None
-    if no run has any.
+    """Return the medians of a relation's rounds in all runs, a row per round, with a
+    column `host`; None if no run has such rounds.
     """
     tables = []
     for reading in readings:
@@ -516,11 +532,13 @@ def _build_map(
     Keys: `limits` of the scale; the format of a `number`; `data`, `zooms` and `reach`
     for the script; `cells`, a map shown as numbers, or None; `picture` or None.
 
-    If the numbers of the pairs fit, and few runs are in detail, they are the `cells`
-    and there is no picture. Else there is a picture; a map too large for numbers then
-    has those of groups of CPUs as `cells`. If one run alone is in detail, the script
-    also shows the bursts of a pair. shared: by the name of a part, the limits of a
-    colour scale for all its maps. readings: all of the page.
+    If the numbers of the pairs fit into the map, and few runs are in detail, `cells`
+    are the pairs, and there is no picture. Else there is a picture. Beside the picture
+    of a map too large for numbers, `cells` are groups of CPUs. If only one run of the
+    page is in detail, the script also shows the bursts of a pair.
+
+    shared: the limits of a colour scale for all maps of a part, by the part's name.
+    readings: those of the whole page.
     """
     assert part.table is not None  # noqa: S101  (asked for pairs only)
     order = reading.order
@@ -554,8 +572,9 @@ def _draw_picture(
     drawn: heatmap.Heatmap,
     common_limits: heatmap.Limits | None,
 ) -> Markup:
-    """Draw the map of a part in its own colour scale and, unless that is None, in the
-    scale that all maps of the page have in common.
+    """Draw the map of a part in its own colour scale and in the scale that all maps of
+    the page have in common. common_limits: the ends of the common scale; None to leave
+    that scale out.
     """
     scales = [("own", drawn)]
     if common_limits:
@@ -567,8 +586,9 @@ def _draw_picture(
 
 
 def _draw_captioned_cover(reading: Reading) -> tuple[str, Markup] | None:
-    """Return a caption and a run's first map, ladder or distribution, for the first
-    screen, or None.
+    """Return a caption and a picture of a run for the first screen: its first map if it
+    has at least _MIN_MAP CPUs, else its first ladder, else its first distribution. None
+    if it has nothing of these.
     """
     mapped = [part for part in reading.parts if part.table is not None]
     if mapped and len(reading.order.cpus) >= _MIN_MAP:
@@ -596,7 +616,9 @@ def _draw_cover_map(reading: Reading, part: Part) -> Markup:
 
 
 def _draw_ecdf(reading: Reading, part: Part, place: str = "section") -> Markup:
-    """Draw the distributions of all samples of a part. place: where on the page."""
+    """Draw the distributions of all samples of a part. place: where on the page, which
+    makes the picture's ID unique: "section" or "front".
+    """
     legend_lines = math.ceil(len(part.curves) / plots.legend_columns(part.curves))
     subject = f"all samples of {part.name} on {reading.name}"
     return figures.draw(

@@ -358,6 +358,8 @@ class _Batch:
 def _load_batch(sources: _Sources, runs: Sequence[dict[str, Any]]) -> _Batch:
     """Load the tables of a batch of runs. Their agents describe benchmarks alike, so
     the descriptions of the first run are those of all.
+
+    sources: where the tables come from. runs: rows of the table of runs, decoded.
     """
     listing = sources.listing
     benchmark = sources.benchmark
@@ -366,6 +368,7 @@ def _load_batch(sources: _Sources, runs: Sequence[dict[str, Any]]) -> _Batch:
     burst_counts = {run["run_id"]: run["bursts"] for run in runs}
     run_ids = list(burst_counts)
     bursts = _load_bursts_for_warnings(listing, run_ids, sources.detailed)
+    # the row numbers of each run in `pairs`, by run ID
     rows_by_run = pairs.groupby("run_id", sort=False, observed=True).indices
     measured = _list_measured_cpus(pairs, rows_by_run, run_ids)
     return _Batch(
@@ -400,8 +403,9 @@ def _list_measured_cpus(
 def _load_bursts_for_warnings(
     listing: Listing, run_ids: Sequence[str], detailed: Set[str]
 ) -> pd.DataFrame:
-    """Return the bursts that warnings need, a row each: all of a detailed run, only the
-    marked ones of any other. detailed: IDs of the runs with a section.
+    """Return the bursts that warnings need, a row each: all bursts of a detailed run,
+    and of any other run only the marked bursts, which have a flag or lost time to a
+    hypervisor. detailed: IDs of the runs with a section.
     """
     others = set(run_ids) - detailed
     marked = marked_rows.load_marked_bursts(listing, others)
@@ -414,7 +418,7 @@ def _load_bursts_for_warnings(
             tables.append(bursts)
     filled = [bursts for bursts in tables if len(bursts)]
     if not filled:
-        return marked
+        return marked  # without rows, but with the columns
     return pd.concat(filled)
 
 
@@ -436,7 +440,9 @@ def _load_relations(
 
 
 def _list_choices(pairs: pd.DataFrame) -> dict[str, list[str]]:
-    """List the benchmarks and variants that each run has pairs of, by its ID."""
+    """List the benchmarks and variants that each run has pairs of, such as
+    "cas/cmpxchg", by the ID of the run.
+    """
     rows = pairs[CHOICE].drop_duplicates()
     names = load.name_benchmarks(rows)
     choices = defaultdict[str, list[str]](list)
@@ -448,8 +454,9 @@ def _list_choices(pairs: pd.DataFrame) -> dict[str, list[str]]:
 def _fill_reading(listing: Listing, reading: Reading, batch: _Batch) -> None:
     """Fill a reading from the tables of its batch.
 
-    Every reading gets its parts and its warnings. Its pairs are looked at only if it is
-    detailed, for its section, or if cross-checks apply to it, which may also warn.
+    Every reading gets its parts and its warnings. Its pairs are looked at only if they
+    are needed: for the section of a detailed reading, or for cross-checks, which
+    compare numbers of a run with each other. What cross-checks find becomes warnings.
     """
     run = reading.run
     run_id = run["run_id"]
@@ -501,10 +508,11 @@ def _fill_points(
     counters: pd.DataFrame,
     choices: Sequence[str],
 ) -> None:
-    """Fill the tables of points, events and NUMA nodes of a reading.
+    """Fill the tables of points, events and NUMA nodes of a reading. A point is a
+    setting at which a benchmark measures, such as a size or a node.
 
-    pairs, cpus, memory, counters: of its run. choices: the benchmarks and variants that
-    it measured, in the order of the page.
+    pairs, cpus, memory, counters: those of the run. choices: the benchmarks and
+    variants that the run measured, in the order of the page.
     """
     counts = count_per_unit(counters, pairs)
     reading.points = [
@@ -529,6 +537,7 @@ def _make_parts(
         benchmark = descriptions[choice]
         rows_by_point = _group_by_point(rows_by_choice.get(choice, ()))
         for point in sorted(rows_by_point, key=_rank_point):
+            # the usual point of a benchmark needs no name
             is_usual = point in (None, benchmark.point)
             yield Part(
                 name=choice if is_usual else f"{choice} {point}",
@@ -543,8 +552,9 @@ def _make_parts(
 def _group_by_point(
     rows: Sequence[dict[str, Any]],
 ) -> dict[str | None, list[dict[str, Any]]]:
-    """Group the rows of relations by their point, None if they have none. In the
-    result, `relation` is without the point: "llc" instead of "llc n1".
+    """Group the rows of relations by their point, such as "n1", lines on node 1. Rows
+    without a point are under None. In the result, `relation` is without the point:
+    "llc" instead of "llc n1".
     """
     rows_by_point = defaultdict[str | None, list[dict[str, Any]]](list)
     for row in rows:
@@ -582,8 +592,9 @@ def _tabulate_choices(
 ) -> Iterator[PointTables]:
     """Yield the tables of points and of events of each benchmark and variant.
 
-    Pairs whose memory lies on a node of its own are left out of the tables of points:
-    they have tables by node. counts: from `count_per_unit`.
+    Pairs whose memory was placed on a requested NUMA node are left out of the tables of
+    points: they have tables by node. counts: events per unit of work, from
+    `count_per_unit`.
     """
     descriptions = reading.descriptions
     without_nodes = pairs[~is_node_placed(pairs, descriptions)]
@@ -609,8 +620,8 @@ def _tabulate_points(
 def _load_bursts(
     listing: Listing, reading: Reading, part: Part
 ) -> Iterator[pd.DataFrame]:
-    """Yield the bursts of a part, a row each, some at a time. Where the machine has
-    several kinds of core, a relation names them: "package P-E".
+    """Yield the bursts of a part, a row each, a table of some bursts at a time. Where
+    the machine has several kinds of core, a relation names the kinds: "package P-E".
     """
     run_id = reading.run["run_id"]
     kinds_of_cores = {run_id: reading.order.kinds}
@@ -627,11 +638,14 @@ def _add_rounds_and_curves(
 ) -> None:
     """Fill `rounds`, `bursts` and `curves` of a part, from samples after warm-up.
 
-    A curve is made of every sample or, if there are many, of every n-th, so that it is
-    of at most about _MAX_DRAWN. `bursts` stays empty if there are too many for a page.
-    bursts: those of the part, some at a time, from `_load_bursts`.
+    A curve is made of every sample of a relation or, if there are many, of every n-th
+    in rising order, so that at most about _MAX_DRAWN are kept. `bursts` stays empty if
+    there are too many for a page.
+
+    bursts: a row per burst of the part, some bursts at a time, from `_load_bursts`.
     """
     steps = _choose_steps(part)  # n, by relation
+    # by relation, the samples kept of each table of bursts
     drawn = {relation: list[Floats]() for relation in steps}
     medians_of_bursts = []
     for rows in bursts:
@@ -642,6 +656,7 @@ def _add_rounds_and_curves(
         relation_of_row = rows["relation"].astype(str).to_numpy()
         for relation, step in steps.items():
             is_own_row = relation_of_row == relation
+            # from a value per burst to a value per sample
             is_own_sample = is_own_row[burst_row]
             drawn[relation].append(_thin(ns[is_own_sample], step))
         medians_of_bursts.append(_compute_burst_medians(rows, ns, burst_row))
@@ -654,7 +669,10 @@ def _add_rounds_and_curves(
 
 
 def _choose_steps(part: Part) -> dict[str, int]:
-    """Return n by relation: of its samples in rising order, each n-th is drawn."""
+    """Return by relation how many of its samples are drawn: n stands for each n-th
+    sample in rising order. n is 1 below _MAX_DRAWN samples, and grows with their
+    number.
+    """
     totals = part.pairs.groupby("relation", observed=True)["samples"].sum()
     steps = {}
     for row in part.relations:
