@@ -258,8 +258,8 @@ def _sort_rows(rows: Iterable[Row]) -> list[Row]:
 
 
 def _write_models(folder: Path, site: State, news: _News, rows: Sequence[Row]) -> None:
-    """Write the page of each CPU model to be made anew, and add it and its changes to
-    `site`. rows: of all machines.
+    """Write the page of each CPU model to be made anew, and add the file and the
+    changes of the model to `site`. rows: a row per machine of the whole site.
     """
     for slug, findings in news.findings.items():
         members = [row for row in rows if row["slug"] == slug]
@@ -278,7 +278,9 @@ def _list_changes(slug: str, model: str, findings: Findings) -> list[_Change]:
 def _list_machines(
     runs: Sequence[RunSummary], summaries: Mapping[str, pd.DataFrame]
 ) -> list[_Machine]:
-    """List the machines of runs, then the summaries."""
+    """List the machines of runs, then the summaries, each as a machine whose name ends
+    in _SUMMARY. runs: of all hosts. summaries: rows by the name of a summary.
+    """
     machines = []
     for host, runs_of_host in group_by_host(runs).items():
         machine = _Machine(
@@ -305,14 +307,16 @@ def _find_news(
     ranges: Sequence[ExpectedRange],
     keys_before: Mapping[str, str],
 ) -> _News:
-    """Find which pages of CPU models and machines are to be made anew: those whose key,
-    a digest of all that the page is made from, differs from that in `keys_before`.
+    """Find which pages of CPU models and machines are to be made anew. The key of a
+    page is a digest of all that the page is made from. A page is made anew if its key
+    differs from that in `keys_before`.
 
-    keys_before: those of the site as last written, by slug of a model and by host. A
-    machine's page also has its findings. They come from the runs of all machines of its
-    model, so they are sought only where the key of the model differs.
+    keys_before: the keys of the site as last written, by slug of a CPU model and by
+    host. A machine's page also has the findings about the machine. Findings come from
+    the runs of all machines of a model, so they are sought only where the key of the
+    model differs.
     """
-    # of imported summaries, which runs of any model may be compared with
+    # all imported summaries count: runs of any model may be compared with them
     imported = load_imports(listing).to_csv()
     key_by_slug = dict[str, str]()
     key_by_host = dict[str, str]()
@@ -322,7 +326,9 @@ def _find_news(
         digests = [machine.digest for machine in members]
         key_by_slug[slug] = _digest(digests, ranges, imported)
         if keys_before.get(slug) == key_by_slug[slug]:
-            for machine in members:  # equal digests and findings give equal keys
+            # the key of the model has the digests of its machines and all that findings
+            # are made from, so the keys of its machines are as before, too
+            for machine in members:
                 key_by_host[machine.host] = keys_before[machine.host]
             continue
         findings[slug] = _find_findings(listing, members, ranges)
@@ -362,7 +368,11 @@ def _find_findings(
 def _require_own_files(
     folder: Path, changed: Sequence[_Machine], own: Mapping[str, str]
 ) -> None:
-    """Raise UsageError if a file to be written is there and not the site's own."""
+    """Raise UsageError if a file to be written is there and is not of this site.
+
+    changed: machines whose pages are to be written. own: the files of the site as last
+    written, with their digests, by name.
+    """
     pages = [f"m/{machine.host}.html" for machine in changed]
     for name in (*_SHARED_FILES, *pages):
         if name not in own and (folder / name).exists():
@@ -407,7 +417,9 @@ def _render_changed(listing: Listing, news: _News) -> Iterator[tuple[Row, Files]
 
 
 def _render_model(model: str, rows: Sequence[Row], findings: Findings) -> str:
-    """Render the page of a CPU model. rows: of its machines."""
+    """Render the page of a CPU model: a table of its machines, then a table of findings
+    for each question. rows: those of its machines in the index.
+    """
     note = "Numbers that are usual since the last change of each."
     titles = ("finding", "95 % interval, and what else")
     machines = list(_format_machine_cells(rows))
@@ -431,8 +443,9 @@ def _render_index_files(
     model. changes: oldest first.
 
     The index has a line per machine, in `groups` of one CPU model, and a column for
-    each of the `relations` that some machine has. `medians` are the words of these
-    cells, by host and relation. `until` is the day of the last run.
+    each of the `relations` that some machine has. `medians` are the texts of these
+    cells, by host and relation, such as "P-P 37.7" and "P-E 42.7" in the column
+    "package". `until` is the day of the last run.
     """
     count = format_count(len(rows), "machine")
     subject = title or f"Core-to-core latency and memory of {count}"
@@ -440,7 +453,7 @@ def _render_index_files(
         (model, list(own)) for model, own in groupby(rows, lambda row: row["model"])
     ]
     medians = {row["host"]: _group_medians(row["shared"]) for row in rows}
-    measured = set(chain.from_iterable(medians.values()))
+    measured = set(chain.from_iterable(medians.values()))  # names of relations
     index = _render_page(
         "site.html",
         medians=medians,
@@ -467,7 +480,9 @@ def _make_feed_entry(change: _Change) -> tuple[str, str, str, str, list[str]]:
 
 
 def _render_changes(changes: Sequence[_Change]) -> str:
-    """Render the page of all changes, in the order given."""
+    """Render the page of all changes, a line each, in the order given. A line is a link
+    to the CPU model, then the cells of the change.
+    """
     lines = []
     for change in changes:
         link = _LINK.format(f"model/{change.slug}.html", change.model)
@@ -488,8 +503,8 @@ def _identify_change(slug: str, cells: Sequence[str]) -> str:
 
 def _format_machine_cells(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
     """Yield the cells of each machine's line in the table of a model (titles:
-    _MACHINE_TITLES). In the column of runs, a summary says whether it has intervals;
-    that is in its `course`.
+    _MACHINE_TITLES). In the column of runs, a summary, which has no runs, says whether
+    it has intervals: those words are its `course`.
     """
     for row in rows:
         link = _LINK.format(f"../m/{row['host']}.html", row["name"])
@@ -542,6 +557,7 @@ def _read_state(folder: Path) -> State:
     if not path.exists():
         return empty
     state: State = _decode_state(path)
+    # `write_site` deletes listed files that it no longer has: list no other names
     files = {
         name: digest for name, digest in state["files"].items() if _OURS.match(name)
     }
@@ -556,6 +572,7 @@ def _decode_state(path: Path) -> Any:
     try:
         require_regular(str(path))
         with path.open("rb") as stream:
+            # a file of more bytes is cut off, and does not decode
             data = stream.read(_MAX_STATE_BYTES)
         return _STATE_DECODER.decode(data)
     except OSError as err:
@@ -587,7 +604,8 @@ def _digest(*parts: object) -> str:
 @cache
 def _digest_code() -> str:
     """Return a digest of the modules and templates that make pages, and of the versions
-    of fleet and of its statistics. Where they differ, every page is made anew.
+    of fleet and of its statistics. It is a part of the key of every page: if it
+    differs, every page is made anew.
     """
     sources = [
         *sorted(Path(__file__).parent.glob("*.py")),
@@ -691,7 +709,9 @@ def _encode_medians(listing: Listing, run_id: str) -> bytes | None:
 
 
 def _lay_out_card(run: dict[str, Any], **about: Any) -> cards.Card | None:
-    """Return the card of a run, None if it has no pairs of CPUs."""
+    """Return the card of a run, None if it has neither pairs of CPUs nor NUMA nodes.
+    about: the other arguments of `cards.lay_out_card`.
+    """
     with suppress(UsageError):
         return cards.lay_out_card(run, **about)
     return None
@@ -708,10 +728,11 @@ def _render_machine(
     """Return the index row and the files of a machine, or of a summary, which has no
     runs.
 
-    run: the last run, with the number of all `runs` of the machine, 0 of a summary.
-    past: the machine's numbers in all runs. usual: its usual numbers. Both are from
-    `_select_numbers`. file: the Parquet file of `_encode_medians`, to be offered on the
-    page; None without medians.
+    run: the machine's last run; its key `runs` says how many runs the machine has, 0
+    for a summary. card: None if the run has no matrix to show. past: the machine's
+    numbers in all runs, a row per number and run. usual: its usual numbers, a row each.
+    Both are from `_select_numbers`. findings: those about this machine. file: the
+    Parquet file of `_encode_medians`, to be offered on the page; None without medians.
     """
     host = run["host_id"]
     descriptions = read_descriptions(run["hello"])
@@ -742,7 +763,7 @@ def _render_pictures(host: str, card: cards.Card) -> Files:
     pictures: Files = {}
     for suffix, write in cards.FORMATS.items():
         pictures[f"card/{host}{suffix}"] = write(card)
-    side = min(_MAP, len(card.cells))
+    side = min(_MAP, len(card.cells))  # a small map has a pixel per cell
     pictures[f"map/{host}.png"] = cards.to_png(card.cells, side)
     return pictures
 
@@ -757,15 +778,15 @@ def _make_row(
     """Return a machine's row of the index, as `_StoredRow`, without its marks. run,
     usual, past: as in `_render_machine`.
 
-    The row's medians are of the benchmark and variant of the card, fastest relation
-    first. Without a card there are none.
+    The row's medians are of the benchmark and variant that the card shows, the fastest
+    relation first. A machine without a card has no medians.
     """
     is_summary = run["runs"] == 0
     choice = card.choice if card else ""
     medians = select_choice(usual, choice).sort_values("median_ns", kind="stable")
     far: float | None = None
     slowest = ""  # the relation with the median `far`
-    if len(medians):
+    if len(medians):  # they rise, so the last is the slowest
         far = round(float(medians["median_ns"].iloc[-1]), 3)
         slowest = medians["relation"].iloc[-1]
     return {
@@ -831,8 +852,12 @@ def _draw_sparkline(medians: "pd.Series[float]") -> str:
 def _find_best_memory_number(
     usual: pd.DataFrame, benchmark: str, descriptions: Descriptions
 ) -> float | None:
-    """Return a machine's best memory number, in ns per load or GB/s; None if it was not
-    measured. It is that of the shortest time, which is the highest rate.
+    """Return a machine's best memory number, in ns per load or GB/s; None if memory was
+    not measured. The best number is that of the shortest time, which is also the
+    highest rate.
+
+    usual: the machine's usual numbers; their relation "mem" is memory beyond all
+    caches. benchmark: "chase" or "bandwidth".
     """
     is_memory = (usual["benchmark"] == benchmark) & (usual["relation"] == "mem")
     medians = usual.loc[is_memory, "median_ns"]
@@ -862,7 +887,9 @@ def _list_usual_numbers(
 def _format_usual_number(
     row: Mapping[str, Any], medians: "pd.Series[float]", benchmark: Benchmark
 ) -> tuple[str, ...]:
-    """Format the line of a usual number. medians: those of all runs."""
+    """Format the line of a usual number, with the cells that `_list_usual_numbers`
+    lists. row: the usual number. medians: the same number in each run, oldest first.
+    """
     name = f"{row['benchmark']}/{row['variant']} {row['about']}".rstrip("/ ")
     lowest_ns = medians.min()
     highest_ns = medians.max()
@@ -921,7 +948,12 @@ def _describe_intervals(rows: pd.DataFrame, pairs: pd.DataFrame) -> str:
 
 
 def _make_pairs(rows: pd.DataFrame, run_id: str) -> pd.DataFrame:
-    """Return a summary's rows as rows of the pairs table."""
+    """Return a summary's rows as rows of the table `pairs`.
+
+    A summary is an imported table of pairs, mostly measured by another tool. Columns of
+    `pairs` that a summary does not have are NaN, and no pair has a flag. rows: a row
+    per pair.
+    """
     pairs = rows.assign(
         variant=rows["variant"].fillna(""),
         median_ns=rows["latency_ns"],
@@ -930,18 +962,22 @@ def _make_pairs(rows: pd.DataFrame, run_id: str) -> pd.DataFrame:
     pairs = pairs.reindex(columns=[column.name for column in schema.TABLES["pairs"]])
     pairs["run_id"] = run_id
     pairs["flags"] = ""
+    # a summary does not tell these
     for unknown in ("bursts", "flagged_bursts", "p99_ns"):
         pairs[unknown] = float("nan")
     return pairs
 
 
 def _make_run(host: str, rows: pd.DataFrame) -> dict[str, Any]:
-    """Return a summary as a row of the runs table, with None for what it does not tell.
+    """Return a summary as a row of the table `runs`, with None for what the summary
+    does not tell.
 
-    It has two keys that a run's row lacks: `runs`, 0, and `number`, which says what the
-    number of each pair is: "core-latency's median of each pair". host: the name of the
-    page, which stands in for the ID of a host.
+    The result has two keys that a run's row lacks. `runs` is 0, for a summary has no
+    runs. `number` says what the number of each pair is: "core-latency's median of each
+    pair". host: the name of the summary's page, which stands in for the ID of a host.
+    rows: those of the summary, a row per pair.
     """
+    # what is known of the whole summary is the same in all its rows
     first = {
         name: None if text.is_none(value) else value
         for name, value in rows.iloc[0].items()
