@@ -123,9 +123,9 @@ class Acceptance:
 
     @property
     def outcome(self) -> Outcome:
-        """Return the most serious outcome of the rows: a worse one before a better one
-        before AS_EXPECTED. It is CANNOT_TELL if no number could be judged, or if the
-        run was disturbed.
+        """Return the most serious outcome of the rows: first a worse outcome (SLOWER,
+        LESS), then a better outcome (FASTER, MORE), then AS_EXPECTED. Return
+        CANNOT_TELL if no number could be judged, or if the run was disturbed.
         """
         if self.is_disturbed:
             return Outcome.CANNOT_TELL
@@ -149,19 +149,20 @@ def judge_last_runs(
     """Compare the last selected run of each host with its earlier runs and with equal
     machines.
 
-    ranges: set by hand. If some apply to a number, only the first of these is used.
-    Equal machines that are odd among themselves are left out. load_tables: takes a CPU
-    model and returns the numbers of its tables, with the columns `summary` (which table
-    a number is of), CLASS and `median_ns`; called if neither earlier runs nor equal
-    machines give three values. threshold: the smallest deviation that matters, as a
-    share; None: 3 %. only: compare only these numbers. accepts_changes: expect a number
-    that has changed to be as in the runs since the change, not as in those before.
-    Raises UsageError if no run is selected or none has numbers.
+    ranges: the ranges set by hand. Of several that apply to a number, only the first is
+    used, and nothing else is expected of the number. Equal machines that are odd among
+    themselves are left out. load_tables: takes a CPU model and returns the numbers of
+    its tables, with the columns `summary` (which table a number is of), CLASS and
+    `median_ns`; called if neither earlier runs nor equal machines give three values.
+    threshold: the smallest deviation that matters, as a share; None: 3 %. only: compare
+    only these numbers. accepts_changes: expect a number that has changed to be as in
+    the runs since the change, not as in the runs before it. Raises UsageError if no run
+    is selected or no selected run has numbers.
     """
     threshold = threshold or THRESHOLD
     listing = open_listing(root)
     machines = _select_machines(listing, texts, only.benchmark)
-    # of all hosts in the store that may equal one of these machines
+    # the last runs of all hosts in the store that may equal one of these machines
     last_runs_of_hosts = _select_last_runs(listing, machines, only.benchmark)
     runs = _list_compared_runs(listing, machines, last_runs_of_hosts)
     descriptions = merge_descriptions(runs)
@@ -197,8 +198,8 @@ def _make_acceptances(
     """Return the acceptance of each machine.
 
     rows: the judged numbers of all machines, sorted by `machine`, the index of their
-    machine. rows_of_runs: by run ID, rows of the table `runs`, those of the judged runs
-    among them; a run that cannot be read has none.
+    machine in `machines`. rows_of_runs: by run ID, the row of the table `runs` of each
+    judged run, and of other runs; a run that cannot be read is missing.
     """
     rows_of_machines = _split_by_machine(rows, len(machines))
     acceptances = []
@@ -253,8 +254,8 @@ def _expect_all(
 
 
 def _has_judged_run(own_runs: HostRuns, machine: "_Machine") -> bool:
-    """Report whether the judged run of a machine has numbers. own_runs: those of its
-    runs that have some.
+    """Report whether the judged run of a machine has numbers. own_runs: those of the
+    machine's runs that have numbers, oldest first.
     """
     if not own_runs.runs:
         return False
@@ -301,10 +302,11 @@ def _make_machine(
     all_runs: Sequence[RunSummary],
     benchmark: str | None,
 ) -> _Machine:
-    """Choose which of the selected runs of a host to judge: the last one that has
-    samples and the benchmark. all_runs: of the host, the selected ones among them.
+    """Choose which of the selected runs of a host to judge: the last run that has
+    samples and the benchmark. selected, all_runs: the selected runs and all runs of the
+    host, oldest first. Without such a run, the result has no `runs`.
     """
-    # runs without samples are candidates only if no selected run has any
+    # runs without samples are candidates only if no selected run has samples
     candidates = keep_comparable_with_last(listing, selected, benchmark)
     has_judged_run = bool(candidates and candidates[-1].samples)
     newest = selected[-1]
@@ -321,7 +323,7 @@ def _make_machine(
     until_judged = all_runs[: judged_index + 1]
     return _Machine(
         host=newest.host_id,
-        # runs that were not selected count as earlier ones, too
+        # a run that was not selected counts as an earlier run, too
         runs=keep_comparable_with_last(listing, until_judged, benchmark),
         last_id=judged.run_id,
         dropped_benchmarks=_list_dropped_benchmarks(judged, selected, benchmark),
@@ -341,12 +343,12 @@ def _find_empty_after(judged: RunSummary, runs: Sequence[RunSummary]) -> str | N
 def _list_dropped_benchmarks(
     judged: RunSummary, runs: Sequence[RunSummary], benchmark: str | None
 ) -> list[str]:
-    """List the benchmarks that other runs of a host have and the judged one lacks, such
+    """List the benchmarks that other runs of a host have and the judged run lacks, such
     as "cas". Runs without samples do not count. benchmark: list only what this text
     selects; None: all.
     """
     measured = [run.benchmarks for run in runs if run.samples]
-    # each once, a benchmark and its variant: "cas/cmpxchg"
+    # the benchmarks with their variants, such as "cas/cmpxchg", each once
     choices = list(dict.fromkeys(chain.from_iterable(measured)))
     if benchmark is not None:
         choices = list(select_choices(benchmark, choices))
@@ -356,7 +358,7 @@ def _list_dropped_benchmarks(
 
 
 def _name_benchmarks(choices: Iterable[str]) -> list[str]:
-    """Return the benchmarks of choices, BENCHMARK/VARIANT, each once."""
+    """Return the benchmarks of choices, such as "cas" of "cas/llsc", each once."""
     names = dict[str, None]()
     for choice in choices:
         benchmark, _, _ = choice.partition("/")
@@ -401,10 +403,10 @@ def _choose_earlier_runs(
     """Choose the runs from which each number of a host's last run is predicted, by
     these rules in turn:
     - of a virtual machine, keep only runs at the level of the last run;
-    - keep runs from the last one on that a label accepts; the last run itself, which is
-      judged, is not kept;
-    - if the number has changed since, which nobody accepted, keep the runs before the
-      change or, if `accepts_changes`, those since;
+    - from the last run with the label `accepted=yes` on, keep all runs but the very
+      last, which is judged; without such a run, from the first run on;
+    - if the number has changed since then, which nobody accepted, keep the runs before
+      the change or, if `accepts_changes`, the runs since the change;
     - of a machine that is not virtual, keep only runs at one level.
 
     threshold: as of `judge_last_runs`.
@@ -423,7 +425,7 @@ def _choose_earlier_runs(
     if accepts_changes:
         is_used = _replace_by_runs_since_change(is_used, first_changed)
     used_logs = np.where(is_used, logs, np.nan)
-    # those of a virtual machine are at one level already
+    # the runs of a virtual machine that are left are at one level already
     if not host_runs.is_last_run_virtual:
         used_logs = _keep_own_or_main_level(used_logs, host_runs.levels)
     is_unused_run = np.isnan(used_logs).all(axis=0)
@@ -501,19 +503,20 @@ def _replace_by_runs_since_change(is_before: Bools, first_changed: Ints) -> Bool
 
 
 def _keep_own_or_main_level(logs: Floats, levels: Ints) -> Floats:
-    """Keep the runs at one level of each number; NaN for the others. That is the level
-    of the last run if three runs or more are at it, enough for a range, else that of
-    most runs.
+    """Keep the runs at one level of each number; NaN for the others. If three runs or
+    more are at the level of the last run, enough for a range, it is this level. Else it
+    is the level of most runs.
 
-    logs: a row per number, a column per run, NaN where a run is not used. levels: of
-    each run and number, from 0.
+    logs: a row per number, a column per run, NaN where a run is not used. levels: the
+    level of each number in each run, from 0; -1 where a run lacks the number. The last
+    column is that of the last run, which is judged.
     """
     is_used = ~np.isnan(logs)
     level_of_last_run = levels[:, -1:]
     is_at_level_of_last = is_used & (levels == level_of_last_run)
     runs_at_level_of_last = is_at_level_of_last.sum(axis=1, keepdims=True)
     has_enough = runs_at_level_of_last >= MIN_VALUES
-    levels_of_used = np.where(is_used, levels, -1)  # -1 is no level
+    levels_of_used = np.where(is_used, levels, -1)  # -1 does not count as a level
     main_level = find_main_levels(levels_of_used)[:, None]
     kept_level = np.where(has_enough, level_of_last_run, main_level)
     is_kept = levels == kept_level
@@ -521,12 +524,14 @@ def _keep_own_or_main_level(logs: Floats, levels: Ints) -> Floats:
 
 
 def _keep_at_level(own: Floats, values: Floats, choices: Ints) -> Floats:
-    """Keep the values of each number that are at the level of the machine's own; NaN
-    for the others.
+    """Keep the values of each number that are at the level of the machine's own value;
+    NaN for the others.
 
-    own: a logarithm per number. values: those of other machines or tables, a row per
-    number. choices: the benchmark and variant of each number, as one number.
+    own: the machine's own values, a logarithm per number. values: the logarithms of
+    other machines or tables, a row per number, a column for each of them. choices: the
+    benchmark and variant of each number, as one integer for both.
     """
+    # levels are told apart among all values of a number, of which the own one is first
     with_own = np.column_stack([own, values])
     levels = label_levels_of_hosts(with_own, choices)
     level_of_own = levels[:, :1]
@@ -536,22 +541,23 @@ def _keep_at_level(own: Floats, values: Floats, choices: Ints) -> Floats:
 
 
 def find_first_slower(logs: Floats, threshold: float) -> Ints:
-    """Return, for each number, the index of the first run from which on it is slower;
-    the count of runs if there is none.
+    """Return, for each number, the index of the first run from which on the number is
+    slower; the count of runs if there is no such run.
 
     From that run on, all runs are slower than the runs before it let expect: by more
-    than the threshold, and beyond chance. They are two runs or more.
+    than the threshold, and beyond chance. There must be two such runs or more.
 
     logs: logarithms of times, a row per number, a column per run, oldest first; a
     larger one is slower. threshold: as of `judge_last_runs`.
     """
     count = logs.shape[1]
     first_slower = np.full(len(logs), count)
-    # if the fastest of some runs is slower than expected, all of them are
+    # for each run, the fastest of the run and all later runs: if the fastest is slower
+    # than expected, all of them are
     fastest = _find_fastest_from_each_on(logs)
     # a cheap test of all runs at once; only those that pass are tested for chance
     is_possible = _may_be_first_slower(logs, fastest, threshold)
-    is_possible[:, -1:] = False  # from the last run on there is only one
+    is_possible[:, -1:] = False  # the last run would be the only slower run
     possible_runs = np.flatnonzero(is_possible.any(axis=0))
     for run in possible_runs.tolist():
         is_beyond_chance = _deviate_beyond_chance(logs[:, :run], fastest[:, run])
@@ -562,8 +568,8 @@ def find_first_slower(logs: Floats, threshold: float) -> Ints:
 
 
 def _find_fastest_from_each_on(logs: Floats) -> Floats:
-    """Return, for each number and run, the least of the run and those after it;
-    infinity if none of them has the number.
+    """Return, for each number and run, the least value of the run and all later runs;
+    infinity if none of these runs has the number.
     """
     is_missing = np.isnan(logs)
     values = np.where(is_missing, np.inf, logs)
@@ -573,14 +579,16 @@ def _find_fastest_from_each_on(logs: Floats) -> Floats:
 
 
 def _may_be_first_slower(logs: Floats, fastest: Floats, threshold: float) -> Bools:
-    """Report which runs, with all after them, are slower than the mean of those before
-    by more than the threshold.
+    """Report for each number which runs, with all later runs, are slower than the mean
+    of the earlier runs by more than the threshold.
 
-    logs: a row per number, a column per run. fastest: the least of each run and those
-    after it.
+    logs: logarithms, a row per number, a column per run, NaN where a run lacks the
+    number. fastest: for each number and run, the least value of the run and all later
+    runs.
     """
     is_measured = ~np.isnan(logs)
-    # cumulative counts and sums without the run itself
+    # how many earlier runs have the number, and their sum: totals up to the run, less
+    # the run itself
     runs_before = np.cumsum(is_measured, axis=1) - is_measured
     numbers = np.nan_to_num(logs)
     sums_before = np.cumsum(numbers, axis=1) - numbers
@@ -596,13 +604,15 @@ def _may_be_first_slower(logs: Floats, fastest: Floats, threshold: float) -> Boo
 def _deviate_beyond_chance(earlier: Floats, later: Floats) -> Bools:
     """Report which numbers deviate beyond chance from what earlier runs let expect.
 
-    earlier: a row per number, a column per run; below three runs nothing is expected.
-    later: a value per number, infinite where nothing was measured.
+    earlier: logarithms, a row per number, a column per run; a number with fewer than
+    three values does not deviate. later: one later value of each number, infinite where
+    nothing was measured: it does not deviate either.
     """
     has_enough = _count_values(earlier) >= MIN_VALUES
     prediction = predict_next(earlier[has_enough])
     tested = later[has_enough]
     is_measured = np.isfinite(tested)
+    # a deviation of 0 has p = 1: it is never beyond chance
     deviation = np.where(is_measured, tested - prediction.mean, 0.0)
     p = prediction.test(deviation)
     q = judge.control_false_discovery(p)
@@ -648,8 +658,9 @@ class Prediction(NamedTuple):
 
 
 def predict_next(logs: Floats) -> Prediction:
-    """Predict one more value of each row from the others, ignoring NaN. logs:
-    logarithms of times in ns; each row has two values or more.
+    """Predict one more value of each row from the row's values, ignoring NaN. logs:
+    logarithms of times in ns; each row has two values or more. Variances are shrunk
+    towards a common variance, since few values say little about how far they scatter.
     """
     counts = _count_values(logs)
     mean = judge.compute_nanmean(logs, axis=1)
@@ -659,7 +670,7 @@ def predict_next(logs: Floats) -> Prediction:
     # equal values have no variance but for the rounding of the clock
     own_variances = np.maximum(squares / own_freedom, judge.ROUNDING)
     variances, freedom = judge.moderate_variances(own_variances, own_freedom)
-    # the next value scatters by itself, and around a mean that is not known exactly
+    # the variance of the next value, and that of the mean of n values, 1/n of it
     scale = 1 + 1 / counts
     error = np.sqrt(variances * scale)
     return Prediction(mean, error, freedom)
@@ -668,8 +679,8 @@ def predict_next(logs: Floats) -> Prediction:
 def judge_numbers(
     rows: pd.DataFrame, threshold: float, rates: Collection[str] = ()
 ) -> pd.DataFrame:
-    """Judge numbers by what is expected of them: replace the columns of the prediction
-    by `p`, `q` (corrected over all rows) and the `outcome`.
+    """Judge numbers by what is expected of them: replace the columns `mean`, `error`
+    and `freedom` by `p`, `q` (p corrected over all rows) and the `outcome`.
 
     Each row is a number and one expectation of it: CLASS, the measured `ns` and a
     `source`. A range set by hand has its limits in `low` and `high`, in ns. Other
@@ -687,7 +698,7 @@ def judge_numbers(
     q = judge.control_false_discovery(p)
     is_large = np.abs(deviation) > np.log1p(threshold)
     is_proved = is_large & (q < judge.ALPHA)
-    # the others have a range set by hand, or nothing is expected of them: NaN
+    # the mean is NaN where a range is set by hand, or where nothing is expected
     is_predicted = ~np.isnan(prediction.mean)
     low, high = prediction.compute_range_ns()
     judged = rows.drop(columns=[*Prediction._fields])
@@ -707,9 +718,9 @@ def _name_outcomes(
 
     judged: with `ns`, the number, and `low` to `high`, the range expected of it, which
     predicted numbers have too; NaN: no such limit. deviation: how far each number is
-    from its prediction, a logarithm; NaN if it has none and is judged by its range.
-    is_proved: whether the deviation is beyond chance and large. rates: benchmarks whose
-    numbers are less or more, not slower or faster.
+    from its prediction, a logarithm; NaN if it has no prediction and is judged by its
+    range. is_proved: whether the deviation is beyond chance and large. rates:
+    benchmarks whose numbers are less or more, not slower or faster.
     """
     ns = judged["ns"]
     # without any limit, nothing is expected of the number
@@ -802,15 +813,16 @@ class _Expected:
         """Add what one source expects of these numbers: predict each from the values
         that earlier runs, equal machines or tables have of it.
 
-        noun: what has the values, such as "earlier run". logs: the values, a row per
-        row of the RunTable, NaN where there is none. minimum: a number with fewer
-        values is not added. A number with fewer than MIN_VALUES, but added, has a count
-        of its values, and NaN for a prediction. changes: of earlier runs, since when
+        noun: what has the values, such as "earlier run". logs: the values as
+        logarithms, a row per row of the RunTable, a column per run, machine or table,
+        NaN where there is no value. numbers: which rows to add. minimum: a number with
+        fewer values is not added. A number with fewer than MIN_VALUES that is added has
+        NaN for a prediction. changes: if the values are of earlier runs, since when
         each number has changed.
 
-        Besides the prediction, the source says by `count` how many values there are, by
-        `beaten` how many of these are slower than the judged run, and of earlier runs
-        `since` and `ratio`, the change of each number.
+        Added are the prediction, `mean`, `error` and `freedom`; `count`, how many
+        values there are; `beaten`, how many of these are slower than the judged run;
+        and with `changes`, `since` and `ratio`, the change of each number.
         """
         counts = _count_values(logs)
         has_enough = counts[numbers] >= minimum
@@ -867,9 +879,10 @@ def _predict_where_enough(logs: Floats) -> dict[str, Any]:
 
 
 def _join_parts(parts: Sequence[_Part], table: RunTable) -> pd.DataFrame:
-    """Return a row per machine, number and expectation, as `judge_numbers` takes, with
-    the index of its `machine`. A column that a source lacks is NaN in its rows; `since`
-    is None. Raises UsageError if there are no parts.
+    """Return a row per machine, number and expectation, as `judge_numbers` takes them,
+    with `machine`, the index of the machine. A column of which a source says nothing is
+    NaN in the rows of that source, but None in the column `since`. Raises UsageError if
+    there are no parts.
     """
     if not parts:
         raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")
@@ -887,7 +900,9 @@ def _join_parts(parts: Sequence[_Part], table: RunTable) -> pd.DataFrame:
 
 
 def _join_column(parts: Sequence[_Part], name: str, nothing_said: float | None) -> Any:
-    """Join a column of all parts; `nothing_said` in the rows of parts that lack it."""
+    """Join the column `name` of all parts end to end. A part that lacks the column has
+    `nothing_said` in its rows.
+    """
     columns = []
     for part in parts:
         unknown = np.full(len(part.numbers), nothing_said)
@@ -899,8 +914,8 @@ def _join_column(parts: Sequence[_Part], name: str, nothing_said: float | None) 
 class _Group(NamedTuple):
     """Machines with equal facts. hosts: their IDs. logs: the logarithms of the numbers
     of their last runs, a row per row of the RunTable, a column per machine, NaN where a
-    machine lacks a number. has_virtual: whether one is virtual; if none is, NaN also
-    where a machine is odd.
+    machine lacks a number. has_virtual: whether a machine is virtual. If no machine is
+    virtual, `logs` is also NaN where a machine is odd.
     """
 
     hosts: Any
@@ -929,19 +944,23 @@ class _EqualMachines:
         last_runs: Sequence[RunSummary],
         table: RunTable,
     ) -> "_EqualMachines":
-        """Read the last runs, and the facts of these and of the judged ones."""
+        """Read the facts of the last runs and of the judged runs, and group the
+        machines of the last runs by their facts. table: has the numbers of these runs.
+        """
         judged_runs = [machine.runs[-1] for machine in machines if machine.runs]
         rows = _read_rows_with_facts(listing, [*judged_runs, *last_runs])
-        # a run that has no numbers, or cannot be read, is equal to none
+        # a run without numbers says nothing, and one that cannot be read has no facts:
+        # both are in no group
         measured_ids = [run.run_id for run in last_runs if table.has_run(run.run_id)]
         rows_of_last_runs = [rows[run_id] for run_id in measured_ids if run_id in rows]
         groups = _group_equal_machines(rows_of_last_runs, table)
         return cls(rows, groups, table)
 
     def select(self, run: Mapping[str, Any]) -> Floats:
-        """Return the logarithms of the other machines with the same facts as that of a
-        judged run: a row per row of the RunTable, a column per machine. run: its row of
-        the table `runs`.
+        """Return the logarithms of the other machines with the same facts as the
+        machine of a judged run: a row per row of the RunTable, a column per machine,
+        NaN where a machine is odd. run: the judged run's row of the table `runs`, with
+        its `facts`.
         """
         group = self.groups.get(run["facts"])
         if group is None:
@@ -949,10 +968,11 @@ class _EqualMachines:
         is_other = group.hosts != run["host_id"]
         values = group.logs[:, is_other]
         if run["hypervisor"] is None:
-            # a group with a virtual machine still has its odd numbers
+            # odd numbers were left out when the group was made, unless a machine of it
+            # is virtual
             return leave_out_odd(values) if group.has_virtual else values
-        # virtual machines may be at different levels: only those at one are comparable,
-        # and only among these one can be odd
+        # virtual machines may be at different levels: only machines at the level of
+        # this machine are comparable, and only among these a machine can be odd
         columns = self.table.select([run["run_id"]])
         own = columns[:, 0]
         at_own_level = _keep_at_level(own, values, self.table.choices)
@@ -974,8 +994,8 @@ def _group_equal_machines(
         has_virtual = any(run["hypervisor"] is not None for run in runs_of_group)
         # a column for each of `hosts`
         logs = table.select([run["run_id"] for run in runs_of_group])
-        # virtual ones may be at different levels: `_EqualMachines.select` looks for odd
-        # numbers among those at one level
+        # virtual machines may be at different levels: `_EqualMachines.select` looks for
+        # odd numbers among the machines at one level
         if not has_virtual:
             logs = leave_out_odd(logs)
         groups[facts] = _Group(np.array(hosts, dtype=object), logs, has_virtual)
@@ -1013,8 +1033,11 @@ class _Sources:
     accepts_changes: bool
 
     def expect(self, machine: int, host_runs: HostRuns) -> _Expected:
-        """Return what is expected of the last of a machine's comparable runs. machine:
-        its index among the judged ones.
+        """Return what is expected of the last of a machine's comparable runs, the
+        judged run. machine: the index of the machine among the judged machines.
+
+        Equal machines and earlier runs are asked only of numbers without a range set by
+        hand, and tables only of numbers without any other expectation.
         """
         judged_run = host_runs.runs[-1]
         row = self.equals.rows[judged_run.run_id]  # of the table `runs`
@@ -1034,7 +1057,7 @@ class _Sources:
         """
         # ranges were added before: numbers without expectation have no range
         without_range = expected.list_without_expectation()
-        # their numbers, and when each number changed
+        # the numbers of earlier runs, and since when each number has changed
         earlier_runs = _choose_earlier_runs(
             host_runs, self.threshold, self.accepts_changes
         )
@@ -1109,7 +1132,7 @@ def _make_acceptance(
     """
     failed = run.get("failed_bursts") or 0
     flagged = run.get("flagged_bursts") or 0
-    # without the failed ones; 1 stands for none, so that nothing is divided by 0
+    # how many bursts did not fail; 1 stands for none, so that nothing is divided by 0
     bursts = run.get("bursts") or 1
     return Acceptance(
         host=machine.host,

@@ -163,7 +163,8 @@ def tabulate_runs(numbers: pd.DataFrame, pair_column: str) -> RunTable:
     """Lay out rows of the table `numbers`: a row per number, a column per run.
 
     pair_column: the column of the table `pairs` that holds the estimator to compare,
-    such as "min_ns". `numbers` has its median over the pairs under another name.
+    such as "min_ns". The median of this column over the pairs of a relation is a column
+    of `numbers` under another name, such as "min_sample_ns".
     """
     number_column = NUMBER_COLUMNS[pair_column]
     by_number_and_run = numbers.set_index([*CLASS, "run_id"])
@@ -211,8 +212,9 @@ class HostRuns:
         return find_steps(self.logs, self.levels, self.nights, switches=switches)
 
     def find_open_changes(self) -> "OpenChanges":
-        """Find the first proved change of each number that no label accepts: one after
-        the night of the last accepted run or, if none is accepted, of the first run.
+        """Find the first proved change of each number that no label accepts: the first
+        change after the night of the last accepted run or, if no run is accepted, after
+        the night of the first run.
         """
         baseline_run = self.find_accepted()
         accepted_night = self.nights[baseline_run]
@@ -224,10 +226,12 @@ class HostRuns:
         for step in self.find_steps():
             if step.night <= accepted_night:
                 continue
+            # the first run of that night
             run_after_step = self.nights.index(step.night)
-            # for each number, whether it has no earlier change
+            # for each number, whether no step before this one changed it
             is_first_change = first_run > run_after_step
-            if step.row is not None:  # the step is of one number only, not of all
+            # a step with a row is of this number only; a step without is of all numbers
+            if step.row is not None:
                 is_first_change &= np.arange(count) == step.row
             first_run[is_first_change] = run_after_step
             ratio[is_first_change] = step.ratio
@@ -252,8 +256,9 @@ def lay_out_hosts(
     nights: Mapping[str, date],
     facts: Mapping[str, RunRecord],
 ) -> list[HostRuns]:
-    """Lay out the comparable runs of each host, without those that the table lacks. The
-    hosts stay in their order. nights, facts: by run ID.
+    """Lay out the comparable runs of each host, without runs that the table lacks. The
+    hosts stay in their order. hosts: the comparable runs of each host, oldest first.
+    nights, facts: the night and the record of each run, by run ID.
     """
     runs_of_hosts = []
     logs_of_hosts = []
@@ -290,8 +295,8 @@ def _find_last_steps(
     listing: Listing, runs_by_host: Mapping[str, Sequence[RunSummary]], nights: _Nights
 ) -> _LastSteps:
     """Return the night of the last step by host ID and benchmark. A step is a change of
-    the host's numbers that lasts from that night on; one of several numbers stands
-    under _ALL_BENCHMARKS. Without scipy, warn and return none.
+    the host's numbers that lasts from that night on. A step of the mean of several
+    numbers stands under _ALL_BENCHMARKS. Without scipy, warn and return no steps.
     """
     hosts = [runs for runs in runs_by_host.values() if _has_enough_nights(runs, nights)]
     comparable_runs = [keep_comparable_with_last(listing, runs) for runs in hosts]
@@ -309,10 +314,11 @@ def _find_last_steps(
 def _read_hosts(
     listing: Listing, hosts: Sequence[Sequence[RunSummary]], nights: _Nights
 ) -> Iterator[tuple[HostRuns, RunTable]]:
-    """Yield the numbers of each host's runs, and the table whose rows they are.
+    """Yield the numbers of each host's runs, and the table that says what their rows
+    are.
 
     Hosts whose runs share an estimator share a table, which holds the numbers by that
-    estimator. hosts: the runs of each host. nights: by run ID.
+    estimator. hosts: the runs of each host. nights: the night of each run, by run ID.
     """
     runs = list(chain.from_iterable(hosts))
     if not runs:
@@ -335,7 +341,7 @@ def _has_enough_nights(runs: Sequence[RunSummary], nights: _Nights) -> bool:
 def _find_last_steps_of_host(host_runs: HostRuns, table: RunTable) -> _LastSteps:
     """Return the night of the last step of each benchmark of a host, by host ID and
     benchmark. A step that several numbers share stands under _ALL_BENCHMARKS. table:
-    its rows are those of the host's numbers.
+    says which benchmark each row of the host's numbers is of.
     """
     host_id = host_runs.runs[0].host_id
     last_steps = _LastSteps()
@@ -352,8 +358,9 @@ def _find_last_steps_of_host(host_runs: HostRuns, table: RunTable) -> _LastSteps
 def _group_by_pair_column(
     hosts: Sequence[Sequence[RunSummary]], facts: Mapping[str, RunRecord]
 ) -> dict[str, list[Sequence[RunSummary]]]:
-    """Group hosts by the column of `pairs` to compare: that of the estimator that the
-    runs of the host share, else the median. hosts: the runs of each. facts: by run ID.
+    """Group hosts by the column of the table `pairs` to compare: that of the estimator
+    that the runs of the host share, such as "min_ns", else the median. hosts: the runs
+    of each host. facts: the record of each run that can be read, by run ID.
     """
     groups = dict[str, list[Sequence[RunSummary]]]()
     for runs in hosts:

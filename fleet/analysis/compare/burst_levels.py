@@ -33,25 +33,26 @@ NO_LEVELS = pd.DataFrame(columns=[*_COLUMNS])
 
 def list_burst_levels(pairs: pd.DataFrame) -> dict[int, pd.DataFrame]:
     """List the pairs whose bursts switch between levels: a table by number of the
-    comparison, for those with such pairs.
+    comparison, for comparisons with such pairs.
 
-    A run's bursts of a pair switch if over a tenth of them are at another level than
-    the others; only then the pair has `other_ns`, the median of these. A pair is listed
-    if it switches in two runs or more, of either side. A table has at most 100 pairs,
-    those with the largest shares first. Columns with the prefix `a_` or `b_` are of one
+    A run's bursts of a pair switch if more than a tenth of the bursts are at another
+    level than the others; only then the pair has `other_ns`, the median of the bursts
+    at another level. A pair is listed if both sides have it, and if it switches in two
+    runs or more, of either side. A table has at most 100 pairs: first the pairs with
+    the largest shares of such bursts. Columns with the prefix `a_` or `b_` are of one
     side: `ns`, the median of its runs; `other_ns`, the median of their other levels
     (NaN if there is none); `share`, the mean share of bursts at another level. `moved`
     is b_share - a_share, with its 95 % interval `moved_low` to `moved_high` (NaN below
     three runs a side).
 
-    pairs: a row of the table `pairs` for each run of the sides of all comparisons, with
-    the number of the `comparison`, `is_b`, and `key`, a number that is equal for equal
-    CELL and in its order.
+    pairs: rows of the table `pairs`, for each comparison those of its runs, with the
+    number of the `comparison`, `is_b`, whether the run is of side B, and `key`, a
+    number that stands for CELL: equal for equal CELL, and in the same order.
     """
     if "other_ns" not in pairs:
         return {}
     runs_of_pair = pairs.groupby(["comparison", "key"])["other_ns"]
-    switching_runs = runs_of_pair.transform("count")  # those with `other_ns`
+    switching_runs = runs_of_pair.transform("count")  # how many have `other_ns`
     rows = pairs[switching_runs >= _MIN_SWITCHING_RUNS]
     tables = dict[Any, pd.DataFrame]()
     for comparison, rows_of_comparison in rows.groupby("comparison"):
@@ -76,10 +77,10 @@ class _SwitchingPair(NamedTuple):
 
 
 def _list_switching_pairs(rows: pd.DataFrame) -> list[_SwitchingPair]:
-    """List the pairs that both sides have. Those come first in which the shares of
-    bursts at another level have the largest sum over all runs.
+    """List the pairs that both sides have. First come the pairs with the largest total
+    share: the sum over all runs of the share of bursts at another level.
 
-    rows: of one comparison, a row per pair and run, in order of `key`.
+    rows: the rows of one comparison, a row per pair and run, in order of `key`.
     """
     all_runs = _PairRuns.read(rows)
     # the runs of a pair stand together
@@ -94,7 +95,7 @@ def _list_switching_pairs(rows: pd.DataFrame) -> list[_SwitchingPair]:
         if runs.has_both_sides:
             names = dict(zip(CELL, cell, strict=True))
             columns = {**names, **runs.describe()}
-            # NaN: not known of a run
+            # the share is NaN for a run of which it is not known
             total_share = float(np.nansum(runs.share))
             pairs.append(_SwitchingPair(total_share, cell, columns))
     return sorted(pairs, key=_rank_by_share_and_cell)
@@ -174,8 +175,9 @@ class _Difference(NamedTuple):
 
 
 def _estimate_difference(values: Floats, is_b: Bools) -> _Difference:
-    """Return the mean of side B minus that of side A, with its interval; the ends are
-    NaN if a side has fewer than three runs. values, is_b: of each run.
+    """Return the mean of side B minus that of side A, with its 95 % interval; the ends
+    are NaN if a side has fewer than three runs. values, is_b: the value of each run,
+    and whether it is of side B.
     """
     values_of_a = values[~is_b]
     values_of_b = values[is_b]

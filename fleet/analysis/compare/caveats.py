@@ -21,7 +21,7 @@ from fleet.text import format_count
 MANY_FLAGGED = 0.2  # of a side's pairs
 BUSIER = 0.5  # runnable threads per CPU more on one side than on the other
 SIDE = ["comparison", "is_b"]
-# `not_converged` shows in the intervals
+# flags that a caveat is about; `not_converged` is not, since it shows in the intervals
 _OF_LEVELS = (
     "multimodal",
     "smt_pair",
@@ -36,9 +36,9 @@ _PERIODS = (2, 4)  # of an order that repeats itself, in runs
 class PairSummary:
     """What a side of a comparison has.
 
-    rows: how many rows of the table `pairs`. units: of how many runs, or hosts if these
-    are the units. variants: of each benchmark. flags: how many of the rows have each
-    flag.
+    rows: how many rows of the table `pairs`. units: how many runs these are of, or how
+    many hosts if hosts are the units. variants: the variants of each benchmark. flags:
+    how many of the rows have each flag.
     """
 
     rows: int = 0
@@ -77,8 +77,9 @@ def summarize_pairs(rows: pd.DataFrame) -> dict[tuple[int, bool], PairSummary]:
 
 def _count_flags(rows: pd.DataFrame) -> dict[tuple[int, bool], Counter[str]]:
     """Count the rows with each flag, by comparison and side. rows: as of
-    `summarize_pairs`.
+    `summarize_pairs`; the `flags` of a row are a text, such as "drift,outliers".
     """
+    # rows with equal flags are counted at once: there are few such texts
     flagged = rows[rows["flags"] != ""]
     groups = flagged.groupby([*SIDE, "flags"], as_index=False)
     flags_by_side = dict[tuple[int, bool], Counter[str]]()
@@ -91,8 +92,9 @@ def _count_flags(rows: pd.DataFrame) -> dict[tuple[int, bool], Counter[str]]:
 
 
 def list_variants(rows: pd.DataFrame) -> dict[tuple[int, bool], dict[str, set[str]]]:
-    """Return, by comparison and side, the variants of each benchmark. The benchmarks
-    are in order of occurrence. rows: as of `summarize_pairs`.
+    """Return the variants of each benchmark of each side, by the number of its
+    comparison and whether it is B there. The benchmarks are in order of occurrence.
+    rows: as of `summarize_pairs`.
     """
     names = [*SIDE, "benchmark", "variant"]
     choices = rows[names].drop_duplicates()
@@ -122,6 +124,9 @@ def _list_starts(letter: str, side: ComparisonSide) -> list[tuple[Any, str, str]
 
 
 def _warn_about_order(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
+    """Warn if the sides take turns in a regular order, or hardly at all: then changes
+    with time look like a difference between the sides.
+    """
     order = format_order(a, b)
     smaller_count = min(len(a.runs), len(b.runs))
     has_enough = smaller_count >= MIN_RUNS
@@ -132,7 +137,8 @@ def _warn_about_order(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
             " disturbs runs as regularly looks like a difference. --alternate draws an"
             " order that does not (docs/comparing.md)."
         )
-    # ABAB changes 3 times, AABB once
+    # ABAB changes 3 times, AABB once; in passes, a run of each side in any order, the
+    # side changes once per pass or more often
     changes = sum(letter != following for letter, following in pairwise(order))
     if smaller_count >= 2 and changes < smaller_count:
         how = "in two separate blocks of time" if changes == 1 else "hardly interleaved"
@@ -143,13 +149,14 @@ def _warn_about_order(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
 
 
 def _find_period(order: str) -> int | None:
-    """Return after how many runs an order repeats itself: "ABBAABBA" -> 4. Return None
-    if it does not. The answer counts only for orders of more than four runs: one of
-    four or fewer is no longer than a period, and always seems to repeat itself.
+    """Return after how many runs, 2 or 4, an order repeats itself: "ABBAABBA" -> 4.
+    Return None if it does not. The answer counts only for orders of more than four
+    runs: a shorter order is no longer than a period, and always seems to repeat itself.
     """
     for period in _PERIODS:
         without_first_period = order[period:]
         without_last_period = order[:-period]
+        # each run is of the side of the run a period before
         if without_first_period == without_last_period:
             return period
     return None
@@ -158,6 +165,9 @@ def _find_period(order: str) -> int | None:
 def _warn_about_hosts(
     a: ComparisonSide, b: ComparisonSide, unit: str, *, same_topology: bool
 ) -> Iterator[str]:
+    """Warn if the sides are of different hosts or CPUs, and say what is compared then.
+    unit, same_topology: as of `list_caveats`.
+    """
     if unit == "host":
         yield (
             "The sides are different sets of hosts: each counts once; relations are"
@@ -179,6 +189,9 @@ def _warn_about_hosts(
 
 
 def _warn_about_sampling(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
+    """Warn of runs that measured nothing, and of runs that drew samples, or read time,
+    in different ways.
+    """
     states = _list_values("state", a, b)
     without_samples = sum(state not in _MEASURED for state in states)
     if without_samples:
@@ -200,7 +213,7 @@ def _warn_about_sampling(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
 
 def _list_schemes(a: ComparisonSide, b: ComparisonSide) -> list[str]:
     """List the ways in which the runs of both sides drew and reduced samples, each
-    once, such as "c2clat (min)".
+    once: the preset and its estimator, such as "c2clat (min)", or "default (median)".
     """
     schemes = set()
     preset_of_runs = _list_values("preset", a, b)
@@ -214,6 +227,9 @@ def _list_schemes(a: ComparisonSide, b: ComparisonSide) -> list[str]:
 
 
 def _warn_about_variants(a: PairSummary, b: PairSummary) -> Iterator[str]:
+    """Warn of benchmarks that one side lacks, or has in other variants, too. Benchmarks
+    without any common variant are compared elsewhere.
+    """
     for benchmark in {**a.variants, **b.variants}:
         variants_of_a = a.variants.get(benchmark, set())
         variants_of_b = b.variants.get(benchmark, set())
@@ -231,6 +247,7 @@ def _warn_about_variants(a: PairSummary, b: PairSummary) -> Iterator[str]:
 
 
 def _warn_about_load(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
+    """Warn if other work kept the CPUs of one side clearly busier before its runs."""
     load_of_a = _compute_median_load(a)
     load_of_b = _compute_median_load(b)
     if abs(load_of_b - load_of_a) > BUSIER:
@@ -260,10 +277,11 @@ def list_caveats(
 ) -> list[str]:
     """List what weakens a comparison, the most serious first.
 
-    a, b: its sides. pairs_a, pairs_b: what they have. unit: what counts as one
-    observation, "run" or "host". same_topology: whether the CPUs of both sides have
-    equal places.
+    a, b: its sides. pairs_a, pairs_b: which pairs and variants each side has. unit:
+    what counts as one observation, "run" or "host". same_topology: whether the CPUs of
+    both sides have equal places.
     """
+    # CPUs of the same runs are of one host, and the sides have no order in time
     if a.stored_run_ids & b.stored_run_ids:
         of_order = ["The sides are CPUs of the same runs: pairs are not compared."]
     else:
@@ -284,6 +302,7 @@ def list_caveats(
 
 
 def _warn_about_too_few(a: PairSummary, b: PairSummary, unit: str) -> Iterator[str]:
+    """Warn if a side has too few units for a verdict. unit: "run" or "host"."""
     missing = []
     for letter, pairs in (("A", a), ("B", b)):
         count = MIN_RUNS - pairs.units
@@ -305,6 +324,7 @@ def _list_values(name: str, a: ComparisonSide, b: ComparisonSide) -> list[str]:
 
 
 def _warn_about_partial_runs(letter: str, side: ComparisonSide) -> Iterator[str]:
+    """Warn of runs of a side that lack some of their pairs. letter: A or B."""
     states = side.runs["state"].tolist()
     count = states.count("partial")
     if not count:
@@ -318,6 +338,9 @@ def _warn_about_partial_runs(letter: str, side: ComparisonSide) -> Iterator[str]
 
 
 def _warn_about_flags(a: PairSummary, b: PairSummary) -> Iterator[str]:
+    """Warn of each flag that more than a fifth of a side's pairs have: "drift: ... (25%
+    of A)".
+    """
     for flag in _OF_LEVELS:
         many = []
         for letter, pairs in (("A", a), ("B", b)):

@@ -175,11 +175,11 @@ class Comparison:
 
     @property
     def is_at_another_level(self) -> bool:
-        """Report whether the sides of a relation differ in the levels of their runs.
+        """Report whether the sides of any relation differ in the levels of their runs.
 
         A host may be at one of several levels by chance, and stay there for a while.
-        Either the verdict says AT_ANOTHER_LEVEL, or it is open and the sides have other
-        shares of their runs at each level.
+        Either the verdict of the relation is AT_ANOTHER_LEVEL, or it is open and the
+        sides have unlike shares of their runs at each level.
         """
         for row in self.rows:
             if row["verdict"] == verdicts.Verdict.AT_ANOTHER_LEVEL:
@@ -200,13 +200,13 @@ def compare(
     blocks: str | None = None,
     tables: Tables | None = None,
 ) -> list[Comparison]:
-    """Compare each further side with the first, host by host if one has several hosts.
-    texts: sides as typed.
+    """Compare each further side with the first, host by host if they share hosts and
+    one of them has several. texts: the sides as typed.
 
     threshold: the smallest change that matters, as a share; None: 3 %. point: compare
-    only this point.
-    blocks: "time" or the name of a label; compare runs within blocks (see
-    `assign_blocks`), and compare no pairs.
+    only this point of a ladder, a benchmark that measures memory at many sizes; None:
+    all pairs, and levels of memory. blocks: "time" or the name of a label: compare runs
+    within blocks (see `assign_blocks`), and compare no pairs; None: without blocks.
     tables: the tables of all these runs, if already read. Raises UsageError if there is
     nothing to compare.
     """
@@ -269,12 +269,14 @@ def _read_measured(
 ) -> _Measured:
     """Read what the chosen runs measured. Raises UsageError if that is nothing.
 
-    chosen: the IDs of the runs of each side. tables: those of these runs, if already
-    read. point: read only this point; None: all pairs, and levels of memory.
+    chosen: the IDs of the runs of each side. tables: the tables of these runs, if
+    already read. point: read only this point of ladders; None: all pairs, and levels of
+    memory.
     """
     run_ids = set[str]().union(*chosen.values())
-    # the store has numbers of its runs by all of their pairs and points: they are of no
-    # use for other runs (in `tables`), for one point, and for some of the pairs
+    # the store has the numbers of its runs, each reduced from all pairs and points of a
+    # relation. They are of no use for runs that only `tables` has, for a single point,
+    # and for some of the pairs.
     must_reduce = tables is not None or point is not None or only.divides_numbers
     if tables is None:
         tables = read_tables(listing, run_ids)
@@ -299,9 +301,10 @@ def _read_measured(
 def _select_cells(
     tables: Tables, run_ids: set[str], only: Only, point: str | None
 ) -> pd.DataFrame:
-    """Return the rows of the table `pairs` of these runs, with the `relation` that each
-    is compared by: that of its two CPUs, or a level of memory. With a point of a
-    ladder, return the rows of that point instead. Raises UsageError if there are none.
+    """Return the rows of the table `pairs` of these runs, with the `relation` by which
+    each row is compared: that of its two CPUs, or a level of memory. With a point of a
+    ladder, return the rows of that point instead. Raises UsageError if there are no
+    rows.
     """
     cpus = tables.cpus[tables.cpus["run_id"].isin(run_ids)]
     pairs = tables.pairs[tables.pairs["run_id"].isin(run_ids)]
@@ -319,9 +322,9 @@ def _select_cells(
 
 
 def _add_topologies_and_turns(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
-    """Add the columns `topology`, a number that is equal for runs whose CPUs have equal
-    places, and `turn`: the ID of the session, and the index of the run among the host's
-    runs there, in order of time.
+    """Add two columns: `topology`, a number that is equal for runs whose CPUs have
+    equal places; and `turn`, the ID of the run's session, and the index of the run
+    among the host's runs of this session, from 0 for the oldest.
     """
     oldest_first = runs.sort_values(["started_utc", "run_id"], kind="stable")
     runs_of_host = oldest_first.groupby(["session_id", "host_id"])
@@ -337,7 +340,7 @@ def _add_topologies_and_turns(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Data
 
 def _number_topologies(run_ids: "pd.Series[str]", cpus: pd.DataFrame) -> list[int]:
     """Return a number per run, equal for runs of which all CPUs have equal places."""
-    # a set of integers per run, each of which stands for a CPU together with its place
+    # by run, a set of integers, each of which stands for a CPU together with its place
     placed_cpus_by_run = _collect_placed_cpus(cpus)
     number_of_topology = dict[frozenset[int], int]()
     numbers = []
@@ -363,8 +366,8 @@ def _match_sides(
     sides: Sequence[ComparisonSide], have_pairs: set[str]
 ) -> tuple[list["_Match"], list[str]]:
     """Match each further side with the first, host by host if they share hosts. A match
-    of which a side has no pairs is left out. Return the matches, and the hosts of those
-    left out. have_pairs: the IDs of the runs that have pairs.
+    of which a side has no pairs is left out. Return the matches, and the hosts of the
+    matches left out, each once. have_pairs: the IDs of the runs that have pairs.
     """
     first, *others = sides
     matches = []
@@ -383,8 +386,9 @@ def _match_sides(
 def _match_hosts(
     a: ComparisonSide, b: ComparisonSide
 ) -> list[tuple[ComparisonSide, ComparisonSide]]:
-    """Pair the sides host by host if they share hosts and one has several; otherwise
-    pair them as a whole.
+    """Pair the sides host by host if they share hosts and one side has several hosts;
+    otherwise pair them as a whole. Hosts of one side only are left out of pairs of
+    hosts.
     """
     shared = sorted(set(a.hosts) & set(b.hosts))
     has_several = len(a.hosts) > 1 or len(b.hosts) > 1
@@ -424,8 +428,8 @@ class _Match:
         can_match_cpus = has_same_hosts or _are_of_one_model(a, b)
         topologies = {*a.runs["topology"], *b.runs["topology"]}
         has_one_topology = can_match_cpus and len(topologies) == 1
-        # hosts have no pairs to compare and no order of turns, only runs have: where
-        # hosts are the units, the last two are false
+        # where hosts are the units, the last two are false: a set of hosts has no pairs
+        # to compare, and no order in time
         return cls(
             a,
             b,
@@ -437,8 +441,8 @@ class _Match:
 
     def find_order(self) -> verdicts.Order:
         """Return how the runs are ordered: by their turns, if they are of one host. The
-        turn of a run is its session, and its index there. Runs of more than one host
-        have no order in time, and their comparison is judged alone.
+        turn of a run is its session, and its index in the session. Runs of more than
+        one host have no order in time, and their comparison is judged alone.
 
         `sides` of the order is a key: comparisons of different hosts with equal keys
         are judged together, as one session.
@@ -449,7 +453,8 @@ class _Match:
         for side in (self.a, self.b):
             turns_of_side = zip(side.run_ids, side.runs["turn"], strict=True)
             turns.update(turns_of_side)
-        # without the host, the names of the same sides are equal on every host
+        # "web01@v1" -> "v1": without the host, the names of the same sides are equal on
+        # every host
         sides = (self.a.name_without_host, self.b.name_without_host)
         return verdicts.Order(sides, turns)
 
@@ -488,8 +493,9 @@ class _Layout:
     ) -> None:
         """Add a caveat to each comparison that measured ladders that are not compared.
 
-        A ladder is a benchmark that measures memory at many sizes. It is compared by
-        levels of memory; one without known levels has no rows in `measured.pairs`.
+        A ladder is a benchmark that measures memory at many sizes. Ladders are compared
+        by levels of memory, such as caches. A ladder without known levels has no rows
+        in `measured.pairs`.
         """
         compared = set(measured.pairs["benchmark"].unique())
         for match, caveats in zip(self.matches, self.caveats, strict=True):
@@ -513,8 +519,8 @@ class _Layout:
 def _list_measured_ladders(
     match: _Match, benchmark: str | None, descriptions: Descriptions
 ) -> set[str]:
-    """List the benchmarks of both sides that are ladders of memory. benchmark: only
-    those that this text selects; None: all.
+    """List the benchmarks that are ladders of memory and that either side measured.
+    benchmark: list only what this text selects; None: all.
     """
     choices = set[str]()  # benchmarks with their variants: "chase/mov"
     for side in (match.a, match.b):
@@ -534,12 +540,12 @@ def _lay_out_comparisons(
 ) -> _Layout:
     """Lay out the numbers of all comparisons.
 
-    In order: select the pairs and numbers of each comparison; drop the pairs that not
-    all of its runs have, and reduce the others again; then drop the runs that are in no
-    block. Caveats say what was dropped.
+    In order: select the pairs and numbers of each comparison; drop the pairs that some
+    of its runs lack, and reduce the pairs that are left to numbers again; then drop the
+    runs that are in no block. Caveats say what was dropped.
 
-    by: "time" or a label: compare relations within its blocks, and no pairs; None:
-    compare without blocks.
+    by: "time" or a label: compare relations within blocks, the runs of a pass or of a
+    value of the label, and compare no pairs; None: compare without blocks.
     """
     members = _list_members(matches)
     pairs = _select_pairs(measured.pairs, members, matches)
@@ -561,7 +567,7 @@ def _lay_out_comparisons(
         _add_to_caveats(caveats, _describe_runs_without_block(matches, blocks))
         relations = _keep_blocks(relations, blocks)
         orders = _add_blocks(orders, blocks)
-        pairs = pairs[:0]
+        pairs = pairs[:0]  # none are compared
     return _Layout(
         matches,
         relations=verdicts.lay_out_relations(relations, orders),
@@ -573,8 +579,8 @@ def _lay_out_comparisons(
 
 
 def _add_to_caveats(caveats: Sequence[list[str]], added: Mapping[int, str]) -> None:
-    """Add a caveat to some comparisons. caveats: of each. added: by number of the
-    comparison.
+    """Add a caveat to some comparisons. caveats: the caveats of each comparison. added:
+    what to add, by number of the comparison, its place in `caveats`.
     """
     for comparison, text in added.items():
         caveats[comparison].append(text)
@@ -605,7 +611,8 @@ def _add_blocks(
 
 def _list_members(matches: Sequence[_Match]) -> pd.DataFrame:
     """Return a row per comparison, side and run: `run_id`, the number of the
-    `comparison`, `is_b`, and `unit`, the run or its host.
+    `comparison`, which is the place of its match in `matches`, `is_b`, and `unit`, the
+    run or its host. A run may be of several comparisons.
     """
     run_ids = list[str]()
     units = list[str]()
@@ -646,7 +653,7 @@ def _select_numbers(
     numbers: pd.DataFrame, members: pd.DataFrame, matches: Sequence[_Match]
 ) -> pd.DataFrame:
     """Return the numbers of the runs of each comparison, with the columns of `members`
-    and `ns`, the one to compare: of pairs by the estimator of the comparison.
+    and `ns`, the number to compare: that by the estimator that the comparison uses.
     """
     columns = [*_NUMBER_COLUMNS, *NUMBER_COLUMNS.values()]
     rows = _join_members(numbers[columns], members)
@@ -662,7 +669,9 @@ def _join_members(rows: pd.DataFrame, members: pd.DataFrame) -> pd.DataFrame:
 
 
 def _choose_ns(rows: pd.DataFrame, column_of_comparison: Sequence[str]) -> Floats:
-    """Return, for each row, its value in the column that its comparison uses."""
+    """Return, for each row, its value in the column that its comparison uses.
+    column_of_comparison: the name of this column, by number of the comparison.
+    """
     column_of_row = np.array(column_of_comparison, dtype=object)[rows["comparison"]]
     ns = np.full(len(rows), np.nan)
     for column in set(column_of_comparison):
@@ -675,8 +684,9 @@ def _choose_ns(rows: pd.DataFrame, column_of_comparison: Sequence[str]) -> Float
 def _reduce_numbers_of_hosts(
     numbers: pd.DataFrame, matches: Sequence[_Match]
 ) -> pd.DataFrame:
-    """Reduce the numbers of comparisons of hosts to a row per host and relation, the
-    mean of the host's runs at its main level. Numbers of comparisons of runs stay.
+    """Reduce the numbers of comparisons whose units are hosts to a row per host and
+    relation: the mean of the host's runs at its main level, where most of them are.
+    Numbers of comparisons whose units are runs stay as they are.
     """
     compares_hosts = np.array([match.unit == "host" for match in matches])
     is_of_hosts = compares_hosts[numbers["comparison"]]
@@ -696,8 +706,8 @@ def _sort_by_side(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _reduce_hosts(numbers: pd.DataFrame) -> pd.DataFrame:
     """Reduce the numbers of a side to a row per host and relation: the mean of the runs
-    at the host's main level, that of most of its runs. numbers: their `unit` is the
-    host.
+    at the host's main level, that of most of its runs. numbers: a row per run and
+    relation, whose `unit` is the host.
     """
     main = _select_main_level(numbers.assign(host_id=numbers["unit"]))
     main["log"] = np.log(main["ns"])
@@ -721,7 +731,9 @@ def _select_main_level(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _list_caveats(matches: Sequence[_Match], pairs: pd.DataFrame) -> list[list[str]]:
-    """List the caveats of each comparison. pairs: of all, before any is left out."""
+    """List the caveats of each comparison. pairs: the pairs of all comparisons, before
+    any is left out.
+    """
     summaries = summarize_pairs(pairs)
     caveats = []
     for comparison, match in enumerate(matches):
@@ -749,13 +761,13 @@ def _find_incomplete(numbers: pd.DataFrame, count: int) -> Bools:
     comparisons = numbers.groupby("comparison")
     keys = comparisons["key"].nunique()
     runs = comparisons["run_id"].nunique()
-    # a run has one number of a key: without a gap, there are so many
+    # a run has at most one number of a key: there are so many only if none is missing
     has_every_run_all_keys = comparisons.size() == keys * runs
-    # each key once; but twice if two runs have it of other pairs
+    # each key once if all runs have it of the same pairs, else several times
     keys_with_pairs = numbers[["comparison", "key", "pairs_hash"]].drop_duplicates()
     has_same_pairs = keys_with_pairs.groupby("comparison").size() == keys
     is_complete = has_every_run_all_keys & has_same_pairs
-    # a comparison without numbers lacks none
+    # a comparison without numbers is in no group; it lacks nothing
     is_complete = is_complete.reindex(range(count), fill_value=True)
     return np.asarray(~is_complete)
 
@@ -767,8 +779,8 @@ def _keep_common_pairs(
     left, and how many pairs or points were dropped, by number of the comparison, for
     those that lost any.
 
-    is_incomplete: for each comparison, whether a run lacks what another has; only these
-    are looked at.
+    is_incomplete: for each comparison, whether a run lacks what another run has; only
+    the pairs of such comparisons are looked at.
     """
     # the number of a row's comparison, from 0, is its place in `is_incomplete`
     is_of_incomplete = is_incomplete[pairs["comparison"]]
@@ -783,7 +795,8 @@ def _keep_common_pairs(
 
 def _find_lost_cells(pairs: pd.DataFrame) -> pd.DataFrame:
     """Find the pairs or points of each comparison that some of its units, runs or
-    hosts, lack. Find none in a comparison whose units have none in common.
+    hosts, lack: a row for each. Find none in a comparison whose units have no pair or
+    point in common.
     """
     all_units = pairs.groupby("comparison")["unit"].nunique()
     # a row per pair or point of a comparison, with the number of units that have it
@@ -797,7 +810,9 @@ def _find_lost_cells(pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _describe_lost_pairs(counts: Mapping[int, int]) -> dict[int, str]:
-    """Say how many pairs or points of each comparison were left out."""
+    """Say, by number of the comparison, how many of its pairs or points were left out.
+    counts: by number of the comparison.
+    """
     texts = {}
     for comparison, count in counts.items():
         texts[comparison] = (
@@ -820,17 +835,17 @@ def _reduce_again(
 
 
 def _describe_unlike_sizes(numbers: pd.DataFrame) -> dict[int, str]:
-    """Say, by number of the comparison, which levels of memory end at another size in
-    some of the runs.
+    """Say, by number of the comparison, which levels of memory hold other sizes in some
+    runs of a host: "chase L2: not of the same sizes in all runs, ...".
 
-    numbers: `level` is the level of memory of a number, or missing. `pairs_hash` is
-    equal for levels of the same sizes.
+    numbers: `level` is the level of memory of a number, such as L2, or missing.
+    `pairs_hash` is equal for levels of the same sizes.
     """
     levels = numbers[numbers["level"].notna()]
     keys = ["comparison", "host_id", "level", *verdicts.CLASS]
     hashes = levels.groupby(keys)["pairs_hash"].nunique()
     unlike = hashes[hashes > 1].reset_index()
-    if unlike.empty:  # then its columns may not be text
+    if unlike.empty:  # the columns of an empty table may not be text, to be added below
         return {}
     unlike["name"] = unlike["benchmark"] + " " + unlike["level"]
     names = unlike.groupby("comparison")["name"].unique()
@@ -846,8 +861,9 @@ def _describe_unlike_sizes(numbers: pd.DataFrame) -> dict[int, str]:
 
 def _assign_blocks(matches: Sequence[_Match], by: str) -> list[dict[str, object]]:
     """Return, for each comparison, the block of each run by its ID, without runs of
-    blocks that one side lacks. Raises UsageError where the sides are different hosts.
-    by: "time" or a label.
+    blocks that one side lacks. A block is a pass, runs of both sides one after another,
+    or the runs with one value of a label. Raises UsageError where the sides are
+    different hosts. by: "time" or the name of a label.
     """
     blocks = []
     for match in matches:
@@ -863,8 +879,9 @@ def _assign_blocks(matches: Sequence[_Match], by: str) -> list[dict[str, object]
 def _describe_runs_without_block(
     matches: Sequence[_Match], blocks: Sequence[Mapping[str, object]]
 ) -> dict[int, str]:
-    """Say, by number of the comparison, how many of its runs are in no block. blocks:
-    for each comparison, the block of each run that has one, by run ID.
+    """Say, by number of the comparison, how many of its runs are in no block, since no
+    run of the other side is in their block. blocks: for each comparison, the block of
+    each run that is in one, by run ID.
     """
     texts = {}
     for comparison, (match, block_by_run) in enumerate(
@@ -894,8 +911,8 @@ def _keep_blocks(
 def _list_unlike_variants(relations: pd.DataFrame) -> dict[int, pd.DataFrame]:
     """Average the benchmarks that both sides of a comparison measured, but in no common
     variant. Return, by number of the comparison, a table of their mean `ns` by
-    benchmark, relation, side and variant; none for a comparison without such
-    benchmarks.
+    benchmark, relation, side and variant. A comparison without such benchmarks has no
+    table.
     """
     variants = list_variants(relations)
     tables = {}
@@ -921,11 +938,12 @@ def _find_benchmarks_without_common_variant(
 
 
 def _average_variants(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean `ns` of the runs at the main level, by benchmark, relation, side
-    and variant. rows: numbers of the runs of one comparison.
+    """Return the mean `ns` of the runs at the main level, where most runs are, by
+    benchmark, relation, side and variant. rows: numbers of the runs of one comparison.
     """
     sides = rows["is_b"].map({False: "a", True: "b"})
-    # levels are told apart within a host: let each side stand for one
+    # levels are told apart among the runs of a host: here, a side stands for a host, so
+    # that each side has a main level of its own
     main = _select_main_level(rows.assign(side=sides, host_id=sides))
     main["log"] = np.log(main["ns"])
     mean_logs = main.groupby(_VARIANT, sort=False)["log"].mean()
@@ -938,8 +956,8 @@ def _judge_layout(
     layout: _Layout, measured: _Measured, threshold: float
 ) -> list[Comparison]:
     """Judge all comparisons of a command together, since they share one rate of false
-    discoveries. A Comparison has its relations twice: as a table, and as plain records
-    in `rows`.
+    discoveries. A Comparison has its relations twice: as a table in `relations`, and as
+    plain records in `rows`.
     """
     # relations are one question, which pairs have changed another
     questions = 2 if layout.has_pair_tests else 1
@@ -956,7 +974,8 @@ def _judge_layout(
     for number, match in enumerate(layout.matches):
         a = match.a
         b = match.b
-        session = layout.relations[number].sides  # None: of no session
+        # the key of the session of the comparison; None: it is of no session
+        session = layout.relations[number].sides
         differences = environment.find_differences(a.run_ids, b.run_ids, facts)
         comparison = Comparison(
             a=a,

@@ -88,8 +88,8 @@ class History:
         return bool(is_open.any())
 
     def keep_new(self, since: date) -> "History":
-        """Keep the dated changes, the odd nights and the moved levels from a night on,
-        without those that were accepted.
+        """Keep the dated changes that nobody accepted, the odd nights and the switches
+        of level, each from a night on.
         """
         changes = self.changes
         is_new = changes["dated"].astype(bool) & (changes["after"] >= since)
@@ -112,19 +112,20 @@ def find_changes_over_time(
     threshold: float | None = None,
     only: Only = ALL,
 ) -> History:
-    """Find changes between nights, the UTC days on which sessions began. Raises
-    UsageError without runs.
+    """Find changes between nights, the UTC days on which sessions began. threshold: the
+    smallest change that matters, as a share; None: 3 %. Raises UsageError without runs.
     """
     listing, runs, _ = read_selected_runs(root, texts, only.benchmark)
     first_of_session = runs.groupby("session_id")["started_utc"].transform("min")
     runs["night"] = first_of_session.dt.date
     numbers = RunNumbers.read(listing, runs, only)
     series = _Series.read(numbers.rows, runs)
-    # changes are sought in rows at one level without outliers, and in their means by
-    # relation and host; the logs of the result are the numbers as measured
+    # changes are sought in rows shifted to one level, with outliers clipped, and in the
+    # means of these rows by relation and host; `logs` of the result stay as measured
     clean = series.clean(runs)
     pool = series.append_means(clean.logs)
-    # a change that most members of a mean share is found in all of these: keep it once
+    # a change that most members of a mean share is found in the mean and in each of the
+    # members: keep it once
     changes = drop_changes_of_parts(find_changes(pool.logs), pool)
     facts = _find_fact_changes(runs) if changes else {}
     limit = threshold or THRESHOLD
@@ -150,8 +151,9 @@ def find_changes_over_time(
 
 
 class _Series(NamedTuple):
-    """The numbers of hosts by night. logs: logarithms of ns, a row per host and
-    relation, a column per night. levels: of each, -1 where not measured.
+    """The numbers of hosts by night. logs: logarithms of ns, a row per host, benchmark,
+    variant and relation, a column per night, NaN where not measured. levels: the level
+    of each number in its row, from 0, -1 where not measured.
     """
 
     logs: pd.DataFrame
@@ -160,11 +162,12 @@ class _Series(NamedTuple):
     @classmethod
     def read(cls, numbers: pd.DataFrame, runs: pd.DataFrame) -> "_Series":
         """Reduce the numbers of runs to those of nights: a row per host, benchmark,
-        variant and relation, a column per night. A night's number is the mean logarithm
-        of its runs at its main level, that of most of them; it has this level.
+        variant and relation, a column per night. The main level of a night is that of
+        most of its runs. A night's number is the mean logarithm of its runs at the main
+        level, and has this level.
 
-        numbers: rows of `numbers`, one per run and relation. runs: with the `night` of
-        each `run_id`.
+        numbers: rows of the table `numbers`, a row per run and relation. runs: with the
+        `night` of each `run_id`.
         """
         numbers = add_run_levels(numbers)
         numbers = numbers.rename(columns={"host_id": "host"})
@@ -208,7 +211,9 @@ class _Series(NamedTuple):
         return clean_series(logs, self.levels, may_switch.to_numpy())
 
     def append_means(self, logs: Floats) -> Pooled:
-        """Append means of relations and hosts to the rows. logs: cleaned."""
+        """Append rows for the means of relations, of hosts and of all rows. logs: the
+        cleaned numbers of the rows.
+        """
         hosts = number_groups(self.rows, ["host"])
         relations = number_groups(self.rows, CLASS)
         return append_means(logs, hosts, relations)
@@ -219,8 +224,8 @@ class _Series(NamedTuple):
         """Return a line for each distance: host, benchmark, variant and relation, the
         night, and the ratio.
 
-        distances: as in `Cleaned`, the numbers of a row and of a night, and how far
-        that night is from others, a logarithm.
+        distances: the row and the column of a night, from 0, and how far the number of
+        that night is from others, a logarithm: 0.1 is the ratio 1.105.
         """
         rows = self.rows
         nights = self.nights
@@ -232,8 +237,8 @@ class _Series(NamedTuple):
 
 
 def _number_nights(numbers: pd.DataFrame, runs: pd.DataFrame) -> tuple[Any, Ints]:
-    """Return all nights in order, and which of them each number was measured in, from
-    0. runs: with the `night` of each `run_id`.
+    """Return all nights in order, and for each number the place of its night among
+    them, from 0. runs: with the `night` of each `run_id`.
     """
     night_by_run = runs.set_index("run_id")["night"]
     night_of_number = numbers["run_id"].map(night_by_run)
@@ -255,7 +260,8 @@ class _NumbersOfRuns(NamedTuple):
         cls, logs: Floats, levels: Ints, night_of_run: Ints
     ) -> "_NumbersOfRuns":
         """Take the measured numbers of an array. logs, levels: a row per number, a
-        column per run; level -1: not measured.
+        column per run; a level of -1: not measured. night_of_run: the number of each
+        run's night, from 0.
         """
         row, run = np.nonzero(levels >= 0)
         return cls(
@@ -266,11 +272,12 @@ class _NumbersOfRuns(NamedTuple):
         )
 
     def reduce_nights(self, rows: int, nights: int) -> tuple[Floats, Ints]:
-        """Return the number of each row and night, and its level. They are NaN and -1
-        where it was not measured.
+        """Return two arrays of rows x nights: the number of each row and night, a
+        logarithm, and its level. Where nothing was measured, they are NaN and -1.
 
         The main level of a night is that of most of its runs, and the lowest of several
-        such levels. A night's number is the mean of its runs at that level.
+        such levels. A night's number is the mean of its runs at that level. rows,
+        nights: how many there are.
         """
         # arrays of rows x nights x levels
         counts, sums = self._count_and_sum_levels(rows, nights)
@@ -284,14 +291,14 @@ class _NumbersOfRuns(NamedTuple):
         return sum_at_main / divisor, levels
 
     def _count_and_sum_levels(self, rows: int, nights: int) -> tuple[Floats, Floats]:
-        """Return how many numbers are at each level and their sum: rows x nights x
-        levels.
+        """Return how many numbers of a row and night are at each level, and their sum:
+        two arrays of rows x nights x levels.
         """
         level_count = int(self.level.max(initial=0)) + 1
         counts = np.zeros((rows, nights, level_count))
         sums = np.zeros_like(counts)
         place = (self.row, self.night, self.level)
-        # `add.at` counts a place as often as it occurs
+        # unlike `counts[place] += 1`, `add.at` counts a place as often as it occurs
         np.add.at(counts, place, 1)
         np.add.at(sums, place, self.logs)
         return counts, sums
@@ -321,9 +328,9 @@ def find_steps(
     """Find the proved changes of one host that have a date, oldest first, as
     `find_changes_over_time` does.
 
-    logs: logarithms, a row per number, a column per run. levels: the level of each in
-    its row, -1 where it was not measured. nights: of each run. switches: whether the
-    host may switch levels.
+    logs: logarithms, a row per number, a column per run. levels: the level of each
+    value in its row, -1 where a run lacks the number. nights: the night of each run.
+    switches: whether the host may switch levels, such as a virtual machine.
     """
     night_dates = np.array(nights, dtype="datetime64[D]")
     distinct_nights, night_of_run = np.unique(night_dates, return_inverse=True)
@@ -333,6 +340,7 @@ def find_steps(
     logs_by_night, levels_by_night = numbers.reduce_nights(
         len(logs), len(distinct_nights)
     )
+    # numbers of other hosts are rows, too, and are NaN in all runs of this host
     is_unmeasured = np.isnan(logs_by_night).all(axis=1)
     measured_rows = np.flatnonzero(~is_unmeasured)
     pool = _pool_host(
@@ -351,11 +359,12 @@ def find_steps(
 def _make_dated_step(
     change: Change, row_of_single: Sequence[int], nights: Any
 ) -> DatedStep:
-    """Return a change of a pool with a row and a night of the host.
+    """Return a change in a row of a pool as a step in a row of the host's numbers.
 
-    row_of_single: the first rows of a pool are single numbers; for each of these, the
-    row of the host that it was made of. The rows of the pool after those are means over
-    several numbers, and their steps have the row None. nights: an array of dates.
+    row_of_single: the first rows of a pool are single numbers; for each of these rows,
+    the number of the host's row that it was made of. The further rows of the pool are
+    means over several numbers, and their steps have the row None. nights: an array of
+    dates, the nights of the columns of the pool.
     """
     row = None
     is_single_number = change.row < len(row_of_single)
@@ -382,9 +391,11 @@ def _tabulate_changes(
     facts: Facts,
     threshold: float,
 ) -> pd.DataFrame:
-    """Return the table `changes` of a History, none accepted yet.
+    """Return the table `changes` of a History, none of them accepted yet.
 
-    A change is of a row of the pool, which may be the mean of several rows of `series`.
+    The row of a change is a row of the pool, which may be the mean of several rows of
+    `series`. pool: `members` says which rows of `series` a row of the pool is the mean
+    of. facts: by host and night, which facts changed.
     """
     nights = series.nights
     records = []
@@ -393,6 +404,7 @@ def _tabulate_changes(
         changed_rows = series.rows[is_member]
         hosts = tuple(changed_rows["host"].unique())
         facts_of_night: tuple[str, ...] = ()
+        # a gradual change has no night on which a fact could explain it
         if change.dated:
             night = nights[change.night]
             facts_of_night = tuple(_explain_night(hosts, night, facts))
@@ -420,7 +432,9 @@ def _find_night_before(change: Change, pool: Pooled, nights: Nights) -> date:
 
 
 def _describe_change(change: Change, nights: Nights) -> dict[str, Any]:
-    """Return a change with nights for their numbers and ratios for logarithms."""
+    """Return the columns of a change: its nights as dates instead of their places in
+    `nights`, and ratios instead of logarithms. `after` is the first night after it.
+    """
     return {
         "after": nights[change.night],
         "first": nights[change.first],
@@ -476,6 +490,7 @@ def _find_fact_changes(runs: pd.DataFrame) -> dict[str, dict[date, set[Step]]]:
     steps_by_host = dict[str, dict[date, set[Step]]]()
     for host, runs_of_host in runs.groupby("host_id"):
         last_of_nights = runs_of_host.groupby("night").tail(1)
+        # the first night has no previous night to differ from
         _, *later_nights = last_of_nights["night"]
         steps_by_night = {night: set[Step]() for night in later_nights}
         for night, step in _list_fact_steps(last_of_nights, later_nights):
@@ -487,8 +502,9 @@ def _find_fact_changes(runs: pd.DataFrame) -> dict[str, dict[date, set[Step]]]:
 def _list_fact_steps(
     runs: pd.DataFrame, nights: Sequence[date]
 ) -> Iterator[tuple[date, Step]]:
-    """Yield each fact in which a run of a host differs from the one before, with its
-    night. nights: of all runs but the first.
+    """Yield each fact in which a run of a host differs from the run before, with the
+    night of the later run. runs: a run per night, oldest first. nights: the nights of
+    all runs but the first.
     """
     texts_by_fact = describe_table_facts_by_name(runs)
     texts_by_fact.pop(f"label.{ACCEPTED[0]}", None)  # it says nothing of the host
@@ -501,8 +517,9 @@ def _list_fact_steps(
 
 def _explain_night(hosts: Sequence[str], night: date, facts: Facts) -> Iterator[str]:
     """Yield each fact that changed on some of `hosts` that night, the commonest first:
-    "kernel 6.1 → 6.2 (2 of 3 hosts; 1 others without this change)". The others are all
-    further hosts on which this fact changed in the same way, that night or another.
+    "kernel 6.1 → 6.2 (2 of 3 hosts; 1 others without this change)". The "others" are
+    hosts besides `hosts` on which this fact changed in the same way, on any night.
+    facts: by host and night, which facts changed.
     """
     counts = Counter[Step]()
     for host in hosts:
@@ -518,7 +535,9 @@ def _explain_night(hosts: Sequence[str], night: date, facts: Facts) -> Iterator[
 
 
 def _count_others_with(step: Step, hosts: Sequence[str], facts: Facts) -> int:
-    """Count the other hosts on which a fact changed in this way on any night."""
+    """Count the hosts, besides `hosts`, on which a fact changed as in `step` on any
+    night. facts: by host and night, which facts changed.
+    """
     other_hosts = facts.keys() - set(hosts)
     count = 0
     for host in other_hosts:

@@ -1,8 +1,9 @@
 """Judge changes from side A to side B by textbook statistics (docs/comparing.md).
 
 Arrays hold logarithms: a row per number to judge, a column per run in order of time,
-NaN where a run lacks it. `verdicts` makes tables of the results; `history` and
-`siblings` also use the levels, variances and q.
+NaN where a run lacks it. From run to run, a number may be at one of several levels;
+its main level is that of most runs. `verdicts` makes tables of the results; `history`
+and `siblings` also use the levels, variances and q.
 """
 
 from collections.abc import Iterable, Sequence
@@ -64,7 +65,7 @@ def assign_passes(is_b: Bools, minimum: int = 1) -> Ints:
     passes, all runs are in pass 0.
     """
     passes = []
-    complete = 0  # passes so far
+    complete = 0  # how many passes have both sides so far
     sides_of_pass = set[bool]()
     for side in is_b.tolist():
         passes.append(complete)
@@ -74,6 +75,7 @@ def assign_passes(is_b: Bools, minimum: int = 1) -> Ints:
             sides_of_pass.clear()
     if complete < minimum:
         return np.zeros(len(is_b), dtype=np.int64)
+    # a last pass without both sides would have no change: its runs join the one before
     last_complete = max(complete - 1, 0)
     pass_of_run = np.array(passes, dtype=np.int64)
     return np.minimum(pass_of_run, last_complete)
@@ -87,20 +89,22 @@ def estimate_session_shifts(logs: Floats, labels: Ints, is_b: Bools) -> Floats:
     row, -1 where it is missing. is_b: whether each run is of side B.
 
     A value's distance is that from the mean of its level in its row. The shift of a run
-    is the median of its distances. The variance of the shifts within a side must reach
-    a tenth of the variance of a row. It must also reach twice the variance that chance
-    gives a median of so many rows.
+    is the median of its distances. Shifts are large enough if their variance within a
+    side reaches a tenth of the usual variance of a row, and twice the variance that
+    chance gives a median of so many rows.
     """
     distances = _measure_distances_from_levels(logs, labels)
     medians = compute_nanmedian(distances, axis=0)
     shifts = np.nan_to_num(medians)
     variance = _average_variances([shifts[is_b], shifts[~is_b]])
-    # the median of n normal values has pi / 2n of the variance of one
+    # the median of n normal values, n large, has pi / 2n of the variance of one value
     rows = max(len(logs), 1)
     share_by_chance = np.pi / (2 * rows)
     least_share = max(SESSION_SHARE, 2 * share_by_chance)
     scatter = _estimate_scatter_of_sides(logs, is_b)
     least_variance = least_share * scatter**2
+    # the scatter is 0 if no level has two runs, or if most runs are equal: then no
+    # shift is taken out
     is_large_enough = variance >= least_variance > 0
     return shifts if is_large_enough else np.zeros_like(shifts)
 
@@ -149,15 +153,17 @@ def fit_within_blocks(values: Floats, is_b: Bools, blocks: Ints) -> LeastSquares
     and one per side; all NaN if too few runs are left to estimate an error.
 
     values: a row per number, a column per run, none NaN. is_b, blocks: the side and the
-    block of each run.
+    block of each run. Blocks, which are passes or levels, may differ from each other:
+    only differences within a block count.
     """
     # taking the block means out of values and sides leaves a regression through 0 with
-    # the side as its only variable
+    # the side as its only variable: change = sum(value * side) / sum(side**2)
     one_row = is_b.astype(float)[None, :]
     side = _subtract_block_means(one_row, blocks)[0]
     centred = _subtract_block_means(values, blocks)
     side_squares = float(side @ side)
     has_both_sides = side_squares > 1e-12  # in any block; else 0 but for rounding
+    # a mean per block and the change are fitted to the runs
     freedom = len(is_b) - len(np.unique(blocks)) - 1
     if not has_both_sides or freedom < 1:
         return LeastSquares.make_unknown(len(values))
@@ -166,6 +172,7 @@ def fit_within_blocks(values: Floats, is_b: Bools, blocks: Ints) -> LeastSquares
     change = products / side_squares
     residuals = centred - np.outer(change, side)
     squares = (residuals**2).sum(axis=1)
+    # the variance of the change is that of a run, divided by the squares of the side
     return LeastSquares(
         change,
         scale=np.full_like(change, 1 / side_squares),
@@ -175,7 +182,9 @@ def fit_within_blocks(values: Floats, is_b: Bools, blocks: Ints) -> LeastSquares
 
 
 def _subtract_block_means(rows: Floats, blocks: Ints) -> Floats:
-    """Return how far each run is from the mean of its block. blocks: of each column."""
+    """Return how far each value is from the mean of its row in its block. blocks: the
+    block of each column.
+    """
     centred = rows.copy()
     for block in np.unique(blocks):
         is_in_block = blocks == block
@@ -186,15 +195,15 @@ def _subtract_block_means(rows: Floats, blocks: Ints) -> Floats:
 
 
 def moderate_variances(variances: Floats, freedom: Floats) -> tuple[Floats, Floats]:
-    """Shrink variances towards a common one; return the new variances and their degrees
-    of freedom.
+    """Shrink variances towards a common variance; return the new variances and their
+    degrees of freedom.
 
     variances, freedom: a variance and its degrees of freedom for each number that is
     judged. Fewer than three are returned unchanged.
 
     By the empirical Bayes method of Smyth, SAGMB 3, 2004 (limma): the scatter of the
     logarithms of the variances, beyond that of chance, tells how many degrees of
-    freedom the common variance counts for.
+    freedom the common variance counts for. The less they scatter, the more it counts.
     """
     if len(variances) < 3:
         return variances, freedom
@@ -206,6 +215,7 @@ def moderate_variances(variances: Floats, freedom: Floats) -> tuple[Floats, Floa
     unbiased_logs = logs - special.digamma(half_freedom) + np.log(half_freedom)
     mean = unbiased_logs.mean()
     variance_by_chance = special.polygamma(1, half_freedom).mean()
+    # the variance of the logarithms of the true variances
     excess = unbiased_logs.var(ddof=1) - variance_by_chance
     # no variance is known better than one estimated from all rows together
     all_freedom = freedom.sum()
@@ -236,8 +246,8 @@ def _estimate_prior(mean: Any, excess: float) -> tuple[Any, float]:
 def moderate_where(
     is_tested: Bools, variances: Floats, freedom: Floats
 ) -> tuple[Floats, Floats]:
-    """Shrink the tested variances as `moderate_variances` does. The others and their
-    degrees of freedom become NaN.
+    """Shrink the tested variances as `moderate_variances` does; return them and their
+    degrees of freedom. Both are NaN where not tested. is_tested: of each variance.
     """
     tested_variances, tested_freedom = moderate_variances(
         variances[is_tested], freedom[is_tested]
@@ -259,7 +269,7 @@ def _invert_trigamma(value: float) -> float:
     number = 0.5 + 1 / value
     for _ in range(50):
         trigamma = special.polygamma(1, number)
-        slope = special.polygamma(2, number)
+        slope = special.polygamma(2, number)  # of trigamma at this number
         # Newton's step is -f / f', where f = 1 / trigamma - 1 / value and
         # f' = -slope / trigamma**2
         step = trigamma * (1 - trigamma / value) / slope
@@ -270,8 +280,11 @@ def _invert_trigamma(value: float) -> float:
 
 
 def control_false_discovery(p: Floats) -> Floats:
-    """Return Benjamini and Hochberg's q of each p, NaN for NaN. Of all q < 0.05, at
-    most 1 in 20 is false.
+    """Return Benjamini and Hochberg's q of each p, NaN for NaN. Of the tests with q <
+    0.05, 1 in 20 at most is expected to be significant by chance.
+
+    q is p * count / rank, where the smallest p has the rank 1. It is never above the q
+    of a larger p: 0.01, 0.04, 0.05 have q 0.03, 0.05, 0.05.
     """
     tested = np.flatnonzero(~np.isnan(p))
     count = len(tested)
@@ -279,7 +292,7 @@ def control_false_discovery(p: Floats) -> Floats:
     places = tested[largest_first]
     rank = np.arange(count, 0, -1)  # of the smallest p: 1
     adjusted = p[places] * count / rank
-    # a smaller p never has a larger q
+    # the largest p is first: the least so far is that of all p at least as large
     least_so_far = np.minimum.accumulate(adjusted)
     q = np.full(len(p), np.nan)
     q[places] = least_so_far.clip(max=1)
@@ -298,21 +311,24 @@ def estimate_detectable_change(
     critical_t = special.stdtrit(freedom, 1 - alpha / 2)
     significant = critical_t * error
     limit = np.maximum(significant, matters)
-    # an estimate of a change so much beyond the limit is above it 8 times of 10
+    # the estimate of a change that is so much beyond the limit is above the limit 8
+    # times of 10
     margin = special.stdtrit(freedom, POWER) * error
     return np.asarray(limit + margin)
 
 
 def find_chance_limits(a: Floats, b: Floats, relations: Iterable[object]) -> Floats:
     """Return by how much chance alone may move each pair from side A to side B, as the
-    size of a logarithm. Between equal sides, 1 map in 20 has a pair beyond its limit.
+    size of a logarithm; infinite if there are too few runs and pairs to tell. If the
+    sides are equal, some pair is beyond its limit in 1 comparison of 20.
 
-    a, b: logarithms of each side, a row per pair, a column per run. relations: of each
-    pair. A pair's move is measured beside the median of its relation in the same run.
+    a, b: logarithms of each side, a row per pair, a column per run. relations: the
+    relation of each pair. A pair's move is that of its distance from the median of its
+    relation in the same run.
     """
     relation_of_pair = np.array(list(relations), dtype=object)
     limits = np.full(len(a), np.inf)
-    alpha = ALPHA / max(len(a), 1)  # Bonferroni: every pair is looked at
+    alpha = ALPHA / max(len(a), 1)  # by Bonferroni, since each pair has its own limit
     fewest_runs = min(a.shape[1], b.shape[1])
     for relation in dict.fromkeys(relation_of_pair):
         is_own = relation_of_pair == relation
@@ -328,7 +344,9 @@ def find_chance_limits(a: Floats, b: Floats, relations: Iterable[object]) -> Flo
 
 
 def _subtract_medians_of_runs(pairs: Floats) -> Floats:
-    """Return how far each pair is from the median of all in the same run."""
+    """Return how far each pair is from the median of all pairs in the same run. pairs:
+    a row per pair, a column per run.
+    """
     medians = np.median(pairs, axis=0)
     return np.asarray(pairs - medians)
 
@@ -343,11 +361,13 @@ def _limit_by_runs(a: Floats, b: Floats, alpha: float) -> Floats:
     runs = np.hstack([a, b])
     runs_of_a = a.shape[1]
     is_b = np.arange(runs.shape[1]) >= runs_of_a
+    # the order of the runs in time is not known here, so they have no passes
     one_block = np.zeros(len(is_b), dtype=np.int64)
     fit = fit_within_blocks(runs, is_b, one_block)
     variance_of_run, freedom = moderate_variances(fit.variance, fit.freedom)
     variance_of_change = variance_of_run * fit.scale
     error = np.sqrt(variance_of_change)
+    # the quantile of alpha / 2 is negative, and as far from 0 as that of 1 - alpha / 2
     critical_t = -special.stdtrit(freedom, alpha / 2)
     return np.asarray(critical_t * error)
 
@@ -359,15 +379,16 @@ def _limit_by_pairs(changes: Floats, alpha: float) -> float:
     """
     distances = np.abs(changes - np.median(changes))
     median_distance = np.median(distances)
-    # of a symmetric distribution, the median distance is that of its quartile
+    # half of a symmetric distribution is nearer to its middle than its quartiles: the
+    # median distance is that of a quartile, and scales the t distribution
     farthest = special.stdtrit(_TAILS, alpha / 2)
     quartile = special.stdtrit(_TAILS, 0.25)
     return float(farthest / quartile * median_distance)
 
 
 def compute_nanmedian(values: Floats, axis: int) -> Floats:
-    """Return the median, ignoring NaN; NaN if none is left. `numpy.nanmedian` is slow
-    for many short rows, and warns of those without a value.
+    """Return the median along an axis, ignoring NaN; NaN where no value is left.
+    `numpy.nanmedian` is slow for many short rows, and warns of rows without a value.
     """
     is_value = ~np.isnan(values)
     count = is_value.sum(axis=axis, keepdims=True)
@@ -375,8 +396,8 @@ def compute_nanmedian(values: Floats, axis: int) -> Floats:
     if not length:
         return np.full(count.squeeze(axis).shape, np.nan)
     ordered = np.sort(values, axis=axis)  # NaN last
-    # the two middle places: 1 and 2 of 4 values, 1 and 1 of 3 values; 0 and 0 without
-    # any, where NaN stands
+    # the places of the two middle values, from 0: 1 and 2 of 4 values, 1 and 1 of 3
+    # values. Without any value they are 0 and 0, where NaN stands.
     below_middle = np.maximum(count - 1, 0) // 2
     above_middle = np.minimum(count // 2, length - 1)
     lower_value = np.take_along_axis(ordered, below_middle, axis=axis)
@@ -416,13 +437,14 @@ def judge_rows(
     shifts: Floats | float = 0.0,
 ) -> dict[str, Any]:
     """Fit each number's change from A to B, at levels where each side has two runs, if
-    there are such, else from A's main level to B's.
+    there are such levels, else from A's main level to B's, where most runs are.
 
     logs: a row per number, a column per run. labels: the level of each value in its
-    row, -1 where it is missing. is_b: whether each run is of B. blocks: of each run,
-    if the user asked for blocks; None: use passes if there are four or more, and fit
-    nothing below three runs a side. shifts: what to subtract from the number of each
-    run, in all rows alike (an array of runs) or in each row (rows x runs).
+    row, from 0, -1 where the value is missing. is_b: whether each run is of B. blocks:
+    the block of each run, within which to compare, if the user asked for blocks; None:
+    use passes if there are four or more, and fit nothing below three runs a side.
+    shifts: what to subtract from the number of each run, in all rows alike (an array of
+    runs) or in each row (rows x runs).
 
     Return columns with a value per row:
     - `change`, `scale`, `variance`, `freedom`: the fields of `LeastSquares`, NaN where
@@ -432,9 +454,9 @@ def judge_rows(
     - `shares`: from `compute_share_probability`;
     - `whole`: how far the mean over all levels moved, a logarithm;
     - `a_units`, `b_units`: how many runs of the side have the number;
-    - `a_at_main`, `b_at_main`: how many of these are at the side's main level;
-    - `a_compared`, `b_compared`: how many are at the level that was compared;
-    - `a_ns`, `b_ns`: the mean of those.
+    - `a_at_main`, `b_at_main`: how many of these runs are at the side's main level;
+    - `a_compared`, `b_compared`: how many runs are at the level that was compared;
+    - `a_ns`, `b_ns`: the mean of the runs that were compared.
     """
     fits = _Fits.make_empty(len(logs))
     without_shifts = logs - shifts
@@ -442,7 +464,7 @@ def judge_rows(
     # rows of equal labels compare the same runs, and are fitted at once; `fits`
     # collects what is found
     for rows in _group_equal_rows(labels):
-        levels_of_runs = labels[rows[0]]  # as of each of these rows
+        levels_of_runs = labels[rows[0]]  # all of these rows have equal labels
         choice = _choose_levels(levels_of_runs, is_b, blocks)
         fits.note_levels(rows, choice)
         if _has_enough_runs(choice, is_b, are_blocks_asked=are_blocks_asked):
@@ -465,8 +487,8 @@ def judge_rows(
 @dataclass(frozen=True, slots=True)
 class _Fits:
     """What was compared of each row, and its change. least_squares: fields of
-    `LeastSquares` x rows. level_of_a, level_of_b: whose means are shown. are_apart:
-    whether these two levels were compared.
+    `LeastSquares` x rows. level_of_a, level_of_b: the levels whose means are shown.
+    are_apart: whether a level of A was compared with another level of B.
     """
 
     least_squares: Floats
@@ -513,8 +535,9 @@ def _group_equal_rows(labels: Ints) -> list[list[int]]:
 class _Choice(NamedTuple):
     """Which runs are compared.
 
-    blocks: the block of each run, to fit the change within; -1: left out. level_of_a,
-    level_of_b: whose means are shown. are_apart: whether these two were compared.
+    blocks: the block of each run, to fit the change within; -1: the run is left out.
+    level_of_a, level_of_b: the levels whose means are shown. are_apart: whether a level
+    of A is compared with another level of B.
     """
 
     blocks: Ints
@@ -539,22 +562,23 @@ def _choose_levels(levels: Ints, is_b: Bools, asked_blocks: Ints | None) -> _Cho
     """Choose the runs of one number to compare: those at levels that both sides have
     twice or more, else those at the main level of each side.
 
-    levels: of each run, from 0; -1: the run lacks the number. is_b: whether each run is
-    of side B. asked_blocks: the block of each run, if the user asked for blocks; None:
-    runs are compared within passes.
+    levels: the level of each run, from 0; -1: the run lacks the number. is_b: whether
+    each run is of side B. asked_blocks: the block of each run, if the user asked for
+    blocks; None: runs at one level are compared within passes.
     """
     blocks = asked_blocks
     if blocks is None:
         blocks = assign_passes(is_b, MIN_PASSES)
     has_number = levels >= 0
     level_count = int(levels.max(initial=0)) + 1
+    # all runs that have the number are at one level: there are no levels to choose from
     if level_count == 1:
         common_blocks = _keep_common_blocks(blocks, has_number, is_b)
         return _Choice(common_blocks, level_of_a=0, level_of_b=0, are_apart=False)
     counts_of_a = _count_levels(levels[has_number & ~is_b], level_count)
     counts_of_b = _count_levels(levels[has_number & is_b], level_count)
     is_shared = np.minimum(counts_of_a, counts_of_b) >= MIN_AT_LEVEL
-    # shared levels are blocks in place of passes; blocks that were asked for are kept
+    # each shared level is a block in place of the passes, or part of a block asked for
     if is_shared.any():
         shared_counts = np.where(is_shared, counts_of_a + counts_of_b, 0)
         return _choose_shared_levels(levels, is_b, asked_blocks, shared_counts)
@@ -564,10 +588,11 @@ def _choose_levels(levels: Ints, is_b: Bools, asked_blocks: Ints | None) -> _Cho
 def _choose_shared_levels(
     levels: Ints, is_b: Bools, asked_blocks: Ints | None, shared_counts: Ints
 ) -> _Choice:
-    """Choose the runs at levels that both sides have; show the commonest of these.
+    """Choose the runs at shared levels, those that both sides have twice or more. The
+    means to be shown are those of the shared level with most runs.
 
-    levels, is_b, asked_blocks: as in `_choose_levels`. shared_counts: how many runs are
-    at each level, 0 at a level that is not shared.
+    levels, is_b, asked_blocks: as in `_choose_levels`. shared_counts: how many runs of
+    both sides are at each level, 0 at a level that is not shared.
     """
     is_shared = shared_counts > 0
     has_number = levels >= 0
@@ -589,7 +614,8 @@ def _count_levels(levels: Ints, count: int) -> Ints:
 
 def _make_blocks_of_levels(levels: Ints, asked_blocks: Ints | None) -> Ints:
     """Make each level a block, or each level in each of the blocks asked for. Both
-    arguments have a value per run.
+    arguments have a value per run. With two levels, level 1 of block 3 becomes 7. A
+    level of -1, of a run without the number, must not be used.
     """
     if asked_blocks is None:
         return levels
@@ -604,8 +630,9 @@ def _choose_main_levels(
     """Choose the runs at the main level of each side, if these levels differ and each
     has more than half of its side's runs; else choose none.
 
-    levels: of each run; -1: the run lacks the number. blocks: of each run, to compare
-    within. counts: how many runs of A, and how many of B, are at each level.
+    levels: the level of each run; -1: the run lacks the number. blocks: the block of
+    each run, a pass or what the user asked for. counts: how many runs of A, and how
+    many of B, are at each level.
     """
     counts_of_a, counts_of_b = counts
     main_of_a = int(counts_of_a.argmax())
@@ -618,8 +645,8 @@ def _choose_main_levels(
     is_used = levels == main_of_side
     has_number = levels >= 0
     is_at_other_level = has_number & ~is_used
-    # passes, or blocks that the user asked for, are not whole without the runs at
-    # other levels: all runs are one block then
+    # without the runs at other levels, a pass, or a block that the user asked for, may
+    # lack a side, and would be left out: instead, all runs are in one block, 0
     if is_at_other_level.any():
         blocks = np.zeros_like(blocks)
     common_blocks = _keep_common_blocks(blocks, is_used, is_b)
@@ -627,8 +654,8 @@ def _choose_main_levels(
 
 
 def _has_most_runs(counts: Ints) -> bool:
-    """Report whether the main level has more than half of the runs. counts: at each
-    level.
+    """Report whether the main level has more than half of the runs. counts: how many
+    runs are at each level.
     """
     return bool(2 * counts.max() > counts.sum())
 
@@ -645,8 +672,9 @@ def _keep_common_blocks(blocks: Ints, is_used: Bools, is_b: Bools) -> Ints:
 
 
 def _has_enough_runs(choice: _Choice, is_b: Bools, *, are_blocks_asked: bool) -> bool:
-    """Report whether the chosen runs can be compared: two of each side. Unless the user
-    asked for the blocks, each side must have three runs in all.
+    """Report whether the chosen runs can be compared: two or more of each side. Unless
+    the user asked for the blocks, each side must have three runs or more in all, which
+    need not be chosen. is_b: whether each run, chosen or not, is of side B.
     """
     is_compared = choice.is_compared
     compared_runs_of_a = (is_compared & ~is_b).sum()
@@ -691,12 +719,13 @@ class _Side:
         return compute_nanmean(self.logs, axis=1)
 
     def describe(self, compared_level: Ints) -> dict[str, Any]:
-        """Return the columns of this side: `a_units`, how many of its runs have each
-        number; `a_at_main`, how many are at its main level; `a_compared`, how many are
-        at the level that was compared, and `a_ns`, their mean.
+        """Return the columns of this side, for side A: `a_units`, how many of its runs
+        have each number; `a_at_main`, how many of these are at the level of most;
+        `a_compared`, how many are at the level that was compared; and `a_ns`, the mean
+        of these.
 
-        compared_level: of each number. A unit is a run, or a host where hosts are the
-        sides.
+        compared_level: the level of this side that was compared, of each number. A unit
+        is a run, or a host where the sides are hosts.
         """
         is_compared = self.labels == compared_level[:, None]
         compared_logs = np.where(is_compared, self.logs, np.nan)
@@ -715,7 +744,8 @@ def compute_share_probability(a: Ints, b: Ints) -> Floats:
     differ as much as these do, or more, if both sides are alike.
 
     a, b: how many runs of each side are at each level, rows x levels. Each level is
-    tested by Fisher's exact test (two-sided), and the smallest p of a row is returned.
+    tested by Fisher's exact test (two-sided). The smallest p of a row is returned, not
+    corrected for the number of levels: of two levels, both have the same p.
     """
     counts = np.stack([a, b], axis=1)  # rows x sides x levels
     # most rows have the counts of another: each distinct one is tested once
@@ -731,13 +761,14 @@ def compute_share_probability(a: Ints, b: Ints) -> Floats:
 
 def _test_by_fisher(a: Ints, b: Ints) -> Floats:
     """Return p of each row and level by Fisher's exact test. Of all splits of a level's
-    runs over the two sides, p is the probability of those that are at most as likely as
-    the observed one.
+    runs over the two sides, p is the probability of the splits that are at most as
+    likely as the observed split.
 
-    a, b: how many runs of each side are at a level, rows x levels.
+    a, b: how many runs of each side are at a level, rows x levels. For 3 of 4 runs of A
+    and 0 of 4 of B, the splits 3 and 0, 0 and 3 have 4/56 each, and p is 8/56.
     """
     # arrays below are rows x levels x possible splits; an axis is of length 1 where all
-    # values along it would be equal
+    # values along it would be equal. The totals are sums over the levels of a row.
     total_a = a.sum(axis=1)[:, None, None]
     total_b = b.sum(axis=1)[:, None, None]
     at_level = (a + b)[:, :, None]
@@ -746,10 +777,10 @@ def _test_by_fisher(a: Ints, b: Ints) -> Floats:
     # negative where the level has fewer than i runs: such a split has probability 0
     possible_b = at_level - possible_a
     chance = _compute_hypergeometric(possible_a, possible_b, total_a, total_b)
-    # so the number of runs of A is also the number of the observed split
+    # a split's number is how many runs of A it has, so the observed split's is `a`
     observed_split = a[:, :, None]
     observed = np.take_along_axis(chance, observed_split, axis=2)
-    limit = observed * (1 + 1e-9)  # equal ones differ by rounding
+    limit = observed * (1 + 1e-9)  # equal probabilities differ by rounding
     is_as_unlikely = chance <= limit
     chance_of_unlikely = np.where(is_as_unlikely, chance, 0.0)
     p: Floats = chance_of_unlikely.sum(axis=2)
@@ -758,8 +789,9 @@ def _test_by_fisher(a: Ints, b: Ints) -> Floats:
 
 def _compute_hypergeometric(a: Ints, b: Ints, total_a: Ints, total_b: Ints) -> Floats:
     """Return how likely it is that of a + b runs at a level, drawn by chance from the
-    runs of both sides, exactly `a` are of side A and `b` of side B. The probability is
-    0 where a side does not have so many runs, or the number is negative.
+    runs of both sides, exactly `a` are of side A and `b` of side B: the ways to take
+    `a` of A's runs and `b` of B's, of all ways to take a + b runs. It is 0 where a side
+    does not have so many runs, or `a` or `b` is negative.
 
     total_a, total_b: how many runs each side has.
     """
@@ -777,7 +809,8 @@ def _log_choose(total: Ints, taken: Ints) -> Floats:
     `taken` of `total`. Where `taken` is negative or more than `total`, the result means
     nothing, and the caller must drop it.
     """
-    # clipped there, since a factorial of a negative number is infinite
+    # clipped at 0, since a factorial of a negative number is infinite; gammaln(n + 1)
+    # is the logarithm of the factorial of n
     left = np.maximum(total - taken, 0)
     log_factorial: Floats = special.gammaln(total + 1)
     log_factorial_taken = special.gammaln(np.maximum(taken, 0) + 1)
@@ -790,12 +823,13 @@ def compute_level_probability(
     runs: Floats | Ints, total: Floats | Ints, rate: Floats | float
 ) -> Floats:
     """Return the probability that `runs` or more of `total` are at another level by
-    chance. The last axis of all arrays is the sides, over which it is summed, up to 1.
+    chance. The last axis of the arrays is the sides. Their probabilities are summed,
+    and the sum is limited to 1.
 
     rate: the probability that a run is at another level.
     """
     trials = np.maximum(total, 1).astype(np.int64)
-    # of the binomial distribution: more than runs - 1
+    # the binomial tail: the probability of more than runs - 1, so of `runs` or more
     tails: Floats = special.bdtrc(runs - 1, trials, rate)
     sums = tails.sum(axis=-1)
     return np.asarray(sums.clip(max=1))

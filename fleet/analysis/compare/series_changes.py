@@ -156,8 +156,11 @@ CALIBRATION = Calibration(
 
 
 class Cleaned(NamedTuple):
-    """Series at one level, with outliers clipped. odd, elsewhere: row, night and
-    distance as a logarithm.
+    """Series at one level, with outliers clipped.
+
+    odd: the nights at a rare level and the outliers. elsewhere: the first night of each
+    lasting switch to a new level. Both hold the numbers of a row and of a night, and
+    how far this night is from others, a logarithm.
     """
 
     logs: Floats
@@ -167,8 +170,8 @@ class Cleaned(NamedTuple):
     def add_odd(
         self, row: int, nights: Ints, distances: Floats, are_odd: Bools
     ) -> None:
-        """Append the odd ones of a row's nights to `odd`. distances, are_odd: a value
-        for each of `nights`.
+        """Append those of a row's nights that are odd to `odd`. distances, are_odd: a
+        value for each of `nights`.
         """
         for place in np.flatnonzero(are_odd):
             night = int(nights[place])
@@ -177,8 +180,9 @@ class Cleaned(NamedTuple):
 
 
 class Pooled(NamedTuple):
-    """Rows of single series, then rows of means. members: whether each row (first axis)
-    averages each series (second axis).
+    """Rows of single series, then rows of means over groups of series. members: whether
+    each row (first axis) averages each series (second axis); the row of a single series
+    has this series as its only member.
     """
 
     logs: Floats
@@ -212,10 +216,10 @@ def clean_series(logs: Floats, levels: Ints, switches: Bools) -> Cleaned:
     """Shift each row to its commonest level and clip outliers. Rows of under eight
     nights are left alone.
 
-    logs: a row per series, a column per night, NaN where it was not measured. levels:
-    the level of each number in its row, from 0, the lowest. switches: whether each row
-    is of a host that may switch levels. A row of another host is left at its levels,
-    unless one of them recurs.
+    logs: a row per series, a column per night, NaN where the series was not measured.
+    levels: the level of each number in its row, from 0, the lowest. switches: whether
+    each row is of a host that may switch levels, such as a virtual machine. A row of
+    another host is left at its levels, unless it comes back to a level after another.
 
     The result lists what was found: in `odd`, the nights at a rare level and the
     outliers; in `elsewhere`, each lasting switch to a new level.
@@ -240,13 +244,15 @@ def clean_series(logs: Floats, levels: Ints, switches: Bools) -> Cleaned:
 
 
 def _clip_outliers(row: int, nights: Ints, series: Floats, cleaned: Cleaned) -> Floats:
-    """Clip what is far from the running median, and note it in `cleaned`. series: the
-    numbers of a row on `nights`.
+    """Clip the numbers that are more than two standard deviations from the running
+    median; return all numbers. Note in `cleaned` the nights that are more than five
+    from it. series: the numbers of a row on `nights`.
     """
     running_median = _compute_running_median(series)
     distances = series - running_median
     sizes = np.abs(distances)
     deviation = _DEVIATION_PER_MAD * float(np.median(sizes))
+    # where most nights are equal, at least that of rounding
     deviation = max(deviation, judge.ROUNDING**0.5)
     is_odd = sizes > _ODD_BEYOND * deviation  # one value per night
     cleaned.add_odd(row, nights, distances, is_odd)
@@ -283,19 +289,20 @@ class _Leveled:
         applies:
         - No level recurs, and the host may not switch levels: another level may be a
           change. The numbers are returned as they are.
-        - The row ends in a new level that lasts, all levels but this one and the one
-          before it are rare, and the host may not switch: the new level may be a
+        - The row ends in a new level that lasts, all levels but the new level and the
+          level before it are rare, and the host may not switch: the new level may be a
           change, and stays. Nights at rare levels are noted in `cleaned`, and shifted
-          to the level before the new one.
-        - Else all are shifted to the commonest level. Nights at rare levels are noted,
-          and so is a lasting switch to a new level.
+          to the level before the new level.
+        - Else all nights are shifted to the commonest level. Nights at rare levels are
+          noted, and so is a lasting switch to a new level.
 
-        A level recurs if the row comes back to it after another. A level with at most a
-        tenth of the nights is rare. may_switch: whether the host is known to switch
-        levels.
+        A level recurs if the row comes back to it after another level. A level with at
+        most a tenth of the nights, or with a single night, is rare. may_switch: whether
+        the host may switch levels, such as a virtual machine.
         """
         first_of_stay = self._find_stays()
         level_of_stay = self.labels[first_of_stay]
+        # a level that recurs has two stays or more
         recurs = np.bincount(level_of_stay).max() > 1
         if not may_switch and not recurs:
             return self.series
@@ -322,8 +329,8 @@ class _Leveled:
         return np.flatnonzero(is_first_of_stay)
 
     def _shift_levels(self, means: Floats, usual: float) -> Floats:
-        """Shift the nights of each level so that their mean is the usual number. means:
-        of each level.
+        """Return all numbers, those of each level shifted so that their mean is the
+        usual number. means: the mean of each level.
         """
         mean_of_night = means[self.labels]
         return np.asarray(self.series - mean_of_night + usual)
@@ -331,8 +338,8 @@ class _Leveled:
     def _move_rare(
         self, cleaned: Cleaned, is_rare: Bools, means: Floats, usual: float
     ) -> Floats:
-        """Shift only nights at rare levels to the usual number, and note them. is_rare,
-        means: of each level.
+        """Return all numbers, of which only those of nights at rare levels are shifted
+        to the usual number; note these nights. is_rare, means: of each level.
         """
         self._note_rare(cleaned, is_rare, usual)
         shifted = self._shift_levels(means, usual)
@@ -340,13 +347,17 @@ class _Leveled:
         return np.where(is_at_rare, shifted, self.series)
 
     def _note_rare(self, cleaned: Cleaned, is_rare: Bools, usual: float) -> None:
-        """Note the nights at rare levels. is_rare: of each level."""
+        """Note the nights at rare levels, and how far each is from the usual number.
+        is_rare: of each level.
+        """
         distances = self.series - usual
         is_at_rare = is_rare[self.labels]
         cleaned.add_odd(self.row, self.nights, distances, is_at_rare)
 
     def _note_switch(self, cleaned: Cleaned, place: int, change: float) -> None:
-        """Note a lasting switch of level. place: of its first night in `nights`."""
+        """Note a lasting switch of level. place: where its first night is in `nights`.
+        change: from the level before to the new level, a logarithm.
+        """
         night = int(self.nights[place])
         cleaned.elsewhere.append((self.row, night, change))
 
@@ -384,11 +395,12 @@ def _are_stays_odd(level_of_stay: Ints, is_rare: Bools) -> bool:
 
 
 def append_means(logs: Floats, hosts: Ints, relations: Ints) -> Pooled:
-    """Append the means of each relation, of each host and of all series: night by
-    night, the mean of how far each series is from its own median.
+    """Append rows for the means of each relation, of each host and of all series: night
+    by night, the mean of how far each series is from its own median.
 
-    logs: a row per series, a column per night, NaN where it was not measured. hosts,
-    relations: the number of each row's host and of its relation, from 0.
+    logs: a row per series, a column per night, NaN where the series was not measured.
+    hosts, relations: the number of each row's host and of its relation, from 0. A mean
+    of a night is over the series measured then, NaN if there are none.
     """
     # rows of the result x series: whether the row is the mean of the series; the first
     # rows are the series themselves, each its own only member
@@ -397,13 +409,14 @@ def append_means(logs: Floats, hosts: Ints, relations: Ints) -> Pooled:
     medians = judge.compute_nanmedian(logs, axis=1)
     distances = logs - medians[:, None]
     is_measured = ~np.isnan(logs)
-    # (rows of the result x series) times (series x nights)
+    # products of matrices, (rows of the result x series) times (series x nights), add
+    # up the members of each row on each night
     weights = members.astype(float)
     counts = weights @ is_measured
     sums = weights @ np.where(is_measured, distances, 0.0)
     divisor = np.where(counts > 0, counts, np.nan)
     means = sums / divisor
-    # those of single series are not needed: the series stand there as they are
+    # the first rows are of single series, which are kept as they are
     means_of_groups = means[len(logs) :]
     return Pooled(np.vstack([logs, means_of_groups]), members)
 
@@ -418,8 +431,9 @@ def _list_members(hosts: Ints, relations: Ints) -> Bools:
 
 
 def _list_groups(hosts: Ints, relations: Ints) -> list[Bools]:
-    """List which series are of each relation, of each host and of all, without groups
-    of a single series and equal groups. hosts, relations: of each series.
+    """List the groups of series: of each relation, of each host, and all series. A
+    group says of each series whether it is a member. Groups of a single series are left
+    out, and of equal groups all but the first. hosts, relations: of each series.
     """
     all_series = np.zeros_like(hosts)
     groups = dict[bytes, Bools]()  # by their bytes, so that equal ones are one
@@ -438,8 +452,8 @@ class _Part(NamedTuple):
     nights: Ints
 
     def split_long_enough(self, cut: int) -> list["_Part"]:
-        """Return the parts before and after so many nights, without those too short to
-        be split again.
+        """Return the parts before and after the first `cut` nights, without parts too
+        short to be split again.
         """
         halves = (self.nights[:cut], self.nights[cut:])
         shortest = 2 * _MIN_NIGHTS_A_SIDE
@@ -447,8 +461,9 @@ class _Part(NamedTuple):
 
 
 class BestSplits(NamedTuple):
-    """The best split of each part. cuts: how many nights are before it. inflation: the
-    factor by which correlation between nights multiplies the variance of a mean.
+    """The best split of each part. p: the probability of such a split by chance. cuts:
+    how many nights of the part are before the split. inflation: the factor by which
+    correlation between nights multiplies the variance of a mean.
     """
 
     p: Floats
@@ -465,21 +480,24 @@ class BestSplits(NamedTuple):
             own_column[places_to_replace] = other_column[is_better]
 
     def multiply_p(self, factors: Ints) -> "BestSplits":
-        """Return the splits with p multiplied, by Bonferroni. factors: of each."""
+        """Return the splits with p multiplied, by Bonferroni, up to 1. factors: the
+        number of tests that each split is one of.
+        """
         multiplied = factors * self.p
         return self._replace(p=np.minimum(multiplied, 1.0))
 
 
 def find_changes(logs: Floats) -> list[Change]:
-    """Find the changes of rows of eight nights or more, by row and night, at a false
-    discovery rate of 5 %.
+    """Find the changes of rows of eight nights or more, at a false discovery rate of
+    5 %; list them in order of row, and then of night.
 
     logs: a row per series or mean, a column per night, NaN where it was not measured.
 
-    Each row is tested at its best split: the one with the largest t and three nights or
-    more on either side. Variances and correlations between nights are shrunk towards
-    those of all rows. Long rows are also tested in stretches of 30 nights. Rows with q
-    < 0.05 are split, and their parts again at the same limit of p.
+    Each row is tested at its best split: of all splits with three nights or more on
+    either side, the split with the largest t. Variances and correlations between nights
+    are shrunk towards those of all rows. Long rows are also tested in stretches of 30
+    nights. Rows with q < 0.05 are split, and the parts are tested in turn, at the limit
+    of p that is the same as q < 0.05 for rows.
     """
     long_rows = _list_long_rows(logs)
     if not long_rows:
@@ -508,7 +526,9 @@ def find_changes(logs: Floats) -> list[Change]:
 
 
 def _list_long_rows(logs: Floats) -> list["_Part"]:
-    """List the measured nights of each row that has enough of them."""
+    """List the measured nights of each row that has eight or more, as a part: the
+    whole row.
+    """
     parts = []
     for row, values in enumerate(logs):
         nights = np.flatnonzero(~np.isnan(values))
@@ -521,7 +541,8 @@ def _split_while_below(
     limit: float, logs: Floats, parts: Sequence[_Part], splits: BestSplits
 ) -> dict[int, list[int]]:
     """Split parts at their best splits until no part's p is within the limit; return
-    the first night after each split, by row. splits: the best of each part.
+    the first night after each split, by row. splits: the best split of each part, at
+    first; then the parts of the split ones are tested, too.
     """
     nights_by_row = dict[int, list[int]]()
     while (splits.p <= limit).any():
@@ -570,9 +591,9 @@ def _test_stretches(
 ) -> BestSplits:
     """Test a stretch of 30 nights in each of some parts.
 
-    places: of these parts among all. begins: how many nights of its part are before
-    each stretch. The cuts of the result count from the start of the part, not of the
-    stretch.
+    places: where the tested parts are in `parts`. begins: for each of them, how many
+    nights of the part are before the stretch. The cuts of the result count from the
+    start of the part, not of the stretch.
     """
     stretches = []
     for place, begin in zip(places, begins, strict=True):
@@ -601,12 +622,12 @@ def measure_parts(
     parts: Sequence[tuple[int, Ints]],
     calibration: Calibration = CALIBRATION,
 ) -> BestSplits:
-    """Test each part at its best split. parts: a row of `logs` and some of its nights,
-    all measured.
+    """Test each part at its best split, by Student's t. parts: the row of each part in
+    `logs`, and some nights of this row, on all of which it was measured.
 
     The best of many splits leaves less variance and less correlation than there is:
-    both are corrected by `calibration`. Then p of one split is multiplied by the number
-    of independent splits among which it was the best.
+    both are corrected by `calibration`, which was simulated. Then the p of a single
+    split is multiplied by the number of independent splits among which it was the best.
     """
     counts = np.array([len(nights) for _, nights in parts])
     fits = _fit_parts(logs, parts, counts)
@@ -614,7 +635,8 @@ def measure_parts(
     # and `splits`, the number of independent splits among which it is the best
     by_chance = calibration.interpolate(counts)
     correlation = _estimate_correlations(fits, by_chance, counts)
-    # of a mean of many nights that follow a first-order autoregression
+    # in a first-order autoregression, nights k apart have the correlation r**k, and the
+    # variance of a mean of many nights is multiplied by 1 + 2 (r + r**2 + ...)
     inflation = (1 + correlation) / (1 - correlation)
     share_left = by_chance.compute_variance_left(correlation)
     own_variance = np.maximum(fits.variance / share_left, judge.ROUNDING)
@@ -659,7 +681,8 @@ class SplitFits(NamedTuple):
 def _fit_parts(
     logs: Floats, parts: Sequence[tuple[int, Ints]], counts: Ints
 ) -> SplitFits:
-    """Fit the best split of each part; those of equal length at once.
+    """Fit the best split of each part. Parts of equal length are fitted at once, as the
+    rows of one array.
 
     parts: a row of `logs` and some of its nights. counts: how many nights each part
     has.
@@ -683,6 +706,8 @@ def _estimate_correlations(
     residuals. by_chance: what the best split of as many unchanged nights shows. counts:
     how many nights each part has.
     """
+    # `visible` is the share of a true correlation that the residuals show; by chance,
+    # the correlation of n independent nights has the variance 1/n
     beyond_chance = fits.correlation - by_chance.correlation
     correlations = beyond_chance / by_chance.visible
     variances = 1 / (counts * by_chance.visible**2)
@@ -690,8 +715,8 @@ def _estimate_correlations(
 
 
 def _moderate_correlations(correlations: Floats, chance: Floats) -> Floats:
-    """Shrink correlations towards their median. chance: the variance of each by
-    chance.
+    """Shrink correlations towards their median, each by the share of its variance that
+    is due to chance. chance: the variance of each by chance.
     """
     median = float(np.median(correlations))
     distances = correlations - median
@@ -713,7 +738,8 @@ def find_best_splits(rows: Floats) -> SplitFits:
     running_sums = np.cumsum(centred, axis=1)
     sums_before = running_sums[:, cuts - 1]  # rows x cuts
     squares_explained = _compute_squares_explained(sums_before, cuts, nights)
-    # the squares that a split explains grow with its t
+    # what a split explains of the sum of squares, it does not leave as residuals: the
+    # split that explains most has the largest t
     best = squares_explained.argmax(axis=1)
     each_row = np.arange(len(rows))
     return _fit_splits(centred, cuts[best], sums_before[each_row, best])
@@ -736,7 +762,8 @@ def _fit_splits(values: Floats, cuts: Ints, sums_before: Floats) -> SplitFits:
 
     values: a row per part, a column per night; the mean of each row was subtracted, so
     that it sums to 0. cuts: how many nights of each row are before its cut.
-    sums_before: the sum of the values before the cut; the sum after it is minus that.
+    sums_before: the sum of the values before each row's cut; the sum of the values
+    after the cut is the same with the other sign.
     """
     nights = values.shape[1]
     nights_after = nights - cuts
@@ -773,11 +800,11 @@ class _ProvedCuts:
 
     def describe(self, *, rows_tested: int) -> list[Change]:
         """Return a Change per cut, measured between the cuts before and after it. A
-        change that fits a step has a date; neighbours without one that go the same way
-        are one gradual change.
+        change that fits a step has a date. Neighbouring changes without a date that go
+        the same way become one gradual change.
 
-        rows_tested: how many rows were tested. The more, the better must a step fit,
-        compared with a gradual change, to have a date.
+        rows_tested: how many rows were tested. The more rows, the better must a step
+        fit, compared with a gradual change, to have a date.
         """
         changes = list[Change]()
         # each cut of the row is tested, as if each tested row had as many cuts
@@ -797,7 +824,7 @@ class _ProvedCuts:
         """
         places = np.searchsorted(self.nights, self.first_nights)
         edges = [0, *places.tolist(), len(self.nights)]
-        # one edge after each cut, and one before
+        # the edge before each cut, the cut itself, and the edge after it
         count = len(self.first_nights)
         return [edges[number : number + 3] for number in range(count)]
 
@@ -805,13 +832,14 @@ class _ProvedCuts:
         """Measure the change at a cut by the nights around it, from `begin` up to, but
         not including, `end`. The Change has no date yet.
 
-        begin, cut, end: places among the measured nights of the row, as places in
-        `self.nights`. `first` and `last` of the Change are the nights between which it
-        may be as well.
+        begin, cut, end: places in `self.nights`, the measured nights of the row. Of the
+        Change, `night` is the first night after the cut, which may as well be any from
+        `first` to `last`.
         """
         nights = self.nights[begin:end]
         values = self.values[begin:end]
-        # clipping made outliers, and so the variance of the values, smaller
+        # `clean_series` clips the outliers of long rows, which makes the variance of
+        # the values smaller
         variance_share = 1.0
         was_clipped = len(self.nights) >= _MIN_NIGHTS_TO_CLIP
         if was_clipped:
@@ -842,7 +870,10 @@ def _are_one_gradual_change(before: Change, after: Change) -> bool:
 
 
 def _join_gradual(before: Change, after: Change) -> Change:
-    """Join two changes. Their errors are independent: half widths add as squares."""
+    """Join two neighbouring changes into one from the first night of `before` to the
+    last of `after`. Their errors are independent: the squares of the half widths of
+    their intervals add up.
+    """
     moved = before.moved + after.moved
     width_before = before.high - before.low
     width_after = after.high - after.low
@@ -874,14 +905,15 @@ def _estimate_change(
 
     inflation: the factor by which correlation between nights multiplies the variance of
     a mean. variance_share: the share of the variance that is left after outliers were
-    clipped; 1: none were.
+    clipped; 1: nothing was clipped.
     """
     before = values[:cut]
     after = values[cut:]
     moved = float(after.mean() - before.mean())
     freedom = max(len(values) - 2.0, 1.0)
     variance = _sum_squares_around_means(before, after) / freedom
-    # from the variance of a night to that of the difference of two means
+    # the variance of a mean of n nights is that of a night divided by n; those of the
+    # two means add up to that of their difference
     scale = 1 / len(before) + 1 / len(after)
     error = (variance * scale * inflation / variance_share) ** 0.5
     low, high, _ = judge.apply_student(
@@ -892,7 +924,8 @@ def _estimate_change(
 
 
 def _find_likely_cuts(values: Floats, cut: int, inflation: float) -> tuple[int, int]:
-    """Return the first and the last cut that is nearly as likely as this one.
+    """Return the first and the last cut that are nearly as likely as `cut`, the ends of
+    a 95 % interval of its place.
 
     A cut is the number of values before it. inflation: the factor by which correlation
     between nights multiplies the variance of a mean.
@@ -920,8 +953,9 @@ def _sum_squares(values: Floats) -> float:
 
 
 def _measure_likelihoods(values: Floats, inflation: float) -> Floats:
-    """Return the log likelihood of each cut, from 1 on, up to a constant: noise is
-    normal around a mean on either side.
+    """Return the log likelihood of each cut, up to a constant that all cuts share, if
+    noise is normal around a mean on either side. A cut is the number of values before
+    it: the cuts are 1 to the number of values less 1.
 
     The log likelihood of n normal values around fitted means is -n/2 log(sum of
     squares). Correlated nights count less: n is divided by `inflation`.
@@ -940,9 +974,9 @@ def _is_step(values: Floats, cut: int, inflation: float, tests: int) -> bool:
     """Report whether a step fits the nights around a cut better than a smooth curve, by
     the ratio of their likelihoods.
 
-    cut: how many values are before it. inflation: the factor by which correlation
-    between nights multiplies the variance of a mean. tests: how many changes are
-    tested; the more, the larger the ratio must be.
+    cut: how many of the values are before the step. inflation: the factor by which
+    correlation between nights multiplies the variance of a mean. tests: how many
+    changes are tested; the more changes, the larger the ratio must be.
     """
     around = max(_NIGHTS_AROUND, len(values) // 4)
     first = max(cut - around, 0)
@@ -951,7 +985,8 @@ def _is_step(values: Floats, cut: int, inflation: float, tests: int) -> bool:
     squares_of_step = _sum_squares_around_means(before, after)
     window = np.concatenate([before, after])
     squares_of_curve = _sum_squares_around_curve(window)
-    # of n independent nights with normal noise: n/2 log(squares of curve / of step)
+    # with normal noise, the log likelihood of n nights is -n/2 log(sum of squares): the
+    # logarithm of the ratio is n/2 log(squares around the curve / around the step)
     half_of_nights = len(window) / 2 / inflation
     log_likelihood_ratio = half_of_nights * np.log(squares_of_curve / squares_of_step)
     least_odds = _MIN_ODDS_PER_TEST * tests
@@ -970,10 +1005,12 @@ def _sum_squares_around_curve(values: Floats) -> float:
 
 
 def drop_changes_of_parts(changes: Sequence[Change], pool: Pooled) -> list[Change]:
-    """Drop changes that are not a row's own. A change of a mean is dropped if fewer
-    than 75 % of the members of the mean share it. A change is also dropped if it is
-    part of a wider one: if a mean of all its series and more changed the same way at
-    the same time.
+    """Drop changes that are not a row's own; return the others in order of night and
+    row.
+    - A change of a mean is dropped if fewer than 75 % of the members of the mean, the
+      series that it averages, share the change.
+    - A change is dropped if it is part of a wider change, which stays: if a mean of all
+      series of its row, and of others, changed the same way at the same time.
     """
     member_counts = pool.members.sum(axis=1)
     widest_first = sorted(changes, key=lambda change: -member_counts[change.row])

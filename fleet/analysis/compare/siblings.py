@@ -91,10 +91,10 @@ class Distances(NamedTuple):
     """The distance of each machine's number from the mean of the others; arrays of
     numbers x machines.
 
-    moved: the distance, a logarithm. others: how many other machines there are. mean,
-    scatter: their mean and standard deviation. freedom: the degrees of freedom of
-    `scatter`. p: the probability of such a distance by chance. q: p corrected. The last
-    three are NaN below three others.
+    moved: the distance, a logarithm. others: how many other machines have the number
+    and are compared with. mean, scatter: the mean and standard deviation of these
+    machines. freedom: the degrees of freedom of `scatter`. p: the probability of such a
+    distance by chance. q: p corrected. The last three are NaN below three others.
     """
 
     moved: Floats
@@ -129,13 +129,13 @@ def compare_siblings(
     threshold: float | None = None,
     only: Only = ALL,
 ) -> list[Siblings]:
-    """Compare machines with equal ones; return the groups, largest first, even those of
-    a single machine.
+    """Compare machines with equal machines; return the groups of equal machines, the
+    largest first, even groups of a single machine.
 
     Machines are equal in CPU model, stepping, sockets, CPUs measured, SMT and target;
-    one of an unknown CPU model equals no other. Runs that differ in these from their
-    host's last run are left out. threshold: see `compare`. Raises UsageError if no run
-    has numbers.
+    a machine of an unknown CPU model equals no other. Runs that differ in these facts
+    from their host's last run are left out. threshold: see `compare`. Raises UsageError
+    if no run has numbers.
     """
     listing, runs, cpus = read_selected_runs(root, texts, only.benchmark)
     runs = runs.assign(equality_key=join_equal_facts(runs, cpus))
@@ -162,15 +162,16 @@ def _keep_like_last_run(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def join_equal_facts(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
-    """Return a text per run of the facts that siblings share; add the host if the CPU
-    is unknown, so that it equals no other.
+    """Return a text per run of the facts that siblings, machines to be compared, have
+    in common. Texts of equal machines are equal. If the CPU model is unknown, the host
+    is added to the text, so that it equals no other.
 
     cpus: the CPUs of all runs, with `measured` and their socket, `package`.
     """
     measured = cpus[cpus["measured"]]
     sockets_by_run = measured.groupby("run_id")["package"].nunique()
     sockets = runs["run_id"].map(sockets_by_run)
-    # without the memory, since that may be what is odd
+    # without the size of the memory, in which the odd machine may differ
     columns = [runs[name] for name in _EQUAL_FACTS]
     values_of_runs = zip(*columns, sockets, strict=True)
     texts = [str(values) for values in values_of_runs]
@@ -242,7 +243,8 @@ class _Group:
 
     def label_levels(self) -> Ints:
         """Return the level of each number of `ns` within its row, from 0; -1 where a
-        run lacks it. Runs of a benchmark and variant have one usual scatter.
+        run lacks the number. Levels are told apart by how far runs usually scatter,
+        which is estimated for each benchmark and variant.
         """
         names = self.ns.index.to_frame(index=False)
         choice_of_row = number_groups(names, CLASS[:2])
@@ -250,7 +252,10 @@ class _Group:
         return label_levels_of_hosts(logs, choice_of_row)
 
     def describe(self) -> str:
-        """Return a text that names what the machines share."""
+        """Return a text that names what the machines share, and the sizes of their
+        memory: "MODEL, 64 CPUs, 251 or 252 GiB".
+        """
+        # the facts of any run would do, since those of all runs are equal
         last = self.runs.iloc[-1]
         model = last["cpu_model"]
         if pd.isna(model):
@@ -268,6 +273,7 @@ def _compare_group(group: _Group, numbers: RunNumbers) -> Siblings:
     """Compare the machines of a group in each relation, in their mean over relations
     and, if there are enough machines and runs, in each CPU and node.
     """
+    # a row per relation, and the last of their mean; a column per machine
     machines = reduce_machines(
         np.log(group.ns.to_numpy()),
         group.label_levels(),
@@ -280,7 +286,7 @@ def _compare_group(group: _Group, numbers: RunNumbers) -> Siblings:
         cpu_distances = _compare_all_cpus(group, numbers)
     # relations and CPUs are two questions: each gets half of the 5 %
     error_share = 0.5 if cpu_distances else 1.0
-    # of numbers x machines
+    # arrays of numbers x machines, with the rows of `machines.logs`
     distances = measure_distances(
         machines.logs, group.threshold, error_share, machines.noise
     )
@@ -306,16 +312,16 @@ def _compare_group(group: _Group, numbers: RunNumbers) -> Siblings:
 def _estimate_smallest_found(
     distances: Distances, threshold: float, error_share: float
 ) -> float | None:
-    """Return the relative difference of one number (0.02: 2 %) that 8 of 10 comparisons
-    find, a power of 0.8; None without a verdict. error_share: the part of the 5 % error
-    rate that these numbers may use.
+    """Return the relative difference of a single number (0.02: 2 %) that 8 of 10
+    comparisons find, a power of 0.8; None if no number has a verdict. error_share: the
+    part of the 5 % error rate that these numbers may use.
     """
     is_judged = ~np.isnan(distances.p)
     if not is_judged.any():
         return None
     typical_error = np.median(distances.error[is_judged])
     typical_freedom = np.median(distances.freedom[is_judged])
-    # a single odd number must be found among all tested
+    # by Benjamini and Hochberg, the limit of p for the only odd number among all tested
     alpha = judge.ALPHA * error_share / is_judged.sum()
     (change,) = judge.estimate_detectable_change(
         np.array([typical_error]),
@@ -348,15 +354,18 @@ def _can_judge_cpus(
 
 
 def _compare_all_cpus(group: _Group, numbers: RunNumbers) -> _CpuDistances | None:
-    """Compare the CPUs of machines, and their nodes, in each benchmark that all have a
-    matrix of; None if there is none or layouts differ.
+    """Compare the CPUs of machines, and their nodes, in each benchmark of which all
+    machines have a matrix, a number per pair of CPUs. Return None if there is no such
+    benchmark, or if the machines number their CPUs differently.
     """
     if not group.has_one_layout:
         return None
     layout = _Layout.read(group.cpus)
     pairs = _load_pairs(group, numbers)
     names = list[Name]()
-    distances = list[Floats]()  # each of places (CPUs, then nodes) x machines
+    # an array per benchmark: a row per place (each CPU, then each node), a column per
+    # machine
+    distances = list[Floats]()
     for choice, rows in pairs.groupby(CLASS[:2], sort=False):
         benchmark, variant = map(str, choice)
         is_matrix = numbers.descriptions[benchmark].view is View.MATRIX
@@ -401,7 +410,7 @@ class _Layout(NamedTuple):
         by_cpu = measured.sort_values("cpu")
         distinct = by_cpu.drop_duplicates("cpu")
         numbers = distinct["cpu"].tolist()
-        # -1 where the node is unknown: such a CPU counts as one of node 0
+        # `factorize` gives a CPU of an unknown node -1: it counts as one of node 0
         nodes, _ = pd.factorize(distinct["node"], sort=True)
         nodes = nodes.clip(0)
         places = [f"CPU {cpu}" for cpu in numbers]
@@ -424,14 +433,16 @@ class _Layout(NamedTuple):
 def _tabulate_relations(
     group: _Group, distances: Distances, ns: Floats
 ) -> pd.DataFrame:
-    """Return the rows of relations and, if there are several, of their mean, which is
-    the last row of the arrays. ns: numbers x hosts, NaN where unknown.
+    """Return a row for each relation and host. If there are several relations, the last
+    row of the arrays is their mean, which gets rows, too. ns: numbers x hosts, NaN
+    where unknown; the row of the mean is overwritten.
     """
     names = [*group.ns.index]
     has_mean = len(ns) > len(names)
     if has_mean:
         names.append(("", "", MEAN))
-        ns[-1] = np.nan  # a mean of distances is no time
+        # the mean is one of distances, not a time in ns, and is not shown as such
+        ns[-1] = np.nan
     return _tabulate_numbers(group, names, distances, ns)
 
 
@@ -449,10 +460,11 @@ def _tabulate_cpus(
 def _tabulate_numbers(
     group: _Group, names: Sequence[Name], distances: Distances, ns: Floats
 ) -> pd.DataFrame:
-    """Return a row per name and host, without the numbers that a host lacks.
+    """Return a row per name and host, without the numbers that a host lacks. names: a
+    benchmark, its variant, and a relation, CPU or node.
 
-    distances, ns: arrays of names x hosts. ns is NaN where a number is no time, such as
-    the mean over relations.
+    distances, ns: arrays of names x hosts. ns is NaN where a number is not a time, such
+    as the mean over relations.
     """
     low, high, _ = judge.apply_student(
         distances.moved, distances.error, distances.freedom
@@ -499,9 +511,10 @@ def _list_caveats(
 ) -> Iterator[str]:
     """Warn of hosts without a verdict and of runs left out.
 
-    p: of each number's distance, a row per number, a column per host, NaN without a
-    verdict. are_short: which hosts have fewer than MIN_RUNS runs. are_elsewhere: by
-    relation, which hosts had runs at another level.
+    p: the probability of each number's distance by chance, a row per number, a column
+    per host, NaN without a verdict. are_short: which hosts have fewer than MIN_RUNS
+    runs. are_elsewhere: by benchmark, variant and relation, which hosts had runs at
+    another level, which were left out.
     """
     has_no_verdict = np.isnan(p).all(axis=0)
     # few runs are enough for a verdict unless machines may switch levels
@@ -533,7 +546,8 @@ def _select_names(hosts: Sequence[str], is_selected: Bools) -> list[str]:
 
 def _find_unlike_facts(runs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """Return the facts in which an odd host's last run differs from the last runs of
-    most others.
+    most others: a row per host and fact, `what`, with its `value` and that of the
+    `others`. rows: those of `Siblings`, whose `odd` says which hosts are odd.
     """
     last_runs = runs.groupby("host_id").tail(1)
     last_runs = last_runs.sort_values("host_id")
@@ -551,8 +565,9 @@ def _find_unlike_facts(runs: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _find_unlike_value(values: Sequence[str], place: int) -> str | None:
-    """Return the value that most machines but the one at `place` have, and how many, if
-    that one has another: "6.1 (3 of 4)". values: of each machine.
+    """Return the value that most of the other machines have, and how many of them have
+    it: "6.1 (3 of 4)". Return None if the machine at `place` has the same value, or if
+    no value is that of more than half of the others. values: a value per machine.
     """
     own = values[place]
     values_of_others = Counter([*values[:place], *values[place + 1 :]])
@@ -585,12 +600,14 @@ def reduce_machines(
     """Reduce runs to a number per machine: the median of its runs at the usual level.
     If there are several rows, add a last row with their means.
 
-    runs: logarithms, a row per number, a column per run, NaN where a run lacks it.
-    levels: the level of each in its row, -1 where a run lacks it. machine_of_run: the
-    number of each run's machine, from 0. switches: whether machines may switch levels.
+    runs: logarithms, a row per number, a column per run, NaN where a run lacks the
+    number. levels: the level of each number in its row, -1 where a run lacks it.
+    machine_of_run: the number of each run's machine, from 0. switches: whether machines
+    may switch levels, as virtual machines do.
 
-    The usual level of a number is the commonest one; for a machine that is always at a
-    level which no other machine has, it is that level.
+    The usual level of a number is the level of most runs of all machines. For a machine
+    that is always at a level which no other machine has, it is that level: there, the
+    machine itself may be odd.
     """
     # arrays of numbers x runs
     is_usual = np.array([_are_at_usual_level(row, machine_of_run) for row in levels])
@@ -601,8 +618,8 @@ def reduce_machines(
     medians = _group_by_machine(usual_runs, machine_of_run).median()
     numbers = np.asarray(medians.to_numpy().T)
     has_several_levels = switches or is_left_out.any()
-    # if there are other levels, the few runs of a machine may all be at an unusual one:
-    # below three runs it gets no number
+    # if there are other levels, all of a machine's few runs may be at an unusual level
+    # by chance: a machine of fewer than three runs gets no number
     if has_several_levels:
         counts = _count_by_machine(is_measured, machine_of_run)
         numbers = np.where(counts >= MIN_RUNS, numbers, np.nan)
@@ -622,8 +639,8 @@ def _count_by_machine(is_counted: Bools, machine_of_run: Ints) -> Ints:
 
 
 def _append_mean(numbers: Floats) -> Floats:
-    """Append a row: the mean distance of each machine from the median of all. numbers:
-    a row per number, a column per machine.
+    """Append a row: for each machine, the mean over its numbers of how far each is from
+    the median of all machines. numbers: a row per number, a column per machine.
     """
     usual = judge.compute_nanmedian(numbers, axis=1)
     distances = numbers - usual[:, None]
@@ -633,17 +650,18 @@ def _append_mean(numbers: Floats) -> Floats:
 
 def _estimate_noise(runs: Floats, machine_of_run: Ints) -> Floats:
     """Estimate for each machine the variance of its numbers, medians of runs, that is
-    due to differences between its runs; NaN for a machine with single runs.
+    due to differences between its runs; NaN for a machine with a single run of each.
 
-    runs: logarithms, a row per number, a column per run. Variances are shrunk towards
-    that of all machines.
+    runs: logarithms, a row per number, a column per run. Variances are shrunk towards a
+    variance that all machines have in common.
     """
     # tables of machines x numbers
     groups = _group_by_machine(runs, machine_of_run)
     counts = groups.count()
-    squares = groups.var(ddof=0) * counts
+    squares = groups.var(ddof=0) * counts  # sums of squares around the mean
     freedom = (counts - 1).clip(lower=0)
-    # arrays of machines: the variance of a run, over all numbers of the machine
+    # arrays of machines: all numbers of a machine together estimate one variance of a
+    # run, since there are few runs of each number
     squares_of_machine = squares.sum(axis=1).to_numpy()
     freedom_of_machine = freedom.sum(axis=1).to_numpy(dtype=float)
     variances = squares_of_machine / np.maximum(freedom_of_machine, 1)
@@ -652,7 +670,7 @@ def _estimate_noise(runs: Floats, machine_of_run: Ints) -> Floats:
     moderated_variances, _ = judge.moderate_where(
         has_several_runs, variances, freedom_of_machine
     )
-    # from the variance of a run to that of the median of as many as the machine has
+    # from the variance of a run to that of the median of as many runs as a machine has
     runs_per_number = counts.mean(axis=1).clip(lower=1).to_numpy()
     share = _share_variance_of_median(runs_per_number)
     return np.asarray(moderated_variances * share)
@@ -673,8 +691,9 @@ def _group_by_machine(runs: Floats | Bools, machine_of_run: Ints) -> Any:
 
 
 def _are_at_usual_level(levels: Ints, machine_of_run: Ints) -> Bools:
-    """Report which runs are at the commonest level, or at one that a machine never
-    leaves and others lack. levels: of one number in each run; -1: a run lacks it.
+    """Report which runs are at the commonest level, or at a level that a machine never
+    leaves and no other machine has. levels: the level of one number in each run; -1:
+    the run lacks the number. machine_of_run: the number of each run's machine, from 0.
     """
     has_number = levels >= 0
     counts = np.bincount(levels[has_number], minlength=1)
@@ -684,7 +703,7 @@ def _are_at_usual_level(levels: Ints, machine_of_run: Ints) -> Bools:
         is_at_level = levels == level
         machines_at_level = np.unique(machine_of_run[is_at_level])
         if len(machines_at_level) > 1:
-            continue
+            continue  # other machines have the level, too
         is_of_only_machine = machine_of_run == machines_at_level[0]
         never_leaves = is_at_level[has_number & is_of_only_machine].all()
         if never_leaves:
@@ -706,17 +725,19 @@ def measure_distances(
     gets a larger variance.
 
     Each distance is divided by the standard deviation of the others, shrunk over rows.
-    All are tested again without numbers that may be odd, then without those that are.
-    Heavy tails of the distances limit the degrees of freedom.
+    All numbers are tested again, compared with the others without numbers that may be
+    odd, and then, in rounds, without numbers that are odd. Heavy tails of the distances
+    limit the degrees of freedom.
     """
     extra_variance = _find_extra_variance(noise, machines=logs.shape[1])
     is_left_out = np.zeros(logs.shape, dtype=bool)
-    # the first round leaves out what may be odd, the next ones what is odd
+    # an odd machine enlarges the scatter, in which others hide: after the first round,
+    # with the higher limit, what may be odd is left out
     q_limits = [_FIRST_Q_LIMIT] + [judge.ALPHA] * _MAX_ROUNDS
     for q_limit in q_limits:
         distances = _test_machines(logs, is_left_out, error_share, extra_variance)
         is_oddest = _find_oddest(distances, threshold, q_limit)
-        # done: the numbers that were left out of this round are the odd ones
+        # done: another round would leave out the same numbers as this one did
         if (is_oddest == is_left_out).all():
             break
         is_left_out = is_oddest
@@ -725,8 +746,8 @@ def measure_distances(
 
 def _find_extra_variance(noise: Floats | None, machines: int) -> Floats:
     """Return by how much the variance of each machine's numbers is above the mean of
-    all machines, 0 where it is below or not known. noise: these variances. machines:
-    how many there are.
+    all machines, 0 where it is below the mean or not known. noise: the variance of each
+    machine, NaN where not known; None: not known of any. machines: how many there are.
     """
     if noise is None:
         return np.zeros(machines)
@@ -745,6 +766,7 @@ def _find_oddest(distances: Distances, threshold: float, q_limit: float) -> Bool
     rank = _rank_descending(t_if_odd)
     machines = t.shape[1]
     is_far = rank < machines // _MACHINES_PER_ODD_ONE
+    # a number that is not odd has t 0 here, but may have a low rank
     return np.asarray(is_far & (t_if_odd > 0))
 
 
@@ -760,7 +782,7 @@ def _test_machines(
     logs: Floats, is_left_out: Bools, error_share: float, extra_variance: Floats
 ) -> Distances:
     """Test each number against the others of its row that are not left out, by
-    Student's t.
+    Student's t. A number that is left out itself is tested, too.
 
     logs, is_left_out: numbers x machines, as the distances, variances and t below.
     error_share: the part of the 5 % error rate to use. extra_variance: for each
@@ -768,7 +790,7 @@ def _test_machines(
     """
     is_measured = ~np.isnan(logs)
     is_used = is_measured & ~is_left_out
-    # from the row's median, so that sums of squares lose no digits
+    # distances from the row's median are small, so that sums of squares lose no digits
     medians = judge.compute_nanmedian(logs, axis=1)
     median = np.nan_to_num(medians)[:, None]
     from_median = logs - median
@@ -808,11 +830,11 @@ def _compute_p(t: Floats, freedom: Floats, is_tested: Bools) -> Floats:
 
 class _Others(NamedTuple):
     """What each number is compared with: the others of its row, the same number of the
-    other machines, without those that are left out. All are arrays of numbers x
+    other machines, without numbers that are left out. All are arrays of numbers x
     machines.
 
-    values: of the numbers, 0 where left out. counts: how many others each has. means:
-    of the others of each.
+    values: the numbers, 0 where left out. counts: how many others each number has.
+    means: the mean of the others of each number.
     """
 
     values: Floats
@@ -847,11 +869,11 @@ class _Others(NamedTuple):
         its degrees of freedom. The others of a number are those of its row in other
         machines. Variances are shrunk towards that of all rows.
         """
-        # of the others, too: the sum of squares around the mean of n values is that of
-        # the squares minus n times the square of the mean
+        # the sum of squares around the mean of n values, here the others of a number,
+        # is the sum of their squares minus n times the square of their mean
         squares = _sum_others(self.values**2)
         squares_around_mean = squares - self.counts * self.means**2
-        # of the tested numbers alone, end to end
+        # from here on, arrays of the tested numbers alone, end to end
         own_freedom = self.counts[is_tested].astype(np.float64) - 1
         own_variance = squares_around_mean[is_tested] / own_freedom
         own_variance = np.maximum(own_variance, judge.ROUNDING)
@@ -883,9 +905,10 @@ def _correct(p: Floats, error_share: float) -> Floats:
 
 
 def _limit_freedom(t: Floats) -> Floats:
-    """Return for each machine the degrees of freedom that the distances of the other
-    machines allow. The heavier their tails, the fewer these are: odd numbers are then
-    less surprising. A machine's own distances do not count, since it may be odd.
+    """Return for each machine how many degrees of freedom the distances of the other
+    machines allow. The heavier the tails of these distances, the fewer the degrees of
+    freedom: far numbers are then less surprising. A machine's own distances do not
+    count, since it may be odd.
 
     t: the size of each distance divided by its error, a row per number, a column per
     machine, NaN where not tested.
@@ -909,23 +932,25 @@ def _estimate_freedom(t: Floats) -> float:
     if not len(t):
         return _MAX_FREEDOM
     bulk, tail = np.quantile(t, (_BULK_QUANTILE, _TAIL_QUANTILE))
-    # 0 where most machines agree to the last digit
+    # not 0, by which is divided: it is 0 where most machines agree to the last digit
     bulk = max(bulk, np.finfo(float).tiny)
     # two standard errors of the logarithm of the ratio
     log_error = _RATIO_ERROR / len(t) ** 0.5
     lightest_ratio = tail / bulk * np.exp(-log_error)
-    # `ratios`: what the ratio is with each of the degrees of freedom `_FREEDOMS`; then
-    # look up between these the one at which it is the ratio found
+    # `ratios`: the ratio of Student's t at each of the degrees of freedom `_FREEDOMS`,
+    # between which the ratio found is looked up
     tails = _compute_quantiles_of_sizes(_TAIL_QUANTILE)
     bulks = _compute_quantiles_of_sizes(_BULK_QUANTILE)
     ratios = tails / bulks
-    # the ratio falls with freedom, and `interp` wants rising ones
+    # `interp` wants rising values, but the ratio falls as the degrees of freedom rise:
+    # with the other sign, it rises
     return float(np.interp(-lightest_ratio, -ratios, _FREEDOMS))
 
 
 def _compute_quantiles_of_sizes(quantile: float) -> Floats:
     """Return a quantile of the size of Student's t, for each of `_FREEDOMS`."""
-    # sizes are of both signs: their quantile q is the quantile (1 + q) / 2 of t
+    # a size, |t|, has two signs: its quantile q is the quantile (1 + q) / 2 of t, since
+    # (1 - q) / 2 of all t are above it, and as many below minus it
     return np.asarray(special.stdtrit(_FREEDOMS, (1 + quantile) / 2))
 
 
@@ -938,7 +963,8 @@ def compare_cpus(pairs: Floats, nodes: Ints) -> tuple[Floats, Floats]:
     each CPU's node, from 0.
 
     A pair's distance is its number minus the median of that pair over machines. A CPU's
-    is the median of its pairs, a node's the mean of the middle half of its CPUs.
+    distance is the median of those of its pairs. A node's distance is the mean of the
+    middle half of those of its CPUs.
     """
     median_machine = judge.compute_nanmedian(pairs, axis=0)
     pair_distances = pairs - median_machine

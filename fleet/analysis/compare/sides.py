@@ -157,8 +157,8 @@ def resolve_sides(root: Root, texts: Sequence[str]) -> list[ComparisonSide]:
 
 
 def match_sides(root: Root, texts: Sequence[str]) -> dict[str, set[str]]:
-    """Return the IDs of the runs of each side, by its text. Raises UsageError if a side
-    has no run, or two share one.
+    """Return the IDs of the runs of each side, by the text of the side. Raises
+    UsageError if a side has no run, or if two sides share a run with the same CPUs.
     """
     listing = open_listing(root)
     for text in sorted(texts):
@@ -203,7 +203,7 @@ def select_sides(
     """
     runs = runs.filter([*_RUN_COLUMNS])
     texts: pd.DataFrame = runs.select_dtypes("string")
-    # plain ones, since Arrow's are slow to split by host
+    # as plain texts, since Arrow's texts are slow to split by host
     runs = runs.assign(**texts.astype(object))
     sides = []
     for name, run_ids in chosen.items():
@@ -217,9 +217,10 @@ def select_sides(
 
 
 def assign_blocks(a: ComparisonSide, b: ComparisonSide, by: str) -> dict[str, object]:
-    """Return the block of each run, by run ID. The blocks are passes, each with runs of
-    both sides in a row, if `by` is "time"; else the values of the label `by`. Runs of
-    blocks that have one side only are left out. Raises UsageError if none is left.
+    """Return the block of each run, by run ID. If `by` is "time", a block is a pass,
+    runs of both sides one after another in time, numbered from 0; else it is the value
+    of the label `by`. Runs of blocks that have one side only are left out. Raises
+    UsageError if no run is left.
     """
     runs_of_a = a.runs.assign(is_b=False)
     runs_of_b = b.runs.assign(is_b=True)
@@ -280,8 +281,8 @@ class RunNumbers:
 
     @classmethod
     def read(cls, listing: Listing, runs: pd.DataFrame, only: Only) -> "RunNumbers":
-        """Read the numbers of these rows of the table `runs`. Raises UsageError if they
-        have none.
+        """Read the numbers of the runs that these rows of the table `runs` stand for.
+        Raises UsageError if the runs have no numbers.
         """
         pair_column = choose_number_column(runs)
         summaries = load.list_published(listing, run_id=runs["run_id"])

@@ -188,7 +188,9 @@ def _join_spreads(
     rows: pd.DataFrame, numbers_of_a: pd.DataFrame, numbers_of_b: pd.DataFrame
 ) -> pd.DataFrame:
     """Return the names of rows with `pairs`, the most that A has, and `a_within`,
-    `b_within`, the median half interval of each side. rows: one per comparison and key.
+    `b_within`, the median half interval of each side. rows: one per comparison and key,
+    a number for a benchmark, variant and relation. `pairs` is how many pairs a number
+    is the median of; a run may lack some of them.
     """
     named_rows = rows[[*_COMPARISON_KEY, *CLASS]]
     columns = [
@@ -202,8 +204,8 @@ def _join_spreads(
 
 
 def _average_within(numbers: pd.DataFrame, name: str) -> "pd.Series[float]":
-    """Return the median half interval within a run, by comparison and key. name: of
-    this column.
+    """Return the median half interval within a run, by comparison and key. name: what
+    the column is called, `a_within` or `b_within`.
     """
     spread = numbers.groupby(_COMPARISON_KEY)["spread"]
     return spread.median().rename(name)
@@ -211,7 +213,8 @@ def _average_within(numbers: pd.DataFrame, name: str) -> "pd.Series[float]":
 
 def _order_nearest_first(table: "_Table") -> list[Ints]:
     """Return the order of the rows of each comparison: by choice (benchmark and
-    variant), then from A's shortest latency to its longest.
+    variant), then from A's shortest latency to its longest. The order is the places of
+    the rows within their comparison, from 0: [1, 0] puts the second row first.
     """
     choice_of_row = table.rows["choice"].to_numpy()
     rows_in_order = []
@@ -237,16 +240,17 @@ def judge_comparisons(
     or more, a table of the changes over all hosts. A session is all comparisons with
     equal `sides`, one per host; these `sides` are the key of its table.
 
-    threshold: the smallest change that matters, a share. questions: the number of parts
-    that the command splits the 5 % into; subtracting a shift that all hosts share adds
-    one. are_pairs: whether rows are pairs; if so, leave out those that cannot be
-    tested, and make no tables of sessions. rates: benchmarks whose numbers are shown as
-    rates.
+    threshold: the smallest change that matters, a share. questions: how many questions
+    the command asks, such as which relations and which pairs have changed; each gets an
+    equal part of the 5 % error rate. A shift that all hosts of a session share is one
+    question more. are_pairs: whether rows are pairs; if so, leave out the rows that
+    cannot be tested, and make no tables of sessions. rates: benchmarks whose numbers
+    are shown as rates.
 
     A table has the rows of its comparison, and besides their columns:
     - `a_units`, `b_units`: how many runs of each side have the row;
-    - `a_compared`, `b_compared`: how many of them are at the level that was compared;
-    - `a_ns`, `b_ns`: the mean of those;
+    - `a_compared`, `b_compared`: how many of these are at the level that was compared;
+    - `a_ns`, `b_ns`: the mean of the runs at the level that was compared;
     - `levels`: how many levels the runs are at;
     - `shares`: the probability that chance makes the shares of runs at each level as
       unlike as those of these sides;
@@ -287,8 +291,8 @@ def judge_comparisons(
 def _split_table(
     table: pd.DataFrame, comparisons: Sequence[SideRuns], *, only_tested: bool
 ) -> list[pd.DataFrame]:
-    """Split a table of all comparisons, one after the other, into one for each.
-    only_tested: whether to leave out rows without a p-value.
+    """Split a table that has the rows of all comparisons end to end into a table for
+    each comparison. only_tested: whether to leave out rows without a p-value.
     """
     comparison_of_row = _number_comparisons(comparisons)
     if only_tested:
@@ -317,14 +321,17 @@ def _number_comparisons(comparisons: Sequence[SideRuns]) -> Ints:
 
 def _label_levels(comparisons: Sequence[SideRuns]) -> list[Ints]:
     """Return the level of each number of each comparison, an array of the shape of its
-    `logs` (docs/measuring.md): from 0, the lowest of the row; -1 where a run lacks it.
+    `logs`. From run to run, a number may be at one of several levels
+    (docs/measuring.md): they are numbered from 0, the lowest of the row; -1 where a run
+    lacks the number.
     """
     # all at once, since grouping the rows of each comparison is slow
     rows = pd.concat([comparison.rows for comparison in comparisons])
     choice_of_row = number_groups(rows, _CHOICE)
     comparison_of_row = _number_comparisons(comparisons)
-    # runs of a choice, a benchmark with its variant, have one usual scatter: its rows
-    # are a group, and the groups of each comparison are numbered from 0
+    # levels are told apart by how far runs usually scatter, which is estimated over all
+    # rows of a choice, a benchmark with its variant. So these rows are a group, and the
+    # groups of each comparison are numbered from 0.
     groups = []
     for row_range in _find_ranges(comparison_of_row, len(comparisons)):
         choices = choice_of_row[row_range]
@@ -340,10 +347,11 @@ def _fit_rows(
     sessions: Mapping[Hashable, _Session],
 ) -> pd.DataFrame:
     """Return the rows of all comparisons end to end, with the columns of `judge_rows`
-    and `shared`, the change of the session that was taken out.
+    and `shared`, the ratio by which all hosts of the session changed, which is taken
+    out of the row; 1: nothing is taken out.
 
-    levels: of the numbers of each comparison, an array of the shape of its `logs`.
-    sessions: by `sides` of their comparisons.
+    levels: the level of each number of each comparison, an array of the shape of its
+    `logs`. sessions: by `sides` of their comparisons.
     """
     session_of_each = [
         sessions.get(comparison.sides, _NO_SESSION) for comparison in comparisons
@@ -354,13 +362,13 @@ def _fit_rows(
     rows["shared"] = shared_ratios[comparison_of_row]
     columns_of_groups = []
     for group in _group_by_order(comparisons):
-        # with the rows of the group's comparisons end to end
+        # arrays that hold the rows of the group's comparisons end to end
         columns = _fit_group(
             [comparisons[number] for number in group],
             [levels[number] for number in group],
             [session_of_each[number] for number in group],
         )
-        # a group is in rising order, so these rows are in the order of `columns`
+        # the numbers of a group rise, so these rows are in the order of `columns`
         is_in_group = np.isin(comparison_of_row, group)
         rows_of_group = np.flatnonzero(is_in_group)
         columns_of_groups.append(pd.DataFrame(columns, index=rows_of_group))
@@ -374,15 +382,15 @@ def _fit_group(
     sessions: Sequence[_Session],
 ) -> dict[str, Any]:
     """Fit the rows of comparisons whose runs have one order of sides and blocks; return
-    the columns of `judge_rows`. levels: of each comparison, numbers x runs. sessions:
-    of each comparison.
+    the columns of `judge_rows`, with the rows of all comparisons end to end. levels: an
+    array of numbers x runs for each comparison. sessions: the session of each.
     """
     shifts_of_comparisons = []
     row_counts = []
     for comparison, session in zip(comparisons, sessions, strict=True):
         shifts_of_comparisons.append(session.list_shifts(comparison))
         row_counts.append(len(comparison.rows))
-    # a row of shifts, one of each run, for each row of numbers
+    # rows x runs: each row of a comparison has the shifts of that comparison's runs
     shifts_of_rows = np.repeat(shifts_of_comparisons, row_counts, axis=0)
     logs = np.vstack([comparison.logs for comparison in comparisons])
     # all comparisons of a group have the order of the first
@@ -413,10 +421,10 @@ def _estimate_shared_shifts(
     """Estimate by how much each run shifted the numbers of all hosts alike. Return the
     sessions by the `sides` of their comparisons.
 
-    Comparisons with equal `sides` are of one session, and each of them is of one host;
-    None: the comparison is of no session. A session of fewer than three hosts is left
-    out: a shift that so few share cannot be told from a change. levels: of the numbers
-    of each comparison, an array of the shape of its `logs`.
+    Comparisons with equal `sides` are of one session, and each of them is of one host.
+    A comparison whose `sides` is None is of no session. A session of fewer than three
+    hosts is left out: a shift that so few share cannot be told from a change. levels:
+    the level of each number of each comparison, an array of the shape of its `logs`.
     """
     hosts_by_sides = dict[Hashable, list[_LeveledRuns]]()
     for comparison, levels_of_host in zip(comparisons, levels, strict=True):
@@ -434,7 +442,8 @@ def _estimate_session(hosts: Sequence[_LeveledRuns]) -> _Session:
     how these shifts change from side A to side B.
 
     Runs of several hosts that were measured together have one key: the turn, and
-    whether it is of B.
+    whether the run is of B. The shift of a key is that of all of its runs. `change`,
+    `error` and `freedom` of the result are of the mean shift, from A to B.
     """
     all_keys = {key for host in hosts for key in host.runs.keys}
     keys = sorted(all_keys)
@@ -458,8 +467,9 @@ def _estimate_session(hosts: Sequence[_LeveledRuns]) -> _Session:
 def _join_hosts(
     hosts: Sequence[_LeveledRuns], keys: Sequence[Any]
 ) -> tuple[Floats, Ints]:
-    """Stack the numbers of all hosts, and their levels, with a column per key of a run.
-    A number is NaN, and its level -1, where a host lacks the run.
+    """Stack the rows of all hosts, with a column for each of `keys`; return the numbers
+    and their levels. The key of a run is its turn and whether it is of side B. A number
+    is NaN, and its level -1, where a host lacks the run.
     """
     column_of_key = {key: column for column, key in enumerate(keys)}
     logs_of_hosts = []
@@ -481,8 +491,9 @@ def _test_rows(rows: pd.DataFrame) -> pd.DataFrame:
     compared.
 
     rows: with the columns of `judge_rows`; `change` is NaN where the runs are too few
-    to be tested. Variances are moderated over all rows. Replace `freedom` by that of
-    the moderated variance, and add
+    to be tested. Variances are moderated over all rows: few runs say little about how
+    far a number scatters, so that each row borrows from the others. Replace `freedom`
+    by that of the moderated variance, and add
     - `error`: the standard error of the change;
     - `borrowed`: how many degrees of freedom the other rows added;
     - `chance`, `more`: of the levels, from `_test_levels`;
@@ -511,7 +522,9 @@ def _test_levels(rows: pd.DataFrame, is_tested: Bools) -> pd.DataFrame:
     - `more`: how many runs per side it would take until a row at several levels gets a
       verdict; NaN for rows at one level, and for more than 200 runs.
 
-    rows: with the columns of `judge_rows`. is_tested: whether each has a change.
+    rows: with the columns of `judge_rows`. is_tested: whether each row has a change.
+    The rate at which runs are at another level than most of their side is estimated
+    over all rows.
     """
     at_main_level, all_runs = _read_counts(rows)  # rows x sides
     rate = _estimate_rate(at_main_level, all_runs)
@@ -549,8 +562,9 @@ def _test_all_sessions(
     sessions: Mapping[Hashable, _Session],
     rows: pd.DataFrame,
 ) -> list[pd.DataFrame]:
-    """Test the changes over all hosts of each session. sessions: by `sides` of their
-    comparisons. rows: those of all comparisons end to end, tested.
+    """Test the changes over all hosts of each session; return a table for each of
+    `sessions`, in their order. sessions: by `sides` of their comparisons. rows: the
+    tested rows of all comparisons end to end.
     """
     comparison_of_row = _number_comparisons(comparisons)
     tables = []
@@ -580,6 +594,7 @@ def _apply_student(rows: pd.DataFrame) -> pd.DataFrame:
     # as logarithms: a ratio of 1 is 0
     low, high, p = judge.apply_student(change, error, freedom)
     may_be_chance = p_levels >= ALPHA
+    # `fmin` and `fmax` ignore NaN: an unknown end becomes 0
     low = np.where(may_be_chance, np.fmin(low, 0), low)
     high = np.where(may_be_chance, np.fmax(high, 0), high)
     return rows.assign(
@@ -591,12 +606,12 @@ def _apply_student(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _add_q_values(tables: Sequence[pd.DataFrame], questions: int) -> list[pd.DataFrame]:
-    """Add `q` to tables: their p corrected over the rows of all of them, by Benjamini
-    and Hochberg.
+    """Add `q` to tables: their p corrected over the rows of all tables together, by
+    Benjamini and Hochberg.
 
-    questions: how many such sets of rows the command tests, each with an equal part of
-    the 5 %. Rows of the relation ALL are a set of their own: they ask what all hosts
-    have in common, not what one relation does.
+    questions: how many sets of rows the command tests, each with an equal part of the
+    5 %: q is multiplied by their number. Rows of the relation ALL are a set of their
+    own: they ask what all hosts have in common, not what one relation does.
     """
     rows = pd.concat([table[["relation", "p"]] for table in tables])
     p = rows["p"].to_numpy(dtype=np.float64)
@@ -604,7 +619,7 @@ def _add_q_values(tables: Sequence[pd.DataFrame], questions: int) -> list[pd.Dat
     q_of_set = np.full(len(p), np.nan)
     q_of_set[is_of_all] = judge.control_false_discovery(p[is_of_all])
     q_of_set[~is_of_all] = judge.control_false_discovery(p[~is_of_all])
-    # by Bonferroni
+    # by Bonferroni: each question is one more chance of a false discovery
     q = np.minimum(q_of_set * questions, 1.0)
     tables_with_q = []
     first = 0
@@ -619,15 +634,19 @@ def _count_runs_to_tell(rows: pd.DataFrame, rate: float, tests: int) -> Floats:
     """Estimate how many runs a side each row at several levels needs for a verdict,
     more than it has; NaN for more than 200.
 
-    There are two kinds of verdict. Where a level of A was compared with another of B
-    (`are_apart`), it is that these levels differ: with so many runs, chance
-    must seldom make levels differ in any of `tests` rows. Elsewhere, runs at one level
-    are to be compared: in nine sessions of ten, there must be two of each side.
-    rate: how often a run is at another level than most.
+    There are two kinds of verdict:
+    - Where a level of A was compared with another level of B (`are_apart`), the verdict
+      is that these levels differ. So many runs are enough that chance seldom makes
+      levels differ in any of `tests` rows.
+    - Elsewhere, runs at one level are to be compared. So many runs are enough that in
+      nine sessions of ten, two runs of each side are at the level.
+
+    rate: how often a run is at another level than most of its side.
     """
     at_main_level, all_runs = _read_counts(rows)  # rows x sides
     shares_at_main = at_main_level / np.maximum(all_runs, 1)
-    # arrays of rows x 1: of the side with the lower share, and of that with more runs
+    # arrays of rows x 1: the lower share of the two sides, since the side that has it
+    # needs more runs; and the runs of the larger side, since more are to be advised
     lower_share = shares_at_main.min(axis=1, keepdims=True)
     most_runs = all_runs.max(axis=1, keepdims=True)
     are_apart = rows["are_apart"].to_numpy()[:, None]
@@ -641,8 +660,8 @@ def _count_runs_to_tell(rows: pd.DataFrame, rate: float, tests: int) -> Floats:
 
 
 def _find_fewest(is_enough: Bools, runs: Ints) -> Floats:
-    """Return for each row the first number of runs that is enough, NaN if none is.
-    is_enough: rows x numbers of runs.
+    """Return for each row the first of the numbers `runs` that is enough, NaN if no
+    number is. is_enough: rows x numbers of runs.
     """
     # `argmax` finds the first True
     fewest = runs[is_enough.argmax(axis=1)]
@@ -653,13 +672,14 @@ def _is_level_seldom(share: Floats, runs: Ints, rate: float, tests: int) -> Bool
     """Report with how many runs a side chance seldom puts so large a share of a side's
     runs at another level, in any of `tests` rows.
 
-    share: a column, one of each row. runs: the numbers of runs to try. rate: how often
-    a run is at another level. Return an array of rows x numbers of runs.
+    share: how large a share, a column with a value per row. runs: the numbers of runs
+    to try. rate: how often a run is at another level. Return an array of rows x numbers
+    of runs.
     """
     runs_at_level = np.ceil(share * runs)
     chance = _compute_chance_of_side(runs_at_level, runs, np.full(share.shape, rate))
     limit = ALPHA / max(tests, 1)
-    # either side may be the one
+    # either side may be the one at another level, so there are two chances
     return np.asarray(2 * chance < limit)
 
 
@@ -687,9 +707,10 @@ def _compute_chance_of_side(runs_at_level: Floats, runs: Ints, rates: Floats) ->
 
 def _describe_power(row: Mapping[Any, Any], target_log: float) -> str:
     """Describe the smallest change that would be found, and how many runs would show a
-    change of `target_log` if that is smaller. target_log: a logarithm.
+    change of `target_log`, a logarithm, if `target_log` is smaller: "would show a
+    change of 9.2% or more; for 6%, about 12 runs a side".
     """
-    smallest = row["smallest"]  # a share: 0.02 is 2 %
+    smallest = row["smallest"]  # a share: 0.02 is 2 %, and 1 a factor of two
     if np.isnan(smallest) or smallest > 1:
         return "would show no change below a factor of two"
     words = f"would show a change of {smallest:.1%} or more"
@@ -699,7 +720,8 @@ def _describe_power(row: Mapping[Any, Any], target_log: float) -> str:
     has_runs = "a_units" in row
     if times_too_coarse <= 1 or not has_runs:
         return words
-    # the harmonic mean: so many runs on each side would have the same error
+    # the harmonic mean: with so many runs on each side, the error would be the same,
+    # since its square is proportional to 1 / a_units + 1 / b_units
     runs_a_side = 2 / (1 / row["a_units"] + 1 / row["b_units"])
     # the error falls with the root of the number of runs
     needed = np.ceil(runs_a_side * times_too_coarse**2)
@@ -961,8 +983,9 @@ def reduce_to_relations(pairs: pd.DataFrame) -> pd.DataFrame:
 
 def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.DataFrame:
     """Test the mean change of three or more hosts by relation; add a row for the change
-    that all rows of the session share, if any. rows: the tested rows of all hosts.
-    hosts: how many the session has.
+    that all rows of the session share, if any. rows: the rows of all hosts of the
+    session, tested. hosts: how many hosts the session has. `shared` of the result is
+    that change as a ratio, which was taken out of the rows.
     """
     tested_rows = rows[rows["p"].notna()]
     table = _average_hosts(tested_rows)
@@ -994,8 +1017,8 @@ def _average_hosts(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _make_row_of_all(session: _Session, hosts: int) -> dict[str, Any]:
-    """Return the row of the change that all rows of a session share. hosts: how many
-    the session has.
+    """Return the row of the change that all rows of a session share, with the columns
+    of `_average_hosts`, and `shared`. hosts: how many hosts the session has.
     """
     return {
         "benchmark": "",
@@ -1037,7 +1060,8 @@ def _estimate_smallest(rows: pd.DataFrame, threshold: float, tests: int) -> Floa
     tested.
     """
     significant = int((rows["q"] < ALPHA).sum())
-    # Benjamini and Hochberg: the p that one more significant row would need
+    # by Benjamini and Hochberg, the row of rank k is significant if its p is at most
+    # ALPHA * k / tests: this is the p that one more significant row would need
     alpha_of_next = ALPHA * (significant + 1) / max(tests, 1)
     # errors are of logarithms
     smallest = judge.estimate_detectable_change(
@@ -1064,7 +1088,8 @@ def _choose_verdict(
     is_large = abs(np.log(row["ratio"])) > limit
     if is_large and row["q"] < ALPHA:
         return Verdict.CHANGED, _describe_change(row, threshold, direction)
-    # how far the interval reaches on either side of the ratio 1
+    # how far the interval reaches on either side of the ratio 1, as logarithms;
+    # negative if the whole interval is on the other side
     below = -np.log(row["low"])
     above = np.log(row["high"])
     is_within_limit = max(below, above) < limit
@@ -1133,28 +1158,31 @@ def _explain_no_answer(row: Mapping[Any, Any], threshold: float, tests: int) -> 
     """
     if are_shares_unlike(row, threshold):
         return _describe_shares(row)
+    # significant, and yet not changed: so its ratio is within the threshold
     if row["q"] < ALPHA:
         return f"a change, but perhaps below {threshold * 100:g}%"
     if row["levels"] > 1:
         return _describe_levels(row)
+    # significant alone, but not among so many tests
     if row["p"] < ALPHA and tests > 1:
         return f"may be chance: 1 of {tests} relations"
-    # a change as small as the threshold is never surely beyond it: no number of runs
-    # would show it, but one of twice the threshold can be shown
+    # a change as small as the threshold is never surely beyond the threshold, with any
+    # number of runs; a change of twice the threshold can be shown to be
     target_log = 2 * float(np.log1p(threshold))
     return _describe_power(row, target_log)
 
 
 def are_shares_unlike(row: Mapping[Any, Any], threshold: float) -> bool:
-    """Report whether the sides' runs are at levels that both have, but in shares that
-    would seldom be so unlike by chance and that move the mean beyond the threshold.
+    """Report whether the sides have runs at the same levels, but in unlike shares: so
+    unlike as chance makes them in fewer than half of all comparisons of equal sides,
+    and so that the mean over all levels moves beyond the threshold.
     """
     has_levels = row["levels"] > 1
     if not has_levels or _compares_levels(row):
         return False
-    # the probability that chance makes the shares so unlike
+    # the probability that chance makes the shares as unlike as they are, or more
     p_of_shares = row["shares"]
-    # of the mean over all levels, a logarithm
+    # by how much the mean over all levels moved, a logarithm
     change_of_mean = row["whole"]
     is_unlike = p_of_shares < LIKELY_SHARES
     moves_mean = abs(change_of_mean) > np.log1p(threshold)
@@ -1180,7 +1208,9 @@ def _describe_shares(row: Mapping[Any, Any]) -> str:
 
 
 def _describe_levels(row: Mapping[Any, Any]) -> str:
-    """Say how many levels there are, and how many runs would give a verdict."""
+    """Say how many levels a row has, and how many runs would give a verdict, if that is
+    known: "2 levels; about 12 runs a side would tell".
+    """
     words = f"{row['levels']:.0f} levels"
     runs_to_tell = row["more"]
     if np.isnan(runs_to_tell):
