@@ -36,7 +36,7 @@ def _choose_dtype(name: Hashable, column: "pd.Series[Any]") -> Any:
     """Return the dtype of a column: by its name if a stored table has it, else by its
     values.
     """
-    # of a list, _STORED has None
+    # for a column of lists, _STORED has None: such a column stays as it is
     if name in _STORED:
         return _STORED[name] or column.dtype
     if name in _TEXTS or pd.api.types.is_string_dtype(column.dropna()):
@@ -65,10 +65,10 @@ def _to_plain(column: "pd.Series[Any]") -> "pd.Series[Any]":
 
 
 def _list_stored() -> dict[Hashable, Any]:
-    """Return the dtypes of stored columns by name; None for lists.
+    """Return the dtypes of stored columns by name; None for columns of lists.
 
-    Columns of the same name in several tables have one dtype. If any of them may lack
-    values, so may this dtype: "Int64" instead of "int64".
+    Columns of the same name in several tables have one dtype. If any of these columns
+    may lack values, the dtype is one that can lack them: "Int64" instead of "int64".
     """
     columns = [column for table in TABLES.values() for column in table]
     names_of_nullable = {column.name for column in columns if column.nullable}

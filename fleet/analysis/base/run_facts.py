@@ -80,7 +80,10 @@ class _StoredLastRuns:
 
 
 def _list_facts(record: RunRecord) -> dict[str, str]:
-    """Return the facts of a stored run by name, as texts; unknown ones are left out."""
+    """Return the facts of a stored run by name, as texts; unknown facts are left out.
+    Besides the facts that are stored as such, "smt" is on or off, and "numa" is how
+    many NUMA nodes the CPUs are of.
+    """
     facts = {}
     for name, column in _COLUMNS.items():
         value = record.row[column]
@@ -108,6 +111,11 @@ def describe_smt(
 ) -> str:
     """Describe whether SMT is on, from facts of a run; the text before the first comma
     is a short answer.
+
+    smt: whether the host says that SMT is on; None: it does not say. control: what
+    Linux says of the control of SMT, such as "forceoff". hypervisor: its name; None: a
+    real machine. has_siblings: whether a core has two CPUs, which proves that SMT is
+    on.
     """
     if smt or has_siblings:
         return "on"
@@ -124,6 +132,7 @@ def describe_smt(
 
 def describe_smt_of_record(record: RunRecord) -> str:
     """Return the text of `describe_smt` for a stored run."""
+    # a core with two CPUs proves that SMT is on; CPUs of an unknown core do not count
     cores = [
         (cpu["package"], cpu["core"]) for cpu in record.cpus if cpu["core"] is not None
     ]

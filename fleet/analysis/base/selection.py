@@ -39,12 +39,14 @@ _END_OF_CLAUSE = re.compile(r" \(|[.?!:;,]\s|[.?!]$")
 def select_runs(
     all_runs: Sequence[RunSummary], texts: Sequence[str], root: Listing
 ) -> list[RunSummary]:
-    """Return, in order, runs that match any text and no `!text`. Raises UsageError if
-    texts select none.
+    """Return, in order, runs that match any of the texts, or all runs without a text,
+    and that match no text of the form `!text`. Raises UsageError if the texts select no
+    run.
     """
     included = [text for text in texts if not text.startswith("!")]
     excluded = [text[1:] for text in texts if text.startswith("!")]
     run_ids = _match_any(all_runs, included or [ALL], root)
+    # a text that excludes damaged runs is no error while other runs are selected
     if excluded:
         run_ids -= _match_any(all_runs, excluded, root, run_ids)
     if texts and not run_ids:
@@ -95,8 +97,9 @@ def _match_list(all_runs: Sequence[RunSummary], text: str, root: Listing) -> set
 
 
 def _match_name(all_runs: Sequence[RunSummary], text: str, root: Listing) -> set[str]:
-    """Return the IDs of the runs of the hosts that a text names, else those that it is
-    a glob of, else the one that it begins. Raises UsageError if there is none.
+    """Return the IDs of the runs of the hosts that a text names; else of the runs whose
+    IDs match the text as a glob; else of the run whose ID begins with the text. Raises
+    UsageError if there is no such run.
     """
     ids_of_hosts = {run.run_id for run in _select_hosts(all_runs, text)}
     if ids_of_hosts:
@@ -147,8 +150,8 @@ def find_last_session_runs(root: Listing, benchmark: str | None = None) -> list[
 
 @dataclass(frozen=True, slots=True)
 class MissingHost:
-    """A host a session missed. failure: empty if interrupted. has_runs: whether other
-    sessions have runs.
+    """A host of which a session stored no run. failure: why; its message is empty if
+    the session was interrupted. has_runs: whether other sessions have runs of the host.
     """
 
     name: str
@@ -166,13 +169,16 @@ class MissingHost:
         return any(fnmatchcase(self.name, glob) for glob in globs)
 
     def __str__(self) -> str:
+        """Name the host, and why and when it failed: "web01 (no route to host, 12:30)".
+        The reason is a few words of its own, or the first clause of the message.
+        """
         failure = self.failure
         if not failure.message:
             return self.name
         reason = failure.reason
         if not reason:
             reason = _END_OF_CLAUSE.split(failure.message)[0]
-        hour_and_minute = failure.time_utc[11:16]
+        hour_and_minute = failure.time_utc[11:16]  # of "2026-05-01T12:30:00Z": "12:30"
         return f"{self.name} ({reason}, {hour_and_minute})"
 
 
@@ -204,8 +210,9 @@ def list_missing_hosts(
 
 
 def find_run(all_runs: Sequence[RunSummary], text: str, place: Place) -> str:
-    """Find the run that `text` means, by its ID, a unique beginning, or host (last
-    run); else UsageError.
+    """Return the ID of the run that `text` means: by its ID; by its host, of which it
+    is the last run; or by a beginning that no other ID has. Raises UsageError if there
+    is no such run, and says what `text` might mean.
     """
     if any(run.run_id == text for run in all_runs):
         return text
@@ -239,6 +246,7 @@ def find_run(all_runs: Sequence[RunSummary], text: str, place: Place) -> str:
 
 
 def _describe_missing_host(host: MissingHost) -> str:
+    """Say when and why a session stored no run of a host, and what to do."""
     when = host.failure.time_utc or host.session_id
     why = host.failure.message or "interrupted."
     return f"{host.name}: not measured. At {when}: {why} `fleet resume` tries again."
@@ -257,6 +265,9 @@ def _require_readable(all_runs: Sequence[RunSummary], text: str, place: Place) -
 
 
 def _describe_empty_root(place: Place) -> str:
+    """Say why no run is listed in a results root: all are withdrawn, the root has only
+    summaries, or nothing is stored there.
+    """
     if Listing(place).all_runs:
         return (
             f"{place}: all runs are withdrawn; `fleet withdraw` lists them, and with"
@@ -340,8 +351,8 @@ def find_last_with_samples(runs: Sequence[RunSummary]) -> RunSummary:
 def _keep_measured(
     root: Listing, runs: Sequence[RunSummary], benchmark: str | None
 ) -> list[RunSummary]:
-    """Keep the runs that measured one of the benchmarks that a text names; None keeps
-    all.
+    """Keep the runs that measured one of the benchmarks that a text names. benchmark:
+    this text; None: keep all runs.
     """
     if benchmark is None:
         return list(runs)
@@ -372,8 +383,8 @@ def group_by_host(all_runs: Sequence[RunSummary]) -> dict[str, list[RunSummary]]
 
 
 def _select_hosts(all_runs: Sequence[RunSummary], pattern: str) -> list[RunSummary]:
-    """Select the runs of hosts whose name or ID matches a glob or range. UsageError for
-    a bad range.
+    """Select the runs of hosts whose name or ID matches a glob or a range, such as
+    "web[01-04]". Raises UsageError for a bad range.
     """
     try:
         globs = expand_range(pattern)
@@ -391,11 +402,13 @@ def _match_condition(
     all_runs: Sequence[RunSummary], condition: Condition, text: str, root: Listing
 ) -> set[str]:
     """Return the IDs of runs that a condition selects, by their labels or else by their
-    facts. Raises UsageError if there are none.
+    facts. Raises UsageError if there are no such runs. text: the condition as typed,
+    such as "smt=on".
     """
     runs = _select_hosts(all_runs, condition.hosts)
     ids = set()
-    not_matching = []  # by their labels
+    # runs whose labels do not match; only of these the facts are read, which takes time
+    not_matching = []
     for run in runs:
         if condition.matches(dict(run.labels), {}):
             ids.add(run.run_id)
@@ -415,5 +428,6 @@ def _match_condition(
 
 
 def _list_newest(names: list[str]) -> str:
+    """List the last five of these names: "..., c, d, e, f, g" if there are more."""
     newest = ", ".join(names[-_NEWEST_SHOWN:])
     return newest if len(names) <= _NEWEST_SHOWN else f"..., {newest}"

@@ -60,8 +60,8 @@ def find_starts(counts: Ints) -> Ints:
 def reorder_rows(values: Floats, counts: Ints, order: Ints) -> Floats:
     """Return rows in another order, end to end as they are in `values`.
 
-    counts: how many values each row has. order: the old number of each new row: rows
-    (1, 2), (3), with the order 1, 0, become (3), (1, 2).
+    counts: how many values each row of `values` has. order: the old number of each new
+    row: rows (1, 2), (3), with the order 1, 0, become (3), (1, 2).
     """
     if not len(order):
         return values
@@ -72,7 +72,8 @@ def reorder_rows(values: Floats, counts: Ints, order: Ints) -> Floats:
     new_counts = counts[order]
     new_starts = find_starts(new_counts)
     old_starts = find_starts(counts)[order]
-    # the values of a row all move by the same number of places
+    # all values of a row move by the same number of places: in the example, 3 moves
+    # from place 2 to 0 (offset 2), and 1, 2 from places 0, 1 to 1, 2 (offset -1)
     row_offsets = old_starts - new_starts
     new_places = np.arange(new_counts.sum())
     old_places = new_places + np.repeat(row_offsets, new_counts)

@@ -170,8 +170,8 @@ def format_labels(labels: Mapping[str, str], *, without: Container[str] = ()) ->
 
 
 def find_common_labels(every: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """Find the labels that several runs have in common, with the same value; none for a
-    single run.
+    """Find the labels that several runs have in common, with the same value. Return {}
+    for a single run, whose labels are not common to anything.
     """
     if len(every) < 2:
         return {}
@@ -279,7 +279,10 @@ def format_value(benchmark: Benchmark, ns: float) -> str:
 
 
 def format_shown(benchmark: Benchmark, value: float) -> str:
-    """Format a number of a benchmark that `convert_to_shown` converted."""
+    """Format a number of a benchmark that `convert_to_shown` converted. Numbers
+    of matrices and of CPUs have one decimal. Others have the fewer decimals, the larger
+    they are: 1.23, 45.6, 1234.
+    """
     if benchmark.view in (View.MATRIX, View.CPUS):
         return f"{value:.1f}"
     if value < 10:
@@ -313,7 +316,8 @@ def convert_change(
     low = _none_to_nan(row["low"])
     high = _none_to_nan(row["high"])
     if is_rate(descriptions[row["benchmark"]]):
-        # a rate is the inverse of a time, so the ends change places
+        # a rate is the inverse of a time: the ratio is inverted, and the high end of
+        # the interval of times becomes the low end of that of rates
         ratio = 1 / ratio
         low, high = 1 / high, 1 / low
     return ratio - 1, low - 1, high - 1
