@@ -34,9 +34,9 @@ _TINY_NS = 1e-6  # a coarse clock may give 0
 def find_half_sample_modes(logs: Floats) -> Floats:
     """Find the commonest value of each row of logarithms.
 
-    Repeatedly keep the half of the values that lies closest together, until two are
-    left (Robertson, Cryer, J. Am. Stat. Assoc. 69, 1974). Return their mean, or the
-    smaller one if they are at two levels.
+    Repeatedly keep the half of the values that lies closest together, until at most two
+    values are left (Robertson, Cryer, J. Am. Stat. Assoc. 69, 1974). Return their mean,
+    or the smaller value if the two are too far apart to be of one level.
     """
     rows = np.sort(logs, axis=1)
     while rows.shape[1] > 2:
@@ -78,13 +78,14 @@ def _are_near(logs: Floats, modes: Floats) -> Bools:
 def find_main_bursts(
     medians: Floats, burst_counts: Ints, visits: Ints, visit_groups: Ints
 ) -> Bools:
-    """Report which bursts are at the main level of their run.
+    """Report which bursts are at the main level of their pair, where most bursts are.
 
-    A row is a pair and benchmark, and `medians` has the bursts of all rows end to end,
-    in ns; `burst_counts` has the number of bursts of each row. A visit measures one
-    pair by several benchmarks, by a burst each, and `visits` has for each burst the
-    number of its visit. `visit_groups` has for each row the number of its group: the
-    rows of a group are benchmarks that share their visits.
+    A row is a pair and benchmark. A visit measures one pair by several benchmarks, by a
+    burst each. The rows of a group are the benchmarks of one pair that share visits.
+
+    medians: the median of each burst in ns, the bursts of all rows end to end.
+    burst_counts: how many bursts each row has. visits: for each burst, the number of
+    its visit within its group. visit_groups: for each row, the number of its group.
 
     The value of a visit is the mean of its bursts, each divided by the median of its
     row. A burst is at the main level if its visit is. If a row has no visit at the main
@@ -110,10 +111,12 @@ def find_main_bursts(
 
 
 def _number_visits(visits: Ints, groups: Ints) -> tuple[Ints, Ints]:
-    """Number the visits of all groups from 0, group by group; return each burst's
-    number, and how many visits each group has.
+    """Number the visits of all groups from 0, group by group; return the number of each
+    burst's visit, and how many visits each group has.
 
-    visits: each burst's visit, counted within its group. groups: each burst's group.
+    visits: each burst's visit, by a number that is unique within the group. groups:
+    each burst's group, from 0. Bursts of groups 0, 0, 1, 1 with the visits 2, 5, 2, 2
+    have the visit numbers 0, 1, 2, 2, and the groups have 2 and 1 visits.
     """
     # a key for each group and visit, which sorts by the group, then by the visit
     visits_a_group = visits.max(initial=0) + 1
@@ -140,15 +143,16 @@ def summarize_bursts(
 ) -> dict[str, Floats]:
     """Compute the columns of `pairs` that come from burst medians, in the same unit.
 
-    medians, times, main: a value for each burst, those of each row of `pairs` together:
-    its median, when it was measured, and whether it is at the main level. counts: how
-    many bursts each row has.
+    medians, times, main: for each burst its median, when it was measured, and whether
+    it is at the main level, where most bursts of the pair are. The bursts of all rows
+    of `pairs` stand end to end. counts: how many bursts each row has.
 
-    `low_ns` and `high_ns` are the ends of the 95 % interval of the mean of the main
-    bursts; where their median lies outside, the interval is extended to it. Both are
-    NaN for a single burst. `other_ns` is the median of the bursts at other levels if
-    these are more than a tenth of all, else NaN. `drift` is NaN where they are, since a
-    change of level is no drift.
+    `median_ns` is the median of the bursts at the main level, and `spread` is half the
+    95 % interval of their mean, as a share. `low_ns` and `high_ns` are the ends of this
+    interval, which is extended to the median if that lies outside. All three are NaN
+    for a single burst. `other_share` is the share of bursts at other levels. If it is
+    more than a tenth, `other_ns` is their median; else it is NaN. `drift` is NaN if
+    `other_ns` is a number, since a change of level is no drift.
     """
     row_of_burst = np.repeat(np.arange(len(counts)), counts)
     main_counts = np.bincount(row_of_burst, main, len(counts)).astype(np.int64)
@@ -173,9 +177,10 @@ def summarize_bursts(
 
 def _summarize_rows(medians: Floats, counts: Ints) -> tuple[Floats, Floats, Floats]:
     """Return the median of each row, its mean, and half the 95 % interval of its mean.
+    The interval is NaN for a row of one value.
 
-    medians: the values of all rows end to end, burst medians. counts: how many values
-    each row has.
+    medians: burst medians, those of all rows end to end, each row in order of time.
+    counts: how many values each row has, at least one.
     """
     row_medians = np.full(len(counts), np.nan)
     row_means = np.full(len(counts), np.nan)
@@ -201,7 +206,8 @@ def _compute_row_medians(values: Floats, counts: Ints) -> Floats:
 def _find_drifts(medians: Floats, times: Floats, counts: Ints) -> Floats:
     """Return the drift of each row, as `find_drift` does for rows of equal length.
 
-    medians, times: of each burst, row by row. counts: how many bursts each row has.
+    medians, times: for each burst its median, and when it was measured; the bursts of
+    all rows end to end. counts: how many bursts each row has.
     """
     drifts = np.full(len(counts), np.nan)
     medians_by_length = group_rows_by_length(medians, counts)
@@ -215,10 +221,12 @@ def _find_drifts(medians: Floats, times: Floats, counts: Ints) -> Floats:
 
 def estimate_half_widths(rows: Floats) -> Floats:
     """Compute half the 95 % interval of each row's mean; NaN if rows have one value.
+    rows: of equal length, each in order of time.
 
-    Neighbours in a row correlate, so that the mean varies as that of fewer independent
-    values would. The number of those, `effective`, takes the place of the count in the
-    standard error and in the degrees of freedom of Student's t.
+    Neighbours in a row correlate. The mean therefore varies as much as the mean of
+    fewer, independent values. `effective` is the number of such values: it takes the
+    place of the count in the standard error and in the degrees of freedom of Student's
+    t.
     """
     count = rows.shape[1]
     if count < 2:
@@ -234,12 +242,15 @@ def estimate_half_widths(rows: Floats) -> Floats:
 
 
 def find_drift(bursts: Floats, times: Floats) -> Floats:
-    """Compute the relative change of each row over the run; NaN if it is not proved or
-    is at most 2 %. bursts: a row's burst medians. times: when they were measured. Of
-    long rows, blocks of bursts are tested instead of single ones.
+    """Compute the relative change of each row over the run, 0.05 if the bursts became
+    5 % slower; NaN if the change is not proved or is at most 2 %.
 
-    Proved: p < 0.01 by Mann and Kendall's test (Econometrica 13, 1945). The change is
-    by Sen's slope (J. Am. Stat. Assoc. 63, 1968).
+    bursts, times: a row for each pair and a column for each burst: the burst's median,
+    and when it was measured. If rows have more than 50 bursts, the medians of 50 blocks
+    of neighbouring bursts take the place of the bursts.
+
+    A change is proved if p < 0.01 by Mann and Kendall's test (Econometrica 13, 1945).
+    Its size is computed by Sen's slope (J. Am. Stat. Assoc. 63, 1968).
     """
     values = _reduce_to_blocks(bursts)
     moments = _reduce_to_blocks(times)
@@ -253,8 +264,9 @@ def find_drift(bursts: Floats, times: Floats) -> Floats:
 
 
 def _reduce_to_blocks(rows: Floats) -> Floats:
-    """Split each row into _DRIFT_POINTS blocks and return the blocks' medians; return
-    shorter rows as they are.
+    """Split each row into _DRIFT_POINTS blocks of neighbouring values, and return the
+    blocks' medians: a row for each row, a column for each block. Return rows of at most
+    _DRIFT_POINTS values as they are.
     """
     if rows.shape[1] <= _DRIFT_POINTS:
         return rows
@@ -267,7 +279,8 @@ def _compute_trend_z(values: Floats) -> Floats:
     """Compute how clear a trend each row has, up or down, by Mann and Kendall's test.
 
     The result is the z of the standard normal distribution, without the sign of the
-    trend. It is slightly below 0 if there are as many rises as falls.
+    trend. If there are as many rises as falls, z is slightly below 0, since the
+    correction for continuity is subtracted from 0.
     """
     count = values.shape[1]
     rises_less_falls = np.zeros(len(values))  # between every two values of a row
@@ -275,6 +288,7 @@ def _compute_trend_z(values: Floats) -> Floats:
         later = values[:, lag:]
         earlier = values[:, :-lag]
         rises_less_falls += np.sign(later - earlier).sum(axis=1)
+    # of the rises less the falls of `count` values without a trend, as Kendall has it
     variance = count * (count - 1) * (2 * count + 5) / 18
     # one value has no variance; this keeps the division below possible
     standard_deviation = max(variance**0.5, 1.0)
@@ -285,8 +299,10 @@ def _compute_trend_z(values: Floats) -> Floats:
 
 
 def _estimate_relative_change(values: Floats, moments: Floats) -> float:
-    """Return the change of a row from first to last, by Sen's slope, as a share of its
-    median; NaN if no time passed.
+    """Return the change of a row from its first to its last value, as a share of the
+    row's median; NaN if no time passed. The change is Sen's slope, a value per time,
+    times the duration. values, moments: in order of time, values and when they were
+    measured.
     """
     # every two values; Sen's slope is the median of the slopes between them
     early, late = np.triu_indices(len(values), 1)
@@ -303,13 +319,14 @@ def _estimate_relative_change(values: Floats, moments: Floats) -> float:
 def find_asymmetry(
     medians: Floats, turned: Bools, pair_numbers: Ints, pair_count: int
 ) -> Floats:
-    """Compute how much longer each pair takes when its higher CPU pings, as a share;
-    NaN where that is not proved.
+    """Compute how much longer each pair takes when its higher CPU pings, as a share:
+    0.2 for 20 % longer, negative for shorter. NaN if a difference is not proved.
 
-    medians, turned, pair_numbers: of each burst: its median, whether the higher CPU
+    medians, turned, pair_numbers: for each burst its median, whether the higher CPU
     pinged, and its pair's number, from 0 to `pair_count` - 1.
 
-    Proved: one direction takes over 10 % longer and the 95 % intervals do not overlap.
+    A difference is proved if one direction takes over 10 % longer and the 95 %
+    intervals of the two means do not overlap.
     """
     # a pair has two directions: 2 n if its lower CPU pings, 2 n + 1 if its higher does
     direction = 2 * pair_numbers + turned
@@ -320,9 +337,11 @@ def find_asymmetry(
     high_of_lower, high_of_higher = _split_directions(mean + half_width)
     median_of_lower, median_of_higher = _split_directions(median)
 
+    # of the direction where the higher CPU pings; NaN compares as False
     is_slower = low_of_higher > high_of_lower
     is_faster = high_of_higher < low_of_lower
     ratio = median_of_higher / median_of_lower
+    # log, so that 1.1 and 1 / 1.1 are equally far from 1; log1p(x) is log(1 + x)
     is_large = np.abs(np.log(ratio)) > np.log1p(ASYMMETRY)
     is_proved = is_large & (is_slower | is_faster)
     return np.where(is_proved, ratio - 1, np.nan)
@@ -341,8 +360,8 @@ def _summarize_directions(
     """Return the median of each direction's bursts, their mean, and half the 95 %
     interval of the mean; NaN for directions of fewer than DIRECTION_BURSTS bursts.
 
-    medians: of the bursts, direction by direction. counts: how many bursts each
-    direction has.
+    A pair has two directions, one for each CPU that pings. medians: of the bursts,
+    direction by direction. counts: how many bursts each direction has.
     """
     median = np.full(len(counts), np.nan)
     mean = np.full(len(counts), np.nan)

@@ -75,7 +75,7 @@ class Bursts:
 
 def read_bursts(table: Any, descriptions: Descriptions = SHIPPED) -> Bursts:
     """Read bursts without warm-ups from an Arrow table with SAMPLE_COLUMNS; drop bursts
-    of warm-ups only.
+    that have nothing but warm-ups.
     """
     plain = [name for name in SAMPLE_COLUMNS if name not in LISTS]
     about = to_pandas(table.select(plain))
@@ -101,10 +101,9 @@ def read_bursts(table: Any, descriptions: Descriptions = SHIPPED) -> Bursts:
 def _iter_latencies_and_others(
     bursts: Bursts, others: Lists, is_chosen: Bools
 ) -> Iterator[tuple[Any, Floats, list[npt.NDArray[Any]]]]:
-    """Yield each chosen burst that has lists of the other threads: its row, its
-    latencies, and those lists, without warm-ups.
-
-    The latencies are a view: to change them changes the burst.
+    """Yield each chosen burst with lists of other threads: the burst's row in `about`,
+    its latencies, and for each other thread an array of a value per sample. Warm-ups
+    are left out. The latencies are a view: a change of them changes the burst.
     """
     starts = find_starts(bursts.counts)
     has_samples = bursts.counts > 0
@@ -118,8 +117,8 @@ def _iter_latencies_and_others(
 def _combine_thread_times_in_place(
     bursts: Bursts, other_ticks: Lists, descriptions: Descriptions
 ) -> None:
-    """Convert the samples of groups in place: from the time of the first thread for a
-    unit to the time of all threads for one. other_ticks: of the other threads.
+    """Convert the samples of groups of CPUs in place: from the ns that the first thread
+    takes for a unit to the ns that all threads together take for one unit.
     """
     about = bursts.about
     is_group = has_shape(about["benchmark"], Shape.GROUP, descriptions)
@@ -138,18 +137,15 @@ def _combine_thread_times_in_place(
 def _summarize_work_in_place(
     bursts: Bursts, other_units: Lists, descriptions: Descriptions
 ) -> dict[str, Floats]:
-    """Return WORK_COLUMNS of each burst, NaN where nothing is counted. Convert samples
-    in place where all threads count the same unit: from the time of the first thread
-    for a unit to the time of all threads for one.
+    """Return WORK_COLUMNS of each burst, NaN where nothing is counted. other_units: how
+    many units each other thread did in each sample; pairs have none.
 
-    other_units: how many units each other thread did in each sample; pairs have none.
-    The benchmark says what the other threads count:
-
-    bytes: set only `other_rate`.
-    Another unit than the first thread's: set the least and the most that one of them
-    did, as a share of what the first thread did.
-    The same unit: set the least and the most that a thread did, as a share of the mean
-    of all threads.
+    If the other threads count bytes, set `other_rate` only. If they count another unit
+    than the first thread, set the least and the most that one of them did, as shares
+    of what the first thread did. If all threads count the same unit, set the least and
+    the most that a thread did, as shares of the mean of all threads; then also convert
+    the latencies in place, from the ns that the first thread takes for a unit to the ns
+    that all threads together take for one unit.
     """
     about = bursts.about
     columns = {name: np.full(len(about), np.nan) for name in WORK_COLUMNS}
@@ -189,12 +185,12 @@ def _normalize_by_work_in_place(latencies: Floats, units: npt.NDArray[Any]) -> F
 def _compute_rate_of_others(
     latencies: Floats, units: list[npt.NDArray[Any]], iterations: float
 ) -> float:
-    """Return the other threads' units per ns in the sample of the median latency, the
-    lower one of two.
+    """Return the other threads' units per ns in the sample of the median latency; of
+    two such samples, in that of the lower latency.
 
-    latencies: the ns of an iteration of the first thread, in each sample. units: of
-    each other thread, in each sample. iterations: those of the first thread in a
-    sample.
+    latencies: the ns of an iteration of the first thread, in each sample. units: for
+    each other thread an array with its units in each sample. iterations: how many the
+    first thread does in a sample.
     """
     ascending = np.argsort(latencies, kind="stable")
     median_sample = ascending[(len(latencies) - 1) // 2]

@@ -69,8 +69,8 @@ MINOR_IF_FEW = ("preempted", "busy_cpu", "frequency_moved", "skewed", "uneven")
 
 
 def count_flags(flags: "pd.Series[Any]") -> dict[str, int]:
-    """Count the rows with each flag, the most frequent first. flags: each row's,
-    separated by commas.
+    """Count the rows with each flag, the most frequent flag first. flags: the flags of
+    each row, separated by commas: "busy_cpu,drift"; "" for none.
     """
     row_counts: Counter[str] = Counter()
     # most rows have one of few texts, so that each text is split once
@@ -87,9 +87,11 @@ def add_pair_flags(
     precision: Floats | float | None = None,
     descriptions: Descriptions = SHIPPED,
 ) -> pd.DataFrame:
-    """Add the flags of pairs to the rows of `pair_medians`, whose column `flags` has
-    those of bursts. precision: the half interval requested, as a share, for each pair
-    or for all; NaN or None where none was requested.
+    """Add the flags of pairs, PAIR_FLAGS, to the column `flags`, which has the flags of
+    bursts: "busy_cpu" becomes "busy_cpu,drift".
+
+    pairs: from `pair_medians`. precision: half the 95 % interval that was requested, as
+    a share, for each pair or for all pairs; NaN or None if no precision was requested.
     """
     is_flagged = {
         "multimodal": pairs["other_ns"].notna().to_numpy(),
@@ -110,8 +112,9 @@ def add_pair_flags(
 
 
 def _is_not_converged(pairs: pd.DataFrame, precision: Floats | float | None) -> Bools:
-    """Report which pairs did not reach the precision requested, or are mostly at
-    another level; none without a request (NaN or None).
+    """Report which pairs did not reach the precision requested, or have more than half
+    of their bursts at another level than their number. No pair is reported for which no
+    precision was requested, which is NaN or None.
     """
     requested = np.asarray(precision, dtype=float)
     spread = pairs["spread"].to_numpy(dtype=float)
@@ -127,9 +130,9 @@ def _is_below_requested_rate(pairs: pd.DataFrame) -> Bools:
     """Report which rows have a load whose rate is too low. A load is the traffic that
     other threads make beside the measured one.
 
-    A rate is too low if it is over UNDERFED below the reachable rate: the rate that was
-    requested, or that of such loads without limit if this is lower. Of these two, one
-    that is not known does not count.
+    A rate is too low if it is over UNDERFED, as a share, below the reachable rate. This
+    is the lower of two rates: the rate that was requested, and the rate that such a
+    load reaches without limit. If one of the two is not known, the other one counts.
     """
     marks = np.zeros(len(pairs), dtype=bool)
     if "other_rate" not in pairs:
@@ -141,7 +144,7 @@ def _is_below_requested_rate(pairs: pd.DataFrame) -> Bools:
     loading_threads = loads["threads"].to_numpy(dtype=float) - 1
     requested_rate = mbps_each / 1000 * loading_threads
 
-    # what loads that differ only by the request reach without limit; NaN: not measured
+    # for each kind of load, the rate that it reaches without limit; NaN: not measured
     unlimited_rate = np.where(np.isnan(mbps_each), rate, np.nan)
     kind_of_load = number_groups(loads, _LOAD)
     full_rate = group_medians(unlimited_rate, kind_of_load)
@@ -154,8 +157,10 @@ def _is_below_requested_rate(pairs: pd.DataFrame) -> Bools:
 def _has_doubtful_smt_relation(
     pairs: pd.DataFrame, descriptions: Descriptions
 ) -> Bools:
-    """Report which pairs are SMT siblings that are not clearly nearest to each other,
-    and which are other pairs far nearer than usual for their relation.
+    """Report which pairs may have another SMT relation than the OS reports: SMT
+    siblings that are not clearly nearest to each other, and other pairs that are far
+    nearer than usual for their relation. Rows that `is_at_usual_point` does not report
+    are not marked.
     """
     is_single = is_at_usual_point(pairs, descriptions)
     single = pairs[is_single]
@@ -169,8 +174,9 @@ def _has_doubtful_smt_relation(
 
 
 def _is_far_nearer(pairs: pd.DataFrame) -> Bools:
-    """Report which pairs of different cores take far less than usual for their
-    relation.
+    """Report which pairs of different cores take less than FAR_NEARER times the usual
+    time of their relation: the median of all its pairs in the run, benchmark and
+    variant, if these are SMALLEST_CLASS at least.
     """
     ns = pairs["median_ns"].to_numpy(dtype=float)
     relation = number_groups(pairs, [*_CHOICE, "relation"])
@@ -184,12 +190,12 @@ def _is_far_nearer(pairs: pd.DataFrame) -> Bools:
 
 def compute_sibling_nearness(pairs: pd.DataFrame, choice_numbers: Ints) -> Floats:
     """Compute how much nearer two SMT siblings are to each other than to other CPUs:
-    the time of either to its nearest other CPU, whichever is less, divided by the time
-    between the siblings. 20 ns to another CPU, 5 ns between the siblings -> 4.
+    the least time from one of them to another CPU, divided by the time between the
+    siblings. 20 ns to another CPU, 5 ns between the siblings -> 4.
 
-    choice_numbers: the number of each row's choice: its run, benchmark and variant.
-    Return NaN for pairs that are not siblings, and for siblings without another
-    partner.
+    pairs: a row for each pair. choice_numbers: the number of each row's choice, which
+    is its run, benchmark and variant, from 0. Return a value for each row: NaN for
+    pairs that are not siblings, and for siblings without another partner.
     """
     ns = pairs["median_ns"].to_numpy(dtype=float)
     ping_cpu = pairs["ping_cpu"].to_numpy(dtype=np.int64)
@@ -203,6 +209,7 @@ def compute_sibling_nearness(pairs: pd.DataFrame, choice_numbers: Ints) -> Float
     # the time from each CPU to its nearest one that is not its sibling
     is_other = ~_is_sibling_or_single(pairs)
     nearest_ns = np.full(place_count, np.inf)
+    # `at` takes every row, where an index that repeats would keep the last row only
     np.fmin.at(nearest_ns, ping_place[is_other], ns[is_other])
     np.fmin.at(nearest_ns, pong_place[is_other], ns[is_other])
     nearest_to_pair = np.minimum(nearest_ns[ping_place], nearest_ns[pong_place])
@@ -214,7 +221,9 @@ def compute_sibling_nearness(pairs: pd.DataFrame, choice_numbers: Ints) -> Float
 
 
 def _is_sibling_or_single(rows: pd.DataFrame) -> Bools:
-    """Report which rows are of siblings of a core, or of a single CPU."""
+    """Report which rows are of two SMT siblings, which share a core, or of a single
+    CPU.
+    """
     is_of_one_core = []
     for relation in rows["relation"].tolist():
         place, _, _ = relation.partition(" ")

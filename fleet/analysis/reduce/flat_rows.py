@@ -39,10 +39,12 @@ class Lists:
 def group_rows_by_length(
     values: npt.NDArray[Any], counts: Ints
 ) -> Iterator[tuple[Ints, npt.NDArray[Any]]]:
-    """Yield rows of equal length together, the shortest first: their numbers and a
-    matrix with a line for each.
+    """Yield the rows of each length together, the shortest first: the numbers of these
+    rows, and a matrix with a line for each of them.
 
     values: the values of all rows end to end. counts: how many values each row has.
+    The values 5, 6, 7, 8, 9 with the counts 2, 1, 2 yield row 1 with the matrix [[7]],
+    and then rows 0 and 2 with the matrix [[5, 6], [8, 9]].
     """
     starts = find_starts(counts)
     for count in np.unique(counts):

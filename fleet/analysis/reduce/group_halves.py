@@ -29,18 +29,19 @@ class PairHalves(NamedTuple):
 def estimate_group_halves(
     table: npt.ArrayLike, halves: PairHalves, order: Layout, limit: int = MAX_GROUPS
 ) -> Floats:
-    """Estimate half the 95 % interval, as a share, of each cell of `map_groups`; NaN
-    where none is known.
+    """Estimate half the 95 % interval of each cell of `map_groups`, as a share; NaN for
+    a cell without a pair whose interval is known.
 
     table: ns of each pair, rows ping, columns pong. The CPUs of `table` and of the two
-    tables of `halves` are in the order of `order`.
+    tables of `halves` are in the order of `order`. The result has a row and a column
+    for each group of CPUs, of which there are at most `limit`.
     """
     blocks, _ = choose_blocks(order, limit)
     slices = [slice(start, end) for start, end in pairwise(find_block_ends(blocks))]
     # within a group each pair stands in two cells: keep the upper one
     cells = np.array(table, dtype=np.float64)
     cells[np.tril_indices_from(cells)] = np.nan
-    # a coarse clock may give 0, which no share can be of
+    # a coarse clock may give 0 ns, of which an interval cannot be a share
     cells[cells == 0] = np.nan
     half_of_groups = np.full((len(slices), len(slices)), np.nan)
     for row, column in combinations_with_replacement(range(len(slices)), 2):
@@ -57,9 +58,9 @@ def _estimate_median_half(values: Floats, own: Floats, shared: Floats) -> float:
     """Estimate half the 95 % interval of the median of pairs, as a share; NaN without a
     pair whose interval is known.
 
-    values: ns of each pair, NaN for cells to leave out. own, shared: half the interval
-    of each pair as a share, from noise in the pair itself, and from noise that moves
-    all pairs together.
+    values: ns of each pair, NaN for cells to leave out. own: half the interval of each
+    pair, as a share, from noise in the pair itself. shared: the same, from noise that
+    moves all pairs together.
     """
     has_own = np.isfinite(own) & (own > 0)
     is_known = np.isfinite(values) & has_own
@@ -77,19 +78,21 @@ def _estimate_median_half(values: Floats, own: Floats, shared: Floats) -> float:
 
 def _estimate_error_of_median(values: Floats, sigma: Floats) -> float:
     """Estimate the standard error of the median of values. sigma: the standard error of
-    each value, whose errors are normal.
+    each value; the errors have a normal distribution.
 
-    Let m be the median of `values`. Measured again, each value would be below m with
-    its probability p. How many are below m would vary with the variance sum of
-    p (1 - p). To have half of them below again, m would have to move by the change of
-    this count, divided by `growth`: how fast the count grows with m.
+    Let m be the median of `values`. If all were measured again, a value would be below
+    m with a probability p, and the number of values below m would have the variance
+    sum(p (1 - p)). Half of the values are below the new median. It is therefore off m
+    by the change of this number, divided by `growth`: by how much the number grows if m
+    does.
 
-    The error is no larger than that of the value nearest to the median: where all
-    others are far away, the count hardly grows, and the quotient is too large.
+    The error is at most that of the value nearest to the median. If all other values
+    are far away, the number hardly grows with m, and the quotient is too large.
     """
     z = (np.median(values) - values) / sigma
     p = np.array([_compute_normal_probability(distance) for distance in z])
-    # how fast each p grows is the density of the normal distribution
+    # p grows with m as fast as the density of the normal distribution is high, which is
+    # exp(-z**2 / 2) / (sigma sqrt(2 pi))
     density_times_root = np.exp(-(z**2) / 2) / sigma
     growth = float(np.sum(density_times_root)) / sqrt(2 * pi)
     nearest = np.abs(z).argmin()

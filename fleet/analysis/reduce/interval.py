@@ -23,11 +23,11 @@ _STUDENT_T = (12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2
 
 
 def student_t(freedom: int) -> float:
-    """Return the 97.5 % point of Student's t, the factor of a 95 % interval; NaN
-    without a degree of freedom.
+    """Return the 97.5 % point of Student's t: half a 95 % interval in standard errors,
+    since 2.5 % lie beyond each end. freedom: the degrees of freedom; NaN below one.
 
     Beyond the table, use the expansion in 1/freedom (Abramowitz and Stegun 26.7.5),
-    right to three decimals.
+    which is right to three decimals there.
     """
     if freedom < 1:
         return float("nan")
@@ -42,12 +42,12 @@ def student_t(freedom: int) -> float:
 
 def estimate_autocorrelation(deviations: Floats) -> Floats:
     """Estimate for each row the correlation r of neighbours that would by itself
-    explain all correlation in the row; -1 if all its values are equal.
+    explain all correlation in the row; -1 if all values of the row are equal.
 
     The correlation at lag k is the sum of the products of values k places apart,
-    divided by the sum of the squares. These sums of products are added up for all lags,
-    two lags at a time (0 and 1, 2 and 3, …), up to the first two whose sum is not above
-    0: beyond, they are noise (C. J. Geyer, Stat. Sci. 7 (1992)).
+    divided by the sum of the squares. The sums of products are added up over the lags,
+    two lags at a time (0 and 1, 2 and 3, …), until two lags have a sum that is not
+    above 0. From there on, the sums are noise (C. J. Geyer, Stat. Sci. 7 (1992)).
 
     deviations: rows of distances from the row's mean, in order of time.
     """
@@ -82,13 +82,13 @@ def _sum_products(rows: Floats, lag: int) -> Floats:
 
 
 def count_effective(count: int, autocorrelation: Floats | float) -> Floats:
-    """Return how many independent values have a mean as variable as that of `count`
-    correlated ones.
+    """Return how many independent values have a mean as variable as the mean of `count`
+    correlated values.
 
-    If neighbours correlate by r, it is count (1 - r) / (1 + r) (first-order
-    autoregression). A short row shows too little of r, and a measurement that stops at
-    the first narrow interval stops where r shows least, so r is raised by a margin.
-    Negative r is not used.
+    If neighbours correlate by r, and values k places apart by r**k (first-order
+    autoregression), these are count (1 - r) / (1 + r) values. A short row shows too
+    little of r, and a measurement that stops at the first narrow interval stops where r
+    shows least. So r is raised by a margin. Below 0, it counts as 0.
     """
     margin = AUTOCORRELATION_MARGIN / sqrt(count)
     r = np.clip(autocorrelation + margin, 0.0, MAX_AUTOCORRELATION)
@@ -97,8 +97,9 @@ def count_effective(count: int, autocorrelation: Floats | float) -> Floats:
 
 
 def look_up_t(count: int, effective: Floats | float) -> Floats:
-    """Return Student's t for a mean of `count` values that are worth `effective`
-    independent ones.
+    """Return Student's t for a mean of `count` values that are worth as much as
+    `effective` independent values. There is a degree of freedom less than these; they
+    count as MIN_EFFECTIVE at least, or as `count` if that is less.
     """
     fewest = min(float(count), MIN_EFFECTIVE)
     freedom: Ints = np.maximum(effective, fewest).astype(np.int64) - 1
@@ -116,7 +117,9 @@ def compute_half_widths_of_runs(runs: Ints, scatter: Floats) -> tuple[Floats, Fl
     """Compute how far a single run may be from its level, and half the 95 % interval of
     the geometric mean of the level's runs; both as shares, NaN below MIN_RUNS.
 
-    runs: how many each level has. scatter: the standard deviation of their logarithms.
+    runs: how many runs each level has. scatter: for each level, the standard deviation
+    of the logarithms of its runs. exp(x) - 1 makes a share of a half interval x of
+    logarithms.
     """
     t = _compute_t_of_each(runs - 1)
     log_half_of_run = np.where(runs >= MIN_RUNS, t * scatter, np.nan)

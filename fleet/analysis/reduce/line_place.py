@@ -40,8 +40,9 @@ _COLUMNS = (
 def explain_place_scatter(
     root: Root, run: dict[str, Any], descriptions: Descriptions = SHIPPED
 ) -> list[str]:
-    """Return a sentence on each benchmark of pairs whose bursts' scatter depends on
-    where their lines lie in memory.
+    """Return sentences on the benchmarks of pairs, by variant, for which the scatter of
+    a pair's bursts depends on where their cache lines lie in memory: one for each kind
+    of place that explains much. A run with too many samples to read has none.
     """
     names = {name.partition("/")[0] for name in run["benchmarks"]}
     matrices = [name for name in names if descriptions[name].view is View.MATRIX]
@@ -84,11 +85,13 @@ def _add_burst_medians(
 
 
 def _find_influential_places(bursts: pd.DataFrame) -> Iterator[tuple[str, float, int]]:
-    """Yield each kind of place that explains much of the variance between bursts: its
-    name, the share explained, and the number of distinct places.
+    """Yield each kind of place of a line that explains much of the variance between
+    bursts: the kind's name, the share explained, and the number of distinct places.
 
-    A kind is passed over if all bursts have one place, or if too few bursts come to a
-    place. A share counts if it is above MIN_SHARE and above what chance gives.
+    The kinds are the place of the line in its page, and the number of the physical page
+    modulo 16. A kind is passed over if all bursts have one place, or if there are fewer
+    than _MIN_BURSTS_PER_PLACE bursts to a place on average. A share counts if it is
+    above MIN_SHARE and above what chance gives. bursts: of one benchmark and variant.
     """
     residuals = _compute_residuals(bursts)
     places_by_kind = {"offset in its page": bursts["line_offset"] // _LINE_BYTES}
@@ -110,13 +113,18 @@ def _find_influential_places(bursts: pd.DataFrame) -> Iterator[tuple[str, float,
 def _compute_error_of_share(values: int, groups: int) -> float:
     """Return the standard error of `compute_variance_share` if the groups explain
     nothing. values, groups: how many there are.
+
+    With n values in k groups, the sum of squares between groups is then distributed as
+    chi-squared with k - 1 degrees of freedom: its standard deviation is sqrt(2 (k - 1))
+    times the variance. The total sum of squares is about n - k times the variance.
     """
     return math.sqrt(2 * (groups - 1)) / (values - groups)
 
 
 def _compute_residuals(bursts: pd.DataFrame) -> Floats:
-    """Return the logarithm of each burst's `ns`, less the median of its pair; clip
-    outliers, so that no single burst decides.
+    """Return the logarithm of each burst's `ns`, less the median of the logarithms of
+    its pair. Values beyond _OUTLIER times the median deviation are clipped, so that no
+    single burst decides.
     """
     logs = np.log(bursts["ns"].to_numpy(dtype=float))
     pair_of_burst = number_groups(bursts, _PAIR)
@@ -129,10 +137,12 @@ def _compute_residuals(bursts: pd.DataFrame) -> Floats:
 
 
 def compute_variance_share(values: Floats, groups: Ints) -> float:
-    """Return the share of variance that lies between groups, less what chance gives; at
-    least 0. groups: the group of each value, from 0.
+    """Return the share of the values' variance that lies between groups, less what
+    chance gives; at least 0. groups: the group of each value, from 0.
 
-    Source: epsilon squared (Kelley 1935).
+    This is epsilon squared (Kelley 1935). If the groups explained nothing, the sum of
+    squares between groups would be, for each of its degrees of freedom, as large as
+    that within groups. So much is subtracted.
     """
     counts = np.bincount(groups)
     means = np.bincount(groups, values) / counts

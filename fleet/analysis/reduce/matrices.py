@@ -71,10 +71,11 @@ def reduce_bursts(
     """Reduce bursts to the rows of `pair_medians`, without `relation_spread`; return
     the medians of the bursts, too.
 
-    The bursts are sorted so that those of a pair stand together. Arrays have a value
-    for each burst in this order, or for each pair, by the pair's number: pairs are
-    numbered in the order in which they occur. Only in the end, rows of pairs are sorted
-    by PAIR, and each burst gets the row of its pair.
+    A pair is here a combination of run, benchmark, variant, point, ping and pong. The
+    bursts are sorted so that those of a pair stand together, in order of time. Pairs
+    are numbered from 0 in the order in which they occur. Arrays have a value for each
+    burst, or for each pair at the place of its number. Only in the end, rows of pairs
+    are sorted by PAIR, and each burst gets the row of its pair.
     """
     bursts = _sort_by_pair(bursts, ordered=ordered)
     about = bursts.about
@@ -113,7 +114,7 @@ def _sort_by_pair(bursts: Bursts, *, ordered: bool) -> Bursts:
 
 def _select_first_bursts(bursts: pd.DataFrame, burst_counts: Ints) -> pd.DataFrame:
     """Return the columns that name each pair, from its first burst. bursts: sorted by
-    pair. burst_counts: of each pair.
+    pair. burst_counts: how many bursts each pair has.
     """
     first_of_pair = bursts.iloc[find_starts(burst_counts)].reset_index(drop=True)
     return decode_categories(first_of_pair[[*_NAMING, *PARAMETERS]])
@@ -122,8 +123,10 @@ def _select_first_bursts(bursts: pd.DataFrame, burst_counts: Ints) -> pd.DataFra
 def _summarize_medians(
     medians: Floats, pair_of_burst: Ints, bursts: pd.DataFrame, is_main: Bools
 ) -> dict[str, Floats]:
-    """Compute the columns of pairs that come from the medians of their bursts. All
-    arguments: of each burst, sorted by pair.
+    """Compute the columns of pairs that come from the medians of their bursts.
+
+    All arguments have a value or row for each burst, sorted by pair: its median in ns,
+    the number of its pair, its columns, and whether it is at the main level.
     """
     counts = np.bincount(pair_of_burst)
     times = bursts["start_offset_ns"].to_numpy(dtype=np.float64)
@@ -148,11 +151,12 @@ def _find_main_bursts(
     pairs: pd.DataFrame,
     descriptions: Descriptions,
 ) -> Bools:
-    """Report which bursts are at the main level of their run. burst_counts, pairs: of
-    each pair.
+    """Report which bursts are at the main level of their pair, where most bursts are.
 
-    Bursts of several benchmarks that were part of the same visit to a pair get the same
-    visit number. A round has two visits, one in each direction.
+    medians, bursts: of each burst. burst_counts, pairs: of each pair, how many bursts
+    it has, and the columns that name it. A visit measures a pair by several benchmarks;
+    its bursts get the same visit number. A round has two visits, one in each direction:
+    2 n and 2 n + 1 in round n.
     """
     rounds = bursts["round"].to_numpy(dtype=np.int64)
     visits = 2 * rounds + bursts["turned"].to_numpy()
@@ -161,8 +165,8 @@ def _find_main_bursts(
 
 
 def _put_lower_cpu_first(bursts: pd.DataFrame, *, ordered: bool) -> pd.DataFrame:
-    """Make the lower CPU of each burst its ping, unless `ordered`; add `turned`:
-    whether ping and pong were swapped.
+    """Make the lower CPU of each burst its ping, so that the two directions of a pair
+    become one pair; not if `ordered`. Add `turned`: whether ping and pong were swapped.
     """
     ping = bursts["ping_cpu"].to_numpy(dtype=np.int64)
     pong = bursts["pong_cpu"].to_numpy(dtype=np.int64)
@@ -176,7 +180,8 @@ def _compute_pair_work_and_ghz(
     bursts: pd.DataFrame, pair_of_burst: Ints, multiples: Floats
 ) -> dict[str, Floats]:
     """Compute for each pair the medians of WORK_COLUMNS over its bursts, and its
-    `core_ghz`. multiples: each burst's median as a multiple of its pair's.
+    `core_ghz`. bursts: sorted by pair. multiples: each burst's median as a multiple of
+    its pair's median.
     """
     columns = {}
     for name in WORK_COLUMNS:
@@ -191,14 +196,14 @@ def _compute_pair_ghz(ghz: Floats, pair_of_burst: Ints, multiples: Floats) -> Fl
     """Compute the frequency of each pair in GHz: the pair's median in ns times this
     frequency is the number of cycles that the pair takes.
 
-    A burst takes as many cycles as its frequency times its median in ns. A pair takes
-    the median of its bursts' cycles. Divide this by the pair's ns to get its frequency:
-    the median of ghz x multiple. Only the half of the bursts nearest to the pair's
-    median counts, since others may be at another level. The result is kept within the
-    frequencies of all bursts of the pair.
+    A burst takes ghz x ns cycles. A pair takes the median of its bursts' cycles, and
+    its frequency is this median divided by the pair's ns. With multiple = the burst's
+    ns / the pair's ns, this is the median of ghz x multiple. Only the half of the
+    bursts nearest to the pair's median counts, since others may be at another level.
+    The result is kept within the frequencies of all bursts of the pair.
 
     ghz: of each burst, sorted by pair; NaN if unknown. pair_of_burst: the number of
-    each burst's pair, from 0. multiples: each burst's median divided by its pair's.
+    each burst's pair, from 0. multiples: each burst's median divided by the pair's.
     """
     near = _find_nearer_half(np.abs(multiples - 1), pair_of_burst)
     cycles_per_ns_of_pair = ghz[near] * multiples[near]
@@ -211,10 +216,10 @@ def _compute_pair_ghz(ghz: Floats, pair_of_burst: Ints, multiples: Floats) -> Fl
 
 
 def _find_nearer_half(distances: Floats, groups: Ints) -> Ints:
-    """Return the places of those values of each group that have the least distances:
-    half of the group, rounded up, and one more. These are 3 of 4 values, and 4 of 5.
+    """Return the places in `distances` of the least distances of each group: half of
+    the group, rounded up, and one more. These are 3 of 4 values, and 4 of 5.
 
-    groups: the group of each value, ascending from 0.
+    groups: the group of each distance, ascending from 0.
     """
     nearest_first = np.lexsort((distances, groups))  # group by group
     # `groups` ascends, so that sorting leaves each group where it was: the value at
@@ -228,8 +233,8 @@ def _find_nearer_half(distances: Floats, groups: Ints) -> Ints:
 
 
 def compute_medians_and_outliers(bursts: Bursts) -> tuple[Floats, Ints]:
-    """Compute the median of each burst, and count its samples above OUTLIER
-    times that.
+    """Compute the median of each burst, and count the samples of the burst that are
+    above OUTLIER times the median.
     """
     medians = np.empty(len(bursts.counts))
     outlier_counts = np.empty(len(bursts.counts), dtype=np.int64)
@@ -249,22 +254,24 @@ def is_visited_with_others(benchmark: Benchmark) -> bool:
 
 
 def _number_visit_groups(pairs: pd.DataFrame, descriptions: Descriptions) -> Ints:
-    """Return for each row of pairs the number of its visit group. Rows of one run and
-    pair get the same number if their benchmarks share their visits to a pair; each
-    other row is a group of its own.
+    """Return for each row of pairs the number of its visit group.
+
+    Some benchmarks are measured together at one visit to a pair: their rows of one run
+    and pair of CPUs get the same number. Each other row is a group of its own.
     """
     names = pairs["benchmark"].unique()
     shared = [name for name in names if is_visited_with_others(descriptions[str(name)])]
     is_shared = pairs["benchmark"].isin(shared)
-    # a key that is unique for each row that shares no visits, and -1 for all that do
+    # -1 for rows that share visits; for each other row a number that only it has, so
+    # that no two of these rows become one group
     place_if_alone = np.where(is_shared, -1, np.arange(len(pairs)))
     keyed = pairs.assign(place_if_alone=place_if_alone)
     return number_groups(keyed, ["run_id", "ping_cpu", "pong_cpu", "place_if_alone"])
 
 
 def _summarize_samples(latencies: Floats, counts: Ints) -> dict[str, Floats]:
-    """Compute the columns _SAMPLE_NUMBERS of pairs. latencies: all pairs' samples, end
-    to end; counts: how many each pair has.
+    """Compute the columns _SAMPLE_NUMBERS of pairs, a value for each pair. latencies:
+    the samples of all pairs, end to end. counts: how many samples each pair has.
     """
     columns = {name: np.full(len(counts), np.nan) for name in _SAMPLE_NUMBERS}
     for which, rows in group_rows_by_length(latencies, counts):
@@ -279,8 +286,8 @@ def _summarize_samples(latencies: Floats, counts: Ints) -> dict[str, Floats]:
 
 
 def _compute_median_distances(ascending: Floats) -> Floats:
-    """Compute the median distance of each row from its median. ascending: sorted rows;
-    they are overwritten, since they may be many.
+    """Compute for each row the median distance of its values from their median.
+    ascending: sorted rows, which are overwritten: a copy might take much memory.
     """
     medians = _compute_quantiles(ascending, 0.5)
     distances = ascending
@@ -291,8 +298,8 @@ def _compute_median_distances(ascending: Floats) -> Floats:
 
 
 def _compute_quantiles(ascending: Floats, share: float) -> Floats:
-    """Compute a quantile of rows in ascending order, interpolated between the two
-    nearest values.
+    """Compute a quantile of each row, interpolated between the two nearest values.
+    ascending: sorted rows. share: 0.5 for the median, 0.99 for the 99th percentile.
     """
     last = ascending.shape[1] - 1
     place = share * last
@@ -308,8 +315,11 @@ def _compute_quantiles(ascending: Floats, share: float) -> Floats:
 def _join_flags(
     flags: "pd.Series[Any]", pair_of_burst: Ints, pair_count: int
 ) -> dict[str, Ints | list[str]]:
-    """Count each pair's bursts with a flag, and join the flags of all its bursts
-    without repeats. flags: of each burst, with commas between them; "" for none.
+    """Compute the columns `flagged_bursts`, how many bursts of each pair have a flag,
+    and `flags`, every flag of these bursts once: "busy_cpu,preempted".
+
+    flags: those of each burst, with commas between them; "" if it has none.
+    pair_of_burst: the number of each burst's pair, from 0.
     """
     is_flagged = (flags != "").to_numpy(dtype=bool)
     pair_of_flagged = pair_of_burst[is_flagged]
@@ -357,9 +367,10 @@ def matrix(
     """Lay out the pairs of one benchmark: a row per ping, a column per pong, both in
     the order of `cpus`.
 
-    An unordered pair stands on both sides of the diagonal. NaN: not measured.
-    `attrs["noise"]`: half the 95 % interval of a pair, as a share of its number, the
-    median over all pairs; a colour scale shows no smaller difference. 0 if unknown.
+    An unordered pair stands on both sides of the diagonal. A cell that was not measured
+    is NaN. The frame's `attrs["noise"]` is half the 95 % interval of a pair, as a share
+    of the pair's number: the median over all pairs, 0 if unknown. A colour scale shows
+    no smaller difference.
     """
     order = list(cpus)
     ping = pd.Index(order, name="ping_cpu")
@@ -390,8 +401,10 @@ def lay_out_matrices(
     """Lay out the pairs of several runs as `lay_out_matrix` does, in an array of runs x
     pings x pongs. run_of_row: the number of each row's run, from 0.
 
-    Several rows of a pair count as their median. A cell that has no number gets that of
-    the other side of the diagonal, where the same CPUs are pong and ping.
+    cpus: those of both rows and columns, in order; pairs with other CPUs are left out.
+    value: the column with the numbers. Several rows of a pair count as their median. A
+    cell without a number gets the number of the cell on the other side of the diagonal,
+    where the same CPUs are pong and ping.
     """
     cell_of_row = _find_cells(pairs, cpus, run_of_row)
     is_inside = cell_of_row >= 0
@@ -410,8 +423,12 @@ def lay_out_matrices(
 
 
 def _find_cells(pairs: pd.DataFrame, cpus: Sequence[int], run_of_row: Ints) -> Ints:
-    """Return the cell of each pair in an array of runs x pings x pongs, as its place
-    when all cells stand end to end; -1 if one of its CPUs is not among `cpus`.
+    """Return the cell of each pair in an array of runs x pings x pongs, as a place
+    among all cells end to end; -1 if a CPU of the pair is not among `cpus`. run_of_row:
+    the number of each row's run, from 0.
+
+    With 4 CPUs, the pair of run 1 of the CPUs at places 2 and 3 has the cell
+    (1 * 4 + 2) * 4 + 3 = 27.
     """
     place_of_cpu = pd.Index(cpus)
     ping = place_of_cpu.get_indexer(pd.Index(pairs["ping_cpu"]))

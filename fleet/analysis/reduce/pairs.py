@@ -86,7 +86,12 @@ def read_pairs(
     columns: Sequence[str] | None = None,
     where: Where | None = None,
 ) -> tuple[pd.DataFrame, set[Key]]:
-    """Return the rows of `pairs` of these runs, and the runs left out as damaged."""
+    """Return the rows of `pairs` of these runs, and the runs left out as damaged.
+
+    Rows come from the index, by marks that tell whether they are still current. Rows
+    that the index lacks are derived from samples; those of many runs by other processes
+    first, so that all but damaged runs are in the index when this process reads it.
+    """
     marks = make_index_marks(runs)
     indexed_keys = listing.index.find_newest_part_ids(PAIRS, marks)
     missing_ids = sorted(run_id for _, run_id in marks.keys() - indexed_keys)
@@ -120,11 +125,11 @@ class _Derivation:
         self.left_out = set[Key]()
 
     def derive_batches(self, run_keys: Sequence[Key]) -> _PairBatches:
-        """Derive these runs; yield batches of their keys, and of their pairs in one
-        table.
+        """Derive these runs in batches; yield the keys of each batch, and the pairs of
+        its runs in one table.
 
-        All are in `left_out` until the batch with them is yielded, so that the damaged
-        ones remain there in the end.
+        A run is in `left_out` until its batch is yielded. Damaged runs are in no batch,
+        so that they remain in `left_out`.
         """
         keys_to_derive = set(run_keys)
         self.left_out |= keys_to_derive
@@ -136,7 +141,7 @@ class _Derivation:
 
 
 def verify_pairs(root: Root) -> list[str]:
-    """Derive the pairs in the index again from samples; return a problem for each run
+    """Derive the pairs in the index again from samples; return a sentence for each run
     whose pairs differ.
     """
     listing = open_listing(root)
@@ -155,8 +160,12 @@ def verify_derived(
     marks: Mapping[Key, str],
     derive: Callable[[list[Key]], Iterable[tuple[Sequence[Key], Any]]],
 ) -> list[str]:
-    """Derive the rows in the index again with `derive`; return a problem for each run
+    """Derive the rows in the index again with `derive`; return a sentence for each run
     whose rows differ.
+
+    kind: a table that the index keeps. marks: by run, the text that the rows in the
+    index must have been stored with to count. derive: gets the keys of runs; yields the
+    keys of some of these runs at a time, with a table of their rows.
     """
     keys_in_index, tables = listing.index.read_rows(kind, marks, kind.columns, {})
     table_before = concat_tables(tables, kind.table, kind.columns)
@@ -195,11 +204,12 @@ def make_index_marks(runs: Sequence[RunSummary]) -> dict[Key, str]:
 def _derive_runs(
     place: Place, runs: Sequence[RunSummary], *, wanted_runs: int = 0
 ) -> _PairBatches:
-    """Yield batches of runs with their pairs in one table; warn of damaged runs and
-    leave them out.
+    """Yield batches: the keys of runs, and the pairs of these runs in one table. Warn
+    of damaged runs and leave them out.
 
-    wanted_runs: how many runs the user has chosen, of which the index may have some.
-    Raises DamagedFileError if all of these turn out to be damaged.
+    wanted_runs: how many runs the user has chosen; the index may have some of them
+    already. Raises DamagedFileError if so many runs are damaged, since nothing is left
+    then; 0: never.
     """
     damaged = list[DamagedFileError]()
     for batch in split_into_batches(runs):
@@ -211,8 +221,9 @@ def _derive_runs(
 
 
 def split_into_batches(runs: Sequence[RunSummary]) -> Iterator[list[RunSummary]]:
-    """Split runs into batches of one agent build and set of benchmarks; each holds a
-    slice of samples or one larger run.
+    """Split runs into batches of one agent build and set of benchmarks. A batch has at
+    most MANY_RUNS runs and SLICE_SAMPLES samples, but a larger run is a batch alone. A
+    run that does not say how many samples it has counts as large.
     """
     batch: list[RunSummary] = []
     batch_samples = 0
@@ -242,8 +253,8 @@ def _fit_together(run: RunSummary, other: RunSummary) -> bool:
 def _derive_batch(
     place: Place, runs: Sequence[RunSummary]
 ) -> Generator[tuple[list[Key], Any], None, list[DamagedFileError]]:
-    """Yield the keys of the runs and their pairs, all at once or, if a run is damaged,
-    one by one; return the errors of damaged runs.
+    """Yield the keys of the runs and the runs' pairs in one table; if a run is damaged,
+    yield those of each run that is not, one by one. Return the errors of damaged runs.
     """
     try:
         pairs = derive_pairs(place, runs)
@@ -254,7 +265,7 @@ def _derive_batch(
         return []
     if len(runs) == 1:
         return [error]
-    # it does not say which of the runs are damaged: try each alone
+    # the error does not say which of the runs are damaged: try each alone
     damaged = []
     for run in runs:
         damaged += yield from _derive_batch(place, [run])
@@ -272,7 +283,7 @@ def as_float64(pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _to_float64(narrow: npt.NDArray[np.float32]) -> Floats:
-    """Convert by way of the digits: 0.1 becomes 0.1, not 0.10000000149."""
+    """Convert by way of the digits: 0.1 becomes 0.1, not 0.10000000149. NaN remains."""
     wide: Floats = narrow.astype(np.float64)
     is_number = ~np.isnan(wide)
     if is_number.any():
@@ -282,8 +293,8 @@ def _to_float64(narrow: npt.NDArray[np.float32]) -> Floats:
 
 
 def derive_pairs(place: Place, runs: Sequence[RunSummary]) -> Any:
-    """Reduce runs to rows of `pairs`, a pyarrow table. runs: one, or a batch as
-    `split_into_batches` makes them.
+    """Reduce runs to rows of `pairs`, a pyarrow table. runs: one run of any size, or a
+    batch from `split_into_batches`, whose runs have the same benchmark descriptions.
     """
     files = [TableFile(place, samples_name(*run.key), "samples") for run in runs]
     descriptions = runs[0].descriptions
@@ -334,7 +345,9 @@ def _find_core_kinds(records: Mapping[str, RunRecord]) -> dict[str, dict[int, st
 
 
 def to_arrow(rows: pd.DataFrame, table: str) -> Any:
-    """Convert to the stored columns of a table, in their order and types."""
+    """Convert rows to a pyarrow table with the columns of a stored table, in the order
+    and of the types of its schema. table: its name, such as "pairs".
+    """
     shape = schema.arrow_schema(table)
     columns = []
     for field in shape:
@@ -365,7 +378,9 @@ def reduce_run(root: Root, run_id: str, choice: str, *, ordered: bool) -> pd.Dat
 def _reduce_file(
     file: TableFile, where: Where, descriptions: Descriptions, *, ordered: bool
 ) -> tuple[pd.DataFrame, BurstMedians]:
-    """Reduce a samples file of any size, slice by slice, as `reduce_bursts` does."""
+    """Reduce a samples file of any size to rows of pairs and the medians of their
+    bursts, as `reduce_bursts` does, but slice by slice. No pair is in two slices.
+    """
     parts = []
     burst_parts = []
     row_count = 0
@@ -376,6 +391,7 @@ def _reduce_file(
         burst_parts.append(medians.shift_rows(row_count))
         row_count += len(pairs)
     if not parts:
+        # no sample matches `where`: return tables without rows, but with all columns
         nothing = read_bursts(concat_tables([], "samples", SAMPLE_COLUMNS))
         return matrices.reduce_bursts(nothing, descriptions)
     return pd.concat(parts, ignore_index=True), join_burst_medians(burst_parts)
@@ -384,8 +400,10 @@ def _reduce_file(
 def add_kinds_to_relations(
     rows: pd.DataFrame, kinds: Mapping[str, Mapping[int, str]]
 ) -> pd.DataFrame:
-    """Append the kinds of the two cores to each row's `relation`. kinds: by run ID and
-    CPU.
+    """Append the kinds of the two cores to each row's `relation`: "package P-E".
+
+    kinds: by run ID, the kind of core of each CPU, {} if all cores are alike. The rows
+    of such a run keep their relation.
     """
     if not any(kinds.values()):
         return rows

@@ -40,8 +40,8 @@ class BurstMedians:
 
 
 def join_burst_medians(parts: list[BurstMedians]) -> BurstMedians:
-    """Join the bursts of several tables of pairs. Their `pair_row` must count the rows
-    of all tables already, as `shift_rows` makes it.
+    """Join the bursts of several tables of pairs. parts: the bursts of each table,
+    whose `pair_row` is already the row in the joined table, by `shift_rows`.
     """
     return BurstMedians(
         ns=np.concatenate([part.ns for part in parts]),
@@ -52,13 +52,16 @@ def join_burst_medians(parts: list[BurstMedians]) -> BurstMedians:
 
 
 def add_relation_spreads(pairs: pd.DataFrame, bursts: BurstMedians) -> pd.DataFrame:
-    """Add `relation_spread`: half the 95 % interval of the median of the pair's
-    relation at its point, as a share; NaN from a single round.
+    """Add `relation_spread`: half the 95 % interval of the number of the pair's
+    relation, which is the median of the relation's pairs at one point, as a share. It
+    is NaN if the run has a single round.
 
-    pairs: rows of `pair_medians` with their final `relation`. The interval is that of
-    the rounds' medians, of bursts at the main level. It is extended by how far the
-    median of all bursts is from the relation's median: few rounds show the main level
-    of a pair only roughly. A relation of one pair has the interval of the pair.
+    pairs: rows of `pair_medians` with their final `relation`. bursts: of these pairs. A
+    round visits all pairs, so that the median of its bursts at their main level, where
+    most bursts are, is a value of the relation's number. The interval is computed from
+    these values. It is extended by how far the median over rounds of all bursts is from
+    the relation's number, since few rounds show the main level of a pair only roughly.
+    A relation of one pair has the interval of the pair.
     """
     relation_of_pair = number_groups(pairs, _RELATION_KEYS)
     relation_of_burst = relation_of_pair[bursts.pair_row]
@@ -80,8 +83,9 @@ def add_relation_spreads(pairs: pd.DataFrame, bursts: BurstMedians) -> pd.DataFr
 
 
 def _estimate_halves_of_rounds(bursts: BurstMedians, relation_of_burst: Ints) -> Floats:
-    """Estimate half the 95 % interval of each relation, in ns, from its medians by
-    round, of bursts at the main level; NaN from a single round.
+    """Estimate half the 95 % interval of each relation, in ns; NaN from a single round.
+    It is that of the mean of the relation's medians by round, of bursts at the main
+    level. relation_of_burst: the number of each burst's relation, from 0.
     """
     is_main = bursts.is_main
     medians, round_counts = _compute_medians_by_round(
@@ -95,7 +99,9 @@ def _estimate_halves_of_rounds(bursts: BurstMedians, relation_of_burst: Ints) ->
 
 
 def _compute_medians_of_rounds(bursts: BurstMedians, relation_of_burst: Ints) -> Floats:
-    """Compute the median of each relation's medians by round."""
+    """Compute for each relation the median over its rounds of the median of all bursts
+    of a round. relation_of_burst: the number of each burst's relation, from 0.
+    """
     medians, round_counts = _compute_medians_by_round(
         bursts.ns, relation_of_burst, bursts.round
     )
@@ -113,7 +119,8 @@ def _compute_medians_by_round(
 
     ns: of each burst. relation_of_burst: from 0 without gaps.
     """
-    # relation and round as the two digits of one number
+    # relation and round as the two digits of one number: sorted, all rounds of relation
+    # 0 come first
     most_rounds = round_of_burst.max(initial=0) + 1
     number = relation_of_burst * most_rounds + round_of_burst
     distinct, place_in_distinct = np.unique(number, return_inverse=True)

@@ -22,20 +22,22 @@ _NUMBER_KEYS = [*_CHOICE_KEYS, "relation"]
 
 
 def add_run_levels(numbers: pd.DataFrame, column: str = "median_ns") -> pd.DataFrame:
-    """Add `run_level`, each number's level among the runs of its host, from 0 for the
-    lowest, and `is_main`, whether that is the level of most runs.
+    """Add `run_level`, the level of each row among the runs of its host, from 0 for the
+    lowest, and `is_main`, whether most runs are at this level. Of levels with equally
+    many runs, the lowest is the main level.
 
-    numbers: rows of `numbers`, of any hosts. The usual scatter is that of the host's
-    numbers of the same benchmark and variant. Of levels with equally many runs the
-    lowest is the main one.
+    numbers: rows of `numbers`, of any hosts. column: the one whose levels are found. A
+    new level begins at a gap that is wider than the usual scatter, which is that of the
+    host's numbers of the same benchmark and variant.
     """
-    # a table with a row per number of a host, and a column per run that has it
+    # a table with a row per number of a host, and a column per run that has this number
     row = number_groups(numbers, _NUMBER_KEYS)
     column_of_run = np.asarray(numbers.groupby(row).cumcount(), dtype=np.int64)
     ns = numbers[column].to_numpy(dtype=float)
     logs = _lay_out_rows(np.log(ns), row, column_of_run)
 
-    # rows are numbered as they first occur, so these are in the order of the table
+    # rows of the table are numbered in the order in which numbers first occur, which is
+    # the order of drop_duplicates, too
     first_of_row = numbers.drop_duplicates(_NUMBER_KEYS)
     choice_of_row = number_groups(first_of_row, _CHOICE_KEYS)
     labels = label_levels_of_hosts(logs, choice_of_row)
@@ -46,7 +48,9 @@ def add_run_levels(numbers: pd.DataFrame, column: str = "median_ns") -> pd.DataF
 
 
 def _lay_out_rows(values: Floats, rows: Ints, columns: Ints) -> Floats:
-    """Return an array of these values at their rows and columns, NaN elsewhere."""
+    """Lay out values in an array; NaN where there is none. rows, columns: the row and
+    the column of each value, from 0.
+    """
     row_count = rows.max(initial=-1) + 1
     column_count = columns.max(initial=-1) + 1
     table = np.full((row_count, column_count), np.nan)
@@ -57,19 +61,21 @@ def _lay_out_rows(values: Floats, rows: Ints, columns: Ints) -> Floats:
 def label_levels_of_hosts(logs: Floats, groups: Ints) -> Ints:
     """Number levels as `label_levels` does, by the usual scatter of each group of rows.
 
-    groups: each row's group, from 0: its host, benchmark and variant.
+    logs: a row per number, a column per run. groups: the number of each row's group,
+    from 0: the rows of a host, benchmark and variant.
     """
     distances = measure_distances_within(logs)
     group_of_value = np.repeat(groups, logs.shape[1])
     usual_distance = group_medians(distances.ravel(), group_of_value)
-    # from the median distance of normal noise to its standard deviation
+    # half of normal values are within 0.6745 standard deviations of their mean
     scatter_of_group = np.nan_to_num(usual_distance) / _MIDDLE_OF_NORMAL
     return label_levels(logs, scatter_of_group[groups])
 
 
 def label_levels_of_each(logs: Sequence[Floats], groups: Sequence[Ints]) -> list[Ints]:
-    """Number the levels of several tables at once, each as `label_levels_of_hosts`
-    does. logs: the tables. groups: the groups of each table's rows, from 0.
+    """Number the levels of several tables, as `label_levels_of_hosts` does for each,
+    but with one call for all. logs: the tables. groups: for each table, the groups of
+    its rows, from 0. Return for each table the levels of its values.
     """
     stacked = _stack_tables(logs)  # below each other, as wide as the widest
     labels = label_levels_of_hosts(stacked, _number_end_to_end(groups))
@@ -120,9 +126,9 @@ def label_levels(rows: Floats, scatter: Floats | float) -> Ints:
     ascending = np.take_along_axis(rows, order, axis=1)
     begins_level = _find_level_gaps(ascending, scatter)
 
-    # A value's level is the number of gaps below it at which a level begins. Column i
-    # of `begins_level` is the gap below the sorted value i + 1; below the lowest value,
-    # whose label stays 0, there is none.
+    # A value's level is the number of gaps below the value at which a level begins.
+    # Column i of `begins_level` is the gap between the sorted values i and i + 1, so
+    # that its running sum is the level of value i + 1. The lowest value has level 0.
     level_but_of_lowest = np.cumsum(begins_level, axis=1)
     labels = np.zeros(rows.shape, dtype=np.int64)
     order_but_lowest = order[:, 1:]
@@ -132,7 +138,8 @@ def label_levels(rows: Floats, scatter: Floats | float) -> Ints:
 
 def _find_level_gaps(ascending: Floats, scatter: Floats | float) -> Bools:
     """Report for each gap between two neighbours of a sorted row whether another level
-    begins there. ascending: logarithms, a row per number. scatter: the usual standard
+    begins there. Column i is the gap between the values i and i + 1; a gap to NaN is no
+    level. ascending: logarithms, a row per number. scatter: the usual standard
     deviation within a level, of each row or of all.
     """
     gaps = np.diff(ascending, axis=1)
@@ -147,11 +154,14 @@ def _find_level_gaps(ascending: Floats, scatter: Floats | float) -> Bools:
 
 
 def _find_gaps_between_groups(ascending: Floats) -> Bools:
-    """Report for each gap of a sorted row whether it is wider than 8 % and than the
-    groups of values on either side of it, of LEVEL_GROUP runs or more each. A group
-    reaches to the next gap of more than 8 %. ascending: logarithms, NaN last.
+    """Report for each gap of a sorted row whether the gap lies between two levels.
 
-    A drift widens the scatter, but leaves such a gap between two levels empty.
+    Gaps of more than 8 % divide the row into groups of values. Such a gap lies between
+    two levels if it is wider than the group on either side, and if both groups have
+    LEVEL_GROUP runs or more. A drift widens the scatter, but does not fill such a gap.
+
+    ascending: the logarithms of one row, NaN last. Place i of the result is the gap
+    between the values i and i + 1.
     """
     values = ascending[~np.isnan(ascending)]
     gaps = np.diff(values)
@@ -164,17 +174,22 @@ def _find_gaps_between_groups(ascending: Floats) -> Bools:
 
 
 def _is_between(gap: float, left: Floats, right: Floats) -> bool:
-    """Report whether groups are large, and the gap between them wider than both."""
+    """Report whether both groups have LEVEL_GROUP values or more, and the gap between
+    them is wider than the range of the values of each.
+    """
     runs = min(len(left), len(right))
     width = max(np.ptp(left), np.ptp(right))
     return runs >= LEVEL_GROUP and bool(gap > width)
 
 
 def find_main_levels(labels: Ints) -> Ints:
-    """Return the level of most runs of each row; of several the lowest."""
+    """Return for each row the level of most runs; of several such levels, the lowest.
+    labels: the level of each value, from `label_levels`; -1 where it is missing.
+    """
     levels = np.arange(labels.max(initial=0) + 1)
     is_at_level = labels[:, :, np.newaxis] == levels  # rows x runs x levels
     run_counts = is_at_level.sum(axis=1)  # rows x levels
+    # argmax returns the first of equal counts: the lowest level
     return np.asarray(run_counts.argmax(axis=1))
 
 
@@ -191,9 +206,13 @@ def estimate_scatter(rows: Floats) -> float:
 
 def measure_distances_within(rows: Floats) -> Floats:
     """Measure how far each value is from the mean of its level in its row, widened as
-    `_measure_distances_from_mean` does. A value that is missing, or the only one of its
-    level, has NaN. Another level begins at each gap of more than 8 %.
+    in `_measure_distances_from_mean`. The distance is NaN for a value that is missing
+    or is the only value of its level. Another level begins at each gap of more than
+    8 %.
+
+    rows: logarithms, a row per number, a column per run.
     """
+    # the scatter is what is to be found: with 0, only the gap of 8 % decides
     labels = label_levels(rows, scatter=0.0)
     distances = np.full(rows.shape, np.nan)
     for level in range(int(labels.max(initial=-1)) + 1):
@@ -211,8 +230,10 @@ def measure_distances_within(rows: Floats) -> Floats:
 def _measure_distances_from_mean(rows: Floats, are_counted: Bools) -> Floats:
     """Measure how far each value is from the mean of the counted values of its row.
 
-    The mean of n values lies nearer to them than the true one does, so each distance is
-    widened by sqrt(n / (n - 1)), as if the true mean were known.
+    The mean of n values lies nearer to these values than the true mean does: the
+    variance about it is (n - 1) / n of the true variance. Each distance is therefore
+    widened by sqrt(n / (n - 1)). are_counted: which values of each row are counted, two
+    or more.
     """
     count = are_counted.sum(axis=1, keepdims=True)
     total = np.where(are_counted, rows, 0.0).sum(axis=1, keepdims=True)

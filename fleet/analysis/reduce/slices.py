@@ -34,8 +34,10 @@ class _Slice(NamedTuple):
 def iter_slices(
     file: TableFile, where: Where, descriptions: Descriptions, slice_samples: int
 ) -> Iterator[Any]:
-    """Yield the samples of a file in tables of about `slice_samples` samples each. A
-    table has all samples of its pairs, of all benchmarks that are visited together.
+    """Yield the samples of a file in tables of about `slice_samples` samples each.
+
+    Some benchmarks are measured together at one visit to a pair. No table divides a
+    pair: a table has all samples of each of its pairs, of all benchmarks of its visits.
     """
     samples = file.count_samples()
     if samples <= slice_samples:
@@ -51,8 +53,9 @@ def iter_slices(
 def _count_bursts_by_class(
     file: TableFile, where: Where, descriptions: Descriptions
 ) -> dict[_PairClass, Counter[int]]:
-    """Count the bursts of each class of pairs by the lower CPU of their pair; read only
-    the columns that tell these, not the samples.
+    """Count the bursts of each class of pairs, by the lower CPU of the pair. Read only
+    the columns that tell class and CPU, not the samples. A class is the pairs of one
+    relation, of one benchmark or of benchmarks visited together.
     """
     # by benchmark, relation and lower CPU
     bursts: Counter[tuple[str, str, int]] = Counter()
@@ -74,7 +77,9 @@ def _count_bursts_by_class(
 def _group_benchmarks(
     names: Collection[str], descriptions: Descriptions
 ) -> dict[str, frozenset[str]]:
-    """Return for each benchmark those visited together with it, and itself."""
+    """Return for each benchmark the benchmarks that a visit to a pair measures together
+    with it, itself included.
+    """
     visited_with_others = frozenset(
         name for name in names if matrices.is_visited_with_others(descriptions[name])
     )
@@ -87,8 +92,8 @@ def _group_benchmarks(
 def _plan_slices(
     counts: dict[_PairClass, Counter[int]], limit: float
 ) -> Iterator[_Slice]:
-    """Plan slices of at most `limit` bursts, or of one CPU with more. counts: the
-    bursts of each class by lower CPU.
+    """Plan slices of at most `limit` bursts; a CPU with more bursts is a slice of its
+    own. counts: for each class of pairs, how many bursts each lower CPU has.
     """
 
     def get_order(pair_class: _PairClass) -> tuple[list[str], str]:
@@ -100,8 +105,9 @@ def _plan_slices(
 
 
 def _split_cpus(counts: Counter[int], limit: float) -> list[list[int]]:
-    """Split CPUs, ascending, into groups of at most `limit` bursts, or of one CPU with
-    more. counts: each CPU's bursts.
+    """Split CPUs, ascending, into groups of at most `limit` bursts; a CPU with more
+    bursts is a group of its own. counts: how many bursts each CPU has. {0: 5, 1: 3,
+    2: 9} with the limit 8 -> [[0, 1], [2]].
     """
     groups: list[list[int]] = []
     bursts_of_group = 0
