@@ -43,12 +43,14 @@ _VIEWS_OF_POINTS = (View.TABLE, View.BLOCKS, View.PRODUCTS)
 def name_cells(
     pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
-    """Turn the rows of `pairs` into rows of cells, which are what a number of the table
-    `numbers` is reduced from. A cell has the number's name in `relation`, and the
-    columns `about`, `column` and `place` of the overview.
+    """Turn the rows of `pairs` into cells. A number of the table `numbers` is reduced
+    from all cells of a run with the same benchmark, variant and `relation`, which holds
+    the number's name. Cells also have the columns `about`, `column` and `place` of the
+    overview.
 
-    A row of `pairs` becomes one cell; but the rows of a ladder become one per level,
-    and a row at full load becomes a second one, of the benchmark `load`.
+    A row of `pairs` becomes a cell. But the rows of a ladder become a cell for each
+    level of memory, and a row at full load becomes two cells: the second, of the
+    benchmark `load`, has the rate of the load.
 
     pairs: from `as_float64`. cpus: of the same runs, needed for benchmarks with points.
     """
@@ -70,8 +72,9 @@ def name_cells(
 def name_cells_of_point(
     pairs: pd.DataFrame, point: str, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
-    """Select the rows of a point, as cells: rows of ladders are named by the point,
-    others keep their relation. Raises UsageError if there are none.
+    """Select the rows of a point, such as "random.512K.huge", as cells. Rows of ladders
+    have the point in `relation`, which tells them from the number of a whole level;
+    other rows keep their relation. Raises UsageError if no row has the point.
     """
     rows = pairs[pairs["point"] == point]
     if rows.empty:
@@ -82,7 +85,7 @@ def name_cells_of_point(
 
 
 def _make_unknown_point_error(pairs: pd.DataFrame, point: str) -> UsageError:
-    """Make the error that names the points there are."""
+    """Make the error for a point that no row has; it names the points of the rows."""
     points = sorted(pairs["point"].dropna().unique())
     why = (
         f"these runs have no such point{suggest_similar(point, points)} There are"
@@ -100,15 +103,17 @@ def list_names(names: Sequence[str]) -> str:
 
 
 def _name_pairs(pairs: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
-    """Select the rows without points, as cells that keep the name of their relation."""
+    """Select a row of each pair of CPUs or of each CPU, as `drop_points` does, as cells
+    that keep the name of their relation.
+    """
     rows = drop_points(pairs, descriptions)
     place = _list_nearness(rows["relation"])
     return rows.assign(about="", column=rows["relation"], place=place)
 
 
 def _list_nearness(relations: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Return a text for each relation; to sort the texts sorts the relations from the
-    nearest on.
+    """Return a text for each relation: sorted by their texts, the nearest relation
+    comes first. "llc" -> "(3, [])", "package" -> "(6, [])".
     """
     text_by_relation = {}
     for relation in relations.unique():
@@ -121,8 +126,8 @@ def _name_placed_lines(pairs: pd.DataFrame, descriptions: Descriptions) -> pd.Da
     """Select the pairs whose cache line lies on a requested NUMA node, as cells:
     "package n0".
 
-    An overview sorts its columns by the text `place`: the nearest relation first, and
-    of a relation the lowest node.
+    An overview sorts its columns by the text `place`: the nearest relation comes first,
+    and within a relation the lowest node: "(6, []) 00000".
     """
     rows = ladders.select_line_placed_pairs(pairs, descriptions)
     name = _join_words(rows["relation"], rows["point"])
@@ -134,8 +139,10 @@ def _name_placed_lines(pairs: pd.DataFrame, descriptions: Descriptions) -> pd.Da
 
 
 def _name_points(pairs: pd.DataFrame, descriptions: Descriptions) -> list[pd.DataFrame]:
-    """Return the cells of the rows with points: for each run, benchmark and variant two
-    tables, one with a cell for each row and one with the rates of its loads.
+    """Return the cells of the rows whose benchmark is shown by the parameters of its
+    points: for each run, benchmark and variant two tables. The first has a cell for
+    each row, "package written.chase.128K"; the second has the rates of the loads, if
+    the benchmark has loads.
     """
     has_points = get_views(pairs["benchmark"], descriptions).isin(_VIEWS_OF_POINTS)
     is_placed = ladders.is_node_placed(pairs, descriptions)
@@ -144,6 +151,7 @@ def _name_points(pairs: pd.DataFrame, descriptions: Descriptions) -> list[pd.Dat
     kinds = rows.groupby(_KIND, sort=False, observed=True)
     for (_, benchmark_name, _), group in kinds:
         benchmark = descriptions[str(benchmark_name)]
+        # its other threads load the memory, and count the bytes that they move
         is_under_load = benchmark.other_unit == "byte"
         if is_under_load:
             names = _append_loads(group)
@@ -158,7 +166,9 @@ def _name_points(pairs: pd.DataFrame, descriptions: Descriptions) -> list[pd.Dat
 
 
 def _join_words(first: "pd.Series[Any]", second: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Join the words of each row; a missing second word adds nothing."""
+    """Join the two texts of each row with a space: "package" and "n0" -> "package n0".
+    If the second text is missing, return the first.
+    """
     # a benchmark that nobody described may have no points
     second_words = second.astype(object).fillna("")
     texts: pd.Series[Any] = first.astype(object) + " " + second_words
@@ -166,9 +176,10 @@ def _join_words(first: "pd.Series[Any]", second: "pd.Series[Any]") -> "pd.Series
 
 
 def _append_loads(rows: pd.DataFrame) -> "pd.Series[Any]":
-    """Return a name for each row: its relation and its load, "smt read 2000"; with the
-    size if the run has several, "smt read 2000 4M"; and with the threads if there is a
-    load or the run has several numbers of threads, "smt read 2000 x8".
+    """Return a name for each row, its relation and its load: "package read full". If
+    the rows have several sizes, the size follows: "package read full 4M". If the load
+    is limited, or the rows have several numbers of threads, the threads follow:
+    "package read 2000 x8".
 
     rows: of one run, benchmark and variant.
     """
@@ -188,8 +199,10 @@ def _append_loads(rows: pd.DataFrame) -> "pd.Series[Any]":
 
 
 def _make_load_rates(rows: pd.DataFrame) -> pd.DataFrame:
-    """Make rows of the benchmark `load` from rows at full load: the rate of the other
-    CPUs, as ns a byte.
+    """Make rows of the benchmark `load` from rows at full load, where the other CPUs
+    move as many bytes as they can. The number of such a row is the rate of the other
+    CPUs, as ns a byte: `other_rate` is in GB/s, which is bytes a ns. Its interval is
+    not known.
     """
     if "other_rate" not in rows:
         return rows[:0]
@@ -208,9 +221,10 @@ def _make_load_rates(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _name_nodes(rows: pd.DataFrame, descriptions: Descriptions) -> list[pd.DataFrame]:
-    """Return the cells by NUMA node, "n0-n1 read x8": for each run, benchmark and
-    variant two tables, one with a cell for each row and one with the rates of its
-    loads. rows: `nodes` of a MemoryHierarchy.
+    """Return the cells by NUMA node: for each run, benchmark and variant two tables.
+    The first has a cell for each row, "n0-n1 read" for CPUs of node 0 and memory of
+    node 1; the second has the rates of the loads, if the benchmark has loads. rows:
+    `nodes` of a MemoryHierarchy.
     """
     tables = []
     for _, group in rows.groupby(_KIND, sort=False, observed=True):
@@ -226,7 +240,9 @@ def _name_nodes(rows: pd.DataFrame, descriptions: Descriptions) -> list[pd.DataF
 
 
 def _name_nodes_and_setting(rows: pd.DataFrame) -> "pd.Series[Any]":
-    """Name each row by the node of its CPUs, that of its memory, and its setting."""
+    """Name each row by the node of its CPUs, the node of its memory, and its setting:
+    "n0-n1 read".
+    """
     nodes = zip(rows["cpu_node"], rows["memory_node"], strict=True)
     names = [f"n{cpu_node}-n{memory_node}" for cpu_node, memory_node in nodes]
     names_of_nodes = pd.Series(names, rows.index, dtype=object)
@@ -234,11 +250,12 @@ def _name_nodes_and_setting(rows: pd.DataFrame) -> "pd.Series[Any]":
 
 
 def _choose_shown_nodes(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
-    """Choose the rows that an overview shows, those of the first setting, and return
-    its columns on them.
+    """Choose the rows that an overview shows: those of the first setting. Return the
+    columns of the overview for these rows, by the index of `rows`.
 
-    `column` is "local" or "remote". It is also `place`, the text by which columns are
-    sorted, since these two are in order. `about` says what was chosen.
+    `column` is "local" or "remote". `place`, the text by which columns are sorted, is
+    the same word, since "local" sorts first. `about` says what was chosen: "read by
+    node".
 
     rows: of one run, benchmark and variant, from `select_node_cells`.
     """
@@ -251,8 +268,8 @@ def _choose_shown_nodes(rows: pd.DataFrame, descriptions: Descriptions) -> pd.Da
 
 
 def _name_levels(levels: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
-    """Name the levels of ladders: "L2 read", "mem copy x64". levels: of a
-    MemoryHierarchy.
+    """Return the levels of ladders as cells, named by level, setting, threads and kinds
+    of cores: "L2 read", "mem copy x64 P-E". levels: of a MemoryHierarchy.
     """
     threads = _format_threads(levels)
     core_kinds = _format_core_kinds(levels)
@@ -287,8 +304,9 @@ def _choose_shown_levels(
 
 
 def _keep_first(rows: pd.DataFrame, name: str, order: Sequence[Any]) -> pd.DataFrame:
-    """Keep, of each run, benchmark and variant, the rows with the first value of a
-    column. name: of the column. order: all of its values, the first one first.
+    """Keep, of each run, benchmark and variant, the rows with the first of the values
+    that they have in a column. name: of the column. order: all values of the column, in
+    the order that says which is first.
     """
     rank_by_value = {value: rank for rank, value in enumerate(order)}
     ranks = rows[name].map(rank_by_value)
@@ -298,7 +316,7 @@ def _keep_first(rows: pd.DataFrame, name: str, order: Sequence[Any]) -> pd.DataF
 
 
 def _format_threads(rows: pd.DataFrame) -> "pd.Series[Any]":
-    """Name each row's threads as a suffix, " x4"; empty for one."""
+    """Return a suffix with the threads of each row, " x4"; "" for one thread."""
 
     def format_suffix(threads: float) -> str:
         if threads > 1:
@@ -310,8 +328,8 @@ def _format_threads(rows: pd.DataFrame) -> "pd.Series[Any]":
 
 def _format_core_kinds(rows: pd.DataFrame) -> "pd.Series[Any]":
     """Return a suffix with the kinds of cores in each row's relation: "package P-E" ->
-    " P-E". It is empty for the fastest kind alone, and for machines with one kind,
-    whose relations name none.
+    " P-E". The suffix is "" for the fastest kind alone, "package P-P", and for a
+    machine with one kind, whose relations name no kinds.
     """
 
     def format_suffix(relation: object) -> str:
@@ -324,17 +342,18 @@ def _format_core_kinds(rows: pd.DataFrame) -> "pd.Series[Any]":
 
 
 def _choose_shown(rows: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:
-    """Choose the rows that an overview shows for a benchmark, and return its columns on
-    them.
+    """Choose the rows that an overview shows for a benchmark. Return the columns of the
+    overview for these rows, by the index of `rows`.
 
-    `column` is the heading of a row's column, `place` the text by which columns are
-    sorted, and `about` says what was chosen: a row with `about` "read x8, package",
-    `column` "4K" and `place` "00000000000000004096" is the number for 4 KiB of 8
-    readers of a package.
+    `column` is the heading of a row's column. `place` is the text by which columns are
+    sorted. `about` says what was chosen. Of `memcpy`, a row with `about` "aligned,
+    self", `column` "4K" and `place` "00000000000000004096" is the number for aligned
+    copies of 4 KiB.
 
-    Show the nearest relation, and of each parameter one value; only the parameter that
-    makes the rows of the benchmark's own table keeps all values, each as a column of
-    the overview. Without such a parameter, show all points.
+    A benchmark's own table has parameters that make its rows, its columns, and several
+    tables. Show all values of the parameter that makes the rows, each as a column of
+    the overview. Show one value of each other parameter, and the nearest relation.
+    Without a parameter that makes rows, show all points.
 
     rows: of one run and variant.
     """
@@ -359,11 +378,11 @@ def _select_column(
     table: pd.DataFrame, parameters: Sequence[Parameter], benchmark: Benchmark
 ) -> tuple[pd.DataFrame, list[str]]:
     """Select the rows of one column of a benchmark's table; return the words that name
-    it, too.
+    the column, too.
 
-    parameters: those that make the columns. If the first one is a load, its greatest
-    value is chosen. Otherwise blocks show their last column, and all other benchmarks
-    their first.
+    parameters: those that make the columns. If the first parameter is a load, the
+    column of the greatest load is chosen. Otherwise it is the last column if the
+    benchmark has the view BLOCKS, and the first column if not.
     """
     # of these parameters, only a load has a word for rows without a value
     if parameters and parameters[0].none:
@@ -380,8 +399,8 @@ def _find_nearest(relations: "pd.Series[Any]") -> str:
 
 
 def _name_rows_by_parameter(rows: pd.DataFrame, parameter: Parameter) -> pd.DataFrame:
-    """Return `column` and `place` of rows that a parameter tells apart: its value, and
-    a text by which the values are sorted.
+    """Return for each row `column`, the value of the parameter as text, and `place`, a
+    text by which columns are sorted: 4096 bytes -> "4K", "00000000000000004096".
     """
 
     def format_place(value: Any) -> str:
@@ -397,12 +416,13 @@ def _name_rows_by_parameter(rows: pd.DataFrame, parameter: Parameter) -> pd.Data
 
 
 def _choose_shown_peaks(rows: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:
-    """Choose the products of matrices that an overview shows: those with the
-    first value of the parameter that makes rows and of those that make tables, on the
-    nearest CPUs.
+    """Choose the products of matrices that an overview shows: those on the nearest CPUs
+    with the first value of the first parameter that makes rows, the operation "peak" if
+    measured, and the first value of each parameter that makes tables.
 
-    Return its columns: `about`, the operation and the threads; `column`, the variant;
-    and `place`, an empty text, since there is one column.
+    Return the columns of the overview for these rows, by the index of `rows`: `about`,
+    the operation and the threads, "peak x8"; `column`, the variant; and `place`, "",
+    since rows of one variant make one column.
     """
     first_of_rows = benchmark.parameters_with_role("row")[:1]
     of_tables = benchmark.parameters_with_role("table")
@@ -414,8 +434,8 @@ def _choose_shown_peaks(rows: pd.DataFrame, benchmark: Benchmark) -> pd.DataFram
 
 
 def _list_words(rows: pd.DataFrame, parameters: Sequence[Parameter]) -> list[str]:
-    """List the words that the parameters have in the first row; numbers are left
-    out.
+    """List the values that the parameters have in the first row, of those parameters
+    whose values are words, not numbers: ["read", "chase"].
     """
     return [
         str(rows[parameter.name].iloc[0])
@@ -427,11 +447,11 @@ def _list_words(rows: pd.DataFrame, parameters: Sequence[Parameter]) -> list[str
 def _select_greatest_load(
     rows: pd.DataFrame, load: Parameter
 ) -> tuple[pd.DataFrame, str]:
-    """Select the rows at the greatest load of the run and those without load; return
-    them and the name of that load: "2 GB/s each".
+    """Select the rows at the greatest load of the run, and the rows without load, whose
+    load is 0. Return these rows and the name of the greatest load: "2 GB/s each".
 
-    load: the parameter, in MB/s for each loading CPU. Its missing value means a load
-    without limit, the greatest of all, and `load.none` names that.
+    load: the parameter, in MB/s for each loading CPU. A missing value means a load
+    without limit, the greatest of all, and `load.none` is the name of this load.
     """
     loads = rows[load.name].fillna(math.inf)
     greatest_mbps = float(loads.max())
@@ -445,8 +465,9 @@ def _select_greatest_load(
 def split_parameters_by_axis(
     benchmark: Benchmark, rows: pd.DataFrame
 ) -> list[list[Parameter]]:
-    """Return three lists: the parameters that make tables, rows and columns. Leave out
-    those that none of `rows` has.
+    """Return three lists of parameters: those that make the tables of a benchmark, the
+    rows of a table, and its columns. Leave out parameters that no row of `rows` has a
+    value of.
     """
     names = {name for name, column in rows.items() if column.notna().any()}
     parameters_by_axis = []
@@ -460,8 +481,9 @@ def split_parameters_by_axis(
 def _select_first(
     rows: pd.DataFrame, parameters: Sequence[Parameter], *, last: bool = False
 ) -> pd.DataFrame:
-    """Select the rows at the first value of each parameter in turn, or at the last.
-    Parameters that no row has a value of are passed over.
+    """Select the rows at the first value of each parameter, or at the last value if
+    `last`. The next parameter's values are those of the rows that are left. Parameters
+    that no row has a value of are passed over.
     """
     choose = max if last else min
     for parameter in parameters:
@@ -476,8 +498,8 @@ def _select_first(
 
 
 def are_pairs(relations: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Report which of these names are relations of pairs of CPUs, with or without the
-    node of their lines, not levels or points.
+    """Report which of these names are relations of CPUs, "package", or relations with
+    the node of their lines, "package n0"; False for names of levels and points.
     """
     # each different name is looked at once
     name_numbers, names = pd.factorize(relations)

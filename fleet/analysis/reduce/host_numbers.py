@@ -52,8 +52,8 @@ def load_overview(
     only: Only = ALL,
     descriptions: Descriptions | None = None,
 ) -> pd.DataFrame:
-    """Load a row per run and column of an overview, sorted; `relation` is the column's
-    name. Add `run_level` from `add_run_levels`.
+    """Load a row per run and column of an overview, sorted. `relation` is the column's
+    name. `run_level` is from `add_run_levels`.
     """
     merged = descriptions or load.merge_descriptions(runs)
     numbers = select_numbers(root, runs, only, merged)
@@ -62,12 +62,13 @@ def load_overview(
 
 
 def select_overview(numbers: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
-    """Select the numbers that stand for their benchmark in an overview, those with a
-    `column`; it replaces their `relation`.
+    """Select the numbers that stand for their benchmark in an overview: those with a
+    `column`, the heading there. The heading replaces their `relation`.
 
     The peaks of matrix products have a column for each variant, so that their own
-    `variant` becomes empty. Memory by node has a number for each node, and all local
-    ones share a column: they become one number.
+    `variant` becomes empty. Memory by node has a number for each two nodes; all numbers
+    of a node's own memory share the column "local", and the others "remote". The
+    numbers of a column become one number.
     """
     rows = numbers[numbers["column"].notna()]
     are_peaks = load.get_views(rows["benchmark"], descriptions) == View.PRODUCTS
@@ -81,7 +82,10 @@ def select_overview(numbers: pd.DataFrame, descriptions: Descriptions) -> pd.Dat
 
 
 def _join_cells(numbers: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """Join the numbers that have equal `keys` to one, in a row."""
+    """Join the rows of numbers that have equal values in the columns `keys` to one row:
+    counts are added up, and a median is the median of the numbers' medians. Columns
+    that are not named below are those of the first number.
+    """
     groups = numbers.groupby([*keys], sort=False)
     rows = groups.first()
     for name in ("pairs", "bursts", "flagged_bursts"):
@@ -96,8 +100,9 @@ def _join_cells(numbers: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
 
 
 def sort_overview(rows: pd.DataFrame) -> pd.DataFrame:
-    """Sort the rows of an overview: benchmarks in the order of their descriptions, a
-    user's own last; columns by `place`.
+    """Sort the rows of an overview: benchmarks in the order of the shipped
+    descriptions, benchmarks of the user's own last; then by variant and `about`; then
+    columns by `place`, a text that is made to sort them.
     """
     places = {name: place for place, name in enumerate(BENCHMARKS)}
     place_of_own = len(places)
@@ -109,8 +114,9 @@ def sort_overview(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def join_runs(numbers: pd.DataFrame, runs: Sequence[RunSummary]) -> pd.DataFrame:
-    """Add `started_utc`, `host_name`, `labels` and `flagged_share`; sort the rows by
-    time, run, benchmark, variant and number.
+    """Add to each row columns of its run, `started_utc`, `host_id`, `host_name` and
+    `labels` (a dict), and `flagged_share`, the share of bursts with a flag. Sort the
+    rows by time, run, benchmark, variant and `median_ns`. runs: those of all rows.
     """
     runs_by_id = {run.run_id: run for run in runs}
     run_of_row = [runs_by_id[run_id] for run_id in numbers["run_id"]]
@@ -137,9 +143,9 @@ def load_history(
 ) -> pd.DataFrame:
     """Load a row per run and number, oldest first, with the columns of `history`.
 
-    level_or_point: a relation ("package", "package P-E"), a level ("L2"), a level and
-    setting ("L2 read"), or, if `point`, the name of a point. Raises UsageError if no
-    run has it.
+    level_or_point: a relation ("package", "package P-E"), a level ("L2"), or a level
+    and setting ("L2 read"); if `point`, the name of a point ("random.512K.huge").
+    Raises UsageError if no run has such a number.
     """
     stored = [run for run in runs if run.state is not RunState.UNFINISHED]
     if not stored:
@@ -161,8 +167,9 @@ def load_history(
 def _match_relations(
     numbers: pd.DataFrame, text: str, benchmark: str | None
 ) -> list[str]:
-    """Return the relations and levels of memory that are `text` or begin with that
-    word. Raises UsageError if there are none.
+    """Return the names of `numbers` that are `text` or whose first word is `text`:
+    "package" matches "package" and "package P-E". Only relations, with or without a
+    node, and levels of memory match. Raises UsageError if no name does.
     """
     names = [
         name
@@ -196,7 +203,7 @@ def history(
     benchmarks with points.
 
     Columns: `started_utc`, `host_id`, `host_name`, `run_id`, `labels`, and those of
-    `list_relations`.
+    `list_relations` except `point`.
     """
     listing = open_listing(root)
     runs = load.list_published(listing, **which)
@@ -220,18 +227,19 @@ def is_memory_level(text: str) -> bool:
 def summarize_hosts(
     rows: pd.DataFrame, comparable: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Return a row per host and column of the overview, which is called a number here.
-    rows, comparable: from `load_overview`.
+    """Return a row per host and column of the overview. A host and a column are called
+    a number here.
 
-    Rows that `mark_usual` marks as not usual are left out. comparable: all runs of
-    these hosts under the same conditions, from which the interval of a host with few
-    rows is predicted.
+    rows: from `load_overview`, perhaps marked by `mark_usual`: rows from before the
+    last change of the host are not usual and left out. comparable: from
+    `load_overview`, all runs of these hosts under the same conditions; they predict the
+    interval of a host with few rows.
 
     Columns: `host_id`, `host_name`, `benchmark`, `variant`, `about`, `relation`,
-    `place`, `runs`, `median_ns` (the geometric mean of the runs at the main level),
-    `half` and `runs_of_half` (from `_estimate_halves`), `since` (the first night after
-    its last change, or None), `levels` (a tuple of Level, the main one first), `bursts`
-    and `flagged_bursts` (sums over all runs).
+    `place`, `runs`, `median_ns` (the geometric mean of the runs at the main level,
+    where most runs are), `half` and `runs_of_half` (from `_estimate_halves`), `since`
+    (the night of the last change, or None), `levels` (a tuple of Level, the main level
+    first), `bursts` and `flagged_bursts` (sums over all runs).
     """
     rows = _select_usual(rows)
     rows = rows.assign(number=number_groups(rows, _KEYS))
@@ -239,7 +247,7 @@ def summarize_hosts(
     levels = summarize_levels(rows, ["number"])
     main_levels = levels.drop_duplicates("number").set_index("number")
 
-    # a row per number, by which pandas aligns what is added
+    # a row per number; pandas aligns the columns that are added by the number
     table = rows.drop_duplicates("number").set_index("number")
     table = table[[*_KEYS, "since"]]
     table["runs"] = by_number.size()
@@ -259,14 +267,16 @@ def _estimate_halves(
     comparable: pd.DataFrame | None,
 ) -> pd.DataFrame:
     """Return `half`, half the 95 % interval of each number as a share, and
-    `runs_of_half`, the number of runs that it is estimated from.
+    `runs_of_half`, the number of runs that the interval is estimated from.
 
-    Intervals are between runs. A number with too few runs of its own has the interval
-    that comparable runs predict, or NaN if these are too few, too. If all numbers have
-    too few, the intervals are within a run: those of each number's last one.
+    Intervals are between runs, of which MIN_RUNS are needed. A number with fewer runs
+    has the interval that comparable runs predict, or NaN if these are too few, too. If
+    no number has an interval between runs, all have one from within a run: the `spread`
+    of the number's last run.
 
-    rows: with `number`, sorted by time. keys, main_levels: a row per number, with _KEYS
-    and from `summarize_levels`. comparable: as in `summarize_hosts`.
+    rows: a row per run and number, with the number in `number`, sorted by time. keys:
+    the columns _KEYS of each number. main_levels: the row of each number's main level,
+    from `summarize_levels`. comparable: as in `summarize_hosts`.
     """
     halves = pd.DataFrame(
         {"half": main_levels["mean_half"], "runs_of_half": main_levels["runs"]}
@@ -287,8 +297,8 @@ def _estimate_halves(
 
 
 def _select_usual(rows: pd.DataFrame) -> pd.DataFrame:
-    """Select the rows that `mark_usual` marks as usual; all, with `since` None, if it
-    did not see them.
+    """Select the rows that `mark_usual` marks as usual: those since the last change of
+    their host. If `mark_usual` has not marked the rows, return all, with `since` None.
     """
     if "is_usual" not in rows:
         return rows.assign(since=None)
@@ -298,8 +308,9 @@ def _select_usual(rows: pd.DataFrame) -> pd.DataFrame:
 def _take_spread_of_last_run(
     rows: pd.DataFrame, main_levels: pd.DataFrame
 ) -> "pd.Series[Any]":
-    """Return, by number, the `spread` of its last run at its main level. rows: oldest
-    first.
+    """Return by number the `spread` of its last run at its main level. rows: with
+    `number` and `run_level`, oldest first. main_levels: a row per number, with
+    `run_level`.
     """
     main_level_of_row = rows["number"].map(main_levels["run_level"])
     rows_at_main = rows[rows["run_level"] == main_level_of_row]
@@ -308,15 +319,18 @@ def _take_spread_of_last_run(
 
 
 def summarize_levels(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """Return a row per level between runs of each number, the main level first.
+    """Return a row per number and level. The runs of a number may be at several levels;
+    the main level has most runs, or is the lowest of those that have. The main level of
+    a number comes before its other levels.
 
     rows: with `run_level` and `median_ns`, a row per run and number. keys: columns that
-    tell numbers apart. Columns: `ns`, the geometric mean of the level's `runs`;
-    `mean_half`, half its relative 95 % interval; `run_half`, how far a single run may
-    be off. Both are NaN below MIN_RUNS. The main level has most runs; of several it is
-    the lowest.
+    tell numbers apart. Columns: `keys`, `run_level`; `runs`, how many are at the level;
+    `ns`, the geometric mean of these runs; `mean_half`, half the 95 % interval of the
+    mean, as a share; `run_half`, how far a single run may be off, as a share. Both
+    shares are NaN if there are fewer than MIN_RUNS runs.
     """
     level_keys = [*keys, "run_level"]
+    # the mean of logarithms is the logarithm of the geometric mean
     logs = rows[level_keys].assign(log=np.log(rows["median_ns"]))
     groups = logs.groupby(level_keys, sort=False)["log"]
     levels = groups.size().to_frame("runs")
@@ -344,10 +358,11 @@ def list_levels(levels: pd.DataFrame, key: str) -> "pd.Series[Any]":
 
 def _predict_halves(levels: pd.DataFrame, comparable: pd.DataFrame) -> pd.DataFrame:
     """Predict from comparable runs at the same level how far a single run of each
-    number may be off: `half`, and `runs_of_half`, how many such runs there are. Both
-    are NaN without any.
+    number may be off. Return `half`, this distance as a share, and `runs_of_half`, how
+    many such runs there are. Both are NaN for a number without such runs.
 
     levels: a row per number, with _KEYS and the `run_level` of its main level.
+    comparable: as in `summarize_hosts`.
     """
     comparable_levels = summarize_levels(comparable, _KEYS)
     by_level = comparable_levels.set_index([*_KEYS, "run_level"])

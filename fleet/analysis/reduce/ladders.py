@@ -69,7 +69,9 @@ class MemoryHierarchy:
 def arrange_memory(
     pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> MemoryHierarchy:
-    """Arrange the rows of `pairs` that measure memory. cpus: of the same runs."""
+    """Arrange the rows of `pairs` that measure memory: as steps of ladders, which go
+    through memory sizes, as levels of memory, and by NUMA node. cpus: of the same runs.
+    """
     steps = select_ladder_steps(pairs, descriptions)
     return MemoryHierarchy(
         steps=steps,
@@ -80,7 +82,7 @@ def arrange_memory(
 
 def is_node_placed(pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED) -> Bools:
     """Report which rows have memory on a requested NUMA node; False for benchmarks of
-    two CPUs.
+    two CPUs, whose rows are of a pair, not of a node of CPUs.
     """
     is_placed = np.zeros(len(pairs), dtype=bool)
     for name in pairs["benchmark"].unique():
@@ -104,8 +106,9 @@ def select_line_placed_pairs(
 def select_ladder_steps(
     pairs: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
-    """Select the steps of ladders, sorted; add `setting`, the point without its size,
-    such as "read one".
+    """Select the steps of ladders, which are benchmarks by memory size; a step is a row
+    for one size. Add `setting`, the point without its size, such as "read one". Sort
+    the steps by ladder, then by size. Memory on a requested node is left out.
     """
     is_ladder = get_views(pairs["benchmark"], descriptions).eq(View.LADDER)
     has_size = pairs["bytes"].notna()
@@ -124,21 +127,25 @@ def select_ladder_steps(
 def find_plateaus(
     pairs: pd.DataFrame, cpus: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
-    """Find the plateaus of ladders: a row per run, ladder and level, with `level`,
-    `cache_bytes` and numbers.
+    """Find the plateaus of ladders, the sizes that one level of memory serves: a row
+    per run, ladder and level, with `level` ("L2", "mem"), `cache_bytes` and numbers.
 
     pairs, cpus: of any runs; the sizes of a level are found in each run by itself.
     `median_ns`, `low_ns`, `high_ns`, `spread`, `core_ghz`, `other_ns`: the median of
-    these over the level's sizes. `rise`: the slowest size as a multiple of the fastest.
-    `least_bytes`, `most_bytes`, `sizes`: the smallest and largest size, and how many
-    there are. No rows if no cache sizes are known.
+    the column over the level's sizes. `rise`: the time of the slowest size as a
+    multiple of that of the fastest. `least_bytes`, `most_bytes`, `sizes`: the smallest
+    and largest size, and how many sizes there are. There are no rows if no cache sizes
+    are known.
     """
     return _find_levels(select_ladder_steps(pairs, descriptions), cpus)
 
 
 def _find_levels(steps: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
-    """Reduce steps to a row per run, ladder and level, as `find_plateaus` returns
-    them. cpus: of the same runs.
+    """Reduce steps of ladders to the rows that `find_plateaus` returns: a row per run,
+    ladder and level of memory. cpus: of the same runs.
+
+    The ladders of a run that have the same benchmark, threads and CPUs go through the
+    same caches, so that their levels are found together.
     """
     parts: list[pd.DataFrame] = []
     swept_together = steps.groupby(_SWEPT_TOGETHER, sort=False, observed=True)
@@ -156,8 +163,8 @@ def _find_levels(steps: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
 def _select_levels(
     group: pd.DataFrame, caches: Sequence[CacheLevel]
 ) -> Iterator[pd.DataFrame]:
-    """Yield the steps of each level that has any, with `level` and `cache_bytes`.
-    group: a run's ladders of one benchmark and CPUs.
+    """Yield a frame for each level that has steps: these steps, with the columns
+    `level` and `cache_bytes`. group: a run's ladders of one benchmark and CPUs.
     """
     for level, sizes in _split_levels(group, caches):
         part = group[group["bytes"].isin(sizes)]
@@ -192,9 +199,10 @@ _PLATEAU_AGGREGATES: dict[str, Any] = {
 def list_cache_levels(cpus: pd.DataFrame, group: pd.DataFrame) -> list[CacheLevel]:
     """List the data caches that a ladder goes through, nearest first.
 
-    cpus: from `load_cpus`. group: a run's ladders of one benchmark and CPUs. With the
-    sharing "one" all threads read the same buffer, else each has one of its own, and
-    those of the threads that share a cache divide it among them.
+    cpus: from `load_cpus`. group: a run's ladders of one benchmark and CPUs, whose rows
+    have equal `run_id`, `ping_cpu` and `threads`. With the sharing "one" all threads
+    use the same buffer, which may fill each cache. Otherwise each thread has a buffer
+    of its own, and the buffers of the threads that share a cache divide it.
     """
     first = group.iloc[0]
     cpus_of_run = cpus[cpus["run_id"] == first["run_id"]]
@@ -217,8 +225,9 @@ def list_cache_levels(cpus: pd.DataFrame, group: pd.DataFrame) -> list[CacheLeve
 def _count_threads_in_cache(
     cache: Mapping[str, Any], threads: int, measured_cpus: int
 ) -> int:
-    """Count those of a ladder's threads that share a cache. The threads are spread
-    evenly over all measured CPUs.
+    """Count how many of a ladder's threads share a cache, at least one. The threads are
+    spread evenly over all measured CPUs. With 8 threads on 16 measured CPUs, a cache of
+    4 CPUs has 2 of the threads.
     """
     its_cpus = len(cache["shared_cpus"]) or 1
     its_threads = math.ceil(threads * its_cpus / measured_cpus)
@@ -226,8 +235,8 @@ def _count_threads_in_cache(
 
 
 def _list_data_caches(cpus: pd.DataFrame, cpu: int) -> list[dict[str, Any]]:
-    """List the caches of a CPU that hold data and whose size is known, nearest
-    first.
+    """List the caches of a CPU that hold data and whose size is known, nearest first.
+    cpus: one run's rows; `caches_json` has a list of the CPU's caches.
     """
     data_caches = []
     for text in cpus.loc[cpus["cpu"] == cpu, "caches_json"]:
@@ -249,8 +258,10 @@ def format_size(count: int) -> str:
 def sort_settings(
     rows: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> list[str]:
-    """Return the distinct settings of one benchmark's rows, in the order in which its
-    description lists their first words; a setting with another first word comes last.
+    """Return the distinct settings of one benchmark's rows, such as "read one", in the
+    order in which the benchmark's description lists their first words. A setting whose
+    first word is not listed comes last. Settings with the same first word are in
+    alphabetical order.
     """
     words: list[str] = []
     if len(rows):
@@ -269,16 +280,18 @@ def sort_settings(
 def _split_levels(
     group: pd.DataFrame, caches: Sequence[CacheLevel]
 ) -> Iterator[tuple[CacheLevel, set[int]]]:
-    """Yield each level and the sizes of buffers, in bytes, that measure it: each cache,
-    nearest first, then memory. group: a run's ladders of one benchmark and CPUs.
+    """Yield each level and the sizes of buffers, in bytes, that measure this level:
+    each cache, nearest first, then memory. A level may have no sizes. group: a run's
+    ladders of one benchmark and CPUs. caches: from `list_cache_levels`.
 
-    A size measures a cache if it lies well inside it and well outside all nearer ones.
-    Of these sizes only those before the first step up in time count. The larger ones,
-    behind the step, miss the cache, which may be smaller than the machine reports.
+    A size measures a cache if it is at most half the cache and at least twice each
+    nearer cache. Of these sizes only those before the first step up in time count. The
+    larger sizes, behind the step, miss the cache, which may be smaller than the machine
+    reports.
     """
     time_by_size = _compute_relative_curve(group)
-    largest_cache = 0  # of those so far, in bytes
-    sizes_behind_step: list[int] = []  # of the last cache
+    largest_cache = 0  # of the caches so far, in bytes
+    sizes_behind_step: list[int] = []  # in the last cache so far
     for level in caches:
         smallest_size = _OUTSIDE * largest_cache
         largest_size = level.share_bytes // _INSIDE
@@ -295,12 +308,13 @@ def _split_levels(
 def _find_memory_sizes(
     sizes: Iterable[int], largest_cache: int, sizes_behind_step: Sequence[int]
 ) -> set[int]:
-    """Return the sizes that measure memory: those well outside all caches or, if there
-    are none, those from the first one on that misses the last cache.
+    """Return the sizes that measure memory: the sizes of at least twice the largest
+    cache. If there are none, return the sizes from the first one on that misses the
+    last cache.
 
-    sizes: of all buffers. largest_cache: 0 if no cache is known, so that there are no
-    sizes of memory either. sizes_behind_step: those that by their size lie inside the
-    last cache, but by their time miss it, ascending.
+    sizes: of all buffers, in bytes. largest_cache: in bytes; 0 if no cache is known, so
+    that there are no sizes of memory either. sizes_behind_step: ascending, the sizes
+    that should fit into the last cache, but are so slow that they miss it.
     """
     if largest_cache:
         sizes_outside = {size for size in sizes if size >= _OUTSIDE * largest_cache}
@@ -312,8 +326,9 @@ def _find_memory_sizes(
 
 
 def _find_step_up(times: Sequence[float]) -> int:
-    """Return the first place from which on all times are more than STEP times all those
-    before; the number of times if there is no such place.
+    """Return the first place from which on each time is more than STEP times each time
+    before the place; the number of times if there is no such place: 1, 1.1, 2, 2.2 ->
+    2.
     """
     for place in range(1, len(times)):
         if min(times[place:]) > STEP * max(times[:place]):
@@ -322,10 +337,11 @@ def _find_step_up(times: Sequence[float]) -> int:
 
 
 def _compute_relative_curve(group: pd.DataFrame) -> dict[int, float]:
-    """Return the time of each size of a buffer, by its bytes, ascending.
+    """Return the relative time of each size of a buffer, by the bytes, ascending.
 
-    A time is a multiple of that of the fastest size of the same setting, and the median
-    over the settings.
+    For each setting, such as "read", the time of a size is divided by the time of the
+    fastest size, so that settings of different speed compare. The relative time of a
+    size is the median of these multiples over the settings.
     """
     medians = group.groupby(["setting", "bytes"])["median_ns"].median()
     fastest = medians.groupby(level="setting").transform("min")
@@ -335,8 +351,9 @@ def _compute_relative_curve(group: pd.DataFrame) -> dict[int, float]:
 
 
 def name_setting(point: str, size: int) -> str:
-    """Return a point's name without its size, pages, threads and node, and without the
-    usual sharing, "own": "read.own.64K.huge.x4" -> "read".
+    """Return a point's name, its words joined by spaces, without its size, pages,
+    threads and node, and without the usual sharing, "own": "read.own.64K.huge.x4" ->
+    "read", "read.one.64K.huge.x4" -> "read one". size: the point's, in bytes.
 
     The node that a load is on is kept: "read.full.x2.8M.huge.n0-n1" -> "read full load
     on node 1".
@@ -359,8 +376,9 @@ def select_node_cells(
     NODE_CELL and `threads`. cpus: of the same runs.
 
     A cell is a node of CPUs, `cpu_node` (-1 if unknown), and a node of memory,
-    `memory_node`. `setting` is that of `name_setting`, with "x1" behind it for a single
-    CPU.
+    `memory_node`. `setting` is the text from `name_setting`, with "x1" at its end for a
+    single CPU: "read", "read x1". Of the rows of a cell and setting, only those with
+    the most threads are kept.
     """
     rows = pairs[is_node_placed(pairs, descriptions)]
     if rows.empty:
@@ -407,7 +425,9 @@ def _map_cpus_to_nodes(cpus: pd.DataFrame) -> dict[tuple[str, int], int]:
 def _find_node_columns(
     rows: pd.DataFrame, descriptions: Descriptions
 ) -> dict[str, str]:
-    """Return by benchmark the name of the column that holds the requested node."""
+    """Return by benchmark the name of the column of `pairs` that holds the requested
+    node of memory, "memory_node". Benchmarks without such a parameter are left out.
+    """
     columns = {}
     for name in rows["benchmark"].unique():
         node = descriptions[str(name)].node
@@ -419,9 +439,10 @@ def _find_node_columns(
 def lay_out_node_matrix(
     cells: pd.DataFrame, column: str = "median_ns"
 ) -> tuple[list[int], list[int], NodeMatrix]:
-    """Return the CPU nodes, the memory nodes, and for each two of them that were
-    measured the median of `column`. Both lists ascend, but memory nodes without CPUs
-    are last. cells: of one setting.
+    """Return three things: the nodes of CPUs; the nodes of memory; and by node of CPUs
+    and node of memory, the median of `column`, for each combination that was measured.
+    Both lists ascend, but memory nodes that were not measured as nodes of CPUs come
+    last. cells: of one setting, from `select_node_cells`.
     """
     by_nodes: Any = cells.groupby(["cpu_node", "memory_node"])[column]
     medians = {}
@@ -442,8 +463,10 @@ def is_local_memory(cells: pd.DataFrame) -> "pd.Series[Any]":
 def describe_memory(
     run: Mapping[str, Any], memory: MemoryHierarchy, cpus: pd.DataFrame
 ) -> list[str]:
-    """Return lines on a run's memory, if known: its modules, then for each node, or for
-    the machine, the best bandwidth as a share of the peak. memory, cpus: of the run.
+    """Return lines on a run's memory: its modules, if known, and then the best
+    bandwidth of the machine and of each node, if measured and if the peak is known:
+    "memory of node 0, bandwidth read of 4 CPUs: 90.0 of 120.0 GB/s, 75%". memory, cpus:
+    of the run.
     """
     lines = []
     if run.get("memory_modules"):
@@ -473,8 +496,10 @@ class _Bandwidth(NamedTuple):
 def _find_best_bandwidths(
     rows: Sequence[Mapping[str, Any]], run: Mapping[str, Any], cpus: pd.DataFrame
 ) -> dict[int, _Bandwidth]:
-    """Return the highest bandwidth of the memory of each node, by its number, and of
-    the whole machine by _MACHINE. rows: of levels or cells of memory.
+    """Return the highest bandwidth of the memory of each node, by the node's number,
+    and of the whole machine by _MACHINE. rows: of `levels` or `nodes` of a
+    MemoryHierarchy; rows that count another unit than bytes are no bandwidths. cpus:
+    of the run.
     """
     node_of_cpu = dict(zip(cpus["cpu"], cpus["node"], strict=True))
     is_single_node = len(run.get("nodes") or []) < 2
@@ -493,8 +518,9 @@ def _find_best_bandwidths(
 
 
 def _find_peak_facts(run: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
-    """Return the facts on the peak bandwidth of each node, by its number, and of the
-    whole machine by _MACHINE.
+    """Return the facts on the peak bandwidth of each node, by the node's number, and of
+    the whole machine by _MACHINE. If the machine has no peak of its own and a single
+    node, the machine has the facts of the node.
     """
     of_machine = run.get("memory") or {}
     of_nodes = {node["node"]: node for node in run.get("nodes") or []}
@@ -506,9 +532,11 @@ def _find_peak_facts(run: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
 def _find_node_of_memory(
     row: Mapping[str, Any], node_of_cpu: Mapping[int, Any], *, is_single_node: bool
 ) -> Any:
-    """Return the node whose memory a row measures, _MACHINE if it measures that of all
-    nodes; None if the node is unknown.
+    """Return the node whose memory a row measures: a number, _MACHINE for the memory of
+    all nodes, None if the node is unknown. node_of_cpu: the node of each CPU.
     """
+    # rows of `nodes` have the node that was requested; in rows of `levels`, each CPU
+    # allocates on its own node
     if "memory_node" in row:
         return row["memory_node"]
     relation, _, _ = row["relation"].partition(" ")  # "package P-E": without kinds
@@ -530,11 +558,12 @@ def _name_group(row: Mapping[str, Any]) -> str:
 
 
 def _describe_peak_share(gb_per_s: float, facts: Mapping[str, Any]) -> str:
-    """Format a bandwidth as a share of the peak of a machine or node, as its facts
-    state it; return "" if they do not.
+    """Format a bandwidth as a share of the peak of a machine or node: "90.0 of 120.0
+    GB/s, 75%". Return "" if the facts do not state the peak.
 
-    `peak_mbps` is computed from the memory channels. Where it is unknown, `read_mbps`
-    stands for it, which the firmware states in an ACPI table.
+    facts: of the machine or node. `peak_mbps` is computed from the memory channels. If
+    it is unknown, `read_mbps` stands for it, which the firmware states in an ACPI
+    table.
     """
     is_from_acpi = not facts.get("peak_mbps")
     peak_mbps = facts.get("read_mbps") if is_from_acpi else facts["peak_mbps"]

@@ -53,8 +53,11 @@ def load_samples(
     columns: Sequence[str] | None = None,
     **which: Unpack[Runs],
 ) -> pd.DataFrame:
-    """Read raw samples (docs/tables.md), a row per burst. Filters: one value or
-    several, None for all.
+    """Read raw samples (docs/tables.md), a row per burst. Each filter is one value or
+    several, or None for all; `which` are filters of runs.
+
+    If several files are read, damaged ones are left out with a warning; a single one
+    raises.
     """
     listing = open_listing(root)
     runs = list_published(listing, **which)
@@ -77,8 +80,8 @@ def load_samples_in_parts(
     benchmark: str | None = None,
     columns: Sequence[str] | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """Read raw samples of one run, a few thousand bursts at a time; benchmark: `cas` or
-    `cas/llsc`.
+    """Read raw samples of one run, a few thousand bursts at a time: frames with a row
+    per burst. benchmark: `cas`, `cas/llsc` or None for all.
     """
     listing = open_listing(root)
     where: dict[str, frozenset[str]] = {}
@@ -100,8 +103,8 @@ RUN_COLUMNS = ("host_name", "started_utc", "cpu_model", "kernel", "labels")
 
 
 def add_run_columns(rows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """Insert RUN_COLUMNS before each row's own columns, labels as key=value. runs: from
-    `load_runs`.
+    """Insert RUN_COLUMNS of each row's run before the row's own columns; `labels` is a
+    text, "rack=b2 kernel=old". rows: with `run_id`. runs: from `load_runs`.
     """
     labels = [_format_labels(text) for text in runs["labels_json"]]
     facts_of_runs = runs.assign(labels=labels)[[*RUN_COLUMNS]]
@@ -130,9 +133,10 @@ def load_run(root: Root, run_id: str) -> dict[str, Any]:
 def read_runs(
     root: Root, run_ids: Sequence[str]
 ) -> tuple[list[dict[str, Any]], pd.DataFrame, pd.DataFrame]:
-    """Return three things on these runs: each run as `load_run` does, in the order of
-    `run_ids`; their rows of the table `runs`; and those of `cpus`, both oldest first.
-    Raises StoreError for a run that is missing or damaged.
+    """Return three things on these runs: each run as `load_run` returns it, in the
+    order of `run_ids`; the runs' rows of the table `runs`, oldest first; and the runs'
+    rows of the table `cpus`, oldest first. Raises StoreError for a run that is missing
+    or damaged.
     """
     listing = open_listing(root)
     records = _read_records(listing, run_id=run_ids)
@@ -155,8 +159,10 @@ def _find_why_missing(listing: Listing, root: Root, run_id: str) -> StoreError:
 
 
 def _read_records(root: Root, **which: Unpack[Runs]) -> _Records:
-    """Read the records of these runs. Of several runs, leave out those whose file is
-    damaged, with a warning; raise StoreError if the only one is.
+    """Read the records of these runs: a list of a run's summary and its record, which
+    has the run's rows of `runs` and `cpus`. Of several runs, leave out those whose file
+    is damaged, with a warning. Raises StoreError if only one run matches and its file
+    is damaged.
     """
     listing = open_listing(root)
     runs = list_published(listing, **which)
@@ -170,10 +176,11 @@ def _read_records(root: Root, **which: Unpack[Runs]) -> _Records:
 
 
 def _make_runs_rows(records: _Records) -> list[dict[str, Any]]:
-    """Return the rows of `runs`. Their labels are those that the runs have now: a file
-    has those of the time of its run.
+    """Return the rows of `runs`. Their labels are those that the runs have now: labels
+    can be changed later, and a file has the labels from the time of its run.
     """
-    format_labels = cache(lambda labels: to_json(dict(labels)))  # many have the same
+    # formatted once for all runs with the same labels, which many have
+    format_labels = cache(lambda labels: to_json(dict(labels)))
     return [
         {**record.row, "labels_json": format_labels(run.labels)}
         for run, record in records
@@ -193,8 +200,9 @@ def _make_cpus(records: _Records) -> pd.DataFrame:
 
 
 def decode_run_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Decode the JSON columns of rows of `runs`, equal texts only once; drop `_json`
-    from column names.
+    """Decode the JSON columns of rows of `runs`, and drop `_json` from their names:
+    `plan_json` becomes `plan`. Equal texts are decoded once and share the result; None
+    remains None.
     """
     decode = cache(json.loads)
     runs = []
@@ -246,9 +254,11 @@ def list_published(
     host_id: Chosen = None,
     labels: Mapping[str, str] | None = None,
 ) -> list[RunSummary]:
-    """List the published runs that match, oldest first. Opens no file that an earlier
-    listing has read. Raises DamagedFileError if none match, and a file of these hosts
-    cannot be read.
+    """List the published runs that match all filters, oldest first. Opens no file that
+    an earlier listing has read. Raises DamagedFileError if no run matches, hosts are
+    given, and a file of these hosts cannot be read: the run may be in that file.
+
+    labels: those that a run must have, {"rack": "b2"}.
     """
     listing = open_listing(root)
     ids = as_set(run_id)
@@ -270,7 +280,7 @@ def list_published(
 
 def _require_readable(listing: Listing, hosts: Collection[str]) -> None:
     """Raise the error of the first file of these hosts that could not be read, if there
-    is one.
+    is such a file.
     """
     for (host, _), err in listing.unreadable.items():
         if host in hosts:
@@ -287,8 +297,8 @@ def as_set(chosen: Chosen) -> frozenset[str] | None:
 
 
 def make_filters(**chosen: Chosen) -> dict[str, frozenset[str]]:
-    """Make the filters that `read_files` takes: sets of values by column, without those
-    that are None.
+    """Make the filters that `read_files` takes: by column, the set of values to read. A
+    column whose choice is None, for all values, has no filter.
     """
     filters = {}
     for column, choice in chosen.items():
@@ -310,7 +320,8 @@ def samples_long(
     latency, burst_of_sample, is_warmup = compute_sample_latencies(
         samples, descriptions
     )
-    # as these ascend, a burst's first sample is where its number would be inserted
+    # the numbers of bursts ascend, so that searchsorted finds for each sample the first
+    # place with the number of its burst: the burst's first sample
     first_of_burst = np.searchsorted(burst_of_sample, burst_of_sample)
     sample_in_burst = np.arange(len(burst_of_sample)) - first_of_burst
     no_ticks = np.empty(0, dtype=np.int64)  # concatenate wants an array at least
@@ -328,8 +339,9 @@ def samples_long(
 def compute_sample_latencies(
     samples: pd.DataFrame, descriptions: Descriptions
 ) -> tuple[Floats, Ints, Bools]:
-    """Return of each sample, in stored order: its latency in ns, one way; the place of
-    its burst in `samples`; and whether it is a warm-up.
+    """Return three arrays with a value for each sample, in stored order: the sample's
+    latency in ns, one way; the number of its burst's row in `samples`, from 0; and
+    whether it is a warm-up. samples: a row per burst.
     """
     lists = arrow_schema("samples", ("ticks", "other_ticks"))
     columns = samples.reindex(columns=lists.names)
@@ -344,10 +356,12 @@ def convert_ticks(
     rows: pd.DataFrame, table: Any, descriptions: Descriptions
 ) -> tuple[Floats, Ints, Bools]:
     """Return the latency of each sample in ns, one way; how many samples each burst
-    has; and which samples are warm-ups.
+    has; and for each sample whether it is a warm-up. The samples of all bursts stand
+    end to end.
 
-    rows: a row per burst. table: Arrow, with the rows' `ticks` and `other_ticks`; where
-    both CPUs of a pair have measured a burst, each sample is the mean of both.
+    rows: a row per burst. table: an Arrow table with the same rows, of which `ticks`
+    and `other_ticks` are read. Where both CPUs of a pair have measured a burst, each
+    sample is the mean of both.
     """
     ticks = table.column("ticks").combine_chunks()
     other_ticks = table.column("other_ticks").combine_chunks()
@@ -371,10 +385,12 @@ def _average_with_others(
     measured, the mean of both.
 
     values: the ping's ticks of all bursts, end to end. counts: how many samples each
-    burst has. other_ticks: for each burst null, or a list for each other thread, of
-    which a pair has one: it has as many ticks as the burst has samples. has_both: the
-    bursts that both have measured.
+    burst has. other_ticks: an Arrow array with null or a list of lists for each burst:
+    an inner list for each other thread. A pair has one other thread, pong, whose list
+    has a number of ticks for each sample of the burst. has_both: for each burst,
+    whether both CPUs of a pair have measured it.
     """
+    # flattened twice: to the lists of threads, then to their ticks, end to end
     threads_of_bursts = other_ticks.filter(pa.array(has_both))
     samples_of_threads = threads_of_bursts.flatten()
     ticks_of_pong = samples_of_threads.flatten().to_numpy()
@@ -385,8 +401,9 @@ def _average_with_others(
 
 
 def _mark_warmups(counts: Ints, warmup: Ints) -> Bools:
-    """Mark the first samples of each burst. counts, warmup: how many samples a burst
-    has, and how many of them are warm-ups.
+    """Mark the first samples of each burst as warm-ups: True for each such sample, of
+    all bursts end to end. counts, warmup: how many samples each burst has, and how many
+    of them are warm-ups.
     """
     places = np.arange(counts.sum())
     start_of_burst = np.repeat(find_starts(counts), counts)
@@ -406,8 +423,9 @@ def has_shape(
 
 
 def merge_descriptions(runs: Iterable[RunSummary]) -> Descriptions:
-    """Merge the benchmark descriptions of these runs with those shipped; of several
-    runs that describe a benchmark of the user's own, the first counts.
+    """Merge the benchmark descriptions of these runs with the shipped ones. A run
+    describes benchmarks of the user's own, which are not shipped; if several runs
+    describe the same name, the description of the first run counts.
     """
     own: dict[str, Benchmark] = {}
     for run in runs:
@@ -427,8 +445,8 @@ def _list_benchmarks(run: RunSummary) -> list[str]:
 def drop_contradicting(
     rows: pd.DataFrame, runs: Iterable[RunSummary], descriptions: Descriptions
 ) -> pd.DataFrame:
-    """Drop rows whose run describes their benchmark differently from `descriptions`,
-    with a StoreWarning.
+    """Drop rows whose run describes the row's benchmark differently from
+    `descriptions`, with a StoreWarning. Only benchmarks of the user's own are checked.
     """
     if not descriptions.own:
         return rows
@@ -452,8 +470,9 @@ def _warn_contradicting(run: RunSummary, benchmark: str) -> None:
 
 
 def select_benchmark(rows: pd.DataFrame, benchmark: str | None) -> pd.DataFrame:
-    """Return the rows of these benchmarks (see `parse_benchmark_names`). UsageError if
-    there are none.
+    """Return the rows of the benchmarks that a text names, all rows for None.
+    benchmark: as `parse_benchmark_names` takes it, "cas/c11,chase random". Raises
+    UsageError if there are no such rows.
     """
     if benchmark is None:
         return rows
@@ -474,22 +493,23 @@ def name_benchmarks(rows: pd.DataFrame) -> "pd.Series[str]":
 
 
 def select_choice(table: pd.DataFrame, choice: str) -> pd.DataFrame:
-    """Return the rows of a benchmark and variant, named as in `choice`."""
+    """Return the rows of a benchmark and variant. choice: both names, `cas/llsc`."""
     benchmark, _, variant = choice.partition("/")
     is_own = (table["benchmark"] == benchmark) & (table["variant"] == variant)
     return table[is_own]
 
 
 def select_point(rows: pd.DataFrame, point: str | None) -> pd.DataFrame:
-    """Return the rows of a point, of no point for None."""
+    """Return the rows of a point; for None, the rows that have no point."""
     if point is None:
         return rows[rows["point"].isna()]
     return rows[rows["point"] == point]
 
 
 def is_chosen_benchmark(rows: pd.DataFrame, benchmark: str) -> "pd.Series[bool]":
-    """Report which rows are of these benchmarks and settings (see
-    `parse_benchmark_names`).
+    """Report which rows are of the benchmarks, variants and settings that a text names,
+    "cas/c11,chase random" (see `parse_benchmark_names`). A row has a setting if its
+    point has all of the setting's words: "random.512K.huge" has "random".
     """
     is_chosen = pd.Series(data=False, index=rows.index)
     for name in parse_benchmark_names(benchmark):
@@ -516,8 +536,9 @@ def get_views(
 def drop_points(
     rows: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
-    """Keep one number of each pair of CPUs, or of each CPU: the rows that
-    `is_at_usual_point` reports.
+    """Keep one row of each pair of CPUs, or of each CPU, by benchmark and variant: the
+    rows that `is_at_usual_point` reports. Benchmarks of sizes or tables have no rows
+    left.
     """
     return rows[is_at_usual_point(rows, descriptions)]
 
@@ -526,7 +547,9 @@ def is_at_usual_point(
     rows: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> Bools:
     """Report which rows are of a benchmark of pairs of CPUs or of single CPUs, and are
-    at the point that their benchmark is usually shown at, or have no point.
+    at the usual point of their benchmark, or have no point. The usual point, such as
+    "x1", is the one whose number stands for the pair; the benchmark's description names
+    it.
 
     rows: with `benchmark` and, for samples and pairs, `point`.
     """
@@ -541,7 +564,9 @@ def is_at_usual_point(
 
 
 def _has_usual_point(rows: pd.DataFrame, descriptions: Descriptions) -> Bools:
-    """Report which rows have the point that their benchmark is usually shown at."""
+    """Report which rows have the usual point of their benchmark: the point whose number
+    stands for a pair of CPUs.
+    """
     names = rows["benchmark"].unique()
     usual_points = {name: descriptions[str(name)].point for name in names}
     benchmarks = rows["benchmark"].tolist()
@@ -556,11 +581,11 @@ def _has_usual_point(rows: pd.DataFrame, descriptions: Descriptions) -> Bools:
 def compute_latency_ns_per_tick(
     samples: pd.DataFrame, descriptions: Descriptions = SHIPPED
 ) -> Floats:
-    """Compute each burst's factor from the ticks of a sample to the latency in ns of
-    one unit, or of one way of a round trip.
+    """Compute for each burst the factor by which the ticks of a sample become ns: the
+    latency of one unit, or of one way of a round trip.
 
-    A sample is of `iterations` iterations, and each of these has as many latencies as
-    its benchmark's description says: a round trip has two.
+    A sample is the ticks of `iterations` iterations. An iteration has as many latencies
+    as the benchmark's description says: a round trip has two, one each way.
     """
     code_of_row, names = pd.factorize(samples["benchmark"])
     latencies_by_code = [descriptions[str(name)].latencies for name in names]

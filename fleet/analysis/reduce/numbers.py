@@ -103,7 +103,7 @@ def load_numbers(
 
 
 def verify_numbers(root: Root) -> list[str]:
-    """Derive the numbers in the index again from pairs; return a problem for each run
+    """Derive the numbers in the index again from pairs; return a sentence for each run
     whose numbers differ.
     """
     listing = open_listing(root)
@@ -118,8 +118,9 @@ def verify_numbers(root: Root) -> list[str]:
 
 
 def derive_into_index() -> None:
-    """Store the pairs and numbers of the runs that stdin names (JSON: root, run IDs) in
-    the index; print how many runs each batch has.
+    """Store the pairs and numbers of the runs that stdin names in the index. stdin: a
+    JSON list of the root's address and a list of run IDs. Print the number of runs of
+    each batch, a line each: the process that started this one counts them.
     """
     address, run_ids = json.load(sys.stdin)
     listing = Listing(address)
@@ -142,6 +143,7 @@ class Only(NamedTuple):
     cpus: str | None = None
 
     def __str__(self) -> str:
+        """Return the filter as the end of a message: " of cas of CPUs 0-7", or ""."""
         text = ""
         if self.benchmark:
             text += f" of {self.benchmark}"
@@ -151,8 +153,8 @@ class Only(NamedTuple):
 
     @property
     def divides_numbers(self) -> bool:
-        """Report whether only some of the pairs or points that a number is of match, so
-        that the stored numbers, which are of all, do not do.
+        """Report whether a number may be of some pairs or points that match and of
+        others that do not. The stored numbers, which are of all, do not serve then.
         """
         if self.cpus is not None:
             return True
@@ -185,11 +187,11 @@ def select_numbers(
     """Return the rows of `numbers` of these runs that match. Raises UsageError if none
     do.
 
-    descriptions: of all these runs; a run that describes a benchmark otherwise is left
-    out. pair_column: the column of `pairs` whose median, minimum and maximum become
-    `median_ns`, `min_ns` and `max_ns`. Rows come from the index if that has them;
-    otherwise they are computed from pairs. With a `pair_column` other than `median_ns`
-    there are no intervals.
+    descriptions: merged from all these runs, None to merge them here; a run that
+    describes a benchmark otherwise is left out. pair_column: the column of `pairs`
+    whose median, minimum and maximum become `median_ns`, `min_ns` and `max_ns`. With a
+    `pair_column` other than `median_ns` there are no intervals. Rows come from the
+    index if the index has such numbers; otherwise they are computed from pairs.
     """
     merged = descriptions or load.merge_descriptions(runs)
     listing = open_listing(root)
@@ -210,12 +212,14 @@ def load_shown_numbers(
     only: Only = ALL,
     descriptions: Descriptions | None = None,
 ) -> pd.DataFrame:
-    """Load the numbers of runs as their pages show them: with the estimator of each
-    run's preset.
+    """Load the numbers of runs as their pages show them: by the estimator of each run's
+    preset, the median, the mean or the minimum.
 
-    runs: rows of `runs`, decoded. descriptions: as in `select_numbers`.
+    runs: rows of `runs`, with JSON columns decoded. descriptions: as in
+    `select_numbers`.
     """
     listing = open_listing(root)
+    # runs with the same estimator are loaded together
     ids_by_column = defaultdict[str, list[str]](list)
     for run in runs:
         ids_by_column[estimator_column(run)].append(run["run_id"])
@@ -227,10 +231,11 @@ def load_shown_numbers(
 
 
 def list_relations(numbers: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
-    """List the numbers of relations of CPUs, the fastest of a run, benchmark and
-    variant first.
+    """List the numbers of relations of CPUs, those of a run, benchmark and variant
+    together, the fastest first.
 
-    Columns of `numbers`, and `flagged_share`, the share of bursts with a flag.
+    The columns are some of `numbers`, and `flagged_share`, the share of bursts with a
+    flag. Numbers of memory by node are left out, as they are of no relation.
     """
     views = load.get_views(numbers["benchmark"], descriptions)
     is_of_cpus = views.isin(_VIEWS_OF_CPUS)
@@ -244,8 +249,9 @@ def list_relations(numbers: pd.DataFrame, descriptions: Descriptions) -> pd.Data
 
 
 def select_relations(relations: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
-    """Select the numbers of the benchmark, variant and point of `pairs`, which all have
-    the same. The numbers' `relation` loses the point at its end.
+    """Select the numbers of the benchmark, variant and point of `pairs`; all rows of
+    `pairs` have the same three. The numbers' `relation` loses the point at its end:
+    "package n0" becomes "package".
 
     relations: from `list_relations`, of one run.
     """
@@ -260,13 +266,15 @@ def select_relations(relations: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFra
 def _select_benchmark(
     numbers: pd.DataFrame, benchmark: str | None, descriptions: Descriptions
 ) -> pd.DataFrame:
-    """Select the numbers of these benchmarks. If one of them puts a load on memory
-    beside what it measures, add the numbers of that load.
+    """Select the numbers of the benchmarks that a text names, all for None. If a named
+    benchmark puts a load on memory beside what it measures, add the numbers of that
+    load, which are of the benchmark `load`.
     """
     rows = load.select_benchmark(numbers, benchmark)
     if benchmark is None:
         return rows
     names = rows["benchmark"].unique()
+    # threads that load the memory count bytes
     has_load = any(descriptions[str(name)].other_unit == "byte" for name in names)
     if not has_load:
         return rows
@@ -277,8 +285,10 @@ def _select_benchmark(
 def load_pair_numbers(
     root: Root, runs: Sequence[RunSummary], descriptions: Descriptions, *numbers: str
 ) -> pd.DataFrame:
-    """Load the table `pairs` of these runs, as float64. If all benchmarks are of CPUs,
-    read only the columns that a comparison takes, and those named in `numbers`.
+    """Load the table `pairs` of these runs, as float64. numbers: columns that are
+    needed beside those that every comparison takes. Only these are read if all
+    benchmarks are of pairs of CPUs or of single CPUs; others need the parameters of
+    their points, too, so that all columns are read.
     """
     views = {descriptions[choice].view for run in runs for choice in run.benchmarks}
     columns = None
@@ -305,10 +315,10 @@ def compute_numbers(
     descriptions: Descriptions,
     pair_column: str = "median_ns",
 ) -> pd.DataFrame:
-    """Compute the numbers of pairs, from `as_float64`, in the columns of the table.
+    """Compute rows of the table `numbers` from rows of `pairs`.
 
-    cpus: of the same runs, needed for benchmarks with points. pair_column: as in
-    `select_numbers`.
+    pairs: from `as_float64`. cpus: of the same runs, needed for benchmarks with points.
+    pair_column: as in `select_numbers`.
     """
     pairs = _put_column_as_median(pairs, pair_column)
     return reduce_cells(name_cells(pairs, cpus, descriptions), descriptions)
@@ -324,8 +334,12 @@ def _put_column_as_median(pairs: pd.DataFrame, column: str) -> pd.DataFrame:
 
 
 def reduce_cells(cells: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
-    """Reduce cells, from `name_cells`, to a row per run and number, in the columns of
-    the table `numbers`. A column whose source the cells lack has no values.
+    """Reduce cells to a row per run and number, with the columns of the table
+    `numbers`. A column of `numbers` that is reduced from a column that the cells lack
+    has no values.
+
+    cells: from `name_cells`, a row for each pair or point. The cells of a run with the
+    same benchmark, variant and relation become one number.
     """
     # _REDUCTIONS adds up the hashes of a number's cells: the sum tells whether two
     # numbers are of the same pairs, points and sizes
@@ -344,7 +358,7 @@ def reduce_cells(cells: pd.DataFrame, descriptions: Descriptions) -> pd.DataFram
 
 
 def _hash_identities(cells: pd.DataFrame) -> Ints:
-    """Hash, for each cell, which pair, point or sizes it is of."""
+    """Hash for each cell the pair, point or sizes that the cell is of."""
     identities = cells.reindex(columns=_IDENTITY)
     hashes = pd.util.hash_pandas_object(identities, index=False)
     return hashes.to_numpy().view(np.int64)
@@ -359,8 +373,8 @@ def _list_units(benchmarks: "pd.Series[Any]", descriptions: Descriptions) -> Any
 def _read_numbers(
     listing: Listing, runs: Sequence[RunSummary], columns: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """Read the numbers of these runs from the index; derive those that it lacks first,
-    and store them there.
+    """Read the numbers of these runs from the index. First derive the numbers that the
+    index lacks, and store them there. columns: those to read, None for all.
     """
     marks = _make_marks(runs)
     indexed_keys = listing.index.find_newest_part_ids(NUMBERS, marks)
@@ -378,15 +392,17 @@ def _read_numbers(
 
 
 def _make_marks(runs: Sequence[RunSummary]) -> dict[Key, str]:
-    """Return, by run, the mark of its indexed numbers: NUMBERS_VERSION and the mark of
-    its pairs. Numbers with another mark are derived again.
+    """Return by run the mark that its numbers have in the index: NUMBERS_VERSION and
+    the mark of the run's pairs. Numbers with another mark are derived again.
     """
     marks = make_index_marks(runs)
     return {key: f"{NUMBERS_VERSION}:{mark}" for key, mark in marks.items()}
 
 
 def _derive_batches(listing: Listing, runs: Sequence[RunSummary]) -> _NumberBatches:
-    """Yield batches of runs with their numbers in one table; leave damaged runs out."""
+    """Yield batches: the keys of runs, and the numbers of these runs in one pyarrow
+    table. Leave damaged runs out.
+    """
     for batch in split_into_batches(runs):
         pairs, damaged = read_pairs_in_process(listing, batch)
         keys = [run.key for run in batch if run.key not in damaged]
@@ -399,7 +415,8 @@ def _derive_numbers(
     """Compute the numbers of runs with the same benchmarks, as a pyarrow table."""
     descriptions = runs[0].descriptions
     views = {descriptions[choice].view for choice in runs[0].benchmarks}
-    # the caches and nodes of CPUs are needed for other views only: load no rows here
+    # other views need the caches and nodes of CPUs; without any, no run is named here,
+    # so that no rows are loaded
     ids_with_points: list[str] = []
     if not views.issubset(_VIEWS_OF_CPUS):
         ids_with_points = [run.run_id for run in runs]

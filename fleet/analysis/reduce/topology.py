@@ -58,10 +58,11 @@ class Layout:
         return tuple(tuple(islice(cpus, size)) for size in sizes)
 
     def choose_border_level(self) -> str | None:
-        """Return the level to draw borders of, or None if there is none that helps.
+        """Return the level of GROUPS to draw borders of, or None if no level helps.
 
-        It is the finest level above cores whose groups have four CPUs on average; else
-        the finest whose groups have two; else that of cores, if they have two.
+        Choose the finest level above cores whose groups have four CPUs or more on
+        average. If there is none, choose the finest level whose groups have two CPUs or
+        more; last, "core", if there are several cores of two CPUs or more on average.
         """
         for cpus_per_group in (4, 2):
             max_groups = len(self.cpus) // cpus_per_group
@@ -74,8 +75,8 @@ class Layout:
         return None
 
     def mark_group_starts(self) -> tuple[bool, ...]:
-        """Report for each CPU whether a border separates it from the one before it; for
-        none if no level has borders.
+        """Report for each CPU, in display order, whether a border separates this CPU
+        from the CPU before it; False for all if no level has borders.
         """
         places = range(len(self.cpus))
         level = self.choose_border_level()
@@ -87,11 +88,12 @@ class Layout:
         return tuple(place in ends for place in places)
 
     def label_groups(self) -> GroupLabels:
-        """List the groups to name beside a map, by level, outermost first: each name,
-        if any, and size.
+        """List the groups to name beside a map: for each level that is named, outermost
+        first, the name and size of each group, in display order: ("node 1", 16). The
+        name is "" for a group without a number.
 
-        Only two levels are named: the outermost that has several groups, and the one
-        with borders.
+        Two levels at most are named: the outermost level that has several groups, and
+        the level with borders. A level whose names have no room is left out.
         """
         groups_by_level = {level: self._list_groups_and_sizes(level) for level in NAMES}
         divided_levels = [level for level in NAMES if len(groups_by_level[level]) > 1]
@@ -107,10 +109,11 @@ class Layout:
         return tuple(labels)
 
     def _list_groups_and_sizes(self, level: str) -> list[tuple[int, int]]:
-        """Return each group of `level`, in display order: its number, and how many CPUs
-        it has.
+        """Return each group of `level`, in display order: the group's number, and how
+        many CPUs the group has.
 
-        CPUs are of one group if they have all outer groups in common, too.
+        CPUs are of one group if they have all outer groups in common, too. They stand
+        next to each other in display order, so that `groupby` finds each group once.
         """
         depth = GROUPS.index(level) + 1
         groups_down_to_level = [groups[:depth] for groups in self.groups]
@@ -122,8 +125,9 @@ class Layout:
         return numbers_and_sizes
 
     def choose_finest_level(self, max_groups: int) -> str | None:
-        """Return the level above cores with the most groups, from 2 to `max_groups`; of
-        levels with equally many, the outermost. None if there is no such level.
+        """Return the level above cores with the most groups, among the levels that have
+        from 2 to `max_groups` groups; of levels with equally many groups, the
+        outermost. Return None if there is no such level.
         """
         finest = None
         most_groups = 1
@@ -154,8 +158,9 @@ def make_layout(cpus: pd.DataFrame, measured: Sequence[int]) -> Layout:
 def make_layouts(
     cpus: pd.DataFrame, measured: Mapping[str, Sequence[int]]
 ) -> dict[str, Layout]:
-    """Make the layouts of several runs, by ID, as `make_layout` does. measured: the
-    CPUs that each run has measured.
+    """Make the layouts of several runs, by run ID, as `make_layout` does. cpus: rows of
+    these runs, and perhaps of others. measured: by run ID, the CPUs that the run has
+    measured.
     """
     cpus_of_runs = cpus[cpus["run_id"].isin(measured)]
     rows = cpus_of_runs.reindex(columns=["run_id", "cpu", *_COLUMNS])
@@ -202,7 +207,9 @@ def _make_core(columns: Mapping[str, Any]) -> _Core:
 
 
 def _order_cpus(cores: Mapping[int, _Core], measured: Sequence[int]) -> Layout:
-    """Order CPUs by their groups; those without a core come last. cores: by CPU."""
+    """Make the layout of the `measured` CPUs, ordered by the numbers of their groups,
+    outermost level first, then by CPU. CPUs without a core come last. cores: by CPU.
+    """
     group_numbers_of_levels = _number_groups_of_levels(cores)
 
     def number_groups_of_cpu(cpu: int) -> tuple[int, ...]:
@@ -226,7 +233,9 @@ def _order_cpus(cores: Mapping[int, _Core], measured: Sequence[int]) -> Layout:
 
 
 def _number_groups_of_levels(cores: Mapping[int, _Core]) -> list[dict[Any, int]]:
-    """Return for each level of GROUPS the numbers of its groups, by group."""
+    """Return for each level of GROUPS the number of each group, by the value of the
+    group in `cores`.
+    """
     numbers = []
     for place, level in enumerate(GROUPS):
         groups = {core.groups[place] for core in cores.values()}
