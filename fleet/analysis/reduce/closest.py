@@ -20,12 +20,12 @@ class CpuSet:
 
 
 def find_closest_sets(matrix: Floats, count: int) -> list[CpuSet]:
-    """Find sets of `count` CPUs that share none, the one with the fastest slowest pair
-    first. matrix: ns of each pair, NaN where nothing was measured.
+    """Find sets of `count` CPUs, no CPU in two of them. A set is as fast as its slowest
+    pair; the fastest set is first. matrix: ns of each pair, NaN if not measured.
 
-    A set is grown from each CPU, one CPU at a time: each step keeps the set's slowest
-    pair as fast as it can. That finds groups of caches and sockets; it does not try all
-    sets.
+    A set is grown from each CPU, one CPU at a time: each step adds the CPU that keeps
+    the set's slowest pair fastest. This finds the CPUs that share a cache or a socket,
+    but it does not try all sets.
     """
     ns = np.where(np.isfinite(matrix), matrix, np.inf)
     np.fill_diagonal(ns, 0)
@@ -42,13 +42,13 @@ def find_closest_sets(matrix: Floats, count: int) -> list[CpuSet]:
 
 
 def _grow_set(matrix: Floats, seed: int, count: int) -> tuple[int, ...]:
-    """Grow a set of `count` CPUs from one CPU; return their places in order, or () if
-    too few pairs were measured.
+    """Grow a set of `count` CPUs from one CPU, `seed`; return the places of its CPUs in
+    the matrix, ascending, or () if too few pairs were measured.
 
     A set is as fast as its slowest pair, and each step adds the CPU that makes the
-    fastest set. If several do, it adds the one with the least sum of times to the set;
-    of equal ones, the first. matrix: ns of each pair, infinite where nothing was
-    measured, 0 on the diagonal.
+    fastest set. Of several such CPUs, it adds the CPU with the least sum of times to
+    the CPUs of the set; of equal sums, the first CPU. matrix: ns of each pair, infinite
+    if not measured, 0 on the diagonal.
     """
     chosen = [seed]
     # for each CPU: its slowest pair with the set, and the sum of its pairs with it
@@ -71,7 +71,9 @@ def _grow_set(matrix: Floats, seed: int, count: int) -> tuple[int, ...]:
 
 
 def describe_set(matrix: Floats, places: tuple[int, ...]) -> CpuSet:
-    """Return a set with its slowest pair, infinitely slow if one was not measured."""
+    """Return the set of the CPUs at these places, with its slowest pair. A pair that
+    was not measured counts as infinitely slow.
+    """
     ns = matrix[np.ix_(places, places)]
     ns = np.where(np.isfinite(ns), ns, np.inf)
     # each pair once, above the diagonal; the other cells become 0

@@ -26,8 +26,8 @@ class Ports(NamedTuple):
     store: int
 
     def bytes_per_cycle(self, operation: str) -> int | None:
-        """Return the bytes moved in a cycle, as `bandwidth` counts them; None where no
-        limit is known.
+        """Return the most bytes that an operation moves in a cycle, as the benchmark
+        `bandwidth` counts them; None for an operation without a known limit.
         """
         match operation:
             case "read":
@@ -50,7 +50,9 @@ class Core(NamedTuple):
     operations: Mapping[str, int]
 
     def find_bytes_per_cycle(self, variant: str, operation: str) -> int | None:
-        """Find the most bytes moved in a cycle; None where no limit is known."""
+        """Find the most bytes that an operation of a variant moves in a cycle; None if
+        no limit is known.
+        """
         ports = self.ports.get(variant)
         if ports is None:
             return None
@@ -62,8 +64,8 @@ def _make_core(
 ) -> Core:
     """Make a core that multiplies and adds `fma_bytes` bytes of fp32 in a cycle.
 
-    avx512, avx, sse2: what it loads and stores with these instructions. others: the
-    same for more variants, by name.
+    avx512, avx, sse2: what the core loads and stores with these instructions. others:
+    the same for more variants, by name.
 
     The core also gets the operations of Arm's variants, with the six pipelines of Arm's
     widest core: an Arm core that is not listed has the limits of the widest core of

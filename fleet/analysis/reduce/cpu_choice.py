@@ -36,11 +36,13 @@ class CpuChoice(NamedTuple):
 
     @property
     def names_cpus(self) -> bool:
-        """Report whether it names CPUs, not only what they share."""
+        """Report whether the choice names CPUs, not only what they share."""
         return bool(self.numbers or self.groups)
 
     def find_cpus(self, cpus: pd.DataFrame) -> set[int]:
-        """Return the CPUs of one run that it names. cpus: the run's rows."""
+        """Return the CPUs of one run that the choice names. cpus: the run's rows of
+        `cpus`. Numbers are returned even if the run has no such CPU.
+        """
         named_cpus = set(self.numbers)
         if CORES in self.groups:
             rows = to_records(cpus[["cpu", "package", "core"]])
@@ -64,10 +66,13 @@ class CpuChoice(NamedTuple):
 def select_pairs_of_cpus(
     pairs: pd.DataFrame, cpus: pd.DataFrame, text: str
 ) -> pd.DataFrame:
-    """Select the pairs whose CPUs are both among those that a list names, and that
-    share what it names: "0-7", "E,P", "llc", "P,cluster".
+    """Select the pairs of which both CPUs are named by a list, and that share what the
+    list names.
 
-    cpus: of the same runs. Raises UsageError if none match, and says what there is.
+    text: the list. "0-7" selects the pairs of CPUs 0 to 7, "E,P" those of cores of
+    these kinds, "llc" the pairs that share a last-level cache, "P,cluster" the pairs of
+    P cores that share a cluster. cpus: of the same runs. Raises UsageError if no pair
+    matches; its message lists what was measured.
     """
     choice = _parse_choice(text, pairs, cpus)
     is_selected = pairs["relation"].map(choice.has_relation).astype(bool)
@@ -83,8 +88,9 @@ def select_pairs_of_cpus(
 
 
 def _parse_choice(text: str, pairs: pd.DataFrame, cpus: pd.DataFrame) -> CpuChoice:
-    """Parse the words of -c. Raises UsageError for another word. pairs, cpus: what that
-    error says there is.
+    """Parse the words of -c: "0-7,P,llc" names CPUs 0 to 7, the kind of core P, and the
+    relation llc. Raises UsageError for a word that is none of these; its message lists
+    what `pairs` and `cpus` have.
     """
     numbers = set[int]()
     groups = set[str]()
@@ -109,7 +115,9 @@ def _parse_choice(text: str, pairs: pd.DataFrame, cpus: pd.DataFrame) -> CpuChoi
 def _are_both_named(
     pairs: pd.DataFrame, cpus: pd.DataFrame, choice: CpuChoice
 ) -> Bools:
-    """Report for each pair whether the choice names both CPUs."""
+    """Report for each pair whether the choice names both of its CPUs. A word such as
+    "P" may name other CPUs in another run, so that they are found run by run.
+    """
     cpus_by_run = dict[object, set[int]]()
     for run_id, rows in cpus.groupby("run_id", sort=False):
         cpus_by_run[run_id] = choice.find_cpus(rows)
@@ -141,8 +149,8 @@ def _list_choices(pairs: pd.DataFrame, cpus: pd.DataFrame) -> str:
 
 
 def _list_places(relations: Iterable[str]) -> list[str]:
-    """List what two CPUs share, the nearest first, without kinds of cores: "llc P-E" ->
-    "llc".
+    """List what two CPUs share, the nearest relation first, without kinds of cores: of
+    "package", "llc P-E" and "self" -> ["llc", "package"].
     """
     places = set[str]()
     for relation in relations:

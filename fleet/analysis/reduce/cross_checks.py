@@ -51,7 +51,7 @@ class Numbers:
     memory: ladders.MemoryHierarchy
 
     def select(self, benchmark: str, **parameters: Any) -> pd.DataFrame:
-        """Select a benchmark's rows with these parameters."""
+        """Select a benchmark's rows with these values of parameters: sharing="own"."""
         rows = self.pairs[self.pairs["benchmark"] == benchmark]
         for name, value in parameters.items():
             rows = rows[rows[name] == value]
@@ -100,8 +100,9 @@ def check_run(
     """Make every comparison of one run: a row each with `check`, `value`, `says` (a
     text) and `breach`.
 
-    run, pairs: the run's rows of the tables, pairs from `as_float64`. memory: from
-    these pairs. value: a factor, larger if worse.
+    run: a row of `runs`. pairs: the run's rows, from `as_float64`. memory: from these
+    pairs. `check` is a key of CHECKS. `value` is the factor of a Comparison, larger if
+    worse.
     """
     if not has_cross_checks(set(pairs["benchmark"]), descriptions):
         return NO_COMPARISONS
@@ -121,8 +122,8 @@ def select_breaches(comparisons: pd.DataFrame) -> pd.DataFrame:
 
 def _check_l1_cycles(numbers: Numbers) -> Iterator[Comparison]:
     """Check that a load from the L1 cache takes a whole number of cycles, MIN_CYCLES to
-    MAX_CYCLES (a tenth of a cycle beyond is accepted). The factor is 1 for a whole
-    number, and larger the further a load is from one.
+    MAX_CYCLES (a tenth of a cycle beyond is accepted). The factor is 1 plus the
+    distance from the nearest whole number, as a share of this number.
     """
     rows = numbers.select_level("chase", "L1")
     for row in to_records(rows[rows["core_ghz"].notna()]):
@@ -137,8 +138,8 @@ def _check_l1_cycles(numbers: Numbers) -> Iterator[Comparison]:
 
 
 def _check_ladder_order(numbers: Numbers) -> Iterator[Comparison]:
-    """Check that a farther level of memory is no faster than the next nearer one. The
-    factor is the time of the nearer level divided by that of the farther one.
+    """Check that a farther level of memory is no faster than the next nearer level. The
+    factor is the time of the nearer level divided by the time of the farther level.
     """
     levels = numbers.memory.levels
     rows = levels[levels["setting"].isin(["random", "window", "read"])]
@@ -146,6 +147,7 @@ def _check_ladder_order(numbers: Numbers) -> Iterator[Comparison]:
     for key, ladder in rows.groupby(keys, sort=False):
         nearest_first = ladder.sort_values("least_bytes", kind="stable")
         for near, far in pairwise(to_records(nearest_first)):
+            # above 1, the farther level is faster
             near_per_far = near["median_ns"] / far["median_ns"]
             ratio = f"{1 / near_per_far:.2f} times"
             if near_per_far > 1:
@@ -156,8 +158,8 @@ def _check_ladder_order(numbers: Numbers) -> Iterator[Comparison]:
 
 
 def _check_port_limit(numbers: Numbers) -> Iterator[Comparison]:
-    """Check that no bandwidth exceeds what the ports of the cores load and store. The
-    factor is the share of that limit.
+    """Check that no bandwidth exceeds what the ports of the cores can load and store.
+    The factor is the bandwidth divided by this limit.
     """
     core = find_core_limits(numbers.run)
     steps = numbers.memory.steps
@@ -167,6 +169,7 @@ def _check_port_limit(numbers: Numbers) -> Iterator[Comparison]:
         if bytes_per_cycle is None:
             continue
         rate = 1 / row["median_ns"]  # of ns a byte: GB/s
+        # bytes a cycle x cycles a ns: GB/s
         limit = bytes_per_cycle * row["core_ghz"] * row["threads"]
         says = f"{row['point']}: {rate:.0f} GB/s, {limit:.0f} at most"
         is_breach = rate > OVER * limit * (1 + _read_spread(row))
@@ -194,14 +197,16 @@ def _check_group_rate(numbers: Numbers) -> Iterator[Comparison]:
 def _check_group_sum(
     rows: pd.DataFrame, keys: list[str], unit: str
 ) -> Iterator[Comparison]:
-    """Compare the rate of each group of CPUs with that of the best CPU alone, among the
-    rows with equal columns `keys`. The factor is a CPU's share in the group, divided by
-    the best CPU's rate: above 1, they gained by being together.
+    """Compare the rate of each group of CPUs with the rate of the best CPU alone, among
+    the rows that have equal values in the columns `keys`. The factor is the rate of a
+    CPU in the group, divided by the rate of the best CPU alone: above 1, the CPUs
+    gained by being together. unit: of the rates, "GB/s".
     """
     for key, alike in rows.groupby(keys, sort=False):
         alone = alike[alike["threads"] == 1]
         if alone.empty:
             continue
+        # the least ns per unit is the highest rate
         best, *_ = to_records(alone.sort_values("median_ns"))
         best_rate = 1 / best["median_ns"]
         for row in to_records(alike[alike["threads"] > 1]):
@@ -216,7 +221,8 @@ def _check_group_sum(
 
 def _check_shared_buffer(numbers: Numbers) -> Iterator[Comparison]:
     """Check that CPUs that read one buffer in memory, "read one", are no slower than
-    CPUs that read a buffer each, "read". The factor is the ratio of the times.
+    CPUs that read a buffer each, "read". The factor is the time with one buffer divided
+    by the time with own buffers.
     """
     levels = numbers.memory.levels
     is_of_memory = levels["level"] == ladders.MEMORY
@@ -244,9 +250,12 @@ def _compare_rows(
     by: Sequence[str],
     limits: tuple[float, float],
 ) -> Iterator[Comparison]:
-    """Compare the median of `rows` with that of `others`, for each combination of the
-    columns `by` that both have. A ratio below the first of `limits` or above the second
-    is a breach. The factor is the ratio or its inverse, whichever is larger.
+    """Compare the median of `rows` with the median of `others`, for each combination of
+    values in the columns `by` that both have.
+
+    The ratio is the median of `rows` divided by that of `others`. A ratio below the
+    first of `limits` or above the second is a breach. The factor is the ratio or its
+    inverse, whichever is larger.
     """
     lowest, highest = limits
     others_by_key = _split(others, by)
@@ -268,11 +277,14 @@ def _compare_rows(
 
 
 def _split(rows: pd.DataFrame, by: Sequence[str]) -> dict[Any, pd.DataFrame]:
-    """Return the rows with equal columns `by`, in order of occurrence."""
+    """Split rows by their values in the columns `by`: return the rows of each key, a
+    tuple of these values, in order of occurrence.
+    """
     return dict(iter(rows.groupby([*by], sort=False)))
 
 
 def _name_first_point(rows: pd.DataFrame) -> str:
+    """Return the point of the first row, or its benchmark if it has no point."""
     first = to_records(rows)[0]
     if is_none(first["point"]):
         return str(first["benchmark"])
@@ -280,8 +292,8 @@ def _name_first_point(rows: pd.DataFrame) -> str:
 
 
 def _check_contend_sharing(numbers: Numbers) -> Iterator[Comparison]:
-    """Check that CPUs that share a word or a line take at least so many times as long
-    as those that share less: SHARING_LIMITS has the times.
+    """Check that CPUs that share a word or a line do not take clearly less time than
+    CPUs that share less. SHARING_LIMITS has the least ratio of the two times.
     """
     columns = ["variant", "operation", "relation", "threads"]
     for (sharing, sharing_less), least_ratio in SHARING_LIMITS.items():
@@ -294,14 +306,15 @@ def _check_contend_sharing(numbers: Numbers) -> Iterator[Comparison]:
 
 
 def _check_own_scaling(numbers: Numbers) -> Iterator[Comparison]:
-    """Check that an operation on a line of a thread's own takes no longer the more
-    threads do the same beside it: at most OWN_LINES times what it takes with the fewest
-    threads.
+    """Check that an operation on a line of a thread's own takes no longer if more
+    threads do the same on lines of their own: at most OWN_LINES times as long as with
+    the fewest threads.
     """
     rows = numbers.select("contend", sharing="own")
     if rows.empty:
         return
-    # the table has the time of all threads together for an operation
+    # the table has the time of all threads together for an operation: n threads that do
+    # an operation in t ns each do one in t / n ns together
     ns_of_thread = rows["median_ns"] * rows["threads"]
     by_thread = rows.assign(median_ns=ns_of_thread)
     fewest_first = by_thread.sort_values("threads", kind="stable")
@@ -314,8 +327,9 @@ def _check_own_scaling(numbers: Numbers) -> Iterator[Comparison]:
 
 
 def _check_loaded_rate(numbers: Numbers) -> Iterator[Comparison]:
-    """Check that CPUs that load the memory beside a chase get no more of it than as
-    many get alone in `bandwidth`. The factor is the ratio of these rates.
+    """Check that CPUs that load the memory, while another CPU chases pointers, reach no
+    higher rate than as many CPUs reach alone in `bandwidth`. The factor is the rate
+    beside the chase divided by the rate alone.
     """
     bandwidths = numbers.select_level("bandwidth", ladders.MEMORY)
     loaded = numbers.select("loaded")
@@ -337,8 +351,9 @@ def _check_loaded_rate(numbers: Numbers) -> Iterator[Comparison]:
 
 
 def _check_message_readwrite(numbers: Numbers) -> Iterator[Comparison]:
-    """Check that a message takes no less than a hand-off of `readwrite`, and at most
-    READINGS readings of the clock longer. The factor is the ratio of both, at least 1.
+    """Check that a message takes no less time than a hand-off of `readwrite`, and at
+    most READINGS readings of the clock longer, by relation. The factor is the time of
+    the message divided by that of the hand-off, but at least 1.
     """
     run = numbers.run
     if is_none(run["clock_cost_ticks"]):
@@ -362,8 +377,9 @@ def _check_message_readwrite(numbers: Numbers) -> Iterator[Comparison]:
 
 def _check_gemm_peak(numbers: Numbers) -> Iterator[Comparison]:
     """Check that no product of matrices is faster than the peak of its unit, measured
-    on the same CPUs. The factor is the share of the peak that the product reaches, as
-    it would be if both had run at the same frequency.
+    on the same CPUs. A unit is the part of a core that a variant uses. The factor is
+    the share of the peak that the product reaches, as if both had run at the same
+    frequency.
     """
     rows = numbers.select("gemm")
     keys = ["variant", "threads", "ping_cpu", "pong_cpu"]
@@ -384,8 +400,8 @@ def _check_gemm_peak(numbers: Numbers) -> Iterator[Comparison]:
 
 
 def _compare_frequencies(peak_ghz: float, ghz: float) -> float:
-    """Return what a rate at `ghz` is to be multiplied by to be as if at `peak_ghz`; 1
-    if either is unknown.
+    """Return the factor that turns a rate measured at `ghz` into the rate at
+    `peak_ghz`; 1 if a frequency is unknown.
     """
     if is_none(peak_ghz) or is_none(ghz):
         return 1.0
@@ -398,8 +414,8 @@ def _are_peaks(rows: pd.DataFrame) -> "pd.Series[bool]":
 
 
 def _check_gemm_limit(numbers: Numbers) -> Iterator[Comparison]:
-    """Check that no peak of matrix products exceeds what the units of a core compute.
-    The factor is the share of that limit.
+    """Check that no peak of matrix products exceeds what the units of a core can
+    compute. The factor is the peak divided by this limit, both in operations a cycle.
     """
     limits = find_core_limits(numbers.run).operations
     rows = numbers.select("gemm")
@@ -408,7 +424,7 @@ def _check_gemm_limit(numbers: Numbers) -> Iterator[Comparison]:
     for row in to_records(peaks):
         variant = row["variant"]
         limit = limits[variant]
-        operations_per_ns = 1 / row["median_ns"]
+        operations_per_ns = 1 / row["median_ns"]  # of all threads together
         operations_per_cycle = operations_per_ns / row["threads"] / row["core_ghz"]
         says = (
             f"gemm/{variant}: {operations_per_cycle:.0f} operations a cycle,"
@@ -419,8 +435,9 @@ def _check_gemm_limit(numbers: Numbers) -> Iterator[Comparison]:
 
 
 def _check_node_order(numbers: Numbers) -> Iterator[Comparison]:
-    """Check that a node's own memory is no slower than that of other nodes. The factor
-    is the time of its own divided by that of the other node's.
+    """Check that the own memory of a node is no slower for its CPUs than the memory of
+    another node. The factor is the time of the own memory divided by the time of the
+    other.
     """
     keys = ["benchmark", "variant", "setting"]
     nodes = numbers.memory.nodes
@@ -431,8 +448,9 @@ def _check_node_order(numbers: Numbers) -> Iterator[Comparison]:
 
 
 def _compare_nodes(cells: pd.DataFrame) -> Iterator[Comparison]:
-    """Compare the memory of other nodes with that of each node of CPUs. It is a breach
-    if the node's own is slower. cells: of one setting.
+    """Compare for each node of CPUs the memory of each other node with the node's own
+    memory. A breach is own memory that is slower. cells: of one setting, from
+    `select_node_cells`.
     """
     is_local = ladders.is_local_memory(cells)
     local_by_node = _take_medians(cells[is_local], "cpu_node")
@@ -468,6 +486,7 @@ class _Median(NamedTuple):
 
 
 def _take_median(rows: pd.DataFrame) -> _Median:
+    """Take the median of the rows' ns, and that of their spreads, 0 if unknown."""
     ns = float(rows["median_ns"].median())
     spread = rows["spread"].median()
     if is_none(spread):
@@ -476,8 +495,8 @@ def _take_median(rows: pd.DataFrame) -> _Median:
 
 
 def _take_medians(rows: pd.DataFrame, by: str) -> dict[Any, _Median]:
-    """Return the median of the rows of each value of a column, in order of
-    occurrence.
+    """Return by value of the column `by` the median of the rows with this value, in
+    order of occurrence.
     """
     groups = rows.groupby(by, sort=False)
     return {value: _take_median(part) for value, part in groups}
@@ -491,8 +510,8 @@ def _read_spread(row: Mapping[str, Any], unknown: float = UNKNOWN) -> float:
 
 
 def _compute_allowed_factor(*rows: Mapping[str, Any]) -> float:
-    """Return how many times a number may be another one that should be no smaller: up
-    to 1 + FALL, and more as the intervals of these rows are wider.
+    """Return the allowed factor between two numbers of which the first should not be
+    larger: 1 + FALL, times 1 plus the sum of the rows' half intervals, as shares.
     """
     spreads = [_read_spread(row) for row in rows]
     return (1 + FALL) * sum(spreads, 1.0)
@@ -574,8 +593,8 @@ CROSS_CHECK_MEANINGS = {check: text for check, (text, _) in CHECKS.items()}
 
 
 def summarize_checks(comparisons: pd.DataFrame) -> list[tuple[str, ...]]:
-    """Make a line per check: its name, its worst comparison, and how many comparisons
-    and breaches it has.
+    """Make a line per check, of four texts: the check's name, its worst comparison, and
+    the numbers of its comparisons and breaches. comparisons: from `check_run`.
     """
     lines = list[tuple[str, ...]]()
     in_order_of_checks = comparisons.groupby("check", sort=False)

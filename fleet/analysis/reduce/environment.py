@@ -53,9 +53,10 @@ _ALWAYS_DIFFERENT = {"started_utc", "ended_utc"}  # never counted as a differenc
 def describe_facts_by_name(
     runs: Sequence[dict[str, Any]], extra: Sequence[str] = ()
 ) -> dict[str, list[str]]:
-    """Return by name the texts of each fact, one per run; UNKNOWN for a run that does
-    not have it. Facts are those of ENVIRONMENT and `extra`, and others such as
-    label.kernel.
+    """Return by the name of a fact its texts, one per run, in the order of `runs`;
+    UNKNOWN for a run without the fact. Facts are the columns of ENVIRONMENT and
+    `extra`, and the labels, mitigations and options of the plan, each by a name such as
+    "label.kernel".
     """
     names = (*extra, *ENVIRONMENT)
     texts_by_run = _format_facts_of_runs(runs, names)
@@ -70,8 +71,8 @@ def describe_facts_by_name(
 def _format_facts_of_runs(
     runs: Sequence[dict[str, Any]], names: Sequence[str]
 ) -> list[dict[str, str]]:
-    """Return the texts of each run's facts by name; format equal facts only once, since
-    most runs of a host have the same.
+    """Return for each run the texts of its facts, by name. Equal facts are formatted
+    only once, since most runs of a host have the same facts.
     """
     texts_by_facts: dict[str, dict[str, str]] = {}
     texts_by_run = []
@@ -85,8 +86,9 @@ def _format_facts_of_runs(
 
 
 def _select_facts(run: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Select the facts with these names from a run, and those columns that hold an
-    object (_OBJECTS). Leave out what has no effect on a measurement.
+    """Select the facts with these names from a run, and the columns that hold an object
+    (_OBJECTS). Leave out what has no effect on a measurement: the last digits of the
+    clock's rate, and options of the plan such as `seed`.
     """
     facts = {name: run[name] for name in (*names, *_OBJECTS)}
     # the clock is calibrated anew before each run, and only the first digits of its
@@ -148,7 +150,7 @@ class DescribedRuns(NamedTuple):
 
 def describe_runs(runs: pd.DataFrame) -> DescribedRuns:
     """Describe rows of the `runs` table, for `find_differences`. Of their facts, keep
-    those that do not have the same text in all runs.
+    those whose text is not the same in all runs.
     """
     places = {run_id: place for place, run_id in enumerate(runs["run_id"])}
     texts_by_name = describe_table_facts_by_name(runs)
@@ -168,9 +170,12 @@ def describe_runs(runs: pd.DataFrame) -> DescribedRuns:
 def find_differences(
     a: Sequence[str], b: Sequence[str], described: DescribedRuns
 ) -> pd.DataFrame:
-    """List the facts that differ between two sides, a row each: the name in `what`, the
-    values of the two sides in `a` and `b` (as text, the most frequent first), and in
-    `between` whether the sides have no value in common.
+    """List the facts that differ between two sides of a comparison, a row each. `what`:
+    the name of the fact. `a`, `b`: the values of each side in a text, the most frequent
+    first. `between`: whether the sides have no value in common.
+
+    Two sides of the same hosts also differ by their boots, if all boots are known and
+    the sides have none in common.
 
     a, b: the IDs of each side's runs. described: these runs, and perhaps others.
     """
@@ -220,8 +225,8 @@ def _have_other_boots(a: set[str | None], b: set[str | None]) -> bool:
 
 
 def _list_values(values: Counter[str]) -> str:
-    """List values, the most frequent first: "old (3 runs), new (1 runs)"; a single one
-    without its count. values: how many runs have each.
+    """List values, the most frequent first: "old (3 runs), new (1 runs)". A single
+    value has no count. values: how many runs have each value.
     """
     if len(values) == 1:
         return next(iter(values))
@@ -282,8 +287,9 @@ class Property:
     differs: bool
 
     def group_hosts(self, hosts: Sequence[str]) -> list[tuple[str, str]]:
-        """Group hosts by the values of their runs: return each value and a text that
-        names its hosts, the value of most runs first. hosts: one per run.
+        """Group hosts by the values of their runs. Return for each value the value and
+        a text that names the hosts of its runs, "web[01-17]"; the value of most runs
+        first. hosts: the host of each run, in the order of `values`.
         """
         hosts_by_value = defaultdict[str, list[str]](list)
         for value, host in zip(self.values, hosts, strict=True):
@@ -298,8 +304,8 @@ class Property:
 
 
 def _count_runs_by_host(hosts: Sequence[str]) -> str:
-    """Name hosts, each with the number of its runs: "web[01-17]", "rome (3 runs),
-    milan".
+    """Name hosts, those of several runs with their number first: "rome (3 runs),
+    web[01-17]". hosts: the host of each run.
     """
     single = []
     parts = []
@@ -314,8 +320,8 @@ def _count_runs_by_host(hosts: Sequence[str]) -> str:
 
 
 def list_properties(runs: Sequence[dict[str, Any]]) -> list[Property]:
-    """List the properties known of any run, those that differ first, with values in the
-    order of `runs`.
+    """List the properties that are known of a run at least, those that differ between
+    runs first. Their values are in the order of `runs`.
     """
     texts_by_name = describe_facts_by_name(runs, _ALSO)
     if len(runs) > 1:
@@ -329,8 +335,8 @@ def list_properties(runs: Sequence[dict[str, Any]]) -> list[Property]:
 
 
 def _describe_cpu_flags(runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Describe the CPU features of each run: how many all runs have in common, and the
-    names of its others.
+    """Describe the CPU features of each run: how many features all runs have in common,
+    and the names of the run's other features, "131 in common; amx_bf16 amx_int8".
     """
     flags_by_run = [set(run["cpu_flags"]) for run in runs]
     common = set.intersection(*flags_by_run)
@@ -342,8 +348,9 @@ def _describe_cpu_flags(runs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _make_property(name: str, values: list[str]) -> Property:
-    """Make a property of a fact. values: its text in each run. A run's value is odd if
-    most runs have another one in common.
+    """Make a property of a fact; its name "label.kernel" becomes "label kernel".
+    values: the text of the fact in each run. If more than half of the runs have the
+    same value, the values of the other runs are odd.
     """
     title = name.replace("_", " ").replace(".", " ", 1)
     ((commonest, count),) = Counter(values).most_common(1)

@@ -55,9 +55,9 @@ class Heatmap:
     faint: Bools | None = None
 
     def choose_shades(self, limits: Limits | None = None) -> Ints:
-        """Return each cell's shade: 0 to SHADES - 1, the middle one for faint cells, or
-        -1 for cells without a value. limits: the scale that several maps share; None:
-        the map's own.
+        """Return the shade of each cell, from 0 to SHADES - 1; the middle shade for a
+        faint cell, -1 for a cell without a value. limits: the ends of the scale that
+        several maps share; None for the map's own.
         """
         share = place_on_scale(self.values, limits or self.limits)
         if self.faint is not None:
@@ -79,8 +79,9 @@ class Heatmap:
         return [[format_cell(value) for value in row] for row in self.values]
 
     def list_group_labels_by_first_row(self) -> list[list[GroupLabel]]:
-        """Return for each row the names of `group_labels` that begin there, each with
-        its number of rows.
+        """Return for each row of the map the labels of the groups that begin there,
+        outermost level first, each with its number of rows: [("socket 0", 8),
+        ("node 0", 4)] in row 0, [] in row 1.
         """
         begins: list[list[GroupLabel]] = [[] for _ in self.labels]
         for level in self.group_labels:
@@ -100,8 +101,8 @@ def is_log(limits: Limits) -> bool:
 
 
 def place_on_scale(values: Floats, limits: Limits) -> Floats:
-    """Place each value on a scale: 0 at its lower end and below, 1 at its upper end and
-    above.
+    """Place each value on a scale, linear or logarithmic: 0 for values up to the lower
+    end, 1 for values from the upper end on. NaN remains NaN.
     """
     low, high = limits
     if is_log(limits):
@@ -112,7 +113,7 @@ def place_on_scale(values: Floats, limits: Limits) -> Floats:
 
 
 def find_scale_value(share: float, limits: Limits) -> float:
-    """Return the value at a share of a scale: 0 is its lower end, 1 its upper end."""
+    """Return the value at a share of a scale: 0 is the lower end, 1 the upper end."""
     low, high = limits
     if is_log(limits):
         return float(low * (high / low) ** share)
@@ -122,8 +123,9 @@ def find_scale_value(share: float, limits: Limits) -> float:
 def map_cpus(
     table: npt.ArrayLike, order: Layout, limits: Limits | None = None
 ) -> Heatmap:
-    """Map each pair to a cell. table: from `matrix` or `lay_out_matrix`, in the order
-    of `order.cpus`.
+    """Map each pair of CPUs to a cell. table: from `matrix` or `lay_out_matrix`, rows
+    and columns in the order of `order.cpus`. limits: the ends of the colour scale; None
+    to choose them from the table.
     """
     return Heatmap(
         labels=tuple(str(cpu) for cpu in order.cpus),
@@ -137,8 +139,9 @@ def map_cpus(
 def map_nodes(
     rows: Sequence[int], columns: Sequence[int], cells: Mapping[tuple[int, int], float]
 ) -> Heatmap:
-    """Map each CPU node (row) and memory node (column) to a cell. The map is square: a
-    node of either kind has both a row and a column, which may be empty.
+    """Map each node of CPUs (row) and node of memory (column) to a cell. The map is
+    square: each node has both a row and a column, which may be empty. rows, columns:
+    the nodes of CPUs and of memory. cells: values by node of CPUs and node of memory.
     """
     nodes = list(dict.fromkeys((*rows, *columns)))
     places = {node: place for place, node in enumerate(nodes)}
@@ -155,8 +158,9 @@ def map_nodes(
 
 
 def map_groups(table: npt.ArrayLike, order: Layout, limit: int = MAX_GROUPS) -> Heatmap:
-    """Merge CPUs into at most `limit` groups; map each two groups to a cell, the median
-    of their pairs.
+    """Merge CPUs into at most `limit` groups. Map each two groups to a cell: the median
+    of the pairs with ping in the one group and pong in the other. table: as in
+    `map_cpus`.
     """
     blocks, groups = choose_blocks(order, limit)
     return Heatmap(
@@ -172,11 +176,12 @@ def map_groups(table: npt.ArrayLike, order: Layout, limit: int = MAX_GROUPS) -> 
 def map_changes(
     change: npt.ArrayLike, order: Layout, chance: npt.ArrayLike | None = None
 ) -> Heatmap:
-    """Map each pair to a cell, in per cent, on a symmetric scale up to the 98th
-    percentile, at least 1 %.
+    """Map the change of each pair to a cell, in per cent. The scale has 0 in the middle
+    and reaches to the 98th percentile of the sizes of the changes, but 1 % at least.
 
-    change: relative, 0.1 for 10 % slower. chance: for each cell, the largest change
-    that chance explains; changes up to that get no colour.
+    change: a table of relative changes, 0.1 for 10 % slower, in the order of
+    `order.cpus`. chance: for each cell, the largest change that chance explains; cells
+    with changes up to that are drawn in the middle colour.
     """
     changes = np.asarray(change, dtype=np.float64)
     sizes = np.abs(changes)
@@ -196,9 +201,10 @@ def choose_limits(tables: Sequence[npt.ArrayLike]) -> Limits:
     that one slow pair does not take all colours.
 
     tables: from `matrix`. If the values differ by little more than noise, the scale is
-    widened, so that those that differ by noise alone have one hue. Each end is then
-    four half intervals from the middle of the scale, but 4 % of the middle at least and
-    80 % at most. Return (0, 1) without values.
+    widened, so that values that differ by noise alone have one hue. Each end is then at
+    a distance of four half intervals from the middle of the scale. This distance is 4 %
+    of the middle at least, as a half interval counts as 1 % at least, and 80 % at most.
+    Return (0, 1) if there are no values.
     """
     values = _list_finite(tables)
     if not len(values):
@@ -210,11 +216,12 @@ def choose_limits(tables: Sequence[npt.ArrayLike]) -> Limits:
     is_narrow = high - low < 2 * least_half_share * middle
     if low > 0 and is_narrow:
         return middle * (1 - least_half_share), middle * (1 + least_half_share)
+    # the ends must differ, since `place_on_scale` divides by their difference
     return low, max(high, low + 1e-9)
 
 
 def _list_finite(tables: Sequence[npt.ArrayLike]) -> Floats:
-    """Return the values of all tables that are numbers, end to end."""
+    """Return the finite values of all tables, end to end in one array."""
     values = np.empty(0)
     for table in tables:
         cells = np.asarray(table, dtype=np.float64)
@@ -238,7 +245,9 @@ def choose_blocks(
     order: Layout, limit: int = MAX_GROUPS
 ) -> tuple[tuple[tuple[int, ...], ...], str]:
     """Return the groups of CPUs that `map_groups` uses, at most `limit`, and a text
-    that names their kind.
+    that names their kind, "NUMA nodes". They are the groups of the finest level that
+    has at most `limit` groups. If there is no such level, each group is some CPUs next
+    to each other in display order.
     """
     level = order.choose_finest_level(limit)
     if level is not None:
@@ -252,15 +261,15 @@ def choose_blocks(
 
 
 def _label_blocks(order: Layout, blocks: tuple[tuple[int, ...], ...]) -> GroupLabels:
-    """Return labels of one level, the outermost groups of CPUs, each with its name and
-    its number of blocks. Return () if a block is in two groups, or if the groups are no
-    larger than blocks.
+    """Label the outermost groups of CPUs beside a map of blocks: return one level with
+    the name of each group and its number of blocks, ((("socket 0", 4), ("socket 1",
+    4)),). blocks: the CPUs of each row of the map. Return () if a block is in two
+    groups, or if the groups are as many as the blocks or more.
     """
     levels = order.label_groups()
     if not levels or len(levels[0]) >= len(blocks):
         return ()
-    # for each place among the CPUs where a block ends: how many blocks there are up to
-    # it
+    # the number of blocks before each place among the CPUs where a block begins or ends
     blocks_before_place = {
         place: count for count, place in enumerate(find_block_ends(blocks))
     }
@@ -287,7 +296,9 @@ def find_block_ends(blocks: Sequence[Sequence[int]]) -> list[int]:
 def _compute_block_medians(
     table: npt.ArrayLike, blocks: Sequence[Sequence[int]]
 ) -> Floats:
-    """Compute the median of each two blocks of a table: rows ping, columns pong."""
+    """Compute the median of the pairs of each two blocks: rows ping, columns pong.
+    table: a value per pair of CPUs, in the order of the CPUs of all blocks, end to end.
+    """
     cells = np.asarray(table, dtype=np.float64)
     ends = find_block_ends(blocks)
     slices = [slice(start, end) for start, end in pairwise(ends)]

@@ -45,20 +45,22 @@ def check_topology(
     history: pd.DataFrame | None = None,
     descriptions: Descriptions = SHIPPED,
 ) -> pd.DataFrame:
-    """Find everything odd about one run; return a row of FINDING_COLUMNS for each.
-    pairs: from `pair_medians`. history: from `load_host_history`.
+    """Find everything odd about one run; return a row of FINDING_COLUMNS for each
+    finding. pairs: from `pair_medians`. history: from `load_host_history`; None to
+    leave out what compares with earlier runs.
     """
     past: list[Median] = []
     if history is not None:
         for medians in group_medians_by_run(history).values():
             past.extend(medians)
+    # a single run needs no ID: "" stands for it
     findings = check_runs(pairs.assign(run_id=""), {"": past}, descriptions)[""]
     return pd.DataFrame(findings, columns=list(FINDING_COLUMNS))
 
 
 def group_medians_by_run(relations: pd.DataFrame) -> dict[str, Medians]:
-    """Group rows of `numbers` by run ID, as tuples of benchmark,
-    variant, relation and ns.
+    """Group rows by run ID, as tuples of benchmark, variant, relation and ns.
+    relations: a row per run, benchmark, variant and relation, with `median_ns`.
     """
     medians_by_run: dict[str, list[Median]] = {}
     columns = (*_RUN, "relation", "median_ns")
@@ -73,8 +75,9 @@ def check_runs(
     past: Mapping[str, Medians],
     descriptions: Descriptions = SHIPPED,
 ) -> dict[str, list[tuple[object, ...]]]:
-    """Check several runs; return rows of FINDING_COLUMNS by run ID. past: earlier runs'
-    medians by run ID.
+    """Check several runs; return by run ID a tuple of the values of FINDING_COLUMNS for
+    each finding. pairs: of these runs. past: by the ID of a run, the medians of all
+    earlier runs that it is compared with, joined.
     """
     pairs = drop_points(pairs, descriptions)
     relations = pairs.groupby([*_RUN, "relation"], sort=False)
@@ -105,8 +108,8 @@ def load_host_history(root: Root, run: Mapping[str, Any]) -> pd.DataFrame:
 def find_earlier_runs(
     root: Listing, runs: Sequence[Mapping[str, Any]]
 ) -> dict[str, list[str]]:
-    """Find the IDs of the host's last few runs before each of these rows of the `runs`
-    table.
+    """Return by the ID of each of `runs`, rows of the table `runs`, the IDs of the last
+    MAX_HISTORY runs of its host before it, oldest first.
     """
     runs_by_host: dict[str, list[tuple[datetime, str]]] = defaultdict(list)
     for past in root.runs:  # oldest first
@@ -122,8 +125,9 @@ def find_earlier_runs(
 
 
 def _check_siblings(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
-    """Yield the run ID and finding of each pair of SMT siblings that are not clearly
-    nearest.
+    """Yield the run ID and the values of FINDING_COLUMNS for each pair of SMT siblings
+    that are not at least SIBLING_NEARER times nearer to each other than to any other
+    CPU.
     """
     nearness = compute_sibling_nearness(pairs, number_groups(pairs, _RUN))
     pairs = pairs.assign(factor=nearness)
@@ -138,8 +142,9 @@ def _check_siblings(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
 
 
 def _check_relation_order(medians: Medians) -> Iterator[tuple[object, ...]]:
-    """Yield a finding for each relation that is over 10 % slower than the next wider
-    one.
+    """Yield the values of FINDING_COLUMNS for each relation that is over 10 % slower
+    than the next wider relation that was measured: CPUs that share more should be
+    nearer.
     """
     for (benchmark, variant, _), ns_by_relation in _group_relations(medians).items():
         nearest_first = sorted(ns_by_relation, key=relation_sort_key)
@@ -155,8 +160,9 @@ def _check_relation_order(medians: Medians) -> Iterator[tuple[object, ...]]:
 def _group_relations(
     medians: Medians,
 ) -> dict[tuple[str, str, str], dict[str, float]]:
-    """Return ns by relation for each benchmark, variant and kinds of cores, since other
-    kinds have other times. Leave out single CPUs and unknown relations.
+    """Return by benchmark, variant and kinds of cores ("P-E", or "") the ns of each
+    relation ("package P-E"). Cores of other kinds take other times, so that only
+    relations of the same kinds compare. Single CPUs and unknown relations are left out.
     """
     groups: dict[tuple[str, str, str], dict[str, float]] = defaultdict(dict)
     for benchmark, variant, relation, ns in medians:
@@ -167,11 +173,11 @@ def _group_relations(
 
 
 def _check_history(medians: Medians, past: Medians) -> Iterator[tuple[object, ...]]:
-    """Yield a finding, with the values of FINDING_COLUMNS, for each relation that takes
-    far more or less than it usually does, which is the median of earlier runs.
+    """Yield the values of FINDING_COLUMNS for each relation that takes over OFF_HISTORY
+    times its usual ns, or less than the usual ns divided by this. The usual ns are the
+    median of earlier runs, MIN_HISTORY of which must have the relation.
 
-    medians: of the run to check. past: those of all earlier runs, MIN_HISTORY of which
-    must have the relation.
+    medians: of the run to check. past: of all earlier runs, end to end.
     """
     past_ns: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for benchmark, variant, relation, ns in past:
@@ -195,8 +201,9 @@ def _check_history(medians: Medians, past: Medians) -> Iterator[tuple[object, ..
 
 
 def _check_asymmetry(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
-    """Yield the run ID and finding of each pair that takes longer in one direction than
-    in the other.
+    """Yield the run ID and the values of FINDING_COLUMNS for each pair that takes
+    longer in one direction than in the other. The factor is the time of the slower
+    direction divided by the time of the faster. `asymmetry` is NaN if not proved.
     """
     asymmetric = pairs[pairs["asymmetry"].notna()]
     columns = (*_RUN, "ping_cpu", "pong_cpu", "median_ns", "asymmetry")

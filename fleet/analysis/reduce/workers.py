@@ -37,12 +37,14 @@ def derive_in_processes(listing: Listing, run_ids: Sequence[str]) -> None:
 def _start_worker(
     address: str, run_ids: Sequence[str], output: int
 ) -> "subprocess.Popen[bytes]":
-    """Start `derive_into_index` on these runs in a process that writes to `output`, a
-    file descriptor.
+    """Start a process that runs `derive_into_index` on these runs. address: of the
+    root. output: the file descriptor of its stdout, where it writes the number of runs
+    of each batch.
     """
     # -P: else a module in the current folder would be taken for Python's own
     script = f"import sys; sys.path[:] = {sys.path!r}\n{_DERIVE}; derive()"
     command = [sys.executable, "-P", "-c", script]
+    # the runs come from a file, since a pipe for stdin would have to be filled here
     with tempfile.TemporaryFile("w+") as request:
         json.dump([address, run_ids], request)
         request.seek(0)
@@ -52,8 +54,9 @@ def _start_worker(
 
 
 def _note_progress(listing: Listing, run_count: int, input_: int) -> None:
-    """Note how many runs are done until all workers end, and close `input_`: the file
-    descriptor of what they write, a line for each batch with its number of runs.
+    """Note how many runs are done until all workers end, then close `input_`. This is
+    the file descriptor to read what the workers write: for each batch a line with its
+    number of runs. run_count: of all workers together.
     """
     listing.note(
         f"reducing the samples of {run_count} runs to pairs; this is done once for each"
