@@ -221,16 +221,16 @@ def _print_cpus(
     if group not in CPU_GROUPS:
         raise typer.BadParameter(f"--cpus-of is one of {', '.join(CPU_GROUPS)}.")
     names = {run.run_id: one_line(run.host_name) for run in root.runs}
-    lists_by_host = {}
+    rows = []
     for run_id in run_ids:
-        lists_by_host[names[run_id]] = views.list_cpu_groups(root, run_id, group)
+        lists = views.list_cpu_groups(root, run_id, group)
+        rows.append({"host": names[run_id], "cpus": lists})
     if json:
-        rows = [{"host": host, "cpus": lists} for host, lists in lists_by_host.items()]
         typer.echo(as_document("cpus", rows))
         return
-    for host, lists in lists_by_host.items():
-        prefix = f"{host}  " if len(lists_by_host) > 1 else ""
-        for line in lists:
+    for row in rows:
+        prefix = f"{row['host']}  " if len(rows) > 1 else ""
+        for line in row["cpus"]:
             typer.echo(f"{prefix}{line}")
 
 

@@ -173,6 +173,7 @@ system() {
 		get "$node/compatible"
 		[ -n "$v" ] || continue
 		set -- "$node"/rank@*
+		[ -e "$1" ] || set --
 		echo "lpddr $# $v"
 	done
 	getconf GNU_LIBC_VERSION || echo "libc $(ldd --version 2>&1 | head -n 2 | tr '\n' ' ')"

@@ -18,7 +18,7 @@ from fleet.errors import InventoryError
 from fleet.hostnames import ALL, HOST_LIMIT
 from fleet.inventory import schema
 from fleet.inventory.document import parse
-from fleet.inventory.gate import read_bounded
+from fleet.inventory.gate import read_bounded, require_size
 from fleet.inventory.starter import as_comment, as_name, as_yaml, render_inventory
 
 # the keys of our entries, by variable
@@ -376,7 +376,9 @@ def _read_listing(path: Path) -> dict[str, Any]:
     """
     try:
         if path == _STDIN:
-            text = sys.stdin.buffer.read(_SIZE_LIMIT_BYTES)
+            # a byte more than the limit shows that there is more
+            text = sys.stdin.buffer.read(_SIZE_LIMIT_BYTES + 1)
+            require_size(path, text, _SIZE_LIMIT_BYTES)
         else:
             text = read_bounded(path, _SIZE_LIMIT_BYTES, is_named=True)
     except OSError as err:

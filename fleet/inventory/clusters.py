@@ -301,8 +301,7 @@ def from_cluster(kind: str) -> str:
     hosts, left_out = _ask_hosts_and_left_out(kind)
     program, *arguments = lister.command
     first_arguments = " ".join(arguments[:3])
-    # such as "What get pods -o of kubectl listed."
-    origin = f"What {first_arguments} of {program} listed."
+    origin = f"Hosts that `{program} {first_arguments}` listed."
     return render_inventory(origin, left_out, hosts, lister.defaults)
 
 

@@ -28,11 +28,18 @@ def read_bounded(path: Path, limit_bytes: int, *, is_named: bool) -> bytes:
         os.close(handle)
     if is_pipe and not data:
         raise OSError("nothing came through this pipe")
+    require_size(path, data, limit_bytes)
+    return data
+
+
+def require_size(path: Path, data: bytes, limit_bytes: int) -> None:
+    """Raise InventoryError if there is more of a file than the limit. data: what was
+    read, up to a byte more.
+    """
     if len(data) > limit_bytes:
         raise InventoryError(
             f"{path}: larger than {limit_bytes >> 20} MiB; is it the right file?"
         )
-    return data
 
 
 def _read_at_most(handle: int, count: int) -> bytes:

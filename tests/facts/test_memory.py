@@ -581,6 +581,17 @@ def test_lpddr_channels_of_the_device_tree_have_no_speed():
     assert memory.peak_mbps is None
 
 
+@pytest.mark.parametrize(("ranks", "known"), [([0, 1], 2), ([0], 1), ([], None)])
+def test_the_probe_counts_the_ranks_that_a_channel_names(facts, ranks, known):
+    tree = Tree(2)
+    channel = "proc/device-tree/lpddr-channel0"
+    tree.files[f"{channel}/compatible"] = "jedec,lpddr4-channel"
+    tree.files |= {f"{channel}/rank@{rank}/density": "8192" for rank in ranks}
+    tree.files["proc/cpuinfo"] = "processor\t: 0\nflags\t\t: fpu"
+    (dimm,) = facts(tree).memory.dimms
+    assert dimm.ranks == known
+
+
 def test_the_probe_reads_table_edac_and_hmat(facts):
     tree = Tree(2)
     node = "sys/devices/system/node/node0"

@@ -159,6 +159,19 @@ def test_what_is_no_listing_is_an_error_with_what_to_do(
             ansible.from_ansible(tmp_path / name)
 
 
+def test_a_listing_that_is_too_large_is_named_so_from_a_file_and_from_stdin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ansible, "_SIZE_LIMIT_BYTES", 1 << 20)
+    large = tmp_path / "large"
+    large.write_bytes(b'{"_meta": {}}'.ljust((1 << 20) + 1))
+    with large.open() as stdin, monkeypatch.context() as patch:
+        patch.setattr("sys.stdin", stdin)
+        for path in (large, Path("-")):
+            with pytest.raises(InventoryError, match="larger than 1 MiB"):
+                ansible.from_ansible(path)
+
+
 def test_a_listing_needs_no_ansible(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -169,7 +169,9 @@ def _suggest_summaries(name: str, names: Collection[str]) -> str:
     of the unknown name, else the names that are similar.
     """
     words = name.casefold().split()
-    containing = [other for other in names if all(word in other for word in words)]
+    containing = [
+        other for other in names if all(word in other.casefold() for word in words)
+    ]
     if not containing:
         return suggest_similar(name, names)
     quoted = map(repr, containing[:_SUGGESTED])

@@ -271,6 +271,13 @@ def test_a_summary_that_is_not_there_is_named_with_those_that_are(
         find_summary(tmp_path, "summary:rpi5-linus")
 
 
+def test_a_name_with_capitals_is_found_by_its_words(tmp_path: Path) -> None:
+    file = save(tmp_path, full_matrix(2))
+    import_files(tmp_path, [file], "Lab-Xeon-8592", ImportMetadata())
+    with pytest.raises(UsageError, match="did you mean 'Lab-Xeon-8592'"):
+        find_summary(tmp_path, "summary:xeon lab")
+
+
 def test_the_views_name_tool_estimator_and_origin() -> None:
     assert "core_latency" in render_summaries("", [], Canvas())
     text = render_summaries("", ["rpi4-qnx800"], Canvas())
