@@ -23,7 +23,14 @@ from fleet.model import SHIPPED, Descriptions, Relation, Shape, View, describe_c
 MEMORY = "mem"
 LADDER = ["benchmark", "variant", "setting", "threads", "ping_cpu", "pong_cpu"]
 # ladders of one run that have the same plateaus
-_SWEPT_TOGETHER = ["run_id", "benchmark", "threads", "ping_cpu", "pong_cpu"]
+_SWEPT_TOGETHER = [
+    "run_id",
+    "benchmark",
+    "sharing",
+    "threads",
+    "ping_cpu",
+    "pong_cpu",
+]
 _NUMBERS = (
     "median_ns",
     "low_ns",
@@ -144,11 +151,14 @@ def _find_levels(steps: pd.DataFrame, cpus: pd.DataFrame) -> pd.DataFrame:
     """Reduce steps of ladders to the rows that `find_plateaus` returns: a row per run,
     ladder and level of memory. cpus: of the same runs.
 
-    The ladders of a run that have the same benchmark, threads and CPUs go through the
-    same caches, so that their levels are found together.
+    The ladders of a run that have the same benchmark, sharing, threads and CPUs go
+    through the same caches, so that their levels are found together.
     """
     parts: list[pd.DataFrame] = []
-    swept_together = steps.groupby(_SWEPT_TOGETHER, sort=False, observed=True)
+    # dropna: ladders of one CPU have no sharing
+    swept_together = steps.groupby(
+        _SWEPT_TOGETHER, sort=False, observed=True, dropna=False
+    )
     for _, group in swept_together:
         caches = list_cache_levels(cpus, group)
         parts.extend(_select_levels(group, caches))
@@ -200,9 +210,9 @@ def list_cache_levels(cpus: pd.DataFrame, group: pd.DataFrame) -> list[CacheLeve
     """List the data caches that a ladder goes through, nearest first.
 
     cpus: from `load_cpus`. group: a run's ladders of one benchmark and CPUs, whose rows
-    have equal `run_id`, `ping_cpu` and `threads`. With the sharing "one" all threads
-    use the same buffer, which may fill each cache. Otherwise each thread has a buffer
-    of its own, and the buffers of the threads that share a cache divide it.
+    have equal `run_id`, `ping_cpu`, `threads` and `sharing`. With the sharing "one" all
+    threads use the same buffer, which may fill each cache. Otherwise each thread has a
+    buffer of its own, and the buffers of the threads that share a cache divide it.
     """
     first = group.iloc[0]
     cpus_of_run = cpus[cpus["run_id"] == first["run_id"]]

@@ -60,6 +60,24 @@ def test_threads_that_share_a_cache_have_a_part_of_it_each(tmp_path: Path) -> No
     assert rows.loc["mem"]["least_bytes"] == 32 * M
 
 
+def test_one_buffer_and_a_buffer_each_have_caches_of_their_own(tmp_path: Path) -> None:
+    memory.publish(tmp_path)
+    pairs = as_float64(load_pairs(tmp_path))
+    cpus = load_cpus(tmp_path)
+    own = pairs[(pairs["threads"] == 2) & (pairs["operation"] == "read")]
+    one_point = own["point"].str.replace(".own.", ".one.")
+    one = own.assign(sharing="one", point=one_point)
+    alone = pd.concat([find_plateaus(own, cpus), find_plateaus(one, cpus)])
+    together = find_plateaus(pd.concat([own, one]), cpus)
+    names = ["setting", "level", "cache_bytes", "least_bytes", "most_bytes"]
+    order = ["setting", "least_bytes"]
+    expected = alone[names].sort_values(order, ignore_index=True)
+    found = together[names].sort_values(order, ignore_index=True)
+    pd.testing.assert_frame_equal(found, expected)
+    of_setting = expected[expected["level"] == "LLC"].set_index("setting")
+    assert of_setting["cache_bytes"].nunique() == 2
+
+
 def test_two_threads_together_take_half_the_time_of_one(tmp_path: Path) -> None:
     memory.publish(tmp_path)
     medians = levels(tmp_path).loc["read"]["median_ns"]
