@@ -517,7 +517,7 @@ def _list_fact_steps(
 
 def _explain_night(hosts: Sequence[str], night: date, facts: Facts) -> Iterator[str]:
     """Yield each fact that changed on some of `hosts` that night, the commonest first:
-    "kernel 6.1 → 6.2 (2 of 3 hosts; 1 others without this change)". The "others" are
+    "kernel 6.1 → 6.2 (2 of 3 hosts; 1 other without this change)". The "others" are
     hosts besides `hosts` on which this fact changed in the same way, on any night.
     facts: by host and night, which facts changed.
     """
@@ -530,7 +530,7 @@ def _explain_night(hosts: Sequence[str], night: date, facts: Facts) -> Iterator[
         words = f"{count} of {format_count(len(hosts), 'host')}"
         others = _count_others_with(step, hosts, facts)
         if others:
-            words += f"; {others} others without this change"
+            words += f"; {format_count(others, 'other')} without this change"
         yield f"{fact} {before} → {after} ({words})"
 
 

@@ -392,14 +392,13 @@ def compute_nanmedian(values: Floats, axis: int) -> Floats:
     """
     is_value = ~np.isnan(values)
     count = is_value.sum(axis=axis, keepdims=True)
-    length = values.shape[axis]
-    if not length:
+    if not values.shape[axis]:
         return np.full(count.squeeze(axis).shape, np.nan)
     ordered = np.sort(values, axis=axis)  # NaN last
     # the places of the two middle values, from 0: 1 and 2 of 4 values, 1 and 1 of 3
     # values. Without any value they are 0 and 0, where NaN stands.
     below_middle = np.maximum(count - 1, 0) // 2
-    above_middle = np.minimum(count // 2, length - 1)
+    above_middle = count // 2
     lower_value = np.take_along_axis(ordered, below_middle, axis=axis)
     upper_value = np.take_along_axis(ordered, above_middle, axis=axis)
     sums = (lower_value + upper_value).squeeze(axis)

@@ -225,12 +225,15 @@ def _have_other_boots(a: set[str | None], b: set[str | None]) -> bool:
 
 
 def _list_values(values: Counter[str]) -> str:
-    """List values, the most frequent first: "old (3 runs), new (1 runs)". A single
-    value has no count. values: how many runs have each value.
+    """List values, the most frequent first: "old (3 runs), new (1 run)". A single value
+    has no count. values: how many runs have each value.
     """
     if len(values) == 1:
         return next(iter(values))
-    return ", ".join(f"{value} ({count} runs)" for value, count in values.most_common())
+    return ", ".join(
+        f"{value} ({format_count(count, 'run')})"
+        for value, count in values.most_common()
+    )
 
 
 def _format_plan_value(value: Any) -> str:

@@ -186,6 +186,20 @@ def test_what_else_differs_is_listed_exactly(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+def test_a_fact_with_several_values_on_a_side_has_the_runs_of_each(
+    tmp_path: Path,
+) -> None:
+    for place, (side, kernel) in enumerate(
+        [("a", "6.12"), ("b", "6.13"), ("b", "6.13"), ("a", "6.12"), ("b", "6.14")]
+    ):
+        keep(tmp_path, place, side, kernel=kernel)
+    (comparison,) = compare(tmp_path, SIDES)
+    differing = comparison.environment.set_index("what").loc["kernel"]
+    assert differing["a"] == "6.12"
+    assert differing["b"] == "6.13 (2 runs), 6.14 (1 run)"
+
+
+@pytest.mark.long
 def test_what_matters_is_three_percent_under_a_hypervisor_too(tmp_path: Path) -> None:
     series(tmp_path, "abbabaabab", slower={Relation.PACKAGE: 1.05}, hypervisor="kvm")
     comparison = compare_a_with_b(tmp_path)
