@@ -435,13 +435,14 @@ def _tabulate_relations(
 ) -> pd.DataFrame:
     """Return a row for each relation and host. If there are several relations, the last
     row of the arrays is their mean, which gets rows, too. ns: numbers x hosts, NaN
-    where unknown; the row of the mean is overwritten.
+    where unknown.
     """
     names = [*group.ns.index]
     has_mean = len(ns) > len(names)
     if has_mean:
         names.append(("", "", MEAN))
         # the mean is one of distances, not a time in ns, and is not shown as such
+        ns = ns.copy()
         ns[-1] = np.nan
     return _tabulate_numbers(group, names, distances, ns)
 
