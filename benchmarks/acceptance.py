@@ -33,32 +33,32 @@ SLOWER = np.log(1.1)
 SCATTER = ((0.005, 0.003), (0.01, 0.01), (0.02, 0.01), (0.05, 0.03))
 
 
-def judge_machine(logs: Floats, others: Floats, earlier: Floats) -> pd.DataFrame:
+def judge_machine(log_ns: Floats, others: Floats, earlier: Floats) -> pd.DataFrame:
     """Judge one machine as `accept` does; others, earlier: relations x machines, or x
     runs.
     """
-    all_machines = np.column_stack([others, logs])
+    all_machines = np.column_stack([others, log_ns])
     without_odd = leave_out_odd(all_machines)[:, :-1]
-    own = np.column_stack([earlier, logs])
+    own = np.column_stack([earlier, log_ns])
     first_slower = find_first_slower(own, THRESHOLD)
     is_before = np.arange(earlier.shape[1]) < first_slower[:, None]
     before = np.where(is_before, earlier, np.nan)
     parts = []
     if without_odd.shape[1] >= MIN_VALUES:
-        parts.append(expect_from(without_odd, logs).assign(source="others"))
+        parts.append(expect_from(without_odd, log_ns).assign(source="others"))
     if before.shape[1] >= MIN_VALUES:
-        parts.append(expect_from(before, logs).assign(source="earlier"))
+        parts.append(expect_from(before, log_ns).assign(source="earlier"))
     rows = pd.concat(parts, ignore_index=True)
     rows = rows.assign(benchmark="cas", low=np.nan, high=np.nan)
     return judge_numbers(rows, THRESHOLD)
 
 
-def expect_from(values: Floats, logs: Floats) -> pd.DataFrame:
+def expect_from(values: Floats, log_ns: Floats) -> pd.DataFrame:
     """Make rows of a machine's numbers and of what is expected from these values:
     relations x machines, or x runs.
     """
     rows = pd.DataFrame({"relation": [f"r{number}" for number in range(RELATIONS)]})
-    rows["ns"] = np.exp(logs)
+    rows["ns"] = np.exp(log_ns)
     rows["mean"], rows["error"], rows["freedom"] = predict_next(values)
     return rows
 

@@ -49,9 +49,9 @@ def make_series(chance: np.random.Generator, nights: int, noise: str) -> Floats:
     of_relations = draw_noise(chance, shape, noise)
     deviations = np.exp(chance.uniform(np.log(0.007), np.log(0.014), shape[:2]))
     both = 0.5**0.5 * (of_hosts + of_relations)
-    logs: Floats = (deviations[..., None] * both).reshape(-1, nights)
-    add_course(logs, chance, noise)
-    return logs
+    log_ns: Floats = (deviations[..., None] * both).reshape(-1, nights)
+    add_course(log_ns, chance, noise)
+    return log_ns
 
 
 def draw_noise(chance: np.random.Generator, shape: Sequence[int], noise: str) -> Floats:
@@ -72,42 +72,42 @@ def correlate(values: Floats) -> None:
         values[..., night] = 0.5 * values[..., night - 1] + own
 
 
-def add_course(logs: Floats, chance: np.random.Generator, noise: str) -> None:
+def add_course(log_ns: Floats, chance: np.random.Generator, noise: str) -> None:
     """Add what changes the series in the course of time, without being a change."""
-    nights = np.arange(logs.shape[1])
+    nights = np.arange(log_ns.shape[1])
     match noise:
         case "levels":
-            levels = chance.choice([24.0, 54.0, 128.0], logs.shape, p=[0.7, 0.2, 0.1])
-            logs += np.log(levels)
+            levels = chance.choice([24.0, 54.0, 128.0], log_ns.shape, p=[0.7, 0.2, 0.1])
+            log_ns += np.log(levels)
         case "sticky":
-            is_drawn_again = chance.random(logs.shape) < 0.1
+            is_drawn_again = chance.random(log_ns.shape) < 0.1
             drawn_at = np.where(is_drawn_again, nights, 0)
             last = np.maximum.accumulate(drawn_at, axis=1)
-            levels = chance.choice([24.0, 50.0], logs.shape)
-            logs += np.take_along_axis(np.log(levels), last, axis=1)
+            levels = chance.choice([24.0, 50.0], log_ns.shape)
+            log_ns += np.take_along_axis(np.log(levels), last, axis=1)
         case "drift":
-            logs += 0.05 * nights / len(nights)
+            log_ns += 0.05 * nights / len(nights)
         case "season":
             periods = nights / max(len(nights), 60)
-            logs += 0.015 * np.sin(2 * np.pi * (periods + chance.random()))
+            log_ns += 0.015 * np.sin(2 * np.pi * (periods + chance.random()))
         case "spikes":
             is_spike = chance.random((HOSTS, len(nights))) < 0.05
-            logs += np.repeat(np.log(1.2) * is_spike, RELATIONS, axis=0)
+            log_ns += np.repeat(np.log(1.2) * is_spike, RELATIONS, axis=0)
 
 
-def find_session_changes(logs: Floats, noise: str) -> list[Change]:
+def find_session_changes(log_ns: Floats, noise: str) -> list[Change]:
     """Find the changes of one session."""
-    hosts, relations = np.divmod(np.arange(len(logs)), RELATIONS)
-    switches = np.full(len(logs), noise in ("levels", "sticky"))
-    levels = label_levels_of_hosts(logs, hosts)
-    clean = clean_series(logs, levels, switches).logs
-    return find_changes(append_means(clean, hosts, relations).logs)
+    hosts, relations = np.divmod(np.arange(len(log_ns)), RELATIONS)
+    switches = np.full(len(log_ns), noise in ("levels", "sticky"))
+    levels = label_levels_of_hosts(log_ns, hosts)
+    clean = clean_series(log_ns, levels, switches).log_ns
+    return find_changes(append_means(clean, hosts, relations).log_ns)
 
 
-def clean_unchanged(logs: Floats) -> Floats:
+def clean_unchanged(log_ns: Floats) -> Floats:
     """Clean the series of machines that do not switch levels."""
-    levels = label_levels_of_hosts(logs, np.zeros(len(logs), dtype=np.int64))
-    return clean_series(logs, levels, np.zeros(len(logs), dtype=bool)).logs
+    levels = label_levels_of_hosts(log_ns, np.zeros(len(log_ns), dtype=np.int64))
+    return clean_series(log_ns, levels, np.zeros(len(log_ns), dtype=bool)).log_ns
 
 
 class Planted(NamedTuple):
@@ -119,28 +119,30 @@ class Planted(NamedTuple):
     dates: dict[int, int]
 
 
-def plant_changes(chance: np.random.Generator, logs: Floats, change: float) -> Planted:
+def plant_changes(
+    chance: np.random.Generator, log_ns: Floats, change: float
+) -> Planted:
     """Change one series in eight from a date of its own on."""
-    nights = logs.shape[1]
-    rows = chance.choice(len(logs), len(logs) // _ONE_IN, replace=False)
+    nights = log_ns.shape[1]
+    rows = chance.choice(len(log_ns), len(log_ns) // _ONE_IN, replace=False)
     first = round(0.15 * nights)
     end = round(0.85 * nights) + 1
     dates = chance.integers(first, end, len(rows)).clip(3, nights - 3)
     for row, date in zip(rows, dates, strict=True):
-        logs[row, date:] += np.log1p(change)
+        log_ns[row, date:] += np.log1p(change)
     return Planted(change, dict(zip(rows.tolist(), dates.tolist(), strict=True)))
 
 
 def measure_power(chance: np.random.Generator, nights: int, change: float) -> Floats:
     """Return one session's columns of the second table."""
-    logs = make_series(chance, nights, "normal")
-    planted = plant_changes(chance, logs, change)
+    log_ns = make_series(chance, nights, "normal")
+    planted = plant_changes(chance, log_ns, change)
     hits: dict[int, tuple[bool, bool, bool]] = {}
     false_dates = 0
-    for step in find_session_changes(logs, "normal"):
+    for step in find_session_changes(log_ns, "normal"):
         if is_near(step, planted, max(3, nights / 20)):
             hits[step.row] = describe_hit(step, planted)
-        elif step.row < len(logs) and step.dated:
+        elif step.row < len(log_ns) and step.dated:
             false_dates += 1
     found = len(hits) / len(planted.dates)
     dated, same_night, holds = np.full(3, np.nan)
@@ -171,11 +173,11 @@ def find_change_of_all(chance: np.random.Generator, nights: int) -> bool:
     """Change all hosts by 2 % at half time; return whether that is found and dated
     within a night.
     """
-    logs = make_series(chance, nights, "normal")
+    log_ns = make_series(chance, nights, "normal")
     date = nights // 2
-    logs[:, date:] += np.log1p(0.02)
-    for step in find_session_changes(logs, "normal"):
-        is_of_all = step.row >= len(logs)
+    log_ns[:, date:] += np.log1p(0.02)
+    for step in find_session_changes(log_ns, "normal"):
+        is_of_all = step.row >= len(log_ns)
         if is_of_all and step.dated and abs(step.night - date) <= 1:
             return True
     return False
@@ -205,8 +207,8 @@ def measure_shares(chance: np.random.Generator, nights: int) -> list[float]:
     walks = chance.standard_normal((2, 4000, nights)) * 0.01
     correlate(walks[1])
     shares = []
-    for logs in walks:
-        *_, left, correlated = find_best_splits(clean_unchanged(logs))
+    for log_ns in walks:
+        *_, left, correlated = find_best_splits(clean_unchanged(log_ns))
         shares.append((left.mean(), correlated.mean()))
     (left, correlated), (left_of_half, correlated_half) = shares
     return [
@@ -228,8 +230,8 @@ def measure_p(
     parts = [(row, np.arange(nights)) for row in range(HOSTS * RELATIONS)]
     every = []
     for _ in range(sessions):
-        logs = clean_unchanged(make_series(chance, nights, noise))
-        p, *_ = measure_parts(logs, parts, calibration)
+        log_ns = clean_unchanged(make_series(chance, nights, noise))
+        p, *_ = measure_parts(log_ns, parts, calibration)
         every.append(p)
     return np.concatenate(every)
 
@@ -244,8 +246,8 @@ def print_false_findings(options: argparse.Namespace) -> None:
             any_found = 0
             any_dated = 0
             for _ in range(options.sessions):
-                logs = make_series(chance, nights, noise)
-                steps = find_session_changes(logs, noise)
+                log_ns = make_series(chance, nights, noise)
+                steps = find_session_changes(log_ns, noise)
                 any_found += bool(steps)
                 any_dated += any(step.dated for step in steps)
             spent_s = time.process_time() - begun

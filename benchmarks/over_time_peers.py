@@ -24,9 +24,9 @@ from fleet.analysis.base import Floats
 Dated = Iterable[tuple[int, int]]  # row and night
 
 
-def otava(logs: Floats, _: str) -> Dated:
+def otava(log_ns: Floats, _: str) -> Dated:
     """As `otava analyze` with its defaults."""
-    for row, values in enumerate(np.exp(logs) * 50):
+    for row, values in enumerate(np.exp(log_ns) * 50):
         days = [86_400 * night for night in range(len(values))]
         series = Series(
             "t", None, days, {"ns": Metric(-1, 1.0)}, {"ns": values.tolist()}, {}
@@ -36,19 +36,19 @@ def otava(logs: Floats, _: str) -> Dated:
         )
 
 
-def asv(logs: Floats, _: str) -> Dated:
+def asv(log_ns: Floats, _: str) -> Dated:
     """As `asv publish`: a regression needs two nights after it."""
-    for row, values in enumerate(np.exp(logs) * 50):
+    for row, values in enumerate(np.exp(log_ns) * 50):
         steps = detect_steps(values.tolist())
         yield from ((row, step[0]) for step in steps[1:] if step[0] <= len(values) - 2)
 
 
-def ours(logs: Floats, noise: str) -> Dated:
+def ours(log_ns: Floats, noise: str) -> Dated:
     """Return the dated changes in rows of one series."""
     return [
         (step.row, step.night)
-        for step in over_time.find_session_changes(logs, noise)
-        if step.dated and step.row < len(logs)
+        for step in over_time.find_session_changes(log_ns, noise)
+        if step.dated and step.row < len(log_ns)
     ]
 
 
@@ -86,12 +86,12 @@ def measure(name: str, noise: str, sessions: Sequence[Floats]) -> str:
     """
     program = PROGRAMS[name]
     begun = time.process_time()
-    counts = [len(list(program(logs, noise))) for logs in sessions]
+    counts = [len(list(program(log_ns, noise))) for log_ns in sessions]
     spent_ms = (time.process_time() - begun) / len(sessions) * 1000
     any_dated = np.mean([count > 0 for count in counts])
     found = ""
     if noise == "normal":
-        shares = [find_planted(program, logs) for logs in sessions]
+        shares = [find_planted(program, log_ns) for log_ns in sessions]
         found = f"{np.mean(shares):.0%}"
     return (
         f"{noise:<8}{name:>9}{len(sessions):>10}{any_dated:>7.0%}"
@@ -99,15 +99,15 @@ def measure(name: str, noise: str, sessions: Sequence[Floats]) -> str:
     )
 
 
-def find_planted(program: Callable[[Floats, str], Dated], logs: Floats) -> float:
+def find_planted(program: Callable[[Floats, str], Dated], log_ns: Floats) -> float:
     """Return the share found of planted changes: one series in eight, 5 % slower from a
     night of its own.
     """
-    nights = logs.shape[1]
-    rows = np.arange(0, len(logs), 8)
+    nights = log_ns.shape[1]
+    rows = np.arange(0, len(log_ns), 8)
     evenly = np.linspace(0.15 * nights, 0.85 * nights, len(rows))
     dates = evenly.round().astype(int).clip(3, nights - 3)
-    slower = logs.copy()
+    slower = log_ns.copy()
     for row, date in zip(rows, dates, strict=True):
         slower[row, date:] += np.log(1.05)
     near = max(3, nights / 20)

@@ -89,77 +89,77 @@ def numbers(
     null: str, hosts: int, relations: int, runs: int, chance: np.random.Generator
 ) -> Floats:
     """Logarithms of the numbers, in order of time: hosts x relations x runs."""
-    logs = chance.normal(0, SCATTER, (hosts, relations, runs))
+    log_ns = chance.normal(0, SCATTER, (hosts, relations, runs))
     for part in null.split(", "):
-        change_scatter(logs, part, chance)
-        add_times(logs, part, chance)
-        add_levels(logs, part, chance)
-        drop_missing(logs, part, chance)
-    return logs
+        change_scatter(log_ns, part, chance)
+        add_times(log_ns, part, chance)
+        add_levels(log_ns, part, chance)
+        drop_missing(log_ns, part, chance)
+    return log_ns
 
 
-def change_scatter(logs: Floats, part: str, chance: np.random.Generator) -> None:
+def change_scatter(log_ns: Floats, part: str, chance: np.random.Generator) -> None:
     """Give the numbers the scatter that a part of a null has."""
-    hosts, relations, runs = logs.shape
+    hosts, relations, runs = log_ns.shape
     match part:
         case "3 %":
-            logs *= 3
+            log_ns *= 3
         case "mixed":
             log_factors = chance.uniform(np.log(0.3), np.log(3), (hosts, relations, 1))
-            logs *= np.exp(log_factors)
+            log_ns *= np.exp(log_factors)
         case "heavy tails":
-            logs[:] = SCATTER * chance.standard_t(2, logs.shape)
+            log_ns[:] = SCATTER * chance.standard_t(2, log_ns.shape)
         case "slow runs":
-            is_slow = chance.random(logs.shape) < 0.1
-            slower = np.log(chance.uniform(1.2, 2, logs.shape))
-            logs += np.where(is_slow, slower, 0)
+            is_slow = chance.random(log_ns.shape) < 0.1
+            slower = np.log(chance.uniform(1.2, 2, log_ns.shape))
+            log_ns += np.where(is_slow, slower, 0)
         case "hosts":
-            logs += chance.normal(0, SCATTER, (hosts, 1, runs))
+            log_ns += chance.normal(0, SCATTER, (hosts, 1, runs))
         case "shared":
-            logs += chance.normal(0, 0.02, runs)
+            log_ns += chance.normal(0, 0.02, runs)
 
 
-def add_times(logs: Floats, part: str, chance: np.random.Generator) -> None:
+def add_times(log_ns: Floats, part: str, chance: np.random.Generator) -> None:
     """Add what a part of a null changes in the course of time."""
-    hosts, _, runs = logs.shape
+    hosts, _, runs = log_ns.shape
     turns = np.arange(runs)
     match part:
         case "steps":
             first_slow = chance.integers(1, runs, (hosts, 1, 1))
-            logs += 0.05 * (turns >= first_slow)
+            log_ns += 0.05 * (turns >= first_slow)
         case "period 4":
             first = chance.integers(4)
             is_up = (turns + first) % 4 < 2
-            logs += 0.03 * np.where(is_up, 1, -1)
+            log_ns += 0.03 * np.where(is_up, 1, -1)
         case "drift":
-            logs += 0.01 * turns
+            log_ns += 0.01 * turns
         case "AR .9":
             for run in range(1, runs):
-                own = (1 - 0.81) ** 0.5 * logs[..., run]
-                logs[..., run] = 0.9 * logs[..., run - 1] + own
+                own = (1 - 0.81) ** 0.5 * log_ns[..., run]
+                log_ns[..., run] = 0.9 * log_ns[..., run - 1] + own
 
 
-def add_levels(logs: Floats, part: str, chance: np.random.Generator) -> None:
+def add_levels(log_ns: Floats, part: str, chance: np.random.Generator) -> None:
     """Add the levels that the numbers of a part of a null are at."""
     match part:
         case "levels":
-            logs += np.where(chance.random(logs.shape) < 0.1, np.log(0.7), 0)
+            log_ns += np.where(chance.random(log_ns.shape) < 0.1, np.log(0.7), 0)
         case "modes":
-            modes = chance.choice([24.0, 54.0, 128.0], logs.shape, p=[0.3, 0.5, 0.2])
-            logs += np.log(modes)
+            modes = chance.choice([24.0, 54.0, 128.0], log_ns.shape, p=[0.3, 0.5, 0.2])
+            log_ns += np.log(modes)
         case "states":
-            logs += states(logs.shape, chance)
+            log_ns += states(log_ns.shape, chance)
         case "flips":
-            logs += chance.choice(flipping(), logs.shape)
+            log_ns += chance.choice(flipping(), log_ns.shape)
 
 
-def drop_missing(logs: Floats, part: str, chance: np.random.Generator) -> None:
+def drop_missing(log_ns: Floats, part: str, chance: np.random.Generator) -> None:
     """Drop one number in ten, and one run of a host in fifty."""
     if part == "missing":
-        hosts, relations, runs = logs.shape
-        logs[chance.random(logs.shape) < 0.1] = np.nan
+        hosts, relations, runs = log_ns.shape
+        log_ns[chance.random(log_ns.shape) < 0.1] = np.nan
         is_lost = chance.random((hosts, 1, runs)) < 0.02
-        logs[is_lost.repeat(relations, axis=1)] = np.nan
+        log_ns[is_lost.repeat(relations, axis=1)] = np.nan
 
 
 def states(size: tuple[int, int, int], chance: np.random.Generator) -> Floats:
@@ -167,7 +167,7 @@ def states(size: tuple[int, int, int], chance: np.random.Generator) -> Floats:
     bursts on average.
     """
     hosts, relations, runs = size
-    logs = np.empty(size)
+    log_ns = np.empty(size)
     for place in np.ndindex(hosts, relations):
         level_count = chance.integers(2, 7)
         ratios = chance.uniform(1.2, 2, level_count)
@@ -178,8 +178,8 @@ def states(size: tuple[int, int, int], chance: np.random.Generator) -> Floats:
         level_of_burst = draws[np.cumsum(is_switch)].reshape(runs, BURSTS)
         for run, bursts in enumerate(level_of_burst):
             main_level = np.bincount(bursts).argmax()
-            logs[place][run] = levels[main_level]
-    return logs
+            log_ns[place][run] = levels[main_level]
+    return log_ns
 
 
 @cache
@@ -211,19 +211,19 @@ def order(null: str, runs: int, chance: np.random.Generator) -> Bools:
 
 
 def judge_logs(
-    null: str, logs: Floats, of_b: Bools
+    null: str, log_ns: Floats, of_b: Bools
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The relations of all hosts, and of all hosts together, as one command judges
     them.
     """
-    _, relations, runs = logs.shape
+    _, relations, runs = log_ns.shape
     names = [str(relation) for relation in range(relations)]
     rows = pd.DataFrame({"benchmark": "cas", "variant": "", "relation": names})
     turns = tuple(range(runs))
     blocks = None
     if null.endswith(IN_BLOCKS):
         blocks = np.arange(runs) // 2
-    comparisons = [SideRuns(rows, host, of_b, turns, "a, b", blocks) for host in logs]
+    comparisons = [SideRuns(rows, host, of_b, turns, "a, b", blocks) for host in log_ns]
     tables, fleets = judge_comparisons(comparisons, THRESHOLD)
     no_rows = tables[0][:0]
     fleet = next(iter(fleets.values()), no_rows)
@@ -253,22 +253,22 @@ def rates(
     is_every_eighth = np.arange(hosts * relations).reshape(hosts, relations) % 8 == 0
     for session in range(sessions):
         of_b = order(null, runs, chance)
-        logs = numbers(null, hosts, relations, len(of_b), chance)
-        errors.append(measure_errors(null, logs, of_b))
+        log_ns = numbers(null, hosts, relations, len(of_b), chance)
+        errors.append(measure_errors(null, log_ns, of_b))
         if session % power_of == 0:
             shares: list[float] = []
             for change in PLANTED:
-                shares += measure_power(null, logs, of_b, is_every_eighth, change)
-            shares += measure_power(null, logs, of_b, is_slow_host, 1.0)
+                shares += measure_power(null, log_ns, of_b, is_every_eighth, change)
+            shares += measure_power(null, log_ns, of_b, is_slow_host, 1.0)
             power.append(shares)
     return np.array(errors), np.array(power)
 
 
-def measure_errors(null: str, logs: Floats, of_b: Bools) -> list[float]:
+def measure_errors(null: str, log_ns: Floats, of_b: Bools) -> list[float]:
     """Return the shares error, verdict, each, fleet and none of a session in which
     nothing changed.
     """
-    table, fleet = judge_logs(null, logs, of_b)
+    table, fleet = judge_logs(null, log_ns, of_b)
     both = pd.concat([table, fleet])
     is_error = both["q"] < ALPHA
     is_changed = both["verdict"] == Verdict.CHANGED
@@ -288,12 +288,12 @@ def compute_share_excluded(judged: pd.DataFrame) -> float:
 
 
 def measure_power(
-    null: str, logs: Floats, of_b: Bools, moved: Bools, change: float
+    null: str, log_ns: Floats, of_b: Bools, moved: Bools, change: float
 ) -> list[float]:
     """Plant a change in side B; return which shares of it are `changed` and `at another
     level`. moved: hosts x relations.
     """
-    slower = logs + (moved[..., None] & of_b) * np.log1p(change)
+    slower = log_ns + (moved[..., None] & of_b) * np.log1p(change)
     table, _ = judge_logs(null, slower, of_b)
     verdicts = table["verdict"].to_numpy()[moved.ravel()]
     return [
@@ -313,8 +313,8 @@ def two_hosts(
     shares = []
     for _ in range(sessions):
         of_b = order(null, runs, chance)
-        logs = numbers(null, hosts, relations, len(of_b), chance)
-        slower = logs + (is_slow[:, None, None] & of_b) * np.log(2)
+        log_ns = numbers(null, hosts, relations, len(of_b), chance)
+        slower = log_ns + (is_slow[:, None, None] & of_b) * np.log(2)
         table, _ = judge_logs(null, slower, of_b)
         either = table["verdict"].isin([Verdict.CHANGED, Verdict.AT_ANOTHER_LEVEL])
         is_found = either.to_numpy(dtype=float).reshape(hosts, relations)

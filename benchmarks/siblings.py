@@ -55,8 +55,10 @@ def session(
     one_host = np.zeros(RELATIONS, dtype=np.int64)
     levels = label_levels_of_hosts(run_logs, one_host)
     has_switches = kind == "levels"
-    logs, _, noise = reduce_machines(run_logs, levels, machines, switches=has_switches)
-    return measure_distances(logs, THRESHOLD, noise=noise)
+    log_ns, _, noise = reduce_machines(
+        run_logs, levels, machines, switches=has_switches
+    )
+    return measure_distances(log_ns, THRESHOLD, noise=noise)
 
 
 def draw_deviations(
@@ -77,8 +79,8 @@ def simulate_cpus(chance: np.random.Generator, count: int, slower: float) -> Dis
     pairs[0, :, 3] += slower
     pairs[:, range(CPUS), range(CPUS)] = np.nan
     one_package = np.zeros(CPUS, dtype=np.int64)
-    logs, *_ = compare_cpus(pairs, one_package)
-    return measure_distances(logs, THRESHOLD, 0.5)
+    log_ns, *_ = compare_cpus(pairs, one_package)
+    return measure_distances(log_ns, THRESHOLD, 0.5)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -89,13 +89,13 @@ def split_at_gaps(ns: "pd.Series[float]") -> list[tuple[float, int]] | None:
     """Return the geometric mean and count of each group of numbers that are close to
     one another, the largest first; None if a gap may be one or not.
     """
-    logs = np.sort(np.log(ns.to_numpy(dtype=float)))
-    gaps = np.diff(logs)
+    log_ns = np.sort(np.log(ns.to_numpy(dtype=float)))
+    gaps = np.diff(log_ns)
     is_undecided = (gaps > np.log(1.05)) & (gaps < np.log(1.13))
     if is_undecided.any():
         return None
     starts = np.flatnonzero(gaps >= np.log(1.13)) + 1
-    groups = np.split(logs, starts)
+    groups = np.split(log_ns, starts)
     groups.sort(key=lambda own: (-len(own), own[0]))
     return [(float(np.exp(own.mean())), len(own)) for own in groups]
 

@@ -386,13 +386,13 @@ def _select_last_runs(
 class _EarlierRuns(NamedTuple):
     """The earlier runs of a host from which its numbers are predicted.
 
-    logs: the logarithms, a row per number, a column per run, NaN where a run is not
+    log_ns: the logarithms, a row per number, a column per run, NaN where a run is not
     used for a number. since: for each number, the night from which on a change is not
     accepted, or None. ratio: for each number, the number after that change to that
     before if the change is proved, else NaN.
     """
 
-    logs: Floats
+    log_ns: Floats
     since: Any
     ratio: Floats
 
@@ -411,26 +411,26 @@ def _choose_earlier_runs(
 
     threshold: as of `judge_last_runs`.
     """
-    logs = _keep_level_of_last_run(host_runs)
+    log_ns = _keep_level_of_last_run(host_runs)
     # the index of the last accepted run, 0 if no run is accepted
     baseline_begin = host_runs.find_accepted()
     proved_changes = host_runs.find_open_changes()
     # for each number, the index of the first run after its change; the count of runs if
     # it did not change
     first_changed = _find_first_changed(
-        logs, baseline_begin, proved_changes.first_run, threshold
+        log_ns, baseline_begin, proved_changes.first_run, threshold
     )
     run_count = len(host_runs.runs)
     is_used = _are_before_change(first_changed, baseline_begin, run_count)
     if accepts_changes:
         is_used = _replace_by_runs_since_change(is_used, first_changed)
-    used_logs = np.where(is_used, logs, np.nan)
+    used_logs = np.where(is_used, log_ns, np.nan)
     # the runs of a virtual machine that are left are at one level already
     if not host_runs.is_last_run_virtual:
         used_logs = _keep_own_or_main_level(used_logs, host_runs.levels)
     is_unused_run = np.isnan(used_logs).all(axis=0)
     return _EarlierRuns(
-        logs=used_logs[:, ~is_unused_run],
+        log_ns=used_logs[:, ~is_unused_run],
         since=_list_nights(host_runs, first_changed),
         ratio=proved_changes.ratio,
     )
@@ -442,25 +442,25 @@ def _keep_level_of_last_run(host_runs: HostRuns) -> Floats:
     last run; NaN for the others.
     """
     if not host_runs.is_last_run_virtual:
-        return host_runs.logs
+        return host_runs.log_ns
     level_of_last_run = host_runs.levels[:, -1:]
     is_at_level = host_runs.levels == level_of_last_run
-    return np.where(is_at_level, host_runs.logs, np.nan)
+    return np.where(is_at_level, host_runs.log_ns, np.nan)
 
 
 def _find_first_changed(
-    logs: Floats, baseline_begin: int, first_proved: Ints, threshold: float
+    log_ns: Floats, baseline_begin: int, first_proved: Ints, threshold: float
 ) -> Ints:
     """Return, for each number, the index of the first run after its change; the count
     of runs if it did not change. A change is proved, or else the last runs suggest it:
     all of them are slower.
 
-    logs: a row per number, a column per run. baseline_begin: the index of the first run
-    of the baseline. first_proved: for each number, the index of the first run after a
-    proved change; the count of runs if no change is proved.
+    log_ns: a row per number, a column per run. baseline_begin: the index of the first
+    run of the baseline. first_proved: for each number, the index of the first run after
+    a proved change; the count of runs if no change is proved.
     """
-    count = logs.shape[1]
-    baseline = logs[:, baseline_begin:]
+    count = log_ns.shape[1]
+    baseline = log_ns[:, baseline_begin:]
     first_slower = baseline_begin + find_first_slower(baseline, threshold)
     is_proved = first_proved < count
     return np.where(is_proved, first_proved, first_slower)
@@ -502,16 +502,16 @@ def _replace_by_runs_since_change(is_before: Bools, first_changed: Ints) -> Bool
     return np.where(has_changed[:, None], is_since_change, is_before)
 
 
-def _keep_own_or_main_level(logs: Floats, levels: Ints) -> Floats:
+def _keep_own_or_main_level(log_ns: Floats, levels: Ints) -> Floats:
     """Keep the runs at one level of each number; NaN for the others. If three runs or
     more are at the level of the last run, enough for a range, it is this level. Else it
     is the level of most runs.
 
-    logs: a row per number, a column per run, NaN where a run is not used. levels: the
+    log_ns: a row per number, a column per run, NaN where a run is not used. levels: the
     level of each number in each run, from 0; -1 where a run lacks the number. The last
     column is that of the last run, which is judged.
     """
-    is_used = ~np.isnan(logs)
+    is_used = ~np.isnan(log_ns)
     level_of_last_run = levels[:, -1:]
     is_at_level_of_last = is_used & (levels == level_of_last_run)
     runs_at_level_of_last = is_at_level_of_last.sum(axis=1, keepdims=True)
@@ -520,7 +520,7 @@ def _keep_own_or_main_level(logs: Floats, levels: Ints) -> Floats:
     main_level = find_main_levels(levels_of_used)[:, None]
     kept_level = np.where(has_enough, level_of_last_run, main_level)
     is_kept = levels == kept_level
-    return np.where(is_kept, logs, np.nan)
+    return np.where(is_kept, log_ns, np.nan)
 
 
 def _keep_at_level(own: Floats, values: Floats, choices: Ints) -> Floats:
@@ -540,57 +540,57 @@ def _keep_at_level(own: Floats, values: Floats, choices: Ints) -> Floats:
     return np.where(is_at_level, values, np.nan)
 
 
-def find_first_slower(logs: Floats, threshold: float) -> Ints:
+def find_first_slower(log_ns: Floats, threshold: float) -> Ints:
     """Return, for each number, the index of the first run from which on the number is
     slower; the count of runs if there is no such run.
 
     From that run on, all runs are slower than the runs before it let expect: by more
     than the threshold, and beyond chance. There must be two such runs or more.
 
-    logs: logarithms of times, a row per number, a column per run, oldest first; a
+    log_ns: logarithms of times, a row per number, a column per run, oldest first; a
     larger one is slower. threshold: as of `judge_last_runs`.
     """
-    count = logs.shape[1]
-    first_slower = np.full(len(logs), count)
+    count = log_ns.shape[1]
+    first_slower = np.full(len(log_ns), count)
     # for each run, the fastest of the run and all later runs: if the fastest is slower
     # than expected, all of them are
-    fastest = _find_fastest_from_each_on(logs)
+    fastest = _find_fastest_from_each_on(log_ns)
     # a cheap test of all runs at once; only those that pass are tested for chance
-    is_possible = _may_be_first_slower(logs, fastest, threshold)
+    is_possible = _may_be_first_slower(log_ns, fastest, threshold)
     is_possible[:, -1:] = False  # the last run would be the only slower run
     possible_runs = np.flatnonzero(is_possible.any(axis=0))
     for run in possible_runs.tolist():
-        is_beyond_chance = _deviate_beyond_chance(logs[:, :run], fastest[:, run])
+        is_beyond_chance = _deviate_beyond_chance(log_ns[:, :run], fastest[:, run])
         has_none_yet = first_slower == count
         is_first = is_possible[:, run] & is_beyond_chance & has_none_yet
         first_slower[is_first] = run
     return first_slower
 
 
-def _find_fastest_from_each_on(logs: Floats) -> Floats:
+def _find_fastest_from_each_on(log_ns: Floats) -> Floats:
     """Return, for each number and run, the least value of the run and all later runs;
     infinity if none of these runs has the number.
     """
-    is_missing = np.isnan(logs)
-    values = np.where(is_missing, np.inf, logs)
+    is_missing = np.isnan(log_ns)
+    values = np.where(is_missing, np.inf, log_ns)
     newest_first = np.flip(values, axis=1)
     fastest_so_far = np.minimum.accumulate(newest_first, axis=1)
     return np.flip(fastest_so_far, axis=1)
 
 
-def _may_be_first_slower(logs: Floats, fastest: Floats, threshold: float) -> Bools:
+def _may_be_first_slower(log_ns: Floats, fastest: Floats, threshold: float) -> Bools:
     """Report for each number which runs, with all later runs, are slower than the mean
     of the earlier runs by more than the threshold.
 
-    logs: logarithms, a row per number, a column per run, NaN where a run lacks the
+    log_ns: logarithms, a row per number, a column per run, NaN where a run lacks the
     number. fastest: for each number and run, the least value of the run and all later
     runs.
     """
-    is_measured = ~np.isnan(logs)
+    is_measured = ~np.isnan(log_ns)
     # how many earlier runs have the number, and their sum: totals up to the run, less
     # the run itself
     runs_before = np.cumsum(is_measured, axis=1) - is_measured
-    numbers = np.nan_to_num(logs)
+    numbers = np.nan_to_num(log_ns)
     sums_before = np.cumsum(numbers, axis=1) - numbers
     means_before = sums_before / np.maximum(runs_before, 1)
     distances = fastest - means_before
@@ -621,9 +621,9 @@ def _deviate_beyond_chance(earlier: Floats, later: Floats) -> Bools:
     return is_beyond_chance
 
 
-def _count_values(logs: Floats) -> Ints:
+def _count_values(log_ns: Floats) -> Ints:
     """Count the values of each row that are not NaN."""
-    is_value = ~np.isnan(logs)
+    is_value = ~np.isnan(log_ns)
     return np.asarray(is_value.sum(axis=1))
 
 
@@ -657,14 +657,14 @@ class Prediction(NamedTuple):
         return cls(mean, error, freedom)
 
 
-def predict_next(logs: Floats) -> Prediction:
-    """Predict one more value of each row from the row's values, ignoring NaN. logs:
+def predict_next(log_ns: Floats) -> Prediction:
+    """Predict one more value of each row from the row's values, ignoring NaN. log_ns:
     logarithms of times in ns; each row has two values or more. Variances are shrunk
     towards a common variance, since few values say little about how far they scatter.
     """
-    counts = _count_values(logs)
-    mean = judge.compute_nanmean(logs, axis=1)
-    distances = logs - mean[:, None]
+    counts = _count_values(log_ns)
+    mean = judge.compute_nanmean(log_ns, axis=1)
+    distances = log_ns - mean[:, None]
     squares = np.nansum(distances**2, axis=1)
     own_freedom = counts.astype(np.float64) - 1
     # equal values have no variance but for the rounding of the clock
@@ -692,8 +692,8 @@ def judge_numbers(
     numbers are less or more, not slower or faster.
     """
     prediction = Prediction.read(rows)
-    logs = np.log(rows["ns"].to_numpy())
-    deviation = logs - prediction.mean
+    log_ns = np.log(rows["ns"].to_numpy())
+    deviation = log_ns - prediction.mean
     p = prediction.test(deviation)
     q = judge.control_false_discovery(p)
     is_large = np.abs(deviation) > np.log1p(threshold)
@@ -805,7 +805,7 @@ class _Expected:
     def add_values(
         self,
         noun: str,
-        logs: Floats,
+        log_ns: Floats,
         numbers: Ints,
         minimum: int = MIN_VALUES,
         changes: _EarlierRuns | None = None,
@@ -813,7 +813,7 @@ class _Expected:
         """Add what one source expects of these numbers: predict each from the values
         that earlier runs, equal machines or tables have of it.
 
-        noun: what has the values, such as "earlier run". logs: the values as
+        noun: what has the values, such as "earlier run". log_ns: the values as
         logarithms, a row per row of the RunTable, a column per run, machine or table,
         NaN where there is no value. numbers: which rows to add. minimum: a number with
         fewer values is not added. A number with fewer than MIN_VALUES that is added has
@@ -824,12 +824,12 @@ class _Expected:
         values there are; `beaten`, how many of these are slower than the judged run;
         and with `changes`, `since` and `ratio`, the change of each number.
         """
-        counts = _count_values(logs)
+        counts = _count_values(log_ns)
         has_enough = counts[numbers] >= minimum
         predicted = numbers[has_enough]
         if not len(predicted):
             return
-        values = logs[predicted]
+        values = log_ns[predicted]
         own = self.own[predicted]
         is_slower = values > own[:, None]
         columns = _predict_where_enough(values)
@@ -864,15 +864,15 @@ def _find_first_match(
     return None
 
 
-def _predict_where_enough(logs: Floats) -> dict[str, Any]:
+def _predict_where_enough(log_ns: Floats) -> dict[str, Any]:
     """Predict one more value of each row. Return the columns of `Prediction` by name,
     NaN for rows with fewer than three values.
     """
-    has_enough = _count_values(logs) >= MIN_VALUES
-    prediction = predict_next(logs[has_enough])
+    has_enough = _count_values(log_ns) >= MIN_VALUES
+    prediction = predict_next(log_ns[has_enough])
     columns = {}
     for name, values in prediction._asdict().items():
-        column = np.full(len(logs), np.nan)
+        column = np.full(len(log_ns), np.nan)
         column[has_enough] = values
         columns[name] = column
     return columns
@@ -912,14 +912,14 @@ def _join_column(parts: Sequence[_Part], name: str, nothing_said: float | None) 
 
 
 class _Group(NamedTuple):
-    """Machines with equal facts. hosts: their IDs. logs: the logarithms of the numbers
-    of their last runs, a row per row of the RunTable, a column per machine, NaN where a
-    machine lacks a number. has_virtual: whether a machine is virtual. If no machine is
-    virtual, `logs` is also NaN where a machine is odd.
+    """Machines with equal facts. hosts: their IDs. log_ns: the logarithms of the
+    numbers of their last runs, a row per row of the RunTable, a column per machine, NaN
+    where a machine lacks a number. has_virtual: whether a machine is virtual. If no
+    machine is virtual, `log_ns` is also NaN where a machine is odd.
     """
 
     hosts: Any
-    logs: Floats
+    log_ns: Floats
     has_virtual: bool
 
 
@@ -966,7 +966,7 @@ class _EqualMachines:
         if group is None:
             return self.table.select([])  # no machine, so no column
         is_other = group.hosts != run["host_id"]
-        values = group.logs[:, is_other]
+        values = group.log_ns[:, is_other]
         if run["hypervisor"] is None:
             # odd numbers were left out when the group was made, unless a machine of it
             # is virtual
@@ -993,12 +993,12 @@ def _group_equal_machines(
         hosts = [run["host_id"] for run in runs_of_group]
         has_virtual = any(run["hypervisor"] is not None for run in runs_of_group)
         # a column for each of `hosts`
-        logs = table.select([run["run_id"] for run in runs_of_group])
+        log_ns = table.select([run["run_id"] for run in runs_of_group])
         # virtual machines may be at different levels: `_EqualMachines.select` looks for
         # odd numbers among the machines at one level
         if not has_virtual:
-            logs = leave_out_odd(logs)
-        groups[facts] = _Group(np.array(hosts, dtype=object), logs, has_virtual)
+            log_ns = leave_out_odd(log_ns)
+        groups[facts] = _Group(np.array(hosts, dtype=object), log_ns, has_virtual)
     return groups
 
 
@@ -1041,7 +1041,7 @@ class _Sources:
         """
         judged_run = host_runs.runs[-1]
         row = self.equals.rows[judged_run.run_id]  # of the table `runs`
-        own_logs = host_runs.logs[:, -1]
+        own_logs = host_runs.log_ns[:, -1]
         expected = _Expected(machine, own_logs)
         expected.add_ranges(self.ranges, row, self.table.keys, self.descriptions)
         self._add_runs_and_machines(expected, host_runs, row)
@@ -1062,7 +1062,7 @@ class _Sources:
             host_runs, self.threshold, self.accepts_changes
         )
         expected.add_values(
-            "earlier run", earlier_runs.logs, without_range, changes=earlier_runs
+            "earlier run", earlier_runs.log_ns, without_range, changes=earlier_runs
         )
         equal_machines = self.equals.select(row)
         expected.add_values(MACHINE, equal_machines, without_range)
@@ -1088,15 +1088,15 @@ class _Sources:
         return _keep_at_level(own, tables, self.table.choices)
 
 
-def leave_out_odd(logs: Floats) -> Floats:
+def leave_out_odd(log_ns: Floats) -> Floats:
     """Replace by NaN the numbers in which a machine is odd, as --siblings finds them.
-    logs: a row per number, a column per machine.
+    log_ns: a row per number, a column per machine.
     """
-    if not logs.shape[1]:
-        return logs
-    distances = measure_distances(logs, THRESHOLD)
+    if not log_ns.shape[1]:
+        return log_ns
+    distances = measure_distances(log_ns, THRESHOLD)
     is_odd = distances.are_odd(THRESHOLD)
-    return np.where(is_odd, np.nan, logs)
+    return np.where(is_odd, np.nan, log_ns)
 
 
 def _tabulate_summaries(
@@ -1117,8 +1117,8 @@ def _tabulate_summaries(
     medians = by_number_and_table["median_ns"].unstack("summary")
     numbers = pd.MultiIndex.from_tuples(keys, names=CLASS)
     table = medians.reindex(numbers)
-    logs: Floats = np.log(table.to_numpy(dtype=float))
-    return logs
+    log_ns: Floats = np.log(table.to_numpy(dtype=float))
+    return log_ns
 
 
 def _make_acceptance(

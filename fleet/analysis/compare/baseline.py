@@ -140,14 +140,14 @@ class RunTable(NamedTuple):
 
     keys: the benchmark, variant and relation of each row, by which the rows are sorted.
     choices: the benchmark and variant of each row, as one number from 0 for both.
-    column_of_run: the column of each run, by its ID. logs: the logarithms of the
+    column_of_run: the column of each run, by its ID. log_ns: the logarithms of the
     numbers in ns, NaN where a run lacks a number.
     """
 
     keys: Sequence[tuple[str, str, str]]
     choices: Ints
     column_of_run: Mapping[str, int]
-    logs: Floats
+    log_ns: Floats
 
     def has_run(self, run_id: str) -> bool:
         """Report whether the run has any number."""
@@ -156,7 +156,7 @@ class RunTable(NamedTuple):
     def select(self, run_ids: Iterable[str]) -> Floats:
         """Return the logarithms of these runs, a column per run, in this order."""
         columns = [self.column_of_run[run_id] for run_id in run_ids]
-        return self.logs[:, columns]
+        return self.log_ns[:, columns]
 
 
 def tabulate_runs(numbers: pd.DataFrame, pair_column: str) -> RunTable:
@@ -175,7 +175,7 @@ def tabulate_runs(numbers: pd.DataFrame, pair_column: str) -> RunTable:
         keys=ns.index.tolist(),
         choices=number_groups(benchmarks_and_variants, ["benchmark", "variant"]),
         column_of_run={run_id: column for column, run_id in enumerate(run_ids)},
-        logs=np.log(ns.to_numpy()),
+        log_ns=np.log(ns.to_numpy()),
     )
 
 
@@ -183,14 +183,14 @@ def tabulate_runs(numbers: pd.DataFrame, pair_column: str) -> RunTable:
 class HostRuns:
     """The numbers of a host's comparable runs, oldest first.
 
-    logs: the logarithms, a row per row of a RunTable, a column per run, NaN where a run
-    lacks a number. levels: the level of each of these, from 0 for the lowest of the
+    log_ns: the logarithms, a row per row of a RunTable, a column per run, NaN where a
+    run lacks a number. levels: the level of each of these, from 0 for the lowest of the
     row; -1 where the number is missing. nights: the night of each run. are_virtual:
     whether each run was on a virtual machine, which may switch levels.
     """
 
     runs: Sequence[RunSummary]
-    logs: Floats
+    log_ns: Floats
     levels: Ints
     nights: Sequence[date]
     are_virtual: Sequence[bool]
@@ -209,7 +209,7 @@ class HostRuns:
         night on, of one number or of all.
         """
         switches = any(self.are_virtual)
-        return find_steps(self.logs, self.levels, self.nights, switches=switches)
+        return find_steps(self.log_ns, self.levels, self.nights, switches=switches)
 
     def find_open_changes(self) -> "OpenChanges":
         """Find the first proved change of each number that no label accepts: the first
@@ -218,7 +218,7 @@ class HostRuns:
         """
         baseline_run = self.find_accepted()
         accepted_night = self.nights[baseline_run]
-        count = len(self.logs)
+        count = len(self.log_ns)
         # the index of the first run after the change; the count of runs: no change
         no_change = len(self.runs)
         first_run = np.full(count, no_change)
@@ -270,12 +270,12 @@ def lay_out_hosts(
     choices_of_hosts = [table.choices] * len(hosts)
     levels_of_hosts = label_levels_of_each(logs_of_hosts, choices_of_hosts)
     laid_out = []
-    for runs, logs, levels in zip(
+    for runs, log_ns, levels in zip(
         runs_of_hosts, logs_of_hosts, levels_of_hosts, strict=True
     ):
         host_runs = HostRuns(
             runs=runs,
-            logs=logs,
+            log_ns=log_ns,
             levels=levels,
             nights=[nights[run.run_id] for run in runs],
             are_virtual=[_is_virtual(facts.get(run.run_id)) for run in runs],

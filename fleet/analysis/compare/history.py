@@ -60,7 +60,7 @@ class History:
     from that night or later). odd: a row per night that is far from those
     around it, with host, relation, `night` and `ratio`. elsewhere: a row per host and
     relation at another level since `night`.
-    logs: logarithms of ns, a row per host and relation, a column per night. facts: by
+    log_ns: logarithms of ns, a row per host and relation, a column per night. facts: by
     host and night, the facts that differ from the host's previous night; empty if no
     change was found. since: the first night whose changes are listed; None for all.
     """
@@ -74,7 +74,7 @@ class History:
     changes: pd.DataFrame
     odd: pd.DataFrame
     elsewhere: pd.DataFrame
-    logs: pd.DataFrame
+    log_ns: pd.DataFrame
     facts: Facts
     caveats: tuple[str, ...]
     descriptions: Descriptions
@@ -121,12 +121,12 @@ def find_changes_over_time(
     numbers = RunNumbers.read(listing, runs, only)
     series = _Series.read(numbers.rows, runs)
     # changes are sought in rows shifted to one level, with outliers clipped, and in the
-    # means of these rows by relation and host; `logs` of the result stay as measured
+    # means of these rows by relation and host; `log_ns` of the result stay as measured
     clean = series.clean(runs)
-    pool = series.append_means(clean.logs)
+    pool = series.append_means(clean.log_ns)
     # a change that most members of a mean share is found in the mean and in each of the
     # members: keep it once
-    changes = drop_changes_of_parts(find_changes(pool.logs), pool)
+    changes = drop_changes_of_parts(find_changes(pool.log_ns), pool)
     facts = _find_fact_changes(runs) if changes else {}
     limit = threshold or THRESHOLD
     table = _tabulate_changes(changes, pool, series, facts, limit)
@@ -143,7 +143,7 @@ def find_changes_over_time(
         changes=_mark_accepted(table, runs),
         odd=series.tabulate_distances(clean.odd),
         elsewhere=series.tabulate_distances(clean.elsewhere),
-        logs=series.logs,
+        log_ns=series.log_ns,
         facts=facts,
         caveats=_list_caveats(list(hosts_of_few_nights)),
         descriptions=numbers.descriptions,
@@ -151,12 +151,12 @@ def find_changes_over_time(
 
 
 class _Series(NamedTuple):
-    """The numbers of hosts by night. logs: logarithms of ns, a row per host, benchmark,
-    variant and relation, a column per night, NaN where not measured. levels: the level
-    of each number in its row, from 0, -1 where not measured.
+    """The numbers of hosts by night. log_ns: logarithms of ns, a row per host,
+    benchmark, variant and relation, a column per night, NaN where not measured. levels:
+    the level of each number in its row, from 0, -1 where not measured.
     """
 
-    logs: pd.DataFrame
+    log_ns: pd.DataFrame
     levels: Ints
 
     @classmethod
@@ -178,26 +178,26 @@ class _Series(NamedTuple):
             row=row_of_number,
             night=night_of_number,
             level=numbers["run_level"].to_numpy(),
-            logs=np.log(numbers["median_ns"].to_numpy(dtype=float)),
+            log_ns=np.log(numbers["median_ns"].to_numpy(dtype=float)),
         )
-        logs, levels = numbers_of_runs.reduce_nights(groups.ngroups, len(nights))
+        log_ns, levels = numbers_of_runs.reduce_nights(groups.ngroups, len(nights))
         names_of_rows = groups.size().index
         columns = pd.Index(nights, name="night")
-        return cls(pd.DataFrame(logs, names_of_rows, columns), levels)
+        return cls(pd.DataFrame(log_ns, names_of_rows, columns), levels)
 
     @property
     def rows(self) -> pd.DataFrame:
         """Return the host, benchmark, variant and relation of each row."""
-        return self.logs.index.to_frame(index=False)
+        return self.log_ns.index.to_frame(index=False)
 
     @property
     def nights(self) -> Nights:
         """Return the night of each column."""
-        return tuple[Any, ...](self.logs.columns)
+        return tuple[Any, ...](self.log_ns.columns)
 
     def count_nights(self) -> Ints:
         """Count the nights on which each row was measured."""
-        is_measured = self.logs.notna()
+        is_measured = self.log_ns.notna()
         return np.asarray(is_measured.sum(axis=1))
 
     def clean(self, runs: pd.DataFrame) -> Cleaned:
@@ -207,16 +207,16 @@ class _Series(NamedTuple):
         is_virtual = runs["hypervisor"].notna()
         virtual_hosts = runs.loc[is_virtual, "host_id"]
         may_switch = self.rows["host"].isin(virtual_hosts)
-        logs = self.logs.to_numpy()
-        return clean_series(logs, self.levels, may_switch.to_numpy())
+        log_ns = self.log_ns.to_numpy()
+        return clean_series(log_ns, self.levels, may_switch.to_numpy())
 
-    def append_means(self, logs: Floats) -> Pooled:
-        """Append rows for the means of relations, of hosts and of all rows. logs: the
+    def append_means(self, log_ns: Floats) -> Pooled:
+        """Append rows for the means of relations, of hosts and of all rows. log_ns: the
         cleaned numbers of the rows.
         """
         hosts = number_groups(self.rows, ["host"])
         relations = number_groups(self.rows, CLASS)
-        return append_means(logs, hosts, relations)
+        return append_means(log_ns, hosts, relations)
 
     def tabulate_distances(
         self, distances: Sequence[tuple[int, int, float]]
@@ -253,13 +253,13 @@ class _NumbersOfRuns(NamedTuple):
     row: Ints
     night: Ints
     level: Ints
-    logs: Floats
+    log_ns: Floats
 
     @classmethod
     def take_measured(
-        cls, logs: Floats, levels: Ints, night_of_run: Ints
+        cls, log_ns: Floats, levels: Ints, night_of_run: Ints
     ) -> "_NumbersOfRuns":
-        """Take the measured numbers of an array. logs, levels: a row per number, a
+        """Take the measured numbers of an array. log_ns, levels: a row per number, a
         column per run; a level of -1: not measured. night_of_run: the number of each
         run's night, from 0.
         """
@@ -268,7 +268,7 @@ class _NumbersOfRuns(NamedTuple):
             row=row,
             night=night_of_run[run],
             level=levels[row, run],
-            logs=logs[row, run],
+            log_ns=log_ns[row, run],
         )
 
     def reduce_nights(self, rows: int, nights: int) -> tuple[Floats, Ints]:
@@ -300,7 +300,7 @@ class _NumbersOfRuns(NamedTuple):
         place = (self.row, self.night, self.level)
         # unlike `counts[place] += 1`, `add.at` counts a place as often as it occurs
         np.add.at(counts, place, 1)
-        np.add.at(sums, place, self.logs)
+        np.add.at(sums, place, self.log_ns)
         return counts, sums
 
 
@@ -323,12 +323,12 @@ class DatedStep(NamedTuple):
 
 
 def find_steps(
-    logs: Floats, levels: Ints, nights: Sequence[date], *, switches: bool
+    log_ns: Floats, levels: Ints, nights: Sequence[date], *, switches: bool
 ) -> list[DatedStep]:
     """Find the proved changes of one host that have a date, oldest first, as
     `find_changes_over_time` does.
 
-    logs: logarithms, a row per number, a column per run. levels: the level of each
+    log_ns: logarithms, a row per number, a column per run. levels: the level of each
     value in its row, -1 where a run lacks the number. nights: the night of each run.
     switches: whether the host may switch levels, such as a virtual machine.
     """
@@ -336,9 +336,9 @@ def find_steps(
     distinct_nights, night_of_run = np.unique(night_dates, return_inverse=True)
     if len(distinct_nights) < MIN_NIGHTS:
         return []
-    numbers = _NumbersOfRuns.take_measured(logs, levels, night_of_run)
+    numbers = _NumbersOfRuns.take_measured(log_ns, levels, night_of_run)
     logs_by_night, levels_by_night = numbers.reduce_nights(
-        len(logs), len(distinct_nights)
+        len(log_ns), len(distinct_nights)
     )
     # numbers of other hosts are rows, too, and are NaN in all runs of this host
     is_unmeasured = np.isnan(logs_by_night).all(axis=1)
@@ -348,9 +348,9 @@ def find_steps(
         levels_by_night[measured_rows],
         switches=switches,
     )
-    changes = drop_changes_of_parts(find_changes(pool.logs), pool)
+    changes = drop_changes_of_parts(find_changes(pool.log_ns), pool)
     steps = [change for change in changes if change.dated]
-    # for each row of the pool that is a single number, its row in `logs`; the rows of
+    # for each row of the pool that is a single number, its row in `log_ns`; the rows of
     # the pool after these are means over several numbers
     row_of_pool_row = measured_rows.tolist()
     return [_make_dated_step(step, row_of_pool_row, distinct_nights) for step in steps]
@@ -375,13 +375,13 @@ def _make_dated_step(
     return DatedStep(row, night, ratio)
 
 
-def _pool_host(logs: Floats, levels: Ints, *, switches: bool) -> Pooled:
+def _pool_host(log_ns: Floats, levels: Ints, *, switches: bool) -> Pooled:
     """Clean the series of one host, each of a relation of its own, and append means."""
-    may_switch = np.full(len(logs), switches)
-    clean = clean_series(logs, levels, may_switch)
-    relations = np.arange(len(logs))
+    may_switch = np.full(len(log_ns), switches)
+    clean = clean_series(log_ns, levels, may_switch)
+    relations = np.arange(len(log_ns))
     one_host = np.zeros_like(relations)
-    return append_means(clean.logs, one_host, relations)
+    return append_means(clean.log_ns, one_host, relations)
 
 
 def _tabulate_changes(
@@ -425,7 +425,7 @@ def _find_night_before(change: Change, pool: Pooled, nights: Nights) -> date:
     """Return the last night before a change on which its row was measured. nights: of
     the pool's columns.
     """
-    logs_before = pool.logs[change.row, : change.night]
+    logs_before = pool.log_ns[change.row, : change.night]
     measured = np.flatnonzero(~np.isnan(logs_before))
     last = int(measured[-1])
     return nights[last]

@@ -81,27 +81,27 @@ def assign_passes(is_b: Bools, minimum: int = 1) -> Ints:
     return np.minimum(pass_of_run, last_complete)
 
 
-def estimate_session_shifts(logs: Floats, labels: Ints, is_b: Bools) -> Floats:
+def estimate_session_shifts(log_ns: Floats, labels: Ints, is_b: Bools) -> Floats:
     """Estimate by how much each run shifted all numbers alike, as a logarithm; 0 for
     every run if the shifts are too small to be subtracted.
 
-    logs: a row per number, a column per run. labels: the level of each value within its
-    row, -1 where it is missing. is_b: whether each run is of side B.
+    log_ns: a row per number, a column per run. labels: the level of each value within
+    its row, -1 where it is missing. is_b: whether each run is of side B.
 
     A value's distance is that from the mean of its level in its row. The shift of a run
     is the median of its distances. Shifts are large enough if their variance within a
     side reaches a tenth of the usual variance of a row, and twice the variance that
     chance gives a median of so many rows.
     """
-    distances = _measure_distances_from_levels(logs, labels)
+    distances = _measure_distances_from_levels(log_ns, labels)
     medians = compute_nanmedian(distances, axis=0)
     shifts = np.nan_to_num(medians)
     variance = _average_variances([shifts[is_b], shifts[~is_b]])
     # the median of n normal values, n large, has pi / 2n of the variance of one value
-    rows = max(len(logs), 1)
+    rows = max(len(log_ns), 1)
     share_by_chance = np.pi / (2 * rows)
     least_share = max(SESSION_SHARE, 2 * share_by_chance)
-    scatter = _estimate_scatter_of_sides(logs, is_b)
+    scatter = _estimate_scatter_of_sides(log_ns, is_b)
     least_variance = least_share * scatter**2
     # the scatter is 0 if no level has two runs, or if most runs are equal: then no
     # shift is taken out
@@ -109,13 +109,13 @@ def estimate_session_shifts(logs: Floats, labels: Ints, is_b: Bools) -> Floats:
     return shifts if is_large_enough else np.zeros_like(shifts)
 
 
-def _estimate_scatter_of_sides(logs: Floats, is_b: Bools) -> Any:
+def _estimate_scatter_of_sides(log_ns: Floats, is_b: Bools) -> Any:
     """Estimate the usual scatter of numbers between the runs of a side, a standard
-    deviation. logs: a row per number, a column per run of either side.
+    deviation. log_ns: a row per number, a column per run of either side.
     """
     # the sides as rows of their own, so that a change does not count as scatter
-    rows_of_a = np.where(is_b, np.nan, logs)
-    rows_of_b = np.where(is_b, logs, np.nan)
+    rows_of_a = np.where(is_b, np.nan, log_ns)
+    rows_of_b = np.where(is_b, log_ns, np.nan)
     sides = np.vstack([rows_of_a, rows_of_b])
     return estimate_scatter(sides)
 
@@ -128,22 +128,22 @@ def _average_variances(samples: Sequence[Floats]) -> float:
     return float(np.mean(variances))
 
 
-def _measure_distances_from_levels(logs: Floats, labels: Ints) -> Floats:
+def _measure_distances_from_levels(log_ns: Floats, labels: Ints) -> Floats:
     """Measure how far each value is from the mean of its level in its row; NaN at
     levels of fewer than three runs.
 
-    logs: a row per number, a column per run. labels: the level of each value in its
+    log_ns: a row per number, a column per run. labels: the level of each value in its
     row, -1 where it is missing.
     """
-    distances = np.full(logs.shape, np.nan)
+    distances = np.full(log_ns.shape, np.nan)
     last_level = int(labels.max(initial=0))
     for level in range(last_level + 1):
         is_at_level = labels == level
         counts = is_at_level.sum(axis=1, keepdims=True)
         is_used = is_at_level & (counts >= MIN_RUNS)
-        logs_at_level = np.where(is_used, logs, np.nan)
+        logs_at_level = np.where(is_used, log_ns, np.nan)
         means = compute_nanmean(logs_at_level, axis=1)
-        distances_at_level = logs - means[:, None]
+        distances_at_level = log_ns - means[:, None]
         distances = np.where(is_used, distances_at_level, distances)
     return distances
 
@@ -211,8 +211,8 @@ def moderate_variances(variances: Floats, freedom: Floats) -> tuple[Floats, Floa
     # the logarithm of a variance with d degrees of freedom is off by
     # digamma(d/2) - log(d/2), on average, which is subtracted here; by chance, it has
     # the variance trigamma(d/2)
-    logs = np.log(variances)
-    unbiased_logs = logs - special.digamma(half_freedom) + np.log(half_freedom)
+    log_ns = np.log(variances)
+    unbiased_logs = log_ns - special.digamma(half_freedom) + np.log(half_freedom)
     mean = unbiased_logs.mean()
     variance_by_chance = special.polygamma(1, half_freedom).mean()
     # the variance of the logarithms of the true variances
@@ -429,7 +429,7 @@ def apply_student(
 
 
 def judge_rows(
-    logs: Floats,
+    log_ns: Floats,
     labels: Ints,
     is_b: Bools,
     blocks: Ints | None = None,
@@ -438,7 +438,7 @@ def judge_rows(
     """Fit each number's change from A to B, at levels where each side has two runs, if
     there are such levels, else from A's main level to B's, where most runs are.
 
-    logs: a row per number, a column per run. labels: the level of each value in its
+    log_ns: a row per number, a column per run. labels: the level of each value in its
     row, from 0, -1 where the value is missing. is_b: whether each run is of B. blocks:
     the block of each run, within which to compare, if the user asked for blocks; None:
     use passes if there are four or more, and fit nothing below three runs a side.
@@ -457,8 +457,8 @@ def judge_rows(
     - `a_compared`, `b_compared`: how many runs are at the level that was compared;
     - `a_ns`, `b_ns`: the mean of the runs that were compared.
     """
-    fits = _Fits.make_empty(len(logs))
-    without_shifts = logs - shifts
+    fits = _Fits.make_empty(len(log_ns))
+    without_shifts = log_ns - shifts
     are_blocks_asked = blocks is not None
     # rows of equal labels compare the same runs, and are fitted at once; `fits`
     # collects what is found
@@ -469,8 +469,8 @@ def judge_rows(
         if _has_enough_runs(choice, is_b, are_blocks_asked=are_blocks_asked):
             fit = choice.fit(without_shifts[rows], is_b)
             fits.note_changes(rows, fit)
-    a = _Side.select("a", logs, labels, ~is_b)
-    b = _Side.select("b", logs, labels, is_b)
+    a = _Side.select("a", log_ns, labels, ~is_b)
+    b = _Side.select("b", log_ns, labels, is_b)
     columns_of_fit = LeastSquares(*fits.least_squares)._asdict()
     return {
         **columns_of_fit,
@@ -549,10 +549,10 @@ class _Choice(NamedTuple):
         """Report which runs are compared."""
         return self.blocks >= 0
 
-    def fit(self, logs: Floats, is_b: Bools) -> LeastSquares:
-        """Fit the change of rows in the compared runs. logs: rows x all runs."""
+    def fit(self, log_ns: Floats, is_b: Bools) -> LeastSquares:
+        """Fit the change of rows in the compared runs. log_ns: rows x all runs."""
         is_compared = self.is_compared
-        compared_logs = logs[:, is_compared]
+        compared_logs = log_ns[:, is_compared]
         compared_blocks = self.blocks[is_compared]
         return fit_within_blocks(compared_logs, is_b[is_compared], compared_blocks)
 
@@ -687,22 +687,24 @@ def _has_enough_runs(choice: _Choice, is_b: Bools, *, are_blocks_asked: bool) ->
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """The runs of one side. logs, labels: a row per number, a column per run. counts:
+    """The runs of one side. log_ns, labels: a row per number, a column per run. counts:
     how many of the runs are at each level, a column per level.
     """
 
     letter: str
-    logs: Floats
+    log_ns: Floats
     labels: Ints
     counts: Ints
 
     @classmethod
-    def select(cls, letter: str, logs: Floats, labels: Ints, is_own: Bools) -> "_Side":
+    def select(
+        cls, letter: str, log_ns: Floats, labels: Ints, is_own: Bools
+    ) -> "_Side":
         """Select the runs of a side from those of both.
 
-        letter: a or b. logs: a row per number, a column per run of either side. labels:
-        the level of each value in its row, -1 where it is missing. is_own: whether each
-        run is of this side.
+        letter: a or b. log_ns: a row per number, a column per run of either side.
+        labels: the level of each value in its row, -1 where it is missing. is_own:
+        whether each run is of this side.
         """
         own_labels = labels[:, is_own]
         last_level = labels.max(initial=0)
@@ -711,11 +713,11 @@ class _Side:
             is_at_level = own_labels == level
             runs_at_levels.append(is_at_level.sum(axis=1))
         counts = np.stack(runs_at_levels, axis=1)  # rows x levels
-        return cls(letter, logs[:, is_own], own_labels, counts)
+        return cls(letter, log_ns[:, is_own], own_labels, counts)
 
     def compute_means(self) -> Floats:
         """Compute the mean over all levels of each row."""
-        return compute_nanmean(self.logs, axis=1)
+        return compute_nanmean(self.log_ns, axis=1)
 
     def describe(self, compared_level: Ints) -> dict[str, Any]:
         """Return the columns of this side, for side A: `a_units`, how many of its runs
@@ -727,7 +729,7 @@ class _Side:
         is a run, or a host where the sides are hosts.
         """
         is_compared = self.labels == compared_level[:, None]
-        compared_logs = np.where(is_compared, self.logs, np.nan)
+        compared_logs = np.where(is_compared, self.log_ns, np.nan)
         mean_logs = compute_nanmean(compared_logs, axis=1)
         # `counts` are numbers x levels, the other arrays are numbers x runs
         return {

@@ -163,7 +163,7 @@ class Cleaned(NamedTuple):
     how far this night is from others, a logarithm.
     """
 
-    logs: Floats
+    log_ns: Floats
     odd: list[tuple[int, int, float]]
     elsewhere: list[tuple[int, int, float]]
 
@@ -185,7 +185,7 @@ class Pooled(NamedTuple):
     has this series as its only member.
     """
 
-    logs: Floats
+    log_ns: Floats
     members: Bools
 
 
@@ -212,11 +212,11 @@ class Change(NamedTuple):
     dated: bool
 
 
-def clean_series(logs: Floats, levels: Ints, switches: Bools) -> Cleaned:
+def clean_series(log_ns: Floats, levels: Ints, switches: Bools) -> Cleaned:
     """Shift each row to its commonest level and clip outliers. Rows of under eight
     nights are left alone.
 
-    logs: a row per series, a column per night, NaN where the series was not measured.
+    log_ns: a row per series, a column per night, NaN where the series was not measured.
     levels: the level of each number in its row, from 0, the lowest. switches: whether
     each row is of a host that may switch levels, such as a virtual machine. A row of
     another host is left at its levels, unless it comes back to a level after another.
@@ -224,8 +224,8 @@ def clean_series(logs: Floats, levels: Ints, switches: Bools) -> Cleaned:
     The result lists what was found: in `odd`, the nights at a rare level and the
     outliers; in `elsewhere`, each lasting switch to a new level.
     """
-    cleaned = Cleaned(logs.copy(), odd=[], elsewhere=[])
-    for row, values in enumerate(logs):
+    cleaned = Cleaned(log_ns.copy(), odd=[], elsewhere=[])
+    for row, values in enumerate(log_ns):
         nights = np.flatnonzero(~np.isnan(values))
         if len(nights) < MIN_NIGHTS:
             continue
@@ -239,7 +239,7 @@ def clean_series(logs: Floats, levels: Ints, switches: Bools) -> Cleaned:
             series = leveled.move_to_one_level(cleaned, may_switch=switches[row])
         if len(series) >= _MIN_NIGHTS_TO_CLIP:
             series = _clip_outliers(row, nights, series, cleaned)
-        cleaned.logs[row, nights] = series
+        cleaned.log_ns[row, nights] = series
     return cleaned
 
 
@@ -394,11 +394,11 @@ def _are_stays_odd(level_of_stay: Ints, is_rare: Bools) -> bool:
     return rare_stays >= other_levels > 0
 
 
-def append_means(logs: Floats, hosts: Ints, relations: Ints) -> Pooled:
+def append_means(log_ns: Floats, hosts: Ints, relations: Ints) -> Pooled:
     """Append rows for the means of each relation, of each host and of all series: night
     by night, the mean of how far each series is from its own median.
 
-    logs: a row per series, a column per night, NaN where the series was not measured.
+    log_ns: a row per series, a column per night, NaN where the series was not measured.
     hosts, relations: the number of each row's host and of its relation, from 0. A mean
     of a night is over the series measured then, NaN if there are none.
     """
@@ -406,9 +406,9 @@ def append_means(logs: Floats, hosts: Ints, relations: Ints) -> Pooled:
     # rows are the series themselves, each its own only member
     members = _list_members(hosts, relations)
     # distances, since series of unlike size are averaged
-    medians = judge.compute_nanmedian(logs, axis=1)
-    distances = logs - medians[:, None]
-    is_measured = ~np.isnan(logs)
+    medians = judge.compute_nanmedian(log_ns, axis=1)
+    distances = log_ns - medians[:, None]
+    is_measured = ~np.isnan(log_ns)
     # products of matrices, (rows of the result x series) times (series x nights), add
     # up the members of each row on each night
     weights = members.astype(float)
@@ -417,8 +417,8 @@ def append_means(logs: Floats, hosts: Ints, relations: Ints) -> Pooled:
     divisor = np.where(counts > 0, counts, np.nan)
     means = sums / divisor
     # the first rows are of single series, which are kept as they are
-    means_of_groups = means[len(logs) :]
-    return Pooled(np.vstack([logs, means_of_groups]), members)
+    means_of_groups = means[len(log_ns) :]
+    return Pooled(np.vstack([log_ns, means_of_groups]), members)
 
 
 def _list_members(hosts: Ints, relations: Ints) -> Bools:
@@ -487,11 +487,11 @@ class BestSplits(NamedTuple):
         return self._replace(p=np.minimum(multiplied, 1.0))
 
 
-def find_changes(logs: Floats) -> list[Change]:
+def find_changes(log_ns: Floats) -> list[Change]:
     """Find the changes of rows of eight nights or more, at a false discovery rate of
     5 %; list them in order of row, and then of night.
 
-    logs: a row per series or mean, a column per night, NaN where it was not measured.
+    log_ns: a row per series or mean, a column per night, NaN where it was not measured.
 
     Each row is tested at its best split: of all splits with three nights or more on
     either side, the split with the largest t. Variances and correlations between nights
@@ -499,16 +499,16 @@ def find_changes(logs: Floats) -> list[Change]:
     nights. Rows with q < 0.05 are split, and the parts are tested in turn, at the limit
     of p that is the same as q < 0.05 for rows.
     """
-    long_rows = _list_long_rows(logs)
+    long_rows = _list_long_rows(log_ns)
     if not long_rows:
         return []
-    splits = _test_with_stretches(logs, long_rows)
+    splits = _test_with_stretches(log_ns, long_rows)
     q = judge.control_false_discovery(splits.p)
     # by Benjamini and Hochberg, q is below 5 % where p is at most 5 % times the share
     # of rows that have changed
     share_changed = float(np.mean(q < judge.ALPHA))
     limit = judge.ALPHA * share_changed
-    cuts_by_row = _split_while_below(limit, logs, long_rows, splits)
+    cuts_by_row = _split_while_below(limit, log_ns, long_rows, splits)
     changes = []
     for place, (row, nights) in enumerate(long_rows):
         if row not in cuts_by_row:
@@ -516,7 +516,7 @@ def find_changes(logs: Floats) -> list[Change]:
         cuts = _ProvedCuts(
             row=row,
             nights=nights,
-            values=logs[row, nights],
+            values=log_ns[row, nights],
             first_nights=sorted(cuts_by_row[row]),
             q=float(q[place]),
             inflation=float(splits.inflation[place]),
@@ -525,12 +525,12 @@ def find_changes(logs: Floats) -> list[Change]:
     return changes
 
 
-def _list_long_rows(logs: Floats) -> list["_Part"]:
+def _list_long_rows(log_ns: Floats) -> list["_Part"]:
     """List the measured nights of each row that has eight or more, as a part: the
     whole row.
     """
     parts = []
-    for row, values in enumerate(logs):
+    for row, values in enumerate(log_ns):
         nights = np.flatnonzero(~np.isnan(values))
         if len(nights) >= MIN_NIGHTS:
             parts.append(_Part(row, nights))
@@ -538,7 +538,7 @@ def _list_long_rows(logs: Floats) -> list["_Part"]:
 
 
 def _split_while_below(
-    limit: float, logs: Floats, parts: Sequence[_Part], splits: BestSplits
+    limit: float, log_ns: Floats, parts: Sequence[_Part], splits: BestSplits
 ) -> dict[int, list[int]]:
     """Split parts at their best splits until no part's p is within the limit; return
     the first night after each split, by row. splits: the best split of each part, at
@@ -558,11 +558,11 @@ def _split_while_below(
         parts = remaining_parts
         if not parts:
             break
-        splits = _test_with_stretches(logs, parts)
+        splits = _test_with_stretches(log_ns, parts)
     return nights_by_row
 
 
-def _test_with_stretches(logs: Floats, parts: Sequence[_Part]) -> BestSplits:
+def _test_with_stretches(log_ns: Floats, parts: Sequence[_Part]) -> BestSplits:
     """Test parts as `measure_parts` does, and long ones in stretches too, since steps
     may hide each other. A stretch is 30 nights of a part one after another. Return the
     split of each part, or of one of its stretches, with the smallest p.
@@ -572,13 +572,13 @@ def _test_with_stretches(logs: Floats, parts: Sequence[_Part]) -> BestSplits:
     # Bonferroni, p times the number of tests: half of the 5 % is for the whole part,
     # half for all of its stretches
     factor_of_whole = np.where(stretch_counts > 0, 2, 1)
-    splits = measure_parts(logs, parts).multiply_p(factor_of_whole)
+    splits = measure_parts(log_ns, parts).multiply_p(factor_of_whole)
     # the first stretch of all parts at once, then the second, …
     for number in range(stretch_counts.max(initial=0)):
         # the parts that have so many stretches, and where this one begins in each
         places = np.flatnonzero(stretch_counts > number)
         begins = np.array([begins_of_parts[place][number] for place in places])
-        splits_of_stretches = _test_stretches(logs, parts, places, begins)
+        splits_of_stretches = _test_stretches(log_ns, parts, places, begins)
         # half of the 5 %, divided among all stretches of the part
         factor_of_stretch = 2 * stretch_counts[places]
         others = splits_of_stretches.multiply_p(factor_of_stretch)
@@ -587,7 +587,7 @@ def _test_with_stretches(logs: Floats, parts: Sequence[_Part]) -> BestSplits:
 
 
 def _test_stretches(
-    logs: Floats, parts: Sequence[_Part], places: Ints, begins: Ints
+    log_ns: Floats, parts: Sequence[_Part], places: Ints, begins: Ints
 ) -> BestSplits:
     """Test a stretch of 30 nights in each of some parts.
 
@@ -600,7 +600,7 @@ def _test_stretches(
         part = parts[place]
         end = begin + _STRETCH
         stretches.append(_Part(part.row, part.nights[begin:end]))
-    splits = measure_parts(logs, stretches)
+    splits = measure_parts(log_ns, stretches)
     cuts_in_parts = begins + splits.cuts
     return splits._replace(cuts=cuts_in_parts)
 
@@ -618,19 +618,19 @@ def _list_stretches(nights: int) -> list[int]:
 
 
 def measure_parts(
-    logs: Floats,
+    log_ns: Floats,
     parts: Sequence[tuple[int, Ints]],
     calibration: Calibration = CALIBRATION,
 ) -> BestSplits:
     """Test each part at its best split, by Student's t. parts: the row of each part in
-    `logs`, and some nights of this row, on all of which it was measured.
+    `log_ns`, and some nights of this row, on all of which it was measured.
 
     The best of many splits leaves less variance and less correlation than there is:
     both are corrected by `calibration`, which was simulated. Then the p of a single
     split is multiplied by the number of independent splits among which it was the best.
     """
     counts = np.array([len(nights) for _, nights in parts])
-    fits = _fit_parts(logs, parts, counts)
+    fits = _fit_parts(log_ns, parts, counts)
     # what the best split of as many unchanged nights shows: `correlation`, `variance`,
     # and `splits`, the number of independent splits among which it is the best
     by_chance = calibration.interpolate(counts)
@@ -679,16 +679,16 @@ class SplitFits(NamedTuple):
 
 
 def _fit_parts(
-    logs: Floats, parts: Sequence[tuple[int, Ints]], counts: Ints
+    log_ns: Floats, parts: Sequence[tuple[int, Ints]], counts: Ints
 ) -> SplitFits:
     """Fit the best split of each part. Parts of equal length are fitted at once, as the
     rows of one array.
 
-    parts: a row of `logs` and some of its nights. counts: how many nights each part
+    parts: a row of `log_ns` and some of its nights. counts: how many nights each part
     has.
     """
     fits = SplitFits.make_empty(len(parts))
-    values_of_parts = [logs[row, nights] for row, nights in parts]
+    values_of_parts = [log_ns[row, nights] for row, nights in parts]
     for count in np.unique(counts):
         places = np.flatnonzero(counts == count)
         values = np.array([values_of_parts[place] for place in places])
@@ -1051,7 +1051,7 @@ def _is_shared_by_members(change: Change, pool: Pooled) -> bool:
     if are_members.sum() == 1:
         return True
     # the first rows of a pool are the series, in order
-    series = pool.logs[np.flatnonzero(are_members)]
+    series = pool.log_ns[np.flatnonzero(are_members)]
     # `night` is the first night after the change, `end` the last night compared
     before = series[:, change.begin : change.night]
     after = series[:, change.night : change.end + 1]

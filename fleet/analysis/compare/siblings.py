@@ -248,8 +248,8 @@ class _Group:
         """
         names = self.ns.index.to_frame(index=False)
         choice_of_row = number_groups(names, CLASS[:2])
-        logs = np.log(self.ns.to_numpy())
-        return label_levels_of_hosts(logs, choice_of_row)
+        log_ns = np.log(self.ns.to_numpy())
+        return label_levels_of_hosts(log_ns, choice_of_row)
 
     def describe(self) -> str:
         """Return a text that names what the machines share, and the sizes of their
@@ -286,11 +286,11 @@ def _compare_group(group: _Group, numbers: RunNumbers) -> Siblings:
         cpu_distances = _compare_all_cpus(group, numbers)
     # relations and CPUs are two questions: each gets half of the 5 %
     error_share = 0.5 if cpu_distances else 1.0
-    # arrays of numbers x machines, with the rows of `machines.logs`
+    # arrays of numbers x machines, with the rows of `machines.log_ns`
     distances = measure_distances(
-        machines.logs, group.threshold, error_share, machines.noise
+        machines.log_ns, group.threshold, error_share, machines.noise
     )
-    rows = _tabulate_relations(group, distances, np.exp(machines.logs))
+    rows = _tabulate_relations(group, distances, np.exp(machines.log_ns))
     if cpu_distances:
         cpu_rows = _tabulate_cpus(group, cpu_distances, error_share)
         rows = pd.concat([rows, cpu_rows], ignore_index=True)
@@ -338,7 +338,7 @@ class _CpuDistances(NamedTuple):
     """
 
     names: list[Name]
-    logs: Floats
+    log_ns: Floats
 
 
 def _can_judge_cpus(
@@ -420,11 +420,12 @@ class _Layout(NamedTuple):
             places += [f"node {node}" for node in range(last_node + 1)]
         return cls(numbers, nodes, places)
 
-    def compare(self, logs: Floats) -> Floats:
+    def compare(self, log_ns: Floats) -> Floats:
         """Return how far each place is from that of other machines: a row per place
-        (each CPU, then each node), a column per machine. logs: machines x CPUs x CPUs.
+        (each CPU, then each node), a column per machine. log_ns: machines x CPUs x
+        CPUs.
         """
-        cpu_distances, node_distances = compare_cpus(logs, self.nodes)
+        cpu_distances, node_distances = compare_cpus(log_ns, self.nodes)
         distances = np.vstack([cpu_distances, node_distances])
         # without the last row if a single node has no place of its own
         return distances[: len(self.places)]
@@ -453,8 +454,8 @@ def _tabulate_cpus(
     """Return the rows of CPUs and nodes. error_share: the part of the 5 % error rate
     that they may use.
     """
-    distances = measure_distances(cpus.logs, group.threshold, error_share)
-    no_ns = np.full(cpus.logs.shape, np.nan)
+    distances = measure_distances(cpus.log_ns, group.threshold, error_share)
+    no_ns = np.full(cpus.log_ns.shape, np.nan)
     return _tabulate_numbers(group, cpus.names, distances, no_ns)
 
 
@@ -590,7 +591,7 @@ class MachineNumbers(NamedTuple):
     each.
     """
 
-    logs: Floats
+    log_ns: Floats
     are_elsewhere: Bools
     noise: Floats
 
@@ -713,30 +714,30 @@ def _are_at_usual_level(levels: Ints, machine_of_run: Ints) -> Bools:
 
 
 def measure_distances(
-    logs: Floats,
+    log_ns: Floats,
     threshold: float,
     error_share: float = 1.0,
     noise: Floats | None = None,
 ) -> Distances:
     """Compare each machine's numbers with those of the other machines that are not odd.
 
-    logs: a row per number, a column per machine, NaN where it has no number. threshold:
-    the smallest difference that matters, a share. error_share: the part of the 5 %
-    error rate to use. noise: from `reduce_machines`; a machine noisier than the mean
-    gets a larger variance.
+    log_ns: a row per number, a column per machine, NaN where it has no number.
+    threshold: the smallest difference that matters, a share. error_share: the part of
+    the 5 % error rate to use. noise: from `reduce_machines`; a machine noisier than the
+    mean gets a larger variance.
 
     Each distance is divided by the standard deviation of the others, shrunk over rows.
     All numbers are tested again, compared with the others without numbers that may be
     odd, and then, in rounds, without numbers that are odd. Heavy tails of the distances
     limit the degrees of freedom.
     """
-    extra_variance = _find_extra_variance(noise, machines=logs.shape[1])
-    is_left_out = np.zeros(logs.shape, dtype=bool)
+    extra_variance = _find_extra_variance(noise, machines=log_ns.shape[1])
+    is_left_out = np.zeros(log_ns.shape, dtype=bool)
     # an odd machine enlarges the scatter, in which others hide: after the first round,
     # with the higher limit, what may be odd is left out
     q_limits = [_FIRST_Q_LIMIT] + [judge.ALPHA] * _MAX_ROUNDS
     for q_limit in q_limits:
-        distances = _test_machines(logs, is_left_out, error_share, extra_variance)
+        distances = _test_machines(log_ns, is_left_out, error_share, extra_variance)
         is_oddest = _find_oddest(distances, threshold, q_limit)
         # done: another round would leave out the same numbers as this one did
         if (is_oddest == is_left_out).all():
@@ -780,21 +781,21 @@ def _rank_descending(values: Floats) -> Ints:
 
 
 def _test_machines(
-    logs: Floats, is_left_out: Bools, error_share: float, extra_variance: Floats
+    log_ns: Floats, is_left_out: Bools, error_share: float, extra_variance: Floats
 ) -> Distances:
     """Test each number against the others of its row that are not left out, by
     Student's t. A number that is left out itself is tested, too.
 
-    logs, is_left_out: numbers x machines, as the distances, variances and t below.
+    log_ns, is_left_out: numbers x machines, as the distances, variances and t below.
     error_share: the part of the 5 % error rate to use. extra_variance: for each
     machine, what its noise adds to the variance of all of its numbers.
     """
-    is_measured = ~np.isnan(logs)
+    is_measured = ~np.isnan(log_ns)
     is_used = is_measured & ~is_left_out
     # distances from the row's median are small, so that sums of squares lose no digits
-    medians = judge.compute_nanmedian(logs, axis=1)
+    medians = judge.compute_nanmedian(log_ns, axis=1)
     median = np.nan_to_num(medians)[:, None]
-    from_median = logs - median
+    from_median = log_ns - median
     others = _Others.average(from_median, is_used)
     moved = others.measure_distance(from_median)
     # a number has the variance of the others and, if its machine is noisy, more

@@ -78,8 +78,8 @@ class Verdict(StrEnum):
 class SideRuns:
     """The numbers of one comparison, with the runs of both sides in order of time.
 
-    rows: identifies each row of `logs`, by CLASS at least. logs: logarithms of ns, a
-    row per number, a column per run, NaN where a run lacks it. is_b: whether each run
+    rows: identifies each row of `log_ns`, by CLASS at least. log_ns: logarithms of ns,
+    a row per number, a column per run, NaN where a run lacks it. is_b: whether each run
     is of side B. turns: each run's turn; runs of several hosts with equal turns were
     measured together. sides: comparisons with equal `sides` are judged as one session;
     None: judged alone. blocks: each run's block to fit the change within; None: not
@@ -87,7 +87,7 @@ class SideRuns:
     """
 
     rows: pd.DataFrame
-    logs: Floats
+    log_ns: Floats
     is_b: Bools
     turns: tuple[Hashable, ...]
     sides: Hashable = None
@@ -103,7 +103,7 @@ class SideRuns:
 
 class _LeveledRuns(NamedTuple):
     """A host's comparison in a session, and the level of each of its numbers, of the
-    shape of `runs.logs`, -1 where a run lacks it.
+    shape of `runs.log_ns`, -1 where a run lacks it.
     """
 
     runs: SideRuns
@@ -219,7 +219,7 @@ def _order_nearest_first(table: "_Table") -> list[Ints]:
     choice_of_row = table.rows["choice"].to_numpy()
     rows_in_order = []
     for row_range, units in zip(table.row_ranges, table.units, strict=True):
-        logs_of_a = units.logs[:, ~units.is_b]
+        logs_of_a = units.log_ns[:, ~units.is_b]
         means_of_a = logs_of_a.mean(axis=1)
         choices = choice_of_row[row_range]
         # `lexsort` sorts by its last key first
@@ -321,7 +321,7 @@ def _number_comparisons(comparisons: Sequence[SideRuns]) -> Ints:
 
 def _label_levels(comparisons: Sequence[SideRuns]) -> list[Ints]:
     """Return the level of each number of each comparison, an array of the shape of its
-    `logs`. From run to run, a number may be at one of several levels
+    `log_ns`. From run to run, a number may be at one of several levels
     (docs/measuring.md): they are numbered from 0, the lowest of the row; -1 where a run
     lacks the number.
     """
@@ -337,8 +337,8 @@ def _label_levels(comparisons: Sequence[SideRuns]) -> list[Ints]:
         choices = choice_of_row[row_range]
         _, choices_from_0 = np.unique(choices, return_inverse=True)
         groups.append(choices_from_0)
-    logs = [comparison.logs for comparison in comparisons]
-    return label_levels_of_each(logs, groups)
+    log_ns = [comparison.log_ns for comparison in comparisons]
+    return label_levels_of_each(log_ns, groups)
 
 
 def _fit_rows(
@@ -351,7 +351,7 @@ def _fit_rows(
     out of the row; 1: nothing is taken out.
 
     levels: the level of each number of each comparison, an array of the shape of its
-    `logs`. sessions: by `sides` of their comparisons.
+    `log_ns`. sessions: by `sides` of their comparisons.
     """
     session_of_each = [
         sessions.get(comparison.sides, _NO_SESSION) for comparison in comparisons
@@ -392,12 +392,12 @@ def _fit_group(
         row_counts.append(len(comparison.rows))
     # rows x runs: each row of a comparison has the shifts of that comparison's runs
     shifts_of_rows = np.repeat(shifts_of_comparisons, row_counts, axis=0)
-    logs = np.vstack([comparison.logs for comparison in comparisons])
+    log_ns = np.vstack([comparison.log_ns for comparison in comparisons])
     # all comparisons of a group have the order of the first
     is_b = comparisons[0].is_b
     blocks = comparisons[0].blocks
     labels = np.vstack(levels)
-    return judge.judge_rows(logs, labels, is_b, blocks, shifts=shifts_of_rows)
+    return judge.judge_rows(log_ns, labels, is_b, blocks, shifts=shifts_of_rows)
 
 
 def _group_by_order(comparisons: Sequence[SideRuns]) -> list[list[int]]:
@@ -424,7 +424,7 @@ def _estimate_shared_shifts(
     Comparisons with equal `sides` are of one session, and each of them is of one host.
     A comparison whose `sides` is None is of no session. A session of fewer than three
     hosts is left out: a shift that so few share cannot be told from a change. levels:
-    the level of each number of each comparison, an array of the shape of its `logs`.
+    the level of each number of each comparison, an array of the shape of its `log_ns`.
     """
     hosts_by_sides = dict[Hashable, list[_LeveledRuns]]()
     for comparison, levels_of_host in zip(comparisons, levels, strict=True):
@@ -448,8 +448,8 @@ def _estimate_session(hosts: Sequence[_LeveledRuns]) -> _Session:
     all_keys = {key for host in hosts for key in host.runs.keys}
     keys = sorted(all_keys)
     is_b = np.array([is_of_b for _, is_of_b in keys], dtype=bool)
-    logs, levels = _join_hosts(hosts, keys)
-    shifts = judge.estimate_session_shifts(logs, levels, is_b)
+    log_ns, levels = _join_hosts(hosts, keys)
+    shifts = judge.estimate_session_shifts(log_ns, levels, is_b)
     if not shifts.any():
         return _NO_SESSION
     # the shifts are judged as the runs of a single number would be
@@ -477,9 +477,9 @@ def _join_hosts(
     for host in hosts:
         columns = [column_of_key[key] for key in host.runs.keys]
         shape = (len(host.levels), len(keys))
-        logs = np.full(shape, np.nan)
-        logs[:, columns] = host.runs.logs
-        logs_of_hosts.append(logs)
+        log_ns = np.full(shape, np.nan)
+        log_ns[:, columns] = host.runs.log_ns
+        logs_of_hosts.append(log_ns)
         levels = np.full(shape, -1)
         levels[:, columns] = host.levels
         levels_of_hosts.append(levels)
@@ -741,7 +741,7 @@ def lay_out_pairs(pairs: pd.DataFrame, orders: Sequence[Order]) -> list[SideRuns
     # for each comparison, which of its own rows have a number of every unit
     complete_rows = []
     for units in table.units:
-        lacks_unit = np.isnan(units.logs).any(axis=1)
+        lacks_unit = np.isnan(units.log_ns).any(axis=1)
         complete_rows.append(np.flatnonzero(~lacks_unit))
     return _make_side_runs(table, table.rows[CELL], complete_rows)
 
@@ -751,7 +751,7 @@ class _Units(NamedTuple):
     have, a column per unit in order of their turns, NaN where missing.
     """
 
-    logs: Floats
+    log_ns: Floats
     is_b: Bools
     turns: tuple[Hashable, ...]
     blocks: Ints | None
@@ -812,8 +812,8 @@ def _lay_out_units(
     units_of_comparisons = []
     for number, order in enumerate(orders):
         columns = column_ranges[number]
-        logs = cells.lay_out(cell_ranges[number], row_ranges[number], columns)
-        ordered = _order_units(logs, is_b[columns], names[columns], order)
+        log_ns = cells.lay_out(cell_ranges[number], row_ranges[number], columns)
+        ordered = _order_units(log_ns, is_b[columns], names[columns], order)
         units_of_comparisons.append(ordered)
     return units_of_comparisons
 
@@ -842,7 +842,7 @@ class _Cells(NamedTuple):
 
     row: Ints
     column: Ints
-    logs: Floats
+    log_ns: Floats
 
     def lay_out(self, cells: slice, rows: slice, columns: slice) -> Floats:
         """Return the array of one comparison, NaN where a number is missing.
@@ -851,11 +851,11 @@ class _Cells(NamedTuple):
         all comparisons; a number's place in its own array counts from their starts.
         """
         shape = (_count(rows), _count(columns))
-        logs = np.full(shape, np.nan)
+        log_ns = np.full(shape, np.nan)
         own_row = self.row[cells] - rows.start
         own_column = self.column[cells] - columns.start
-        logs[own_row, own_column] = self.logs[cells]
-        return logs
+        log_ns[own_row, own_column] = self.log_ns[cells]
+        return log_ns
 
     @classmethod
     def read(cls, numbers: pd.DataFrame) -> "_Cells":
@@ -864,7 +864,7 @@ class _Cells(NamedTuple):
         return cls(
             row=numbers["row"].to_numpy(),
             column=numbers["column"].to_numpy(),
-            logs=np.log(ns),
+            log_ns=np.log(ns),
         )
 
 
@@ -875,16 +875,16 @@ def _count(positions: slice) -> int:
 
 
 def _order_units(
-    logs: Floats, is_b: Bools, names: Sequence[str], order: Order
+    log_ns: Floats, is_b: Bools, names: Sequence[str], order: Order
 ) -> _Units:
-    """Order the columns of `logs`, each a run or host, by their turns in time or, if
+    """Order the columns of `log_ns`, each a run or host, by their turns in time or, if
     these are unknown, by side and name. is_b, names: of each column.
     """
     turns = order.list_turns(is_b.tolist(), names)
     column_order = sorted(range(len(turns)), key=turns.__getitem__)
     names_in_order = [names[column] for column in column_order]
     return _Units(
-        logs=logs[:, column_order],
+        log_ns=log_ns[:, column_order],
         is_b=is_b[column_order],
         turns=tuple(turns[column] for column in column_order),
         blocks=order.number_blocks(names_in_order),
@@ -930,7 +930,7 @@ def _make_side_runs(
     ):
         runs = SideRuns(
             rows=own_rows,
-            logs=units.logs[chosen],
+            log_ns=units.log_ns[chosen],
             is_b=units.is_b,
             turns=units.turns,
             sides=units.sides,

@@ -35,13 +35,13 @@ def guess_topology(grid: Grid, sockets: int = 1) -> Topology | None:
     a group has two cores, else a last-level cache. Return None for fewer than three
     CPUs, a missing cell, or sockets that cannot be told apart.
     """
-    logs = _compute_mean_logs(grid)
-    if len(logs) < 3 or np.isnan(logs).any():
+    log_ns = _compute_mean_logs(grid)
+    if len(log_ns) < 3 or np.isnan(log_ns).any():
         return None
-    package = _cut_into_equal_groups(logs, sockets)
+    package = _cut_into_equal_groups(log_ns, sockets)
     if package is None:
         return None
-    groups = _guess_groups(logs, package, sockets)
+    groups = _guess_groups(log_ns, package, sockets)
     cores = _name_by_lowest(grid.cpus, groups.core)
     clusters = _name_by_lowest(grid.cpus, groups.cluster)
     llcs = _name_by_lowest(grid.cpus, groups.llc)
@@ -75,7 +75,7 @@ class _Groups(NamedTuple):
     is_single: Bools
 
 
-def _guess_groups(logs: Floats, package: Ints, sockets: int) -> _Groups:
+def _guess_groups(log_ns: Floats, package: Ints, sockets: int) -> _Groups:
     """Guess what CPUs share within a socket.
 
     There are three cases:
@@ -87,24 +87,24 @@ def _guess_groups(logs: Floats, package: Ints, sockets: int) -> _Groups:
     - Else there is nothing between core and socket.
 
     Where nothing better is known, the cluster is the core, and the last-level cache is
-    that of the socket. logs: a row and a column per CPU. package: the socket of each
+    that of the socket. log_ns: a row and a column per CPU. package: the socket of each
     CPU. sockets: their number.
     """
-    linkage = _link(logs, "average")
+    linkage = _link(log_ns, "average")
     levels = list(_cut_at_jumps(linkage))
-    core = _find_cores(levels, len(logs))
+    core = _find_cores(levels, len(log_ns))
     threads_by_core = np.bincount(core)
     threads = threads_by_core[core]  # for each CPU: how many CPUs its core has
     most_threads = threads.max()
     is_single = threads < most_threads
     if is_single.any():
-        cluster = _cluster_singles(logs, core, is_single)
+        cluster = _cluster_singles(log_ns, core, is_single)
         return _Groups(core, cluster=cluster, llc=package, is_single=is_single)
     groups = _find_wider_groups(levels, core, sockets)
     if groups is None:
         return _Groups(core, cluster=core, llc=package, is_single=is_single)
     group_count = groups.max()  # groups are numbered from 1
-    cpus_per_group = len(logs) / group_count
+    cpus_per_group = len(log_ns) / group_count
     has_two_cores = cpus_per_group == 2 * most_threads
     if has_two_cores:
         return _Groups(core, cluster=groups, llc=package, is_single=is_single)
@@ -122,29 +122,29 @@ def _compute_mean_logs(grid: Grid) -> Floats:
     place_by_cpu = {cpu: place for place, cpu in enumerate(grid.cpus)}
     for (row, column), ns in grid.cells.items():
         latencies[place_by_cpu[row], place_by_cpu[column]] = ns
-    logs = np.log(latencies)
-    other_direction = logs.T
-    filled = np.where(np.isnan(logs), other_direction, logs)
+    log_ns = np.log(latencies)
+    other_direction = log_ns.T
+    filled = np.where(np.isnan(log_ns), other_direction, log_ns)
     means = (filled + filled.T) / 2
     np.fill_diagonal(means, 0)
     return np.asarray(means)
 
 
-def _link(logs: Floats, method: str) -> Floats:
+def _link(log_ns: Floats, method: str) -> Floats:
     """Return scipy's linkage of the CPUs, whose distances are their log latencies."""
     from scipy.cluster import hierarchy  # type: ignore[import-untyped]  # noqa: PLC0415  few commands need it
 
-    distances = logs[np.triu_indices(len(logs), 1)]
+    distances = log_ns[np.triu_indices(len(log_ns), 1)]
     return np.asarray(hierarchy.linkage(distances, method))
 
 
-def _cut_into_equal_groups(logs: Floats, count: int) -> Ints | None:
+def _cut_into_equal_groups(log_ns: Floats, count: int) -> Ints | None:
     """Return each CPU's group of `count` groups of equal size, numbered from 1, or None
     if the CPUs do not fall into such.
     """
     from scipy.cluster import hierarchy  # noqa: PLC0415
 
-    groups: Ints = hierarchy.fcluster(_link(logs, "ward"), count, "maxclust")
+    groups: Ints = hierarchy.fcluster(_link(log_ns, "ward"), count, "maxclust")
     if groups.max() != count or not _have_equal_sizes(groups):
         return None
     return groups
@@ -162,7 +162,7 @@ def _cut_at_jumps(linkage: Floats) -> Iterator[_Level]:
     from scipy.cluster import hierarchy  # noqa: PLC0415
 
     log_latencies = linkage[:, 2]  # of the joins, rising
-    # the log of a ratio is the difference of the logs
+    # the log of a ratio is the difference of the log_ns
     is_before_jump = np.diff(log_latencies) > np.log(APART)
     for last_below in np.flatnonzero(is_before_jump):
         first_above = last_below + 1
@@ -230,15 +230,15 @@ def _find_wider_groups(
     return None
 
 
-def _cluster_singles(logs: Floats, core: Ints, is_single: Bools) -> Ints:
+def _cluster_singles(log_ns: Floats, core: Ints, is_single: Bools) -> Ints:
     """Return the number of each CPU's cluster. Single CPUs, those alone in their core,
     form clusters: the narrowest groups of equal size that their latencies show. For
     every other CPU, and for all if there are no such groups, the cluster is the core.
 
-    core: the number of each CPU's core. logs: a row and a column per CPU.
+    core: the number of each CPU's core. log_ns: a row and a column per CPU.
     """
     singles = np.flatnonzero(is_single)
-    logs_of_singles = logs[np.ix_(singles, singles)]
+    logs_of_singles = log_ns[np.ix_(singles, singles)]
     linkage = _link(logs_of_singles, "average")
     for level in _cut_at_jumps(linkage):  # narrowest groups first
         if _have_equal_sizes(level.groups):

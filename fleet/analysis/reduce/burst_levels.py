@@ -31,14 +31,14 @@ _DRIFT_POINTS = 50  # longer rows are tested by the medians of as many blocks
 _TINY_NS = 1e-6  # a coarse clock may give 0
 
 
-def find_half_sample_modes(logs: Floats) -> Floats:
+def find_half_sample_modes(log_ns: Floats) -> Floats:
     """Find the commonest value of each row of logarithms.
 
     Repeatedly keep the half of the values that lies closest together, until at most two
     values are left (Robertson, Cryer, J. Am. Stat. Assoc. 69, 1974). Return their mean,
     or the smaller value if the two are too far apart to be of one level.
     """
-    rows = np.sort(logs, axis=1)
+    rows = np.sort(log_ns, axis=1)
     while rows.shape[1] > 2:
         rows = _keep_closest_half(rows)
     low = rows[:, 0]
@@ -69,9 +69,9 @@ def _keep_closest_half(rows: Floats) -> Floats:
     return closest
 
 
-def _are_near(logs: Floats, modes: Floats) -> Bools:
+def _are_near(log_ns: Floats, modes: Floats) -> Bools:
     """Report which logarithms are at the level of their mode."""
-    near: Bools = np.abs(logs - modes) <= np.log(REACH)
+    near: Bools = np.abs(log_ns - modes) <= np.log(REACH)
     return near
 
 
@@ -127,15 +127,15 @@ def _number_visits(visits: Ints, groups: Ints) -> tuple[Ints, Ints]:
     return visit_of_burst, visit_counts
 
 
-def _find_main_visits(logs: Floats, group_sizes: Ints) -> Bools:
-    """Report which visits are at the main level of their group. logs: the logarithms of
-    the visits' values, group by group. group_sizes: how many visits each group has.
+def _find_main_visits(log_ns: Floats, group_sizes: Ints) -> Bools:
+    """Report which visits are at the main level of their group. log_ns: the logarithms
+    of the visits' values, group by group. group_sizes: how many visits each group has.
     """
     modes = np.empty(len(group_sizes))
-    for groups, rows in group_rows_by_length(logs, group_sizes):
+    for groups, rows in group_rows_by_length(log_ns, group_sizes):
         modes[groups] = find_half_sample_modes(rows)
     mode_of_visit = np.repeat(modes, group_sizes)
-    return _are_near(logs, mode_of_visit)
+    return _are_near(log_ns, mode_of_visit)
 
 
 def summarize_bursts(

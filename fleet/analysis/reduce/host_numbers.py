@@ -331,8 +331,8 @@ def summarize_levels(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     """
     level_keys = [*keys, "run_level"]
     # the mean of logarithms is the logarithm of the geometric mean
-    logs = rows[level_keys].assign(log=np.log(rows["median_ns"]))
-    groups = logs.groupby(level_keys, sort=False)["log"]
+    log_ns = rows[level_keys].assign(log=np.log(rows["median_ns"]))
+    groups = log_ns.groupby(level_keys, sort=False)["log"]
     levels = groups.size().to_frame("runs")
     levels["ns"] = np.exp(groups.mean())
     runs = np.asarray(levels["runs"], dtype=np.int64)

@@ -126,10 +126,10 @@ def _compute_residuals(bursts: pd.DataFrame) -> Floats:
     its pair. Values beyond _OUTLIER times the median deviation are clipped, so that no
     single burst decides.
     """
-    logs = np.log(bursts["ns"].to_numpy(dtype=float))
+    log_ns = np.log(bursts["ns"].to_numpy(dtype=float))
     pair_of_burst = number_groups(bursts, _PAIR)
-    median_of_pair = group_medians(logs, pair_of_burst)
-    residuals = logs - median_of_pair[pair_of_burst]
+    median_of_pair = group_medians(log_ns, pair_of_burst)
+    residuals = log_ns - median_of_pair[pair_of_burst]
     median_deviation = float(np.median(np.abs(residuals)))
     limit = _OUTLIER * median_deviation
     clipped: Floats = residuals.clip(-limit, limit)

@@ -34,13 +34,13 @@ def add_run_levels(numbers: pd.DataFrame, column: str = "median_ns") -> pd.DataF
     row = number_groups(numbers, _NUMBER_KEYS)
     column_of_run = np.asarray(numbers.groupby(row).cumcount(), dtype=np.int64)
     ns = numbers[column].to_numpy(dtype=float)
-    logs = _lay_out_rows(np.log(ns), row, column_of_run)
+    log_ns = _lay_out_rows(np.log(ns), row, column_of_run)
 
     # rows of the table are numbered in the order in which numbers first occur, which is
     # the order of drop_duplicates, too
     first_of_row = numbers.drop_duplicates(_NUMBER_KEYS)
     choice_of_row = number_groups(first_of_row, _CHOICE_KEYS)
-    labels = label_levels_of_hosts(logs, choice_of_row)
+    labels = label_levels_of_hosts(log_ns, choice_of_row)
     main_level_of_row = find_main_levels(labels)
     level = labels[row, column_of_run]
     is_main = level == main_level_of_row[row]
@@ -58,30 +58,32 @@ def _lay_out_rows(values: Floats, rows: Ints, columns: Ints) -> Floats:
     return table
 
 
-def label_levels_of_hosts(logs: Floats, groups: Ints) -> Ints:
+def label_levels_of_hosts(log_ns: Floats, groups: Ints) -> Ints:
     """Number levels as `label_levels` does, by the usual scatter of each group of rows.
 
-    logs: a row per number, a column per run. groups: the number of each row's group,
+    log_ns: a row per number, a column per run. groups: the number of each row's group,
     from 0: the rows of a host, benchmark and variant.
     """
-    distances = measure_distances_within(logs)
-    group_of_value = np.repeat(groups, logs.shape[1])
+    distances = measure_distances_within(log_ns)
+    group_of_value = np.repeat(groups, log_ns.shape[1])
     usual_distance = group_medians(distances.ravel(), group_of_value)
     # half of normal values are within 0.6745 standard deviations of their mean
     scatter_of_group = np.nan_to_num(usual_distance) / _MIDDLE_OF_NORMAL
-    return label_levels(logs, scatter_of_group[groups])
+    return label_levels(log_ns, scatter_of_group[groups])
 
 
-def label_levels_of_each(logs: Sequence[Floats], groups: Sequence[Ints]) -> list[Ints]:
+def label_levels_of_each(
+    log_ns: Sequence[Floats], groups: Sequence[Ints]
+) -> list[Ints]:
     """Number the levels of several tables, as `label_levels_of_hosts` does for each,
-    but with one call for all. logs: the tables. groups: for each table, the groups of
+    but with one call for all. log_ns: the tables. groups: for each table, the groups of
     its rows, from 0. Return for each table the levels of its values.
     """
-    stacked = _stack_tables(logs)  # below each other, as wide as the widest
+    stacked = _stack_tables(log_ns)  # below each other, as wide as the widest
     labels = label_levels_of_hosts(stacked, _number_end_to_end(groups))
     parts = []
     first = 0
-    for own in logs:
+    for own in log_ns:
         height, width = own.shape
         parts.append(labels[first : first + height, :width])
         first += height

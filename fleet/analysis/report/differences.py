@@ -365,9 +365,9 @@ def _compute_sides(pairs: pd.DataFrame, runs: _ComparedRuns) -> tuple[Floats, Fl
         pairs["run"].to_numpy(),
         len(runs.readings),
     )
-    logs = np.log(latencies)  # run x CPU x CPU
-    logs_a = logs[: len(runs.a)]
-    logs_b = logs[len(runs.a) :]
+    log_ns = np.log(latencies)  # run x CPU x CPU
+    logs_a = log_ns[: len(runs.a)]
+    logs_b = log_ns[len(runs.a) :]
     before: Floats = np.exp(np.mean(logs_a, axis=0))
     after: Floats = np.exp(np.mean(logs_b, axis=0))
     return before, after
@@ -402,10 +402,10 @@ def _estimate_chance_limits(
     """
     ns = pairs.set_index(["relation", "ping_cpu", "pong_cpu", "run"])["ns"]
     table = ns.unstack("run").sort_index()  # a row per pair, a column per run
-    # a small difference of logs is about a relative change: log(1 + x) is about x
-    logs = np.log(table.to_numpy())
-    a_logs = logs[:, :a_runs]
-    b_logs = logs[:, a_runs:]
+    # a small difference of log_ns is about a relative change: log(1 + x) is about x
+    log_ns = np.log(table.to_numpy())
+    a_logs = log_ns[:, :a_runs]
+    b_logs = log_ns[:, a_runs:]
     relation = table.index.get_level_values("relation")
     limits = table.index.to_frame(index=False)
     limits["limit"] = find_chance_limits(a_logs, b_logs, relation)

@@ -361,12 +361,12 @@ def _draw_nights(
     changes = convert_change(change, descriptions)
     # the level that each of the three leads to: log(level * (1 + change))
     log_after, low, high = log_before + np.log1p(changes)
-    logs = [*log_by_night, log_before, low, high]  # log_after is between low and high
+    log_ns = [*log_by_night, log_before, low, high]  # log_after is between low and high
     axes = _Axes(
         first=log_by_night.index[0],
         last=log_by_night.index[-1],
-        bottom=min(logs),
-        top=max(logs),
+        bottom=min(log_ns),
+        top=max(log_ns),
     )
     nights = []
     for night, log in zip(log_by_night.index, log_by_night, strict=True):
@@ -428,22 +428,23 @@ def _select_nights(
     several changed, the benchmark of the change is "", and the number is the mean of
     all logs of the host, each relative to the median of its relation.
 
-    `past.logs` are logs of times. A greater log in the result is a greater number as it
-    is shown, so the log of a rate, 1 / time, has the opposite sign.
+    `past.log_ns` are logs of times. A greater log in the result is a greater number as
+    it is shown, so the log of a rate, 1 / time, has the opposite sign.
     """
     far_off = past.odd[past.odd["host"] == host]
     benchmark = change["benchmark"]
-    # past.logs has a row per host, benchmark, variant and relation, a column per night
+    # past.log_ns has a row per host, benchmark, variant and relation, a column per
+    # night
     if benchmark:
         relation = [change[name] for name in CLASS]
-        logs = past.logs.loc[[(host, *relation)]]
+        log_ns = past.log_ns.loc[[(host, *relation)]]
         is_of_relation = (far_off[CLASS] == relation).all(axis=1)
         far_off = far_off[is_of_relation]
     else:
-        logs = past.logs.loc[[host]]
+        log_ns = past.log_ns.loc[[host]]
         # relations differ in size, so each is taken relative to its median over nights
-        logs = logs.sub(logs.median(axis=1), axis=0)
-    log_by_night = logs.mean().dropna()
+        log_ns = log_ns.sub(log_ns.median(axis=1), axis=0)
+    log_by_night = log_ns.mean().dropna()
     sign = _choose_sign(benchmark, past.descriptions)
     return log_by_night * sign, set(far_off["night"])
 
@@ -478,7 +479,7 @@ def _format_level(
     choice = change["benchmark"]
     if not choice:
         return format_change(float(np.expm1(log)))
-    # the scale has logs of rates, which are minus those of times
+    # the scale has log_ns of rates, which are minus those of times
     ns = float(np.exp(_choose_sign(choice, descriptions) * log))
     return format_value(descriptions[choice], ns)
 

@@ -139,12 +139,12 @@ def _format_moved_level(row: Mapping[str, Any], history: History) -> list[str]:
     """Format the level of a relation before a night, and the level since, as shown.
 
     row: of `history.elsewhere`. `night` is the first one at the later level. `ratio` is
-    the later level divided by the earlier one. `history.logs` has a row per host and
+    the later level divided by the earlier one. `history.log_ns` has a row per host and
     relation and a column per night: logarithms of ns, NaN without a number, which the
     median leaves out.
     """
     relation = (row["host"], *(row[name] for name in CLASS))
-    logs_since = history.logs.loc[relation, row["night"] :]
+    logs_since = history.log_ns.loc[relation, row["night"] :]
     # the lower median is a night's own number; a mean of two could lie between levels
     median_log = logs_since.quantile(interpolation="lower")
     after_ns = float(np.exp(median_log))

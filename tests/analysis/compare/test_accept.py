@@ -580,8 +580,8 @@ def test_the_last_run_is_the_last_that_has_the_benchmark(tmp_path: Path) -> None
 def test_rows_that_are_slower_at_the_end_begin_where_they_leave_what_was_before() -> (
     None
 ):
-    logs = 0.002 * np.random.default_rng(4).standard_normal((6, 9))
-    logs[2, 6:] += 0.1
-    logs[4, 8:] += 0.1
-    logs[5, 5:7] += 0.1
-    assert find_first_slower(logs, 0.03).tolist() == [9, 9, 6, 9, 9, 9]
+    log_ns = 0.002 * np.random.default_rng(4).standard_normal((6, 9))
+    log_ns[2, 6:] += 0.1
+    log_ns[4, 8:] += 0.1
+    log_ns[5, 5:7] += 0.1
+    assert find_first_slower(log_ns, 0.03).tolist() == [9, 9, 6, 9, 9, 9]

@@ -48,10 +48,10 @@ def sides(a: int, b: int) -> Bools:
 
 def fit(a: Floats, b: Floats, blocks: np.ndarray | None = None) -> LeastSquares:  # type: ignore[type-arg]
     """Fit the change of one row from A to B; all runs are one block by default."""
-    logs = np.concatenate([a, b])
+    log_ns = np.concatenate([a, b])
     if blocks is None:
-        blocks = np.zeros(len(logs), dtype=np.int64)
-    return fit_within_blocks(logs[None, :], sides(len(a), len(b)), blocks)
+        blocks = np.zeros(len(log_ns), dtype=np.int64)
+    return fit_within_blocks(log_ns[None, :], sides(len(a), len(b)), blocks)
 
 
 def standard_error(fitted: LeastSquares) -> Floats:
@@ -69,9 +69,9 @@ def draw_host(a: list[float], b: list[float], seed: int) -> SideRuns:
     """
     runs = len(a) + len(b)
     noise = 0.003 * np.random.default_rng(seed).normal(size=runs)
-    logs = np.log([*a, *b]) + noise
+    log_ns = np.log([*a, *b]) + noise
     rows = pd.DataFrame({"benchmark": "cas", "variant": "", "relation": ["smt"]})
-    return SideRuns(rows, logs[None, :], sides(len(a), len(b)), tuple(range(runs)))
+    return SideRuns(rows, log_ns[None, :], sides(len(a), len(b)), tuple(range(runs)))
 
 
 def verdicts(*hosts: tuple[list[float], list[float]]) -> pd.DataFrame:
@@ -298,10 +298,10 @@ def test_shares_of_two_levels_are_compared_by_fishers_exact_test(
 
 
 def test_a_row_that_lacks_runs_is_judged_by_those_it_has() -> None:
-    logs = np.random.default_rng(2).normal(0, 0.01, (2, 8))
-    logs[0, [0, 5]] = np.nan
-    levels = label_levels(logs, 0.01)
-    judged = judge_rows(logs, levels, sides(4, 4))
+    log_ns = np.random.default_rng(2).normal(0, 0.01, (2, 8))
+    log_ns[0, [0, 5]] = np.nan
+    levels = label_levels(log_ns, 0.01)
+    judged = judge_rows(log_ns, levels, sides(4, 4))
     assert judged["freedom"].tolist() == [4, 6]
     assert judged["a_units"].tolist() == [3, 4]
     assert judged["b_units"].tolist() == [3, 4]
@@ -329,8 +329,8 @@ def test_a_change_of_few_hosts_stands_out_from_what_all_hosts_share() -> None:
     of the session.
     """
     chance = np.random.default_rng(8)
-    logs = draw_session(chance)
-    few_slower = logs.copy()
+    log_ns = draw_session(chance)
+    few_slower = log_ns.copy()
     few_slower[:2, :, IS_B] += np.log(1.05)
     judged, _ = sessions.judge_logs("shared", few_slower, IS_B)
     assert judged["verdict"].eq("changed").tolist() == [True] * 4 + [False] * 16
@@ -339,14 +339,14 @@ def test_a_change_of_few_hosts_stands_out_from_what_all_hosts_share() -> None:
     assert judged["shared"].nunique() == 1
     assert judged["shared"][0] != 1
 
-    all_slower = logs.copy()
+    all_slower = log_ns.copy()
     all_slower[:, :, IS_B] += np.log(1.2)
     _, fleet = sessions.judge_logs("shared", all_slower, IS_B)
     (common,) = fleet[fleet["relation"] == "all"].to_dict("records")
     assert common["verdict"] == "changed"
     assert common["ratio"] == pytest.approx(1.2, abs=0.1)
 
-    unrelated = chance.normal(0, 0.01, logs.shape)
+    unrelated = chance.normal(0, 0.01, log_ns.shape)
     apart, fleet = sessions.judge_logs("normal", unrelated, IS_B)
     assert apart["shared"].eq(1).all(), "hosts that share nothing are tested once"
     assert not fleet["relation"].eq("all").any()
@@ -354,8 +354,8 @@ def test_a_change_of_few_hosts_stands_out_from_what_all_hosts_share() -> None:
 
 def test_the_change_of_all_hosts_is_students_over_their_changes() -> None:
     chance = np.random.default_rng(1)
-    logs = chance.normal(0, 0.01, (5, 2, 6))
-    rows, fleet = sessions.judge_logs("normal", logs, sides(3, 3))
+    log_ns = chance.normal(0, 0.01, (5, 2, 6))
+    rows, fleet = sessions.judge_logs("normal", log_ns, sides(3, 3))
     for relation in (0, 1):
         is_of_relation = rows["relation"] == str(relation)
         changes = np.log(rows["ratio"][is_of_relation])

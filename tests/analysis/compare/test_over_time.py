@@ -38,10 +38,10 @@ def quiet(rows: int = 12, nights: int = 30, seed: int = 2) -> Floats:
 
 
 def test_a_step_has_a_date_and_a_slow_change_has_none() -> None:
-    logs = quiet()
-    logs[3, 17:] += 0.05
-    logs[8] += np.linspace(0, 0.08, 30)
-    step, gradual = find_changes(logs)
+    log_ns = quiet()
+    log_ns[3, 17:] += 0.05
+    log_ns[8] += np.linspace(0, 0.08, 30)
+    step, gradual = find_changes(log_ns)
     assert step.row == 3
     assert step.night == 17
     assert step.dated is True
@@ -52,85 +52,85 @@ def test_a_step_has_a_date_and_a_slow_change_has_none() -> None:
     assert gradual.moved > 0.03
 
 
-def find_rows_and_nights(logs: Floats) -> list[tuple[int, int]]:
-    return [(step.row, step.night) for step in find_changes(logs)]
+def find_rows_and_nights(log_ns: Floats) -> list[tuple[int, int]]:
+    return [(step.row, step.night) for step in find_changes(log_ns)]
 
 
 def test_rows_whose_parts_are_too_short_to_be_split_again_have_their_step() -> None:
-    logs = quiet(rows=2, nights=10)
-    logs[:, 5:] += 0.2
-    assert find_rows_and_nights(logs) == [(0, 5), (1, 5)]
+    log_ns = quiet(rows=2, nights=10)
+    log_ns[:, 5:] += 0.2
+    assert find_rows_and_nights(log_ns) == [(0, 5), (1, 5)]
 
 
 def test_nothing_is_found_where_nothing_changed_nor_in_a_few_nights() -> None:
     assert find_changes(quiet()) == []
-    logs = quiet(nights=7)
-    logs[3, 4:] += 0.2
-    assert find_changes(logs) == []
+    log_ns = quiet(nights=7)
+    log_ns[3, 4:] += 0.2
+    assert find_changes(log_ns) == []
 
 
 def test_missing_nights_are_just_missing() -> None:
-    logs = quiet()
-    logs[3, 17:] += 0.05
-    logs[3, [2, 9, 17, 18, 25]] = np.nan
-    logs[5, :12] = np.nan
-    (step,) = find_changes(logs)
+    log_ns = quiet()
+    log_ns[3, 17:] += 0.05
+    log_ns[3, [2, 9, 17, 18, 25]] = np.nan
+    log_ns[5, :12] = np.nan
+    (step,) = find_changes(log_ns)
     assert step.row == 3
     assert step.night == 19
 
 
 @pytest.mark.parametrize("second", [0.05, -0.05])
 def test_changes_of_a_row_that_follow_one_another_are_all_found(second: float) -> None:
-    logs = quiet(nights=60)
-    logs[3, 20:] += 0.05
-    logs[3, 40:] += second
-    changes = find_changes(logs)
+    log_ns = quiet(nights=60)
+    log_ns[3, 20:] += 0.05
+    log_ns[3, 40:] += second
+    changes = find_changes(log_ns)
     assert [(change.row, change.night) for change in changes] == [(3, 20), (3, 40)]
     assert [change.dated for change in changes] == [True, True]
 
 
 def test_levels_met_again_are_one_and_a_lasting_switch_is_named() -> None:
-    logs = quiet(rows=2)
-    logs[0, [4, 5, 6, 12, 13, 20, 21, 22]] += np.log(2)
-    logs[1, 18:] += np.log(2)
-    levels = label_levels_of_hosts(logs, np.arange(2))
-    switching = clean_series(logs, levels, np.array([True, True]))
-    assert np.ptp(switching.logs, axis=1).max() < 0.05
+    log_ns = quiet(rows=2)
+    log_ns[0, [4, 5, 6, 12, 13, 20, 21, 22]] += np.log(2)
+    log_ns[1, 18:] += np.log(2)
+    levels = label_levels_of_hosts(log_ns, np.arange(2))
+    switching = clean_series(log_ns, levels, np.array([True, True]))
+    assert np.ptp(switching.log_ns, axis=1).max() < 0.05
     ((row, night, moved),) = switching.elsewhere
     assert (row, night) == (1, 18)
     assert moved == pytest.approx(np.log(2), abs=0.01)
-    steady = clean_series(logs, levels, np.array([False, False]))
+    steady = clean_series(log_ns, levels, np.array([False, False]))
     assert steady.elsewhere == []
-    assert np.ptp(steady.logs[1]) > 0.6, (
+    assert np.ptp(steady.log_ns[1]) > 0.6, (
         "of a machine that does not switch it is a change"
     )
 
 
 def test_odd_nights_are_named_and_hide_no_change() -> None:
-    logs = quiet()
-    logs[3, 17:] += 0.05
-    logs[3, [5, 24]] += np.log(1.3)
-    levels = label_levels_of_hosts(logs, np.zeros(12, dtype=np.int64))
+    log_ns = quiet()
+    log_ns[3, 17:] += 0.05
+    log_ns[3, [5, 24]] += np.log(1.3)
+    levels = label_levels_of_hosts(log_ns, np.zeros(12, dtype=np.int64))
     no_row_switches = np.zeros(12, dtype=bool)
-    clean = clean_series(logs, levels, no_row_switches)
+    clean = clean_series(log_ns, levels, no_row_switches)
     assert [(row, night) for row, night, _ in clean.odd] == [(3, 5), (3, 24)]
-    assert find_rows_and_nights(clean.logs) == [(3, 17)]
+    assert find_rows_and_nights(clean.log_ns) == [(3, 17)]
 
 
 def test_what_all_hosts_share_is_one_change_and_what_one_has_is_its_own() -> None:
     hosts = np.repeat(np.arange(4), 3)
     relations = np.tile(np.arange(3), 4)
-    logs = quiet(nights=12, seed=3)
-    logs[relations == 1, 6:] += 0.03
-    pool = append_means(logs, hosts, relations)
-    (change,) = drop_changes_of_parts(find_changes(pool.logs), pool)
+    log_ns = quiet(nights=12, seed=3)
+    log_ns[relations == 1, 6:] += 0.03
+    pool = append_means(log_ns, hosts, relations)
+    (change,) = drop_changes_of_parts(find_changes(pool.log_ns), pool)
     assert change.night == 6
     assert pool.members[change.row].tolist() == (relations == 1).tolist()
 
     alone = quiet(nights=12)
     alone[4, 6:] += 0.2
     pool = append_means(alone, hosts, relations)
-    (change,) = drop_changes_of_parts(find_changes(pool.logs), pool)
+    (change,) = drop_changes_of_parts(find_changes(pool.log_ns), pool)
     assert change.row == 4
 
 

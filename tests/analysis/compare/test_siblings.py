@@ -36,12 +36,12 @@ def machines(count: int, seed: int = 1) -> Floats:
 
 
 def test_the_odd_machine_is_no_part_of_what_it_is_held_against() -> None:
-    logs = machines(8)
-    logs[2, 5] += 0.2
-    moves = measure_distances(logs, THRESHOLD)
+    log_ns = machines(8)
+    log_ns[2, 5] += 0.2
+    moves = measure_distances(log_ns, THRESHOLD)
     assert np.argwhere(moves.are_odd(THRESHOLD)).tolist() == [[2, 5]]
-    others = np.delete(logs[2], 5)
-    assert moves.moved[2, 5] == pytest.approx(logs[2, 5] - others.mean())
+    others = np.delete(log_ns[2], 5)
+    assert moves.moved[2, 5] == pytest.approx(log_ns[2, 5] - others.mean())
     assert list(moves.others[2]) == [6] * 5 + [7] + [6] * 2, (
         "the others are held against those without it"
     )
@@ -96,11 +96,11 @@ def test_a_machine_whose_runs_vary_more_than_those_of_most_must_be_further_apart
     whose = np.repeat(np.arange(30), 3)
     runs = 0.002 * chance.standard_normal((8, 90))
     runs[:, :3] = [-0.06, 0.0, 0.06]
-    logs, _, noise = reduce_machines(runs, label_one_kind(runs), whose)
+    log_ns, _, noise = reduce_machines(runs, label_one_kind(runs), whose)
     assert noise[0] == pytest.approx(0.06**2 * 0.44, rel=0.2)
     assert noise[1:].max() < 1e-5
     for machine, is_odd in ((0, False), (1, True)):
-        slow = logs.copy()
+        slow = log_ns.copy()
         slow[2, machine] += 0.04
         moves = measure_distances(slow, THRESHOLD, noise=noise)
         assert moves.are_odd(THRESHOLD)[2, machine] == is_odd

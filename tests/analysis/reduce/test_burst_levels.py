@@ -90,9 +90,9 @@ def test_the_half_sample_mode_is_in_the_densest_half_of_the_densest_half(
 def test_the_main_bursts_of_one_benchmark_are_within_15_percent_of_the_mode(
     row: list[float],
 ) -> None:
-    logs = np.log(np.array(row) / np.median(row))
-    mode = find_half_sample_modes(logs[None, :])
-    away = abs(logs - mode)
+    log_ns = np.log(np.array(row) / np.median(row))
+    mode = find_half_sample_modes(log_ns[None, :])
+    away = abs(log_ns - mode)
     (main,) = find_main(dict(enumerate(row)))
     assert any(main)
     limit = np.log(1.15)

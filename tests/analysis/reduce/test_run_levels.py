@@ -18,27 +18,27 @@ def test_a_gap_of_eight_percent_or_six_times_the_scatter_is_another_level() -> N
 
 
 def test_runs_at_other_levels_do_not_widen_the_usual_scatter() -> None:
-    logs = np.random.default_rng(1).normal(0, 0.01, (200, 10))
-    plain = estimate_scatter(logs)
+    log_ns = np.random.default_rng(1).normal(0, 0.01, (200, 10))
+    plain = estimate_scatter(log_ns)
     assert 0.007 < plain < 0.013
-    logs[:, [2, 7]] += np.log(2)
-    assert estimate_scatter(logs) < 2 * plain
+    log_ns[:, [2, 7]] += np.log(2)
+    assert estimate_scatter(log_ns) < 2 * plain
 
 
 def test_a_drift_does_not_hide_two_levels() -> None:
     drift = np.linspace(0, 0.08, 40)
     which = np.arange(40) % 3 % 2
-    logs = drift + np.log(1.25) * which
+    log_ns = drift + np.log(1.25) * which
     scatter = 0.04  # 6 times that is more than the gap
-    assert (label_levels(logs[None, :], scatter) == which).all()
-    few = logs[which == 0][:4]
-    with_few = np.concatenate([few, logs[which == 1]])
+    assert (label_levels(log_ns[None, :], scatter) == which).all()
+    few = log_ns[which == 0][:4]
+    with_few = np.concatenate([few, log_ns[which == 1]])
     assert label_levels(with_few[None, :], scatter).max() == 0
 
 
 def test_scatter_alone_has_one_level() -> None:
-    logs = np.random.default_rng(3).normal(0, 0.05, (2000, 40))
-    assert label_levels(logs, 0.05).max() == 0
+    log_ns = np.random.default_rng(3).normal(0, 0.05, (2000, 40))
+    assert label_levels(log_ns, 0.05).max() == 0
 
 
 def test_levels_of_a_quiet_benchmark_are_not_hidden_by_a_noisy_one() -> None:
