@@ -3,8 +3,8 @@
 import pandas as pd
 
 from fleet.analysis.compare import (
-    CELL,
     NO_ORDER,
+    PAIR_KEY,
     SideRuns,
     judge_comparisons,
     lay_out_pairs,
@@ -58,5 +58,5 @@ def _join_sides(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.DataFrame:
     pairs = pd.concat([a.assign(is_b=False), b.assign(is_b=True)], ignore_index=True)
     pairs["comparison"] = 0
     pairs["ns"] = pairs[number]
-    pairs["key"] = number_keys(pairs, CELL)
+    pairs["key"] = number_keys(pairs, PAIR_KEY)
     return pairs

@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     )
     from fleet.analysis.compare.sides import ComparisonSide, resolve_sides
     from fleet.analysis.compare.verdicts import (
-        CELL,
         NO_ORDER,
+        PAIR_KEY,
         THRESHOLD,
         SideRuns,
         Verdict,

@@ -33,7 +33,7 @@ from fleet.analysis.compare.baseline import (
 )
 from fleet.analysis.compare.siblings import join_equal_facts, measure_distances
 from fleet.analysis.compare.sides import NOTHING
-from fleet.analysis.compare.verdicts import CLASS, THRESHOLD
+from fleet.analysis.compare.verdicts import NUMBER_KEY, THRESHOLD
 from fleet.analysis.reduce.load import load_runs_and_cpus, merge_descriptions
 from fleet.analysis.reduce.matrices import choose_shared_column
 from fleet.analysis.reduce.numbers import ALL, Only, select_numbers
@@ -95,7 +95,7 @@ class Acceptance:
     share with a flag. older: benchmarks that only earlier runs have. empty: the ID of a
     later run without a number, or None.
 
-    rows: a row per number and expectation, with CLASS and these columns. `ns`: the
+    rows: a row per number and expectation, with NUMBER_KEY and these columns. `ns`: the
     measured number. `source`: what the expectation is from. `low`, `high`: the expected
     range in ns; NaN: no such limit. `count`: how many runs, machines or tables are
     behind it. `beaten`: how many of these are slower. `since`: for earlier runs, the
@@ -152,7 +152,7 @@ def judge_last_runs(
     ranges: the ranges set by hand. Of several that apply to a number, only the first is
     used, and nothing else is expected of the number. Equal machines that are odd among
     themselves are left out. load_tables: takes a CPU model and returns the numbers of
-    its tables, with the columns `summary` (which table a number is of), CLASS and
+    its tables, with the columns `summary` (which table a number is of), NUMBER_KEY and
     `median_ns`; called if neither earlier runs nor equal machines give three values.
     threshold: the smallest deviation that matters, as a share; None: 3 %. only: compare
     only these numbers. accepts_changes: expect a number that has changed to be as in
@@ -682,7 +682,7 @@ def judge_numbers(
     """Judge numbers by what is expected of them: replace the columns `mean`, `error`
     and `freedom` by `p`, `q` (p corrected over all rows) and the `outcome`.
 
-    Each row is a number and one expectation of it: CLASS, the measured `ns` and a
+    Each row is a number and one expectation of it: NUMBER_KEY, the measured `ns` and a
     `source`. A range set by hand has its limits in `low` and `high`, in ns. Other
     sources predict: `mean`, `error` and `freedom` are from `predict_next`, and `low`
     and `high` become the predicted range. Every row has these five columns, NaN where
@@ -888,7 +888,7 @@ def _join_parts(parts: Sequence[_Part], table: RunTable) -> pd.DataFrame:
         raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")
     numbers = np.concatenate([part.numbers for part in parts])
     keys = np.array(table.keys, dtype=object)
-    rows = pd.DataFrame(keys[numbers], columns=CLASS)
+    rows = pd.DataFrame(keys[numbers], columns=NUMBER_KEY)
     own_logs = np.concatenate([part.own_logs for part in parts])
     rows["ns"] = np.exp(own_logs)
     rows_of_part = [len(part.numbers) for part in parts]
@@ -1113,9 +1113,9 @@ def _tabulate_summaries(
     if load_tables is None:
         return np.empty((len(keys), 0))
     rows = load_tables(cpu_model)
-    by_number_and_table = rows.set_index([*CLASS, "summary"])
+    by_number_and_table = rows.set_index([*NUMBER_KEY, "summary"])
     medians = by_number_and_table["median_ns"].unstack("summary")
-    numbers = pd.MultiIndex.from_tuples(keys, names=CLASS)
+    numbers = pd.MultiIndex.from_tuples(keys, names=NUMBER_KEY)
     table = medians.reindex(numbers)
     log_ns: Floats = np.log(table.to_numpy(dtype=float))
     return log_ns

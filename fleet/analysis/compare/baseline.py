@@ -18,7 +18,7 @@ from fleet.analysis.base.selection import group_by_host, keep_comparable_with_la
 from fleet.analysis.base.tables import Floats, Ints, number_groups
 from fleet.analysis.compare.history import ACCEPTED, DatedStep, find_steps
 from fleet.analysis.compare.series_changes import MIN_NIGHTS
-from fleet.analysis.compare.verdicts import CLASS
+from fleet.analysis.compare.verdicts import NUMBER_KEY
 from fleet.analysis.reduce.load import list_published
 from fleet.analysis.reduce.matrices import choose_shared_column
 from fleet.analysis.reduce.numbers import NUMBER_COLUMNS, select_numbers
@@ -167,7 +167,7 @@ def tabulate_runs(numbers: pd.DataFrame, pair_column: str) -> RunTable:
     of `numbers` under another name, such as "min_sample_ns".
     """
     number_column = NUMBER_COLUMNS[pair_column]
-    by_number_and_run = numbers.set_index([*CLASS, "run_id"])
+    by_number_and_run = numbers.set_index([*NUMBER_KEY, "run_id"])
     ns = by_number_and_run[number_column].unstack("run_id")
     benchmarks_and_variants = ns.index.to_frame(index=False)
     run_ids = ns.columns.astype(str)

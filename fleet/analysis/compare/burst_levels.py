@@ -11,13 +11,13 @@ from fleet.analysis.compare.judge import (
     compute_nanmedian,
     fit_within_blocks,
 )
-from fleet.analysis.compare.verdicts import CELL
+from fleet.analysis.compare.verdicts import PAIR_KEY
 from fleet.analysis.reduce.interval import MIN_RUNS
 
 _MIN_SWITCHING_RUNS = 2
 _MAX_PAIRS = 100
 _COLUMNS = (
-    *CELL,
+    *PAIR_KEY,
     "a_ns",
     "b_ns",
     "a_other_ns",
@@ -47,7 +47,8 @@ def list_burst_levels(pairs: pd.DataFrame) -> dict[int, pd.DataFrame]:
 
     pairs: rows of the table `pairs`, for each comparison those of its runs, with the
     number of the `comparison`, `is_b`, whether the run is of side B, and `key`, a
-    number that stands for CELL: equal for equal CELL, and in the same order.
+    number that stands for the values of PAIR_KEY: equal where these are, in their
+    order.
     """
     if "other_ns" not in pairs:
         return {}
@@ -67,8 +68,8 @@ def list_burst_levels(pairs: pd.DataFrame) -> dict[int, pd.DataFrame]:
 
 class _SwitchingPair(NamedTuple):
     """A pair whose bursts switch between levels. total_share: the sum over its runs of
-    the share of bursts at another level. cell: the values of CELL. columns: the values
-    of _COLUMNS, by name.
+    the share of bursts at another level. cell: the values of PAIR_KEY. columns: the
+    values of _COLUMNS, by name.
     """
 
     total_share: float
@@ -87,13 +88,13 @@ def _list_switching_pairs(rows: pd.DataFrame) -> list[_SwitchingPair]:
     is_first_of_pair = ~rows["key"].duplicated().to_numpy()
     starts = np.flatnonzero(is_first_of_pair)
     ends = np.append(starts[1:], len(rows))
-    first_rows = rows[CELL].iloc[starts]
+    first_rows = rows[PAIR_KEY].iloc[starts]
     cells = first_rows.itertuples(index=False, name=None)
     pairs = []
     for cell, start, end in zip(cells, starts, ends, strict=True):
         runs = all_runs.select(slice(start, end))
         if runs.has_both_sides:
-            names = dict(zip(CELL, cell, strict=True))
+            names = dict(zip(PAIR_KEY, cell, strict=True))
             columns = {**names, **runs.describe()}
             # the share is NaN for a run of which it is not known
             total_share = float(np.nansum(runs.share))

@@ -60,7 +60,7 @@ _PAIR_OF_COMPARISON = ["comparison", "key"]
 # what a comparison uses of `pairs` and `numbers`, besides the column that it compares
 _PAIR_COLUMNS = (
     "run_id",
-    *verdicts.CELL,
+    *verdicts.PAIR_KEY,
     "key",
     "flags",
     "spread",
@@ -70,7 +70,7 @@ _PAIR_COLUMNS = (
 _NUMBER_COLUMNS = (
     "run_id",
     "host_id",
-    *verdicts.CLASS,
+    *verdicts.NUMBER_KEY,
     "key",
     "level",
     "pairs",
@@ -250,8 +250,8 @@ def _restore_stored_run_ids(comparison: Comparison) -> Comparison:
 
 class _Measured(NamedTuple):
     """What the runs of all sides measured. pairs, numbers: rows of these tables, with
-    `key`, a number for the values of CELL (of CLASS in `numbers`), in the order of
-    these.
+    `key`, a number for the values of PAIR_KEY (of NUMBER_KEY in `numbers`), in the
+    order of these.
     """
 
     runs: pd.DataFrame
@@ -288,8 +288,8 @@ def _read_measured(
     else:
         summaries = list_published(listing, run_id=run_ids)
         numbers = select_numbers(listing, summaries, only, tables.descriptions)
-    pair_keys = verdicts.number_keys(pairs, verdicts.CELL)
-    number_keys = verdicts.number_keys(numbers, verdicts.CLASS)
+    pair_keys = verdicts.number_keys(pairs, verdicts.PAIR_KEY)
+    number_keys = verdicts.number_keys(numbers, verdicts.NUMBER_KEY)
     return _Measured(
         runs=_add_topologies_and_turns(runs, cpus),
         pairs=pairs.assign(key=pair_keys),
@@ -711,7 +711,7 @@ def _reduce_hosts(numbers: pd.DataFrame) -> pd.DataFrame:
     """
     main = _select_main_level(numbers.assign(host_id=numbers["unit"]))
     main["log"] = np.log(main["ns"])
-    keys = [*SIDE, "unit", *verdicts.CLASS, "key"]
+    keys = [*SIDE, "unit", *verdicts.NUMBER_KEY, "key"]
     runs_of_host = main.groupby(keys, sort=False, observed=True)
     hosts = runs_of_host.agg(
         log=("log", "mean"),
@@ -842,7 +842,7 @@ def _describe_unlike_sizes(numbers: pd.DataFrame) -> dict[int, str]:
     `pairs_hash` is equal for levels of the same sizes.
     """
     levels = numbers[numbers["level"].notna()]
-    keys = ["comparison", "host_id", "level", *verdicts.CLASS]
+    keys = ["comparison", "host_id", "level", *verdicts.NUMBER_KEY]
     hashes = levels.groupby(keys)["pairs_hash"].nunique()
     unlike = hashes[hashes > 1].reset_index()
     if unlike.empty:  # the columns of an empty table may not be text, to be added below

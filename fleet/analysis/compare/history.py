@@ -25,7 +25,7 @@ from fleet.analysis.compare.series_changes import (
     find_changes,
 )
 from fleet.analysis.compare.sides import RunNumbers, read_selected_runs
-from fleet.analysis.compare.verdicts import CLASS, THRESHOLD
+from fleet.analysis.compare.verdicts import NUMBER_KEY, THRESHOLD
 from fleet.analysis.reduce.environment import describe_table_facts_by_name
 from fleet.analysis.reduce.numbers import ALL, Only
 from fleet.analysis.reduce.run_levels import add_run_levels
@@ -35,9 +35,9 @@ from fleet.store.runs import Root
 from fleet.text import format_count
 
 ACCEPTED = ("accepted", "yes")  # the label of a run that begins a new baseline
-_HOST_AND_CLASS = ["host", *CLASS]
+_HOST_AND_NUMBER = ["host", *NUMBER_KEY]
 _CHANGE_COLUMNS = [
-    *("hosts", *CLASS),
+    *("hosts", *NUMBER_KEY),
     *("before", "after", "first", "last", "begin", "end"),
     *("ratio", "low", "high", "q", "dated", "changed", "else"),
     "accepted",
@@ -135,7 +135,7 @@ def find_changes_over_time(
     hosts_of_few_nights = rows["host"][has_few_nights].unique()
     return History(
         hosts=tuple(rows["host"].unique()),
-        relations=len(rows[CLASS].drop_duplicates()),
+        relations=len(rows[NUMBER_KEY].drop_duplicates()),
         runs=len(runs),
         nights=series.nights,
         has_verdict=not has_few_nights.all(),
@@ -171,7 +171,7 @@ class _Series(NamedTuple):
         """
         numbers = add_run_levels(numbers)
         numbers = numbers.rename(columns={"host_id": "host"})
-        groups = numbers.groupby(_HOST_AND_CLASS, sort=True)
+        groups = numbers.groupby(_HOST_AND_NUMBER, sort=True)
         row_of_number = np.asarray(groups.ngroup(), dtype=np.int64)
         nights, night_of_number = _number_nights(numbers, runs)
         numbers_of_runs = _NumbersOfRuns(
@@ -215,7 +215,7 @@ class _Series(NamedTuple):
         cleaned numbers of the rows.
         """
         hosts = number_groups(self.rows, ["host"])
-        relations = number_groups(self.rows, CLASS)
+        relations = number_groups(self.rows, NUMBER_KEY)
         return append_means(log_ns, hosts, relations)
 
     def tabulate_distances(
@@ -233,7 +233,7 @@ class _Series(NamedTuple):
         for row, night, distance in distances:
             ratio = float(np.exp(distance))
             records.append((*rows.iloc[row], nights[night], ratio))
-        return pd.DataFrame(records, columns=[*_HOST_AND_CLASS, "night", "ratio"])
+        return pd.DataFrame(records, columns=[*_HOST_AND_NUMBER, "night", "ratio"])
 
 
 def _number_nights(numbers: pd.DataFrame, runs: pd.DataFrame) -> tuple[Any, Ints]:
@@ -476,11 +476,11 @@ def _have_label(runs: pd.DataFrame, key: str, value: str) -> list[bool]:
 
 def _name_number(rows: pd.DataFrame) -> dict[str, str]:
     """Return benchmark, variant and relation of series; empty if there are several."""
-    numbers = rows[CLASS].drop_duplicates()
+    numbers = rows[NUMBER_KEY].drop_duplicates()
     if len(numbers) > 1:
-        return dict.fromkeys(CLASS, "")
+        return dict.fromkeys(NUMBER_KEY, "")
     number = numbers.iloc[0]
-    return {str(name): number[name] for name in CLASS}
+    return {str(name): number[name] for name in NUMBER_KEY}
 
 
 def _find_fact_changes(runs: pd.DataFrame) -> dict[str, dict[date, set[Step]]]:

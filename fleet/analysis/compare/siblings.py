@@ -16,7 +16,7 @@ import pandas as pd
 from fleet.analysis.base.tables import Bools, Floats, Ints, number_groups
 from fleet.analysis.compare import judge
 from fleet.analysis.compare.sides import RunNumbers, read_selected_runs
-from fleet.analysis.compare.verdicts import CLASS, THRESHOLD
+from fleet.analysis.compare.verdicts import CHOICE_KEY, NUMBER_KEY, THRESHOLD
 from fleet.analysis.reduce.environment import describe_table_facts_by_name
 from fleet.analysis.reduce.interval import MIN_RUNS
 from fleet.analysis.reduce.load import drop_points
@@ -141,7 +141,7 @@ def compare_siblings(
     runs = runs.assign(equality_key=join_equal_facts(runs, cpus))
     runs = _keep_like_last_run(runs)
     numbers = RunNumbers.read(listing, runs, only)
-    by_run = numbers.rows.set_index(["run_id", *CLASS])
+    by_run = numbers.rows.set_index(["run_id", *NUMBER_KEY])
     # a row per benchmark, variant and relation, a column per run
     ns = by_run["median_ns"].unstack("run_id")
     runs_with_numbers = runs[runs["run_id"].isin(ns.columns)]
@@ -247,7 +247,7 @@ class _Group:
         which is estimated for each benchmark and variant.
         """
         names = self.ns.index.to_frame(index=False)
-        choice_of_row = number_groups(names, CLASS[:2])
+        choice_of_row = number_groups(names, CHOICE_KEY)
         log_ns = np.log(self.ns.to_numpy())
         return label_levels_of_hosts(log_ns, choice_of_row)
 
@@ -366,7 +366,7 @@ def _compare_all_cpus(group: _Group, numbers: RunNumbers) -> _CpuDistances | Non
     # an array per benchmark: a row per place (each CPU, then each node), a column per
     # machine
     distances = list[Floats]()
-    for choice, rows in pairs.groupby(CLASS[:2], sort=False):
+    for choice, rows in pairs.groupby(CHOICE_KEY, sort=False):
         benchmark, variant = map(str, choice)
         is_matrix = numbers.descriptions[benchmark].view is View.MATRIX
         machine_of_pair = rows["machine"].to_numpy(dtype=np.int64)
@@ -497,9 +497,9 @@ def _tabulate_numbers(
 
 
 def _name_rows(hosts: Sequence[str], names: Sequence[Name]) -> pd.DataFrame:
-    """Return a row per name and host, by name first, with `host` and CLASS."""
+    """Return a row per name and host, by name first: `host` and the name's parts."""
     names_of_rows = np.repeat(np.array(names, dtype=object), len(hosts), axis=0)
-    rows = pd.DataFrame(names_of_rows, columns=CLASS)
+    rows = pd.DataFrame(names_of_rows, columns=NUMBER_KEY)
     hosts_of_rows = list(hosts) * len(names)
     rows.insert(0, "host", hosts_of_rows)
     return rows

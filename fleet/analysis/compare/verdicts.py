@@ -17,9 +17,10 @@ from fleet.analysis.compare.judge import ALPHA, MIN_AT_LEVEL, MIN_HOSTS
 from fleet.analysis.reduce.interval import MIN_RUNS
 from fleet.analysis.reduce.run_levels import label_levels_of_each
 
-_CHOICE = ["benchmark", "variant"]
-CLASS = [*_CHOICE, "relation"]
-CELL = [*CLASS, "ping_cpu", "pong_cpu"]
+# the columns that identify a choice, a number of a host, and a pair's number
+CHOICE_KEY = ["benchmark", "variant"]
+NUMBER_KEY = [*CHOICE_KEY, "relation"]
+PAIR_KEY = [*NUMBER_KEY, "ping_cpu", "pong_cpu"]
 _COMPARISON_SIDE = ["comparison", "is_b"]
 _COMPARISON_KEY = ["comparison", "key"]
 ALL = "all"  # the relation of a change that all rows of a session share
@@ -78,12 +79,12 @@ class Verdict(StrEnum):
 class SideRuns:
     """The numbers of one comparison, with the runs of both sides in order of time.
 
-    rows: identifies each row of `log_ns`, by CLASS at least. log_ns: logarithms of ns,
-    a row per number, a column per run, NaN where a run lacks it. is_b: whether each run
-    is of side B. turns: each run's turn; runs of several hosts with equal turns were
-    measured together. sides: comparisons with equal `sides` are judged as one session;
-    None: judged alone. blocks: each run's block to fit the change within; None: not
-    requested.
+    rows: identifies each row of `log_ns`, by NUMBER_KEY at least. log_ns: logarithms of
+    ns, a row per number, a column per run, NaN where a run lacks it. is_b: whether each
+    run is of side B. turns: each run's turn; runs of several hosts with equal turns
+    were measured together. sides: comparisons with equal `sides` are judged as one
+    session; None: judged alone. blocks: each run's block to fit the change within;
+    None: not requested.
     """
 
     rows: pd.DataFrame
@@ -177,7 +178,7 @@ def lay_out_relations(numbers: pd.DataFrame, orders: Sequence[Order]) -> list[Si
     numbers_of_b = numbers[numbers["is_b"]]
     # a choice: a benchmark with its variant, in the order of side A; numbers of B get
     # NaN, since each row of the table takes the choice of its numbers of A
-    choice_of_a = number_groups(numbers_of_a, ["comparison", *_CHOICE])
+    choice_of_a = number_groups(numbers_of_a, ["comparison", *CHOICE_KEY])
     choices = pd.Series(choice_of_a, numbers_of_a.index)
     table = _tabulate_units(numbers.assign(choice=choices), orders)
     rows = _join_spreads(table.rows, numbers_of_a, numbers_of_b)
@@ -192,7 +193,7 @@ def _join_spreads(
     a number for a benchmark, variant and relation. `pairs` is how many pairs a number
     is the median of; a run may lack some of them.
     """
-    named_rows = rows[[*_COMPARISON_KEY, *CLASS]]
+    named_rows = rows[[*_COMPARISON_KEY, *NUMBER_KEY]]
     columns = [
         numbers_of_a.groupby(_COMPARISON_KEY)["pairs"].max(),
         _average_within(numbers_of_a, "a_within"),
@@ -327,7 +328,7 @@ def _label_levels(comparisons: Sequence[SideRuns]) -> list[Ints]:
     """
     # all at once, since grouping the rows of each comparison is slow
     rows = pd.concat([comparison.rows for comparison in comparisons])
-    choice_of_row = number_groups(rows, _CHOICE)
+    choice_of_row = number_groups(rows, CHOICE_KEY)
     comparison_of_row = _number_comparisons(comparisons)
     # levels are told apart by how far runs usually scatter, which is estimated over all
     # rows of a choice, a benchmark with its variant. So these rows are a group, and the
@@ -732,10 +733,10 @@ def lay_out_pairs(pairs: pd.DataFrame, orders: Sequence[Order]) -> list[SideRuns
     """Lay out, for each comparison, a row per pair that every unit has.
 
     pairs: a row per unit and pair, in order of comparison and side, with the columns
-    `comparison`, `is_b`, `unit` (a run's ID or a host's name), those of CELL, `ns`, and
-    `key`: the number of the pair among all distinct ones, which are sorted by CELL.
-    Both sides of a comparison must have one topology. orders: of the units of each
-    comparison.
+    `comparison`, `is_b`, `unit` (a run's ID or a host's name), those of PAIR_KEY, `ns`,
+    and `key`: the number of the pair among all distinct ones, which are sorted by
+    PAIR_KEY. Both sides of a comparison must have one topology. orders: of the units of
+    each comparison.
     """
     table = _tabulate_units(pairs, orders)
     # for each comparison, which of its own rows have a number of every unit
@@ -743,7 +744,7 @@ def lay_out_pairs(pairs: pd.DataFrame, orders: Sequence[Order]) -> list[SideRuns
     for units in table.units:
         lacks_unit = np.isnan(units.log_ns).any(axis=1)
         complete_rows.append(np.flatnonzero(~lacks_unit))
-    return _make_side_runs(table, table.rows[CELL], complete_rows)
+    return _make_side_runs(table, table.rows[PAIR_KEY], complete_rows)
 
 
 class _Units(NamedTuple):
@@ -970,14 +971,14 @@ def reduce_to_relations(pairs: pd.DataFrame) -> pd.DataFrame:
     of their `ns` and `spread`, and how many there are. pairs: as in `lay_out_pairs`,
     with `spread`, the half interval within a run.
     """
-    keys = [*_COMPARISON_SIDE, "unit", *CLASS]
+    keys = [*_COMPARISON_SIDE, "unit", *NUMBER_KEY]
     groups = pairs.groupby(keys, sort=False, observed=True)
     relations = groups.agg(
         ns=("ns", "median"),
         spread=("spread", "median"),
         pairs=("ns", "size"),
     ).reset_index()
-    relations["key"] = number_keys(relations, CLASS)
+    relations["key"] = number_keys(relations, NUMBER_KEY)
     return relations
 
 
@@ -1005,7 +1006,7 @@ def _average_hosts(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the mean change over hosts of each relation that three hosts have, with
     its standard error and degrees of freedom. rows: a row per host and relation.
     """
-    changes = rows.groupby(CLASS, sort=False)["change"]
+    changes = rows.groupby(NUMBER_KEY, sort=False)["change"]
     table = changes.agg(hosts="count", change="mean", variance="var").reset_index()
     has_enough_hosts = table["hosts"] >= MIN_HOSTS
     table = table[has_enough_hosts].reset_index(drop=True)

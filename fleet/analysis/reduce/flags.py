@@ -18,9 +18,9 @@ HALF = 0.5  # a main level with fewer of the bursts may be another one in the en
 FAR_NEARER = 0.5  # of its relation's median
 SMALLEST_CLASS = 4  # pairs; fewer do not establish the usual latency
 SIBLING_NEARER = 1.3  # times nearer than any other CPU, at least, are siblings
-_CHOICE = ["run_id", "benchmark", "variant"]
+_RUN_AND_CHOICE = ["run_id", "benchmark", "variant"]
 _LOAD = (
-    *_CHOICE,
+    *_RUN_AND_CHOICE,
     "relation",
     "ping_cpu",
     "operation",
@@ -164,7 +164,7 @@ def _has_doubtful_smt_relation(
     """
     is_single = is_at_usual_point(pairs, descriptions)
     single = pairs[is_single]
-    choices = number_groups(single, _CHOICE)
+    choices = number_groups(single, _RUN_AND_CHOICE)
     # how many times farther than its sibling the next CPU is; NaN if not siblings
     nearness = compute_sibling_nearness(single, choices)
     is_doubtful_sibling = nearness < SIBLING_NEARER
@@ -179,7 +179,7 @@ def _is_far_nearer(pairs: pd.DataFrame) -> Bools:
     variant, if these are SMALLEST_CLASS at least.
     """
     ns = pairs["median_ns"].to_numpy(dtype=float)
-    relation = number_groups(pairs, [*_CHOICE, "relation"])
+    relation = number_groups(pairs, [*_RUN_AND_CHOICE, "relation"])
     usual_ns = group_medians(ns, relation)
     pair_counts = np.bincount(relation)
     is_near = ns < FAR_NEARER * usual_ns[relation]

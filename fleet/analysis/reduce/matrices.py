@@ -37,8 +37,8 @@ from fleet.model import SHIPPED, Benchmark, Descriptions, Shape
 from fleet.store.schema import PARAMETERS, arrow_schema
 
 OUTLIER = 2.0  # a sample above this multiple of its burst's median
-CHOICE = ["run_id", "benchmark", "variant"]
-PAIR = [*CHOICE, "point", "ping_cpu", "pong_cpu"]
+RUN_AND_CHOICE = ["run_id", "benchmark", "variant"]
+PAIR = [*RUN_AND_CHOICE, "point", "ping_cpu", "pong_cpu"]
 ESTIMATOR_COLUMNS = {"median": "median_ns", "mean": "mean_ns", "min": "min_ns"}
 _NAMING = [*PAIR, "unit", "relation"]
 _SAMPLE_NUMBERS = ("min_ns", "p10_ns", "mean_ns", "mad_ns", "p99_ns", "max_ns")

@@ -53,8 +53,8 @@ from fleet.store.verify import INDEX_REMEDY
 STATS_VERSION = 18  # raise it whenever a number or a flag of `pairs` changes
 PAIRS = Derived("pairs", "pairs")
 SLICE_SAMPLES = 1 << 20
-_CLASS = ["benchmark", "variant", "relation"]
-_SORTED_BY = [*_CLASS, "point", "ping_cpu", "pong_cpu"]
+_NUMBER_KEY = ["benchmark", "variant", "relation"]
+_SORTED_BY = [*_NUMBER_KEY, "point", "ping_cpu", "pong_cpu"]
 # the keys of runs, and their pairs in an Arrow table
 _PairBatches = Iterator[tuple[list[Key], Any]]
 

@@ -15,7 +15,7 @@ from fleet.analysis.base.text import convert_change, to_records
 from fleet.analysis.compare.comparison import Comparison, compare
 from fleet.analysis.compare.judge import find_chance_limits
 from fleet.analysis.compare.sides import Tables
-from fleet.analysis.compare.verdicts import CLASS
+from fleet.analysis.compare.verdicts import NUMBER_KEY
 from fleet.analysis.reduce.heatmap import MAX_NUMBERS, Heatmap, map_changes
 from fleet.analysis.reduce.load import select_choice
 from fleet.analysis.reduce.matrices import lay_out_matrices, matrix
@@ -149,7 +149,7 @@ def _draw_forests(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
     with_interval = changes.dropna(subset="low")
     any_comparison = comparisons[0]  # all have the same threshold
     forests = list[dict[str, Any]]()
-    for key, rows_of_relation in with_interval.groupby(CLASS, sort=False):
+    for key, rows_of_relation in with_interval.groupby(NUMBER_KEY, sort=False):
         if len(rows_of_relation) < 2:
             continue
         benchmark, variant, relation = key
@@ -176,7 +176,7 @@ def _index_pooled_changes(
     pooled = {}
     for comparison in comparisons:
         for row in to_records(comparison.fleet):
-            key = tuple(row[name] for name in CLASS)
+            key = tuple(row[name] for name in NUMBER_KEY)
             pooled[key] = row | {"name": "all hosts"}
     return pooled
 

@@ -28,7 +28,7 @@ from fleet.analysis.base.text import (
 from fleet.analysis.compare.accept import Acceptance, Outcome, judge_last_runs
 from fleet.analysis.compare.history import History, find_changes_over_time
 from fleet.analysis.compare.siblings import MEAN, Siblings, compare_siblings
-from fleet.analysis.compare.verdicts import CLASS
+from fleet.analysis.compare.verdicts import NUMBER_KEY
 from fleet.analysis.exchange.imports import compute_model_medians
 from fleet.analysis.reduce.numbers import ALL, Only
 from fleet.analysis.report.markup import render_template
@@ -436,9 +436,9 @@ def _select_nights(
     # past.log_ns has a row per host, benchmark, variant and relation, a column per
     # night
     if benchmark:
-        relation = [change[name] for name in CLASS]
+        relation = [change[name] for name in NUMBER_KEY]
         log_ns = past.log_ns.loc[[(host, *relation)]]
-        is_of_relation = (far_off[CLASS] == relation).all(axis=1)
+        is_of_relation = (far_off[NUMBER_KEY] == relation).all(axis=1)
         far_off = far_off[is_of_relation]
     else:
         log_ns = past.log_ns.loc[[host]]

@@ -30,7 +30,7 @@ from fleet.analysis.reduce.ladders import (
     is_node_placed,
 )
 from fleet.analysis.reduce.load import select_choice
-from fleet.analysis.reduce.matrices import CHOICE, estimator_column, matrix
+from fleet.analysis.reduce.matrices import RUN_AND_CHOICE, estimator_column, matrix
 from fleet.analysis.reduce.numbers import (
     Only,
     list_relations,
@@ -443,7 +443,7 @@ def _list_choices(pairs: pd.DataFrame) -> dict[str, list[str]]:
     """List the benchmarks and variants that each run has pairs of, such as
     "cas/cmpxchg", by the ID of the run.
     """
-    rows = pairs[CHOICE].drop_duplicates()
+    rows = pairs[RUN_AND_CHOICE].drop_duplicates()
     names = load.name_benchmarks(rows)
     choices = defaultdict[str, list[str]](list)
     for run_id, choice in zip(rows["run_id"], names, strict=True):

@@ -11,7 +11,7 @@ import pandas as pd
 
 from fleet.analysis.base import text
 from fleet.analysis.compare.accept import TABLE, Acceptance, Outcome
-from fleet.analysis.compare.verdicts import CLASS
+from fleet.analysis.compare.verdicts import NUMBER_KEY
 from fleet.analysis.views.fields import select_fields
 from fleet.analysis.views.units import add_limits
 from fleet.errors import UsageError
@@ -143,7 +143,7 @@ def _count_numbers(rows: Sequence[Row]) -> str:
     numbers = set()
     largest_counts: dict[str, float] = {}
     for row in rows:
-        numbers.add(tuple(row[name] for name in CLASS))
+        numbers.add(tuple(row[name] for name in NUMBER_KEY))
         # all lines of a file count as one source: "expected.yaml"
         source, _, _ = row["source"].partition(":")
         count = row["count"] or 0.0

@@ -9,7 +9,7 @@ import pandas as pd
 
 from fleet.analysis.base import text
 from fleet.analysis.compare.history import History
-from fleet.analysis.compare.verdicts import CLASS
+from fleet.analysis.compare.verdicts import NUMBER_KEY
 from fleet.analysis.views.fields import select_fields
 from fleet.analysis.views.headlines import NAMES_LENGTH
 from fleet.analysis.views.units import add_changes
@@ -143,7 +143,7 @@ def _format_moved_level(row: Mapping[str, Any], history: History) -> list[str]:
     relation and a column per night: logarithms of ns, NaN without a number, which the
     median leaves out.
     """
-    relation = (row["host"], *(row[name] for name in CLASS))
+    relation = (row["host"], *(row[name] for name in NUMBER_KEY))
     logs_since = history.log_ns.loc[relation, row["night"] :]
     # the lower median is a night's own number; a mean of two could lie between levels
     median_log = logs_since.quantile(interpolation="lower")

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from fleet.analysis.base import text
-from fleet.analysis.compare.verdicts import CLASS
+from fleet.analysis.compare.verdicts import NUMBER_KEY
 from fleet.analysis.reduce.cells import are_pairs
 from fleet.analysis.views.sparkline import draw_sparkline
 from fleet.analysis.views.usual import (
@@ -148,7 +148,7 @@ def _tabulate_courses(history: pd.DataFrame, width: int | None) -> str:
     history: a row per run and number, oldest first.
     """
     rows = []
-    for key, part in history.groupby(["host_name", *CLASS], sort=False):
+    for key, part in history.groupby(["host_name", *NUMBER_KEY], sort=False):
         if len(part) > 1:
             host, name, variant, relation = map(str, key)
             course = draw_sparkline(part["median_ns"])
