@@ -93,10 +93,12 @@ def compare_runs(
     elif is_over_time:
         code = _print_changes(root, sides, show, since, **limits)
     elif has_summary:
+        # it is shown whole, without verdicts
         selects_part = only != reduce.Only()
-        if selects_part or has_point_or_blocks:
+        if selects_part or has_point_or_blocks or threshold is not None:
             raise UsageError(
-                "--benchmark, --cpus, --point and --blocks: not for a summary."
+                "--benchmark, --cpus, --point, --blocks and --threshold: not for a"
+                " summary."
             )
         _print_beside_summaries(root, sides, show)
     else:

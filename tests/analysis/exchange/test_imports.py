@@ -393,6 +393,26 @@ def test_a_summary_beside_a_run_gets_ratios_and_no_verdict(tmp_path: Path) -> No
     assert not re.search(r"[+-]\d+\.\d%", text)
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--threshold", "5%"),
+        ("--benchmark", "cas"),
+        ("--cpus", "0-3"),
+        ("--blocks", "time"),
+        ("--point", "random.64K"),
+    ],
+)
+def test_beside_a_summary_no_option_is_ignored(
+    made_lab: Path, option: tuple[str, str]
+) -> None:
+    with Fleet(made_lab) as fleet:
+        done = fleet("compare", "rome", "summary:ryzen-9-9950x", *option)
+    assert done.exit_code == UsageError.exit_code
+    assert f"{option[0]}" in done.stderr
+    assert "not for a summary" in done.stderr
+
+
 def test_a_published_table_stands_beside_mine_in_a_row(made_lab: Path) -> None:
     with Fleet(made_lab) as fleet:
         named = fleet("compare", "rome", "summary:ryzen-9-9950x").stdout
