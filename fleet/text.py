@@ -157,8 +157,8 @@ def table(
     right-aligned columns.
 
     If the table exceeds `width`, names in a column `host` are cut to NAME_LENGTH; then
-    columns in `drop` are left out, in this order. A last column of text may wrap, so it
-    counts as LAST_COLUMN at most.
+    columns with the titles in `drop` are left out, in this order. Text in the last
+    column may wrap, so that at most LAST_COLUMN characters of its width count.
     """
     lines: list[Sequence[str]] = [titles]
     lines += [[one_line(cell) for cell in row] for row in rows]

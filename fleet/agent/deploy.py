@@ -340,8 +340,8 @@ def preview(
 
 
 def _preview_from_controller(job: _Job) -> Preview:
-    """Describe what `deploy` would do with an agent of the controller's compilers.
-    Raises BuildError.
+    """Describe what `deploy` would do with an agent that a compiler on the controller
+    built or would build. Raises BuildError.
     """
     built = job.builder.find_finished(
         job.facts.target, job.all_sources, *job.controller_options
@@ -350,7 +350,7 @@ def _preview_from_controller(job: _Job) -> Preview:
         return _preview_sending(job, built)
     with _prefixing_errors_with_host(job.host):
         toolchain = find_first_toolchain(job.facts.target, *job.controller_options)
-    present = _preview_if_on_host(job, toolchain)
+    present = _preview_if_agent_on_host(job, toolchain)
     return present or Preview(f"would be built with {toolchain.name} and sent")
 
 
@@ -376,11 +376,11 @@ def _preview_with_compiler_of_host(job: _Job, compiler: Compiler) -> Preview:
 
 def _preview_sending(job: _Job, built: Built) -> Preview:
     """Describe the sending of a finished agent, or that the host has it already."""
-    present = _preview_if_on_host(job, built.toolchain)
+    present = _preview_if_agent_on_host(job, built.toolchain)
     return present or Preview(f"would be sent, built with {built.toolchain.name}")
 
 
-def _preview_if_on_host(job: _Job, toolchain: tc.Toolchain) -> Preview | None:
+def _preview_if_agent_on_host(job: _Job, toolchain: tc.Toolchain) -> Preview | None:
     """Return the preview for an agent of this toolchain that the host has already; None
     if the host lacks such an agent.
     """

@@ -193,8 +193,8 @@ class Program(typer.Typer):
 
     def __init__(self, **settings: Any) -> None:
         """Make the program, without commands yet."""
-        # A click that has this error names similar commands in it. Under an older one,
-        # let typer do so.
+        # A click with the error NoSuchCommand suggests similar commands by itself.
+        # Under an older one, let typer do so.
         click_suggests = hasattr(click.exceptions, "NoSuchCommand")
         settings |= {
             "cls": Group,

@@ -48,7 +48,7 @@ def parse(sections: Sections, declared_arch: str | None = None) -> Facts:
     DataError for an unusable answer.
 
     Two programs tell of the host, `uname -a` and `pidin info`; either may be missing.
-    Where both do, they must agree. declared_arch: the inventory's, if it has one.
+    What both tell must agree. declared_arch: the inventory's, if it has one.
     """
     system = parse_values(sections)
     pidin = sections.get("pidin", [])

@@ -67,8 +67,9 @@ class _TypicalCosts:
         self._costs_by_plan: dict[Plan, tuple[Cost, ...]] = {}
 
     def forecast(self, host: Host, plan: Plan) -> tuple[Cost, ...]:
-        """Forecast the host's plan on typical machines of several SIZES, or with the
-        CPUs that the plan names.
+        """Forecast the host's plan on typical machines of several SIZES, or on a
+        machine with the CPUs that the plan names. Hosts with equal plans have equal
+        costs, since the machine is typical: they are forecast once.
         """
         seedless_plan = replace(plan, seed=0)  # costs do not depend on the seed
         if seedless_plan not in self._costs_by_plan:

@@ -197,8 +197,8 @@ def _read_good_files(
 ) -> tuple[list[AmendmentFile], dict[str, StoreError]]:
     """Return the contents of the good files, sorted by counter (not by time), then by
     name; and the errors of the other files, by name. A file is good if it can be read
-    and its counter is at most _MAX_STEP above that of the file before it: counters rise
-    by one, but for files that were moved away.
+    and its counter is at most _MAX_STEP above that of the last good file before it:
+    counters rise by one, but for files that were moved away.
     """
     readable, errors = _read_each_file(place, names)
     good = list[AmendmentFile]()

@@ -58,12 +58,14 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int
     mode: as in `os.open`. Return the descriptor. Raises OSError.
     """
     if flags & (os.O_WRONLY | os.O_RDWR):
-        # in a shared root another user may have put a link there
-        flags |= os.O_NOFOLLOW
+        # In a root for several users, another user may have put a link there, or may do
+        # so after the check.
         _refuse_link(path)
+        flags |= os.O_NOFOLLOW
     # a missing file is made if the flags say so, else os.open raises an error
     if os.path.lexists(path):
         require_regular(path)
+    # O_NONBLOCK: a pipe that has come since then does not block either
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, mode)
 
 

@@ -141,7 +141,7 @@ class Journal(AbstractContextManager["Journal"]):
         if self._descriptor is None:
             self._descriptor = self._open_part()
         data = seal_line(line)
-        has_lines = self._length > 0  # from before
+        has_lines = self._length > 0  # an error says that these are kept
         try:
             with store_errors("write the journal", self.part_path, kept=has_lines):
                 write_all(self._descriptor, data)

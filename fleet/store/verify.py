@@ -82,8 +82,8 @@ class _Files:
         return list(dict.fromkeys(sentences))
 
     def list_copies(self) -> list[str]:
-        """List the Parquet files among samples that are not those of runs, except
-        hidden ones.
+        """List the Parquet files below samples/ that are not those of runs, except
+        hidden ones. The keys of `stamps` are the runs; `below_samples` are all files.
         """
         own_names = {samples_name(*key) for key in self.stamps}
         copies = []

@@ -166,7 +166,7 @@ def _write_rows(place: Place, table: str, records: Sequence[RunRecord]) -> None:
     bounds: list[str] | bool = False
     if len(rows) > 1:
         bounds = ["run_id", "host_id", "session_id"]
-    group_rows = max(len(rows), 1)
+    group_rows = max(len(rows), 1)  # of runs without CPUs, `cpus` has no row
     with draft_path(place.state_dir, f"{name}-{table}") as path:
         write_table(
             path, rows, group_rows, use_dictionary=False, write_statistics=bounds

@@ -231,7 +231,8 @@ def _count_visits(plan: Plan, hello: Hello, benchmark: Benchmark) -> int:
 def list_left_out(run: Run) -> list[str]:
     """List what was asked for and the agent's plan lacks: names of benchmarks, then the
     CPUs as one text, "CPU 4-7". If there is only one CPU to measure, benchmarks that
-    need a second CPU are not listed.
+    need a second CPU are not listed. Without a hello, which holds the agent's plan,
+    nothing is known to be left out.
     """
     if run.hello is None:
         return []

@@ -362,7 +362,7 @@ class Reader:
         if record.attempt == 0:
             self._follow_round(record.round)
             self._require_new(record)
-        else:
+        else:  # only a disturbed burst is taken again
             self._require_disturbed(record)
 
     def _count_visit(self, record: Burst | Failed, length: int) -> None:

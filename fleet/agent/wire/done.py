@@ -97,8 +97,9 @@ class Done:
         self._outcomes[pair][record.round] = outcome
 
     def _add_visit_without_outcome(self, record: Burst | Failed) -> None:
-        """Add a visit whose outcome is not known yet. Raises WireError unless the visit
-        is in the round that follows those of its pair so far.
+        """Add a visit, with a place for its outcome, which the caller fills: a number
+        or a failure. Raises WireError unless the visit is in the round that follows
+        those of its pair so far.
         """
         pair = self._make_pair_key(record)
         outcomes = self._outcomes.setdefault(pair, array("Q"))

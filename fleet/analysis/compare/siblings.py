@@ -162,16 +162,16 @@ def _keep_like_last_run(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def join_equal_facts(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
-    """Return a text per run of the facts that siblings, machines to be compared, have
-    in common. Texts of equal machines are equal. If the CPU model is unknown, the host
-    is added to the text, so that it equals no other.
+    """Return a text per run: the facts in which machines must be equal to be siblings.
+    Texts of equal machines are equal. If the CPU model is unknown, the host is added to
+    the text, so that it equals no other.
 
     cpus: the CPUs of all runs, with `measured` and their socket, `package`.
     """
     measured = cpus[cpus["measured"]]
     sockets_by_run = measured.groupby("run_id")["package"].nunique()
     sockets = runs["run_id"].map(sockets_by_run)
-    # without the size of the memory, in which the odd machine may differ
+    # The size of the memory is left out: an odd machine may be one that lacks a module.
     columns = [runs[name] for name in _EQUAL_FACTS]
     values_of_runs = zip(*columns, sockets, strict=True)
     texts = [str(values) for values in values_of_runs]

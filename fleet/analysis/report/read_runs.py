@@ -405,7 +405,7 @@ def _load_bursts_for_warnings(
 ) -> pd.DataFrame:
     """Return the bursts that warnings need, a row each: all bursts of a detailed run,
     and of any other run only the marked bursts, which have a flag or lost time to a
-    hypervisor. detailed: IDs of the runs with a section.
+    hypervisor. detailed: IDs of the runs that have a section of the page.
     """
     others = set(run_ids) - detailed
     marked = marked_rows.load_marked_bursts(listing, others)

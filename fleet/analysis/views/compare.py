@@ -189,7 +189,7 @@ def comparisons_as_csv(comparisons: Sequence[Comparison]) -> str:
 def format_not_equivalent(
     comparisons: Sequence[Comparison],
 ) -> list[tuple[str, tuple[str, ...]]]:
-    """Return each relation that is not equivalent: the name to show beside it, from
+    """Return each relation that is not equivalent: what to call its comparison, from
     `_name_rows`, and the cells of COLUMNS. They are in the order of Verdict, which
     begins with findings.
     """

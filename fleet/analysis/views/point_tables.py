@@ -190,8 +190,8 @@ def _describe_table(pairs: pd.DataFrame, key: Key, parameters: list[Parameter]) 
 def _tabulate_grid(
     title: str, grid: _Grid, benchmark: Benchmark, row_parameters: list[Parameter]
 ) -> PointTable:
-    """Print the numbers, row by row, with derived columns behind them and what other
-    threads did below.
+    """Return a table of the numbers, with derived columns behind them and, below each
+    row, what other threads did meanwhile.
     """
     derived = _choose_derived_columns(benchmark, grid)
     lines = []

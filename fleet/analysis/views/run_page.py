@@ -78,9 +78,9 @@ class RunPage:
             yield render_tables(tables, self.canvas.width)
 
     def render_maps(self) -> Iterator[str]:
-        """Yield each heat map below its name and host. First comes a map per benchmark
-        of pairs and variant. Then come pairs whose cache line was placed on a NUMA
-        node: a map per point, which names the node.
+        """Yield each heat map below its name and host. First comes a map for each
+        variant of a benchmark that is shown as a matrix. Then come pairs whose cache
+        line was placed on a NUMA node: a map per point, which names the node.
         """
         data = self.data
         host = data.run["host_name"]
