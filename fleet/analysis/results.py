@@ -77,8 +77,9 @@ class Results:
             return f"<p>{escape(str(err))}</p>"
         count = format_count(len(runs), "run")
         hosts = format_count(runs["host_id"].nunique(), "host")
-        shown = runs[_SHOWN_IN_NOTEBOOKS].tail(_RUNS_SHOWN).to_html(index=False)
-        return f"<p>{escape(repr(self))}: {count} of {hosts}</p>{shown}"
+        last_runs = runs[_SHOWN_IN_NOTEBOOKS].tail(_RUNS_SHOWN)
+        table = last_runs.to_html(index=False)
+        return f"<p>{escape(repr(self))}: {count} of {hosts}</p>{table}"
 
     @skip_damaged_runs
     def runs(self, *selection: str) -> pd.DataFrame:

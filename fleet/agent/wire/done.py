@@ -25,7 +25,9 @@ _CODE_BY_GIVEN_UP = {
     "point": 2**64 - 4,
 }
 _NO_OUTCOME = _CODE_BY_GIVEN_UP[None]
-_WORD_BY_CODE = {code: f"-{what or ''}" for what, code in _CODE_BY_GIVEN_UP.items()}
+_WORD_BY_CODE = {
+    code: f"-{given_up or ''}" for given_up, code in _CODE_BY_GIVEN_UP.items()
+}
 _DISTURBED = 2**64 - 2 - ATTEMPT_LIMIT - len(_CODE_BY_GIVEN_UP)
 
 

@@ -1,5 +1,5 @@
 """Convert Arrow tables to pandas, number the groups of their rows, and name the types
-of arrays.
+of arrays and the columns of a key.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,8 @@ import pandas as pd
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+# the columns that identify what one run measured with one variant of a benchmark
+RUN_AND_CHOICE = ["run_id", "benchmark", "variant"]
 
 
 def to_pandas(table: Any) -> pd.DataFrame:

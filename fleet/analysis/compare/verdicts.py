@@ -785,7 +785,7 @@ def _tabulate_units(numbers: pd.DataFrame, orders: Sequence[Order]) -> _Table:
     numbers = _keep_shared_rows(numbers.assign(column=unit_of_number))
     rows = _select_first_rows(numbers)
     # which of `rows` are of each comparison
-    row_ranges = _find_ranges_of(rows, len(orders))
+    row_ranges = _find_row_ranges(rows, len(orders))
     units_of_comparisons = _lay_out_units(numbers, units, row_ranges, orders)
     return _Table(rows, row_ranges, units_of_comparisons)
 
@@ -808,8 +808,8 @@ def _lay_out_units(
     names = units["unit"].tolist()
     # units and numbers stand in order of comparison: each comparison has a range of the
     # columns, and a range of the cells (the numbers, one after another)
-    column_ranges = _find_ranges_of(units, len(orders))
-    cell_ranges = _find_ranges_of(numbers, len(orders))
+    column_ranges = _find_row_ranges(units, len(orders))
+    cell_ranges = _find_row_ranges(numbers, len(orders))
     units_of_comparisons = []
     for number, order in enumerate(orders):
         columns = column_ranges[number]
@@ -828,7 +828,7 @@ def _select_first_rows(numbers: pd.DataFrame) -> pd.DataFrame:
     return first_rows.sort_values("row", ignore_index=True)
 
 
-def _find_ranges_of(table: pd.DataFrame, count: int) -> list[slice]:
+def _find_row_ranges(table: pd.DataFrame, count: int) -> list[slice]:
     """Return the rows of a table that each of `count` comparisons has, by whose number
     it is sorted.
     """

@@ -260,9 +260,9 @@ def _choose_shown_nodes(rows: pd.DataFrame, descriptions: Descriptions) -> pd.Da
     rows: of one run, benchmark and variant, from `select_node_cells`.
     """
     first_setting = ladders.sort_settings(rows, descriptions)[0]
-    shown = rows[rows["setting"] == first_setting]
+    rows_of_setting = rows[rows["setting"] == first_setting]
     words = {True: "local", False: "remote"}
-    column = ladders.is_local_memory(shown).map(words)
+    column = ladders.is_local_memory(rows_of_setting).map(words)
     about = f"{first_setting} by node"
     return pd.DataFrame({"about": about, "column": column, "place": column})
 
@@ -276,11 +276,12 @@ def _name_levels(levels: pd.DataFrame, descriptions: Descriptions) -> pd.DataFra
     name = levels["level"] + " " + levels["setting"] + threads + core_kinds
     cells = levels.assign(relation=name, relation_spread=levels["spread"])
 
-    shown = _choose_shown_levels(levels, descriptions)
-    about = shown["setting"] + threads[shown.index]
+    shown_levels = _choose_shown_levels(levels, descriptions)
+    about = shown_levels["setting"] + threads[shown_levels.index]
     # texts of one length sort as the numbers do
-    place = shown["least_bytes"].map("{:020}".format)
-    overview = pd.DataFrame({"about": about, "column": shown["level"], "place": place})
+    place = shown_levels["least_bytes"].map("{:020}".format)
+    column = shown_levels["level"]
+    overview = pd.DataFrame({"about": about, "column": column, "place": place})
     # levels that the overview does not show get NaN in its columns
     return cells.join(overview)
 
@@ -368,10 +369,10 @@ def _choose_shown(rows: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:
     nearest = _find_nearest(rows["relation"])
     nearest_rows = rows[rows["relation"] == nearest]
     table = _select_first(nearest_rows, of_tables)
-    shown, words_of_columns = _select_column(table, of_columns, benchmark)
+    shown_column, words_of_columns = _select_column(table, of_columns, benchmark)
     words = [*_list_words(table, of_tables), *words_of_columns]
     about = ", ".join(filter(None, [" ".join(words), nearest]))
-    return _name_rows_by_parameter(shown, of_rows[0]).assign(about=about)
+    return _name_rows_by_parameter(shown_column, of_rows[0]).assign(about=about)
 
 
 def _select_column(

@@ -202,14 +202,14 @@ def _check_group_sum(
     CPU in the group, divided by the rate of the best CPU alone: above 1, the CPUs
     gained by being together. unit: of the rates, "GB/s".
     """
-    for key, alike in rows.groupby(keys, sort=False):
-        alone = alike[alike["threads"] == 1]
+    for key, group in rows.groupby(keys, sort=False):
+        alone = group[group["threads"] == 1]
         if alone.empty:
             continue
         # the least ns per unit is the highest rate
         best, *_ = to_records(alone.sort_values("median_ns"))
         best_rate = 1 / best["median_ns"]
-        for row in to_records(alike[alike["threads"] > 1]):
+        for row in to_records(group[group["threads"] > 1]):
             threads = int(row["threads"])
             rate = 1 / row["median_ns"]  # of all threads together
             share_of_best = rate / threads / best_rate
@@ -227,9 +227,9 @@ def _check_shared_buffer(numbers: Numbers) -> Iterator[Comparison]:
     levels = numbers.memory.levels
     is_of_memory = levels["level"] == ladders.MEMORY
     rows = levels[is_of_memory & (levels["threads"] > 1)]
-    for key, alike in rows.groupby(["benchmark", "variant", "threads"], sort=False):
-        own_buffers = alike[alike["setting"] == "read"]
-        one_buffer = alike[alike["setting"] == "read one"]
+    for key, group in rows.groupby(["benchmark", "variant", "threads"], sort=False):
+        own_buffers = group[group["setting"] == "read"]
+        one_buffer = group[group["setting"] == "read one"]
         if own_buffers.empty or one_buffer.empty:
             continue
         own_ns = own_buffers["median_ns"].median()

@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.tables import Bools, Floats, Ints, group_medians, number_groups
+from fleet.analysis.base.tables import (
+    RUN_AND_CHOICE,
+    Bools,
+    Floats,
+    Ints,
+    group_medians,
+    number_groups,
+)
 from fleet.analysis.reduce.load import is_at_usual_point
 from fleet.model import SHIPPED, Descriptions
 
@@ -18,9 +25,8 @@ HALF = 0.5  # a main level with fewer of the bursts may be another one in the en
 FAR_NEARER = 0.5  # of its relation's median
 SMALLEST_CLASS = 4  # pairs; fewer do not establish the usual latency
 SIBLING_NEARER = 1.3  # times nearer than any other CPU, at least, are siblings
-_RUN_AND_CHOICE = ["run_id", "benchmark", "variant"]
 _LOAD = (
-    *_RUN_AND_CHOICE,
+    *RUN_AND_CHOICE,
     "relation",
     "ping_cpu",
     "operation",
@@ -164,7 +170,7 @@ def _has_doubtful_smt_relation(
     """
     is_single = is_at_usual_point(pairs, descriptions)
     single = pairs[is_single]
-    choices = number_groups(single, _RUN_AND_CHOICE)
+    choices = number_groups(single, RUN_AND_CHOICE)
     # how many times farther than its sibling the next CPU is; NaN if not siblings
     nearness = compute_sibling_nearness(single, choices)
     is_doubtful_sibling = nearness < SIBLING_NEARER
@@ -179,7 +185,7 @@ def _is_far_nearer(pairs: pd.DataFrame) -> Bools:
     variant, if these are SMALLEST_CLASS at least.
     """
     ns = pairs["median_ns"].to_numpy(dtype=float)
-    relation = number_groups(pairs, [*_RUN_AND_CHOICE, "relation"])
+    relation = number_groups(pairs, [*RUN_AND_CHOICE, "relation"])
     usual_ns = group_medians(ns, relation)
     pair_counts = np.bincount(relation)
     is_near = ns < FAR_NEARER * usual_ns[relation]

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.tables import (
+    RUN_AND_CHOICE,
     Bools,
     Floats,
     Ints,
@@ -37,7 +38,6 @@ from fleet.model import SHIPPED, Benchmark, Descriptions, Shape
 from fleet.store.schema import PARAMETERS, arrow_schema
 
 OUTLIER = 2.0  # a sample above this multiple of its burst's median
-RUN_AND_CHOICE = ["run_id", "benchmark", "variant"]
 PAIR = [*RUN_AND_CHOICE, "point", "ping_cpu", "pong_cpu"]
 ESTIMATOR_COLUMNS = {"median": "median_ns", "mean": "mean_ns", "min": "min_ns"}
 _NAMING = [*PAIR, "unit", "relation"]

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from fleet.analysis.base.tables import number_groups
+from fleet.analysis.base.tables import RUN_AND_CHOICE, number_groups
 from fleet.analysis.reduce.flags import SIBLING_NEARER, compute_sibling_nearness
 from fleet.analysis.reduce.load import drop_points
 from fleet.analysis.reduce.numbers import load_numbers
@@ -34,8 +34,6 @@ FINDING_MEANINGS = {
     "asymmetry": "one direction takes over 10% longer than the other",
 }
 FINDING_COLUMNS = ("check", "benchmark", "variant", "subject", "value", "says")
-_CHOICE_KEY = ["benchmark", "variant"]
-_RUN_AND_CHOICE = ["run_id", *_CHOICE_KEY]
 Median = tuple[str, str, str, float]  # of a run: benchmark, variant, relation, ns
 Medians = Sequence[Median]
 
@@ -63,7 +61,7 @@ def group_medians_by_run(relations: pd.DataFrame) -> dict[str, Medians]:
     relations: a row per run, benchmark, variant and relation, with `median_ns`.
     """
     medians_by_run: dict[str, list[Median]] = {}
-    columns = (*_RUN_AND_CHOICE, "relation", "median_ns")
+    columns = (*RUN_AND_CHOICE, "relation", "median_ns")
     for run_id, benchmark, variant, relation, ns in _iter_values(relations, *columns):
         medians = medians_by_run.setdefault(run_id, [])
         medians.append((benchmark, variant, relation, ns))
@@ -80,7 +78,7 @@ def check_runs(
     earlier runs that it is compared with, joined.
     """
     pairs = drop_points(pairs, descriptions)
-    relations = pairs.groupby([*_RUN_AND_CHOICE, "relation"], sort=False)
+    relations = pairs.groupby([*RUN_AND_CHOICE, "relation"], sort=False)
     medians = relations["median_ns"].median().reset_index()
     medians_by_run = group_medians_by_run(medians)
 
@@ -129,10 +127,10 @@ def _check_siblings(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
     that are not at least SIBLING_NEARER times nearer to each other than to any other
     CPU.
     """
-    nearness = compute_sibling_nearness(pairs, number_groups(pairs, _RUN_AND_CHOICE))
+    nearness = compute_sibling_nearness(pairs, number_groups(pairs, RUN_AND_CHOICE))
     pairs = pairs.assign(factor=nearness)
     doubtful_pairs = pairs[pairs["factor"] < SIBLING_NEARER]
-    columns = (*_RUN_AND_CHOICE, "ping_cpu", "pong_cpu", "median_ns", "factor")
+    columns = (*RUN_AND_CHOICE, "ping_cpu", "pong_cpu", "median_ns", "factor")
     for run_id, *choice, ping, pong, ns, factor in _iter_values(
         doubtful_pairs, *columns
     ):
@@ -206,7 +204,7 @@ def _check_asymmetry(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
     direction divided by the time of the faster. `asymmetry` is NaN if not proved.
     """
     asymmetric = pairs[pairs["asymmetry"].notna()]
-    columns = (*_RUN_AND_CHOICE, "ping_cpu", "pong_cpu", "median_ns", "asymmetry")
+    columns = (*RUN_AND_CHOICE, "ping_cpu", "pong_cpu", "median_ns", "asymmetry")
     for run_id, *choice, low, high, ns, asymmetry in _iter_values(asymmetric, *columns):
         ratio = 1 + asymmetry  # of the time when `high` pings to that when `low` does
         slower = high

@@ -637,6 +637,6 @@ def _describe_curves(part: Part) -> list[str]:
     words = []
     for relation, curve in part.curves.items():
         half = format_ns(float(np.median(curve)))
-        most = format_ns(float(np.quantile(curve, 0.99)))
-        words.append(f"{relation}: half within {half} ns, 99% within {most} ns")
+        p99 = format_ns(float(np.quantile(curve, 0.99)))
+        words.append(f"{relation}: half within {half} ns, 99% within {p99} ns")
     return words

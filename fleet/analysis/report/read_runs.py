@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base import text
-from fleet.analysis.base.tables import Floats, Ints
+from fleet.analysis.base.tables import RUN_AND_CHOICE, Floats, Ints
 from fleet.analysis.compare.sides import Tables
 from fleet.analysis.reduce import load, topology_check
 from fleet.analysis.reduce.cross_checks import (
@@ -30,7 +30,7 @@ from fleet.analysis.reduce.ladders import (
     is_node_placed,
 )
 from fleet.analysis.reduce.load import select_choice
-from fleet.analysis.reduce.matrices import RUN_AND_CHOICE, estimator_column, matrix
+from fleet.analysis.reduce.matrices import estimator_column, matrix
 from fleet.analysis.reduce.numbers import (
     Only,
     list_relations,

@@ -434,11 +434,11 @@ def _describe_group_halves(halves: Floats) -> str:
     """Say how good the numbers between groups are, by the half-widths of their
     intervals; "" if none is known.
     """
-    known = halves[np.isfinite(halves)]
-    if not len(known):
+    known_halves = halves[np.isfinite(halves)]
+    if not len(known_halves):
         return ""
-    middle = float(np.median(known))
-    largest = float(known.max())
+    middle = float(np.median(known_halves))
+    largest = float(known_halves.max())
     precision = describe_half_widths("half of these numbers", middle, largest)
     return f"±95%: within the run; {precision}\n"
 

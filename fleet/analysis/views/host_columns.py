@@ -78,8 +78,9 @@ def _find_variants_to_separate(table: pd.DataFrame) -> "pd.Series[Any]":
     """
     by_host = table.groupby(["benchmark", "about", "host_id"], sort=False)
     counts = by_host["variant"].transform("nunique")
-    most = counts.groupby([table["benchmark"], table["about"]]).transform("max")
-    return table["variant"].where(most > 1, "")
+    counts_by_group = counts.groupby([table["benchmark"], table["about"]])
+    max_count = counts_by_group.transform("max")
+    return table["variant"].where(max_count > 1, "")
 
 
 def _make_group(rows: pd.DataFrame, benchmark: Benchmark) -> Group:

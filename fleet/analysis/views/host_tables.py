@@ -152,9 +152,9 @@ def _choose_widths(columns: Sequence["_Column"], title: str) -> list[int]:
     """
     widths = [column.width for column in columns]
     gaps = len(_GAP) * (len(columns) - 1)
-    lacking = len(title) - sum(widths) - gaps
-    if lacking > 0:
-        widths[0] += lacking
+    shortfall = len(title) - sum(widths) - gaps
+    if shortfall > 0:
+        widths[0] += shortfall
     return widths
 
 

@@ -112,9 +112,9 @@ def _format_cache(rows: pd.DataFrame) -> str:
 
 def _format_sizes(rows: pd.DataFrame) -> str:
     """Format the smallest and the largest size, or one if they are equal."""
-    least = ladders.format_size(int(rows["least_bytes"].min()))
-    most = ladders.format_size(int(rows["most_bytes"].max()))
-    return least if least == most else f"{least}-{most}"
+    smallest = ladders.format_size(int(rows["least_bytes"].min()))
+    largest = ladders.format_size(int(rows["most_bytes"].max()))
+    return smallest if smallest == largest else f"{smallest}-{largest}"
 
 
 def _tabulate_sizes(

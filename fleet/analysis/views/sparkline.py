@@ -34,7 +34,7 @@ def _choose_scale(values: Floats) -> tuple[float, float]:
     low = float(values.min())
     high = float(values.max())
     span = high - low
-    lacking = _MIN_SPAN * low - span
-    if lacking <= 0:
+    shortfall = _MIN_SPAN * low - span
+    if shortfall <= 0:
         return low, high
-    return low - lacking / 2, high + lacking / 2
+    return low - shortfall / 2, high + shortfall / 2
