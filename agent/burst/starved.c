@@ -10,6 +10,9 @@
 /* A burst is given up once it has lasted HOPELESS times the CPU time of one of its threads. */
 enum { HOPELESS = 10 };
 
+/* A thread that did not do so many parts of its load in a sample was held. */
+enum { PARTS_DUE = 4 };
+
 /* A burst is disturbed if a larger share of a typical sample was lost. */
 static const double LOST_MOST = 0.1;
 
@@ -82,9 +85,20 @@ static struct cpu_time read_working_time(const struct burst *burst, size_t w)
 				 .at_ns = worker->at_ns[1] - worker->at_ns[0]};
 }
 
+/* Reports whether a thread beside ping had several parts of its load to do in a time. Full speed
+ * counts as the least that may be asked for. */
+static bool has_load_due(const struct burst *burst, size_t w, double time_ns)
+{
+	uint32_t mbps = burst->order.point->load_mbps;
+	double bytes_per_ns = (mbps == LOAD_FULL ? MBPS_LEAST : mbps) / 1e3;
+
+	return mbps && bytes_per_ns * time_ns >= PARTS_DUE * (double)burst->sides[w].load.grain;
+}
+
 /* Reports whether a thread beside ping did nothing in half of ping's samples or more because it
- * lost its CPU, for half of their time or more. A thread that ran and yet did nothing, as where
- * many wait for one line, is no disturbance: it belongs to the number. */
+ * lost its CPU, for half of their time or more, or though its load was due in each: then a
+ * hypervisor held its CPU, which no CPU time shows. Any other thread that ran and yet did nothing,
+ * as where many wait for one line, is no disturbance: it belongs to the number. */
 static bool was_away_from_ping(const struct burst *burst, size_t w, double lost_ns)
 {
 	uint32_t first = burst->order.warmup, samples = burst->order.samples, idle = 0;
@@ -101,7 +115,9 @@ static bool was_away_from_ping(const struct burst *burst, size_t w, double lost_
 		idle++;
 		idle_ns += sample_ns(burst, &burst->workers[0], i);
 	}
-	return 2 * idle >= samples - first && 2 * lost_ns >= idle_ns;
+	if (!idle || 2 * idle < samples - first)
+		return false;
+	return 2 * lost_ns >= idle_ns || has_load_due(burst, w, idle_ns / idle);
 }
 
 /* Returns the time of a typical sample of a thread's. */

@@ -334,6 +334,20 @@ def test_a_thread_that_stops_before_ping_takes_its_samples_makes_a_burst_disturb
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("rate", ["0.5", "full"])
+def test_a_load_that_a_hypervisor_stops_makes_a_burst_disturbed(rate: str) -> None:
+    needs.cpus(2)
+    env = preload("stops_beside_ping.c") | {"WORK_MS": "20", "UNSEEN": "1"}
+    plan = ("-b", "loaded", "--op", "read", "--load", rate, "--sizes", "1M")
+    few = ("-i", "8192", "-s", "9", "-r", "1", "--deadline", "5", "-f", "jsonl")
+    records = decode(run(*plan, *few, env=env).stdout)
+    assert not bursts(records)
+    reasons = {record["reason"] for record in failed_attempts(records)}
+    assert reasons
+    assert all("did not have CPU" in reason for reason in reasons)
+
+
+@pytest.mark.long
 def test_a_thread_that_only_waits_beside_ping_may_lose_its_cpu() -> None:
     needs.cpus(2)
     env = preload("stops_beside_ping.c") | {"WORK_MS": "0"}

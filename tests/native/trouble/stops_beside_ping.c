@@ -1,6 +1,7 @@
 /*
  * Preloaded into the agent: a thread that works beside ping works for WORK_MS after ping has read
- * its CPU time, then sleeps for 200 ms, in which ping takes its samples alone.
+ * its CPU time, then sleeps for 200 ms, in which ping takes its samples alone. With UNSEEN it seems
+ * to have had its CPU all the time, as where a hypervisor took it.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -31,7 +32,9 @@ static int thread_of_clock(clockid_t which)
 int clock_gettime(clockid_t which, struct timespec *now)
 {
 	static __thread unsigned readings;
-	int failed = (int)syscall(SYS_clock_gettime, which, now), other = thread_of_clock(which);
+	int other = thread_of_clock(which);
+	clockid_t read = other && getenv("UNSEEN") ? CLOCK_MONOTONIC : which;
+	int failed = (int)syscall(SYS_clock_gettime, read, now);
 
 	if (!failed && other && readings++ % 2 == 0) {
 		signal(SIGUSR1, sleep_200_ms);
