@@ -2,9 +2,9 @@
 
 import pandas as pd
 
+from fleet.analysis.base import PAIR_KEY
 from fleet.analysis.compare import (
     NO_ORDER,
-    PAIR_KEY,
     SideRuns,
     judge_comparisons,
     lay_out_pairs,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         find_run,
         select_runs,
     )
-    from fleet.analysis.base.tables import Bools, Floats, Ints
+    from fleet.analysis.base.tables import PAIR_KEY, Bools, Floats, Ints
     from fleet.analysis.base.text import (
         SHARED,
         convert_change,

@@ -12,8 +12,12 @@ import pandas as pd
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-# the columns that identify what one run measured with one variant of a benchmark
-RUN_AND_CHOICE = ["run_id", "benchmark", "variant"]
+# the columns that identify what was measured with one variant of a benchmark, then by
+# one run; one number of it; and the number of one pair of CPUs
+CHOICE_KEY = ["benchmark", "variant"]
+RUN_AND_CHOICE = ["run_id", *CHOICE_KEY]
+NUMBER_KEY = [*CHOICE_KEY, "relation"]
+PAIR_KEY = [*NUMBER_KEY, "ping_cpu", "pong_cpu"]
 
 
 def to_pandas(table: Any) -> pd.DataFrame:

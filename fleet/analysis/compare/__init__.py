@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from fleet.analysis.compare.sides import ComparisonSide, resolve_sides
     from fleet.analysis.compare.verdicts import (
         NO_ORDER,
-        PAIR_KEY,
         THRESHOLD,
         SideRuns,
         Verdict,

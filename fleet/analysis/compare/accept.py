@@ -20,7 +20,7 @@ from fleet.analysis.base.selection import (
     keep_comparable_with_last,
     select_runs,
 )
-from fleet.analysis.base.tables import Bools, Floats, Ints
+from fleet.analysis.base.tables import NUMBER_KEY, Bools, Floats, Ints
 from fleet.analysis.base.text import is_rate, to_records
 from fleet.analysis.compare import judge
 from fleet.analysis.compare.baseline import (
@@ -33,7 +33,7 @@ from fleet.analysis.compare.baseline import (
 )
 from fleet.analysis.compare.siblings import join_equal_facts, measure_distances
 from fleet.analysis.compare.sides import NOTHING
-from fleet.analysis.compare.verdicts import NUMBER_KEY, THRESHOLD
+from fleet.analysis.compare.verdicts import THRESHOLD
 from fleet.analysis.reduce.load import load_runs_and_cpus, merge_descriptions
 from fleet.analysis.reduce.matrices import choose_shared_column
 from fleet.analysis.reduce.numbers import ALL, Only, select_numbers

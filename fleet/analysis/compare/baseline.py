@@ -15,10 +15,9 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.selection import group_by_host, keep_comparable_with_last
-from fleet.analysis.base.tables import Floats, Ints, number_groups
+from fleet.analysis.base.tables import NUMBER_KEY, Floats, Ints, number_groups
 from fleet.analysis.compare.history import ACCEPTED, DatedStep, find_steps
 from fleet.analysis.compare.series_changes import MIN_NIGHTS
-from fleet.analysis.compare.verdicts import NUMBER_KEY
 from fleet.analysis.reduce.load import list_published
 from fleet.analysis.reduce.matrices import choose_shared_column
 from fleet.analysis.reduce.numbers import NUMBER_COLUMNS, select_numbers

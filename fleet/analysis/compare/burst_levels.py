@@ -5,13 +5,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.tables import Bools, Floats
+from fleet.analysis.base.tables import PAIR_KEY, Bools, Floats
 from fleet.analysis.compare.judge import (
     apply_student,
     compute_nanmedian,
     fit_within_blocks,
 )
-from fleet.analysis.compare.verdicts import PAIR_KEY
 from fleet.analysis.reduce.interval import MIN_RUNS
 
 _MIN_SWITCHING_RUNS = 2

@@ -11,7 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.tables import Bools, Floats, number_groups
+from fleet.analysis.base.tables import (
+    NUMBER_KEY,
+    PAIR_KEY,
+    Bools,
+    Floats,
+    number_groups,
+)
 from fleet.analysis.base.text import to_records
 from fleet.analysis.compare import verdicts
 from fleet.analysis.compare.burst_levels import NO_LEVELS, list_burst_levels
@@ -60,7 +66,7 @@ _PAIR_OF_COMPARISON = ["comparison", "key"]
 # what a comparison uses of `pairs` and `numbers`, besides the column that it compares
 _PAIR_COLUMNS = (
     "run_id",
-    *verdicts.PAIR_KEY,
+    *PAIR_KEY,
     "key",
     "flags",
     "spread",
@@ -70,7 +76,7 @@ _PAIR_COLUMNS = (
 _NUMBER_COLUMNS = (
     "run_id",
     "host_id",
-    *verdicts.NUMBER_KEY,
+    *NUMBER_KEY,
     "key",
     "level",
     "pairs",
@@ -288,8 +294,8 @@ def _read_measured(
     else:
         summaries = list_published(listing, run_id=run_ids)
         numbers = select_numbers(listing, summaries, only, tables.descriptions)
-    pair_keys = verdicts.number_keys(pairs, verdicts.PAIR_KEY)
-    number_keys = verdicts.number_keys(numbers, verdicts.NUMBER_KEY)
+    pair_keys = verdicts.number_keys(pairs, PAIR_KEY)
+    number_keys = verdicts.number_keys(numbers, NUMBER_KEY)
     return _Measured(
         runs=_add_topologies_and_turns(runs, cpus),
         pairs=pairs.assign(key=pair_keys),
@@ -711,7 +717,7 @@ def _reduce_hosts(numbers: pd.DataFrame) -> pd.DataFrame:
     """
     main = _select_main_level(numbers.assign(host_id=numbers["unit"]))
     main["log"] = np.log(main["ns"])
-    keys = [*SIDE, "unit", *verdicts.NUMBER_KEY, "key"]
+    keys = [*SIDE, "unit", *NUMBER_KEY, "key"]
     runs_of_host = main.groupby(keys, sort=False, observed=True)
     hosts = runs_of_host.agg(
         log=("log", "mean"),
@@ -842,7 +848,7 @@ def _describe_unlike_sizes(numbers: pd.DataFrame) -> dict[int, str]:
     `pairs_hash` is equal for levels of the same sizes.
     """
     levels = numbers[numbers["level"].notna()]
-    keys = ["comparison", "host_id", "level", *verdicts.NUMBER_KEY]
+    keys = ["comparison", "host_id", "level", *NUMBER_KEY]
     hashes = levels.groupby(keys)["pairs_hash"].nunique()
     unlike = hashes[hashes > 1].reset_index()
     if unlike.empty:  # the columns of an empty table may not be text, to be added below

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.tables import Floats, Ints, number_groups
+from fleet.analysis.base.tables import NUMBER_KEY, Floats, Ints, number_groups
 from fleet.analysis.compare.series_changes import (
     MIN_NIGHTS,
     Change,
@@ -25,7 +25,7 @@ from fleet.analysis.compare.series_changes import (
     find_changes,
 )
 from fleet.analysis.compare.sides import RunNumbers, read_selected_runs
-from fleet.analysis.compare.verdicts import NUMBER_KEY, THRESHOLD
+from fleet.analysis.compare.verdicts import THRESHOLD
 from fleet.analysis.reduce.environment import describe_table_facts_by_name
 from fleet.analysis.reduce.numbers import ALL, Only
 from fleet.analysis.reduce.run_levels import add_run_levels

@@ -13,10 +13,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.tables import Bools, Floats, Ints, number_groups
+from fleet.analysis.base.tables import (
+    CHOICE_KEY,
+    NUMBER_KEY,
+    Bools,
+    Floats,
+    Ints,
+    number_groups,
+)
 from fleet.analysis.compare import judge
 from fleet.analysis.compare.sides import RunNumbers, read_selected_runs
-from fleet.analysis.compare.verdicts import CHOICE_KEY, NUMBER_KEY, THRESHOLD
+from fleet.analysis.compare.verdicts import THRESHOLD
 from fleet.analysis.reduce.environment import describe_table_facts_by_name
 from fleet.analysis.reduce.interval import MIN_RUNS
 from fleet.analysis.reduce.load import drop_points

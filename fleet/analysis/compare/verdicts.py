@@ -11,16 +11,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.tables import Bools, Floats, Ints, number_groups
+from fleet.analysis.base.tables import (
+    CHOICE_KEY,
+    NUMBER_KEY,
+    PAIR_KEY,
+    Bools,
+    Floats,
+    Ints,
+    number_groups,
+)
 from fleet.analysis.compare import judge
 from fleet.analysis.compare.judge import ALPHA, MIN_AT_LEVEL, MIN_HOSTS
 from fleet.analysis.reduce.interval import MIN_RUNS
 from fleet.analysis.reduce.run_levels import label_levels_of_each
 
-# the columns that identify a choice, a number of a host, and a pair's number
-CHOICE_KEY = ["benchmark", "variant"]
-NUMBER_KEY = [*CHOICE_KEY, "relation"]
-PAIR_KEY = [*NUMBER_KEY, "ping_cpu", "pong_cpu"]
 _COMPARISON_SIDE = ["comparison", "is_b"]
 _COMPARISON_KEY = ["comparison", "key"]
 ALL = "all"  # the relation of a change that all rows of a session share

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.selection import select_runs
-from fleet.analysis.base.tables import Ints
+from fleet.analysis.base.tables import NUMBER_KEY, Ints
 from fleet.analysis.base.text import to_records
 from fleet.analysis.exchange.guess import guess_topology
 from fleet.analysis.exchange.tools import (
@@ -211,7 +211,7 @@ def compute_medians(rows: pd.DataFrame) -> pd.DataFrame:
     """Return `median_ns` by summary, benchmark, variant ("" for unknown) and
     relation.
     """
-    keys = ["summary", "benchmark", "variant", "relation"]
+    keys = ["summary", *NUMBER_KEY]
     groups = rows.fillna({"variant": ""}).groupby(keys, sort=False)
     return groups["latency_ns"].median().rename("median_ns").reset_index()
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.tables import Floats
+from fleet.analysis.base.tables import NUMBER_KEY, Floats
 from fleet.analysis.base.text import (
     format_document,
     format_half_width,
@@ -40,7 +40,6 @@ from fleet.store.runs import Root, open_listing
 from fleet.text import format_command, format_count, one_line, table
 
 ALL = "all pairs"
-_NUMBER_KEYS = ["benchmark", "variant", "relation"]
 
 
 def render_summaries(root: Root, names: Sequence[str], canvas: Canvas) -> str:
@@ -314,8 +313,8 @@ def _load_pairs_of_runs(root: Root, side: ComparisonSide) -> pd.DataFrame:
     pairs = drop_points(tables.pairs, tables.descriptions)
     pairs = _select_usual_pairs(root, pairs, tables.runs)
     # grouping by categories would make a group of each of their combinations
-    pairs = pairs.astype(dict.fromkeys(_NUMBER_KEYS, "object"))
-    groups = pairs.groupby([*_NUMBER_KEYS, "ping_cpu", "pong_cpu"], sort=False)
+    pairs = pairs.astype(dict.fromkeys(NUMBER_KEY, "object"))
+    groups = pairs.groupby([*NUMBER_KEY, "ping_cpu", "pong_cpu"], sort=False)
     medians = groups.agg(latency_ns=("median_ns", "median"), half=("spread", "median"))
     rows = medians.reset_index()
     rows["estimator"] = "median"
@@ -365,8 +364,8 @@ def _take_usual_numbers(
         return medians
     usual = load_usual_numbers(root, runs).table
     is_of_pairs = usual["about"] == ""  # else a setting of memory, or of a load
-    usual_ns = usual[is_of_pairs].set_index(_NUMBER_KEYS)["median_ns"]
-    keys = pd.MultiIndex.from_frame(medians[_NUMBER_KEYS])
+    usual_ns = usual[is_of_pairs].set_index(NUMBER_KEY)["median_ns"]
+    keys = pd.MultiIndex.from_frame(medians[NUMBER_KEY])
     usual_or_nan = usual_ns.reindex(keys).to_numpy()  # in the order of `medians`
     usual_of_medians = pd.Series(usual_or_nan, medians.index)
     return medians.assign(median_ns=usual_of_medians.fillna(medians["median_ns"]))
@@ -399,13 +398,13 @@ def _compute_relation_medians(pairs: pd.DataFrame) -> pd.DataFrame:
     """
     # each pair counts once for its relation, and once for ALL
     pairs_twice = pd.concat([pairs, pairs.assign(relation=ALL)])
-    groups = pairs_twice.groupby([*_NUMBER_KEYS, "summary"], sort=False, dropna=False)
+    groups = pairs_twice.groupby([*NUMBER_KEY, "summary"], sort=False, dropna=False)
     medians_of_summaries = groups.agg(
         cells=("latency_ns", "size"),
         median_ns=("latency_ns", "median"),
         half=("half", "median"),
     ).reset_index()
-    by_relation = medians_of_summaries.groupby(_NUMBER_KEYS, sort=False, dropna=False)
+    by_relation = medians_of_summaries.groupby(NUMBER_KEY, sort=False, dropna=False)
     medians = by_relation.agg(
         cells=("cells", "sum"),
         median_ns=("median_ns", "median"),
@@ -421,7 +420,7 @@ def _compute_ratios(rows: pd.DataFrame, first_side: str) -> Floats:
     if that has none.
     """
     is_first = rows["side"] == first_side
-    first = rows[is_first].set_index(_NUMBER_KEYS)["median_ns"]
-    keys = pd.MultiIndex.from_frame(rows[_NUMBER_KEYS])
+    first = rows[is_first].set_index(NUMBER_KEY)["median_ns"]
+    keys = pd.MultiIndex.from_frame(rows[NUMBER_KEY])
     same = first.reindex(keys).to_numpy()
     return np.asarray(rows["median_ns"].to_numpy() / same)

@@ -113,12 +113,13 @@ def _name_pairs(pairs: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame
 
 def _list_nearness(relations: "pd.Series[Any]") -> "pd.Series[Any]":
     """Return a text for each relation: sorted by their texts, the nearest relation
-    comes first. "llc" -> "(3, [])", "package" -> "(6, [])".
+    comes first. "llc" -> "03", "package" -> "06", "package P-E" -> "06 00 02".
     """
     text_by_relation = {}
     for relation in relations.unique():
-        sort_key = relation_sort_key(relation)
-        text_by_relation[relation] = str(sort_key)
+        place, kind_places = relation_sort_key(relation)
+        numbers = [f"{number:02}" for number in (place, *kind_places)]
+        text_by_relation[relation] = " ".join(numbers)
     return relations.map(text_by_relation).astype(object)
 
 
@@ -127,7 +128,7 @@ def _name_placed_lines(pairs: pd.DataFrame, descriptions: Descriptions) -> pd.Da
     "package n0".
 
     An overview sorts its columns by the text `place`: the nearest relation comes first,
-    and within a relation the lowest node: "(6, []) 00000".
+    and within a relation the lowest node: "06 00000".
     """
     rows = ladders.select_line_placed_pairs(pairs, descriptions)
     name = _join_words(rows["relation"], rows["point"])

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.tables import (
+    NUMBER_KEY,
     Ints,
     decode_categories,
     number_groups,
@@ -45,7 +46,6 @@ from fleet.store.runs import Listing, Root, RunSummary, open_listing
 
 NUMBERS_VERSION = 4  # raise it whenever a row of `numbers` changes
 NUMBERS = Derived("numbers", "numbers")
-_RELATION_KEYS = ["benchmark", "variant", "relation"]
 _VIEWS_OF_CPUS = (View.MATRIX, View.CPUS)  # of pairs of CPUs, and of each CPU
 # which pair, point or sizes a cell is of
 _IDENTITY = ["ping_cpu", "pong_cpu", "point", "least_bytes", "most_bytes"]
@@ -349,7 +349,7 @@ def reduce_cells(cells: pd.DataFrame, descriptions: Descriptions) -> pd.DataFram
         for name, (source, function) in _REDUCTIONS.items()
         if source in cells
     }
-    keys = ["run_id", *_RELATION_KEYS]
+    keys = ["run_id", *NUMBER_KEY]
     groups = cells.groupby(keys, sort=False, observed=True)
     numbers = groups.agg(**reductions).reset_index()
     numbers["unit"] = _list_units(numbers["benchmark"], descriptions)

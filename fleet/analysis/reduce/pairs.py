@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from fleet.analysis.base.tables import (
+    NUMBER_KEY,
     Floats,
     decode_categories,
     to_pandas,
@@ -53,8 +54,7 @@ from fleet.store.verify import INDEX_REMEDY
 STATS_VERSION = 18  # raise it whenever a number or a flag of `pairs` changes
 PAIRS = Derived("pairs", "pairs")
 SLICE_SAMPLES = 1 << 20
-_NUMBER_KEY = ["benchmark", "variant", "relation"]
-_SORTED_BY = [*_NUMBER_KEY, "point", "ping_cpu", "pong_cpu"]
+_SORTED_BY = [*NUMBER_KEY, "point", "ping_cpu", "pong_cpu"]
 # the keys of runs, and their pairs in an Arrow table
 _PairBatches = Iterator[tuple[list[Key], Any]]
 

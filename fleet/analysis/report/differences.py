@@ -10,12 +10,11 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from fleet.analysis.base.tables import Floats
+from fleet.analysis.base.tables import NUMBER_KEY, Floats
 from fleet.analysis.base.text import convert_change, to_records
 from fleet.analysis.compare.comparison import Comparison, compare
 from fleet.analysis.compare.judge import find_chance_limits
 from fleet.analysis.compare.sides import Tables
-from fleet.analysis.compare.verdicts import NUMBER_KEY
 from fleet.analysis.reduce.heatmap import MAX_NUMBERS, Heatmap, map_changes
 from fleet.analysis.reduce.load import select_choice
 from fleet.analysis.reduce.matrices import lay_out_matrices, matrix

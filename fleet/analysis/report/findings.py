@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
+from fleet.analysis.base.tables import NUMBER_KEY
 from fleet.analysis.base.text import (
     convert_change,
     format_change,
@@ -28,7 +29,6 @@ from fleet.analysis.base.text import (
 from fleet.analysis.compare.accept import Acceptance, Outcome, judge_last_runs
 from fleet.analysis.compare.history import History, find_changes_over_time
 from fleet.analysis.compare.siblings import MEAN, Siblings, compare_siblings
-from fleet.analysis.compare.verdicts import NUMBER_KEY
 from fleet.analysis.exchange.imports import compute_model_medians
 from fleet.analysis.reduce.numbers import ALL, Only
 from fleet.analysis.report.markup import render_template

@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 
 from fleet.analysis.base import text
+from fleet.analysis.base.tables import NUMBER_KEY
 from fleet.analysis.compare.accept import TABLE, Acceptance, Outcome
-from fleet.analysis.compare.verdicts import NUMBER_KEY
 from fleet.analysis.views.fields import select_fields
 from fleet.analysis.views.units import add_limits
 from fleet.errors import UsageError

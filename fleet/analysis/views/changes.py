@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base import text
+from fleet.analysis.base.tables import NUMBER_KEY
 from fleet.analysis.compare.history import History
-from fleet.analysis.compare.verdicts import NUMBER_KEY
 from fleet.analysis.views.fields import select_fields
 from fleet.analysis.views.headlines import NAMES_LENGTH
 from fleet.analysis.views.units import add_changes

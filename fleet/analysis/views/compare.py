@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base import text
+from fleet.analysis.base.tables import NUMBER_KEY
 from fleet.analysis.compare.comparison import Comparison
 from fleet.analysis.compare.sides import ComparisonSide
 from fleet.analysis.compare.verdicts import Verdict
@@ -633,12 +634,11 @@ def _select_changed_pairs(comparison: Comparison) -> pd.DataFrame:
     to A, of the pair's relation. `apart` is how far the pair's own `ratio` is from
     that: the logarithm of their quotient, without its sign.
     """
-    relation_keys = ["benchmark", "variant", "relation"]
-    ratios = comparison.relations[[*relation_keys, "ratio"]]
+    ratios = comparison.relations[[*NUMBER_KEY, "ratio"]]
     usual = ratios.rename(columns={"ratio": "usual"})
     is_changed = comparison.pairs["verdict"] == Verdict.CHANGED
     changed_pairs = comparison.pairs[is_changed]
-    pairs = changed_pairs.merge(usual, on=relation_keys)
+    pairs = changed_pairs.merge(usual, on=NUMBER_KEY)
     beside_usual = pairs["ratio"] / pairs["usual"]
     pairs["apart"] = np.abs(np.log(beside_usual))
     return pairs

@@ -38,12 +38,14 @@ def make_bins(values: Floats, grain: float) -> Floats:
     a step of the clock changes such a value, NaN if unknown. Bins of equal width are no
     narrower than the grain, for the clock cannot tell such values apart. Nor are they
     narrower than a _BINS-th of _MIN_SPAN times the smallest value, so that noise is not
-    spread over many bins.
+    spread over many bins. Where both are 0 or unknown, the least width is 1.
     """
     low = float(values.min())
     high = float(values.max())
     # an unknown grain sets no least width
     min_width = max(np.nan_to_num(grain), _MIN_SPAN * low / _BINS)
+    if min_width == 0:  # the smallest value is 0, too
+        min_width = 1
     max_bins = min(_BINS, max(len(values) // 2, 1))  # two values a bin on average
     count = int(np.clip((high - low) / min_width, 1, max_bins))
     is_wide = low > 0 and high > _LOG_BEYOND * low

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from fleet.analysis.base import text
-from fleet.analysis.compare.verdicts import NUMBER_KEY
+from fleet.analysis.base.tables import NUMBER_KEY
 from fleet.analysis.reduce.cells import are_pairs
 from fleet.analysis.views.sparkline import draw_sparkline
 from fleet.analysis.views.usual import (

@@ -222,10 +222,10 @@ def test_every_benchmark_has_its_columns(made_lab: Path) -> None:
         "smt",
         "cluster E-E",
         "llc",
+        "package",
         "package P-P",
         "package P-E",
         "package E-E",
-        "package",
         "system",
     ]
     levels = ["L1", "L2", "LLC", "mem"]

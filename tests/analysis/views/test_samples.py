@@ -109,6 +109,14 @@ def test_no_bin_is_narrower_than_the_clock_or_the_noise() -> None:
     assert np.allclose(wide[1:] / wide[:-1], wide[1] / wide[0])
 
 
+@pytest.mark.parametrize("values", [[0.0, 0.0], [0.0, 40.0]])
+def test_numbers_of_0_have_bins_though_no_grain_is_known(values: list[float]) -> None:
+    edges = make_bins(np.array(values), np.nan)
+    assert edges[0] == 0
+    assert edges[-1] >= max(values)
+    assert (np.diff(edges) > 0).all()
+
+
 @pytest.mark.long
 def test_programs_and_notebooks_get_a_row_a_burst(tmp_path: Path) -> None:
     with Fleet(tmp_path) as command:
