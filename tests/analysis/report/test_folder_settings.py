@@ -12,8 +12,9 @@ from tests import builders
 from tests.command import ROOT, Fleet
 
 DRAW = """
-from fleet.analysis.report.figures import draw
-print(draw("x", "x", (99, 99), lambda axes: axes.set_title("title"), (9, 9, 9, 9)))
+from fleet.analysis.report.figures import Margins, draw
+margins = Margins(9, 9, 9, 9)
+print(draw("x", "x", (99, 99), lambda axes: axes.set_title("title"), margins))
 """
 
 
