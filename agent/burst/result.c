@@ -203,11 +203,8 @@ static void summarize_other_threads(const struct burst *burst, struct burst_resu
 /* Reads how long after the first thread each other one that takes times began. */
 static void read_begin_offsets(const struct burst *burst, struct burst_result *result)
 {
-	int64_t first = INT64_MAX;
+	int64_t first = burst_find_first_begin_ns(burst);
 
-	for (size_t i = 0; i < result->timed; i++)
-		if (burst->workers[i].begin_ns < first)
-			first = burst->workers[i].begin_ns;
 	for (size_t i = 0; i < result->timed; i++)
 		result->begin_ns[i] = burst->workers[i].begin_ns - first;
 }

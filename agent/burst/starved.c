@@ -37,12 +37,11 @@ static double sample_ns(const struct burst *burst, const struct worker *worker, 
 	return (double)(worker->stamps[i + 1] - worker->stamps[i]) * ns_per_tick(burst);
 }
 
-/* Returns when the first thread began its samples. */
-static int64_t find_first_begin_ns(const struct burst *burst)
+int64_t burst_find_first_begin_ns(const struct burst *burst)
 {
 	int64_t first_ns = burst->workers[0].begin_ns;
 
-	for (size_t w = 1; w < burst->count; w++)
+	for (size_t w = 1; w < burst->count && burst->workers[w].stamps; w++)
 		if (burst->workers[w].begin_ns < first_ns)
 			first_ns = burst->workers[w].begin_ns;
 	return first_ns;
@@ -56,7 +55,7 @@ static int64_t find_late_ns(const struct burst *burst, const struct worker *work
 
 	if (!benchmark->all_timed || benchmark->release_waiting)
 		return 0;
-	return worker->begin_ns - find_first_begin_ns(burst);
+	return worker->begin_ns - burst_find_first_begin_ns(burst);
 }
 
 /* Reports whether ping has read when a thread beside it ran. */

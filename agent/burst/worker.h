@@ -109,6 +109,9 @@ int64_t worker_read_cpu_ns(const struct worker *worker);
  * says which in result->failed. */
 bool burst_is_disturbed(const struct burst *burst, struct burst_result *result);
 
+/* Returns when the first of the threads that take times began its samples. */
+int64_t burst_find_first_begin_ns(const struct burst *burst);
+
 /* Reports whether a burst watched for so long makes no progress because other work holds a thread's
  * CPU; if so, says why in result->failed. */
 bool burst_is_starving(const struct burst *burst, int64_t watched_ns, struct burst_result *result);

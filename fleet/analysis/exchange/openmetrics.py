@@ -164,8 +164,7 @@ def _list_latencies(table: pd.DataFrame) -> Iterator[_Family]:
     yield from _list_intervals(
         "fleet_median_latency",
         "seconds",
-        "Median one-way latency between CPUs of a relation, of the runs at the"
-        " level of most.",
+        "Median one-way latency between CPUs of a relation, at the level of most runs.",
         [_make_sample(row, ("relation",), row["median_ns"]) for row in _read(table)],
     )
     yield _Family(

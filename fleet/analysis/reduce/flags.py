@@ -50,7 +50,7 @@ MEANINGS: Mapping[str, str] = {
     "multimodal": (
         "pairs have over a tenth of their bursts at another level than their number"
     ),
-    "smt_pair": "pairs take less than half the time usual for their relation",
+    "smt_pair": "pairs have times that contradict the SMT siblings the OS reports",
     "drift": "pairs became faster or slower during the run",
     "coarse_clock": "bursts have samples too short for the resolution of the clock",
     "frequency_moved": (

@@ -169,8 +169,8 @@ def test_siblings_that_are_not_nearest_are_named(tmp_path: Path) -> None:
     }
     text = show_run(tmp_path, run.run_id)
     assert (
-        "half the time usual for their relation (2 of 28): cas 0-1 (6.0 ns, package),"
-        " cas 4-5" in text
+        "contradict the SMT siblings the OS reports (2 of 28): cas 0-1 (6.0 ns,"
+        " package), cas 4-5" in text
     )
     assert (
         "siblings: SMT siblings are not each other's nearest CPUs by a factor of 1.3 (2"
