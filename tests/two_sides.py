@@ -24,6 +24,19 @@ def compare_relations(
     return table
 
 
+def compare_relations_of_each(
+    a: pd.DataFrame, b: pd.DataFrame, threshold: float
+) -> list[pd.DataFrame]:
+    """Judge the relations of many comparisons, each by itself. a, b: with the number of
+    the comparison, from 0, in column `comparison`.
+    """
+    pairs = _join_sides(a, b, "median_ns")
+    in_order = pairs.sort_values("comparison", kind="stable")
+    orders = [NO_ORDER] * (1 + int(pairs["comparison"].max()))
+    relations = lay_out_relations(reduce_to_relations(in_order), orders)
+    return [judge_comparisons([one], threshold)[0][0] for one in relations]
+
+
 def compare_pairs(
     a: pd.DataFrame, b: pd.DataFrame, threshold: float, *, number: str = "median_ns"
 ) -> pd.DataFrame:
@@ -56,7 +69,8 @@ def lay_out_two_pairs(a: pd.DataFrame, b: pd.DataFrame, number: str) -> SideRuns
 
 def _join_sides(a: pd.DataFrame, b: pd.DataFrame, number: str) -> pd.DataFrame:
     pairs = pd.concat([a.assign(is_b=False), b.assign(is_b=True)], ignore_index=True)
-    pairs["comparison"] = 0
+    if "comparison" not in pairs:
+        pairs["comparison"] = 0
     pairs["ns"] = pairs[number]
     pairs["key"] = number_keys(pairs, PAIR_KEY)
     return pairs
