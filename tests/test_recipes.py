@@ -6,27 +6,26 @@ import re
 import shutil
 import subprocess
 import sys
-import venv
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests import needs
+from tests import environments, needs
 from tests.command import Fleet, wait_for
 from tests.hosts import slurm
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).resolve().parents[1]
-INSTALLS = re.compile(r"""pip install ["']?corefleet(\[\w+\])?["']?""")
+INSTALLS = re.compile(r"""pip install ["']?corefleet(?:\[(\w+)\])?["']?""")
 
 
 def run(*command: str | Path, cwd: Path, path: str = os.environ["PATH"]) -> str:
     done = subprocess.run(
         command,
         cwd=cwd,
-        env={"PATH": path, "HOME": str(cwd)} | pip_settings(),
+        env={"PATH": path, "HOME": str(cwd)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -34,10 +33,6 @@ def run(*command: str | Path, cwd: Path, path: str = os.environ["PATH"]) -> str:
     )
     assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
     return done.stdout
-
-
-def pip_settings() -> dict[str, str]:
-    return {name: text for name, text in os.environ.items() if name.startswith("PIP_")}
 
 
 @pytest.fixture(scope="module")
@@ -64,13 +59,9 @@ def install(command: str, wheel: Path, folder: Path) -> Path:
     """
     match = INSTALLS.search(command)
     assert match, command
-    venv.create(folder, with_pip=True)
-    lock = (ROOT / "constraints-slow.txt").read_text()
-    pins = re.findall(r"^[\w.-]+==[^\\\n]+", lock, re.MULTILINE)
-    (folder / "pins.txt").write_text("\n".join(pins))
-    pip = [folder / "bin/python", "-m", "pip", "install", "-q", "--no-compile"]
-    run(*pip, "-c", folder / "pins.txt", f"{wheel}{match[1] or ''}", cwd=folder)
-    return folder / "bin"
+    bin_folder = environments.install_wheel(wheel, folder)
+    environments.link_needed(folder, [match[1]] if match[1] else [])
+    return bin_folder
 
 
 def test_the_workflow_of_a_gallery_makes_its_site(
