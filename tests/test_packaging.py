@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import venv
 import zipfile
 from contextlib import nullcontext
 from pathlib import Path
@@ -19,7 +18,7 @@ import build_agents
 import fleet
 import release
 from fleet.agent.build import elf
-from tests import needs
+from tests import environments, needs
 from tests.command import Fleet
 from tests.hosts import odd
 
@@ -79,12 +78,22 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def full_wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel as `make wheel` builds it, with the agents of two architectures."""
+def built_agents(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The agents of two architectures, as `make agents` builds them."""
     needs.python_module("ziglang", "ziglang")
+    folder = tmp_path_factory.mktemp("agents")
+    build_agents.build(folder, SHIPPED)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def full_wheel(
+    sdist: Path, built_agents: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A wheel as `make wheel` builds it, with the agents of two architectures."""
     source = tmp_path_factory.mktemp("source") / "corefleet"
     shutil.copytree(sdist, source)
-    build_agents.build(source / "agent/build", SHIPPED)
+    shutil.copytree(built_agents, source / "agent/build")
     (source / "build").mkdir()
     (source / "build/fleet.1").write_text(".TH FLEET 1\n")
     return build("wheel", source, source.with_name("dist"))
@@ -97,21 +106,11 @@ def install(wheel: Path, folder: Path) -> Path:
     ours does not come with them, since a .pth file found through a .pth file is not
     read.
     """
-    venv.create(folder, with_pip=True)
-    (theirs,) = folder.glob("lib/python*/site-packages")
+    bin_folder = environments.install_wheel(wheel, folder)
     (ours,) = (path for path in sys.path if path.endswith("site-packages"))
-    (theirs / "tests-environment.pth").write_text(f"{ours}\n")
-    call(
-        folder / "bin/python",
-        "-m",
-        "pip",
-        "install",
-        "-q",
-        "--no-deps",
-        "--no-index",
-        wheel,
-    )
-    return folder / "bin"
+    pth = environments.find_site(folder) / "tests-environment.pth"
+    pth.write_text(f"{ours}\n")
+    return bin_folder
 
 
 def members(wheel: Path) -> set[str]:
@@ -299,11 +298,9 @@ def test_a_full_wheel_carries_agents_that_are_the_same_bytes_every_time(
 
 
 def test_a_release_names_its_agents_and_sums_its_files(
-    tmp_path: Path, wheel: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, wheel: Path, built_agents: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    needs.python_module("ziglang", "ziglang")
-    build_agents.build(tmp_path / "build", SHIPPED)
-    monkeypatch.setattr(release, "BUILT", tmp_path / "build")
+    monkeypatch.setattr(release, "BUILT", built_agents)
     dist = tmp_path / "dist"
     dist.mkdir()
     shutil.copy(wheel, dist)
