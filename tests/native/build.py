@@ -22,6 +22,7 @@ WARNINGS = (
     "-Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla"
     " -Wwrite-strings -Wundef -Wformat=2 -Werror"
 )
+STATIC = "-static"
 
 _builds = itertools.count()
 
@@ -79,26 +80,8 @@ def build(
     files in `target.native`.
     simulated: with SIMULATED in the place of the agent's clock and bursts.
     """
-    if clang:
-        assert target.clang
-        compiler = [needs.program(target.clang[0], "clang lld"), *target.clang[1:]]
-        # a linker's, where only objects are made
-        compiler.append("-Wno-unused-command-line-argument")
-    else:
-        compiler = [*_gcc(target), *target.gcc_flags]
-    command = (
-        *compiler,
-        *(
-            "-std=gnu11",
-            *shlex.split(flags),
-            *shlex.split(WARNINGS),
-            "-pthread",
-            f"-I{AGENT}",
-        ),
-        *(f'-DFLEET_BUILD_ID="{BUILD_ID}"', f'-DFLEET_CFLAGS="{flags}"'),
-    )
-    folder = run_folder() / "agents"
-    folder.mkdir(exist_ok=True)
+    command = _compiler(target, flags, clang=clang)
+    folder = _agents_folder()
     binary = folder / f"agent-{os.getpid()}-{next(_builds)}"
     files = [
         AGENT / name
@@ -110,8 +93,48 @@ def build(
         own = [AGENT / name for name in target.native]
         files = _objects(folder, command, [path for path in files if path not in own])
         files += _objects(folder, (*command, *shlex.split(native_flags)), own)
-    _run([*command, "-o", str(binary), *map(str, files)])
+    static = [STATIC] * (STATIC in shlex.split(flags))
+    _run([*command, *static, "-o", str(binary), *map(str, files)])
     return binary
+
+
+@functools.cache
+def build_loops(target: Target, flags: str, *, clang: bool) -> Path:
+    """Compile without a warning the files that hold a target's loops, which no linker
+    changes, and return one object of them.
+    """
+    command = _compiler(target, flags, clang=clang)
+    folder = _agents_folder()
+    own = [AGENT / name for name in list_native_files(target.name.split("-")[1])]
+    together = folder / f"loops-{os.getpid()}-{next(_builds)}.o"
+    objects = map(str, _objects(folder, command, own))
+    _run([*command, "-r", "-o", str(together), *objects])
+    return together
+
+
+def _agents_folder() -> Path:
+    folder = run_folder() / "agents"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def _compiler(target: Target, flags: str, *, clang: bool) -> tuple[str, ...]:
+    """The command that compiles; it is the same for a static agent, which shares the
+    objects of the other.
+    """
+    if clang:
+        assert target.clang
+        compiler = [needs.program(target.clang[0], "clang lld"), *target.clang[1:]]
+        # a linker's, where only objects are made
+        compiler.append("-Wno-unused-command-line-argument")
+    else:
+        compiler = [*_gcc(target), *target.gcc_flags]
+    kept = [flag for flag in shlex.split(flags) if flag != STATIC]
+    return (
+        *compiler,
+        *("-std=gnu11", *kept, *shlex.split(WARNINGS), "-pthread", f"-I{AGENT}"),
+        *(f'-DFLEET_BUILD_ID="{BUILD_ID}"', f'-DFLEET_CFLAGS="{shlex.join(kept)}"'),
+    )
 
 
 def _objects(folder: Path, command: tuple[str, ...], files: list[Path]) -> list[Path]:
