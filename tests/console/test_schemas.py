@@ -5,6 +5,7 @@ keys and types.
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +53,16 @@ def load_schema(name: str) -> dict[str, Any]:
     return schema
 
 
+@cache
+def make_validator(name: str) -> Draft202012Validator:
+    """Make a schema's validator once, since checking the schema takes longer than most
+    documents.
+    """
+    return Draft202012Validator(load_schema(name))
+
+
 def list_errors(name: str, document: Any) -> list[str]:
-    return [
-        error.message
-        for error in Draft202012Validator(load_schema(name)).iter_errors(document)
-    ]
+    return [error.message for error in make_validator(name).iter_errors(document)]
 
 
 def thin_lists(value: Any, limit: int) -> Any:
