@@ -6,6 +6,7 @@ import json
 import random
 import re
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,7 @@ def publish_night(root: Path, host: str, number: int, factor: float) -> None:
     )
 
 
+@cache
 def expect_levels(root: Path) -> dict[tuple[str, str], list[tuple[float, int]]]:
     """Return the levels of each host and relation, the main one first."""
     levels = summarize_levels(load_usual_rows(root), ["host_id", "relation"])
@@ -83,6 +85,13 @@ def expect_levels(root: Path) -> dict[tuple[str, str], list[tuple[float, int]]]:
     levels["number"] = list(names)
     listed = list_levels(levels, "number")
     return {name: [tuple(level) for level in own] for name, own in listed.items()}
+
+
+@cache
+def print_once(place: Path, *arguments: str) -> str:
+    """Return what a command prints; it runs once for all tests of a place."""
+    with Fleet(place, {"COLUMNS": "200"}) as command:
+        return command(*arguments).stdout
 
 
 def split_at_gaps(ns: "pd.Series[float]") -> list[tuple[float, int]] | None:
@@ -146,9 +155,8 @@ def test_show_of_one_host_and_of_all_say_the_same(place: Path) -> None:
     levels = expect_levels(place / "results")
     totals = fleet.open(place / "results").runs()["host_id"].value_counts()
     hosts = sorted({host for host, _ in levels})
-    with Fleet(place, {"COLUMNS": "200"}) as command:
-        every = command("show", "all").stdout
-        pages = {host: command("show", host).stdout for host in hosts}
+    every = print_once(place, "show", "all")
+    pages = {host: print_once(place, "show", host) for host in hosts}
     for host, page in pages.items():
         row = re.search(rf"^{host} .*", every, re.MULTILINE)
         assert row is not None
@@ -162,8 +170,7 @@ def test_show_of_one_host_and_of_all_say_the_same(place: Path) -> None:
 
 def test_a_number_of_several_levels_names_each_with_its_runs(place: Path) -> None:
     levels = expect_levels(place / "results")
-    with Fleet(place, {"COLUMNS": "200"}) as command:
-        every = command("show", "all").stdout
+    every = print_once(place, "show", "all")
     listed = re.findall(r"^levels differ between runs: (.*)$", every, re.MULTILINE)
     several = {name: own for name, own in levels.items() if len(own) > 1}
     for line in listed:
@@ -277,10 +284,10 @@ def test_a_run_has_the_numbers_of_the_table_wherever_it_is_shown(place: Path) ->
     numbers = fleet.open(place / "results").numbers()
     table = numbers.set_index(["run_id", "relation"]).to_dict("index")
     last_runs = numbers.groupby("host_id")["run_id"].last()
+    shown = json.loads(print_once(place, "show", "all", "--json"))["rows"]
+    accepted = json.loads(print_once(place, "accept", "all", "--json"))["rows"]
     cards = {}
     with Fleet(place) as command:
-        shown = json.loads(command("show", "all", "--json").stdout)["rows"]
-        accepted = json.loads(command("accept", "all", "--json").stdout)["rows"]
         for host, run_id in last_runs.items():
             cards[run_id] = command("report", host, "-o", f"{host}.svg").stdout
     for run_id, card in cards.items():
@@ -303,8 +310,7 @@ def test_what_is_expected_of_a_machine_is_one_level_of_its_earlier_runs(
     place: Path,
 ) -> None:
     numbers = add_run_levels(fleet.open(place / "results").numbers())
-    with Fleet(place) as command:
-        accepted = json.loads(command("accept", "all", "--json").stdout)["rows"]
+    accepted = json.loads(print_once(place, "accept", "all", "--json"))["rows"]
     judged = 0
     for machine in accepted:
         earlier = numbers[numbers["run_id"] != machine["run_id"]]
