@@ -48,36 +48,48 @@ def qcc(
 
 def units(arch: str) -> list[str]:
     """Return the files of the agent for QNX."""
-    own = [arch] if arch.endswith(".c") else list_native_files(arch)
-    return [
-        *list_shared_files("c"),
-        *list_native_files("qnx"),
-        *own,
-        "native/generic.c",
-    ]
+    return [*shared_units(), *list_native_files(arch)]
 
 
-@functools.cache
+def shared_units() -> list[str]:
+    """The files that the agent has for QNX on every architecture."""
+    return [*list_shared_files("c"), *list_native_files("qnx"), "native/generic.c"]
+
+
 def agent(arch: str, release: int = 8, native: str = "") -> Path:
     """Build the agent, without a warning. native: a file in the place of
     native/<arch>.c.
     """
+    return _build_agent(arch, release, native)
+
+
+@functools.cache  # behind a function that fills defaults in, so as to see one agent
+def _build_agent(arch: str, release: int, native: str) -> Path:
+    binary = Path(_folder.name) / f"agent-{arch}-{release}{Path(native).stem}"
+    own = [native] if native else list_native_files(arch)
+    objects = [str(path) for path in _compile_shared_units(arch, release)]
+    _compile(arch, release, AGENT, "-o", str(binary), *objects, *own)
+    return binary
+
+
+@functools.cache
+def _compile_shared_units(arch: str, release: int) -> list[Path]:
+    """Compile what agents with another file for their architecture share."""
+    folder = Path(_folder.name) / f"objects-{arch}-{release}"
+    folder.mkdir()
+    _compile(
+        arch, release, folder, "-c", *(str(AGENT / name) for name in shared_units())
+    )
+    return sorted(folder.glob("*.o"))
+
+
+def _compile(arch: str, release: int, folder: Path, *args: str) -> None:
     if arch == "aarch64":
         needs.program("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu")
-    binary = Path(_folder.name) / f"agent-{arch}-{release}{Path(native).stem}"
-    done = qcc(
-        release,
-        f"-V{VARIANTS[arch]}",
-        *FLAGS,
-        *WARNINGS.split(),
-        "-I.",
-        f'-DFLEET_BUILD_ID="{BUILD_ID}"',
-        "-o",
-        str(binary),
-        *units(native or arch),
-    )
+    defined = (f"-I{AGENT}", f'-DFLEET_BUILD_ID="{BUILD_ID}"')
+    flags = (f"-V{VARIANTS[arch]}", *FLAGS, *WARNINGS.split(), *defined)
+    done = qcc(release, *flags, *args, cwd=folder)
     assert done.returncode == 0, done.stderr
-    return binary
 
 
 def loader(arch: str) -> tuple[str, ...]:
