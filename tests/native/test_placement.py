@@ -288,7 +288,7 @@ def test_a_thread_that_begins_after_the_others_makes_a_burst_disturbed(
 ) -> None:
     needs.cpus(2)
     env = preload("begins_late.c") | {"LATE_CPU": str(cpu), "LATE_MS": "200"}
-    plan = ("-b", *benchmark, "-s", "9", "-r", "1", "-f", "jsonl")
+    plan = ("-b", *benchmark, "-s", "9", "-r", "1", "--deadline", "5", "-f", "jsonl")
     records = decode(run(*plan, env=env).stdout)
     assert not bursts(records)
     reasons = {record["reason"] for record in failed_attempts(records)}
