@@ -315,11 +315,7 @@ S390X = Target(
 LOONGARCH64 = Target(
     name="linux-loongarch64",
     gcc=("zig", "ziglang"),  # Debian 12 has no compiler for it
-    gcc_flags=(
-        *("cc", "-target", "loongarch64-linux-musl", "-mcpu=generic_la64-lsx"),
-        # what zig looks for at -O0 ends the agent, without a library that zig makes first
-        "-fsanitize-trap=undefined",
-    ),
+    gcc_flags=("cc", "-target", "loongarch64-linux-musl", "-mcpu=generic_la64-lsx"),
     objdump=("llvm-objdump-16", "llvm-16"),
     loops={
         "loongarch64_cas_llsc": (
