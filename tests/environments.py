@@ -1,92 +1,59 @@
-"""Virtual environments with a wheel of ours, for which nothing is downloaded: the
-libraries of others come from the environment of the tests.
-"""
+"""Virtual environments with a wheel of ours."""
 
+import os
 import subprocess
 import sys
 import venv
-from collections.abc import Iterable
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from functools import cache
 from pathlib import Path
 
-from packaging.requirements import Requirement
-
 from tests import needs
+from tests.shared import run_folder
 
-OURS = "corefleet"
+LOCK = Path(__file__).resolve().parents[1] / "constraints-slow.txt"
 
 
 def install_wheel(wheel: Path, folder: Path) -> Path:
     """Install a wheel, and nothing that it needs, into a new environment in `folder`;
     return its bin folder.
-
-    The pip of the tests does so, since one of its own would take longer than all else.
     """
+    return install(wheel, folder, "--no-deps")
+
+
+def install_recipe(wheel: Path, extra: str, folder: Path) -> Path:
+    """Install a wheel with an extra, "" for none, and what it needs in the locked
+    releases into a new environment in `folder`; return its bin folder.
+    """
+    wanted = f"{wheel}[{extra}]" if extra else wheel
+    return install(wanted, folder, "--constraints", LOCK)
+
+
+def install(wanted: str | Path, folder: Path, *options: str | Path) -> Path:
+    """Install with uv, since pip takes ten times as long."""
+    uv = needs.python_module("uv", "uv").find_uv_bin()
     venv.create(folder)
-    python = folder / "bin/python"
-    pip = [sys.executable, "-m", "pip", "--python", python, "install", "-q"]
+    command = [uv, "pip", "install", "-q", "--python", folder / "bin/python"]
     done = subprocess.run(
-        [*pip, "--no-deps", "--no-index", "--no-compile", wheel],
+        [*command, *options, wanted],
+        env=os.environ | find_index() | {"UV_CACHE_DIR": str(run_folder() / "uv")},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, f"{wheel}: {done.stdout}{done.stderr}"
+    assert done.returncode == 0, f"{wanted}: {done.stdout}{done.stderr}"
     return folder / "bin"
+
+
+@cache
+def find_index() -> dict[str, str]:
+    """Return where pip's settings say that packages are, as uv's variable."""
+    command = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return {"UV_DEFAULT_INDEX": done.stdout.strip()} if done.stdout.strip() else {}
 
 
 def find_site(folder: Path) -> Path:
     """Return the folder of the packages of an environment."""
     (site,) = folder.glob("lib/python*/site-packages")
     return site
-
-
-def link_needed(folder: Path, extras: Iterable[str]) -> None:
-    """Link into an environment that has our wheel what the wheel with these extras
-    needs and what that needs in turn, and nothing else.
-    """
-    site = find_site(folder)
-    (ours,) = Distribution.discover(name=OURS, path=[str(site)])
-    waiting = list_requirements(ours, extras)
-    known = set[str]()
-    while waiting:
-        requirement = waiting.pop()
-        if str(requirement) in known:
-            continue
-        known.add(str(requirement))
-        found = ours
-        if requirement.name != OURS:
-            found = find_release(requirement)
-            link_release(found, site)
-        waiting += list_requirements(found, requirement.extras)
-
-
-def list_requirements(owner: Distribution, extras: Iterable[str]) -> list[Requirement]:
-    """List what a release with these extras needs on this machine."""
-    contexts = [{"extra": extra} for extra in ("", *extras)]
-    return [
-        requirement
-        for requirement in map(Requirement, owner.requires or ())
-        if requirement.marker is None
-        or any(requirement.marker.evaluate(context) for context in contexts)
-    ]
-
-
-def find_release(requirement: Requirement) -> Distribution:
-    """Return the release that the environment of the tests has, which must suffice."""
-    try:
-        found = distribution(requirement.name)
-    except PackageNotFoundError:
-        needs.missing(f"no {requirement}: pip install -r constraints-slow.txt")
-    assert requirement.specifier.contains(found.version, prereleases=True), requirement
-    return found
-
-
-def link_release(release: Distribution, site: Path) -> None:
-    """Link the packages and modules of a release into `site`."""
-    tops = {file.parts[0] for file in release.files or ()} - {"..", "__pycache__"}
-    for top in tops:
-        link = site / top
-        if not link.exists():
-            link.symlink_to(Path(str(release.locate_file(top))))

@@ -59,9 +59,7 @@ def install(command: str, wheel: Path, folder: Path) -> Path:
     """
     match = INSTALLS.search(command)
     assert match, command
-    bin_folder = environments.install_wheel(wheel, folder)
-    environments.link_needed(folder, [match[1]] if match[1] else [])
-    return bin_folder
+    return environments.install_recipe(wheel, match[1] or "", folder)
 
 
 def test_the_workflow_of_a_gallery_makes_its_site(
