@@ -1,6 +1,7 @@
 """Virtual environments with a wheel of ours."""
 
 import os
+import re
 import subprocess
 import sys
 import venv
@@ -48,9 +49,10 @@ def install(wanted: str | Path, folder: Path, *options: str | Path) -> Path:
 @cache
 def find_index() -> dict[str, str]:
     """Return where pip's settings say that packages are, as uv's variable."""
-    command = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return {"UV_DEFAULT_INDEX": done.stdout.strip()} if done.stdout.strip() else {}
+    command = [sys.executable, "-m", "pip", "config", "list"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = re.findall(r"\.index-url='(.*)'", done.stdout)
+    return {"UV_DEFAULT_INDEX": found[-1]} if found else {}
 
 
 def find_site(folder: Path) -> Path:

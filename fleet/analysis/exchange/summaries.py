@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.tables import NUMBER_KEY, Floats
+from fleet.analysis.base.tables import NUMBER_KEY, PAIR_KEY, Floats
 from fleet.analysis.base.text import (
     format_document,
     format_half_width,
@@ -314,7 +314,7 @@ def _load_pairs_of_runs(root: Root, side: ComparisonSide) -> pd.DataFrame:
     pairs = _select_usual_pairs(root, pairs, tables.runs)
     # grouping by categories would make a group of each of their combinations
     pairs = pairs.astype(dict.fromkeys(NUMBER_KEY, "object"))
-    groups = pairs.groupby([*NUMBER_KEY, "ping_cpu", "pong_cpu"], sort=False)
+    groups = pairs.groupby(PAIR_KEY, sort=False)
     medians = groups.agg(latency_ns=("median_ns", "median"), half=("spread", "median"))
     rows = medians.reset_index()
     rows["estimator"] = "median"
