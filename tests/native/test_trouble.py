@@ -173,9 +173,12 @@ def test_a_partner_that_stops_in_a_loop_is_given_up_and_both_are_released(
         assert reason == "no progress for 0.3 s"
         while partner in threads(process.pid):  # until the thread given up is released
             time.sleep(0.02)
-        # the run goes on; other work may disturb each burst, which lasts long
+        # The run goes on. Other work may disturb each burst, which lasts long; a
+        # thread of higher priority, such as another test's, may hold it up for 0.3 s.
         later = next_record(process, "burst", "failed")
-        assert later["record"] == "burst" or later["disturbed"]
+        while later.get("reason") == reason:
+            later = next_record(process, "burst", "failed")
+        assert later["record"] == "burst" or later["disturbed"], later
         assert len(threads(process.pid)) <= 3
 
 
