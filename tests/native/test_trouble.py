@@ -340,9 +340,11 @@ def test_a_thread_of_higher_priority_on_a_cpu_costs_its_bursts_and_not_the_run()
     with start_agent(*plan, "--deadline", "20") as process:
         next_record(process, "burst")
         with subprocess.Popen(hog) as hogging:
-            failed = next_record(process, "failed")
+            reason = "other work held it"
+            while "other work held it" in reason:  # beside other programs: once more
+                reason = next_record(process, "failed")["reason"]
             hogging.kill()
-        assert failed["reason"] in (
+        assert reason in (
             "no progress for 0.3 s",
             "a thread given up earlier ran meanwhile",
         )
