@@ -113,19 +113,22 @@ def _estimate_scatter_of_sides(log_ns: Floats, is_b: Bools) -> Any:
     """Estimate the usual scatter of numbers between the runs of a side, a standard
     deviation. log_ns: a row per number, a column per run of either side.
     """
-    # the sides as rows of their own, so that a change does not count as scatter
+    # each number has a row for A and a row for B, NaN in runs of the other side, so
+    # that a change from A to B does not count as scatter
     rows_of_a = np.where(is_b, np.nan, log_ns)
     rows_of_b = np.where(is_b, log_ns, np.nan)
-    sides = np.vstack([rows_of_a, rows_of_b])
-    return estimate_scatter(sides)
+    rows_of_sides = np.vstack([rows_of_a, rows_of_b])
+    return estimate_scatter(rows_of_sides)
 
 
 def _average_variances(samples: Sequence[Floats]) -> float:
     """Return the mean variance of the samples of two values or more, 0 without any."""
-    variances = [sample.var(ddof=1) for sample in samples if len(sample) > 1]
-    if not variances:
+    has_variance = [sample for sample in samples if len(sample) > 1]
+    if not has_variance:
         return 0.0
-    return float(np.mean(variances))
+    variances = [sample.var(ddof=1) for sample in has_variance]
+    mean = np.mean(variances)
+    return float(mean)
 
 
 def _measure_distances_from_levels(log_ns: Floats, labels: Ints) -> Floats:
@@ -139,12 +142,13 @@ def _measure_distances_from_levels(log_ns: Floats, labels: Ints) -> Floats:
     last_level = int(labels.max(initial=0))
     for level in range(last_level + 1):
         is_at_level = labels == level
-        counts = is_at_level.sum(axis=1, keepdims=True)
-        is_used = is_at_level & (counts >= MIN_RUNS)
+        runs_at_level = is_at_level.sum(axis=1)
+        has_enough = runs_at_level >= MIN_RUNS  # a value per row
+        is_used = is_at_level & has_enough[:, None]
         logs_at_level = np.where(is_used, log_ns, np.nan)
         means = compute_nanmean(logs_at_level, axis=1)
         distances_at_level = log_ns - means[:, None]
-        distances = np.where(is_used, distances_at_level, distances)
+        distances[is_used] = distances_at_level[is_used]
     return distances
 
 
@@ -157,20 +161,23 @@ def fit_within_blocks(values: Floats, is_b: Bools, blocks: Ints) -> LeastSquares
     only differences within a block count.
     """
     # taking the block means out of values and sides leaves a regression through 0 with
-    # the side as its only variable: change = sum(value * side) / sum(side**2)
+    # the side, 1 for B and 0 for A, as its only variable:
+    # change = sum(value * side) / sum(side**2)
     one_row = is_b.astype(float)[None, :]
     side = _subtract_block_means(one_row, blocks)[0]
     centred = _subtract_block_means(values, blocks)
     side_squares = float(side @ side)
     has_both_sides = side_squares > 1e-12  # in any block; else 0 but for rounding
     # a mean per block and the change are fitted to the runs
-    freedom = len(is_b) - len(np.unique(blocks)) - 1
+    block_count = len(np.unique(blocks))
+    freedom = len(is_b) - block_count - 1
     if not has_both_sides or freedom < 1:
         return LeastSquares.make_unknown(len(values))
     # not `centred @ side`, whose last digit depends on how many rows there are
-    products = (centred * side).sum(axis=1)
-    change = products / side_squares
-    residuals = centred - np.outer(change, side)
+    products = centred * side
+    change = products.sum(axis=1) / side_squares
+    fitted = np.outer(change, side)
+    residuals = centred - fitted
     squares = (residuals**2).sum(axis=1)
     # the variance of the change is that of a run, divided by the squares of the side
     return LeastSquares(
@@ -211,10 +218,11 @@ def moderate_variances(variances: Floats, freedom: Floats) -> tuple[Floats, Floa
     # the logarithm of a variance with d degrees of freedom is off by
     # digamma(d/2) - log(d/2), on average, which is subtracted here; by chance, it has
     # the variance trigamma(d/2)
-    log_ns = np.log(variances)
-    unbiased_logs = log_ns - special.digamma(half_freedom) + np.log(half_freedom)
+    logs = np.log(variances)
+    unbiased_logs = logs - special.digamma(half_freedom) + np.log(half_freedom)
     mean = unbiased_logs.mean()
-    variance_by_chance = special.polygamma(1, half_freedom).mean()
+    trigamma = special.polygamma(1, half_freedom)
+    variance_by_chance = trigamma.mean()
     # the variance of the logarithms of the true variances
     excess = unbiased_logs.var(ddof=1) - variance_by_chance
     # no variance is known better than one estimated from all rows together
@@ -252,10 +260,8 @@ def moderate_where(
     tested_variances, tested_freedom = moderate_variances(
         variances[is_tested], freedom[is_tested]
     )
-    moderated = np.full(variances.shape, np.nan)
-    moderated[is_tested] = tested_variances
-    new_freedom = np.full(variances.shape, np.nan)
-    new_freedom[is_tested] = tested_freedom
+    moderated = put_where(is_tested, tested_variances)
+    new_freedom = put_where(is_tested, tested_freedom)
     return moderated, new_freedom
 
 
@@ -286,10 +292,12 @@ def control_false_discovery(p: Floats) -> Floats:
     q is p * count / rank, where the smallest p has the rank 1. It is never above the q
     of a larger p: 0.01, 0.04, 0.05 have q 0.03, 0.05, 0.05.
     """
-    tested = np.flatnonzero(~np.isnan(p))
-    count = len(tested)
-    largest_first = np.argsort(-p[tested])
-    places = tested[largest_first]
+    is_tested = ~np.isnan(p)
+    places_of_tested = np.flatnonzero(is_tested)
+    count = len(places_of_tested)
+    largest_first = np.argsort(-p[is_tested])
+    # where the largest p stands in `p`, then where the second largest stands, …
+    places = places_of_tested[largest_first]
     rank = np.arange(count, 0, -1)  # of the smallest p: 1
     adjusted = p[places] * count / rank
     # the largest p is first: the least so far is that of all p at least as large
@@ -329,18 +337,32 @@ def find_chance_limits(a: Floats, b: Floats, relations: Iterable[object]) -> Flo
     relation_of_pair = np.array(list(relations), dtype=object)
     limits = np.full(len(a), np.inf)
     alpha = ALPHA / max(len(a), 1)  # by Bonferroni, since each pair has its own limit
-    fewest_runs = min(a.shape[1], b.shape[1])
     for relation in dict.fromkeys(relation_of_pair):
         is_own = relation_of_pair == relation
-        from_median_a = _subtract_medians_of_runs(a[is_own])
-        from_median_b = _subtract_medians_of_runs(b[is_own])
-        if fewest_runs >= MIN_RUNS:
-            limits[is_own] = _limit_by_runs(from_median_a, from_median_b, alpha)
-        # the scatter of too few runs is unknown: the pairs of a relation stand for it
-        elif is_own.sum() >= _MIN_PAIRS:
-            moves = from_median_b.mean(axis=1) - from_median_a.mean(axis=1)
-            limits[is_own] = _limit_by_pairs(moves, alpha)
+        limits[is_own] = _limit_relation(a[is_own], b[is_own], alpha)
     return limits
+
+
+def _limit_relation(a: Floats, b: Floats, alpha: float) -> Floats | float:
+    """Return the limits of the pairs of a relation. If each side has three runs or
+    more, each pair has a limit by how far it scatters between runs. If not, but the
+    relation has eight pairs or more, all pairs have one limit by how far they scatter.
+    If neither, the limit is infinite.
+
+    a, b: logarithms, pairs x runs of that side. alpha: the probability that chance
+    moves a pair beyond its limit.
+    """
+    from_median_a = _subtract_medians_of_runs(a)
+    from_median_b = _subtract_medians_of_runs(b)
+    runs_of_a = a.shape[1]
+    runs_of_b = b.shape[1]
+    if min(runs_of_a, runs_of_b) >= MIN_RUNS:
+        return _limit_by_runs(from_median_a, from_median_b, alpha)
+    # the scatter of too few runs is unknown: that of the pairs stands for it
+    if len(a) >= _MIN_PAIRS:
+        moves = from_median_b.mean(axis=1) - from_median_a.mean(axis=1)
+        return _limit_by_pairs(moves, alpha)
+    return np.inf
 
 
 def _subtract_medians_of_runs(pairs: Floats) -> Floats:
@@ -360,7 +382,8 @@ def _limit_by_runs(a: Floats, b: Floats, alpha: float) -> Floats:
     """
     runs = np.hstack([a, b])
     runs_of_a = a.shape[1]
-    is_b = np.arange(runs.shape[1]) >= runs_of_a
+    runs_of_b = b.shape[1]
+    is_b = np.repeat([False, True], [runs_of_a, runs_of_b])
     # the order of the runs in time is not known here, so they have no passes
     one_block = np.zeros(len(is_b), dtype=np.int64)
     fit = fit_within_blocks(runs, is_b, one_block)
@@ -377,7 +400,8 @@ def _limit_by_pairs(changes: Floats, alpha: float) -> float:
     scatter as Student's t with six degrees of freedom: a change beyond the limit, on
     either side, has the probability `alpha`.
     """
-    distances = np.abs(changes - np.median(changes))
+    median = np.median(changes)
+    distances = np.abs(changes - median)
     median_distance = np.median(distances)
     # half of a symmetric distribution is nearer to its middle than its quartiles: the
     # median distance is that of a quartile, and scales the t distribution
@@ -390,10 +414,10 @@ def compute_nanmedian(values: Floats, axis: int) -> Floats:
     """Return the median along an axis, ignoring NaN; NaN where no value is left.
     `numpy.nanmedian` is slow for many short rows, and warns of rows without a value.
     """
+    if not values.shape[axis]:
+        return compute_nanmean(values, axis)  # NaN, too
     is_value = ~np.isnan(values)
     count = is_value.sum(axis=axis, keepdims=True)
-    if not values.shape[axis]:
-        return np.full(count.squeeze(axis).shape, np.nan)
     ordered = np.sort(values, axis=axis)  # NaN last
     # the places of the two middle values, from 0: 1 and 2 of 4 values, 1 and 1 of 3
     # values. Without any value they are 0 and 0, where NaN stands.
@@ -401,8 +425,8 @@ def compute_nanmedian(values: Floats, axis: int) -> Floats:
     above_middle = count // 2
     lower_value = np.take_along_axis(ordered, below_middle, axis=axis)
     upper_value = np.take_along_axis(ordered, above_middle, axis=axis)
-    sums = (lower_value + upper_value).squeeze(axis)
-    return np.asarray(sums / 2)
+    medians = (lower_value + upper_value) / 2
+    return np.asarray(medians.squeeze(axis))
 
 
 def compute_nanmean(values: Floats, axis: int) -> Floats:
@@ -410,8 +434,30 @@ def compute_nanmean(values: Floats, axis: int) -> Floats:
     is_value = ~np.isnan(values)
     counts = is_value.sum(axis=axis)
     sums = np.nansum(values, axis=axis)
+    return divide_by_counts(sums, counts)
+
+
+def divide_by_counts(sums: Floats, counts: Any) -> Floats:
+    """Return sums divided by counts, which are means; NaN where the count is 0."""
     divisor = np.where(counts > 0, counts, np.nan)
     return np.asarray(sums / divisor)
+
+
+def put_where(mask: Bools, values: Floats | Ints) -> Floats:
+    """Return an array of the shape of `mask` that has `values`, in their order, where
+    the mask is true, and NaN elsewhere.
+    """
+    placed = np.full(mask.shape, np.nan)
+    placed[mask] = values
+    return placed
+
+
+def compute_p(t: Floats, freedom: Floats) -> Floats:
+    """Return the probability of Student's t of these sizes or more, on either side of
+    0. t: sizes, none negative. freedom: their degrees of freedom.
+    """
+    p_of_a_side: Floats = special.stdtr(freedom, -t)
+    return 2 * p_of_a_side
 
 
 def apply_student(
@@ -423,9 +469,10 @@ def apply_student(
     """
     critical_t = special.stdtrit(freedom, 1 - ALPHA / 2)
     half_width = critical_t * error
+    low = change - half_width
+    high = change + half_width
     t = np.abs(change) / error
-    p = 2 * special.stdtr(freedom, -t)
-    return change - half_width, change + half_width, p
+    return low, high, compute_p(t, freedom)
 
 
 def judge_rows(
@@ -457,23 +504,13 @@ def judge_rows(
     - `a_compared`, `b_compared`: how many runs are at the level that was compared;
     - `a_ns`, `b_ns`: the mean of the runs that were compared.
     """
-    fits = _Fits.make_empty(len(log_ns))
     without_shifts = log_ns - shifts
-    are_blocks_asked = blocks is not None
-    # rows of equal labels compare the same runs, and are fitted at once; `fits`
-    # collects what is found
-    for rows in _group_equal_rows(labels):
-        levels_of_runs = labels[rows[0]]  # all of these rows have equal labels
-        choice = _choose_levels(levels_of_runs, is_b, blocks)
-        fits.note_levels(rows, choice)
-        if _has_enough_runs(choice, is_b, are_blocks_asked=are_blocks_asked):
-            fit = choice.fit(without_shifts[rows], is_b)
-            fits.note_changes(rows, fit)
+    fits = _fit_rows(without_shifts, labels, is_b, blocks)
+    least_squares = LeastSquares(*fits.least_squares)
     a = _Side.select("a", log_ns, labels, ~is_b)
     b = _Side.select("b", log_ns, labels, is_b)
-    columns_of_fit = LeastSquares(*fits.least_squares)._asdict()
     return {
-        **columns_of_fit,
+        **least_squares._asdict(),
         "levels": labels.max(axis=1, initial=0) + 1,
         "are_apart": fits.are_apart,
         "shares": compute_share_probability(a.counts, b.counts),
@@ -481,6 +518,26 @@ def judge_rows(
         **a.describe(fits.level_of_a),
         **b.describe(fits.level_of_b),
     }
+
+
+def _fit_rows(
+    log_ns: Floats, labels: Ints, is_b: Bools, blocks: Ints | None
+) -> "_Fits":
+    """Choose which runs of each row are compared, and fit the change of the row in
+    these runs; the change is NaN if they are too few. log_ns: without the shifts of the
+    runs. labels, is_b, blocks: as of `judge_rows`.
+    """
+    fits = _Fits.make_empty(len(log_ns))
+    are_blocks_asked = blocks is not None
+    # rows of equal labels compare the same runs, and are fitted at once
+    for rows in _group_equal_rows(labels):
+        levels_of_runs = labels[rows[0]]  # all of these rows have equal labels
+        choice = _choose_levels(levels_of_runs, is_b, blocks)
+        fits.note_levels(rows, choice)
+        if _has_enough_runs(choice, is_b, are_blocks_asked=are_blocks_asked):
+            fit = choice.fit(log_ns[rows], is_b)
+            fits.note_changes(rows, fit)
+    return fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -526,7 +583,8 @@ def _group_equal_rows(labels: Ints) -> list[list[int]]:
     """
     groups = dict[bytes, list[int]]()
     for number, row in enumerate(labels):
-        group = groups.setdefault(row.tobytes(), [])
+        content = row.tobytes()  # an array cannot be a key, but its bytes can
+        group = groups.setdefault(content, [])
         group.append(number)
     return list(groups.values())
 
@@ -574,12 +632,15 @@ def _choose_levels(levels: Ints, is_b: Bools, asked_blocks: Ints | None) -> _Cho
     if level_count == 1:
         common_blocks = _keep_common_blocks(blocks, has_number, is_b)
         return _Choice(common_blocks, level_of_a=0, level_of_b=0, are_apart=False)
+    # how many runs of each side are at each level
     counts_of_a = _count_levels(levels[has_number & ~is_b], level_count)
     counts_of_b = _count_levels(levels[has_number & is_b], level_count)
-    is_shared = np.minimum(counts_of_a, counts_of_b) >= MIN_AT_LEVEL
+    smaller_counts = np.minimum(counts_of_a, counts_of_b)
+    is_shared = smaller_counts >= MIN_AT_LEVEL  # a value per level
     # each shared level is a block in place of the passes, or part of a block asked for
     if is_shared.any():
-        shared_counts = np.where(is_shared, counts_of_a + counts_of_b, 0)
+        counts = counts_of_a + counts_of_b
+        shared_counts = np.where(is_shared, counts, 0)
         return _choose_shared_levels(levels, is_b, asked_blocks, shared_counts)
     return _choose_main_levels(levels, is_b, blocks, (counts_of_a, counts_of_b))
 
@@ -665,9 +726,10 @@ def _keep_common_blocks(blocks: Ints, is_used: Bools, is_b: Bools) -> Ints:
     """
     blocks_of_a = blocks[is_used & ~is_b]
     blocks_of_b = blocks[is_used & is_b]
-    common = np.intersect1d(blocks_of_a, blocks_of_b)
-    is_in_common = is_used & np.isin(blocks, common)
-    return np.where(is_in_common, blocks, -1)
+    common_blocks = np.intersect1d(blocks_of_a, blocks_of_b)
+    is_in_common = np.isin(blocks, common_blocks)
+    is_kept = is_used & is_in_common
+    return np.where(is_kept, blocks, -1)
 
 
 def _has_enough_runs(choice: _Choice, is_b: Bools, *, are_blocks_asked: bool) -> bool:
@@ -749,15 +811,15 @@ def compute_share_probability(a: Ints, b: Ints) -> Floats:
     corrected for the number of levels: of two levels, both have the same p.
     """
     counts = np.stack([a, b], axis=1)  # rows x sides x levels
-    # most rows have the counts of another: each distinct one is tested once
-    distinct, distinct_of_row = np.unique(counts, axis=0, return_inverse=True)
+    # most rows have the counts of another row: distinct counts are tested once.
+    # `place`: for each row, where its counts are in `distinct`
+    distinct, place = np.unique(counts, axis=0, return_inverse=True)
+    place = place.reshape(-1)  # some versions of numpy return a column
     distinct_a = distinct[:, 0]
     distinct_b = distinct[:, 1]
     p_of_levels = _test_by_fisher(distinct_a, distinct_b)
     smallest_p = p_of_levels.min(axis=1, initial=1.0)
-    # some versions of numpy return a column
-    p_of_row = smallest_p[distinct_of_row.reshape(-1)]
-    return np.asarray(p_of_row)
+    return np.asarray(smallest_p[place])
 
 
 def _test_by_fisher(a: Ints, b: Ints) -> Floats:
@@ -770,11 +832,15 @@ def _test_by_fisher(a: Ints, b: Ints) -> Floats:
     """
     # arrays below are rows x levels x possible splits; an axis is of length 1 where all
     # values along it would be equal. The totals are sums over the levels of a row.
-    total_a = a.sum(axis=1)[:, None, None]
-    total_b = b.sum(axis=1)[:, None, None]
-    at_level = (a + b)[:, :, None]
+    runs_of_a = a.sum(axis=1)
+    runs_of_b = b.sum(axis=1)
+    total_a = runs_of_a[:, None, None]
+    total_b = runs_of_b[:, None, None]
+    runs_at_level = a + b
+    at_level = runs_at_level[:, :, None]
     # split number i has i of a level's runs on side A and the others on side B
-    possible_a = np.arange(total_a.max(initial=0) + 1)
+    split_count = runs_of_a.max(initial=0) + 1
+    possible_a = np.arange(split_count)
     # negative where the level has fewer than i runs: such a split has probability 0
     possible_b = at_level - possible_a
     chance = _compute_hypergeometric(possible_a, possible_b, total_a, total_b)
@@ -810,12 +876,13 @@ def _log_choose(total: Ints, taken: Ints) -> Floats:
     `taken` of `total`. Where `taken` is negative or more than `total`, the result means
     nothing, and the caller must drop it.
     """
-    # clipped at 0, since a factorial of a negative number is infinite; gammaln(n + 1)
-    # is the logarithm of the factorial of n
-    left = np.maximum(total - taken, 0)
+    # clipped at 0, since a factorial of a negative number is infinite
+    taken_or_0 = np.maximum(taken, 0)
+    left_or_0 = np.maximum(total - taken, 0)
+    # gammaln(n + 1) is the logarithm of the factorial of n
     log_factorial: Floats = special.gammaln(total + 1)
-    log_factorial_taken = special.gammaln(np.maximum(taken, 0) + 1)
-    log_factorial_left = special.gammaln(left + 1)
+    log_factorial_taken = special.gammaln(taken_or_0 + 1)
+    log_factorial_left = special.gammaln(left_or_0 + 1)
     ways: Floats = log_factorial - log_factorial_taken - log_factorial_left
     return ways
 
@@ -829,7 +896,8 @@ def compute_level_probability(
 
     rate: the probability that a run is at another level.
     """
-    trials = np.maximum(total, 1).astype(np.int64)
+    at_least_one = np.maximum(total, 1)
+    trials = at_least_one.astype(np.int64)
     # the binomial tail: the probability of more than runs - 1, so of `runs` or more
     tails: Floats = special.bdtrc(runs - 1, trials, rate)
     sums = tails.sum(axis=-1)

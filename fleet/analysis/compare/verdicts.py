@@ -178,15 +178,18 @@ def lay_out_relations(numbers: pd.DataFrame, orders: Sequence[Order]) -> list[Si
     The rows of the result also have `a_within` and `b_within`, the median `spread` of
     each side; the error of the change does not use these two.
     """
-    numbers_of_a = numbers[~numbers["is_b"]]
-    numbers_of_b = numbers[numbers["is_b"]]
+    is_b = numbers["is_b"]
+    numbers_of_a = numbers[~is_b]
+    numbers_of_b = numbers[is_b]
     # a choice: a benchmark with its variant, in the order of side A; numbers of B get
     # NaN, since each row of the table takes the choice of its numbers of A
     choice_of_a = number_groups(numbers_of_a, ["comparison", *CHOICE_KEY])
     choices = pd.Series(choice_of_a, numbers_of_a.index)
-    table = _tabulate_units(numbers.assign(choice=choices), orders)
+    numbers = numbers.assign(choice=choices)
+    table = _tabulate_units(numbers, orders)
     rows = _join_spreads(table.rows, numbers_of_a, numbers_of_b)
-    return _make_side_runs(table, rows, _order_nearest_first(table))
+    nearest_first = _order_nearest_first(table)
+    return _make_side_runs(table, rows, nearest_first)
 
 
 def _join_spreads(
@@ -198,12 +201,12 @@ def _join_spreads(
     is the median of; a run may lack some of them.
     """
     named_rows = rows[[*_COMPARISON_KEY, *NUMBER_KEY]]
-    columns = [
-        numbers_of_a.groupby(_COMPARISON_KEY)["pairs"].max(),
-        _average_within(numbers_of_a, "a_within"),
-        _average_within(numbers_of_b, "b_within"),
-    ]
-    for column in columns:
+    # columns with a value by comparison and key
+    pairs_of_a = numbers_of_a.groupby(_COMPARISON_KEY)["pairs"]
+    most_pairs = pairs_of_a.max()
+    a_within = _average_within(numbers_of_a, "a_within")
+    b_within = _average_within(numbers_of_b, "b_within")
+    for column in (most_pairs, a_within, b_within):
         named_rows = named_rows.join(column, on=_COMPARISON_KEY)
     return named_rows.drop(columns=_COMPARISON_KEY)
 
@@ -285,7 +288,7 @@ def judge_comparisons(
     tables = _add_q_values([rows, *session_tables], questions)
     judged = [add_verdicts(table, threshold, rates) for table in tables]
     judged_rows, *judged_sessions = judged
-    names_of_rows = comparisons[0].rows.columns
+    names_of_rows = comparisons[0].rows.columns  # equal in all comparisons
     judged_rows = judged_rows[[*names_of_rows, *_COLUMNS]]
     parts = _split_table(judged_rows, comparisons, only_tested=are_pairs)
     if are_pairs:
@@ -320,8 +323,8 @@ def _number_comparisons(comparisons: Sequence[SideRuns]) -> Ints:
     stand end to end: of one with 2 rows and one with 3, 0, 0, 1, 1, 1.
     """
     row_counts = [len(comparison.rows) for comparison in comparisons]
-    numbers = np.arange(len(comparisons))
-    return np.repeat(numbers, row_counts)
+    count = len(comparisons)
+    return np.repeat(np.arange(count), row_counts)
 
 
 def _label_levels(comparisons: Sequence[SideRuns]) -> list[Ints]:
@@ -361,11 +364,8 @@ def _fit_rows(
     session_of_each = [
         sessions.get(comparison.sides, _NO_SESSION) for comparison in comparisons
     ]
-    shared_ratios = np.exp([session.change for session in session_of_each])
     comparison_of_row = _number_comparisons(comparisons)
-    rows = pd.concat([comparison.rows for comparison in comparisons], ignore_index=True)
-    rows["shared"] = shared_ratios[comparison_of_row]
-    columns_of_groups = []
+    fits_of_groups = []
     for group in _group_by_order(comparisons):
         # arrays that hold the rows of the group's comparisons end to end
         columns = _fit_group(
@@ -376,9 +376,14 @@ def _fit_rows(
         # the numbers of a group rise, so these rows are in the order of `columns`
         is_in_group = np.isin(comparison_of_row, group)
         rows_of_group = np.flatnonzero(is_in_group)
-        columns_of_groups.append(pd.DataFrame(columns, index=rows_of_group))
+        fits = pd.DataFrame(columns, index=rows_of_group)
+        fits_of_groups.append(fits)
     # the index has the numbers of the rows, by which the columns are joined
-    return rows.join(pd.concat(columns_of_groups))
+    all_fits = pd.concat(fits_of_groups)
+    rows = pd.concat([comparison.rows for comparison in comparisons], ignore_index=True)
+    shared_ratios = np.exp([session.change for session in session_of_each])
+    rows["shared"] = shared_ratios[comparison_of_row]
+    return rows.join(all_fits)
 
 
 def _fit_group(
@@ -390,18 +395,21 @@ def _fit_group(
     the columns of `judge_rows`, with the rows of all comparisons end to end. levels: an
     array of numbers x runs for each comparison. sessions: the session of each.
     """
+    logs_of_comparisons = []
     shifts_of_comparisons = []
     row_counts = []
     for comparison, session in zip(comparisons, sessions, strict=True):
-        shifts_of_comparisons.append(session.list_shifts(comparison))
+        logs_of_comparisons.append(comparison.log_ns)
+        shifts = session.list_shifts(comparison)  # of each run
+        shifts_of_comparisons.append(shifts)
         row_counts.append(len(comparison.rows))
     # rows x runs: each row of a comparison has the shifts of that comparison's runs
     shifts_of_rows = np.repeat(shifts_of_comparisons, row_counts, axis=0)
-    log_ns = np.vstack([comparison.log_ns for comparison in comparisons])
+    log_ns = np.vstack(logs_of_comparisons)
+    labels = np.vstack(levels)
     # all comparisons of a group have the order of the first
     is_b = comparisons[0].is_b
     blocks = comparisons[0].blocks
-    labels = np.vstack(levels)
     return judge.judge_rows(log_ns, labels, is_b, blocks, shifts=shifts_of_rows)
 
 
@@ -415,7 +423,8 @@ def _group_by_order(comparisons: Sequence[SideRuns]) -> list[list[int]]:
         blocks = None
         if comparison.blocks is not None:
             blocks = tuple(comparison.blocks.tolist())
-        numbers = numbers_by_order.setdefault((sides, blocks), [])
+        order = (sides, blocks)
+        numbers = numbers_by_order.setdefault(order, [])
         numbers.append(number)
     return list(numbers_by_order.values())
 
@@ -450,9 +459,13 @@ def _estimate_session(hosts: Sequence[_LeveledRuns]) -> _Session:
     whether the run is of B. The shift of a key is that of all of its runs. `change`,
     `error` and `freedom` of the result are of the mean shift, from A to B.
     """
-    all_keys = {key for host in hosts for key in host.runs.keys}
+    all_keys = set[tuple[Any, bool]]()
+    for host in hosts:
+        all_keys.update(host.runs.keys)
     keys = sorted(all_keys)
-    is_b = np.array([is_of_b for _, is_of_b in keys], dtype=bool)
+    are_b = [is_of_b for _, is_of_b in keys]
+    is_b = np.array(are_b, dtype=bool)
+    # arrays with a column per key
     log_ns, levels = _join_hosts(hosts, keys)
     shifts = judge.estimate_session_shifts(log_ns, levels, is_b)
     if not shifts.any():
@@ -480,15 +493,19 @@ def _join_hosts(
     logs_of_hosts = []
     levels_of_hosts = []
     for host in hosts:
+        # for each run of the host, its column among those of all hosts
         columns = [column_of_key[key] for key in host.runs.keys]
-        shape = (len(host.levels), len(keys))
+        row_count = len(host.levels)
+        shape = (row_count, len(keys))
         log_ns = np.full(shape, np.nan)
         log_ns[:, columns] = host.runs.log_ns
         logs_of_hosts.append(log_ns)
         levels = np.full(shape, -1)
         levels[:, columns] = host.levels
         levels_of_hosts.append(levels)
-    return np.vstack(logs_of_hosts), np.vstack(levels_of_hosts)
+    all_logs = np.vstack(logs_of_hosts)
+    all_levels = np.vstack(levels_of_hosts)
+    return all_logs, all_levels
 
 
 def _test_rows(rows: pd.DataFrame) -> pd.DataFrame:
@@ -504,13 +521,15 @@ def _test_rows(rows: pd.DataFrame) -> pd.DataFrame:
     - `chance`, `more`: of the levels, from `_test_levels`;
     - `ratio`, `low`, `high`, `p`: of the change, from `_apply_student`.
     """
-    is_tested = rows["change"].notna().to_numpy()
+    has_change = rows["change"].notna()
+    is_tested = has_change.to_numpy()
     own_variance = rows["variance"].to_numpy()
     own_freedom = rows["freedom"].to_numpy()
     variance, freedom = judge.moderate_where(is_tested, own_variance, own_freedom)
     rows = _test_levels(rows, is_tested)
     # `variance` is of a run; times `scale`, it is that of the change
-    rows["error"] = np.sqrt(variance * rows["scale"])
+    variance_of_change = variance * rows["scale"]
+    rows["error"] = np.sqrt(variance_of_change)
     rows["borrowed"] = freedom - own_freedom
     rows["freedom"] = freedom
     table = _apply_student(rows)
@@ -534,12 +553,14 @@ def _test_levels(rows: pd.DataFrame, is_tested: Bools) -> pd.DataFrame:
     at_main_level, all_runs = _read_counts(rows)  # rows x sides
     rate = _estimate_rate(at_main_level, all_runs)
     chance = judge.compute_level_probability(at_main_level, all_runs, rate)
-    compares_levels = rows["are_apart"].to_numpy() & is_tested
+    are_levels_apart = rows["are_apart"].to_numpy()
+    compares_levels = are_levels_apart & is_tested
     p_levels = np.where(compares_levels, chance, 0.0)
-    has_several = rows["levels"].to_numpy() > 1
+    level_counts = rows["levels"].to_numpy()
+    has_several = level_counts > 1
     tests = is_tested.sum()
-    runs_to_tell = np.full(len(rows), np.nan)
-    runs_to_tell[has_several] = _count_runs_to_tell(rows[has_several], rate, tests)
+    runs_of_several = _count_runs_to_tell(rows[has_several], rate, tests)
+    runs_to_tell = judge.put_where(has_several, runs_of_several)
     return rows.assign(chance=p_levels, more=runs_to_tell)
 
 
@@ -556,10 +577,11 @@ def _estimate_rate(at_main_level: Ints, all_runs: Ints) -> float:
     """Return how often a run is at another level than most; never 0 or 1. Both
     arguments count runs, rows x sides.
     """
-    runs_elsewhere = (all_runs - at_main_level).sum()
     runs = all_runs.sum()
-    # half a run is added on either side
-    return float((runs_elsewhere + 0.5) / (runs + 1))
+    runs_elsewhere = (all_runs - at_main_level).sum()
+    # half a run is added to those elsewhere, and half a run to the others
+    rate = (runs_elsewhere + 0.5) / (runs + 1)
+    return float(rate)
 
 
 def _test_all_sessions(
@@ -579,8 +601,10 @@ def _test_all_sessions(
             if comparison.sides == sides:
                 numbers_of_session.append(number)
         is_of_session = np.isin(comparison_of_row, numbers_of_session)
-        hosts = len(numbers_of_session)
-        tables.append(_test_all_hosts(rows[is_of_session], hosts, session))
+        rows_of_session = rows[is_of_session]
+        host_count = len(numbers_of_session)
+        table = _test_all_hosts(rows_of_session, host_count, session)
+        tables.append(table)
     return tables
 
 
@@ -593,21 +617,29 @@ def _apply_student(rows: pd.DataFrame) -> pd.DataFrame:
     tests: `p` is the larger p-value. Where `chance` is 5 % or more, the interval is
     extended to the ratio 1.
     """
-    names = ["change", "error", "freedom", "chance"]
-    columns = rows[names].to_numpy(dtype=np.float64)
-    change, error, freedom, p_levels = columns.T
+    change = _read_floats(rows, "change")
+    error = _read_floats(rows, "error")
+    freedom = _read_floats(rows, "freedom")
+    p_levels = _read_floats(rows, "chance")
     # as logarithms: a ratio of 1 is 0
     low, high, p = judge.apply_student(change, error, freedom)
     may_be_chance = p_levels >= ALPHA
     # `fmin` and `fmax` ignore NaN: an unknown end becomes 0
-    low = np.where(may_be_chance, np.fmin(low, 0), low)
-    high = np.where(may_be_chance, np.fmax(high, 0), high)
+    low_until_0 = np.fmin(low, 0)
+    high_until_0 = np.fmax(high, 0)
+    low = np.where(may_be_chance, low_until_0, low)
+    high = np.where(may_be_chance, high_until_0, high)
     return rows.assign(
         ratio=np.exp(change),
         low=np.exp(low),
         high=np.exp(high),
         p=np.maximum(p, p_levels),
     )
+
+
+def _read_floats(rows: pd.DataFrame, name: str) -> Floats:
+    """Return a column as an array of floats, with NaN where it has no value."""
+    return rows[name].to_numpy(dtype=np.float64)
 
 
 def _add_q_values(tables: Sequence[pd.DataFrame], questions: int) -> list[pd.DataFrame]:
@@ -619,18 +651,20 @@ def _add_q_values(tables: Sequence[pd.DataFrame], questions: int) -> list[pd.Dat
     own: they ask what all hosts have in common, not what one relation does.
     """
     rows = pd.concat([table[["relation", "p"]] for table in tables])
-    p = rows["p"].to_numpy(dtype=np.float64)
+    p = _read_floats(rows, "p")
     is_of_all = (rows["relation"] == ALL).to_numpy()
     q_of_set = np.full(len(p), np.nan)
-    q_of_set[is_of_all] = judge.control_false_discovery(p[is_of_all])
-    q_of_set[~is_of_all] = judge.control_false_discovery(p[~is_of_all])
+    for is_in_set in (is_of_all, ~is_of_all):
+        p_of_set = p[is_in_set]
+        q_of_set[is_in_set] = judge.control_false_discovery(p_of_set)
     # by Bonferroni: each question is one more chance of a false discovery
     q = np.minimum(q_of_set * questions, 1.0)
     tables_with_q = []
-    first = 0
+    first = 0  # the place in `q` of the table's first row
     for table in tables:
         end = first + len(table)
-        tables_with_q.append(table.assign(q=q[first:end]))
+        q_of_table = q[first:end]
+        tables_with_q.append(table.assign(q=q_of_table))
         first = end
     return tables_with_q
 
@@ -649,28 +683,30 @@ def _count_runs_to_tell(rows: pd.DataFrame, rate: float, tests: int) -> Floats:
     rate: how often a run is at another level than most of its side.
     """
     at_main_level, all_runs = _read_counts(rows)  # rows x sides
-    shares_at_main = at_main_level / np.maximum(all_runs, 1)
+    divisor = np.maximum(all_runs, 1)
+    shares_at_main = at_main_level / divisor
     # arrays of rows x 1: the lower share of the two sides, since the side that has it
     # needs more runs; and the runs of the larger side, since more are to be advised
     lower_share = shares_at_main.min(axis=1, keepdims=True)
     most_runs = all_runs.max(axis=1, keepdims=True)
-    are_apart = rows["are_apart"].to_numpy()[:, None]
-    # arrays of rows x numbers of runs
+    are_apart = rows[["are_apart"]].to_numpy()
+    # the numbers of runs to try; the arrays below are rows x these numbers
     runs = np.arange(MIN_RUNS, MAX_RUNS_ADVISED + 1)
     is_seldom = _is_level_seldom(lower_share, runs, rate, tests)
     has_common_level = _is_level_common(lower_share, runs)
     gives_verdict = np.where(are_apart, is_seldom, has_common_level)
-    is_enough = gives_verdict & (runs > most_runs)
-    return _find_fewest(is_enough, runs)
+    is_more = runs > most_runs
+    return _find_fewest(gives_verdict & is_more, runs)
 
 
 def _find_fewest(is_enough: Bools, runs: Ints) -> Floats:
     """Return for each row the first of the numbers `runs` that is enough, NaN if no
     number is. is_enough: rows x numbers of runs.
     """
-    # `argmax` finds the first True
-    fewest = runs[is_enough.argmax(axis=1)]
-    return np.where(is_enough.any(axis=1), fewest, np.nan)
+    first_place = is_enough.argmax(axis=1)  # of the first True, 0 if there is none
+    fewest = runs[first_place]
+    is_any_enough = is_enough.any(axis=1)
+    return np.where(is_any_enough, fewest, np.nan)
 
 
 def _is_level_seldom(share: Floats, runs: Ints, rate: float, tests: int) -> Bools:
@@ -682,10 +718,12 @@ def _is_level_seldom(share: Floats, runs: Ints, rate: float, tests: int) -> Bool
     of runs.
     """
     runs_at_level = np.ceil(share * runs)
-    chance = _compute_chance_of_side(runs_at_level, runs, np.full(share.shape, rate))
-    limit = ALPHA / max(tests, 1)
+    rates = np.full(share.shape, rate)
+    chance_of_a_side = _compute_chance_of_side(runs_at_level, runs, rates)
     # either side may be the one at another level, so there are two chances
-    return np.asarray(2 * chance < limit)
+    chance = 2 * chance_of_a_side
+    limit = ALPHA / max(tests, 1)  # by Bonferroni
+    return np.asarray(chance < limit)
 
 
 def _is_level_common(share: Floats, runs: Ints) -> Bools:
@@ -694,7 +732,8 @@ def _is_level_common(share: Floats, runs: Ints) -> Bools:
     share: of a side's runs, how many are at the level; a column, one of each row. runs:
     the numbers of runs to try. Return an array of rows x numbers of runs.
     """
-    runs_at_level = np.full((len(share), len(runs)), float(MIN_AT_LEVEL))
+    shape = (len(share), len(runs))
+    runs_at_level = np.full(shape, float(MIN_AT_LEVEL))
     chance = _compute_chance_of_side(runs_at_level, runs, share)
     return np.asarray(chance > _SHARE_OF_SESSIONS)
 
@@ -746,9 +785,11 @@ def lay_out_pairs(pairs: pd.DataFrame, orders: Sequence[Order]) -> list[SideRuns
     # for each comparison, which of its own rows have a number of every unit
     complete_rows = []
     for units in table.units:
-        lacks_unit = np.isnan(units.log_ns).any(axis=1)
-        complete_rows.append(np.flatnonzero(~lacks_unit))
-    return _make_side_runs(table, table.rows[PAIR_KEY], complete_rows)
+        is_missing = np.isnan(units.log_ns)
+        is_complete = ~is_missing.any(axis=1)
+        complete_rows.append(np.flatnonzero(is_complete))
+    names_of_pairs = table.rows[PAIR_KEY]
+    return _make_side_runs(table, names_of_pairs, complete_rows)
 
 
 class _Units(NamedTuple):
@@ -781,12 +822,14 @@ def _tabulate_units(numbers: pd.DataFrame, orders: Sequence[Order]) -> _Table:
     is compared, a relation or a pair; a unit is the run or host that it was measured
     in. orders: of the units of each comparison.
     """
-    numbers = numbers[numbers["ns"].notna()]
+    is_measured = numbers["ns"].notna()
+    numbers = numbers[is_measured]
     unit_names = [*_COMPARISON_SIDE, "unit"]
     units = numbers[unit_names].drop_duplicates()
     # units are numbered over all comparisons, in the order of `units`
     unit_of_number = number_groups(numbers, unit_names)
-    numbers = _keep_shared_rows(numbers.assign(column=unit_of_number))
+    numbers = numbers.assign(column=unit_of_number)
+    numbers = _keep_shared_rows(numbers)
     rows = _select_first_rows(numbers)
     # which of `rows` are of each comparison
     row_ranges = _find_row_ranges(rows, len(orders))
@@ -816,9 +859,11 @@ def _lay_out_units(
     cell_ranges = _find_row_ranges(numbers, len(orders))
     units_of_comparisons = []
     for number, order in enumerate(orders):
-        columns = column_ranges[number]
-        log_ns = cells.lay_out(cell_ranges[number], row_ranges[number], columns)
-        ordered = _order_units(log_ns, is_b[columns], names[columns], order)
+        own_cells = cell_ranges[number]
+        own_rows = row_ranges[number]
+        own_columns = column_ranges[number]
+        log_ns = cells.lay_out(own_cells, own_rows, own_columns)
+        ordered = _order_units(log_ns, is_b[own_columns], names[own_columns], order)
         units_of_comparisons.append(ordered)
     return units_of_comparisons
 
@@ -865,7 +910,7 @@ class _Cells(NamedTuple):
     @classmethod
     def read(cls, numbers: pd.DataFrame) -> "_Cells":
         """Take the cells of `numbers`, with `row` and `column`."""
-        ns = numbers["ns"].to_numpy(dtype=np.float64)
+        ns = _read_floats(numbers, "ns")
         return cls(
             row=numbers["row"].to_numpy(),
             column=numbers["column"].to_numpy(),
@@ -901,14 +946,16 @@ def _keep_shared_rows(numbers: pd.DataFrame) -> pd.DataFrame:
     """Keep the keys that both sides of a comparison have; add `row`, a number from 0
     for each comparison and key, in their order.
     """
-    keys = numbers[[*_COMPARISON_KEY, "is_b"]].drop_duplicates()
+    names = [*_COMPARISON_KEY, "is_b"]
+    keys = numbers[names].drop_duplicates()
     is_b = keys.pop("is_b")
     keys_of_a = keys[~is_b]
     keys_of_b = keys[is_b]
-    shared = keys_of_a.merge(keys_of_b, on=_COMPARISON_KEY)
-    shared = shared.sort_values(_COMPARISON_KEY)
-    shared["row"] = np.arange(len(shared))
-    return numbers.merge(shared, on=_COMPARISON_KEY)
+    # an inner join: keys that only one side has are dropped
+    shared_keys = keys_of_a.merge(keys_of_b, on=_COMPARISON_KEY)
+    shared_keys = shared_keys.sort_values(_COMPARISON_KEY)
+    shared_keys["row"] = np.arange(len(shared_keys))
+    return numbers.merge(shared_keys, on=_COMPARISON_KEY)
 
 
 def _find_ranges(comparisons: Ints, count: int) -> list[slice]:
@@ -929,10 +976,10 @@ def _make_side_runs(
     0 is its first.
     """
     rows_of_comparisons = _choose_rows(table, rows, chosen_rows)
+    # for each comparison: its units, its chosen rows, and which rows these are
+    parts = zip(table.units, rows_of_comparisons, chosen_rows, strict=True)
     side_runs = []
-    for units, own_rows, chosen in zip(
-        table.units, rows_of_comparisons, chosen_rows, strict=True
-    ):
+    for units, own_rows, chosen in parts:
         runs = SideRuns(
             rows=own_rows,
             log_ns=units.log_ns[chosen],
@@ -952,16 +999,20 @@ def _choose_rows(
     `table`. chosen_rows: which rows to take from each comparison, in order; 0 is its
     first.
     """
-    positions = []  # of the chosen rows in `rows`
-    # in the result, where the rows of each comparison begin, and where the last end
-    edges = [0]
+    positions = []  # of the chosen rows of each comparison in `rows`
     for row_range, chosen in zip(table.row_ranges, chosen_rows, strict=True):
         positions.append(row_range.start + chosen)
-        edges.append(edges[-1] + len(chosen))
     # all at once, since selecting rows of each comparison is slow
-    result = rows.iloc[np.concatenate(positions)]
-    result = result.reset_index(drop=True)
-    return [result.iloc[first:end] for first, end in pairwise(edges)]
+    all_positions = np.concatenate(positions)
+    all_chosen = rows.iloc[all_positions]
+    all_chosen = all_chosen.reset_index(drop=True)
+    rows_of_comparisons = []
+    first = 0  # the place in `all_chosen` of the comparison's first row
+    for chosen in chosen_rows:
+        end = first + len(chosen)
+        rows_of_comparisons.append(all_chosen.iloc[first:end])
+        first = end
+    return rows_of_comparisons
 
 
 def number_keys(rows: pd.DataFrame, names: Sequence[str]) -> Ints:
@@ -992,8 +1043,8 @@ def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.Dat
     session, tested. hosts: how many hosts the session has. `shared` of the result is
     that change as a ratio, which was taken out of the rows.
     """
-    tested_rows = rows[rows["p"].notna()]
-    table = _average_hosts(tested_rows)
+    is_tested = rows["p"].notna()
+    table = _average_hosts(rows[is_tested])
     table["shared"] = float(np.exp(session.change))
     has_shared_change = bool(session.shifts)
     if has_shared_change:
@@ -1003,7 +1054,8 @@ def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.Dat
     # a mean over hosts has one level: chance cannot make levels differ, and `more`, how
     # many runs would tell them apart, says nothing
     table = table.assign(chance=0.0, levels=1, more=np.nan)
-    return _apply_student(table).drop(columns="change")
+    table = _apply_student(table)
+    return table.drop(columns="change")
 
 
 def _average_hosts(rows: pd.DataFrame) -> pd.DataFrame:
@@ -1014,10 +1066,12 @@ def _average_hosts(rows: pd.DataFrame) -> pd.DataFrame:
     table = changes.agg(hosts="count", change="mean", variance="var").reset_index()
     has_enough_hosts = table["hosts"] >= MIN_HOSTS
     table = table[has_enough_hosts].reset_index(drop=True)
+    hosts = table["hosts"]
     variance = table.pop("variance")
     variance = variance.clip(lower=judge.ROUNDING)
-    table["error"] = np.sqrt(variance / table["hosts"])
-    table["freedom"] = table["hosts"] - 1.0
+    variance_of_mean = variance / hosts
+    table["error"] = np.sqrt(variance_of_mean)
+    table["freedom"] = hosts - 1.0
     return table
 
 
@@ -1043,7 +1097,8 @@ def add_verdicts(
     """Add `smallest`, `verdict` and `why` to rows. threshold: the smallest change that
     matters, a share. rates: benchmarks of which less is worse.
     """
-    tests = int(rows["p"].notna().sum())
+    is_tested = rows["p"].notna()
+    tests = int(is_tested.sum())
     smallest = _estimate_smallest(rows, threshold, tests)
     rows = rows.assign(smallest=smallest)
     verdicts = []
@@ -1064,18 +1119,22 @@ def _estimate_smallest(rows: pd.DataFrame, threshold: float, tests: int) -> Floa
     2 %. threshold: the smallest change that matters, a share. tests: how many rows are
     tested.
     """
-    significant = int((rows["q"] < ALPHA).sum())
+    is_significant = rows["q"] < ALPHA
+    significant_count = int(is_significant.sum())
     # by Benjamini and Hochberg, the row of rank k is significant if its p is at most
     # ALPHA * k / tests: this is the p that one more significant row would need
-    alpha_of_next = ALPHA * (significant + 1) / max(tests, 1)
-    # errors are of logarithms
-    smallest = judge.estimate_detectable_change(
-        rows["error"].to_numpy(dtype=np.float64),
-        rows["freedom"].to_numpy(dtype=np.float64),
+    next_rank = significant_count + 1
+    alpha_of_next = ALPHA * next_rank / max(tests, 1)
+    # `error` is of a logarithm, and so is the smallest change
+    error = _read_floats(rows, "error")
+    freedom = _read_floats(rows, "freedom")
+    smallest_log = judge.estimate_detectable_change(
+        error,
+        freedom,
         alpha=min(alpha_of_next, ALPHA),
         matters=float(np.log1p(threshold)),
     )
-    return np.asarray(np.expm1(smallest))
+    return np.asarray(np.expm1(smallest_log))
 
 
 def _choose_verdict(
@@ -1090,21 +1149,30 @@ def _choose_verdict(
     if np.isnan(row["p"]):
         return Verdict.NONE, _explain_no_test(row)
     limit = float(np.log1p(threshold))
-    is_large = abs(np.log(row["ratio"])) > limit
-    if is_large and row["q"] < ALPHA:
+    change = np.log(row["ratio"])
+    is_large = abs(change) > limit
+    is_significant = row["q"] < ALPHA
+    if is_large and is_significant:
         return Verdict.CHANGED, _describe_change(row, threshold, direction)
-    # how far the interval reaches on either side of the ratio 1, as logarithms;
-    # negative if the whole interval is on the other side
-    below = -np.log(row["low"])
-    above = np.log(row["high"])
-    is_within_limit = max(below, above) < limit
     # runs at a common level may be equal, and yet the sides differ in how many of their
     # runs are there
+    is_within_limit = _is_interval_within(row, limit)
     if is_within_limit and not are_shares_unlike(row, threshold):
         return Verdict.EQUIVALENT, _describe_equality(row, threshold)
     if _compares_levels(row):
         return Verdict.AT_ANOTHER_LEVEL, _describe_levels(row)
     return Verdict.CANNOT_TELL, _explain_no_answer(row, threshold, tests)
+
+
+def _is_interval_within(row: Mapping[Any, Any], limit: float) -> bool:
+    """Report whether the interval of a row's ratio, `low` to `high`, is within a limit
+    around the ratio 1. limit: the size of a logarithm.
+    """
+    # how far the interval reaches on either side of the ratio 1, as logarithms;
+    # negative if the whole interval is on the other side
+    below = -np.log(row["low"])
+    above = np.log(row["high"])
+    return bool(max(below, above) < limit)
 
 
 def _compares_levels(row: Mapping[Any, Any]) -> bool:
