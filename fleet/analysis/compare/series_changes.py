@@ -14,7 +14,6 @@ import pandas as pd
 
 from fleet.analysis.base.tables import Bools, Floats, Ints
 from fleet.analysis.compare import judge
-from fleet.late import special
 
 MIN_NIGHTS = 8
 _MIN_NIGHTS_A_SIDE = 3  # nights on either side of a split
@@ -67,9 +66,11 @@ class Calibration(NamedTuple):
         of the number between those of the table.
         """
         log_counts = np.log(counts)
-        corrections = self[1:]  # all columns but `nights`
-        columns = [np.interp(log_counts, self.nights, own) for own in corrections]
-        return Calibration(log_counts, *columns)
+        interpolated = []
+        for column in self[1:]:  # all columns but `nights`
+            values = np.interp(log_counts, self.nights, column)
+            interpolated.append(values)
+        return Calibration(log_counts, *interpolated)
 
     def compute_variance_left(self, correlation: Floats) -> Floats:
         """Return the share of the variance that the best splits leave. correlation: of
@@ -173,9 +174,9 @@ class Cleaned(NamedTuple):
         """Append those of a row's nights that are odd to `odd`. distances, are_odd: a
         value for each of `nights`.
         """
-        for place in np.flatnonzero(are_odd):
-            night = int(nights[place])
-            distance = float(distances[place])
+        odd_nights = nights[are_odd].tolist()
+        odd_distances = distances[are_odd].tolist()
+        for night, distance in zip(odd_nights, odd_distances, strict=True):
             self.odd.append((row, night, distance))
 
 
@@ -225,11 +226,8 @@ def clean_series(log_ns: Floats, levels: Ints, switches: Bools) -> Cleaned:
     outliers; in `elsewhere`, each lasting switch to a new level.
     """
     cleaned = Cleaned(log_ns.copy(), odd=[], elsewhere=[])
-    for row, values in enumerate(log_ns):
-        nights = np.flatnonzero(~np.isnan(values))
-        if len(nights) < MIN_NIGHTS:
-            continue
-        series = values[nights]
+    for row, nights in _list_long_rows(log_ns):
+        series = log_ns[row, nights]
         labels = levels[row, nights]
         # a row at one level has the level 0 only
         has_several_levels = labels.any()
@@ -303,23 +301,32 @@ class _Leveled:
         first_of_stay = self._find_stays()
         level_of_stay = self.labels[first_of_stay]
         # a level that recurs has two stays or more
-        recurs = np.bincount(level_of_stay).max() > 1
+        stays_at_level = np.bincount(level_of_stay)
+        recurs = stays_at_level.max() > 1
         if not may_switch and not recurs:
             return self.series
         nights_at_level = np.bincount(self.labels)
-        is_rare = nights_at_level <= max(1, _RARE_SHARE * len(self.series))
+        is_rare = self._are_rare(nights_at_level)
         means = self._average_levels(len(nights_at_level))
         has_new_level = _is_last_lasting(level_of_stay, is_rare)
         if has_new_level and not may_switch and _are_stays_odd(level_of_stay, is_rare):
-            mean_before = means[level_of_stay[-2]]
-            return self._move_rare(cleaned, is_rare, means, mean_before)
+            level_before = level_of_stay[-2]
+            return self._move_rare(cleaned, is_rare, means, means[level_before])
         if has_new_level:
             level_before, last_level = level_of_stay[-2:]
             change = float(means[last_level] - means[level_before])
             self._note_switch(cleaned, first_of_stay[-1], change)
-        usual = means[nights_at_level.argmax()]
+        commonest_level = nights_at_level.argmax()
+        usual = means[commonest_level]
         self._note_rare(cleaned, is_rare, usual)
         return self._shift_levels(means, usual)
+
+    def _are_rare(self, nights_at_level: Ints) -> Bools:
+        """Report which levels are rare: of a tenth of the nights at most, or of one
+        night. nights_at_level: how many nights each level has.
+        """
+        most_if_rare = max(1, _RARE_SHARE * len(self.series))
+        return np.asarray(nights_at_level <= most_if_rare)
 
     def _find_stays(self) -> Ints:
         """Return the place at which each stay begins: nights one after another at one
@@ -409,16 +416,17 @@ def append_means(log_ns: Floats, hosts: Ints, relations: Ints) -> Pooled:
     medians = judge.compute_nanmedian(log_ns, axis=1)
     distances = log_ns - medians[:, None]
     is_measured = ~np.isnan(log_ns)
+    distances_or_0 = np.where(is_measured, distances, 0.0)
     # products of matrices, (rows of the result x series) times (series x nights), add
     # up the members of each row on each night
     weights = members.astype(float)
     counts = weights @ is_measured
-    sums = weights @ np.where(is_measured, distances, 0.0)
-    divisor = np.where(counts > 0, counts, np.nan)
-    means = sums / divisor
+    sums = weights @ distances_or_0
+    means = judge.divide_by_counts(sums, counts)
     # the first rows are of single series, which are kept as they are
     means_of_groups = means[len(log_ns) :]
-    return Pooled(np.vstack([log_ns, means_of_groups]), members)
+    rows = np.vstack([log_ns, means_of_groups])
+    return Pooled(rows, members)
 
 
 def _list_members(hosts: Ints, relations: Ints) -> Bools:
@@ -476,7 +484,8 @@ class BestSplits(NamedTuple):
         """
         is_better = others.p < self.p[places]
         places_to_replace = places[is_better]
-        for own_column, other_column in zip(self, others, strict=True):
+        columns = zip(self, others, strict=True)  # of p, then of cuts, …
+        for own_column, other_column in columns:
             own_column[places_to_replace] = other_column[is_better]
 
     def multiply_p(self, factors: Ints) -> "BestSplits":
@@ -545,20 +554,21 @@ def _split_while_below(
     first; then the parts of the split ones are tested, too.
     """
     nights_by_row = dict[int, list[int]]()
-    while (splits.p <= limit).any():
-        is_changed = splits.p <= limit
-        unchanged = np.flatnonzero(~is_changed).tolist()
-        remaining_parts = [parts[place] for place in unchanged]
+    is_changed = splits.p <= limit  # a value per part
+    while is_changed.any():
+        unchanged_places = np.flatnonzero(~is_changed).tolist()
+        next_parts = [parts[place] for place in unchanged_places]
         for place in np.flatnonzero(is_changed).tolist():
             part = parts[place]
             cut = splits.cuts[place]  # how many nights of the part are before it
-            nights_of_row = nights_by_row.setdefault(part.row, [])
-            nights_of_row.append(int(part.nights[cut]))
-            remaining_parts += part.split_long_enough(cut)
-        parts = remaining_parts
-        if not parts:
+            night = int(part.nights[cut])
+            nights_by_row.setdefault(part.row, []).append(night)
+            next_parts += part.split_long_enough(cut)
+        if not next_parts:
             break
+        parts = next_parts
         splits = _test_with_stretches(log_ns, parts)
+        is_changed = splits.p <= limit
     return nights_by_row
 
 
@@ -569,16 +579,19 @@ def _test_with_stretches(log_ns: Floats, parts: Sequence[_Part]) -> BestSplits:
     """
     begins_of_parts = [_list_stretches(len(part.nights)) for part in parts]
     stretch_counts = np.array([len(begins) for begins in begins_of_parts])
+    splits_of_whole = measure_parts(log_ns, parts)
     # Bonferroni, p times the number of tests: half of the 5 % is for the whole part,
     # half for all of its stretches
-    factor_of_whole = np.where(stretch_counts > 0, 2, 1)
-    splits = measure_parts(log_ns, parts).multiply_p(factor_of_whole)
+    has_stretches = stretch_counts > 0
+    factor_of_whole = np.where(has_stretches, 2, 1)
+    splits = splits_of_whole.multiply_p(factor_of_whole)
     # the first stretch of all parts at once, then the second, …
-    for number in range(stretch_counts.max(initial=0)):
+    most_stretches = stretch_counts.max(initial=0)
+    for number in range(most_stretches):
         # the parts that have so many stretches, and where this one begins in each
         places = np.flatnonzero(stretch_counts > number)
-        begins = np.array([begins_of_parts[place][number] for place in places])
-        splits_of_stretches = _test_stretches(log_ns, parts, places, begins)
+        begins = [begins_of_parts[place][number] for place in places]
+        splits_of_stretches = _test_stretches(log_ns, parts, places, np.array(begins))
         # half of the 5 %, divided among all stretches of the part
         factor_of_stretch = 2 * stretch_counts[places]
         others = splits_of_stretches.multiply_p(factor_of_stretch)
@@ -643,8 +656,9 @@ def measure_parts(
     own_freedom = counts - 2.0  # a mean on either side is fitted
     variance, freedom = judge.moderate_variances(own_variance, own_freedom)
     variance_of_change = variance * fits.compute_scale(counts) * inflation
-    t = np.abs(fits.change) / np.sqrt(variance_of_change)
-    p_of_one_split = 2 * special.stdtr(freedom, -t)
+    error = np.sqrt(variance_of_change)
+    t = np.abs(fits.change) / error
+    p_of_one_split = judge.compute_p(t, freedom)
     p = np.minimum(p_of_one_split * by_chance.splits, 1.0)
     return BestSplits(p, fits.cuts, inflation)
 
@@ -691,11 +705,11 @@ def _fit_parts(
     values_of_parts = [log_ns[row, nights] for row, nights in parts]
     for count in np.unique(counts):
         places = np.flatnonzero(counts == count)
-        values = np.array([values_of_parts[place] for place in places])
-        fits_of_count = find_best_splits(values)
+        rows = [values_of_parts[place] for place in places]
+        fits_of_rows = find_best_splits(np.array(rows))
         # each field of the fits is an array with a value per part
-        for column, column_of_count in zip(fits, fits_of_count, strict=True):
-            column[places] = column_of_count
+        for column, column_of_rows in zip(fits, fits_of_rows, strict=True):
+            column[places] = column_of_rows
     return fits
 
 
@@ -706,11 +720,12 @@ def _estimate_correlations(
     residuals. by_chance: what the best split of as many unchanged nights shows. counts:
     how many nights each part has.
     """
-    # `visible` is the share of a true correlation that the residuals show; by chance,
-    # the correlation of n independent nights has the variance 1/n
+    # the share of a true correlation that the residuals show
+    visible = by_chance.visible
     beyond_chance = fits.correlation - by_chance.correlation
-    correlations = beyond_chance / by_chance.visible
-    variances = 1 / (counts * by_chance.visible**2)
+    correlations = beyond_chance / visible
+    # by chance, the correlation of n independent nights has the variance 1/n
+    variances = 1 / (counts * visible**2)
     return _moderate_correlations(correlations, variances)
 
 
@@ -723,7 +738,8 @@ def _moderate_correlations(correlations: Floats, chance: Floats) -> Floats:
     # the variance of true correlations: what chance does not explain
     unexplained = np.mean(distances**2 - chance)
     true_variance = max(float(unexplained), 0.0)
-    shrunk = median + distances * true_variance / (true_variance + chance)
+    shrunk_distances = distances * true_variance / (true_variance + chance)
+    shrunk = median + shrunk_distances
     return np.clip(shrunk, 0.0, _MAX_CORRELATED)
 
 
@@ -732,17 +748,20 @@ def find_best_splits(rows: Floats) -> SplitFits:
     cut is the number of nights before a split.
     """
     nights = rows.shape[1]
-    centred = rows - rows.mean(axis=1, keepdims=True)
+    means = rows.mean(axis=1, keepdims=True)
+    centred = rows - means
     last_cut = nights - _MIN_NIGHTS_A_SIDE
     cuts = np.arange(_MIN_NIGHTS_A_SIDE, last_cut + 1)
+    # the sum up to a night is that before the cut after it, whose number is 1 more
     running_sums = np.cumsum(centred, axis=1)
     sums_before = running_sums[:, cuts - 1]  # rows x cuts
     squares_explained = _compute_squares_explained(sums_before, cuts, nights)
     # what a split explains of the sum of squares, it does not leave as residuals: the
     # split that explains most has the largest t
-    best = squares_explained.argmax(axis=1)
+    best = squares_explained.argmax(axis=1)  # for each row, a place in `cuts`
     each_row = np.arange(len(rows))
-    return _fit_splits(centred, cuts[best], sums_before[each_row, best])
+    sum_before_best = sums_before[each_row, best]
+    return _fit_splits(centred, cuts[best], sum_before_best)
 
 
 def _compute_squares_explained(sums_before: Floats, cuts: Ints, count: int) -> Floats:
@@ -767,22 +786,30 @@ def _fit_splits(values: Floats, cuts: Ints, sums_before: Floats) -> SplitFits:
     """
     nights = values.shape[1]
     nights_after = nights - cuts
-    mean_before = sums_before / cuts
-    mean_after = -sums_before / nights_after
-    is_before = np.arange(nights) < cuts[:, None]
-    fitted = np.where(is_before, mean_before[:, None], mean_after[:, None])
-    residuals = values - fitted
+    residuals = _subtract_split_means(values, cuts, sums_before)
     squares = (residuals**2).sum(axis=1)
     squares = np.maximum(squares, judge.ROUNDING)  # never 0, by which is divided
     products_of_neighbours = residuals[:, 1:] * residuals[:, :-1]
     return SplitFits(
         cuts=cuts,
-        # this is mean_after - mean_before: -sum / nights_after - sum / cut is
-        # -sum (cut + nights_after) / (cut nights_after)
+        # the mean after the cut minus the mean before it: -sum / nights_after -
+        # sum / cut is -sum (cut + nights_after) / (cut nights_after)
         change=-sums_before * nights / (cuts * nights_after),
         variance=squares / (nights - 2),
         correlation=products_of_neighbours.sum(axis=1) / squares,
     )
+
+
+def _subtract_split_means(values: Floats, cuts: Ints, sums_before: Floats) -> Floats:
+    """Return how far each value is from the mean of its side of its row's cut. The
+    arguments are those of `_fit_splits`.
+    """
+    nights = values.shape[1]
+    mean_before = sums_before / cuts
+    mean_after = -sums_before / (nights - cuts)
+    is_before = np.arange(nights) < cuts[:, None]
+    fitted = np.where(is_before, mean_before[:, None], mean_after[:, None])
+    return values - fitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -818,15 +845,14 @@ class _ProvedCuts:
             changes.append(change)
         return changes
 
-    def _list_neighbours(self) -> list[list[int]]:
+    def _list_neighbours(self) -> list[tuple[int, int, int]]:
         """List each cut between the cuts before and after it, or the ends, as places in
-        `values`. Cuts at 10 and 25 of 40 values give [0, 10, 25] and [10, 25, 40].
+        `values`. Cuts at 10 and 25 of 40 values give (0, 10, 25) and (10, 25, 40).
         """
-        places = np.searchsorted(self.nights, self.first_nights)
-        edges = [0, *places.tolist(), len(self.nights)]
-        # the edge before each cut, the cut itself, and the edge after it
-        count = len(self.first_nights)
-        return [edges[number : number + 3] for number in range(count)]
+        cuts = np.searchsorted(self.nights, self.first_nights).tolist()
+        before_cuts = [0, *cuts[:-1]]
+        after_cuts = [*cuts[1:], len(self.nights)]
+        return list(zip(before_cuts, cuts, after_cuts, strict=True))
 
     def _measure(self, begin: int, cut: int, end: int) -> Change:
         """Measure the change at a cut by the nights around it, from `begin` up to, but
@@ -864,9 +890,8 @@ class _ProvedCuts:
 
 def _are_one_gradual_change(before: Change, after: Change) -> bool:
     """Report whether two neighbours go the same way and neither has a date."""
-    is_one_sign = (before.moved > 0) == (after.moved > 0)
     is_dated = before.dated or after.dated
-    return is_one_sign and not is_dated
+    return _go_same_way(before, after) and not is_dated
 
 
 def _join_gradual(before: Change, after: Change) -> Change:
@@ -911,16 +936,24 @@ def _estimate_change(
     after = values[cut:]
     moved = float(after.mean() - before.mean())
     freedom = max(len(values) - 2.0, 1.0)
-    variance = _sum_squares_around_means(before, after) / freedom
+    squares = _sum_squares_around_means(before, after)
+    variance = squares / freedom
     # the variance of a mean of n nights is that of a night divided by n; those of the
     # two means add up to that of their difference
     scale = 1 / len(before) + 1 / len(after)
-    error = (variance * scale * inflation / variance_share) ** 0.5
+    variance_of_change = variance * scale * inflation / variance_share
+    error = variance_of_change**0.5
     low, high, _ = judge.apply_student(
         np.array(moved), np.array(error), np.array(freedom)
     )
     first_cut, last_cut = _find_likely_cuts(values, cut, inflation)
-    return _Estimate(moved, float(low), float(high), first_cut, last_cut)
+    return _Estimate(
+        moved=moved,
+        low=float(low),
+        high=float(high),
+        first_cut=first_cut,
+        last_cut=last_cut,
+    )
 
 
 def _find_likely_cuts(values: Floats, cut: int, inflation: float) -> tuple[int, int]:
@@ -931,10 +964,10 @@ def _find_likely_cuts(values: Floats, cut: int, inflation: float) -> tuple[int, 
     between nights multiplies the variance of a mean.
     """
     likelihoods = _measure_likelihoods(values, inflation)
-    # the first likelihood is that of cut 1
-    limit = likelihoods[cut - 1] - _LIKELIHOOD_DROP
-    places = np.flatnonzero(likelihoods >= limit)
-    likely_cuts = places + 1
+    own_likelihood = likelihoods[cut - 1]  # the first likelihood is that of cut 1
+    limit = own_likelihood - _LIKELIHOOD_DROP
+    likely_places = np.flatnonzero(likelihoods >= limit)
+    likely_cuts = likely_places + 1
     return int(likely_cuts[0]), int(likely_cuts[-1])
 
 
@@ -963,11 +996,14 @@ def _measure_likelihoods(values: Floats, inflation: float) -> Floats:
     count = len(values)
     cuts = np.arange(1, count)
     distances = values - values.mean()
-    sums_before = np.cumsum(distances)[:-1]
+    running_sums = np.cumsum(distances)
+    sums_before = running_sums[:-1]  # of each cut
     squares_explained = _compute_squares_explained(sums_before, cuts, count)
-    squares = (distances**2).sum() - squares_explained
-    squares_left = np.maximum(squares, judge.ROUNDING)
-    return np.asarray(-count / 2 / inflation * np.log(squares_left))
+    all_squares = (distances**2).sum()
+    squares_left = all_squares - squares_explained
+    squares_left = np.maximum(squares_left, judge.ROUNDING)
+    likelihoods = -count / 2 / inflation * np.log(squares_left)
+    return np.asarray(likelihoods)
 
 
 def _is_step(values: Floats, cut: int, inflation: float, tests: int) -> bool:
@@ -998,8 +1034,9 @@ def _sum_squares_around_curve(values: Floats) -> float:
     rounding.
     """
     times = np.linspace(-1, 1, len(values))
-    curve = np.polynomial.Polynomial.fit(times, values, 3)
-    residuals = values - curve(times)
+    curve = np.polynomial.Polynomial.fit(times, values, deg=3)
+    fitted = curve(times)
+    residuals = values - fitted
     squares = float((residuals**2).sum())
     return max(squares, judge.ROUNDING)
 
@@ -1051,26 +1088,39 @@ def _is_shared_by_members(change: Change, pool: Pooled) -> bool:
     if are_members.sum() == 1:
         return True
     # the first rows of a pool are the series, in order
-    series = pool.log_ns[np.flatnonzero(are_members)]
-    # `night` is the first night after the change, `end` the last night compared
-    before = series[:, change.begin : change.night]
-    after = series[:, change.night : change.end + 1]
-    mean_before = judge.compute_nanmean(before, axis=1)
-    mean_after = judge.compute_nanmean(after, axis=1)
-    moved = mean_after - mean_before
+    rows_of_members = np.flatnonzero(are_members)
+    series = pool.log_ns[rows_of_members]
+    moved = _measure_moves(series, change)
     moved_same_way = moved * np.sign(change.moved)
     is_moved_too = moved_same_way > abs(change.moved) / 2
     share_of_members = is_moved_too.mean()
     return bool(share_of_members >= _MIN_SHARE_OF_MEMBERS)
 
 
+def _measure_moves(series: Floats, change: Change) -> Floats:
+    """Return by how much the mean of each series moved at a change, of the nights that
+    were compared for it. series: a row per series, a column per night.
+    """
+    # `night` is the first night after the change, `end` the last night compared
+    before = series[:, change.begin : change.night]
+    after = series[:, change.night : change.end + 1]
+    mean_before = judge.compute_nanmean(before, axis=1)
+    mean_after = judge.compute_nanmean(after, axis=1)
+    return mean_after - mean_before
+
+
 def _are_alike(one: Change, other: Change) -> bool:
     """Report whether two changes have one sign and are at most two nights apart."""
-    has_same_sign = (one.moved > 0) == (other.moved > 0)
     begin, end = _find_time(one)
     other_begin, other_end = _find_time(other)
+    # one of them is negative if they overlap
     nights_apart = max(begin - other_end, other_begin - end)
-    return has_same_sign and nights_apart <= _MAX_NIGHTS_APART
+    return _go_same_way(one, other) and nights_apart <= _MAX_NIGHTS_APART
+
+
+def _go_same_way(one: Change, other: Change) -> bool:
+    """Report whether both changes make numbers larger, or both smaller."""
+    return (one.moved > 0) == (other.moved > 0)
 
 
 def _find_time(change: Change) -> tuple[int, int]:
