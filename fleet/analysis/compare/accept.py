@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 from functools import cache, partial
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -228,8 +228,7 @@ def _list_compared_runs(
     """
     run_ids = {run.run_id for run in last_runs}
     for machine in machines:
-        for run in machine.runs:
-            run_ids.add(run.run_id)
+        run_ids.update(run.run_id for run in machine.runs)
     return [run for run in listing.runs if run.run_id in run_ids]
 
 
@@ -347,11 +346,14 @@ def _list_dropped_benchmarks(
     as "cas". Runs without samples do not count. benchmark: list only what this text
     selects; None: all.
     """
-    measured = [run.benchmarks for run in runs if run.samples]
-    # the benchmarks with their variants, such as "cas/cmpxchg", each once
-    choices = list(dict.fromkeys(chain.from_iterable(measured)))
+    # benchmarks with their variants, such as "cas/cmpxchg"
+    choices = list[str]()
+    for run in runs:
+        if run.samples:
+            choices += run.benchmarks
     if benchmark is not None:
-        choices = list(select_choices(benchmark, choices))
+        distinct_choices = list(dict.fromkeys(choices))
+        choices = list(select_choices(benchmark, distinct_choices))
     benchmarks_of_judged = _name_benchmarks(judged.benchmarks)
     benchmarks = _name_benchmarks(choices)
     return [name for name in benchmarks if name not in benchmarks_of_judged]
@@ -372,15 +374,23 @@ def _select_last_runs(
     """Select the last run of each host of the store that may equal one of the judged
     machines: those with the same CPU model.
     """
-    judged_models = {machine.runs[-1].cpu_model for machine in machines if machine.runs}
-    judged_models.discard(None)
+    judged_models = {run.cpu_model for run in _list_judged_runs(machines)}
+    judged_models.discard(None)  # a machine of an unknown model equals no other
     last_runs = []
     runs_by_host = group_by_host(listing.runs)
     for runs in runs_by_host.values():
         comparable = keep_comparable_with_last(listing, runs, benchmark)
-        if comparable and comparable[-1].cpu_model in judged_models:
-            last_runs.append(comparable[-1])
+        if not comparable:
+            continue
+        last_run = comparable[-1]
+        if last_run.cpu_model in judged_models:
+            last_runs.append(last_run)
     return last_runs
+
+
+def _list_judged_runs(machines: Sequence[_Machine]) -> list[RunSummary]:
+    """List the judged run of each machine that has one."""
+    return [machine.runs[-1] for machine in machines if machine.runs]
 
 
 class _EarlierRuns(NamedTuple):
@@ -486,8 +496,10 @@ def _are_before_change(
     """
     run = np.arange(run_count)
     judged_run = run_count - 1
-    end = np.minimum(first_changed, judged_run)
-    return (run >= baseline_begin) & (run < end[:, None])
+    end = np.minimum(first_changed, judged_run)  # for each number
+    is_of_baseline = run >= baseline_begin
+    is_before_end = run < end[:, None]
+    return is_of_baseline & is_before_end
 
 
 def _replace_by_runs_since_change(is_before: Bools, first_changed: Ints) -> Bools:
@@ -512,14 +524,16 @@ def _keep_own_or_main_level(log_ns: Floats, levels: Ints) -> Floats:
     column is that of the last run, which is judged.
     """
     is_used = ~np.isnan(log_ns)
-    level_of_last_run = levels[:, -1:]
-    is_at_level_of_last = is_used & (levels == level_of_last_run)
-    runs_at_level_of_last = is_at_level_of_last.sum(axis=1, keepdims=True)
-    has_enough = runs_at_level_of_last >= MIN_VALUES
     levels_of_used = np.where(is_used, levels, -1)  # -1 does not count as a level
-    main_level = find_main_levels(levels_of_used)[:, None]
+    # for each number: the level of the last run, how many used runs are there, and the
+    # level of most used runs
+    level_of_last_run = levels[:, -1]
+    is_at_level_of_last = is_used & (levels == level_of_last_run[:, None])
+    runs_at_level_of_last = is_at_level_of_last.sum(axis=1)
+    main_level = find_main_levels(levels_of_used)
+    has_enough = runs_at_level_of_last >= MIN_VALUES
     kept_level = np.where(has_enough, level_of_last_run, main_level)
-    is_kept = levels == kept_level
+    is_kept = levels == kept_level[:, None]
     return np.where(is_kept, log_ns, np.nan)
 
 
@@ -558,9 +572,11 @@ def find_first_slower(log_ns: Floats, threshold: float) -> Ints:
     # a cheap test of all runs at once; only those that pass are tested for chance
     is_possible = _may_be_first_slower(log_ns, fastest, threshold)
     is_possible[:, -1:] = False  # the last run would be the only slower run
-    possible_runs = np.flatnonzero(is_possible.any(axis=0))
+    is_possible_run = is_possible.any(axis=0)
+    possible_runs = np.flatnonzero(is_possible_run)
     for run in possible_runs.tolist():
-        is_beyond_chance = _deviate_beyond_chance(log_ns[:, :run], fastest[:, run])
+        earlier = log_ns[:, :run]
+        is_beyond_chance = _deviate_beyond_chance(earlier, fastest[:, run])
         has_none_yet = first_slower == count
         is_first = is_possible[:, run] & is_beyond_chance & has_none_yet
         first_slower[is_first] = run
@@ -573,6 +589,7 @@ def _find_fastest_from_each_on(log_ns: Floats) -> Floats:
     """
     is_missing = np.isnan(log_ns)
     values = np.where(is_missing, np.inf, log_ns)
+    # with the newest run first, all later runs of a run stand before it
     newest_first = np.flip(values, axis=1)
     fastest_so_far = np.minimum.accumulate(newest_first, axis=1)
     return np.flip(fastest_so_far, axis=1)
@@ -616,9 +633,8 @@ def _deviate_beyond_chance(earlier: Floats, later: Floats) -> Bools:
     deviation = np.where(is_measured, tested - prediction.mean, 0.0)
     p = prediction.test(deviation)
     q = judge.control_false_discovery(p)
-    is_beyond_chance = np.zeros(len(earlier), dtype=bool)
-    is_beyond_chance[has_enough] = q < judge.ALPHA
-    return is_beyond_chance
+    q_of_all = judge.put_where(has_enough, q)
+    return q_of_all < judge.ALPHA  # false for NaN
 
 
 def _count_values(log_ns: Floats) -> Ints:
@@ -643,8 +659,9 @@ class Prediction(NamedTuple):
 
     def compute_range_ns(self) -> tuple[Floats, Floats]:
         """Return the low and the high end of each value's 95 % interval, in ns."""
-        nothing = np.zeros_like(self.error)
-        below, above, _ = judge.apply_student(nothing, self.error, self.freedom)
+        # the interval around a change of 0: how far it reaches below and above
+        no_change = np.zeros_like(self.error)
+        below, above, _ = judge.apply_student(no_change, self.error, self.freedom)
         low = self.mean + below
         high = self.mean + above
         return np.exp(low), np.exp(high)
@@ -652,9 +669,11 @@ class Prediction(NamedTuple):
     @classmethod
     def read(cls, rows: pd.DataFrame) -> "Prediction":
         """Read the predictions from the columns `mean`, `error` and `freedom`."""
-        columns = rows[[*cls._fields]].to_numpy(dtype=float)
-        mean, error, freedom = columns.T
-        return cls(mean, error, freedom)
+        return cls(
+            mean=rows["mean"].to_numpy(dtype=float),
+            error=rows["error"].to_numpy(dtype=float),
+            freedom=rows["freedom"].to_numpy(dtype=float),
+        )
 
 
 def predict_next(log_ns: Floats) -> Prediction:
@@ -672,8 +691,8 @@ def predict_next(log_ns: Floats) -> Prediction:
     variances, freedom = judge.moderate_variances(own_variances, own_freedom)
     # the variance of the next value, and that of the mean of n values, 1/n of it
     scale = 1 + 1 / counts
-    error = np.sqrt(variances * scale)
-    return Prediction(mean, error, freedom)
+    variances_of_next = variances * scale
+    return Prediction(mean, np.sqrt(variances_of_next), freedom)
 
 
 def judge_numbers(
@@ -697,7 +716,7 @@ def judge_numbers(
     p = prediction.test(deviation)
     q = judge.control_false_discovery(p)
     is_large = np.abs(deviation) > np.log1p(threshold)
-    is_proved = is_large & (q < judge.ALPHA)
+    is_significant = q < judge.ALPHA
     # the mean is NaN where a range is set by hand, or where nothing is expected
     is_predicted = ~np.isnan(prediction.mean)
     low, high = prediction.compute_range_ns()
@@ -707,6 +726,7 @@ def judge_numbers(
     judged["low"] = np.where(is_predicted, low, rows["low"])
     judged["high"] = np.where(is_predicted, high, rows["high"])
     # a number without a prediction is compared with its range set by hand
+    is_proved = is_large & is_significant
     judged["outcome"] = _name_outcomes(judged, deviation, is_proved, rates)
     return judged
 
@@ -722,17 +742,21 @@ def _name_outcomes(
     range. is_proved: whether the deviation is beyond chance and large. rates:
     benchmarks whose numbers are less or more, not slower or faster.
     """
-    ns = judged["ns"]
+    low = judged["low"]
+    high = judged["high"]
     # without any limit, nothing is expected of the number
-    is_unknown = judged["low"].isna() & judged["high"].isna()
+    is_unknown = low.isna() & high.isna()
     is_predicted = ~np.isnan(deviation)
     is_proved_slower = is_proved & (deviation > 0)
     is_proved_faster = is_proved & (deviation < 0)
-    is_slower = np.where(is_predicted, is_proved_slower, ns > judged["high"])
-    is_faster = np.where(is_predicted, is_proved_faster, ns < judged["low"])
+    is_above_range = judged["ns"] > high
+    is_below_range = judged["ns"] < low
+    is_slower = np.where(is_predicted, is_proved_slower, is_above_range)
+    is_faster = np.where(is_predicted, is_proved_faster, is_below_range)
     are_rates = judged["benchmark"].isin(rates)
     slower = np.where(are_rates, Outcome.LESS, Outcome.SLOWER)
     faster = np.where(are_rates, Outcome.MORE, Outcome.FASTER)
+    # the first condition that is true decides
     return np.select(
         [is_unknown, is_slower, is_faster],
         [Outcome.CANNOT_TELL, slower, faster],
@@ -872,9 +896,7 @@ def _predict_where_enough(log_ns: Floats) -> dict[str, Any]:
     prediction = predict_next(log_ns[has_enough])
     columns = {}
     for name, values in prediction._asdict().items():
-        column = np.full(len(log_ns), np.nan)
-        column[has_enough] = values
-        columns[name] = column
+        columns[name] = judge.put_where(has_enough, values)
     return columns
 
 
@@ -887,13 +909,15 @@ def _join_parts(parts: Sequence[_Part], table: RunTable) -> pd.DataFrame:
     if not parts:
         raise UsageError(f"{NOTHING}; `fleet runs` lists what each run has.")
     numbers = np.concatenate([part.numbers for part in parts])
-    keys = np.array(table.keys, dtype=object)
-    rows = pd.DataFrame(keys[numbers], columns=NUMBER_KEY)
     own_logs = np.concatenate([part.own_logs for part in parts])
+    sources = [part.source for part in parts]
+    machines = [part.machine for part in parts]
+    row_counts = [len(part.numbers) for part in parts]
+    keys = np.array(table.keys, dtype=object)  # a row per row of the RunTable
+    rows = pd.DataFrame(keys[numbers], columns=NUMBER_KEY)
     rows["ns"] = np.exp(own_logs)
-    rows_of_part = [len(part.numbers) for part in parts]
-    rows["source"] = np.repeat([part.source for part in parts], rows_of_part)
-    rows["machine"] = np.repeat([part.machine for part in parts], rows_of_part)
+    rows["source"] = np.repeat(sources, row_counts)
+    rows["machine"] = np.repeat(machines, row_counts)
     for name, nothing_said in _COLUMNS_OF_SOURCES.items():
         rows[name] = _join_column(parts, name, nothing_said)
     return rows
@@ -947,12 +971,15 @@ class _EqualMachines:
         """Read the facts of the last runs and of the judged runs, and group the
         machines of the last runs by their facts. table: has the numbers of these runs.
         """
-        judged_runs = [machine.runs[-1] for machine in machines if machine.runs]
+        judged_runs = _list_judged_runs(machines)
         rows = _read_rows_with_facts(listing, [*judged_runs, *last_runs])
-        # a run without numbers says nothing, and one that cannot be read has no facts:
-        # both are in no group
-        measured_ids = [run.run_id for run in last_runs if table.has_run(run.run_id)]
-        rows_of_last_runs = [rows[run_id] for run_id in measured_ids if run_id in rows]
+        rows_of_last_runs = []
+        for run in last_runs:
+            row = rows.get(run.run_id)
+            # a run that cannot be read has no facts, and one without numbers says
+            # nothing: both are in no group
+            if row is not None and table.has_run(run.run_id):
+                rows_of_last_runs.append(row)
         groups = _group_equal_machines(rows_of_last_runs, table)
         return cls(rows, groups, table)
 
@@ -990,16 +1017,23 @@ def _group_equal_machines(
         runs_by_facts[run["facts"]].append(run)
     groups = {}
     for facts, runs_of_group in runs_by_facts.items():
-        hosts = [run["host_id"] for run in runs_of_group]
-        has_virtual = any(run["hypervisor"] is not None for run in runs_of_group)
-        # a column for each of `hosts`
-        log_ns = table.select([run["run_id"] for run in runs_of_group])
-        # virtual machines may be at different levels: `_EqualMachines.select` looks for
-        # odd numbers among the machines at one level
-        if not has_virtual:
-            log_ns = leave_out_odd(log_ns)
-        groups[facts] = _Group(np.array(hosts, dtype=object), log_ns, has_virtual)
+        groups[facts] = _make_group(runs_of_group, table)
     return groups
+
+
+def _make_group(runs: Sequence[dict[str, Any]], table: RunTable) -> _Group:
+    """Make a group of equal machines. runs: the row of the table `runs` of the last run
+    of each.
+    """
+    hosts = [run["host_id"] for run in runs]
+    run_ids = [run["run_id"] for run in runs]
+    has_virtual = any(run["hypervisor"] is not None for run in runs)
+    log_ns = table.select(run_ids)  # a column for each of `hosts`
+    # virtual machines may be at different levels: `_EqualMachines.select` looks for odd
+    # numbers among the machines at one level
+    if not has_virtual:
+        log_ns = leave_out_odd(log_ns)
+    return _Group(np.array(hosts, dtype=object), log_ns, has_virtual)
 
 
 def _read_rows_with_facts(
@@ -1010,9 +1044,9 @@ def _read_rows_with_facts(
     """
     run_ids = {run.run_id for run in runs}
     table, cpus = load_runs_and_cpus(listing, run_id=run_ids)
-    table = table.assign(facts=join_equal_facts(table, cpus))
-    rows = to_records(table)
-    return {row["run_id"]: row for row in rows}
+    facts = join_equal_facts(table, cpus)
+    table = table.assign(facts=facts)
+    return {row["run_id"]: row for row in to_records(table)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -1071,8 +1105,9 @@ class _Sources:
         """Add what the tables of the CPU model let expect of numbers of which nothing
         else is expected. row: of the judged run in the table `runs`.
         """
+        is_model_known = bool(row["cpu_model"])
         numbers = expected.list_without_expectation()
-        if row["cpu_model"] and len(numbers):
+        if is_model_known and len(numbers):
             tables = self._select_tables(row, expected.own)
             # one table says little, but more than nothing
             expected.add_values(TABLE, tables, numbers, minimum=1)
