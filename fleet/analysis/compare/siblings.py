@@ -145,16 +145,18 @@ def compare_siblings(
     if no run has numbers.
     """
     listing, runs, cpus = read_selected_runs(root, texts, only.benchmark)
-    runs = runs.assign(equality_key=join_equal_facts(runs, cpus))
+    equality_keys = join_equal_facts(runs, cpus)
+    runs = runs.assign(equality_key=equality_keys)
     runs = _keep_like_last_run(runs)
     numbers = RunNumbers.read(listing, runs, only)
     by_run = numbers.rows.set_index(["run_id", *NUMBER_KEY])
     # a row per benchmark, variant and relation, a column per run
     ns = by_run["median_ns"].unstack("run_id")
-    runs_with_numbers = runs[runs["run_id"].isin(ns.columns)]
+    has_numbers = runs["run_id"].isin(ns.columns)
+    runs_of_groups = runs[has_numbers].groupby("equality_key", sort=False)
     limit = threshold or THRESHOLD
     groups = []
-    for _, runs_of_group in runs_with_numbers.groupby("equality_key", sort=False):
+    for _, runs_of_group in runs_of_groups:
         group = _Group.select(runs_of_group, cpus, ns, limit)
         groups.append(_compare_group(group, numbers))
     groups.sort(key=lambda group: -len(group.hosts))
@@ -175,12 +177,13 @@ def join_equal_facts(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
 
     cpus: the CPUs of all runs, with `measured` and their socket, `package`.
     """
-    measured = cpus[cpus["measured"]]
-    sockets_by_run = measured.groupby("run_id")["package"].nunique()
+    measured_cpus = cpus[cpus["measured"]]
+    sockets_by_run = measured_cpus.groupby("run_id")["package"].nunique()
     sockets = runs["run_id"].map(sockets_by_run)
     # The size of the memory is left out: an odd machine may be one that lacks a module.
     columns = [runs[name] for name in _EQUAL_FACTS]
-    values_of_runs = zip(*columns, sockets, strict=True)
+    columns.append(sockets)
+    values_of_runs = zip(*columns, strict=True)
     texts = [str(values) for values in values_of_runs]
     facts = pd.Series(texts, index=runs.index)
     is_unknown = runs["cpu_model"].isna()
@@ -230,6 +233,12 @@ class _Group:
         )
 
     @property
+    def log_ns(self) -> Floats:
+        """Return the logarithms of `ns` as an array."""
+        ns = self.ns.to_numpy()
+        return np.asarray(np.log(ns))
+
+    @property
     def may_switch_levels(self) -> bool:
         """Report whether a machine is virtual."""
         return bool(self.runs["hypervisor"].notna().any())
@@ -255,8 +264,7 @@ class _Group:
         """
         names = self.ns.index.to_frame(index=False)
         choice_of_row = number_groups(names, CHOICE_KEY)
-        log_ns = np.log(self.ns.to_numpy())
-        return label_levels_of_hosts(log_ns, choice_of_row)
+        return label_levels_of_hosts(self.log_ns, choice_of_row)
 
     def describe(self) -> str:
         """Return a text that names what the machines share, and the sizes of their
@@ -282,7 +290,7 @@ def _compare_group(group: _Group, numbers: RunNumbers) -> Siblings:
     """
     # a row per relation, and the last of their mean; a column per machine
     machines = reduce_machines(
-        np.log(group.ns.to_numpy()),
+        group.log_ns,
         group.label_levels(),
         group.machine_of_column,
         switches=group.may_switch_levels,
@@ -326,10 +334,11 @@ def _estimate_smallest_found(
     is_judged = ~np.isnan(distances.p)
     if not is_judged.any():
         return None
+    judged_count = is_judged.sum()
     typical_error = np.median(distances.error[is_judged])
     typical_freedom = np.median(distances.freedom[is_judged])
     # by Benjamini and Hochberg, the limit of p for the only odd number among all tested
-    alpha = judge.ALPHA * error_share / is_judged.sum()
+    alpha = judge.ALPHA * error_share / judged_count
     (change,) = judge.estimate_detectable_change(
         np.array([typical_error]),
         np.array([typical_freedom]),
@@ -369,6 +378,7 @@ def _compare_all_cpus(group: _Group, numbers: RunNumbers) -> _CpuDistances | Non
         return None
     layout = _Layout.read(group.cpus)
     pairs = _load_pairs(group, numbers)
+    machine_count = len(group.hosts)
     names = list[Name]()
     # an array per benchmark: a row per place (each CPU, then each node), a column per
     # machine
@@ -376,11 +386,11 @@ def _compare_all_cpus(group: _Group, numbers: RunNumbers) -> _CpuDistances | Non
     for choice, rows in pairs.groupby(CHOICE_KEY, sort=False):
         benchmark, variant = map(str, choice)
         is_matrix = numbers.descriptions[benchmark].view is View.MATRIX
-        machine_of_pair = rows["machine"].to_numpy(dtype=np.int64)
-        have_all_measured = len(np.unique(machine_of_pair)) == len(group.hosts)
+        have_all_measured = rows["machine"].nunique() == machine_count
         if is_matrix and have_all_measured:
+            machine_of_pair = rows["machine"].to_numpy(dtype=np.int64)
             ns = lay_out_matrices(
-                rows, layout.cpus, numbers.column, machine_of_pair, len(group.hosts)
+                rows, layout.cpus, numbers.column, machine_of_pair, machine_count
             )
             names += [(benchmark, variant, place) for place in layout.places]
             distances.append(layout.compare(np.log(ns)))
@@ -505,8 +515,10 @@ def _tabulate_numbers(
 
 def _name_rows(hosts: Sequence[str], names: Sequence[Name]) -> pd.DataFrame:
     """Return a row per name and host, by name first: `host` and the name's parts."""
-    names_of_rows = np.repeat(np.array(names, dtype=object), len(hosts), axis=0)
-    rows = pd.DataFrame(names_of_rows, columns=NUMBER_KEY)
+    parts_of_names = np.array(names, dtype=object)
+    # each name as often as there are hosts, then the next name
+    parts_of_rows = np.repeat(parts_of_names, len(hosts), axis=0)
+    rows = pd.DataFrame(parts_of_rows, columns=NUMBER_KEY)
     hosts_of_rows = list(hosts) * len(names)
     rows.insert(0, "host", hosts_of_rows)
     return rows
@@ -624,6 +636,7 @@ def reduce_machines(
     is_left_out = is_measured & ~is_usual
     usual_runs = np.where(is_usual, runs, np.nan)
     # arrays of numbers x machines
+    counts_left_out = _count_by_machine(is_left_out, machine_of_run)
     medians = _group_by_machine(usual_runs, machine_of_run).median()
     numbers = np.asarray(medians.to_numpy().T)
     has_several_levels = switches or is_left_out.any()
@@ -631,12 +644,15 @@ def reduce_machines(
     # by chance: a machine of fewer than three runs gets no number
     if has_several_levels:
         counts = _count_by_machine(is_measured, machine_of_run)
-        numbers = np.where(counts >= MIN_RUNS, numbers, np.nan)
+        has_enough = counts >= MIN_RUNS
+        numbers = np.where(has_enough, numbers, np.nan)
     if len(runs) > 1:
         numbers = _append_mean(numbers)
-    counts_left_out = _count_by_machine(is_left_out, machine_of_run)
-    noise = _estimate_noise(usual_runs, machine_of_run)
-    return MachineNumbers(numbers, are_elsewhere=counts_left_out > 0, noise=noise)
+    return MachineNumbers(
+        log_ns=numbers,
+        are_elsewhere=counts_left_out > 0,
+        noise=_estimate_noise(usual_runs, machine_of_run),
+    )
 
 
 def _count_by_machine(is_counted: Bools, machine_of_run: Ints) -> Ints:
@@ -651,8 +667,8 @@ def _append_mean(numbers: Floats) -> Floats:
     """Append a row: for each machine, the mean over its numbers of how far each is from
     the median of all machines. numbers: a row per number, a column per machine.
     """
-    usual = judge.compute_nanmedian(numbers, axis=1)
-    distances = numbers - usual[:, None]
+    median_machine = judge.compute_nanmedian(numbers, axis=1)
+    distances = numbers - median_machine[:, None]
     mean = judge.compute_nanmean(distances, axis=0)
     return np.vstack([numbers, mean])
 
@@ -664,13 +680,26 @@ def _estimate_noise(runs: Floats, machine_of_run: Ints) -> Floats:
     runs: logarithms, a row per number, a column per run. Variances are shrunk towards a
     variance that all machines have in common.
     """
-    # tables of machines x numbers
+    # a table of machines x numbers: how many runs of each machine have the number
     groups = _group_by_machine(runs, machine_of_run)
+    counts = groups.count()
+    variances_of_runs = _estimate_variances_of_runs(groups)
+    # from the variance of a run to that of the median of as many runs as a machine has
+    runs_per_number = counts.mean(axis=1).clip(lower=1).to_numpy()
+    share = _share_variance_of_median(runs_per_number)
+    return np.asarray(variances_of_runs * share)
+
+
+def _estimate_variances_of_runs(groups: Any) -> Floats:
+    """Estimate for each machine the variance of its runs; NaN for a machine with a
+    single run of each number. All numbers of a machine together estimate one variance,
+    since there are few runs of each. groups: the runs, from `_group_by_machine`.
+    """
+    # tables of machines x numbers
     counts = groups.count()
     squares = groups.var(ddof=0) * counts  # sums of squares around the mean
     freedom = (counts - 1).clip(lower=0)
-    # arrays of machines: all numbers of a machine together estimate one variance of a
-    # run, since there are few runs of each number
+    # arrays of machines
     squares_of_machine = squares.sum(axis=1).to_numpy()
     freedom_of_machine = freedom.sum(axis=1).to_numpy(dtype=float)
     variances = squares_of_machine / np.maximum(freedom_of_machine, 1)
@@ -679,10 +708,7 @@ def _estimate_noise(runs: Floats, machine_of_run: Ints) -> Floats:
     moderated_variances, _ = judge.moderate_where(
         has_several_runs, variances, freedom_of_machine
     )
-    # from the variance of a run to that of the median of as many runs as a machine has
-    runs_per_number = counts.mean(axis=1).clip(lower=1).to_numpy()
-    share = _share_variance_of_median(runs_per_number)
-    return np.asarray(moderated_variances * share)
+    return moderated_variances
 
 
 def _share_variance_of_median(count: Floats) -> Floats:
@@ -773,8 +799,9 @@ def _find_oddest(distances: Distances, threshold: float, q_limit: float) -> Bool
     is_odd = distances.are_odd(threshold, q_limit)
     t_if_odd = np.where(is_odd, t, 0.0)
     rank = _rank_descending(t_if_odd)
-    machines = t.shape[1]
-    is_far = rank < machines // _MACHINES_PER_ODD_ONE
+    machine_count = t.shape[1]
+    most_odd = machine_count // _MACHINES_PER_ODD_ONE
+    is_far = rank < most_odd
     # a number that is not odd has t 0 here, but may have a low rank
     return np.asarray(is_far & (t_if_odd > 0))
 
@@ -831,10 +858,8 @@ def _compute_p(t: Floats, freedom: Floats, is_tested: Bools) -> Floats:
     """Return the probability of each size of Student's t or more, NaN where not
     tested.
     """
-    p = np.full(t.shape, np.nan)
-    t_of_tested = t[is_tested]
-    p[is_tested] = 2 * special.stdtr(freedom[is_tested], -t_of_tested)
-    return p
+    p_of_tested = judge.compute_p(t[is_tested], freedom[is_tested])
+    return judge.put_where(is_tested, p_of_tested)
 
 
 class _Others(NamedTuple):
@@ -857,7 +882,8 @@ class _Others(NamedTuple):
         """
         values = np.where(is_used, numbers, 0.0)
         counts = _sum_others(is_used)
-        means = _sum_others(values) / np.maximum(counts, 1)
+        sums = _sum_others(values)
+        means = sums / np.maximum(counts, 1)
         return cls(values, counts, means)
 
     def measure_distance(self, numbers: Floats) -> Floats:
@@ -882,15 +908,12 @@ class _Others(NamedTuple):
         # is the sum of their squares minus n times the square of their mean
         squares = _sum_others(self.values**2)
         squares_around_mean = squares - self.counts * self.means**2
-        # from here on, arrays of the tested numbers alone, end to end
-        own_freedom = self.counts[is_tested].astype(np.float64) - 1
-        own_variance = squares_around_mean[is_tested] / own_freedom
-        own_variance = np.maximum(own_variance, judge.ROUNDING)
-        moderated, new_freedom = judge.moderate_variances(own_variance, own_freedom)
-        variance = np.ones(self.values.shape)
-        variance[is_tested] = moderated
-        freedom = np.full(self.values.shape, np.nan)
-        freedom[is_tested] = new_freedom
+        own_freedom = self.counts.astype(np.float64) - 1
+        # 1 where not tested, so that nothing is divided by 0
+        divisor = np.where(is_tested, own_freedom, 1.0)
+        own_variance = np.maximum(squares_around_mean / divisor, judge.ROUNDING)
+        moderated, freedom = judge.moderate_where(is_tested, own_variance, own_freedom)
+        variance = np.where(is_tested, moderated, 1.0)
         return variance, freedom
 
 
@@ -898,8 +921,8 @@ def _sum_others(values: Any) -> Any:
     """Return, for each value, the sum of its row without the value itself: 1, 2, 4
     gives 6, 5, 3.
     """
-    sums = values.sum(axis=1, keepdims=True)
-    return sums - values
+    sums_of_rows = values.sum(axis=1, keepdims=True)
+    return sums_of_rows - values
 
 
 def _correct(p: Floats, error_share: float) -> Floats:
@@ -907,10 +930,9 @@ def _correct(p: Floats, error_share: float) -> Floats:
     of the 5 % error rate to use; q is divided by it.
     """
     is_tested = ~np.isnan(p)
-    q = np.full(p.shape, np.nan)
-    q_of_tested = judge.control_false_discovery(p[is_tested])
-    q[is_tested] = np.minimum(q_of_tested / error_share, 1.0)
-    return q
+    q = judge.control_false_discovery(p[is_tested])
+    q_of_share = np.minimum(q / error_share, 1.0)
+    return judge.put_where(is_tested, q_of_share)
 
 
 def _limit_freedom(t: Floats) -> Floats:
@@ -993,7 +1015,7 @@ def compare_cpus(pairs: Floats, nodes: Ints) -> tuple[Floats, Floats]:
 def _average_middle_half(rows: Floats) -> Floats:
     """Return the mean of each column without its lowest and its highest quarter."""
     ordered = np.sort(rows, axis=0)
-    quarter = len(ordered) // 4
-    end = len(ordered) - quarter
-    middle_half = ordered[quarter:end]
+    count = len(ordered)
+    quarter = count // 4
+    middle_half = ordered[quarter : count - quarter]
     return np.asarray(middle_half.mean(axis=0))
