@@ -28,6 +28,16 @@ def to_pandas(table: Any) -> pd.DataFrame:
     return rows
 
 
+def get_floats(rows: pd.DataFrame, column: str) -> Floats:
+    """Return a column of numbers as an array; NaN where a value is missing."""
+    return rows[column].to_numpy(dtype=np.float64)
+
+
+def get_ints(rows: pd.DataFrame, column: str) -> Ints:
+    """Return a column of whole numbers, none of which is missing, as an array."""
+    return rows[column].to_numpy(dtype=np.int64)
+
+
 def decode_categories(rows: pd.DataFrame) -> pd.DataFrame:
     """Replace categorical columns by plain strings, which group and compare fastest;
     None where missing.
@@ -73,8 +83,8 @@ def reorder_rows(values: Floats, counts: Ints, order: Ints) -> Floats:
         return values
     have_one_length = (counts == counts[0]).all()
     if have_one_length:  # much faster
-        rows: Floats = values.reshape(len(order), -1)[order]
-        return rows.ravel()
+        rows: Floats = values.reshape(len(order), -1)
+        return rows[order].ravel()
     new_counts = counts[order]
     new_starts = find_starts(new_counts)
     old_starts = find_starts(counts)[order]
@@ -91,4 +101,5 @@ def group_medians(values: Floats, groups: Ints) -> Floats:
     """Compute the median of each group, ignoring NaN. groups: each value's group, from
     0 without gaps.
     """
-    return np.asarray(pd.Series(values).groupby(groups).median(), dtype=np.float64)
+    medians = pd.Series(values).groupby(groups).median()
+    return np.asarray(medians, dtype=np.float64)

@@ -14,6 +14,8 @@ from fleet.analysis.base.tables import (
     Bools,
     Floats,
     Ints,
+    get_floats,
+    get_ints,
     group_medians,
     number_groups,
 )
@@ -110,11 +112,17 @@ def add_pair_flags(
     texts = pairs["flags"].tolist()
     has_any_flag = np.any(list(is_flagged.values()), axis=0)
     for row in np.flatnonzero(has_any_flag).tolist():
-        flags = {flag for flag in PAIR_FLAGS if is_flagged[flag][row]}
-        if texts[row]:
-            flags.update(texts[row].split(","))
-        texts[row] = ",".join(sorted(flags))
+        flags = [flag for flag in PAIR_FLAGS if is_flagged[flag][row]]
+        texts[row] = _add_flags(texts[row], flags)
     return pairs.assign(flags=texts)
+
+
+def _add_flags(text: str, flags: list[str]) -> str:
+    """Add flags to a text of flags, in alphabetical order, each once."""
+    distinct = set(flags)
+    if text:
+        distinct.update(text.split(","))
+    return ",".join(sorted(distinct))
 
 
 def _is_not_converged(pairs: pd.DataFrame, precision: Floats | float | None) -> Bools:
@@ -123,41 +131,48 @@ def _is_not_converged(pairs: pd.DataFrame, precision: Floats | float | None) -> 
     precision was requested, which is NaN or None.
     """
     requested = np.asarray(precision, dtype=float)
-    spread = pairs["spread"].to_numpy(dtype=float)
-    other_share = pairs["other_share"].to_numpy(dtype=float)
     is_requested = ~np.isnan(requested)
     # an unknown spread is NaN, which is not within any precision
-    has_converged = (spread <= requested) & (other_share <= HALF)
+    is_precise = get_floats(pairs, "spread") <= requested
+    is_at_one_level = get_floats(pairs, "other_share") <= HALF
+    has_converged = is_precise & is_at_one_level
     marks: Bools = is_requested & ~has_converged
     return marks
 
 
 def _is_below_requested_rate(pairs: pd.DataFrame) -> Bools:
-    """Report which rows have a load whose rate is too low. A load is the traffic that
-    other threads make beside the measured one.
-
-    A rate is too low if it is over UNDERFED, as a share, below the reachable rate. This
-    is the lower of two rates: the rate that was requested, and the rate that such a
-    load reaches without limit. If one of the two is not known, the other one counts.
+    """Report which rows have a load whose rate is too low: over UNDERFED, as a share,
+    below the rate that the load could reach. A load is the traffic that other threads
+    make beside the measured one.
     """
     marks = np.zeros(len(pairs), dtype=bool)
     if "other_rate" not in pairs:
         return marks
     has_load = pairs["other_rate"].notna().to_numpy()
     loads = pairs[has_load]
-    rate = loads["other_rate"].to_numpy(dtype=float)  # of all loading threads, in GB/s
-    mbps_each = loads["load_mbps"].to_numpy(dtype=float)  # requested; NaN: no limit
-    loading_threads = loads["threads"].to_numpy(dtype=float) - 1
+    reachable_rate = _find_reachable_rates(loads)
+    marks[has_load] = get_floats(loads, "other_rate") < (1 - UNDERFED) * reachable_rate
+    return marks
+
+
+def _find_reachable_rates(loads: pd.DataFrame) -> Floats:
+    """Return the rate in GB/s that each row's load could reach: the lower of the rate
+    that was requested, and the rate that such a load reaches without limit. If one of
+    the two is not known, the other one counts. loads: rows of `pairs` with a load.
+    """
+    rate = get_floats(loads, "other_rate")  # of all loading threads together
+    mbps_each = get_floats(loads, "load_mbps")  # requested; NaN: no limit
+    loading_threads = get_floats(loads, "threads") - 1
     requested_rate = mbps_each / 1000 * loading_threads
 
     # for each kind of load, the rate that it reaches without limit; NaN: not measured
-    unlimited_rate = np.where(np.isnan(mbps_each), rate, np.nan)
+    has_no_limit = np.isnan(mbps_each)
+    unlimited_rate = np.where(has_no_limit, rate, np.nan)
     kind_of_load = number_groups(loads, _LOAD)
     full_rate = group_medians(unlimited_rate, kind_of_load)
     # fmin ignores NaN: of a rate that is not known, only the other one counts
-    reachable_rate = np.fmin(requested_rate, full_rate[kind_of_load])
-    marks[has_load] = rate < (1 - UNDERFED) * reachable_rate
-    return marks
+    reachable: Floats = np.fmin(requested_rate, full_rate[kind_of_load])
+    return reachable
 
 
 def _has_doubtful_smt_relation(
@@ -184,7 +199,7 @@ def _is_far_nearer(pairs: pd.DataFrame) -> Bools:
     time of their relation: the median of all its pairs in the run, benchmark and
     variant, if these are SMALLEST_CLASS at least.
     """
-    ns = pairs["median_ns"].to_numpy(dtype=float)
+    ns = get_floats(pairs, "median_ns")
     relation = number_groups(pairs, [*RUN_AND_CHOICE, "relation"])
     usual_ns = group_medians(ns, relation)
     pair_counts = np.bincount(relation)
@@ -203,27 +218,37 @@ def compute_sibling_nearness(pairs: pd.DataFrame, choice_numbers: Ints) -> Float
     is its run, benchmark and variant, from 0. Return a value for each row: NaN for
     pairs that are not siblings, and for siblings without another partner.
     """
-    ns = pairs["median_ns"].to_numpy(dtype=float)
-    ping_cpu = pairs["ping_cpu"].to_numpy(dtype=np.int64)
-    pong_cpu = pairs["pong_cpu"].to_numpy(dtype=np.int64)
-    # a place for each CPU of each choice, in one array of choices x CPUs
-    cpus_a_choice = max(ping_cpu.max(initial=0), pong_cpu.max(initial=0)) + 1
-    place_count = (choice_numbers.max(initial=0) + 1) * cpus_a_choice
-    ping_place = choice_numbers * cpus_a_choice + ping_cpu
-    pong_place = choice_numbers * cpus_a_choice + pong_cpu
+    nearest_ns = _find_nearest_others(pairs, choice_numbers)
+    has_other_partner = np.isfinite(nearest_ns)
+    is_sibling = pairs["relation"].to_numpy(dtype=object) == "smt"
+    multiples = nearest_ns / get_floats(pairs, "median_ns")
+    return np.where(is_sibling & has_other_partner, multiples, np.nan)
 
-    # the time from each CPU to its nearest one that is not its sibling
-    is_other = ~_is_sibling_or_single(pairs)
+
+def _find_nearest_others(pairs: pd.DataFrame, choice_numbers: Ints) -> Floats:
+    """Return for each pair the least time in ns from one of its CPUs to a CPU of
+    another core; infinite if no such pair was measured. choice_numbers: as in
+    `compute_sibling_nearness`; only pairs of the same choice are looked at.
+    """
+    ping_cpu = get_ints(pairs, "ping_cpu")
+    pong_cpu = get_ints(pairs, "pong_cpu")
+    # each CPU of each choice has a place in one array: all CPUs of choice 0 come first
+    cpus_a_choice = max(ping_cpu.max(initial=0), pong_cpu.max(initial=0)) + 1
+    first_place = choice_numbers * cpus_a_choice
+    ping_place = first_place + ping_cpu
+    pong_place = first_place + pong_cpu
+
+    place_count = first_place.max(initial=0) + cpus_a_choice
     nearest_ns = np.full(place_count, np.inf)
+    is_other = ~_is_sibling_or_single(pairs)
+    ns = get_floats(pairs, "median_ns")
     # `at` takes every row, where an index that repeats would keep the last row only
     np.fmin.at(nearest_ns, ping_place[is_other], ns[is_other])
     np.fmin.at(nearest_ns, pong_place[is_other], ns[is_other])
-    nearest_to_pair = np.minimum(nearest_ns[ping_place], nearest_ns[pong_place])
-
-    is_sibling = pairs["relation"].to_numpy(dtype=object) == "smt"
-    has_other_partner = np.isfinite(nearest_to_pair)
-    multiples = nearest_to_pair / ns
-    return np.where(is_sibling & has_other_partner, multiples, np.nan)
+    nearest_to_ping = nearest_ns[ping_place]
+    nearest_to_pong = nearest_ns[pong_place]
+    nearest: Floats = np.minimum(nearest_to_ping, nearest_to_pong)
+    return nearest
 
 
 def _is_sibling_or_single(rows: pd.DataFrame) -> Bools:

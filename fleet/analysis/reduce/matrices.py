@@ -2,6 +2,7 @@
 unit of replication.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,8 @@ from fleet.analysis.base.tables import (
     Ints,
     decode_categories,
     find_starts,
+    get_floats,
+    get_ints,
     group_medians,
     number_groups,
 )
@@ -80,24 +83,22 @@ def reduce_bursts(
     bursts = _sort_by_pair(bursts, ordered=ordered)
     about = bursts.about
     pair_of_burst = number_groups(about, PAIR)
-    burst_counts = np.bincount(pair_of_burst)
-    identities = _select_first_bursts(about, burst_counts)
+    identities = _select_first_bursts(about, pair_of_burst)
     medians, outlier_counts = compute_medians_and_outliers(bursts)
-    is_main = _find_main_bursts(medians, burst_counts, about, identities, descriptions)
+    is_main = _find_main_bursts(medians, pair_of_burst, about, identities, descriptions)
 
-    columns: dict[str, Any] = {"bursts": burst_counts}
-    columns |= _summarize_medians(medians, pair_of_burst, about, is_main)
-    columns |= _join_flags(about["flags"], pair_of_burst, len(burst_counts))
-    sample_counts = np.bincount(pair_of_burst, bursts.counts).astype(np.int64)
-    columns["samples"] = sample_counts
-    columns |= _summarize_samples(bursts.latencies, sample_counts)
-    multiples = medians / columns["median_ns"][pair_of_burst]
+    columns = _summarize_medians(medians, pair_of_burst, about, is_main)
+    columns |= _join_flags(about["flags"], pair_of_burst)
+    columns |= _summarize_samples(bursts, pair_of_burst)
+    median_of_pair = columns["median_ns"]
+    multiples = medians / median_of_pair[pair_of_burst]
     columns |= _compute_pair_work_and_ghz(about, pair_of_burst, multiples)
-    columns["outliers"] = np.bincount(pair_of_burst, outlier_counts) / sample_counts
+    outliers = np.bincount(pair_of_burst, outlier_counts)
+    columns["outliers"] = outliers / columns["samples"]
 
     pairs, row_of_pair = _sort_pairs(identities.assign(**columns))
     row_of_burst = row_of_pair[pair_of_burst]
-    rounds = about["round"].to_numpy(dtype=np.int64)
+    rounds = get_ints(about, "round")
     return pairs, BurstMedians(medians, row_of_burst, rounds, is_main)
 
 
@@ -106,32 +107,36 @@ def _sort_by_pair(bursts: Bursts, *, ordered: bool) -> Bursts:
     `_put_lower_cpu_first`. ordered: whether a pair's two directions are two pairs.
     """
     about = _put_lower_cpu_first(bursts.about, ordered=ordered)
-    started = about["start_offset_ns"].to_numpy()
+    started = about["start_offset_ns"]
     pair_of_burst = number_groups(about, PAIR)
     order = np.lexsort((started, pair_of_burst))  # the last key counts first
     return replace(bursts, about=about).reorder(order)
 
 
-def _select_first_bursts(bursts: pd.DataFrame, burst_counts: Ints) -> pd.DataFrame:
+def _select_first_bursts(bursts: pd.DataFrame, pair_of_burst: Ints) -> pd.DataFrame:
     """Return the columns that name each pair, from its first burst. bursts: sorted by
-    pair. burst_counts: how many bursts each pair has.
+    pair. pair_of_burst: the number of each burst's pair, from 0.
     """
-    first_of_pair = bursts.iloc[find_starts(burst_counts)].reset_index(drop=True)
-    return decode_categories(first_of_pair[[*_NAMING, *PARAMETERS]])
+    burst_counts = np.bincount(pair_of_burst)
+    first_of_pair = bursts.iloc[find_starts(burst_counts)]
+    naming = first_of_pair[[*_NAMING, *PARAMETERS]]
+    return decode_categories(naming.reset_index(drop=True))
 
 
 def _summarize_medians(
     medians: Floats, pair_of_burst: Ints, bursts: pd.DataFrame, is_main: Bools
-) -> dict[str, Floats]:
-    """Compute the columns of pairs that come from the medians of their bursts.
+) -> dict[str, Any]:
+    """Compute `bursts`, how many each pair has, and the columns of pairs that come from
+    the medians of their bursts.
 
     All arguments have a value or row for each burst, sorted by pair: its median in ns,
     the number of its pair, its columns, and whether it is at the main level.
     """
     counts = np.bincount(pair_of_burst)
-    times = bursts["start_offset_ns"].to_numpy(dtype=np.float64)
-    columns = summarize_bursts(medians, counts, times, is_main)
+    times = get_floats(bursts, "start_offset_ns")
     turned = bursts["turned"].to_numpy()
+    columns: dict[str, Any] = {"bursts": counts}
+    columns |= summarize_bursts(medians, counts, times, is_main)
     columns["asymmetry"] = find_asymmetry(medians, turned, pair_of_burst, len(counts))
     return columns
 
@@ -146,21 +151,23 @@ def _sort_pairs(pairs: pd.DataFrame) -> tuple[pd.DataFrame, Ints]:
 
 def _find_main_bursts(
     medians: Floats,
-    burst_counts: Ints,
+    pair_of_burst: Ints,
     bursts: pd.DataFrame,
     pairs: pd.DataFrame,
     descriptions: Descriptions,
 ) -> Bools:
     """Report which bursts are at the main level of their pair, where most bursts are.
 
-    medians, bursts: of each burst. burst_counts, pairs: of each pair, how many bursts
-    it has, and the columns that name it. A visit measures a pair by several benchmarks;
-    its bursts get the same visit number. A round has two visits, one in each direction:
-    2 n and 2 n + 1 in round n.
+    medians, pair_of_burst, bursts: of each burst its median, the number of its pair,
+    and its columns. pairs: the columns that name each pair. A visit measures a pair by
+    several benchmarks; its bursts get the same visit number. A round has two visits,
+    one in each direction: 2 n and 2 n + 1 in round n.
     """
-    rounds = bursts["round"].to_numpy(dtype=np.int64)
-    visits = 2 * rounds + bursts["turned"].to_numpy()
+    rounds = get_ints(bursts, "round")
+    turned = bursts["turned"].to_numpy()
+    visits = 2 * rounds + turned
     visit_groups = _number_visit_groups(pairs, descriptions)
+    burst_counts = np.bincount(pair_of_burst)
     return find_main_bursts(medians, burst_counts, visits, visit_groups)
 
 
@@ -168,12 +175,13 @@ def _put_lower_cpu_first(bursts: pd.DataFrame, *, ordered: bool) -> pd.DataFrame
     """Make the lower CPU of each burst its ping, so that the two directions of a pair
     become one pair; not if `ordered`. Add `turned`: whether ping and pong were swapped.
     """
-    ping = bursts["ping_cpu"].to_numpy(dtype=np.int64)
-    pong = bursts["pong_cpu"].to_numpy(dtype=np.int64)
-    turned = (ping > pong) & (not ordered)
-    new_ping = np.where(turned, pong, ping)
-    new_pong = np.where(turned, ping, pong)
-    return bursts.assign(ping_cpu=new_ping, pong_cpu=new_pong, turned=turned)
+    ping = get_ints(bursts, "ping_cpu")
+    pong = get_ints(bursts, "pong_cpu")
+    if ordered:
+        return bursts.assign(ping_cpu=ping, pong_cpu=pong, turned=False)
+    lower = np.minimum(ping, pong)
+    higher = np.maximum(ping, pong)
+    return bursts.assign(ping_cpu=lower, pong_cpu=higher, turned=ping > pong)
 
 
 def _compute_pair_work_and_ghz(
@@ -185,9 +193,9 @@ def _compute_pair_work_and_ghz(
     """
     columns = {}
     for name in WORK_COLUMNS:
-        values = bursts[name].to_numpy(np.float64)
+        values = get_floats(bursts, name)
         columns[name] = group_medians(values, pair_of_burst)
-    ghz = bursts["core_ghz"].to_numpy(np.float64)
+    ghz = get_floats(bursts, "core_ghz")
     columns["core_ghz"] = _compute_pair_ghz(ghz, pair_of_burst, multiples)
     return columns
 
@@ -205,10 +213,12 @@ def _compute_pair_ghz(ghz: Floats, pair_of_burst: Ints, multiples: Floats) -> Fl
     ghz: of each burst, sorted by pair; NaN if unknown. pair_of_burst: the number of
     each burst's pair, from 0. multiples: each burst's median divided by the pair's.
     """
-    near = _find_nearer_half(np.abs(multiples - 1), pair_of_burst)
+    distance_from_pair = np.abs(multiples - 1)
+    near = _find_nearer_half(distance_from_pair, pair_of_burst)
     cycles_per_ns_of_pair = ghz[near] * multiples[near]
     core_ghz = group_medians(cycles_per_ns_of_pair, pair_of_burst[near])
-    starts = find_starts(np.bincount(pair_of_burst))
+    burst_counts = np.bincount(pair_of_burst)
+    starts = find_starts(burst_counts)
     # fmin and fmax ignore NaN
     lowest = np.fmin.reduceat(ghz, starts)
     highest = np.fmax.reduceat(ghz, starts)
@@ -262,19 +272,22 @@ def _number_visit_groups(pairs: pd.DataFrame, descriptions: Descriptions) -> Int
     names = pairs["benchmark"].unique()
     shared = [name for name in names if is_visited_with_others(descriptions[str(name)])]
     is_shared = pairs["benchmark"].isin(shared)
-    # -1 for rows that share visits; for each other row a number that only it has, so
-    # that no two of these rows become one group
-    place_if_alone = np.where(is_shared, -1, np.arange(len(pairs)))
+    # each row has a number that only it has, so that no two rows become one group; but
+    # rows that share visits have -1
+    place_if_alone = np.arange(len(pairs))
+    place_if_alone[is_shared] = -1
     keyed = pairs.assign(place_if_alone=place_if_alone)
     return number_groups(keyed, ["run_id", "ping_cpu", "pong_cpu", "place_if_alone"])
 
 
-def _summarize_samples(latencies: Floats, counts: Ints) -> dict[str, Floats]:
-    """Compute the columns _SAMPLE_NUMBERS of pairs, a value for each pair. latencies:
-    the samples of all pairs, end to end. counts: how many samples each pair has.
+def _summarize_samples(bursts: Bursts, pair_of_burst: Ints) -> dict[str, Any]:
+    """Compute `samples`, how many each pair has, and the columns _SAMPLE_NUMBERS of
+    pairs. bursts: sorted by pair. pair_of_burst: the number of each burst's pair.
     """
+    sums = np.bincount(pair_of_burst, bursts.counts)
+    counts = sums.astype(np.int64)
     columns = {name: np.full(len(counts), np.nan) for name in _SAMPLE_NUMBERS}
-    for which, rows in group_rows_by_length(latencies, counts):
+    for which, rows in group_rows_by_length(bursts.latencies, counts):
         ascending = np.sort(rows, axis=1)
         columns["min_ns"][which] = ascending[:, 0]
         columns["p10_ns"][which] = _compute_quantiles(ascending, 0.10)
@@ -282,7 +295,7 @@ def _summarize_samples(latencies: Floats, counts: Ints) -> dict[str, Floats]:
         columns["p99_ns"][which] = _compute_quantiles(ascending, 0.99)
         columns["max_ns"][which] = ascending[:, -1]
         columns["mad_ns"][which] = _compute_median_distances(ascending)
-    return columns
+    return {"samples": counts, **columns}
 
 
 def _compute_median_distances(ascending: Floats) -> Floats:
@@ -313,7 +326,7 @@ def _compute_quantiles(ascending: Floats, share: float) -> Floats:
 
 
 def _join_flags(
-    flags: "pd.Series[Any]", pair_of_burst: Ints, pair_count: int
+    flags: "pd.Series[Any]", pair_of_burst: Ints
 ) -> dict[str, Ints | list[str]]:
     """Compute the columns `flagged_bursts`, how many bursts of each pair have a flag,
     and `flags`, every flag of these bursts once: "busy_cpu,preempted".
@@ -321,16 +334,20 @@ def _join_flags(
     flags: those of each burst, with commas between them; "" if it has none.
     pair_of_burst: the number of each burst's pair, from 0.
     """
+    pair_count = len(np.bincount(pair_of_burst))
     is_flagged = (flags != "").to_numpy(dtype=bool)
-    pair_of_flagged = pair_of_burst[is_flagged]
-    flagged_bursts = np.bincount(pair_of_flagged, minlength=pair_count)
+    pairs = pair_of_burst[is_flagged]
+    texts = flags[is_flagged]
+    flagged_bursts = np.bincount(pairs, minlength=pair_count)
 
-    texts = flags[is_flagged].tolist()
-    distinct = set(zip(pair_of_flagged.tolist(), texts, strict=True))
-    flags_by_pair: list[set[str]] = [set() for _ in range(pair_count)]
+    # many bursts of a pair have the same text: each text is split once
+    distinct = set(zip(pairs.tolist(), texts.tolist(), strict=True))
+    flags_by_pair = defaultdict[int, set[str]](set)
     for pair, text in distinct:
         flags_by_pair[pair].update(text.split(","))
-    joined_flags = [",".join(sorted(pair_flags)) for pair_flags in flags_by_pair]
+    joined_flags = [""] * pair_count
+    for pair, flags_of_pair in flags_by_pair.items():
+        joined_flags[pair] = ",".join(sorted(flags_of_pair))
     return {"flagged_bursts": flagged_bursts, "flags": joined_flags}
 
 
@@ -408,18 +425,24 @@ def lay_out_matrices(
     """
     cell_of_row = _find_cells(pairs, cpus, run_of_row)
     is_inside = cell_of_row >= 0
-    cells = cell_of_row[is_inside]
-    values = pairs[value].to_numpy(dtype=float)[is_inside]
-    distinct_cells, number_of_cell = np.unique(cells, return_inverse=True)
-    has_several_rows_of_a_pair = len(distinct_cells) < len(cells)
-    if has_several_rows_of_a_pair:
-        cells = distinct_cells
-        values = group_medians(values, number_of_cell)
-
+    value_of_row = get_floats(pairs, value)
+    cells, values = _merge_rows_of_a_cell(
+        cell_of_row[is_inside], value_of_row[is_inside]
+    )
     numbers: Floats = np.full((run_count, len(cpus), len(cpus)), np.nan)
     numbers.flat[cells] = values
     other_side = numbers.transpose(0, 2, 1)
     return np.where(np.isnan(numbers), other_side, numbers)
+
+
+def _merge_rows_of_a_cell(cells: Ints, values: Floats) -> tuple[Ints, Floats]:
+    """Return each cell once, and the median of its values. cells, values: the cell and
+    the value of each row.
+    """
+    distinct_cells, number_of_cell = np.unique(cells, return_inverse=True)
+    if len(distinct_cells) == len(cells):
+        return cells, values
+    return distinct_cells, group_medians(values, number_of_cell)
 
 
 def _find_cells(pairs: pd.DataFrame, cpus: Sequence[int], run_of_row: Ints) -> Ints:
