@@ -92,10 +92,7 @@ def find_main_bursts(
     level, all of its bursts count as at the main level.
     """
     row_of_burst = np.repeat(np.arange(len(burst_counts)), burst_counts)
-    # a median of 0 would have no logarithm below
-    positive_ns = np.maximum(medians, _TINY_NS)
-    row_medians = group_medians(positive_ns, row_of_burst)
-    multiples = positive_ns / row_medians[row_of_burst]
+    multiples = _divide_by_row_medians(medians, row_of_burst)
 
     group_of_burst = visit_groups[row_of_burst]
     visit_of_burst, visit_counts = _number_visits(visits, group_of_burst)
@@ -104,10 +101,20 @@ def find_main_bursts(
     is_main_visit = _find_main_visits(np.log(visit_values), visit_counts)
 
     is_main: Bools = is_main_visit[visit_of_burst]
-    main_counts = np.bincount(row_of_burst, is_main, len(burst_counts))
+    main_counts = _count_in_rows(is_main, row_of_burst, len(burst_counts))
     has_no_main = main_counts == 0
     is_main |= has_no_main[row_of_burst]
     return is_main
+
+
+def _divide_by_row_medians(medians: Floats, row_of_burst: Ints) -> Floats:
+    """Divide the median of each burst by the median of these medians in its row. 0
+    counts as _TINY_NS, so that the results have logarithms.
+    """
+    positive_ns = np.maximum(medians, _TINY_NS)
+    row_medians = group_medians(positive_ns, row_of_burst)
+    multiples: Floats = positive_ns / row_medians[row_of_burst]
+    return multiples
 
 
 def _number_visits(visits: Ints, groups: Ints) -> tuple[Ints, Ints]:
@@ -155,23 +162,41 @@ def summarize_bursts(
     `other_ns` is a number, since a change of level is no drift.
     """
     row_of_burst = np.repeat(np.arange(len(counts)), counts)
-    main_counts = np.bincount(row_of_burst, main, len(counts)).astype(np.int64)
-    median, mean, half_width = _summarize_rows(medians[main], main_counts)
-    spread = np.full(len(counts), np.nan)
-    np.divide(half_width, mean, out=spread, where=mean > 0)
+    main_counts = _count_in_rows(main, row_of_burst, len(counts))
+    columns = _summarize_main_bursts(medians[main], main_counts)
 
+    other_counts = counts - main_counts
+    other_ns = _compute_row_medians(medians[~main], other_counts)
+    drift = _find_drifts(medians, times, counts)
     other_share = 1 - main_counts / counts
     has_another_level = other_share > FEW
-    median_of_others = _compute_row_medians(medians[~main], counts - main_counts)
-    drift = _find_drifts(medians, times, counts)
+    columns["other_ns"] = np.where(has_another_level, other_ns, np.nan)
+    columns["other_share"] = other_share
+    columns["drift"] = np.where(has_another_level, np.nan, drift)
+    return columns
+
+
+def _count_in_rows(is_counted: Bools, row_of_burst: Ints, row_count: int) -> Ints:
+    """Count the bursts of each row that are counted."""
+    counts: Ints = np.bincount(row_of_burst, is_counted, row_count).astype(np.int64)
+    return counts
+
+
+def _summarize_main_bursts(medians: Floats, counts: Ints) -> dict[str, Floats]:
+    """Compute the columns of `pairs` that come from the bursts at the main level:
+    `median_ns`, `low_ns`, `high_ns` and `spread`, as `summarize_bursts` says.
+
+    medians: of these bursts, those of all rows end to end. counts: how many of them
+    each row has.
+    """
+    median, mean, half_width = _summarize_rows(medians, counts)
+    spread = np.full(len(counts), np.nan)
+    np.divide(half_width, mean, out=spread, where=mean > 0)
     return {
         "median_ns": median,
         "low_ns": np.minimum(mean - half_width, median),
         "high_ns": np.maximum(mean + half_width, median),
         "spread": spread,
-        "other_ns": np.where(has_another_level, median_of_others, np.nan),
-        "other_share": other_share,
-        "drift": np.where(has_another_level, np.nan, drift),
     }
 
 
@@ -185,10 +210,10 @@ def _summarize_rows(medians: Floats, counts: Ints) -> tuple[Floats, Floats, Floa
     row_medians = np.full(len(counts), np.nan)
     row_means = np.full(len(counts), np.nan)
     half_widths = np.full(len(counts), np.nan)
-    for row_numbers, rows in group_rows_by_length(medians, counts):
-        row_medians[row_numbers] = np.median(rows, axis=1)
-        row_means[row_numbers] = rows.mean(axis=1)
-        half_widths[row_numbers] = estimate_half_widths(rows)
+    for places, rows in group_rows_by_length(medians, counts):
+        row_medians[places] = np.median(rows, axis=1)
+        row_means[places] = rows.mean(axis=1)
+        half_widths[places] = estimate_half_widths(rows)
     return row_medians, row_means, half_widths
 
 
@@ -332,19 +357,28 @@ def find_asymmetry(
     direction = 2 * pair_numbers + turned
     counts = np.bincount(direction, minlength=2 * pair_count)
     in_order = np.argsort(direction, kind="stable")
-    median, mean, half_width = _summarize_directions(medians[in_order], counts)
-    low_of_lower, low_of_higher = _split_directions(mean - half_width)
-    high_of_lower, high_of_higher = _split_directions(mean + half_width)
-    median_of_lower, median_of_higher = _split_directions(median)
+    medians_in_order = medians[in_order]
+    median, mean, half_width = _summarize_directions(medians_in_order, counts)
 
-    # of the direction where the higher CPU pings; NaN compares as False
-    is_slower = low_of_higher > high_of_lower
-    is_faster = high_of_higher < low_of_lower
+    median_of_lower, median_of_higher = _split_directions(median)
     ratio = median_of_higher / median_of_lower
     # log, so that 1.1 and 1 / 1.1 are equally far from 1; log1p(x) is log(1 + x)
     is_large = np.abs(np.log(ratio)) > np.log1p(ASYMMETRY)
-    is_proved = is_large & (is_slower | is_faster)
+    is_proved = is_large & _are_intervals_apart(mean, half_width)
     return np.where(is_proved, ratio - 1, np.nan)
+
+
+def _are_intervals_apart(mean: Floats, half_width: Floats) -> Bools:
+    """Report for each pair whether the intervals of its two directions do not overlap;
+    False if one is unknown. mean, half_width: of each direction, as in
+    `_split_directions`.
+    """
+    low_of_lower, low_of_higher = _split_directions(mean - half_width)
+    high_of_lower, high_of_higher = _split_directions(mean + half_width)
+    # NaN compares as False
+    is_slower = low_of_higher > high_of_lower
+    is_faster = high_of_higher < low_of_lower
+    return is_slower | is_faster
 
 
 def _split_directions(values: Floats) -> tuple[Floats, Floats]:

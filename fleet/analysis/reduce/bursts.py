@@ -15,6 +15,8 @@ from fleet.analysis.base.tables import (
     Floats,
     Ints,
     find_starts,
+    get_floats,
+    get_ints,
     reorder_rows,
     to_pandas,
 )
@@ -77,13 +79,7 @@ def read_bursts(table: Any, descriptions: Descriptions = SHIPPED) -> Bursts:
     """Read bursts without warm-ups from an Arrow table with SAMPLE_COLUMNS; drop bursts
     that have nothing but warm-ups.
     """
-    plain = [name for name in SAMPLE_COLUMNS if name not in LISTS]
-    about = to_pandas(table.select(plain))
-    all_latencies, all_counts, is_warmup = convert_ticks(about, table, descriptions)
-    latencies = all_latencies[~is_warmup]
-    warmups = about["warmup"].to_numpy(dtype=np.int64)
-    counts = all_counts - np.minimum(warmups, all_counts)
-    bursts = Bursts(about, latencies, counts)
+    bursts = _drop_warmups(table, descriptions)
 
     # so far each latency is that of the first thread: both steps change it in place
     other_ticks = Lists(table.column("other_ticks").combine_chunks())
@@ -91,11 +87,22 @@ def read_bursts(table: Any, descriptions: Descriptions = SHIPPED) -> Bursts:
     other_units = Lists(table.column("other_units").combine_chunks())
     work = _summarize_work_in_place(bursts, other_units, descriptions)
 
-    has_samples = counts > 0
-    about_with_work = about.assign(**work)
-    about_measured = about_with_work[has_samples].reset_index(drop=True)
+    has_samples = bursts.counts > 0
+    about = bursts.about.assign(**work)
+    about_measured = about[has_samples].reset_index(drop=True)
     # a burst without samples has no latencies either, so that those stay as they are
-    return Bursts(about_measured, latencies, counts[has_samples])
+    return Bursts(about_measured, bursts.latencies, bursts.counts[has_samples])
+
+
+def _drop_warmups(table: Any, descriptions: Descriptions) -> Bursts:
+    """Convert an Arrow table to bursts without warm-ups; a burst may have no samples
+    left. Each latency is that of the first thread, or of a pair.
+    """
+    plain = [name for name in SAMPLE_COLUMNS if name not in LISTS]
+    about = to_pandas(table.select(plain))
+    latencies, counts, is_warmup = convert_ticks(about, table, descriptions)
+    warmups = np.minimum(get_ints(about, "warmup"), counts)
+    return Bursts(about, latencies[~is_warmup], counts - warmups)
 
 
 def _iter_latencies_and_others(
@@ -148,26 +155,36 @@ def _summarize_work_in_place(
     that all threads together take for one unit.
     """
     about = bursts.about
+    iterations = get_floats(about, "iterations")
     columns = {name: np.full(len(about), np.nan) for name in WORK_COLUMNS}
-    iterations = about["iterations"].to_numpy(dtype=np.float64)
     is_pair = has_shape(about["benchmark"], Shape.PAIR, descriptions)
     rows = _iter_latencies_and_others(bursts, other_units, ~is_pair)
     for row, latencies, units_of_others in rows:
-        units_of_first = np.full(len(latencies), iterations[row])
         unit = descriptions[about["benchmark"][row]].other_unit
         if unit == "byte":
             rate = _compute_rate_of_others(latencies, units_of_others, iterations[row])
             columns["other_rate"][row] = rate
             continue
+        units_of_first = np.full(len(latencies), iterations[row])
         if unit:
-            units_by_thread = np.stack(units_of_others)  # threads x samples
-            shares = units_by_thread.sum(axis=1) / units_of_first.sum()
+            shares = _compare_work_with_first(units_of_first, units_of_others)
         else:
             units_by_thread = np.stack([units_of_first, *units_of_others])
             shares = _normalize_by_work_in_place(latencies, units_by_thread)
         columns["least_share"][row] = shares.min()
         columns["most_share"][row] = shares.max()
     return columns
+
+
+def _compare_work_with_first(
+    units_of_first: Floats, units_of_others: list[npt.NDArray[Any]]
+) -> Floats:
+    """Return what each other thread did in all samples, as a share of what the first
+    thread did. The arguments have a value for each sample.
+    """
+    units_by_thread = np.stack(units_of_others)  # threads x samples
+    shares: Floats = units_by_thread.sum(axis=1) / units_of_first.sum()
+    return shares
 
 
 def _normalize_by_work_in_place(latencies: Floats, units: npt.NDArray[Any]) -> Floats:

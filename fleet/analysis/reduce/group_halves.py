@@ -37,12 +37,9 @@ def estimate_group_halves(
     for each group of CPUs, of which there are at most `limit`.
     """
     blocks, _ = choose_blocks(order, limit)
-    slices = [slice(start, end) for start, end in pairwise(find_block_ends(blocks))]
-    # within a group each pair stands in two cells: keep the upper one
-    cells = np.array(table, dtype=np.float64)
-    cells[np.tril_indices_from(cells)] = np.nan
-    # a coarse clock may give 0 ns, of which an interval cannot be a share
-    cells[cells == 0] = np.nan
+    ends = find_block_ends(blocks)
+    slices = [slice(start, end) for start, end in pairwise(ends)]
+    cells = _keep_each_pair_once(table)
     half_of_groups = np.full((len(slices), len(slices)), np.nan)
     for row, column in combinations_with_replacement(range(len(slices)), 2):
         block = (slices[row], slices[column])
@@ -52,6 +49,17 @@ def estimate_group_halves(
         half_of_groups[row, column] = half
         half_of_groups[column, row] = half
     return half_of_groups
+
+
+def _keep_each_pair_once(table: npt.ArrayLike) -> Floats:
+    """Return a table of ns of which only the cells above the diagonal are left, since
+    each pair of a group stands on both sides of it. Other cells are NaN, and so are
+    cells of 0 ns, which a coarse clock may give: no interval is a share of 0.
+    """
+    cells = np.array(table, dtype=np.float64)
+    cells[np.tril_indices_from(cells)] = np.nan
+    cells[cells == 0] = np.nan
+    return cells
 
 
 def _estimate_median_half(values: Floats, own: Floats, shared: Floats) -> float:
@@ -90,15 +98,15 @@ def _estimate_error_of_median(values: Floats, sigma: Floats) -> float:
     are far away, the number hardly grows with m, and the quotient is too large.
     """
     z = (np.median(values) - values) / sigma
-    p = np.array([_compute_normal_probability(distance) for distance in z])
+    nearest = np.abs(z).argmin()
+    sigma_of_nearest = float(sigma[nearest])
     # p grows with m as fast as the density of the normal distribution is high, which is
     # exp(-z**2 / 2) / (sigma sqrt(2 pi))
     density_times_root = np.exp(-(z**2) / 2) / sigma
     growth = float(np.sum(density_times_root)) / sqrt(2 * pi)
-    nearest = np.abs(z).argmin()
-    sigma_of_nearest = float(sigma[nearest])
     if not growth:
         return sigma_of_nearest
+    p = np.array([_compute_normal_probability(distance) for distance in z])
     variance_of_count = float(np.sum(p * (1 - p)))
     return min(sigma_of_nearest, sqrt(variance_of_count) / growth)
 

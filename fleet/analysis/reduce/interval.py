@@ -25,14 +25,18 @@ _STUDENT_T = (12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2
 def student_t(freedom: int) -> float:
     """Return the 97.5 % point of Student's t: half a 95 % interval in standard errors,
     since 2.5 % lie beyond each end. freedom: the degrees of freedom; NaN below one.
-
-    Beyond the table, use the expansion in 1/freedom (Abramowitz and Stegun 26.7.5),
-    which is right to three decimals there.
     """
     if freedom < 1:
         return float("nan")
     if freedom <= len(_STUDENT_T):
         return _STUDENT_T[freedom - 1]
+    return _expand_student_t(freedom)
+
+
+def _expand_student_t(freedom: int) -> float:
+    """Compute `student_t` beyond the table by the expansion in 1/freedom (Abramowitz
+    and Stegun 26.7.5), which is right to three decimals there.
+    """
     x = 1.959964  # the 97.5 % point of the normal distribution
     first = (x**3 + x) / 4
     second = (5 * x**5 + 16 * x**3 + 3 * x) / 96
@@ -44,15 +48,30 @@ def estimate_autocorrelation(deviations: Floats) -> Floats:
     """Estimate for each row the correlation r of neighbours that would by itself
     explain all correlation in the row; -1 if all values of the row are equal.
 
-    The correlation at lag k is the sum of the products of values k places apart,
-    divided by the sum of the squares. The sums of products are added up over the lags,
-    two lags at a time (0 and 1, 2 and 3, …), until two lags have a sum that is not
-    above 0. From there on, the sums are noise (C. J. Geyer, Stat. Sci. 7 (1992)).
-
     deviations: rows of distances from the row's mean, in order of time.
     """
-    count = deviations.shape[1]
     squares = (deviations**2).sum(axis=1)
+    sum_above_lag_0 = _sum_products_above_lag_0(deviations, squares)
+    # The correlation at a lag is the sum of products divided by the sum of squares. Let
+    # t be the sum of the correlations at lags above 0. If lag k has the correlation
+    # r**k, then t = r / (1 - r), so that r = t / (1 + t): the sum above lag 0 divided
+    # by the sum of all lags. If t is below 0, t itself is taken for r.
+    sum_of_all_lags = squares + sum_above_lag_0
+    denominator = np.where(sum_above_lag_0 > 0, sum_of_all_lags, squares)
+    correlation: Floats = np.full(len(deviations), -1.0)
+    np.divide(sum_above_lag_0, denominator, out=correlation, where=squares > 0)
+    return correlation
+
+
+def _sum_products_above_lag_0(deviations: Floats, squares: Floats) -> Floats:
+    """Return for each row the sum of the products of two values some places apart, over
+    all lags above 0 that are not noise.
+
+    The products are added up two lags at a time (0 and 1, 2 and 3, …), until two lags
+    have a sum that is not above 0. From there on, the sums are noise (C. J. Geyer,
+    Stat. Sci. 7 (1992)). squares: the sum of squares of each row.
+    """
+    count = deviations.shape[1]
     # the loop adds lag 0, too, which is the sum of squares: subtract it beforehand
     sum_above_lag_0 = -squares
     is_summing = squares > 0
@@ -62,14 +81,7 @@ def estimate_autocorrelation(deviations: Floats) -> Floats:
         if not is_summing.any():
             break
         sum_above_lag_0 += np.where(is_summing, two_lags, 0)
-    # Let t be the sum of the correlations at lags above 0. If lag k has the correlation
-    # r**k, then t = r / (1 - r), so that r = t / (1 + t): the sum above lag 0 divided
-    # by the sum of all lags. If t is below 0, t itself is taken for r.
-    sum_of_all_lags = squares + sum_above_lag_0
-    denominator = np.where(sum_above_lag_0 > 0, sum_of_all_lags, squares)
-    correlation: Floats = np.full(len(deviations), -1.0)
-    np.divide(sum_above_lag_0, denominator, out=correlation, where=squares > 0)
-    return correlation
+    return sum_above_lag_0
 
 
 def _sum_products(rows: Floats, lag: int) -> Floats:

@@ -14,6 +14,7 @@ from fleet.analysis.base.tables import (
     Bools,
     Floats,
     Ints,
+    get_floats,
     group_medians,
     number_groups,
 )
@@ -54,32 +55,45 @@ def join_burst_medians(parts: list[BurstMedians]) -> BurstMedians:
 def add_relation_spreads(pairs: pd.DataFrame, bursts: BurstMedians) -> pd.DataFrame:
     """Add `relation_spread`: half the 95 % interval of the number of the pair's
     relation, which is the median of the relation's pairs at one point, as a share. It
-    is NaN if the run has a single round.
+    is NaN if the run has a single round. A relation of one pair has the interval of the
+    pair.
 
-    pairs: rows of `pair_medians` with their final `relation`. bursts: of these pairs. A
-    round visits all pairs, so that the median of its bursts at their main level, where
-    most bursts are, is a value of the relation's number. The interval is computed from
-    these values. It is extended by how far the median over rounds of all bursts is from
-    the relation's number, since few rounds show the main level of a pair only roughly.
-    A relation of one pair has the interval of the pair.
+    pairs: rows of `pair_medians` with their final `relation`. bursts: of these pairs.
     """
     relation_of_pair = number_groups(pairs, _RELATION_KEYS)
     relation_of_burst = relation_of_pair[bursts.pair_row]
-    ns_of_pair = pairs["median_ns"].to_numpy(np.float64)
-    # a value for each relation
-    ns = group_medians(ns_of_pair, relation_of_pair)
+    ns_of_pair = get_floats(pairs, "median_ns")
+    ns_of_relation = group_medians(ns_of_pair, relation_of_pair)
+    spreads = _estimate_spreads(ns_of_relation, bursts, relation_of_burst)
+    spread_of_pair = spreads[relation_of_pair]
+
+    pair_counts = np.bincount(relation_of_pair)
+    is_alone = pair_counts[relation_of_pair] == 1
+    own_spread = get_floats(pairs, "spread")
+    relation_spread = np.where(is_alone, own_spread, spread_of_pair)
+    return pairs.assign(relation_spread=relation_spread)
+
+
+def _estimate_spreads(
+    ns: Floats, bursts: BurstMedians, relation_of_burst: Ints
+) -> Floats:
+    """Estimate half the 95 % interval of each relation, as a share of its number.
+
+    A round visits all pairs, so that the median of its bursts at their main level,
+    where most bursts are, is a value of the relation's number. The interval is computed
+    from these values. It is extended by how far the median over rounds of all bursts is
+    from the relation's number, since few rounds show the main level of a pair only
+    roughly.
+
+    ns: the number of each relation. relation_of_burst: the number of each burst's
+    relation, from 0.
+    """
     half_ns = _estimate_halves_of_rounds(bursts, relation_of_burst)
     ns_of_rounds = _compute_medians_of_rounds(bursts, relation_of_burst)
     distance_ns = np.abs(ns_of_rounds - ns)
-    spread = np.full(len(ns), np.nan)
-    np.divide(half_ns + distance_ns, ns, out=spread, where=ns > 0)
-    pair_count = np.bincount(relation_of_pair)
-
-    # a value for each pair
-    is_alone = pair_count[relation_of_pair] == 1
-    own_spread = pairs["spread"].to_numpy(np.float64)
-    relation_spread = np.where(is_alone, own_spread, spread[relation_of_pair])
-    return pairs.assign(relation_spread=relation_spread)
+    spreads = np.full(len(ns), np.nan)
+    np.divide(half_ns + distance_ns, ns, out=spreads, where=ns > 0)
+    return spreads
 
 
 def _estimate_halves_of_rounds(bursts: BurstMedians, relation_of_burst: Ints) -> Floats:
