@@ -84,11 +84,12 @@ def has_cross_checks(
     """Report whether a check may apply to runs of these benchmarks; names may include a
     variant.
     """
-    return any(
-        descriptions[name].view not in (View.MATRIX, View.CPUS)
-        or name.partition("/")[0] == "message"
-        for name in benchmarks
-    )
+    for name in benchmarks:
+        benchmark, _, _ = name.partition("/")
+        is_of_cpus = descriptions[name].view in (View.MATRIX, View.CPUS)
+        if benchmark == "message" or not is_of_cpus:
+            return True
+    return False
 
 
 def check_run(
@@ -122,58 +123,82 @@ def select_breaches(comparisons: pd.DataFrame) -> pd.DataFrame:
 
 def _check_l1_cycles(numbers: Numbers) -> Iterator[Comparison]:
     """Check that a load from the L1 cache takes a whole number of cycles, MIN_CYCLES to
-    MAX_CYCLES (a tenth of a cycle beyond is accepted). The factor is 1 plus the
-    distance from the nearest whole number, as a share of this number.
+    MAX_CYCLES.
     """
     rows = numbers.select_level("chase", "L1")
-    for row in to_records(rows[rows["core_ghz"].notna()]):
-        cycles = row["median_ns"] * row["core_ghz"]
-        nearest_whole = max(round(cycles), 1)
-        deviation = abs(cycles / nearest_whole - 1)
-        is_whole = deviation <= max(WHOLE_CYCLES, _read_spread(row))
-        is_usual = MIN_CYCLES - 0.1 < cycles < MAX_CYCLES + 0.1
-        says = f"chase {row['setting']} on CPU {row['ping_cpu']}: {cycles:.2f} cycles"
-        is_breach = not (is_usual and is_whole)
-        yield Comparison(1 + deviation, says, is_breach)
+    has_frequency = rows["core_ghz"].notna()
+    for row in to_records(rows[has_frequency]):
+        yield _compare_with_whole_cycles(row)
+
+
+def _compare_with_whole_cycles(row: Mapping[str, Any]) -> Comparison:
+    """Compare the cycles of a load from the L1 cache with the nearest whole number. The
+    factor is 1 plus the distance from this number, as a share of the number.
+
+    A breach is a distance beyond WHOLE_CYCLES and the row's interval, or a number of
+    cycles that is more than a tenth of a cycle outside MIN_CYCLES to MAX_CYCLES.
+    """
+    cycles = row["median_ns"] * row["core_ghz"]
+    nearest_whole = max(round(cycles), 1)
+    distance = abs(cycles / nearest_whole - 1)
+    is_whole = distance <= max(WHOLE_CYCLES, _read_spread(row))
+    is_usual = MIN_CYCLES - 0.1 < cycles < MAX_CYCLES + 0.1
+    is_breach = not (is_usual and is_whole)
+    says = f"chase {row['setting']} on CPU {row['ping_cpu']}: {cycles:.2f} cycles"
+    return Comparison(1 + distance, says, is_breach)
 
 
 def _check_ladder_order(numbers: Numbers) -> Iterator[Comparison]:
-    """Check that a farther level of memory is no faster than the next nearer level. The
-    factor is the time of the nearer level divided by the time of the farther level.
-    """
+    """Check that a farther level of memory is no faster than the next nearer level."""
     levels = numbers.memory.levels
-    rows = levels[levels["setting"].isin(["random", "window", "read"])]
-    keys = ["benchmark", "variant", "setting", "threads", "ping_cpu", "pong_cpu"]
-    for key, ladder in rows.groupby(keys, sort=False):
+    is_read = levels["setting"].isin(["random", "window", "read"])
+    for key, ladder in levels[is_read].groupby(ladders.LADDER, sort=False):
+        name = _format_key(key)
         nearest_first = ladder.sort_values("least_bytes", kind="stable")
         for near, far in pairwise(to_records(nearest_first)):
-            # above 1, the farther level is faster
-            near_per_far = near["median_ns"] / far["median_ns"]
-            ratio = f"{1 / near_per_far:.2f} times"
-            if near_per_far > 1:
-                ratio = f"1/{near_per_far:.2f} of"
-            says = f"{_format_key(key)}: {far['level']} takes {ratio} {near['level']}"
-            is_breach = near_per_far > _compute_allowed_factor(near, far)
-            yield Comparison(near_per_far, says, is_breach)
+            yield _compare_levels(name, near, far)
+
+
+def _compare_levels(
+    ladder: str, near: Mapping[str, Any], far: Mapping[str, Any]
+) -> Comparison:
+    """Compare two neighbouring levels of a ladder. The factor is the time of the nearer
+    level divided by the time of the farther one: above 1, the farther level is faster.
+    """
+    factor = near["median_ns"] / far["median_ns"]
+    ratio = f"{1 / factor:.2f} times"
+    if factor > 1:
+        ratio = f"1/{factor:.2f} of"
+    says = f"{ladder}: {far['level']} takes {ratio} {near['level']}"
+    is_breach = factor > _compute_allowed_factor(near, far)
+    return Comparison(factor, says, is_breach)
 
 
 def _check_port_limit(numbers: Numbers) -> Iterator[Comparison]:
-    """Check that no bandwidth exceeds what the ports of the cores can load and store.
-    The factor is the bandwidth divided by this limit.
+    """Check that no bandwidth exceeds what the ports of the cores can load and
+    store.
     """
     core = find_core_limits(numbers.run)
     steps = numbers.memory.steps
-    rows = steps[steps["benchmark"] == "bandwidth"]
-    for row in to_records(rows[rows["core_ghz"].notna()]):
+    is_bandwidth = steps["benchmark"] == "bandwidth"
+    has_frequency = steps["core_ghz"].notna()
+    for row in to_records(steps[is_bandwidth & has_frequency]):
         bytes_per_cycle = core.find_bytes_per_cycle(row["variant"], row["operation"])
-        if bytes_per_cycle is None:
-            continue
-        rate = 1 / row["median_ns"]  # of ns a byte: GB/s
-        # bytes a cycle x cycles a ns: GB/s
-        limit = bytes_per_cycle * row["core_ghz"] * row["threads"]
-        says = f"{row['point']}: {rate:.0f} GB/s, {limit:.0f} at most"
-        is_breach = rate > OVER * limit * (1 + _read_spread(row))
-        yield Comparison(rate / limit, says, is_breach)
+        if bytes_per_cycle is not None:
+            yield _compare_with_ports(row, bytes_per_cycle)
+
+
+def _compare_with_ports(row: Mapping[str, Any], bytes_per_cycle: int) -> Comparison:
+    """Compare a bandwidth with the most that the ports of the cores allow. The factor
+    is the bandwidth divided by this limit. bytes_per_cycle: the most of one core.
+    """
+    # a byte per ns is a GB per s
+    gb_per_s = 1 / row["median_ns"]
+    cycles_per_ns = row["core_ghz"]
+    limit = bytes_per_cycle * cycles_per_ns * row["threads"]
+    says = f"{row['point']}: {gb_per_s:.0f} GB/s, {limit:.0f} at most"
+    is_breach = gb_per_s > OVER * limit * (1 + _read_spread(row))
+    return Comparison(gb_per_s / limit, says, is_breach)
 
 
 def _check_group_rate(numbers: Numbers) -> Iterator[Comparison]:
@@ -198,9 +223,7 @@ def _check_group_sum(
     rows: pd.DataFrame, keys: list[str], unit: str
 ) -> Iterator[Comparison]:
     """Compare the rate of each group of CPUs with the rate of the best CPU alone, among
-    the rows that have equal values in the columns `keys`. The factor is the rate of a
-    CPU in the group, divided by the rate of the best CPU alone: above 1, the CPUs
-    gained by being together. unit: of the rates, "GB/s".
+    the rows that have equal values in the columns `keys`. unit: of the rates, "GB/s".
     """
     for key, group in rows.groupby(keys, sort=False):
         alone = group[group["threads"] == 1]
@@ -208,21 +231,33 @@ def _check_group_sum(
             continue
         # the least ns per unit is the highest rate
         best, *_ = to_records(alone.sort_values("median_ns"))
-        best_rate = 1 / best["median_ns"]
-        for row in to_records(group[group["threads"] > 1]):
-            threads = int(row["threads"])
-            rate = 1 / row["median_ns"]  # of all threads together
-            share_of_best = rate / threads / best_rate
-            together = f"{rate:.0f} {unit} by {threads} CPUs"
-            says = f"{_format_key(key)}: {together}, {best_rate:.0f} by one"
-            is_breach = share_of_best > _compute_allowed_factor(row, best)
-            yield Comparison(share_of_best, says, is_breach)
+        together = group[group["threads"] > 1]
+        for row in to_records(together):
+            comparison = _compare_with_sum(row, best, unit)
+            says = f"{_format_key(key)}: {comparison.says}"
+            yield comparison._replace(says=says)
+
+
+def _compare_with_sum(
+    row: Mapping[str, Any], best: Mapping[str, Any], unit: str
+) -> Comparison:
+    """Compare the rate of CPUs together with that of the best CPU alone. The factor is
+    the rate of a CPU among the others, divided by the rate of the best CPU alone: above
+    1, the CPUs gained by being together. row, best: those of the CPUs together and of
+    the best CPU. unit: of the rates.
+    """
+    rate = 1 / row["median_ns"]  # of all threads together
+    best_rate = 1 / best["median_ns"]
+    threads = int(row["threads"])
+    share_of_best = rate / threads / best_rate
+    says = f"{rate:.0f} {unit} by {threads} CPUs, {best_rate:.0f} by one"
+    is_breach = share_of_best > _compute_allowed_factor(row, best)
+    return Comparison(share_of_best, says, is_breach)
 
 
 def _check_shared_buffer(numbers: Numbers) -> Iterator[Comparison]:
     """Check that CPUs that read one buffer in memory, "read one", are no slower than
-    CPUs that read a buffer each, "read". The factor is the time with one buffer divided
-    by the time with own buffers.
+    CPUs that read a buffer each, "read".
     """
     levels = numbers.memory.levels
     is_of_memory = levels["level"] == ladders.MEMORY
@@ -230,18 +265,25 @@ def _check_shared_buffer(numbers: Numbers) -> Iterator[Comparison]:
     for key, group in rows.groupby(["benchmark", "variant", "threads"], sort=False):
         own_buffers = group[group["setting"] == "read"]
         one_buffer = group[group["setting"] == "read one"]
-        if own_buffers.empty or one_buffer.empty:
-            continue
-        own_ns = own_buffers["median_ns"].median()
-        ratio = float(one_buffer["median_ns"].median() / own_ns)
-        first_own = to_records(own_buffers)[0]
-        first_of_one = to_records(one_buffer)[0]
-        says = (
-            f"{_format_key(key)} CPUs: one buffer takes {ratio:.2f} times as long as"
-            " own ones"
-        )
-        is_breach = ratio > _compute_allowed_factor(first_own, first_of_one)
-        yield Comparison(ratio, says, is_breach)
+        if len(own_buffers) and len(one_buffer):
+            yield _compare_buffers(_format_key(key), own_buffers, one_buffer)
+
+
+def _compare_buffers(
+    name: str, own_buffers: pd.DataFrame, one_buffer: pd.DataFrame
+) -> Comparison:
+    """Compare the time to read one buffer with the time to read a buffer each. The
+    factor is the first divided by the second. name: what read them, such as
+    "bandwidth/avx2 8". own_buffers, one_buffer: the rows of each.
+    """
+    own_ns = own_buffers["median_ns"].median()
+    one_ns = one_buffer["median_ns"].median()
+    ratio = float(one_ns / own_ns)
+    says = f"{name} CPUs: one buffer takes {ratio:.2f} times as long as own ones"
+    first_own = to_records(own_buffers)[0]
+    first_of_one = to_records(one_buffer)[0]
+    is_breach = ratio > _compute_allowed_factor(first_own, first_of_one)
+    return Comparison(ratio, says, is_breach)
 
 
 def _compare_rows(
@@ -251,29 +293,35 @@ def _compare_rows(
     limits: tuple[float, float],
 ) -> Iterator[Comparison]:
     """Compare the median of `rows` with the median of `others`, for each combination of
-    values in the columns `by` that both have.
-
-    The ratio is the median of `rows` divided by that of `others`. A ratio below the
-    first of `limits` or above the second is a breach. The factor is the ratio or its
-    inverse, whichever is larger.
+    values in the columns `by` that both have. limits: as in `_compare_parts`.
     """
-    lowest, highest = limits
     others_by_key = _split(others, by)
     for key, part in _split(rows, by).items():
-        if key not in others_by_key:
-            continue
-        other_part = others_by_key[key]
-        median = _take_median(part)
-        other = _take_median(other_part)
-        ratio = median.ns / other.ns
-        # the limits are as much wider as both medians are uncertain
-        tolerance = 1 + median.spread + other.spread
-        fits = lowest / tolerance <= ratio <= highest * tolerance
-        relation = part["relation"].iloc[0]
-        words = f"{relation} {_name_first_point(part)}: {median.ns:.1f} ns"
-        other_words = f"{_name_first_point(other_part)} {other.ns:.1f} ns"
-        says = f"{words}, {other_words} ({ratio:.2f})"
-        yield Comparison(max(ratio, 1 / ratio), says, not fits)
+        if key in others_by_key:
+            yield _compare_parts(part, others_by_key[key], limits)
+
+
+def _compare_parts(
+    rows: pd.DataFrame, others: pd.DataFrame, limits: tuple[float, float]
+) -> Comparison:
+    """Compare the median of `rows` with the median of `others`.
+
+    The ratio is the first median divided by the second. A ratio below the first of
+    `limits` or above the second is a breach. The factor is the ratio or its inverse,
+    whichever is larger.
+    """
+    median = _take_median(rows)
+    other = _take_median(others)
+    ratio = median.ns / other.ns
+    # the limits are as much wider as both medians are uncertain
+    tolerance = 1 + median.spread + other.spread
+    lowest, highest = limits
+    fits = lowest / tolerance <= ratio <= highest * tolerance
+    relation = rows["relation"].iloc[0]
+    words = f"{relation} {_name_first_point(rows)}: {median.ns:.1f} ns"
+    other_words = f"{_name_first_point(others)} {other.ns:.1f} ns"
+    says = f"{words}, {other_words} ({ratio:.2f})"
+    return Comparison(max(ratio, 1 / ratio), says, not fits)
 
 
 def _split(rows: pd.DataFrame, by: Sequence[str]) -> dict[Any, pd.DataFrame]:
@@ -328,62 +376,73 @@ def _check_own_scaling(numbers: Numbers) -> Iterator[Comparison]:
 
 def _check_loaded_rate(numbers: Numbers) -> Iterator[Comparison]:
     """Check that CPUs that load the memory, while another CPU chases pointers, reach no
-    higher rate than as many CPUs reach alone in `bandwidth`. The factor is the rate
-    beside the chase divided by the rate alone.
+    higher rate than as many CPUs reach alone in `bandwidth`.
     """
     bandwidths = numbers.select_level("bandwidth", ladders.MEMORY)
     loaded = numbers.select("loaded")
-    at_full_rate = loaded[loaded["load_mbps"].isna()]
-    for row in to_records(at_full_rate):
+    is_at_full_rate = loaded["load_mbps"].isna()
+    for row in to_records(loaded[is_at_full_rate]):
         loading_threads = row["threads"] - 1  # the first thread chases
         is_same_operation = bandwidths["setting"] == row["operation"]
         is_as_many = bandwidths["threads"] == loading_threads
         rows_alone = bandwidths[is_same_operation & is_as_many]
-        if rows_alone.empty:
-            continue
-        alone = _take_median(rows_alone)
-        rate_alone = 1 / alone.ns  # of ns a byte: GB/s
-        rate = row["other_rate"]
-        says = f"{row['point']}: {rate:.1f} GB/s, {rate_alone:.1f} without the chase"
-        share = rate * alone.ns
-        is_breach = share > MORE_THAN_ALONE * (1 + alone.spread)
-        yield Comparison(share, says, is_breach)
+        if len(rows_alone):
+            yield _compare_with_rate_alone(row, _take_median(rows_alone))
+
+
+def _compare_with_rate_alone(row: Mapping[str, Any], alone: "_Median") -> Comparison:
+    """Compare the rate of CPUs beside a chase with their rate alone. The factor is the
+    first divided by the second. alone: the median of as many CPUs, in ns a byte.
+    """
+    rate = row["other_rate"]  # in GB/s
+    rate_alone = 1 / alone.ns  # a byte per ns is a GB per s
+    says = f"{row['point']}: {rate:.1f} GB/s, {rate_alone:.1f} without the chase"
+    share = rate * alone.ns
+    is_breach = share > MORE_THAN_ALONE * (1 + alone.spread)
+    return Comparison(share, says, is_breach)
 
 
 def _check_message_readwrite(numbers: Numbers) -> Iterator[Comparison]:
     """Check that a message takes no less time than a hand-off of `readwrite`, and at
-    most READINGS readings of the clock longer, by relation. The factor is the time of
-    the message divided by that of the hand-off, but at least 1.
+    most READINGS readings of the clock longer, by relation.
     """
     run = numbers.run
     if is_none(run["clock_cost_ticks"]):
         return
     reading_ns = run["clock_cost_ticks"] * 1e9 / run["ticks_per_second"]
-    allowed_ns = READINGS * reading_ns
     hand_offs = _take_medians(numbers.select_single("readwrite"), "relation")
     messages = _take_medians(numbers.select_single("message"), "relation")
     for relation, message in messages.items():
-        if relation not in hand_offs:
-            continue
-        hand_off = hand_offs[relation]
-        longer_ns = message.ns - hand_off.ns
-        uncertain_ns = message.half_ns + hand_off.half_ns
-        fits = -uncertain_ns <= longer_ns <= allowed_ns + uncertain_ns
-        times = f"message {message.ns:.1f} ns, readwrite {hand_off.ns:.1f} ns"
-        says = f"{relation}: {times}, a reading {reading_ns:.1f} ns"
-        ratio = message.ns / hand_off.ns
-        yield Comparison(max(ratio, 1.0), says, not fits)
+        if relation in hand_offs:
+            comparison = _compare_message(message, hand_offs[relation], reading_ns)
+            says = f"{relation}: {comparison.says}"
+            yield comparison._replace(says=says)
+
+
+def _compare_message(
+    message: "_Median", hand_off: "_Median", reading_ns: float
+) -> Comparison:
+    """Compare the time of a message with that of a hand-off. The factor is the first
+    divided by the second, but at least 1. reading_ns: the time of one reading of the
+    clock.
+    """
+    longer_ns = message.ns - hand_off.ns
+    allowed_ns = READINGS * reading_ns
+    uncertain_ns = message.half_ns + hand_off.half_ns
+    fits = -uncertain_ns <= longer_ns <= allowed_ns + uncertain_ns
+    times = f"message {message.ns:.1f} ns, readwrite {hand_off.ns:.1f} ns"
+    says = f"{times}, a reading {reading_ns:.1f} ns"
+    ratio = message.ns / hand_off.ns
+    return Comparison(max(ratio, 1.0), says, not fits)
 
 
 def _check_gemm_peak(numbers: Numbers) -> Iterator[Comparison]:
     """Check that no product of matrices is faster than the peak of its unit, measured
-    on the same CPUs. A unit is the part of a core that a variant uses. The factor is
-    the share of the peak that the product reaches, as if both had run at the same
-    frequency.
+    on the same CPUs. A unit is the part of a core that a variant uses.
     """
     rows = numbers.select("gemm")
     keys = ["variant", "threads", "ping_cpu", "pong_cpu"]
-    for (variant, *_), part in rows.groupby(keys, sort=False):
+    for _, part in rows.groupby(keys, sort=False):
         is_peak = _are_peaks(part)
         peaks = part[is_peak]
         if peaks.empty:
@@ -391,12 +450,23 @@ def _check_gemm_peak(numbers: Numbers) -> Iterator[Comparison]:
         peak = _take_median(peaks)
         peak_ghz = peaks["core_ghz"].median()
         for row in to_records(part[~is_peak]):
-            # both are ns an operation, so that a shorter time is a larger share
-            share = peak.ns / row["median_ns"]
-            share *= _compare_frequencies(peak_ghz, row["core_ghz"])
-            says = f"gemm/{variant} {row['point']}: {share:.0%} of the peak of its unit"
-            limit = OVER * (1 + peak.spread + _read_spread(row, 0.0))
-            yield Comparison(share, says, share > limit)
+            yield _compare_with_peak(row, peak, peak_ghz)
+
+
+def _compare_with_peak(
+    row: Mapping[str, Any], peak: "_Median", peak_ghz: float
+) -> Comparison:
+    """Compare a product of matrices with the peak of its unit. The factor is the share
+    of the peak that the product reaches, as if both had run at the same frequency.
+    peak_ghz: the frequency at the peak.
+    """
+    # both are ns an operation, so that a shorter time is a larger share
+    share = peak.ns / row["median_ns"]
+    share *= _compare_frequencies(peak_ghz, row["core_ghz"])
+    product = f"gemm/{row['variant']} {row['point']}"
+    says = f"{product}: {share:.0%} of the peak of its unit"
+    limit = OVER * (1 + peak.spread + _read_spread(row, 0.0))
+    return Comparison(share, says, share > limit)
 
 
 def _compare_frequencies(peak_ghz: float, ghz: float) -> float:
@@ -415,29 +485,33 @@ def _are_peaks(rows: pd.DataFrame) -> "pd.Series[bool]":
 
 def _check_gemm_limit(numbers: Numbers) -> Iterator[Comparison]:
     """Check that no peak of matrix products exceeds what the units of a core can
-    compute. The factor is the peak divided by this limit, both in operations a cycle.
+    compute.
     """
     limits = find_core_limits(numbers.run).operations
     rows = numbers.select("gemm")
     is_limited = rows["variant"].isin(list(limits))
-    peaks = rows[_are_peaks(rows) & rows["core_ghz"].notna() & is_limited]
+    has_frequency = rows["core_ghz"].notna()
+    peaks = rows[_are_peaks(rows) & has_frequency & is_limited]
     for row in to_records(peaks):
-        variant = row["variant"]
-        limit = limits[variant]
-        operations_per_ns = 1 / row["median_ns"]  # of all threads together
-        operations_per_cycle = operations_per_ns / row["threads"] / row["core_ghz"]
-        says = (
-            f"gemm/{variant}: {operations_per_cycle:.0f} operations a cycle,"
-            f" {limit} at most"
-        )
-        is_breach = operations_per_cycle > OVER * limit * (1 + _read_spread(row))
-        yield Comparison(operations_per_cycle / limit, says, is_breach)
+        yield _compare_with_core_limit(row, limits[row["variant"]])
+
+
+def _compare_with_core_limit(row: Mapping[str, Any], limit: int) -> Comparison:
+    """Compare a peak of matrix products with the most that a core can compute. The
+    factor is the peak divided by the limit, both in operations a cycle of one core.
+    """
+    operations_per_ns = 1 / row["median_ns"]  # of all threads together
+    cycles_per_ns = row["core_ghz"]
+    operations_per_cycle = operations_per_ns / row["threads"] / cycles_per_ns
+    peak = f"{operations_per_cycle:.0f} operations a cycle"
+    says = f"gemm/{row['variant']}: {peak}, {limit} at most"
+    is_breach = operations_per_cycle > OVER * limit * (1 + _read_spread(row))
+    return Comparison(operations_per_cycle / limit, says, is_breach)
 
 
 def _check_node_order(numbers: Numbers) -> Iterator[Comparison]:
     """Check that the own memory of a node is no slower for its CPUs than the memory of
-    another node. The factor is the time of the own memory divided by the time of the
-    other.
+    another node.
     """
     keys = ["benchmark", "variant", "setting"]
     nodes = numbers.memory.nodes
@@ -449,26 +523,28 @@ def _check_node_order(numbers: Numbers) -> Iterator[Comparison]:
 
 def _compare_nodes(cells: pd.DataFrame) -> Iterator[Comparison]:
     """Compare for each node of CPUs the memory of each other node with the node's own
-    memory. A breach is own memory that is slower. cells: of one setting, from
-    `select_node_cells`.
+    memory. cells: of one setting, from `select_node_cells`.
     """
     is_local = ladders.is_local_memory(cells)
     local_by_node = _take_medians(cells[is_local], "cpu_node")
     remote = cells[~is_local].groupby(["cpu_node", "memory_node"])
     for (cpu_node, memory_node), part in remote:
-        if cpu_node not in local_by_node:
-            continue
-        far = _take_median(part)
-        local = local_by_node[cpu_node]
-        far_per_local = far.ns / local.ns
-        says = (
-            f"node {memory_node} from node {cpu_node} takes {far_per_local:.2f} of"
-            " its own"
-        )
-        # the limit is as much larger as both medians are uncertain
-        tolerance = 1 + far.spread + local.spread
-        is_breach = local.ns > (1 + FALL) * far.ns * tolerance
-        yield Comparison(local.ns / far.ns, says, is_breach)
+        if cpu_node in local_by_node:
+            far = _take_median(part)
+            comparison = _compare_memories(local_by_node[cpu_node], far)
+            says = f"node {memory_node} from node {cpu_node} {comparison.says}"
+            yield comparison._replace(says=says)
+
+
+def _compare_memories(local: "_Median", far: "_Median") -> Comparison:
+    """Compare the time of a node's own memory with that of another node's memory. The
+    factor is the first divided by the second. A breach is own memory that is slower.
+    """
+    says = f"takes {far.ns / local.ns:.2f} of its own"
+    # the limit is as much larger as both medians are uncertain
+    tolerance = 1 + far.spread + local.spread
+    is_breach = local.ns > (1 + FALL) * far.ns * tolerance
+    return Comparison(local.ns / far.ns, says, is_breach)
 
 
 class _Median(NamedTuple):
