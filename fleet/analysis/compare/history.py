@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base.tables import NUMBER_KEY, Floats, Ints, number_groups
+from fleet.analysis.compare.judge import divide_by_counts
 from fleet.analysis.compare.series_changes import (
     MIN_NIGHTS,
     Change,
@@ -116,7 +117,8 @@ def find_changes_over_time(
     smallest change that matters, as a share; None: 3 %. Raises UsageError without runs.
     """
     listing, runs, _ = read_selected_runs(root, texts, only.benchmark)
-    first_of_session = runs.groupby("session_id")["started_utc"].transform("min")
+    started_by_session = runs.groupby("session_id")["started_utc"]
+    first_of_session = started_by_session.transform("min")
     runs["night"] = first_of_session.dt.date
     numbers = RunNumbers.read(listing, runs, only)
     series = _Series.read(numbers.rows, runs)
@@ -124,9 +126,7 @@ def find_changes_over_time(
     # means of these rows by relation and host; `log_ns` of the result stay as measured
     clean = series.clean(runs)
     pool = series.append_means(clean.log_ns)
-    # a change that most members of a mean share is found in the mean and in each of the
-    # members: keep it once
-    changes = drop_changes_of_parts(find_changes(pool.log_ns), pool)
+    changes = _find_own_changes(pool)
     facts = _find_fact_changes(runs) if changes else {}
     limit = threshold or THRESHOLD
     table = _tabulate_changes(changes, pool, series, facts, limit)
@@ -148,6 +148,14 @@ def find_changes_over_time(
         caveats=_list_caveats(list(hosts_of_few_nights)),
         descriptions=numbers.descriptions,
     )
+
+
+def _find_own_changes(pool: Pooled) -> list[Change]:
+    """Find the changes of a pool. A change that most members of a mean share is found
+    in the mean and in each of the members: keep it once.
+    """
+    changes = find_changes(pool.log_ns)
+    return drop_changes_of_parts(changes, pool)
 
 
 class _Series(NamedTuple):
@@ -174,16 +182,19 @@ class _Series(NamedTuple):
         groups = numbers.groupby(_HOST_AND_NUMBER, sort=True)
         row_of_number = np.asarray(groups.ngroup(), dtype=np.int64)
         nights, night_of_number = _number_nights(numbers, runs)
+        ns = numbers["median_ns"].to_numpy(dtype=float)
         numbers_of_runs = _NumbersOfRuns(
             row=row_of_number,
             night=night_of_number,
             level=numbers["run_level"].to_numpy(),
-            log_ns=np.log(numbers["median_ns"].to_numpy(dtype=float)),
+            log_ns=np.log(ns),
         )
+        # arrays of rows x nights
         log_ns, levels = numbers_of_runs.reduce_nights(groups.ngroups, len(nights))
         names_of_rows = groups.size().index
         columns = pd.Index(nights, name="night")
-        return cls(pd.DataFrame(log_ns, names_of_rows, columns), levels)
+        table = pd.DataFrame(log_ns, names_of_rows, columns)
+        return cls(table, levels)
 
     @property
     def rows(self) -> pd.DataFrame:
@@ -206,9 +217,10 @@ class _Series(NamedTuple):
         """
         is_virtual = runs["hypervisor"].notna()
         virtual_hosts = runs.loc[is_virtual, "host_id"]
-        may_switch = self.rows["host"].isin(virtual_hosts)
+        is_of_virtual = self.rows["host"].isin(virtual_hosts)
+        may_switch = is_of_virtual.to_numpy()  # a value per row
         log_ns = self.log_ns.to_numpy()
-        return clean_series(log_ns, self.levels, may_switch.to_numpy())
+        return clean_series(log_ns, self.levels, may_switch)
 
     def append_means(self, log_ns: Floats) -> Pooled:
         """Append rows for the means of relations, of hosts and of all rows. log_ns: the
@@ -227,13 +239,15 @@ class _Series(NamedTuple):
         distances: the row and the column of a night, from 0, and how far the number of
         that night is from others, a logarithm: 0.1 is the ratio 1.105.
         """
-        rows = self.rows
+        names_of_rows = self.log_ns.index
         nights = self.nights
         records = []
         for row, night, distance in distances:
             ratio = float(np.exp(distance))
-            records.append((*rows.iloc[row], nights[night], ratio))
-        return pd.DataFrame(records, columns=[*_HOST_AND_NUMBER, "night", "ratio"])
+            record = (*names_of_rows[row], nights[night], ratio)
+            records.append(record)
+        columns = [*_HOST_AND_NUMBER, "night", "ratio"]
+        return pd.DataFrame(records, columns=columns)
 
 
 def _number_nights(numbers: pd.DataFrame, runs: pd.DataFrame) -> tuple[Any, Ints]:
@@ -285,22 +299,24 @@ class _NumbersOfRuns(NamedTuple):
         main_level = counts.argmax(axis=2)
         runs_at_main = _select_level(counts, main_level)
         sum_at_main = _select_level(sums, main_level)
+        log_ns = divide_by_counts(sum_at_main, runs_at_main)
         is_measured = runs_at_main > 0
-        divisor = np.where(is_measured, runs_at_main, np.nan)
         levels = np.where(is_measured, main_level, -1)
-        return sum_at_main / divisor, levels
+        return log_ns, levels
 
     def _count_and_sum_levels(self, rows: int, nights: int) -> tuple[Floats, Floats]:
         """Return how many numbers of a row and night are at each level, and their sum:
         two arrays of rows x nights x levels.
         """
-        level_count = int(self.level.max(initial=0)) + 1
-        counts = np.zeros((rows, nights, level_count))
-        sums = np.zeros_like(counts)
-        place = (self.row, self.night, self.level)
-        # unlike `counts[place] += 1`, `add.at` counts a place as often as it occurs
-        np.add.at(counts, place, 1)
-        np.add.at(sums, place, self.log_ns)
+        last_level = int(self.level.max(initial=0))
+        shape = (rows, nights, last_level + 1)
+        counts = np.zeros(shape)
+        sums = np.zeros(shape)
+        # for each number, where it is counted
+        places = (self.row, self.night, self.level)
+        # unlike `counts[places] += 1`, `add.at` counts a place as often as it occurs
+        np.add.at(counts, places, 1)
+        np.add.at(sums, places, self.log_ns)
         return counts, sums
 
 
@@ -308,7 +324,8 @@ def _select_level(values: Floats, level: Ints) -> Floats:
     """Return the value of one level of each row and night. values: rows x nights x
     levels. level: rows x nights.
     """
-    selected = np.take_along_axis(values, level[:, :, None], axis=2)
+    place = level[:, :, None]  # rows x nights x 1, as `take_along_axis` needs it
+    selected = np.take_along_axis(values, place, axis=2)
     return selected[:, :, 0]
 
 
@@ -348,8 +365,7 @@ def find_steps(
         levels_by_night[measured_rows],
         switches=switches,
     )
-    changes = drop_changes_of_parts(find_changes(pool.log_ns), pool)
-    steps = [change for change in changes if change.dated]
+    steps = [change for change in _find_own_changes(pool) if change.dated]
     # for each row of the pool that is a single number, its row in `log_ns`; the rows of
     # the pool after these are means over several numbers
     row_of_pool_row = measured_rows.tolist()
@@ -377,9 +393,10 @@ def _make_dated_step(
 
 def _pool_host(log_ns: Floats, levels: Ints, *, switches: bool) -> Pooled:
     """Clean the series of one host, each of a relation of its own, and append means."""
-    may_switch = np.full(len(log_ns), switches)
+    count = len(log_ns)
+    may_switch = np.full(count, switches)
     clean = clean_series(log_ns, levels, may_switch)
-    relations = np.arange(len(log_ns))
+    relations = np.arange(count)
     one_host = np.zeros_like(relations)
     return append_means(clean.log_ns, one_host, relations)
 
@@ -398,6 +415,7 @@ def _tabulate_changes(
     of. facts: by host and night, which facts changed.
     """
     nights = series.nights
+    limit = np.log1p(threshold)
     records = []
     for change in changes:
         is_member = pool.members[change.row]
@@ -413,7 +431,7 @@ def _tabulate_changes(
             **_name_number(changed_rows),
             "before": _find_night_before(change, pool, nights),
             **_describe_change(change, nights),
-            "changed": abs(change.moved) > np.log1p(threshold),
+            "changed": abs(change.moved) > limit,
             "else": facts_of_night,
             "accepted": False,
         }
@@ -426,8 +444,9 @@ def _find_night_before(change: Change, pool: Pooled, nights: Nights) -> date:
     the pool's columns.
     """
     logs_before = pool.log_ns[change.row, : change.night]
-    measured = np.flatnonzero(~np.isnan(logs_before))
-    last = int(measured[-1])
+    is_measured = ~np.isnan(logs_before)
+    measured_nights = np.flatnonzero(is_measured)
+    last = int(measured_nights[-1])
     return nights[last]
 
 
@@ -454,18 +473,16 @@ def _mark_accepted(changes: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     `accepted=yes`, from that night or later.
     """
     key, value = ACCEPTED
-    accepted_runs = runs[_have_label(runs, key, value)]
-    nights_by_host = accepted_runs.groupby("host_id")["night"]
+    has_label = _have_label(runs, key, value)
+    nights_by_host = runs[has_label].groupby("host_id")["night"]
     last_night_by_host = nights_by_host.max().to_dict()
-    accepted = []
+    are_accepted = []
     for hosts, night in zip(changes["hosts"], changes["after"], strict=True):
-        accepted_until = date.max
-        for host in hosts:
-            # a host without such a run has accepted nothing
-            last_night = last_night_by_host.get(host, date.min)
-            accepted_until = min(accepted_until, last_night)
-        accepted.append(night <= accepted_until)
-    return changes.assign(accepted=np.array(accepted, dtype=bool))
+        # a host without such a run has accepted nothing
+        accepted_nights = [last_night_by_host.get(host, date.min) for host in hosts]
+        accepted_until = min(accepted_nights)
+        are_accepted.append(night <= accepted_until)
+    return changes.assign(accepted=np.array(are_accepted, dtype=bool))
 
 
 def _have_label(runs: pd.DataFrame, key: str, value: str) -> list[bool]:
@@ -479,8 +496,7 @@ def _name_number(rows: pd.DataFrame) -> dict[str, str]:
     numbers = rows[NUMBER_KEY].drop_duplicates()
     if len(numbers) > 1:
         return dict.fromkeys(NUMBER_KEY, "")
-    number = numbers.iloc[0]
-    return {str(name): number[name] for name in NUMBER_KEY}
+    return {name: numbers[name].iloc[0] for name in NUMBER_KEY}
 
 
 def _find_fact_changes(runs: pd.DataFrame) -> dict[str, dict[date, set[Step]]]:
@@ -490,13 +506,20 @@ def _find_fact_changes(runs: pd.DataFrame) -> dict[str, dict[date, set[Step]]]:
     steps_by_host = dict[str, dict[date, set[Step]]]()
     for host, runs_of_host in runs.groupby("host_id"):
         last_of_nights = runs_of_host.groupby("night").tail(1)
-        # the first night has no previous night to differ from
-        _, *later_nights = last_of_nights["night"]
-        steps_by_night = {night: set[Step]() for night in later_nights}
-        for night, step in _list_fact_steps(last_of_nights, later_nights):
-            steps_by_night[night].add(step)
-        steps_by_host[str(host)] = steps_by_night
+        steps_by_host[str(host)] = _find_fact_changes_of_host(last_of_nights)
     return steps_by_host
+
+
+def _find_fact_changes_of_host(runs: pd.DataFrame) -> dict[date, set[Step]]:
+    """Return, by night, the facts that differ from the previous night. runs: a run of
+    the host per night, oldest first.
+    """
+    # the first night has no previous night to differ from
+    _, *later_nights = runs["night"]
+    steps_by_night = {night: set[Step]() for night in later_nights}
+    for night, step in _list_fact_steps(runs, later_nights):
+        steps_by_night[night].add(step)
+    return steps_by_night
 
 
 def _list_fact_steps(
@@ -542,7 +565,8 @@ def _count_others_with(step: Step, hosts: Sequence[str], facts: Facts) -> int:
     count = 0
     for host in other_hosts:
         steps_of_nights = facts[host].values()
-        count += any(step in steps for steps in steps_of_nights)
+        if any(step in steps for steps in steps_of_nights):
+            count += 1
     return count
 
 
