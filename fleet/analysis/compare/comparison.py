@@ -40,6 +40,7 @@ from fleet.analysis.compare.sides import (
     assign_blocks,
     match_sides,
     read_tables,
+    select_rows_of_runs,
     select_sides,
 )
 from fleet.analysis.reduce import environment
@@ -121,9 +122,10 @@ class Comparison:
     descriptions: Descriptions = SHIPPED
 
     def __repr__(self) -> str:
-        counts = self.relations["verdict"].value_counts()
         words = [format_count(len(self.relations), "relation")]
-        words += [f"{count} {verdict}" for verdict, count in counts.items()]
+        counts = self.relations["verdict"].value_counts()
+        for verdict, count in counts.items():
+            words.append(f"{count} {verdict}")
         a, b = self.sides
         return f"<Comparison of {b} with {a}: {', '.join(words)}>"
 
@@ -175,8 +177,9 @@ class Comparison:
         CHANGED.
         """
         all_verdicts = [row["verdict"] for row in self.rows]
-        if len(self.fleet):  # an empty one has no columns
-            all_verdicts += [*self.fleet["verdict"]]
+        has_fleet = len(self.fleet) > 0  # an empty table has no columns
+        if has_fleet:
+            all_verdicts += self.fleet["verdict"].tolist()
         return verdicts.Verdict.CHANGED in all_verdicts
 
     @property
@@ -286,8 +289,8 @@ def _read_measured(
     must_reduce = tables is not None or point is not None or only.divides_numbers
     if tables is None:
         tables = read_tables(listing, run_ids)
-    runs = tables.runs[tables.runs["run_id"].isin(run_ids)]
-    cpus = tables.cpus[tables.cpus["run_id"].isin(run_ids)]
+    runs = select_rows_of_runs(tables.runs, run_ids)
+    cpus = select_rows_of_runs(tables.cpus, run_ids)
     pairs = _select_cells(tables, run_ids, only, point)
     if must_reduce:
         numbers = reduce_cells(pairs, tables.descriptions)
@@ -312,8 +315,8 @@ def _select_cells(
     ladder, return the rows of that point instead. Raises UsageError if there are no
     rows.
     """
-    cpus = tables.cpus[tables.cpus["run_id"].isin(run_ids)]
-    pairs = tables.pairs[tables.pairs["run_id"].isin(run_ids)]
+    cpus = select_rows_of_runs(tables.cpus, run_ids)
+    pairs = select_rows_of_runs(tables.pairs, run_ids)
     pairs = only.select(pairs, cpus)
     if point is None:
         pairs = name_cells(pairs, cpus, tables.descriptions)
@@ -335,8 +338,8 @@ def _add_topologies_and_turns(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Data
     oldest_first = runs.sort_values(["started_utc", "run_id"], kind="stable")
     runs_of_host = oldest_first.groupby(["session_id", "host_id"])
     indices = runs_of_host.cumcount()
-    # `indices` is in order of time, `runs` in another
-    turns = list(zip(runs["session_id"], indices[runs.index], strict=True))
+    indices_of_runs = indices[runs.index]  # in the order of `runs`, not of time
+    turns = list(zip(runs["session_id"], indices_of_runs, strict=True))
     topologies = _number_topologies(runs["run_id"], cpus)
     return runs.assign(
         topology=topologies,
@@ -362,10 +365,13 @@ def _collect_placed_cpus(cpus: pd.DataFrame) -> dict[str, set[int]]:
     """Return, by run ID, a set of numbers. Each stands for a CPU together with its kind
     and what it shares with others, so that runs of one topology have equal sets.
     """
-    placed_cpus = number_groups(cpus, ["cpu", *GROUPS, "kind"])
-    run_ids = cpus["run_id"]
-    placed_cpus_by_run = pd.Series(placed_cpus).groupby(run_ids.to_numpy())
-    return {str(run_id): set(own.tolist()) for run_id, own in placed_cpus_by_run}
+    # a number per row of `cpus`
+    placed_cpus = pd.Series(number_groups(cpus, ["cpu", *GROUPS, "kind"]))
+    run_ids = cpus["run_id"].to_numpy()
+    placed_cpus_by_run = {}
+    for run_id, own in placed_cpus.groupby(run_ids):
+        placed_cpus_by_run[str(run_id)] = set(own.tolist())
+    return placed_cpus_by_run
 
 
 def _match_sides(
@@ -383,7 +389,8 @@ def _match_sides(
             has_pairs_of_a = not have_pairs.isdisjoint(a.run_ids)
             has_pairs_of_b = not have_pairs.isdisjoint(b.run_ids)
             if has_pairs_of_a and has_pairs_of_b:
-                matches.append(_Match.make(a, b))
+                match = _Match.make(a, b)
+                matches.append(match)
             else:
                 left_out |= dict.fromkeys((*a.hosts, *b.hosts))
     return matches, list(left_out)
@@ -396,13 +403,17 @@ def _match_hosts(
     otherwise pair them as a whole. Hosts of one side only are left out of pairs of
     hosts.
     """
-    shared = sorted(set(a.hosts) & set(b.hosts))
+    shared_hosts = set(a.hosts).intersection(b.hosts)
     has_several = len(a.hosts) > 1 or len(b.hosts) > 1
-    if not shared or not has_several:
+    if not shared_hosts or not has_several:
         return [(a, b)]
     sides_of_a = a.split_by_host()
     sides_of_b = b.split_by_host()
-    return [(sides_of_a[host], sides_of_b[host]) for host in shared]
+    pairs = []
+    for host in sorted(shared_hosts):
+        pair = (sides_of_a[host], sides_of_b[host])
+        pairs.append(pair)
+    return pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -455,10 +466,7 @@ class _Match:
         """
         if not self.is_one_host:
             return verdicts.NO_ORDER
-        turns = dict[str, tuple[str, int]]()
-        for side in (self.a, self.b):
-            turns_of_side = zip(side.run_ids, side.runs["turn"], strict=True)
-            turns.update(turns_of_side)
+        turns = {**self.a.turns, **self.b.turns}
         # "web01@v1" -> "v1": without the host, the names of the same sides are equal on
         # every host
         sides = (self.a.name_without_host, self.b.name_without_host)
@@ -517,7 +525,9 @@ class _Layout:
     def has_pair_tests(self) -> bool:
         """Report whether pairs of any comparison are tested too."""
         for relations, pairs in zip(self.relations, self.pairs, strict=True):
-            if len(pairs.rows) and relations.rows["pairs"].max() > 1:
+            has_pairs = len(pairs.rows) > 0
+            # pairs are no question of their own if each relation is of a single pair
+            if has_pairs and relations.rows["pairs"].max() > 1:
                 return True
         return False
 
@@ -648,8 +658,9 @@ def _select_pairs(
     """
     # comparisons may use different estimators: `_choose_ns` reads one of these columns
     names = [*_PAIR_COLUMNS, *ESTIMATOR_COLUMNS.values()]
-    columns = list(dict.fromkeys(names))  # a name may occur twice
-    rows = _join_members(pairs.filter(columns), members)
+    distinct_names = dict.fromkeys(names)  # a name may occur twice
+    columns = pairs.filter(list(distinct_names))
+    rows = _join_members(columns, members)
     column_of_comparison = [match.pair_column for match in matches]
     rows["ns"] = _choose_ns(rows, column_of_comparison)
     return rows
@@ -661,8 +672,9 @@ def _select_numbers(
     """Return the numbers of the runs of each comparison, with the columns of `members`
     and `ns`, the number to compare: that by the estimator that the comparison uses.
     """
-    columns = [*_NUMBER_COLUMNS, *NUMBER_COLUMNS.values()]
-    rows = _join_members(numbers[columns], members)
+    names = [*_NUMBER_COLUMNS, *NUMBER_COLUMNS.values()]
+    rows = _join_members(numbers[names], members)
+    # the estimator's column has one name in `pairs`, and another in `numbers`
     column_of_comparison = [NUMBER_COLUMNS[match.pair_column] for match in matches]
     rows["ns"] = _choose_ns(rows, column_of_comparison)
     return rows
@@ -678,7 +690,8 @@ def _choose_ns(rows: pd.DataFrame, column_of_comparison: Sequence[str]) -> Float
     """Return, for each row, its value in the column that its comparison uses.
     column_of_comparison: the name of this column, by number of the comparison.
     """
-    column_of_row = np.array(column_of_comparison, dtype=object)[rows["comparison"]]
+    columns = np.array(column_of_comparison, dtype=object)
+    column_of_row = columns[rows["comparison"]]
     ns = np.full(len(rows), np.nan)
     for column in set(column_of_comparison):
         uses_column = column_of_row == column
@@ -765,13 +778,15 @@ def _find_incomplete(numbers: pd.DataFrame, count: int) -> Bools:
     and relation. `pairs_hash` is equal for numbers of the same pairs or points.
     """
     comparisons = numbers.groupby("comparison")
-    keys = comparisons["key"].nunique()
-    runs = comparisons["run_id"].nunique()
+    # tables with a value per comparison
+    key_counts = comparisons["key"].nunique()
+    run_counts = comparisons["run_id"].nunique()
     # a run has at most one number of a key: there are so many only if none is missing
-    has_every_run_all_keys = comparisons.size() == keys * runs
+    has_every_run_all_keys = comparisons.size() == key_counts * run_counts
     # each key once if all runs have it of the same pairs, else several times
     keys_with_pairs = numbers[["comparison", "key", "pairs_hash"]].drop_duplicates()
-    has_same_pairs = keys_with_pairs.groupby("comparison").size() == keys
+    counts_with_pairs = keys_with_pairs.groupby("comparison").size()
+    has_same_pairs = counts_with_pairs == key_counts
     is_complete = has_every_run_all_keys & has_same_pairs
     # a comparison without numbers is in no group; it lacks nothing
     is_complete = is_complete.reindex(range(count), fill_value=True)
@@ -804,12 +819,13 @@ def _find_lost_cells(pairs: pd.DataFrame) -> pd.DataFrame:
     hosts, lack: a row for each. Find none in a comparison whose units have no pair or
     point in common.
     """
-    all_units = pairs.groupby("comparison")["unit"].nunique()
+    units_of_comparison = pairs.groupby("comparison")["unit"].nunique()
     # a row per pair or point of a comparison, with the number of units that have it
     units_of_cell = pairs.groupby(_PAIR_OF_COMPARISON)["unit"].nunique()
     cells = units_of_cell.reset_index(name="units")
     comparison = cells["comparison"]
-    is_common = cells["units"] == comparison.map(all_units)
+    all_units = comparison.map(units_of_comparison)
+    is_common = cells["units"] == all_units
     # without any common cell, all would be lost, and nothing left to compare
     has_any_common = is_common.groupby(comparison).transform("any")
     return cells[has_any_common & ~is_common]
@@ -833,11 +849,12 @@ def _reduce_again(
     """Replace the relations of comparisons that lost pairs by those of the pairs that
     are left. comparisons: their numbers.
     """
-    pairs_left = pairs[pairs["comparison"].isin(comparisons)]
-    lost_pairs = relations["comparison"].isin(comparisons)
-    unchanged = relations[~lost_pairs]
-    reduced = verdicts.reduce_to_relations(pairs_left)
-    return _sort_by_side(pd.concat([unchanged, reduced]))
+    has_lost_pairs = relations["comparison"].isin(comparisons)
+    unchanged = relations[~has_lost_pairs]
+    is_left = pairs["comparison"].isin(comparisons)
+    reduced = verdicts.reduce_to_relations(pairs[is_left])
+    all_relations = pd.concat([unchanged, reduced])
+    return _sort_by_side(all_relations)
 
 
 def _describe_unlike_sizes(numbers: pd.DataFrame) -> dict[int, str]:
@@ -890,11 +907,9 @@ def _describe_runs_without_block(
     each run that is in one, by run ID.
     """
     texts = {}
-    for comparison, (match, block_by_run) in enumerate(
-        zip(matches, blocks, strict=True)
-    ):
+    for comparison, match in enumerate(matches):
         run_count = len(match.a.runs) + len(match.b.runs)
-        left_out = run_count - len(block_by_run)
+        left_out = run_count - len(blocks[comparison])
         if left_out:
             texts[comparison] = (
                 f"{format_count(left_out, 'run')} left out: no block with runs of both"
@@ -947,14 +962,16 @@ def _average_variants(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the mean `ns` of the runs at the main level, where most runs are, by
     benchmark, relation, side and variant. rows: numbers of the runs of one comparison.
     """
-    sides = rows["is_b"].map({False: "a", True: "b"})
+    letters = rows["is_b"].map({False: "a", True: "b"})
     # levels are told apart among the runs of a host: here, a side stands for a host, so
     # that each side has a main level of its own
-    main = _select_main_level(rows.assign(side=sides, host_id=sides))
+    rows = rows.assign(side=letters, host_id=letters)
+    main = _select_main_level(rows)
     main["log"] = np.log(main["ns"])
-    mean_logs = main.groupby(_VARIANT, sort=False)["log"].mean()
-    means = mean_logs.reset_index()
-    means["ns"] = np.exp(means.pop("log"))
+    logs = main.groupby(_VARIANT, sort=False)["log"]
+    means = logs.mean().reset_index()
+    mean_log = means.pop("log")
+    means["ns"] = np.exp(mean_log)
     return means
 
 

@@ -11,6 +11,7 @@ from fleet.analysis.compare.sides import (
     ComparisonSide,
     Tables,
     read_tables,
+    select_rows_of_runs,
     split_cpus,
 )
 from fleet.analysis.reduce.cpu_choice import select_pairs_of_cpus
@@ -36,16 +37,20 @@ def read_tables_of_cpus(
     run_ids = set[str]().union(*chosen.values())
     tables = read_tables(root, run_ids)
     ids_by_side = {}
-    tables_of_sides = []
+    runs = []
+    cpus = []
+    pairs = []
     for side, ids_of_side in chosen.items():
         _, cpu_words = split_cpus(side)
         own = _select_cpus(tables, set(ids_of_side), cpu_words)
         ids_by_side[side] = set(own.runs["run_id"])
-        tables_of_sides.append(own)
+        runs.append(own.runs)
+        cpus.append(own.cpus)
+        pairs.append(own.pairs)
     joined = Tables(
-        pd.concat([own.runs for own in tables_of_sides], ignore_index=True),
-        pd.concat([own.cpus for own in tables_of_sides], ignore_index=True),
-        pd.concat([own.pairs for own in tables_of_sides], ignore_index=True),
+        pd.concat(runs, ignore_index=True),
+        pd.concat(cpus, ignore_index=True),
+        pd.concat(pairs, ignore_index=True),
         tables.descriptions,
     )
     return ids_by_side, joined
@@ -56,24 +61,21 @@ def _select_cpus(tables: Tables, run_ids: set[str], cpu_words: str) -> Tables:
     of the side: "RUN" -> "RUN@cpus=E". cpu_words: which CPUs, such as "E" or "0-7";
     empty: all, and run IDs stay.
     """
-    runs = _select_runs(tables.runs, run_ids)
-    cpus = _select_runs(tables.cpus, run_ids)
-    pairs = _select_runs(tables.pairs, run_ids)
+    runs = select_rows_of_runs(tables.runs, run_ids)
+    cpus = select_rows_of_runs(tables.cpus, run_ids)
+    pairs = select_rows_of_runs(tables.pairs, run_ids)
     if not cpu_words:
         return Tables(runs, cpus, pairs, tables.descriptions)
     pairs = select_pairs_of_cpus(pairs, cpus, cpu_words)
     measured = {*pairs["ping_cpu"], *pairs["pong_cpu"]}
-    cpus = cpus[cpus["cpu"].isin(measured)]
+    is_measured = cpus["cpu"].isin(measured)
+    pairs = _drop_only_kind(pairs)
     return Tables(
         _add_to_run_ids(runs, cpu_words),
-        _add_to_run_ids(cpus, cpu_words),
-        _add_to_run_ids(_drop_only_kind(pairs), cpu_words),
+        _add_to_run_ids(cpus[is_measured], cpu_words),
+        _add_to_run_ids(pairs, cpu_words),
         tables.descriptions,
     )
-
-
-def _select_runs(rows: pd.DataFrame, run_ids: set[str]) -> pd.DataFrame:
-    return rows[rows["run_id"].isin(run_ids)]
 
 
 def _drop_only_kind(pairs: pd.DataFrame) -> pd.DataFrame:
@@ -81,14 +83,16 @@ def _drop_only_kind(pairs: pd.DataFrame) -> pd.DataFrame:
     all of one kind: "package E-E" -> "package". So the pairs of E cores on one side and
     those of P cores on the other have equal relations, by which they are compared.
     """
-    relations = pairs["relation"].astype(str)
+    stored = pairs["relation"]
+    relations = stored.astype(str)
     # "package E-E" ends in one kind, E; "package E-P" and "package" do not match
     matches = map(_ONE_KIND.search, relations)
     kinds = {match[1] for match in matches if match}
     if len(kinds) == 1:
         relations = relations.str.replace(_ONE_KIND, "", regex=True)
     # of the stored type again, as on sides whose relations stay
-    return pairs.assign(relation=relations.astype(pairs["relation"].dtype))
+    relations = relations.astype(stored.dtype)
+    return pairs.assign(relation=relations)
 
 
 def _add_to_run_ids(rows: pd.DataFrame, cpu_words: str) -> pd.DataFrame:

@@ -109,6 +109,13 @@ class ComparisonSide:
         return rows
 
     @property
+    def turns(self) -> dict[str, tuple[str, int]]:
+        """Return the turn of each run by its ID: the session, and the run's index among
+        those of its host there.
+        """
+        return dict(zip(self.run_ids, self.runs["turn"], strict=True))
+
+    @property
     def name_without_host(self) -> str:
         """Return the name without a leading `HOST@`, which `split_by_host` adds."""
         return self.name.removeprefix(f"{self.hosts[0]}@")
@@ -120,7 +127,8 @@ class ComparisonSide:
             name = self.name
             if not name.startswith(f"{host}@"):
                 name = f"{host}@{name}"
-            sides[str(host)] = ComparisonSide(name, runs.reset_index(drop=True))
+            own_runs = runs.reset_index(drop=True)
+            sides[str(host)] = ComparisonSide(name, own_runs)
         return sides
 
 
@@ -134,6 +142,12 @@ class Tables:
     cpus: pd.DataFrame
     pairs: pd.DataFrame
     descriptions: Descriptions
+
+
+def select_rows_of_runs(rows: pd.DataFrame, run_ids: Collection[str]) -> pd.DataFrame:
+    """Return the rows of a table that are of these runs."""
+    is_of_run = rows["run_id"].isin(run_ids)
+    return rows[is_of_run]
 
 
 def read_tables(root: Root, run_ids: Collection[str]) -> Tables:
@@ -153,7 +167,8 @@ def resolve_sides(root: Root, texts: Sequence[str]) -> list[ComparisonSide]:
     listing = open_listing(root)
     chosen = match_sides(listing, texts)
     run_ids = set[str]().union(*chosen.values())
-    return select_sides(chosen, load.load_runs(listing, run_id=run_ids))
+    runs = load.load_runs(listing, run_id=run_ids)
+    return select_sides(chosen, runs)
 
 
 def match_sides(root: Root, texts: Sequence[str]) -> dict[str, set[str]]:
@@ -207,12 +222,13 @@ def select_sides(
     runs = runs.assign(**texts.astype(object))
     sides = []
     for name, run_ids in chosen.items():
-        own = runs[runs["run_id"].isin(run_ids)]
+        own = select_rows_of_runs(runs, run_ids)
         if own.empty:
             raise StoreError(
                 f"side {name!r}: none of its runs can be read; `fleet verify` says why."
             )
-        sides.append(ComparisonSide(name, own.reset_index(drop=True)))
+        side = ComparisonSide(name, own.reset_index(drop=True))
+        sides.append(side)
     return sides
 
 
