@@ -45,23 +45,33 @@ def mark_usual(root: Root, rows: pd.DataFrame) -> pd.DataFrame:
     """
     listing = open_listing(root)
     run_ids = rows["run_id"].unique().tolist()
-    runs_by_host = group_by_host(list_published(listing, run_id=run_ids))
+    runs = list_published(listing, run_id=run_ids)
+    runs_by_host = group_by_host(runs)
     night_of_run = dict[str, date]()
-    for runs in runs_by_host.values():
-        night_of_run.update(find_nights(runs))
+    for runs_of_host in runs_by_host.values():
+        night_of_run.update(find_nights(runs_of_host))
     last_steps = _find_last_steps(listing, runs_by_host, night_of_run)
-    since = list[date | None]()
+    # for each row, the night of the last step of its host and benchmark, or None
+    since = _list_last_steps(rows, last_steps)
     are_usual = list[bool]()
-    names = rows[["host_id", "benchmark", "run_id"]]
-    for host_id, benchmark, run_id in names.itertuples(index=False, name=None):
-        step_night = _look_up_last_step(last_steps, host_id, benchmark)
+    for run_id, step_night in zip(rows["run_id"], since, strict=True):
         is_usual = step_night is None or night_of_run[run_id] >= step_night
-        since.append(step_night)
         are_usual.append(is_usual)
     return rows.assign(
         since=pd.Series(since, rows.index, dtype=object),
         is_usual=np.array(are_usual, dtype=bool),
     )
+
+
+def _list_last_steps(rows: pd.DataFrame, last_steps: _LastSteps) -> list[date | None]:
+    """List, for each row, the night of the last step of its host and benchmark, or
+    None.
+    """
+    nights = list[date | None]()
+    for host_id, benchmark in zip(rows["host_id"], rows["benchmark"], strict=True):
+        night = _look_up_last_step(last_steps, host_id, benchmark)
+        nights.append(night)
+    return nights
 
 
 def _look_up_last_step(
@@ -266,12 +276,12 @@ def lay_out_hosts(
         run_ids = [run.run_id for run in measured_runs]
         runs_of_hosts.append(measured_runs)
         logs_of_hosts.append(table.select(run_ids))
+    # the numbers of all hosts are the rows of one table
     choices_of_hosts = [table.choices] * len(hosts)
     levels_of_hosts = label_levels_of_each(logs_of_hosts, choices_of_hosts)
+    parts_of_hosts = zip(runs_of_hosts, logs_of_hosts, levels_of_hosts, strict=True)
     laid_out = []
-    for runs, log_ns, levels in zip(
-        runs_of_hosts, logs_of_hosts, levels_of_hosts, strict=True
-    ):
+    for runs, log_ns, levels in parts_of_hosts:
         host_runs = HostRuns(
             runs=runs,
             log_ns=log_ns,

@@ -75,6 +75,14 @@ class _SwitchingPair(NamedTuple):
     cell: tuple[Any, ...]
     columns: dict[str, Any]
 
+    @classmethod
+    def make(cls, cell: tuple[Any, ...], runs: "_PairRuns") -> "_SwitchingPair":
+        """Describe the pair that has these runs."""
+        names = dict(zip(PAIR_KEY, cell, strict=True))
+        # the share is NaN for a run of which it is not known
+        total_share = float(np.nansum(runs.share))
+        return cls(total_share, cell, {**names, **runs.describe()})
+
 
 def _list_switching_pairs(rows: pd.DataFrame) -> list[_SwitchingPair]:
     """List the pairs that both sides have. First come the pairs with the largest total
@@ -84,8 +92,8 @@ def _list_switching_pairs(rows: pd.DataFrame) -> list[_SwitchingPair]:
     """
     all_runs = _PairRuns.read(rows)
     # the runs of a pair stand together
-    is_first_of_pair = ~rows["key"].duplicated().to_numpy()
-    starts = np.flatnonzero(is_first_of_pair)
+    is_further_run = rows["key"].duplicated().to_numpy()
+    starts = np.flatnonzero(~is_further_run)
     ends = np.append(starts[1:], len(rows))
     first_rows = rows[PAIR_KEY].iloc[starts]
     cells = first_rows.itertuples(index=False, name=None)
@@ -93,11 +101,7 @@ def _list_switching_pairs(rows: pd.DataFrame) -> list[_SwitchingPair]:
     for cell, start, end in zip(cells, starts, ends, strict=True):
         runs = all_runs.select(slice(start, end))
         if runs.has_both_sides:
-            names = dict(zip(PAIR_KEY, cell, strict=True))
-            columns = {**names, **runs.describe()}
-            # the share is NaN for a run of which it is not known
-            total_share = float(np.nansum(runs.share))
-            pairs.append(_SwitchingPair(total_share, cell, columns))
+            pairs.append(_SwitchingPair.make(cell, runs))
     return sorted(pairs, key=_rank_by_share_and_cell)
 
 
@@ -184,7 +188,7 @@ def _estimate_difference(values: Floats, is_b: Bools) -> _Difference:
     smaller_count = min(len(values_of_a), len(values_of_b))
     if smaller_count < MIN_RUNS:
         difference = values_of_b.mean() - values_of_a.mean()
-        return _Difference(float(difference), np.nan, np.nan)
+        return _Difference(float(difference), low=np.nan, high=np.nan)
     # with all runs in one block, the fit is that of Student's test of two samples
     one_row = values[None, :]
     one_block = np.zeros(len(values), dtype=np.int64)
