@@ -79,11 +79,12 @@ def _count_flags(rows: pd.DataFrame) -> dict[tuple[int, bool], Counter[str]]:
     """Count the rows with each flag, by comparison and side. rows: as of
     `summarize_pairs`; the `flags` of a row are a text, such as "drift,outliers".
     """
+    is_flagged = rows["flags"] != ""
     # rows with equal flags are counted at once: there are few such texts
-    flagged = rows[rows["flags"] != ""]
-    groups = flagged.groupby([*SIDE, "flags"], as_index=False)
+    groups = rows[is_flagged].groupby([*SIDE, "flags"], as_index=False)
+    counts_of_texts = groups.size()
     flags_by_side = dict[tuple[int, bool], Counter[str]]()
-    for comparison, is_b, flags, count in groups.size().itertuples(index=False):
+    for comparison, is_b, flags, count in counts_of_texts.itertuples(index=False):
         side = (comparison, is_b)
         counts = flags_by_side.setdefault(side, Counter())
         for flag in flags.split(","):
@@ -137,15 +138,21 @@ def _warn_about_order(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
             " disturbs runs as regularly looks like a difference. --alternate draws an"
             " order that does not (docs/comparing.md)."
         )
-    # ABAB changes 3 times, AABB once; in passes, a run of each side in any order, the
-    # side changes once per pass or more often
-    changes = sum(letter != following for letter, following in pairwise(order))
+    # in passes, a run of each side in any order, the side changes once per pass or more
+    # often
+    changes = _count_changes(order)
     if smaller_count >= 2 and changes < smaller_count:
         how = "in two separate blocks of time" if changes == 1 else "hardly interleaved"
         yield (
             f"The sides were measured {how}: anything else that changed with time looks"
             " like a difference between them. Alternate them (docs/comparing.md)."
         )
+
+
+def _count_changes(order: str) -> int:
+    """Count how often the side changes: in ABAB three times, in AABB once."""
+    neighbours = pairwise(order)
+    return sum(letter != following for letter, following in neighbours)
 
 
 def _find_period(order: str) -> int | None:
@@ -259,8 +266,9 @@ def _warn_about_load(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
 
 def _compute_median_load(side: ComparisonSide) -> float:
     """Return the median number of runnable threads per CPU before the side's runs."""
-    threads = side.runs["load_1m_before"].to_numpy(dtype=np.float64)
-    cpus = side.runs["cpus_measured"].to_numpy(dtype=np.float64)
+    runs = side.runs
+    threads = runs["load_1m_before"].to_numpy(dtype=np.float64)
+    cpus = runs["cpus_measured"].to_numpy(dtype=np.float64)
     threads_per_cpu = threads / cpus
     median = compute_nanmedian(threads_per_cpu, axis=0)
     return float(median)
@@ -325,11 +333,11 @@ def _list_values(name: str, a: ComparisonSide, b: ComparisonSide) -> list[str]:
 
 def _warn_about_partial_runs(letter: str, side: ComparisonSide) -> Iterator[str]:
     """Warn of runs of a side that lack some of their pairs. letter: A or B."""
-    states = side.runs["state"].tolist()
-    count = states.count("partial")
+    is_partial = side.runs["state"] == "partial"
+    partial_runs = side.runs[is_partial]
+    count = len(partial_runs)
     if not count:
         return
-    partial_runs = side.runs[side.runs["state"] == "partial"]
     failed = int(partial_runs["failed_bursts"].sum())
     lost = "not all pairs were measured"
     if failed:
