@@ -120,6 +120,24 @@ class Distances(NamedTuple):
         scale = 1 + 1 / np.maximum(self.others, 1)
         return np.asarray(self.scatter * np.sqrt(scale))
 
+    def describe(self) -> dict[str, Any]:
+        """Return the columns `others` to `q` of `Siblings.rows` as arrays of numbers x
+        machines.
+        """
+        low, high, _ = judge.apply_student(self.moved, self.error, self.freedom)
+        scatter = np.expm1(self.scatter)
+        # the scatter of fewer than three others tells nothing
+        is_tested = ~np.isnan(self.p)
+        return {
+            "others": self.others,
+            "ratio": np.exp(self.moved),
+            "low": np.exp(low),
+            "high": np.exp(high),
+            "scatter": np.where(is_tested, scatter, np.nan),
+            "p": self.p,
+            "q": self.q,
+        }
+
     def are_odd(self, threshold: float, q_limit: float = judge.ALPHA) -> Bools:
         """Report which numbers are odd: with q below `q_limit`, and off by more than
         `threshold`, a share.
@@ -485,24 +503,12 @@ def _tabulate_numbers(
     distances, ns: arrays of names x hosts. ns is NaN where a number is not a time, such
     as the mean over relations.
     """
-    low, high, _ = judge.apply_student(
-        distances.moved, distances.error, distances.freedom
-    )
     others_ns = np.exp(distances.mean)
     is_time = ~np.isnan(ns)
-    scatter = np.expm1(distances.scatter)
-    # the scatter of fewer than three others tells nothing
-    is_tested = ~np.isnan(distances.p)
     columns = {  # arrays of names x hosts
         "ns": ns,
         "others_ns": np.where(is_time, others_ns, np.nan),
-        "others": distances.others,
-        "ratio": np.exp(distances.moved),
-        "low": np.exp(low),
-        "high": np.exp(high),
-        "scatter": np.where(is_tested, scatter, np.nan),
-        "p": distances.p,
-        "q": distances.q,
+        **distances.describe(),
         "odd": distances.are_odd(group.threshold),
     }
     rows = _name_rows(group.hosts, names)
