@@ -5,6 +5,7 @@ what each room has reached; lower them when it reaches less.
 """
 
 import ast
+from functools import cache
 from pathlib import Path
 from statistics import median
 
@@ -55,15 +56,18 @@ class _Bodies(ast.NodeTransformer):
         return node
 
 
+@cache
+def count_nodes_in_file(path: Path) -> list[int]:
+    module = _Bodies().visit(ast.parse(path.read_text()))
+    functions = [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef)]
+    return [len([*ast.walk(node)]) for node in functions]
+
+
 def count_nodes(folder: Path) -> list[int]:
     """Count the nodes of each function below a folder."""
     counts = []
     for path in folder.rglob("*.py"):
-        module = _Bodies().visit(ast.parse(path.read_text()))
-        functions = [
-            node for node in ast.walk(module) if isinstance(node, ast.FunctionDef)
-        ]
-        counts += [len([*ast.walk(node)]) for node in functions]
+        counts += count_nodes_in_file(path)
     return counts
 
 

@@ -5,6 +5,9 @@ read once.
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -59,25 +62,44 @@ MEAN_WORDS_IN_A_SENTENCE = 22
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def functions() -> Iterator[tuple[Path, Function]]:
-    for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, Function):
-                yield path, node
+@dataclass(frozen=True)
+class Names:
+    """What a function calls things, and what it says of itself."""
+
+    place: str  # its file, line and name
+    name: str
+    docstring: str | None
+    variables: tuple[str, ...]  # arguments too, and those of inner functions
+    neighbours: frozenset[str]  # the functions of its module
 
 
-def place(path: Path, node: Function, text: str = "") -> str:
-    return f"{path.relative_to(ROOT)}:{node.lineno} {node.name} {text}".rstrip()
+@cache
+def functions() -> tuple[Names, ...]:
+    return tuple(chain.from_iterable(read_names(path) for path in SOURCES))
 
 
-def variables(node: ast.AST) -> list[str]:
-    """List the arguments and assigned variables of a function, of inner ones too."""
-    names = [inner.arg for inner in ast.walk(node) if isinstance(inner, ast.arg)]
-    return names + [
-        inner.id
-        for inner in ast.walk(node)
-        if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)
-    ]
+def read_names(path: Path) -> Iterator[Names]:
+    module = ast.parse(path.read_text())
+    neighbours = frozenset(
+        node.name for node in module.body if isinstance(node, Function)
+    )
+    for node in ast.walk(module):
+        if isinstance(node, Function):
+            yield Names(
+                f"{path.relative_to(ROOT)}:{node.lineno} {node.name}",
+                node.name,
+                ast.get_docstring(node),
+                tuple(list_variables(node)),
+                neighbours,
+            )
+
+
+def list_variables(function: Function) -> Iterator[str]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
 
 
 def sentences(page: Path) -> Iterator[str]:
@@ -98,48 +120,39 @@ def sentences(page: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("rule", [PARTICIPLE, RELATION], ids=["participle", "relation"])
 def test_a_function_is_named_by_what_it_does(rule: re.Pattern[str]) -> None:
-    every = list(functions())
     poor = [
-        place(*item)
-        for item in every
-        if rule.fullmatch(item[1].name) and item[1].name not in EXCEPTIONS
+        function.place
+        for function in functions()
+        if rule.fullmatch(function.name) and function.name not in EXCEPTIONS
     ]
-    assert len(poor) <= MOST * len(every), "\n".join(poor)
+    assert len(poor) <= MOST * len(functions()), "\n".join(poor)
 
 
 def test_a_variable_is_named_by_what_it_holds() -> None:
     every = [
-        (path, node, name) for path, node in functions() for name in variables(node)
+        (function, name) for function in functions() for name in function.variables
     ]
     poor = [
-        place(path, node, f"variable {name}")
-        for path, node, name in every
-        if name in VAGUE
+        f"{function.place} variable {name}" for function, name in every if name in VAGUE
     ]
     assert len(poor) <= MOST * len(every), "\n".join(poor)
 
 
 def test_no_variable_hides_a_function_of_its_module() -> None:
-    poor = []
-    for path in SOURCES:
-        tree = ast.parse(path.read_text())
-        own = {node.name for node in tree.body if isinstance(node, Function)}
-        for node in ast.walk(tree):
-            if isinstance(node, Function):
-                poor += [
-                    place(path, node, f"hides {name}")
-                    for name in own & {*variables(node)}
-                ]
+    poor = [
+        f"{function.place} hides {name}"
+        for function in functions()
+        for name in function.neighbours.intersection(function.variables)
+    ]
     assert not poor, "\n".join(poor)
 
 
 def test_a_docstring_begins_with_what_the_function_does() -> None:
-    every = [(path, node, ast.get_docstring(node)) for path, node in functions()]
-    documented = [item for item in every if item[2]]
+    documented = [function for function in functions() if function.docstring]
     poor = [
-        place(path, node)
-        for path, node, text in documented
-        if POOR_OPENING.match(text or "")
+        function.place
+        for function in documented
+        if POOR_OPENING.match(function.docstring or "")
     ]
     assert len(poor) <= MOST * len(documented), "\n".join(poor)
 
