@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import date
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -41,12 +42,14 @@ def render_changes(history: History) -> str:
     parts = [render_changes_headline(history)]
     if len(history.changes):
         rows = format_changes(history)
-        parts.append(table(CHANGE_TITLES, rows, right={2, 3}))
-    parts.append(_render_host_nights("Odd nights", history.odd, descriptions))
-    title = "At another level since"
-    parts.append(_render_host_nights(title, history.elsewhere, descriptions))
-    parts.append(render_warnings(list(history.caveats)))
-    return "\n\n".join(filter(None, parts))
+        changes = table(CHANGE_TITLES, rows, right={2, 3})
+        parts.append(changes)
+    parts += [
+        _render_host_nights("Odd nights", history.odd, descriptions),
+        _render_host_nights("At another level since", history.elsewhere, descriptions),
+        render_warnings(history.caveats),
+    ]
+    return "\n\n".join(part for part in parts if part)
 
 
 def changes_as_json(history: History) -> str:
@@ -91,16 +94,19 @@ def _count_changes(history: History) -> list[str]:
     phrase only if its count is not 0.
     """
     counts = _count_kinds_of_changes(history)
-    changes = format_count(counts["dated"], "change")
-    further = [
-        f"{counts['accepted']} accepted",
-        f"{counts['gradual']} gradual",
-        f"{counts['small']} below {history.threshold * 100:g}%",
-        format_count(history.odd["night"].nunique(), "odd night"),
-        _describe_moved_levels(history),
-    ]
-    # a phrase begins with its count, so "0" begins the phrases to leave out
-    return [changes, *(words for words in further if not words.startswith("0"))]
+    phrases = [format_count(counts["dated"], "change")]
+    if counts["accepted"]:
+        phrases.append(f"{counts['accepted']} accepted")
+    if counts["gradual"]:
+        phrases.append(f"{counts['gradual']} gradual")
+    if counts["small"]:
+        phrases.append(f"{counts['small']} below {history.threshold * 100:g}%")
+    odd_nights = history.odd["night"].nunique()
+    if odd_nights:
+        phrases.append(format_count(odd_nights, "odd night"))
+    if len(history.elsewhere):
+        phrases.append(_describe_moved_levels(history))
+    return phrases
 
 
 def _count_kinds_of_changes(history: History) -> dict[str, int]:
@@ -126,9 +132,8 @@ def _describe_moved_levels(history: History) -> str:
     furthest: "2 at another level (lucca llc: 43.4, since 2026-11-04 45.9)".
     """
     rows = text.to_records(history.elsewhere)
-    if not rows:
-        return "0 at another level"
-    furthest = max(rows, key=lambda row: abs(np.log(row["ratio"])))
+    distances = np.log(history.elsewhere["ratio"]).abs()
+    furthest = rows[int(distances.argmax())]
     before, since = _format_moved_level(furthest, history)
     where = f"{furthest['host']} {furthest['relation']}"
     night = furthest["night"]
@@ -143,8 +148,9 @@ def _format_moved_level(row: Mapping[str, Any], history: History) -> list[str]:
     relation and a column per night: logarithms of ns, NaN without a number, which the
     median leaves out.
     """
-    relation = (row["host"], *(row[name] for name in NUMBER_KEY))
-    logs_since = history.log_ns.loc[relation, row["night"] :]
+    columns_of_key = ("host", *NUMBER_KEY)
+    host_and_relation = tuple(row[name] for name in columns_of_key)
+    logs_since = history.log_ns.loc[host_and_relation, row["night"] :]
     # the lower median is a night's own number; a mean of two could lie between levels
     median_log = logs_since.quantile(interpolation="lower")
     after_ns = float(np.exp(median_log))
@@ -231,15 +237,16 @@ def _render_host_nights(
     """
     if rows.empty:
         return ""
-    apart = (rows["ratio"] - 1).abs()
-    furthest_first = rows.assign(apart=apart).sort_values("apart", ascending=False)
-    nights = list(furthest_first.groupby(["host", "night"], sort=False))
+    with_distance = rows.assign(apart=(rows["ratio"] - 1).abs())
+    furthest_first = with_distance.sort_values("apart", ascending=False)
+    by_night = furthest_first.groupby(["host", "night"], sort=False)
     lines = [title]
-    for (host, night), group in nights[:_NIGHTS_LISTED]:
+    for (host, night), group in islice(by_night, _NIGHTS_LISTED):
         furthest = _describe_furthest(group, descriptions)
         lines.append(one_line(f"  {night}  {host} {furthest}"))
-    if len(nights) > _NIGHTS_LISTED:
-        lines.append(f"  {len(nights) - _NIGHTS_LISTED} more with --json")
+    more = by_night.ngroups - _NIGHTS_LISTED
+    if more > 0:
+        lines.append(f"  {more} more with --json")
     return "\n".join(lines)
 
 

@@ -3,6 +3,7 @@ rows.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,6 +54,23 @@ _WITHIN_A_RUN = (
 )
 
 
+class _RelationCells(NamedTuple):
+    """The cells of a line about a relation (titles: COLUMNS).
+
+    pairs: the count of pairs; of hosts if the line is about all hosts. a, b: the
+    numbers of the sides.
+    """
+
+    benchmark: str
+    relation: str
+    pairs: str
+    a: str
+    b: str
+    change: str
+    interval: str
+    verdict: str
+
+
 class _Difference(NamedTuple):
     """A fact that differs between the sides, or else within one."""
 
@@ -93,8 +111,12 @@ def _count_findings(comparison: Comparison) -> int:
 
 def _list_differences(comparison: Comparison) -> list[_Difference]:
     facts = comparison.environment
-    columns = [facts[name].tolist() for name in ("between", "what", "a", "b")]
-    return [_Difference(*row) for row in zip(*columns, strict=True)]
+    differences = []
+    for is_between, name, a, b in zip(
+        facts["between"], facts["what"], facts["a"], facts["b"], strict=True
+    ):
+        differences.append(_Difference(is_between, name, a, b))
+    return differences
 
 
 def _find_common_differences(
@@ -148,21 +170,22 @@ def comparisons_as_json(comparisons: Sequence[Comparison]) -> str:
     given as shown and in ns, and what is unknown is null. `fleet` has the changes of
     all hosts together, which have no numbers.
     """
-    rows = select_fields(comparisons, _FIELDS)
-    for row, comparison in zip(rows, comparisons, strict=True):
+    objects = select_fields(comparisons, _FIELDS)
+    for fields, comparison in zip(objects, comparisons, strict=True):
         descriptions = comparison.descriptions
-        row["relations"] = _add_shown(comparison.relations, descriptions)
-        row["pairs"] = _add_shown(comparison.pairs, descriptions)
-        row["fleet"] = add_changes(comparison.fleet, descriptions)
-        row["a"] = _make_side_object(row["a"])
-        row["b"] = _make_side_object(row["b"])
-    return text.format_document("compare", rows)
+        fields["relations"] = _add_shown(comparison.relations, descriptions)
+        fields["pairs"] = _add_shown(comparison.pairs, descriptions)
+        fields["fleet"] = add_changes(comparison.fleet, descriptions)
+        fields["a"] = _make_side_object(comparison.a)
+        fields["b"] = _make_side_object(comparison.b)
+    return text.format_document("compare", objects)
 
 
 def _add_shown(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
     """Add both sides' numbers, and the change, as they are shown."""
     names = {"a_value": "a_ns", "b_value": "b_ns"}
-    return add_changes(add_values(rows, names, descriptions), descriptions)
+    with_values = add_values(rows, names, descriptions)
+    return add_changes(with_values, descriptions)
 
 
 def _make_side_object(side: ComparisonSide) -> dict[str, Any]:
@@ -197,14 +220,15 @@ def format_not_equivalent(
     if not comparisons:
         return []
     descriptions = comparisons[0].descriptions
-    named_rows = []
+    lines_by_verdict: dict[str, list[tuple[str, tuple[str, ...]]]] = {
+        verdict: [] for verdict in Verdict
+    }
     for name, rows in _name_rows(comparisons):
-        named_rows += [
-            (name, row) for row in rows if row["verdict"] != Verdict.EQUIVALENT
-        ]
-    order = list(Verdict)
-    named_rows.sort(key=lambda name_and_row: order.index(name_and_row[1]["verdict"]))
-    return [(name, _format_relation(row, descriptions)) for name, row in named_rows]
+        for row in rows:
+            if row["verdict"] != Verdict.EQUIVALENT:
+                cells = _format_relation(row, descriptions)
+                lines_by_verdict[row["verdict"]].append((name, cells))
+    return list(chain.from_iterable(lines_by_verdict.values()))
 
 
 def _name_rows(
@@ -246,10 +270,9 @@ def _name_in_group(comparison: Comparison, count: int) -> str:
 
 def _format_relation(
     row: Mapping[str, Any], descriptions: Descriptions
-) -> tuple[str, ...]:
-    """Return the cells of COLUMNS. row: a relation of one host, or of all hosts
-    together. A row about all hosts has no numbers: A and B are "-", and the count is of
-    hosts, not of pairs.
+) -> _RelationCells:
+    """Return the cells of a relation of one host, or of all hosts together. A row about
+    all hosts has no numbers: A and B are "-", and the count is of hosts, not of pairs.
     """
     if "pairs" in row:
         count = row["pairs"]
@@ -258,15 +281,15 @@ def _format_relation(
         count = row.get("hosts")
         a = b = "-"
     change, low, high = text.convert_change(row, descriptions)
-    return (
-        text.name_benchmark(row),
-        row["relation"],
-        str(count),
-        a,
-        b,
-        text.format_change(change),
-        text.format_interval(low, high),
-        _format_verdict(row),
+    return _RelationCells(
+        benchmark=text.name_benchmark(row),
+        relation=row["relation"],
+        pairs=str(count),
+        a=a,
+        b=b,
+        change=text.format_change(change),
+        interval=text.format_interval(low, high),
+        verdict=_format_verdict(row),
     )
 
 
@@ -326,16 +349,23 @@ def _tabulate_fleet(
     fleet: pd.DataFrame, descriptions: Descriptions, width: int | None
 ) -> str:
     """Tabulate the relations of all hosts together. Such relations have a change, but
-    no numbers of A and B: the cells of A and B are dropped.
+    no numbers of A and B.
     """
     titles = ("benchmark", "relation", "hosts", "change", "95 % interval", "verdict")
     lines = []
     for row in text.to_records(fleet):
         cells = _format_relation(row, descriptions)
-        benchmark, relation, hosts, _, _, change, interval, verdict = cells
-        line = (benchmark, relation, hosts, change, interval, verdict)
+        line = (
+            cells.benchmark,
+            cells.relation,
+            cells.pairs,
+            cells.change,
+            cells.interval,
+            cells.verdict,
+        )
         lines.append(line)
-    return table(titles, lines, right={2, 3, 4}, width=width)
+    number_columns = {2, 3, 4}  # hosts, change and its interval
+    return table(titles, lines, right=number_columns, width=width)
 
 
 def _render_comparison(
@@ -413,8 +443,9 @@ def _suggest_common_variant(comparison: Comparison, benchmarks: Sequence[str]) -
             choices.append(f"{name}/c11")
     if not choices:
         return ""
-    hosts = fold_names((*comparison.a.hosts, *comparison.b.hosts))
-    return format_command("fleet", "run", *hosts, "-b", ",".join(choices))
+    hosts = fold_names([*comparison.a.hosts, *comparison.b.hosts])
+    benchmarks_with_variants = ",".join(choices)
+    return format_command("fleet", "run", *hosts, "-b", benchmarks_with_variants)
 
 
 def _tabulate_unlike_variants(
@@ -423,13 +454,12 @@ def _tabulate_unlike_variants(
     """Tabulate each relation's numbers of A and of B, each number with its variant."""
     titles = ("benchmark", "relation", "A", "B")
     lines = []
-    relations = unlike.groupby(["benchmark", "relation"], sort=False, observed=True)
-    for key, rows in relations:
-        benchmark, relation = map(str, key)
+    keys = ["benchmark", "relation"]
+    for (benchmark, relation), rows in unlike.groupby(keys, sort=False, observed=True):
         is_of_a = rows["side"] == "a"
         numbers_of_a = _list_numbers(rows[is_of_a], descriptions)
         numbers_of_b = _list_numbers(rows[~is_of_a], descriptions)
-        line = (benchmark, relation, numbers_of_a, numbers_of_b)
+        line = (str(benchmark), str(relation), numbers_of_a, numbers_of_b)
         lines.append(line)
     return table(titles, lines, right={2, 3}, width=width)
 
@@ -485,8 +515,8 @@ def _list_facts(differences: Sequence[_Difference], width: int | None) -> str:
     if not text.is_too_wide(indented, width):
         return indented
     lines = []
-    for name, a, b in rows:
-        lines += [name, f"  A  {a}", f"  B  {b}"]
+    for fact in differences:
+        lines += [fact.name, f"  A  {fact.a}", f"  B  {fact.b}"]
     return text.indent_lines("\n".join(lines))
 
 
@@ -498,7 +528,8 @@ def _render_relations(comparison: Comparison, width: int | None) -> str:
         return _tabulate_without_verdicts(comparison)
     findings_first = sorted(comparison.rows, key=is_finding, reverse=True)
     lines = [_format_relation(row, comparison.descriptions) for row in findings_first]
-    return table(COLUMNS, lines, right={2, 3, 4, 5, 6}, width=width, drop=("pairs",))
+    number_columns = {2, 3, 4, 5, 6}  # from the count of pairs to the interval
+    return table(COLUMNS, lines, number_columns, width=width, drop=("pairs",))
 
 
 def _tabulate_without_verdicts(comparison: Comparison) -> str:
@@ -506,16 +537,31 @@ def _tabulate_without_verdicts(comparison: Comparison) -> str:
     of the verdict, each line has half the interval of A and of B within a run
     (`a_within`, `b_within`, shares).
     """
-    titles = (*COLUMNS[:5], "difference", "within A", "within B")
+    titles = (
+        "benchmark",
+        "relation",
+        "pairs",
+        "A",
+        "B",
+        "difference",
+        "within A",
+        "within B",
+    )
     lines = []
     for row in comparison.rows:
         cells = _format_relation(row, comparison.descriptions)
-        *first_cells, difference, _interval, _verdict = cells
-        within_a = text.format_half_width(row["a_within"])
-        within_b = text.format_half_width(row["b_within"])
-        line = (*first_cells, difference, within_a, within_b)
+        line = (
+            cells.benchmark,
+            cells.relation,
+            cells.pairs,
+            cells.a,
+            cells.b,
+            cells.change,
+            text.format_half_width(row["a_within"]),
+            text.format_half_width(row["b_within"]),
+        )
         lines.append(line)
-    return table(titles, lines, right=set(range(2, 8)))
+    return table(titles, lines, right=range(2, len(titles)))
 
 
 def _render_legend(comparisons: Sequence[Comparison]) -> str:
@@ -663,7 +709,7 @@ def _tabulate_pairs(pairs: pd.DataFrame, descriptions: Descriptions) -> str:
         )
         lines.append(cells)
     titles = ("benchmark", "pair", "relation", "A", "B", "change", "its relation")
-    return table(titles, lines, right={3, 4, 5, 6})
+    return table(titles, lines, right=range(3, len(titles)))
 
 
 def _render_burst_levels(
@@ -672,11 +718,11 @@ def _render_burst_levels(
     """Render a table of the pairs with the largest shares of bursts at another level
     than their numbers. levels: from `list_burst_levels`, these pairs first.
     """
-    rows = _tabulate_burst_levels(
-        levels.head(_LEVELS_LISTED),
-        None if width is None else width - 2,  # the table is indented
-        descriptions,
-    )
+    table_width = width
+    if width is not None:
+        table_width = width - 2  # the table is indented
+    largest = levels.head(_LEVELS_LISTED)
+    rows = _tabulate_burst_levels(largest, table_width, descriptions)
     lines = [
         "Bursts at another level, not judged (other: their median; share: of the"
         " bursts)",
@@ -707,13 +753,11 @@ def _tabulate_burst_levels(
         "B - A",
         "its interval",
     )
-    return table(
-        titles,
-        [_format_burst_levels(row, descriptions) for row in text.to_records(levels)],
-        right=set(range(2, 10)),
-        width=width,
-        drop=("its interval", "A", "B"),
-    )
+    rows = text.to_records(levels)
+    lines = [_format_burst_levels(row, descriptions) for row in rows]
+    number_columns = range(2, len(titles))
+    dropped = ("its interval", "A", "B")
+    return table(titles, lines, number_columns, width=width, drop=dropped)
 
 
 def _format_burst_levels(

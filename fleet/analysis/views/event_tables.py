@@ -41,11 +41,12 @@ def count_per_unit(counters: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     rows = _add_relations(counters, pairs)
     is_ping = rows["cpu"].eq(rows["ping_cpu"])
     rows["thread"] = is_ping.map({True: "ping", False: "other"})
-    share = rows["running_ns"] / rows["enabled_ns"]  # of the time that was counted
+    counted_share = rows["running_ns"] / rows["enabled_ns"]  # of the time
+    known_share = counted_share.where(counted_share > 0)  # else NaN
     # an event counted for half of the time has happened twice as often
-    estimated_count = rows["count"].astype("float64") / share.where(share > 0)
+    estimated_count = rows["count"].astype("float64") / known_share
     rows["per_unit"] = estimated_count / rows["units"]
-    rows["scaled"] = share < 1
+    rows["scaled"] = counted_share < 1
     groups = rows.groupby(_NUMBER, sort=False, dropna=False, observed=True)
     medians = groups.agg(
         per_unit=("per_unit", "median"),
@@ -68,7 +69,9 @@ def _add_relations(counters: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
 def _add_low_and_high(rows: pd.DataFrame) -> pd.DataFrame:
     """Return rows with the lower and the higher of their two CPUs."""
     ends = rows[["ping_cpu", "pong_cpu"]]
-    return rows.assign(low=ends.min(axis=1), high=ends.max(axis=1))
+    low = ends.min(axis="columns")
+    high = ends.max(axis="columns")
+    return rows.assign(low=low, high=high)
 
 
 def tabulate_events(
@@ -88,7 +91,8 @@ def tabulate_events(
     if is_averaged:
         events = _average_threads(events)
     never = _list_events_never_counted(events)
-    names = _sort_as_planned(set(events["event"]).difference(never), hello)
+    counted = set(events["event"]).difference(never)
+    names = _sort_as_planned(counted, hello)
     tables = []
     if names:
         tables = _tabulate_by_relation(events, names, hello)
@@ -110,14 +114,17 @@ def _average_threads(events: pd.DataFrame) -> pd.DataFrame:
 
 def _list_events_never_counted(events: pd.DataFrame) -> list[str]:
     """List the events whose every number is 0."""
-    is_zero = events["per_unit"].eq(0)
-    is_always_zero = is_zero.groupby(events["event"], sort=False, observed=True).all()
-    return [str(name) for name in is_always_zero.index[is_always_zero]]
+    never = []
+    for name, rows in events.groupby("event", sort=False, observed=True):
+        if rows["per_unit"].eq(0).all():
+            never.append(str(name))
+    return never
 
 
 def _sort_as_planned(names: Container[str], hello: Mapping[str, Any]) -> list[str]:
     """Return these events in the order in which they were asked for."""
-    planned = [counter["event"] for counter in hello.get("counters", ())]
+    counters = hello.get("counters", ())
+    planned = [counter["event"] for counter in counters]
     return [name for name in planned if name in names]
 
 
@@ -128,20 +135,30 @@ def _tabulate_by_relation(
     of the events that are columns. A line is named by its point and thread, but not by
     one that is the same in all lines.
     """
-    varying_keys = [name for name in ("point", "thread") if events[name].nunique() > 1]
-    row_keys = varying_keys or ["thread"]
-    rows_by_title = _group_by_relation(events, hello)
-    if "point" not in row_keys and len(rows_by_title) > 1:
-        # short tables are easier to compare in one
-        row_keys = ["relation", *row_keys]
-        rows_of_all = [*chain.from_iterable(rows_by_title.values())]
-        rows_by_title = {"by what two CPUs share": rows_of_all}
-    titles = (", ".join(row_keys), *names)
-    tables = []
-    for title, rows_of_table in rows_by_title.items():
-        lines = _format_event_lines(rows_of_table, row_keys, names)
-        tables.append(PointTable(title, titles, lines))
-    return tables
+    row_keys = [name for name in ("point", "thread") if events[name].nunique() > 1]
+    if not row_keys:
+        row_keys = ["thread"]  # a line needs a name
+    rows_by_relation = _group_by_relation(events, hello)
+    if "point" in row_keys or len(rows_by_relation) == 1:
+        return [
+            _tabulate(relation, rows, row_keys, names)
+            for relation, rows in rows_by_relation.items()
+        ]
+    # short tables are easier to compare in one
+    rows_of_all = [*chain.from_iterable(rows_by_relation.values())]
+    title = "by what two CPUs share"
+    return [_tabulate(title, rows_of_all, ["relation", *row_keys], names)]
+
+
+def _tabulate(
+    title: str, rows: Sequence[_Row], row_keys: Sequence[str], names: Sequence[str]
+) -> PointTable:
+    """Return one table. row_keys: the columns whose values name its lines. names: of
+    the events, a column each.
+    """
+    title_of_names = ", ".join(row_keys)
+    lines = _format_event_lines(rows, row_keys, names)
+    return PointTable(title, (title_of_names, *names), lines)
 
 
 def _group_by_relation(
@@ -160,20 +177,27 @@ def _sort_by_relation_and_point(
 ) -> list[_Row]:
     """Return the rows of events, sorted by relation, then by point as planned. A point
     that the plan does not name comes first.
-
-    hello: the agent's greeting; its plan lists benchmarks, each with the names of its
-    `points`.
     """
-    planned = hello.get("plan", {}).get("benchmarks", ())
-    places: dict[str, int] = {}
-    for benchmark in planned:
-        for point in benchmark.get("points") or ():
-            places.setdefault(point, len(places))
+    places = _number_planned_points(hello)
     rows = text.to_records(events)
     # a later sort keeps the order of an earlier one among equal rows
     rows.sort(key=lambda row: places.get(row["point"], -1))
     rows.sort(key=lambda row: relation_sort_key(row["relation"]))
     return rows
+
+
+def _number_planned_points(hello: Mapping[str, Any]) -> dict[str, int]:
+    """Number the points of a plan in its order, each once.
+
+    hello: the agent's greeting; its plan lists benchmarks, each with the names of its
+    `points`.
+    """
+    plan = hello.get("plan", {})
+    places: dict[str, int] = {}
+    for benchmark in plan.get("benchmarks", ()):
+        for point in benchmark.get("points") or ():
+            places.setdefault(point, len(places))
+    return places
 
 
 def _list_notes(

@@ -61,8 +61,10 @@ class Canvas:
     def fits(self, text: str) -> bool:
         """Report whether `text` fits in width and height; colours have no width."""
         lines = _CODES.sub("", text).splitlines()
-        if self.width is not None and max(map(len, lines)) > self.width:
-            return False
+        if self.width is not None:
+            longest = max(map(len, lines))
+            if longest > self.width:
+                return False
         return self.height is None or len(lines) <= self.height
 
 
@@ -92,7 +94,8 @@ def draw_matrix(
         quantity=label,
         marks=_mark_cells(order.cpus, marked),
     )
-    are_few = len(order.cpus) <= min(MAX_CPUS, canvas.height or MAX_CPUS)
+    max_cpus = min(MAX_CPUS, canvas.height or MAX_CPUS)
+    are_few = len(order.cpus) <= max_cpus
     prefers_shades = as_map and not canvas.colour
     if are_few and not prefers_shades:
         # without decimals, numbers are narrower and may still fit
@@ -112,7 +115,8 @@ def _mark_cells(cpus: Sequence[int], marked: Pairs) -> Bools:
     both directions.
     """
     places = {cpu: place for place, cpu in enumerate(cpus)}
-    marks = np.zeros((len(cpus), len(cpus)), dtype=bool)
+    count = len(cpus)
+    marks = np.zeros((count, count), dtype=bool)
     for first_cpu, second_cpu in marked:
         first = places[first_cpu]
         second = places[second_cpu]
@@ -195,8 +199,11 @@ class _Drawing:
     def _choose_signs(self) -> npt.NDArray[np.str_]:
         """Return the character of each pair, a space where nothing was measured."""
         shades = self.heatmap.choose_shades()
-        steps = shades * (len(_SIGNS) - 1) // (heatmap.SHADES - 1)
-        signs = np.array([*_SIGNS, " "])[steps]  # nothing was measured at step -1
+        last_sign = len(_SIGNS) - 1
+        last_shade = heatmap.SHADES - 1
+        places = shades * last_sign // last_shade
+        # the shade -1, nothing measured, has the place -1: that of the space
+        signs = np.array([*_SIGNS, " "])[places]
         signs[self.marks] = "x"
         return signs
 
@@ -217,10 +224,10 @@ def _lay_out_matrix(
     border. rows, columns: their names. drawn: the map that the cells are of; it has the
     borders, which are the same for rows and columns, and the shades.
     """
-    widest_cells = [max(map(len, line)) for line in (columns, *cells)]
+    every_line = [columns, *cells]
     line_format = _LineFormat(
         label_width=_measure_labels(rows),
-        cell_width=max(widest_cells),
+        cell_width=max(map(_measure_labels, every_line)),
         borders=drawn.borders,
     )
     no_shades = np.full(len(columns), _NO_SHADE)
@@ -280,13 +287,14 @@ def _draw_two_rows(shades: Ints, marks: Bools, borders: Sequence[bool]) -> Text:
     nothing was measured. borders: whether a gap stands before each column.
     """
     upper = shades[0]
-    lower = shades[1] if len(shades) == 2 else np.full(len(upper), _NO_SHADE)
+    lower = np.full(len(upper), _NO_SHADE)
+    if len(shades) == 2:
+        lower = shades[1]
     # a character has one sign: it is marked if either row is
-    are_marked = np.logical_or.reduce(marks, axis=0)
+    are_marked = np.any(marks, axis=0)
+    columns = zip(borders, upper, lower, are_marked, strict=True)
     line = Text()
-    for gap, top, bottom, is_marked in zip(
-        borders, upper, lower, are_marked, strict=True
-    ):
+    for gap, top, bottom, is_marked in columns:
         if gap:
             line.append(" ")
         sign = "x" if is_marked else "▀"
@@ -369,8 +377,11 @@ def shade_to_rgb(shade: int) -> tuple[int, ...]:
     """Return the red, green and blue of a shade, 0 to 255."""
     step = _place_on_viridis(shade)
     steps = range(len(_VIRIDIS))
-    channels = np.array(_VIRIDIS).T
-    return tuple(round(float(np.interp(step, steps, channel))) for channel in channels)
+    rgb = []
+    for channel in zip(*_VIRIDIS, strict=True):  # all reds, all greens, all blues
+        level = np.interp(step, steps, channel)
+        rgb.append(round(float(level)))
+    return tuple(rgb)
 
 
 def _place_on_viridis(shade: int) -> float:
@@ -408,7 +419,8 @@ def _draw_groups(
     below says in any case how wide they are.
     """
     limit = _choose_group_limit(table, order, canvas)
-    drawing = _GroupDrawing(heatmap.map_groups(table, order, limit), canvas.colour)
+    groups = heatmap.map_groups(table, order, limit)
+    drawing = _GroupDrawing(groups, canvas.colour)
     numbers = drawing.draw()
     title = drawing.write_title(len(order.cpus), quantity)
     if halves is None:
@@ -424,8 +436,9 @@ def _draw_groups(
 def _choose_group_limit(table: npt.ArrayLike, order: Layout, canvas: Canvas) -> int:
     """Return the most groups whose numbers fit the canvas."""
     for limit in _GROUP_LIMITS:
-        drawing = _GroupDrawing(heatmap.map_groups(table, order, limit), colour=False)
-        if canvas.fits(drawing.draw().plain):
+        groups = heatmap.map_groups(table, order, limit)
+        numbers = _GroupDrawing(groups, colour=False).draw()
+        if canvas.fits(numbers.plain):
             return limit
     return _GROUP_LIMITS[-1]
 

@@ -42,19 +42,21 @@ def make_bins(values: Floats, grain: float) -> Floats:
     """
     low = float(values.min())
     high = float(values.max())
-    # an unknown grain sets no least width
-    min_width = max(np.nan_to_num(grain), _MIN_SPAN * low / _BINS)
+    grain_width = np.nan_to_num(grain)  # an unknown grain sets no least width
+    noise_width = _MIN_SPAN * low / _BINS
+    min_width = max(grain_width, noise_width)
     if min_width == 0:  # the smallest value is 0, too
         min_width = 1
     max_bins = min(_BINS, max(len(values) // 2, 1))  # two values a bin on average
-    count = int(np.clip((high - low) / min_width, 1, max_bins))
+    fitting_bins = (high - low) / min_width
+    count = int(np.clip(fitting_bins, 1, max_bins))
     is_wide = low > 0 and high > _LOG_BEYOND * low
     edges: Floats
     if is_wide:
         edges = np.geomspace(low, high, count + 1)
     else:
-        # equal values have a bin, too
-        edges = np.linspace(low, max(high, low + min_width), count + 1)
+        end = max(high, low + min_width)  # equal values have a bin, too
+        edges = np.linspace(low, end, count + 1)
     return edges
 
 
@@ -91,8 +93,8 @@ def _count_bursts_and_runs(bursts: pd.DataFrame, runs: pd.DataFrame) -> str:
     """Say of how many bursts and runs a histogram is, and from when."""
     burst_count = format_count(len(bursts), "burst")
     run_count = format_count(len(runs), "run")
-    started = runs["started_utc"]
-    span = text.format_span(started.iloc[0], started.iloc[-1])
+    started = runs["started_utc"].tolist()
+    span = text.format_span(started[0], started[-1])
     return f"{burst_count} of {run_count}, {span} UTC"
 
 
@@ -108,16 +110,15 @@ def _draw_histogram(bursts: pd.DataFrame, is_main: Bools, benchmark: Benchmark) 
     counts, _ = np.histogram(values, edges)
     main_counts, _ = np.histogram(values[is_main], edges)
     largest_count = counts.max()
-    first_begin, first_end = edges[:2]
-    # bins of equal ratio are narrowest at the lowest end
-    decimals = _choose_decimals(first_end - first_begin)
     begins = edges[:-1]
+    decimals = _choose_decimals(edges)
     rows = []
     for begin, count, main_count in zip(begins, counts, main_counts, strict=True):
         bar = _draw_bar(main_count, count - main_count, largest_count)
         row = (f"{begin:.{decimals}f}", str(count), bar)
         rows.append(row)
-    return table(("from", "bursts", "█ main level, ░ another"), rows, right={0, 1})
+    titles = ("from", "bursts", "█ main level, ░ another")
+    return table(titles, rows, right={0, 1})
 
 
 def _find_grain(bursts: pd.DataFrame, benchmark: Benchmark) -> float:
@@ -136,9 +137,11 @@ def _draw_bar(main_count: int, other_count: int, largest: int) -> str:
     return main_bar + other_bar
 
 
-def _choose_decimals(width: float) -> int:
-    """Choose so many decimals that the edges of bins of this width differ."""
-    magnitude = np.floor(np.log10(width))
+def _choose_decimals(edges: Floats) -> int:
+    """Choose so many decimals that the edges of bins differ. edges: in rising order."""
+    # bins of equal ratio are narrowest at the lowest end
+    narrowest = edges[1] - edges[0]
+    magnitude = np.floor(np.log10(narrowest))
     return int(np.clip(1 - magnitude, 0, 4))
 
 
@@ -150,13 +153,17 @@ def _describe_levels(bursts: pd.DataFrame, is_main: Bools, benchmark: Benchmark)
 
     is_main: for each burst, whether it is at the main level.
     """
-    words = []
-    for level in (bursts[is_main], bursts[~is_main]):
-        if len(level):
-            middle = text.format_value(benchmark, level["burst_ns"].median())
-            runs = format_count(level["run_id"].nunique(), "run")
-            words.append(f"{len(level)} at {middle} in {runs}")
+    levels = (bursts[is_main], bursts[~is_main])
+    words = [_describe_level(level, benchmark) for level in levels if len(level)]
     return "; another: ".join(words)
+
+
+def _describe_level(bursts: pd.DataFrame, benchmark: Benchmark) -> str:
+    """Say how many bursts are at a level, their median, and in how many runs."""
+    middle_ns = bursts["burst_ns"].median()
+    middle = text.format_value(benchmark, middle_ns)
+    runs = format_count(bursts["run_id"].nunique(), "run")
+    return f"{len(bursts)} at {middle} in {runs}"
 
 
 def _describe_resolution(bursts: pd.DataFrame) -> str:
