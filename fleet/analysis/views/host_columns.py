@@ -65,9 +65,10 @@ def group_columns(
     `summarize_hosts`.
     """
     variants = _find_variants_to_separate(table)
+    keys = ["benchmark", variants, "about"]
     groups = []
-    for _, rows in table.groupby(["benchmark", variants, "about"], sort=False):
-        benchmark = descriptions[str(rows["benchmark"].iloc[0])]
+    for (name, *_), rows in table.groupby(keys, sort=False):
+        benchmark = descriptions[str(name)]
         groups.append(_make_group(rows, benchmark))
     return groups
 

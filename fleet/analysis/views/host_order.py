@@ -40,10 +40,13 @@ def sort_hosts(
 
 
 def _list_hosts(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per host, by its ID: its name, and of how many runs it has a
+    number.
+    """
     by_host = table.groupby("host_id", sort=False)
-    return pd.DataFrame(
-        {"host_name": by_host["host_name"].first(), "runs": by_host["runs"].max()}
-    )
+    names = by_host["host_name"].first()
+    runs = by_host["runs"].max()
+    return pd.DataFrame({"host_name": names, "runs": runs})
 
 
 def _sort_by(hosts: pd.DataFrame, numbers: "pd.Series[float]") -> pd.DataFrame:
@@ -59,7 +62,8 @@ def _rate_hosts(table: pd.DataFrame) -> "pd.Series[float]":
     columns = table.groupby(["benchmark", "about", "relation"])
     middle_ns = columns["median_ns"].transform("median")
     rated = table.assign(log=np.log(table["median_ns"] / middle_ns))
-    return rated.groupby("host_id", sort=False)["log"].mean()
+    by_host = rated.groupby("host_id", sort=False)
+    return by_host["log"].mean()
 
 
 def _find_numbers(table: pd.DataFrame, column: str) -> tuple[str, "pd.Series[float]"]:

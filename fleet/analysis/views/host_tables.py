@@ -68,7 +68,8 @@ class _HostTables:
         column. With intervals it stays whole.
         """
         titles = list(group.columns)
-        if self.has_intervals or len(titles) == 1 or self._fits([group]):
+        is_whole = self.has_intervals or len(titles) == 1
+        if is_whole or self._fits([group]):
             return [group]
         middle = len(titles) // 2
         parts = []
@@ -174,7 +175,8 @@ class _Column:
 
     @property
     def width(self) -> int:
-        return max(map(len, [*self.title, *self.texts]))
+        lines = [*self.title, *self.texts]
+        return max(map(len, lines))
 
     def align(self, width: int, *, colour: bool) -> list[str]:
         """Return the lines of the title and the texts, aligned to the right. colour:
@@ -190,8 +192,11 @@ class _Column:
 
 
 def _make_variant_column(variants: Mapping[str, str], hosts: Sequence[str]) -> _Column:
-    texts = [variants[host] for host in hosts]
-    return _Column(("variant", ""), texts, ranks=[None] * len(hosts))
+    return _Column(
+        title=("variant", ""),
+        texts=[variants[host] for host in hosts],
+        ranks=[None for _ in hosts],
+    )
 
 
 def _make_number_column(

@@ -185,7 +185,9 @@ def _format_number(rows: pd.DataFrame, middle_ns: float, benchmark: Benchmark) -
     other_ns = rows["other_ns"].median()
     if not text.is_none(other_ns):
         number += f"|{text.format_value(benchmark, other_ns)}"
-    is_uneven = "rise" in rows and (rows["rise"] > ladders.STEP).any()
+    if "rise" not in rows:
+        return number
+    is_uneven = (rows["rise"] > ladders.STEP).any()
     return f"~{number}" if is_uneven else number
 
 
@@ -231,7 +233,9 @@ def _tabulate_settings(
     settings = ladders.sort_settings(every_row, descriptions)
     titles = [*text_titles]
     for setting in settings:
-        titles += [setting, "cycles"] if shows_cycles else [setting]
+        titles.append(setting)
+        if shows_cycles:
+            titles.append("cycles")
     lines = []
     for names, rows in rows_by_names.items():
         line = [*names]

@@ -89,7 +89,8 @@ def _read_marked_bursts(place: Place, file_name: str) -> Any:
     is_marked = pc.not_equal(flags, "")
     for name in STEAL:
         stolen_ppm = rows.column(name)  # null if unknown
-        has_lost = pc.fill_null(pc.greater(stolen_ppm, 0), False)
+        has_lost_or_null = pc.greater(stolen_ppm, 0)
+        has_lost = pc.fill_null(has_lost_or_null, False)
         is_marked = pc.or_(is_marked, has_lost)
     return rows.filter(is_marked)
 
@@ -161,7 +162,8 @@ def _select_marked_bursts(bursts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _has_flags(rows: pd.DataFrame) -> Bools:
-    has_flags: Bools = (rows["flags"] != "").to_numpy(dtype=bool)
+    is_flagged = rows["flags"] != ""
+    has_flags: Bools = is_flagged.to_numpy(dtype=bool)
     return has_flags
 
 

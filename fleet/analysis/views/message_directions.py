@@ -1,6 +1,6 @@
 """Both directions of messages, with the offset of clocks, for `fleet show --ways`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,20 +57,26 @@ def compute_message_directions(root: Root, run_id: str) -> pd.DataFrame:
     (from low to high and back, medians of the bursts' medians), `mean_ns`, `least_ns`
     and `most_ns`: by how much the clock of `high` may be ahead of that of `low`.
     """
+    reduced = [_reduce_burst(row) for row in _iter_bursts(root, run_id)]
+    bursts = pd.DataFrame(reduced, columns=[*_PAIR, *_REDUCTIONS])
+    by_pair = bursts.groupby(_PAIR, sort=True)
+    pairs = by_pair.agg(_REDUCTIONS).reset_index()
+    pairs["mean_ns"] = (pairs["up_ns"] + pairs["down_ns"]) / 2
+    return pairs
+
+
+def _iter_bursts(root: Root, run_id: str) -> Iterator[dict[str, Any]]:
+    """Yield the bursts of messages that have samples of both directions."""
     parts = load.load_samples_in_parts(
         root, run_id, benchmark="message", columns=_COLUMNS
     )
-    reduced = []
     for part in parts:
         # bursts without the times of the other thread show one direction only
         both_ways = part.dropna(subset=["other_ticks"])
         for row in text.to_records(both_ways):
             has_more_than_warmups = len(row["ticks"]) > row["warmup"]
             if has_more_than_warmups:
-                reduced.append(_reduce_burst(row))
-    bursts = pd.DataFrame(reduced, columns=[*_PAIR, *_REDUCTIONS])
-    pairs = bursts.groupby(_PAIR, sort=True).agg(_REDUCTIONS).reset_index()
-    return pairs.assign(mean_ns=(pairs["up_ns"] + pairs["down_ns"]) / 2)
+                yield row
 
 
 def _reduce_burst(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,9 +113,12 @@ def _reduce_burst(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _convert_to_ns(ticks: Sequence[int], row: Mapping[str, Any]) -> Floats:
-    """Return the ns of each sample but warm-ups."""
-    ns_per_tick = row["ns_per_tick"] / row["iterations"]
-    samples: Floats = np.asarray(ticks)[row["warmup"] :] * ns_per_tick
+    """Return the ns that a message of each sample took, without warm-ups. A sample is
+    the ticks of several messages, `iterations` of the row.
+    """
+    ns_per_tick_of_message = row["ns_per_tick"] / row["iterations"]
+    measured_ticks = np.asarray(ticks)[row["warmup"] :]
+    samples: Floats = measured_ticks * ns_per_tick_of_message
     return samples
 
 
@@ -118,15 +127,17 @@ def render_message_directions(root: Root, run: dict[str, Any]) -> str:
     `load_run`.
     """
     directions = compute_message_directions(root, run["run_id"])
-    parts = []
-    for (variant, point), rows in directions.groupby(["variant", "point"], sort=False):
-        title = (
+    sections = []
+    by_point = directions.groupby(["variant", "point"], sort=False)
+    for (variant, point), rows in by_point:
+        lines = [
             f"message/{variant}, point {point}: ns by the receiver's clock, in both"
-            " directions"
-        )
-        section = (title, _tabulate_pairs(rows), _explain_offset(rows, run))
-        parts.append("\n".join(section))
-    return "\n\n".join(parts)
+            " directions",
+            _tabulate_pairs(rows),
+            _explain_offset(rows, run),
+        ]
+        sections.append("\n".join(lines))
+    return "\n\n".join(sections)
 
 
 def _tabulate_pairs(rows: pd.DataFrame) -> str:

@@ -36,8 +36,8 @@ def tabulate_by_node(
     measured by node. cells: of the run, from `select_node_cells`.
     """
     nodes = _NodeFacts(run.get("nodes") or [])
-    groups = cells.groupby(["benchmark", "variant"], sort=False, observed=True)
-    return [_tabulate_node_matrices(part, nodes, descriptions) for _, part in groups]
+    choices = cells.groupby(["benchmark", "variant"], sort=False, observed=True)
+    return [_tabulate_node_matrices(part, nodes, descriptions) for _, part in choices]
 
 
 def tabulate_line_nodes(
@@ -90,10 +90,13 @@ def _count_cpus_on_line_node(
     pairs: pd.DataFrame, cpus: pd.DataFrame
 ) -> "pd.Series[int]":
     """Count for each pair which of its two CPUs are on the NUMA node of its line."""
-    nodes = dict(zip(cpus["cpu"], cpus["node"], strict=True))
-    is_ping_near = pairs["ping_cpu"].map(nodes) == pairs["memory_node"]
-    is_pong_near = pairs["pong_cpu"].map(nodes) == pairs["memory_node"]
-    return is_ping_near.astype(int) + is_pong_near.astype(int)
+    node_of_cpu = dict(zip(cpus["cpu"], cpus["node"], strict=True))
+    ping_nodes = pairs["ping_cpu"].map(node_of_cpu)
+    pong_nodes = pairs["pong_cpu"].map(node_of_cpu)
+    line_nodes = pairs["memory_node"]
+    is_ping_near = (ping_nodes == line_nodes).astype(int)
+    is_pong_near = (pong_nodes == line_nodes).astype(int)
+    return is_ping_near + is_pong_near
 
 
 def _list_latencies_by_line_node(pairs: pd.DataFrame) -> list[tuple[str, ...]]:
@@ -104,11 +107,18 @@ def _list_latencies_by_line_node(pairs: pd.DataFrame) -> list[tuple[str, ...]]:
     groups = pairs.groupby(["relation", "cpus_on_node"], observed=True)
     medians = groups["median_ns"].median()
     relations = sorted(pairs["relation"].unique(), key=relation_sort_key)
-    lines = []
+    lines = list[tuple[str, ...]]()
     for relation in relations:
-        numbers = [medians.get((relation, count)) for count in (2, 1, 0)]
-        cells = map(_format_ns, numbers)
-        line = (relation, *cells, _format_ratio(numbers))
+        near_both = medians.get((relation, 2))
+        near_one = medians.get((relation, 1))
+        near_neither = medians.get((relation, 0))
+        line = (
+            relation,
+            _format_ns(near_both),
+            _format_ns(near_one),
+            _format_ns(near_neither),
+            _format_ratio((near_both, near_one, near_neither)),
+        )
         lines.append(line)
     return lines
 
@@ -213,9 +223,8 @@ def _describe_cell(
 
 def _choose_shades(titles: tuple[str, ...], values: Floats) -> list[list[int]]:
     limits = choose_limits([values])
-    shades: list[list[int]] = (
-        Heatmap(titles, (), values, limits).choose_shades().tolist()
-    )
+    drawn = Heatmap(titles, (), values, limits)
+    shades: list[list[int]] = drawn.choose_shades().tolist()
     return shades
 
 
@@ -231,7 +240,8 @@ def _list_notes(cells: pd.DataFrame, nodes: _NodeFacts) -> Iterator[str]:
         yield "*: own memory; (10): distance, as the firmware has it"
     else:
         yield "*: own memory"
-    without_cpus = sorted(set(cells["memory_node"]) - set(cells["cpu_node"]))
+    memory_nodes = set(cells["memory_node"])
+    without_cpus = sorted(memory_nodes.difference(cells["cpu_node"]))
     if without_cpus:
         yield f"without CPUs of the run: node {', '.join(map(str, without_cpus))}"
     for node in nodes.not_allowed:
@@ -249,10 +259,12 @@ def _compare_remote_with_local(benchmark: Benchmark, matrix: ladders.NodeMatrix)
     if not ratios:
         return ""
     # a rate is worst where its ratio is smallest, so the farthest from 1 is sought
-    worst = max(ratios, key=lambda place: abs(math.log(ratios[place])))
+    distances = {place: abs(math.log(ratio)) for place, ratio in ratios.items()}
+    worst = max(distances, key=distances.__getitem__)
     cpu_node, memory_node = worst
+    middle = median(ratios.values())
     return (
-        f": remote/local {median(ratios.values()):.2f}, worst node {cpu_node} to"
+        f": remote/local {middle:.2f}, worst node {cpu_node} to"
         f" {memory_node} {ratios[worst]:.2f}"
     )
 

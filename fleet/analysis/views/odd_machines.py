@@ -52,15 +52,21 @@ def render_siblings(groups: Sequence[Siblings], width: int | None = None) -> str
     """Render for people each group's odd machines and what else differs, then a legend
     and warnings.
     """
-    with_siblings = [group for group in groups if len(group.hosts) > 1]
-    hosts_alone = [group.hosts[0] for group in groups if len(group.hosts) == 1]
+    with_siblings = []
+    hosts_alone = list[str]()
+    caveats = list[str]()
+    for group in groups:
+        caveats += group.caveats
+        if len(group.hosts) > 1:
+            with_siblings.append(group)
+        else:
+            hosts_alone += group.hosts
     parts = ["\n".join(_render_siblings_group(group, width)) for group in with_siblings]
     if hosts_alone:
         parts.append(f"Without siblings: {join_names(hosts_alone)}")
     parts.append(_explain_numbers(with_siblings))
-    caveats = [caveat for group in groups for caveat in group.caveats]
     parts.append(render_warnings(caveats))
-    return "\n\n".join(filter(None, parts))
+    return "\n\n".join(part for part in parts if part)
 
 
 def _explain_numbers(groups: Sequence[Siblings]) -> str:
@@ -101,8 +107,11 @@ def siblings_as_csv(groups: Sequence[Siblings]) -> str:
     """Render CSV with a row per host and measured number, and the index of its
     group.
     """
-    rows = [_add_shown(group).assign(group=place) for place, group in enumerate(groups)]
-    return text.format_csv(pd.concat(rows)).rstrip("\n")
+    tables = []
+    for place, group in enumerate(groups):
+        rows = _add_shown(group)
+        tables.append(rows.assign(group=place))
+    return text.format_csv(pd.concat(tables)).rstrip("\n")
 
 
 def _add_shown(group: Siblings) -> pd.DataFrame:
@@ -151,9 +160,11 @@ def _format_this_and_others(row: dict[str, Any], group: Siblings) -> tuple[str, 
     """
     if not row["benchmark"]:
         return NO_NUMBER, NO_NUMBER
-    this, others = text.format_values(row, ("ns", "others_ns"), group.descriptions)
-    if not text.is_none(row["scatter"]):
-        others += f" {text.format_half_width(row['scatter'])}"
+    columns = ("ns", "others_ns")
+    this, others = text.format_values(row, columns, group.descriptions)
+    scatter = row["scatter"]
+    if not text.is_none(scatter):
+        others += f" {text.format_half_width(scatter)}"
     return this, others
 
 

@@ -74,8 +74,9 @@ def _explain_intervals(table: pd.DataFrame, *, are_shown: bool) -> str:
     interval = f"±95%: {describe_interval(table)}"
     if are_shown:
         return interval
-    halves = table["half"]
-    widths = text.describe_half_widths("half of them", halves.median(), halves.max())
+    median_half = table["half"].median()
+    largest_half = table["half"].max()
+    widths = text.describe_half_widths("half of them", median_half, largest_half)
     return f"{interval}; {widths}"
 
 
@@ -92,9 +93,9 @@ def render_extremes(
             extremes = _describe_extremes(cells.values(), group.benchmark)
             row = (group.title, column, *extremes)
             rows.append(row)
-    body = laid_out(
-        titles, rows, right={2, 3, 4, 6}, width=width, drop=("hosts", "fastest")
-    )
+    number_columns = {2, 3, 4, 6}  # hosts, median, min and max
+    dropped = ("hosts", "fastest")
+    body = laid_out(titles, rows, number_columns, width=width, drop=dropped)
     further_words = "; median, min, max: of the hosts"
     legend = _explain_numbers(table, descriptions, further_words)
     return "\n".join([body, *legend])
@@ -107,7 +108,8 @@ def _describe_extremes(cells: Iterable[Cell], benchmark: Benchmark) -> tuple[str
     ordered = sorted(cells, key=lambda cell: cell.ns)
     fastest = ordered[0]
     slowest = ordered[-1]
-    middle_ns = float(np.median([cell.ns for cell in ordered]))
+    numbers = [cell.ns for cell in ordered]
+    middle_ns = float(np.median(numbers))
     return (
         f"{len(ordered):,}",
         text.format_value(benchmark, middle_ns),
@@ -159,12 +161,14 @@ def name_hosts_without_numbers(
 
     table: from `summarize_hosts`. runs: the runs that are shown.
     """
-    benchmarks_by_host = table.groupby("host_id")["benchmark"].agg(set).to_dict()
+    rows_by_host = table.groupby("host_id")
+    benchmarks_by_host = rows_by_host["benchmark"].agg(set).to_dict()
     hosts_by_reason: dict[str, dict[str, None]] = {}
     for run in runs:
         benchmarks = benchmarks_by_host.get(run.host_id, set())
         reason = _explain_absence(run, benchmarks, only)
         if reason:
+            # a dict without values keeps each host once, in order
             hosts = hosts_by_reason.setdefault(reason, {})
             hosts[run.host_name] = None
     lines = []
@@ -180,7 +184,7 @@ def _explain_absence(run: RunSummary, benchmarks: Collection[str], only: Only) -
     # a restricted table lacks most benchmarks of a run, as was asked for
     if only != ALL:
         return "" if benchmarks else f"nothing was measured{only}"
-    run_benchmarks = {choice.partition("/")[0] for choice in run.benchmarks}
+    run_benchmarks = {choice.split("/")[0] for choice in run.benchmarks}
     absent = sorted(run_benchmarks.difference(benchmarks))
     if not absent:
         return ""

@@ -82,18 +82,19 @@ def load_pair_samples(
     cpus = _parse_pair(pair)
     run_ids = [run.run_id for run in runs]
     pairs = _load_pairs(root, run_ids, only)
-    is_of_cpus = cpus.match(pairs["ping_cpu"].to_numpy(), pairs["pong_cpu"].to_numpy())
-    own_pairs = pairs[is_of_cpus]
+    ping_cpus = pairs["ping_cpu"].to_numpy()
+    pong_cpus = pairs["pong_cpu"].to_numpy()
+    own_pairs = pairs[cpus.match(ping_cpus, pong_cpus)]
     if own_pairs.empty:
         raise UsageError(
             f"pair {pair}: it was not measured{only}. {_describe_measured_pairs(pairs)}"
         )
     facts = load.load_runs(root, run_id=run_ids)
     bursts = _read_bursts_of_runs(root, runs, cpus, own_pairs, facts)
-    bursts = _add_pair_numbers(bursts, own_pairs)
-    bursts = _sort_by_run_and_time(bursts, run_ids)
+    with_numbers = _add_pair_numbers(bursts, own_pairs)
+    in_order = _sort_by_run_and_time(with_numbers, run_ids)
     columns = [*_GROUP, *_OF_BURST, *_OF_SAMPLES]
-    return load.add_run_columns(bursts[columns], facts)
+    return load.add_run_columns(in_order[columns], facts)
 
 
 def _read_bursts_of_runs(
@@ -163,8 +164,8 @@ def _read_pair_bursts(
     for samples in file.iter_tables(SAMPLE_COLUMNS, filters):
         ping_cpus = samples.column("ping_cpu").to_numpy()
         pong_cpus = samples.column("pong_cpu").to_numpy()
-        is_chosen = cpus.match(ping_cpus, pong_cpus)
-        bursts = read_bursts(samples.filter(pa.array(is_chosen)), run.descriptions)
+        is_chosen = pa.array(cpus.match(ping_cpus, pong_cpus))
+        bursts = read_bursts(samples.filter(is_chosen), run.descriptions)
         medians, _ = compute_medians_and_outliers(bursts)
         stored_facts = bursts.about  # a row per burst
         ns_per_tick = load.compute_latency_ns_per_tick(stored_facts, run.descriptions)
@@ -177,10 +178,14 @@ def _read_pair_bursts(
 
 
 def _split_by_burst(bursts: Bursts) -> "pd.Series[Any]":
-    """Return an array of the samples of each burst."""
-    ends = np.cumsum(bursts.counts)
-    parts = np.split(bursts.latencies, ends[:-1])
-    return pd.Series(parts[: len(ends)], bursts.about.index, dtype=object)
+    """Return an array of the samples of each burst; their latencies stand one burst
+    behind another.
+    """
+    begins_of_later_bursts = np.cumsum(bursts.counts)[:-1]
+    parts = np.split(bursts.latencies, begins_of_later_bursts)
+    if not len(bursts.counts):
+        parts = []  # without bursts, there is still one part, which is empty
+    return pd.Series(parts, bursts.about.index, dtype=object)
 
 
 def _add_pair_numbers(bursts: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
@@ -214,8 +219,10 @@ def _describe_measured_pairs(pairs: pd.DataFrame) -> str:
 
 def _list_cpu_pairs(pairs: pd.DataFrame) -> list[_CpuPair]:
     """List the CPUs of all pairs in rising order, each two once."""
-    directions = zip(pairs["ping_cpu"], pairs["pong_cpu"], strict=True)
-    return sorted({_CpuPair(min(ends), max(ends)) for ends in directions})
+    cpu_pairs = set()
+    for ping, pong in zip(pairs["ping_cpu"], pairs["pong_cpu"], strict=True):
+        cpu_pairs.add(_CpuPair(min(ping, pong), max(ping, pong)))
+    return sorted(cpu_pairs)
 
 
 def _name_cpu_pair(cpus: _CpuPair) -> str:

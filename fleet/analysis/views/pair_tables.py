@@ -3,7 +3,6 @@ ones, those at several levels, and by CPU.
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -116,18 +115,28 @@ def render_extremes(pairs: pd.DataFrame, number: str, width: int | None) -> str:
     extremes = _list_extremes(pairs, number)
     if not extremes:
         return ""
-    every = chain.from_iterable([*row.fastest, *row.slowest] for row in extremes)
-    longest = max(map(len, every))
     for count in range(_LISTED, 0, -1):
-        rows = []
-        for row in extremes:
-            fastest = _join_aligned(row.fastest[:count], longest)
-            slowest = _join_aligned(row.slowest[:count], longest)
-            rows.append((row.relation, fastest, slowest))
-        body = table(("relation", "fastest pairs", "slowest pairs"), rows)
+        body = _tabulate_extremes(extremes, count)
         if not text.is_too_wide(body, width):
             break
     return body
+
+
+def _tabulate_extremes(extremes: Sequence[_Extremes], count: int) -> str:
+    """Tabulate so many of the fastest and of the slowest pairs of each relation, all
+    pairs aligned.
+    """
+    pairs = list[str]()
+    for row in extremes:
+        pairs += [*row.fastest, *row.slowest]
+    longest = max(map(len, pairs))
+    lines = []
+    for row in extremes:
+        fastest = _join_aligned(row.fastest[:count], longest)
+        slowest = _join_aligned(row.slowest[:count], longest)
+        lines.append((row.relation, fastest, slowest))
+    titles = ("relation", "fastest pairs", "slowest pairs")
+    return table(titles, lines)
 
 
 def _list_extremes(pairs: pd.DataFrame, number: str) -> list[_Extremes]:
@@ -204,8 +213,7 @@ def render_cpus(pairs: pd.DataFrame, order: Layout) -> list[str]:
         f" {format_count(len(rows_by_cpu), 'CPU')}"
     )
     if len(rows) > _FEW_CPUS:
-        # the minus brings the furthest first
-        rows.sort(key=lambda row: -abs(row["median_ns"] / middle - 1))
+        rows.sort(key=lambda row: abs(row["median_ns"] / middle - 1), reverse=True)
         rows = rows[:_LISTED]
         summary += "; furthest from the median:"
     legend = "±95%: within the run; flagged: of bursts"

@@ -31,7 +31,8 @@ def render_tail(bursts: pd.DataFrame, benchmark: Benchmark) -> str:
     cells = list(values.values())
     count = format_count(len(samples), "sample")
     title = f"{count}, each {_describe_sample(bursts, benchmark)}"
-    lines = [title, table(names, [cells], right=range(len(names)))]
+    quantiles = table(names, [cells], right=range(len(names)))
+    lines = [title, quantiles]
     if "-" in cells:
         lines.append("-: too few samples; p99 needs 100, p99.9 1,000")
     lines.append(_tabulate_largest(bursts, benchmark))
@@ -60,9 +61,10 @@ def _list_quantiles(samples: Floats, benchmark: Benchmark) -> dict[str, str]:
         if len(samples) >= needed:
             value = float(np.quantile(samples, share))
             values[name] = text.format_value(benchmark, value)
+    slowest_ns = float(samples.max())
     # as a rate, the slowest sample is the smallest number
-    last = "slowest" if text.is_rate(benchmark) else "max"
-    values[last] = text.format_value(benchmark, float(samples.max()))
+    name_of_slowest = "slowest" if text.is_rate(benchmark) else "max"
+    values[name_of_slowest] = text.format_value(benchmark, slowest_ns)
     return values
 
 
@@ -74,10 +76,10 @@ def _tabulate_largest(bursts: pd.DataFrame, benchmark: Benchmark) -> str:
     slowest_ns = bursts["sample_ns"].map(np.max).astype(float)
     with_slowest = bursts.assign(slowest=slowest_ns)
     slowest_first = with_slowest.sort_values("slowest", ascending=False, kind="stable")
-    columns = ["slowest", "run_id", "started_utc", "start_offset_ns", "round", "flags"]
-    listed = slowest_first[columns].head(_LARGEST)
-    rows = [_describe_burst(row, benchmark) for row in text.to_records(listed)]
-    return table(titles, rows, right={0, 3})
+    records = text.to_records(slowest_first.head(_LARGEST))
+    rows = [_describe_burst(row, benchmark) for row in records]
+    number_columns = {0, 3}  # the slowest sample and the round
+    return table(titles, rows, number_columns)
 
 
 def _describe_burst(row: Mapping[str, Any], benchmark: Benchmark) -> Sequence[str]:

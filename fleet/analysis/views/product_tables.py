@@ -56,16 +56,17 @@ def add_peak_shares(
     cycle; NaN without a peak. `per_cycle`: operations of one core per cycle; NaN
     without a frequency. `shape`: such as 256x256x256; "" for the peak.
     """
-    is_product = get_views(pairs["benchmark"], descriptions) == View.PRODUCTS
-    rows = pairs[is_product.astype(bool)].copy()
+    views = get_views(pairs["benchmark"], descriptions)
+    is_product = (views == View.PRODUCTS).astype(bool)
+    rows = pairs[is_product].copy()
     rows["operation"] = rows["operation"].astype(str)
     rows["gops"] = 1 / rows["median_ns"]
     rows["share"] = _compute_shares_of_peaks(rows)
     gops_of_core = rows["gops"] / rows["threads"]
     rows["per_cycle"] = gops_of_core / rows["core_ghz"]
     rows["shape"] = rows["point"].map(_find_shape)
-    by_size = rows.sort_values("bytes", na_position="first", kind="stable")
-    return _sort_by_operation(by_size, descriptions)
+    smallest_first = rows.sort_values("bytes", na_position="first", kind="stable")
+    return _sort_by_operation(smallest_first, descriptions)
 
 
 def _compute_shares_of_peaks(rows: pd.DataFrame) -> "pd.Series[float]":
@@ -118,8 +119,8 @@ def _sort_by_operation(rows: pd.DataFrame, descriptions: Descriptions) -> pd.Dat
     if parameters:
         operation = parameters[0]
         names.sort(key=operation.sort_key)
-    places = rows["operation"].map(names.index)
-    order = np.argsort(places.to_numpy(dtype=int), kind="stable")
+    places = rows["operation"].map(names.index).to_numpy(dtype=int)
+    order = np.argsort(places, kind="stable")
     return rows.iloc[order]
 
 
@@ -160,10 +161,12 @@ def _name_product(row: Mapping[str, Any]) -> str:
     """Name a product by its operation and the size, where one was asked for: .64M of
     stream.256x256x256.64M.huge.x1.
     """
-    operation = row["operation"]
-    _, *words = row["point"].removeprefix(operation).split(".")
-    has_size = len(words) > 3  # beside the shape, the pages and the threads
-    return f"{operation}.{words[1]}" if has_size else operation
+    operation: str = row["operation"]
+    settings = row["point"].removeprefix(f"{operation}.").split(".")
+    if len(settings) <= 3:  # only the shape, the pages and the threads
+        return operation
+    _shape, size, *_ = settings
+    return f"{operation}.{size}"
 
 
 def _format_or_none(value: float | None, how: str) -> str:

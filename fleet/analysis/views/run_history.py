@@ -40,12 +40,12 @@ def render_relation_history(
     runs = _tabulate_runs(history, width, descriptions, common_labels)
     title = _name_relations(history["relation"].unique().tolist())
     explanation = _explain_columns(runs, history, descriptions)
-    courses = _tabulate_courses(history, width)
-    command = format_command("fleet", "compare", history["host_name"].iloc[-1])
+    runs_with_labels = text.add_common_labels(runs, common_labels)
+    last_host = history["host_name"].iloc[-1]
     parts = [
-        f"{title}: {explanation}\n{text.add_common_labels(runs, common_labels)}",
-        courses,
-        f"What changed when: {command}",
+        f"{title}: {explanation}\n{runs_with_labels}",
+        _tabulate_courses(history, width),
+        f"What changed when: {format_command('fleet', 'compare', last_host)}",
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -54,7 +54,8 @@ def _name_relations(relations: Sequence[str]) -> str:
     """Name a relation, or several without their kinds of cores: "package"."""
     if len(relations) == 1:
         return relations[0]
-    return ", ".join(sorted({name.partition(" ")[0] for name in relations}))
+    names = {relation.split(" ")[0] for relation in relations}
+    return ", ".join(sorted(names))
 
 
 def _tabulate_runs(
@@ -77,13 +78,10 @@ def _tabulate_runs(
         cells += _format_numbers(row, descriptions)
         cells.append(text.format_labels(row["labels"], without=common_labels))
         lines.append(cells)
-    return table(
-        [*names, *numbers, "labels"],
-        lines,
-        right=range(len(names), len(names) + len(numbers)),
-        width=width,
-        drop=_DROPPED,
-    )
+    first_number = len(names)
+    number_columns = range(first_number, first_number + len(numbers))
+    titles = [*names, *numbers, "labels"]
+    return table(titles, lines, number_columns, width=width, drop=_DROPPED)
 
 
 def _name_run(row: Mapping[str, Any]) -> list[str]:
@@ -121,10 +119,11 @@ def _explain_columns(
     table_of_runs: the table as text; a narrow one lacks columns, which then need no
     words.
     """
+    measured = "CPUs and groups"
+    middle = "the median of them"
     if are_pairs(history["relation"]).any():
-        measured, middle = "pairs", "the median pair"
-    else:
-        measured, middle = "CPUs and groups", "the median of them"
+        measured = "pairs"
+        middle = "the median pair"
     titles_by_subject = {
         measured: ("median", "min", "max"),
         middle: ("p99",),
@@ -148,14 +147,16 @@ def _tabulate_courses(history: pd.DataFrame, width: int | None) -> str:
     history: a row per run and number, oldest first.
     """
     rows = []
-    for key, part in history.groupby(["host_name", *NUMBER_KEY], sort=False):
-        if len(part) > 1:
-            host, name, variant, relation = map(str, key)
-            course = draw_sparkline(part["median_ns"])
-            rows.append((host, f"{name}/{variant}", relation, course))
+    by_number = history.groupby(["host_name", *NUMBER_KEY], sort=False)
+    for key, runs in by_number:
+        if len(runs) > 1:
+            host, benchmark, variant, relation = map(str, key)
+            course = draw_sparkline(runs["median_ns"])
+            rows.append((host, f"{benchmark}/{variant}", relation, course))
     if not rows:
         return ""
-    return table(("host", "benchmark", "of", "oldest to newest"), rows, width=width)
+    titles = ("host", "benchmark", "of", "oldest to newest")
+    return table(titles, rows, width=width)
 
 
 def render_host_history(runs: Sequence[RunSummary], usual: UsualNumbers) -> str:
@@ -196,13 +197,16 @@ def _tabulate_usual_numbers(usual: UsualNumbers) -> str:
         "max",
         "oldest to newest",
     )
-    courses = dict(iter(usual.rows.groupby(_NUMBER, sort=False)["median_ns"]))
+    by_number = usual.rows.groupby(_NUMBER, sort=False)
+    medians_by_number = dict(iter(by_number["median_ns"]))
     rows = []
     for row in text.to_records(usual.table):
-        key = tuple(row[name] for name in _NUMBER)
+        number = tuple(row[name] for name in _NUMBER)
         benchmark = usual.descriptions[row["benchmark"]]
-        rows.append(_describe_usual_number(row, courses[key], benchmark))
-    return table(titles, rows, right={2, 3, 4, 5, 6})
+        medians = medians_by_number[number]
+        rows.append(_describe_usual_number(row, medians, benchmark))
+    number_columns = {2, 3, 4, 5, 6}  # from "usual" to "max"
+    return table(titles, rows, number_columns)
 
 
 def _describe_usual_number(
@@ -218,6 +222,9 @@ def _describe_usual_number(
     if text.is_rate(benchmark):
         ends.reverse()  # the longest time is the lowest rate
     main_level = row["levels"][0]
+    course = ""
+    if len(medians) > 1:
+        course = draw_sparkline(medians)
     return (
         f"{choice} {row['about']}".rstrip(),
         row["relation"],
@@ -225,5 +232,5 @@ def _describe_usual_number(
         text.format_half_width(row["half"]),
         f"{main_level.runs} of {len(medians)}",
         *[text.format_value(benchmark, ns) for ns in ends],
-        draw_sparkline(medians) if len(medians) > 1 else "",
+        course,
     )

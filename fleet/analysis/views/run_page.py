@@ -57,8 +57,10 @@ class RunPage:
     def render_head(self) -> str:
         """Render the header and a line on each kind of memory."""
         data = self.data
+        header = render_header(data)
         memory = ladders.describe_memory(data.run, data.memory, data.cpus)
-        return "\n".join([render_header(data), *map(one_line, memory)])
+        lines_of_memory = [one_line(line) for line in memory]
+        return "\n".join([header, *lines_of_memory])
 
     def render_sections(self) -> Iterator[str]:
         """Yield the numbers of each benchmark and variant, then its events, "" without
@@ -82,17 +84,32 @@ class RunPage:
         variant of a benchmark that is shown as a matrix. Then come pairs whose cache
         line was placed on a NUMA node: a map per point, which names the node.
         """
+        host = self.data.run["host_name"]
+        for name, pairs in [*self._list_matrices(), *self._list_placed_matrices()]:
+            yield f"{name} on {host}\n{self._render_matrix(pairs)}"
+
+    def _list_matrices(self) -> list[tuple[str, pd.DataFrame]]:
+        """List each benchmark and variant that is shown as a matrix, with its pairs."""
+        descriptions = self.data.descriptions
+        pairs = load.drop_points(self.data.pairs, descriptions)
+        choices = load.name_benchmarks(pairs)
+        matrices = []
+        for choice, pairs_of_choice in pairs.groupby(choices, sort=False):
+            name = str(choice)
+            if descriptions[name].view is View.MATRIX:
+                matrices.append((name, pairs_of_choice))
+        return matrices
+
+    def _list_placed_matrices(self) -> list[tuple[str, pd.DataFrame]]:
+        """List each point of pairs whose line was placed, with its pairs: "cas/c11
+        n0".
+        """
         data = self.data
-        host = data.run["host_name"]
-        without_points = load.drop_points(data.pairs, data.descriptions)
-        choices = load.name_benchmarks(without_points)
-        for choice, pairs in without_points.groupby(choices, sort=False):
-            if data.descriptions[str(choice)].view is View.MATRIX:
-                yield f"{choice} on {host}\n{self._render_matrix(pairs)}"
-        placed = ladders.select_line_placed_pairs(data.pairs, data.descriptions)
-        points = load.name_benchmarks(placed) + " " + placed["point"].astype(str)
-        for point, pairs in placed.groupby(points, sort=False):
-            yield f"{point} on {host}\n{self._render_matrix(pairs)}"
+        pairs = ladders.select_line_placed_pairs(data.pairs, data.descriptions)
+        choices = load.name_benchmarks(pairs)
+        names = choices + " " + pairs["point"].astype(str)
+        groups = pairs.groupby(names, sort=False)
+        return [(str(name), pairs_of_point) for name, pairs_of_point in groups]
 
     def _iter_choices(self) -> Iterator[tuple[str, str, pd.DataFrame]]:
         """Yield each benchmark and variant with its pairs, without those by NUMA
@@ -146,8 +163,9 @@ class RunPage:
         """Yield each point of a benchmark and variant, the whole if it has no points.
         explains: explain the words of the first.
         """
-        for _, part in pairs.groupby("point", sort=False, dropna=False):
-            yield self._render_pairs(part, explains=explains)
+        by_point = pairs.groupby("point", sort=False, dropna=False)
+        for _, pairs_of_point in by_point:
+            yield self._render_pairs(pairs_of_point, explains=explains)
             explains = False
 
     def _render_pairs(self, pairs: pd.DataFrame, *, explains: bool) -> str:
@@ -198,7 +216,8 @@ class RunPage:
             as_map=self.detail.as_map,
             halves=self._lay_out_halves(pairs),
         )
-        rendered = text.render_rich(drawn, self.canvas.width, colour=self.canvas.colour)
+        canvas = self.canvas
+        rendered = text.render_rich(drawn, canvas.width, colour=canvas.colour)
         return rendered.rstrip("\n")
 
     def _lay_out_halves(self, pairs: pd.DataFrame) -> PairHalves | None:

@@ -81,7 +81,8 @@ def _list_dividing_levels(layout: Layout) -> list[tuple[str, Blocks]]:
     level_by_blocks: dict[Blocks, str] = {}
     for level in GROUPS:  # from the outermost level to cores
         blocks = layout.blocks(level)
-        if 2 <= len(blocks) < len(layout.cpus) and blocks != cores:
+        are_groups = 2 <= len(blocks) < len(layout.cpus)
+        if are_groups and blocks != cores:
             level_by_blocks.setdefault(blocks, level)
     return [(level, blocks) for blocks, level in level_by_blocks.items()]
 
@@ -131,9 +132,13 @@ def _describe_siblings(order: Layout) -> str:
 
 def _list_cores(cores: Blocks) -> str:
     """List the siblings of the first cores, and say how many more cores there are."""
-    names = " ".join("-".join(map(str, core)) for core in cores[:_FEW_CORES])
+    names = []
+    for core in cores[:_FEW_CORES]:
+        cpus = map(str, core)
+        names.append("-".join(cpus))
+    words = " ".join(names)
     more = len(cores) - _FEW_CORES
-    return f"{names} and {more} more cores" if more > 0 else names
+    return f"{words} and {more} more cores" if more > 0 else words
 
 
 def _describe_cpus_alone(count: int) -> str:
@@ -151,11 +156,15 @@ def _describe_sibling_rule(cores: Blocks) -> str:
     holds: the other CPUs of each core must be as far from the core's first CPU as those
     of every other core.
     """
-    firsts = [core[0] for core in cores]
-    offsets = {tuple(cpu - core[0] for cpu in core[1:]) for core in cores}
-    if len(offsets) > 1:
+    firsts = []
+    offsets_of_cores = set()
+    for first, *others in cores:
+        firsts.append(first)
+        offsets = tuple(cpu - first for cpu in others)
+        offsets_of_cores.add(offsets)
+    if len(offsets_of_cores) > 1:
         return ""
-    (common_offsets,) = offsets
+    (common_offsets,) = offsets_of_cores
     siblings = [f"n+{offset}" for offset in common_offsets]
     formula = " and ".join(["n", *siblings])
     numbers = _describe_numbers(firsts)

@@ -17,13 +17,15 @@ def add_values(
     ns per unit of work. A rate is units per ns, their reciprocal: a byte per ns is
     1 GB/s.
     """
-    are_rates = rows["benchmark"].isin(descriptions.rates)
-    columns = {}
+    shown = rows.copy()
+    is_rate = rows["benchmark"].isin(descriptions.rates)
     for shown_name, ns_name in names.items():
         ns = rows[ns_name].astype(float)
-        columns[shown_name] = ns.mask(are_rates, 1 / ns)
-    units = [descriptions[benchmark].rate or "ns" for benchmark in rows["benchmark"]]
-    return rows.assign(**columns, value_unit=units)
+        units_per_ns = 1 / ns
+        shown[shown_name] = ns.mask(is_rate, units_per_ns)
+    benchmarks = [descriptions[name] for name in rows["benchmark"]]
+    shown["value_unit"] = [benchmark.rate or "ns" for benchmark in benchmarks]
+    return shown
 
 
 def add_limits(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
@@ -31,22 +33,27 @@ def add_limits(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
     limits `low` and `high`, all in ns. The added columns are as shown, and `value_low`
     is the lower limit also of a rate.
     """
-    are_rates = rows["benchmark"].isin(descriptions.rates)
+    is_rate = rows["benchmark"].isin(descriptions.rates)
+    low_ns = rows["low"]
+    high_ns = rows["high"]
     ends = rows.assign(
         # the longest time is the lowest rate
-        shortest=rows["low"].mask(are_rates, rows["high"]),
-        longest=rows["high"].mask(are_rates, rows["low"]),
+        ns_of_low=low_ns.mask(is_rate, high_ns),
+        ns_of_high=high_ns.mask(is_rate, low_ns),
     )
-    names = {"value": "ns", "value_low": "shortest", "value_high": "longest"}
+    names = {"value": "ns", "value_low": "ns_of_low", "value_high": "ns_of_high"}
     values = add_values(ends, names, descriptions)
-    return values.drop(columns=["shortest", "longest"])
+    return values.drop(columns=["ns_of_low", "ns_of_high"])
 
 
 def add_changes(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
     """Add `change`, `change_low` and `change_high`, shares of the numbers shown, to
     rows with `ratio`, `low` and `high` of times.
     """
-    changes = [text.convert_change(row, descriptions) for row in text.to_records(rows)]
+    changes = []
+    for row in text.to_records(rows):
+        change_and_limits = text.convert_change(row, descriptions)
+        changes.append(change_and_limits)
     names = ["change", "change_low", "change_high"]
     table = pd.DataFrame(changes, columns=names, index=rows.index, dtype=float)
     return rows.join(table)
