@@ -167,24 +167,14 @@ def _summarize_work_in_place(
             continue
         units_of_first = np.full(len(latencies), iterations[row])
         if unit:
-            shares = _compare_work_with_first(units_of_first, units_of_others)
+            units_by_thread = np.stack(units_of_others)  # threads x samples
+            shares = units_by_thread.sum(axis=1) / units_of_first.sum()
         else:
             units_by_thread = np.stack([units_of_first, *units_of_others])
             shares = _normalize_by_work_in_place(latencies, units_by_thread)
         columns["least_share"][row] = shares.min()
         columns["most_share"][row] = shares.max()
     return columns
-
-
-def _compare_work_with_first(
-    units_of_first: Floats, units_of_others: list[npt.NDArray[Any]]
-) -> Floats:
-    """Return what each other thread did in all samples, as a share of what the first
-    thread did. The arguments have a value for each sample.
-    """
-    units_by_thread = np.stack(units_of_others)  # threads x samples
-    shares: Floats = units_by_thread.sum(axis=1) / units_of_first.sum()
-    return shares
 
 
 def _normalize_by_work_in_place(latencies: Floats, units: npt.NDArray[Any]) -> Floats:
