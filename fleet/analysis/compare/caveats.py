@@ -124,23 +124,29 @@ def _list_starts(letter: str, side: ComparisonSide) -> list[tuple[Any, str, str]
     return list(zip(times, side.run_ids, letters, strict=True))
 
 
-def _warn_about_order(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
-    """Warn if the sides take turns in a regular order, or hardly at all: then changes
-    with time look like a difference between the sides.
+def _warn_about_regular_order(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
+    """Warn if the sides take turns in a regular order: then what changes as regularly
+    looks like a difference between the sides.
     """
-    order = format_order(a, b)
     smaller_count = min(len(a.runs), len(b.runs))
     has_enough = smaller_count >= MIN_RUNS
-    period = _find_period(order)
+    period = _find_period(format_order(a, b))
     if has_enough and period is not None and a.hosts == b.hosts:
         yield (
             f"The order of the sides repeats itself every {period} runs: what"
             " disturbs runs as regularly looks like a difference. --alternate draws an"
             " order that does not (docs/comparing.md)."
         )
+
+
+def _warn_about_few_turns(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]:
+    """Warn if the sides hardly take turns: then changes with time look like a
+    difference between the sides.
+    """
+    smaller_count = min(len(a.runs), len(b.runs))
     # in passes, a run of each side in any order, the side changes once per pass or more
     # often
-    changes = _count_changes(order)
+    changes = _count_changes(format_order(a, b))
     if smaller_count >= 2 and changes < smaller_count:
         how = "in two separate blocks of time" if changes == 1 else "hardly interleaved"
         yield (
@@ -294,7 +300,8 @@ def list_caveats(
         of_order = ["The sides are CPUs of the same runs: pairs are not compared."]
     else:
         of_order = [
-            *_warn_about_order(a, b),
+            *_warn_about_regular_order(a, b),
+            *_warn_about_few_turns(a, b),
             *_warn_about_hosts(a, b, unit, same_topology=same_topology),
         ]
     return [
