@@ -214,17 +214,14 @@ def moderate_variances(variances: Floats, freedom: Floats) -> tuple[Floats, Floa
     """
     if len(variances) < 3:
         return variances, freedom
-    half_freedom = freedom / 2
-    # the logarithm of a variance with d degrees of freedom is off by
-    # digamma(d/2) - log(d/2), on average, which is subtracted here; by chance, it has
-    # the variance trigamma(d/2)
-    logs = np.log(variances)
-    unbiased_logs = logs - special.digamma(half_freedom) + np.log(half_freedom)
-    mean = unbiased_logs.mean()
-    trigamma = special.polygamma(1, half_freedom)
+    logs = _compute_unbiased_logs(variances, freedom)
+    mean = logs.mean()
+    # by chance, the logarithm of a variance with d degrees of freedom has the variance
+    # trigamma(d/2)
+    trigamma = special.polygamma(1, freedom / 2)
     variance_by_chance = trigamma.mean()
     # the variance of the logarithms of the true variances
-    excess = unbiased_logs.var(ddof=1) - variance_by_chance
+    excess = logs.var(ddof=1) - variance_by_chance
     # no variance is known better than one estimated from all rows together
     all_freedom = freedom.sum()
     if excess <= 0:  # chance explains all of the scatter: all have one variance
@@ -236,6 +233,15 @@ def moderate_variances(variances: Floats, freedom: Floats) -> tuple[Floats, Floa
     weighted = prior_freedom * prior_variance + freedom * variances
     moderated = weighted / joined_freedom
     return moderated, np.minimum(joined_freedom, all_freedom)
+
+
+def _compute_unbiased_logs(variances: Floats, freedom: Floats) -> Floats:
+    """Return the logarithms of variances without the bias of few degrees of freedom:
+    with d of these, the logarithm is off by digamma(d/2) - log(d/2) on average.
+    """
+    half_freedom = freedom / 2
+    digamma: Floats = special.digamma(half_freedom)
+    return np.log(variances) - digamma + np.log(half_freedom)
 
 
 def _estimate_prior(mean: Any, excess: float) -> tuple[Any, float]:

@@ -622,8 +622,8 @@ def _list_stretches(nights: int) -> list[int]:
     """List at which of so many nights a stretch of 30 begins; none if they are hardly
     more than one stretch. 70 nights have stretches from 0, 15, 30 and 40.
     """
-    last = nights - _STRETCH
-    is_hardly_longer = 2 * last < _STRETCH
+    last = nights - _STRETCH  # where the last stretch begins
+    is_hardly_longer = 2 * last < _STRETCH  # by less than half of a stretch
     if is_hardly_longer:
         return []
     # neighbours overlap by half
@@ -651,16 +651,25 @@ def measure_parts(
     # in a first-order autoregression, nights k apart have the correlation r**k, and the
     # variance of a mean of many nights is multiplied by 1 + 2 (r + r**2 + ...)
     inflation = (1 + correlation) / (1 - correlation)
+    # the splits leave only a share of the variance of a night
     share_left = by_chance.compute_variance_left(correlation)
-    own_variance = np.maximum(fits.variance / share_left, judge.ROUNDING)
-    own_freedom = counts - 2.0  # a mean on either side is fitted
-    variance, freedom = judge.moderate_variances(own_variance, own_freedom)
+    variance, freedom = _estimate_variances(fits.variance / share_left, counts)
     variance_of_change = variance * fits.compute_scale(counts) * inflation
     error = np.sqrt(variance_of_change)
     t = np.abs(fits.change) / error
     p_of_one_split = judge.compute_p(t, freedom)
     p = np.minimum(p_of_one_split * by_chance.splits, 1.0)
     return BestSplits(p, fits.cuts, inflation)
+
+
+def _estimate_variances(variances: Floats, counts: Ints) -> tuple[Floats, Floats]:
+    """Shrink the variance of a night of each part towards that of all parts; return the
+    variances and their degrees of freedom. counts: how many nights each part has.
+    """
+    at_least_rounding = np.maximum(variances, judge.ROUNDING)
+    # a mean on either side of the split is fitted
+    freedom = counts.astype(np.float64) - 2
+    return judge.moderate_variances(at_least_rounding, freedom)
 
 
 class SplitFits(NamedTuple):
@@ -770,7 +779,8 @@ def _compute_squares_explained(sums_before: Floats, cuts: Ints, count: int) -> F
 
     sums_before: of the values before each cut. All values sum to 0: the sum after a cut
     is minus that before it, so one sum is enough. The squares of the two means, each
-    times its number of values, are sum² / cut + sum² / (count - cut).
+    times its number of values, are sum² / cut + sum² / (count - cut), which is
+    sum² count / (cut (count - cut)).
     """
     nights_after = count - cuts
     return sums_before**2 * count / (cuts * nights_after)
@@ -841,7 +851,8 @@ class _ProvedCuts:
             is_step = _is_step(self.values, cut, self.inflation, tests)
             change = change._replace(dated=is_step)
             if changes and _are_one_gradual_change(changes[-1], change):
-                change = _join_gradual(changes.pop(), change)
+                change_before = changes.pop()
+                change = _join_gradual(change_before, change)
             changes.append(change)
         return changes
 

@@ -384,7 +384,9 @@ def _can_judge_cpus(
     if len(group.hosts) < MIN_MACHINES:
         return False
     may_be_at_other_level = group.may_switch_levels or machines.are_elsewhere.any()
-    return not (may_be_at_other_level and are_short.any())
+    if may_be_at_other_level:
+        return not are_short.any()
+    return True
 
 
 def _compare_all_cpus(group: _Group, numbers: RunNumbers) -> _CpuDistances | None:
@@ -1007,15 +1009,22 @@ def compare_cpus(pairs: Floats, nodes: Ints) -> tuple[Floats, Floats]:
     pair_distances = pairs - median_machine
     cpus_of_machines = judge.compute_nanmedian(pair_distances, axis=2)
     cpu_distances = cpus_of_machines.T  # CPUs x machines
+    node_distances = _average_nodes(cpu_distances, nodes)
+    distance_of_own_node = node_distances[nodes]  # of each CPU
+    return cpu_distances - distance_of_own_node, node_distances
+
+
+def _average_nodes(cpu_distances: Floats, nodes: Ints) -> Floats:
+    """Return the mean of the middle half of the CPUs of each node, nodes x machines.
+    cpu_distances: CPUs x machines. nodes: each CPU's node, from 0.
+    """
     last_node = int(nodes.max())
     means_of_nodes = []
     for node in range(last_node + 1):
         is_of_node = nodes == node
         means = _average_middle_half(cpu_distances[is_of_node])
         means_of_nodes.append(means)
-    node_distances = np.array(means_of_nodes)  # nodes x machines
-    distance_of_own_node = node_distances[nodes]
-    return cpu_distances - distance_of_own_node, node_distances
+    return np.array(means_of_nodes)
 
 
 def _average_middle_half(rows: Floats) -> Floats:
