@@ -226,9 +226,10 @@ def _list_compared_runs(
     """List the runs whose numbers are compared, oldest first: the judged ones, their
     host's earlier ones, and the last ones of other hosts.
     """
-    run_ids = {run.run_id for run in last_runs}
+    compared = [*last_runs]
     for machine in machines:
-        run_ids.update(run.run_id for run in machine.runs)
+        compared += machine.runs
+    run_ids = {run.run_id for run in compared}
     return [run for run in listing.runs if run.run_id in run_ids]
 
 
@@ -994,16 +995,17 @@ class _EqualMachines:
             return self.table.select([])  # no machine, so no column
         is_other = group.hosts != run["host_id"]
         values = group.log_ns[:, is_other]
-        if run["hypervisor"] is None:
-            # odd numbers were left out when the group was made, unless a machine of it
-            # is virtual
-            return leave_out_odd(values) if group.has_virtual else values
+        is_virtual = run["hypervisor"] is not None
+        # odd numbers were left out when the group was made
+        if not is_virtual and not group.has_virtual:
+            return values
         # virtual machines may be at different levels: only machines at the level of
         # this machine are comparable, and only among these a machine can be odd
-        columns = self.table.select([run["run_id"]])
-        own = columns[:, 0]
-        at_own_level = _keep_at_level(own, values, self.table.choices)
-        return leave_out_odd(at_own_level)
+        if is_virtual:
+            columns = self.table.select([run["run_id"]])
+            own = columns[:, 0]
+            values = _keep_at_level(own, values, self.table.choices)
+        return leave_out_odd(values)
 
 
 def _group_equal_machines(

@@ -445,12 +445,13 @@ class _Match:
         can_match_cpus = has_same_hosts or _are_of_one_model(a, b)
         topologies = {*a.runs["topology"], *b.runs["topology"]}
         has_one_topology = can_match_cpus and len(topologies) == 1
+        unit = "run" if is_run_a_unit else "host"
         # where hosts are the units, the last two are false: a set of hosts has no pairs
         # to compare, and no order in time
         return cls(
             a,
             b,
-            unit="run" if is_run_a_unit else "host",
+            unit=unit,
             pair_column=choose_shared_column(estimators),
             is_one_host=is_run_a_unit and has_same_hosts,
             has_one_topology=is_run_a_unit and has_one_topology,

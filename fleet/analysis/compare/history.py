@@ -117,9 +117,7 @@ def find_changes_over_time(
     smallest change that matters, as a share; None: 3 %. Raises UsageError without runs.
     """
     listing, runs, _ = read_selected_runs(root, texts, only.benchmark)
-    started_by_session = runs.groupby("session_id")["started_utc"]
-    first_of_session = started_by_session.transform("min")
-    runs["night"] = first_of_session.dt.date
+    runs["night"] = _find_nights(runs)
     numbers = RunNumbers.read(listing, runs, only)
     series = _Series.read(numbers.rows, runs)
     # changes are sought in rows shifted to one level, with outliers clipped, and in the
@@ -148,6 +146,14 @@ def find_changes_over_time(
         caveats=_list_caveats(list(hosts_of_few_nights)),
         descriptions=numbers.descriptions,
     )
+
+
+def _find_nights(runs: pd.DataFrame) -> "pd.Series[Any]":
+    """Return the night of each run: the UTC day on which its session began."""
+    starts_of_session = runs.groupby("session_id")["started_utc"]
+    began = starts_of_session.transform("min")
+    nights: pd.Series[Any] = began.dt.date
+    return nights
 
 
 def _find_own_changes(pool: Pooled) -> list[Change]:

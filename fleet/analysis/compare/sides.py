@@ -90,8 +90,8 @@ class ComparisonSide:
         """List a column of text of its runs, empty where unknown."""
         texts = []
         for value in self.runs[name].tolist():
-            is_known = isinstance(value, str)
-            texts.append(value if is_known else "")
+            text = value if isinstance(value, str) else ""
+            texts.append(text)
         return texts
 
     def list_cpu_models(self) -> list[str]:

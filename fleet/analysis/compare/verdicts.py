@@ -474,8 +474,9 @@ def _estimate_session(hosts: Sequence[_LeveledRuns]) -> _Session:
     passes = judge.assign_passes(is_b, judge.MIN_PASSES)
     one_row = shifts[None, :]
     fit = judge.fit_within_blocks(one_row, is_b, passes)
+    shift_of_key = zip(keys, shifts.tolist(), strict=True)
     return _Session(
-        shifts=dict(zip(keys, shifts.tolist(), strict=True)),
+        shifts=dict(shift_of_key),
         change=float(fit.change[0]),
         error=float(fit.error[0]),
         freedom=float(fit.freedom[0]),
@@ -900,8 +901,9 @@ class _Cells(NamedTuple):
         cells: which numbers are of the comparison. rows, columns: which of the array of
         all comparisons; a number's place in its own array counts from their starts.
         """
-        shape = (_count(rows), _count(columns))
-        log_ns = np.full(shape, np.nan)
+        row_count = rows.stop - rows.start
+        column_count = columns.stop - columns.start
+        log_ns = np.full((row_count, column_count), np.nan)
         own_row = self.row[cells] - rows.start
         own_column = self.column[cells] - columns.start
         log_ns[own_row, own_column] = self.log_ns[cells]
@@ -916,12 +918,6 @@ class _Cells(NamedTuple):
             column=numbers["column"].to_numpy(),
             log_ns=np.log(ns),
         )
-
-
-def _count(positions: slice) -> int:
-    """Count the positions of a slice."""
-    count: int = positions.stop - positions.start
-    return count
 
 
 def _order_units(
