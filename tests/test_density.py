@@ -18,7 +18,7 @@ LIMITS = {
     ".": (66, 0.11),
     "agent": (71, 0.09),
     "analysis/base": (53, 0.04),
-    "analysis/compare": (73, 0.15),
+    "analysis/compare": (70, 0.12),
     "analysis/exchange": (66, 0.11),
     "analysis/reduce": (78, 0.14),
     "analysis/report": (70, 0.14),
