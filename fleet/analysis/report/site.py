@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, groupby
+from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypedDict
@@ -221,27 +222,34 @@ def write_site(
     # find what the site lacks, before anything is written
     listing = open_listing(root)
     site_before = _read_state(folder)
+    files_before = site_before["files"]
     machines = _list_machines(runs, summaries)
     news = _find_news(listing, machines, ranges, site_before["keys"])
-    _require_own_files(folder, news.machines, site_before["files"])
+    _require_own_files(folder, news.machines, files_before)
 
     site = _keep_unchanged(site_before, news)
     _write_machines(listing, folder, site, news)
     rows = _sort_rows(site["rows"].values())
     _write_models(folder, site, news, rows)
-    changes = sorted(_Change(*change) for change in chain(*site["changes"].values()))
-    for name, content in _render_index_files(rows, changes, title, heading):
-        digest_before = site_before["files"].get(name)
+    index_files = _render_index_files(rows, _sort_changes(site), title, heading)
+    for name, content in index_files:
+        digest_before = files_before.get(name)
         site["files"][name] = _write_file(folder, name, content, digest_before)
 
-    # of machines and CPU models that the site has no more
-    for name in site_before["files"].keys() - site["files"].keys():
-        (folder / name).unlink(missing_ok=True)
+    _remove_files(folder, files_before.keys() - site["files"].keys())
     _write_state(folder, site)
+    machine_count = format_count(len(rows), "machine")
+    anew_count = len(news.machines)
+    file_count = len(site["files"])
+    return (
+        f"{folder}: {machine_count}, {anew_count} of them made anew, {file_count} files"
+    )
 
-    count = format_count(len(rows), "machine")
-    anew = len(news.machines)
-    return f"{folder}: {count}, {anew} of them made anew, {len(site['files'])} files"
+
+def _remove_files(folder: Path, names: Iterable[str]) -> None:
+    """Remove files of machines and CPU models that the site has no more."""
+    for name in names:
+        (folder / name).unlink(missing_ok=True)
 
 
 def _write_machines(listing: Listing, folder: Path, site: State, news: _News) -> None:
@@ -254,7 +262,14 @@ def _write_machines(listing: Listing, folder: Path, site: State, news: _News) ->
 
 def _sort_rows(rows: Iterable[Row]) -> list[Row]:
     """Sort machines by CPU model, then by name."""
-    return sorted(rows, key=lambda row: (row["model"], row["name"], row["host"]))
+    return sorted(rows, key=itemgetter("model", "name", "host"))
+
+
+def _sort_changes(site: State) -> list[_Change]:
+    """Return the changes of all CPU models, oldest first."""
+    # read from a file, a change is a list of the fields of `_Change`
+    all_fields = chain.from_iterable(site["changes"].values())
+    return sorted(_Change(*fields) for fields in all_fields)
 
 
 def _write_models(folder: Path, site: State, news: _News, rows: Sequence[Row]) -> None:
@@ -272,7 +287,11 @@ def _write_models(folder: Path, site: State, news: _News, rows: Sequence[Row]) -
 
 def _list_changes(slug: str, model: str, findings: Findings) -> list[_Change]:
     """List the changes of a CPU model, as `_StoredState` has them."""
-    return [_Change(day, slug, list(cells), model) for day, cells in findings.changes]
+    changes = []
+    for day, cells in findings.changes:
+        change = _Change(day=day, slug=slug, cells=list(cells), model=model)
+        changes.append(change)
+    return changes
 
 
 def _list_machines(
@@ -283,17 +302,19 @@ def _list_machines(
     """
     machines = []
     for host, runs_of_host in group_by_host(runs).items():
+        ids_and_labels = [(run.run_id, run.labels) for run in runs_of_host]
         machine = _Machine(
             host=host,
             cpu_model=runs_of_host[-1].cpu_model,
-            digest=_digest([(run.run_id, run.labels) for run in runs_of_host]),
+            digest=_digest(ids_and_labels),
             runs=runs_of_host,
         )
         machines.append(machine)
     for name, rows in summaries.items():
+        models = rows["cpu_model"].dropna()
         machine = _Machine(
             host=f"{name}{_SUMMARY}",
-            cpu_model=next(iter(rows["cpu_model"].dropna()), None),
+            cpu_model=next(iter(models), None),
             digest=_digest(rows.to_csv()),
             summary=rows,
         )
@@ -324,18 +345,21 @@ def _find_news(
     findings_by_host = dict[str, HostFindings]()
     for slug, members in _group_by_model(machines).items():
         digests = [machine.digest for machine in members]
-        key_by_slug[slug] = _digest(digests, ranges, imported)
-        if keys_before.get(slug) == key_by_slug[slug]:
+        key = _digest(digests, ranges, imported)
+        key_by_slug[slug] = key
+        if keys_before.get(slug) == key:
             # the key of the model has the digests of its machines and all that findings
             # are made from, so the keys of its machines are as before, too
             for machine in members:
                 key_by_host[machine.host] = keys_before[machine.host]
             continue
-        findings[slug] = _find_findings(listing, members, ranges)
+        findings_of_model = _find_findings(listing, members, ranges)
+        findings[slug] = findings_of_model
         for machine in members:
-            own_findings = findings[slug].hosts.get(machine.host, HostFindings())
-            findings_by_host[machine.host] = own_findings
-            key_by_host[machine.host] = _digest(machine.digest, own_findings)
+            host = machine.host
+            own_findings = findings_of_model.hosts.get(host, HostFindings())
+            findings_by_host[host] = own_findings
+            key_by_host[host] = _digest(machine.digest, own_findings)
     changed = [
         machine
         for machine in machines
@@ -390,8 +414,10 @@ def _keep_unchanged(before: State, news: _News) -> State:
     """
     changed_hosts = {machine.host for machine in news.machines}
     changed_slugs = news.findings.keys()
-    unchanged = news.keys.keys() - changed_hosts - changed_slugs
-    site: State = {"keys": news.keys, "rows": {}, "changes": {}, "files": {}}
+    all_pages = news.keys.keys()
+    unchanged = all_pages - changed_hosts - changed_slugs
+    site = _make_empty_state()
+    site["keys"] = news.keys
     for table in ("rows", "changes"):
         for page, content in before[table].items():
             if page in unchanged:
@@ -403,36 +429,52 @@ def _keep_unchanged(before: State, news: _News) -> State:
     return site
 
 
+def _make_empty_state() -> State:
+    """Return the state of a site without any page."""
+    return {"keys": {}, "rows": {}, "changes": {}, "files": {}}
+
+
 def _render_changed(listing: Listing, news: _News) -> Iterator[tuple[Row, Files]]:
     """Yield the index row and the files of each machine to be made anew."""
-    hosts = {
-        machine.host: machine.runs
-        for machine in news.machines
-        if machine.summary is None
-    }
-    yield from _render_machines(listing, hosts, news.hosts)
+    runs_by_host = {}
+    summaries = {}
     for machine in news.machines:
-        if machine.summary is not None:
-            yield _render_summary(machine.host, machine.summary)
+        if machine.summary is None:
+            runs_by_host[machine.host] = machine.runs
+        else:
+            summaries[machine.host] = machine.summary
+    yield from _render_machines(listing, runs_by_host, news.hosts)
+    for host, rows in summaries.items():
+        yield _render_summary(host, rows)
 
 
 def _render_model(model: str, rows: Sequence[Row], findings: Findings) -> str:
     """Render the page of a CPU model: a table of its machines, then a table of findings
     for each question. rows: those of its machines in the index.
     """
-    note = "Numbers that are usual since the last change of each."
-    titles = ("finding", "95 % interval, and what else")
-    machines = list(_format_machine_cells(rows))
-    sections = [_Section("Machines", note, _MACHINE_TITLES, machines)]
+    machines = _Section(
+        heading="Machines",
+        note="Numbers that are usual since the last change of each.",
+        titles=_MACHINE_TITLES,
+        lines=list(_format_machine_cells(rows)),
+    )
+    sections = [machines]
     for answer in findings.answers:
-        lines = [(finding.title, finding.text) for finding in answer.findings]
-        sections.append(_Section(answer.question, answer.headline, titles, lines))
+        section = _Section(
+            heading=answer.question,
+            note=answer.headline,
+            titles=("finding", "95 % interval, and what else"),
+            lines=[(finding.title, finding.text) for finding in answer.findings],
+        )
+        sections.append(section)
     return _render_page("tables.html", title=model, up="../", sections=sections)
 
 
 def _write_state(folder: Path, site: State) -> None:
     """Write STATE, its tables in the order of their names."""
-    ordered = {name: dict(sorted(table.items())) for name, table in site.items()}
+    ordered = {}
+    for name, table in site.items():
+        ordered[name] = dict(sorted(table.items()))
     _write_file(folder, STATE, json.dumps(ordered, indent=0))
 
 
@@ -441,35 +483,41 @@ def _render_index_files(
 ) -> Iterator[tuple[str, str]]:
     """Yield the name and text of each file about all machines. rows: sorted by CPU
     model. changes: oldest first.
-
-    The index has a line per machine, in `groups` of one CPU model, and a column for
-    each of the `relations` that some machine has. `medians` are the texts of these
-    cells, by host and relation, such as "P-P 37.7" and "P-E 42.7" in the column
-    "package". `until` is the day of the last run.
     """
     count = format_count(len(rows), "machine")
     subject = title or f"Core-to-core latency and memory of {count}"
-    groups = [
-        (model, list(own)) for model, own in groupby(rows, lambda row: row["model"])
-    ]
-    medians = {row["host"]: _group_medians(row["shared"]) for row in rows}
-    measured = set(chain.from_iterable(medians.values()))  # names of relations
-    index = _render_page(
-        "site.html",
-        medians=medians,
-        relations=[relation for relation in Relation if relation in measured],
-        title=subject,
-        heading=heading,
-        groups=groups,
-        until=max((row["date"] for row in rows), default=""),
-        changes=len(changes),
-    )
-    yield "index.html", index
+    yield "index.html", _render_index(rows, len(changes), subject, heading)
     yield "runs.json", json.dumps(rows, indent=0, ensure_ascii=False)
     newest_first = list(reversed(changes))
     yield "changes.html", _render_changes(newest_first)
     entries = [_make_feed_entry(change) for change in newest_first]
     yield "changes.xml", render_template("changes.xml", title=subject, entries=entries)
+
+
+def _render_index(
+    rows: Sequence[Row], change_count: int, title: str, heading: str
+) -> str:
+    """Render the index: a line per machine, in groups of one CPU model, and a column
+    for each relation that some machine has. rows: sorted by CPU model.
+
+    A cell of such a column has texts, such as "P-P 37.7" and "P-E 42.7" in the column
+    "package".
+    """
+    rows_by_model = groupby(rows, key=itemgetter("model"))
+    # the texts of the cells, by host and relation
+    medians = {row["host"]: _group_medians(row["shared"]) for row in rows}
+    measured = set(chain.from_iterable(medians.values()))  # names of relations
+    days = [row["date"] for row in rows]
+    return _render_page(
+        "site.html",
+        medians=medians,
+        relations=[relation for relation in Relation if relation in measured],
+        title=title,
+        heading=heading,
+        groups=[(model, list(own_rows)) for model, own_rows in rows_by_model],
+        until=max(days, default=""),
+        changes=change_count,
+    )
 
 
 def _make_feed_entry(change: _Change) -> tuple[str, str, str, str, list[str]]:
@@ -487,9 +535,13 @@ def _render_changes(changes: Sequence[_Change]) -> str:
     for change in changes:
         link = _LINK.format(f"model/{change.slug}.html", change.model)
         lines.append((link, *change.cells))
-    # the changes of a model were found together: one limit on false ones holds for all
-    note = "Of each CPU model at one error rate."
-    section = _Section("", note, ("CPU model", *CHANGE_TITLES), lines)
+    section = _Section(
+        heading="",
+        # the changes of a model were found together, with one limit on false ones
+        note="Of each CPU model at one error rate.",
+        titles=("CPU model", *CHANGE_TITLES),
+        lines=lines,
+    )
     return _render_page(
         "tables.html", title="What changed when", up="", sections=[section]
     )
@@ -552,19 +604,17 @@ def _read_state(folder: Path) -> State:
     If a file of the site is missing, only `files` is filled, so that all pages are
     written anew.
     """
-    empty: State = {"keys": {}, "rows": {}, "changes": {}, "files": {}}
     path = folder / STATE
     if not path.exists():
-        return empty
+        return _make_empty_state()
     state: State = _decode_state(path)
     # `write_site` deletes listed files that it no longer has: list no other names
-    files = {
-        name: digest for name, digest in state["files"].items() if _OURS.match(name)
-    }
-    is_complete = all((folder / name).exists() for name in files)
-    if is_complete:
-        return state | {"files": files}
-    return empty | {"files": files}
+    names = [name for name in state["files"] if _OURS.match(name)]
+    files = {name: state["files"][name] for name in names}
+    is_complete = all((folder / name).exists() for name in names)
+    if not is_complete:
+        state = _make_empty_state()
+    return state | {"files": files}
 
 
 def _decode_state(path: Path) -> Any:
@@ -591,14 +641,16 @@ def _make_slug(model: str | None) -> str:
     """Return a file name for a CPU model. Unlike a host's, it ends in a dot and a
     digest.
     """
-    words = re.sub(r"[^A-Za-z0-9]+", "-", model or "unknown").strip("-")[:40]
+    words = re.sub(r"[^A-Za-z0-9]+", "-", model or "unknown").strip("-")
     digest = hashlib.sha256((model or "").encode()).hexdigest()
-    return f"cpu-{words}.{digest[:6]}"
+    return f"cpu-{words[:40]}.{digest[:6]}"
 
 
 def _digest(*parts: object) -> str:
     """Return a digest of some values and of the code that makes pages of them."""
-    return hashlib.sha256(repr((_digest_code(), parts)).encode()).hexdigest()[:32]
+    content = repr((_digest_code(), parts))
+    digest = hashlib.sha256(content.encode()).hexdigest()
+    return digest[:32]
 
 
 @cache
@@ -607,12 +659,13 @@ def _digest_code() -> str:
     of fleet and of its statistics. It is a part of the key of every page: if it
     differs, every page is made anew.
     """
-    sources = [
-        *sorted(Path(__file__).parent.glob("*.py")),
-        *sorted(_TEMPLATES.iterdir()),
-    ]
-    texts = b"".join(path.read_bytes() for path in sources)
-    return hashlib.sha256(texts + f"{VERSION} {STATS_VERSION}".encode()).hexdigest()
+    modules = sorted(Path(__file__).parent.glob("*.py"))
+    templates = sorted(_TEMPLATES.iterdir())
+    digest = hashlib.sha256()
+    for path in modules + templates:
+        digest.update(path.read_bytes())
+    digest.update(f"{VERSION} {STATS_VERSION}".encode())
+    return digest.hexdigest()
 
 
 def _write_file(
@@ -640,9 +693,9 @@ def _render_machines(
     findings: Mapping[str, HostFindings],
 ) -> Iterator[tuple[Row, Files]]:
     """Yield the index row and the files of each machine. hosts: the runs of each."""
-    names = list(hosts)
-    for start in range(0, len(names), _AT_ONCE):
-        batch = {host: hosts[host] for host in names[start : start + _AT_ONCE]}
+    all_items = list(hosts.items())
+    for start in range(0, len(all_items), _AT_ONCE):
+        batch = dict(all_items[start : start + _AT_ONCE])
         yield from _render_batch(listing, batch, findings)
 
 
@@ -687,7 +740,8 @@ def _select_numbers(
     """
     table, past, _ = numbers.select_host(host)
     usual = table.rename(columns={"half": "spread"})
-    counts = past.loc[past["run_id"] == run_id, [*_NUMBER_KEY, "pairs"]]
+    numbers_of_run = past[past["run_id"] == run_id]
+    counts = numbers_of_run[[*_NUMBER_KEY, "pairs"]]
     return usual.merge(counts, on=_NUMBER_KEY), past
 
 
@@ -738,11 +792,12 @@ def _render_machine(
     descriptions = read_descriptions(run["hello"])
     row = _make_row(run, card, usual, past, descriptions)
     row["marks"] = findings.marks
+    known_facts = [name for name in _FACTS if run.get(name)]
     html = _render_page(
         "machine.html",
         title=row["name"],
         row=row,
-        facts=[(name, str(run[name])) for name in _FACTS if run.get(name)],
+        facts=[(name, str(run[name])) for name in known_facts],
         lines=_list_usual_numbers(usual, past, descriptions),
         card=card,
         since=list_last_changes(usual),
@@ -787,8 +842,9 @@ def _make_row(
     far: float | None = None
     slowest = ""  # the relation with the median `far`
     if len(medians):  # they rise, so the last is the slowest
-        far = round(float(medians["median_ns"].iloc[-1]), 3)
-        slowest = medians["relation"].iloc[-1]
+        last = medians.iloc[-1]
+        far = round(float(last["median_ns"]), 3)
+        slowest = last["relation"]
     return {
         "host": run["host_id"],
         "name": one_line(run["host_name"]),
@@ -826,7 +882,8 @@ def _list_medians(usual: pd.DataFrame, descriptions: Descriptions) -> str:
     """List relations with their usual numbers: "smt 6.0, package 43.4"."""
     words = []
     for row in text.to_records(usual):
-        median = text.format_value(descriptions[row["benchmark"]], row["median_ns"])
+        benchmark = descriptions[row["benchmark"]]
+        median = text.format_value(benchmark, row["median_ns"])
         words.append(f"{row['relation']} {median}")
     return ", ".join(words)
 
@@ -859,11 +916,13 @@ def _find_best_memory_number(
     usual: the machine's usual numbers; their relation "mem" is memory beyond all
     caches. benchmark: "chase" or "bandwidth".
     """
-    is_memory = (usual["benchmark"] == benchmark) & (usual["relation"] == "mem")
-    medians = usual.loc[is_memory, "median_ns"]
+    is_of_benchmark = usual["benchmark"] == benchmark
+    is_memory = usual["relation"] == "mem"
+    medians = usual.loc[is_of_benchmark & is_memory, "median_ns"]
     if medians.empty:
         return None
-    number = text.convert_to_shown(descriptions[benchmark], medians.min())
+    shortest = medians.min()
+    number = text.convert_to_shown(descriptions[benchmark], shortest)
     return round(float(number), 3)
 
 
@@ -875,10 +934,12 @@ def _list_usual_numbers(
 
     past: a row per number and run, from which the last four cells are made.
     """
-    medians_by_number = dict(iter(past.groupby(_NUMBER_KEY, sort=False)["median_ns"]))
+    by_number = past.groupby(_NUMBER_KEY, sort=False)
+    medians_by_number = dict(iter(by_number["median_ns"]))
     lines = list[tuple[str, ...]]()
     for row in text.to_records(usual):
-        medians = medians_by_number[tuple(row[name] for name in _NUMBER_KEY)]
+        key = tuple(row[name] for name in _NUMBER_KEY)
+        medians = medians_by_number[key]
         benchmark = descriptions[row["benchmark"]]
         lines.append(_format_usual_number(row, medians, benchmark))
     return lines
@@ -891,11 +952,11 @@ def _format_usual_number(
     lists. row: the usual number. medians: the same number in each run, oldest first.
     """
     name = f"{row['benchmark']}/{row['variant']} {row['about']}".rstrip("/ ")
-    lowest_ns = medians.min()
-    highest_ns = medians.max()
-    ends = [text.format_value(benchmark, ns) for ns in (lowest_ns, highest_ns)]
+    shortest = text.format_value(benchmark, medians.min())
+    longest = text.format_value(benchmark, medians.max())
+    lowest_and_highest = (shortest, longest)
     if text.is_rate(benchmark):  # the longest time is the lowest rate
-        ends.reverse()
+        lowest_and_highest = (longest, shortest)
     return (
         name,
         row["relation"],
@@ -903,7 +964,7 @@ def _format_usual_number(
         text.format_half_width(row["spread"]),
         str(row["pairs"]),
         str(len(medians)),
-        *ends,
+        *lowest_and_highest,
         _draw_sparkline(medians),
     )
 
@@ -916,14 +977,20 @@ def _render_summary(host: str, rows: pd.DataFrame) -> tuple[Row, Files]:
     pairs = _make_pairs(rows, run["run_id"])
     run["benchmarks"] = name_benchmarks(pairs).unique().tolist()
     run["interval"] = _describe_intervals(rows, pairs)
-    notes = (run["number"], run["interval"], run["conditions"], run["source"])
-    foot = one_line(" · ".join(filter(None, notes)))
+    notes = [run[name] for name in ("number", "interval", "conditions", "source")]
     cpus = derive_cpus(rows)
     numbers = compute_numbers(pairs, cpus, SHIPPED)
-    card = _lay_out_card(run, cpus=cpus, pairs=pairs, numbers=numbers, foot=foot)
+    card = _lay_out_card(
+        run,
+        cpus=cpus,
+        pairs=pairs,
+        numbers=numbers,
+        foot=one_line(" · ".join(filter(None, notes))),
+    )
+    # it is like a single run, whose numbers are also the usual ones
     usual = _make_usual_numbers(numbers)
-    # its numbers are those of its only run, so they are also the usual ones
-    return _render_machine(run, card, past=usual, usual=usual, findings=HostFindings())
+    no_findings = HostFindings()
+    return _render_machine(run, card, past=usual, usual=usual, findings=no_findings)
 
 
 def _make_usual_numbers(numbers: pd.DataFrame) -> pd.DataFrame:
@@ -959,7 +1026,8 @@ def _make_pairs(rows: pd.DataFrame, run_id: str) -> pd.DataFrame:
         median_ns=rows["latency_ns"],
         spread=compute_half_widths(rows),
     )
-    pairs = pairs.reindex(columns=[column.name for column in schema.TABLES["pairs"]])
+    all_columns = [column.name for column in schema.TABLES["pairs"]]
+    pairs = pairs.reindex(columns=all_columns)
     pairs["run_id"] = run_id
     pairs["flags"] = ""
     # a summary does not tell these
@@ -991,6 +1059,8 @@ def _make_run(host: str, rows: pd.DataFrame) -> dict[str, Any]:
     run["host_name"] = first["summary"]
     run["runs"] = 0
     run["hello"] = {}
-    run["cpus_measured"] = len({*rows["ping_cpu"], *rows["pong_cpu"]})
-    run["number"] = f"{first['tool']}'s {first['estimator'] or 'number'} of each pair"
+    cpus = {*rows["ping_cpu"], *rows["pong_cpu"]}
+    run["cpus_measured"] = len(cpus)
+    estimator = first["estimator"] or "number"
+    run["number"] = f"{first['tool']}'s {estimator} of each pair"
     return run
