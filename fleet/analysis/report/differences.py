@@ -105,12 +105,13 @@ def _match_runs(
 ) -> Iterator[tuple[Comparison, _ComparedRuns]]:
     """Yield each comparison with its runs. pairs: of all readings."""
     readings_by_run = {reading.run["run_id"]: reading for reading in readings}
-    # the row numbers of each run in `pairs`, by run ID
-    rows_by_run = pairs.groupby("run_id", sort=False, observed=True).indices
+    by_run = pairs.groupby("run_id", sort=False, observed=True)
     for comparison in comparisons:
-        a = [readings_by_run[run_id] for run_id in comparison.a.runs["run_id"]]
-        b = [readings_by_run[run_id] for run_id in comparison.b.runs["run_id"]]
-        own_pairs = _number_runs(pairs, rows_by_run, [*a, *b])
+        ids_of_a = comparison.a.runs["run_id"]
+        ids_of_b = comparison.b.runs["run_id"]
+        a = [readings_by_run[run_id] for run_id in ids_of_a]
+        b = [readings_by_run[run_id] for run_id in ids_of_b]
+        own_pairs = _number_runs(pairs, by_run.indices, [*a, *b])
         yield comparison, _ComparedRuns(a, b, own_pairs)
 
 
@@ -128,10 +129,11 @@ def _number_runs(
     """Return the pairs of these runs, run by run, with a column `run`, an index into
     `readings`. rows_by_run: the row numbers of each run in `pairs`, by run ID.
     """
-    rows = [rows_by_run.get(reading.run["run_id"], []) for reading in readings]
-    counts = [len(rows_of_run) for rows_of_run in rows]
+    run_ids = [reading.run["run_id"] for reading in readings]
+    rows_of_runs = [rows_by_run.get(run_id, []) for run_id in run_ids]
+    counts = [len(rows) for rows in rows_of_runs]
     run_of_row = np.repeat(np.arange(len(readings)), counts)
-    own_pairs = pairs.iloc[list(chain(*rows))]
+    own_pairs = pairs.iloc[list(chain(*rows_of_runs))]
     return own_pairs.assign(run=run_of_row)
 
 
@@ -144,11 +146,9 @@ def _draw_forests(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
     also the first row of the picture; None if it is unknown.
     """
     pooled = _index_pooled_changes(comparisons)
-    changes = pd.concat([_name_changes(comparison) for comparison in comparisons])
-    with_interval = changes.dropna(subset="low")
     any_comparison = comparisons[0]  # all have the same threshold
     forests = list[dict[str, Any]]()
-    for key, rows_of_relation in with_interval.groupby(NUMBER_KEY, sort=False):
+    for key, rows_of_relation in _group_changes(comparisons):
         if len(rows_of_relation) < 2:
             continue
         benchmark, variant, relation = key
@@ -158,11 +158,27 @@ def _draw_forests(comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
         if effect:
             rows = [effect, *rows]
         element = f"forest-{len(forests) + 1}"
-        picture = _draw_forest(element, f"{name} {relation}", rows, any_comparison)
-        forests.append(
-            {"name": name, "relation": relation, "effect": effect, "picture": picture}
-        )
+        forest_of_relation = {
+            "name": name,
+            "relation": relation,
+            "effect": effect,
+            "picture": _draw_forest(
+                element, f"{name} {relation}", rows, any_comparison
+            ),
+        }
+        forests.append(forest_of_relation)
     return forests
+
+
+def _group_changes(
+    comparisons: Sequence[Comparison],
+) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
+    """Yield the changes that have an interval by benchmark, variant and relation, a row
+    per comparison.
+    """
+    tables = [_name_changes(comparison) for comparison in comparisons]
+    with_interval = pd.concat(tables).dropna(subset="low")
+    yield from with_interval.groupby(NUMBER_KEY, sort=False)
 
 
 def _index_pooled_changes(
@@ -225,7 +241,8 @@ def _have_same_topology(readings: Sequence[Reading]) -> bool:
     """Report whether all runs are of one host or CPU model, with one topology, so that
     cells correspond.
     """
-    topologies = {(reading.order.cpus, reading.order.groups) for reading in readings}
+    layouts = [reading.order for reading in readings]
+    topologies = {(layout.cpus, layout.groups) for layout in layouts}
     if len(topologies) > 1:
         return False
     hosts = {reading.run["host_id"] for reading in readings}
@@ -249,7 +266,8 @@ def _map_residuals(
     for part in runs.a[0].parts:
         pairs = _select_pairs(runs, part)
         if pairs is not None:
-            residuals.append(_map_part(comparison, runs, part, pairs, small=small))
+            residual = _map_part(comparison, runs, part, pairs, small=small)
+            residuals.append(residual)
     return residuals
 
 
@@ -311,7 +329,8 @@ def _index_ratios(comparison: Comparison, part: Part) -> "pd.Series[float]":
     """Return B / A of each relation of a part, by the relation without its point."""
     relations = select_choice(comparison.relations, part.choice)
     bare = relations["relation"].str.removesuffix(f" {part.point}")
-    return relations.assign(relation=bare).set_index("relation")["ratio"]
+    by_relation = relations.assign(relation=bare).set_index("relation")
+    return by_relation["ratio"]
 
 
 def _draw_residuals(
@@ -367,9 +386,9 @@ def _compute_sides(pairs: pd.DataFrame, runs: _ComparedRuns) -> tuple[Floats, Fl
     log_ns = np.log(latencies)  # run x CPU x CPU
     logs_a = log_ns[: len(runs.a)]
     logs_b = log_ns[len(runs.a) :]
-    before: Floats = np.exp(np.mean(logs_a, axis=0))
-    after: Floats = np.exp(np.mean(logs_b, axis=0))
-    return before, after
+    mean_a = np.mean(logs_a, axis=0)
+    mean_b = np.mean(logs_b, axis=0)
+    return np.exp(mean_a), np.exp(mean_b)
 
 
 def _compute_residuals(
@@ -386,8 +405,9 @@ def _compute_residuals(
     """
     first_run = pairs[pairs["run"] == 0]
     usual_ratios = first_run["relation"].map(relation_ratios)
-    usual = matrix(first_run.assign(ratio=usual_ratios), order.cpus, "ratio")
-    return usual.rdiv(pair_ratios) - 1
+    with_ratio = first_run.assign(ratio=usual_ratios)
+    usual = matrix(with_ratio, order.cpus, "ratio")
+    return usual.rdiv(pair_ratios) - 1  # pair_ratios / usual - 1
 
 
 def _estimate_chance_limits(
@@ -399,13 +419,13 @@ def _estimate_chance_limits(
     pairs: a row per pair and run. Their column `run` numbers the runs, those of A from
     0 to a_runs - 1, then those of B. a_runs: how many runs A has.
     """
-    ns = pairs.set_index(["relation", "ping_cpu", "pong_cpu", "run"])["ns"]
-    table = ns.unstack("run").sort_index()  # a row per pair, a column per run
+    by_pair_and_run = pairs.set_index(["relation", "ping_cpu", "pong_cpu", "run"])
+    ns = by_pair_and_run["ns"].unstack("run")  # a row per pair, a column per run
+    ns = ns.sort_index()
     # a small difference of log_ns is about a relative change: log(1 + x) is about x
-    log_ns = np.log(table.to_numpy())
+    log_ns = np.log(ns.to_numpy())
     a_logs = log_ns[:, :a_runs]
     b_logs = log_ns[:, a_runs:]
-    relation = table.index.get_level_values("relation")
-    limits = table.index.to_frame(index=False)
-    limits["limit"] = find_chance_limits(a_logs, b_logs, relation)
+    limits = ns.index.to_frame(index=False)
+    limits["limit"] = find_chance_limits(a_logs, b_logs, limits["relation"])
     return matrix(limits, order.cpus, "limit")
