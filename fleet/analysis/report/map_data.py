@@ -72,6 +72,11 @@ def encode_map(
     if len(bursts):
         document |= _encode_bursts(bursts, reading.order.cpus)
     document["pairs"] = _encode_pairs(reading, part, relation_indices, flag_indices)
+    return _write_json(document)
+
+
+def _write_json(document: Mapping[str, Any]) -> str:
+    """Write JSON without spaces."""
     return json.dumps(document, separators=(",", ":"))
 
 
@@ -116,7 +121,7 @@ def encode_changes(
     document["unit"] = "%"
     document["colours"] = ["changeShades", "changeInks"]
     document["pairs"] = _encode_triangles(list(arrays.values()))
-    return json.dumps(document, separators=(",", ":"))
+    return _write_json(document)
 
 
 def _describe_map(
@@ -200,13 +205,15 @@ def find_reach(drawn: heatmap.Heatmap) -> float:
     least, for all numbers may lie below the upper limit.
     """
     low, high = drawn.limits
-    numbers = drawn.values[np.isfinite(drawn.values)]
+    is_number = np.isfinite(drawn.values)
     # `initial` makes the upper limit the least value that this can be
-    highest = numbers.max(initial=high)
+    highest = drawn.values[is_number].max(initial=high)
     if heatmap.is_log(drawn.limits):
-        place = math.log(highest / low) / math.log(high / low)
+        length = math.log(high / low)
+        place = math.log(highest / low) / length
     else:
-        place = (highest - low) / (high - low)
+        length = high - low
+        place = (highest - low) / length
     return math.ceil(100 * place) / 100
 
 
@@ -230,7 +237,9 @@ def _describe_cpu(cpu: int, groups: Sequence[int], kinds: Mapping[int, str]) -> 
     groups: the number of its group at each level of GROUPS, from the outermost; -1 if
     it is in none. kinds: the kind of each CPU's core; empty if all are of one kind.
     """
-    words = [f"{kinds[cpu]} core"] if cpu in kinds else []
+    words = []
+    if cpu in kinds:
+        words.append(f"{kinds[cpu]} core")
     innermost_first = zip(reversed(GROUPS), reversed(groups), strict=True)
     for level, number in innermost_first:
         if number >= 0:
@@ -248,7 +257,8 @@ def _list_flags(pairs: pd.DataFrame) -> "pd.Series[str]":
 
 def _word_flags(joined: str) -> dict[str, str]:
     """Return what each flag means. joined: separated by commas."""
-    return {flag: _MEANINGS.get(flag, "") for flag in joined.split(",") if flag}
+    flags = filter(None, joined.split(","))  # without flags, `joined` is ""
+    return {flag: _MEANINGS.get(flag, "") for flag in flags}
 
 
 def _encode_pairs(reading: Reading, part: Part, relation: Ints, flags: Ints) -> str:
@@ -269,7 +279,8 @@ def _encode_pairs(reading: Reading, part: Part, relation: Ints, flags: Ints) -> 
     }
     pairs = part.pairs.assign(**columns)
     cpus = reading.order.cpus
-    return _encode_triangles([lay_out_matrix(pairs, cpus, name) for name in columns])
+    matrices = [lay_out_matrix(pairs, cpus, name) for name in columns]
+    return _encode_triangles(matrices)
 
 
 def _encode_bursts(bursts: pd.DataFrame, cpus: Sequence[int]) -> dict[str, Any]:
@@ -280,20 +291,27 @@ def _encode_bursts(bursts: pd.DataFrame, cpus: Sequence[int]) -> dict[str, Any]:
     A number is the natural logarithm of the burst's ns times _LOG_STEPS, as uint16.
     bursts: a row per burst, at least one. cpus: of the map, in its order.
     """
-    cpu_index = pd.Index(cpus)
     by_round = bursts.sort_values("round", kind="stable")
-    # for each burst: the places of its CPUs on the map, and its row of the result
-    ping = cpu_index.get_indexer(pd.Index(by_round["ping_cpu"]))
-    pong = cpu_index.get_indexer(pd.Index(by_round["pong_cpu"]))
+    # for each burst its row of the result: the number of its pair
+    ping = _find_places(by_round["ping_cpu"], cpus)
+    pong = _find_places(by_round["pong_cpu"], cpus)
     row = _number_pairs(ping, pong, len(cpus))
     # for each burst its column: how many bursts of its pair come before it
     column = by_round.groupby(row).cumcount().to_numpy()
-    pair_count = len(cpus) * (len(cpus) - 1) // 2
-    scaled_logs = np.zeros((pair_count, column.max() + 1))
+    row_count = len(cpus) * (len(cpus) - 1) // 2
+    column_count = column.max() + 1
+    scaled_logs = np.zeros((row_count, column_count))
     scaled_logs[row, column] = np.log(by_round["ns"]) * _LOG_STEPS
     largest_uint16 = 2**16 - 1
-    numbers = scaled_logs.clip(0, largest_uint16).round().astype("<u2")
-    return {"rounds": numbers.shape[1], "bursts": _pack(numbers)}
+    whole_numbers = scaled_logs.clip(0, largest_uint16).round()
+    packed = _pack(whole_numbers.astype("<u2"))
+    return {"rounds": int(column_count), "bursts": packed}
+
+
+def _find_places(cpus_of_rows: "pd.Series[int]", cpus: Sequence[int]) -> Ints:
+    """Return the place of each row's CPU on the map. cpus: of the map, in its order."""
+    places: Ints = pd.Index(cpus).get_indexer(pd.Index(cpus_of_rows))
+    return places
 
 
 def _number_pairs(ping: Ints, pong: Ints, count: int) -> Ints:
@@ -302,15 +320,17 @@ def _number_pairs(ping: Ints, pong: Ints, count: int) -> Ints:
     """
     row = np.minimum(ping, pong)
     column = np.maximum(ping, pong)
-    # row i has count - 1 - i pairs
+    # row i has count - 1 - i pairs, so that the rows above have, together:
     pairs_above: Ints = row * (count - 1) - row * (row - 1) // 2
     return pairs_above + column - row - 1
 
 
 def _encode_triangles(matrices: Sequence[npt.ArrayLike]) -> str:
     """Encode the upper triangles of matrices, in the order of `encode_map`."""
-    upper = np.triu_indices(len(np.asarray(matrices[0])), 1)
-    triangles = [np.asarray(matrix)[upper] for matrix in matrices]
+    arrays = [np.asarray(matrix) for matrix in matrices]
+    side = len(arrays[0])
+    above_diagonal = np.triu_indices(side, 1)
+    triangles = [array[above_diagonal] for array in arrays]
     return _pack(np.array(triangles, dtype="<f4"))
 
 
@@ -325,4 +345,6 @@ def _choose_spread(pairs: pd.DataFrame, ns_column: str) -> "pd.Series[float]":
     `ns_column`, is not the median, since only that has an interval.
     """
     spread = pairs["spread"].round(_SHARE_DIGITS)
-    return spread if ns_column == "median_ns" else spread * np.nan
+    if ns_column == "median_ns":
+        return spread
+    return spread * np.nan
