@@ -138,7 +138,8 @@ def draw(
 def choose_margins_for_names(names: Collection[str]) -> Margins:
     """Choose the margins of a picture that has these names left of its lines."""
     longest = max(map(len, names))
-    return Margins(left=14 + _CHARACTER * longest, bottom=42, right=18, top=8)
+    left = 14 + _CHARACTER * longest
+    return Margins(left=left, bottom=42, right=18, top=8)
 
 
 def _make_axes(size: tuple[int, int], margins: Margins) -> Axes:
@@ -161,8 +162,9 @@ def _place_value(axes: Axes, value: Value, height: int) -> tuple[float, float, s
     """Return the place of a value in CSS pixels from the upper left corner, and its
     words.
     """
-    x, y = axes.transData.transform((value.x, value.y)) * 72 / axes.figure.dpi
-    return round(x, 1), round(height - y, 1), value.words
+    pixels = axes.transData.transform((value.x, value.y))  # from the lower left corner
+    x, from_bottom = pixels * 72 / axes.figure.dpi
+    return round(x, 1), round(height - from_bottom, 1), value.words
 
 
 def draw_map(
@@ -260,15 +262,18 @@ def render_thumbnail(drawn: Heatmap, colours: str | Colormap) -> str:
 
 def _list_colours(colours: str | Colormap, **look: Any) -> Any:
     """List the colour of every shade: shades x (red, green, blue, alpha)."""
-    return mpl.colormaps.get_cmap(colours)(np.linspace(0, 1, SHADES), **look)
+    colour_map = mpl.colormaps.get_cmap(colours)
+    places = np.linspace(0, 1, SHADES)
+    return colour_map(places, **look)
 
 
 def list_backgrounds_and_inks(colours: str | Colormap) -> list[tuple[str, str]]:
     """Return the background and the ink of every shade, as CSS colours."""
-    return [
-        (mpl.colors.to_hex((red, green, blue)), choose_ink(red, green, blue))
-        for red, green, blue, _ in _list_colours(colours).tolist()
-    ]
+    backgrounds_and_inks = []
+    for *colour, _ in _list_colours(colours).tolist():
+        background = mpl.colors.to_hex(colour)
+        backgrounds_and_inks.append((background, choose_ink(*colour)))
+    return backgrounds_and_inks
 
 
 def shorten_middle(name: str) -> str:
@@ -393,9 +398,11 @@ def _move_style_to_group(group: ET.Element) -> None:
     of a scatter plot. The marks still have the style as matplotlib wrote it, for a
     group is rewritten before its children; so the style is converted here.
     """
+    if len(group) < 2 or "style" in group.attrib:
+        return
     are_marks = all(child.tag.endswith("use") for child in group)
     styles = {child.get("style") for child in group}
-    if len(group) < 2 or not are_marks or len(styles) > 1 or "style" in group.attrib:
+    if not are_marks or len(styles) > 1:
         return
     style = styles.pop()
     if not style:
@@ -426,6 +433,7 @@ def _place_group_names(drawn: Heatmap, layout: _MapLayout) -> list[PlacedName]:
             end = after_last * layout.cell + layout.margin
             fits = len(name) * _DIGIT + 4 <= end - begin
             if name:
-                placed.append(PlacedName(name if fits else "", begin, end, line))
+                name_shown = name if fits else ""
+                placed.append(PlacedName(name_shown, begin, end, line))
             first = after_last
     return placed

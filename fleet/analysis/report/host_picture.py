@@ -68,10 +68,12 @@ def lay_out_host_picture(usual: UsualNumbers, title: str | None) -> HostPicture:
     hosts_by_name = numbers.groupby(names, sort=False)["host_id"].nunique()
     name = str(hosts_by_name.idxmax())
     own_numbers = numbers[names == name]
-    relations = own_numbers.sort_values("place")["relation"].unique().tolist()
+    in_order = own_numbers.sort_values("place")
+    relations = in_order["relation"].unique().tolist()
     drawn = _select_what_fits(own_numbers, relations)
     drawn_usual = usual._replace(table=drawn)
-    benchmark = usual.descriptions[str(own_numbers["benchmark"].iloc[0])]
+    benchmark_name = str(own_numbers["benchmark"].iloc[0])
+    benchmark = usual.descriptions[benchmark_name]
     subject = f"{name}: {benchmark.heading}"
     left_out = _list_left_out(
         others=hosts_by_name.index.drop(name).tolist(),
@@ -90,7 +92,8 @@ def lay_out_host_picture(usual: UsualNumbers, title: str | None) -> HostPicture:
 
 def _name_settings(table: pd.DataFrame) -> "pd.Series[str]":
     """Name each row's benchmark and setting: "bandwidth read"."""
-    return table["benchmark"].str.cat(table["about"], sep=" ").str.rstrip()
+    names = table["benchmark"].str.cat(table["about"], sep=" ")
+    return names.str.rstrip()  # a benchmark without settings has "" for `about`
 
 
 def _select_what_fits(numbers: pd.DataFrame, relations: Sequence[str]) -> pd.DataFrame:
@@ -104,14 +107,15 @@ def _select_what_fits(numbers: pd.DataFrame, relations: Sequence[str]) -> pd.Dat
 def _tabulate_with_words(usual: UsualNumbers, benchmark: Benchmark) -> pd.DataFrame:
     """Return the rows of a picture, each with its number as text, `words`."""
     rows = tabulate_numbers(usual)
-    words = [text.format_shown(benchmark, value) for value in rows["number"]]
-    return rows.assign(words=words)
+    rows["words"] = [text.format_shown(benchmark, value) for value in rows["number"]]
+    return rows
 
 
 def _list_hosts_not_drawn(numbers: pd.DataFrame, drawn: pd.DataFrame) -> list[str]:
     """List the names of the hosts with a number that have none in `drawn`."""
     is_missing = ~numbers["host_id"].isin(drawn["host_id"])
-    return [str(name) for name in numbers[is_missing]["host_name"].unique()]
+    names = numbers[is_missing]["host_name"].unique()
+    return [str(name) for name in names]
 
 
 def _list_left_out(
@@ -140,9 +144,11 @@ def draw_hosts(picture: HostPicture, suffix: str) -> bytes:
     panels = [*picture.rows.groupby("relation", sort=False)]
     tiers = math.ceil(len(panels) / _COLUMNS)
     hosts = picture.rows["host"].nunique()
-    height = _AROUND + tiers * (_AROUND_PANEL + _LINE * hosts)
+    panel_height = _AROUND_PANEL + _LINE * hosts
+    height = _AROUND + tiers * panel_height
+    inches = (_WIDTH / 72, height / 72)
     with mpl.rc_context(FILE_STYLE):
-        figure = Figure(figsize=(_WIDTH / 72, height / 72), layout="constrained")
+        figure = Figure(figsize=inches, layout="constrained")
         _draw_panels(figure, panels, tiers)
         _write_words(figure, picture)
         return _encode_figure(figure, suffix)
@@ -186,15 +192,19 @@ def _draw_panels(figure: Figure, panels: Sequence[_Panel], tiers: int) -> None:
 
 def _list_hosts(panels: Sequence[_Panel]) -> list[str]:
     """List the hosts of all panels by name, as their lines stand from the top."""
-    return sorted({host for _, rows in panels for host in rows["host"]})
+    hosts = set[str]()
+    for _, rows in panels:
+        hosts.update(rows["host"])
+    return sorted(hosts)
 
 
 def _write_words(figure: Figure, picture: HostPicture) -> None:
     """Write the title above the panels, and notes below."""
-    heading = "\n".join(line for line in (picture.title, picture.subject) if line)
-    figure.suptitle(heading, x=0.01, ha="left", parse_math=False)
-    notes = _wrap_notes([*_list_notes(picture), *picture.left_out])
-    figure.supxlabel(notes, x=0.01, ha="left", fontsize=10, parse_math=False)
+    look: Any = {"x": 0.01, "ha": "left", "parse_math": False}
+    heading_lines = filter(None, [picture.title, picture.subject])
+    figure.suptitle("\n".join(heading_lines), **look)
+    notes = [*_list_notes(picture), *picture.left_out]
+    figure.supxlabel(_wrap_notes(notes), fontsize=10, **look)
 
 
 def _wrap_notes(notes: Sequence[str]) -> str:

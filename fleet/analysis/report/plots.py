@@ -122,7 +122,8 @@ def heatmap(
     _draw_borders(axes, drawn)
     _label_cpus(axes, drawn.labels, is_large=is_large)
     axes.spines[:].set_visible(False)
-    _draw_colour_bar(axes, image, drawn, table.attrs.get("unit", "ns"))
+    unit = table.attrs.get("unit", "ns")
+    _draw_colour_bar(axes, image, drawn, unit)
     if not is_large:
         _write_numbers(axes, drawn, image.to_rgba(drawn.values))
     return axes
@@ -144,6 +145,7 @@ def _draw_cells(axes: Axes, drawn: Heatmap) -> AxesImage:
 
 def _draw_borders(axes: Axes, drawn: Heatmap) -> None:
     """Draw white lines between the groups of CPUs."""
+    # cell i reaches from i - 0.5 to i + 0.5
     borders = [place - 0.5 for place, border in enumerate(drawn.borders) if border]
     begin = -0.5
     end = len(drawn.labels) - 0.5
@@ -197,8 +199,10 @@ def forest(
     for place, row in enumerate(rows.to_dict("records")):
         change = 100 * row["change"]
         interval = [100 * row["low"], 100 * row["high"]]
-        draw = _draw_diamond if row["pooled"] else _draw_interval
-        draw(axes, change, interval, place)
+        if row["pooled"]:
+            _draw_diamond(axes, change, interval, place)
+        else:
+            _draw_interval(axes, change, interval, place)
     _set_up_named_lines(axes, rows["name"], [1, 2, 5, 10], "change, %")
     return axes
 
@@ -245,27 +249,30 @@ def run_dots(
     hosts = list(dict.fromkeys(runs["host"]))
     for place, host in enumerate(hosts):
         if rounds is not None:
-            rounds_of_host = rounds.loc[rounds["host"] == host, "ns"]
-            _draw_rounds(axes, rounds_of_host, place)
-        numbers = runs.loc[runs["host"] == host, "ns"]
-        if len(numbers) > 1 and host in usual:
+            rounds_of_host = rounds[rounds["host"] == host]
+            _draw_rounds(axes, rounds_of_host["ns"], place)
+        runs_of_host = runs[runs["host"] == host]
+        if len(runs_of_host) > 1 and host in usual:
             _draw_bar(axes, usual[host], place)
-        _draw_runs(axes, numbers, place)
-    _widen(axes, _MIN_WIDTH * float(runs["ns"].median()))
+        _draw_runs(axes, runs_of_host["ns"], place)
+    middle = float(runs["ns"].median())
+    _widen(axes, _MIN_WIDTH * middle)
     _set_up_named_lines(axes, hosts, [1, 2, 2.5, 5, 10], unit)
     return axes
 
 
 def _draw_rounds(axes: Axes, numbers: "pd.Series[float]", place: int) -> None:
     """Draw a small grey mark for each number on the line at `place`."""
+    x = numbers.to_numpy()
     y = np.full(len(numbers), place)
-    axes.plot(numbers.to_numpy(), y, "|", color=_GREY, markersize=7, alpha=0.7)
+    axes.plot(x, y, "|", color=_GREY, markersize=7, alpha=0.7)
 
 
 def _draw_runs(axes: Axes, numbers: "pd.Series[float]", place: int) -> None:
     """Draw a blue dot for each number on the line at `place`."""
+    x = numbers.to_numpy()
     y = np.full(len(numbers), place)
-    axes.plot(numbers.to_numpy(), y, "o", color=_BLUE, markersize=6, alpha=0.85)
+    axes.plot(x, y, "o", color=_BLUE, markersize=6, alpha=0.85)
 
 
 def host_dots(
@@ -288,7 +295,8 @@ def host_dots(
         _draw_interval(axes, number, interval, place)
         _write_above(axes, row["words"], number, place)
     # else the axis would show hosts far apart that are nearly equal
-    _widen(axes, _HOST_WIDTH * float(rows["number"].median()))
+    middle = float(rows["number"].median())
+    _widen(axes, _HOST_WIDTH * middle)
     _set_up_named_lines(axes, hosts, [1, 2, 2.5, 5, 10], unit)
     return axes
 
@@ -334,11 +342,12 @@ def ecdf(
     axes = _make_axes(axes)
     shares = np.linspace(0, 1, _STEPS)
     curves = list[Floats]()
-    styles = _list_line_styles(values)
-    for (name, samples), style in zip(values.items(), styles, strict=True):
-        quantiles = np.quantile(np.asarray(samples, dtype=np.float64), shares)
+    for name, style in _choose_line_styles(values).items():
+        samples = np.asarray(values[name], dtype=np.float64)
+        quantiles = np.quantile(samples, shares)
         curves.append(quantiles)
-        axes.plot(quantiles, shares, label=one_line(name), linewidth=1.6, **style)
+        look: Any = {"label": one_line(name), "linewidth": 1.6, **style}
+        axes.plot(quantiles, shares, **look)
     _fit_to_curves(axes, curves)
     axes.set(ylim=(0, 1), xlabel=unit, ylabel="share of samples")
     axes.grid(visible=True)
@@ -346,12 +355,12 @@ def ecdf(
     return axes
 
 
-def _list_line_styles(names: Iterable[str]) -> list[dict[str, Any]]:
-    """List the colour and dash of each line. Lines of one relation have one colour; if
-    they differ in the kinds of core, as "package P-P" and "package P-E", each has
-    another dash.
+def _choose_line_styles(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return the colour and dash of each line, by its name. Lines of one relation have
+    one colour; if they differ in the kinds of core, as "package P-P" and "package P-E",
+    each has another dash.
     """
-    styles = []
+    styles = {}
     lines_by_relation = Counter[str]()
     for name in names:
         relation = name.split()[0]
@@ -360,7 +369,7 @@ def _list_line_styles(names: Iterable[str]) -> list[dict[str, Any]]:
         earlier_lines = lines_by_relation[relation]
         own_dash = dashes[earlier_lines % len(dashes)]
         lines_by_relation[relation] += 1
-        styles.append({"color": colour, "linestyle": own_dash})
+        styles[name] = {"color": colour, "linestyle": own_dash}
     return styles
 
 
@@ -401,7 +410,8 @@ def burst_histogram(bursts: pd.DataFrame, axes: Axes | None = None) -> Axes:
         label=["main level", "another level"],
         color=[_BLUE, _ORANGE],
     )
-    axes.set(xlabel=bursts.attrs.get("unit", "ns"), ylabel="bursts")
+    unit = bursts.attrs.get("unit", "ns")
+    axes.set(xlabel=unit, ylabel="bursts")
     _draw_legend(axes, columns=2)
     return axes
 
@@ -569,7 +579,9 @@ def label_log_ticks(axis: Axis, low: float, high: float) -> None:
     """Label a logarithmic axis at 1, 2 and 5 of each decade, or only at 1 if it spans
     many.
     """
-    labelled = (1, 2, 5) if high < _FEW_DECADES * low else (1,)
+    labelled = [1.0]  # multiples of each power of ten
+    if high < _FEW_DECADES * low:
+        labelled = [1.0, 2.0, 5.0]
     axis.set_major_locator(LogLocator(subs=labelled))
     axis.set_major_formatter("{x:g}")
     axis.set_minor_formatter(NullFormatter())
@@ -677,7 +689,8 @@ def _make_axes(axes: Axes | None, inches: float = 0.0) -> Axes:
 
     width, height = plt.rcParams["figure.figsize"]
     size = (max(width, inches), max(height, 0.85 * inches))
-    return plt.subplots(layout="constrained", figsize=size)[1]
+    _, new_axes = plt.subplots(layout="constrained", figsize=size)
+    return new_axes
 
 
 def _write_numbers(axes: Axes, drawn: Heatmap, colours: Floats) -> None:
@@ -686,10 +699,12 @@ def _write_numbers(axes: Axes, drawn: Heatmap, colours: Floats) -> None:
     """
     texts = drawn.format_cells("{:.1f}", "")
     lengths = [len(text) for row in texts for text in row]
-    size = _fit_numbers(_measure_cell(axes, drawn), max(lengths, default=0))
+    longest = max(lengths, default=0)
+    size = _fit_numbers(_measure_cell(axes, drawn), longest)
     if size < _SMALLEST_NUMBER:
         return
-    for row, column in np.argwhere(np.isfinite(drawn.values)).tolist():
+    is_measured = np.isfinite(drawn.values)
+    for row, column in np.argwhere(is_measured).tolist():
         red, green, blue, _ = colours[row, column]
         axes.text(
             column,
@@ -707,11 +722,14 @@ def _measure_cell(axes: Axes, drawn: Heatmap) -> float:
     figure: Any = axes.figure.figure  # the whole one, where the axes are of a part
     figure.draw_without_rendering()  # lays the axes out
     extent = axes.get_window_extent()
-    points: float = min(extent.width, extent.height) / figure.dpi * 72
+    inches = min(extent.width, extent.height) / figure.dpi
+    points: float = 72 * inches
     return points / len(drawn.labels)
 
 
 def _fit_numbers(cell: float, longest: int) -> float:
     """Return the size, in points, in which the longest number fits into a cell."""
     digits = max(longest, 2)
-    return min(_LARGEST_NUMBER, 0.9 * cell / (_WIDTH_OF_DIGIT * digits))
+    room = 0.9 * cell
+    fitting = room / (_WIDTH_OF_DIGIT * digits)
+    return min(_LARGEST_NUMBER, fitting)

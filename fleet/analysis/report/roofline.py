@@ -74,7 +74,7 @@ def _compute_intensity(row: dict[Any, Any]) -> float:
     except in the operation `deep`, where it is new, too. Each of the m x n results
     takes k multiplications and k additions.
     """
-    m, n, k = map(int, row["shape"].split("x"))
+    m, n, k = (int(side) for side in row["shape"].split("x"))
     elements = k * n
     if row["operation"] == "deep":
         elements += k * m
@@ -140,7 +140,10 @@ def _find_roofs(levels: pd.DataFrame, threads: int) -> dict[str, float]:
     rows = levels[is_bandwidth & is_read & is_of_threads]
     ns_per_byte = rows.groupby("level")["median_ns"].min()
     gb_per_s = 1 / ns_per_byte.sort_values()
-    return {str(level): float(rate) for level, rate in gb_per_s.items()}
+    roofs = {}
+    for level, rate in gb_per_s.items():
+        roofs[str(level)] = float(rate)
+    return roofs
 
 
 def _compute_median_gops(
@@ -169,14 +172,16 @@ def draw_roofline(reading: Any) -> Markup:
     """
     rates: list[GemmRates] = reading.gemm_rates
     sentences = itertools.chain.from_iterable(map(_describe, rates))
-    legend_lines = math.ceil(len(_list_legend_entries(rates)) / _LEGEND_COLUMNS)
+    entry_count = len(_list_legend_entries(rates))
+    legend_lines = math.ceil(entry_count / _LEGEND_COLUMNS)
     legend_height = 14 + _LEGEND_LINE * legend_lines
+    margins = figures.Margins(left=56, bottom=42, right=12, top=legend_height)
     return figures.draw(
         f"{reading.anchor}-roofline",
         f"Roofline of {reading.name}, {'. '.join(sentences)}",
         (figures.PANEL, _HEIGHT + legend_height),
         partial(_plot_gemm_rates, rates),
-        margins=figures.Margins(left=56, bottom=42, right=12, top=legend_height),
+        margins=margins,
     )
 
 
@@ -211,8 +216,10 @@ def _plot_gemm_rates(rates: Sequence[GemmRates], axes: Axes) -> None:
 
 def _draw_legend(axes: Axes, rates: Sequence[GemmRates]) -> None:
     """Draw the legend above the axes."""
+    entries = _list_legend_entries(rates)
+    no_data: list[float] = []  # a line of the legend alone
     axes.legend(
-        handles=[Line2D([], [], **look) for look in _list_legend_entries(rates)],
+        handles=[Line2D(no_data, no_data, **entry) for entry in entries],
         ncols=_LEGEND_COLUMNS,
         frameon=False,
         columnspacing=1.2,
@@ -232,10 +239,13 @@ def _fit_axes(axes: Axes, rates: Sequence[GemmRates]) -> None:
     intensities = list[float]()
     gops = list[float]()
     for group in rates:
+        intensities += [group.top / rate for rate in group.roofs.values()]
+        gops.append(group.top)
+        peaks = group.select_peaks()
+        gops += peaks["gops"].tolist()
         products = group.select_from_memory()
-        ends_of_roofs = [group.top / rate for rate in group.roofs.values()]
-        intensities += [*ends_of_roofs, *products["intensity"]]
-        gops += [group.top, *products["gops"], *group.select_peaks()["gops"]]
+        intensities += products["intensity"].tolist()
+        gops += products["gops"].tolist()
     if not intensities:  # neither roofs nor products from memory, only peaks
         intensities = [1.0]
     # with some room on each side: on a logarithmic axis, room is a factor
@@ -249,7 +259,9 @@ def _fit_axes(axes: Axes, rates: Sequence[GemmRates]) -> None:
 
 def _choose_colours(rates: Sequence[GemmRates]) -> dict[str, str]:
     """Return the colour of each variant."""
-    variants = dict.fromkeys(name for group in rates for name in group.rows["variant"])
+    variants = dict[str, None]()
+    for group in rates:
+        variants |= dict.fromkeys(group.rows["variant"])
     return dict(zip(variants, itertools.cycle(_COLOURS)))
 
 
@@ -267,9 +279,8 @@ def _plot_roofs(axes: Axes, group: GemmRates, style: str) -> None:
     for level, rate in group.roofs.items():
         begin = max(left, low / rate)
         end = group.top / rate
-        axes.plot(
-            [begin, end], [begin * rate, group.top], style, color=_GREY, linewidth=1
-        )
+        heights = [begin * rate, group.top]
+        axes.plot([begin, end], heights, style, color=_GREY, linewidth=1)
         name_x = begin * _FROM_BEGIN_TO_NAME
         axes.text(
             name_x,
@@ -287,9 +298,11 @@ def _compute_angle_of_rise(axes: Axes) -> float:
     """Return the angle, in degrees, of a line whose y grows as its x."""
     left = axes.get_xlim()[0]
     low = axes.get_ylim()[0]
-    ends = [(left, low), (10 * left, 10 * low)]
-    (x0, y0), (x1, y1) = axes.transData.transform(ends)
-    return float(np.degrees(np.arctan2(y1 - y0, x1 - x0)))
+    # in pixels
+    begin_x, begin_y = axes.transData.transform((left, low))
+    end_x, end_y = axes.transData.transform((10 * left, 10 * low))
+    radians = np.arctan2(end_y - begin_y, end_x - begin_x)
+    return float(np.degrees(radians))
 
 
 def _plot_peaks(
@@ -304,9 +317,14 @@ def _plot_peaks(
     # without roofs, peak / infinity is 0: the line begins at the left edge
     for row in group.select_peaks().to_dict("records"):
         peak = row["gops"]
-        colour = colours[row["variant"]]
         begin = max(left, peak / highest_bandwidth)
-        axes.plot([begin, right], [peak, peak], style, color=colour, linewidth=1.6)
+        axes.plot(
+            [begin, right],
+            [peak, peak],
+            style,
+            color=colours[row["variant"]],
+            linewidth=1.6,
+        )
 
 
 def _plot_from_memory(
