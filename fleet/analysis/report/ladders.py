@@ -192,14 +192,13 @@ def draw_ladder(reading: Any, ladder: Ladder, place: int) -> Markup:
         over=ladder.over,
     )
     legend_lines = math.ceil(len(settings) / plots.LADDER_COLUMNS)
+    legend_height = 22 + 18 * legend_lines
     return figures.draw(
         f"{reading.anchor}-ladder-{place}",
         _describe(ladder, reading.name),
         size=(figures.PANEL, 270),
         onto=plot,
-        margins=figures.Margins(
-            left=54, bottom=42, right=12, top=22 + 18 * legend_lines
-        ),
+        margins=figures.Margins(left=54, bottom=42, right=12, top=legend_height),
         values=_list_values(ladder, rate=rate),
     )
 
@@ -214,7 +213,9 @@ def _list_values(ladder: Ladder, *, rate: bool) -> list[figures.Value]:
     for row in to_records(numbers):
         x = row["x"]
         median = row["median"]
-        where = format_size(int(x)) if ladder.is_by_size else f"{x:.1f} GB/s"
+        where = f"{x:.1f} GB/s"
+        if ladder.is_by_size:
+            where = format_size(int(x))
         words = f"{row['setting']}, {where}: {median:.3g} {unit}"
         values.append(figures.Value(x, median, words))
     return values

@@ -75,17 +75,23 @@ def read_scripts(*file_names: str) -> Markup:
     """Return scripts of ours for a page, without comments, indentation and the spaces
     around operators.
     """
-    texts = [read_template(file_name) for file_name in file_names]
-    lines = [line.partition("//")[0].strip() for line in "\n".join(texts).splitlines()]
-    code_and_strings = _STRING.split("\n".join(filter(None, lines)))
-    code_and_strings[::2] = [_SPACED.sub(r"\1", code) for code in code_and_strings[::2]]
-    return Markup("".join(code_and_strings))  # noqa: S704  (our own file)
+    lines = list[str]()
+    for file_name in file_names:
+        for line in read_template(file_name).splitlines():
+            code, _, _ = line.partition("//")
+            lines.append(code.strip())
+    script = "\n".join(filter(None, lines))
+    parts = _STRING.split(script)  # code, string, code, string, …, code
+    code_parts = parts[::2]
+    parts[::2] = [_SPACED.sub(r"\1", code) for code in code_parts]
+    return Markup("".join(parts))  # noqa: S704  (our own file)
 
 
 def digest_for_policy(content: str) -> Markup:
     """Return the digest of a style or script as a content security policy has it."""
     digest = hashlib.sha256(content.encode()).digest()
-    return Markup("sha256-{}").format(base64.b64encode(digest).decode())
+    encoded = base64.b64encode(digest).decode()
+    return Markup("sha256-{}").format(encoded)
 
 
 def format_ns(value: float | None) -> str:
@@ -94,15 +100,16 @@ def format_ns(value: float | None) -> str:
     """
     if text.is_none(value) or value is None:
         return "-"
-    return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
+    if value < 1000:
+        return f"{value:.1f}"
+    return f"{value:,.0f}"
 
 
 def _escape_controls(value: Any) -> Any:
-    return (
-        one_line(value)
-        if isinstance(value, str) and not isinstance(value, Markup)
-        else value
-    )
+    """Escape the control characters of a text; markup and other values stay."""
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return value
+    return one_line(value)
 
 
 def require_writable_output(path: Path, *, force: bool = False) -> None:
