@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -115,11 +114,8 @@ def render(  # noqa: PLR0913  what a page may be asked for, and its progress
     dots: DotsByTitle = {}
     if len(readings) > 1:
         dots = _draw_dots_by_title(overall, usual, readings, descriptions)
-    script = read_scripts("map.js", "controls.js", "values.js")
     return render_template(
         "page.html",
-        script=script,
-        script_digest=digest_for_policy(script),
         title=title,
         made=datetime.now(UTC),
         readings=readings,
@@ -135,10 +131,20 @@ def render(  # noqa: PLR0913  what a page may be asked for, and its progress
         dots=dots,
         **_describe_usual_numbers(usual, descriptions),
         **_draw_first_screen(readings),
-        viridis=figures.list_backgrounds_and_inks("viridis"),
-        diverging=figures.list_backgrounds_and_inks(plots.CHANGES),
+        **_list_scripts_and_colours(),
         **_list_template_functions(),
     )
+
+
+def _list_scripts_and_colours() -> dict[str, Any]:
+    """Return the script of every page, and the colours of its maps."""
+    script = read_scripts("map.js", "controls.js", "values.js")
+    return {
+        "script": script,
+        "script_digest": digest_for_policy(script),
+        "viridis": figures.list_backgrounds_and_inks("viridis"),
+        "diverging": figures.list_backgrounds_and_inks(plots.CHANGES),
+    }
 
 
 def _list_template_functions() -> dict[str, Any]:
@@ -186,12 +192,14 @@ def _locate_findings(
         if reading.detailed
     }
     ids = {}
-    for finding in chain.from_iterable(answer.findings for answer in findings.answers):
-        panels = dots.get(finding.choice, {})
-        if finding.relation in panels:
-            ids[finding] = _name_panel(finding.choice, finding.relation)
-        elif sections.keys() >= set(finding.hosts):
-            ids[finding] = sections[finding.hosts[0]]
+    for answer in findings.answers:
+        for finding in answer.findings:
+            panels = dots.get(finding.choice, {})
+            if finding.relation in panels:
+                ids[finding] = _name_panel(finding.choice, finding.relation)
+            elif set(finding.hosts) <= sections.keys():
+                first_host = finding.hosts[0]
+                ids[finding] = sections[first_host]
     return ids
 
 
@@ -230,7 +238,10 @@ def _draw_first_screen(readings: Sequence[Reading]) -> dict[str, Any]:
     """
     detailed = [reading for reading in readings if reading.detailed]
     maps = _group_maps(detailed)
-    shared = {choice: _choose_shared_limits(own) for choice, own in maps.items()}
+    shared = {}
+    for choice, maps_of_choice in maps.items():
+        tables = [table for _, table in maps_of_choice]
+        shared[choice] = heatmap.choose_limits(tables)
     thumbnails = _draw_thumbnails(maps, shared)
     front = None
     if not thumbnails:
@@ -255,11 +266,6 @@ def _group_maps(readings: Sequence[Reading]) -> dict[str, list[_RunMatrix]]:
     return maps
 
 
-def _choose_shared_limits(maps: Sequence[_RunMatrix]) -> heatmap.Limits:
-    """Choose the limits of one colour scale for all these maps."""
-    return heatmap.choose_limits([table for _, table in maps])
-
-
 def _draw_thumbnails(
     maps: Mapping[str, Sequence[_RunMatrix]], shared: Mapping[str, heatmap.Limits]
 ) -> dict[str, list[tuple[Reading, str]]]:
@@ -267,20 +273,22 @@ def _draw_thumbnails(
     runs comes first. maps: as `_group_maps` returns them. shared: the limits of the
     colour scale that the maps of a benchmark have in common, by benchmark.
     """
-    thumbnails = {}
-    most_runs_first = sorted(maps, key=lambda choice: -len(maps[choice]))
+    thumbnails = defaultdict[str, list[tuple[Reading, str]]](list)
+    counts = {choice: len(maps_of_choice) for choice, maps_of_choice in maps.items()}
+    most_runs_first = sorted(maps, key=lambda choice: -counts[choice])
     for choice in most_runs_first:
-        if len(maps[choice]) > 1:
-            thumbnails[choice] = [
-                (reading, _draw_thumbnail(reading, table, shared[choice]))
-                for reading, table in maps[choice]
-            ]
-    return thumbnails
+        if counts[choice] < 2:
+            continue
+        for reading, table in maps[choice]:
+            thumbnail = _draw_thumbnail(reading, table, shared[choice])
+            thumbnails[choice].append((reading, thumbnail))
+    return dict(thumbnails)
 
 
 def _draw_thumbnail(
     reading: Reading, table: pd.DataFrame, limits: heatmap.Limits
 ) -> str:
+    """Draw a small map as a data URI."""
     drawn = heatmap.map_cpus(table, reading.order, limits)
     return render_thumbnail(drawn, "viridis")
 
@@ -303,15 +311,15 @@ def _list_warnings_of_runs(readings: Sequence[Reading]) -> list[PageWarning]:
     the last run of each host, with words such as "2 of 5 runs": the warning applies to
     so many of the host's runs.
     """
-    runs_by_warning = _group_by_warning(readings)
     are_many = len(readings) > MANY_RUNS
     warnings = []
-    for key, words in sorted(runs_by_warning, key=lambda pair: ORDER.index(pair[0])):
-        affected = runs_by_warning[key, words]
+    for (key, words), affected in _group_by_warning(readings).items():
+        listed = affected
         if are_many:
-            affected = list(_group_by_host(affected, readings))
-        warnings.append(PageWarning(key, words, affected, ADVICE.get(key, "")))
-    return warnings
+            listed = list(_group_by_host(affected, readings))
+        advice = ADVICE.get(key, "")
+        warnings.append(PageWarning(key, words, listed, advice))
+    return sorted(warnings, key=lambda warning: ORDER.index(warning.key))
 
 
 def _group_by_warning(
@@ -337,14 +345,16 @@ def _warn_about_single_runs(readings: Sequence[Reading]) -> Iterator[PageWarning
     A run is listed with "" for its extent: the warning is about all of the run.
     """
     fault = "the difference between runs is unknown, and ±95% does not include it"
-    counts = Counter(reading.run["host_id"] for reading in readings)
-    singles = [
-        (reading, "") for reading in readings if counts[reading.run["host_id"]] == 1
-    ]
-    if len(readings) > 1 and len(singles) == len(readings):
+    run_counts = Counter(reading.run["host_id"] for reading in readings)
+    single_runs = []
+    for reading in readings:
+        host = reading.run["host_id"]
+        if run_counts[host] == 1:
+            single_runs.append((reading, ""))
+    if len(readings) > 1 and len(single_runs) == len(readings):
         yield PageWarning("", f"one run of each host: {fault}")
-    elif singles:
-        yield PageWarning("", f"one run only: {fault}", singles)
+    elif single_runs:
+        yield PageWarning("", f"one run only: {fault}", single_runs)
 
 
 def _warn_about_differences(readings: Sequence[Reading]) -> Iterator[PageWarning]:
@@ -353,18 +363,15 @@ def _warn_about_differences(readings: Sequence[Reading]) -> Iterator[PageWarning
     """
     for benchmark, variants in _group_variants(readings).items():
         if len(variants) > 1:
-            yield PageWarning(
-                "",
-                f"{benchmark} used different instructions ({', '.join(variants)}); do"
-                " not compare their latencies",
-            )
+            fault = f"{benchmark} used different instructions ({', '.join(variants)})"
+            yield PageWarning("", f"{fault}; do not compare their latencies")
     presets = {reading.run["preset"] for reading in readings}
     if len(presets) > 1:
-        with_preset = [
-            (reading, reading.run["preset"])
-            for reading in readings
-            if reading.run["preset"]
-        ]
+        with_preset = []
+        for reading in readings:
+            preset = reading.run["preset"]
+            if preset:
+                with_preset.append((reading, preset))
         fault = "runs used the sampling and estimator of another tool"
         yield PageWarning("", fault, with_preset)
 
@@ -407,7 +414,8 @@ def _split_overview_into_tables(
     is_single = rows["host_id"].nunique() == 1
     shared = defaultdict[object, list[Group]](list)
     for group in group_columns(sort_overview(rows), descriptions):
-        shared[tuple(group.columns) if is_single else group.title].append(group)
+        key = tuple(group.columns) if is_single else group.title
+        shared[key].append(group)
     return list(shared.values())
 
 
@@ -448,7 +456,8 @@ def _sort_by_run(rows: pd.DataFrame, readings: Sequence[Reading]) -> pd.DataFram
     """Sort rows in the order of the runs on the page."""
     places = {reading.run["run_id"]: place for place, reading in enumerate(readings)}
     place_of_row = rows["run_id"].map(places)
-    return rows.iloc[place_of_row.argsort(kind="stable")]
+    in_order = place_of_row.argsort(kind="stable")
+    return rows.iloc[in_order]
 
 
 def _collect_rounds(
@@ -461,10 +470,13 @@ def _collect_rounds(
     for reading in readings:
         host = figures.shorten_middle(reading.run["host_name"])
         for part in reading.parts:
-            if part.name == choice and len(part.rounds):
-                own = part.rounds[part.rounds["relation"] == relation]
-                tables.append(own.assign(host=host))
-    return pd.concat(tables) if tables else None
+            rounds = part.rounds
+            if part.name == choice and len(rounds):
+                rounds_of_relation = rounds[rounds["relation"] == relation]
+                tables.append(rounds_of_relation.assign(host=host))
+    if not tables:
+        return None
+    return pd.concat(tables)
 
 
 def _draw_dots(
@@ -490,7 +502,13 @@ def _draw_dots(
     own_bars = {host: bars[host] for host in hosts if host in bars}
     numbers = [f"{host} {format_ns(ns)}" for host, ns in own_bars.items()]
     _, _, unit = benchmark.label.rpartition(" ")  # "one way, ns" -> "ns"
-    plot = partial(plots.run_dots, runs, rounds, usual=own_bars, unit=benchmark.label)
+    plot = partial(
+        plots.run_dots,
+        runs,
+        rounds,
+        usual=own_bars,
+        unit=benchmark.label,
+    )
     return figures.draw(
         f"dots-{title.replace('/', '-')}-{relation}",
         f"Run medians of {title}, {relation}: {'; '.join(numbers)} {unit}",
@@ -509,8 +527,10 @@ def _list_values_of_runs(
     lines = list(dict.fromkeys(runs["host"]))
     values = []
     for row in text.to_records(runs):
-        words = f"{names[row['run_id']]}: {format_ns(row['ns'])}"
-        values.append(figures.Value(row["ns"], lines.index(row["host"]), words))
+        ns = row["ns"]
+        name = names[row["run_id"]]
+        line = lines.index(row["host"])
+        values.append(figures.Value(x=ns, y=line, words=f"{name}: {format_ns(ns)}"))
     return values
 
 
@@ -544,10 +564,13 @@ def _build_map(
     order = reading.order
     drawn = heatmap.map_cpus(part.table, order)
     _, highest = drawn.limits
-    common_limits = shared[part.name] if len(readings) > 1 else None
+    common_limits = None
+    if len(readings) > 1:
+        common_limits = shared[part.name]
     detailed_count = sum(other.detailed for other in readings)
-    no_bursts = part.bursts[:0]
-    bursts = part.bursts if detailed_count == 1 else no_bursts
+    bursts = part.bursts
+    if detailed_count > 1:
+        bursts = bursts[:0]  # none
     about = {
         "limits": drawn.limits,
         "number": "{:.1f}" if highest < 1000 else "{:.0f}",
@@ -619,16 +642,17 @@ def _draw_ecdf(reading: Reading, part: Part, place: str = "section") -> Markup:
     """Draw the distributions of all samples of a part. place: where on the page, which
     makes the picture's ID unique: "section" or "front".
     """
-    legend_lines = math.ceil(len(part.curves) / plots.legend_columns(part.curves))
+    columns = plots.legend_columns(part.curves)
+    legend_lines = math.ceil(len(part.curves) / columns)
+    legend_height = 16 + 17 * legend_lines
+    name = part.name.replace("/", "-")
     subject = f"all samples of {part.name} on {reading.name}"
     return figures.draw(
-        f"{reading.anchor}-ecdf-{place}-{part.name.replace('/', '-')}",
+        f"{reading.anchor}-ecdf-{place}-{name}",
         f"Distribution of {subject}. {'; '.join(_describe_curves(part))}",
         size=(figures.PANEL, 260),
         onto=partial(plots.ecdf, part.curves, unit=part.heading),
-        margins=figures.Margins(
-            left=50, bottom=42, right=18, top=16 + 17 * legend_lines
-        ),
+        margins=figures.Margins(left=50, bottom=42, right=18, top=legend_height),
     )
 
 
