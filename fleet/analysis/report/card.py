@@ -83,7 +83,7 @@ _CAPITAL_HEIGHT = 0.72  # of a digit, relative to the font's size
 _LABEL_SIZE = 13  # pixels, of the font of labels around the map and its scale
 _LABEL_DISTANCE = 8  # pixels, of labels from the map
 _SCALE_WIDTH = 16.0  # pixels
-_SCALE_DISTANCE = 14  # pixels, of the colour scale from the map
+_SCALE_X = _X + _SIDE + 14  # pixels: left edge of the colour scale
 _MAX_ROWS = 8
 _NOT_MEASURED = SHADES  # in `Card.cells`; shades are 0 to SHADES - 1
 # width of a character relative to the font's size; most sans-serif fonts are narrower
@@ -277,7 +277,8 @@ def _place_on_card(subject: _Subject, words: _Words) -> Card:
 def _place_edges(drawn: Heatmap) -> list[float]:
     """Return the offsets of the lines between groups, from the edge of the map."""
     cell = _SIDE / len(drawn.labels)
-    return [place * cell for place, border in enumerate(drawn.borders) if border]
+    places = [place for place, border in enumerate(drawn.borders) if border]
+    return [place * cell for place in places]
 
 
 def _choose_subject(
@@ -330,8 +331,10 @@ def _pick_choice(run: dict[str, Any], choices: Sequence[str]) -> str:
             f"{run['run_id']}: has no pairs of CPUs for a card; write a page: -o"
             " report.html."
         )
-    planned: list[str] = [choice for choice in run["benchmarks"] if choice in choices]
-    return [*planned, *choices][0]
+    for planned in run["benchmarks"]:
+        if planned in choices:
+            return str(planned)
+    return choices[0]
 
 
 def _make_pair_subject(
@@ -349,7 +352,8 @@ def _make_pair_subject(
     """
     descriptions = read_descriptions(run["hello"])
     name = choice.rstrip("/")
-    nodes = sorted(pairs["memory_node"].dropna().astype(int).unique())
+    known_nodes = pairs["memory_node"].dropna().astype(int)
+    nodes = sorted(known_nodes.unique())
     if nodes:
         pairs = pairs[pairs["memory_node"] == nodes[0]]
         name += f" n{nodes[0]}"
@@ -430,7 +434,8 @@ def _tabulate(subject: _Subject) -> list[tuple[str, ...]]:
     as ("package", "43.4 ns", "±1.2%", "28").
     """
     first_title = "memory" if subject.by_node else "shared"
-    table: list[tuple[str, ...]] = [(first_title, "median", "±95%", "pairs")]
+    titles = (first_title, "median", "±95%", "pairs")
+    table: list[tuple[str, ...]] = [titles]
     for row in to_records(subject.relations):
         median = _format_with_unit(subject.benchmark, row["median_ns"])
         half = format_half_width(row["spread"])
@@ -440,7 +445,8 @@ def _tabulate(subject: _Subject) -> list[tuple[str, ...]]:
 
 
 def _format_with_unit(benchmark: Benchmark, ns: float) -> str:
-    return f"{format_value(benchmark, ns)} {benchmark.rate or 'ns'}"
+    unit = benchmark.rate or "ns"
+    return f"{format_value(benchmark, ns)} {unit}"
 
 
 def _describe_memory(
@@ -472,11 +478,12 @@ def _describe_levels(levels: pd.DataFrame, descriptions: Descriptions) -> str:
     rows = levels[of_one_cpu & is_latency]
     if rows.empty:
         return ""
-    ladders = rows.groupby(["benchmark", "variant", "setting", "ping_cpu"], sort=False)
-    _, first = next(iter(ladders))
+    ladder = ["benchmark", "variant", "setting", "ping_cpu"]
+    _, first = next(iter(rows.groupby(ladder, sort=False)))
     numbers = []
     for row in to_records(first):
-        value = format_value(descriptions[row["benchmark"]], row["median_ns"])
+        benchmark = descriptions[row["benchmark"]]
+        value = format_value(benchmark, row["median_ns"])
         numbers.append(f"{row['level']} {value}")
     setting = first["setting"].iloc[0]
     return one_line(f"memory, {setting}: {', '.join(numbers)} ns")
@@ -497,11 +504,13 @@ def _describe_min_median_max(subject: _Subject) -> list[str]:
     """
     if subject.by_node:
         return []
-    numbers = convert_to_shown(subject.benchmark, subject.pairs[subject.ns_column])
-    rows = subject.pairs.assign(shown=numbers).dropna(subset="shown")
+    ns = subject.pairs[subject.ns_column]
+    with_number = subject.pairs.assign(shown=convert_to_shown(subject.benchmark, ns))
+    rows = with_number.dropna(subset="shown")
     rows = rows.sort_values(["shown", "ping_cpu", "pong_cpu"], kind="stable")
     middle = (len(rows) - 1) // 2
-    lowest, median, highest = to_records(rows.iloc[[0, middle, -1]])
+    first_middle_and_last = rows.iloc[[0, middle, -1]]
+    lowest, median, highest = to_records(first_middle_and_last)
     return [
         f"min: {_describe_pair(subject, lowest)}",
         f"median: {_describe_pair(subject, median)}",
@@ -549,13 +558,16 @@ def _place_words(words: _Words) -> list[Text]:
     above the last line.
     """
     heading = _place_heading(words)
-    table, below = _place_table(words.table, heading[-1].y + 32)
+    top_of_table = heading[-1].y + 32
+    table, below = _place_table(words.table, top_of_table)
     texts = heading + table
     if words.memory:
-        texts.append(_fit_line(_LEFT, below + 8, 15, words.memory))
+        memory = _fit_line(_LEFT, below + 8, 15, words.memory)
+        texts.append(memory)
     texts += _place_above_foot([*_wrap_judgement(words), *words.extremes])
-    room = _SIZE[0] - 80
-    texts.append(_fit_line(40, _FOOT + 22, 14, words.foot, "muted", room))
+    width, _ = _SIZE
+    foot = _fit_line(40, _FOOT + 22, 14, words.foot, "muted", room=width - 80)
+    texts.append(foot)
     return texts
 
 
@@ -575,7 +587,8 @@ def _place_heading(words: _Words) -> list[Text]:
     """Place the lines about the machine, and what was measured on it."""
     texts = []
     y = 76.0
-    for line in textwrap.wrap(words.heading or words.model, 26)[:3]:
+    lines = textwrap.wrap(words.heading or words.model, 26)
+    for line in lines[:3]:
         texts.append(_fit_line(_LEFT, y, 24, line, "strong"))
         y += 30
     if words.heading:
@@ -585,7 +598,8 @@ def _place_heading(words: _Words) -> list[Text]:
     if words.core_kinds:
         y += 24
         texts.append(_fit_line(_LEFT, y, 15, words.core_kinds))
-    texts.append(_fit_line(_LEFT, y + 30, 15, words.subject, "muted"))
+    y += 30
+    texts.append(_fit_line(_LEFT, y, 15, words.subject, "muted"))
     return texts
 
 
@@ -600,8 +614,9 @@ def _place_table(
     # pixels from line to line: fewer if there are many rows
     step = 36 if len(rows) <= _MAX_ROWS // 2 else 27
     if len(rows) > _MAX_ROWS:
-        left_out = len(rows) - (_MAX_ROWS - 1)
-        rows = [*rows[: _MAX_ROWS - 1], (f"and {left_out} more",)]
+        shown = rows[: _MAX_ROWS - 1]
+        left_out = len(rows) - len(shown)
+        rows = [*shown, (f"and {left_out} more",)]
     texts = _place_row(titles, top, step, "muted")
     y = top + step
     for row in rows:
@@ -615,8 +630,11 @@ def _place_row(row: Sequence[str], y: float, step: int, kind: str) -> list[Text]
     a row may have fewer cells than the table has columns.
     """
     size = 0.6 * step
-    columns = zip(_COLUMNS, row, strict=False)
-    return [Text(x, y, size, kind, anchor, cell) for (x, anchor), cell in columns]
+    texts = []
+    for column, cell in zip(_COLUMNS, row, strict=False):
+        x, anchor = column
+        texts.append(Text(x, y, size, kind, anchor, cell))
+    return texts
 
 
 def _wrap_judgement(words: _Words) -> list[str]:
@@ -632,8 +650,10 @@ def _fit_line(
     """Place a line in letters of size `largest`, or smaller, so that it fits into
     `room`.
     """
-    fitting = room / (_EM * max(len(words), 1))
-    return Text(x, y, min(largest, fitting), kind, "start", words)
+    length = max(len(words), 1)  # in characters
+    fitting = room / (_EM * length)
+    size = min(largest, fitting)
+    return Text(x, y, size, kind, "start", words)
 
 
 def _place_map_texts(drawn: Heatmap, benchmark: Benchmark) -> list[Text]:
@@ -668,10 +688,10 @@ def _place_group_names(drawn: Heatmap, distance: float) -> Iterator[Text]:
             middle = (begin + end) / 2
             fits = size * _EM * len(name) + 4 <= end - begin
             if name and fits:
-                x, y = _X + middle, _Y - away
-                yield Text(x, y, size, "muted", "middle", name)
-                x, y = _X - away, _Y + middle
-                yield Text(x, y, size, "muted", "middle", name, upright=True)
+                above = (_X + middle, _Y - away)
+                left = (_X - away, _Y + middle)
+                yield Text(*above, size, "muted", "middle", name)
+                yield Text(*left, size, "muted", "middle", name, upright=True)
             begin = end
 
 
@@ -688,6 +708,7 @@ def _place_labels_and_numbers(drawn: Heatmap, benchmark: Benchmark) -> Iterator[
     yield _make_label(left, above, subject, "end")
     cell = _SIDE / len(drawn.labels)
     for row, label in enumerate(drawn.labels):
+        # how far the middle of the row or column is from the edge of the map
         middle = (row + 0.5) * cell
         yield _make_label(_X + middle, above, label, "middle")
         baseline = _Y + middle + 5
@@ -728,18 +749,20 @@ def _place_scale_numbers(drawn: Heatmap, benchmark: Benchmark) -> Iterator[Text]
     The limits of the scale are in ns; the numbers are as they are shown. Of a rate, the
     limit of the longest time is the lowest number.
     """
-    low, high = sorted(convert_to_shown(benchmark, end) for end in drawn.limits)
-    x = _X + _SIDE + _SCALE_DISTANCE + _SCALE_WIDTH + 8
+    ends = [convert_to_shown(benchmark, end) for end in drawn.limits]
+    highest = max(ends)
+    x = _SCALE_X + _SCALE_WIDTH + 8
     # baselines of the texts at the scale's ends, so that they do not reach beyond it
     top = _Y + 11
     bottom = _Y + _SIDE - 2
     quarters_from_top = [0, 1, 2, 3, 4]
-    if high - low < 0.4:  # with one decimal, numbers of quarters would repeat
+    if highest - min(ends) < 0.4:  # with one decimal, numbers of quarters would repeat
         quarters_from_top = [0, 4]
     for quarter in quarters_from_top:
-        # 1 is the upper end of the scale, 0 the lower
-        ns = find_scale_value(1 - quarter / 4, drawn.limits)
-        number = _format_number(convert_to_shown(benchmark, ns), largest=high)
+        place = 1 - quarter / 4  # 1 is the upper end of the scale, 0 the lower
+        ns = find_scale_value(place, drawn.limits)
+        shown = convert_to_shown(benchmark, ns)
+        number = _format_number(shown, largest=highest)
         y = top + quarter * (bottom - top) / 4
         yield _make_label(x, y, number, "start")
     unit = benchmark.rate or "ns"
@@ -759,10 +782,10 @@ def _place_map_and_scale(card: Card) -> list[tuple[tuple[float, ...], Ints]]:
     """Return (left, top, width, height) and the shades, for the map and then for its
     scale.
     """
-    scale: Ints = np.arange(SHADES)[::-1, None]
+    scale: Ints = np.arange(SHADES)[::-1].reshape(-1, 1)  # one column
     return [
         ((_X, _Y, _SIDE, _SIDE), card.cells),
-        ((_X + _SIDE + _SCALE_DISTANCE, _Y, _SCALE_WIDTH, _SIDE), scale),
+        ((_SCALE_X, _Y, _SCALE_WIDTH, _SIDE), scale),
     ]
 
 
@@ -770,7 +793,9 @@ def draw_pixels(cells: Ints) -> Image.Image:
     """Draw one pixel per cell, with a palette of all shades and, at the index
     _NOT_MEASURED, white.
     """
-    image = Image.frombytes("P", cells.shape[::-1], cells.astype(np.uint8).tobytes())
+    rows, columns = cells.shape
+    pixels = cells.astype(np.uint8).tobytes()
+    image = Image.frombytes("P", (columns, rows), pixels)
     colours = [shade_to_rgb(shade) for shade in range(SHADES)]
     white = (255, 255, 255)
     image.putpalette(bytes(chain(*colours, white)))
@@ -821,7 +846,8 @@ def render_png(card: Card) -> bytes:
     for place, cells in _place_map_and_scale(card):
         left, top, width, height = map(int, place)
         pixels = draw_pixels(cells).convert("RGB")
-        image.paste(_enlarge(pixels, width, height), (left, top))
+        enlarged = _enlarge(pixels, width, height)
+        image.paste(enlarged, (left, top))
     draw = ImageDraw.Draw(image)
     _draw_edges(draw, card.edges)
     fonts = _find_fonts()
@@ -864,19 +890,28 @@ def _find_fonts() -> Path:
 
 def _draw_text(draw: ImageDraw.ImageDraw, text: Text, fonts: Path) -> None:
     """Draw a text of a card, horizontal or upright. fonts: the folder of the fonts."""
-    ink = _INKS[text.kind]
-    name = "DejaVuSans-Bold.ttf" if text.kind == "strong" else "DejaVuSans.ttf"
+    name = "DejaVuSans.ttf"
+    if text.kind == "strong":
+        name = "DejaVuSans-Bold.ttf"
     font = ImageFont.truetype(str(fonts / name), text.size)
-    if not text.upright:
-        anchor = _ANCHORS[text.anchor]
-        draw.text((text.x, text.y), text.words, ink, font, anchor)
-        return
-    # a turned text is placed by its upper left corner, without an anchor
-    turned_font = ImageFont.TransposedFont(font, Image.Transpose.ROTATE_90)
-    left = text.x - text.size
+    ink = _INKS[text.kind]
+    if text.upright:
+        turned_font = ImageFont.TransposedFont(font, Image.Transpose.ROTATE_90)
+        place = _place_upright_text(text, font)
+        draw.text(place, text.words, ink, turned_font)
+    else:
+        place = (text.x, text.y)
+        draw.text(place, text.words, ink, font, _ANCHORS[text.anchor])
+
+
+def _place_upright_text(
+    text: Text, font: ImageFont.FreeTypeFont
+) -> tuple[float, float]:
+    """Return the upper left corner of an upright text, by which Pillow places it: it
+    has no anchor as other texts do. The middle of the text is at its place.
+    """
     length = font.getlength(text.words)
-    top = text.y - length / 2
-    draw.text((left, top), text.words, ink, turned_font)
+    return text.x - text.size, text.y - length / 2
 
 
 def render_paste_text(card: Card, name: str) -> str:
@@ -886,10 +921,11 @@ def render_paste_text(card: Card, name: str) -> str:
     alternative = card.title.replace("[", "\\[").replace("]", "\\]")
     picture = f"![{alternative}]({name})"
     titles, *rows = [_format_markdown_row(row) for row in card.rows]
-    table = "\n".join([titles, "| --- | ---: | ---: | ---: |", *rows])
+    alignment = "| --- | ---: | ---: | ---: |"
+    table = "\n".join([titles, alignment, *rows])
     quotes = "\n".join(f"- {line}" for line in card.quotes)
-    paragraphs = filter(None, [picture, table, quotes, *card.about])
-    return "\n\n".join(paragraphs)
+    paragraphs = [picture, table, quotes, *card.about]
+    return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
 
 def _format_markdown_row(cells: Sequence[str]) -> str:
