@@ -174,8 +174,9 @@ def find(
     except UsageError:  # the runs have no numbers that are compared
         return Findings()
     hosts = defaultdict[str, HostFindings](HostFindings)
+    rows = to_records(past.changes)
     # each change as a row of the history and its table cells
-    changes = list(zip(to_records(past.changes), format_changes(past), strict=True))
+    changes = list(zip(rows, format_changes(past), strict=True))
     # each of these answers also adds its findings to those of the hosts in `hosts`
     answers = [_find_changes(past, changes, hosts)]
     several = [group for group in groups if len(group.hosts) > 1]
@@ -183,9 +184,10 @@ def find(
     acceptances = judge_hosts(root, selection, ranges, only)
     for acceptance in acceptances:
         hosts[acceptance.host].accepted = describe_acceptance(acceptance)
+    days_and_cells = [(str(_choose_day(row)), cells) for row, cells in changes]
     return Findings(
         answers=answers,
-        changes=[(str(_choose_day(row)), cells) for row, cells in changes],
+        changes=days_and_cells,
         hosts=dict(hosts),
         acceptances=acceptances,
     )
@@ -274,8 +276,9 @@ def _find_odd_machines(
         findings += [_word_odd_number(number) for number in odd_numbers]
         for host, mark in _choose_marks(odd_numbers).items():
             hosts[host].marks.append(mark)
-    for host, text in list_odd_environments(group):
-        findings.append(Finding(title=host, text=text, hosts=(host,)))
+    for host, environment in list_odd_environments(group):
+        finding = Finding(title=host, text=environment, hosts=(host,))
+        findings.append(finding)
     for finding in findings:
         (host,) = finding.hosts  # a finding about a group is about one machine of it
         hosts[host].findings.append(finding)
@@ -361,19 +364,21 @@ def _draw_nights(
     changes = convert_change(change, descriptions)
     # the level that each of the three leads to: log(level * (1 + change))
     log_after, low, high = log_before + np.log1p(changes)
-    log_ns = [*log_by_night, log_before, low, high]  # log_after is between low and high
+    # log_after is between low and high
+    logs_shown = [*log_by_night, log_before, low, high]
     axes = _Axes(
         first=log_by_night.index[0],
         last=log_by_night.index[-1],
-        bottom=min(log_ns),
-        top=max(log_ns),
+        bottom=min(logs_shown),
+        top=max(logs_shown),
     )
     nights = []
     for night, log in zip(log_by_night.index, log_by_night, strict=True):
-        words_of_night = f"{night}: {_format_level(log, change, descriptions)}"
+        number = _format_level(log, change, descriptions)
         x = axes.place_night(night)
         y = axes.place_log(log)
-        nights.append((x, y, night in far_nights, words_of_night))
+        is_far = night in far_nights
+        nights.append((x, y, is_far, f"{night}: {number}"))
     svg = render_template(
         "course.svg",
         words=words,
@@ -436,14 +441,15 @@ def _select_nights(
     # past.log_ns has a row per host, benchmark, variant and relation, a column per
     # night
     if benchmark:
-        relation = [change[name] for name in NUMBER_KEY]
-        log_ns = past.log_ns.loc[[(host, *relation)]]
-        is_of_relation = (far_off[NUMBER_KEY] == relation).all(axis=1)
+        key = [change[name] for name in NUMBER_KEY]
+        log_ns = past.log_ns.loc[[(host, *key)]]
+        is_of_relation = (far_off[NUMBER_KEY] == key).all(axis=1)
         far_off = far_off[is_of_relation]
     else:
         log_ns = past.log_ns.loc[[host]]
         # relations differ in size, so each is taken relative to its median over nights
-        log_ns = log_ns.sub(log_ns.median(axis=1), axis=0)
+        medians = log_ns.median(axis=1)
+        log_ns = log_ns.sub(medians, axis=0)
     log_by_night = log_ns.mean().dropna()
     sign = _choose_sign(benchmark, past.descriptions)
     return log_by_night * sign, set(far_off["night"])
@@ -493,7 +499,8 @@ def _list_ticks(past: History, host: str, axes: _Axes) -> list[tuple[float, str]
     out.
     """
     ticks = []
-    for night, facts in sorted(past.facts.get(host, {}).items()):
+    facts_by_night = past.facts.get(host, {})
+    for night, facts in sorted(facts_by_night.items()):
         is_shown = axes.first <= night <= axes.last
         if facts and is_shown:
             changes = [f"{fact} {old} → {new}" for fact, old, new in sorted(facts)]
