@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -169,7 +170,8 @@ def _make_tables(
     """Return the tables of all runs, without pairs whose benchmark the agents describe
     in contradicting ways.
     """
-    summaries = load.list_published(listing, run_id=runs["run_id"].tolist())
+    run_ids = runs["run_id"].tolist()
+    summaries = load.list_published(listing, run_id=run_ids)
     descriptions = load.merge_descriptions(summaries)
     pairs = load.drop_contradicting(pairs, summaries, descriptions)
     return Tables(runs, cpus, pairs, descriptions)
@@ -200,9 +202,10 @@ def _load_pairs(
 
 def _sort_by_host_and_time(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the runs host by host, hosts in the order given, each host's by time."""
+    by_time = sorted(rows, key=itemgetter("started_utc"))
     hosts = dict.fromkeys(row["host_id"] for row in rows)
     places = {host: place for place, host in enumerate(hosts)}
-    return sorted(rows, key=lambda row: (places[row["host_id"]], row["started_utc"]))
+    return sorted(by_time, key=lambda row: places[row["host_id"]])
 
 
 def _choose_detailed(rows: Sequence[Mapping[str, Any]]) -> set[str]:
@@ -232,7 +235,8 @@ def _load_earlier_medians(
 
 def _order_by_run(pairs: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """Return the pairs in the order of `runs`."""
-    place = pd.Index(runs["run_id"]).get_indexer(pairs["run_id"])
+    run_ids = pd.Index(runs["run_id"])
+    place = run_ids.get_indexer(pairs["run_id"])  # of each pair's run
     order = np.argsort(place, kind="stable")
     return pairs.iloc[order].reset_index(drop=True)
 
@@ -259,10 +263,11 @@ def _name_runs_of_host(runs: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     moment = _choose_moment_format(runs)
     names = {}
     for run in runs:
-        when = f"{run['started_utc']:{moment}}"
+        name = f"{run['host_name']} {run['started_utc']:{moment}}"
         labels = text.format_labels(run["labels"], without=common)
-        parts = (run["host_name"], when, labels)
-        names[run["run_id"]] = " ".join(filter(None, parts))
+        if labels:
+            name += f" {labels}"
+        names[run["run_id"]] = name
     return names
 
 
@@ -270,7 +275,9 @@ def _choose_moment_format(runs: Sequence[Mapping[str, Any]]) -> str:
     """Return the format of a run's start: its date, with the time if dates repeat."""
     day = "%Y-%m-%d"
     days = {f"{run['started_utc']:{day}}" for run in runs}
-    return day if len(days) == len(runs) else f"{day} %H:%M:%S"
+    if len(days) == len(runs):
+        return day
+    return f"{day} %H:%M:%S"
 
 
 def _batch_runs(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
@@ -295,7 +302,9 @@ def _batch_runs(rows: Sequence[dict[str, Any]]) -> Iterator[list[dict[str, Any]]
 
 def _have_equal_benchmarks(run: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Report whether the agents of two runs describe benchmarks alike."""
-    return bool(run["hello"].get("benchmarks") == other["hello"].get("benchmarks"))
+    benchmarks = run["hello"].get("benchmarks")
+    others = other["hello"].get("benchmarks")
+    return bool(benchmarks == others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,18 +350,21 @@ class _Batch:
 
     def select_cpus(self, run_id: str) -> pd.DataFrame:
         """Return the rows of a run's CPUs."""
-        cpus: pd.DataFrame = self.cpus[self.cpus["run_id"] == run_id]
+        is_of_run = self.cpus["run_id"] == run_id
+        cpus: pd.DataFrame = self.cpus[is_of_run]
         return cpus.reset_index(drop=True)
 
     def select_counters(self, run_id: str) -> pd.DataFrame:
         """Return the rows of a run's counters."""
-        counters: pd.DataFrame = self.counters[self.counters["run_id"] == run_id]
+        is_of_run = self.counters["run_id"] == run_id
+        counters: pd.DataFrame = self.counters[is_of_run]
         return counters
 
     def tabulate_findings(self, run_id: str) -> pd.DataFrame:
         """Return what is odd about a run's topology, a row each."""
+        findings = self.findings.get(run_id, [])
         columns = list(topology_check.FINDING_COLUMNS)
-        return pd.DataFrame(self.findings.get(run_id, []), columns=columns)
+        return pd.DataFrame(findings, columns=columns)
 
 
 def _load_batch(sources: _Sources, runs: Sequence[dict[str, Any]]) -> _Batch:
@@ -413,7 +425,9 @@ def _load_bursts_for_warnings(
     for run_id in run_ids:
         if run_id in detailed:
             bursts = load.load_samples(
-                listing, run_id=run_id, columns=marked_rows.BURST_COLUMNS
+                listing,
+                run_id=run_id,
+                columns=marked_rows.BURST_COLUMNS,
             )
             tables.append(bursts)
     filled = [bursts for bursts in tables if len(bursts)]
@@ -435,7 +449,8 @@ def _load_relations(
     for row in text.to_records(rows):
         rows_by_choice = relations[row["run_id"]]
         choice = text.name_benchmark(row)
-        rows_by_choice.setdefault(choice, []).append(row)
+        rows_of_choice = rows_by_choice.setdefault(choice, [])
+        rows_of_choice.append(row)
     return relations
 
 
@@ -462,7 +477,8 @@ def _fill_reading(listing: Listing, reading: Reading, batch: _Batch) -> None:
     run_id = run["run_id"]
     choices = _sort_as_planned(batch.choices.get(run_id, []), run)
     rows_by_choice = batch.relations[run_id]
-    reading.parts = list(_make_parts(choices, rows_by_choice, batch.descriptions))
+    parts = _make_parts(choices, rows_by_choice, batch.descriptions)
+    reading.parts = list(parts)
     comparisons = NO_COMPARISONS  # those of the cross-checks
     if reading.detailed or has_cross_checks(choices, batch.descriptions):
         pairs = batch.select_pairs(run_id)
@@ -576,10 +592,11 @@ def _fill_parts(listing: Listing, reading: Reading, pairs: pd.DataFrame) -> None
     """Fill the pairs, matrices, rounds, bursts and curves of all parts. pairs: of the
     run.
     """
+    cpus = reading.order.cpus
     for part in reading.parts:
         part.pairs = part.select(pairs)
         if not part.is_of_single_cpus:
-            part.table = matrix(part.pairs, reading.order.cpus, reading.ns_column)
+            part.table = matrix(part.pairs, cpus, reading.ns_column)
         bursts = _load_bursts(listing, reading, part)
         _add_rounds_and_curves(part, bursts, reading.descriptions)
 
@@ -658,8 +675,10 @@ def _add_rounds_and_curves(
             is_own_row = relation_of_row == relation
             # from a value per burst to a value per sample
             is_own_sample = is_own_row[burst_row]
-            drawn[relation].append(_thin(ns[is_own_sample], step))
-        medians_of_bursts.append(_compute_burst_medians(rows, ns, burst_row))
+            kept = _thin(ns[is_own_sample], step)
+            drawn[relation].append(kept)
+        medians_of_rows = _compute_burst_medians(rows, ns, burst_row)
+        medians_of_bursts.append(medians_of_rows)
     medians = pd.concat(medians_of_bursts)
     if len(medians) <= _MAX_BURSTS:
         part.bursts = medians
@@ -691,8 +710,9 @@ def _compute_curves(drawn: Mapping[str, Sequence[Floats]]) -> dict[str, Floats]:
     """Return quantiles of the latencies drawn of each relation, _STEPS of them."""
     shares = np.linspace(0, 1, _STEPS)
     curves = {}
-    for relation, latencies in drawn.items():
-        curves[relation] = np.quantile(np.concatenate(latencies), shares)
+    for relation, parts in drawn.items():
+        latencies = np.concatenate(parts)
+        curves[relation] = np.quantile(latencies, shares)
     return curves
 
 
