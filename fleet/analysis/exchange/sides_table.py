@@ -26,13 +26,11 @@ def render_sides(rows: pd.DataFrame) -> str:
     sides = _index_sides(rows)
     names = _name_sides(sides)
     common = _list_common_cells(sides)
-    parts = [
-        "\n".join(_describe_sides(rows, names)),
-        *_render_tables(sides, common, names),
-    ]
+    about_sides = "\n".join(_describe_sides(rows, names))
+    tables = _render_tables(sides, common, names)
     notes = [*_explain(sides, common), *_list_others(sides, common, names)]
-    parts.append("\n".join(map(one_line, notes)))
-    return "\n\n".join(parts)
+    notes_in_lines = "\n".join(map(one_line, notes))
+    return "\n\n".join([about_sides, *tables, notes_in_lines])
 
 
 _Sides = dict[str, dict[_Cell, Mapping[str, Any]]]  # rows by side and cell
@@ -42,8 +40,9 @@ def _index_sides(rows: pd.DataFrame) -> _Sides:
     """Return the rows of each side by benchmark, variant and relation."""
     sides: _Sides = {}
     for row in to_records(rows):
+        rows_of_side = sides.setdefault(row["side"], {})
         cell = (row["benchmark"], row["variant"] or "", row["relation"])
-        sides.setdefault(row["side"], {})[cell] = row
+        rows_of_side[cell] = row
     return sides
 
 
@@ -52,10 +51,9 @@ def _name_sides(sides: _Sides) -> dict[str, str]:
     runs beside what others published, else "A", "B" and so on.
     """
     are_published = [_is_published(rows_by_cell) for rows_by_cell in sides.values()]
+    titles = [chr(ord("A") + place) for place in range(len(sides))]
     if are_published == [False, True]:
         titles = ["mine", "published"]
-    else:
-        titles = [chr(ord("A") + place) for place in range(len(sides))]
     return dict(zip(sides, titles, strict=True))
 
 
@@ -96,11 +94,14 @@ def _render_tables(
     """Yield a table for each benchmark and variant that all sides have. common: the
     cells, each a benchmark, variant and relation, that all sides have.
     """
+    cells_by_choice = defaultdict[tuple[str, str], list[_Cell]](list)
+    for cell in common:
+        benchmark, variant, _ = cell
+        cells_by_choice[benchmark, variant].append(cell)
     first_side = next(iter(sides.values()))
-    choices = dict.fromkeys(cell[:2] for cell in common)
-    for choice in choices:
-        cells = [cell for cell in common if cell[:2] == choice]
-        name = name_benchmark(first_side[cells[0]]).rstrip("/")
+    for cells in cells_by_choice.values():
+        any_row = first_side[cells[0]]
+        name = name_benchmark(any_row).rstrip("/")
         title = one_line(f"{name}: one-way latency in ns")
         yield f"{title}\n{_tabulate_cells(sides, cells, names)}"
 
@@ -115,17 +116,20 @@ def _tabulate_cells(sides: _Sides, cells: list[_Cell], names: Mapping[str, str])
     """
     columns = {"relation": [relation for _, _, relation in cells]}
     first_side, *others = sides
+    first_name = names[first_side]
     first_rows = sides[first_side]
-    columns |= _list_numbers(first_rows, cells, names[first_side])
+    columns |= _list_numbers(first_rows, cells, first_name)
     for side in others:
+        own_name = names[side]
+        own_rows = sides[side]
+        columns |= _list_numbers(own_rows, cells, own_name)
         title = "ratio"
         if len(others) > 1:
-            title = f"{names[side]}/{names[first_side]}"
-        columns |= _list_numbers(sides[side], cells, names[side])
-        columns[title] = _list_ratios(sides[side], first_rows, cells)
-    titles = list(columns)
+            title = f"{own_name}/{first_name}"
+        columns[title] = _list_ratios(own_rows, first_rows, cells)
     lines = list(zip(*columns.values(), strict=True))
-    return table(titles, lines, right={*range(1, len(titles))})
+    number_columns = set(range(1, len(columns)))
+    return table(list(columns), lines, right=number_columns)
 
 
 def _list_ratios(
@@ -154,7 +158,8 @@ def _list_numbers(
     columns = {name: [f"{row['median_ns']:.1f}" for row in rows]}
     halves = [row["half"] for row in rows]
     if not all(map(is_none, halves)):
-        columns[f"±95% of {name}"] = list(map(format_half_width, halves))
+        intervals = [format_half_width(half) for half in halves]
+        columns[f"±95% of {name}"] = intervals
     return columns
 
 
@@ -191,7 +196,7 @@ def _list_rows(rows: list[Mapping[str, Any]]) -> str:
         name = name_benchmark(row).rstrip("/")  # "cas/" has no variant
         number = f"{row['relation']} {row['median_ns']:.1f}"
         numbers_by_benchmark[name].append(number)
-    return "; ".join(
-        f"{name}: {', '.join(numbers)}"
-        for name, numbers in numbers_by_benchmark.items()
-    )
+    parts = []
+    for name, numbers in numbers_by_benchmark.items():
+        parts.append(f"{name}: {', '.join(numbers)}")
+    return "; ".join(parts)

@@ -65,10 +65,12 @@ def render_cpu_model(cpu_model: str, rows: pd.DataFrame) -> str:
     medians = imports.compute_medians(rows)
     machines = list(medians["summary"].unique())
     count = format_count(len(machines), "table")
-    parts = [one_line(f"{cpu_model}: {count}, {join_names(machines)}")]
-    choices = name_benchmarks(medians).str.rstrip("/")
-    for choice, part in medians.groupby(choices, sort=False):
-        parts.append(_tabulate_machines(str(choice), part))
+    heading = one_line(f"{cpu_model}: {count}, {join_names(machines)}")
+    parts = [heading]
+    choice_of_row = name_benchmarks(medians).str.rstrip("/")
+    for choice, medians_of_choice in medians.groupby(choice_of_row, sort=False):
+        machines_table = _tabulate_machines(str(choice), medians_of_choice)
+        parts.append(machines_table)
     return "\n\n".join(parts)
 
 
@@ -77,39 +79,40 @@ def _tabulate_machines(choice: str, medians: pd.DataFrame) -> str:
     the benchmark and variant, such as "cas/llsc".
     """
     groups = medians.groupby("relation")["median_ns"]
-    by_relation = groups.agg(["size", "median", "min", "max"]).sort_values("median")
+    by_relation = groups.agg(["size", "median", "min", "max"])
+    fastest_first = by_relation.sort_values("median")
     lines = []
-    for relation, size, median, low, high in by_relation.itertuples():
-        lines.append(
-            (
-                str(relation),
-                f"{size:.0f}",
-                f"{median:.1f}",
-                f"{low:.1f}",
-                f"{high:.1f}",
-                f"{high / low:.2f}",
-            )
+    for relation, size, median, low, high in fastest_first.itertuples():
+        line = (
+            str(relation),
+            f"{size:.0f}",
+            f"{median:.1f}",
+            f"{low:.1f}",
+            f"{high:.1f}",
+            f"{high / low:.2f}",
         )
-    title = (
-        f"{one_line(choice)}: one-way latency in ns, the median of each table's pairs"
-    )
+        lines.append(line)
+    quantity = "one-way latency in ns, the median of each table's pairs"
+    title = f"{one_line(choice)}: {quantity}"
     titles = ("relation", "tables", "median", "min", "max", "max/min")
     return f"{title}\n{_align_numbers(titles, lines)}"
 
 
 def _align_numbers(titles: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     """Lay out a table whose columns after the first are numbers."""
-    return table(titles, lines, right={*range(1, len(titles))})
+    number_columns = set(range(1, len(titles)))
+    return table(titles, lines, right=number_columns)
 
 
 def format_summaries_json(root: Root, names: Sequence[str]) -> str:
     """Format summaries as JSON, a row per pair. names: of summaries or CPU models; all
     if empty.
     """
-    parts = [rows for _, rows in _find_named(root, names)]
-    if not parts:
-        parts = [load_all_summaries(root)]
-    rows = pd.concat(parts, ignore_index=True)
+    if names:
+        tables = [rows for _, rows in _find_named(root, names)]
+    else:
+        tables = [load_all_summaries(root)]
+    rows = pd.concat(tables, ignore_index=True)
     return format_document("summaries", rows)
 
 
@@ -117,7 +120,8 @@ def _find_named(root: Root, names: Sequence[str]) -> Iterator[tuple[str, pd.Data
     """Yield each name, without `summary:`, and the rows of the summary of that name, or
     of all summaries of the CPU model of that name. Raises UsageError.
     """
-    if len(names) > 1 and not all(name.startswith(PREFIX) for name in names):
+    are_summaries = all(name.startswith(PREFIX) for name in names)
+    if len(names) > 1 and not are_summaries:
         command = format_command("fleet", "compare", *names)
         raise UsageError(
             f"runs and summaries are not shown together; {command} puts them side by"
@@ -173,7 +177,8 @@ def _describe_origin(row: Mapping[str, Any]) -> str:
     machine = row["cpu_model"] or "unknown CPU model"
     if row["conditions"]:
         machine += f" ({row['conditions']})"
-    number = f"{row['tool']}'s {row['estimator'] or 'number'}"
+    estimator = row["estimator"] or "number"
+    number = f"{row['tool']}'s {estimator}"
     day = "shipped"
     if row["imported_utc"]:
         day = f"imported {row['imported_utc']:%Y-%m-%d}"
@@ -189,14 +194,12 @@ def render_summary(rows: pd.DataFrame, canvas: Canvas) -> str:
     guessed = ""
     if imports.is_guessed(rows).any():
         guessed = ", guessed from these numbers"
+    quantity = f"one-way latency in ns, by what two CPUs share{guessed}"
     parts = [_describe_source(rows)]
-    for choice, part in rows.groupby(name_benchmarks(rows), sort=False):
-        title = (
-            f"{one_line(str(choice))}: one-way latency in ns, by what two CPUs"
-            f" share{guessed}"
-        )
-        parts.append(f"{title}\n{_tabulate_relations(part)}")
-        matrix = lay_out_matrix(part, layout.cpus, "latency_ns")
+    for choice, pairs in rows.groupby(name_benchmarks(rows), sort=False):
+        title = f"{one_line(str(choice))}: {quantity}"
+        parts.append(f"{title}\n{_tabulate_relations(pairs)}")
+        matrix = lay_out_matrix(pairs, layout.cpus, "latency_ns")
         drawn = draw_matrix(matrix, layout, canvas)
         text = render_rich(drawn, canvas.width, colour=canvas.colour)
         parts.append(text.rstrip("\n"))
@@ -223,20 +226,19 @@ def _tabulate_relations(pairs: pd.DataFrame) -> str:
     groups = pairs.assign(half=half).groupby("relation")
     by_relation = groups["latency_ns"].agg(["size", "median", "min", "max"])
     by_relation["half"] = groups["half"].median()
-    by_relation = by_relation.sort_values("median")
-    ns = "{:.1f}".format
-    columns = {
-        "relation": by_relation.index,
-        "cells": by_relation["size"].astype(str),
-        "median": by_relation["median"].map(ns),
-        "±95%": by_relation["half"].map(format_half_width),
-        "min": by_relation["min"].map(ns),
-        "max": by_relation["max"].map(ns),
-    }
-    if by_relation["half"].isna().all():
-        del columns["±95%"]
-    lines = [*zip(*columns.values(), strict=True)]
-    return _align_numbers(tuple(columns), lines)
+    titles = ["relation", "cells", "median", "±95%", "min", "max"]
+    has_intervals = bool(by_relation["half"].notna().any())
+    if not has_intervals:
+        titles.remove("±95%")
+    lines = []
+    fastest_first = by_relation.sort_values("median")
+    for relation, row in fastest_first.iterrows():
+        line = [str(relation), f"{row['size']:.0f}", f"{row['median']:.1f}"]
+        if has_intervals:
+            line.append(format_half_width(row["half"]))
+        line += [f"{row['min']:.1f}", f"{row['max']:.1f}"]
+        lines.append(line)
+    return _align_numbers(titles, lines)
 
 
 def tabulate_side_medians(root: Root, sides: Sequence[str]) -> pd.DataFrame:
@@ -259,8 +261,11 @@ def tabulate_side_medians(root: Root, sides: Sequence[str]) -> pd.DataFrame:
     if texts_of_runs:
         for side in resolve_sides(root, texts_of_runs):
             sides_of_runs[side.name] = side
-    parts = [_tabulate_side(root, text, sides_of_runs.get(text)) for text in sides]
-    rows = pd.concat(parts, ignore_index=True)
+    tables = []
+    for text in sides:
+        side_of_runs = sides_of_runs.get(text)  # None of a summary
+        tables.append(_tabulate_side(root, text, side_of_runs))
+    rows = pd.concat(tables, ignore_index=True)
     rows["ratio"] = _compute_ratios(rows, sides[0])
     return rows
 
@@ -314,8 +319,11 @@ def _load_pairs_of_runs(root: Root, side: ComparisonSide) -> pd.DataFrame:
     pairs = _select_usual_pairs(root, pairs, tables.runs)
     # grouping by categories would make a group of each of their combinations
     pairs = pairs.astype(dict.fromkeys(NUMBER_KEY, "object"))
-    groups = pairs.groupby(PAIR_KEY, sort=False)
-    medians = groups.agg(latency_ns=("median_ns", "median"), half=("spread", "median"))
+    by_pair = pairs.groupby(PAIR_KEY, sort=False)
+    medians = by_pair.agg(
+        latency_ns=("median_ns", "median"),
+        half=("spread", "median"),
+    )
     rows = medians.reset_index()
     rows["estimator"] = "median"
     rows["summary"] = pd.Series(pd.NA, rows.index, dtype="string")
@@ -333,9 +341,12 @@ def _select_usual_pairs(
     levels, of which the main level has most runs.
     """
     host_by_run = runs.set_index("run_id")["host_id"]
-    pairs = pairs.assign(host_id=pairs["run_id"].map(host_by_run))
+    host_of_row = pairs["run_id"].map(host_by_run)
+    pairs = pairs.assign(host_id=host_of_row)
+    # an old run counts for a benchmark if only others have changed since
     columns = ["host_id", "run_id", "benchmark"]
-    marked_runs = mark_usual(root, pairs[columns].drop_duplicates())
+    benchmarks_of_runs = pairs[columns].drop_duplicates()
+    marked_runs = mark_usual(root, benchmarks_of_runs)
     usual_runs = marked_runs[marked_runs["is_usual"]]
     usual_pairs = pairs.merge(usual_runs, on=columns)
     # `add_run_levels` finds the levels of each `relation`: here, of each pair of CPUs
@@ -343,8 +354,9 @@ def _select_usual_pairs(
     pong = usual_pairs["pong_cpu"].astype(str)
     pairs_as_relations = usual_pairs.assign(relation=ping + "-" + pong)
     # a row for each row of `usual_pairs`, in the same order
-    is_main = add_run_levels(pairs_as_relations)["is_main"]
-    return usual_pairs[is_main.to_numpy()]
+    with_levels = add_run_levels(pairs_as_relations)
+    is_main = with_levels["is_main"].to_numpy()
+    return usual_pairs[is_main]
 
 
 def _take_usual_numbers(
@@ -364,11 +376,20 @@ def _take_usual_numbers(
         return medians
     usual = load_usual_numbers(root, runs).table
     is_of_pairs = usual["about"] == ""  # else a setting of memory, or of a load
-    usual_ns = usual[is_of_pairs].set_index(NUMBER_KEY)["median_ns"]
-    keys = pd.MultiIndex.from_frame(medians[NUMBER_KEY])
-    usual_or_nan = usual_ns.reindex(keys).to_numpy()  # in the order of `medians`
-    usual_of_medians = pd.Series(usual_or_nan, medians.index)
-    return medians.assign(median_ns=usual_of_medians.fillna(medians["median_ns"]))
+    usual_ns = _look_up_medians(usual[is_of_pairs], medians)
+    is_missing = np.isnan(usual_ns)
+    filled = np.where(is_missing, medians["median_ns"], usual_ns)
+    return medians.assign(median_ns=filled)
+
+
+def _look_up_medians(medians: pd.DataFrame, rows: pd.DataFrame) -> Floats:
+    """Return for each of `rows` the `median_ns` of the row of `medians` that has the
+    same benchmark, variant and relation; NaN if there is none.
+    """
+    median_by_key = medians.set_index(NUMBER_KEY)["median_ns"]
+    keys = pd.MultiIndex.from_frame(rows[NUMBER_KEY])
+    medians_of_rows: Floats = median_by_key.reindex(keys).to_numpy()
+    return medians_of_rows
 
 
 def _load_pairs_of_summary(root: Root, name: str) -> pd.DataFrame:
@@ -384,7 +405,8 @@ def _load_pairs_of_summary(root: Root, name: str) -> pd.DataFrame:
 
 def _keep_matrices(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
     """Return the rows of benchmarks that measure pairs of CPUs."""
-    return rows[get_views(rows["benchmark"], descriptions) == View.MATRIX]
+    views = get_views(rows["benchmark"], descriptions)
+    return rows[views == View.MATRIX]
 
 
 def _compute_relation_medians(pairs: pd.DataFrame) -> pd.DataFrame:
@@ -420,7 +442,6 @@ def _compute_ratios(rows: pd.DataFrame, first_side: str) -> Floats:
     if that has none.
     """
     is_first = rows["side"] == first_side
-    first = rows[is_first].set_index(NUMBER_KEY)["median_ns"]
-    keys = pd.MultiIndex.from_frame(rows[NUMBER_KEY])
-    same = first.reindex(keys).to_numpy()
-    return np.asarray(rows["median_ns"].to_numpy() / same)
+    first_ns = _look_up_medians(rows[is_first], rows)
+    own_ns = rows["median_ns"].to_numpy()
+    return np.asarray(own_ns / first_ns)
