@@ -17,7 +17,14 @@ from fleet.analysis.exchange.imports import (
 )
 from fleet.analysis.exchange.number_table import TABLE, escape_markdown
 from fleet.analysis.exchange.openmetrics import read_verdicts, render_openmetrics
-from fleet.analysis.exchange.tools import TOOLS, WRITERS, Grid, write_matrix_csv
+from fleet.analysis.exchange.tools import (
+    TOOLS,
+    WRITERS,
+    Cells,
+    Grid,
+    NewCells,
+    write_matrix_csv,
+)
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.ladders import arrange_memory, lay_out_node_matrix
 from fleet.analysis.reduce.load import name_benchmarks
@@ -101,12 +108,11 @@ def _export_summary(
             f"{name} is a summary: it has one number a pair, so leave out --value."
         )
     rows = find_summary(root, name)
-    choices = name_benchmarks(rows)
-    matrices = [
-        choice for choice in choices.unique() if SHIPPED[choice].view is View.MATRIX
-    ]
+    choice_of_row = name_benchmarks(rows)
+    choices = choice_of_row.unique()
+    matrices = [choice for choice in choices if SHIPPED[choice].view is View.MATRIX]
     matrix = _find_named_choice(matrices, benchmark, name)
-    grid = make_grid(rows[choices == matrix])
+    grid = make_grid(rows[choice_of_row == matrix])
     return WRITERS[tool](grid)
 
 
@@ -130,7 +136,8 @@ def export_rows(
             "these runs have no numbers to export; `fleet runs` lists what each has."
         )
     facts = load.load_runs(root, run_id=run_ids)
-    yield text.format_csv(load.add_run_columns(numbers, facts))
+    with_facts = load.add_run_columns(numbers, facts)
+    yield text.format_csv(with_facts)
 
 
 def export_samples(
@@ -147,9 +154,10 @@ def export_samples(
     """
     has_written = False
     for run_id in run_ids:
-        choices: list[str | None] = [None]  # read all
+        choices: Sequence[str | None] = [None]  # read all
         if benchmark is not None:
-            choices = [*select_choices(benchmark, _list_measured_choices(root, run_id))]
+            measured = _list_measured_choices(root, run_id)
+            choices = select_choices(benchmark, measured)
         for rows in _read_samples(root, run_id, choices):
             samples = rows
             # all samples of a choice, such as "chase/mov", are read; `benchmark` may
@@ -188,7 +196,8 @@ def _export_run(
     if matrix in node_cells:
         name, _, _ = matrix.partition("/")
         return _write_node_csv(node_cells[matrix], column, descriptions[name])
-    grid = _load_grid(root, run_id, matrix, column, ordered=_has_ordered_pairs(run))
+    are_ordered = _has_ordered_pairs(run)
+    grid = _load_grid(root, run_id, matrix, column, ordered=are_ordered)
     if tool == HWLOC:
         return _write_hwloc(grid, cpus)
     return WRITERS[tool](grid)
@@ -207,26 +216,28 @@ def _load_node_cells(
     setting, such as "chase/mov random"; {} if the run has no such matrix. A row of a
     frame is a cell of the matrix.
     """
-    node_benchmarks = list[str]()
-    for choice in _list_measured_choices(root, run_id):
-        name, _, _ = choice.partition("/")
-        if descriptions[name].node and name not in node_benchmarks:
-            node_benchmarks.append(name)
+    choices = _list_measured_choices(root, run_id)
+    names = dict.fromkeys(choice.partition("/")[0] for choice in choices)
+    node_benchmarks = [name for name in names if descriptions[name].node]
     if not node_benchmarks:
         return {}
     pairs = load_pairs(root, run_id=run_id, benchmark=node_benchmarks)
     memory = arrange_memory(as_float64(pairs), cpus, descriptions)
     cells = memory.nodes
-    settings = name_benchmarks(cells) + " " + cells["setting"].astype(str)
-    return {str(name): part for name, part in cells.groupby(settings, sort=False)}
+    # the name of each row's matrix
+    matrices = name_benchmarks(cells) + " " + cells["setting"].astype(str)
+    cells_by_matrix = {}
+    for matrix, cells_of_matrix in cells.groupby(matrices, sort=False):
+        cells_by_matrix[str(matrix)] = cells_of_matrix
+    return cells_by_matrix
 
 
 def _write_node_csv(cells: pd.DataFrame, column: str, benchmark: Benchmark) -> str:
     """Write CSV with a row per CPU node and a column per memory node."""
     rows, columns, ns_by_ends = lay_out_node_matrix(cells, column)
-    values = {
-        ends: text.convert_to_shown(benchmark, ns) for ends, ns in ns_by_ends.items()
-    }
+    values = {}
+    for ends, ns in ns_by_ends.items():
+        values[ends] = text.convert_to_shown(benchmark, ns)
     return write_matrix_csv("node", rows, columns, values)
 
 
@@ -247,10 +258,19 @@ def _load_grid(
         raise UsageError(f"{run_id}: has no samples of {matrix} to export.")
     cells = collect_cells(pairs, column)
     if not ordered:
-        # each pair has one cell, (lower CPU, higher CPU), above the diagonal
-        cells = {(max(ends), min(ends)): ns for ends, ns in cells.items()}
+        cells = _move_below_diagonal(cells)
     benchmark = pairs["benchmark"].iloc[0]
     return Grid(list_cpus(cells), cells, benchmark)
+
+
+def _move_below_diagonal(cells: Cells) -> NewCells:
+    """Return cells above the diagonal, (lower CPU, higher CPU), with their CPUs
+    swapped.
+    """
+    swapped = NewCells()
+    for (lower, higher), ns in cells.items():
+        swapped[higher, lower] = ns
+    return swapped
 
 
 def _split_matrix_name(matrix: str) -> tuple[str, str]:
@@ -285,7 +305,10 @@ def _write_hwloc(grid: Grid, cpus: pd.DataFrame) -> str:
     latencies = dict(grid.fill_both_halves())
     for cpu in grid.cpus:
         latencies[cpu, cpu] = 0.0
-    lines = [f"name=fleet-{grid.benchmark}-ps", "6", str(len(grid.cpus))]
+    name = f"name=fleet-{grid.benchmark}-ps"
+    kind = "6"
+    count = str(len(grid.cpus))
+    lines = [name, kind, count]
     lines += [f"PU:{numbers[cpu]}" for cpu in grid.cpus]
     for ends in itertools.product(grid.cpus, repeat=2):
         if ends not in latencies:
@@ -309,10 +332,12 @@ def _number_pus(cpus: pd.DataFrame) -> dict[int, int]:
     levels = ["package", "node", "die", "llc", "cluster", "core", "cpu"]
     tree = online[levels].fillna(0)  # all CPUs without a group share one
     cpus_by_node = online.groupby("node", dropna=False)["cpu"]
-    lowest_of_node = cpus_by_node.transform("min")
-    tree["node"] = lowest_of_node
-    cpus_in_order = tree.sort_values(levels)["cpu"]
-    return {int(cpu): number for number, cpu in enumerate(cpus_in_order)}
+    tree["node"] = cpus_by_node.transform("min")  # the lowest CPU of the row's node
+    in_order = tree.sort_values(levels)
+    numbers = {}
+    for number, cpu in enumerate(in_order["cpu"]):
+        numbers[int(cpu)] = number
+    return numbers
 
 
 def _list_measured_choices(root: Root, run_id: str) -> list[str]:
@@ -338,7 +363,7 @@ def _list_pair_matrices(
     for part in load.load_samples_in_parts(root, run_id, columns=columns):
         views = load.get_views(part["benchmark"], descriptions)
         matrices = part[views == View.MATRIX].drop_duplicates()
-        choices = name_benchmarks(matrices)
+        choices = name_benchmarks(matrices)  # one for each row of `matrices`
         for choice, node in zip(choices, matrices["memory_node"], strict=True):
             name = choice
             if not pd.isna(node):
@@ -477,8 +502,9 @@ def export_numbers(
     UsageError if the tool takes no number of these runs.
     """
     table, rows, descriptions = load_usual_numbers(root, runs, only)
-    last_start = rows.groupby("host_id")["started_utc"].max()
-    table = table.assign(measured_utc=table["host_id"].map(last_start))
+    last_start_by_host = rows.groupby("host_id")["started_utc"].max()
+    measured_utc = table["host_id"].map(last_start_by_host)
+    table = table.assign(measured_utc=measured_utc)
     if tool != OPENMETRICS:
         views = load.get_views(table["benchmark"], descriptions)
         table = table[views.isin((View.MATRIX, View.CPUS))]
@@ -497,7 +523,8 @@ def _list_medians_and_intervals(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows as dicts, with the ends of the median's 95 % interval, `lower`
     and `upper`, or None.
     """
-    rows = table.assign(lower=table["median_ns"] * (1 - table["half"]))
+    rows = table.copy()
+    rows["lower"] = table["median_ns"] * (1 - table["half"])
     rows["upper"] = table["median_ns"] * (1 + table["half"])
     return text.to_records(rows)
 
@@ -512,9 +539,10 @@ def render_bmf(table: pd.DataFrame) -> str:
     metrics = {}
     for row in _list_medians_and_intervals(table):
         latency = {"value": row["median_ns"]}
-        for end in ("lower", "upper"):
-            if row[end] is not None:
-                latency[f"{end}_value"] = row[end]
+        if row["lower"] is not None:
+            latency["lower_value"] = row["lower"]
+        if row["upper"] is not None:
+            latency["upper_value"] = row["upper"]
         name = f"{row['host_name']} {text.name_benchmark(row)} {row['relation']}"
         metrics[name] = {"latency": latency}
     return text.format_json(metrics) + "\n"
@@ -547,7 +575,8 @@ def _count_runs_by_level(row: Mapping[str, Any]) -> str:
     levels = row["levels"]
     if len(levels) <= 1:
         return str(row["runs"])
-    return ", ".join(f"{level.runs} at {level.ns:.1f}" for level in levels)
+    counts = [f"{level.runs} at {level.ns:.1f}" for level in levels]
+    return ", ".join(counts)
 
 
 _RENDERERS: Mapping[str, Callable[[pd.DataFrame], str]] = {

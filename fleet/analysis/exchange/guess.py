@@ -117,24 +117,34 @@ def _compute_mean_logs(grid: Grid) -> Floats:
     A pair has the mean of the logarithms of both directions, or that of the only
     direction known, or NaN if neither is known. The diagonal is 0.
     """
-    count = len(grid.cpus)
-    latencies = np.full((count, count), np.nan)
-    place_by_cpu = {cpu: place for place, cpu in enumerate(grid.cpus)}
-    for (row, column), ns in grid.cells.items():
-        latencies[place_by_cpu[row], place_by_cpu[column]] = ns
-    log_ns = np.log(latencies)
+    log_ns = np.log(_lay_out(grid))
     other_direction = log_ns.T
-    filled = np.where(np.isnan(log_ns), other_direction, log_ns)
+    is_missing = np.isnan(log_ns)
+    filled = np.where(is_missing, other_direction, log_ns)
     means = (filled + filled.T) / 2
     np.fill_diagonal(means, 0)
     return np.asarray(means)
+
+
+def _lay_out(grid: Grid) -> Floats:
+    """Return the cells as a matrix of ns, with a row and a column per CPU; NaN where
+    there is no cell.
+    """
+    count = len(grid.cpus)
+    latencies = np.full((count, count), np.nan)
+    place_by_cpu = {cpu: place for place, cpu in enumerate(grid.cpus)}
+    for ends, ns in grid.cells.items():
+        row, column = (place_by_cpu[cpu] for cpu in ends)
+        latencies[row, column] = ns
+    return latencies
 
 
 def _link(log_ns: Floats, method: str) -> Floats:
     """Return scipy's linkage of the CPUs, whose distances are their log latencies."""
     from scipy.cluster import hierarchy  # type: ignore[import-untyped]  # noqa: PLC0415  few commands need it
 
-    distances = log_ns[np.triu_indices(len(log_ns), 1)]
+    above_diagonal = np.triu_indices(len(log_ns), 1)
+    distances = log_ns[above_diagonal]  # of each two CPUs once, as scipy takes them
     return np.asarray(hierarchy.linkage(distances, method))
 
 
@@ -144,7 +154,8 @@ def _cut_into_equal_groups(log_ns: Floats, count: int) -> Ints | None:
     """
     from scipy.cluster import hierarchy  # noqa: PLC0415
 
-    groups: Ints = hierarchy.fcluster(_link(log_ns, "ward"), count, "maxclust")
+    linkage = _link(log_ns, "ward")
+    groups: Ints = hierarchy.fcluster(linkage, count, "maxclust")
     if groups.max() != count or not _have_equal_sizes(groups):
         return None
     return groups
@@ -162,14 +173,15 @@ def _cut_at_jumps(linkage: Floats) -> Iterator[_Level]:
     from scipy.cluster import hierarchy  # noqa: PLC0415
 
     log_latencies = linkage[:, 2]  # of the joins, rising
-    # the log of a ratio is the difference of the log_ns
-    is_before_jump = np.diff(log_latencies) > np.log(APART)
+    # the log of the ratio of two latencies is the difference of their logs
+    log_ratios = np.diff(log_latencies)
+    is_before_jump = log_ratios > np.log(APART)
     for last_below in np.flatnonzero(is_before_jump):
         first_above = last_below + 1
         middle_of_jump = (log_latencies[last_below] + log_latencies[first_above]) / 2
+        groups = hierarchy.fcluster(linkage, middle_of_jump, "distance")
         median_log = np.median(log_latencies[:first_above])
         median_ns = float(np.exp(median_log))
-        groups = hierarchy.fcluster(linkage, middle_of_jump, "distance")
         yield _Level(median_ns, groups)
 
 
@@ -177,8 +189,8 @@ def _have_equal_sizes(groups: Ints) -> bool:
     """Report whether all groups have the same size. groups: the group of each CPU,
     numbered from 1.
     """
-    sizes = np.bincount(groups)[1:]
-    return len({*sizes}) == 1
+    sizes = np.bincount(groups)[1:]  # without the number 0, which no group has
+    return len(set(sizes)) == 1
 
 
 def _find_cores(levels: Sequence[_Level], count: int) -> Ints:

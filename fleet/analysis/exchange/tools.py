@@ -85,7 +85,9 @@ class Grid:
         """Return the cells; fill each missing one from the other side of the
         diagonal.
         """
-        across = {(column, row): value for (row, column), value in self.cells.items()}
+        across = NewCells()
+        for (row, column), value in self.cells.items():
+            across[column, row] = value
         return across | dict(self.cells)
 
 
@@ -177,11 +179,10 @@ def _make_cells(
     """Return the non-empty cells of a row. Raises InputError for a number other than 0
     on the diagonal.
     """
-    cells = {
-        (cpu, other): value
-        for other, value in zip(columns, values, strict=True)
-        if value is not None
-    }
+    cells = NewCells()
+    for other, value in zip(columns, values, strict=True):
+        if value is not None:
+            cells[cpu, other] = value
     itself = cells.pop((cpu, cpu), 0)
     if itself:
         raise InputError(
@@ -266,7 +267,8 @@ def _read_core_latency_rows(
         is_first = cpu == cpus[0]
         if not row.words and not is_first:
             break
-        cells |= _parse_row(row, cpu, _list_others(cpus, cpu))
+        others = _list_others(cpus, cpu)
+        cells |= _parse_row(row, cpu, others)
     return cells
 
 
@@ -330,7 +332,8 @@ def _read_c2clat_table(lines: list[str], heading: int, cpus: tuple[int, ...]) ->
     """
     cells = NewCells()
     for number, cpu in enumerate(cpus, heading + 1):
-        cells |= _parse_row(_get_row(lines, number), cpu, cpus)
+        row = _get_row(lines, number)
+        cells |= _parse_row(row, cpu, cpus)
     return Grid(tuple(sorted(cpus)), cells)
 
 
@@ -403,10 +406,11 @@ def _read_core_to_core(text: str) -> list[Grid]:
         raise InputError(
             f"{len(heads)} matrices on the screen but {len(csv_matrices)} in the CSV."
         )
-    return [
-        replace(head, cells=_number_cells(head.cpus, matrix.cells))
-        for head, matrix in zip(heads, csv_matrices, strict=True)
-    ]
+    grids = []
+    for head, matrix in zip(heads, csv_matrices, strict=True):
+        cells = _number_cells(head.cpus, matrix.cells)
+        grids.append(replace(head, cells=cells))
+    return grids
 
 
 def _name_csv_matrices(head: Grid, matrices: Sequence[Grid]) -> list[Grid]:
@@ -419,10 +423,11 @@ def _name_csv_matrices(head: Grid, matrices: Sequence[Grid]) -> list[Grid]:
     names: Sequence[str | None] = [None] * len(matrices)
     if len(matrices) == len(_SECTION_BENCHMARKS):
         names = _SECTION_BENCHMARKS
-    return [
-        replace(head, cpus=matrix.cpus, benchmark=name)
-        for matrix, name in zip(matrices, names, strict=True)
-    ]
+    heads = []
+    for matrix, name in zip(matrices, names, strict=True):
+        head_of_matrix = replace(head, cpus=matrix.cpus, benchmark=name)
+        heads.append(head_of_matrix)
+    return heads
 
 
 def _count_cpus(grids: Sequence[Grid]) -> list[int]:
@@ -431,7 +436,10 @@ def _count_cpus(grids: Sequence[Grid]) -> list[int]:
 
 def _number_cells(cpus: Sequence[int], cells: Cells) -> NewCells:
     """Give cells, whose ends are places in `cpus`, their CPU numbers."""
-    return {(cpus[row], cpus[column]): ns for (row, column), ns in cells.items()}
+    numbered = NewCells()
+    for (row, column), ns in cells.items():
+        numbered[cpus[row], cpus[column]] = ns
+    return numbered
 
 
 def _write_core_to_core_csv(grid: Grid) -> str:
@@ -441,13 +449,15 @@ def _write_core_to_core_csv(grid: Grid) -> str:
     texts = {ends: _format_number(value) for ends, value in grid.cells.items()}
     lines = list[list[str]]()
     for row in grid.cpus:
-        line = [texts.get((row, column), "") for column in grid.cpus]
+        ends_of_row = [(row, column) for column in grid.cpus]
+        line = [texts.get(ends, "") for ends in ends_of_row]
         lines.append(line)
     return _join_csv(lines)
 
 
 def _join_csv(rows: Sequence[Sequence[str]]) -> str:
-    return "".join(f"{','.join(cells)}\n" for cells in rows)
+    lines = [",".join(cells) for cells in rows]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _split_core_to_core(text: str) -> _CoreToCoreOutput:
@@ -472,14 +482,19 @@ def _split_core_to_core(text: str) -> _CoreToCoreOutput:
         if len(cpus) > 1:
             cells = _read_screen_rows(lines, number, cpus)
             screens.append(replace(head, cpus=cpus, cells=cells))
-            rows = len(cpus)
-            next_number = number + 1 + rows
+            first_row = number + 1
+            next_number = first_row + len(cpus)
         elif _CSV.fullmatch(line):
             block = _take_csv_block(lines, number)
-            if any("," in cells or ";" in cells for _, cells in block):
+            if _has_separator(block):
                 csv_blocks.append(block)
             next_number = number + len(block)
     return _CoreToCoreOutput(head, screens, csv_blocks)
+
+
+def _has_separator(block: NumberedLines) -> bool:
+    """Report whether some line of a block has several cells."""
+    return any("," in line or ";" in line for _, line in block)
 
 
 def _add_property(head: Grid, line: str) -> Grid:
@@ -490,8 +505,9 @@ def _add_property(head: Grid, line: str) -> Grid:
         name, digits = count.groups()
         return _set_count(head, name, digits)
     if section := _SECTION.match(line):
-        number = int(section[1])
-        return replace(head, benchmark=_SECTION_BENCHMARKS[number - 1])
+        number = int(section[1])  # from 1
+        benchmark = _SECTION_BENCHMARKS[number - 1]
+        return replace(head, benchmark=benchmark)
     return head
 
 
@@ -549,22 +565,25 @@ def _parse_squares(rows: Sequence[Row], most: int) -> list[Grid]:
     """Parse rows as up to `most` square matrices of one size, one below another: rows
     of n cells are matrices of n rows. Raises InputError, also for more matrices.
     """
-    width = len(rows[0].words)
+    first = rows[0]
+    width = len(first.words)
     for line, cells in rows:
         if len(cells) != width:
             raise InputError(
                 f"line {line}: {len(cells)} values, expected {width}. Did lines run"
                 " together?"
             )
-    if not width or len(rows) % width or len(rows) // width > most:
+    are_squares = width > 0 and len(rows) % width == 0
+    if not are_squares or len(rows) // width > most:
         raise InputError(
-            f"line {rows[0].line}: {len(rows)} rows of {width} values are not a square"
+            f"line {first.line}: {len(rows)} rows of {width} values are not a square"
             " matrix."
         )
     latencies = [(line, _parse_latencies(cells, line)) for line, cells in rows]
     squares = list[Grid]()
     for begin in range(0, len(rows), width):
-        square = _make_square(latencies[begin : begin + width])
+        end = begin + width
+        square = _make_square(latencies[begin:end])
         squares.append(square)
     return squares
 
@@ -721,11 +740,13 @@ def write_matrix_csv(
     """
     texts = dict[tuple[int, int], str]()
     for ends, value in cells.items():
-        texts[ends] = _format_number(round(value, 2))
+        rounded = round(value, 2)
+        texts[ends] = _format_number(rounded)
     heading = [corner, *map(str, columns)]
     lines = [heading]
     for row in rows:
-        numbers = [texts.get((row, column), "") for column in columns]
+        ends_of_row = [(row, column) for column in columns]
+        numbers = [texts.get(ends, "") for ends in ends_of_row]
         lines.append([str(row), *numbers])
     return _join_csv(lines)
 
