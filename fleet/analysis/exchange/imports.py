@@ -3,10 +3,11 @@ shipped with fleet.
 """
 
 import codecs
+import itertools
 import json
 import re
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -101,7 +102,8 @@ def _read_summaries(
 def load_all_summaries(root: Root) -> pd.DataFrame:
     """Load imported summaries, then the published ones."""
     tables = (load_imports(root), load_published())
-    return pd.concat([frame for frame in tables if len(frame)], ignore_index=True)
+    filled = [frame for frame in tables if len(frame)]
+    return pd.concat(filled, ignore_index=True)
 
 
 def require_free_name(name: str) -> None:
@@ -169,14 +171,17 @@ def _suggest_summaries(name: str, names: Collection[str]) -> str:
     of the unknown name, else the names that are similar.
     """
     words = name.casefold().split()
-    containing = [
-        other for other in names if all(word in other.casefold() for word in words)
-    ]
+    containing = [other for other in names if _contains_all(other, words)]
     if not containing:
         return suggest_similar(name, names)
-    quoted = map(repr, containing[:_SUGGESTED])
-    alternatives = " or ".join(quoted)
-    return f"; did you mean {alternatives}?"
+    quoted = [repr(other) for other in containing[:_SUGGESTED]]
+    return f"; did you mean {' or '.join(quoted)}?"
+
+
+def _contains_all(name: str, words: Iterable[str]) -> bool:
+    """Report whether a name contains all words. words: in lower case."""
+    lower = name.casefold()
+    return all(word in lower for word in words)
 
 
 def find_summaries_of_model(root: Root, cpu_model: str) -> pd.DataFrame:
@@ -202,8 +207,8 @@ def _read_simplified_models(place: Place, file: str) -> set[str]:
     """Read the CPU models that a file of summaries states, as `simplify_cpu_model`
     returns them.
     """
-    column = TableFile(place, file, "summaries").read(["cpu_model"]).column(0)
-    models = column.unique().to_pylist()
+    table = TableFile(place, file, "summaries").read(["cpu_model"])
+    models = table.column("cpu_model").unique().to_pylist()
     return {simplify_cpu_model(model) for model in models if model}
 
 
@@ -213,7 +218,8 @@ def compute_medians(rows: pd.DataFrame) -> pd.DataFrame:
     """
     keys = ["summary", *NUMBER_KEY]
     groups = rows.fillna({"variant": ""}).groupby(keys, sort=False)
-    return groups["latency_ns"].median().rename("median_ns").reset_index()
+    medians = groups["latency_ns"].median()
+    return medians.rename("median_ns").reset_index()
 
 
 def compute_model_medians(root: Root, cpu_model: str) -> pd.DataFrame:
@@ -227,7 +233,8 @@ def simplify_cpu_model(text: str) -> str:
     """Simplify a CPU model for comparisons: without trademarks, number of cores, clock
     and generation.
     """
-    return " ".join(_NOT_OF_MODEL.sub(" ", text.casefold()).split())
+    words = _NOT_OF_MODEL.sub(" ", text.casefold()).split()
+    return " ".join(words)
 
 
 def make_summary_rows(
@@ -291,7 +298,8 @@ def compute_half_widths(rows: pd.DataFrame) -> "pd.Series[float]":
     """
     low = rows["low_ns"].astype(float)
     high = rows["high_ns"].astype(float)
-    return (high - low) / 2 / rows["latency_ns"]
+    half_ns = (high - low) / 2
+    return half_ns / rows["latency_ns"]
 
 
 def renumber_cpus(grid: Grid, cpus: Sequence[int] | None) -> Grid:
@@ -304,11 +312,10 @@ def renumber_cpus(grid: Grid, cpus: Sequence[int] | None) -> Grid:
         raise UsageError(
             f"--cpus names {len(cpus)} CPUs, the matrix has {len(grid.cpus)}."
         )
-    names = dict(zip(grid.cpus, cpus, strict=True))
-    cells = {
-        (names[row], names[column]): value
-        for (row, column), value in grid.cells.items()
-    }
+    new_number = dict(zip(grid.cpus, cpus, strict=True))
+    cells = NewCells()
+    for (row, column), value in grid.cells.items():
+        cells[new_number[row], new_number[column]] = value
     return replace(grid, cpus=tuple(cpus), cells=cells)
 
 
@@ -361,7 +368,8 @@ def derive_cpus(rows: pd.DataFrame) -> pd.DataFrame:
     level_of_row = words.str[0]
     kinds_of_row = words.str[-1]  # the level again if there are no kinds
     cpus = np.unique(rows[["ping_cpu", "pong_cpu"]])
-    table = pd.DataFrame({"cpu": cpus, "kind": _find_kinds(cpus, rows, kinds_of_row)})
+    kinds = _find_kinds(cpus, rows, kinds_of_row)
+    table = pd.DataFrame({"cpu": cpus, "kind": kinds})
     levels_so_far = list[str]()
     for level in _NEAR:  # nearest first: what two CPUs of a pair may share
         levels_so_far.append(level)
@@ -423,18 +431,19 @@ def lay_out_summary(rows: pd.DataFrame) -> Layout:
     """Order the CPUs of a summary by topology, if its relations are known, else by
     number.
     """
-    ends = rows[["ping_cpu", "pong_cpu"]].astype(int)
-    return make_layout(derive_cpus(rows), np.unique(ends).tolist())
+    both_cpus = rows[["ping_cpu", "pong_cpu"]].astype(int)
+    cpus = np.unique(both_cpus).tolist()
+    return make_layout(derive_cpus(rows), cpus)
 
 
 def is_guessed(rows: pd.DataFrame) -> "pd.Series[bool]":
     """Report for each row of `summaries` whether its relation was guessed from the
     latencies.
     """
-    guesses = {
-        text: json.loads(text).get(RELATIONS) == GUESSED
-        for text in rows["labels_json"].unique()
-    }
+    guesses = {}  # by the text of the labels
+    for text in rows["labels_json"].unique():
+        labels = json.loads(text)
+        guesses[text] = labels.get(RELATIONS) == GUESSED
     return rows["labels_json"].map(guesses).astype(bool)
 
 
@@ -491,11 +500,11 @@ def import_files(
     columns["imported_utc"] = datetime.now(UTC)
     columns["labels"] = labels
     rows_by_benchmark = _make_rows_by_benchmark(name, matrices, columns, machine)
-    rows = [row for part in rows_by_benchmark.values() for row in part]
-    is_new = write_summary(root, name, rows)
+    all_rows = list(itertools.chain(*rows_by_benchmark.values()))
+    is_new = write_summary(root, name, all_rows)
     return _tell_of_import(
         name,
-        [*rows_by_benchmark],
+        list(rows_by_benchmark),
         matrices[-1].grid,  # its size stands for all: they are of one machine
         is_new=is_new,
         has_guesses=RELATIONS in labels,
@@ -507,7 +516,8 @@ def _read_file(file: Path, metadata: ImportMetadata) -> list[_Matrix]:
     UsageError.
     """
     tool, grids = read_matrices(_read_text(file), str(file), metadata.tool)
-    return [_Matrix(file, tool, renumber_cpus(grid, metadata.cpus)) for grid in grids]
+    renumbered = [renumber_cpus(grid, metadata.cpus) for grid in grids]
+    return [_Matrix(file, tool, grid) for grid in renumbered]
 
 
 def _name_benchmarks(
@@ -525,10 +535,7 @@ def _name_benchmarks(
             f"--benchmark names {format_count(len(names), 'benchmark')}, but there"
             f" {_count_matrices(matrices)}; name one for each, in their order."
         )
-    return [
-        _name_benchmark(matrix, name)
-        for matrix, name in zip(matrices, names, strict=True)
-    ]
+    return list(map(_name_benchmark, matrices, names))
 
 
 def _require_names(matrices: Sequence[_Matrix]) -> None:
@@ -637,9 +644,9 @@ def _load_run_topology(
     """Load the topology of the last run selected. Raises UsageError if it lacks a CPU
     of a matrix.
     """
-    run = select_runs(listing.runs, [selection], listing)[-1]
-    table = load_cpus(listing, run_id=run.run_id)[["cpu", *GROUPS]]
-    cpus = [_make_cpu(row) for row in to_records(table)]
+    *_, run = select_runs(listing.runs, [selection], listing)
+    table = load_cpus(listing, run_id=run.run_id)
+    cpus = [_make_cpu(row) for row in to_records(table[["cpu", *GROUPS]])]
     present = {cpu.cpu for cpu in cpus}
     for matrix in matrices:
         unknown = sorted(set(matrix.grid.cpus) - present)
@@ -682,9 +689,8 @@ def _require_importable(name: BenchmarkName, variant: str | None) -> None:
     with a setting, as in "chase random". variant: what --variant says, or None; the two
     must not name different variants.
     """
-    matrices = [
-        benchmark for benchmark in VARIANTS if BENCHMARKS[benchmark].view is View.MATRIX
-    ]
+    views = {benchmark: BENCHMARKS[benchmark].view for benchmark in VARIANTS}
+    matrices = [benchmark for benchmark in VARIANTS if views[benchmark] is View.MATRIX]
     _require_known("benchmark", name.benchmark, matrices)
     if name.setting:
         raise UsageError(

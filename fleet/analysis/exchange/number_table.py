@@ -58,8 +58,8 @@ def _format_rows(
     """Format the cells of each row. benchmarks: of each row."""
     lines = []
     for row, benchmark in zip(text.to_records(rows), benchmarks, strict=True):
-        cells = [_format_cell(benchmark, name, value) for name, value in row.items()]
-        lines.append(cells)
+        line = [_format_cell(benchmark, name, value) for name, value in row.items()]
+        lines.append(line)
     return lines
 
 
@@ -133,15 +133,16 @@ def _list_notes(usual: UsualNumbers) -> list[str]:
     if changed:
         notes.append(f"numbers since the last change: {'; '.join(changed)}")
     several = list_several_levels(usual.table, usual.descriptions)
-    return notes + [f"levels differ between runs: {line}" for line in several]
+    notes += [f"levels differ between runs: {line}" for line in several]
+    return notes
 
 
 def _write_markdown(titles: list[str], rows: list[list[str]], notes: list[str]) -> str:
     """Write a table of Markdown, its numbers at the right; notes are paragraphs below
     it. The row below the titles says how each column is aligned.
     """
-    rules = ["---:" if title in _RIGHT else "---" for title in titles]
-    lines = [_join_markdown(titles), _join_markdown(rules)]
+    alignments = ["---:" if title in _RIGHT else "---" for title in titles]
+    lines = [_join_markdown(titles), _join_markdown(alignments)]
     for row in rows:
         cells = [escape_markdown(cell) for cell in row]
         lines.append(_join_markdown(cells))
@@ -162,16 +163,21 @@ def escape_markdown(words: str) -> str:
 def _write_latex(titles: list[str], rows: list[list[str]], notes: list[str]) -> str:
     """Write a tabular that needs no package; notes are comments below it."""
     alignment = "".join("r" if title in _RIGHT else "l" for title in titles)
-    lines = [rf"\begin{{tabular}}{{{alignment}}}", r"\hline"]
-    lines += [_join_latex(titles), r"\hline"]
-    lines += map(_join_latex, rows)
+    lines = [
+        rf"\begin{{tabular}}{{{alignment}}}",
+        r"\hline",
+        _join_latex(titles),
+        r"\hline",
+    ]
+    lines += [_join_latex(row) for row in rows]
     lines += [r"\hline", r"\end{tabular}"]
     lines += [f"% {note}" for note in notes]
     return "\n".join([*lines, ""])
 
 
 def _join_latex(cells: Iterable[str]) -> str:
-    escaped = (cell.translate(str.maketrans(_LATEX)) for cell in cells)
+    escapes = str.maketrans(_LATEX)
+    escaped = [cell.translate(escapes) for cell in cells]
     return rf"{' & '.join(escaped)} \\"
 
 

@@ -54,14 +54,16 @@ class _Family:
         """Yield the lines of the family: type, unit and help, then a line per sample.
         Yield no line if the family has no samples.
         """
-        lines = [
-            f"{self.name}{{{_format_labels(labels)}}} {value}"
-            for labels, value in self.samples
-        ]
+        lines = []
+        for labels, value in self.samples:
+            labels_in_braces = f"{{{_format_labels(labels)}}}"
+            lines.append(f"{self.name}{labels_in_braces} {value}")
         if not lines:
             return
-        # OpenMetrics names a family of kind `info` without the suffix of its samples
-        name = self.name.removesuffix("_info") if self.kind == "info" else self.name
+        name = self.name
+        if self.kind == "info":
+            # OpenMetrics names such a family without the suffix of its samples
+            name = name.removesuffix("_info")
         yield f"# TYPE {name} {self.kind}"
         if self.unit:
             yield f"# UNIT {name} {self.unit}"
@@ -103,9 +105,10 @@ def _read_facts_and_labels(
     facts_by_run = read_facts(listing, last_runs)
     info = {}
     for run in last_runs:
-        facts = facts_by_run.get(run.run_id, {})
-        labels = {f"label_{key}": value for key, value in run.labels}
-        info[run.host_name] = {**facts, **labels}
+        facts_and_labels = dict(facts_by_run.get(run.run_id, {}))
+        for key, value in run.labels:
+            facts_and_labels[f"label_{key}"] = value
+        info[run.host_name] = facts_and_labels
     return info
 
 
@@ -161,20 +164,23 @@ def render_openmetrics(
 
 def _list_latencies(table: pd.DataFrame) -> Iterator[_Family]:
     """Yield the families of latencies between CPUs, and when they were measured."""
+    latencies = []
+    moments = []
+    for row in _read(table):
+        latencies.append(_make_sample(row, ("relation",), row["median_ns"]))
+        moment = _format_moment(row["measured_utc"])
+        moments.append((_label(row, ("relation",)), moment))
     yield from _list_intervals(
         "fleet_median_latency",
         "seconds",
         "Median one-way latency between CPUs of a relation, at the level of most runs.",
-        [_make_sample(row, ("relation",), row["median_ns"]) for row in _read(table)],
+        latencies,
     )
     yield _Family(
         "fleet_measured_timestamp_seconds",
         "seconds",
         "When the last run began.",
-        [
-            (_label(row, ("relation",)), _format_moment(row["measured_utc"]))
-            for row in _read(table)
-        ],
+        moments,
     )
 
 
@@ -198,7 +204,9 @@ def _list_others(table: pd.DataFrame, descriptions: Descriptions) -> Iterator[_F
 
 
 def _name_unit(benchmark: Benchmark) -> str:
-    return f"{benchmark.unit}s_per_second" if text.is_rate(benchmark) else "seconds"
+    if text.is_rate(benchmark):
+        return f"{benchmark.unit}s_per_second"
+    return "seconds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +225,8 @@ class _Sample:
         """Render the lower (sign -1) or upper end (1) of the interval, times `scale`;
         sign 0 is the number itself.
         """
-        value = self.value * scale * (1 + sign * (self.half or 0))
+        from_number = sign * (self.half or 0)  # as a share of it
+        value = self.value * scale * (1 + from_number)
         return self.labels, f"{value:.6g}"
 
 
@@ -231,12 +240,14 @@ def _make_sample(row: Mapping[str, Any], names: Sequence[str], value: float) -> 
 
 def _label(row: Mapping[str, Any], names: Sequence[str]) -> dict[str, object]:
     """Return the labels of a row: host, benchmark, variant and the columns `names`."""
-    return {
+    labels = {
         "host": row["host_name"],
         "benchmark": row["benchmark"],
         "variant": row["variant"],
-        **{name: row[name] for name in names},
     }
+    for name in names:
+        labels[name] = row[name]
+    return labels
 
 
 def _list_intervals(
@@ -276,8 +287,10 @@ def _list_verdicts(verdicts: HostVerdicts) -> Iterator[_Family]:
         words="1 if `fleet compare` finds a change that nobody accepted.",
         samples=_list_states(verdicts.has_changed),
     )
-    # the facts are labels of a sample whose value is always 1
-    info = [({"host": host, **facts}, "1") for host, facts in verdicts.info.items()]
+    info = list[tuple[_Labels, str]]()
+    for host, facts in verdicts.info.items():
+        # the facts are labels of a sample whose value is always 1
+        info.append(({"host": host, **facts}, "1"))
     yield _Family(
         "fleet_host_info",
         unit="",
@@ -289,7 +302,11 @@ def _list_verdicts(verdicts: HostVerdicts) -> Iterator[_Family]:
 
 def _list_states(states: Mapping[str, bool]) -> list[tuple[_Labels, str]]:
     """Return a sample for each host, labels and value: "1" for True, "0" for False."""
-    return [({"host": host}, str(int(state))) for host, state in states.items()]
+    samples = list[tuple[_Labels, str]]()
+    for host, state in states.items():
+        value = "1" if state else "0"
+        samples.append(({"host": host}, value))
+    return samples
 
 
 def _format_moment(moment: datetime) -> str:
@@ -298,15 +315,17 @@ def _format_moment(moment: datetime) -> str:
 
 
 def _format_labels(labels: _Labels) -> str:
+    """Format labels, with the characters that OpenMetrics allows in their names."""
     # two names may become one, and a name may stand once
-    allowed = {
-        re.sub(r"[^a-zA-Z0-9_]", "_", name): _escape_label(str(value))
-        for name, value in labels.items()
-    }
+    allowed = dict[str, str]()
+    for name, value in labels.items():
+        allowed_name = re.sub(r"[^a-zA-Z0-9_]", "_", name)
+        allowed[allowed_name] = _escape_label(str(value))
     return ",".join(f'{name}="{value}"' for name, value in allowed.items())
 
 
 def _escape_label(words: str) -> str:
     """Escape a label's value for OpenMetrics; control characters become visible."""
-    visible = printable(words)
-    return visible.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    escaped = printable(words).replace("\\", "\\\\")
+    escaped = escaped.replace('"', '\\"')
+    return escaped.replace("\n", "\\n")

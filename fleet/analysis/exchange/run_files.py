@@ -78,14 +78,11 @@ def export_runs(
         raise StoreError(
             f"{output}: cannot be written: {err.strerror or err}. Name another place."
         ) from err
+    new_names = _list_new_names(runs, rows)
     count = format_count(len(runs), "run")
     megabytes = output.stat().st_size / 1e6
-    return "\n".join(
-        [
-            *_list_new_names(runs, rows),
-            f"{output}: {count}, {megabytes:.1f} MB. Left out: {_list_left_out(keep)}.",
-        ]
-    )
+    size = f"{output}: {count}, {megabytes:.1f} MB"
+    return "\n".join([*new_names, f"{size}. Left out: {_list_left_out(keep)}."])
 
 
 def _list_new_names(
@@ -202,18 +199,18 @@ def import_runs(root: Root, files: Sequence[Path], name: str | None) -> str:
         titles = dict[Path, str]()
         for file in files:
             titles |= _unpack(file, folder)
-        tables = {
-            path: child.call(_read_table_name, path, title)
-            for path, title in titles.items()
-        }
-        summary_count = list(tables.values()).count("summaries")
-        if name and summary_count > 1:
+        summaries = set[Path]()
+        for path, title in titles.items():
+            table_name = child.call(_read_table_name, path, title)
+            if table_name == "summaries":
+                summaries.add(path)
+        if name and len(summaries) > 1:
             raise UsageError(
-                f"--name {name}: not for {summary_count} summaries; leave it out."
+                f"--name {name}: not for {len(summaries)} summaries; leave it out."
             )
         for path, title in titles.items():
             store_file = _import_run
-            if tables[path] == "summaries":
+            if path in summaries:
                 store_file = _import_medians
             subject, is_new = child.call(store_file, path, title, address, name)
             lines.append(_tell_of_import(subject, is_new=is_new))
@@ -293,9 +290,9 @@ def _call_within_limits(
 
 def _lower_limit(kind: int, limit: int) -> None:
     """Limit a resource of this process, unless its hard limit is lower already."""
-    hard = resource.getrlimit(kind)[1]
-    if hard == resource.RLIM_INFINITY or limit < hard:
-        resource.setrlimit(kind, (limit, hard))
+    _, hard_limit = resource.getrlimit(kind)
+    if hard_limit == resource.RLIM_INFINITY or limit < hard_limit:
+        resource.setrlimit(kind, (limit, hard_limit))
 
 
 def _read_table_name(file: Path) -> str:
@@ -303,8 +300,10 @@ def _read_table_name(file: Path) -> str:
 
 
 def _import_run(file: Path, address: str, name: str | None) -> tuple[str, bool]:
-    record, is_new = import_run(open_listing(address).place, file, name)
-    return f"{record.row['run_id']} of {record.row['host_name']}", is_new
+    place = open_listing(address).place
+    record, is_new = import_run(place, file, name)
+    subject = f"{record.row['run_id']} of {record.row['host_name']}"
+    return subject, is_new
 
 
 def _write_median_summary(
@@ -332,7 +331,8 @@ def _write_median_summary(
     numbers = numbers.assign(latency_ns=pairs["median_ns"])
     constants = _describe_summary(name, run)
     rows = [constants | row for row in to_records(numbers)]
-    write_table(draft, pa.Table.from_pylist(rows, schema.arrow_schema("summaries")))
+    table = pa.Table.from_pylist(rows, schema.arrow_schema("summaries"))
+    write_table(draft, table)
 
 
 def _describe_summary(name: str, run: Mapping[str, Any]) -> dict[str, Any]:
@@ -340,9 +340,8 @@ def _describe_summary(name: str, run: Mapping[str, Any]) -> dict[str, Any]:
     differs from pair to pair, or whose value is unknown, is None. name: the name of the
     summary. run: the run's anonymized row.
     """
-    constants: dict[str, Any] = {
-        column.name: None for column in schema.TABLES["summaries"]
-    }
+    columns = [column.name for column in schema.TABLES["summaries"]]
+    constants: dict[str, Any] = dict.fromkeys(columns)  # None for each
     kernel = run["kernel"] or "unknown"
     constants |= {
         "summary": name,
@@ -386,6 +385,7 @@ def _unpack(file: Path, folder: str) -> dict[Path, str]:
         return {file: str(file)}
     titles = dict[Path, str]()
     own_folder = Path(tempfile.mkdtemp(dir=folder))
+    title = str(file)  # of what is being read: the zip, then each of its members
     try:
         with zipfile.ZipFile(file) as archive:
             members = [entry for entry in archive.infolist() if not entry.is_dir()]
@@ -393,16 +393,19 @@ def _unpack(file: Path, folder: str) -> dict[Path, str]:
             for number, member in enumerate(members):
                 # the member's own name may be a path that leads out of the folder
                 path = own_folder / f"~{number}.parquet"
-                titles[path] = f"{file}: {one_line(member.filename)}"
+                title = f"{file}: {one_line(member.filename)}"
+                titles[path] = title
                 _unpack_member(archive, member, path)
     except (OSError, *_NOT_A_ZIP) as err:
-        is_disk_full = getattr(err, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
-        if is_disk_full:
+        if _is_disk_full(err):
             raise
-        # the title of the member that was being unpacked, else of the zip itself
-        title = [str(file), *titles.values()][-1]
         raise UsageError(f"{title}: cannot be read as a zip: {err}.") from err
     return titles
+
+
+def _is_disk_full(error: BaseException) -> bool:
+    """Report whether an error says that there is no room on the disk."""
+    return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
 
 
 def _unpack_member(
