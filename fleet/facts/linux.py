@@ -240,9 +240,11 @@ def _add_network_devices(
 
     Format: Documentation/ABI/testing/sysfs-bus-pci.
     """
-    return tuple(
-        replace(node, network=_list_network_devices(files, node.node)) for node in nodes
-    )
+    with_devices = []
+    for node in nodes:
+        devices = _list_network_devices(files, node.node)
+        with_devices.append(replace(node, network=devices))
+    return tuple(with_devices)
 
 
 def _list_network_devices(files: Mapping[str, str], node: int) -> tuple[str, ...]:
@@ -478,26 +480,34 @@ def parse_load(sections: Sections) -> Load:
         path, _, text = line.partition(":")
         words_by_path[path] = text.split()
 
-    # "0.20 0.18 0.12 1/80 11206": three averages, then runnable/all threads (proc.rst)
-    load_words = words_by_path.get("proc/loadavg", [])
-    load_1m = _parse_float(load_words[0]) if load_words else None
-    running = None
-    if len(load_words) > 3:
-        runnable, _, _all_threads = load_words[3].partition("/")
-        running = _parse_int(runnable)
-
-    # "cpu 10 0 7 900 1 0 0 3": ticks of all CPUs; the eighth number is that of the
-    # stolen ticks
-    stat_words = words_by_path.get("proc/stat", [])
-    steal_ticks = None
-    if len(stat_words) > _STEAL_COLUMN and stat_words[0] == "cpu":
-        steal_ticks = _parse_int(stat_words[_STEAL_COLUMN])
+    load_1m, running = _parse_load_average(words_by_path.get("proc/loadavg", []))
     return Load(
         load_1m=load_1m,
         running=running,
         temperature_c=_find_hottest(words_by_path),
-        steal_ticks=steal_ticks,
+        steal_ticks=_parse_steal_ticks(words_by_path.get("proc/stat", [])),
     )
+
+
+def _parse_load_average(words: Sequence[str]) -> tuple[float | None, int | None]:
+    """Return the load average of a minute and the number of runnable threads, from the
+    words of /proc/loadavg: "0.20 0.18 0.12 1/80 11206" are three averages, then the
+    runnable and all threads (proc.rst).
+    """
+    load_1m = _parse_float(words[0]) if words else None
+    if len(words) <= 3:
+        return load_1m, None
+    runnable, _, _all_threads = words[3].partition("/")
+    return load_1m, _parse_int(runnable)
+
+
+def _parse_steal_ticks(words: Sequence[str]) -> int | None:
+    """Return the eighth number of /proc/stat's line on the ticks of all CPUs, "cpu 10 0
+    7 900 1 0 0 3".
+    """
+    if len(words) <= _STEAL_COLUMN or words[0] != "cpu":
+        return None
+    return _parse_int(words[_STEAL_COLUMN])
 
 
 def _find_hottest(words_by_path: Mapping[str, Sequence[str]]) -> float | None:
@@ -526,9 +536,7 @@ def parse_usage(sections: Sections, online: int) -> Usage | None:
     """
     before = sections.get("before", [])
     after = sections.get("after", [])
-    ticks_before = _read_ticks_of_all_cpus(before)
-    ticks_after = _read_ticks_of_all_cpus(after)
-    ticks = [end - begin for begin, end in zip(ticks_before, ticks_after, strict=False)]
+    ticks = _subtract_ticks(before, after)
     total = sum(ticks)
     if len(ticks) < _TICK_FIELDS or total < online * _MIN_TICKS:
         return None
@@ -540,19 +548,27 @@ def parse_usage(sections: Sections, online: int) -> Usage | None:
     return Usage(busy_cpus, max(steal, 0), programs)
 
 
+def _subtract_ticks(before: Iterable[str], after: Iterable[str]) -> list[int]:
+    """Return the ticks that passed between two moments, in the order of
+    `_read_ticks_of_all_cpus`.
+    """
+    ticks_before = _read_ticks_of_all_cpus(before)
+    ticks_after = _read_ticks_of_all_cpus(after)
+    return [end - begin for begin, end in zip(ticks_before, ticks_after, strict=False)]
+
+
 def _find_busiest_programs(
     before: Iterable[str], after: Iterable[str], ticks_of_a_cpu: float
 ) -> tuple[Program, ...]:
     """Return the few programs that used most of a CPU between two listings of the
     processes, the busiest first. ticks_of_a_cpu: how many ticks passed between them.
     """
-    ticks_before = {
-        pid: process.ticks for pid, process in _parse_processes(before).items()
-    }
+    processes_before = _parse_processes(before)
     programs = []
     for pid, process in _parse_processes(after).items():
-        # a process that was not listed before began in between, with 0 ticks
-        ticks = process.ticks - ticks_before.get(pid, 0)
+        ticks = process.ticks
+        if pid in processes_before:  # else it began in between, with 0 ticks
+            ticks -= processes_before[pid].ticks
         share = ticks / ticks_of_a_cpu
         if share >= _SHARE_NAMED:
             programs.append(Program(process.name, share, process.cpu))
@@ -602,22 +618,33 @@ def find_deepest_idle_state(lines: Iterable[str]) -> tuple[str | None, int | Non
     A state has its files for each CPU; a line is one value of one of them:
     "sys/…/cpuidle/state3/latency:133". Deeper states have greater numbers.
     """
-    # by state and by the name of the file, its values on all CPUs
-    states = defaultdict[int, defaultdict[str, set[str]]](lambda: defaultdict(set))
-    for state, file, value in _match_lines(_IDLE, lines):
-        values_by_file = states[int(state)]
-        values_by_file[file].add(value.strip())
-    enabled = []
-    for number, values_by_file in states.items():
-        disable = values_by_file["disable"]
-        if "0" in disable or not disable:  # some CPU may enter the state
-            enabled.append(number)
+    states = _group_idle_states(lines)
+    enabled = [number for number, files in states.items() if _is_enabled(files)]
     if not enabled:
         return None, None
     deepest = states[max(enabled)]
     name = " or ".join(sorted(deepest["name"]))
     latencies = [int(text) for text in deepest["latency"] if _COUNT.fullmatch(text)]
     return name or None, max(latencies, default=None)
+
+
+def _group_idle_states(lines: Iterable[str]) -> dict[int, Mapping[str, set[str]]]:
+    """Return the files of each idle state by its number: by the name of a file, the
+    values that it has on the CPUs; an empty set if it is missing.
+    """
+    states: dict[int, Mapping[str, set[str]]] = {}
+    for state, file, value in _match_lines(_IDLE, lines):
+        values_by_file = states.setdefault(int(state), defaultdict(set))
+        values_by_file[file].add(value.strip())
+    return states
+
+
+def _is_enabled(values_by_file: Mapping[str, set[str]]) -> bool:
+    """Report whether some CPU may enter an idle state. Kernels without the file
+    `disable` let every CPU enter it.
+    """
+    disable = values_by_file["disable"]
+    return "0" in disable or not disable
 
 
 def find_tightest_cpu_quota(lines: Iterable[str]) -> tuple[float, str] | None:
@@ -636,7 +663,9 @@ def find_tightest_cpu_quota(lines: Iterable[str]) -> tuple[float, str] | None:
     cpus, _ = tightest
     # No kernel allows a quota of 0: no kernel has written such a line, and the quota is
     # unknown.
-    return tightest if cpus else None
+    if cpus == 0:
+        return None
+    return tightest
 
 
 def find_bytes_left_and_limit(lines: Iterable[str]) -> tuple[int, str] | None:
@@ -799,7 +828,9 @@ def _guess_hypervisor(text: str) -> str | None:
     for pattern, name in _VENDORS:
         if re.search(pattern, text):
             return name
-    return "unnamed" if _VIRTUAL.search(text) else None
+    if _VIRTUAL.search(text):
+        return "unnamed"
+    return None
 
 
 def _parse_cpu_model(cpuinfo: Mapping[str, str], cpus: Iterable[Cpu]) -> str | None:
@@ -815,7 +846,8 @@ def _parse_cpu_model(cpuinfo: Mapping[str, str], cpus: Iterable[Cpu]) -> str | N
     if name and not _GENERIC_NAME.fullmatch(name):
         return name
     if cores := Counter(cpu.model for cpu in cpus if cpu.model):
-        return " + ".join(f"{count}x {name}" for name, count in cores.most_common())
+        kinds = [f"{count}x {model}" for model, count in cores.most_common()]
+        return " + ".join(kinds)
     if machine := _parse_s390_machine(cpuinfo):
         return f"IBM {machine}"
     if "mvendorid" in cpuinfo and "marchid" in cpuinfo and "uarch" not in cpuinfo:

@@ -2,10 +2,18 @@
 `findings`. Pure.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from fleet.facts.findings import make_finding
-from fleet.model import Facts, Finding, Memory, Severity, Usage, has_empty_channels
+from fleet.model import (
+    Dimm,
+    Facts,
+    Finding,
+    Memory,
+    Severity,
+    Usage,
+    has_empty_channels,
+)
 from fleet.plan.cpulist import format_cpus
 
 LOAD_SHARE = 0.5  # of the CPUs
@@ -142,11 +150,7 @@ def _find_memory_faults(facts: Facts) -> Iterator[Finding]:
     }
     if len(kinds) > 1:
         yield make_finding("dimms", facts)
-    # the speed that a module runs at, and the one it is made for; 0: unknown
-    speeds = {(dimm.configured_mts or 0, dimm.rated_mts or 0) for dimm in modules}
-    slowed = [
-        (configured, rated) for configured, rated in speeds if 0 < configured < rated
-    ]
+    slowed = _list_reduced_speeds(modules)
     if slowed:
         configured, rated = min(slowed)
         yield make_finding(
@@ -157,12 +161,27 @@ def _find_memory_faults(facts: Facts) -> Iterator[Finding]:
         )
 
 
+def _list_reduced_speeds(modules: Iterable[Dimm]) -> list[tuple[int, int]]:
+    """Return, of each module that runs slower than it is made for, the speed that it
+    runs at and the one that it is made for, in MT/s.
+    """
+    speeds = []
+    for dimm in modules:
+        configured = dimm.configured_mts or 0  # 0: unknown
+        rated = dimm.rated_mts or 0
+        if 0 < configured < rated:
+            speeds.append((configured, rated))
+    return speeds
+
+
 def _name_empty_channels(memory: Memory) -> str:
     """Return " (empty: A, B)"; "" if no channel without a module has a name."""
     filled = {dimm.channel for dimm in memory.populated}
     named = {dimm.channel for dimm in memory.dimms if dimm.channel}
     empty = sorted(named - filled)
-    return f" (empty: {', '.join(empty)})" if empty else ""
+    if not empty:
+        return ""
+    return f" (empty: {', '.join(empty)})"
 
 
 def _find_clock_faults(facts: Facts) -> Iterator[Finding]:
@@ -236,22 +255,27 @@ def _find_cpu_noise(facts: Facts) -> Iterator[Finding]:
     """
     kinds = sorted({cpu.kind for cpu in facts.cpus if cpu.kind})
     if len(kinds) > 1:
-        # the advice names the CPUs of one kind: "performance" is the last of the kinds
-        # in the alphabet
-        advised_kind = kinds[-1]
-        own_cpus = [cpu.cpu for cpu in facts.cpus if cpu.kind == advised_kind]
-        yield make_finding(
-            "hybrid",
-            facts,
-            kinds=", ".join(kinds),
-            cpus=format_cpus(own_cpus),
-            kind=advised_kind,
-        )
+        yield _make_hybrid_finding(facts, kinds)
     if facts.cpus and not facts.isolated_cpus:
         yield make_finding("isolation", facts)
     ticking = set(facts.isolated_cpus) - set(facts.nohz_full_cpus)
     if ticking:
         yield make_finding("tick", facts, cpus=format_cpus(sorted(ticking)))
+
+
+def _make_hybrid_finding(facts: Facts, kinds: Sequence[str]) -> Finding:
+    """Return the finding on cores of several kinds. kinds: of the cores, sorted."""
+    # the advice names the CPUs of one kind: "performance" is the last of the kinds in
+    # the alphabet
+    advised_kind = kinds[-1]
+    own_cpus = [cpu.cpu for cpu in facts.cpus if cpu.kind == advised_kind]
+    return make_finding(
+        "hybrid",
+        facts,
+        kinds=", ".join(kinds),
+        cpus=format_cpus(own_cpus),
+        kind=advised_kind,
+    )
 
 
 def _find_load(facts: Facts, usage: Usage | None) -> Iterator[Finding]:
@@ -264,17 +288,23 @@ def _find_load(facts: Facts, usage: Usage | None) -> Iterator[Finding]:
     if usage is None:
         return
     if usage.busy_cpus > max(BUSY_CPUS, BUSY_SHARE * count):
-        programs = ", ".join(
-            f"{program.name} {program.share * 100:.0f} % on CPU {program.cpu}"
-            for program in usage.programs
-        )
-        named = f" ({programs})" if programs else ""
         yield make_finding(
             "busy",
             facts,
             busy=usage.busy_cpus,
             count=count,
-            named=named,
+            named=_name_programs(usage),
         )
     if usage.steal_ticks:
         yield make_finding("steal", facts, ticks=usage.steal_ticks)
+
+
+def _name_programs(usage: Usage) -> str:
+    """Return " (make 95 % on CPU 3, cc1 40 % on CPU 5)"; "" without known programs."""
+    if not usage.programs:
+        return ""
+    words = []
+    for program in usage.programs:
+        percent = f"{program.share * 100:.0f} %"
+        words.append(f"{program.name} {percent} on CPU {program.cpu}")
+    return f" ({', '.join(words)})"
