@@ -204,7 +204,9 @@ def keep_memory_only(lines: Collection[str]) -> list[str]:
         table += structure.body
         table += ended_strings or b"\0"
         table += b"\0"
-    return [table.hex()] if table else []
+    if not table:
+        return []
+    return [table.hex()]
 
 
 def _blank_private_strings(device: _Structure, strings: list[bytes]) -> None:
@@ -320,9 +322,8 @@ def _read_smbios_memory(table: bytes) -> tuple[Memory, tuple[str, ...]]:
         return Memory(ecc=ecc), ()
     settled, channel_notes = _settle_channels(dimms, places)
     notes += channel_notes
-    has_correction_bits = any(map(_has_correction_bits, devices))
     # correction of single or multiple bits needs modules with more bits than their data
-    if ecc in _NEEDS_WIDER_MODULES and not has_correction_bits:
+    if ecc in _NEEDS_WIDER_MODULES and not any(map(_has_correction_bits, devices)):
         notes += _note_missing_bits(ecc, dimms)
         ecc = None
     return Memory(settled, ecc=ecc), tuple(dict.fromkeys(notes))
@@ -471,7 +472,9 @@ def _join_subchannels(dimms: Sequence[Dimm], places: Iterable[str]) -> tuple[Dim
 def _find_only_value(values: Iterable[str | None]) -> str | None:
     """Return the value if all are the same; None if they differ or there is none."""
     distinct = set(values)
-    return distinct.pop() if len(distinct) == 1 else None
+    if len(distinct) != 1:
+        return None
+    return distinct.pop()
 
 
 def _read_dimm(device: _Structure, place: str, socket: int | None) -> Dimm:
@@ -588,9 +591,8 @@ def _read_edac_memory(files: Mapping[str, str]) -> Memory:
             ranks_by_module[dimm.slot].append(dimm)
             correction = texts.get("dimm_edac_mode", "")
             corrections.append(correction.lower())
-        # "channel 1 slot 1" is the last place of a controller with channels 0 and 1
-        elif last_channel := _find_in_location(_EDAC_CHANNEL, texts):
-            channels += int(last_channel) + 1
+        else:
+            channels += _count_edac_channels(texts)
 
     dimms = tuple(map(_join_ranks, ranks_by_module.values()))
     memory = Memory(dimms)
@@ -600,6 +602,17 @@ def _read_edac_memory(files: Mapping[str, str]) -> Memory:
     if ecc not in ("", "unknown", "reserved"):
         memory = replace(memory, ecc=ecc)
     return memory
+
+
+def _count_edac_channels(texts: Mapping[str, str]) -> int:
+    """Count the channels of a controller: its last place, such as "channel 1 slot 1",
+    has the number of the last channel. Return 0 if that is unknown. texts: the content
+    of the controller's files, by name.
+    """
+    last_channel = _find_in_location(_EDAC_CHANNEL, texts)
+    if last_channel is None:
+        return 0
+    return int(last_channel) + 1
 
 
 def _group_edac_attributes(
@@ -654,7 +667,9 @@ def _find_in_location(pattern: re.Pattern[str], texts: Mapping[str, str]) -> str
     """
     location = texts.get("dimm_location") or texts.get("max_location") or ""
     match = pattern.search(location)
-    return match[1] if match else None
+    if match is None:
+        return None
+    return match[1]
 
 
 def _join_ranks(ranks: Sequence[Dimm]) -> Dimm:
@@ -794,10 +809,7 @@ def _compute_node_share(
     """Return a node's channels and their peak rate, without modules; an empty Memory if
     unknown, as for a node whose CPUs are in several packages or in none.
     """
-    packages_by_node = defaultdict[int | None, set[int]](set)
-    for cpu in cpus:
-        if cpu.package is not None:
-            packages_by_node[cpu.node].add(cpu.package)
+    packages_by_node = _group_packages_by_node(cpus)
     own_packages = packages_by_node[node.node]
     if len(own_packages) != 1:
         return Memory()
@@ -807,6 +819,17 @@ def _compute_node_share(
     dimms = _select_dimms(memory.dimms, package, sorted(all_packages))
     sharing = [other for other in nodes if packages_by_node[other.node] == own_packages]
     return _divide_equally(dimms, len(sharing))
+
+
+def _group_packages_by_node(
+    cpus: Iterable[Cpu],
+) -> defaultdict[int | None, set[int]]:
+    """Return the packages that each node has CPUs of."""
+    packages_by_node = defaultdict[int | None, set[int]](set)
+    for cpu in cpus:
+        if cpu.package is not None:
+            packages_by_node[cpu.node].add(cpu.package)
+    return packages_by_node
 
 
 def _select_dimms(

@@ -81,6 +81,23 @@ class Groups:
             if cache not in caches:
                 caches.append(cache)
 
+    def add_policy(
+        self,
+        policy: tuple[str | None, int | None],
+        driver: str,
+        cpus: Collection[int],
+    ) -> None:
+        """Set the governor and the most kHz of these CPUs. driver: "-" for none."""
+        self.policy.update(dict.fromkeys(cpus, policy))
+        if cpus and driver != "-":
+            self.drivers.add(driver)
+
+    def add_group(self, kind: str, cpus: Collection[int]) -> None:
+        """Add a group of CPUs, such as a core, under the number of its lowest CPU."""
+        leader = min(cpus, default=0)
+        leader_by_cpu = self.leaders.setdefault(kind, {})
+        leader_by_cpu.update(dict.fromkeys(cpus, leader))
+
     def lowest_member(self, cpu: int, *kinds: str) -> int | None:
         """Return the lowest CPU in the CPU's group of the first published kind; None if
         unknown.
@@ -219,7 +236,9 @@ def _find_online_cpus(
     unlisted = allowed & (with_topology - listed)
     if not unlisted and not allowed & listed:
         unlisted = allowed
-    return unlisted | with_topology if unlisted else listed
+    if unlisted:
+        return unlisted | with_topology
+    return listed
 
 
 def _find_isolated_cpus(files: Files) -> set[int] | None:
@@ -312,20 +331,13 @@ def _read_groups(sections: Sections) -> Groups:
                 groups.add_cache(cache)
             case ["policy", governor, driver, khz, *cpus]:
                 policy = _parse_policy(governor, khz)
-                members = _parse_numbers(cpus)
-                groups.policy.update(dict.fromkeys(members, policy))
-                if members and driver != "-":
-                    groups.drivers.add(driver)
+                groups.add_policy(policy, driver, _parse_numbers(cpus))
             case ["shown", *cpus]:
                 groups.with_topology.update(_parse_numbers(cpus))
             case ["boost", value]:
                 groups.boost = value == "1"
             case [kind, cpu_list]:
-                members = parse_cpu_list(cpu_list)
-                # a group is named by its lowest CPU, its leader
-                leader = min(members, default=0)
-                leader_by_cpu = groups.leaders.setdefault(kind, {})
-                leader_by_cpu.update(dict.fromkeys(members, leader))
+                groups.add_group(kind, parse_cpu_list(cpu_list))
     return groups
 
 
@@ -337,9 +349,8 @@ def _parse_numbers(words: Iterable[str]) -> tuple[int, ...]:
 def _parse_policy(governor: str, khz: str) -> tuple[str | None, int | None]:
     """Return a cpufreq policy's governor and most kHz; None for what is unknown."""
     most_khz = int(khz) if _is_number(khz) else None
-    if governor == "-":
-        return None, most_khz
-    return governor, most_khz
+    known_governor = None if governor == "-" else governor
+    return known_governor, most_khz
 
 
 def parse_memory_nodes(
@@ -376,10 +387,7 @@ def _map_cpus_to_nodes(files: Files, contradictions: dict[str, str]) -> dict[int
     """
     texts = _read_node_files(files, "cpulist")
     cpus_by_node = {node: parse_cpu_list(text) for node, text in texts.items()}
-    nodes_of_cpu = Counter[int]()
-    for cpus in cpus_by_node.values():
-        nodes_of_cpu.update(cpus)
-    shared = {cpu for cpu, nodes in nodes_of_cpu.items() if nodes > 1}
+    shared = _find_repeated(cpus_by_node.values())
     if shared:
         count = sum(not shared.isdisjoint(cpus) for cpus in cpus_by_node.values())
         contradictions["nodes"] = (
@@ -390,6 +398,14 @@ def _map_cpus_to_nodes(files: Files, contradictions: dict[str, str]) -> dict[int
     for node, cpus in cpus_by_node.items():
         node_by_cpu.update(dict.fromkeys(set(cpus) - shared, node))
     return node_by_cpu
+
+
+def _find_repeated(groups: Iterable[Iterable[int]]) -> set[int]:
+    """Return the CPUs that are in several groups."""
+    counts = Counter[int]()
+    for cpus in groups:
+        counts.update(cpus)
+    return {cpu for cpu, count in counts.items() if count > 1}
 
 
 def _read_node_files(files: Files, name: str) -> dict[int, str]:
