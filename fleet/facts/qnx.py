@@ -56,14 +56,10 @@ def parse(sections: Sections, declared_arch: str | None = None) -> Facts:
     uname_line = system.get("uname", "")
     pidin_line = pidin[0] if pidin else ""
     uname = _parse_uname(uname_line)
-
     cpu = re.search(r"\bCPU:\s*(\S+)", text)
-    arch_by_uname = _require_known_arch(uname.get("arch"), uname_line)
-    arch_by_pidin = _require_known_arch(cpu and cpu[1], pidin_line)
-    arch = _require_agreement(
-        "architecture",
-        by_uname=_Told(arch_by_uname, uname_line),
-        by_pidin=_Told(arch_by_pidin, pidin_line),
+    arch = _find_arch(
+        by_uname=_Told(uname.get("arch"), uname_line),
+        by_pidin=_Told(cpu and cpu[1], pidin_line),
     )
     arch = arch or declared_arch
     if arch is None:
@@ -77,8 +73,6 @@ def parse(sections: Sections, declared_arch: str | None = None) -> Facts:
         by_uname=_Told(uname.get("release"), uname_line),
         by_pidin=_Told(release and release[1], pidin_line),
     )
-
-    processors = [match for match in map(_PROCESSOR.match, pidin) if match]
     facts = Facts(
         os=STANDIN if "standin" in system else "qnx",
         arch=arch,
@@ -90,6 +84,7 @@ def parse(sections: Sections, declared_arch: str | None = None) -> Facts:
         user=system.get("user") or None,
         compilers=parse_compilers(sections.get("compilers", [])),
     )
+    processors = [match for match in map(_PROCESSOR.match, pidin) if match]
     if not processors:
         return replace(facts, notes=(_NO_CPUS,))
     return _add_cpus(facts, processors)
@@ -165,11 +160,11 @@ def _read_midr(register: str) -> tuple[str, str, str]:
     architecture (4), part (12) and revision (4). "r0p1" is variant 0, revision 1.
     """
     midr = int(register)
-    return (
-        f"0x{midr >> 24:02x}",
-        f"0x{midr >> 4 & 0xFFF:03x}",
-        f"r{midr >> 20 & 0xF}p{midr & 0xF}",
-    )
+    implementer = midr >> 24
+    variant = midr >> 20 & 0xF
+    part = midr >> 4 & 0xFFF
+    revision = midr & 0xF
+    return f"0x{implementer:02x}", f"0x{part:03x}", f"r{variant}p{revision}"
 
 
 def parse_values(sections: Sections) -> dict[str, str]:
@@ -187,15 +182,7 @@ def describe_answer(sections: Sections) -> tuple[str, ...]:
     misread.
     """
     system = parse_values(sections)
-    installed = []
-    missing = []
-    for line in sections.get("qnx", []):
-        if line.startswith("tool "):
-            name, _, path = line.removeprefix("tool ").partition(" ")
-            if path in ("", "-"):
-                missing.append(name)
-            else:
-                installed.append(path)
+    installed, missing = _list_installed_and_missing_tools(sections)
     compilers = [line.replace("\t", ": ") for line in sections.get("compilers", [])]
     shells = _find_report_values(sections, "shell") or ["unknown"]
     return (
@@ -216,6 +203,24 @@ def describe_answer(sections: Sections) -> tuple[str, ...]:
     )
 
 
+def _list_installed_and_missing_tools(
+    sections: Sections,
+) -> tuple[list[str], list[str]]:
+    """Return the paths of the programs that the host has, and the names of those that
+    it lacks, from the lines "tool NAME PATH".
+    """
+    installed = []
+    missing = []
+    for line in sections.get("qnx", []):
+        if line.startswith("tool "):
+            name, _, path = line.removeprefix("tool ").partition(" ")
+            if path in ("", "-"):
+                missing.append(name)
+            else:
+                installed.append(path)
+    return installed, missing
+
+
 def _find_report_values(sections: Sections, name: str) -> list[str]:
     """Return the values of all lines "NAME VALUE" in section `report` with this
     name.
@@ -229,22 +234,9 @@ def _find_report_values(sections: Sections, name: str) -> list[str]:
 
 
 def _align_column(title: str, lines: Sequence[str]) -> list[str]:
-    titles = [title, *[""] * len(lines)]
-    cells = lines or ["none"]
-    return [f"{head:<13} {cell}" for head, cell in zip(titles, cells, strict=False)]
-
-
-def _require_known_arch(word: str | None, line: str) -> str | None:
-    """Return the architecture that `word` names; None without a word. line: the line
-    that has the word. Raises DataError if fleet has no agent for that architecture.
-    """
-    arch = _ARCHES.get((word or "").lower())
-    if word and arch is None:
-        raise DataError(
-            f"{line[:200]!r} names {word[:40]!r}, an architecture fleet has no QNX"
-            " agent for"
-        )
-    return arch
+    """Return a line per cell, with the title before the first; "none" without cells."""
+    first, *others = lines or ["none"]
+    return [f"{title:<13} {first}", *[f"{'':<13} {cell}" for cell in others]]
 
 
 class _Told(NamedTuple):
@@ -252,6 +244,32 @@ class _Told(NamedTuple):
 
     value: str | None
     line: str
+
+
+def _find_arch(by_uname: _Told, by_pidin: _Told) -> str | None:
+    """Return the architecture that the words of the two programs name; None if neither
+    names one. Raises DataError if they contradict each other, or if fleet has no agent
+    for that architecture.
+    """
+    return _require_agreement(
+        "architecture",
+        by_uname=_require_known_arch(by_uname),
+        by_pidin=_require_known_arch(by_pidin),
+    )
+
+
+def _require_known_arch(told: _Told) -> _Told:
+    """Return what was told with the architecture in place of the word that names it.
+    Raises DataError if fleet has no agent for that architecture.
+    """
+    word = told.value
+    arch = _ARCHES.get((word or "").lower())
+    if word and arch is None:
+        raise DataError(
+            f"{told.line[:200]!r} names {word[:40]!r}, an architecture fleet has no QNX"
+            " agent for"
+        )
+    return _Told(arch, told.line)
 
 
 def _require_agreement(name: str, by_uname: _Told, by_pidin: _Told) -> str | None:
