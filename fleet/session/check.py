@@ -61,7 +61,11 @@ def check_hosts(
     for outcome in run_on_each(hosts, check.check_host, access):
         result = check.results[outcome.host.name]
         host = CheckedHost(
-            outcome, result.facts, result.findings, result.intended, result.reported
+            outcome=outcome,
+            facts=result.facts,
+            findings=result.findings,
+            intended=result.intended,
+            reported=result.reported,
         )
         checked.append(host)
     return checked

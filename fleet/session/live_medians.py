@@ -76,14 +76,15 @@ class LiveMedians:
         is_shown_point = burst.point in (None, benchmark.point)
         if not has_one_number or not is_shown_point:
             return
-        # the first samples only warm up
-        ticks = burst.average_pair_ticks(benchmark.shape)[burst.warmup :]
+        ticks_by_sample = burst.average_pair_ticks(benchmark.shape)
+        ticks = ticks_by_sample[burst.warmup :]  # the first samples only warm up
         if not ticks:
             return
         ns = _compute_latency_ns(median(ticks), burst, benchmark, hello)
         relation = self._topology.name_relation(burst.ping_cpu, burst.pong_cpu)
         values_by_relation = self._values.setdefault(burst.benchmark, {})
-        values_by_relation.setdefault(relation, _ThinnedValues()).add(ns)
+        values = values_by_relation.setdefault(relation, _ThinnedValues())
+        values.add(ns)
         if benchmark.view is View.MATRIX:
             self.labels[burst.benchmark] = benchmark.label
             self._set_latest(burst, ns)
@@ -94,12 +95,14 @@ class LiveMedians:
         """
         size = len(self.cpus)
         if burst.benchmark not in self.latest:
-            self.latest[burst.benchmark] = array("f", [nan]) * size**2
+            cell_count = size * size
+            self.latest[burst.benchmark] = array("f", [nan]) * cell_count
         cells = self.latest[burst.benchmark]
         ping = self._places.get(burst.ping_cpu)
         pong = self._places.get(burst.pong_cpu)
         if ping is None or pong is None:
             return
+        # row i begins at i * size
         cells[ping * size + pong] = ns
         cells[pong * size + ping] = ns
 

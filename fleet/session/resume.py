@@ -34,7 +34,9 @@ class Remaining:
     @property
     def names(self) -> list[str]:
         """Every host with work remaining, by its inventory name."""
-        return list(dict.fromkeys([*(run.host.name for run in self.runs), *self.hosts]))
+        names = [run.host.name for run in self.runs]
+        names += self.hosts
+        return list(dict.fromkeys(names))  # each once
 
 
 def find_remaining(store: Store, session: str | None) -> Remaining | None:
@@ -85,7 +87,9 @@ def name_other_sessions(store: Store, remaining: Remaining) -> str:
     besides `remaining`, the one that was resumed; "" if there are none.
     """
     unfinished = _find_unfinished_and_end_done(store)
-    names = sorted(set(unfinished) - {*store.running_sessions(), remaining.session_id})
+    others = set(unfinished) - set(store.running_sessions())
+    others.discard(remaining.session_id)
+    names = sorted(others)
     if not names:
         return ""
     return (
@@ -95,9 +99,11 @@ def name_other_sessions(store: Store, remaining: Remaining) -> str:
 
 
 def _abbreviate_list(names: Sequence[str]) -> str:
+    """Join the last names, and say how many are before them."""
     text = ", ".join(names[-_SHOWN:])
-    if len(names) > _SHOWN:
-        return f"{len(names) - _SHOWN} before, {text}"
+    left_out = len(names) - _SHOWN
+    if left_out > 0:
+        return f"{left_out} before, {text}"
     return text
 
 
@@ -111,10 +117,12 @@ def _find_unfinished_and_end_done(store: Store) -> Mapping[str, Remaining]:
     intents = {intent.session_id: intent for intent in store.read_idle_intents()}
     begun = store.read_begun_runs()
     listing = Listing(store.place)
+    sessions_with_journal = {run.session_id for run in begun}
     remaining = {}
-    for session_id in intents.keys() | {run.session_id for run in begun}:
+    for session_id in intents.keys() | sessions_with_journal:
         # without an intent, all hosts were stored but for the last step of a run
-        intent = intents.get(session_id, Intent(session_id, ()))
+        no_hosts = Intent(session_id, ())
+        intent = intents.get(session_id, no_hosts)
         runs = tuple(run for run in begun if run.session_id == session_id)
         hosts = _list_hosts_without_run(intent, runs, listing)
         if runs or hosts:
@@ -152,11 +160,12 @@ def resume_session(
     """
     store = context.store
     begun_runs = {run.host.name: run for run in remaining.runs}
-    # without measuring, only hosts with a journal can be finished
-    unfinished_names = set(begun_runs) if partial else set(remaining.names)
+    unfinished_names = set(remaining.names)
+    if partial:  # without measuring, only hosts with a journal can be finished
+        unfinished_names = set(begun_runs)
+    hosts_to_finish = [host for host in hosts if host.name in unfinished_names]
     with store.hold_session(remaining.intent):
         prune_logs(store)
-        hosts_to_finish = [host for host in hosts if host.name in unfinished_names]
         outcomes = measure_each(hosts_to_finish, context, begun_runs, partial=partial)
         store.complete_tables(remaining.session_id)
         names_to_settle = unfinished_names

@@ -4,6 +4,7 @@ other. Pure.
 
 import hashlib
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 
 from fleet.errors import UsageError
@@ -33,18 +34,22 @@ def select_shard(hosts: Sequence[Host], number: int, count: int) -> tuple[Host, 
     """Return the hosts of one shard, in order; may be empty. Entries of one machine
     stay together.
     """
-    return tuple(
-        host for host in hosts if _choose_shard(machine_key(host), count) == number
-    )
+    shard = []
+    for host in hosts:
+        machine = machine_key(host)
+        if _choose_shard(machine, count) == number:
+            shard.append(host)
+    return tuple(shard)
 
 
 def split_into_groups(hosts: Sequence[Host], count: int) -> list[list[Host]]:
     """Return at most `count` nearly equal groups, none empty. Entries of one machine
     stay together.
     """
-    hosts_by_machine: dict[str, list[Host]] = {}
+    hosts_by_machine = defaultdict[str, list[Host]](list)
     for host in hosts:
-        hosts_by_machine.setdefault(machine_key(host), []).append(host)
+        machine = machine_key(host)
+        hosts_by_machine[machine].append(host)
     group_count = min(count, len(hosts_by_machine))
     groups: list[list[Host]] = [[] for _ in range(group_count)]
     for entries in hosts_by_machine.values():
@@ -64,7 +69,13 @@ def machine_key(host: Host) -> str:
 
 
 def _choose_shard(key: str, count: int) -> int:
+    """Return the number of the shard, from 1, that weighs most for a machine. The
+    weights of a machine are digests, which do not depend on `count`: a new shard takes
+    machines from the others, and moves no other machine.
+    """
+
     def weigh(number: int) -> bytes:
         return hashlib.sha256(f"{number} {key}".encode()).digest()
 
-    return max(range(1, count + 1), key=weigh)
+    numbers = range(1, count + 1)
+    return max(numbers, key=weigh)
