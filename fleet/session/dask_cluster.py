@@ -199,13 +199,7 @@ def measure_shard(
     """
     store = Store(root)
     store.require_writable()
-    # the controller writes it when the session begins
-    intent_file = store.state_dir / "journal" / f"{session_id}.json"
-    if isinstance(store.place, Folder) and not intent_file.exists():
-        raise errors.StoreError(
-            f"{store.place}: a worker does not see the folder that the controller"
-            " writes to. Give a folder that all of them share, or an s3:// address."
-        )
+    _require_shared_folder(store, session_id)
     stored = {
         run.host_name: run
         for run in store.list_runs(withdrawn=True)
@@ -234,6 +228,18 @@ def measure_shard(
     return outcomes + measure_each(unfinished, context, begun)
 
 
+def _require_shared_folder(store: Store, session_id: str) -> None:
+    """Raise StoreError if a worker's folder is another than that of the controller,
+    which writes the session's intent there when the session begins.
+    """
+    intent_file = store.state_dir / "journal" / f"{session_id}.json"
+    if isinstance(store.place, Folder) and not intent_file.exists():
+        raise errors.StoreError(
+            f"{store.place}: a worker does not see the folder that the controller"
+            " writes to. Give a folder that all of them share, or an s3:// address."
+        )
+
+
 def _measure_shards(
     client: Any,
     measure: Callable[[Sequence[Host]], list[Outcome]],
@@ -251,9 +257,10 @@ def _measure_shards(
     client.subscribe_topic(
         f"fleet-{context.session_id}", lambda event: receiver.receive(event[1])
     )
-    shards: dict[Any, Sequence[Host]] = {}
-    shard_count = max(workers, math.ceil(len(hosts) / HOSTS_A_SHARD))
-    for number, shard in enumerate(split_into_groups(hosts, shard_count), 1):
+    fewest_shards = math.ceil(len(hosts) / HOSTS_A_SHARD)
+    groups = split_into_groups(hosts, max(workers, fewest_shards))
+    shards: dict[Any, Sequence[Host]] = {}  # by the future of its outcomes
+    for number, shard in enumerate(groups, 1):
         key = f"{context.session_id}-shard-{number}"
         future = client.submit(measure, shard, key=key, pure=False)
         shards[future] = shard

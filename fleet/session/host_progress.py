@@ -183,7 +183,9 @@ class HostProgress:
             return ""
         bursts = "1 burst is" if self.bursts == 1 else f"{self.bursts} bursts are"
         hint = f" {bursts} kept in the journal of {self._run_id}"
-        return f"{hint}; `fleet resume` measures the rest." if resume else f"{hint}."
+        if resume:
+            return f"{hint}; `fleet resume` measures the rest."
+        return f"{hint}."
 
     def _make_outcome(
         self, state: State, message: str = "", code: int = 0, stage: str | None = None

@@ -86,11 +86,15 @@ class SessionLog:
             lines = self._lines.pop(outcome.host.name, ())
         if outcome.state is not State.COMPLETE:
             text = printable("".join(lines) + f"\n{outcome.message}\n")
-            with (
-                contextlib.suppress(OSError),
-                os.fdopen(self._open(f"{outcome.host.host_id}.log"), "ab") as log,
-            ):
-                log.write(text.encode())
+            self._append_to_log_of_host(outcome.host, text)
+
+    def _append_to_log_of_host(self, host: Host, text: str) -> None:
+        """Append a text to the log of a host alone; do nothing if that fails."""
+        with (
+            contextlib.suppress(OSError),
+            os.fdopen(self._open(f"{host.host_id}.log"), "ab") as log,
+        ):
+            log.write(text.encode())
 
     def _write(self, host: Host, text: str) -> None:
         """Write a line on a host to the session's log, and keep it for the host's own
@@ -140,14 +144,20 @@ def prune_logs(store: Store) -> None:
         old = [folder for folder in folders if _ended_before(folder, oldest_kept)]
         if not old:
             return
-        unfinished = {intent.session_id for intent in store.read_idle_intents()}
-        unfinished |= store.running_sessions().keys()
-        unfinished |= {run.session_id for run in store.read_begun_runs()}
+        unfinished = _list_unfinished_sessions(store)
         for folder in old:
             if folder.name not in unfinished:
                 # another controller was quicker, or there is more in it
                 with contextlib.suppress(OSError):
                     _remove_logs(folder)
+
+
+def _list_unfinished_sessions(store: Store) -> set[str]:
+    """Return the IDs of sessions that have a note or a journal here."""
+    unfinished = {intent.session_id for intent in store.read_idle_intents()}
+    unfinished |= store.running_sessions().keys()
+    unfinished |= {run.session_id for run in store.read_begun_runs()}
+    return unfinished
 
 
 def _remove_logs(folder: Path) -> None:

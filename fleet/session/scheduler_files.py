@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from fleet.agent.wire.asked import check_machine
 from fleet.agent.wire.conversation import LINE_LIMIT_BYTES, NO_HELLO
-from fleet.agent.wire.parts import decode_bursts, read_run
+from fleet.agent.wire.parts import RunSoFar, decode_bursts, read_run
 from fleet.agent.wire.records import WireError, list_planned_points
 from fleet.errors import AgentError, UsageError
 from fleet.facts.gather import STEP_BEGAN, STEP_HEAD_BYTES, parse_step_head
@@ -120,10 +120,7 @@ def _store_run(
     run_so_far = read_run([attempt.read_lines()])
     hello = run_so_far.hello
     if run_so_far.damage or hello is None:
-        why = run_so_far.damage
-        if not why:
-            notes = " ".join(run_so_far.notes) or "nothing follows the facts"
-            why = f"{NO_HELLO}; {notes}"
+        why = run_so_far.damage or _explain_lack_of_hello(run_so_far)
         raise AgentError(f"{attempt.path}: {why}. Nothing of it was imported.")
     progress.bursts = run_so_far.bursts
     _require_machine_of_probe(attempt.path, run, hello)
@@ -136,6 +133,12 @@ def _store_run(
     bursts = decode_bursts([attempt.read_lines()])
     store.publish(run, bursts, batch=True)
     return run
+
+
+def _explain_lack_of_hello(run_so_far: RunSoFar) -> str:
+    """Say that the agent's first record is not there, and what is there instead."""
+    notes = " ".join(run_so_far.notes) or "nothing follows the facts"
+    return f"{NO_HELLO}; {notes}"
 
 
 def _read_plan(hello: Hello) -> Plan:
@@ -206,11 +209,7 @@ def _find_last_attempt(
         return _Attempt(path, stream, 0, 0, "")
     with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
         attempts = _list_attempts(data)
-        complete = [
-            (begin, end)
-            for begin, end in attempts
-            if data.find(b'{"record":"end"', begin, end) >= 0
-        ]
+        complete = [span for span in attempts if _has_end_record(data, *span)]
         begin, end = (complete or attempts)[-1]
         with memoryview(data) as view, view[begin:end] as attempt_bytes:
             sha256 = hashlib.sha256(attempt_bytes).hexdigest()
@@ -220,6 +219,11 @@ def _find_last_attempt(
             f"The file holds {len(attempts)} attempts; number {number} is imported."
         )
     return _Attempt(path, stream, begin, end, sha256)
+
+
+def _has_end_record(data: mmap.mmap, begin: int, end: int) -> bool:
+    """Report whether the agent's last record is in a part of a file."""
+    return data.find(b'{"record":"end"', begin, end) >= 0
 
 
 def _list_attempts(data: mmap.mmap) -> list[tuple[int, int]]:
