@@ -351,14 +351,7 @@ def _make_pair_subject(
     of one benchmark and variant.
     """
     descriptions = read_descriptions(run["hello"])
-    name = choice.rstrip("/")
-    known_nodes = pairs["memory_node"].dropna().astype(int)
-    nodes = sorted(known_nodes.unique())
-    if nodes:
-        pairs = pairs[pairs["memory_node"] == nodes[0]]
-        name += f" n{nodes[0]}"
-    if len(nodes) > 1:
-        name += f", the first of {len(nodes)} nodes"
+    pairs, node_words = _select_first_node(pairs)
     measured_cpus = {*pairs["ping_cpu"], *pairs["pong_cpu"]}
     order = make_layout(cpus, sorted(measured_cpus))
     ns_column = estimator_column(run)
@@ -369,11 +362,26 @@ def _make_pair_subject(
         pairs=pairs,
         relations=select_relations(relations, pairs),
         ns_column=ns_column,
-        name=name,
+        name=choice.rstrip("/") + node_words,
         order=order,
         drawn=map_cpus(matrix(pairs, order.cpus, ns_column), order),
         by_node=False,
     )
+
+
+def _select_first_node(pairs: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """Select the pairs whose lines lie on the first requested node, and name it: " n0",
+    or " n0, the first of 2 nodes". Without requested nodes, return all pairs and "".
+    """
+    known_nodes = pairs["memory_node"].dropna().astype(int)
+    nodes = sorted(known_nodes.unique())
+    if not nodes:
+        return pairs, ""
+    first = nodes[0]
+    words = f" n{first}"
+    if len(nodes) > 1:
+        words += f", the first of {len(nodes)} nodes"
+    return pairs[pairs["memory_node"] == first], words
 
 
 def _make_node_subject(

@@ -65,8 +65,7 @@ def lay_out_host_picture(usual: UsualNumbers, title: str | None) -> HostPicture:
     if numbers.empty:
         raise UsageError("these runs have no numbers to draw; `fleet runs` lists them.")
     names = _name_settings(numbers)  # of each row, such as "bandwidth read"
-    hosts_by_name = numbers.groupby(names, sort=False)["host_id"].nunique()
-    name = str(hosts_by_name.idxmax())
+    name, others = _choose_setting(numbers, names)
     own_numbers = numbers[names == name]
     in_order = own_numbers.sort_values("place")
     relations = in_order["relation"].unique().tolist()
@@ -76,7 +75,7 @@ def lay_out_host_picture(usual: UsualNumbers, title: str | None) -> HostPicture:
     benchmark = usual.descriptions[benchmark_name]
     subject = f"{name}: {benchmark.heading}"
     left_out = _list_left_out(
-        others=hosts_by_name.index.drop(name).tolist(),
+        others=others,
         relations=relations[_MAX_RELATIONS:],
         hosts=_list_hosts_not_drawn(numbers, drawn),
         name=name,
@@ -88,6 +87,17 @@ def lay_out_host_picture(usual: UsualNumbers, title: str | None) -> HostPicture:
         rows=_tabulate_with_words(drawn_usual, benchmark),
         left_out=left_out,
     )
+
+
+def _choose_setting(
+    numbers: pd.DataFrame, names: "pd.Series[str]"
+) -> tuple[str, list[str]]:
+    """Return the benchmark and setting that most hosts have, the first of several; then
+    the others. names: that of each row of `numbers`.
+    """
+    hosts_by_name = numbers.groupby(names, sort=False)["host_id"].nunique()
+    name = str(hosts_by_name.idxmax())
+    return name, hosts_by_name.index.drop(name).tolist()
 
 
 def _name_settings(table: pd.DataFrame) -> "pd.Series[str]":

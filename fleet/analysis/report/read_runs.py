@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from fleet.analysis.base import text
-from fleet.analysis.base.tables import RUN_AND_CHOICE, Floats, Ints
+from fleet.analysis.base.tables import RUN_AND_CHOICE, Bools, Floats, Ints
 from fleet.analysis.compare.sides import Tables
 from fleet.analysis.reduce import load, topology_check
 from fleet.analysis.reduce.cross_checks import (
@@ -672,11 +672,8 @@ def _add_rounds_and_curves(
         burst_row = burst_row[~is_warmup]
         relation_of_row = rows["relation"].astype(str).to_numpy()
         for relation, step in steps.items():
-            is_own_row = relation_of_row == relation
-            # from a value per burst to a value per sample
-            is_own_sample = is_own_row[burst_row]
-            kept = _thin(ns[is_own_sample], step)
-            drawn[relation].append(kept)
+            own = _select_samples(ns, burst_row, relation_of_row == relation)
+            drawn[relation].append(_thin(own, step))
         medians_of_rows = _compute_burst_medians(rows, ns, burst_row)
         medians_of_bursts.append(medians_of_rows)
     medians = pd.concat(medians_of_bursts)
@@ -698,6 +695,16 @@ def _choose_steps(part: Part) -> dict[str, int]:
         relation = row["relation"]
         steps[relation] = 1 + int(totals.get(relation, 0)) // _MAX_DRAWN
     return steps
+
+
+def _select_samples(latencies: Floats, burst_row: Ints, is_own_row: Bools) -> Floats:
+    """Select the latencies of the samples of some bursts.
+
+    burst_row: for each sample, the number of its burst's row. is_own_row: whether the
+    burst of each row is one of them.
+    """
+    is_own_sample = is_own_row[burst_row]
+    return latencies[is_own_sample]
 
 
 def _thin(latencies: Floats, step: int) -> Floats:

@@ -839,12 +839,7 @@ def _make_row(
     is_summary = run["runs"] == 0
     choice = card.choice if card else ""
     medians = select_choice(usual, choice).sort_values("median_ns", kind="stable")
-    far: float | None = None
-    slowest = ""  # the relation with the median `far`
-    if len(medians):  # they rise, so the last is the slowest
-        last = medians.iloc[-1]
-        far = round(float(last["median_ns"]), 3)
-        slowest = last["relation"]
+    slowest, far = _find_slowest(medians)
     return {
         "host": run["host_id"],
         "name": one_line(run["host_name"]),
@@ -863,6 +858,16 @@ def _make_row(
         "runs": run["runs"],
         "has_map": card is not None,
     }
+
+
+def _find_slowest(medians: pd.DataFrame) -> tuple[str, float | None]:
+    """Return the slowest relation and its median in ns; ("", None) without medians.
+    medians: a row per relation, the fastest first.
+    """
+    if medians.empty:
+        return "", None
+    last = medians.iloc[-1]
+    return last["relation"], round(float(last["median_ns"]), 3)
 
 
 def _describe_course(
