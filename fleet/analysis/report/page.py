@@ -444,10 +444,14 @@ def _draw_dots_by_title(
         choice = f"{benchmark}/{variant}".rstrip("/")
         title = f"{choice} {about}".rstrip()
         description = descriptions[benchmark]
-        bars = _list_bars(usual_by_column[key], description)
-        rounds = _collect_rounds(readings, choice, relation)
         panels[title][relation] = _draw_dots(
-            title, relation, rows_of_column, rounds, bars, description, readings
+            title,
+            relation,
+            rows_of_column,
+            rounds=_collect_rounds(readings, choice, relation),
+            bars=_list_bars(usual_by_column[key], description),
+            benchmark=description,
+            readings=readings,
         )
     return panels
 
@@ -500,8 +504,6 @@ def _draw_dots(
     )
     hosts = runs["host"].unique()
     own_bars = {host: bars[host] for host in hosts if host in bars}
-    numbers = [f"{host} {format_ns(ns)}" for host, ns in own_bars.items()]
-    _, _, unit = benchmark.label.rpartition(" ")  # "one way, ns" -> "ns"
     plot = partial(
         plots.run_dots,
         runs,
@@ -511,12 +513,19 @@ def _draw_dots(
     )
     return figures.draw(
         f"dots-{title.replace('/', '-')}-{relation}",
-        f"Run medians of {title}, {relation}: {'; '.join(numbers)} {unit}",
+        f"Run medians of {title}, {relation}: {_list_in_words(own_bars, benchmark)}",
         size=(figures.PANEL, 62 + _HOST_LINE * len(hosts)),
         onto=plot,
         margins=figures.choose_margins_for_names(hosts),
         values=_list_values_of_runs(runs, readings),
     )
+
+
+def _list_in_words(number_by_host: Mapping[str, float], benchmark: Benchmark) -> str:
+    """List the numbers of hosts, and their unit: "rome 43.4; lucca 51.0 ns"."""
+    numbers = [f"{host} {format_ns(ns)}" for host, ns in number_by_host.items()]
+    _, _, unit = benchmark.label.rpartition(" ")  # "one way, ns" -> "ns"
+    return f"{'; '.join(numbers)} {unit}"
 
 
 def _list_values_of_runs(
