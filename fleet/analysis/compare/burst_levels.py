@@ -1,5 +1,6 @@
 """List the pairs whose bursts switch between levels; verdicts use none of this."""
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ from fleet.analysis.base.tables import PAIR_KEY, Bools, Floats
 from fleet.analysis.compare.judge import (
     apply_student,
     compute_nanmedian,
-    fit_within_blocks,
+    fit_in_one_block,
 )
 from fleet.analysis.reduce.interval import MIN_RUNS
 
@@ -94,11 +95,11 @@ def _list_switching_pairs(rows: pd.DataFrame) -> list[_SwitchingPair]:
     # the runs of a pair stand together
     is_further_run = rows["key"].duplicated().to_numpy()
     starts = np.flatnonzero(~is_further_run)
-    ends = np.append(starts[1:], len(rows))
     first_rows = rows[PAIR_KEY].iloc[starts]
     cells = first_rows.itertuples(index=False, name=None)
+    edges = [*starts.tolist(), len(rows)]
     pairs = []
-    for cell, start, end in zip(cells, starts, ends, strict=True):
+    for cell, (start, end) in zip(cells, pairwise(edges), strict=True):
         runs = all_runs.select(slice(start, end))
         if runs.has_both_sides:
             pairs.append(_SwitchingPair.make(cell, runs))
@@ -189,10 +190,8 @@ def _estimate_difference(values: Floats, is_b: Bools) -> _Difference:
     if smaller_count < MIN_RUNS:
         difference = values_of_b.mean() - values_of_a.mean()
         return _Difference(float(difference), low=np.nan, high=np.nan)
-    # with all runs in one block, the fit is that of Student's test of two samples
     one_row = values[None, :]
-    one_block = np.zeros(len(values), dtype=np.int64)
-    fit = fit_within_blocks(one_row, is_b, one_block)
+    fit = fit_in_one_block(one_row, is_b)
     low, high, _ = apply_student(fit.change, fit.error, fit.freedom)
     return _Difference(
         difference=float(fit.change[0]),

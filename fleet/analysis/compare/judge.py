@@ -188,6 +188,14 @@ def fit_within_blocks(values: Floats, is_b: Bools, blocks: Ints) -> LeastSquares
     )
 
 
+def fit_in_one_block(values: Floats, is_b: Bools) -> LeastSquares:
+    """Fit the change of each row from A to B with all runs in one block, as Student's
+    test of two samples does. values, is_b: as of `fit_within_blocks`.
+    """
+    one_block = np.zeros(len(is_b), dtype=np.int64)
+    return fit_within_blocks(values, is_b, one_block)
+
+
 def _subtract_block_means(rows: Floats, blocks: Ints) -> Floats:
     """Return how far each value is from the mean of its row in its block. blocks: the
     block of each column.
@@ -391,8 +399,7 @@ def _limit_by_runs(a: Floats, b: Floats, alpha: float) -> Floats:
     runs_of_b = b.shape[1]
     is_b = np.repeat([False, True], [runs_of_a, runs_of_b])
     # the order of the runs in time is not known here, so they have no passes
-    one_block = np.zeros(len(is_b), dtype=np.int64)
-    fit = fit_within_blocks(runs, is_b, one_block)
+    fit = fit_in_one_block(runs, is_b)
     variance_of_run, freedom = moderate_variances(fit.variance, fit.freedom)
     variance_of_change = variance_of_run * fit.scale
     error = np.sqrt(variance_of_change)
