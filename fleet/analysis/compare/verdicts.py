@@ -654,10 +654,7 @@ def _add_q_values(tables: Sequence[pd.DataFrame], questions: int) -> list[pd.Dat
     rows = pd.concat([table[["relation", "p"]] for table in tables])
     p = _read_floats(rows, "p")
     is_of_all = (rows["relation"] == ALL).to_numpy()
-    q_of_set = np.full(len(p), np.nan)
-    for is_in_set in (is_of_all, ~is_of_all):
-        p_of_set = p[is_in_set]
-        q_of_set[is_in_set] = judge.control_false_discovery(p_of_set)
+    q_of_set = _compute_q_of_sets(p, is_of_all)
     # by Bonferroni: each question is one more chance of a false discovery
     q = np.minimum(q_of_set * questions, 1.0)
     tables_with_q = []
@@ -668,6 +665,16 @@ def _add_q_values(tables: Sequence[pd.DataFrame], questions: int) -> list[pd.Dat
         tables_with_q.append(table.assign(q=q_of_table))
         first = end
     return tables_with_q
+
+
+def _compute_q_of_sets(p: Floats, is_in_first: Bools) -> Floats:
+    """Return Benjamini and Hochberg's q of each p within its set. is_in_first: whether
+    each p is of the first of two sets.
+    """
+    q = np.full(len(p), np.nan)
+    for is_in_set in (is_in_first, ~is_in_first):
+        q[is_in_set] = judge.control_false_discovery(p[is_in_set])
+    return q
 
 
 def _count_runs_to_tell(rows: pd.DataFrame, rate: float, tests: int) -> Floats:
@@ -744,9 +751,12 @@ def _compute_chance_of_side(runs_at_level: Floats, runs: Ints, rates: Floats) ->
     an array of rows x numbers of runs, as `runs_at_level`. rates: how often a run of
     the row is at the level, a column.
     """
-    # with a last axis of one side, over which probabilities are summed
+    # the last axis is that of the sides, over which probabilities are summed: here, of
+    # one side
     return judge.compute_level_probability(
-        runs_at_level[..., None], runs[:, None], rates[..., None]
+        runs_at_level[:, :, None],
+        runs[:, None],
+        rates[:, :, None],
     )
 
 
@@ -765,12 +775,18 @@ def _describe_power(row: Mapping[Any, Any], target_log: float) -> str:
     has_runs = "a_units" in row
     if times_too_coarse <= 1 or not has_runs:
         return words
-    # the harmonic mean: with so many runs on each side, the error would be the same,
-    # since its square is proportional to 1 / a_units + 1 / b_units
-    runs_a_side = 2 / (1 / row["a_units"] + 1 / row["b_units"])
     # the error falls with the root of the number of runs
-    needed = np.ceil(runs_a_side * times_too_coarse**2)
+    needed = np.ceil(_average_runs(row) * times_too_coarse**2)
     return f"{words}; for {np.expm1(target_log):.0%}, about {needed:.0f} runs a side"
+
+
+def _average_runs(row: Mapping[Any, Any]) -> float:
+    """Return the harmonic mean of how many runs the sides have: with so many runs on
+    each side, the error would be the same, since its square is proportional to
+    1 / a_units + 1 / b_units.
+    """
+    inverse_sum = 1 / row["a_units"] + 1 / row["b_units"]
+    return float(2 / inverse_sum)
 
 
 def lay_out_pairs(pairs: pd.DataFrame, orders: Sequence[Order]) -> list[SideRuns]:
@@ -927,7 +943,8 @@ def _order_units(
     these are unknown, by side and name. is_b, names: of each column.
     """
     turns = order.list_turns(is_b.tolist(), names)
-    column_order = sorted(range(len(turns)), key=turns.__getitem__)
+    columns = range(len(names))
+    column_order = sorted(columns, key=lambda column: turns[column])
     names_in_order = [names[column] for column in column_order]
     return _Units(
         log_ns=log_ns[:, column_order],
