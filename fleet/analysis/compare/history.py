@@ -93,13 +93,14 @@ class History:
         of level, each from a night on.
         """
         changes = self.changes
-        is_new = changes["dated"].astype(bool) & (changes["after"] >= since)
+        is_dated = changes["dated"].astype(bool)
         is_accepted = changes["accepted"].astype(bool)
+        is_changed_since = changes["after"] >= since
         is_odd_since = self.odd["night"] >= since
         is_elsewhere_since = self.elsewhere["night"] >= since
         return replace(
             self,
-            changes=changes[is_new & ~is_accepted],
+            changes=changes[is_dated & ~is_accepted & is_changed_since],
             odd=self.odd[is_odd_since],
             elsewhere=self.elsewhere[is_elsewhere_since],
             since=since,
@@ -478,10 +479,7 @@ def _mark_accepted(changes: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """Add to each change whether all of its hosts have a run with the label ACCEPTED,
     `accepted=yes`, from that night or later.
     """
-    key, value = ACCEPTED
-    has_label = _have_label(runs, key, value)
-    nights_by_host = runs[has_label].groupby("host_id")["night"]
-    last_night_by_host = nights_by_host.max().to_dict()
+    last_night_by_host = _find_last_accepted_nights(runs)
     are_accepted = []
     for hosts, night in zip(changes["hosts"], changes["after"], strict=True):
         # a host without such a run has accepted nothing
@@ -489,6 +487,15 @@ def _mark_accepted(changes: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
         accepted_until = min(accepted_nights)
         are_accepted.append(night <= accepted_until)
     return changes.assign(accepted=np.array(are_accepted, dtype=bool))
+
+
+def _find_last_accepted_nights(runs: pd.DataFrame) -> dict[Any, date]:
+    """Return, by host, the last night of a run with the label ACCEPTED."""
+    key, value = ACCEPTED
+    has_label = _have_label(runs, key, value)
+    nights_by_host = runs[has_label].groupby("host_id")["night"]
+    last_night_by_host: dict[Any, date] = nights_by_host.max().to_dict()
+    return last_night_by_host
 
 
 def _have_label(runs: pd.DataFrame, key: str, value: str) -> list[bool]:

@@ -195,18 +195,23 @@ def join_equal_facts(runs: pd.DataFrame, cpus: pd.DataFrame) -> pd.Series:
 
     cpus: the CPUs of all runs, with `measured` and their socket, `package`.
     """
-    measured_cpus = cpus[cpus["measured"]]
-    sockets_by_run = measured_cpus.groupby("run_id")["package"].nunique()
-    sockets = runs["run_id"].map(sockets_by_run)
     # The size of the memory is left out: an odd machine may be one that lacks a module.
     columns = [runs[name] for name in _EQUAL_FACTS]
-    columns.append(sockets)
+    columns.append(_count_sockets(runs, cpus))
     values_of_runs = zip(*columns, strict=True)
     texts = [str(values) for values in values_of_runs]
     facts = pd.Series(texts, index=runs.index)
     is_unknown = runs["cpu_model"].isna()
     host_if_unknown = runs["host_id"].where(is_unknown, "")
     return facts + host_if_unknown
+
+
+def _count_sockets(runs: pd.DataFrame, cpus: pd.DataFrame) -> "pd.Series[Any]":
+    """Count the sockets of each run's measured CPUs. cpus: as of `join_equal_facts`."""
+    measured_cpus = cpus[cpus["measured"]]
+    packages_by_run = measured_cpus.groupby("run_id")["package"]
+    sockets_by_run = packages_by_run.nunique()
+    return runs["run_id"].map(sockets_by_run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -599,9 +604,10 @@ def _find_unlike_value(values: Sequence[str], place: int) -> str | None:
     no value is that of more than half of the others. values: a value per machine.
     """
     own = values[place]
-    values_of_others = Counter([*values[:place], *values[place + 1 :]])
-    others = values_of_others.total()
-    commonest, count = values_of_others.most_common(1)[0]
+    counts = Counter(values)
+    counts[own] -= 1  # of the others alone
+    others = counts.total()
+    commonest, count = counts.most_common(1)[0]
     is_of_most = count * 2 > others
     if own == commonest or not is_of_most:
         return None
@@ -639,7 +645,8 @@ def reduce_machines(
     machine itself may be odd.
     """
     # arrays of numbers x runs
-    is_usual = np.array([_are_at_usual_level(row, machine_of_run) for row in levels])
+    is_usual_in_rows = [_are_at_usual_level(row, machine_of_run) for row in levels]
+    is_usual = np.array(is_usual_in_rows)
     is_measured = ~np.isnan(runs)
     is_left_out = is_measured & ~is_usual
     usual_runs = np.where(is_usual, runs, np.nan)
@@ -693,8 +700,9 @@ def _estimate_noise(runs: Floats, machine_of_run: Ints) -> Floats:
     counts = groups.count()
     variances_of_runs = _estimate_variances_of_runs(groups)
     # from the variance of a run to that of the median of as many runs as a machine has
-    runs_per_number = counts.mean(axis=1).clip(lower=1).to_numpy()
-    share = _share_variance_of_median(runs_per_number)
+    runs_per_number = counts.mean(axis=1)
+    at_least_one = runs_per_number.clip(lower=1)
+    share = _share_variance_of_median(at_least_one.to_numpy())
     return np.asarray(variances_of_runs * share)
 
 
@@ -898,7 +906,9 @@ class _Others(NamedTuple):
         """Return how far each number is from the mean of the others, NaN without
         any.
         """
-        return np.where(self.counts > 0, numbers - self.means, np.nan)
+        distances = numbers - self.means
+        has_others = self.counts > 0
+        return np.where(has_others, distances, np.nan)
 
     def compute_scale(self) -> Floats:
         """Return the factor from the variance of a number to that of its distance from
@@ -990,7 +1000,8 @@ def _compute_quantiles_of_sizes(quantile: float) -> Floats:
     """Return a quantile of the size of Student's t, for each of `_FREEDOMS`."""
     # a size, |t|, has two signs: its quantile q is the quantile (1 + q) / 2 of t, since
     # (1 - q) / 2 of all t are above it, and as many below minus it
-    return np.asarray(special.stdtrit(_FREEDOMS, (1 + quantile) / 2))
+    quantile_of_t = (1 + quantile) / 2
+    return np.asarray(special.stdtrit(_FREEDOMS, quantile_of_t))
 
 
 def compare_cpus(pairs: Floats, nodes: Ints) -> tuple[Floats, Floats]:
