@@ -246,7 +246,8 @@ def _expect_all(
     # one HostRuns for each machine, in the order of the machines
     host_runs = lay_out_hosts(sources.table, runs_of_machines, nights, facts)
     parts = []
-    for index, (machine, own_runs) in enumerate(zip(machines, host_runs, strict=True)):
+    for index, machine in enumerate(machines):
+        own_runs = host_runs[index]
         if _has_judged_run(own_runs, machine):
             expected = sources.expect(index, own_runs)
             parts += expected.parts
@@ -824,8 +825,13 @@ class _Expected:
             # a range of a rate is written as rates, and turned into times here
             shows_rate = is_rate(descriptions[benchmark])
             low, high = first_range.limits_ns(is_rate=shows_rate)
-            limits = {"low": np.array([low]), "high": np.array([high])}
-            self._add_part(first_range.source, np.array([number]), limits)
+            # a part holds arrays, here of this one number
+            one_number = np.array([number])
+            limits = {
+                "low": np.array([low]),
+                "high": np.array([high]),
+            }
+            self._add_part(first_range.source, one_number, limits)
 
     def add_values(
         self,
@@ -857,9 +863,10 @@ class _Expected:
         values = log_ns[predicted]
         own = self.own[predicted]
         is_slower = values > own[:, None]
+        slower_counts = is_slower.sum(axis=1)
         columns = _predict_where_enough(values)
         columns["count"] = counts[predicted].astype(float)
-        columns["beaten"] = is_slower.sum(axis=1).astype(float)
+        columns["beaten"] = slower_counts.astype(float)
         if changes is not None:
             columns["since"] = changes.since[predicted]
             columns["ratio"] = changes.ratio[predicted]

@@ -307,8 +307,11 @@ def _find_last_steps(
     the host's numbers that lasts from that night on. A step of the mean of several
     numbers stands under _ALL_BENCHMARKS. Without scipy, warn and return no steps.
     """
-    hosts = [runs for runs in runs_by_host.values() if _has_enough_nights(runs, nights)]
-    comparable_runs = [keep_comparable_with_last(listing, runs) for runs in hosts]
+    comparable_runs = []  # of each host
+    for runs in runs_by_host.values():
+        if _has_enough_nights(runs, nights):
+            comparable = keep_comparable_with_last(listing, runs)
+            comparable_runs.append(comparable)
     last_steps = _LastSteps()
     try:
         for host_runs, table in _read_hosts(listing, comparable_runs, nights):

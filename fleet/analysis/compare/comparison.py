@@ -227,7 +227,8 @@ def compare(
         chosen, tables = read_tables_of_cpus(listing, chosen)
     measured = _read_measured(listing, chosen, tables, only, point)
     sides = select_sides(chosen, measured.runs)
-    matches, left_out = _match_sides(sides, set(measured.pairs["run_id"]))
+    have_pairs = set(measured.pairs["run_id"])
+    matches, left_out = _match_sides(sides, have_pairs)
     if not matches:
         message = _describe_left_out(left_out, only)
         raise UsageError(f"{message} `fleet runs` lists what each run has.")

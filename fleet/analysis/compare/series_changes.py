@@ -463,9 +463,10 @@ class _Part(NamedTuple):
         """Return the parts before and after the first `cut` nights, without parts too
         short to be split again.
         """
-        halves = (self.nights[:cut], self.nights[cut:])
         shortest = 2 * _MIN_NIGHTS_A_SIDE
-        return [_Part(self.row, half) for half in halves if len(half) >= shortest]
+        before = _Part(self.row, self.nights[:cut])
+        after = _Part(self.row, self.nights[cut:])
+        return [part for part in (before, after) if len(part.nights) >= shortest]
 
 
 class BestSplits(NamedTuple):
@@ -611,8 +612,8 @@ def _test_stretches(
     stretches = []
     for place, begin in zip(places, begins, strict=True):
         part = parts[place]
-        end = begin + _STRETCH
-        stretches.append(_Part(part.row, part.nights[begin:end]))
+        nights = part.nights[begin : begin + _STRETCH]
+        stretches.append(_Part(part.row, nights))
     splits = measure_parts(log_ns, stretches)
     cuts_in_parts = begins + splits.cuts
     return splits._replace(cuts=cuts_in_parts)
@@ -799,6 +800,7 @@ def _fit_splits(values: Floats, cuts: Ints, sums_before: Floats) -> SplitFits:
     residuals = _subtract_split_means(values, cuts, sums_before)
     squares = (residuals**2).sum(axis=1)
     squares = np.maximum(squares, judge.ROUNDING)  # never 0, by which is divided
+    # each night times the night before it
     products_of_neighbours = residuals[:, 1:] * residuals[:, :-1]
     return SplitFits(
         cuts=cuts,
@@ -817,6 +819,7 @@ def _subtract_split_means(values: Floats, cuts: Ints, sums_before: Floats) -> Fl
     nights = values.shape[1]
     mean_before = sums_before / cuts
     mean_after = -sums_before / (nights - cuts)
+    # a row per part, a column per night
     is_before = np.arange(nights) < cuts[:, None]
     fitted = np.where(is_before, mean_before[:, None], mean_after[:, None])
     return values - fitted
