@@ -42,12 +42,13 @@ from fleet.cli.options import (
     make_parsed_option,
     make_runs_argument,
     option,
+    refuse_json_with_csv,
 )
 from fleet.cli.pager import print_paged
 from fleet.cli.parser import Program
 from fleet.cli.results_root import open_listing, skip_damaged
 from fleet.cli.signals import stop_on_signals
-from fleet.cli.terminal import get_width_and_colour, print_text, wrap
+from fleet.cli.terminal import get_width, get_width_and_colour, print_text, wrap
 from fleet.model.version import VERSION
 
 __all__ = [
@@ -75,6 +76,7 @@ __all__ = [
     "Verbose",
     "Wait",
     "app",
+    "get_width",
     "get_width_and_colour",
     "has_summary",
     "join_lists",
@@ -86,6 +88,7 @@ __all__ = [
     "option",
     "print_paged",
     "print_text",
+    "refuse_json_with_csv",
     "require_usable",
     "select_hosts",
     "skip_damaged",

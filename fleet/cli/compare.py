@@ -69,8 +69,7 @@ def compare_runs(
 
     Example: fleet compare kernel=6.12 kernel=6.13
     """
-    if json and csv:
-        raise typer.BadParameter("--json or --csv, not both.")
+    cli.refuse_json_with_csv(json=json, csv=csv)
     if not sides:
         raise UsageError(
             "Name two sides, or one to see what changed when: fleet compare rome milan."
@@ -156,7 +155,7 @@ def _print_comparisons(
     host may have by chance.
     """
     results = compare.compare(root, sides, **options)
-    width = cli.get_width_and_colour()["width"]
+    width = cli.get_width()
     as_text = partial(views.render_comparisons, width=width)
     show(results, as_text, views.comparisons_as_json, views.comparisons_as_csv)
     if any(result.has_changed for result in results):
@@ -173,7 +172,7 @@ def _print_siblings(
     the exit code of --fail-on-change, or None if there is no verdict.
     """
     groups = compare.compare_siblings(root, sides, **options)
-    width = cli.get_width_and_colour()["width"]
+    width = cli.get_width()
     as_text = partial(views.render_siblings, width=width)
     show(groups, as_text, views.siblings_as_json, views.siblings_as_csv)
     if not any(group.has_verdict for group in groups):
@@ -262,8 +261,7 @@ def accept(
     """
     from fleet.inventory.expected import read_expected
 
-    if json and csv:
-        raise typer.BadParameter("--json or --csv, not both.")
+    cli.refuse_json_with_csv(json=json, csv=csv)
     path = expected or inventory.parent / EXPECTED
     only = reduce.Only(cli.join_lists(benchmark), cli.join_lists(cpus))
     code_of_run = 0

@@ -59,8 +59,9 @@ def complete_hosts(ctx: typer.Context, _incomplete: str) -> Iterator[str]:
     from fleet.hostnames import ALL
     from fleet.inventory.select import load
 
+    path = Path(ctx.params.get("inventory") or "inventory.yaml")
     # {} stands for the hosts that a program lists: a completion starts no program
-    inventory = load(Path(ctx.params.get("inventory") or "inventory.yaml"), {})
+    inventory = load(path, {})
     yield from (host.name for host in inventory.hosts)
     yield from inventory.groups
     yield from _sort_labels(host.labels.items() for host in inventory.hosts)

@@ -370,7 +370,7 @@ def export(
     """
     from fleet.analysis.exchange import export as exports
     from fleet.analysis.exchange.number_table import TABLE
-    from fleet.analysis.exchange.run_files import SUFFIXES, export_runs
+    from fleet.analysis.exchange.run_files import SUFFIXES
     from fleet.plan.options import parse_choice
 
     parse_choice("--format", format_, (*exports.EXPORT_FORMATS, *exports.DASHBOARDS))
@@ -389,11 +389,7 @@ def export(
             raise UsageError(
                 "--benchmark: a file of runs holds whole runs; leave the option out."
             )
-        run_ids = _select_run_ids(root, select)
-        if output.suffix != ".zip":
-            run_ids = [_select_last_run_id(root, select)]
-        text = export_runs(root, run_ids, output, keep or (), medians=without_samples)
-        cli.print_text(text)
+        _export_whole_runs(root, select, output, keep or (), medians=without_samples)
         return
     pieces: Iterable[str]
     progress: object = "writing"  # for the terminal: a text, or a count of runs
@@ -406,11 +402,44 @@ def export(
         if format_ == exports.SAMPLES:
             progress = count
     else:
-        name = " ".join(select or ())
-        if not name.startswith(SUMMARY):
-            name = _select_last_run_id(root, select, benchmarks)
-        pieces = [exports.export_matrix(root, name, format_, benchmarks, value)]
+        pieces = [_format_matrix(root, select, format_, benchmarks, value)]
     _write(pieces, output, progress)
+
+
+def _export_whole_runs(
+    root: "store.Listing",
+    select: list[str] | None,
+    output: Path,
+    keep: Sequence[str],
+    *,
+    medians: bool,
+) -> None:
+    """Write all selected runs to a .zip, or the last of them to a .parquet. keep: what
+    is not made anonymous. medians: write these instead of samples.
+    """
+    from fleet.analysis.exchange.run_files import export_runs
+
+    run_ids = _select_run_ids(root, select)
+    if output.suffix != ".zip":
+        run_ids = [_select_last_run_id(root, select)]
+    text = export_runs(root, run_ids, output, keep, medians=medians)
+    cli.print_text(text)
+
+
+def _format_matrix(
+    root: "store.Listing",
+    select: list[str] | None,
+    format_: str,
+    benchmarks: str | None,
+    value: str | None,
+) -> str:
+    """Format the matrix of a summary, or of the last selected run."""
+    from fleet.analysis.exchange.export import export_matrix
+
+    name = " ".join(select or ())
+    if not name.startswith(SUMMARY):
+        name = _select_last_run_id(root, select, benchmarks)
+    return export_matrix(root, name, format_, benchmarks, value)
 
 
 def _format_hosts(

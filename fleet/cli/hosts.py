@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,14 +47,22 @@ def init(
     from fleet.inventory import ansible, clusters, reader, starter
     from fleet.store.files import write_output
 
-    is_asked = (from_slurm, from_kubectl, from_docker, from_podman, from_labgrid)
-    asked = list(compress(clusters.CLUSTERS, is_asked))
-    if (from_ansible is not None) + from_ssh_config + len(asked) > 1:
+    options = {
+        "ansible": from_ansible is not None,
+        "ssh_config": from_ssh_config,
+        "slurm": from_slurm,
+        "kubectl": from_kubectl,
+        "docker": from_docker,
+        "podman": from_podman,
+        "labgrid": from_labgrid,
+    }
+    sources = [name for name, is_given in options.items() if is_given]
+    if len(sources) > 1:
         raise UsageError(
             "The options --from-... exclude one another; take one, then edit the file."
         )
-    if asked:
-        text = clusters.from_cluster(asked[0])
+    if sources and sources[0] in clusters.CLUSTERS:
+        text = clusters.from_cluster(sources[0])
     elif from_ansible is not None:
         text = ansible.from_ansible(from_ansible)
     elif from_ssh_config:
@@ -118,7 +125,7 @@ def list_hosts(
     if json:
         typer.echo(render_hosts_json(chosen, starts, smt))
     else:
-        width = cli.get_width_and_colour()["width"]
+        width = cli.get_width()
         cli.print_text(render_hosts(chosen, starts, smt, width))
 
 

@@ -92,6 +92,12 @@ def make_parsed_option(grammar: Grammar, text: str) -> Any:
     return option(text, grammar.metavar, parser=parse_text, show_default=False)
 
 
+def refuse_json_with_csv(*, json: bool, csv: bool) -> None:
+    """Refuse to print both JSON and CSV."""
+    if json and csv:
+        raise typer.BadParameter("--json or --csv, not both.")
+
+
 def _log_to_stderr(verbosity: int) -> int:
     """Log each step to a host on stderr; from verbosity 2 on, log paramiko, too. Return
     the verbosity.

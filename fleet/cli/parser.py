@@ -107,16 +107,18 @@ class Command(TyperCommand):
         nothing.
         """
         prefix = f"FLEET_{self.name}_".upper().replace("-", "_")
+        # the first variable of an option is its own, others are those of all commands
         variables = [option.envvar[0] for option in self.params if option.envvar]
         for variable in os.environ:
-            if variable.startswith(prefix) and variable not in variables:
-                flag = variable.removeprefix(prefix).lower().replace("_", "-")
-                advice = advise_on_former_option(str(self.name), f"--{flag}")
-                more = advice or suggest_similar(variable, variables)
-                raise click.exceptions.UsageError(
-                    f"{variable} is set, and `fleet {self.name}` has no such"
-                    f" option{more}"
-                )
+            if not variable.startswith(prefix) or variable in variables:
+                continue
+            name = variable.removeprefix(prefix)
+            flag = name.lower().replace("_", "-")
+            advice = advise_on_former_option(str(self.name), f"--{flag}")
+            more = advice or suggest_similar(variable, variables)
+            raise click.exceptions.UsageError(
+                f"{variable} is set, and `fleet {self.name}` has no such option{more}"
+            )
 
     def _find_options_that_take(self, value: str) -> list[str]:
         """Return the options whose help names this value in its brackets."""

@@ -57,25 +57,46 @@ def runs(
     benchmarks = cli.join_lists(benchmark)
     for why in store.Store(results).describe_damaged_journals():
         typer.echo(why, err=True)
-    listed = base.select_runs(root.list_with_unfinished(), select or (), root)
-    width = cli.get_width_and_colour()["width"]
+    every_run = root.list_with_unfinished()
+    selected = base.select_runs(every_run, select or (), root)
     if relation is not None and point is not None:
         raise typer.BadParameter("--relation or --point, not both.")
     if relation is None and point is None:
-        listed = base.filter_runs(root, listed, benchmarks)
-        if json:
-            typer.echo(views.runs_as_json(listed))
-        else:
-            cli.print_paged(views.render_runs(listed, width=width))
-        return
+        _print_runs(base.filter_runs(root, selected, benchmarks), json=json)
+    else:
+        _print_history(root, selected, relation, point, benchmarks, json=json)
+
+
+def _print_runs(chosen: "Sequence[store.RunSummary]", *, json: bool) -> None:
+    """Print a line per run, or JSON."""
+    if json:
+        typer.echo(views.runs_as_json(chosen))
+    else:
+        width = cli.get_width()
+        cli.print_paged(views.render_runs(chosen, width=width))
+
+
+def _print_history(
+    root: "store.Listing",
+    chosen: "Sequence[store.RunSummary]",
+    relation: str | None,
+    point: str | None,
+    benchmarks: str | None,
+    *,
+    json: bool,
+) -> None:
+    """Print the numbers of a relation or of a point, run by run. One of `relation` and
+    `point` is None.
+    """
     name = point or str(relation)
-    descriptions = reduce.merge_descriptions(listed)
+    descriptions = reduce.merge_descriptions(chosen)
     rows = reduce.load_history(
-        root, listed, name, benchmarks, descriptions, point=point is not None
+        root, chosen, name, benchmarks, descriptions, point=point is not None
     )
     if json:
         typer.echo(base.format_document("history", rows))
     else:
+        width = cli.get_width()
         cli.print_paged(views.render_relation_history(rows, width, descriptions))
 
 
@@ -131,18 +152,16 @@ def show(
 
     Example: fleet show rpi5 -b bandwidth --ladder
     """
-    if json and csv:
-        raise typer.BadParameter("--json or --csv, not both.")
-    if cpus_of and (pair or csv):
-        raise typer.BadParameter(
-            "--cpus-of prints nothing but lists; only --json can be added."
-        )
-    if ways and (json or csv):
-        raise typer.BadParameter("--ways prints text; leave out --json and --csv.")
+    _refuse_conflicts(pair, cpus_of, json=json, csv=csv, ways=ways)
     if cli.has_summary(select or ()):
-        _refuse_options_of_runs(
-            *(benchmark, cpus, csv, ladder, map_, ways, pair, cpus_of, closest)
+        options_of_runs = (
+            *(benchmark, cpus, csv, ladder, map_, ways),
+            *(pair, cpus_of, closest),
         )
+        if any(options_of_runs):
+            raise typer.BadParameter(
+                "a summary is shown whole; of the options only --json applies."
+            )
         _print_summaries(select or [], results, json=json)
         return
     root = cli.open_listing(results)
@@ -168,6 +187,19 @@ def show(
         detail = views.Detail(all_sizes=ladder, both_ways=ways, as_map=map_)
         text = views.show_runs(root, to_show, canvas, only, detail, sort)
         cli.print_paged(text)
+
+
+def _refuse_conflicts(
+    pair: str | None, cpus_of: str | None, *, json: bool, csv: bool, ways: bool
+) -> None:
+    """Refuse options of `fleet show` that exclude one another."""
+    cli.refuse_json_with_csv(json=json, csv=csv)
+    if cpus_of and (pair or csv):
+        raise typer.BadParameter(
+            "--cpus-of prints nothing but lists; only --json can be added."
+        )
+    if ways and (json or csv):
+        raise typer.BadParameter("--ways prints text; leave out --json and --csv.")
 
 
 def _name_missing_hosts(to_show: "RunsToShow") -> None:
@@ -232,14 +264,6 @@ def _print_cpus(
         prefix = f"{row['host']}  " if len(rows) > 1 else ""
         for line in row["cpus"]:
             typer.echo(f"{prefix}{line}")
-
-
-def _refuse_options_of_runs(*values: object) -> None:
-    """Refuse options that a summary does not have. values: of these options."""
-    if any(values):
-        raise typer.BadParameter(
-            "a summary is shown whole; of the options only --json applies."
-        )
 
 
 def _print_summaries(names: list[str], results: str, *, json: bool) -> None:

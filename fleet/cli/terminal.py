@@ -24,11 +24,17 @@ def get_width_and_colour(stream: TextIO | None = None) -> dict[str, Any]:
     return {"width": width, "colour": is_open and takes_colours(output)}
 
 
+def get_width(stream: TextIO | None = None) -> int | None:
+    """Return the width of a stream, by default of stdout; None: unlimited."""
+    width: int | None = get_width_and_colour(stream)["width"]
+    return width
+
+
 def wrap(text: str, stream: TextIO | None = None) -> str:
     """Wrap a text to the width of a stream's terminal, by default that of stdout."""
     from fleet.analysis.base.text import wrap_to_width
 
-    return wrap_to_width(text, get_width_and_colour(stream)["width"])
+    return wrap_to_width(text, get_width(stream))
 
 
 def print_text(text: str, *, err: bool = False) -> None:

@@ -120,7 +120,7 @@ def _print_withdrawn(withdrawn: Sequence[store.RunSummary]) -> None:
 
 
 def _print_runs(runs: Sequence[store.RunSummary]) -> None:
-    width = cli.get_width_and_colour()["width"]
+    width = cli.get_width()
     cli.print_text(views.render_runs(runs, width=width))
 
 
@@ -183,7 +183,8 @@ def verify(
     """
     from fleet.store.verify import verify_file
 
-    if root and "://" not in root and not Path(root).expanduser().exists():
+    is_bucket = root is not None and "://" in root
+    if root and not is_bucket and not Path(root).expanduser().exists():
         raise UsageError(f"{root}: there is no such folder or file.")
     if root is not None and Path(root).is_file():
         result = verify_file(Path(root))
@@ -274,7 +275,8 @@ def schema(
 
     Example: fleet schema show
     """
-    paths = {path.stem: path for path in sorted(_SCHEMAS.glob("*.json"))}
+    files = sorted(_SCHEMAS.glob("*.json"))
+    paths = {file.stem: file for file in files}
     if name is None:
         typer.echo("\n".join(paths))
         return

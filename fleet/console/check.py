@@ -51,9 +51,11 @@ def _render_many_checks(checks: Sequence[CheckedHost]) -> list[str]:
 
 def render_without_information(checks: Sequence[CheckedHost]) -> str:
     """Render hosts with the findings that disturb, and count the others."""
-    text = render_checks([_drop_information(check) for check in checks])
-    severities = [finding.severity for check in checks for finding in check.findings]
-    left_out = severities.count(Severity.INFO)
+    shortened_checks = [_drop_information(check) for check in checks]
+    text = render_checks(shortened_checks)
+    left_out = 0
+    for check, shortened in zip(checks, shortened_checks, strict=True):
+        left_out += len(check.findings) - len(shortened.findings)
     if not left_out:
         return text
     count = format_count(left_out, "more finding")
@@ -219,13 +221,13 @@ def _group_findings(checks: Sequence[CheckedHost]) -> list[str]:
 
 def _render_kind_of_finding(by_name: Mapping[str, Finding]) -> str:
     """Render the first host's finding, and the names of all its hosts."""
-    first_name, first = next(iter(by_name.items()))
+    first_name = next(iter(by_name))
     count = format_count(len(by_name), "host")
     hosts = f"\n      {count}: {join_names(by_name)}"
     wordings = {finding.found for finding in by_name.values()}
     if len(wordings) > 1:
         hosts = f" (on {first_name}; similar on the others){hosts}"
-    return _render_finding(first, hosts)
+    return _render_finding(by_name[first_name], hosts)
 
 
 def render_checks_json(checks: Sequence[CheckedHost]) -> str:

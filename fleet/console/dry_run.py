@@ -181,8 +181,10 @@ def _list_costs(names_by_cost: Mapping[_CostText, Sequence[str]]) -> list[str]:
 
     names_by_cost: the names of the hosts with each cost.
     """
-    # measured before assumed, as False sorts before True; then by the number of CPUs
-    costs = sorted(names_by_cost, key=lambda cost: (not cost.was_measured, cost))
+    in_order = sorted(names_by_cost)  # by the number of CPUs
+    measured = [cost for cost in in_order if cost.was_measured]
+    assumed = [cost for cost in in_order if not cost.was_measured]
+    costs = [*measured, *assumed]
     if _are_equal_guesses(costs):
         duration = costs[0].text.removesuffix(".")
         if not duration.startswith("under"):

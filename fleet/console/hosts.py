@@ -65,11 +65,16 @@ def format_address(host: Host) -> str:
     """
     if host.via == "local":
         return "this machine"
-    address = f"[{host.address}]" if ":" in host.address else host.address
-    user = f"{host.user}@" if host.user else ""
-    port = f":{host.port}" if host.port else ""
-    jump = f" through {', '.join(host.jump)}" if host.jump else ""
-    return f"{user}{address}{port}{jump}"
+    words = host.address
+    if ":" in host.address:  # of IPv6
+        words = f"[{host.address}]"
+    if host.user:
+        words = f"{host.user}@{words}"
+    if host.port:
+        words += f":{host.port}"
+    if host.jump:
+        words += f" through {', '.join(host.jump)}"
+    return words
 
 
 def render_hosts_json(
@@ -92,7 +97,8 @@ def host_object(host: Host) -> dict[str, Any]:
     """Return every field of a host for JSON; of `env` only the names, since the values
     may be secret.
     """
-    values = {part.name: getattr(host, part.name) for part in fields(Host)}
+    names = [part.name for part in fields(Host)]
+    values = {name: getattr(host, name) for name in names}
     values["host_id"] = host.host_id
     values["env"] = sorted(host.env)
     values["labels"] = dict(host.labels)

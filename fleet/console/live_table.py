@@ -150,11 +150,19 @@ class LiveTable:
         measured_cpus = list(compress(every_cpu, is_measured))
         layout = lay_out_cpus(medians.cpus, measured_cpus)
         places = [every_cpu.index(cpu) for cpu in layout.cpus]
-        matrix_in_layout = matrix[np.ix_(places, places)]
-        has_colour = self._console.color_system is not None
-        canvas = Canvas(self._console.width, has_colour, height)
-        label = medians.labels[benchmark]
-        return draw_matrix(matrix_in_layout, layout, canvas, label=label, as_map=True)
+        rows_and_columns = np.ix_(places, places)
+        canvas = Canvas(
+            width=self._console.width,
+            colour=self._console.color_system is not None,
+            height=height,
+        )
+        return draw_matrix(
+            matrix[rows_and_columns],
+            layout,
+            canvas,
+            label=medians.labels[benchmark],
+            as_map=True,
+        )
 
     def _draw_rows(self, rows: Sequence[Row], height: int) -> Table:
         """Draw these rows. If `height` allows, each benchmark's medians stand on their
@@ -230,18 +238,24 @@ class _Widths:
         """Make each column as wide as its longest cell; no room for dim words."""
         for row in rows:
             for place, cell in enumerate(row):
-                if place == 0 or cell.style != "dim":
-                    self._needed[place] = max(self._needed[place], _measure_width(cell))
+                is_stage = place == 0
+                if is_stage or cell.style != "dim":
+                    width = _measure_width(cell)
+                    self._needed[place] = max(width, self._needed[place])
 
     def share_out(self, total: int, longest_name: int) -> tuple[int, ...]:
         """Return the width of the names and of each column. Names give way first, then
         the last column.
         """
-        *numbers, last = self._needed
-        room = total - _ECHO - sum(numbers) - _GAP * len(self._needed)
-        least = min(longest_name, _LEAST_NAME)
-        name = max(min(longest_name, room - last), least)
-        return (name, *numbers, max(room - name, 1))
+        *middle_widths, last = self._needed
+        gaps = _GAP * len(self._needed)
+        # the names and the last column share what the others leave
+        room = total - _ECHO - sum(middle_widths) - gaps
+        shortest_name = min(longest_name, _LEAST_NAME)
+        name_that_fits = min(longest_name, room - last)
+        name = max(name_that_fits, shortest_name)
+        rest = max(room - name, 1)
+        return (name, *middle_widths, rest)
 
 
 def _measure_width(cell: Text) -> int:
@@ -254,9 +268,10 @@ def _has_measured_pairs(row: Row) -> bool:
 
 def _make_matrix(latest: Sequence[float], count: int) -> Any:
     """Return the last burst of each pair as a matrix of `count` CPUs, NaN where none
-    was.
+    was. latest: the rows of that matrix, one behind another.
     """
-    return np.array(latest, dtype=np.float64).reshape(count, -1)
+    bursts = np.array(latest, dtype=np.float64)
+    return bursts.reshape(count, count)
 
 
 def _describe_ending(state: State, stage: str) -> Text:
@@ -271,7 +286,8 @@ def _make_empty_table(widths: Sequence[int], *, has_medians: bool) -> Table:
     """Return a table without rows, of columns with these widths."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     last = "medians so far, ns" if has_medians else ""
-    for title, width in zip((*_TITLES, last), widths, strict=True):
+    titles = (*_TITLES, last)
+    for title, width in zip(titles, widths, strict=True):
         is_number = title in _NUMBERS
         table.add_column(
             _one_line(title),
@@ -294,11 +310,13 @@ def choose_rows(rows: Collection[Row], count: int) -> list[Row]:
     failures.sort(key=lambda row: row.ended)
     at_work = [row for row in rows if _is_at_work(row)]
     at_work.sort(key=lambda row: row.started)
+    half = count // 2
     free = count - len(at_work)
-    failures_shown = max(count // 2, free)
+    failures_shown = max(half, free)
     failures_hidden = max(len(failures) - failures_shown, 0)
     last_failures = failures[failures_hidden:]
-    return [*last_failures, *at_work][:count]
+    rows_to_show = [*last_failures, *at_work]
+    return rows_to_show[:count]
 
 
 def _has_failed(row: Row) -> bool:

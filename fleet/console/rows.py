@@ -99,16 +99,16 @@ class Row:
         is the estimate.
         """
         elapsed_s = now - self.entered
-        longest_left_s = 0.0
-        if self.expected is not None:
-            longest_left_s = max(self.expected.most_s - elapsed_s, 0)
         if self._has_planned_bursts and self.expected is not None:
+            longest_left_s = _compute_longest_left_s(self.expected, elapsed_s)
             return TimeLeft(longest_left_s, _format_longest(longest_left_s))
         if self.done:
-            left_s = elapsed_s * (self.total - self.done) / self.done
+            left = self.total - self.done
+            left_s = elapsed_s * left / self.done
             return TimeLeft(left_s, f"{left_s:.0f} s left")
         if self.expected is None:
             return TimeLeft(0.0, "")
+        longest_left_s = _compute_longest_left_s(self.expected, elapsed_s)
         return TimeLeft(longest_left_s, f"about {self.expected}")
 
     def describe_time(self, now: float) -> str:
@@ -133,12 +133,18 @@ class Row:
         """
         width = 0
         if separator == "\n":
-            width = max((len(name) for name, _ in self.medians), default=0)
+            lengths = [len(benchmark) for benchmark, _ in self.medians]
+            width = max(lengths, default=0)
         texts = []
         for benchmark, relations in self.medians:
-            numbers = "  ".join(_format_median(name, ns) for name, ns in relations)
-            texts.append(f"{benchmark:<{width}} {numbers}")
+            numbers = [_format_median(relation, ns) for relation, ns in relations]
+            texts.append(f"{benchmark:<{width}} {'  '.join(numbers)}")
         return separator.join(texts)
+
+
+def _compute_longest_left_s(expected: Duration, elapsed_s: float) -> float:
+    """Return what is left of the longest time of a forecast; 0 once it has passed."""
+    return max(expected.most_s - elapsed_s, 0.0)
 
 
 def _format_longest(longest_s: float) -> str:
@@ -239,7 +245,8 @@ class Rows:
         ended = len(self.by_name) - len(at_work)
         if not ended:
             return None
-        return (now - self._started) * len(at_work) / ended
+        elapsed_s = now - self._started
+        return elapsed_s * len(at_work) / ended
 
 
 def _count_bursts(rows: Collection[Row]) -> str:

@@ -217,14 +217,14 @@ def _count_stored(
 
 def _tabulate_endings(outcomes: Sequence[Outcome]) -> str:
     """Render a row per state and stage, the most frequent first."""
-    titles = ("hosts", "state", "stage", "bursts", "time: median, longest", "which")
     outcomes_by_ending: dict[tuple[str, str], list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         ending = (str(outcome.state), outcome.stage)
         outcomes_by_ending[ending].append(outcome)
     groups = outcomes_by_ending.values()
-    most_first = sorted(groups, key=len, reverse=True)
-    rows = [_describe_ending(group) for group in most_first]
+    most_frequent_first = sorted(groups, key=len, reverse=True)
+    rows = [_describe_ending(group) for group in most_frequent_first]
+    titles = ("hosts", "state", "stage", "bursts", "time: median, longest", "which")
     return table(titles, rows)
 
 
@@ -255,8 +255,9 @@ def render_failures(outcomes: Sequence[Outcome]) -> list[str]:
             text = f"{outcome.stage}: {outcome.message}"
             messages.append((outcome.host, text))
     groups = group_messages(messages)
-    texts = [_render_failure(text, names) for text, names in groups[:MESSAGES_SHOWN]]
+    shown = groups[:MESSAGES_SHOWN]
     hidden = groups[MESSAGES_SHOWN:]
+    texts = [_render_failure(text, names) for text, names in shown]
     if hidden:
         failures = format_count(len(hidden), "other failure")
         texts.append(f"{failures} on {count_hosts(hidden)}: see --json.")
@@ -275,7 +276,8 @@ def _render_failure(text: str, names: Sequence[str]) -> str:
 
 def count_hosts(groups: Iterable[tuple[object, Sequence[str]]]) -> str:
     """Count the hosts of several groups, each with the names of its own."""
-    return format_count(sum(len(names) for _, names in groups), "host")
+    count = sum(len(names) for _, names in groups)
+    return format_count(count, "host")
 
 
 def _group_notes(outcomes: Sequence[Outcome]) -> list[str]:
@@ -348,24 +350,28 @@ def render_cleaned(cleaned: Sequence[CleanedHost], *, dry_run: bool = False) -> 
     """Render what `fleet clean` removed and left on each host, equal hosts grouped;
     then the failures.
     """
-    verb = "removed"
-    ending = "removed"
-    if dry_run:
-        verb = "would remove"
-        ending = "to be removed"
     successes = [item for item in cleaned if not item.outcome.message]
-    messages = [
-        (item.outcome.host, _describe_cleaned(item, verb)) for item in successes
-    ]
-    parts = []
-    for text, names in group_messages(messages):
-        parts.append(f"{join_names(names)}:\n{indent(text, '  ')}")
-    parts += render_failures([item.outcome for item in cleaned])
+    outcomes = [item.outcome for item in cleaned]
+    verb = "would remove" if dry_run else "removed"
+    parts = [*_group_cleaned(successes, verb), *render_failures(outcomes)]
     removed = sum(len(item.removed) for item in cleaned)
     paths = format_count(removed, "path")
     hosts = format_count(len(successes), "host")
+    ending = "to be removed" if dry_run else "removed"
     parts.append(f"{paths} {ending} on {hosts}.")
     return "\n\n".join(parts)
+
+
+def _group_cleaned(cleaned: Sequence[CleanedHost], verb: str) -> Iterator[str]:
+    """Yield the names of hosts on which the same was removed and left, and below them
+    what that is. verb: "removed" or "would remove".
+    """
+    messages = []
+    for item in cleaned:
+        text = _describe_cleaned(item, verb)
+        messages.append((item.outcome.host, text))
+    for text, names in group_messages(messages):
+        yield f"{join_names(names)}:\n{indent(text, '  ')}"
 
 
 def _describe_cleaned(host: CleanedHost, verb: str) -> str:

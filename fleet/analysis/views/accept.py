@@ -301,9 +301,10 @@ def _add_shown(acceptance: Acceptance) -> pd.DataFrame:
     """Return a machine's rows, with numbers, ranges and changes as they are shown."""
     descriptions = acceptance.descriptions
     rows = add_limits(acceptance.rows, descriptions)
-    are_rates = rows["benchmark"].isin(descriptions.rates)
-    ratios = rows["ratio"].astype(float)
-    return rows.assign(change=ratios.mask(are_rates, 1 / ratios) - 1)
+    is_rate = rows["benchmark"].isin(descriptions.rates)
+    ratios = rows["ratio"].astype(float)  # of times; twice the time is half the rate
+    ratios_shown = ratios.mask(is_rate, 1 / ratios)
+    return rows.assign(change=ratios_shown - 1)
 
 
 def propose_ranges(acceptances: Sequence[Acceptance]) -> str:
@@ -348,10 +349,13 @@ def _propose_ranges_of_model(
 
 def _format_range(spans: pd.DataFrame, benchmark: Benchmark) -> str:
     """Format a range that holds all of these, rounded outwards, in the unit shown."""
-    low = spans["low"].min()
-    high = spans["high"].max()
+    shortest_ns = spans["low"].min()
+    longest_ns = spans["high"].max()
+    low = shortest_ns
+    high = longest_ns
     if text.is_rate(benchmark):
-        low, high = 1 / high, 1 / low
+        low = 1 / longest_ns
+        high = 1 / shortest_ns
     return f"{_round(low, math.floor)} to {_round(high, math.ceil)}"
 
 
@@ -359,8 +363,9 @@ def _round(value: float, towards: Callable[[float], int]) -> str:
     """Format a positive number with three significant digits, rounded by `towards`,
     floor or ceil.
     """
-    last_digit = math.floor(math.log10(value)) - 2  # its power of ten
+    first_digit = math.floor(math.log10(value))  # its power of ten
+    last_digit = first_digit - 2
     step = 10.0**last_digit
     rounded = towards(value / step) * step
-    decimals = max(0, -math.floor(math.log10(step)))
+    decimals = max(0, -last_digit)
     return f"{rounded:.{decimals}f}"

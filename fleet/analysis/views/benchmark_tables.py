@@ -40,7 +40,8 @@ def group_by_core_kinds(rows: pd.DataFrame, *by: str) -> dict[Any, pd.DataFrame]
 
 def describe_pages(rows: pd.DataFrame) -> str:
     """Name the kinds of memory pages that these rows were measured with."""
-    kinds = sorted(rows["pages"].dropna().unique(), reverse=True)
+    known = rows["pages"].dropna()
+    kinds = sorted(known.unique(), reverse=True)
     return " and ".join(f"{kind} pages" for kind in kinds)
 
 
@@ -52,7 +53,8 @@ def describe_cpus(rows: pd.DataFrame) -> str:
     a single CPU they are equal.
     """
     threads = int(rows["threads"].iloc[0])
-    _, _, kind = str(rows["relation"].iloc[0]).partition(" ")
+    relation = str(rows["relation"].iloc[0])
+    _, _, kind = relation.partition(" ")  # P of "package P"
     suffix = f" ({kind})" if kind else ""
     ends = zip(rows["ping_cpu"], rows["pong_cpu"], strict=True)
     groups = sorted(set(ends))
@@ -137,4 +139,5 @@ def _measure_width(columns: Sequence[tuple[str, ...]]) -> int:
 
 def _render_columns(columns: Sequence[tuple[str, ...]]) -> str:
     titles, *lines = zip(*columns, strict=True)
-    return table(titles, lines, right=set(range(1, len(titles))))
+    number_columns = range(1, len(titles))
+    return table(titles, lines, number_columns)

@@ -35,9 +35,13 @@ class _Numbers:
         return text.format_half_width(self.half[item.ping, item.pong])
 
     def find_limits(self, item: CpuSet) -> tuple[float, float]:
-        """Return the interval of the slowest pair of a set."""
+        """Return the interval of the slowest pair of a set. An interval that is unknown
+        has no width.
+        """
         half = np.nan_to_num(self.half[item.ping, item.pong])
-        return item.slowest_ns * (1 - half), item.slowest_ns * (1 + half)
+        low_ns = item.slowest_ns * (1 - half)
+        high_ns = item.slowest_ns * (1 + half)
+        return low_ns, high_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,8 @@ def load_closest_sets(
     cpus = _list_cpus(of_last, count)
     # if there are pairs of several benchmarks, the sets are of the first
     choice = load.name_benchmarks(of_last).iloc[0]
-    *earlier, last = _lay_out_runs(load.select_choice(pairs, choice), runs, cpus)
+    pairs_of_choice = load.select_choice(pairs, choice)
+    *earlier, last = _lay_out_runs(pairs_of_choice, runs, cpus)
     sets = find_closest_sets(last.ns, count)[:_MAX_SETS]
     if not sets:
         raise UsageError(f"--closest {count}: no {count} CPUs have all pairs measured.")
@@ -114,7 +119,8 @@ def render_closest_sets(closest: ClosestSets) -> str:
     titles = list(columns)
     rows = [*zip(*columns.values(), strict=True)]
     body = table(titles, rows, right=_find_number_columns(titles))
-    return "\n".join([one_line(title), body, *_explain(closest.earlier_runs)])
+    explanations = _explain(closest.earlier_runs)
+    return "\n".join([one_line(title), body, *explanations])
 
 
 def _find_number_columns(titles: Sequence[str]) -> set[int]:
@@ -164,10 +170,13 @@ def _load_matrices(
     root: Root, runs: Sequence[RunSummary], only: Only, descriptions: Descriptions
 ) -> pd.DataFrame:
     """Load the pairs of benchmarks between CPUs whose lines are not placed."""
-    pairs, cpus = load_pairs_and_cpus(root, runs, descriptions)
-    pairs = load.drop_points(only.select(pairs, cpus), descriptions)
+    every_pair, cpus = load_pairs_and_cpus(root, runs, descriptions)
+    selected = only.select(every_pair, cpus)
+    pairs = load.drop_points(selected, descriptions)
     views = load.get_views(pairs["benchmark"], descriptions)
-    return pairs[(views == View.MATRIX) & pairs["memory_node"].isna()]
+    is_matrix = views == View.MATRIX
+    is_not_placed = pairs["memory_node"].isna()
+    return pairs[is_matrix & is_not_placed]
 
 
 def _lay_out_runs(
@@ -205,11 +214,14 @@ def _find_as_good(run: _Numbers, sets: Sequence[CpuSet]) -> list[bool]:
     """Report for each set whether it cannot be told from the best of them in a run: its
     interval begins below the end of that of the best.
     """
-    own = [describe_set(run.ns, item.places) for item in sets]
-    limits = [run.find_limits(item) for item in own]
-    best = min(range(len(own)), key=lambda place: own[place].slowest_ns)
-    _, highest_ns_of_best = limits[best]
-    return [bool(lowest_ns <= highest_ns_of_best) for lowest_ns, _ in limits]
+    sets_in_run = [describe_set(run.ns, cpu_set.places) for cpu_set in sets]
+    best = min(sets_in_run, key=lambda cpu_set: cpu_set.slowest_ns)
+    _, highest_ns_of_best = run.find_limits(best)
+    are_as_good = []
+    for cpu_set in sets_in_run:
+        lowest_ns, _ = run.find_limits(cpu_set)
+        are_as_good.append(bool(lowest_ns <= highest_ns_of_best))
+    return are_as_good
 
 
 def _count_runs_as_good(runs: Sequence[_Numbers], sets: Sequence[CpuSet]) -> list[int]:

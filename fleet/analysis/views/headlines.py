@@ -192,7 +192,8 @@ def _describe_worst_levels(rows: Sequence[Row], descriptions: Descriptions) -> s
 
 def _measure_distance(row: Row) -> float:
     """Return how far the sides' numbers are apart, as a logarithm."""
-    return abs(float(np.log(row["b_ns"] / row["a_ns"])))
+    ratio = row["b_ns"] / row["a_ns"]
+    return abs(float(np.log(ratio)))
 
 
 def _describe_common_levels(rows: Sequence[Row], descriptions: Descriptions) -> str:

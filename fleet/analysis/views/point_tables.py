@@ -216,10 +216,14 @@ def _name_parameter(parameter: Parameter) -> str:
 
 def _format_numbers(grid: _Grid, row: Key, benchmark: Benchmark) -> list[str]:
     """Format a row's number in each column; "-" where there is none."""
+    numbers = grid.numbers[row]
     texts = []
     for column in grid.columns:
-        ns = grid.numbers[row].get(column)
-        texts.append("-" if ns is None else text.format_value(benchmark, ns))
+        ns = numbers.get(column)
+        if ns is None:
+            texts.append("-")
+        else:
+            texts.append(text.format_value(benchmark, ns))
     return texts
 
 
@@ -310,7 +314,9 @@ def _find_lowest_rate(grid: _Grid) -> tuple[float, float]:
     """Return the lowest rate of other threads in all rows, 0 without other threads, and
     the time in ns at it.
     """
-    points = [point for row in grid.numbers for point in _iter_rates(grid, row)]
+    points = list[tuple[float, float]]()
+    for row in grid.rows:
+        points += _iter_rates(grid, row)
     return min(points)
 
 
@@ -324,9 +330,14 @@ def _format_other_work(grid: _Grid, row: Key, column: Key) -> str:
     """Format what other threads did: the least and the most, or one rate; "-" if
     unknown.
     """
-    values = [cells[row].get(column) for cells in grid.other_work]
-    decimals = 2 if len(values) > 1 else 1
-    texts = [f"{value:.{decimals}f}" for value in values if value is not None]
+    decimals = 1
+    if len(grid.other_work) > 1:
+        decimals = 2
+    texts = []
+    for cells in grid.other_work:
+        value = cells[row].get(column)
+        if value is not None:
+            texts.append(f"{value:.{decimals}f}")
     return "-".join(texts) or "-"
 
 

@@ -70,7 +70,8 @@ def load_run_data(root: Root, run_id: str, only: Only) -> RunData:
     estimator that the run's preset chose: the median, the mean or the smallest sample.
     Raises UsageError if nothing of `only` was measured.
     """
-    (run,), _, cpus = load.read_runs(root, [run_id])
+    runs, _, cpus = load.read_runs(root, [run_id])
+    (run,) = runs
     descriptions = read_descriptions(run["hello"])
     planned = run["benchmarks"]
     all_pairs = as_float64(load_pairs(root, run_id=run_id))
@@ -99,7 +100,8 @@ def sort_as_planned(rows: pd.DataFrame, planned: Sequence[str]) -> pd.DataFrame:
     last.
     """
     places = {choice: place for place, choice in enumerate(planned)}
+    last_place = len(places)
     choices = load.name_benchmarks(rows)
-    ranks = choices.map(lambda choice: places.get(choice, len(places)))
+    ranks = choices.map(lambda choice: places.get(choice, last_place))
     order = ranks.argsort(kind="stable")
     return rows.iloc[order].reset_index(drop=True)

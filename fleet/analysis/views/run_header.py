@@ -57,11 +57,11 @@ def _describe_frequency(data: RunData) -> list[str]:
     "cores under load: P 4.80 GHz, E 3.60 to 3.61 GHz"; none where it is not known.
     """
     kind_of_cpu = data.order.kinds
-    rows = data.pairs[data.pairs["core_ghz"].notna()]
+    rows = data.pairs.dropna(subset=["core_ghz"])
     kinds = [kind_of_cpu.get(cpu, "") for cpu in rows["ping_cpu"]]
-    ghz_by_kind = rows.groupby(kinds, sort=False)["core_ghz"]
+    by_kind = rows.groupby(kinds, sort=False)
     spans = []
-    for kind, ghz in ghz_by_kind:
+    for kind, ghz in by_kind["core_ghz"]:
         span = _format_span(ghz.min(), ghz.max())
         spans.append(f"{kind} {span} GHz".strip())
     if not spans:

@@ -154,12 +154,14 @@ def show_runs(
         return _show_hosts(root, to_show, canvas, only, sort, as_map=detail.as_map)
     if sort is not None:
         raise UsageError("--sort: sorts a table of hosts, and this is a single one.")
-    heading = overview.render_heading(to_show.runs, to_show.left_out, to_show.missing)
     (run_id,) = to_show.latest
     page = show_run(
         root, run_id, canvas=canvas, only=only, detail=detail, among=to_show
     )
-    return f"{heading}\n\n{page}" if to_show.missing else page
+    if not to_show.missing:
+        return page
+    heading = overview.render_heading(to_show.runs, to_show.left_out, to_show.missing)
+    return f"{heading}\n\n{page}"
 
 
 def _show_hosts(

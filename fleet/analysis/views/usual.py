@@ -50,7 +50,8 @@ def load_usual_numbers(
     """
     every_run = [*earlier, *runs]
     descriptions = merge_descriptions(every_run)
-    every_row = mark_usual(root, load_overview(root, every_run, only, descriptions))
+    numbers_of_runs = load_overview(root, every_run, only, descriptions)
+    every_row = mark_usual(root, numbers_of_runs)
     if not earlier:
         return UsualNumbers(summarize_hosts(every_row), every_row, descriptions)
     run_ids = {run.run_id for run in runs}

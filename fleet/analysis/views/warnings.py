@@ -24,7 +24,7 @@ from fleet.analysis.reduce.flags import (
     count_flags,
 )
 from fleet.analysis.reduce.topology_check import FINDING_MEANINGS
-from fleet.analysis.views.marked_rows import STEAL, WIDE, MarkedRows
+from fleet.analysis.views.marked_rows import WIDE, MarkedRows
 from fleet.model import FORECAST, describe_channels, has_empty_channels
 from fleet.text import format_count, one_line
 
@@ -458,7 +458,8 @@ def _compute_steal_shares(bursts: pd.DataFrame) -> Floats:
     """Return the largest share of each burst's time that a hypervisor took from a
     thread; 0 if unknown.
     """
-    ping_ppm, pong_ppm = (bursts[name].to_numpy(dtype=float) for name in STEAL)
+    ping_ppm = bursts["ping_steal_ppm"].to_numpy(dtype=float)
+    pong_ppm = bursts["pong_steal_ppm"].to_numpy(dtype=float)
     largest_ppm = np.fmax(ping_ppm, pong_ppm)  # NaN if both are unknown
     shares: Floats = np.nan_to_num(largest_ppm / 1e6)
     return shares
@@ -545,9 +546,10 @@ def _format_worst_pairs(pairs: list[dict[str, Any]], flag: str) -> str:
     """
     column, describe = _MEASURES[flag]
     measured_pairs = [row for row in pairs if row[column] is not None]
-    # the sort is ascending, so a minus brings the largest number first
-    sign = 1 if flag in _SMALLEST_IS_WORST else -1
-    worst_first = sorted(measured_pairs, key=lambda row: sign * abs(row[column]))
+    is_largest_worst = flag not in _SMALLEST_IS_WORST
+    worst_first = sorted(
+        measured_pairs, key=lambda row: abs(row[column]), reverse=is_largest_worst
+    )
     texts = []
     for row in worst_first[:_LISTED]:
         name = f"{row['benchmark']} {format_pair(row)}"
@@ -579,10 +581,12 @@ def _sort_findings(findings: pd.DataFrame) -> pd.DataFrame:
     """Sort findings by how far they are from usual, the farthest first, and name the
     benchmark in what each says.
     """
+    values = findings["value"].to_numpy(dtype=float)
     usual = np.where(findings["check"] == "siblings", SIBLING_NEARER, 1.0)
-    far = np.abs(np.log(findings["value"].to_numpy(dtype=float) / usual))
-    farthest_first = np.argsort(-far, kind="stable")
-    named = findings.assign(says=findings["benchmark"] + " " + findings["says"])
+    distances = np.abs(np.log(values / usual))
+    farthest_first = np.argsort(-distances, kind="stable")
+    says_with_benchmark = findings["benchmark"] + " " + findings["says"]
+    named = findings.assign(says=says_with_benchmark)
     return named.iloc[farthest_first]
 
 
@@ -596,10 +600,12 @@ def _warn_about_cases(
     called. between: what separates two cases.
     """
     for check, text in meanings.items():
-        cases = rows.loc[rows["check"] == check, "says"].tolist()
+        is_of_check = rows["check"] == check
+        cases = rows.loc[is_of_check, "says"].tolist()
         if not cases:
             continue
         worst = between.join(cases[:_LISTED])
         if len(cases) > _LISTED:
             worst += f" and {len(cases) - _LISTED} more"
-        yield RunWarning(check, text, format_count(len(cases), noun), worst)
+        extent = format_count(len(cases), noun)
+        yield RunWarning(check, text, extent, worst)
