@@ -4,13 +4,14 @@ Rows are those of `numbers`, with `started_utc`, `host_name` and `labels` of the
 oldest first.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.tables import number_groups
+from fleet.analysis.base.tables import get_ints, number_groups
 from fleet.analysis.reduce import load
 from fleet.analysis.reduce.cells import list_names, name_cells_of_point
 from fleet.analysis.reduce.interval import MIN_RUNS, compute_half_widths_of_runs
@@ -153,15 +154,28 @@ def load_history(
         raise UsageError(f"{root}: no such run is stored here. {where}")
     merged = descriptions or load.merge_descriptions(stored)
     if point:
-        pairs, _ = load_pairs_and_cpus(root, stored, merged)
-        pairs = load.select_benchmark(pairs, benchmark)
-        cells = name_cells_of_point(pairs, level_or_point, merged)
-        numbers = reduce_cells(cells, merged)
+        numbers = _load_numbers_of_point(
+            root, stored, level_or_point, benchmark, merged
+        )
     else:
         numbers = select_numbers(root, stored, Only(benchmark), merged)
         names = _match_relations(numbers, level_or_point, benchmark)
         numbers = numbers[numbers["relation"].isin(names)]
     return join_runs(numbers, stored)[_HISTORY]
+
+
+def _load_numbers_of_point(
+    root: Root,
+    runs: Sequence[RunSummary],
+    point: str,
+    benchmark: str | None,
+    descriptions: Descriptions,
+) -> pd.DataFrame:
+    """Load the numbers of a point, a row per run and number."""
+    pairs, _ = load_pairs_and_cpus(root, runs, descriptions)
+    pairs = load.select_benchmark(pairs, benchmark)
+    cells = name_cells_of_point(pairs, point, descriptions)
+    return reduce_cells(cells, descriptions)
 
 
 def _match_relations(
@@ -335,7 +349,7 @@ def summarize_levels(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     groups = log_ns.groupby(level_keys, sort=False)["log"]
     levels = groups.size().to_frame("runs")
     levels["ns"] = np.exp(groups.mean())
-    runs = np.asarray(levels["runs"], dtype=np.int64)
+    runs = get_ints(levels, "runs")
     scatter = np.asarray(groups.std(), dtype=np.float64)
     run_half, mean_half = compute_half_widths_of_runs(runs, scatter)
     levels["run_half"] = run_half
@@ -349,11 +363,13 @@ def list_levels(levels: pd.DataFrame, key: str) -> "pd.Series[Any]":
     """Return each number's levels as a tuple, the main one first. levels: from
     `summarize_levels`. key: the column that tells numbers apart.
     """
-    levels_by_number = dict[object, tuple[Level, ...]]()
-    for number, ns, runs in zip(levels[key], levels["ns"], levels["runs"], strict=True):
+    levels_by_number = defaultdict[object, list[Level]](list)
+    columns = (levels[key], levels["ns"], levels["runs"])
+    for number, ns, runs in zip(*columns, strict=True):
         level = Level(float(ns), int(runs))
-        levels_by_number[number] = (*levels_by_number.get(number, ()), level)
-    return pd.Series(levels_by_number, dtype=object)
+        levels_by_number[number].append(level)
+    tuples = {number: tuple(own) for number, own in levels_by_number.items()}
+    return pd.Series(tuples, dtype=object)
 
 
 def _predict_halves(levels: pd.DataFrame, comparable: pd.DataFrame) -> pd.DataFrame:
@@ -369,5 +385,5 @@ def _predict_halves(levels: pd.DataFrame, comparable: pd.DataFrame) -> pd.DataFr
     level_of_number = by_level.reindex(pd.MultiIndex.from_frame(levels))
     # the rows are in the order of `levels`: its index tells the caller their numbers
     level_of_number.index = levels.index
-    columns = {"run_half": "half", "runs": "runs_of_half"}
-    return level_of_number[[*columns]].rename(columns=columns)
+    halves = level_of_number[["run_half", "runs"]]
+    return halves.set_axis(["half", "runs_of_half"], axis="columns")

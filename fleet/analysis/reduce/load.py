@@ -23,7 +23,7 @@ from fleet.plan.benchmark_names import (
     parse_benchmark_names,
 )
 from fleet.store.gate import RunRecord
-from fleet.store.places import counters_name, samples_name
+from fleet.store.places import Place, counters_name, samples_name
 from fleet.store.reading import TableFile, read_files, warn_left_out
 from fleet.store.rows import to_json
 from fleet.store.runs import Listing, Root, RunSummary, open_listing
@@ -89,9 +89,15 @@ def load_samples_in_parts(
         name, _, variant = benchmark.partition("/")
         where = make_filters(benchmark=name, variant=variant or None)
     for run in list_published(listing, run_id=run_id):
-        file = TableFile(listing.place, samples_name(run.host_id, run_id), "samples")
+        file = open_samples(listing.place, run)
         for table in file.iter_tables(columns, where):
             yield to_pandas(table)
+
+
+def open_samples(place: Place, run: RunSummary) -> TableFile:
+    """Open the samples file of a run, which also has the run's record."""
+    name = samples_name(run.host_id, run.run_id)
+    return TableFile(place, name, "samples")
 
 
 def load_runs(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
@@ -168,8 +174,7 @@ def _read_records(root: Root, **which: Unpack[Runs]) -> _Records:
     runs = list_published(listing, **which)
     if len(runs) == 1:
         (run,) = runs
-        name = samples_name(run.host_id, run.run_id)
-        file = TableFile(listing.place, name, "samples")
+        file = open_samples(listing.place, run)
         return [(run, file.record)]
     records = listing.read_records(runs)
     return [(run, records[run.run_id]) for run in runs if run.run_id in records]
@@ -368,9 +373,7 @@ def convert_ticks(
     counts = np.diff(ticks.offsets)
     values = ticks.flatten().to_numpy()
     is_pair = has_shape(rows["benchmark"], Shape.PAIR, descriptions)
-    has_both = is_pair & other_ticks.is_valid().to_numpy(zero_copy_only=False)
-    if has_both.any():
-        values = _average_with_others(values, counts, other_ticks, has_both)
+    values = _average_with_others(values, counts, other_ticks, is_pair)
 
     ns_per_tick = compute_latency_ns_per_tick(rows, descriptions)
     latency: Floats = values * np.repeat(ns_per_tick, counts)
@@ -379,23 +382,27 @@ def convert_ticks(
 
 
 def _average_with_others(
-    values: Any, counts: Ints, other_ticks: Any, has_both: Bools
-) -> Floats:
+    values: Any, counts: Ints, other_ticks: Any, is_pair: Bools
+) -> Any:
     """Return the ticks of all samples; in bursts that both CPUs of a pair have
     measured, the mean of both.
 
     values: the ping's ticks of all bursts, end to end. counts: how many samples each
     burst has. other_ticks: an Arrow array with null or a list of lists for each burst:
     an inner list for each other thread. A pair has one other thread, pong, whose list
-    has a number of ticks for each sample of the burst. has_both: for each burst,
-    whether both CPUs of a pair have measured it.
+    has a number of ticks for each sample of the burst. is_pair: for each burst, whether
+    it is of a pair.
     """
+    has_others = other_ticks.is_valid().to_numpy(zero_copy_only=False)
+    has_both = is_pair & has_others
+    if not has_both.any():
+        return values
     # flattened twice: to the lists of threads, then to their ticks, end to end
     threads_of_bursts = other_ticks.filter(pa.array(has_both))
     samples_of_threads = threads_of_bursts.flatten()
     ticks_of_pong = samples_of_threads.flatten().to_numpy()
     is_of_both = np.repeat(has_both, counts)
-    averages: Floats = values.astype(np.float64)
+    averages = values.astype(np.float64)
     averages[is_of_both] = (averages[is_of_both] + ticks_of_pong) / 2
     return averages
 

@@ -107,14 +107,14 @@ def verify_numbers(root: Root) -> list[str]:
     whose numbers differ.
     """
     listing = open_listing(root)
-    runs = {run.key: run for run in listing.all_runs}
+    runs_by_key = {run.key: run for run in listing.all_runs}
+    marks = _make_marks(listing.all_runs)
 
     def derive_batches(run_keys: Sequence[Key]) -> _NumberBatches:
-        return _derive_batches(listing, [runs[key] for key in run_keys])
+        runs = [runs_by_key[key] for key in run_keys]
+        return _derive_batches(listing, runs)
 
-    return verify_derived(
-        listing, NUMBERS, _make_marks(listing.all_runs), derive_batches
-    )
+    return verify_derived(listing, NUMBERS, marks, derive_batches)
 
 
 def derive_into_index() -> None:
@@ -290,13 +290,15 @@ def load_pair_numbers(
     benchmarks are of pairs of CPUs or of single CPUs; others need the parameters of
     their points, too, so that all columns are read.
     """
-    views = {descriptions[choice].view for run in runs for choice in run.benchmarks}
+    choices = {choice for run in runs for choice in run.benchmarks}
+    views = {descriptions[choice].view for choice in choices}
     columns = None
     if views.issubset(_VIEWS_OF_CPUS):
         columns = list({*_COMPARED, *numbers})
     ids = [run.run_id for run in runs]
     pairs = load_pairs(root, run_id=ids, columns=columns)
-    return as_float64(load.drop_contradicting(pairs, runs, descriptions))
+    pairs = load.drop_contradicting(pairs, runs, descriptions)
+    return as_float64(pairs)
 
 
 def load_pairs_and_cpus(
@@ -306,7 +308,8 @@ def load_pairs_and_cpus(
     listing = open_listing(root)
     pairs, _ = read_pairs(listing, runs)
     pairs = load.drop_contradicting(as_float64(pairs), runs, descriptions)
-    return pairs, load.load_cpus(listing, run_id=[run.run_id for run in runs])
+    ids = [run.run_id for run in runs]
+    return pairs, load.load_cpus(listing, run_id=ids)
 
 
 def compute_numbers(
@@ -321,7 +324,8 @@ def compute_numbers(
     pair_column: as in `select_numbers`.
     """
     pairs = _put_column_as_median(pairs, pair_column)
-    return reduce_cells(name_cells(pairs, cpus, descriptions), descriptions)
+    cells = name_cells(pairs, cpus, descriptions)
+    return reduce_cells(cells, descriptions)
 
 
 def _put_column_as_median(pairs: pd.DataFrame, column: str) -> pd.DataFrame:

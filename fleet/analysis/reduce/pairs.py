@@ -40,7 +40,7 @@ from fleet.model import Descriptions, add_core_kinds, name_core_kinds
 from fleet.store import schema
 from fleet.store.gate import RunRecord
 from fleet.store.index import Derived, load_derived
-from fleet.store.places import Key, Place, samples_name
+from fleet.store.places import Key, Place
 from fleet.store.reading import (
     TableFile,
     Where,
@@ -145,11 +145,12 @@ def verify_pairs(root: Root) -> list[str]:
     whose pairs differ.
     """
     listing = open_listing(root)
-    runs = {run.key: run for run in listing.all_runs}
+    runs_by_key = {run.key: run for run in listing.all_runs}
     marks = make_index_marks(listing.all_runs)
 
     def derive_batches(run_keys: Sequence[Key]) -> _PairBatches:
-        return _derive_runs(listing.place, [runs[key] for key in run_keys])
+        runs = [runs_by_key[key] for key in run_keys]
+        return _derive_runs(listing.place, runs)
 
     return verify_derived(listing, PAIRS, marks, derive_batches)
 
@@ -169,18 +170,23 @@ def verify_derived(
     """
     keys_in_index, tables = listing.index.read_rows(kind, marks, kind.columns, {})
     table_before = concat_tables(tables, kind.table, kind.columns)
+    keys_to_derive = [key for key in marks if key in keys_in_index]
     problems = []
-    for keys, table_now in derive([key for key in marks if key in keys_in_index]):
+    for keys, table_now in derive(keys_to_derive):
         for _, run_id in keys:
-            of_run = {"run_id": {run_id}}
-            rows_before = select_rows(table_before, kind.table, kind.columns, of_run)
-            rows_now = select_rows(table_now, kind.table, kind.columns, of_run)
+            rows_before = _select_run(table_before, kind, run_id)
+            rows_now = _select_run(table_now, kind, run_id)
             if not _are_close(rows_before, rows_now):
                 problems.append(
                     f"{listing.index.path}: the {kind.name} of {run_id} are not those"
                     f" of its samples. {INDEX_REMEDY}"
                 )
     return problems
+
+
+def _select_run(table: Any, kind: Derived, run_id: str) -> Any:
+    """Select a run's rows of a table that the index keeps."""
+    return select_rows(table, kind.table, kind.columns, {"run_id": {run_id}})
 
 
 def _are_close(table: Any, other: Any) -> bool:
@@ -296,20 +302,17 @@ def derive_pairs(place: Place, runs: Sequence[RunSummary]) -> Any:
     """Reduce runs to rows of `pairs`, a pyarrow table. runs: one run of any size, or a
     batch from `split_into_batches`, whose runs have the same benchmark descriptions.
     """
-    files = [TableFile(place, samples_name(*run.key), "samples") for run in runs]
+    files = [load.open_samples(place, run) for run in runs]
     descriptions = runs[0].descriptions
     pairs, bursts = _reduce_files(files, descriptions)
 
-    records = {}
-    hosts = {}
-    for run, file in zip(runs, files, strict=True):
-        records[run.run_id] = file.record
-        hosts[run.run_id] = run.host_id
+    records = {run.run_id: file.record for run, file in zip(runs, files, strict=True)}
     pairs = add_kinds_to_relations(pairs, _find_core_kinds(records))
     pairs = add_relation_spreads(pairs, bursts)
     precisions = _get_requested_precisions(pairs, records)
     pairs = add_pair_flags(pairs, precisions, descriptions)
 
+    hosts = {run.run_id: run.host_id for run in runs}
     pairs = pairs.sort_values(["run_id", *_SORTED_BY], kind="stable")
     pairs["host_id"] = pairs["run_id"].map(hosts)
     pairs["stats_version"] = STATS_VERSION
@@ -368,7 +371,7 @@ def reduce_run(root: Root, run_id: str, choice: str, *, ordered: bool) -> pd.Dat
     """
     listing = open_listing(root)
     (run,) = load.list_published(listing, run_id=run_id)
-    file = TableFile(listing.place, samples_name(*run.key), "samples")
+    file = load.open_samples(listing.place, run)
     benchmark, _, variant = choice.partition("/")
     where = load.make_filters(benchmark=benchmark, variant=variant)
     pairs, bursts = _reduce_file(file, where, run.descriptions, ordered=ordered)
