@@ -12,7 +12,7 @@ choice, `column`, the column's name, and `place`, by which columns are sorted.
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -152,18 +152,24 @@ def _name_points(pairs: pd.DataFrame, descriptions: Descriptions) -> list[pd.Dat
     kinds = rows.groupby(_KIND, sort=False, observed=True)
     for (_, benchmark_name, _), group in kinds:
         benchmark = descriptions[str(benchmark_name)]
-        # its other threads load the memory, and count the bytes that they move
-        is_under_load = benchmark.other_unit == "byte"
-        if is_under_load:
-            names = _append_loads(group)
-        else:
-            names = _join_words(group["relation"], group["point"])
+        names = _name_rows(group, benchmark)
         overview = _choose_shown(group, benchmark)
         # rows that the overview does not show get NaN in its columns
         cells = group.assign(relation=names).join(overview)
         tables.append(cells)
         tables.append(_make_load_rates(cells))
     return tables
+
+
+def _name_rows(rows: pd.DataFrame, benchmark: Benchmark) -> "pd.Series[Any]":
+    """Name each row by its relation and its point; for a benchmark that loads the
+    memory beside what it measures, by its relation and its load.
+    """
+    # the other threads load the memory, and count the bytes that they move
+    is_under_load = benchmark.other_unit == "byte"
+    if is_under_load:
+        return _append_loads(rows)
+    return _join_words(rows["relation"], rows["point"])
 
 
 def _join_words(first: "pd.Series[Any]", second: "pd.Series[Any]") -> "pd.Series[Any]":
@@ -190,12 +196,14 @@ def _append_loads(rows: pd.DataFrame) -> "pd.Series[Any]":
     for row in to_records(rows):
         size = int(row["bytes"] or 0)
         load = ladders.name_setting(str(row["point"]), size)
-        words = [f"{row['relation']} {load}"]
+        name = f"{row['relation']} {load}"
         if has_sizes:
-            words.append(ladders.format_size(size))
-        if has_thread_counts or row["load_mbps"]:
-            words.append(f"x{row['threads'] or 0:.0f}")
-        names.append(" ".join(words))
+            name += f" {ladders.format_size(size)}"
+        is_limited = bool(row["load_mbps"])
+        if has_thread_counts or is_limited:
+            threads = row["threads"] or 0
+            name += f" x{threads:.0f}"
+        names.append(name)
     return pd.Series(names, rows.index, dtype=object)
 
 
@@ -245,9 +253,9 @@ def _name_nodes_and_setting(rows: pd.DataFrame) -> "pd.Series[Any]":
     "n0-n1 read".
     """
     nodes = zip(rows["cpu_node"], rows["memory_node"], strict=True)
-    names = [f"n{cpu_node}-n{memory_node}" for cpu_node, memory_node in nodes]
+    names = [f"n{cpu_node}-n{memory_node} " for cpu_node, memory_node in nodes]
     names_of_nodes = pd.Series(names, rows.index, dtype=object)
-    return names_of_nodes + " " + rows["setting"]
+    return names_of_nodes + rows["setting"]
 
 
 def _choose_shown_nodes(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
@@ -348,32 +356,49 @@ def _choose_shown(rows: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:
     overview for these rows, by the index of `rows`.
 
     `column` is the heading of a row's column. `place` is the text by which columns are
-    sorted. `about` says what was chosen. Of `memcpy`, a row with `about` "aligned,
-    self", `column` "4K" and `place` "00000000000000004096" is the number for aligned
-    copies of 4 KiB.
-
-    A benchmark's own table has parameters that make its rows, its columns, and several
-    tables. Show all values of the parameter that makes the rows, each as a column of
-    the overview. Show one value of each other parameter, and the nearest relation.
-    Without a parameter that makes rows, show all points.
+    sorted. `about` says what was chosen. Without a parameter that makes the rows of the
+    benchmark's own table, each point is a column of its own.
 
     rows: of one run and variant.
     """
     if benchmark.view is View.PRODUCTS:
         return _choose_shown_peaks(rows, benchmark)
     of_tables, of_rows, of_columns = split_parameters_by_axis(benchmark, rows)
-    # without a parameter that makes rows, each point is a column of its own, and so is
-    # the relation of rows that have no point
-    if not of_rows:
-        name = rows["point"].where(rows["point"].notna(), rows["relation"])
-        return pd.DataFrame({"about": "", "column": name, "place": name})
+    if of_rows:
+        axes = _Axes(of_tables, of_rows[0], of_columns)
+        return _choose_shown_of_table(rows, axes, benchmark)
+    # the relation stands for a row that has no point
+    name = rows["point"].where(rows["point"].notna(), rows["relation"])
+    return pd.DataFrame({"about": "", "column": name, "place": name})
+
+
+class _Axes(NamedTuple):
+    """The parameters of a benchmark's own table: those that make several tables, the
+    first that makes its rows, and those that make its columns.
+    """
+
+    of_tables: list[Parameter]
+    of_rows: Parameter
+    of_columns: list[Parameter]
+
+
+def _choose_shown_of_table(
+    rows: pd.DataFrame, axes: _Axes, benchmark: Benchmark
+) -> pd.DataFrame:
+    """Choose as `_choose_shown` does, for a benchmark with a parameter that makes the
+    rows of its own table. Its values become the columns of the overview. Choose one
+    value of each other parameter, and the nearest relation.
+
+    Of `memcpy`, a row with `about` "aligned, self", `column` "4K" and `place`
+    "00000000000000004096" is the number for aligned copies of 4 KiB.
+    """
     nearest = _find_nearest(rows["relation"])
     nearest_rows = rows[rows["relation"] == nearest]
-    table = _select_first(nearest_rows, of_tables)
-    shown_column, words_of_columns = _select_column(table, of_columns, benchmark)
-    words = [*_list_words(table, of_tables), *words_of_columns]
+    table = _select_first(nearest_rows, axes.of_tables)
+    column, words_of_column = _select_column(table, axes.of_columns, benchmark)
+    words = _list_words(table, axes.of_tables) + words_of_column
     about = ", ".join(filter(None, [" ".join(words), nearest]))
-    return _name_rows_by_parameter(shown_column, of_rows[0]).assign(about=about)
+    return _name_rows_by_parameter(column, axes.of_rows).assign(about=about)
 
 
 def _select_column(
@@ -405,16 +430,19 @@ def _name_rows_by_parameter(rows: pd.DataFrame, parameter: Parameter) -> pd.Data
     text by which columns are sorted: 4096 bytes -> "4K", "00000000000000004096".
     """
 
+    def format_value(value: Any) -> str:
+        if parameter.type == "bytes":
+            return ladders.format_size(int(value))
+        return str(value)
+
     def format_place(value: Any) -> str:
         place = int(parameter.sort_key(value))
         return f"{place:020}"  # texts of one length sort as the numbers do
 
-    def format_bytes(value: Any) -> str:
-        return ladders.format_size(int(value))
-
     values = rows[parameter.name]
-    column = values.map(format_bytes if parameter.type == "bytes" else str)
-    return pd.DataFrame({"column": column, "place": values.map(format_place)})
+    column = values.map(format_value)
+    place = values.map(format_place)
+    return pd.DataFrame({"column": column, "place": place})
 
 
 def _choose_shown_peaks(rows: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:
@@ -429,8 +457,8 @@ def _choose_shown_peaks(rows: pd.DataFrame, benchmark: Benchmark) -> pd.DataFram
     first_of_rows = benchmark.parameters_with_role("row")[:1]
     of_tables = benchmark.parameters_with_role("table")
     first = _select_first(rows, [*first_of_rows, *of_tables])
-    nearest = _find_nearest(first["relation"])
-    peaks = first[first["relation"] == nearest]
+    relation = first["relation"]
+    peaks = first[relation == _find_nearest(relation)]
     about = peaks["operation"] + _format_threads(peaks)
     return pd.DataFrame({"about": about, "column": peaks["variant"], "place": ""})
 
