@@ -397,11 +397,9 @@ def _summarize_directions(
     A pair has two directions, one for each CPU that pings. medians: of the bursts,
     direction by direction. counts: how many bursts each direction has.
     """
-    median = np.full(len(counts), np.nan)
-    mean = np.full(len(counts), np.nan)
-    half_width = np.full(len(counts), np.nan)
     has_enough = counts >= DIRECTION_BURSTS
     is_in_enough = np.repeat(has_enough, counts)  # of each burst
-    summary = _summarize_rows(medians[is_in_enough], counts[has_enough])
-    median[has_enough], mean[has_enough], half_width[has_enough] = summary
+    summary = np.full((3, len(counts)), np.nan)
+    summary[:, has_enough] = _summarize_rows(medians[is_in_enough], counts[has_enough])
+    median, mean, half_width = summary
     return median, mean, half_width

@@ -230,25 +230,29 @@ def _find_nearest_others(pairs: pd.DataFrame, choice_numbers: Ints) -> Floats:
     another core; infinite if no such pair was measured. choice_numbers: as in
     `compute_sibling_nearness`; only pairs of the same choice are looked at.
     """
-    ping_cpu = get_ints(pairs, "ping_cpu")
-    pong_cpu = get_ints(pairs, "pong_cpu")
-    # each CPU of each choice has a place in one array: all CPUs of choice 0 come first
-    cpus_a_choice = max(ping_cpu.max(initial=0), pong_cpu.max(initial=0)) + 1
-    first_place = choice_numbers * cpus_a_choice
-    ping_place = first_place + ping_cpu
-    pong_place = first_place + pong_cpu
-
-    place_count = first_place.max(initial=0) + cpus_a_choice
-    nearest_ns = np.full(place_count, np.inf)
+    ping, pong = _number_cpus_of_choices(pairs, choice_numbers)
+    highest = max(ping.max(initial=0), pong.max(initial=0))
+    nearest_ns = np.full(highest + 1, np.inf)  # by the number of a CPU
     is_other = ~_is_sibling_or_single(pairs)
     ns = get_floats(pairs, "median_ns")
     # `at` takes every row, where an index that repeats would keep the last row only
-    np.fmin.at(nearest_ns, ping_place[is_other], ns[is_other])
-    np.fmin.at(nearest_ns, pong_place[is_other], ns[is_other])
-    nearest_to_ping = nearest_ns[ping_place]
-    nearest_to_pong = nearest_ns[pong_place]
-    nearest: Floats = np.minimum(nearest_to_ping, nearest_to_pong)
+    np.fmin.at(nearest_ns, ping[is_other], ns[is_other])
+    np.fmin.at(nearest_ns, pong[is_other], ns[is_other])
+    nearest: Floats = np.minimum(nearest_ns[ping], nearest_ns[pong])
     return nearest
+
+
+def _number_cpus_of_choices(
+    pairs: pd.DataFrame, choice_numbers: Ints
+) -> tuple[Ints, Ints]:
+    """Return for the ping and for the pong of each pair a number that only this CPU of
+    this choice has: all CPUs of choice 0 come first.
+    """
+    ping = get_ints(pairs, "ping_cpu")
+    pong = get_ints(pairs, "pong_cpu")
+    cpus_a_choice = max(ping.max(initial=0), pong.max(initial=0)) + 1
+    first_of_choice = choice_numbers * cpus_a_choice
+    return first_of_choice + ping, first_of_choice + pong
 
 
 def _is_sibling_or_single(rows: pd.DataFrame) -> Bools:

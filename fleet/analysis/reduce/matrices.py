@@ -287,15 +287,27 @@ def _summarize_samples(bursts: Bursts, pair_of_burst: Ints) -> dict[str, Any]:
     sums = np.bincount(pair_of_burst, bursts.counts)
     counts = sums.astype(np.int64)
     columns = {name: np.full(len(counts), np.nan) for name in _SAMPLE_NUMBERS}
-    for which, rows in group_rows_by_length(bursts.latencies, counts):
+    for pairs, rows in group_rows_by_length(bursts.latencies, counts):
         ascending = np.sort(rows, axis=1)
-        columns["min_ns"][which] = ascending[:, 0]
-        columns["p10_ns"][which] = _compute_quantiles(ascending, 0.10)
-        columns["mean_ns"][which] = ascending.mean(axis=1)
-        columns["p99_ns"][which] = _compute_quantiles(ascending, 0.99)
-        columns["max_ns"][which] = ascending[:, -1]
-        columns["mad_ns"][which] = _compute_median_distances(ascending)
+        for name, numbers in _compute_sample_numbers(ascending).items():
+            columns[name][pairs] = numbers
     return {"samples": counts, **columns}
+
+
+def _compute_sample_numbers(ascending: Floats) -> dict[str, Floats]:
+    """Compute the numbers _SAMPLE_NUMBERS of each row. ascending: sorted rows, which
+    are overwritten.
+    """
+    numbers = {
+        "min_ns": ascending[:, 0].copy(),
+        "p10_ns": _compute_quantiles(ascending, 0.10),
+        "mean_ns": ascending.mean(axis=1),
+        "p99_ns": _compute_quantiles(ascending, 0.99),
+        "max_ns": ascending[:, -1].copy(),
+    }
+    # last, since it overwrites the rows
+    numbers["mad_ns"] = _compute_median_distances(ascending)
+    return numbers
 
 
 def _compute_median_distances(ascending: Floats) -> Floats:
