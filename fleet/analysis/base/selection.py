@@ -7,8 +7,9 @@ commas, or `all`. `!…` excludes.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from fnmatch import fnmatchcase, translate
 from itertools import chain
 from operator import attrgetter
@@ -72,10 +73,7 @@ def match_runs(all_runs: Sequence[RunSummary], text: str, root: Listing) -> set[
         return ids
     if text in ids:
         return {text}
-    try:
-        is_of_age = parse_age_condition(text)
-    except InputError as err:
-        raise UsageError(f"the selection {text!r}: {err}") from err
+    is_of_age = _parse_age(text)
     if is_of_age is not None:
         return {run.run_id for run in all_runs if is_of_age(run.started_utc)}
     condition = parse_condition(text)
@@ -85,6 +83,16 @@ def match_runs(all_runs: Sequence[RunSummary], text: str, root: Listing) -> set[
     if is_list:
         return _match_list(all_runs, text, root)
     return _match_name(all_runs, text, root)
+
+
+def _parse_age(text: str) -> Callable[[datetime], bool] | None:
+    """Parse a selection by age, as `parse_age_condition` does. Raises UsageError for an
+    age that is not valid.
+    """
+    try:
+        return parse_age_condition(text)
+    except InputError as err:
+        raise UsageError(f"the selection {text!r}: {err}") from err
 
 
 def _match_list(all_runs: Sequence[RunSummary], text: str, root: Listing) -> set[str]:
@@ -214,7 +222,8 @@ def find_run(all_runs: Sequence[RunSummary], text: str, place: Place) -> str:
     is the last run; or by a beginning that no other ID has. Raises UsageError if there
     is no such run, and says what `text` might mean.
     """
-    if any(run.run_id == text for run in all_runs):
+    ids = [run.run_id for run in all_runs]
+    if text in ids:
         return text
     of_host = [run for run in all_runs if text in (run.host_name, run.host_id)]
     if of_host:
@@ -224,7 +233,7 @@ def find_run(all_runs: Sequence[RunSummary], text: str, place: Place) -> str:
             f"run {text} is not finished: `fleet resume` measures what it lacks and"
             " stores it."
         )
-    begun = [run.run_id for run in all_runs if run.run_id.startswith(text)]
+    begun = [run_id for run_id in ids if run_id.startswith(text)]
     if len(begun) == 1:
         return begun[0]
     if begun:
@@ -232,17 +241,23 @@ def find_run(all_runs: Sequence[RunSummary], text: str, place: Place) -> str:
         raise UsageError(
             f"{text!r} is the beginning of {runs_text}. Type more of it, or '{text}*'."
         )
+    raise UsageError(_explain_no_run(all_runs, text, place))
+
+
+def _explain_no_run(all_runs: Sequence[RunSummary], text: str, place: Place) -> str:
+    """Say why no run is meant by `text`: a session has missed this host, nothing is
+    stored, or there is no such name. Raises DamagedFileError if `text` means a stored
+    run that cannot be read.
+    """
     for host in list_missing_hosts(all_runs, place):
         if host.name == text:
-            raise UsageError(_describe_missing_host(host))
+            return _describe_missing_host(host)
     if not all_runs:
-        raise UsageError(_describe_empty_root(place))
+        return _describe_empty_root(place)
     _require_readable(all_runs, text, place)
     hosts = sorted({run.host_name for run in all_runs})
     choices = f"{suggest_similar(text, hosts)} Hosts: {_list_newest(hosts)}"
-    raise UsageError(
-        f"no run and no host {text!r} in {place}{choices}. `fleet runs` lists all."
-    )
+    return f"no run and no host {text!r} in {place}{choices}. `fleet runs` lists all."
 
 
 def _describe_missing_host(host: MissingHost) -> str:
@@ -345,7 +360,8 @@ def find_last_with_samples(runs: Sequence[RunSummary]) -> RunSummary:
     any.
     """
     with_samples = [run for run in runs if run.samples]
-    return (with_samples or runs)[-1]
+    candidates = with_samples or runs
+    return candidates[-1]
 
 
 def _keep_measured(
@@ -406,17 +422,12 @@ def _match_condition(
     such as "smt=on".
     """
     runs = _select_hosts(all_runs, condition.hosts)
-    ids = set()
-    # runs whose labels do not match; only of these the facts are read, which takes time
-    not_matching = []
-    for run in runs:
-        if condition.matches(dict(run.labels), {}):
-            ids.add(run.run_id)
-        else:
-            not_matching.append(run)
+    ids = {run.run_id for run in runs if condition.matches(dict(run.labels), {})}
     facts_by_run: Mapping[str, Mapping[str, str]] = {}
-    if condition.is_of_fact and not_matching:
-        facts_by_run = read_facts(root, not_matching)
+    if condition.is_of_fact:
+        # reading takes time: only of runs whose labels do not match
+        other_runs = [run for run in runs if run.run_id not in ids]
+        facts_by_run = read_facts(root, other_runs)
     for run_id, facts in facts_by_run.items():
         if condition.matches({}, facts):
             ids.add(run_id)
@@ -430,4 +441,6 @@ def _match_condition(
 def _list_newest(names: list[str]) -> str:
     """List the last five of these names: "..., c, d, e, f, g" if there are more."""
     newest = ", ".join(names[-_NEWEST_SHOWN:])
-    return newest if len(names) <= _NEWEST_SHOWN else f"..., {newest}"
+    if len(names) > _NEWEST_SHOWN:
+        newest = f"..., {newest}"
+    return newest

@@ -101,7 +101,10 @@ def _fill(words: str, width: int, *, first: str, others: str) -> str:
 
 def is_too_wide(text: str, width: int | None) -> bool:
     """Report whether a line of the text is wider than the terminal."""
-    return width is not None and max(map(len, text.splitlines())) > width
+    if width is None:
+        return False
+    widest = max(map(len, text.splitlines()))
+    return widest > width
 
 
 def format_span(first: datetime, last: datetime) -> str:
@@ -122,7 +125,9 @@ def format_half_width(share: float | None) -> str:
     """
     if share is None or is_none(share):
         return "-"
-    return f"±{share:.1%}" if share <= 1 else "unsettled"
+    if share > 1:
+        return "unsettled"
+    return f"±{share:.1%}"
 
 
 def describe_half_widths(subject: str, middle: float, largest: float) -> str:
@@ -140,7 +145,9 @@ def describe_half_widths(subject: str, middle: float, largest: float) -> str:
 
 def format_change(share: float, digits: int = 1) -> str:
     """Format a relative change: "+1.2%", or "-" if it is missing."""
-    return "-" if is_none(share) else f"{share:+.{digits}%}"
+    if is_none(share):
+        return "-"
+    return f"{share:+.{digits}%}"
 
 
 def format_interval(low: float, high: float, digits: int = 1) -> str:
@@ -158,7 +165,10 @@ def format_share(share: float | None) -> str:
     """
     if share is None or is_none(share):
         return "-"
-    return f"{share:.1%}" if 0 < share < 0.0995 else f"{share:.0%}"
+    is_below_10_percent = 0 < share < 0.0995  # as it is rounded
+    if is_below_10_percent:
+        return f"{share:.1%}"
+    return f"{share:.0%}"
 
 
 def format_labels(labels: Mapping[str, str], *, without: Container[str] = ()) -> str:
@@ -176,11 +186,12 @@ def find_common_labels(every: Sequence[Mapping[str, str]]) -> dict[str, str]:
     if len(every) < 2:
         return {}
     first, *others = every
-    return {
-        key: value
-        for key, value in first.items()
-        if all(labels.get(key) == value for labels in others)
-    }
+    common = dict(first)
+    for labels in others:
+        common = {
+            key: value for key, value in common.items() if labels.get(key) == value
+        }
+    return common
 
 
 def add_common_labels(table_of_runs: str, common: Mapping[str, str]) -> str:
@@ -267,8 +278,10 @@ def convert_to_shown(benchmark: Benchmark, ns: Any) -> Any:
     """Convert ns, one value or an array, to the number that is shown: ns, or a rate
     (infinite for 0 ns).
     """
+    if not is_rate(benchmark):
+        return ns
     with np.errstate(divide="ignore"):
-        return np.float64(1) / ns if is_rate(benchmark) else ns
+        return np.float64(1) / ns
 
 
 def format_value(benchmark: Benchmark, ns: float) -> str:
@@ -299,10 +312,13 @@ def format_values(
     is missing.
     """
     benchmark = descriptions[row["benchmark"]]
-    return [
-        "-" if is_none(row[name]) else format_value(benchmark, row[name])
-        for name in names
-    ]
+    texts = []
+    for name in names:
+        text = "-"
+        if not is_none(row[name]):
+            text = format_value(benchmark, row[name])
+        texts.append(text)
+    return texts
 
 
 def convert_change(
@@ -324,7 +340,9 @@ def convert_change(
 
 
 def _none_to_nan(value: float | None) -> float:
-    return float("nan") if value is None else value
+    if value is None:
+        return float("nan")
+    return value
 
 
 def is_none(value: float | None) -> bool:
@@ -370,11 +388,18 @@ def _list_plain(column: "pd.Series[Any]") -> list[Any]:
 
 
 def _to_plain(value: Any) -> Any:
-    plain = value.tolist() if hasattr(value, "tolist") else value
+    """Return an array as a list, a number of numpy as one of Python, and None for
+    NaN.
+    """
+    plain = value
+    if hasattr(value, "tolist"):
+        plain = value.tolist()
     if isinstance(plain, list):
         return [_to_plain(item) for item in plain]
     is_nan = isinstance(plain, float) and is_none(plain)
-    return None if is_nan else plain
+    if is_nan:
+        return None
+    return plain
 
 
 def format_csv(rows: "pd.DataFrame", *, header: bool = True) -> str:
