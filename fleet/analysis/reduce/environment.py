@@ -95,8 +95,10 @@ def _select_facts(run: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any
     # rate come out the same
     rounded = format(run["ticks_per_second"], f".{_CLOCK_RATE_DIGITS}g")
     facts["ticks_per_second"] = f"{float(rounded):.0f}"
-    plan = run["plan"].items()
-    facts["plan"] = {key: value for key, value in plan if key not in _NO_EFFECT}
+    plan = dict(run["plan"])
+    for option in _NO_EFFECT:
+        plan.pop(option, None)
+    facts["plan"] = plan
     return facts
 
 
@@ -127,7 +129,7 @@ class DescribedRuns(NamedTuple):
     """What `find_differences` compares of runs.
 
     texts: the facts that differ, as text by name, a value per run. hosts, boots: of
-    each run. places: by run ID.
+    each run; the boot is None if unknown. places: by run ID.
     """
 
     texts: Mapping[str, Sequence[str]]
@@ -135,17 +137,25 @@ class DescribedRuns(NamedTuple):
     boots: Sequence[str | None]
     places: Mapping[str, int]
 
-    def find_places(self, run_ids: Sequence[str]) -> list[int]:
-        """Return the place of each run."""
-        return [self.places[run_id] for run_id in run_ids]
+    def select_side(self, run_ids: Sequence[str]) -> "_Side":
+        """Select some runs as a side of a comparison."""
+        places = [self.places[run_id] for run_id in run_ids]
+        values = {}
+        for name, texts in self.texts.items():
+            values[name] = Counter(texts[place] for place in places)
+        hosts = {self.hosts[place] for place in places}
+        boots = {self.boots[place] for place in places}
+        return _Side(values, hosts, boots)
 
-    def list_hosts(self, places: Sequence[int]) -> set[str]:
-        """Return the hosts of these runs."""
-        return {self.hosts[place] for place in places}
 
-    def list_boots(self, places: Sequence[int]) -> set[str | None]:
-        """Return the boots of these runs, None for an unknown one."""
-        return {self.boots[place] for place in places}
+class _Side(NamedTuple):
+    """A side of a comparison. values: by the name of a fact, how many runs have which
+    value. hosts, boots: of its runs; None is an unknown boot.
+    """
+
+    values: Mapping[str, Counter[str]]
+    hosts: set[str]
+    boots: set[str | None]
 
 
 def describe_runs(runs: pd.DataFrame) -> DescribedRuns:
@@ -179,19 +189,15 @@ def find_differences(
 
     a, b: the IDs of each side's runs. described: these runs, and perhaps others.
     """
-    places_of_a = described.find_places(a)
-    places_of_b = described.find_places(b)
+    side_a = described.select_side(a)
+    side_b = described.select_side(b)
     rows = list[_Difference]()
-    for name, texts in described.texts.items():
-        values_of_a = Counter(texts[place] for place in places_of_a)
-        values_of_b = Counter(texts[place] for place in places_of_b)
+    for name, values_of_a in side_a.values.items():
+        values_of_b = side_b.values[name]
         if values_of_a.keys() != values_of_b.keys():
             rows.append(_compare_values(name, values_of_a, values_of_b))
-    hosts_of_a = described.list_hosts(places_of_a)
-    if hosts_of_a == described.list_hosts(places_of_b):
-        boots_of_a = described.list_boots(places_of_a)
-        boots_of_b = described.list_boots(places_of_b)
-        rows += _compare_boots(boots_of_a, boots_of_b)
+    if side_a.hosts == side_b.hosts:
+        rows += _compare_boots(side_a.boots, side_b.boots)
     return pd.DataFrame(rows, columns=["what", "a", "b", "between"])
 
 
@@ -298,9 +304,8 @@ class Property:
         for value, host in zip(self.values, hosts, strict=True):
             hosts_by_value[value].append(host)
         groups = []
-        for value in sorted(
-            hosts_by_value, key=lambda value: -len(hosts_by_value[value])
-        ):
+        # `most_common` keeps the order of values of equally many runs
+        for value, _ in Counter(self.values).most_common():
             names = _count_runs_by_host(hosts_by_value[value])
             groups.append((value, names))
         return groups
@@ -345,7 +350,8 @@ def _describe_cpu_flags(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     common = set.intersection(*flags_by_run)
     texts = []
     for flags in flags_by_run:
-        others = " ".join(sorted(flags - common)) or "no others"
+        other_flags = sorted(flags - common)
+        others = " ".join(other_flags) or "no others"
         texts.append(f"{len(common)} in common; {others}")
     return texts
 
@@ -356,9 +362,9 @@ def _make_property(name: str, values: list[str]) -> Property:
     same value, the values of the other runs are odd.
     """
     title = name.replace("_", " ").replace(".", " ", 1)
-    ((commonest, count),) = Counter(values).most_common(1)
-    have_all = count == len(values)
-    differs = not have_all and name not in _ALWAYS_DIFFERENT
+    counts = Counter(values)
+    ((commonest, count),) = counts.most_common(1)
+    differs = len(counts) > 1 and name not in _ALWAYS_DIFFERENT
     has_majority = count > len(values) / 2
     are_odd = [False] * len(values)
     if differs and has_majority:
