@@ -123,12 +123,17 @@ def select_ladder_steps(
     steps = pairs[is_ladder & has_size & ~is_placed].copy()
     steps["bytes"] = steps["bytes"].astype(int)
     steps["threads"] = steps["threads"].fillna(1).astype(int)
+    steps["setting"] = _name_settings(steps)
+    order = [*LADDER, "bytes"]
+    return steps.sort_values(order, kind="stable", ignore_index=True)
+
+
+def _name_settings(steps: pd.DataFrame) -> list[str]:
+    """Name the setting of each step by its point and its size in `bytes`."""
     settings = []
     for point, size in zip(steps["point"], steps["bytes"], strict=True):
         settings.append(name_setting(str(point), size))
-    steps["setting"] = settings
-    order = [*LADDER, "bytes"]
-    return steps.sort_values(order, kind="stable", ignore_index=True)
+    return settings
 
 
 def find_plateaus(
@@ -219,17 +224,25 @@ def list_cache_levels(cpus: pd.DataFrame, group: pd.DataFrame) -> list[CacheLeve
     measured_cpus = max(int(cpus_of_run["measured"].sum()), 1)
     threads = int(first["threads"])
     caches = _list_data_caches(cpus_of_run, first["ping_cpu"])
-    names = [f"L{cache['level']}" for cache in caches]
-    if caches and int(caches[-1]["level"]) >= 3:  # a last L2 stays L2
-        names[-1] = "LLC"
     levels = []
-    for name, cache in zip(names, caches, strict=True):
+    for name, cache in zip(_name_caches(caches), caches, strict=True):
         buffers = 1
         if first["sharing"] != "one":
             buffers = _count_threads_in_cache(cache, threads, measured_cpus)
         share_bytes = int(cache["size_bytes"]) // buffers
         levels.append(CacheLevel(name, max(share_bytes, 1)))
     return levels
+
+
+def _name_caches(caches: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Name caches, nearest first, by their level, "L1"; the last one is "LLC" from the
+    third level on, since a last L2 stays "L2".
+    """
+    numbers = [int(cache["level"]) for cache in caches]
+    names = [f"L{number}" for number in numbers]
+    if numbers and numbers[-1] >= 3:
+        names[-1] = "LLC"
+    return names
 
 
 def _count_threads_in_cache(
@@ -273,11 +286,12 @@ def sort_settings(
     first word is not listed comes last. Settings with the same first word are in
     alphabetical order.
     """
+    if rows.empty:
+        return []
     words: list[str] = []
-    if len(rows):
-        benchmark = descriptions[str(rows["benchmark"].iloc[0])]
-        for parameter in benchmark.parameters_with_role("column"):
-            words += parameter.words
+    benchmark = descriptions[str(rows["benchmark"].iloc[0])]
+    for parameter in benchmark.parameters_with_role("column"):
+        words += parameter.words
     places = {word: place for place, word in enumerate(words)}
 
     def get_place(setting: str) -> tuple[int, str]:
@@ -357,7 +371,9 @@ def _compute_relative_curve(group: pd.DataFrame) -> dict[int, float]:
     fastest = medians.groupby(level="setting").transform("min")
     multiples = medians / fastest
     multiple_of_size = multiples.groupby(level="bytes").median()
-    return {int(str(size)): float(time) for size, time in multiple_of_size.items()}
+    sizes = multiple_of_size.index.tolist()
+    times = multiple_of_size.tolist()
+    return dict(zip(sizes, times, strict=True))
 
 
 def name_setting(point: str, size: int) -> str:
@@ -398,11 +414,12 @@ def select_node_cells(
     columns: dict[str, list[Any]] = defaultdict(list)
     for row in to_records(rows):
         cpu = (row["run_id"], row["ping_cpu"])
+        cpu_node = nodes_by_cpu.get(cpu, -1)
         node_column = node_columns[row["benchmark"]]
-        columns["cpu_node"].append(nodes_by_cpu.get(cpu, -1))
+        columns["cpu_node"].append(cpu_node)
         columns["memory_node"].append(int(row[node_column]))
         columns["setting"].append(_name_setting_and_single(row))
-        columns["threads"].append(int(row["threads"] or 1))
+        columns["threads"].append(_count_threads(row))
     return _keep_largest_groups(rows.assign(**columns))
 
 
@@ -418,9 +435,14 @@ def _keep_largest_groups(cells: pd.DataFrame) -> pd.DataFrame:
 def _name_setting_and_single(row: Mapping[str, Any]) -> str:
     """Return the setting of a row of `pairs`, with "x1" behind it for a single CPU."""
     setting = name_setting(str(row["point"]), int(row["bytes"]))
-    if int(row["threads"] or 1) == 1:
+    if _count_threads(row) == 1:
         setting += " x1"
     return setting
+
+
+def _count_threads(row: Mapping[str, Any]) -> int:
+    """Return the threads of a row of `pairs`; a row without a number has one."""
+    return int(row["threads"] or 1)
 
 
 def _map_cpus_to_nodes(cpus: pd.DataFrame) -> dict[tuple[str, int], int]:
@@ -456,10 +478,12 @@ def lay_out_node_matrix(
     """
     by_nodes: Any = cells.groupby(["cpu_node", "memory_node"])[column]
     medians = {}
+    cpu_nodes = set()
+    memory_nodes = set()
     for (cpu_node, memory_node), ns in by_nodes.median().items():
         medians[int(cpu_node), int(memory_node)] = float(ns)
-    cpu_nodes = {cpu_node for cpu_node, _ in medians}
-    memory_nodes = {memory_node for _, memory_node in medians}
+        cpu_nodes.add(int(cpu_node))
+        memory_nodes.add(int(memory_node))
     with_cpus = sorted(memory_nodes & cpu_nodes)
     without_cpus = sorted(memory_nodes - cpu_nodes)
     return sorted(cpu_nodes), with_cpus + without_cpus, medians
@@ -482,18 +506,23 @@ def describe_memory(
     if run.get("memory_modules"):
         lines.append(f"memory: {run['memory_modules']}")
     levels = memory.levels
-    rows = to_records(levels[levels["level"] == MEMORY]) + to_records(memory.nodes)
+    rows = to_records(levels[levels["level"] == MEMORY])
+    rows += to_records(memory.nodes)
     facts_by_node = _find_peak_facts(run)
     for node, best in _find_best_bandwidths(rows, run, cpus).items():
         gb_per_s = 1 / best.ns_per_byte  # a byte per ns is a GB per s
-        share = _describe_peak_share(gb_per_s, facts_by_node.get(node, {}))
-        if not share:
-            continue
-        place = "memory"
-        if node != _MACHINE:
-            place = f"memory of node {node}"
-        lines.append(f"{place}, {best.name}: {share}")
+        facts = facts_by_node.get(node, {})
+        share = _describe_peak_share(gb_per_s, facts)
+        if share:
+            lines.append(f"{_name_memory(node)}, {best.name}: {share}")
     return lines
+
+
+def _name_memory(node: int) -> str:
+    """Name the memory of a node, or of the whole machine for _MACHINE."""
+    if node == _MACHINE:
+        return "memory"
+    return f"memory of node {node}"
 
 
 class _Bandwidth(NamedTuple):
@@ -513,18 +542,17 @@ def _find_best_bandwidths(
     """
     node_of_cpu = dict(zip(cpus["cpu"], cpus["node"], strict=True))
     is_single_node = len(run.get("nodes") or []) < 2
-    bandwidths_by_node: dict[int, list[_Bandwidth]] = defaultdict(list)
+    best_by_node: dict[int, _Bandwidth] = {}
     for row in rows:
         if row["unit"] != "byte":
             continue
         node = _find_node_of_memory(row, node_of_cpu, is_single_node=is_single_node)
-        if not is_none(node):
-            bandwidth = _Bandwidth(row["median_ns"], _name_group(row))
-            bandwidths_by_node[int(node)].append(bandwidth)
-    best_by_node = {}
-    for node, bandwidths in sorted(bandwidths_by_node.items()):
-        best_by_node[node] = min(bandwidths)  # the least ns per byte
-    return best_by_node
+        if is_none(node):
+            continue
+        bandwidth = _Bandwidth(row["median_ns"], _name_group(row))
+        best = best_by_node.get(int(node), bandwidth)
+        best_by_node[int(node)] = min(best, bandwidth)  # the least ns per byte
+    return dict(sorted(best_by_node.items()))
 
 
 def _find_peak_facts(run: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
@@ -533,10 +561,13 @@ def _find_peak_facts(run: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
     node, the machine has the facts of the node.
     """
     of_machine = run.get("memory") or {}
-    of_nodes = {node["node"]: node for node in run.get("nodes") or []}
-    if len(of_nodes) == 1 and not of_machine.get("peak_mbps"):
-        (of_machine,) = of_nodes.values()
-    return {_MACHINE: of_machine, **of_nodes}
+    nodes = run.get("nodes") or []
+    if len(nodes) == 1 and not of_machine.get("peak_mbps"):
+        (of_machine,) = nodes
+    facts = {_MACHINE: of_machine}
+    for node in nodes:
+        facts[node["node"]] = node
+    return facts
 
 
 def _find_node_of_memory(
@@ -575,14 +606,17 @@ def _describe_peak_share(gb_per_s: float, facts: Mapping[str, Any]) -> str:
     it is unknown, `read_mbps` stands for it, which the firmware states in an ACPI
     table.
     """
-    is_from_acpi = not facts.get("peak_mbps")
-    peak_mbps = facts.get("read_mbps") if is_from_acpi else facts["peak_mbps"]
+    peak_mbps = facts.get("peak_mbps")
+    is_from_acpi = not peak_mbps
+    if is_from_acpi:
+        peak_mbps = facts.get("read_mbps")
     if not peak_mbps:
         return ""
+    peak_gb_per_s = peak_mbps / 1000
     share = gb_per_s * 1000 / peak_mbps
     populated = facts.get("channels_populated") or None  # 0 is unknown, too
     parts = [
-        f"{gb_per_s:.1f} of {peak_mbps / 1000:.1f} GB/s",
+        f"{gb_per_s:.1f} of {peak_gb_per_s:.1f} GB/s",
         f"{share:.0%}",
         describe_channels(populated, facts.get("channels")),
     ]

@@ -4,7 +4,7 @@ lines lie in memory.
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -55,13 +55,28 @@ def explain_place_scatter(
     sentences = []
     choices = bursts.groupby(["benchmark", "variant"], observed=True)
     for (name, variant), part in choices:
-        for kind, share, place_count in _find_influential_places(part):
-            sentences.append(
-                f"{name}/{variant}: the line's {kind} explains {share:.0%} of the"
-                f" scatter between a pair's bursts (n {len(part)}, {place_count}"
-                " places)"
-            )
+        for influence in _find_influential_places(part):
+            says = influence.describe(len(part))
+            sentences.append(f"{name}/{variant}: {says}")
     return sentences
+
+
+class _Influence(NamedTuple):
+    """How much a kind of place of a line explains. share: of the variance between
+    bursts. place_count: how many distinct places the bursts have.
+    """
+
+    kind: str
+    share: float
+    place_count: int
+
+    def describe(self, burst_count: int) -> str:
+        """Return the end of a sentence: "the line's offset in its page explains 20% of
+        …".
+        """
+        explains = f"the line's {self.kind} explains {self.share:.0%} of the scatter"
+        numbers = f"n {burst_count}, {self.place_count} places"
+        return f"{explains} between a pair's bursts ({numbers})"
 
 
 def _load_samples_with_places(
@@ -84,14 +99,10 @@ def _add_burst_medians(
     return samples.loc[medians.index].assign(ns=medians)
 
 
-def _find_influential_places(bursts: pd.DataFrame) -> Iterator[tuple[str, float, int]]:
+def _find_influential_places(bursts: pd.DataFrame) -> Iterator[_Influence]:
     """Yield each kind of place of a line that explains much of the variance between
-    bursts: the kind's name, the share explained, and the number of distinct places.
-
-    The kinds are the place of the line in its page, and the number of the physical page
-    modulo 16. A kind is passed over if all bursts have one place, or if there are fewer
-    than _MIN_BURSTS_PER_PLACE bursts to a place on average. A share counts if it is
-    above MIN_SHARE and above what chance gives. bursts: of one benchmark and variant.
+    bursts. The kinds are the place of the line in its page, and the number of the
+    physical page modulo 16. bursts: of one benchmark and variant.
     """
     residuals = _compute_residuals(bursts)
     places_by_kind = {"offset in its page": bursts["line_offset"] // _LINE_BYTES}
@@ -100,14 +111,30 @@ def _find_influential_places(bursts: pd.DataFrame) -> Iterator[tuple[str, float,
         # the last comma closes an apposition: "the line's physical page, …, explains"
         places_by_kind["physical page, modulo 16,"] = colours
     for kind, places in places_by_kind.items():
-        place_of_burst, distinct_places = pd.factorize(places)
-        place_count = len(distinct_places)
-        if not 1 < place_count <= len(bursts) / _MIN_BURSTS_PER_PLACE:
-            continue
-        share = compute_variance_share(residuals, place_of_burst)
-        standard_error = _compute_error_of_share(len(bursts), place_count)
-        if share > max(MIN_SHARE, _MIN_ERRORS * standard_error):
-            yield kind, share, place_count
+        influence = _estimate_influence(kind, places, residuals)
+        if influence is not None:
+            yield influence
+
+
+def _estimate_influence(
+    kind: str, places: "pd.Series[Any]", residuals: Floats
+) -> _Influence | None:
+    """Estimate how much a kind of place explains; None if it is not above MIN_SHARE and
+    above what chance gives, if all bursts have one place, or if there are fewer than
+    _MIN_BURSTS_PER_PLACE bursts to a place on average.
+
+    places, residuals: of each burst its place, and from `_compute_residuals`.
+    """
+    place_of_burst, distinct_places = pd.factorize(places)
+    place_count = len(distinct_places)
+    most_places = len(places) / _MIN_BURSTS_PER_PLACE
+    if not 1 < place_count <= most_places:
+        return None
+    share = compute_variance_share(residuals, place_of_burst)
+    standard_error = _compute_error_of_share(len(places), place_count)
+    if share <= max(MIN_SHARE, _MIN_ERRORS * standard_error):
+        return None
+    return _Influence(kind, share, place_count)
 
 
 def _compute_error_of_share(values: int, groups: int) -> float:
