@@ -51,9 +51,10 @@ def check_topology(
     if history is not None:
         for medians in group_medians_by_run(history).values():
             past.extend(medians)
-    # a single run needs no ID: "" stands for it
-    findings = check_runs(pairs.assign(run_id=""), {"": past}, descriptions)[""]
-    return pd.DataFrame(findings, columns=list(FINDING_COLUMNS))
+    run_id = ""  # a single run needs no ID
+    pairs_of_run = pairs.assign(run_id=run_id)
+    findings_by_run = check_runs(pairs_of_run, {run_id: past}, descriptions)
+    return pd.DataFrame(findings_by_run[run_id], columns=list(FINDING_COLUMNS))
 
 
 def group_medians_by_run(relations: pd.DataFrame) -> dict[str, Medians]:
@@ -78,20 +79,26 @@ def check_runs(
     earlier runs that it is compared with, joined.
     """
     pairs = drop_points(pairs, descriptions)
-    relations = pairs.groupby([*RUN_AND_CHOICE, "relation"], sort=False)
-    medians = relations["median_ns"].median().reset_index()
-    medians_by_run = group_medians_by_run(medians)
+    medians_by_run = _compute_medians_by_run(pairs)
 
     findings: dict[str, list[tuple[object, ...]]] = defaultdict(list)
     for run_id, *finding in _check_siblings(pairs):
         findings[run_id].append(tuple(finding))
-    for run_id, now in medians_by_run.items():
-        findings[run_id] += _check_relation_order(now)
+    for run_id, medians in medians_by_run.items():
+        findings[run_id] += _check_relation_order(medians)
     for run_id, *finding in _check_asymmetry(pairs):
         findings[run_id].append(tuple(finding))
-    for run_id, now in medians_by_run.items():
-        findings[run_id] += _check_history(now, past.get(run_id, ()))
+    for run_id, medians in medians_by_run.items():
+        earlier_medians = past.get(run_id, ())
+        findings[run_id] += _check_history(medians, earlier_medians)
     return findings
+
+
+def _compute_medians_by_run(pairs: pd.DataFrame) -> dict[str, Medians]:
+    """Compute the median of the pairs of each relation, by run ID."""
+    relations = pairs.groupby([*RUN_AND_CHOICE, "relation"], sort=False)
+    medians = relations["median_ns"].median()
+    return group_medians_by_run(medians.reset_index())
 
 
 def load_host_history(root: Root, run: Mapping[str, Any]) -> pd.DataFrame:
@@ -177,25 +184,29 @@ def _check_history(medians: Medians, past: Medians) -> Iterator[tuple[object, ..
 
     medians: of the run to check. past: of all earlier runs, end to end.
     """
-    past_ns: dict[tuple[str, str, str], list[float]] = defaultdict(list)
-    for benchmark, variant, relation, ns in past:
-        past_ns[benchmark, variant, relation].append(ns)
-    ns_now = {
-        (benchmark, variant, relation): ns
-        for benchmark, variant, relation, ns in medians
-    }
-    for key, ns_of_runs in past_ns.items():
-        if len(ns_of_runs) < MIN_HISTORY or key not in ns_now:
+    ns_of_run = _collect_ns(medians)
+    for key, past_ns in _collect_ns(past).items():
+        if key not in ns_of_run or len(past_ns) < MIN_HISTORY:
             continue
-        ns = ns_now[key]
-        usual = median(ns_of_runs)
-        factor = float(ns / usual)
-        if not 1 / OFF_HISTORY <= factor <= OFF_HISTORY:
+        (ns,) = ns_of_run[key]
+        usual_ns = median(past_ns)
+        factor = float(ns / usual_ns)
+        is_usual = 1 / OFF_HISTORY <= factor <= OFF_HISTORY
+        if not is_usual:
             _, _, relation = key
-            says = (
-                f"{relation} {ns:.1f} ns, in {len(ns_of_runs)} earlier runs {usual:.1f}"
-            )
+            earlier = f"in {len(past_ns)} earlier runs {usual_ns:.1f}"
+            says = f"{relation} {ns:.1f} ns, {earlier}"
             yield "history", *key, factor, says
+
+
+def _collect_ns(medians: Medians) -> dict[tuple[str, str, str], list[float]]:
+    """Collect the ns of each relation in order: by benchmark, variant and relation, a
+    value for each run that has the relation.
+    """
+    ns_by_relation = defaultdict[tuple[str, str, str], list[float]](list)
+    for benchmark, variant, relation, ns in medians:
+        ns_by_relation[benchmark, variant, relation].append(ns)
+    return ns_by_relation
 
 
 def _check_asymmetry(pairs: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
