@@ -58,16 +58,22 @@ def _grow_set(matrix: Floats, seed: int, count: int) -> tuple[int, ...]:
         slowest_within = slowest_to_set[chosen].max()
         slowest_if_added = np.maximum(slowest_to_set, slowest_within)
         slowest_if_added[chosen] = np.inf  # each CPU is added once
-        fastest = slowest_if_added.min()
-        if not np.isfinite(fastest):
+        if not np.isfinite(slowest_if_added).any():
             return ()
-        candidates = np.flatnonzero(slowest_if_added == fastest)
-        nearest_candidate = sum_to_set[candidates].argmin()
-        added = int(candidates[nearest_candidate])
+        added = _find_least(slowest_if_added, sum_to_set)
         chosen.append(added)
         slowest_to_set = np.maximum(slowest_to_set, matrix[added])
         sum_to_set += matrix[added]
     return tuple(sorted(chosen))
+
+
+def _find_least(values: Floats, second_values: Floats) -> int:
+    """Return the place of the least value; of several, the one with the least second
+    value; of several such places, the first.
+    """
+    candidates = np.flatnonzero(values == values.min())
+    best_candidate = second_values[candidates].argmin()
+    return int(candidates[best_candidate])
 
 
 def describe_set(matrix: Floats, places: tuple[int, ...]) -> CpuSet:

@@ -61,12 +61,12 @@ class Heatmap:
         """
         share = place_on_scale(self.values, limits or self.limits)
         if self.faint is not None:
-            is_faint_value = self.faint & np.isfinite(share)
-            share = np.where(is_faint_value, 0.5, share)
+            has_value = np.isfinite(share)
+            share[self.faint & has_value] = 0.5
         # the fraction is cut off below, so that adding 0.5 rounds to the nearest shade
         rounded = share * (SHADES - 1) + 0.5
-        shades: Ints = np.nan_to_num(rounded, nan=-1).astype(np.int64)
-        return shades
+        rounded[np.isnan(rounded)] = -1
+        return rounded.astype(np.int64)
 
     def format_cells(self, number_format: str, missing: str) -> list[list[str]]:
         """Format the text of each cell. number_format: such as "{:.1f}"."""
@@ -144,11 +144,11 @@ def map_nodes(
     the nodes of CPUs and of memory. cells: values by node of CPUs and node of memory.
     """
     nodes = list(dict.fromkeys((*rows, *columns)))
-    places = {node: place for place, node in enumerate(nodes)}
     values = np.full((len(nodes), len(nodes)), np.nan)
-    for (cpu_node, memory_node), value in cells.items():
-        if cpu_node in places and memory_node in places:
-            values[places[cpu_node], places[memory_node]] = value
+    for row, cpu_node in enumerate(nodes):
+        for column, memory_node in enumerate(nodes):
+            value = cells.get((cpu_node, memory_node), np.nan)
+            values[row, column] = value
     return Heatmap(
         labels=tuple(f"n{node}" for node in nodes),
         borders=(False,) * len(nodes),

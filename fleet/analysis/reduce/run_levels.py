@@ -11,7 +11,14 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from fleet.analysis.base.tables import Bools, Floats, Ints, group_medians, number_groups
+from fleet.analysis.base.tables import (
+    Bools,
+    Floats,
+    Ints,
+    get_floats,
+    group_medians,
+    number_groups,
+)
 
 LEVEL_GAP = np.log(1.08)  # the least gap between the logarithms of two levels, 8 %
 LEVEL_SCATTERS = 6.0  # the least gap as a multiple of the usual scatter, if it is more
@@ -32,15 +39,16 @@ def add_run_levels(numbers: pd.DataFrame, column: str = "median_ns") -> pd.DataF
     """
     # a table with a row per number of a host, and a column per run that has this number
     row = number_groups(numbers, _NUMBER_KEYS)
-    column_of_run = np.asarray(numbers.groupby(row).cumcount(), dtype=np.int64)
-    ns = numbers[column].to_numpy(dtype=float)
-    log_ns = _lay_out_rows(np.log(ns), row, column_of_run)
+    place_in_row = numbers.groupby(row).cumcount()
+    column_of_run = np.asarray(place_in_row, dtype=np.int64)
+    log_ns = np.log(get_floats(numbers, column))
+    table = _lay_out_rows(log_ns, row, column_of_run)
 
     # rows of the table are numbered in the order in which numbers first occur, which is
     # the order of drop_duplicates, too
     first_of_row = numbers.drop_duplicates(_NUMBER_KEYS)
     choice_of_row = number_groups(first_of_row, _CHOICE_KEYS)
-    labels = label_levels_of_hosts(log_ns, choice_of_row)
+    labels = label_levels_of_hosts(table, choice_of_row)
     main_level_of_row = find_main_levels(labels)
     level = labels[row, column_of_run]
     is_main = level == main_level_of_row[row]
@@ -237,8 +245,9 @@ def _measure_distances_from_mean(rows: Floats, are_counted: Bools) -> Floats:
     widened by sqrt(n / (n - 1)). are_counted: which values of each row are counted, two
     or more.
     """
-    count = are_counted.sum(axis=1, keepdims=True)
-    total = np.where(are_counted, rows, 0.0).sum(axis=1, keepdims=True)
-    mean = total / count
-    distances: Floats = np.abs(rows - mean) * np.sqrt(count / (count - 1))
+    n = are_counted.sum(axis=1, keepdims=True)
+    counted_or_zero = np.where(are_counted, rows, 0.0)
+    mean = counted_or_zero.sum(axis=1, keepdims=True) / n
+    widening = np.sqrt(n / (n - 1))
+    distances: Floats = np.abs(rows - mean) * widening
     return distances

@@ -53,18 +53,10 @@ def iter_slices(
 def _count_bursts_by_class(
     file: TableFile, where: Where, descriptions: Descriptions
 ) -> dict[_PairClass, Counter[int]]:
-    """Count the bursts of each class of pairs, by the lower CPU of the pair. Read only
-    the columns that tell class and CPU, not the samples. A class is the pairs of one
-    relation, of one benchmark or of benchmarks visited together.
+    """Count the bursts of each class of pairs, by the lower CPU of the pair. A class is
+    the pairs of one relation, of one benchmark or of benchmarks visited together.
     """
-    # by benchmark, relation and lower CPU
-    bursts: Counter[tuple[str, str, int]] = Counter()
-    for table in file.iter_tables(_PLACED_BY, where):
-        rows = to_pandas(table)
-        lower_cpus = rows[["ping_cpu", "pong_cpu"]].min(axis=1)
-        keys = zip(rows["benchmark"], rows["relation"], lower_cpus, strict=True)
-        bursts.update(keys)
-
+    bursts = _count_bursts(file, where)
     benchmarks = {benchmark for benchmark, _, _ in bursts}
     visited_together = _group_benchmarks(benchmarks, descriptions)
     bursts_by_class: dict[_PairClass, Counter[int]] = defaultdict(Counter)
@@ -72,6 +64,19 @@ def _count_bursts_by_class(
         pair_class = _PairClass(visited_together[benchmark], relation)
         bursts_by_class[pair_class][lower_cpu] += count
     return bursts_by_class
+
+
+def _count_bursts(file: TableFile, where: Where) -> Counter[tuple[str, str, int]]:
+    """Count bursts by benchmark, relation and the lower CPU of their pair. Read only
+    the columns that tell these, not the samples.
+    """
+    bursts = Counter[tuple[str, str, int]]()
+    for table in file.iter_tables(_PLACED_BY, where):
+        rows = to_pandas(table)
+        lower_cpus = rows[["ping_cpu", "pong_cpu"]].min(axis=1)
+        keys = zip(rows["benchmark"], rows["relation"], lower_cpus, strict=True)
+        bursts.update(keys)
+    return bursts
 
 
 def _group_benchmarks(

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import accumulate, groupby, islice
 from typing import Any, NamedTuple
 
@@ -98,12 +97,12 @@ class Layout:
         groups_by_level = {level: self._list_groups_and_sizes(level) for level in NAMES}
         divided_levels = [level for level in NAMES if len(groups_by_level[level]) > 1]
         levels_to_name = {*divided_levels[:1], self.choose_border_level()}
+        # a name is as high as two rows of the map, and a CPU has a row
+        most_names = len(self.cpus) // 2
         labels = []
         for level, name in NAMES.items():
             groups = groups_by_level[level]
-            # a name is as high as two rows of the map, and a CPU has a row
-            has_room = len(groups) <= len(self.cpus) // 2
-            if level in levels_to_name and has_room:
+            if level in levels_to_name and len(groups) <= most_names:
                 names = [_label_group(name, number, size) for number, size in groups]
                 labels.append(tuple(names))
         return tuple(labels)
@@ -169,16 +168,14 @@ def make_layouts(
         cpu_and_core = (int(row["cpu"]), _make_core(row))
         cores_by_run[row["run_id"]].append(cpu_and_core)
 
-    @cache
-    def order_cpus(
-        cores: tuple[tuple[int, _Core], ...], measured_cpus: tuple[int, ...]
-    ) -> Layout:
-        """Order CPUs; runs with equal cores and CPUs share one layout."""
-        return _order_cpus(dict(cores), measured_cpus)
-
     layouts = {}
+    layouts_by_machine: dict[object, Layout] = {}
     for run_id, cores in cores_by_run.items():
-        layouts[run_id] = order_cpus(tuple(cores), tuple(measured[run_id]))
+        # runs with equal cores and CPUs share one layout
+        machine = (tuple(cores), tuple(measured[run_id]))
+        if machine not in layouts_by_machine:
+            layouts_by_machine[machine] = _order_cpus(dict(cores), measured[run_id])
+        layouts[run_id] = layouts_by_machine[machine]
     return layouts
 
 
@@ -210,15 +207,11 @@ def _order_cpus(cores: Mapping[int, _Core], measured: Sequence[int]) -> Layout:
     """Make the layout of the `measured` CPUs, ordered by the numbers of their groups,
     outermost level first, then by CPU. CPUs without a core come last. cores: by CPU.
     """
-    group_numbers_of_levels = _number_groups_of_levels(cores)
-
-    def number_groups_of_cpu(cpu: int) -> tuple[int, ...]:
-        """Return the number of the CPU's group at each level; -1 without a group."""
+    numbers_by_level = _number_groups_of_levels(cores)
+    groups_by_cpu = {}
+    for cpu in map(int, measured):
         core = cores.get(cpu, _NO_CORE)
-        levels = zip(group_numbers_of_levels, core.groups, strict=True)
-        return tuple(group_numbers.get(group, -1) for group_numbers, group in levels)
-
-    groups_by_cpu = {int(cpu): number_groups_of_cpu(int(cpu)) for cpu in measured}
+        groups_by_cpu[cpu] = _find_group_numbers(core, numbers_by_level)
 
     def get_place(cpu: int) -> tuple[object, ...]:
         has_no_core = cpu not in cores
@@ -230,6 +223,16 @@ def _order_cpus(cores: Mapping[int, _Core], measured: Sequence[int]) -> Layout:
         (cpu, core.kind, core.capacity) for cpu, core in cores.items()
     )
     return Layout(tuple(cpus), groups_in_order, kinds)
+
+
+def _find_group_numbers(
+    core: _Core, numbers_by_level: Sequence[Mapping[Any, int]]
+) -> tuple[int, ...]:
+    """Return the number of the core's group at each level of GROUPS; -1 without a
+    group. numbers_by_level: from `_number_groups_of_levels`.
+    """
+    levels = zip(numbers_by_level, core.groups, strict=True)
+    return tuple(numbers.get(group, -1) for numbers, group in levels)
 
 
 def _number_groups_of_levels(cores: Mapping[int, _Core]) -> list[dict[Any, int]]:
