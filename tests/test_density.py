@@ -17,10 +17,10 @@ _LARGE = 150  # nodes
 LIMITS = {
     ".": (66, 0.11),
     "agent": (71, 0.09),
-    "analysis/base": (53, 0.04),
+    "analysis/base": (53, 0.03),
     "analysis/compare": (70, 0.12),
     "analysis/exchange": (66, 0.10),
-    "analysis/reduce": (78, 0.14),
+    "analysis/reduce": (78, 0.06),
     "analysis/report": (70, 0.13),
     "analysis/views": (76, 0.09),
     "cli": (57, 0.12),
