@@ -135,7 +135,9 @@ class BurstColumns:
         for each CPU the count of each event, None for an event that the CPU lacks.
         """
         burst_number = len(self)  # as the burst itself is added after its counts
-        cpus = burst.cpus or tuple(dict.fromkeys((burst.ping_cpu, burst.pong_cpu)))
+        cpus = burst.cpus
+        if not cpus:  # it has two threads, which may share a CPU
+            cpus = tuple(dict.fromkeys((burst.ping_cpu, burst.pong_cpu)))
         # the events of all samples were counted, warm-ups included
         units = burst.iterations * len(burst.ticks)
         for cpu, counts in zip(cpus, counters, strict=True):
@@ -174,7 +176,11 @@ class BurstColumns:
         columns["ns_per_tick"] = pa.repeat(ns_per_tick, len(self))
         ticks = self._make_ticks_column(types["ticks"])
         columns["ticks"] = ticks.take(order)
-        columns["core_ghz"] = _make_ghz_column(numbers["mhz_doubled"][order])
+        # kept doubled, as whole numbers, since a mean of two MHz may end in .5
+        mhz_doubled = numbers["mhz_doubled"][order]
+        columns["core_ghz"] = _make_ghz_column(mhz_doubled)
+        # these are null for bursts without a point (a setting of a benchmark's
+        # parameters)
         columns |= self._make_point_columns(order, types)
         return pa.table([columns[name] for name in types], schema=file_schema)
 
@@ -233,9 +239,10 @@ class BurstColumns:
     def _make_counter_texts(
         self, run: Run, numbers: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return the text columns of event counts, by name. numbers: by column, for
-        each count the number of its event (in the hello's `counters`), and the number
-        of its burst's _Words, which have the benchmark and the variant.
+        """Return the text columns of event counts, by name. numbers: columns
+        with a value for each count. `event` is the index of its event in the hello's
+        `counters`; `words_number` is the number of the _Words that have its benchmark
+        and variant.
         """
         event_names = pa.array(require_hello(run).counters)
         event_numbers = numbers["event"]
@@ -267,6 +274,7 @@ class BurstColumns:
         for name in ("benchmark", "variant", "flags"):
             columns[name] = self._take_words(name, numbers["words_number"])
         topology = Topology(run.facts.cpus)
+        # the dict has its keys in the order of their numbers, from 0
         words_by_number = list(self._number_by_words)
         columns["relation"] = _make_relation_column(topology, words_by_number, numbers)
         return columns
@@ -284,21 +292,24 @@ def _make_relation_column(
     the distinct _Words, of which `words_number` is the index. numbers: the columns
     _NUMBERS of the bursts, by name.
     """
-    # a relation is found once for each pair, since a run has many bursts of a pair
-    first_burst_of_pair, pair_of_burst = _find_distinct_pairs(numbers)
+    # Many bursts have the same words, ping and pong, and so the same relation. Name it
+    # for the first burst of each such combination, then repeat it for the others.
+    first_bursts, combination_of_burst = _number_combinations(numbers)
     relations = []
-    for burst in first_burst_of_pair.tolist():
+    for burst in first_bursts.tolist():
         words = words_by_number[numbers["words_number"][burst]]
         ping = int(numbers["ping_cpu"][burst])
         pong = int(numbers["pong_cpu"][burst])
+        # a burst of three or more CPUs, which its words list, counts as far apart as
+        # ping and the CPU that is farthest from it
         relation = _name_farthest_relation(topology, words.cpus, ping, pong)
         relations.append(relation)
-    return pa.array(relations, pa.string()).take(pair_of_burst)
+    return pa.array(relations, pa.string()).take(combination_of_burst)
 
 
-def _find_distinct_pairs(numbers: Mapping[str, Any]) -> tuple[Any, Any]:
+def _number_combinations(numbers: Mapping[str, Any]) -> tuple[Any, Any]:
     """Number the combinations of words, ping and pong. Return two arrays: for each
-    combination a burst that has it, and for each burst its combination.
+    combination the first burst that has it, and for each burst its combination.
     """
     ping = numbers["ping_cpu"]
     pong = numbers["pong_cpu"]
@@ -349,7 +360,9 @@ def _list_optional(burst: Burst) -> list[int | None]:
     """
     ping_steal, pong_steal = burst.steal_ppm or (None, None)
     return [
-        *_get_line(burst),  # schema.LINE
+        # schema.LINE: where the measured cache line is: its page, its offset in that
+        # page, the NUMA node and the physical page
+        *_get_line(burst),
         # schema.THREADS: switches, time that each thread ran, time that was stolen
         *(burst.switches or (None, None, None, None)),
         *(burst.ran_ppm or (None, None)),

@@ -100,7 +100,7 @@ def check_bursts(table: Any, estimator: str, descriptions: model.Descriptions) -
     """
     check_values("samples", table)
     _check_lengths(table, estimator)
-    _check_cpus(table)
+    _require_list_per_thread(table)
     # by benchmark, variant and point, the parameters of the first row of that point
     values_by_point: dict[tuple[str, ...], Sequence[Any]] = {}
     for row in _select_distinct_rows(table):
@@ -176,22 +176,23 @@ def _count_zeros(ticks: Any, warmup_counts: Any) -> Any:
     offsets = np.asarray(ticks.offsets)
     first_after_warmup = offsets[:-1] + warmup_counts
     end = offsets[1:]
-    # how many zeros stand before a position is told by where it would be sorted in
+    # as the positions of zeros are sorted, searchsorted counts those before a position
     zeros_before_first = np.searchsorted(positions_of_zeros, first_after_warmup)
     zeros_before_end = np.searchsorted(positions_of_zeros, end)
     return zeros_before_end - zeros_before_first
 
 
-def _check_cpus(table: Any) -> None:
-    """Raise DataError unless the `cpus` of a row go from ping's to pong's. Its columns
-    about other threads hold a list for each thread but ping; they may be empty or null.
+def _require_list_per_thread(table: Any) -> None:
+    """Raise DataError unless each column about other threads has, in every row, one
+    list for each thread but ping. A row may have no lists: it is empty or null. Raises
+    DataError also for impossible `cpus`, which tell the number of threads.
     """
-    thread_counts = _count_threads(table)
+    other_thread_counts = _count_threads(table) - 1  # without ping
     for name in _LISTS_OF_OTHER_THREADS:
-        lists = table.column(name).combine_chunks()
-        lengths = np.diff(lists.offsets)
-        has_entries = np.asarray(lists.is_valid()) & (lengths != 0)
-        is_incomplete = has_entries & (lengths != thread_counts - 1)
+        column = table.column(name).combine_chunks()
+        list_counts = np.diff(column.offsets)
+        has_lists = np.asarray(column.is_valid()) & (list_counts != 0)
+        is_incomplete = has_lists & (list_counts != other_thread_counts)
         if is_incomplete.any():
             raise DataError(f"{name} does not have a list for each further CPU")
 
@@ -226,26 +227,28 @@ def _is_path(cpus: Sequence[int], first: int, last: int) -> bool:
 
 def _select_distinct_rows(table: Any) -> list[dict[str, Any]]:
     """Return the first row of each combination of names, parameters and number of
-    threads: whether a burst fits its benchmark depends on these alone, so one row is
-    checked for all that are alike.
+    threads. Whether a burst fits its benchmark depends on these alone, so one row is
+    checked for all that have them in common.
     """
-    # Rows with equal keys are alike. Besides names and parameters, a key has what shows
-    # the number of threads: the lengths of the lists, and whether ping and pong are on
-    # one CPU.
-    keys = table.select(_POINT_NAMES).unify_dictionaries()
+    # Make `keys`, a table with a row for each row of `table`: its names and parameters,
+    # and what shows the number of threads, which is the lengths of the lists, and
+    # whether ping and pong are on one CPU.
+    keys = table.select(_POINT_NAMES)
+    # pyarrow groups a column of texts only if its chunks have one dictionary
+    keys = keys.unify_dictionaries()
     is_one_cpu = pc.equal(table.column("ping_cpu"), table.column("pong_cpu"))
     keys = keys.append_column("is_one_cpu", is_one_cpu)
     for name in _LISTS_BY_THREAD:
         lengths = pc.list_value_length(table.column(name))
         keys = keys.append_column(name, lengths)
     names = [*_POINT_NAMES, "ping_cpu", "pong_cpu", *_LISTS_BY_THREAD]
-    columns = table.select(names)
-    first_rows = columns.take(_find_first_rows(keys))
-    distinct: list[dict[str, Any]] = first_rows.to_pylist()
-    return distinct
+    row_numbers = _find_first_of_equal_rows(keys)
+    first_rows = table.select(names).take(row_numbers)
+    rows: list[dict[str, Any]] = first_rows.to_pylist()
+    return rows
 
 
-def _find_first_rows(keys: Any) -> Any:
+def _find_first_of_equal_rows(keys: Any) -> Any:
     """Return the numbers of the rows that no earlier row equals."""
     row_numbers = pa.array(np.arange(len(keys)))
     numbered = keys.append_column("row", row_numbers)
