@@ -144,8 +144,8 @@ def _require_in_effect(
     current = read_amendments(place)
     for run_id in run_ids:
         in_effect = current.get(run_id, Amendment())
-        # repeated now, this amendment changes something only if a later one, of another
-        # command, has set one of its values
+        # to combine this amendment once more changes nothing, unless another command
+        # has set one of its values since
         if in_effect.combine(amendment) != in_effect:
             raise StoreError(
                 f"{place}: {run_id}: another command has amended it meanwhile:"
@@ -164,6 +164,7 @@ def read_amendments(place: Place) -> dict[str, Amendment]:
         amendments[run_id] = earlier.combine(amendment)
     for run_id, err in content.error_by_run.items():
         amendments[run_id] = Amendment(withdrawn=True)
+        # the error ends with what to do: restore the file, or move it away
         text = f"{err} Until then {run_id} is left out."
         warn(text, StoreWarning, stacklevel=2)
     return amendments

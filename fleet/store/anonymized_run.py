@@ -64,13 +64,16 @@ def anonymize(record: RunRecord, keep: Collection[str] = ()) -> RunRecord:
     values["session_id"] = new_session_id(started)
     # blank unless it is kept
     values["host_name"] = values["host_name"] or host_id
-    values |= _strip_texts(row)
+    # texts that hold many values were blanked: put them back without private ones
+    values |= _strip_private_values(row)
     cpus = [_blank_row("cpus", cpu, ()) | ids for cpu in record.cpus]
     return RunRecord(values, cpus)
 
 
-def _strip_texts(row: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return a run's texts that hold more than one value, without the private ones."""
+def _strip_private_values(row: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return, by column, a run's texts that hold more than one value, without the
+    private values.
+    """
     plan = _strip_plan(json.loads(row["plan_json"]))
     hello = _strip_hello(json.loads(row["hello_json"]))
     return {
@@ -153,7 +156,8 @@ def _strip_hello(hello: dict[str, Any]) -> dict[str, Any]:
     names = ("record", "protocol", "agent", "benchmarks")
     stripped = {name: hello[name] for name in names if name in hello}
     plan = hello.get("plan")
-    choices = None  # else each a benchmark, its variant and its points
+    # for each chosen benchmark, its name, variant and points; None if there is no list
+    choices = None
     if isinstance(plan, dict):
         choices = plan.get("benchmarks")
     if choices:
@@ -230,7 +234,8 @@ def _put_samples(place: Place, file: TableFile, record: RunRecord, path: Path) -
     host_id = record.row["host_id"]
     with draft_path(place.state_dir, run_id) as draft:
         rewrite_samples(file, draft, record)
-        hosts = {host for host, other in place.stamps() if other == run_id}
+        # `stamps` has a key, host and run, for each samples file in the place
+        hosts = {host for host, stored_run in place.stamps() if stored_run == run_id}
         other_hosts = hosts - {host_id}
         if other_hosts:
             raise StoreError(

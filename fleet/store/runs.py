@@ -226,7 +226,9 @@ class Listing:
         that `skip_damaged_runs` hides, and warn of these. Raises DamagedFileError if
         all runs with these IDs are damaged or hidden.
         """
-        # a cached property is in __dict__ once it was read: all rows are at hand then
+        # A cached property is in __dict__ once it was read. Reading `all_runs` has
+        # warned of damaged runs, and left them and the hidden ones out; `runs` are
+        # those of `all_runs` that were not withdrawn.
         are_all_read = "all_runs" in self.__dict__
         if are_all_read:
             return [run for run in self.runs if run.run_id in run_ids]
@@ -296,13 +298,15 @@ class Listing:
 
     def _summarize(self, rows: Iterable[_Row]) -> list[RunSummary]:
         """Return the runs of these rows, oldest first, with their current labels. Leave
-        out runs that `skip_damaged_runs` hides; note the others for that function.
+        out runs that `skip_damaged_runs` hides.
         """
-        hidden_runs = _hidden_runs.get()
+        hidden_runs = _hidden_runs.get()  # set by `skip_damaged_runs`
         runs = list[RunSummary]()
         for row in rows:
             if row["run_id"] not in hidden_runs:
                 runs.append(_make_summary(row, self._amendments))
+        # `skip_damaged_runs` sets this list, to learn which runs its reader has got;
+        # outside of it, there is none
         returned_runs = _returned_runs.get()
         if returned_runs is not None:
             returned_runs.extend((self.place, run.key) for run in runs)
@@ -371,16 +375,20 @@ class Listing:
         try:
             with store_errors("complete the tables runs and cpus", self.place):
                 files = list_tables(self.place)
+                # if a file is gone since the index saw it, any run may lack rows: the
+                # index notes that, before it lists the runs that may lack some
                 self.index.note_table_files(files["cpus"] + files["runs"])
                 keys = self._list_ended_not_in_tables()
                 run_ids = [run_id for _, run_id in keys]
+                # False if rows had to be added, even where that succeeded
                 had_all_rows = add_missing_runs(
                     self.place, files, run_ids, read=self._read_indexed
                 )
         except (StoreError, MemoryError, MemoryLimitError) as err:
             warn(str(err), StoreWarning, stacklevel=3)
             return
-        # after rows were added, the next listing finds all there, and marks the runs
+        # runs whose rows were just added are marked by the next listing, which sees
+        # the rows in the tables
         if had_all_rows:
             self.index.mark_in_tables(keys)
 
@@ -459,25 +467,28 @@ def skip_damaged_runs(work: Callable[_P, _Result]) -> Callable[_P, _Result]:
 
     @wraps(work)
     def call(*arguments: _P.args, **named: _P.kwargs) -> _Result:
+        """Do the work without the damaged runs met so far, none at first. If it meets
+        further ones, add them, and do it again; else return its result or raise.
+        """
         damaged_runs = dict[str, DamagedFileError]()
         while True:
-            returned_runs = list[tuple[Place, Key]]()
+            returned_runs = list[tuple[Place, Key]]()  # filled by listings in the work
             try:
                 with _in_listings(damaged_runs, returned_runs):
                     result = work(*arguments, **named)
             except DamagedFileError as err:
                 if err.run_id is None or err.run_id in damaged_runs:
-                    raise
+                    raise  # no run is at fault, or one that was left out already
                 damaged_runs[err.run_id] = err
             except (UsageError, StoreError) as err:
-                # if damaged runs were left out, that may be the reason of the error:
+                # if damaged runs were left out, that may be the reason of this error:
                 # the first run's damage is raised in its place
-                _raise_first(damaged_runs, err)
+                _raise_first_if_any(damaged_runs, err)
                 raise
             except _MISTAKES:  # a bug, or the effect of impossible values
                 impossible_runs = _find_impossible_runs(returned_runs)
                 if not impossible_runs:
-                    raise
+                    raise  # a bug
                 damaged_runs |= impossible_runs
             else:
                 for damage in damaged_runs.values():
@@ -487,7 +498,7 @@ def skip_damaged_runs(work: Callable[_P, _Result]) -> Callable[_P, _Result]:
     return call
 
 
-def _raise_first(
+def _raise_first_if_any(
     damaged_runs: Mapping[str, DamagedFileError], cause: Exception
 ) -> None:
     """Raise the error of the first of these runs, if there is any."""

@@ -82,8 +82,9 @@ class _Files:
         return list(dict.fromkeys(sentences))
 
     def list_copies(self) -> list[str]:
-        """List the Parquet files below samples/ that are not those of runs, except
-        hidden ones. The keys of `stamps` are the runs; `below_samples` are all files.
+        """List the Parquet files below samples/ that fleet did not write for a run.
+        Skip hidden ones, whose names begin with `.` or `_`. The keys of `stamps` are
+        the runs; `below_samples` are all Parquet files.
         """
         own_names = {samples_name(*key) for key in self.stamps}
         copies = []
@@ -342,6 +343,7 @@ def _verify_table(
     """
     key_column = "summary" if table == "summaries" else "run_id"
     keys = set[str]()
+    # only rows of `runs` and `cpus` are added; without rows, it finds no differences
     comparison = _Comparison(table, records)
     try:
         with damage_errors(name, REMEDIES[table]):
