@@ -191,8 +191,8 @@ def parse_json_column(name: str, text: str) -> Any:
     if separators > limit:
         raise DataError(f"{name}: more than {limit} values")
     value = _decode_json(name, text)
-    # decoded once more, now to check the types of keys and values; `value` is for the
-    # depth, as it has all that the text has
+    # Decode once more, now to types, to check the types of keys and values. This may
+    # drop unknown keys; `value` has all, so it is measured below, and returned.
     typed = _decode_json(name, text, _JSON[name])
     if name == "hello_json":
         _check_benchmarks(typed)

@@ -501,8 +501,8 @@ def _unpack_rows(packed: bytes, rows_schema: Any) -> Any:
     """
     schema_message = rows_schema.remove_metadata().serialize()
     packed_message = pa.compress(schema_message, "zstd", asbytes=True)
-    # The message of the schema is put where `_pack_rows` has cut it off: two compressed
-    # texts, one after the other, are unpacked as one.
+    # `_pack_rows` has cut the message of the schema off the beginning of the stream.
+    # Put it back: zstd unpacks two compressed texts, one after the other, as one text.
     source = pa.BufferReader(packed_message + packed)
     stream = pa.CompressedInputStream(source, "zstd").read()
     if not stream.endswith(_END_OF_STREAM):

@@ -98,7 +98,8 @@ def read_files(
     def read(name: str) -> Any:
         file = TableFile(place, name, table)
         rows = file.read(columns, where)
-        if table == "summaries":  # they belong to no run, whose record would prove them
+        # no run's record has a checksum of summaries, so check their values here
+        if table == "summaries":
             with file.damage_errors():
                 check_values(table, rows)
         return rows
@@ -128,9 +129,11 @@ def damage_errors(
         elif number in _FILE_ERRORS:
             reason = os.strerror(number)
             remedy = "Let this user read it, or look at the disk."
-        elif not isinstance(err, DataError) and number not in _NAME_ERRORS:
-            # the network or memory may have failed, which is raised here; if not, it is
-            # the file after all, as where pyarrow cannot decode it
+        elif isinstance(err, DataError) or number in _NAME_ERRORS:
+            pass  # surely the file is at fault: its content or its name
+        else:
+            # The network or memory may have failed: then this raises another error.
+            # Else the file is at fault, as where pyarrow cannot decode it.
             _raise_if_other_cause(err, what, reason)
         raise DamagedFileError(f"{what}: {reason}. {remedy}", run_id=run_id) from err
 
@@ -253,7 +256,9 @@ class TableFile:
         self.table = table
         path_of_run = _PATH_OF_RUN.match(name)
         self._run_id = path_of_run["run_id"] if path_of_run else None
-        # in a large samples file, pyarrow checks each page when it reads the page
+        # A samples file may be large, so pyarrow checks each page when it reads that
+        # page. All pages of other tables are checked now; so are those of small files
+        # of any table, which `_open_verified` reads whole.
         checks_pages = whole or table != "samples"
         with self.damage_errors():
             self._source, _ = _open_verified(place, name, check_pages=checks_pages)
@@ -368,18 +373,18 @@ class TableFile:
         where: only the rows with these values. Raises DamagedFileError.
         """
         where = where or {}
-        shape = _memory_schema(self.table, columns)
+        result_schema = _memory_schema(self.table, columns)
         groups = self._select_groups(where)
         if not groups:  # pyarrow 18 fails where it is to read no groups
-            return shape.empty_table()
+            return result_schema.empty_table()
         with self.damage_errors(), _decoding():
             rows = self._file.read_row_groups(
                 groups,
-                columns=self._columns_to_read(shape, where),
+                columns=self._columns_to_read(result_schema, where),
                 use_threads=self._uses_threads,
             )
             rows.validate(full=True)  # finds, for example, texts that are not UTF-8
-        return self._select(rows, where, shape)
+        return self._select(rows, where, result_schema)
 
     def iter_tables(
         self, columns: Sequence[str] | None = None, where: Where | None = None
@@ -388,12 +393,13 @@ class TableFile:
         in memory at once.
         """
         where = where or {}
-        shape = _memory_schema(self.table, columns)
+        result_schema = _memory_schema(self.table, columns)
         groups = self._select_groups(where)
         if not groups:
             return
-        for rows in self._iter_rows(groups, self._columns_to_read(shape, where)):
-            yield self._select(rows, where, shape)
+        columns_to_read = self._columns_to_read(result_schema, where)
+        for rows in self._iter_rows(groups, columns_to_read):
+            yield self._select(rows, where, result_schema)
 
     def _iter_rows(
         self, groups: Sequence[int] | None = None, columns: Sequence[str] | None = None
@@ -430,20 +436,20 @@ class TableFile:
             groups = file_in_groups.subset(condition).row_groups
             return [group.id for group in groups]
 
-    def _columns_to_read(self, shape: Any, where: Where) -> list[str]:
+    def _columns_to_read(self, result_schema: Any, where: Where) -> list[str]:
         """Return the columns to read from the file, without those in its path, which
         `_select` adds.
         """
         names = schema.file_schema(self.table).names
-        return sorted({*shape.names, *where}.intersection(names))
+        return sorted({*result_schema.names, *where}.intersection(names))
 
-    def _select(self, rows: Any, where: Where, shape: Any) -> Any:
-        """Return the rows that match `where`, in the columns of the schema `shape`. A
+    def _select(self, rows: Any, where: Where, result_schema: Any) -> Any:
+        """Return the rows that match `where`, in the columns of `result_schema`. A
         column that is in the file's path, and not in the file, is added first: all rows
         have the value that the record of the file's run has.
         """
         path_columns = schema.PATH_COLUMNS.get(self.table, ())
-        columns_needed = {*shape.names, *where}
+        columns_needed = {*result_schema.names, *where}
         for name in path_columns:
             if name in columns_needed:
                 field = schema.arrow_schema(self.table).field(name)
@@ -451,7 +457,7 @@ class TableFile:
                 column = _repeat_word(word, len(rows))
                 rows = rows.append_column(field, column)
         selected = _filter_rows(rows, where)
-        return _cast(selected, shape)
+        return _cast(selected, result_schema)
 
 
 def _repeat_word(word: str, count: int) -> Any:
@@ -541,7 +547,9 @@ def _open_parquet(source: Any, table: str) -> Any:
             file = pq.ParquetFile(
                 source, page_checksum_verification=True, read_dictionary=dictionaries
             )
-        except KeyError as err:  # one of `read_dictionary` is missing
+        except KeyError as err:
+            # pyarrow's error has a name of `read_dictionary`, as bytes. The column is
+            # missing; or it holds lists, whose values have a longer name.
             name = err.args[0].decode()
             raise DataError(
                 f"it has no column {name}, or one that is not text"

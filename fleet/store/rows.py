@@ -157,7 +157,7 @@ def make_runs_row(run: Run, contents: Mapping[str, Any]) -> dict[str, Any]:
         "estimator": str(hello.estimator),
         # None if the agent did not come to its end
         "precision_reached": run.end and run.end.reached,
-        "target": f"{run.facts.os}-{run.facts.arch}",
+        "target": f"{facts.os}-{facts.arch}",
         "agent_build": run.agent.build,
         "agent_place": run.agent.place,
         "agent_compiler": hello.raw.get("compiler"),
@@ -165,10 +165,12 @@ def make_runs_row(run: Run, contents: Mapping[str, Any]) -> dict[str, Any]:
         "clock_cost_ticks": hello.raw.get("clock_cost_ticks"),
         "clock_quantum_ticks": hello.raw.get("clock_quantum_ticks"),
     }
-    row |= {name: list(getattr(facts, name)) for name in schema.FACT_LISTS}
+    lists_of_facts = _pick_values(facts, *schema.FACT_LISTS)
+    row |= {name: list(values) for name, values in lists_of_facts.items()}
     row["notes"] = _list_notes(run)
     row |= _make_json_columns(run, hello)
-    # the host's answer, without its lines on files of earlier agents
+    # all that the host answered when its facts were gathered, but for the lines that
+    # name agents which earlier runs have left on it
     row["probe"] = _drop_earlier_agents(facts.probe)
     row |= _make_load_columns(facts.load, "before")
     row |= _make_load_columns(run.load_after, "after")

@@ -52,7 +52,8 @@ def write_samples(
             table = chunk.to_table(run)
             _hash_table(digest, table)
             if samples_file is None:
-                # no chunk follows a first one that is not full
+                # if the first chunk is not full, it is the only one: then the file
+                # has no more samples than this chunk
                 is_small = chunk.sample_count < SMALL_SAMPLES and not _is_full(chunk)
                 writer = _open_writer(path, small=is_small)
                 samples_file = open_files.enter_context(writer)

@@ -161,15 +161,22 @@ def _write_rows(place: Place, table: str, records: Sequence[RunRecord]) -> None:
     run_ids = [record.row["run_id"] for record in records]
     name = file_name(run_ids)
     rows = _tabulate(table, records)
-    # Texts that differ in most rows take less room without dictionaries. The least and
-    # greatest values of columns let readers skip rows; one row is not worth skipping.
+    # the least and greatest values of columns let readers skip rows; one row is not
+    # worth skipping
     bounds: list[str] | bool = False
     if len(rows) > 1:
         bounds = ["run_id", "host_id", "session_id"]
-    group_rows = max(len(rows), 1)  # of runs without CPUs, `cpus` has no row
+    # All rows are one row group. Its size must be 1 or more, even if there is no row:
+    # `cpus` has none of runs without CPUs.
+    group_rows = max(len(rows), 1)
     with draft_path(place.state_dir, f"{name}-{table}") as path:
         write_table(
-            path, rows, group_rows, use_dictionary=False, write_statistics=bounds
+            path,
+            rows,
+            group_rows,
+            # texts that differ in most rows take less room without dictionaries
+            use_dictionary=False,
+            write_statistics=bounds,
         )
         place.put(path, f"{table}/{name}.parquet")
 
