@@ -43,11 +43,11 @@ def seal_file(path: Path) -> None:
             piece = file.read(min(_PIECE_BYTES, bytes_left))
             pages_crc = zlib.crc32(piece, pages_crc)
             bytes_left -= len(piece)
-        # with the tail; both are written once more, after the seal
-        footer = file.read()
-        seal = _SEAL.pack(_MARK, pages_crc, zlib.crc32(footer))
+        # written once more, after the seal
+        footer_and_tail = file.read()
+        seal = _SEAL.pack(_MARK, pages_crc, zlib.crc32(footer_and_tail))
         file.seek(footer_start)
-        file.write(seal + footer)
+        file.write(seal + footer_and_tail)
 
 
 def read_footer(read: Callable[[int, int], bytes], size: int, *, pages: bool) -> bytes:
@@ -61,16 +61,16 @@ def read_footer(read: Callable[[int, int], bytes], size: int, *, pages: bool) ->
     footer_start = _locate_footer(tail, size)
     seal_start = max(0, footer_start - _SEAL.size)
     seal_size = footer_start - seal_start  # less than that of a seal in a tiny file
-    seal_and_footer = read(size - seal_start, seal_start)
-    seal = seal_and_footer[:seal_size]
-    footer = seal_and_footer[seal_size:]
+    end_of_file = read(size - seal_start, seal_start)
+    seal = end_of_file[:seal_size]
+    footer_and_tail = end_of_file[seal_size:]
     _require_seal(seal)
     _, sealed_pages_crc, sealed_footer_crc = _SEAL.unpack(seal)
-    _require_crc("footer is", zlib.crc32(footer), sealed_footer_crc)
+    _require_crc("footer is", zlib.crc32(footer_and_tail), sealed_footer_crc)
     if pages:
         pages_crc = _compute_crc(read, seal_start)
         _require_crc("pages are", pages_crc, sealed_pages_crc)
-    return footer
+    return footer_and_tail
 
 
 def _compute_crc(read: Callable[[int, int], bytes], size: int) -> int:

@@ -42,18 +42,20 @@ class Journal(AbstractContextManager["Journal"]):
         """
         self.folder = folder or present_path
         with store_errors("open the journal", self.folder):
-            self._handle = _open_folder(present_path)
+            self._folder_handle = _open_folder(present_path)
         try:
             self._check_parts()
             self._lock: int | None = _lock_folder(self._opened_folder, self.folder)
         except BaseException:
-            os.close(self._handle)
+            os.close(self._folder_handle)
             raise
         # the file of the part that is being written, its descriptor and its length
         self.part_path = self._make_path(max(1, len(self._list_paths())))
         self._descriptor: int | None = None  # opened for the first line
         self._length = 0
-        # for each part, how many of its lines `parts` returns; of further parts, all
+        # For each part, how many of its lines `parts` returns; a part beyond this list
+        # is read whole. A session that meets a damaged line sets it, to have only the
+        # intact lines before the damage.
         self.line_limits: Sequence[int] = ()
         self._unsynced_bytes = 0
         # whether the disk has run.json and the names of the files
@@ -64,7 +66,7 @@ class Journal(AbstractContextManager["Journal"]):
         """Return a path to the folder that was opened, even if another now has its
         name.
         """
-        return Path(opened_path(self._handle))
+        return Path(opened_path(self._folder_handle))
 
     def begin_part(self) -> None:
         """Begin the next part, for another agent's lines, unless the present one is
@@ -113,6 +115,7 @@ class Journal(AbstractContextManager["Journal"]):
         """Raise StoreError if a part is missing, since later parts would be published
         without it.
         """
+        # the listed paths end before the first number that is missing
         count = len(self._list_paths())
         names = fnmatch.filter(list_folder(self.folder), "stream*.jsonl")
         if len(names) > count:
@@ -173,9 +176,10 @@ class Journal(AbstractContextManager["Journal"]):
         finally:
             lock = self._lock
             self._lock = None
+            # the lock and the folder are open until the first call
             if lock is not None:
                 os.close(lock)
-                os.close(self._handle)
+                os.close(self._folder_handle)
 
     def _close_part(self) -> None:
         """Sync the part to the disk, and close it. Raises StoreError."""

@@ -55,6 +55,7 @@ def new_session_id(now: datetime | None = None) -> str:
 def require_key(key: str, what: str) -> str:
     """Return `key` if it can stand in a path of the dataset, else raise StoreError."""
     if not _KEY.fullmatch(key):
+        # programs that read paths take some words for numbers, truth values or dates
         raise StoreError(
             f"{what} {key!r} cannot be a key in the tables: a letter, then letters,"
             f" digits, '.', '_' or '-'; and not {', '.join(NOT_TEXT_IN_PATHS)}."
@@ -153,12 +154,13 @@ class Folder:
         try:
             return fnmatch.filter(list_folder(self.path(folder)), part)
         except NotADirectoryError:
-            # fleet makes the topmost folders, such as `samples` and `runs`: a file in
-            # place of one is an error
-            is_of_fleet = "/" not in folder
-            if is_of_fleet:
+            # A file stands where a folder was expected. In place of a topmost folder,
+            # such as `samples` or `runs`, it is an error. Further down, anybody may
+            # have put a file, which is left out.
+            is_topmost = "/" not in folder
+            if is_topmost:
                 raise
-            return []  # somebody else's file where fleet has a folder
+            return []
         except OSError as err:
             if unreadable is None or err.errno not in _UNREADABLE:
                 raise
@@ -219,7 +221,9 @@ class Folder:
                 draft.rename(target)
             draft.unlink(missing_ok=True)
             sync(inside)
-        # each folder up to the root may be new; once synced, it stays there
+        # Each folder above may be new, and then its name has to get to the disk. Go up
+        # to the first that was synced before: at the latest the root, which is among
+        # them from the start.
         folder = self.root / above
         while folder not in self._synced_folders:
             sync(folder.parent)
@@ -372,6 +376,8 @@ class Bucket:
             data = source.read_buffer()
             stream = self.filesystem.open_output_stream(self.path(name))
             stream.write(data)
+            # The object appears when the stream is closed. After an error in `write`,
+            # `with` would close it too.
             stream.close()
         draft.unlink()
         return True

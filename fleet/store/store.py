@@ -62,7 +62,7 @@ BATCH_S = 2.0
 # no publication takes so long, and no two machines' clocks differ so much
 LEFTOVER_AFTER_S = 24 * 3600
 # each holds a run's samples in memory; more are no quicker
-_publishing = threading.BoundedSemaphore(4)
+_publication_slots = threading.BoundedSemaphore(4)
 # of a run before its agent has said anything
 _NO_HELLO = Hello("", "", "", "", 1, pairs=0, bursts=0, cpus=(), raw={})
 _NO_CONTENTS = {
@@ -155,6 +155,8 @@ class Store:
                 f"{folder}: this run has a journal already; a new run needs a new id."
             )
         what = f"{run.host.name}: cannot be measured"
+        # before anything is measured, see whether readers will take the journal's
+        # `run.json`, and the record with which the run would be published
         with _refusing_unreadable(what):
             data = _write_journal_run(run)
             runs.parse_journal_run(data)  # only to see whether that raises an error
@@ -181,7 +183,8 @@ class Store:
             store_errors("open the journal", folder),
             enter_state_folder(self.state_dir, "journal") as above,
         ):
-            # the path with `above` is valid in this block only
+            # the path `above` is valid in this block only: a Journal opens its folder
+            # at once, by that path, and uses `folder` later
             return Journal(above / run_id, folder)
 
     def drop_journal(self, run_id: str) -> None:
@@ -200,7 +203,10 @@ class Store:
         batch: leave the rows of `runs` and `cpus` to `flush` or a later call, which
         write many at once.
         """
-        with _publishing, store_errors("publish the run", self.place, kept=True):
+        with (
+            _publication_slots,  # only a few runs are published at a time
+            store_errors("publish the run", self.place, kept=True),
+        ):
             record = self._place_files(run, bursts)
         folder = self._journal_dir(run.run_id)
         with store_errors("remove the journal of the published run", folder, kept=True):
