@@ -302,24 +302,29 @@ def _write_hwloc(grid: Grid, cpus: pd.DataFrame) -> str:
     missing pair.
     """
     numbers = _number_pus(cpus)
-    latencies = dict(grid.fill_both_halves())
-    for cpu in grid.cpus:
-        latencies[cpu, cpu] = 0.0
     name = f"name=fleet-{grid.benchmark}-ps"
     kind = "6"
     count = str(len(grid.cpus))
     lines = [name, kind, count]
     lines += [f"PU:{numbers[cpu]}" for cpu in grid.cpus]
-    for ends in itertools.product(grid.cpus, repeat=2):
-        if ends not in latencies:
-            row, column = ends
+    lines += [str(ps) for ps in _iter_picoseconds(grid)]
+    return "\n".join([*lines, ""])
+
+
+def _iter_picoseconds(grid: Grid) -> Iterator[int]:
+    """Yield the latency of each cell in ps, row by row; 0 on the diagonal. Raises
+    UsageError for a missing pair.
+    """
+    latencies = dict(grid.fill_both_halves())
+    for cpu in grid.cpus:
+        latencies[cpu, cpu] = 0.0
+    for row, column in itertools.product(grid.cpus, repeat=2):
+        if (row, column) not in latencies:
             raise UsageError(
                 "hwloc takes a number for every pair of CPUs, and"
                 f" {row}-{column} has none."
             )
-        picoseconds = round(latencies[ends] * 1000)
-        lines.append(str(picoseconds))
-    return "\n".join([*lines, ""])
+        yield round(latencies[row, column] * 1000)
 
 
 def _number_pus(cpus: pd.DataFrame) -> dict[int, int]:

@@ -250,20 +250,7 @@ def make_summary_rows(
     columns: values by column; a column without a value there gets that of the matrix
     or the tool. machine: the topology that gives the relations, if known.
     """
-    names_from_columns_or_grid = (
-        "benchmark",
-        "variant",
-        "samples",
-        "iterations",
-        "cpu_model",
-        "os",
-        "conditions",
-        "source",
-        "imported_utc",
-    )
-    constant = {}
-    for key in names_from_columns_or_grid:
-        constant[key] = columns.get(key) or getattr(grid, key, None)
+    constant = _choose_values(grid, columns)
     constant |= {"summary": name, "tool": tool}
     constant["estimator"] = columns.get("estimator") or TOOLS[tool].estimator
     constant["labels_json"] = json.dumps(columns.get("labels") or {})
@@ -278,6 +265,27 @@ def make_summary_rows(
         }
         rows.append(constant | pair)
     return rows
+
+
+def _choose_values(grid: Grid, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that all rows of a matrix have, by column: those in `columns`,
+    else those that the matrix states; None if neither has one.
+    """
+    names = (
+        "benchmark",
+        "variant",
+        "samples",
+        "iterations",
+        "cpu_model",
+        "os",
+        "conditions",
+        "source",
+        "imported_utc",
+    )
+    values = {}
+    for name in names:
+        values[name] = columns.get(name) or getattr(grid, name, None)
+    return values
 
 
 def _make_topology(machine: Topology | None) -> Topology:

@@ -75,26 +75,34 @@ def tabulate_numbers(usual: UsualNumbers) -> pd.DataFrame:
     table = usual.table
     benchmarks = _list_benchmarks(usual)
     settings = [_name_setting(row) for row in text.to_records(table)]
-    units = [benchmark.rate or "ns" for benchmark in benchmarks]
-    median_ns = table["median_ns"]
-    # half an interval, as a share of the number: from 1 on, the lower end would be no
-    # number above 0, and both ends are left out
-    half = table["half"].where(table["half"] < 1)
-    shortest = _convert_all(benchmarks, median_ns * (1 - half))
-    longest = _convert_all(benchmarks, median_ns * (1 + half))
+    low, high = _compute_ends(table, benchmarks)
     return pd.DataFrame(
         {
             "host": table["host_name"],
             "benchmark": settings,
             "relation": table["relation"],
-            "number": _convert_all(benchmarks, median_ns),
-            # the shortest time is the highest rate
-            "low": np.minimum(shortest, longest),
-            "high": np.maximum(shortest, longest),
-            "unit": units,
+            "number": _convert_all(benchmarks, table["median_ns"]),
+            "low": low,
+            "high": high,
+            "unit": [benchmark.rate or "ns" for benchmark in benchmarks],
             "runs": table["runs"],
         }
     )
+
+
+def _compute_ends(
+    table: pd.DataFrame, benchmarks: Sequence[Benchmark]
+) -> tuple[Floats, Floats]:
+    """Return the lower and the upper end of each number's interval, in the unit of
+    `show`; NaN without one. benchmarks: that of each row.
+    """
+    # half an interval, as a share of the number: from 1 on, the lower end would be no
+    # number above 0, and both ends are left out
+    half = table["half"].where(table["half"] < 1)
+    shortest = _convert_all(benchmarks, table["median_ns"] * (1 - half))
+    longest = _convert_all(benchmarks, table["median_ns"] * (1 + half))
+    # the shortest time is the highest rate
+    return np.minimum(shortest, longest), np.maximum(shortest, longest)
 
 
 def _list_benchmarks(usual: UsualNumbers) -> list[Benchmark]:
