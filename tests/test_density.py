@@ -21,7 +21,7 @@ LIMITS = {
     "analysis/compare": (70, 0.12),
     "analysis/exchange": (66, 0.10),
     "analysis/reduce": (78, 0.06),
-    "analysis/report": (70, 0.13),
+    "analysis/report": (69, 0.13),
     "analysis/views": (76, 0.09),
     "cli": (57, 0.12),
     "console": (70, 0.06),
