@@ -102,10 +102,12 @@ class Forecast(Struct, tag_field="record", tag="forecast"):
             all_ms += cost.ms
             if _has_load_threads(cost.benchmark):
                 load_ms += cost.ms
-        # The agent names a maximum of the whole run only. Load threads are taken to
-        # have the same share of it as of the time with the fewest rounds.
+        # `ms_max` is of the whole run. Load threads are taken to have the same share of
+        # it as of the time with the fewest rounds.
         load_share = load_ms / max(all_ms, 1)
-        load_ms_max = max(load_ms, load_share * self.ms_max)
+        estimated_ms_max = load_share * self.ms_max
+        # the most rounds take no less than the fewest, whatever the estimate is
+        load_ms_max = max(load_ms, estimated_ms_max)
         return Duration(load_ms / 1000, load_ms_max / 1000)
 
     @property
@@ -152,8 +154,8 @@ def choose_deadline_s(
 ) -> int:
     """Return the requested deadline in seconds, else the forecast's.
 
-    Without a request, a run may take a day, and besides DEADLINE_TIMES the time budget
-    and the spread that the plan names. Raises RefusedError if the forecast's maximum is
+    Without a request, a run may take a day plus DEADLINE_TIMES times the sum of the
+    plan's time budget and spread. Raises RefusedError if the forecast's maximum is
     longer than that.
     """
     if requested.deadline_s is not None:

@@ -95,7 +95,9 @@ def measure(
             record = _read_line(run, reader, line)
             if record is not None:
                 on_record(record, reader)
-    if _record_killed_visit(connection, run, reader, stream, journal):
+    was_visit_killed = _record_killed_visit(connection, run, reader, stream, journal)
+    if was_visit_killed:
+        # unfinished, but no error: a further agent measures the other visits
         return run_so_far.add_part(reader)
     _record_unexpected_exit(run, reader, stream, journal)
     why = reader.explain_unfinished()
@@ -229,14 +231,17 @@ def _explain_no_start(
     words say why; else None. message: from stderr; the agent's own begins by PREFIX.
     """
     name = run.host.name
+    # the message says which other agent holds the machine's lock
     if code == _LOCKED:
         return LockedError(f"{name}: {message.removeprefix(PREFIX)}")
     if message.startswith(PREFIX):
         if code not in REFUSED:
             return AgentError(f"{name}: {message}")
+        # an agent refuses a plan that the host cannot measure
         if not run_so_far.done.visits:
             return RefusedError(f"{name}: {message}")
-        return AgentError(  # what was measured before is kept
+        # an earlier agent took the plan, so it is not at fault: the user may try again
+        return AgentError(
             f"{name}: {message}. If it happens again, `fleet resume --publish-partial`"
             " stores what was measured."
         )
@@ -287,6 +292,7 @@ def make_failed_record_after_kill(
         given_up = "memory"
     else:
         return None
+    # the `alive` record names the visit by the same keys as a `failed` record
     failed = msgspec.json.decode(reader.visit_line)
     failed["record"] = "failed"
     failed["reason"] = f"the agent was killed {reason}"

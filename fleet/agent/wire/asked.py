@@ -115,21 +115,20 @@ def _check_cpus(plan: Plan, hello: Hello) -> None:
 
     If the plan has a list of CPUs, the hello must not have other CPUs either.
     """
-    paired_cpus = _list_paired_cpus(plan)
-    plan_cpus = named_cpus(plan)
+    cpus_of_pairs = _list_paired_cpus(plan)
+    listed_cpus = named_cpus(plan)
     agent_cpus = {*hello.cpus}
-    needed_cpus = paired_cpus or plan_cpus
+    needed_cpus = cpus_of_pairs or listed_cpus
     missing = needed_cpus - agent_cpus
     unrequested = set[int]()
     if plan.cpus:
-        unrequested = agent_cpus - plan_cpus
+        unrequested = agent_cpus - listed_cpus
     if missing or unrequested:
-        # The message has the user's own list of CPUs, if there is one, even where only
-        # the CPUs of the listed pairs are needed.
-        requested_cpus = plan_cpus or paired_cpus
+        # the message shows the list that the user wrote: that of CPUs, if there is one
+        shown_cpus = listed_cpus or cpus_of_pairs
         raise WireError(
             f"it measures CPU {format_cpus(hello.cpus)}, but was asked for"
-            f" {format_cpus(requested_cpus)}"
+            f" {format_cpus(shown_cpus)}"
         )
 
 
@@ -148,6 +147,7 @@ def _check_pairs(plan: Plan, hello: Hello) -> None:
     """
     # a hello whose plan names no pairs stands for HALF
     agent_pairs = hello.raw["plan"].get("pairs") or Pairs.HALF
+    # where our plan left the choice to the agent, what it chose is expected
     expected_pairs = _find_expected_pairs(plan, agent_pairs)
     if agent_pairs != expected_pairs:
         raise WireError(

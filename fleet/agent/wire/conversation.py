@@ -86,47 +86,47 @@ class _OutputBytes:
     """
 
     def __init__(self) -> None:
-        self._words = 0  # bytes of notes and failed bursts
-        self._samples = 0  # bytes of disturbed bursts
-        # bytes of lines that are no visits, less those that the visits allow
-        self._other = 0
+        self._text_bytes = 0  # of notes, and of failed bursts without their samples
+        self._sample_bytes = 0  # of disturbed bursts
+        # of lines that are no visits, less those that the visits allow
+        self._other_bytes = 0
 
     def count_line(self, line: bytes) -> None:
         """Count a line, which has not been decoded, as no visit's. For a visit's line,
-        `allow_visit` takes the count back. Raises WireError beyond a limit.
+        `exempt_visit_line` takes the count back. Raises WireError beyond a limit.
         """
         if len(line) > LINE_LIMIT_BYTES:
             raise WireError(
                 f"a line of {len(line)} bytes; at most {LINE_LIMIT_BYTES} are allowed"
             )
-        self._other += len(line)
-        if self._other > OTHER_LIMIT_BYTES:
+        self._other_bytes += len(line)
+        if self._other_bytes > OTHER_LIMIT_BYTES:
             raise WireError(
                 f"more than {OTHER_LIMIT_BYTES >> 20} MiB of lines that are no visits;"
                 f" the last: {quote_start(line)}"
             )
 
-    def allow_visit(self, length: int) -> None:
+    def exempt_visit_line(self, length: int) -> None:
         """Take back the bytes that `count_line` counted of a visit's line, and allow
         OTHER_BYTES_PER_VISIT more: a long run may have more other lines.
         """
         allowed = length + OTHER_BYTES_PER_VISIT
-        self._other = max(0, self._other - allowed)
+        self._other_bytes = max(0, self._other_bytes - allowed)
 
-    def count_words(self, length: int) -> None:
-        """Count a note, or a failed burst without samples. Raises WireError if there
-        are too many.
+    def count_text(self, length: int) -> None:
+        """Count the bytes of a note, or of a failed burst without its samples. Raises
+        WireError if there are too many.
         """
-        self._words += min(length, 2 * TEXT_LIMIT)
-        if self._words > WORDS_LIMIT_BYTES:
+        self._text_bytes += min(length, 2 * TEXT_LIMIT)
+        if self._text_bytes > WORDS_LIMIT_BYTES:
             raise WireError(
                 f"more than {WORDS_LIMIT_BYTES} bytes of notes and failed bursts"
             )
 
     def count_samples(self, length: int) -> bool:
         """Count a failed burst with samples. Return whether its samples may be kept."""
-        self._samples += length
-        return self._samples <= SAMPLES_LIMIT_BYTES
+        self._sample_bytes += length
+        return self._sample_bytes <= SAMPLES_LIMIT_BYTES
 
 
 class _Counts(NamedTuple):
@@ -171,7 +171,7 @@ class Reader:
         self.notes: list[str] = []  # the agent's own, and lines of noise
         # the `alive` record that names the visit in progress; None between visits
         self.visit_line: bytes | None = None
-        self._bytes = _OutputBytes()
+        self._kept_bytes = _OutputBytes()
         self._noise_lines = 0
         self._ticks_of_bursts = 0.0  # how long the bursts so far took together
         self._round = 0  # the round of the last visit
@@ -179,11 +179,12 @@ class Reader:
         # the visits of this agent and of earlier ones in round 0, by planned point
         self._visits_of_round_0 = Counter(self.done.visits_of_round_0)
         self._visits_per_round: Mapping[PlannedPoint, int] = {}
-        # the visits of this round by planned point and ping CPU: an integer with the
-        # bit 1 << N set for the hello's Nth CPU as pong
-        self._pong_bits = defaultdict[tuple[PlannedPoint, int], int](int)
+        # The visits of the current round, by planned point and ping CPU. Their pong
+        # CPUs are the bits of an integer: 1 << N stands for the hello's Nth CPU.
+        self._pongs_of_round = defaultdict[tuple[PlannedPoint, int], int](int)
         self._index_by_cpu: dict[int, int] = {}  # in the hello's list of CPUs
-        # how many bursts of a visit were disturbed; 0 once it ended otherwise
+        # how many bursts of a visit were disturbed so far; set to 0 by an attempt that
+        # was not
         self._disturbed_by_visit: dict[BurstName, int] = {}
         self._parameters_by_point: dict[PlannedPoint, Parameters] = {}
 
@@ -191,7 +192,7 @@ class Reader:
         """Decode the next line, adding a burst's flags; return None for noise, which
         another program printed. Raises WireError.
         """
-        self._bytes.count_line(line)
+        self._kept_bytes.count_line(line)
         if self.hello is None:
             return self._read_hello(line)
         noise, record_text = split_noise(line)
@@ -229,9 +230,10 @@ class Reader:
                 self._count_visit(record, length)
                 if self.visits > hello.bursts_max:
                     raise WireError(f"more bursts than the {hello.bursts_max} promised")
-                self._bytes.allow_visit(length)
+                # `read_line` counted its bytes as those of any line
+                self._kept_bytes.exempt_visit_line(length)
             case Note():
-                self._bytes.count_words(length)
+                self._kept_bytes.count_text(length)
                 self.notes.append(record.text)
                 # the list also has a note for each line of noise
                 if len(self.notes) > NOISE_LIMIT_LINES + NOTE_LIMIT:
@@ -251,6 +253,7 @@ class Reader:
             return NO_HELLO
         visits = self.visits
         if self.end is None:
+            # the hello promises a range of visits: more than its minimum may have come
             minimum = max(self.hello.bursts, visits)
             promised = _format_at_least(minimum, self.hello.bursts_max)
             return f"cut after {visits} of {promised} bursts"
@@ -285,7 +288,7 @@ class Reader:
         for point, planned in self._visits_per_round.items():
             arrived = self._visits_of_round_0[point]
             if arrived < planned:
-                name = "/".join(filter(None, point))  # such as cas/llsc
+                name = "/".join(_list_parts(point))  # such as cas/llsc
                 return (
                     f"{arrived} of {planned} planned visits of {name} came in round 0"
                 )
@@ -369,8 +372,8 @@ class Reader:
         """Count a record that `_check_visit` allows. length: the record's bytes."""
         point = get_planned_point(record)
         if record.attempt == 0:
-            bit = self._get_pong_bit(record)
-            self._pong_bits[point, record.ping_cpu] |= bit
+            pong_bit = self._get_pong_bit(record)
+            self._pongs_of_round[point, record.ping_cpu] |= pong_bit
             if record.round == 0:
                 self._visits_of_round_0[point] += 1
         else:
@@ -401,7 +404,7 @@ class Reader:
         """Raise WireError unless all earlier attempts at the record's visit, by any of
         the agents, were disturbed: attempt 2 follows two disturbed bursts.
         """
-        visit = name_burst(record, attempt=0)
+        visit = _name_visit(record)
         disturbed = self._disturbed_by_visit.get(visit)
         if disturbed is None:  # this agent has reported none
             disturbed = self.done.count_disturbed(record)
@@ -415,7 +418,7 @@ class Reader:
         """Note how many bursts of the record's visit were disturbed so far. A visit
         that ended otherwise is not taken again.
         """
-        visit = name_burst(record, attempt=0)
+        visit = _name_visit(record)
         if isinstance(record, Failed) and record.disturbed:
             self._disturbed_by_visit[visit] = record.attempt + 1
         elif record.attempt:
@@ -425,7 +428,7 @@ class Reader:
         """Raise WireError unless the hello plans the visit's point and has its CPUs."""
         point = get_planned_point(record)
         if point not in self._visits_per_round:
-            name = quote_start("/".join(filter(None, point)))
+            name = quote_start("/".join(_list_parts(point)))
             raise WireError(f"{name} is not in the plan of the hello record")
         cpus = {record.ping_cpu, record.pong_cpu}
         if isinstance(record, Burst) and record.cpus:
@@ -436,14 +439,15 @@ class Reader:
             )
 
     def _require_new(self, record: Burst | Failed) -> None:
-        """Raise WireError if the visit came before, from this agent or an earlier one.
-        `_pong_bits` has the visits of this round only: `_follow_round` clears it.
+        """Raise WireError if the visit came before, from this agent or an earlier
+        one.
         """
         point = get_planned_point(record)
-        bit = self._get_pong_bit(record)
-        is_visited = self._pong_bits[point, record.ping_cpu] & bit
-        if is_visited or self.done.has_visit(record):
-            name = (*filter(None, point), record.ping_cpu, record.pong_cpu)
+        visited_pongs = self._pongs_of_round[point, record.ping_cpu]
+        has_come_before = (visited_pongs & self._get_pong_bit(record)) != 0
+        if has_come_before or self.done.has_visit(record):
+            # such as ("cas", "llsc", 0, 3)
+            name = (*_list_parts(point), record.ping_cpu, record.pong_cpu)
             raise WireError(f"visit {name} of round {record.round} came twice")
 
     def _get_pong_bit(self, record: Burst | Failed) -> int:
@@ -453,12 +457,15 @@ class Reader:
         """Keep a failed burst; drop its samples if those kept before have too many
         bytes. Raises WireError for too many failed bursts. length: the record's bytes.
         """
-        if record.ticks is None:
-            self._bytes.count_words(length)
-        else:
-            if not self._bytes.count_samples(length):
+        # Samples count towards a limit of their own. What else the record has counts as
+        # text.
+        text_length = length
+        if record.ticks is not None:
+            text_length = FAILED_BYTES
+            may_keep_samples = self._kept_bytes.count_samples(length)
+            if not may_keep_samples:
                 record = _drop_samples(record)
-            self._bytes.count_words(FAILED_BYTES)
+        self._kept_bytes.count_text(text_length)
         self.failed.append(record)
         if len(self.failed) > FAILED_LIMIT:
             last = quote_start(record.reason)
@@ -479,7 +486,8 @@ class Reader:
                 )
         if number > self._round:
             self._round = number
-            self._pong_bits.clear()
+            # it has the visits of one round: the same visits may come in the next
+            self._pongs_of_round.clear()
 
     def _check_burst(self, burst: Burst, hello: Hello) -> None:
         """Raise WireError if the burst contradicts its benchmark, the plan or the
@@ -525,6 +533,7 @@ class Reader:
                 f"burst: {earlier_bursts_s:.0f} s of ticks came before it, but it began"
                 f" {began_s:.0f} s after hello"
             )
+        # its samples follow one another, so it took their sum, or longer
         ticks = sum(burst.average_pair_ticks(shape))
         ended_s = began_s + ticks / hello.ticks_per_second
         if self._measure_elapsed_s is not None:
@@ -547,6 +556,18 @@ def name_burst(record: Burst | Failed, attempt: int) -> BurstName:
     """Return what names the burst of one attempt at the record's visit."""
     cpus = (record.ping_cpu, record.pong_cpu)
     return (*get_planned_point(record), record.round, *cpus, attempt)
+
+
+def _name_visit(record: Burst | Failed) -> BurstName:
+    """Return what names the record's visit: the name of its first burst, which is
+    attempt 0.
+    """
+    return name_burst(record, attempt=0)
+
+
+def _list_parts(point: PlannedPoint) -> list[str]:
+    """Return the benchmark, and the variant and the point where there are any."""
+    return [part for part in point if part]
 
 
 def _get_monotonic_ns(hello: Hello) -> int:

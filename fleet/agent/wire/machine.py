@@ -296,26 +296,34 @@ def _read_cores_and_clusters(
     """Return each CPU's (core, cluster) by the affinity fields of its register
     MPIDR_EL1 (Arm ARM, D19.2). All are None if a register is missing, or two are equal.
 
-    From the lowest up, the affinity fields number core and cluster. If the MT bit (bit
-    24) is set, they number thread, core and cluster. A startup program may have cleared
-    the bit and kept the fields: if every lowest field is zero, the fields are read as
-    if the bit were set. A core's number includes the fields above it, so that cores of
-    two clusters differ.
+    The fields have eight bits each. From the lowest up, they number core and cluster,
+    or, if the MT bit (bit 24) is set, thread, core and cluster. A core's number
+    includes the fields above it, so that cores of two clusters differ.
     """
     registers = [mpidr for mpidr in mpidrs if mpidr is not None]
     affinities = [_join_affinity_fields(register) for register in registers]
-    # there are fewer affinities than CPUs also if a register is missing
-    if len(set(affinities)) < len(mpidrs):
+    is_register_missing = len(registers) < len(mpidrs)
+    are_two_equal = len(set(affinities)) < len(affinities)
+    if is_register_missing or are_two_equal:
         return [(None, None)] * len(mpidrs)
-    has_mt_bit = all(register >> 24 & 1 for register in registers)
-    are_lowest_fields_zero = not any(affinity & 0xFF for affinity in affinities)
-    is_mt_bit_cleared = len(affinities) > 1 and are_lowest_fields_zero
-    # each field has eight bits
-    thread_bits = 8 if has_mt_bit or is_mt_bit_cleared else 0
+    thread_bits = 8 if _is_lowest_field_of_threads(registers, affinities) else 0
     return [
         (affinity >> thread_bits, affinity >> (thread_bits + 8))
         for affinity in affinities
     ]
+
+
+def _is_lowest_field_of_threads(
+    registers: Sequence[int], affinities: Sequence[int]
+) -> bool:
+    """Report whether the lowest affinity field numbers threads: each register has the
+    MT bit, or a startup program has cleared it and kept the fields. Then the lowest
+    field is zero on all CPUs.
+    """
+    if all(register >> 24 & 1 for register in registers):
+        return True
+    are_lowest_fields_zero = not any(affinity & 0xFF for affinity in affinities)
+    return len(affinities) > 1 and are_lowest_fields_zero
 
 
 def _join_affinity_fields(mpidr: int) -> int:

@@ -64,8 +64,8 @@ class RunSoFar:
             failed = tuple(_mark_retaken(failed, reader.retaken))
         end = reader.end
         if end is not None:
-            again = sum(burst.again for burst in failed)
-            end = replace(end, bursts=bursts, failed=len(failed), again=again)
+            retaken = sum(burst.again for burst in failed)
+            end = replace(end, bursts=bursts, failed=len(failed), again=retaken)
         return replace(
             self,
             hello=self.hello or reader.hello,
@@ -106,7 +106,7 @@ def _read_part(
     except WireError as err:
         # the iterator `lines` still has the lines behind the bad one, which are refused
         # with it
-        run = _note_damage(run, str(err), lines)
+        run = _set_damage_and_refused(run, str(err), lines)
     return replace(
         run.add_part(part_reader.reader),
         done=part_reader.done,
@@ -153,21 +153,24 @@ class _PartReader:
         """Add a good record to the run; None stands for a line of noise. Of the hello,
         end and exit records, `reader` keeps what the run needs.
         """
-        # A hello says whether A,B and B,A are two pairs, which `Done` must know before
-        # its first visit. Later hellos say the same, or `reader` refuses them.
-        if isinstance(record, Hello) and not self.done.visits:
-            self.done = Done(ordered=_has_ordered_pairs(record))
+        if isinstance(record, Hello):
+            # `Done` must know before its first visit whether A,B and B,A are two pairs.
+            # Later hellos say the same, or `reader` refuses them.
+            if not self.done.visits:
+                self.done = Done(ordered=_has_ordered_pairs(record))
         elif isinstance(record, Burst | Failed):
-            self.done.add(record, _find_shape(self.reader, record))
+            self.done.add(record, _find_shape_of_benchmark(self.reader, record))
             if isinstance(record, Burst) and self._on_burst is not None:
                 self._on_burst(record)
         elif isinstance(record, Note):
             self.notes.append(record.text)
 
 
-def _note_damage(run: RunSoFar, why: str, lines: Iterator[object]) -> RunSoFar:
-    """Return the run with a bad line. lines: the lines behind it in its part, which are
-    refused too.
+def _set_damage_and_refused(
+    run: RunSoFar, why: str, lines: Iterator[object]
+) -> RunSoFar:
+    """Return the run with a bad line in its `damage` and `refused`. lines: the lines
+    behind it in its part, which are refused too.
     """
     refused = 1 + sum(1 for _ in lines)
     return replace(run, damage=run.damage or why, refused=run.refused + refused)
@@ -177,7 +180,8 @@ def _has_ordered_pairs(hello: Hello) -> bool:
     return bool(hello.raw["plan"].get("pairs") == Pairs.ORDERED)
 
 
-def _find_shape(reader: Reader, record: Burst | Failed) -> Shape:
+def _find_shape_of_benchmark(reader: Reader, record: Burst | Failed) -> Shape:
+    """Return how many CPUs a visit of the record's benchmark uses: one, two or more."""
     assert reader.hello is not None  # noqa: S101 - for the type checker
     return reader.hello.get_benchmark_or_shipped(record.benchmark).shape
 

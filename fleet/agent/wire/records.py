@@ -395,9 +395,10 @@ def _check_threads(wire: _Burst) -> None:
     thread has a CPU of its own. `cpus` has first the CPU of ping, then the CPUs of the
     load threads, last the CPU of pong.
     """
-    # without `cpus` there are no load threads; ping and pong may be one thread
-    ping_and_pong = dict.fromkeys((wire.ping, wire.pong))
-    cpus = wire.cpus or tuple(ping_and_pong)
+    cpus = wire.cpus
+    if not cpus:
+        # there are no load threads; ping and pong may be one thread, on one CPU
+        cpus = (wire.ping,) if wire.ping == wire.pong else (wire.ping, wire.pong)
     others = wire.other_ticks or ()
     if wire.unit is None or cpus[0] != wire.ping or cpus[-1] != wire.pong:
         raise WireError(
@@ -406,10 +407,11 @@ def _check_threads(wire: _Burst) -> None:
         )
     _check_lists(wire, cpus, "other_ticks", others)
     _check_lists(wire, cpus, "other_units", wire.other_units or ())
-    if wire.begin_ns is not None and len(wire.begin_ns) != 1 + len(others):
+    # `begin_ns` has a time for ping and for each thread that has a list
+    threads = 1 + len(others)
+    if wire.begin_ns is not None and len(wire.begin_ns) != threads:
         raise WireError(
-            f"burst: {len(wire.begin_ns)} values of begin_ns for {1 + len(others)}"
-            " threads"
+            f"burst: {len(wire.begin_ns)} values of begin_ns for {threads} threads"
         )
 
 
