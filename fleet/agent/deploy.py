@@ -54,8 +54,9 @@ def deploy(
         if agent is not None:
             return agent
     with _prefixing_errors_with_host(host):
+        compiler, cflags = job.controller_options
         built = builder.build(
-            facts.target, job.all_sources, *job.controller_options, notify
+            facts.target, job.all_sources, compiler, extra=cflags, notify=notify
         )
     return on_host.send_built(connection, host, facts, built)
 
@@ -148,6 +149,10 @@ class _Job:
         digest = hashlib.sha256(common_to_like_hosts.encode()).hexdigest()
         return f"alike-{self.build_id}-{digest[: tc.HASH_DIGITS]}"
 
+    def shares_agent_with_like_hosts(self) -> bool:
+        """Report whether an agent that this host compiles is sent to others like it."""
+        return self.cache_name_for_like_hosts() is not None
+
     def find_static_agent(self) -> Built | None:
         """Return a finished static agent, which any host of its target can run; None
         without one. Also None if the inventory sets `build` or `cc`: then the user
@@ -205,19 +210,19 @@ def _make_job(
 def _deploy_finished_or_build(
     connection: Connection, job: _Job, notify: Notify
 ) -> Agent | None:
-    """Send a finished agent, else compile on the host unless it compiled one before.
+    """Keep the agent that the host compiled before. If there is none, send a finished
+    one. If there is none either, or it does not run, compile on the host.
 
     Return None if the controller is to build the agent: the host has no compiler, or
     its compiler fails. Raises BuildError instead if the inventory asks for a build on
     the host, or for a compiler there.
     """
-    if job.agent_on_host() is None:
-        finished = job.find_static_agent()
-        if finished is not None:
-            agent = _send_and_check(connection, job, finished, notify)
-            if agent is not None:
-                return agent
-        job = _ask_compiler_versions(connection, job)
+    if job.agent_on_host() is not None and job.compiler is not None:
+        return _build_unless_present(connection, job, job.compiler.command)
+    agent = _send_static_agent(connection, job, notify)
+    if agent is not None:
+        return agent
+    job = _ask_compiler_versions(connection, job)
     if job.compiler is None:
         return None
     try:
@@ -228,6 +233,18 @@ def _deploy_finished_or_build(
             raise
         notify(f"{err} The agent comes from the controller instead.")
         return None
+
+
+def _send_static_agent(
+    connection: Connection, job: _Job, notify: Notify
+) -> Agent | None:
+    """Send a finished static agent; return None if there is none, or if it does not
+    run.
+    """
+    finished = job.find_static_agent()
+    if finished is None:
+        return None
+    return _send_and_check(connection, job, finished, notify)
 
 
 def _ask_compiler_versions(connection: Connection, job: _Job) -> _Job:
@@ -249,20 +266,23 @@ def _build_once_for_like_hosts(
     compile another for this host alone. command: the compiler's.
     """
     cache_name = job.cache_name_for_like_hosts()
-    if cache_name is None or job.agent_on_host():
+    if cache_name is None or job.agent_on_host() is not None:
         return _build_unless_present(connection, job, command)
     with job.builder.wait_turn(cache_name):
-        built = job.find_built_agent()
-        if built is None:
+        shared = job.find_built_agent()
+        if shared is None:
             try:
                 return _build_and_share(connection, job, command, cache_name)
             except BuildError:
-                # another host that waited in vain compiled too, and may have succeeded
-                built = job.find_built_agent()
-                if built is None:
+                # A host whose wait for its turn took too long compiled beside us. If it
+                # succeeded, its agent is there now.
+                shared = job.find_built_agent()
+                if shared is None:
                     raise
-    sent = _send_and_check(connection, job, built, notify)
-    return sent or _build_unless_present(connection, job, command)
+    agent = _send_and_check(connection, job, shared, notify)
+    if agent is None:  # the shared agent does not run on this host
+        agent = _build_unless_present(connection, job, command)
+    return agent
 
 
 def _build_and_share(
@@ -366,7 +386,7 @@ def _preview_with_compiler_of_host(job: _Job, compiler: Compiler) -> Preview:
         return _preview_sending(job, built)
     if job.host.build is BuildPlace.HOST:
         reason = "the inventory says so"
-    elif job.cache_name_for_like_hosts() is not None:
+    elif job.shares_agent_with_like_hosts():
         reason = "none is finished; the first of the hosts like it builds for all"
     else:
         reason = "none is finished"
@@ -454,12 +474,13 @@ def _find_target_problem(host: Host) -> str | None:
     """Say that no compiler can build for the host's architecture; return None if one
     may be found, or if the entry does not name OS and architecture.
 
-    An OS that is built for with an SDP has only the architectures of `VARIANTS`.
+    An OS that needs an SDP, QNX's compiler kit, has only the architectures that the
+    SDP's compiler knows: the keys of `VARIANTS`.
     """
     if host.os is None or host.arch is None or host.os not in SYSTEMS:
         return None
-    has_compiler = not SYSTEMS[host.os].sdp or host.arch in VARIANTS
-    if has_compiler:
+    needs_sdp = SYSTEMS[host.os].sdp
+    if not needs_sdp or host.arch in VARIANTS:
         return None
     return (
         f"there is no compiler and no agent for {Target(host.os, host.arch)}; correct"

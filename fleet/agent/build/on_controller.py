@@ -464,10 +464,9 @@ def run_tool(
 
 
 def resolve_command(command: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Replace a command's program by its path; return None if it is not installed. ZIG
-    is a module of Python, which this process's own Python runs.
-    """
+    """Replace a command's program by its path; return None if it is not installed."""
     program, *arguments = command
+    # ZIG is `python -m ziglang`, where `python` stands for this process's own
     is_zig_of_pip = command[: len(ZIG)] == ZIG
     if is_zig_of_pip:
         path = sys.executable if find_spec("ziglang") else None

@@ -154,8 +154,8 @@ def build_script(
         "BUILD": build,
         "NAME": tc.agent_file_name(build),
         "COMPILER": _render_compilation(toolchain, sources),
-        # patterns of the shell: HASH matches the 64 digits of a SHA-256, REST those at
-        # their end that the file's name leaves out
+        # Patterns of the shell: HASH matches the 64 digits of a SHA-256. An agent's
+        # file name has the first HASH_DIGITS of them, and REST matches the others.
         "HASH": "?" * 64,
         "REST": "?" * (64 - tc.HASH_DIGITS),
         "PLACED": _PLACED,

@@ -28,8 +28,9 @@ from fleet.text import last_lines
 
 CFLAGS = SYSTEMS["qnx"].cflags
 HOMES = ("~/qnx800", "~/qnx710", "/opt/qnx800", "/opt/qnx710")
-HOST = "host/linux/x86_64"  # the platforms for Linux run on x86-64 only
-RELEASES: Mapping[str, int] = {"qnx": 8, "qnx7": 7}
+HOST_FOLDER = "host/linux/x86_64"
+"""The folder of an SDP that QNX_HOST names: SDPs for Linux run on x86-64 only."""
+MAJOR_BY_PLATFORM: Mapping[str, int] = {"qnx": 8, "qnx7": 7}
 """QNX's major version by the name of a platform's folder in `target/`, newest first."""
 _ORDER = (
     BuildPlace.HOST,
@@ -56,7 +57,7 @@ def sdp_toolchain(
     "qnx7", tells the release. extra: more cflags.
     """
     qcc = host / "usr/bin/qcc"
-    release = RELEASES[platform.name]
+    release = MAJOR_BY_PLATFORM[platform.name]
     # qcc looks for its licence in this folder
     configuration = os.environ.get("QNX_CONFIGURATION_EXCLUSIVE")
     # added to this process's own environment, which has HOME and the licence variables
@@ -71,7 +72,7 @@ def sdp_toolchain(
         command=(str(qcc), f"-V{VARIANTS[target.arch]}"),
         cflags=(*CFLAGS, *extra),
         target=target,
-        release=str(release),
+        build_id_salt=str(release),
         environment=environment,
     )
 
@@ -120,10 +121,10 @@ def _find_sdp_folders(home: str) -> tuple[Path, Path] | None:
     folder = Path(home).expanduser()
     if not folder.is_dir():
         return None
-    candidates = [folder / "target" / name for name in RELEASES]
+    candidates = [folder / "target" / name for name in MAJOR_BY_PLATFORM]
     present = [target for target in candidates if target.is_dir()]
     target = present[0] if present else candidates[0]
-    return folder / HOST, target
+    return folder / HOST_FOLDER, target
 
 
 def _find_sdp_problem(sdp: tuple[Path, Path] | None, release: int | None) -> str | None:
@@ -136,9 +137,9 @@ def _find_sdp_problem(sdp: tuple[Path, Path] | None, release: int | None) -> str
     qcc = host / "usr/bin/qcc"
     if not qcc.is_file():
         return f"has no {qcc}"
-    if target.name not in RELEASES or not target.is_dir():
+    if target.name not in MAJOR_BY_PLATFORM or not target.is_dir():
         return f"has no {target} for a QNX we know"
-    major = RELEASES[target.name]
+    major = MAJOR_BY_PLATFORM[target.name]
     if release not in (None, major):
         return f"is for QNX {major}, the host has QNX {release}"
     return None
@@ -218,7 +219,8 @@ def deploy(connection: Connection, job: Job, notify: Notify) -> Agent:
     DeployError, BuildError.
     """
     failed = list[BuildError]()
-    for place, _, put_agent in _plan_places(job, failed):
+    # `_plan_places` appends the errors of places that are not set up
+    for place, _preview, put_agent in _plan_places(job, failed):
         try:
             agent = put_agent(connection)
         except BuildError as err:
@@ -251,7 +253,7 @@ def _report_failures(job: Job, failed: Sequence[BuildError], notify: Notify) -> 
 def preview(job: Job) -> Preview:
     """Describe what `deploy` would do. Raises BuildError."""
     failed = list[BuildError]()
-    for _, planned, _ in _plan_places(job, failed):
+    for _place, planned, _put_agent in _plan_places(job, failed):
         return planned
     raise _make_nowhere_error(job, failed)
 
@@ -352,6 +354,7 @@ def _plan_controller(job: Job) -> tuple[Preview, _PutAgent]:
     planned = on_host.preview_agent_on_host(job.facts, job.find_agent(toolchain))
     if planned is None:
         planned = Preview(f"would be built with {toolchain.name} and sent")
+    # takes a function that ends qcc, and calls it if the session is cancelled
     end_on_cancel = job.builder.cancellation.call_on_close_all
     compile_agent = partial(
         _check_variant_and_compile, toolchain, job.sources, end_on_cancel
@@ -391,8 +394,15 @@ def _build_with_working_compiler(
     """Build with the compiler that built the agent that is already on the host. If none
     is there, build with the first compiler that works. Raises BuildError.
     """
-    working_command = next(filter(job.find_agent_of_compiler, commands), None)
-    if working_command is None:
+    commands_of_present_agents = [
+        command
+        for command in commands
+        if job.find_agent_of_compiler(command) is not None
+    ]
+    if commands_of_present_agents:
+        # `build_on_host` then uses the agent that is there, and compiles nothing
+        working_command = commands_of_present_agents[0]
+    else:
         working_command = _prove_compiler(job, commands, connection)
     cancellation = job.builder.cancellation
     return on_host.build_on_host(
@@ -430,8 +440,8 @@ def build_host_toolchain(
     name = f"qcc on the build host {build_host.name}"
     if release:
         name += f" (QNX {release})"
-    # Such as "7@builder:~/qnx710". It serves the build ID alone: agents of different
-    # releases or SDPs must have different IDs.
+    # Agents of different releases or SDPs must have different build IDs, so this text
+    # is hashed into the ID; it has no other use. An example: "7@builder:~/qnx710".
     sdp = build_host.toolchain.sdp or ""
     release_and_place = f"{release or ''}@{build_host.name}:{sdp}"
     return tc.Toolchain(
@@ -439,7 +449,7 @@ def build_host_toolchain(
         command=("qcc", f"-V{VARIANTS[target.arch]}"),
         cflags=(*CFLAGS, *extra),
         target=target,
-        release=release_and_place,
+        build_id_salt=release_and_place,
     )
 
 
@@ -474,14 +484,16 @@ def _render_qnx_script(
     where the build host is to look for an SDP.
     """
     sdp = build_host.toolchain.sdp
-    # the folders' names below `target/` that will do: both if the release is unknown
-    platforms = [
-        name for name, major in RELEASES.items() if job.release in (None, major)
-    ]
+    # the folders in `target/` that will do; if the release is unknown, all
+    platforms = list(MAJOR_BY_PLATFORM)
+    if job.release is not None:
+        platforms = [
+            name for name, major in MAJOR_BY_PLATFORM.items() if major == job.release
+        ]
     settings = {
         "SDP": sdp or "",
         "RELEASE": str(job.release or "7 or 8"),
-        "HOST": HOST,
+        "HOST": HOST_FOLDER,
         "NAMES": " ".join(platforms),
         "VARIANT": VARIANTS[toolchain.target.arch],
         "COMPILE": shlex.join(toolchain.command_line(job.sources, "agent")),

@@ -41,7 +41,7 @@ class Toolchain:
     command: tuple[str, ...]
     cflags: tuple[str, ...]
     target: Target
-    release: str = ""  # the OS's, and what else the build ID is to depend on
+    build_id_salt: str = ""  # what else the build ID depends on, as the OS's release
     # variables to set beside those of this process
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -80,15 +80,16 @@ class Toolchain:
 
     def merge_untimed_files(self, sources: Sources) -> dict[str, bytes]:
         """Return for each folder of the sources one C file that includes the folder's
-        untimed C files: "room_plan.c" has a line `#include "plan/make.c"` for each of
-        them. Few compilations ("unity builds") end sooner than many.
+        untimed C files, those that do not run while the time is taken. For the folder
+        "plan" that is "room_plan.c", with lines such as `#include "plan/make.c"`. Few
+        compilations ("unity builds") end sooner than many.
         """
         c_files = {name for name in sources if name.endswith(".c")}
         untimed_files = c_files.difference(self.list_timed_files(sources))
         text_by_merged_file = defaultdict[str, bytes](bytes)
         for name in sorted(untimed_files):
             folder, _, _ = name.rpartition("/")
-            merged_file = f"room_{folder or 'main'}.c"
+            merged_file = f"room_{folder}.c" if folder else "room_main.c"
             text_by_merged_file[merged_file] += f'#include "{name}"\n'.encode()
         return dict(text_by_merged_file)
 
@@ -197,11 +198,9 @@ def list_targets(files: Sources) -> list[str]:
 
 
 def build_id(sources: Sources, toolchain: Toolchain) -> str:
-    """Hash sources, target, release, compiler command and flags; return 16 hex
-    digits.
-    """
+    """Hash sources, target, salt, compiler command and flags; return 16 hex digits."""
     words = (
-        f"{toolchain.target}{toolchain.release}",
+        f"{toolchain.target}{toolchain.build_id_salt}",
         *toolchain.command,
         *toolchain.cflags,
     )
