@@ -92,14 +92,18 @@ def measure(
     settings = _read_settings(file)
     root = results or settings["results"]
     patterns = [hosts] if isinstance(hosts, str) else hosts
-    chosen = loaded.select(patterns, find_last_runs(lambda: root))
+    last_runs = find_last_runs(lambda: root)  # read only if a pattern asks for them
+    chosen = loaded.select(patterns, last_runs)
     with naming_keywords():
         require_no_conflicts(chosen, requested)
     check_entries(chosen)
-    words = [f"{key}={value}" for key, value in (labels or {}).items()]
     store = Store(root)
     store.require_writable()
-    run_labels = parse_labels(words or settings.get("label", ()))
+    # texts of KEY=VALUE, as the inventory's setting is and `parse_labels` takes them
+    label_texts = settings.get("label", ())
+    if labels:
+        label_texts = [f"{key}={value}" for key, value in labels.items()]
+    run_labels = parse_labels(label_texts)
     with notebook_progress(chosen) as on_event:
         context = make_context(
             store=store,

@@ -32,8 +32,11 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.stderr.write("fleet: interrupted\n")
         sys.exit(EXIT_INTERRUPTED)
-    except Exception as err:  # the program reports its own: this is a bug in that
-        sys.stderr = sys.__stderr__  # which the program replaced by one that escapes
+    # The program reports its errors itself. So this error is of its start, or a bug in
+    # how it reports.
+    except Exception as err:
+        # the program's own stderr, which escapes what it prints, may be broken as well
+        sys.stderr = sys.__stderr__
         print_traceback_if_debugging(err)
         cause = explain(err)
         message = str(cause) if cause else describe_bug(err)
@@ -41,8 +44,8 @@ def main() -> None:
         os.write(2, f"fleet: {escaped}\n".encode())
         sys.exit(cause.exit_code if cause else EXIT_BUG)
     finally:
-        # the collection at exit takes a sixth of `fleet show`: benchmarks/startup.py
-        # --settings
+        # Python then collects no garbage at exit, which would take a sixth of the time
+        # of `fleet show` (benchmarks/startup.py --settings)
         gc.freeze()
 
 

@@ -28,11 +28,13 @@ def read_address(text: str) -> str:
     """Return a name or an IP address, without brackets. Raises InputError if it is
     neither.
     """
+    # a name, or an IPv4 address, which looks like one
     if _NAME.fullmatch(text):
         return text
     bare = text
     if text.startswith("[") and text.endswith("]"):
         bare = text[1:-1]
+    # the zone of fe80::1%eth0 is eth0; without one it is "", which is valid, too
     _, _, zone = bare.partition("%")
     if ":" in bare and _ZONE.fullmatch(zone):
         with suppress(ValueError):

@@ -187,8 +187,10 @@ def _get_package(module: str | None) -> str:
 def _advise_installing(package: str) -> str:
     """Return a sentence on how to install a library that fleet lacks."""
     environment = Path(sys.prefix)
-    is_for_measuring = (environment / "measures").exists()  # `make run` made it
-    if is_for_measuring and not (environment / "complete").exists():
+    # In an environment of ours, make leaves a file `measures` once it has installed
+    # what measuring needs, and a file `complete` once it has installed the rest.
+    can_measure = (environment / "measures").exists()
+    if can_measure and not (environment / "complete").exists():
         return f"`make setup` in {environment.parent} installs it."
     extra = _EXTRAS.get(package)
     if extra:

@@ -66,35 +66,38 @@ def fold_names(names: Iterable[str]) -> list[str]:
     distinct = dict.fromkeys(names)
     split_names = [tuple(_DIGITS.split(name)) for name in distinct]
     part_count = max(map(len, split_names), default=0)
-    # A name is split as text, number, …, text: numbers stand at odd positions, and the
-    # last one before the last text. Fold the last number first.
-    last_number = part_count - 2
-    for position in range(last_number, 0, -2):
+    # "r1n02" is split into ("r", "1", "n", "02", ""): its numbers are at the odd
+    # positions, and the last one is before the last text. Fold the last number of the
+    # longest name first.
+    position_of_last_number = part_count - 2
+    for position in range(position_of_last_number, 0, -2):
         split_names = _fold_at(position, split_names)
     return ["".join(parts) for parts in split_names]
 
 
 def _fold_at(position: int, split_names: Iterable[SplitName]) -> list[SplitName]:
-    """Fold names that differ only in the number at a position, which is odd: ("n", "1",
-    ""), ("n", "2", "") -> ("n", "[1-2]", "").
+    """Fold names that differ only in the number at a position: ("n", "1", ""), ("n",
+    "2", "") -> ("n", "[1-2]", "").
 
-    A folded name stands where the first of its names stood. A name that has no number
-    at the position is kept.
+    A split name is texts and numbers in turn, so the position is odd. A folded name
+    stands where the first of its names stood. A name that has no number at the position
+    is kept.
     """
-    numbers_by_name: dict[SplitName, list[str]] = {}
+    # names that differ only in this number are equal once it is replaced by ""
+    numbers_by_rest: dict[SplitName, list[str]] = {}
     for parts in split_names:
         if position >= len(parts):
-            numbers_by_name[parts] = []
+            numbers_by_rest[parts] = []
             continue
-        name_without_number = _replace_part(parts, position, "")
-        numbers = numbers_by_name.setdefault(name_without_number, [])
+        rest = _replace_part(parts, position, "")
+        numbers = numbers_by_rest.setdefault(rest, [])
         numbers.append(parts[position])
     folded = []
-    for parts, numbers in numbers_by_name.items():
+    for rest, numbers in numbers_by_rest.items():
         if numbers:
-            folded.append(_replace_part(parts, position, _fold_numbers(numbers)))
+            folded.append(_replace_part(rest, position, _fold_numbers(numbers)))
         else:
-            folded.append(parts)
+            folded.append(rest)
     return folded
 
 
@@ -199,8 +202,10 @@ def _fold_numbers(numbers: Sequence[str]) -> str:
             ranges[-1].append(number)
         else:
             ranges.append([number])
-        digits = len(ranges[-1][0])  # the fewest that a number of the range has
-        expected = f"{int(number) + 1:0{digits}d}"
+        # zeros fill up a number to the width of the range's first: "08", "09", "10"; it
+        # may be wider: "9", "10"
+        width = len(ranges[-1][0])
+        expected = f"{int(number) + 1:0{width}d}"
     return f"[{','.join(map(_format_range, ranges))}]"
 
 

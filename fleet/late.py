@@ -51,15 +51,20 @@ R = TypeVar("R")
 
 
 def import_on_access(package: str) -> Callable[[str], Any]:
-    """Return a package's `__getattr__`, which imports a name listed under TYPE_CHECKING
-    when first used.
+    """Return a package's `__getattr__`, which imports a name only when it is used.
+
+    The package's file has the imports of such names, as `from fleet.store.store import
+    Store`, where only type checkers carry them out: below `if TYPE_CHECKING:`.
     """
 
     def import_name(name: str) -> Any:
+        """Find the import of a name in the text of the package's file, and carry it
+        out. Raises AttributeError if there is none.
+        """
         import ast  # noqa: PLC0415  no command needs it
 
-        page = Path(str(sys.modules[package].__file__))
-        tree = ast.parse(page.read_text(encoding="utf-8"))
+        file = Path(str(sys.modules[package].__file__))
+        tree = ast.parse(file.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             if not isinstance(node, ast.ImportFrom):
                 continue

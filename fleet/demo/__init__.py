@@ -27,7 +27,7 @@ def unpack_lab(folder: Path) -> None:
             TemporaryDirectory(prefix=".unpacking-", dir=folder) as beside,
             tarfile.open(_ARCHIVE) as archive,
         ):
-            # before 3.11.4: none
+            # Python before 3.11.4 has no such filter, and extracts without one
             archive.extraction_filter = getattr(tarfile, "data_filter", None)
             archive.extractall(beside)  # noqa: S202  our own archive
             for path in Path(beside).iterdir():
