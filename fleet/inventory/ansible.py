@@ -201,8 +201,9 @@ def _add_host(host: str, variables: Mapping[str, Any], result: _Result) -> None:
 
 
 def _leave_out_variable(variable: str, value: Any, host: str, result: _Result) -> None:
-    """Record a variable that we do not use. All variables that are not about
-    connecting, of all hosts, are recorded as one thing left out.
+    """Record a variable that we do not use: the variable, with the names of the hosts
+    that have it. The variables that are not about connecting are recorded as one thing
+    left out, with the names of the variables.
     """
     if schema.SECRET.search(variable) or "pass" in variable:
         result.leave_out(f"the secret {variable}", host)
@@ -211,7 +212,7 @@ def _leave_out_variable(variable: str, value: Any, host: str, result: _Result) -
     elif variable.startswith("ansible_"):
         result.leave_out(variable, host)
     else:
-        # named by the variable, and not by the host
+        # here the name to list is the variable's, and not the host's
         result.leave_out("variables that are not about connecting to a host", variable)
 
 
@@ -246,11 +247,14 @@ def _read_text(
     value = variables.get(variable)
     if value is None:
         return ""
-    value = _mapping_or_empty(value).get("__ansible_unsafe", value)
+    value = _unwrap_unsafe(value)
+    is_encrypted = "__ansible_vault" in _mapping_or_empty(value)
+    # a number, such as a port, counts as text; a bool is an int, but no number
+    is_text = isinstance(value, str | int) and not isinstance(value, bool)
     text = _HOST_NAME.sub(lambda _: host, str(value))
-    if "__ansible_vault" in _mapping_or_empty(value):
+    if is_encrypted:
         why = "encrypted with ansible-vault"
-    elif isinstance(value, bool) or not isinstance(value, str | int):
+    elif not is_text:
         why = "not text"
     elif "{{" in text or "{%" in text:
         why = "a template"
@@ -258,6 +262,11 @@ def _read_text(
         return text
     result.leave_out(f"{variable}, {why}", host)
     return ""
+
+
+def _unwrap_unsafe(value: Any) -> Any:
+    """Return TEXT of {"__ansible_unsafe": TEXT}; any other value as it is."""
+    return _mapping_or_empty(value).get("__ansible_unsafe", value)
 
 
 def _add_ssh_options(
@@ -279,12 +288,13 @@ def _add_ssh_options(
         value = argument
         if letter == "-o":  # its argument is such as ProxyJump=HOST
             keyword, value = _split_ssh_setting(argument)
+        # the setting is "" where our inventory has no key for this one of ssh
         key, setting = _convert_ssh_setting(keyword.lower(), value)
         if setting:
             entry[key] = setting
         elif _accepts_any_key(keyword.lower(), value.lower()):
-            text = "StrictHostKeyChecking=no; unknown keys stay refused (see host_key)"
-            result.leave_out(text, host)
+            part = "StrictHostKeyChecking=no; unknown keys stay refused (see host_key)"
+            result.leave_out(part, host)
         elif not keyword.lower().startswith("control"):  # connections are shared anyway
             result.leave_out(f"{keyword[:40]} in {variable}", host)
 
@@ -306,8 +316,10 @@ def _convert_ssh_setting(keyword: str, value: str) -> tuple[str, str]:
     value. The value is "" where our inventory has nothing for it.
     """
     match keyword:
+        case "proxyjump" if value.lower() == "none":
+            return "jump", ""
         case "proxyjump":
-            return "jump", "" if value.lower() == "none" else value
+            return "jump", value
         case "proxycommand":
             return "jump", _hop_from_command(value)
         case "identityfile":

@@ -403,6 +403,7 @@ def _run(command: tuple[str, ...]) -> str:
         )
     with tempfile.TemporaryFile() as printed:
         try:
+            # the shell sets a limit by `ulimit`, then the program takes its place
             done = subprocess.run(
                 ["/bin/sh", "-c", _RUN_LIMITED, "-", *command],
                 stdin=subprocess.DEVNULL,
@@ -419,7 +420,8 @@ def _run(command: tuple[str, ...]) -> str:
             raise InventoryError(
                 f"{command[0]} listed no hosts: {why}. Try `{by_hand}`."
             ) from err
-        # the program wrote to this open file, so the position is where its text ends
+        # The program had this file as its stdout and shared the position in it. So the
+        # position is now where its text ends.
         printed_bytes = printed.tell()
         if printed_bytes >= _LIMIT_MIB << 20:
             raise InventoryError(

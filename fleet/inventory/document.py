@@ -86,15 +86,15 @@ class Document:
 
     def require_no_problems(self, table: str = "") -> None:
         """Raise InventoryError if there are problems; list each once, in file order,
-        with `file:line: `. table: leave out problems of other tables; "": leave out
-        none.
+        with `file:line: `. table: the only top-level key whose problems matter; "": all
+        do.
         """
         problems = sorted(self.problems, key=attrgetter("line"))
-        lines = [
-            f"{self.path}:{problem.line}: {problem.text}"
-            for problem in problems
-            if not table or problem.table in ("", table)
-        ]
+        if table:
+            # a problem whose table is "" is one of the whole file
+            tables = (table, "")
+            problems = [problem for problem in problems if problem.table in tables]
+        lines = [f"{self.path}:{problem.line}: {problem.text}" for problem in problems]
         if lines:
             raise InventoryError("\n".join(dict.fromkeys(lines)))
 

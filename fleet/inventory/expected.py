@@ -196,19 +196,22 @@ def _find_relation_problem(benchmark: str, relation: str) -> str | None:
     setting as well, as in "L2 read".
     """
     name, _, setting = relation.partition(" ")
-    is_level = _LEVEL.fullmatch(name) is not None
-    if is_level and SHIPPED[benchmark].view is View.LADDER:
-        return _find_setting_problem(benchmark, name, setting)
-    relations = [str(known) for known in Relation]
-    if is_level or name in relations or _NODES.fullmatch(name):
+    if _LEVEL.fullmatch(name):
+        if SHIPPED[benchmark].view is View.LADDER:
+            return _find_setting_problem(benchmark, name, setting)
+        return None
+    # what follows the name of a relation, as P-E in "package P-E", is not checked
+    relations = [str(item) for item in Relation]
+    if name in relations or _NODES.fullmatch(name):
         return None
     similar = suggest_similar(name, [*relations, *_MEMORY])
     return f"is not a relation or level{similar}"
 
 
 def _find_setting_problem(benchmark: str, level: str, setting: str) -> str | None:
-    """Return why a setting does not begin with a word of the benchmark's parameters;
-    None if it does.
+    """Return why `setting`, such as "read" in "L2 read", does not begin with a word of
+    the benchmark's parameters; None if it does. level: of memory, such as "L2", which
+    has a number for each setting.
     """
     words: list[str] = []
     for parameter in SHIPPED[benchmark].parameters:

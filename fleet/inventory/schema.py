@@ -112,9 +112,9 @@ def _convert(schema: _Schema, value: Any, path: KeyPath, document: Document) -> 
                     _convert(item_schema, item, (*path, index), document)
                     for index, item in enumerate(items)
                 )
-            case Mapping() if value is None:
-                return None  # `key:` with nothing below it sets nothing
             case _Names() | Mapping():
+                if value is None:
+                    return None  # `key:` with nothing below it sets nothing
                 words = "a mapping (lines of `key: value` below it)"
                 mapping = _require(dict, words, value)
                 return _convert_mapping(schema, mapping, path, document)
@@ -178,7 +178,8 @@ def _unknown_key_message(key: str, schema: Mapping[str, Key]) -> str:
     if key == "variant" and "benchmarks" in schema:
         return f"is not an option any more; {NAME_A_VARIANT}: `benchmarks: [cas/c11]`"
     listed = ", ".join(sorted(schema))
-    return f"unknown key{suggest_similar(key, schema)} Known here: {listed}"
+    suggestion = suggest_similar(key, schema)  # "; did you mean 'port'?", or "."
+    return f"unknown key{suggestion} Known here: {listed}"
 
 
 def _note_risk(key: Key, value: Any, path: KeyPath, document: Document) -> None:

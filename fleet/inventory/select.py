@@ -185,9 +185,9 @@ def load_hosts(
 ) -> Inventory:
     """Make the hosts of an inventory. Raises InventoryError, also if it lacks trust.
 
-    listed_hosts: None: the program of `hosts_from` is asked for its hosts. Else those
-    that it listed before, by name. Where these are {}, the caller only wants the names
-    of the hosts in the file, which needs no trust.
+    listed_hosts: by name, the hosts that the program of `hosts_from` listed before.
+    None: ask the program now. {}: do without its hosts, as a caller does who only wants
+    names; for these the file needs no trust.
     """
     document = file.document
     wants_names_only = listed_hosts == {}
@@ -221,7 +221,8 @@ def _add_listed_hosts(
     listed_hosts: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """Return the entries of `hosts:` and of the hosts that `hosts_from` lists. For a
-    host in both, the keys in the file win. listed_hosts: as of `load_hosts`.
+    host in both, the keys in the file win. listed_hosts: the hosts that it listed
+    before, by name; None: ask it now.
     """
     from fleet.inventory.clusters import (  # noqa: PLC0415  few inventories need it
         list_or_reuse_hosts,
@@ -259,8 +260,11 @@ class _Resolver:
         self, document: Document, declared: Mapping[str, Any], unasked_program: str
     ) -> None:
         """Take what an inventory declares, converted by its schema, and the names of
-        its hosts. unasked_program: the program that lists further hosts and is not
-        asked; "" if there is none, so that the file names all hosts.
+        its hosts.
+
+        unasked_program: the program that would list further hosts. It is not asked
+        where only names are wanted, since starting it needs trust. "": `declared` has
+        all hosts.
         """
         self.path = document.path
         self.unasked_program = unasked_program
@@ -413,9 +417,10 @@ class _Resolver:
         """
         parents_left = Counter(chain.from_iterable(self.children.values()))
         names = list(self.groups)
-        # a heap, from which the first in the file is taken: a sorted list is one
+        # a heap, so that the first in the file is taken first; places in ascending
+        # order are one already
         ready_places = [
-            place for place, name in enumerate(names) if not parents_left[name]
+            place for name, place in self.places.items() if not parents_left[name]
         ]
         order = []
         while ready_places:
@@ -530,6 +535,7 @@ class _Resolver:
             self.add_problem(
                 key, f"{host.name}: needs `command: [PROGRAM, WORD, ...]` as well"
             )
+            return host
         try:
             client_command(host, ())  # only to see whether that raises an error
         except InputError as err:

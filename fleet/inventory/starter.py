@@ -108,12 +108,15 @@ def from_ssh_config(path: Path) -> str:
         is_pattern = alias.startswith("!") or "*" in alias or "?" in alias
         if is_pattern or alias in names:
             continue
-        if not as_name(alias, ()) or not is_address(alias):
+        # `as_name` returns "" if no name can be made, or if the name is taken
+        can_be_name = bool(as_name(alias, taken=()))
+        if not can_be_name or not is_address(alias):
             left_out.append(f"{where}: Host {alias}, which is not a valid name")
             continue
-        # the alias makes a name, which another alias may have made before
+        # another alias may have made the same name before
         taken = {name.casefold() for name in names.values()}
-        if name := as_name(alias, taken):
+        name = as_name(alias, taken)
+        if name:
             names[alias] = name
         else:
             left_out.append(

@@ -115,15 +115,17 @@ def _find_files(piece: str, folder: Path) -> Iterator[str]:
     out of the folder.
     """
     path = os.path.expanduser(piece)  # noqa: PTH111  raises nothing
-    pattern = _TEMPLATE.sub("*", glob.escape(path))
+    escaped = glob.escape(path)  # which leaves the braces of templates
+    pattern = _TEMPLATE.sub("*", escaped)
     # a template alone would name all files
     if pattern == "*" or "\0" in pattern:
         return
     for name in glob.glob(pattern, root_dir=folder):  # noqa: PTH207  also absolute ones
         relative = os.path.relpath(folder / name, folder)
-        is_in_folder = not relative.startswith("..")
-        is_counted = is_in_folder or not Path(name).is_absolute()
-        if is_counted and os.path.isfile(folder / name):  # noqa: PTH113  raises nothing
+        leads_out = relative.startswith("..")
+        if leads_out and Path(name).is_absolute():
+            continue
+        if os.path.isfile(folder / name):  # noqa: PTH113  raises nothing
             yield relative
 
 
