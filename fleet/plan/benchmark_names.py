@@ -92,9 +92,10 @@ def split_benchmarks_and_variants(text: str) -> tuple[str, str]:
                 f"{benchmark} always measures all its settings; write only {benchmark}"
             )
         benchmarks.append(benchmark)
-        # several for a name such as "all/c11"
+        # none for a name without a variant, such as "clock"; several for "all/c11"
         for name in _list_benchmarks_with_variant(benchmark, variant):
-            if variants.setdefault(name, variant) != variant:
+            first_variant = variants.setdefault(name, variant)
+            if first_variant != variant:
                 raise InputError(
                     f"a run measures one variant of {name}, or all: -b {name}/all"
                 )
@@ -166,7 +167,9 @@ def find_requested_variant(plan: Plan, benchmark: str) -> str:
     text = assign_to_benchmarks(plan.variant or AUTO, plan.benchmarks)
     variant_of_others = AUTO
     for part in text.split(","):
+        # "cas=lse" -> "cas", "lse"; "c11" -> "", "c11"
         name, _, variant = part.rpartition("=")
+        # "cas=", without a variant, says nothing of cas
         if name == benchmark and variant:
             return variant
         if not name:

@@ -79,19 +79,23 @@ class Condition:
         is instead, such as "; did you mean 'kind=board'? There are: …". labels, facts:
         of each host.
         """
-        # "KEY=VALUE" of every label and, if `key` names a fact, of that fact
-        pairs = set[str]()
+        # texts "KEY=VALUE": of every label, and of the fact that `key` may name
+        label_pairs = set[str]()
         for labels_of_host in labels:
-            pairs.update(f"{key}={value}" for key, value in labels_of_host.items())
+            for key, value in labels_of_host.items():
+                label_pairs.add(f"{key}={value}")
+        fact_pairs = set[str]()
         if self.is_of_fact:
             for facts_of_host in facts:
                 if self.key in facts_of_host:
-                    pairs.add(f"{self.key}={facts_of_host[self.key]}")
-        pairs_of_key = sorted(pair for pair in pairs if pair.startswith(f"{self.key}="))
-        suggestion = suggest_similar(f"{self.key}={self.value}", sorted(pairs))
+                    fact_pairs.add(f"{self.key}={facts_of_host[self.key]}")
+        pairs = sorted(label_pairs | fact_pairs)
+        suggestion = suggest_similar(f"{self.key}={self.value}", pairs)
+        pairs_of_key = [pair for pair in pairs if pair.startswith(f"{self.key}=")]
         if pairs_of_key:
             return f"{suggestion} There are: {_abbreviate(pairs_of_key)}."
-        names = f"Labels: {_abbreviate(sorted(pairs))}. Facts: {', '.join(FACTS)}."
+        names_of_facts = ", ".join(FACTS)
+        names = f"Labels: {_abbreviate(sorted(label_pairs))}. Facts: {names_of_facts}."
         return f"{suggestion} {names}"
 
 
@@ -100,7 +104,8 @@ def parse_condition(text: str) -> Condition | None:
     whose name matches; None for text without "=".
     """
     hosts, at, pair = text.rpartition("@")
-    if not at or "=" in hosts:  # an @ behind the = is in the value
+    # in `kind=a@b` the @ is behind the =, so it is in the value
+    if not at or "=" in hosts:
         hosts = "*"
         pair = text
     key, equals, value = pair.partition("=")

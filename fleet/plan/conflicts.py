@@ -91,11 +91,13 @@ def _find_broken_rules(
         if rule.relation == "excludes" and is_other_requested:
             yield Conflict((name, other_name), rule.why)
         if rule.relation == "needs" and not getattr(resolved, other_name):
+            # One rule is of this kind: a time budget needs a precision. That is on by
+            # default, so its own option or a number of rounds has turned it off. Name
+            # the one that did.
+            deciding_name = other_name
             if not is_other_requested:
-                # The other option is on by default, and a number of rounds turns it
-                # off. So name the option that sets the rounds.
-                other_name = _find_deciding_option(options, "rounds")
-            yield Conflict((name, other_name), rule.why)
+                deciding_name = _find_deciding_option(options, "rounds")
+            yield Conflict((name, deciding_name), rule.why)
 
 
 def _find_benchmark_conflicts(

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from fleet.model import BENCHMARKS as KNOWN
+from fleet.model import BENCHMARKS as SHIPPED_BENCHMARKS
 from fleet.model import (
     CORES,
     KINDS,
@@ -21,7 +21,6 @@ from fleet.model import (
 )
 from fleet.plan import counters
 from fleet.plan.agent_options import AGENT_OPTIONS, AgentOption
-from fleet.plan.benchmark_names import VARIANTS
 from fleet.plan.cpulist import format_cpus, format_pairs, parse_cpu_numbers, parse_pairs
 from fleet.text import quote_short, suggest_similar
 
@@ -164,7 +163,7 @@ def make_share_grammar(low: float, high: float) -> Grammar:
         share = float(match[1])
         if match[2]:
             share /= 100
-        elif share == 1:
+        elif share == 1:  # it may mean 1 %, or all
             return None
         if not low <= share <= high:
             return None
@@ -208,12 +207,12 @@ def _parse_benchmarks(text: str) -> tuple[str, ...]:
     words = [word.strip() for word in text.split(",")]
     names = tuple(dict.fromkeys(filter(None, words)))
     if names == ("all",):
-        return tuple(KNOWN)
-    there_are = f"there are {', '.join(VARIANTS)}, or all"
+        return tuple(SHIPPED_BENCHMARKS)
+    there_are = f"there are {', '.join(SHIPPED_BENCHMARKS)}, or all"
     if not names:
         raise InputError(f"names no benchmark; {there_are}")
     for name in names:
-        if name not in VARIANTS:
+        if name not in SHIPPED_BENCHMARKS:
             raise InputError(f"unknown benchmark {quote_short(name)}; {there_are}")
     return names
 
@@ -419,7 +418,9 @@ def _make_verbatim_list_grammar(
     return Grammar(metavar, option.allowed, read, lists=True)
 
 
-BENCHMARKS = _make_list_grammar(f"{', '.join(VARIANTS)}, or all", _parse_benchmarks)
+BENCHMARKS = _make_list_grammar(
+    f"{', '.join(SHIPPED_BENCHMARKS)}, or all", _parse_benchmarks
+)
 VARIANT = Grammar("NAME", "a list such as cas=lse,readwrite=ldar", str)
 _SOME_PAIRS = "per-relation:K, or a list such as 0-1,0-4"
 _ANY_PAIRS = f"half, ordered, {_SOME_PAIRS}"

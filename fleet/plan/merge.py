@@ -41,7 +41,7 @@ def merge_plan_with_facts(
     few_pairs = _resolve_pairs(
         f"{host.name}: few_pairs", effective_few_pairs(plan), facts, cpus, plan.seed
     )
-    # there are no pairs on one CPU
+    # where one CPU is measured there are no pairs, and the list of few_pairs is empty
     if few_pairs and not few_pairs.listed:
         few_pairs = None
     events = plan.counters
