@@ -268,10 +268,10 @@ class Benchmark:
         """Return which part of a burst this benchmark cannot have, or lacks: the point,
         the parameters, or the times of the other thread. Return None if all is well.
         """
-        # one number is shown for each pair or CPU, so it has to be clear which point
-        # has that number
+        # These views show one number for each pair or CPU, and a burst is of one point.
+        # So the benchmark has to tell which of its points has that number.
         is_by_cpus = self.view in (View.MATRIX, View.CPUS)
-        if is_by_cpus and burst.point and not self._has_point_for_pair(burst):
+        if is_by_cpus and burst.point and not self._tells_number_of_pair(burst):
             return "it has points, but none that stands for the pair"
         others = burst.other_ticks
         if self.shape is Shape.PAIR and others is not None and len(others) != 1:
@@ -281,7 +281,7 @@ class Benchmark:
             return "it has no point, or no parameters"
         return None
 
-    def _has_point_for_pair(self, burst: Any) -> bool:
+    def _tells_number_of_pair(self, burst: Any) -> bool:
         """Report whether the number of a pair can be told from a burst with a point:
         the benchmark names the point that stands for the pair, such as `x1`, or the
         point is the NUMA node of the memory, such as `n0`.
@@ -325,7 +325,8 @@ class Benchmark:
         for parameter, value in parameter_values:
             if parameter.type == "bytes" and value is not None:
                 sizes.add(value)
-        # the shapes of products only come close to the size in the name
+        # a product works on whole matrices, which together only come close to the size
+        # in the name of its point
         if not sizes or self.view is View.PRODUCTS:
             return None
         sizes_or_none = map(parse_size, words_of_name)

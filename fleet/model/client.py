@@ -45,6 +45,10 @@ _ADVICE = {
     "env": "set the variable",
 }
 _TEMPLATE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+_TEMPLATES_THERE_ARE = (
+    "there are {name}, {address}, {user}, {port}, {label:KEY}, {env:NAME} and {shell},"
+    " and {{ is a brace"
+)
 
 
 def client_command(host: Host, shell: Sequence[str]) -> tuple[str, ...]:
@@ -90,18 +94,15 @@ def _fill_templates(word: str, host: Host, shell: str) -> str | None:
     """Replace a word's templates; return None if an optional one, `{…?}`, has no value.
     Raises InputError.
     """
-    texts = []
-    is_left_out = False
-    # all are looked at, since one after an optional one may be wrong
-    for match in _TEMPLATE.finditer(word):
-        text = _find_template_value(match, host, shell)
-        if text is None:
-            is_left_out = True
-        else:
-            texts.append(text)
-    if is_left_out:
+    # look up all values first: a wrong template is an error even in a word that is left
+    # out for another
+    values = [
+        _find_template_value(match, host, shell) for match in _TEMPLATE.finditer(word)
+    ]
+    texts = [value for value in values if value is not None]
+    if len(texts) < len(values):
         return None
-    texts_in_order = iter(texts)
+    texts_in_order = iter(texts)  # one for each template
     return _TEMPLATE.sub(lambda _: next(texts_in_order), word)
 
 
@@ -130,11 +131,7 @@ def _find_template_value(match: re.Match[str], host: Host, shell: str) -> str | 
     elif name in values:
         text = values[name]
     else:
-        raise InputError(
-            f"{template} is not a template; there are {{name}}, {{address}},"
-            " {user}, {port}, {label:KEY}, {env:NAME} and {shell}, and"
-            " {{ is a brace"
-        )
+        raise InputError(f"{template} is not a template; {_TEMPLATES_THERE_ARE}")
     if text is None and not template.endswith("?}"):
         raise InputError(f"{host.name}: no value for {template}; {_ADVICE[kind]}")
     # the program would take a word that begins with - as an option of its own

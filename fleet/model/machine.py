@@ -500,7 +500,7 @@ class Topology:
             if groups_of_other.get(relation) == group:
                 return relation
         # a host that reports only cores does not say how far apart two of them are
-        if _ONLY_CORE in (groups_of_one.keys(), groups_of_other.keys()):
+        if _has_only_core(groups_of_one) or _has_only_core(groups_of_other):
             return Relation.UNKNOWN
         return Relation.SYSTEM
 
@@ -509,6 +509,11 @@ class Topology:
         return add_core_kinds(
             self.relation(one, other), self._kinds.get(one), self._kinds.get(other)
         )
+
+
+def _has_only_core(groups: Mapping[Relation, int]) -> bool:
+    """Report whether a CPU's groups, such as {SMT: 3}, are just its core."""
+    return groups.keys() == _ONLY_CORE
 
 
 def _list_reported_groups(cpu: Cpu) -> list[tuple[Relation, int]]:
