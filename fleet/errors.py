@@ -52,15 +52,15 @@ class InventoryError(UsageError, stage="inventory"):
 
 
 class UnreachableError(FleetError, stage="connect", exit_code=3):
-    """No connection could be opened. passing: a retry may help, as the host hung up
-    before authentication.
+    """No connection could be opened. is_transient: a retry may help, as the host hung
+    up before authentication.
     """
 
     def __init__(
-        self, message: str, *, passing: bool = False, reason: str = ""
+        self, message: str, *, is_transient: bool = False, reason: str = ""
     ) -> None:
         super().__init__(message)
-        self.passing = passing
+        self.is_transient = is_transient
         self.reason = reason
 
 
@@ -73,11 +73,13 @@ class AuthError(FleetError, stage="auth", exit_code=5):
 
 
 class LinkError(FleetError, stage="link", exit_code=6):
-    """A connection broke, or the host is silent. passing: a new connection may help."""
+    """A connection broke, or the host is silent. is_transient: a new connection may
+    help.
+    """
 
-    def __init__(self, message: str, *, passing: bool = True) -> None:
+    def __init__(self, message: str, *, is_transient: bool = True) -> None:
         super().__init__(message)
-        self.passing = passing
+        self.is_transient = is_transient
 
 
 class TimeLimitError(LinkError):

@@ -37,21 +37,21 @@ class Client:
     # makes the command line from a session's mark and a folder for MARK.log, where the
     # client may keep a log
     command_line: Callable[[str, Path], Sequence[str]]
-    by_hand: str  # what the user may try
+    command_to_try: str  # by hand, if the client fails; for messages
     answer_timeout_s: float  # until its shell answers
     failure_signs: Sequence[Sign] = ()  # the first that its output has is taken
     env: Mapping[str, str] = field(default_factory=dict)
     shares_first_session: bool = False  # later sessions use the first one's connection
-    ends_input: bool = False  # it passes end-of-file on stdin on to the command
+    passes_on_end_of_file: bool = False  # on its stdin, to the command on the host
     own_exit_code: int | None = None  # of its own failures; None: it has no such code
-    pause_s: float = 0.0  # between two readings of what a long command prints
+    reading_pause_s: float = 0.0  # between two readings of a long command's output
 
 
 _ERRORS: Mapping[str, Callable[[str], errors.FleetError]] = {
     "auth": errors.AuthError,
     "connect": UnreachableError,
     "host-key": errors.HostKeyError,
-    "passing": partial(UnreachableError, passing=True),
+    "passing": partial(UnreachableError, is_transient=True),
     "probe": errors.ProbeError,
 }
 
@@ -86,7 +86,7 @@ _USER_ACTS_S = 60.0  # the user may have to touch a token
 _SSH_FAILED = 255  # ssh's exit code of its own failures
 # of a command on this machine, which may be measuring it: no thread of ours wakes more
 # often than ten times a second
-_PAUSE_S = 0.1
+_READING_PAUSE_S = 0.1
 _DEFAULTS_OF_NEWER_SSH = {
     "forkafterauthentication": "no",
     "sessiontype": "default",
@@ -105,12 +105,12 @@ def _openssh_client(host: Host, timeout_s: float) -> Client:
     return Client(
         program="ssh",
         command_line=partial(_ssh_command, host, timeout_s),
-        by_hand=f"`{shell_test_command(host)}`.",
+        command_to_try=f"`{shell_test_command(host)}`.",
         failure_signs=_SIGNS_BY_PROGRAM[Via.OPENSSH],
         answer_timeout_s=timeout_s + _USER_ACTS_S,
         env={"SSH_ASKPASS_REQUIRE": "never"},
         shares_first_session=True,
-        ends_input=True,
+        passes_on_end_of_file=True,
         own_exit_code=_SSH_FAILED,
     )
 
@@ -178,11 +178,11 @@ def _override_settings(
             "ControlPath": folder / "session",
             "ControlPersist": "no",
         }
-    # A newer setting is set only where the user has another value: the user's ssh then
-    # knows the setting, which an older ssh would refuse.
+    # An older ssh refuses settings that it does not know, so set only those that the
+    # user has changed: ssh knows them.
     for key, default in _DEFAULTS_OF_NEWER_SSH.items():
-        user_values = user_settings.get(key, (default,))
-        if user_values != (default,):
+        has_user_changed = key in user_settings and user_settings[key] != (default,)
+        if has_user_changed:
             settings[key] = default
     return settings
 
@@ -199,13 +199,15 @@ def choose_client(host: Host, timeout_s: float) -> Client:
     client = Client(
         program=program,
         command_line=partial(_shell_command, host),
-        by_hand=f"`{shell_test_command(host)}`.",
+        command_to_try=f"`{shell_test_command(host)}`.",
         answer_timeout_s=timeout_s,
         failure_signs=_SIGNS_BY_PROGRAM.get(program, ()),
     )
     if host.via is Via.LOCAL:
-        return replace(client, ends_input=True, pause_s=_PAUSE_S)
-    return replace(client, by_hand=client.by_hand + _IF_BY_HAND_WORKS)
+        return replace(
+            client, passes_on_end_of_file=True, reading_pause_s=_READING_PAUSE_S
+        )
+    return replace(client, command_to_try=client.command_to_try + _IF_BY_HAND_WORKS)
 
 
 def _shell_command(host: Host, mark: str, _folder: Path) -> Sequence[str]:

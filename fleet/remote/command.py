@@ -32,8 +32,8 @@ from fleet.remote.process import GRACE_S, SLICE_BYTES, Process
 _STOP_GRACE_S = 5.0  # for a command to end after end-of-file on its stdin
 _SIGNALLED = 128  # the exit code of a client that a signal ended is this or more
 _SHOWN = 600  # characters of what a client printed
-# clients that connect at once; an sshd lets in ten strangers at a time
-_connecting = threading.BoundedSemaphore(8)
+# an sshd lets in ten strangers at a time
+_limit_of_connecting_clients = threading.BoundedSemaphore(8)
 
 
 class CommandConnection(Connection):
@@ -57,8 +57,8 @@ class CommandConnection(Connection):
             ) from err
         self._lock = threading.Lock()
         self._closed = False
-        self._running: list[_Session] = []
-        self._shell: _Session | None = None  # one that waits for a command
+        self._open_sessions: list[_Session] = []
+        self._shell: _Session | None = None  # the open one that waits for a command
         try:
             self._shell = self._start_session(first=True)
         except BaseException:
@@ -71,7 +71,8 @@ class CommandConnection(Connection):
         """See Connection.run. After a timeout the command may run on, without stdin and
         stdout.
         """
-        if stdin and not self.client.ends_input:
+        # without end-of-file, the host counts the bytes of stdin to find its end
+        if stdin and not self.client.passes_on_end_of_file:
             command = shell.limit_stdin(command, len(stdin))
         # all that follows a command with stdin is its own, so no command can follow
         is_last = bool(stdin)
@@ -112,9 +113,9 @@ class CommandConnection(Connection):
         """
         with self._lock:
             self._closed = True
-            running = list(self._running)
+            open_sessions = list(self._open_sessions)
         waiting = self._take_waiting_session()
-        for session in running:
+        for session in open_sessions:
             if session is not waiting:
                 session.close_stdin()
                 session.signal(signal.SIGTERM)
@@ -146,11 +147,11 @@ class CommandConnection(Connection):
             raise LinkError(f"{self.host_name}: {CLOSED}")
         session = _Session(self.host_name, self.client, self._folder)
         with self._lock:
-            self._running.append(session)
+            self._open_sessions.append(session)
         has_answered = False
         is_late = False
         try:
-            with _connecting:
+            with _limit_of_connecting_clients:
                 has_answered = session.has_shell(self.client.answer_timeout_s)
         except TimeoutError:
             is_late = True
@@ -168,8 +169,8 @@ class CommandConnection(Connection):
     def _end_session(self, session: "_Session", grace_s: float = GRACE_S) -> None:
         session.end(grace_s)
         with self._lock:
-            if session in self._running:
-                self._running.remove(session)
+            if session in self._open_sessions:
+                self._open_sessions.remove(session)
 
     def _no_answer_error(
         self, session: "_Session", *, first: bool
@@ -185,7 +186,7 @@ class CommandConnection(Connection):
         return UnreachableError(
             f"{self.host_name}: {client.program} did not reach the host's shell within"
             f" {client.answer_timeout_s:g} s{_make_log_suffix(session.log_text())}."
-            f" Try {client.by_hand}"
+            f" Try {client.command_to_try}"
         )
 
     def _unreachable_error(self, session: "_Session") -> errors.FleetError:
@@ -194,23 +195,26 @@ class CommandConnection(Connection):
         exit code and what it printed tell which, and what to do.
         """
         client = self.client
-        # A client that has an exit code of its own failures (ssh has 255) did connect
-        # if it ends with a small code: that is the code of the host's command.
-        is_code_of_host = session.ended_with < _SIGNALLED
-        if client.own_exit_code is not None and is_code_of_host:
+        # A client such as ssh ends with the exit code of the host's command, or with
+        # 255 for failures of its own. So if it ends with less than 128, it did connect.
+        has_own_code = client.own_exit_code is not None
+        is_code_of_host = has_own_code and session.ended_with < _SIGNALLED
+        if is_code_of_host:
             return errors.ProbeError(
                 f"{self.host_name}: {client.program} connected, but instead of /bin/sh"
                 " there was an exit code,"
                 f" {session.ended_with}{_make_log_suffix(session.printed_text())}."
-                f" fleet needs an account that may run commands; try {client.by_hand}"
+                " fleet needs an account that may run commands; try"
+                f" {client.command_to_try}"
             )
         log = session.log_text()
         sign = _find_sign(client.failure_signs, log)
-        advice = f"Try {client.by_hand}"
+        advice = f"Try {client.command_to_try}"
         if sign.remedy:
             advice = sign.remedy
-            # show only the line that the remedy answers
-            log = next(line for line in log.split("; ") if sign.text in line)
+            # the sign stands in the log: show only its line, which the remedy answers
+            log_lines = log.split("; ")
+            log = next(line for line in log_lines if sign.text in line)
         return sign.error(
             f"{self.host_name}: {client.program} could not"
             f" connect{_make_log_suffix(log)}. {advice}"
@@ -254,9 +258,10 @@ class _Session(Process):
         self.mark = shell.new_mark()
         self.host_name = host_name
         self.program = client.program
-        self.ended_with = _SIGNALLED  # the client's exit code, once it has ended
-        # what may say why the client failed: its stderr, then its stdout
-        self.heard: Sequence[bytes] = ()
+        # the client's exit code; until it has ended, as if a signal had ended it
+        self.ended_with = _SIGNALLED
+        # what the client itself printed, for errors: its stderr, then its stdout
+        self.client_messages: Sequence[bytes] = ()
         self._log = folder / f"{self.mark}.log"
         super().__init__(host_name, client.command_line(self.mark, folder), client.env)
 
@@ -271,8 +276,8 @@ class _Session(Process):
     ) -> Completed | None:
         """Run a command. If it has stdin, it is the session's last command, and the
         session's stdin ends with it. Return None if the client ended before the command
-        did; `heard` and `ended_with` then tell why. first: whether it is the session's
-        first command. Raises TimeoutError.
+        did; `client_messages` and `ended_with` then tell why. first: whether it is the
+        session's first command. Raises TimeoutError.
         """
         is_last = bool(stdin)
         script = shell.render_command(command, env, self.mark, last=is_last)
@@ -286,10 +291,10 @@ class _Session(Process):
             if done is not None:
                 return done
         finally:
-            self.heard = [bytes(err.data)]
-            # what a later command prints on stdout is no word of the client
+            self.client_messages = [bytes(err.data)]
+            # the first command prints nothing, so what is on stdout is the client's
             if first:
-                self.heard.append(bytes(out.data))
+                self.client_messages.append(bytes(out.data))
         self.ended_with = self.wait(max(0.0, deadline - time.monotonic()))
         return None
 
@@ -304,7 +309,7 @@ class _Session(Process):
         """Return, on one line, what the client printed instead of an answer: on stderr,
         or on stdout if stderr is empty. "" if the client printed nothing at all.
         """
-        for output in self.heard:
+        for output in self.client_messages:
             text = output.strip().decode("utf-8", "replace")
             if text:
                 # Marks are no words of the client: a shell may have printed its begin
@@ -339,6 +344,7 @@ class _Session(Process):
         stdout_tail = b""
         for is_stderr, data in received:
             if not is_stderr:
+                # Cutting loses no mark of ours: both come last, in far fewer bytes.
                 stdout_tail = (stdout_tail + data)[-_SHOWN:]
                 has_too_many_marks = stdout_tail.count(mark) > 2
                 if has_too_many_marks or spoilt_mark.search(stdout_tail):
@@ -383,7 +389,9 @@ class ClientStream(Stream):
         self._connection = connection
         self._session = session
         self._mark = session.mark
-        if not connection.client.ends_input:
+        # If the client keeps end-of-file from the command, a line ends its stdin. The
+        # length tells where `stdin` ends and such lines begin.
+        if not connection.client.passes_on_end_of_file:
             command = shell.end_stdin_at_stop_line(command, len(stdin))
         script = shell.render_command(command, connection._env, session.mark, last=True)
         # The command is sent now, not when the first line is read: a stop before that
@@ -399,7 +407,7 @@ class ClientStream(Stream):
 
     def stop(self) -> None:
         """See Stream.stop."""
-        if not self._connection.client.ends_input:
+        if not self._connection.client.passes_on_end_of_file:
             self._session.write_if_open(shell.STOP)
         self._session.close_stdin()
 
@@ -409,10 +417,10 @@ class ClientStream(Stream):
         """
         session = self._session
         client = self._connection.client
-        if not client.ends_input:
+        if not client.passes_on_end_of_file:
             # without these lines the host would take us for gone, and end stdin
             session.heartbeat = b"\n"
-        if client.pause_s:
+        if client.reading_pause_s:
             session.hold_more_output()
         received = session.exchange(
             self._stdin,
@@ -429,11 +437,11 @@ class ClientStream(Stream):
                 # may disturb what is measured on this machine.
                 was_all_that_came = len(data) < SLICE_BYTES
                 if was_all_that_came:
-                    time.sleep(client.pause_s)
+                    time.sleep(client.reading_pause_s)
             session.ended_with = session.wait(self._idle_timeout_s)
         except TimeoutError:
             raise self._time_limit_error() from None
-        session.heard = [bytes(self._stderr_tail)]
+        session.client_messages = [bytes(self._stderr_tail)]  # the error quotes them
         raise self._connection._broken_link_error(session)
 
     def _end_command(self, *, given_up: bool) -> None:

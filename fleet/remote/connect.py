@@ -45,7 +45,9 @@ def _connect(host: Host, timeout_s: float) -> Connection:
 
     client = choose_client(host, timeout_s)
     _log.info(
-        "%s: connecting through a program; by hand: %s", host.name, client.by_hand
+        "%s: connecting through a program; by hand: %s",
+        host.name,
+        client.command_to_try,
     )
     return CommandConnection(host, client)
 

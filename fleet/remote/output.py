@@ -185,9 +185,12 @@ class Stream(abc.ABC):
         self._deadline = time.monotonic() + limit_s
         self._line = bytearray()  # the line whose end has not come
         self._line_began_s = 0.0
-        self._stderr_tail = bytearray()  # the end of what came on stderr, with marks
+        # the end of what came on stderr, also the marks, which `Answer` explains
+        self._stderr_tail = bytearray()
         self._has_command_begun = False  # whether the begin mark came on stdout
         self._code_at_mark: int | None = None  # None until the end mark came on stdout
+        # whether the last line on stdout was empty: it belongs to the end mark if that
+        # comes next
         self._is_empty_line_held_back = False
         self._has_been_left = False  # whether the context was left
         self._given_up = False  # whether iterating raised LinkError
@@ -220,8 +223,10 @@ class Stream(abc.ABC):
                     self._keep_stderr_tail(data)
                 else:
                     yield from self._lines_between_marks(self._complete_lines(data))
-                has_stdout_ended = self._code_at_mark is not None
-                if has_stdout_ended and self._cut_stderr_at_end_mark():
+                if self._code_at_mark is None:  # stdout has not come to its end mark
+                    continue
+                has_stderr_ended = self._cut_stderr_at_end_mark()
+                if has_stderr_ended:
                     self.exit_code = self._code_at_mark
                     return
         except LinkError:
@@ -229,6 +234,7 @@ class Stream(abc.ABC):
             raise
         finally:
             self.stderr = self._get_stderr_behind_begin_mark()
+        # the outputs have ended, and no end mark came on one or both
         yield from self._last_lines_without_mark()
 
     def _last_lines_without_mark(self) -> Iterator[bytes]:
@@ -290,7 +296,7 @@ class Stream(abc.ABC):
                 f"{self._host_name}: the host sent a line longer than"
                 f" {LINE_LIMIT_BYTES >> 20} MiB, which is not how a fleet agent speaks;"
                 " the command was given up.",
-                passing=False,
+                is_transient=False,
             )
 
     def _lines_between_marks(self, lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -315,8 +321,10 @@ class Stream(abc.ABC):
             # command's: it is not if the end mark follows.
             if self._is_empty_line_held_back:
                 yield b""
-            self._is_empty_line_held_back = line == b""
-            if line:
+                self._is_empty_line_held_back = False
+            if line == b"":
+                self._is_empty_line_held_back = True
+            else:
                 yield line
 
     def __enter__(self) -> Self:

@@ -161,7 +161,7 @@ class HostLink:
                 self._connect()
             except UnreachableError as err:
                 # the error may pass if too many connect at once (MaxStartups of sshd)
-                if not err.passing or tried == FIRST_TRIES:
+                if not err.is_transient or tried == FIRST_TRIES:
                     raise
                 self.progress.note(
                     f"{err} Trying again ({tried} of {FIRST_TRIES - 1})."

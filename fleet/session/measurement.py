@@ -208,7 +208,7 @@ class Measurement:
         if self._reconnect_by is None or has_advanced:
             patience_end = time.monotonic() + context.reconnect_s
             self._reconnect_by = min(patience_end, self._end_by)
-        if time.monotonic() >= self._reconnect_by or not lost.passing:
+        if time.monotonic() >= self._reconnect_by or not lost.is_transient:
             raise lost
         facts, agent = self._link.reconnect(lost, self._reconnect_by)
         self.continue_with(facts, agent)

@@ -28,13 +28,14 @@ _DEFAULT_KEYS = ("id_rsa", "id_ecdsa", "id_ed25519")
 _PATH_KEYS = ("identityfile", "certificatefile")
 _HOP_KEYS = ("proxycommand", "proxyjump")  # their ${VAR} is left to a shell
 _FILES_AT_MOST = 200  # of an ssh_config, included ones too
-# what ssh answered to questions that differ in their name only; None if it matters
+# what ssh answered to questions that differ in their name only; None if the answers
+# may differ as well
 _shared_settings: dict[tuple[object, ...], Settings | None] = {}
 _shared_lock = threading.Lock()
 _SEPARATOR = "\x1f"  # stands in no setting
 # ForkAfterAuthentication is an error without a command
 _ANY_COMMAND = ("-o", "RemoteCommand=true")
-_TOKEN = re.compile(r"%|\$\{")  # how a token such as %h, or a variable, begins
+_TOKEN_OR_VARIABLE = re.compile(r"%|\$\{")  # how %h or ${HOME} begins
 # a line of ssh_config: its keyword, and its value without blanks around it
 _LINE = re.compile(r"\s*([A-Za-z0-9]+)(?:\s*=\s*|\s+)(.*?)\s*")
 _LINE_ABOUT_OTHER_LINES = re.compile(r"(?im)^\s*((?:match|include)\b.*)")
@@ -89,9 +90,11 @@ def look_up(
         # cached answers hold only as long as the files have these times and sizes
         stamps = tuple(map(read_stamp, files))
         query = _Query(ssh, name, user, port, file, stamps)
-        # None if the settings may depend on the name
         settings = _ask_once_for_like_names(query)
-        return _ask_ssh(query) if settings is None else settings
+        if settings is not None:
+            return settings
+        # like names may have other settings, so ask for this one alone
+        return _ask_ssh(query)
     except UnreachableError as error:
         raise UnreachableError(f"{host_name}: {error}") from error
 
@@ -103,8 +106,8 @@ def find_user_file() -> Path:
 
 def _ask_once_for_like_names(query: _Query) -> Settings | None:
     """Return what `ssh -G` says. It is asked once for all names that match the same
-    `Host` lines, since these have the same settings but for `hostname`. None if such
-    names may differ in other settings.
+    `Host` lines, since these have the same settings but for `hostname`. Return None if
+    such names may differ in other settings.
     """
     name = query.name
     host_lines = _read_host_lines_unless_complex(query.file, query.stamps)
@@ -112,7 +115,7 @@ def _ask_once_for_like_names(query: _Query) -> Settings | None:
         return None
     # A name that a `Host` line lists has settings of its own. A name with capitals is
     # asked for alone, too, since ssh turns them into small letters.
-    if name in host_lines.words or name != name.lower():
+    if name in host_lines.names or name != name.lower():
         return None
     # whether each pattern matches: names that agree in all of these share an answer
     matches = [matches_pattern(name, pattern) for pattern in host_lines.patterns]
@@ -121,10 +124,11 @@ def _ask_once_for_like_names(query: _Query) -> Settings | None:
         if key not in _shared_settings:
             # without the port, which callers take from their own query
             settings = _run_ssh(replace(query, port=None), *_ANY_COMMAND)
-            is_shared = not _depends_on_name(settings, name)
-            _shared_settings[key] = settings if is_shared else None
+            _shared_settings[key] = settings
+            if _depends_on_name(settings, name):
+                _shared_settings[key] = None
         shared = _shared_settings[key]
-    if shared is None:
+    if shared is None:  # the settings depend on the name
         return None
     return {**shared, "hostname": (name,)}
 
@@ -139,11 +143,12 @@ def _depends_on_name(settings: Settings, name: str) -> bool:
     # ssh would complete the name by a domain, then look up the new name
     if settings.get("canonicalizehostname", ("false",)) != ("false",):
         return True
+    # `ssh -G` prints hops and paths with their tokens, perhaps %h, the name
     for key in (*_HOP_KEYS, *_PATH_KEYS):
-        has_token = any(map(_TOKEN.search, settings.get(key, ())))
+        has_token = any(map(_TOKEN_OR_VARIABLE.search, settings.get(key, ())))
         if has_token:
             return True
-    # ssh has replaced the tokens of other settings: if one had %h, the name is there
+    # In all other settings, `ssh -G` has replaced the tokens: by the name if it was %h.
     for key, texts in settings.items():
         has_name = any(name in text for text in texts)
         if has_name and key not in ("host", "hostname"):
@@ -154,8 +159,8 @@ def _depends_on_name(settings: Settings, name: str) -> bool:
 class _HostLines(NamedTuple):
     """What stands on the `Host` lines of an ssh_config, without the ! of negations."""
 
-    words: Collection[str]
-    patterns: Collection[str]  # those of the words that have * or ?
+    names: Collection[str]  # also the patterns
+    patterns: Collection[str]  # those of the names that have * or ?
 
 
 @lru_cache(maxsize=16)
@@ -169,12 +174,12 @@ def _read_host_lines_unless_complex(
     """
     user_file = find_user_file()
     user_folder = user_file.parent
-    # each file, and the folder for relative names on its `Include` lines; for the file
-    # of `ssh -F` that is the user's folder as well
-    pending = [(user_file, user_folder), (Path(_SYSTEM_FILE), _SYSTEM_FOLDER)]
-    if file:
+    # each file, and the folder for relative names on its `Include` lines
+    if file:  # as ssh does with the file of its -F
         pending = [(Path(file), user_folder)]
-    words: dict[str, None] = {}  # as a set that keeps the order
+    else:
+        pending = [(user_file, user_folder), (Path(_SYSTEM_FILE), _SYSTEM_FOLDER)]
+    names: dict[str, None] = {}  # as a set that keeps the order
     for path, folder in pending:  # the loop also reaches the files that it appends
         lines = _read_lines(path)
         if lines is None:
@@ -183,13 +188,14 @@ def _read_host_lines_unless_complex(
             if _is_complex(keyword, value):
                 return None
             if keyword == "host":
-                words |= _split_host_line(value)
+                names |= _split_host_line(value)
             elif keyword == "include":
-                pending += [(name, folder) for name in _list_included(folder, value)]
+                included = _list_included(folder, value)
+                pending += [(included_path, folder) for included_path in included]
         if len(pending) > _FILES_AT_MOST:
             return None
-    patterns = [word for word in words if "*" in word or "?" in word]
-    return _HostLines(words.keys(), patterns)
+    patterns = [name for name in names if "*" in name or "?" in name]
+    return _HostLines(names.keys(), patterns)
 
 
 def _split_host_line(value: str) -> dict[str, None]:
@@ -242,15 +248,13 @@ def _ask_ssh(query: _Query) -> Settings:
     identity_files = settings.get("identityfile", ())
     paths = [*identity_files, *settings.get("certificatefile", ())]
     hops = [get_last(settings, key) for key in _HOP_KEYS]
-    if any(map(_TOKEN.search, paths)):
-        # in double quotes, as file names may have blanks
-        text = _SEPARATOR.join(paths).replace("\\", "\\\\").replace('"', '\\"')
-        options = _set_remote_command(hops)
-        answer = _run_ssh(query, *options, "-o", f'ControlPath="{text}"')
+    if any(map(_TOKEN_OR_VARIABLE.search, paths)):
+        options = [*_set_remote_command(hops), *_set_control_path(paths)]
+        answer = _run_ssh(query, *options)
         paths = answer["controlpath"][0].split(_SEPARATOR)
         settings["identityfile"] = tuple(paths[: len(identity_files)])
         settings["certificatefile"] = tuple(paths[len(identity_files) :])
-    elif any(map(_TOKEN.search, hops)):
+    elif any(map(_TOKEN_OR_VARIABLE.search, hops)):
         answer = _run_ssh(query, *_set_remote_command(hops))
     else:
         return settings
@@ -262,6 +266,14 @@ def _ask_ssh(query: _Query) -> Settings:
 
 def _set_remote_command(hops: Sequence[str]) -> list[str]:
     return ["-o", f"RemoteCommand={_SEPARATOR.join(hops)}"]
+
+
+def _set_control_path(paths: Sequence[str]) -> list[str]:
+    """Return the option that gives ssh the paths as one ControlPath, in double quotes,
+    as file names may have blanks.
+    """
+    text = _SEPARATOR.join(paths).replace("\\", "\\\\").replace('"', '\\"')
+    return ["-o", f'ControlPath="{text}"']
 
 
 def _run_ssh(query: _Query, *options: str) -> dict[str, tuple[str, ...]]:
@@ -348,9 +360,10 @@ def _list_not_understood(text: str, settings: Settings) -> list[str]:
     not_understood = _LINE_ABOUT_OTHER_LINES.findall(text)
     for key, values in settings.items():
         for value in values:
-            has_token_left = _TOKEN.search(value.replace("%%", "")) is not None
+            text_without_escapes = value.replace("%%", "")
+            is_any_left = _TOKEN_OR_VARIABLE.search(text_without_escapes) is not None
             has_only_variables = "%" not in value
-            is_for_shell = key == "proxycommand" and has_only_variables
-            if has_token_left and not is_for_shell:
+            is_left_to_shell = key == "proxycommand" and has_only_variables
+            if is_any_left and not is_left_to_shell:
                 not_understood.append(f"{key} {value}")
     return not_understood

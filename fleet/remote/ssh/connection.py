@@ -59,11 +59,11 @@ class SshConnection(Connection):
         """
         too_late = timeout_message(self.host_name, timeout_s)
         with self._limit(timeout_s, too_late) as deadline:
-            channel = self._take_shell(timeout_s)
+            channel = self._take_shell(timeout_s)  # which leaves `_shell` None
             try:
                 return self._run_by_shell(channel, command, stdin, deadline)
             finally:
-                # `_run_by_shell` keeps the shell if another command may follow
+                # `_run_by_shell` sets `_shell` again if another command may follow
                 is_kept = self._shell is not None
                 if not is_kept:
                     _close_channel(channel)
@@ -107,25 +107,26 @@ class SshConnection(Connection):
         too_late = (
             f"{self.host_name}: a file transfer was not done within {timeout_s:g} s."
         )
-        limit = partial(self._limit_sftp, timeout_s, too_late)
         with self._limit(timeout_s, too_late):
             channel = self._transport.open_session(timeout=_SFTP_OPENS_S)
             channel.settimeout(_SFTP_OPENS_S)
+        # each request to the channel has the limit anew, and may be refused
+        limit_request = partial(self._limit_sftp, timeout_s, too_late)
         try:
-            yield self._open_sftp(channel, limit)
+            yield self._open_sftp(channel, limit_request)
         finally:
             _close_channel(channel)
 
     def _open_sftp(
         self,
         channel: paramiko.Channel,
-        limit: Callable[[], contextlib.AbstractContextManager[None]],
+        limit_request: Callable[[], contextlib.AbstractContextManager[None]],
     ) -> SftpChannel | None:
         """Start SFTP in a channel; return None if the host refuses it."""
         opened = None
-        with contextlib.suppress(RefusedError), limit():
+        with contextlib.suppress(RefusedError), limit_request():
             channel.invoke_subsystem("sftp")
-            opened = SftpChannel(paramiko.SFTPClient(channel), limit)
+            opened = SftpChannel(paramiko.SFTPClient(channel), limit_request)
         outcome = "sftp opened"
         if opened is None:
             outcome = "no sftp there; files go through the shell"
@@ -348,15 +349,16 @@ def _exchange(
         left_s = deadline - time.monotonic()
         if left_s <= 0:
             raise TimeoutError
-        # sending to a closed channel tells a lost link from a command that has ended
+        # a closed channel is sent to as well: `_send` tells whether the link is lost
         can_send = channel.closed or channel.send_ready()
         if unsent and can_send:
             unsent = _send(channel, unsent)
             if not unsent and not keep_open:
                 channel.shutdown_write()
-        elif received:
             continue
-        elif unsent:
+        if received:
+            continue
+        if unsent:
             # there is no event to wait for, so see soon whether the host reads again
             readable.poll(1000 * min(left_s, _WINDOW_TICK_S))
         else:
@@ -390,7 +392,7 @@ def _read_outputs(channel: paramiko.Channel) -> list[tuple[bool, bytes]]:
 
 def _send(channel: paramiko.Channel, data: memoryview) -> memoryview:
     """Send one slice and return the rest, which is empty if the command has ended
-    without reading it.
+    without reading it. Raises OSError if the link is lost.
     """
     try:
         sent = channel.send(bytes(data[:_SLICE_BYTES]))

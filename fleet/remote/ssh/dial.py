@@ -81,9 +81,10 @@ def _open_session(
             link.open()
     except (SSHException, SilentError, EOFError, OSError) as error:
         message = describe_failure(host_name, endpoint, link, timeout_s, error)
-        is_passing = has_closed_early(link, error)
+        # the host may have been busy: another try may succeed
+        is_transient = has_closed_early(link, error)
         link.client.close()
-        raise UnreachableError(message, passing=is_passing) from error
+        raise UnreachableError(message, is_transient=is_transient) from error
     except BaseException:
         link.client.close()
         raise

@@ -87,12 +87,15 @@ def describe_failure(
     has_sent_banner = bool(transport.remote_version)
     if not has_sent_banner and isinstance(transport.sock, ProxySocket):
         return f"{where}: {_silent_proxy_message(endpoint, transport.sock)}"
-    # paramiko gave up while the link was up, or a socket's own timeout ended it
-    is_silent = transport.is_active() or isinstance(error.__cause__, TimeoutError)
+    # The server is silent if paramiko gave up waiting, which leaves the transport
+    # active, or if a socket's own timeout ended it. Otherwise the server hung up.
+    has_socket_timed_out = isinstance(error.__cause__, TimeoutError)
+    is_silent = transport.is_active() or has_socket_timed_out
     if not has_sent_banner:
         reason = "" if is_silent else str(error)
         quote = _quote_server_text(transport)
         return _no_banner_message(where, timeout_s, reason) + quote
+    # after the banner come the key exchange and authentication
     problem = f"did not go on within {timeout_s:g} s"
     if not is_silent:
         problem = f"ended the connection ({_describe_reason(error)})"
@@ -176,7 +179,8 @@ def _no_common_algorithm_message(transport: Transport, error: str) -> str:
     ]
     supported = getattr(transport.get_security_options(), kind.option)
     remedy = "Allow one of ours in the host's sshd_config"
-    if kind.option == "key_types" and set(offered) <= _SHA1_ONLY:
+    are_all_sha1 = set(offered) <= _SHA1_ONLY
+    if kind.option == "key_types" and are_all_sha1:
         remedy = (
             "These sign with SHA-1, which is broken: give the host an ed25519 key"
             " (`ssh-keygen -A` there)"

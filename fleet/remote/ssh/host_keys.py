@@ -145,7 +145,7 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
             file = endpoint.user_known_hosts[0]
         else:
             file = expand_home("~/.ssh/known_hosts")
-        # any other type is one of the three of ECDSA, which are one for ssh-keyscan
+        # the other types are three of ECDSA, and ssh-keyscan calls all three "ecdsa"
         kind = _KEYSCAN_TYPES.get(key.get_name(), "ecdsa")
         address = shlex.quote(endpoint.address)
         scan = f"ssh-keyscan -p {endpoint.port} -t {kind} {address}"
@@ -154,11 +154,11 @@ class HostKeyCheck(paramiko.MissingHostKeyPolicy):
             f"{self._describe_shown_key(key)}, which no known_hosts file lists as"
             f" {endpoint.host_key_name} (looked in {looked_in})."
         )
-        for_ssh_only = self._describe_what_only_ssh_asks()
-        if for_ssh_only:
+        authority_or_command = self._describe_what_only_ssh_asks()
+        if authority_or_command:
             return (
-                f"{message} {for_ssh_only}, which only ssh itself follows: set `via:"
-                " openssh` for this host in the inventory."
+                f"{message} {authority_or_command}, which only ssh itself follows: set"
+                " `via: openssh` for this host in the inventory."
             )
         return (
             f"{message} Compare it with what `ssh-keygen -lf` says on the host, then"

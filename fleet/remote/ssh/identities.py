@@ -136,14 +136,16 @@ class Identities(AuthStrategy):
                 try:
                     is_accepted = self._offer(transport, source, tried)
                 except BadAuthenticationType as error:
-                    other_methods = error.allowed_types
+                    other_methods = error.allowed_types  # keys are not among them
                     break
                 answer = "accepted" if is_accepted else "refused"
                 self._log_step(f"key {source.display_name} {answer}")
                 if is_accepted:
                     return AuthResult(self)
+        # the server may let us in without a key, even if it refused keys
         methods = self._ask_without_key(transport, first=not tried)
-        if not methods:
+        was_let_in = not methods
+        if was_let_in:
             return AuthResult(self)
         if other_methods:
             raise AuthError(self._no_keys_taken_message(other_methods))
@@ -206,24 +208,18 @@ class Identities(AuthStrategy):
         except AuthenticationException as error:
             if _is_timeout(error):
                 raise SilentError from error
-            if transport.is_active():
-                self._note_missing_signature(identity)
-                return False
-            last_words = getattr(transport, "goodbye", "")
-            # A server ends the session after too many keys. If it ends after the first
-            # key, without last words, the link broke.
-            is_link_broken = len(tried) == 1 and not last_words
-            if is_link_broken:
-                raise SilentError from error
-            raise AuthError(self._closed_message(tried, last_words)) from error
+            if not transport.is_active():
+                raise self._make_closed_error(transport, tried) from error
+            self._note_missing_signature(identity)
+            return False
         except (SSHException, EOFError, OSError) as error:
             # with a text the key failed, for instance an agent refused to sign;
             # without, the link did
             has_key_failed = isinstance(error, SSHException) and str(error) != ""
-            if has_key_failed and transport.is_active():
-                self._unusable.append(f"{identity.display_name}: {error}")
-                return False
-            raise SilentError from error
+            if not has_key_failed or not transport.is_active():
+                raise SilentError from error
+            self._unusable.append(f"{identity.display_name}: {error}")
+            return False
         if further_methods:
             raise AuthError(
                 f"{self._where} accepted {identity.display_name} but wants"
@@ -231,6 +227,19 @@ class Identities(AuthStrategy):
                 " Exempt this key in the host's sshd_config (AuthenticationMethods)."
             )
         return True
+
+    def _make_closed_error(
+        self, transport: paramiko.Transport, tried: list[str]
+    ) -> Exception:
+        """Return the error of a session that ended when a key was refused. A server
+        ends it after too many keys, or with last words. If it ends after the first key
+        without last words, the link broke.
+        """
+        last_words = getattr(transport, "goodbye", "")
+        is_link_broken = len(tried) == 1 and not last_words
+        if is_link_broken:
+            return SilentError()
+        return AuthError(self._closed_message(tried, last_words))
 
     def _note_missing_signature(self, identity: Identity) -> None:
         """Note a refused key of ssh-agent as unusable if the agent did not sign."""

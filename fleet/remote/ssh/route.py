@@ -75,7 +75,8 @@ def _resolve_hops(host: Host, jump: Sequence[str]) -> list[Endpoint]:
     """Resolve the jump hosts in the order they are passed. As in OpenSSH, only the
     first jump host's own ProxyJump is followed, then that of its first, and so on.
 
-    If `jump` is b,c and ssh_config has ProxyJump a for b, the jump hosts are a,b,c.
+    If `jump` is b,c and ssh_config has ProxyJump a for b, the jump hosts are a,b,c: the
+    first turn of the loop resolves b and c, the second puts a before them.
     """
     hops: list[Endpoint] = []
     # names of jump hosts to be passed before those in `hops`
@@ -90,7 +91,8 @@ def _resolve_hops(host: Host, jump: Sequence[str]) -> list[Endpoint]:
         earlier_hops = first.jump
         if earlier_hops:
             first = _reach_through_hop(first)
-        hops = [first, *map(_reach_through_hop, others), *hops]
+        resolved_hops = [first, *map(_reach_through_hop, others)]
+        hops = resolved_hops + hops
     return hops
 
 
