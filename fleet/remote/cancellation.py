@@ -21,8 +21,12 @@ class Cancellation:
     def __init__(self) -> None:
         self._requested = threading.Event()
         self._streams: list[Stream] = []
-        self._open: list[Callable[[], None]] = []  # for `close_all` to call
-        self._hasty: list[Callable[[], None]] = []  # to call on the user's request
+        self._closers_on_close_all: list[
+            Callable[[], None]
+        ] = []  # for `close_all` to call
+        self._closers_on_request: list[
+            Callable[[], None]
+        ] = []  # to call on the user's request
         self._closing = False  # whether `close_all` has begun
 
     @property
@@ -51,28 +55,28 @@ class Cancellation:
     @contextmanager
     def call_on_close_all(self, close: Callable[[], None]) -> Iterator[None]:
         """While the block runs, let `close_all` call `close`, from any thread."""
-        self._open.append(close)
+        self._closers_on_close_all.append(close)
         try:
             # `close_all` may have looked at the list before we added to it
             if self._closing:
                 close()
             yield
         finally:
-            self._open.remove(close)
+            self._closers_on_close_all.remove(close)
 
     @contextmanager
     def call_on_request(self, close: Callable[[], None]) -> Iterator[None]:
         """While the block runs, call `close` as soon as the session is cancelled, from
         any thread.
         """
-        self._hasty.append(close)
+        self._closers_on_request.append(close)
         try:
             # the session may have been cancelled before we added to the list
             if self._requested.is_set():
                 close()
             yield
         finally:
-            self._hasty.remove(close)
+            self._closers_on_request.remove(close)
 
     def request_and_stop_streams(self) -> None:
         """Cancel the session: no host starts another stage, every agent is stopped, and
@@ -81,7 +85,7 @@ class Cancellation:
         self._requested.set()
         for stream in list(self._streams):
             stream.stop()
-        for close in list(self._hasty):
+        for close in list(self._closers_on_request):
             close()
 
     def close_all(self) -> None:
@@ -89,5 +93,5 @@ class Cancellation:
         they are registered.
         """
         self._closing = True
-        for close in list(self._open):
+        for close in list(self._closers_on_close_all):
             close()

@@ -93,6 +93,8 @@ class MinimalPut:
         sent = self._run_step("receive", self._data)  # which runs cksum, too
         if sent.exit_code != _NO_PROGRAM:
             return sent
+        # An SFTP that refused the file counts as none. The caller does not know the
+        # exit codes of minimal_put.sh, so it gets 1.
         advice = b"There is no SFTP, and cat and chmod would have to be there."
         return Completed(1, b"", sent.stderr + advice)
 

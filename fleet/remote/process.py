@@ -88,12 +88,12 @@ class Process:
                         data = self._read_or_unregister(output, selector)
                         if data:
                             yield output is self.stderr, data
-                        continue
-                    unwritten = self._write(unwritten)
-                    if not unwritten:
-                        selector.unregister(key.fileobj)
-                        if not keep_open:
-                            self.close_stdin()
+                    else:
+                        unwritten = self._write(unwritten)
+                        if not unwritten:
+                            selector.unregister(key.fileobj)
+                            if not keep_open:
+                                self.close_stdin()
         yield from self._read_remaining()
 
     def hold_more_output(self) -> None:
@@ -116,6 +116,7 @@ class Process:
         """
         unwritten = memoryview(data)
         with selectors.DefaultSelector() as selector:
+            # if another thread has closed stdin, nothing is watched until the deadline
             if self._stdin:
                 self._watch_stdin(selector, self._stdin)
             while unwritten:
@@ -192,10 +193,8 @@ class Process:
             left_s = idle_deadline - time.monotonic()
             if left_s <= 0:
                 raise TimeoutError
-            # A heartbeat must not come amid the input. While input is left, the
-            # selector holds stdin beside the unread outputs.
-            is_input_written = len(selector.get_map()) == len(self._unread)
-            if is_input_written:
+            # a heartbeat must not come amid the input
+            if not _is_stdin_watched(selector):
                 self._beat_if_due()
             events = selector.select(min(left_s, _LOOK_S))
             if events or self._child.poll() is not None:
@@ -248,3 +247,10 @@ class Process:
             # the command does not read its stdin, or we closed it
             return data[:0]
         return data[written:]
+
+
+def _is_stdin_watched(selector: selectors.BaseSelector) -> bool:
+    """Report whether the selector of `exchange` still waits to write to stdin, the one
+    key that has no output as its data.
+    """
+    return any(key.data is None for key in selector.get_map().values())

@@ -35,6 +35,10 @@ def end_stdin_at_stop_line(command: str, size: int) -> str:
     which only show that the controller is still there.
 
     loader.sh runs the text. In it, $0 is the mark, and the variable fleet_n a newline.
+    With most of the details left out, the text for 3 bytes is:
+
+        { dd bs=1 count=3; while read LINE; do [ LINE = stop ] && break; done; } |
+        { ( COMMAND ); echo END-MARKS; }
     """
     # $fleet_t is `-t 60` if the shell's `read` has a time limit, else empty. At
     # end-of-file, such a `read` exits with 1; any other exits as for a wrong option.
@@ -50,7 +54,8 @@ def end_stdin_at_stop_line(command: str, size: int) -> str:
     # both sides of the pipe, so also for STOP.
     print_end_marks = 'fleet_c=$?;echo "$fleet_n$0 $fleet_c";echo "$fleet_n$0" >&2;'
     feed = f"{{ {pass_stdin}{wait_for_stop} }} 2>/dev/null"
-    return f"{set_timeout_option}{feed} | {{ (\n{command}\n);{print_end_marks} }}"
+    run = f"{{ (\n{command}\n);{print_end_marks} }}"
+    return f"{set_timeout_option}{feed} | {run}"
 
 
 def new_mark() -> str:
@@ -91,9 +96,10 @@ def posix_cksum(data: bytes) -> str:
     length_bytes = (len(data).bit_length() + 7) // 8
     length = len(data).to_bytes(length_bytes, "little")
     mirrored_input = (data + length).translate(_REVERSED)
-    # POSIX starts from 0. zlib inverts the value that it starts from, and 0xFFFFFFFF
-    # inverted is 0. Both invert the result.
-    mirrored_crc = zlib.crc32(mirrored_input, 0xFFFFFFFF)
+    # POSIX starts from 0. zlib inverts the start that it is given, so it is given 0
+    # inverted.
+    inverted_start = 0xFFFFFFFF
+    mirrored_crc = zlib.crc32(mirrored_input, inverted_start)
     mirrored_bits = f"{mirrored_crc:032b}"
     crc = int(mirrored_bits[::-1], 2)
     return f"{crc} {len(data)}"
@@ -112,7 +118,7 @@ def put_command(path: str, mode: int, data: bytes) -> str:
     steps = [
         f"cat > {new}",
         f"[ $(wc -c < {new}) -eq {len(data)} ]",
-        # '' is the answer of a host without cksum
+        # goes on with the right checksum, or with none ('') if the host lacks cksum
         f"case $(cksum < {new} 2>/dev/null) in '{checksum}'*|'');;"
         " *)echo 'other bytes came' >&2; false;; esac",
         f"chmod {mode:o} {new}",
