@@ -53,8 +53,8 @@ def deploy(
         agent = _deploy_finished_or_build(connection, job, notify)
         if agent is not None:
             return agent
+    compiler, cflags = job.controller_options
     with _prefixing_errors_with_host(host):
-        compiler, cflags = job.controller_options
         built = builder.build(
             facts.target, job.all_sources, compiler, extra=cflags, notify=notify
         )
@@ -363,13 +363,14 @@ def _preview_from_controller(job: _Job) -> Preview:
     """Describe what `deploy` would do with an agent that a compiler on the controller
     built or would build. Raises BuildError.
     """
+    compiler, cflags = job.controller_options
     built = job.builder.find_finished(
-        job.facts.target, job.all_sources, *job.controller_options
+        job.facts.target, job.all_sources, compiler, extra=cflags
     )
     if built is not None:
         return _preview_sending(job, built)
     with _prefixing_errors_with_host(job.host):
-        toolchain = find_first_toolchain(job.facts.target, *job.controller_options)
+        toolchain = find_first_toolchain(job.facts.target, compiler, cflags)
     present = _preview_if_agent_on_host(job, toolchain)
     return present or Preview(f"would be built with {toolchain.name} and sent")
 

@@ -21,12 +21,10 @@ class Cancellation:
     def __init__(self) -> None:
         self._requested = threading.Event()
         self._streams: list[Stream] = []
-        self._closers_on_close_all: list[
-            Callable[[], None]
-        ] = []  # for `close_all` to call
-        self._closers_on_request: list[
-            Callable[[], None]
-        ] = []  # to call on the user's request
+        # what `close_all` calls
+        self._closers_on_close_all: list[Callable[[], None]] = []
+        # what is called as soon as the user cancels
+        self._closers_on_request: list[Callable[[], None]] = []
         self._closing = False  # whether `close_all` has begun
 
     @property

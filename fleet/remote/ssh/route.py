@@ -89,7 +89,7 @@ def _resolve_hops(host: Host, jump: Sequence[str]) -> list[Endpoint]:
             )
         first, *others = [_resolve_hop(host, hop) for hop in earlier_hops]
         earlier_hops = first.jump
-        if earlier_hops:
+        if earlier_hops:  # `first` is reached through them
             first = _reach_through_hop(first)
         resolved_hops = [first, *map(_reach_through_hop, others)]
         hops = resolved_hops + hops
