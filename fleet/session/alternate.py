@@ -34,8 +34,8 @@ class Alternation:
         """
         chance = random.Random(seed)
         one_pass = len(self.values)
-        # This ends, since an order without a period always exists: if there are several
-        # passes, all alike but the last one, for instance.
+        # This ends: one pass has no period, and several passes have none if, for
+        # instance, only the last differs from the others.
         while True:
             drawn: list[str] = []
             for _ in range(repeat):
@@ -68,7 +68,9 @@ class Alternation:
 
 
 def _repeats(values: Sequence[str], period: int) -> bool:
-    """Report whether every value after the first period is the one a period before."""
+    """Report whether every value after the first period is the one a period before.
+    Return False if there are no values after it.
+    """
     later = values[period:]
     return bool(later) and later == values[:-period]
 

@@ -35,7 +35,7 @@ HOSTS_A_SHARD = 25
 LOCAL_WORKERS = 2
 ANSWER_S = 10
 # modules of errors that say a worker was lost
-_OF_DASK = ("distributed", "dask", "concurrent", "asyncio")
+_DASK_MODULES = ("distributed", "dask", "concurrent", "asyncio")
 _LOCAL = re.compile(r"local(?::([0-9]{1,3}))?")
 _SCHEDULER = re.compile(r"(tcp|tls|ucx|ws|wss)://\S+")
 # of a host: often enough for a table, seldom enough for a scheduler
@@ -85,6 +85,7 @@ class EventSender:
             held = self._held.pop(name, None)
             if not isinstance(event, events.BurstsReceived):
                 return [event] if held is None else [held, event]
+            # the event replaces the held one; its live medians stay in this process
             progress = replace(event, live_medians=None)
             now = time.monotonic()
             since_last_s = now - self._sent_at.get(name, -math.inf)
@@ -408,12 +409,12 @@ def _outcome_of_stored_run(host: Host, run: RunSummary) -> Outcome:
 
 def _lost_outcome(host: Host, error: Exception) -> Outcome:
     """Return the outcome of a host whose shard ended by an error, not by outcomes."""
-    cause = find_cause(error, f"{host.name}: ")
+    cause = find_cause(error, prefix=f"{host.name}: ")
     if cause is not None:
         stage = cause.stage
         text = str(cause)
         exit_code = cause.exit_code
-    elif isinstance(error, OSError) or type(error).__module__.startswith(_OF_DASK):
+    elif isinstance(error, OSError) or type(error).__module__.startswith(_DASK_MODULES):
         stage = "shard"
         reason = " ".join(str(error).split()).rstrip(".")
         text = (

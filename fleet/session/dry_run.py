@@ -134,9 +134,8 @@ def _read_last_facts(hosts: Sequence[Host], results: str) -> Mapping[str, Facts]
 
 def _parse_probe(answer: str, host: Host) -> Facts | None:
     """Parse a stored probe; return None if it is no longer understood."""
-    from fleet.facts.gather import (  # noqa: PLC0415  many files, of hosts measured only
-        parse_answer,
-    )
+    # a slow import, needed only if a host was measured before
+    from fleet.facts.gather import parse_answer  # noqa: PLC0415  slow
 
     try:
         return parse_answer(answer, host)

@@ -40,7 +40,7 @@ class HostProgress:
         # how many bursts other work had disturbed, so that they were taken again
         self.again = 0
         # for the outcome: sentences on commands of `after` that failed
-        self.unrestored = ""
+        self.failures_of_after = ""
         self._live_medians: LiveMedians | None = None  # None until there is a run
         self._medians: Medians = ()  # as last computed, at the time `_medians_at`
         self._medians_at = self._started
@@ -58,11 +58,11 @@ class HostProgress:
         self._emit(events.StageEntered(self.host, stage, detail))
 
     def note(self, *texts: str) -> None:
-        """Add notes for the user and the run's record, secrets hidden. The note behind
-        MAX_NOTES is replaced by one that says so; later notes are dropped.
+        """Add notes for the user and the run's record, secrets hidden. Of a host, keep
+        the first MAX_NOTES, and then one that says that no further notes are kept.
         """
         for text in texts:
-            if len(self.notes) > MAX_NOTES:
+            if len(self.notes) > MAX_NOTES:  # the last one says that no more are kept
                 return
             # cut well behind the limit: a secret across the limit is hidden whole
             note = hide_secrets(text[: 2 * NOTE_LIMIT], self.host.env.values())
@@ -146,10 +146,10 @@ class HostProgress:
         lost. After a refusal or a wrong option there is no run to resume, so the host
         is given up.
         """
-        name = f"{self.host.name}: "
-        cause = find_cause(err, name)
+        prefix = f"{self.host.name}: "
+        cause = find_cause(err, prefix)
         if cause is None:
-            text = f"{name}{errors.describe_bug(err)}{self._journal_hint()}"
+            text = f"{prefix}{errors.describe_bug(err)}{self._journal_hint()}"
             return self._make_outcome(State.FAILED, text, errors.EXIT_BUG)
         hint = ""
         has_lost_journal = isinstance(cause, errors.StoreError) and cause.lost
@@ -196,9 +196,9 @@ class HostProgress:
 
         stage: where the host ended; None: the stage entered last.
         """
-        if self.unrestored:
+        if self.failures_of_after:
             message = message or f"{self.host.name}:"
-            message = f"{message} {self.unrestored}"
+            message = f"{message} {self.failures_of_after}"
             code = code or errors.PreparationError.exit_code
         if state is State.COMPLETE:
             stage = "done"
@@ -216,13 +216,13 @@ class HostProgress:
         )
 
 
-def find_cause(err: Exception, where: str) -> errors.FleetError | None:
+def find_cause(err: Exception, prefix: str) -> errors.FleetError | None:
     """Return the error to show: fleet's own, else one that explains the system's; None
-    for a bug. where: prefix of its message.
+    for a bug. prefix: of the explanation, whose message does not name the host.
     """
     if isinstance(err, errors.FleetError):
         return err
-    return errors.explain(err, where)
+    return errors.explain(err, prefix)
 
 
 def _explain_partial(run: Run) -> str:

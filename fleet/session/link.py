@@ -228,7 +228,7 @@ class HostLink:
         while commands_left:
             try:
                 with self.context.connect(self.host) as connection:
-                    self._run_commands_left(connection, commands_left, failures)
+                    self._run_and_remove_commands(connection, commands_left, failures)
             except errors.FleetError as err:
                 if not self._is_worth_another_connection(err, time.monotonic() - began):
                     not_run = "; ".join(commands_left)
@@ -238,9 +238,9 @@ class HostLink:
                     )
                     break
                 time.sleep(next(pauses_s))
-        self.progress.unrestored = " ".join(failures)
+        self.progress.failures_of_after = " ".join(failures)
 
-    def _run_commands_left(
+    def _run_and_remove_commands(
         self, connection: Connection, commands_left: deque[str], failures: list[str]
     ) -> None:
         """Run commands of `after`; remove each from `commands_left` once it has ended,

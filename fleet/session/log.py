@@ -32,15 +32,15 @@ _FULL = "The log is full; what follows is not kept.\n"
 
 class SessionLog:
     """Writes events to the log in escaped lines without secrets, and passes each event
-    on to `then`.
+    on to `next_handler`.
     """
 
-    def __init__(self, folder: Path, then: events.EventHandler) -> None:
+    def __init__(self, folder: Path, next_handler: events.EventHandler) -> None:
         """Begin without a file: the first line makes the log. folder: of the session's
         logs.
         """
         self.folder = folder
-        self._then = then
+        self._next_handler = next_handler
         self._guard = threading.Lock()  # of the fields below: each host has a thread
         self._lines: dict[str, deque[str]] = {}  # by host name: its last lines
         self._written = 0  # bytes of the session's log
@@ -59,7 +59,7 @@ class SessionLog:
                 self._log_command(event)
             case events.HostFinished(outcome):
                 self._log_outcome(outcome)
-        self._then(event)
+        self._next_handler(event)
 
     def _log_command(self, ended: events.CommandEnded) -> None:
         """Write how a command ended, and the first and the last lines of its output."""

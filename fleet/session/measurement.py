@@ -226,8 +226,8 @@ class Measurement:
         stored. Raises StoreError.
         """
         link = self._link
-        if self.run_so_far.failed:
-            self._read_journal()  # `done` then counts the bursts of all parts
+        if self.run_so_far.failed:  # whether bursts are lacking is read from `done`
+            self._read_journal()  # adds the visits of the last agent to `done`
         run = complete_run(self._run, self.run_so_far, link.progress)
         # even if the session is cancelled: a complete run is stored
         link.progress.enter("store")
@@ -263,7 +263,7 @@ def ask_load_after_run(link: HostLink, run: Run) -> Load:
     """
     try:
         load = ask_load(link.connection, run.facts)
-        check_machine(load)
+        check_machine(load)  # raises DataError if no table can hold the load
     except (FleetError, DataError) as err:
         link.progress.note(f"load after the run is unknown: {err}")
         return Load()

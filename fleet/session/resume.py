@@ -120,7 +120,7 @@ def _find_unfinished_and_end_done(store: Store) -> Mapping[str, Remaining]:
     sessions_with_journal = {run.session_id for run in begun}
     remaining = {}
     for session_id in intents.keys() | sessions_with_journal:
-        # without an intent, all hosts were stored but for the last step of a run
+        # the intent is gone: no host is left to begin, only runs are to be stored
         no_hosts = Intent(session_id, ())
         intent = intents.get(session_id, no_hosts)
         runs = tuple(run for run in begun if run.session_id == session_id)
@@ -168,11 +168,14 @@ def resume_session(
         prune_logs(store)
         outcomes = measure_each(hosts_to_finish, context, begun_runs, partial=partial)
         store.complete_tables(remaining.session_id)
-        names_to_settle = unfinished_names
+        names_still_expected = unfinished_names
         if partial and not _has_begun_runs(store, remaining.session_id):
-            # all journals are published: the hosts without one are given up
-            names_to_settle = set()
-        is_over = end_if_settled(store, remaining.intent, outcomes, names_to_settle)
+            # All journals are published, and the hosts without one are given up. So
+            # the session is over, whatever became of its hosts.
+            names_still_expected = set()
+        is_over = end_if_settled(
+            store, remaining.intent, outcomes, names_still_expected
+        )
     if not is_over:
         return outcomes
     return [replace(outcome, given_up=not outcome.is_stored) for outcome in outcomes]

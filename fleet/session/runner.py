@@ -219,9 +219,9 @@ def resume_host(link: HostLink, run: Run, *, partial: bool = False) -> Run:
         measurement = Measurement(link, run, journal)
         link.progress.bursts = measurement.run_so_far.done.bursts
         if partial or measurement.is_complete:
-            drop_journal_if_empty(link, measurement.run_so_far, run)
+            drop_and_raise_if_empty(link, measurement.run_so_far, run)
             return measurement.publish()
-        link.benchmarks = run.plan.benchmarks  # whatever is requested now
+        link.benchmarks = run.plan.benchmarks  # not those requested now
         with link.connect_and_prepare():
             facts, agent = link.deploy_agent(link.gather_facts_when_ready())
             measurement.continue_with(facts, agent)
@@ -229,7 +229,7 @@ def resume_host(link: HostLink, run: Run, *, partial: bool = False) -> Run:
             return measurement.publish()
 
 
-def drop_journal_if_empty(link: HostLink, run_so_far: RunSoFar, run: Run) -> None:
+def drop_and_raise_if_empty(link: HostLink, run_so_far: RunSoFar, run: Run) -> None:
     """If no agent's output has arrived, remove the journal and raise UsageError."""
     if run_so_far.hello is None:
         link.context.store.drop_journal(run.run_id)

@@ -38,13 +38,14 @@ def import_step_files(
     paths: Sequence[Path], store: Store, labels: Mapping[str, str], access: HostAccess
 ) -> list[Outcome]:
     """Publish the run in each file, also of folders among `paths`; return the outcomes.
-    A file is named after its host. A run that another host has already, stored or in
-    another file, is refused. Raises UsageError.
+    A file is what one step of a scheduler's job printed, and is named after its host. A
+    run that another host has already, stored or in another file, is refused. Raises
+    UsageError.
     """
     files = _find_files_by_host(paths)
     session_id = new_session_id()
-    stored_files = Listing(store.place).stamps  # by (host ID, run ID)
-    hosts_by_run = {run_id: host_id for host_id, run_id in stored_files}
+    stored_runs = Listing(store.place).stamps.keys()  # (host ID, run ID)
+    hosts_by_run = {run_id: host_id for host_id, run_id in stored_runs}
 
     def import_one(progress: HostProgress) -> Outcome:
         path = files[progress.host.name]
@@ -94,8 +95,8 @@ class _Attempt:
         comes in pieces, which the reader of the lines refuses.
         """
         bytes_left = self.end - self.stream.tell()
-        # a byte more than a line may have, which shows an overlong line, and a newline
-        longest_piece = LINE_LIMIT_BYTES + 2
+        longest_line = LINE_LIMIT_BYTES + 1  # with its newline
+        longest_piece = longest_line + 1  # one byte more shows an overlong line
         while True:
             line = self.stream.readline(longest_piece)
             is_whole = line.endswith(b"\n")
@@ -119,9 +120,10 @@ def _store_run(
     agent_start = attempt.stream.tell()
     run_so_far = read_run([attempt.read_lines()])
     hello = run_so_far.hello
-    if run_so_far.damage or hello is None:
-        why = run_so_far.damage or _explain_lack_of_hello(run_so_far)
-        raise AgentError(f"{attempt.path}: {why}. Nothing of it was imported.")
+    if run_so_far.damage:
+        raise _make_error(attempt.path, run_so_far.damage)
+    if hello is None:
+        raise _make_error(attempt.path, _explain_lack_of_hello(run_so_far))
     progress.bursts = run_so_far.bursts
     _require_machine_of_probe(attempt.path, run, hello)
     agent = replace(run.agent, build=hello.build)
@@ -133,6 +135,10 @@ def _store_run(
     bursts = decode_bursts([attempt.read_lines()])
     store.publish(run, bursts, batch=True)
     return run
+
+
+def _make_error(path: Path, why: str) -> AgentError:
+    return AgentError(f"{path}: {why}. Nothing of it was imported.")
 
 
 def _explain_lack_of_hello(run_so_far: RunSoFar) -> str:
@@ -158,7 +164,7 @@ def _require_machine_of_probe(path: Path, run: Run, hello: Hello) -> None:
     try:
         check_machine(run.facts, Target(hello.os, hello.arch), hello.cpus, narrow=True)
     except WireError as err:
-        raise AgentError(f"{path}: {err}. Nothing of it was imported.") from err
+        raise _make_error(path, str(err)) from err
 
 
 def _find_files_by_host(paths: Sequence[Path]) -> dict[str, Path]:
