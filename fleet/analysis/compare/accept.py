@@ -186,25 +186,26 @@ def judge_last_runs(
     parts = _expect_all(sources, machines, facts)
     expected = _join_parts(parts, table)
     rows = judge_numbers(expected, threshold, descriptions.rates)
-    return _make_acceptances(machines, rows, equals.rows, descriptions)
+    row_of_run = equals.rows  # in the table `runs`, by run ID
+    return _make_acceptances(machines, rows, row_of_run, descriptions)
 
 
 def _make_acceptances(
     machines: Sequence["_Machine"],
     rows: pd.DataFrame,
-    rows_of_runs: Mapping[str, Mapping[str, Any]],
+    row_of_run: Mapping[str, Mapping[str, Any]],
     descriptions: Descriptions,
 ) -> list[Acceptance]:
     """Return the acceptance of each machine.
 
     rows: the judged numbers of all machines, sorted by `machine`, the index of their
-    machine in `machines`. rows_of_runs: by run ID, the row of the table `runs` of each
+    machine in `machines`. row_of_run: by run ID, the row of the table `runs` of each
     judged run, and of other runs; a run that cannot be read is missing.
     """
     rows_of_machines = _split_by_machine(rows, len(machines))
     acceptances = []
     for machine, own_rows in zip(machines, rows_of_machines, strict=True):
-        run = rows_of_runs.get(machine.last_id, {})
+        run = row_of_run.get(machine.last_id, {})
         acceptance = _make_acceptance(machine, run, own_rows, descriptions)
         acceptances.append(acceptance)
     return acceptances
@@ -307,10 +308,11 @@ def _make_machine(
     samples and the benchmark. selected, all_runs: the selected runs and all runs of the
     host, oldest first. Without such a run, the result has no `runs`.
     """
-    # runs without samples are candidates only if no selected run has samples
+    # runs without samples are dropped, unless no selected run has samples: then the
+    # last candidate has none either
     candidates = keep_comparable_with_last(listing, selected, benchmark)
     has_judged_run = bool(candidates and candidates[-1].samples)
-    newest = selected[-1]
+    newest = selected[-1]  # it may have no samples, or lack the benchmark
     if not has_judged_run:
         return _Machine(
             host=newest.host_id,
@@ -727,8 +729,8 @@ def judge_numbers(
     judged["q"] = q
     judged["low"] = np.where(is_predicted, low, rows["low"])
     judged["high"] = np.where(is_predicted, high, rows["high"])
-    # a number without a prediction is compared with its range set by hand
     is_proved = is_large & is_significant
+    # each number by its deviation, or by its range where that was set by hand
     judged["outcome"] = _name_outcomes(judged, deviation, is_proved, rates)
     return judged
 

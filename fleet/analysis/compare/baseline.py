@@ -178,11 +178,13 @@ def tabulate_runs(numbers: pd.DataFrame, pair_column: str) -> RunTable:
     number_column = NUMBER_COLUMNS[pair_column]
     by_number_and_run = numbers.set_index([*NUMBER_KEY, "run_id"])
     ns = by_number_and_run[number_column].unstack("run_id")
-    benchmarks_and_variants = ns.index.to_frame(index=False)
+    names_of_rows = ns.index.to_frame(index=False)
+    # a choice is a benchmark with its variant
+    choice_of_row = number_groups(names_of_rows, ["benchmark", "variant"])
     run_ids = ns.columns.astype(str)
     return RunTable(
         keys=ns.index.tolist(),
-        choices=number_groups(benchmarks_and_variants, ["benchmark", "variant"]),
+        choices=choice_of_row,
         column_of_run={run_id: column for column, run_id in enumerate(run_ids)},
         log_ns=np.log(ns.to_numpy()),
     )

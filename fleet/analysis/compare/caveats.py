@@ -21,8 +21,8 @@ from fleet.text import format_count
 MANY_FLAGGED = 0.2  # of a side's pairs
 BUSIER = 0.5  # runnable threads per CPU more on one side than on the other
 SIDE = ["comparison", "is_b"]
-# flags that a caveat is about; `not_converged` is not, since it shows in the intervals
-_OF_LEVELS = (
+# `not_converged` is no caveat, since it shows in the intervals
+_FLAGS_TO_WARN_OF = (
     "multimodal",
     "smt_pair",
     "drift",
@@ -144,8 +144,8 @@ def _warn_about_few_turns(a: ComparisonSide, b: ComparisonSide) -> Iterator[str]
     difference between the sides.
     """
     smaller_count = min(len(a.runs), len(b.runs))
-    # in passes, a run of each side in any order, the side changes once per pass or more
-    # often
+    # a pass is a run of each side, AB or BA: if the sides take turns, the side changes
+    # in each pass
     changes = _count_changes(format_order(a, b))
     if smaller_count >= 2 and changes < smaller_count:
         how = "in two separate blocks of time" if changes == 1 else "hardly interleaved"
@@ -235,6 +235,8 @@ def _list_schemes(a: ComparisonSide, b: ComparisonSide) -> list[str]:
         if preset:
             schemes.add(f"{preset} ({estimator})")
         else:
+            # all of these runs drew samples alike: the estimator of such a run only
+            # chooses the number that is shown
             schemes.add("default (median)")
     return sorted(schemes)
 
@@ -356,7 +358,7 @@ def _warn_about_flags(a: PairSummary, b: PairSummary) -> Iterator[str]:
     """Warn of each flag that more than a fifth of a side's pairs have: "drift: ... (25%
     of A)".
     """
-    for flag in _OF_LEVELS:
+    for flag in _FLAGS_TO_WARN_OF:
         many = []
         for letter, pairs in (("A", a), ("B", b)):
             share = pairs.compute_flagged_share(flag)

@@ -228,7 +228,7 @@ def compare(
     measured = _read_measured(listing, chosen, tables, only, point)
     sides = select_sides(chosen, measured.runs)
     have_pairs = set(measured.pairs["run_id"])
-    matches, left_out = _match_sides(sides, have_pairs)
+    matches, left_out = _pair_sides(sides, have_pairs)
     if not matches:
         message = _describe_left_out(left_out, only)
         raise UsageError(f"{message} `fleet runs` lists what each run has.")
@@ -287,7 +287,8 @@ def _read_measured(
     # the store has the numbers of its runs, each reduced from all pairs and points of a
     # relation. They are of no use for runs that only `tables` has, for a single point,
     # and for some of the pairs.
-    must_reduce = tables is not None or point is not None or only.divides_numbers
+    takes_some_pairs = only.divides_numbers
+    must_reduce = tables is not None or point is not None or takes_some_pairs
     if tables is None:
         tables = read_tables(listing, run_ids)
     runs = select_rows_of_runs(tables.runs, run_ids)
@@ -375,10 +376,10 @@ def _collect_placed_cpus(cpus: pd.DataFrame) -> dict[str, set[int]]:
     return placed_cpus_by_run
 
 
-def _match_sides(
+def _pair_sides(
     sides: Sequence[ComparisonSide], have_pairs: set[str]
 ) -> tuple[list["_Match"], list[str]]:
-    """Match each further side with the first, host by host if they share hosts. A match
+    """Pair each further side with the first, host by host if they share hosts. A match
     of which a side has no pairs is left out. Return the matches, and the hosts of the
     matches left out, each once. have_pairs: the IDs of the runs that have pairs.
     """
@@ -568,13 +569,16 @@ def _lay_out_comparisons(
     members = _list_members(matches)
     pairs = _select_pairs(measured.pairs, members, matches)
     numbers = _select_numbers(measured.numbers, members, matches)
+    # what is compared: the numbers themselves or, of hosts, the means of their runs
     relations = _reduce_numbers_of_hosts(numbers, matches)
     caveats = _list_caveats(matches, pairs)
     has_one_topology = np.array([match.has_one_topology for match in matches])
     is_incomplete = has_one_topology & _find_incomplete(numbers, len(matches))
     if is_incomplete.any():
         pairs, lost_counts = _keep_common_pairs(pairs, is_incomplete)
-        relations = _reduce_again(relations, pairs, list(lost_counts))
+        # the stored numbers are of all pairs, and do not serve where some were dropped
+        comparisons_with_losses = list(lost_counts)
+        relations = _reduce_again(relations, pairs, comparisons_with_losses)
         _add_to_caveats(caveats, _describe_lost_pairs(lost_counts))
     _add_to_caveats(caveats, _describe_unlike_sizes(numbers))
     pairs = _keep_pairs_of_same_cpus(pairs, has_one_topology)
@@ -783,9 +787,11 @@ def _find_incomplete(numbers: pd.DataFrame, count: int) -> Bools:
     # tables with a value per comparison
     key_counts = comparisons["key"].nunique()
     run_counts = comparisons["run_id"].nunique()
-    # a run has at most one number of a key: there are so many only if none is missing
-    has_every_run_all_keys = comparisons.size() == key_counts * run_counts
-    # each key once if all runs have it of the same pairs, else several times
+    # a run has one number of each key, unless it lacks the key
+    counts_if_complete = key_counts * run_counts
+    has_every_run_all_keys = comparisons.size() == counts_if_complete
+    # a key is here once if all runs have it of the same pairs, else once for each
+    # distinct hash of its pairs
     keys_with_pairs = numbers[["comparison", "key", "pairs_hash"]].drop_duplicates()
     counts_with_pairs = keys_with_pairs.groupby("comparison").size()
     has_same_pairs = counts_with_pairs == key_counts

@@ -69,7 +69,8 @@ def _select_cpus(tables: Tables, run_ids: set[str], cpu_words: str) -> Tables:
     pairs = select_pairs_of_cpus(pairs, cpus, cpu_words)
     measured = {*pairs["ping_cpu"], *pairs["pong_cpu"]}
     is_measured = cpus["cpu"].isin(measured)
-    pairs = _drop_only_kind(pairs)
+    # so that E cores on one side and P cores on the other have equal relations
+    pairs = _drop_kind_if_single(pairs)
     return Tables(
         _add_to_run_ids(runs, cpu_words),
         _add_to_run_ids(cpus[is_measured], cpu_words),
@@ -78,7 +79,7 @@ def _select_cpus(tables: Tables, run_ids: set[str], cpu_words: str) -> Tables:
     )
 
 
-def _drop_only_kind(pairs: pd.DataFrame) -> pd.DataFrame:
+def _drop_kind_if_single(pairs: pd.DataFrame) -> pd.DataFrame:
     """Drop the kind of core from the relations of pairs of two like cores if these are
     all of one kind: "package E-E" -> "package". So the pairs of E cores on one side and
     those of P cores on the other have equal relations, by which they are compared.

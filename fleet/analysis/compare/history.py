@@ -459,7 +459,9 @@ def _find_night_before(change: Change, pool: Pooled, nights: Nights) -> date:
 
 def _describe_change(change: Change, nights: Nights) -> dict[str, Any]:
     """Return the columns of a change: its nights as dates instead of their places in
-    `nights`, and ratios instead of logarithms. `after` is the first night after it.
+    `nights`, and ratios instead of logarithms. `after` is the first night after the
+    change, which may as well be any from `first` to `last`. The change was found by
+    comparing the nights from `begin` to `end`.
     """
     return {
         "after": nights[change.night],

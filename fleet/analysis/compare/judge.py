@@ -27,7 +27,8 @@ SESSION_SHARE = 0.1
 # the least variance, that of rounding: a sample is at least 1,000 steps of the clock
 ROUNDING = 0.001**2 / 12
 _MIN_PAIRS = 8  # of a relation, to estimate how its pairs scatter
-_TAILS = 6  # degrees of freedom of the t distribution that stands for how pairs scatter
+# degrees of freedom of the t distribution that stands for how pairs scatter
+_FREEDOM_OF_PAIRS = 6
 
 
 class LeastSquares(NamedTuple):
@@ -103,10 +104,12 @@ def estimate_session_shifts(log_ns: Floats, labels: Ints, is_b: Bools) -> Floats
     least_share = max(SESSION_SHARE, 2 * share_by_chance)
     scatter = _estimate_scatter_of_sides(log_ns, is_b)
     least_variance = least_share * scatter**2
-    # the scatter is 0 if no level has two runs, or if most runs are equal: then no
-    # shift is taken out
-    is_large_enough = variance >= least_variance > 0
-    return shifts if is_large_enough else np.zeros_like(shifts)
+    # the scatter is 0 if no number has two runs of a side at one level, or if most of
+    # these runs are equal: then no shift is taken out
+    is_scatter_known = least_variance > 0
+    if is_scatter_known and variance >= least_variance:
+        return shifts
+    return np.zeros_like(shifts)
 
 
 def _estimate_scatter_of_sides(log_ns: Floats, is_b: Bools) -> Any:
@@ -123,10 +126,10 @@ def _estimate_scatter_of_sides(log_ns: Floats, is_b: Bools) -> Any:
 
 def _average_variances(samples: Sequence[Floats]) -> float:
     """Return the mean variance of the samples of two values or more, 0 without any."""
-    has_variance = [sample for sample in samples if len(sample) > 1]
-    if not has_variance:
+    samples_of_several = [sample for sample in samples if len(sample) > 1]
+    if not samples_of_several:
         return 0.0
-    variances = [sample.var(ddof=1) for sample in has_variance]
+    variances = [sample.var(ddof=1) for sample in samples_of_several]
     mean = np.mean(variances)
     return float(mean)
 
@@ -249,6 +252,7 @@ def _compute_unbiased_logs(variances: Floats, freedom: Floats) -> Floats:
     """
     half_freedom = freedom / 2
     digamma: Floats = special.digamma(half_freedom)
+    # the logarithms minus their bias, which is digamma - log(half_freedom)
     return np.log(variances) - digamma + np.log(half_freedom)
 
 
@@ -290,9 +294,11 @@ def _invert_trigamma(value: float) -> float:
     for _ in range(50):
         trigamma = special.polygamma(1, number)
         slope = special.polygamma(2, number)  # of trigamma at this number
-        # Newton's step is -f / f', where f = 1 / trigamma - 1 / value and
-        # f' = -slope / trigamma**2
-        step = trigamma * (1 - trigamma / value) / slope
+        # Newton's step is f / -f', where f = 1 / trigamma - 1 / value and
+        # -f' = slope / trigamma**2. Multiplied by trigamma**2, f is
+        # trigamma - trigamma**2 / value, and -f' is the slope.
+        multiplied_f = trigamma * (1 - trigamma / value)
+        step = multiplied_f / slope
         if number + step == number:  # the step is below the last digit
             break
         number += step
@@ -417,10 +423,11 @@ def _limit_by_pairs(changes: Floats, alpha: float) -> float:
     distances = np.abs(changes - median)
     median_distance = np.median(distances)
     # half of a symmetric distribution is nearer to its middle than its quartiles: the
-    # median distance is that of a quartile, and scales the t distribution
-    farthest = special.stdtrit(_TAILS, alpha / 2)
-    quartile = special.stdtrit(_TAILS, 0.25)
-    return float(farthest / quartile * median_distance)
+    # median distance is that of a quartile, and scales the t distribution. Both
+    # quantiles below are negative, so that their ratio is positive.
+    limit_of_t = special.stdtrit(_FREEDOM_OF_PAIRS, alpha / 2)
+    quartile = special.stdtrit(_FREEDOM_OF_PAIRS, 0.25)
+    return float(limit_of_t / quartile * median_distance)
 
 
 def compute_nanmedian(values: Floats, axis: int) -> Floats:
@@ -520,6 +527,7 @@ def judge_rows(
     without_shifts = log_ns - shifts
     fits = _fit_rows(without_shifts, labels, is_b, blocks)
     least_squares = LeastSquares(*fits.least_squares)
+    # the columns of the sides are as measured, with the shifts
     a = _Side.select("a", log_ns, labels, ~is_b)
     b = _Side.select("b", log_ns, labels, is_b)
     return {
@@ -843,18 +851,18 @@ def _test_by_fisher(a: Ints, b: Ints) -> Floats:
     a, b: how many runs of each side are at a level, rows x levels. For 3 of 4 runs of A
     and 0 of 4 of B, the splits 3 and 0, 0 and 3 have 4/56 each, and p is 8/56.
     """
-    # arrays below are rows x levels x possible splits; an axis is of length 1 where all
-    # values along it would be equal. The totals are sums over the levels of a row.
-    runs_of_a = a.sum(axis=1)
+    runs_of_a = a.sum(axis=1)  # of each row, over its levels
     runs_of_b = b.sum(axis=1)
-    total_a = runs_of_a[:, None, None]
-    total_b = runs_of_b[:, None, None]
     runs_at_level = a + b
-    at_level = runs_at_level[:, :, None]
+    # the arrays below broadcast to rows x levels x possible splits
+    total_a = runs_of_a[:, None, None]  # rows x 1 x 1
+    total_b = runs_of_b[:, None, None]
+    at_level = runs_at_level[:, :, None]  # rows x levels x 1
     # split number i has i of a level's runs on side A and the others on side B
     split_count = runs_of_a.max(initial=0) + 1
     possible_a = np.arange(split_count)
-    # negative where the level has fewer than i runs: such a split has probability 0
+    # rows x levels x splits; negative where the level has fewer than i runs: such a
+    # split has probability 0
     possible_b = at_level - possible_a
     chance = _compute_hypergeometric(possible_a, possible_b, total_a, total_b)
     # a split's number is how many runs of A it has, so the observed split's is `a`

@@ -47,11 +47,11 @@ class Calibration(NamedTuple):
     """Corrections of best splits for chance, by number of nights (`python -m
     benchmarks.over_time --table`).
 
-    nights: logarithms. splits: the number of independent splits with as large a largest
-    t. variance, correlation: the share of the variance, and the correlation of
-    neighbours, that the best split of unchanged nights leaves. visible: the share of a
-    true correlation that it leaves. variance_at_half: the factor of `variance` if the
-    true correlation is 0.5.
+    nights: logarithms of the numbers of nights. splits: the number of independent
+    splits with as large a largest t. variance, correlation: the share of the variance,
+    and the correlation of neighbours, that the best split of unchanged nights leaves.
+    visible: the share of a true correlation that it leaves. variance_at_half: the
+    factor of `variance` if the true correlation is 0.5.
     """
 
     nights: Floats
@@ -66,9 +66,10 @@ class Calibration(NamedTuple):
         of the number between those of the table.
         """
         log_counts = np.log(counts)
+        log_nights = self.nights  # of the table
         interpolated = []
         for column in self[1:]:  # all columns but `nights`
-            values = np.interp(log_counts, self.nights, column)
+            values = np.interp(log_counts, log_nights, column)
             interpolated.append(values)
         return Calibration(log_counts, *interpolated)
 
@@ -250,8 +251,9 @@ def _clip_outliers(row: int, nights: Ints, series: Floats, cleaned: Cleaned) -> 
     distances = series - running_median
     sizes = np.abs(distances)
     deviation = _DEVIATION_PER_MAD * float(np.median(sizes))
-    # where most nights are equal, at least that of rounding
-    deviation = max(deviation, judge.ROUNDING**0.5)
+    # where most nights are equal, at least that of rounding, which is a variance
+    deviation_of_rounding = judge.ROUNDING**0.5
+    deviation = max(deviation, deviation_of_rounding)
     is_odd = sizes > _ODD_BEYOND * deviation  # one value per night
     cleaned.add_odd(row, nights, distances, is_odd)
     limit = _CLIP_TO * deviation
@@ -309,7 +311,8 @@ class _Leveled:
         is_rare = self._are_rare(nights_at_level)
         means = self._average_levels(len(nights_at_level))
         has_new_level = _is_last_lasting(level_of_stay, is_rare)
-        if has_new_level and not may_switch and _are_stays_odd(level_of_stay, is_rare):
+        may_be_change = has_new_level and not may_switch
+        if may_be_change and _are_other_levels_rare(level_of_stay, is_rare):
             level_before = level_of_stay[-2]
             return self._move_rare(cleaned, is_rare, means, means[level_before])
         if has_new_level:
@@ -388,9 +391,9 @@ def _is_last_lasting(level_of_stay: Ints, is_rare: Bools) -> bool:
     return len(level_of_stay) > 1 and is_new and not is_rare[last_level]
 
 
-def _are_stays_odd(level_of_stay: Ints, is_rare: Bools) -> bool:
-    """Report whether a row has odd nights and then a step: all levels besides those of
-    the last two stays are rare.
+def _are_other_levels_rare(level_of_stay: Ints, is_rare: Bools) -> bool:
+    """Report whether all levels besides those of the last two stays are rare: then the
+    row has some odd nights, and a step at its last stay.
 
     level_of_stay: the level of each stay (nights one after another at one level), in
     order of time. is_rare: whether each level has few nights.
@@ -557,6 +560,8 @@ def _split_while_below(
     nights_by_row = dict[int, list[int]]()
     is_changed = splits.p <= limit  # a value per part
     while is_changed.any():
+        # unchanged parts are tested again with the new parts: the variance of each part
+        # is shrunk towards that of all parts that are tested together
         unchanged_places = np.flatnonzero(~is_changed).tolist()
         next_parts = [parts[place] for place in unchanged_places]
         for place in np.flatnonzero(is_changed).tolist():
@@ -655,7 +660,9 @@ def measure_parts(
     # the splits leave only a share of the variance of a night
     share_left = by_chance.compute_variance_left(correlation)
     variance, freedom = _estimate_variances(fits.variance / share_left, counts)
-    variance_of_change = variance * fits.compute_scale(counts) * inflation
+    # 1 / (nights before) + 1 / (nights after): a change is a difference of two means
+    scale = fits.compute_scale(counts)
+    variance_of_change = variance * scale * inflation
     error = np.sqrt(variance_of_change)
     t = np.abs(fits.change) / error
     p_of_one_split = judge.compute_p(t, freedom)
@@ -762,7 +769,7 @@ def find_best_splits(rows: Floats) -> SplitFits:
     centred = rows - means
     last_cut = nights - _MIN_NIGHTS_A_SIDE
     cuts = np.arange(_MIN_NIGHTS_A_SIDE, last_cut + 1)
-    # the sum up to a night is that before the cut after it, whose number is 1 more
+    # the running sum at place `cut - 1` is of the first `cut` nights
     running_sums = np.cumsum(centred, axis=1)
     sums_before = running_sums[:, cuts - 1]  # rows x cuts
     squares_explained = _compute_squares_explained(sums_before, cuts, nights)
@@ -799,14 +806,16 @@ def _fit_splits(values: Floats, cuts: Ints, sums_before: Floats) -> SplitFits:
     nights_after = nights - cuts
     residuals = _subtract_split_means(values, cuts, sums_before)
     squares = (residuals**2).sum(axis=1)
-    squares = np.maximum(squares, judge.ROUNDING)  # never 0, by which is divided
+    # never 0, since the correlation is divided by it
+    squares = np.maximum(squares, judge.ROUNDING)
     # each night times the night before it
     products_of_neighbours = residuals[:, 1:] * residuals[:, :-1]
+    # the mean after the cut, -sum / nights_after, minus the mean before it, sum / cut:
+    # on their common divisor, -sum * (cut + nights_after), which is -sum * nights
+    change = -sums_before * nights / (cuts * nights_after)
     return SplitFits(
         cuts=cuts,
-        # the mean after the cut minus the mean before it: -sum / nights_after -
-        # sum / cut is -sum (cut + nights_after) / (cut nights_after)
-        change=-sums_before * nights / (cuts * nights_after),
+        change=change,
         variance=squares / (nights - 2),
         correlation=products_of_neighbours.sum(axis=1) / squares,
     )
@@ -817,8 +826,10 @@ def _subtract_split_means(values: Floats, cuts: Ints, sums_before: Floats) -> Fl
     arguments are those of `_fit_splits`.
     """
     nights = values.shape[1]
+    # all values of a row sum to 0: the sum after its cut is minus that before it
+    sums_after = -sums_before
     mean_before = sums_before / cuts
-    mean_after = -sums_before / (nights - cuts)
+    mean_after = sums_after / (nights - cuts)
     # a row per part, a column per night
     is_before = np.arange(nights) < cuts[:, None]
     fitted = np.where(is_before, mean_before[:, None], mean_after[:, None])
@@ -847,8 +858,9 @@ class _ProvedCuts:
         fit, compared with a gradual change, to have a date.
         """
         changes = list[Change]()
-        # each cut of the row is tested, as if each tested row had as many cuts
-        tests = rows_tested * len(self.first_nights)
+        # how many cuts all rows have, if each has as many as this one
+        cuts_of_row = len(self.first_nights)
+        tests = rows_tested * cuts_of_row
         for first, cut, last in self._list_neighbours():
             change = self._measure(first, cut, last)  # not dated so far
             is_step = _is_step(self.values, cut, self.inflation, tests)
@@ -1035,10 +1047,12 @@ def _is_step(values: Floats, cut: int, inflation: float, tests: int) -> bool:
     squares_of_step = _sum_squares_around_means(before, after)
     window = np.concatenate([before, after])
     squares_of_curve = _sum_squares_around_curve(window)
+    # correlated nights say as much as fewer independent nights
+    independent_nights = len(window) / inflation
     # with normal noise, the log likelihood of n nights is -n/2 log(sum of squares): the
     # logarithm of the ratio is n/2 log(squares around the curve / around the step)
-    half_of_nights = len(window) / 2 / inflation
-    log_likelihood_ratio = half_of_nights * np.log(squares_of_curve / squares_of_step)
+    log_ratio_of_squares = np.log(squares_of_curve / squares_of_step)
+    log_likelihood_ratio = independent_nights / 2 * log_ratio_of_squares
     least_odds = _MIN_ODDS_PER_TEST * tests
     return bool(log_likelihood_ratio >= np.log(least_odds))
 

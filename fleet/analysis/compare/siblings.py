@@ -360,7 +360,8 @@ def _estimate_smallest_found(
     judged_count = is_judged.sum()
     typical_error = np.median(distances.error[is_judged])
     typical_freedom = np.median(distances.freedom[is_judged])
-    # by Benjamini and Hochberg, the limit of p for the only odd number among all tested
+    # by Benjamini and Hochberg, the limit of p rises with the rank of a number: that of
+    # rank 1, as if no other number were odd
     alpha = judge.ALPHA * error_share / judged_count
     (change,) = judge.estimate_detectable_change(
         np.array([typical_error]),
@@ -782,8 +783,8 @@ def measure_distances(
     """
     extra_variance = _find_extra_variance(noise, machines=log_ns.shape[1])
     is_left_out = np.zeros(log_ns.shape, dtype=bool)
-    # an odd machine enlarges the scatter, in which others hide: after the first round,
-    # with the higher limit, what may be odd is left out
+    # an odd machine enlarges the scatter, in which others hide: so the first round has
+    # a higher limit of q, to find what may be odd
     q_limits = [_FIRST_Q_LIMIT] + [judge.ALPHA] * _MAX_ROUNDS
     for q_limit in q_limits:
         distances = _test_machines(log_ns, is_left_out, error_share, extra_variance)
@@ -852,7 +853,7 @@ def _test_machines(
     is_tested = is_measured & (others.counts >= MIN_MACHINES - 1)
     variance, freedom = others.moderate_variances(is_tested)
     variance += extra_variance
-    variance_of_distance = variance * others.compute_scale()
+    variance_of_distance = variance * others.compute_scale_of_distance()
     t = np.abs(moved) / np.sqrt(variance_of_distance)
     # the heavier the tails of these t, the fewer degrees of freedom p is computed with
     t_of_used = np.where(is_tested & is_used, t, np.nan)
@@ -910,7 +911,7 @@ class _Others(NamedTuple):
         has_others = self.counts > 0
         return np.where(has_others, distances, np.nan)
 
-    def compute_scale(self) -> Floats:
+    def compute_scale_of_distance(self) -> Floats:
         """Return the factor from the variance of a number to that of its distance from
         the mean of n others: 1 + 1/n.
         """
@@ -926,12 +927,14 @@ class _Others(NamedTuple):
         # is the sum of their squares minus n times the square of their mean
         squares = _sum_others(self.values**2)
         squares_around_mean = squares - self.counts * self.means**2
-        own_freedom = self.counts.astype(np.float64) - 1
+        freedom_of_others = self.counts.astype(np.float64) - 1
         # 1 where not tested, so that nothing is divided by 0
-        divisor = np.where(is_tested, own_freedom, 1.0)
-        own_variance = np.maximum(squares_around_mean / divisor, judge.ROUNDING)
-        moderated, freedom = judge.moderate_where(is_tested, own_variance, own_freedom)
-        variance = np.where(is_tested, moderated, 1.0)
+        divisor = np.where(is_tested, freedom_of_others, 1.0)
+        variance_of_others = np.maximum(squares_around_mean / divisor, judge.ROUNDING)
+        shrunk, freedom = judge.moderate_where(
+            is_tested, variance_of_others, freedom_of_others
+        )
+        variance = np.where(is_tested, shrunk, 1.0)
         return variance, freedom
 
 

@@ -219,7 +219,7 @@ def select_sides(
     runs = runs.filter([*_RUN_COLUMNS])
     texts: pd.DataFrame = runs.select_dtypes("string")
     # as plain texts, since Arrow's texts are slow to split by host
-    runs = runs.assign(**texts.astype(object))
+    runs = runs.astype(dict.fromkeys(texts.columns, object))
     sides = []
     for name, run_ids in chosen.items():
         own = select_rows_of_runs(runs, run_ids)

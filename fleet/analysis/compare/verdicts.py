@@ -30,7 +30,7 @@ _COMPARISON_KEY = ["comparison", "key"]
 ALL = "all"  # the relation of a change that all rows of a session share
 THRESHOLD = 0.03
 _LEAST_PRINTED_CHANGE = 0.0005  # a lesser one is printed as 0.0 %
-# what a row with a larger time is, and one with a smaller
+# what a row with a longer time is, and one with a shorter time
 _WORDS_OF_TIMES = ("slower", "faster")
 _WORDS_OF_RATES = ("less", "more")
 MAX_RUNS_ADVISED = 200  # a side, the most that messages name
@@ -117,11 +117,14 @@ class _LeveledRuns(NamedTuple):
 
 class _Session(NamedTuple):
     """The shifts of runs that all hosts share, by `SideRuns.keys`, and how the shifts
-    change from A to B.
+    change from A to B: a change that the rows of all hosts share.
+
+    shared_change: a logarithm. error, freedom: its standard error and degrees of
+    freedom.
     """
 
     shifts: Mapping[tuple[Any, bool], float]
-    change: float
+    shared_change: float
     error: float
     freedom: float
 
@@ -204,14 +207,14 @@ def _join_spreads(
     # columns with a value by comparison and key
     pairs_of_a = numbers_of_a.groupby(_COMPARISON_KEY)["pairs"]
     most_pairs = pairs_of_a.max()
-    a_within = _average_within(numbers_of_a, "a_within")
-    b_within = _average_within(numbers_of_b, "b_within")
+    a_within = _compute_median_spread(numbers_of_a, "a_within")
+    b_within = _compute_median_spread(numbers_of_b, "b_within")
     for column in (most_pairs, a_within, b_within):
         named_rows = named_rows.join(column, on=_COMPARISON_KEY)
     return named_rows.drop(columns=_COMPARISON_KEY)
 
 
-def _average_within(numbers: pd.DataFrame, name: str) -> "pd.Series[float]":
+def _compute_median_spread(numbers: pd.DataFrame, name: str) -> "pd.Series[float]":
     """Return the median half interval within a run, by comparison and key. name: what
     the column is called, `a_within` or `b_within`.
     """
@@ -269,8 +272,8 @@ def judge_comparisons(
     - `borrowed`: how much of `freedom` comes from other rows;
     - `chance`: the probability that chance makes the levels of the sides differ; 0
       where no level of A was compared with another level of B;
-    - `more`: how many runs per side it would take until a row at several levels gets a
-      verdict; NaN for rows at one level, and for more than 200 runs;
+    - `more`: how many runs of each side, with those it has, a row at several levels
+      needs for a verdict; NaN for rows at one level, and for more than 200 runs;
     - `q`: p corrected for the number of rows and questions;
     - `smallest`: the change that would be found, a share;
     - `verdict`, `why`.
@@ -373,7 +376,8 @@ def _fit_rows(
             [levels[number] for number in group],
             [session_of_each[number] for number in group],
         )
-        # the numbers of a group rise, so these rows are in the order of `columns`
+        # a group lists its comparisons in the order of `comparisons`: so its rows are
+        # found in the order of `columns`
         is_in_group = np.isin(comparison_of_row, group)
         rows_of_group = np.flatnonzero(is_in_group)
         fits = pd.DataFrame(columns, index=rows_of_group)
@@ -381,7 +385,7 @@ def _fit_rows(
     # the index has the numbers of the rows, by which the columns are joined
     all_fits = pd.concat(fits_of_groups)
     rows = pd.concat([comparison.rows for comparison in comparisons], ignore_index=True)
-    shared_ratios = np.exp([session.change for session in session_of_each])
+    shared_ratios = np.exp([session.shared_change for session in session_of_each])
     rows["shared"] = shared_ratios[comparison_of_row]
     return rows.join(all_fits)
 
@@ -456,8 +460,9 @@ def _estimate_session(hosts: Sequence[_LeveledRuns]) -> _Session:
     how these shifts change from side A to side B.
 
     Runs of several hosts that were measured together have one key: the turn, and
-    whether the run is of B. The shift of a key is that of all of its runs. `change`,
-    `error` and `freedom` of the result are of the mean shift, from A to B.
+    whether the run is of B. The shift of a key is that of all of its runs.
+    `shared_change`, `error` and `freedom` of the result are of the mean shift, from A
+    to B.
     """
     all_keys = set[tuple[Any, bool]]()
     for host in hosts:
@@ -477,7 +482,7 @@ def _estimate_session(hosts: Sequence[_LeveledRuns]) -> _Session:
     shift_of_key = zip(keys, shifts.tolist(), strict=True)
     return _Session(
         shifts=dict(shift_of_key),
-        change=float(fit.change[0]),
+        shared_change=float(fit.change[0]),
         error=float(fit.error[0]),
         freedom=float(fit.freedom[0]),
     )
@@ -544,8 +549,8 @@ def _test_levels(rows: pd.DataFrame, is_tested: Bools) -> pd.DataFrame:
     """Add two columns:
     - `chance`: the probability that chance makes the main levels of the sides differ; 0
       where no level of A was compared with another level of B;
-    - `more`: how many runs per side it would take until a row at several levels gets a
-      verdict; NaN for rows at one level, and for more than 200 runs.
+    - `more`: how many runs of each side, with those it has, a row at several levels
+      needs for a verdict; NaN for rows at one level, and for more than 200 runs.
 
     rows: with the columns of `judge_rows`. is_tested: whether each row has a change.
     The rate at which runs are at another level than most of their side is estimated
@@ -678,15 +683,16 @@ def _compute_q_of_sets(p: Floats, is_in_first: Bools) -> Floats:
 
 
 def _count_runs_to_tell(rows: pd.DataFrame, rate: float, tests: int) -> Floats:
-    """Estimate how many runs a side each row at several levels needs for a verdict,
+    """Estimate how many runs of each side a row at several levels needs for a verdict,
     more than it has; NaN for more than 200.
 
     There are two kinds of verdict:
     - Where a level of A was compared with another level of B (`are_apart`), the verdict
       is that these levels differ. So many runs are enough that chance seldom makes
-      levels differ in any of `tests` rows.
+      levels differ in any of `tests` rows (`_can_prove_levels_differ`).
     - Elsewhere, runs at one level are to be compared. So many runs are enough that in
-      nine sessions of ten, two runs of each side are at the level.
+      nine sessions of ten, two runs of each side are at the level
+      (`_can_compare_at_level`).
 
     rate: how often a run is at another level than most of its side.
     """
@@ -700,9 +706,9 @@ def _count_runs_to_tell(rows: pd.DataFrame, rate: float, tests: int) -> Floats:
     are_apart = rows[["are_apart"]].to_numpy()
     # the numbers of runs to try; the arrays below are rows x these numbers
     runs = np.arange(MIN_RUNS, MAX_RUNS_ADVISED + 1)
-    is_seldom = _is_level_seldom(lower_share, runs, rate, tests)
-    has_common_level = _is_level_common(lower_share, runs)
-    gives_verdict = np.where(are_apart, is_seldom, has_common_level)
+    proves_difference = _can_prove_levels_differ(lower_share, runs, rate, tests)
+    has_common_level = _can_compare_at_level(lower_share, runs)
+    gives_verdict = np.where(are_apart, proves_difference, has_common_level)
     is_more = runs > most_runs
     return _find_fewest(gives_verdict & is_more, runs)
 
@@ -717,9 +723,12 @@ def _find_fewest(is_enough: Bools, runs: Ints) -> Floats:
     return np.where(is_any_enough, fewest, np.nan)
 
 
-def _is_level_seldom(share: Floats, runs: Ints, rate: float, tests: int) -> Bools:
-    """Report with how many runs a side chance seldom puts so large a share of a side's
-    runs at another level, in any of `tests` rows.
+def _can_prove_levels_differ(
+    share: Floats, runs: Ints, rate: float, tests: int
+) -> Bools:
+    """Report which numbers of runs are enough to prove that the levels of the sides
+    differ: with so many, chance hardly ever puts so large a share of a side's runs at
+    another level, in any of `tests` rows.
 
     share: how large a share, a column with a value per row. runs: the numbers of runs
     to try. rate: how often a run is at another level. Return an array of rows x numbers
@@ -734,8 +743,9 @@ def _is_level_seldom(share: Floats, runs: Ints, rate: float, tests: int) -> Bool
     return np.asarray(chance < limit)
 
 
-def _is_level_common(share: Floats, runs: Ints) -> Bools:
-    """Report with how many runs a side at least two are nearly always at a level.
+def _can_compare_at_level(share: Floats, runs: Ints) -> Bools:
+    """Report which numbers of runs are enough to compare the sides at a level: with so
+    many, at least two runs of a side are nearly always there.
 
     share: of a side's runs, how many are at the level; a column, one of each row. runs:
     the numbers of runs to try. Return an array of rows x numbers of runs.
@@ -846,8 +856,8 @@ def _tabulate_units(numbers: pd.DataFrame, orders: Sequence[Order]) -> _Table:
     # units are numbered over all comparisons, in the order of `units`
     unit_of_number = number_groups(numbers, unit_names)
     numbers = numbers.assign(column=unit_of_number)
-    numbers = _keep_shared_rows(numbers)
-    rows = _select_first_rows(numbers)
+    numbers = _number_shared_keys(numbers)
+    rows = _select_first_of_each_row(numbers)
     # which of `rows` are of each comparison
     row_ranges = _find_row_ranges(rows, len(orders))
     units_of_comparisons = _lay_out_units(numbers, units, row_ranges, orders)
@@ -860,18 +870,17 @@ def _lay_out_units(
     row_ranges: Sequence[slice],
     orders: Sequence[Order],
 ) -> list[_Units]:
-    """Lay out the numbers of each comparison.
+    """Lay out the numbers of each comparison, a row per key and a column per unit.
 
-    numbers: with `row` and `column`, the place of each number in one array of the rows
-    and units of all comparisons. There, comparisons share neither rows nor columns:
-    each has a range of both. units: the unit of each column. row_ranges: which rows
-    each comparison has.
+    numbers: in order of comparison; `row` and `column` are the place of each in one
+    array for all comparisons. In this array, the rows of a comparison follow those of
+    the comparison before it, and so do its columns. units: the unit of each column.
+    row_ranges: which rows each comparison has.
     """
     cells = _Cells.read(numbers)
     is_b = units["is_b"].to_numpy()
     names = units["unit"].tolist()
-    # units and numbers stand in order of comparison: each comparison has a range of the
-    # columns, and a range of the cells (the numbers, one after another)
+    # which columns, and which of `numbers`, each comparison has
     column_ranges = _find_row_ranges(units, len(orders))
     cell_ranges = _find_row_ranges(numbers, len(orders))
     units_of_comparisons = []
@@ -885,9 +894,9 @@ def _lay_out_units(
     return units_of_comparisons
 
 
-def _select_first_rows(numbers: pd.DataFrame) -> pd.DataFrame:
-    """Select side A's first row of each `row`, the number of a comparison's key, in the
-    order of these.
+def _select_first_of_each_row(numbers: pd.DataFrame) -> pd.DataFrame:
+    """Select, for each value of the column `row`, the first number of side A, in the
+    order of these values. `row` numbers the keys of all comparisons.
     """
     numbers_of_a = numbers[~numbers["is_b"]]
     first_rows = numbers_of_a.drop_duplicates("row")
@@ -955,9 +964,9 @@ def _order_units(
     )
 
 
-def _keep_shared_rows(numbers: pd.DataFrame) -> pd.DataFrame:
-    """Keep the keys that both sides of a comparison have; add `row`, a number from 0
-    for each comparison and key, in their order.
+def _number_shared_keys(numbers: pd.DataFrame) -> pd.DataFrame:
+    """Number the keys that both sides of a comparison have: add `row`, a number from 0
+    for each comparison and key, in their order. Drop the numbers of other keys.
     """
     names = [*_COMPARISON_KEY, "is_b"]
     keys = numbers[names].drop_duplicates()
@@ -1058,14 +1067,14 @@ def _test_all_hosts(rows: pd.DataFrame, hosts: int, session: _Session) -> pd.Dat
     """
     is_tested = rows["p"].notna()
     table = _average_hosts(rows[is_tested])
-    table["shared"] = float(np.exp(session.change))
+    table["shared"] = float(np.exp(session.shared_change))
     has_shared_change = bool(session.shifts)
     if has_shared_change:
         shared_row = _make_row_of_all(session, hosts)
         shared_rows = pd.DataFrame([shared_row])
         table = pd.concat([table, shared_rows], ignore_index=True)
     # a mean over hosts has one level: chance cannot make levels differ, and `more`, how
-    # many runs would tell them apart, says nothing
+    # many runs it takes to tell levels apart, does not apply
     table = table.assign(chance=0.0, levels=1, more=np.nan)
     table = _apply_student(table)
     return table.drop(columns="change")
@@ -1090,17 +1099,18 @@ def _average_hosts(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _make_row_of_all(session: _Session, hosts: int) -> dict[str, Any]:
     """Return the row of the change that all rows of a session share, with the columns
-    of `_average_hosts`, and `shared`. hosts: how many hosts the session has.
+    of `_average_hosts`, and `shared`, the ratio that was taken out of a row: for this
+    row it is 1, since nothing was. hosts: how many hosts the session has.
     """
     return {
         "benchmark": "",
         "variant": "",
         "relation": ALL,
         "hosts": hosts,
-        "change": session.change,
+        "change": session.shared_change,
         "error": session.error,
         "freedom": session.freedom,
-        "shared": 1.0,  # nothing was taken out of this row
+        "shared": 1.0,
     }
 
 
@@ -1117,10 +1127,12 @@ def add_verdicts(
     verdicts = []
     reasons = []
     for row in rows.to_dict("records"):
-        slower, faster = _WORDS_OF_TIMES
+        words = _WORDS_OF_TIMES
         if row["benchmark"] in rates:
-            slower, faster = _WORDS_OF_RATES
-        direction = slower if row["ratio"] > 1 else faster
+            words = _WORDS_OF_RATES
+        # the ratio is of times in ns, also where they are shown as rates
+        word_if_longer, word_if_shorter = words
+        direction = word_if_longer if row["ratio"] > 1 else word_if_shorter
         verdict, why = _choose_verdict(row, threshold, tests, direction)
         verdicts.append(str(verdict))
         reasons.append(why)
@@ -1264,6 +1276,8 @@ def are_shares_unlike(row: Mapping[Any, Any], threshold: float) -> bool:
     and so that the mean over all levels moves beyond the threshold.
     """
     has_levels = row["levels"] > 1
+    # where a level of A was compared with another of B, the verdict is about these
+    # levels, and not about shares
     if not has_levels or _compares_levels(row):
         return False
     # the probability that chance makes the shares as unlike as they are, or more
