@@ -50,7 +50,7 @@ _STEP_HEAD = '#!/bin/sh\ndate -u "+@fleet-step %Y-%m-%dT%H:%M:%SZ"'
 STEP_BEGAN = re.compile(
     rb"@fleet-step (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)$", re.MULTILINE
 )
-_STEP_FORMS = {  # what is done to a step's output, and how to undo it
+_ADVICE_BY_SIGN = {  # what was done to a step's output, and how to undo it
     rb"\A(\x1f\x8b|\xfd7zXZ|\x28\xb5\x2f\xfd|BZh)": (
         "it is compressed: decompress it first."
     ),
@@ -92,8 +92,9 @@ def gather(connection: Connection, host: Host) -> Facts:
     try:
         facts = parse_answer(run_probe(connection, host, read_only=False), host)
     except DeployError as err:
-        # a shell that may open too few files cannot read what mkdir says
-        if _NO_REASON.search(str(err)) and _has_few_files(connection):
+        # if the account may open few files, the shell cannot read why mkdir failed
+        lacks_reason = _NO_REASON.search(str(err))
+        if lacks_reason and _is_file_limit_low(connection):
             raise DeployError(f"{err}{_FEW_FILES}") from err
         raise
     sections = probe.split_sections(facts.probe)
@@ -104,7 +105,7 @@ def gather(connection: Connection, host: Host) -> Facts:
     return facts
 
 
-def _has_few_files(connection: Connection) -> bool:
+def _is_file_limit_low(connection: Connection) -> bool:
     """Report whether the account may open too few files for a shell to work; False if
     unknown.
     """
@@ -171,22 +172,27 @@ def _raise_if_compiler_hangs(
     In any other case return: the caller then raises `why`, the error of the probe.
     """
     does_nothing = ":"  # a command that every shell has
-    compilers = [host.toolchain.cc or does_nothing, *_COMPILERS]
-    host_answers = False
     try:
-        # the first command shows whether the host itself answers
-        for command in (does_nothing, *compilers):
-            connection.run(
-                f"{command} --version >/dev/null 2>&1", timeout_s=COMPILER_TIMEOUT_S
-            )
-            host_answers = True
-    except LinkError as err:
-        if host_answers and isinstance(err, TimeLimitError):
-            raise ProbeError(
-                f"{host.name}: the compiler there, {command!r}, never answers"
-                " --version. Does it wait for a licence? Try it by hand, or give the"
-                " host a PATH without it as `env:` in the inventory."
-            ) from why
+        _ask_version(connection, does_nothing)
+    except LinkError:
+        return  # the host itself does not answer
+    compilers = [host.toolchain.cc or does_nothing, *_COMPILERS]
+    try:
+        for compiler in compilers:
+            _ask_version(connection, compiler)
+    except TimeLimitError:
+        raise ProbeError(
+            f"{host.name}: the compiler there, {compiler!r}, never answers"
+            " --version. Does it wait for a licence? Try it by hand, or give the"
+            " host a PATH without it as `env:` in the inventory."
+        ) from why
+    except LinkError:
+        return  # the link broke meanwhile
+
+
+def _ask_version(connection: Connection, command: str) -> None:
+    """Run `command --version`. Raises TimeLimitError after COMPILER_TIMEOUT_S."""
+    connection.run(f"{command} --version >/dev/null 2>&1", timeout_s=COMPILER_TIMEOUT_S)
 
 
 def _parse_without_workdir(text: str, host: Host) -> Facts:
@@ -321,19 +327,20 @@ def parse_step_head(path: Path, head: bytes, host: Host) -> StepHead:
     began = STEP_BEGAN.search(head)
     text = probe.extract_answer(head)
     if began is None or text is None:
-        for sign, advice in _STEP_FORMS.items():
+        for sign, advice in _ADVICE_BY_SIGN.items():
             if re.search(sign, head):
                 raise ProbeError(f"{path}: {advice}")
         raise ProbeError(
             f"{path}: does not hold what `fleet check --script` finds out, before the"
             " agent's lines. Start the agent by that script (docs/remote.md)."
         )
-    facts, _ = parse_with_workdir_error(text, host)
-    return StepHead(began[1].decode(), facts, _measure_answer(head))
+    # the agent has run already: whether there is a workdir does not matter
+    facts, _workdir_error = parse_with_workdir_error(text, host)
+    return StepHead(began[1].decode(), facts, length=_find_end_of_answer(head))
 
 
-def _measure_answer(head: bytes) -> int:
-    """Return the bytes up to and with the line that ends the probe's answer."""
+def _find_end_of_answer(head: bytes) -> int:
+    """Return the offset behind the line that ends the probe's answer."""
     newline = b"\n"
     before_end = head.index(newline + f"{probe.MARK} end".encode())
     after_end = head.index(newline, before_end + len(newline))

@@ -703,6 +703,7 @@ def parse_bandwidth_limit(files: Files, vendor: str | None) -> str | None:
         return None
     if group == "res:":
         return "not mounted"
+    # of all groups, the probe reads the files of ours only
     paths = [path for path in files if path.startswith("sys/fs/resctrl/")]
     if not paths:
         return None
@@ -781,9 +782,10 @@ def parse_hypervisor(
 ) -> str | None:
     """Return the hypervisor, "unnamed" if not recognized; None without one.
 
-    The kernel's file sys/hypervisor/type decides, if there is one. Else the flag
-    `hypervisor`, a bit of CPUID, decides on x86. Elsewhere, what firmware, device tree
-    and kernel say of the machine decides.
+    The kernel's file sys/hypervisor/type decides, if there is one. Else, on x86, the
+    flag `hypervisor`, a bit of CPUID, decides whether there is a hypervisor, and what
+    firmware, device tree and kernel say of the machine names it. Elsewhere, what they
+    say decides.
     """
     if named := files.get("sys/hypervisor/type"):
         return named
@@ -791,18 +793,30 @@ def parse_hypervisor(
     guess = _guess_hypervisor(text)
     if _KERNEL_OF_WSL in system.get("uname_r", ""):  # which has no firmware to ask
         guess = "hyper-v"
-    flags = cpuinfo.get("flags")
-    if flags is not None:
-        is_guest = "hypervisor" in flags.split()
-        return (guess or "unnamed") if is_guest else None
-    # a cloud's whole machine, which names the cloud as its maker
+    x86_flags = cpuinfo.get("flags")
+    if x86_flags is None:
+        return _find_hypervisor_without_flag(files, text, guess)
+    if "hypervisor" not in x86_flags.split():
+        return None
+    return guess or "unnamed"
+
+
+def _find_hypervisor_without_flag(
+    files: Files, text: str, guess: str | None
+) -> str | None:
+    """Return the hypervisor of a machine that is not x86; None without one. text: what
+    firmware says of the machine's maker. guess: the hypervisor that it names, if any.
+    """
+    # "c7g.metal": a whole machine, though its maker is a cloud, as that of a guest
     if any(word in text for word in _BARE_METAL):
         return None
     if guess is not None:
         return guess
     if files.get("proc/cpuinfo:platform") == "pSeries":
         return "powervm"
-    return "pr/sm" if "proc/sysinfo:LPAR Number" in files else None
+    if "proc/sysinfo:LPAR Number" in files:
+        return "pr/sm"
+    return None
 
 
 def _join_maker_texts(files: Files, system: Mapping[str, str]) -> str:

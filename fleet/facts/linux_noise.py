@@ -77,7 +77,7 @@ def _find_idle_state_and_heat(facts: Facts) -> Iterator[Finding]:
             facts,
             state=facts.idle_state or "unnamed",
             driver=facts.idle_driver or "unknown driver",
-            # of `cpupower idle-set -D`, which disables states from this latency on
+            # the advice: `cpupower idle-set -D` disables states of this latency or more
             deep=DEEP_IDLE_US + 1,
         )
 
@@ -210,6 +210,7 @@ def _find_kernel_noise(facts: Facts) -> Iterator[Finding]:
     if facts.numa_balancing and len(nodes) > 1:
         yield make_finding("numa_balancing", facts)
     if facts.irqbalance:
+        # it moves no interrupts to isolated CPUs
         severity = Severity.INFO if facts.isolated_cpus else Severity.WARNING
         yield make_finding("irqbalance", facts, severity)
     if facts.rt_runtime_us is not None and facts.rt_runtime_us >= 0:
@@ -232,12 +233,13 @@ def _find_cpus_left_out(facts: Facts) -> Iterator[Finding]:
         yield make_finding("smt", facts)
     offline = [cpu.cpu for cpu in facts.cpus if not cpu.online]
     if offline:
+        # the advice is a loop of the shell over these numbers
         numbers = " ".join(map(str, offline))
         yield make_finding(
             "offline",
             facts,
             cpus=format_cpus(offline),
-            each=numbers,
+            numbers=numbers,
         )
     left_out = [cpu for cpu in facts.cpus if cpu.online and not cpu.allowed]
     barred = [cpu.cpu for cpu in left_out if not cpu.isolated]

@@ -25,6 +25,14 @@ _DEVICE_DATA_BITS = (0x0A, 2)
 _DEVICE_SIZE = (0x0C, 2)
 _DEVICE_KIND = (0x12, 1)
 _DEVICE_RANKS = (0x1B, 1)
+# the offsets of a speed, and of a larger field for a speed too large for that
+_DEVICE_RATED_SPEED = (0x15, 0x54)  # that the module is made for
+_DEVICE_CONFIGURED_SPEED = (0x20, 0x58)  # that it runs at
+# the offset of a size in MiB that is too large for _DEVICE_SIZE
+_DEVICE_EXTENDED_SIZE = 0x1C
+# the offsets of the numbers of strings: the names of the slot and of its bank
+_DEVICE_SLOT = 0x10
+_DEVICE_BANK = 0x11
 _SYSTEM_MEMORY = 3  # an array's use
 _ECC = {3: "none", 4: "parity", 5: "single-bit", 6: "multi-bit", 7: "CRC"}
 _NEEDS_WIDER_MODULES = ("single-bit", "multi-bit")
@@ -181,9 +189,11 @@ def parse_smbios_table(lines: Collection[str]) -> bytes:
         body, _, strings = structure.partition("Strings:")
         _rest_of_handle_line, *body_lines = body.splitlines()
         string_lines = strings.splitlines()[1:]  # without the rest of "Strings:"
-        # in the table, a zero ends the strings; without strings there are two zeros
+        # each string ends with a zero, as printed; and so does their list, even an
+        # empty one
+        ended_strings = _read_hex(_drop_texts(string_lines))
         table += _read_hex(body_lines)
-        table += _read_hex(_drop_texts(string_lines)) or b"\0"
+        table += ended_strings or b"\0"
         table += b"\0"
     return table[:_TABLE_BYTES]
 
@@ -267,8 +277,8 @@ def _read_hex(lines: Iterable[str]) -> bytes:
 
 
 def _drop_texts(lines: Iterable[str]) -> list[str]:
-    """Return the lines of bytes among those of dmidecode's strings: behind each
-    string's bytes, of which the last is 00, stands its text.
+    """Drop the texts of dmidecode's strings: dmidecode prints each string as lines of
+    bytes, the last of which ends with 00, and then a line with its text.
     """
     byte_lines = []
     is_text = False
@@ -315,18 +325,21 @@ def _read_smbios_memory(table: bytes) -> tuple[Memory, tuple[str, ...]]:
     ecc_by_array = _find_ecc_by_array(structures)
     ecc = _find_only_value(ecc_by_array.values())
     devices = _find_slots(structures, ecc_by_array)
-    # the locators of the slot and of its bank: "P1-DIMMA1 P0_NODE0_CHANNEL0_DIMM0"
-    places = [f"{device.text(0x10)} {device.text(0x11)}".upper() for device in devices]
-    dimms, notes = _read_dimms(devices, places)
+    places = [_read_place(device) for device in devices]
+    dimms, dimm_notes = _read_dimms(devices, places)
     if not any(dimm.is_populated for dimm in dimms):
         return Memory(ecc=ecc), ()
     settled, channel_notes = _settle_channels(dimms, places)
-    notes += channel_notes
-    # correction of single or multiple bits needs modules with more bits than their data
-    if ecc in _NEEDS_WIDER_MODULES and not any(map(_has_correction_bits, devices)):
-        notes += _note_missing_bits(ecc, dimms)
-        ecc = None
-    return Memory(settled, ecc=ecc), tuple(dict.fromkeys(notes))
+    possible_ecc, ecc_notes = _drop_ecc_without_bits(ecc, devices, dimms)
+    notes = dict.fromkeys([*dimm_notes, *channel_notes, *ecc_notes])  # each once
+    return Memory(settled, ecc=possible_ecc), tuple(notes)
+
+
+def _read_place(device: _Structure) -> str:
+    """Return the names of a slot and of its bank: "P1-DIMMA1 P0_NODE0_CHANNEL0"."""
+    slot = device.text(_DEVICE_SLOT)
+    bank = device.text(_DEVICE_BANK)
+    return f"{slot} {bank}".upper()
 
 
 def _read_dimms(
@@ -412,19 +425,25 @@ def _drop_contradictions(dimm: Dimm) -> tuple[Dimm, list[str]]:
     return replace(dimm, configured_mts=None), [note]
 
 
-def _note_missing_bits(ecc: str, dimms: Iterable[Dimm]) -> list[str]:
-    """Return the note that the firmware claims error correction, `ecc`, but no module
-    has bits for it. The caller has made sure of both.
+def _drop_ecc_without_bits(
+    ecc: str | None, devices: Iterable[_Structure], dimms: Iterable[Dimm]
+) -> tuple[str | None, list[str]]:
+    """Return the error correction, and notes. If it needs modules that have more bits
+    than those of data, and none has them, drop it, with a note; else there are no
+    notes. dimms: the modules of `devices`, the slots.
 
-    If the firmware gives no widths of modules, return no note: QEMU's gives none, and
+    If the firmware gives no widths of modules, there is no note: QEMU's gives none, and
     claims error correction of all memory.
     """
+    if ecc not in _NEEDS_WIDER_MODULES or any(map(_has_correction_bits, devices)):
+        return ecc, []
     if not any(dimm.width_bits for dimm in dimms):
-        return []
-    return [
+        return None, []
+    note = (
         f"The firmware says that memory has error correction ({ecc}), and no module has"
         " bits for it: whether it has is unknown."
-    ]
+    )
+    return None, [note]
 
 
 def _settle_channels(
@@ -478,23 +497,20 @@ def _find_only_value(values: Iterable[str | None]) -> str | None:
 
 
 def _read_dimm(device: _Structure, place: str, socket: int | None) -> Dimm:
-    """Return the module in a slot, as the firmware describes it.
-
-    A hexadecimal number is the offset of a field: 0x10 has the slot's name, 0x15 the
-    speed that the module is made for, and 0x20 the speed that it runs at. A speed too
-    large for its field is in 0x54 or 0x58. place: the firmware's names of the slot and
-    its bank, such as "P1-DIMMA1 P0_NODE0_CHANNEL0". socket: None if unknown.
+    """Return the module in a slot, as the firmware describes it. place: the firmware's
+    names of the slot and its bank, such as "P1-DIMMA1 P0_NODE0_CHANNEL0". socket: None
+    if unknown.
     """
     kind = device.number(*_DEVICE_KIND) or 0
     ranks = (device.number(*_DEVICE_RANKS) or 0) & 15  # the upper four bits are no rank
     return Dimm(
-        slot=device.text(0x10) or None,
+        slot=device.text(_DEVICE_SLOT) or None,
         channel=_name_channel(place, socket),
         socket=socket,
         size_bytes=_read_module_size(device),
         kind=_KINDS.get(kind),
-        rated_mts=_read_speed(device, 0x15, 0x54),
-        configured_mts=_read_speed(device, 0x20, 0x58),
+        rated_mts=_read_speed(device, *_DEVICE_RATED_SPEED),
+        configured_mts=_read_speed(device, *_DEVICE_CONFIGURED_SPEED),
         ranks=ranks or None,
         width_bits=_read_data_width(device),
     )
@@ -513,7 +529,8 @@ def _read_data_width(device: _Structure) -> int | None:
     """Return the width of a module's data in bits, without error correction. Return
     None if it is unknown, or more than the width with error correction.
     """
-    # a width of 0, as of an empty slot, is unknown as well
+    # a width of 0, as of an empty slot, is unknown as well; _UNKNOWN, the largest
+    # number of 16 bits, is no less than any width
     total = device.number(*_DEVICE_ALL_BITS) or _UNKNOWN
     told = device.number(*_DEVICE_DATA_BITS) or _UNKNOWN
     data = _DATA_BITS.get(told, told)  # 72, with error correction, becomes 64
@@ -535,7 +552,7 @@ def _name_channel(place: str, socket: int | None) -> str | None:
     if socket is not None:
         words.append(f"P{socket}")
     node = _NODE.search(place)
-    # if the place names no socket, `socket` is the number of the node already
+    # if the place names no socket, the caller took the node's number as `socket`
     if node and _SOCKET.search(place):
         words.append(f"N{node[1]}")
     if controller := _CONTROLLER.search(place):
@@ -546,17 +563,20 @@ def _name_channel(place: str, socket: int | None) -> str | None:
 
 def _read_module_size(device: _Structure) -> int | None:
     """Return a module's bytes, 0 for an empty slot; None if unknown. The firmware gives
-    a size in MiB or, with the bit _SIZE_IN_KIB, in KiB.
+    a size in MiB or, with the bit _SIZE_IN_KIB, in KiB; one too large for its field is
+    in another, in MiB.
     """
     size = device.number(*_DEVICE_SIZE)
     if size is None or size == _UNKNOWN:
         return None
     if size == _IN_EXTENDED_SIZE:
-        mib = _read_extended(device, 0x1C)  # a larger field, always in MiB
-        return mib << 20 or None
+        mib = _read_extended(device, _DEVICE_EXTENDED_SIZE)
+        if mib == 0:  # the structure ends before this field, or firmware left it empty
+            return None
+        return mib << 20
     if size & _SIZE_IN_KIB:
         kib = size - _SIZE_IN_KIB
-        mib = kib >> 10
+        mib = kib >> 10  # a module has whole MiB
         return mib << 20
     mib = size
     return mib << 20
@@ -586,13 +606,14 @@ def _read_edac_memory(files: Mapping[str, str]) -> Memory:
     channels = 0
     attributes = _group_edac_attributes(files)
     for (controller, name), texts in attributes.items():
-        if name:  # of a module; else the attributes are of the controller itself
-            dimm = _read_edac_dimm(controller, name, texts)
-            ranks_by_module[dimm.slot].append(dimm)
-            correction = texts.get("dimm_edac_mode", "")
-            corrections.append(correction.lower())
-        else:
+        is_of_controller = name == ""  # else of one of its modules
+        if is_of_controller:
             channels += _count_edac_channels(texts)
+            continue
+        dimm = _read_edac_dimm(controller, name, texts)
+        ranks_by_module[dimm.slot].append(dimm)
+        correction = texts.get("dimm_edac_mode", "")
+        corrections.append(correction.lower())
 
     dimms = tuple(map(_join_ranks, ranks_by_module.values()))
     memory = Memory(dimms)
@@ -757,6 +778,7 @@ def _compute_peak(dimms: Iterable[Dimm], populated: int | None) -> int | None:
             return None
         width_bytes = dimm.width_bits // 8
         rates_by_channel[dimm.channel].append(width_bytes * dimm.configured_mts)
+    # channels are known of all modules or of none (`_settle_channels`)
     are_channels_known = None not in rates_by_channel
     if are_channels_known:
         # a channel runs at the rate of its slowest module
@@ -764,10 +786,10 @@ def _compute_peak(dimms: Iterable[Dimm], populated: int | None) -> int | None:
         return peak or None
     rates = set(rates_by_channel[None])
     # which channel has which rate is unknown
-    if len(rates) > 1:
+    if len(rates) > 1 or populated is None:
         return None
     (rate,) = rates
-    return rate * (populated or 0) or None
+    return rate * populated or None
 
 
 def _add_node_bandwidth(
@@ -806,8 +828,9 @@ def _read_hmat_rate(files: Mapping[str, str], node: Node, access: str) -> int | 
 def _compute_node_share(
     node: Node, memory: Memory, cpus: Collection[Cpu], nodes: Iterable[Node]
 ) -> Memory:
-    """Return a node's channels and their peak rate, without modules; an empty Memory if
-    unknown, as for a node whose CPUs are in several packages or in none.
+    """Return a node's share of its package's channels and peak rate: an equal part, as
+    each node of the package has. Return an empty Memory if unknown, as for a node whose
+    CPUs are in several packages or in none.
     """
     packages_by_node = _group_packages_by_node(cpus)
     own_packages = packages_by_node[node.node]

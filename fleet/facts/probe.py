@@ -56,10 +56,9 @@ def render_load_probe(names: Sequence[str], function: str = "load_only") -> byte
     if not names:
         return b""
     text = _minify_scripts(names)
-    return (
-        f"{assign_variables({'MARK': MARK})} ROOT=\n{text}\n{function} </dev/null"
-        " 2>/dev/null\n".encode()
-    )
+    set_mark = assign_variables({"MARK": MARK})
+    # with an empty ROOT, the scripts read the files of the host itself
+    return f"{set_mark} ROOT=\n{text}\n{function} </dev/null 2>/dev/null\n".encode()
 
 
 @cache

@@ -74,6 +74,7 @@ def parse(sections: Sections, declared_arch: str | None = None) -> Facts:
         by_pidin=_Told(release and release[1], pidin_line),
     )
     facts = Facts(
+        # a stand-in is an imitation of QNX, for tests
         os=STANDIN if "standin" in system else "qnx",
         arch=arch,
         hostname=uname.get("hostname"),

@@ -123,17 +123,8 @@ def parse_cpus(sections: Sections, files: Files) -> tuple[tuple[Cpu, ...], Group
     online_in_sysfs = set(_read_cpu_list(files, "sys/devices/system/cpu/online"))
     listed = online_in_sysfs or set(models)
     sets = _find_cpu_sets(files, listed, groups.with_topology)
-
-    # if /proc/cpuinfo names models but lists other CPUs than are online, its numbers
-    # are wrong: the models count only if all CPUs have the same
-    if set(models) != sets.online and any(models.values()):
-        groups.contradictions["cpuinfo"] = _describe_other_cpuinfo(models, sets.online)
-        models = _keep_only_model(models, sets.online)
-    # we may run on CPUs that sysfs does not list as online
-    unlisted = (sets.allowed & sets.online) - online_in_sysfs
-    if online_in_sysfs and unlisted:
-        why = _describe_other_list(online_in_sysfs, unlisted)
-        groups.contradictions["online"] = why
+    models = _correct_models(models, sets.online, groups.contradictions)
+    _note_unlisted_cpus(sets, online_in_sysfs, groups.contradictions)
 
     isolated = _find_isolated_cpus(files)
     kinds = _map_cpus_to_kinds(files)
@@ -163,9 +154,10 @@ class _CpuSets(NamedTuple):
 def _find_cpu_sets(files: Files, listed: set[int], with_topology: set[int]) -> _CpuSets:
     """Return which CPUs are present, which are online, and which we may run on.
 
-    Containers may show a list of CPUs online that is made up (lxcfs). The affinity mask
-    (proc.rst) contradicts it then. So the list of CPUs present is made up as well, and
-    only the CPUs online are known to be present. Without a mask, all CPUs are allowed.
+    Containers may show a list of CPUs online that is made up (lxcfs). If the affinity
+    mask (proc.rst) contradicts it, `_find_online_cpus` returns other CPUs. The list of
+    CPUs present is then made up as well: only the CPUs online are known to be present.
+    Without a mask, all CPUs are allowed.
 
     listed: the CPUs that the host lists as online. with_topology: the CPUs whose
     topology the kernel shows.
@@ -178,6 +170,32 @@ def _find_cpu_sets(files: Files, listed: set[int], with_topology: set[int]) -> _
     if is_list_made_up:
         present = online
     return _CpuSets(present, online, allowed)
+
+
+def _correct_models(
+    models: dict[int, str | None], online: set[int], contradictions: dict[str, str]
+) -> dict[int, str | None]:
+    """Return the models of the CPUs. If /proc/cpuinfo names models but lists other CPUs
+    than are online, its numbers are wrong: then add a sentence to `contradictions`, and
+    return the models only if all CPUs have the same.
+    """
+    names_models = any(models.values())
+    if not names_models or set(models) == online:
+        return models
+    contradictions["cpuinfo"] = _describe_other_cpuinfo(models, online)
+    return _keep_only_model(models, online)
+
+
+def _note_unlisted_cpus(
+    sets: _CpuSets, online_in_sysfs: set[int], contradictions: dict[str, str]
+) -> None:
+    """Add a sentence to `contradictions` if we may run on CPUs that sysfs, which lists
+    some, does not list as online.
+    """
+    unlisted = (sets.allowed & sets.online) - online_in_sysfs
+    if online_in_sysfs and unlisted:
+        why = _describe_other_list(online_in_sysfs, unlisted)
+        contradictions["online"] = why
 
 
 def _keep_only_model(
@@ -283,7 +301,9 @@ def _parse_cpu_models(sections: Sections) -> dict[int, str | None]:
     """
     models: dict[int, str | None] = {}
     implementer = ""
-    without_part: list[int] = []  # CPUs listed so far, whose part is not known yet
+    # CPUs whose part is not known yet: one, or all of them if the kernel is old
+    without_part: list[int] = []
+    # the probe prints these lines in `picked`; older ones printed them in `cpus`
     lines = [*sections.get("cpus", []), *sections.get("picked", [])]
     for line in lines:
         pair = line.removeprefix("proc/cpuinfo:")
@@ -296,7 +316,6 @@ def _parse_cpu_models(sections: Sections) -> dict[int, str | None]:
         elif key == "CPU implementer":
             implementer = value
         elif key == "CPU part" and models:
-            # of the CPU above, or of all of them if the kernel is old
             name = arm_core_name(implementer, value)
             models |= dict.fromkeys(without_part, name)
             without_part = []
@@ -311,7 +330,8 @@ def _read_groups(sections: Sections) -> Groups:
     - "capacity CPU VALUE";
     - "cache LEVEL KIND SIZE LINE_BYTES CPU_LIST", a cache and the CPUs that share it;
     - "policy GOVERNOR DRIVER KHZ CPUS", what scales the frequency of these CPUs;
-    - "shown CPUS", those whose topology the kernel shows, unless that is all present;
+    - "shown CPUS", those whose topology the kernel shows; the line is left out if all
+      CPUs present are online;
     - "boost 1" or "boost 0";
     - "KIND CPU_LIST", the CPUs of one group, such as a core: "core_cpus 0,4".
     """
@@ -365,16 +385,16 @@ def parse_memory_nodes(
     """
     with_memory = _read_cpu_list(files, "sys/devices/system/node/has_memory")
     distance_lines = _read_node_files(files, "distance")
-    sorted_nodes = sorted(distance_lines)
-    status = "proc/self/status:Mems_allowed_list"
-    allowed = _read_cpu_list(files, status)
+    all_nodes = sorted(distance_lines)
+    allowed_key = "proc/self/status:Mems_allowed_list"
+    allowed = _read_cpu_list(files, allowed_key)
     nodes = []
     for node in with_memory or sorted(set(nodes_with_cpus)):
         # "10 21": the distances to all nodes, in order of the nodes' numbers; the line
         # is missing if the kernel does not publish them
         words = distance_lines.get(node, "").split()
-        distance_by_node = zip(sorted_nodes, _parse_numbers(words), strict=False)
-        is_allowed = status not in files or node in allowed
+        distance_by_node = zip(all_nodes, _parse_numbers(words), strict=False)
+        is_allowed = allowed_key not in files or node in allowed
         free = parse_kib(files.get(f"{_NODE}{node}/meminfo:MemFree", ""))
         nodes.append(Node(node, is_allowed, free, tuple(distance_by_node)))
     return tuple(nodes)
