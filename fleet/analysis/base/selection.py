@@ -49,7 +49,7 @@ def select_runs(
     run_ids = _match_any(all_runs, included or [ALL], root)
     # a text that excludes damaged runs is no error while other runs are selected
     if excluded:
-        run_ids -= _match_any(all_runs, excluded, root, run_ids)
+        run_ids -= _match_any(all_runs, excluded, root, selected_ids=run_ids)
     if texts and not run_ids:
         if not all_runs:
             raise UsageError(_describe_empty_root(root.place))
@@ -101,7 +101,8 @@ def _match_list(all_runs: Sequence[RunSummary], text: str, root: Listing) -> set
     ids = {run.run_id for run in all_runs}
     named_ids = ids.intersection(texts)
     other_texts = [part for part in texts if part not in named_ids]
-    return named_ids | _match_any(all_runs, other_texts, root, named_ids)
+    other_ids = _match_any(all_runs, other_texts, root, selected_ids=named_ids)
+    return named_ids | other_ids
 
 
 def _match_name(all_runs: Sequence[RunSummary], text: str, root: Listing) -> set[str]:
@@ -122,13 +123,15 @@ def _match_any(
     all_runs: Sequence[RunSummary],
     texts: Iterable[str],
     root: Listing,
-    other_ids: Collection[str] = (),
+    *,
+    selected_ids: Collection[str] = (),
 ) -> set[str]:
     """Return the IDs of the runs that any of the texts selects; skip a text whose run
     cannot be read.
 
-    Raises DamagedFileError if this leaves no run and `other_ids`, which are selected
-    already, is empty.
+    selected_ids: of runs that other texts have selected already. Raises
+    DamagedFileError if a text is skipped, and neither these texts nor others select a
+    run.
     """
     ids = set[str]()
     errors = list[DamagedFileError]()
@@ -137,7 +140,7 @@ def _match_any(
             ids |= match_runs(all_runs, text, root)
         except DamagedFileError as err:
             errors.append(err)
-    if errors and not (ids or other_ids):
+    if errors and not (ids or selected_ids):
         raise errors[0]
     return ids
 
@@ -194,7 +197,8 @@ def list_missing_hosts(
     all_runs: Sequence[RunSummary], place: Place, since: str = ""
 ) -> list[MissingHost]:
     """List hosts that their last unfinished session missed, by name. since: the first
-    session to consider.
+    session to consider. A session is unfinished if it has left its intent, the hosts
+    that it was to measure, and does not run now.
     """
     stored_runs = {(run.session_id, run.host_name) for run in all_runs}
     names_with_runs = {run.host_name for run in all_runs}
@@ -337,7 +341,8 @@ def select_like_last_run(
     for runs in group_by_host(selected_runs).values():
         comparable_runs += keep_comparable_with_last(root, runs, benchmark)
     if not comparable_runs:
-        # if no run measured the benchmark, this raises the error that says so
+        # if no run measured the benchmark, this raises the error that says so;
+        # otherwise, all runs that did are unfinished
         return filter_runs(root, selected_runs, benchmark)
     return comparable_runs
 

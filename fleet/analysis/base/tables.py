@@ -88,11 +88,11 @@ def reorder_rows(values: Floats, counts: Ints, order: Ints) -> Floats:
     new_counts = counts[order]
     new_starts = find_starts(new_counts)
     old_starts = find_starts(counts)[order]
-    # all values of a row move by the same number of places: in the example, 3 moves
-    # from place 2 to 0 (offset 2), and 1, 2 from places 0, 1 to 1, 2 (offset -1)
-    row_offsets = old_starts - new_starts
+    # a value's old place is its new place plus a step back, the same for all of its
+    # row: in the example, 3 stands at place 0 now, 2 places before its old place 2
+    steps_back = old_starts - new_starts
     new_places = np.arange(new_counts.sum())
-    old_places = new_places + np.repeat(row_offsets, new_counts)
+    old_places = new_places + np.repeat(steps_back, new_counts)
     reordered: Floats = values[old_places]
     return reordered
 

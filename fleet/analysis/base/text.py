@@ -80,6 +80,7 @@ def _wrap_last_column(line: str, width: int) -> str:
     start = line.rindex("  ") + 2
     other_columns = line[:start]
     last_column = line[start:]
+    # LAST_COLUMN is a width, the least in which sentences can be wrapped
     has_room = start + LAST_COLUMN <= width
     if has_room:
         return _fill(last_column, width, first=other_columns, others=" " * start)
