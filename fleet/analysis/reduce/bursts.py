@@ -30,25 +30,9 @@ from fleet.model import SHIPPED, Descriptions, Shape
 from fleet.store.schema import PARAMETERS
 
 SAMPLE_COLUMNS = (
-    "run_id",
-    "benchmark",
-    "variant",
-    "relation",
-    "round",
-    "ping_cpu",
-    "pong_cpu",
-    "start_offset_ns",
-    "iterations",
-    "warmup",
-    "ticks",
-    "ns_per_tick",
-    "flags",
-    "point",
-    "unit",
-    *PARAMETERS,
-    "other_ticks",
-    "other_units",
-    "core_ghz",
+    *("run_id", "benchmark", "variant", "relation", "round", "ping_cpu", "pong_cpu"),
+    *("start_offset_ns", "iterations", "warmup", "ticks", "ns_per_tick", "flags"),
+    *("point", "unit", *PARAMETERS, "other_ticks", "other_units", "core_ghz"),
 )
 LISTS = ("ticks", "other_ticks", "other_units")
 WORK_COLUMNS = ("least_share", "most_share", "other_rate")
@@ -81,14 +65,16 @@ def read_bursts(table: Any, descriptions: Descriptions = SHIPPED) -> Bursts:
     """
     bursts = _drop_warmups(table, descriptions)
 
-    # so far each latency is that of the first thread: both steps change it in place
+    # So far each latency is that of the first thread. Each step changes some of them in
+    # place to those of all threads together: the first step where other threads have
+    # ticks of their own, the second where all threads count the same unit.
     other_ticks = Lists(table.column("other_ticks").combine_chunks())
     _combine_thread_times_in_place(bursts, other_ticks, descriptions)
     other_units = Lists(table.column("other_units").combine_chunks())
-    work = _summarize_work_in_place(bursts, other_units, descriptions)
+    work_columns = _summarize_work_in_place(bursts, other_units, descriptions)
 
     has_samples = bursts.counts > 0
-    about = bursts.about.assign(**work)
+    about = bursts.about.assign(**work_columns)
     about_measured = about[has_samples].reset_index(drop=True)
     # a burst without samples has no latencies either, so that those stay as they are
     return Bursts(about_measured, bursts.latencies, bursts.counts[has_samples])
@@ -109,8 +95,11 @@ def _iter_latencies_and_others(
     bursts: Bursts, others: Lists, is_chosen: Bools
 ) -> Iterator[tuple[Any, Floats, list[npt.NDArray[Any]]]]:
     """Yield each chosen burst with lists of other threads: the burst's row in `about`,
-    its latencies, and for each other thread an array of a value per sample. Warm-ups
-    are left out. The latencies are a view: a change of them changes the burst.
+    its latencies, and for each other thread an array of a value per sample. The
+    latencies are a view: a change of them changes the burst.
+
+    bursts: without warm-ups. others: may have warm-ups, which are first in a list, so
+    that they are left out by taking as many last values as the burst has samples.
     """
     starts = find_starts(bursts.counts)
     has_samples = bursts.counts > 0
@@ -166,11 +155,13 @@ def _summarize_work_in_place(
             columns["other_rate"][row] = rate
             continue
         units_of_first = np.full(len(latencies), iterations[row])
-        if unit:
+        counts_another_unit = bool(unit)  # than the first thread
+        if counts_another_unit:
             units_by_thread = np.stack(units_of_others)  # threads x samples
             shares = units_by_thread.sum(axis=1) / units_of_first.sum()
         else:
             units_by_thread = np.stack([units_of_first, *units_of_others])
+            # converts `latencies`, too
             shares = _normalize_by_work_in_place(latencies, units_by_thread)
         columns["least_share"][row] = shares.min()
         columns["most_share"][row] = shares.max()
