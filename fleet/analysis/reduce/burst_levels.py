@@ -95,10 +95,10 @@ def find_main_bursts(
     multiples = _divide_by_row_medians(medians, row_of_burst)
 
     group_of_burst = visit_groups[row_of_burst]
-    visit_of_burst, visit_counts = _number_visits(visits, group_of_burst)
-    bursts_a_visit = np.bincount(visit_of_burst)
-    visit_values = np.bincount(visit_of_burst, multiples) / bursts_a_visit
-    is_main_visit = _find_main_visits(np.log(visit_values), visit_counts)
+    visit_of_burst, visits_per_group = _number_visits(visits, group_of_burst)
+    bursts_per_visit = np.bincount(visit_of_burst)
+    visit_values = np.bincount(visit_of_burst, multiples) / bursts_per_visit
+    is_main_visit = _find_main_visits(np.log(visit_values), visits_per_group)
 
     is_main: Bools = is_main_visit[visit_of_burst]
     main_counts = _count_in_rows(is_main, row_of_burst, len(burst_counts))
@@ -130,8 +130,8 @@ def _number_visits(visits: Ints, groups: Ints) -> tuple[Ints, Ints]:
     keys = groups * visits_a_group + visits
     distinct_keys, visit_of_burst = np.unique(keys, return_inverse=True)
     group_of_visit = distinct_keys // visits_a_group
-    _, visit_counts = np.unique(group_of_visit, return_counts=True)
-    return visit_of_burst, visit_counts
+    _, visits_per_group = np.unique(group_of_visit, return_counts=True)
+    return visit_of_burst, visits_per_group
 
 
 def _find_main_visits(log_ns: Floats, group_sizes: Ints) -> Bools:
@@ -190,6 +190,7 @@ def _summarize_main_bursts(medians: Floats, counts: Ints) -> dict[str, Floats]:
     each row has.
     """
     median, mean, half_width = _summarize_rows(medians, counts)
+    # a skewed row may have its median outside the interval of its mean
     spread = np.full(len(counts), np.nan)
     np.divide(half_width, mean, out=spread, where=mean > 0)
     return {

@@ -55,7 +55,8 @@ def estimate_autocorrelation(deviations: Floats) -> Floats:
     # The correlation at a lag is the sum of products divided by the sum of squares. Let
     # t be the sum of the correlations at lags above 0. If lag k has the correlation
     # r**k, then t = r / (1 - r), so that r = t / (1 + t): the sum above lag 0 divided
-    # by the sum of all lags. If t is below 0, t itself is taken for r.
+    # by the sum of all lags. If t is below 0, t itself is taken for r: the sum above
+    # lag 0 divided by the squares alone.
     sum_of_all_lags = squares + sum_above_lag_0
     denominator = np.where(sum_above_lag_0 > 0, sum_of_all_lags, squares)
     correlation: Floats = np.full(len(deviations), -1.0)

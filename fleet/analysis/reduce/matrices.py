@@ -78,14 +78,15 @@ def reduce_bursts(
     bursts are sorted so that those of a pair stand together, in order of time. Pairs
     are numbered from 0 in the order in which they occur. Arrays have a value for each
     burst, or for each pair at the place of its number. Only in the end, rows of pairs
-    are sorted by PAIR, and each burst gets the row of its pair.
+    are sorted by PAIR, and each burst gets the row of its pair. ordered: whether a
+    pair's two directions are two pairs.
     """
     bursts = _sort_by_pair(bursts, ordered=ordered)
     about = bursts.about
     pair_of_burst = number_groups(about, PAIR)
-    identities = _select_first_bursts(about, pair_of_burst)
+    names = _select_names_of_pairs(about, pair_of_burst)
     medians, outlier_counts = compute_medians_and_outliers(bursts)
-    is_main = _find_main_bursts(medians, pair_of_burst, about, identities, descriptions)
+    is_main = _find_main_bursts(medians, pair_of_burst, about, names, descriptions)
 
     columns = _summarize_medians(medians, pair_of_burst, about, is_main)
     columns |= _join_flags(about["flags"], pair_of_burst)
@@ -93,10 +94,10 @@ def reduce_bursts(
     median_of_pair = columns["median_ns"]
     multiples = medians / median_of_pair[pair_of_burst]
     columns |= _compute_pair_work_and_ghz(about, pair_of_burst, multiples)
-    outliers = np.bincount(pair_of_burst, outlier_counts)
+    outliers = np.bincount(pair_of_burst, weights=outlier_counts)  # a sum by pair
     columns["outliers"] = outliers / columns["samples"]
 
-    pairs, row_of_pair = _sort_pairs(identities.assign(**columns))
+    pairs, row_of_pair = _sort_pairs(names.assign(**columns))
     row_of_burst = row_of_pair[pair_of_burst]
     rounds = get_ints(about, "round")
     return pairs, BurstMedians(medians, row_of_burst, rounds, is_main)
@@ -113,7 +114,7 @@ def _sort_by_pair(bursts: Bursts, *, ordered: bool) -> Bursts:
     return replace(bursts, about=about).reorder(order)
 
 
-def _select_first_bursts(bursts: pd.DataFrame, pair_of_burst: Ints) -> pd.DataFrame:
+def _select_names_of_pairs(bursts: pd.DataFrame, pair_of_burst: Ints) -> pd.DataFrame:
     """Return the columns that name each pair, from its first burst. bursts: sorted by
     pair. pair_of_burst: the number of each burst's pair, from 0.
     """
@@ -215,14 +216,15 @@ def _compute_pair_ghz(ghz: Floats, pair_of_burst: Ints, multiples: Floats) -> Fl
     """
     distance_from_pair = np.abs(multiples - 1)
     near = _find_nearer_half(distance_from_pair, pair_of_burst)
-    cycles_per_ns_of_pair = ghz[near] * multiples[near]
-    core_ghz = group_medians(cycles_per_ns_of_pair, pair_of_burst[near])
+    # a burst's cycles divided by the pair's ns
+    ghz_by_burst = ghz[near] * multiples[near]
+    ghz_of_pair = group_medians(ghz_by_burst, pair_of_burst[near])
     burst_counts = np.bincount(pair_of_burst)
     starts = find_starts(burst_counts)
     # fmin and fmax ignore NaN
     lowest = np.fmin.reduceat(ghz, starts)
     highest = np.fmax.reduceat(ghz, starts)
-    return np.clip(core_ghz, lowest, highest)
+    return np.clip(ghz_of_pair, lowest, highest)
 
 
 def _find_nearer_half(distances: Floats, groups: Ints) -> Ints:
@@ -237,8 +239,8 @@ def _find_nearer_half(distances: Floats, groups: Ints) -> Ints:
     sizes = np.bincount(groups)
     start_of_group = find_starts(sizes)
     rank_in_group = np.arange(len(groups)) - start_of_group[groups]
-    half_of_group = sizes[groups] / 2
-    is_near = rank_in_group < half_of_group + 1
+    kept_counts = (sizes + 1) // 2 + 1
+    is_near = rank_in_group < kept_counts[groups]
     return nearest_first[is_near]
 
 

@@ -139,10 +139,10 @@ def label_levels(rows: Floats, scatter: Floats | float) -> Ints:
     # A value's level is the number of gaps below the value at which a level begins.
     # Column i of `begins_level` is the gap between the sorted values i and i + 1, so
     # that its running sum is the level of value i + 1. The lowest value has level 0.
-    level_but_of_lowest = np.cumsum(begins_level, axis=1)
+    level_above_lowest = np.cumsum(begins_level, axis=1)
     labels = np.zeros(rows.shape, dtype=np.int64)
-    order_but_lowest = order[:, 1:]
-    np.put_along_axis(labels, order_but_lowest, level_but_of_lowest, axis=1)
+    order_above_lowest = order[:, 1:]
+    np.put_along_axis(labels, order_above_lowest, level_above_lowest, axis=1)
     return np.where(np.isnan(rows), -1, labels)
 
 
@@ -215,10 +215,10 @@ def estimate_scatter(rows: Floats) -> float:
 
 
 def measure_distances_within(rows: Floats) -> Floats:
-    """Measure how far each value is from the mean of its level in its row, widened as
-    in `_measure_distances_from_mean`. The distance is NaN for a value that is missing
-    or is the only value of its level. Another level begins at each gap of more than
-    8 %.
+    """Measure how far each value is from the mean of its level in its row, widened a
+    little, since few values draw their mean near. The distance is NaN for a value that
+    is missing or is the only value of its level. Another level begins at each gap of
+    more than 8 %.
 
     rows: logarithms, a row per number, a column per run.
     """
@@ -231,9 +231,8 @@ def measure_distances_within(rows: Floats) -> Floats:
         has_several = is_at_level.sum(axis=1) >= 2
         is_counted = is_at_level[has_several]
         from_mean = _measure_distances_from_mean(rows[has_several], is_counted)
-        # values of these rows at other levels keep the distances that they have
-        distances_before = distances[has_several]
-        distances[has_several] = np.where(is_counted, from_mean, distances_before)
+        is_measured = is_at_level & has_several.reshape(-1, 1)
+        distances[is_measured] = from_mean[is_counted]
     return distances
 
 

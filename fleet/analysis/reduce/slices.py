@@ -24,11 +24,11 @@ class _PairClass(NamedTuple):
 
 
 class _Slice(NamedTuple):
-    """The pairs of a class whose lower CPU is from `first` to `last`."""
+    """The pairs of a class whose lower CPU is in a range."""
 
     pair_class: _PairClass
-    first: int
-    last: int
+    first_lower_cpu: int
+    last_lower_cpu: int
 
 
 def iter_slices(
@@ -43,6 +43,7 @@ def iter_slices(
     if samples <= slice_samples:
         yield file.read(SAMPLE_COLUMNS, where)
         return
+    # a class: the pairs of one relation, of one benchmark or of some visited together
     bursts_by_class = _count_bursts_by_class(file, where, descriptions)
     samples_per_burst = samples / file.rows
     slice_bursts = slice_samples / samples_per_burst
@@ -106,7 +107,7 @@ def _plan_slices(
 
     for pair_class in sorted(counts, key=get_order):
         for cpus in _split_cpus(counts[pair_class], limit):
-            yield _Slice(pair_class, first=cpus[0], last=cpus[-1])
+            yield _Slice(pair_class, cpus[0], cpus[-1])
 
 
 def _split_cpus(counts: Counter[int], limit: float) -> list[list[int]]:
@@ -127,7 +128,9 @@ def _split_cpus(counts: Counter[int], limit: float) -> list[list[int]]:
 
 
 def _read_slice(file: TableFile, where: Where, part: _Slice) -> Any:
-    """Read the samples of a slice's pairs as one table."""
+    """Read the samples of a slice as one table: of the pairs of its class whose lower
+    CPU is in its range.
+    """
     of_class = {
         **where,
         "benchmark": part.pair_class.benchmarks,
@@ -135,8 +138,10 @@ def _read_slice(file: TableFile, where: Where, part: _Slice) -> Any:
     }
     tables = []
     for table in file.iter_tables(SAMPLE_COLUMNS, of_class):
-        lower = pc.min_element_wise(table.column("ping_cpu"), table.column("pong_cpu"))
-        is_from_first = pc.greater_equal(lower, part.first)
-        is_to_last = pc.less_equal(lower, part.last)
+        lower_cpu = pc.min_element_wise(
+            table.column("ping_cpu"), table.column("pong_cpu")
+        )
+        is_from_first = pc.greater_equal(lower_cpu, part.first_lower_cpu)
+        is_to_last = pc.less_equal(lower_cpu, part.last_lower_cpu)
         tables.append(table.filter(pc.and_(is_from_first, is_to_last)))
     return concat_tables(tables, "samples", SAMPLE_COLUMNS)
