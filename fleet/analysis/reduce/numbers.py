@@ -108,7 +108,7 @@ def verify_numbers(root: Root) -> list[str]:
     """
     listing = open_listing(root)
     runs_by_key = {run.key: run for run in listing.all_runs}
-    marks = _make_marks(listing.all_runs)
+    marks = _make_version_marks(listing.all_runs)
 
     def derive_batches(run_keys: Sequence[Key]) -> _NumberBatches:
         runs = [runs_by_key[key] for key in run_keys]
@@ -125,7 +125,7 @@ def derive_into_index() -> None:
     address, run_ids = json.load(sys.stdin)
     listing = Listing(address)
     runs = listing.find_runs(set(run_ids))
-    marks = _make_marks(runs)
+    marks = _make_version_marks(runs)
     for keys, rows in _derive_batches(listing, runs):
         marks_of_batch = {key: marks[key] for key in keys}
         listing.index.store_rows(NUMBERS, marks_of_batch, rows)
@@ -195,7 +195,7 @@ def select_numbers(
     """
     merged = descriptions or load.merge_descriptions(runs)
     listing = open_listing(root)
-    # the index has numbers of all pairs and points, and of their medians alone
+    # a number in the index is the median of `median_ns` over all its pairs or points
     are_stored = pair_column == "median_ns" and not only.divides_numbers
     if are_stored:
         numbers = _read_numbers(listing, runs)
@@ -380,8 +380,9 @@ def _read_numbers(
     """Read the numbers of these runs from the index. First derive the numbers that the
     index lacks, and store them there. columns: those to read, None for all.
     """
-    marks = _make_marks(runs)
+    marks = _make_version_marks(runs)
     indexed_keys = listing.index.find_newest_part_ids(NUMBERS, marks)
+    # a key is a host ID and a run ID
     missing_ids = sorted(run_id for _, run_id in marks.keys() - indexed_keys)
     if len(missing_ids) >= MANY_RUNS:
         derive_in_processes(listing, missing_ids)  # so that none are missing below
@@ -395,9 +396,10 @@ def _read_numbers(
     return decode_categories(to_pandas(rows))
 
 
-def _make_marks(runs: Sequence[RunSummary]) -> dict[Key, str]:
-    """Return by run the mark that its numbers have in the index: NUMBERS_VERSION and
-    the mark of the run's pairs. Numbers with another mark are derived again.
+def _make_version_marks(runs: Sequence[RunSummary]) -> dict[Key, str]:
+    """Return by run the mark that its numbers have in the index if they are up to date:
+    NUMBERS_VERSION and the mark of the run's pairs. Numbers with another mark are
+    derived again.
     """
     marks = make_index_marks(runs)
     return {key: f"{NUMBERS_VERSION}:{mark}" for key, mark in marks.items()}
@@ -419,11 +421,11 @@ def _derive_numbers(
     """Compute the numbers of runs with the same benchmarks, as a pyarrow table."""
     descriptions = runs[0].descriptions
     views = {descriptions[choice].view for choice in runs[0].benchmarks}
-    # other views need the caches and nodes of CPUs; without any, no run is named here,
-    # so that no rows are loaded
-    ids_with_points: list[str] = []
-    if not views.issubset(_VIEWS_OF_CPUS):
-        ids_with_points = [run.run_id for run in runs]
-    cpus = load.load_cpus(listing, run_id=ids_with_points)
+    # numbers of points need the caches and nodes of CPUs; for others, load no rows
+    needs_cpus = not views.issubset(_VIEWS_OF_CPUS)
+    run_ids: list[str] = []
+    if needs_cpus:
+        run_ids = [run.run_id for run in runs]
+    cpus = load.load_cpus(listing, run_id=run_ids)
     numbers = compute_numbers(as_float64(pairs), cpus, descriptions)
     return to_arrow(numbers, "numbers")

@@ -134,6 +134,7 @@ class _Derivation:
         keys_to_derive = set(run_keys)
         self.left_out |= keys_to_derive
         runs = [run for run in self._runs if run.key in keys_to_derive]
+        # it is an error if all wanted runs are damaged, those in the index included
         batches = _derive_runs(self._place, runs, wanted_runs=len(self._runs))
         for keys, rows in batches:
             self.left_out.difference_update(keys)
@@ -164,11 +165,12 @@ def verify_derived(
     """Derive the rows in the index again with `derive`; return a sentence for each run
     whose rows differ.
 
-    kind: a table that the index keeps. marks: by run, the text that the rows in the
-    index must have been stored with to count. derive: gets the keys of runs; yields the
-    keys of some of these runs at a time, with a table of their rows.
+    kind: a table that the index keeps. marks: by run, the mark of rows that are up to
+    date; rows with another mark are not looked at. derive: gets the keys of runs;
+    yields the keys of some of these runs at a time, with a table of their rows.
     """
-    keys_in_index, tables = listing.index.read_rows(kind, marks, kind.columns, {})
+    where: Where = {}  # all rows
+    keys_in_index, tables = listing.index.read_rows(kind, marks, kind.columns, where)
     table_before = concat_tables(tables, kind.table, kind.columns)
     keys_to_derive = [key for key in marks if key in keys_in_index]
     problems = []
@@ -201,8 +203,9 @@ def _are_close(table: Any, other: Any) -> bool:
 
 
 def make_index_marks(runs: Sequence[RunSummary]) -> dict[Key, str]:
-    """Return, by run, the mark of its indexed pairs: STATS_VERSION and the hash of its
-    samples.
+    """Return, by run, the mark that its pairs have in the index if they are up to date:
+    STATS_VERSION and the hash of its samples. Pairs with another mark are derived
+    again.
     """
     return {run.key: f"{STATS_VERSION}:{run.content_sha256}" for run in runs}
 
@@ -213,13 +216,14 @@ def _derive_runs(
     """Yield batches: the keys of runs, and the pairs of these runs in one table. Warn
     of damaged runs and leave them out.
 
-    wanted_runs: how many runs the user has chosen; the index may have some of them
-    already. Raises DamagedFileError if so many runs are damaged, since nothing is left
-    then; 0: never.
+    wanted_runs: how many runs the user has chosen; `runs` are those of them that the
+    index lacks. If all that the user has chosen are damaged, nothing is left: raise the
+    first DamagedFileError. 0: never raise it.
     """
     damaged = list[DamagedFileError]()
     for batch in split_into_batches(runs):
-        damaged += yield from _derive_batch(place, batch)
+        errors = yield from _derive_batch(place, batch)
+        damaged += errors
     if damaged and len(damaged) == wanted_runs:
         raise damaged[0]
     for error in damaged:
@@ -274,7 +278,8 @@ def _derive_batch(
     # the error does not say which of the runs are damaged: try each alone
     damaged = []
     for run in runs:
-        damaged += yield from _derive_batch(place, [run])
+        errors = yield from _derive_batch(place, [run])
+        damaged += errors
     return damaged
 
 

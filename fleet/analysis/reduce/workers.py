@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from fleet.store.runs import Listing
 
 MANY_RUNS = 500  # so many are worth a second of start-up for each further process
-_DERIVE = "from fleet.analysis.reduce.numbers import derive_into_index as derive"
+_IMPORT_DERIVE = "from fleet.analysis.reduce.numbers import derive_into_index as derive"
 
 
 def derive_in_processes(listing: Listing, run_ids: Sequence[str]) -> None:
@@ -42,7 +42,7 @@ def _start_worker(
     of each batch.
     """
     # -P: else a module in the current folder would be taken for Python's own
-    script = f"import sys; sys.path[:] = {sys.path!r}\n{_DERIVE}; derive()"
+    script = f"import sys; sys.path[:] = {sys.path!r}\n{_IMPORT_DERIVE}; derive()"
     command = [sys.executable, "-P", "-c", script]
     # the runs come from a file, since a pipe for stdin would have to be filled here
     with tempfile.TemporaryFile("w+") as request:
