@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fleet.analysis.base.tables import Floats
-from fleet.analysis.reduce.heatmap import MAX_GROUPS, choose_blocks, find_block_ends
+from fleet.analysis.reduce.heatmap import MAX_GROUPS, choose_blocks, find_block_borders
 from fleet.analysis.reduce.topology import Layout
 
 _HALF_IN_STANDARD_ERRORS = 1.96  # half the width of a 95 % interval
@@ -33,12 +33,14 @@ def estimate_group_halves(
     a cell without a pair whose interval is known.
 
     table: ns of each pair, rows ping, columns pong. The CPUs of `table` and of the two
-    tables of `halves` are in the order of `order`. The result has a row and a column
-    for each group of CPUs, of which there are at most `limit`.
+    tables of `halves` are in the order of `order`: half-widths from noise in the pair
+    itself, `own`, and from noise that moves all pairs of a relation, `shared`. The
+    result has a row and a column for each group of CPUs, of which there are at most
+    `limit`.
     """
     blocks, _ = choose_blocks(order, limit)
-    ends = find_block_ends(blocks)
-    slices = [slice(start, end) for start, end in pairwise(ends)]
+    borders = find_block_borders(blocks)
+    slices = [slice(start, end) for start, end in pairwise(borders)]
     cells = _keep_each_pair_once(table)
     half_of_groups = np.full((len(slices), len(slices)), np.nan)
     for row, column in combinations_with_replacement(range(len(slices)), 2):
@@ -70,6 +72,7 @@ def _estimate_median_half(values: Floats, own: Floats, shared: Floats) -> float:
     pair, as a share, from noise in the pair itself. shared: the same, from noise that
     moves all pairs together.
     """
+    # a half of 0 is unknown, too: to a coarse clock, all bursts of a pair may be equal
     has_own = np.isfinite(own) & (own > 0)
     is_known = np.isfinite(values) & has_own
     if not is_known.any():
@@ -79,7 +82,8 @@ def _estimate_median_half(values: Floats, own: Floats, shared: Floats) -> float:
     standard_errors = half_ns / _HALF_IN_STANDARD_ERRORS
     error_of_median = _estimate_error_of_median(ns, standard_errors)
     own_half = _HALF_IN_STANDARD_ERRORS * error_of_median / np.median(ns)
-    # all pairs move together, so that the median moves as far as they do
+    # all pairs move together, so that the median moves as far as they do; shared noise
+    # that is not known counts as none
     shared_half = np.median(np.nan_to_num(shared[is_known]))
     return float(np.hypot(own_half, shared_half))  # errors add as squares
 
@@ -88,14 +92,15 @@ def _estimate_error_of_median(values: Floats, sigma: Floats) -> float:
     """Estimate the standard error of the median of values. sigma: the standard error of
     each value; the errors have a normal distribution.
 
-    Let m be the median of `values`. If all were measured again, a value would be below
-    m with a probability p, and the number of values below m would have the variance
-    sum(p (1 - p)). Half of the values are below the new median. It is therefore off m
-    by the change of this number, divided by `growth`: by how much the number grows if m
-    does.
+    Let m be the median of `values`. If all were measured again, each value would be
+    below m with a probability p of its own, and the count of values below m would
+    scatter by sqrt(sum(p (1 - p))). Half of the values are below the new median. If the
+    count is c more than half, the new median is therefore so far below m that c values
+    lie between the two: by c / `growth`, where `growth` is by how many values the count
+    grows if m grows by 1.
 
     The error is at most that of the value nearest to the median. If all other values
-    are far away, the number hardly grows with m, and the quotient is too large.
+    are far away, the count hardly grows with m, and the quotient is too large.
     """
     z = (np.median(values) - values) / sigma
     nearest = np.abs(z).argmin()
@@ -107,8 +112,8 @@ def _estimate_error_of_median(values: Floats, sigma: Floats) -> float:
     if not growth:
         return sigma_of_nearest
     p = np.array([_compute_normal_probability(distance) for distance in z])
-    variance_of_count = float(np.sum(p * (1 - p)))
-    return min(sigma_of_nearest, sqrt(variance_of_count) / growth)
+    scatter_of_count = sqrt(float(np.sum(p * (1 - p))))
+    return min(sigma_of_nearest, scatter_of_count / growth)
 
 
 def _compute_normal_probability(z: float) -> float:

@@ -29,7 +29,7 @@ _MIN_NOISE = 0.01  # what a half interval is taken to be at least, as a share
 _MAX_HALF = 0.8  # of the middle: beyond, a scale would be logarithmic
 # kinds of groups in words; others are named by their level: "packages"
 _GROUP_NAMES = {"llc": "CPUs that share a last-level cache", "node": "NUMA nodes"}
-_GROUP_OF = 8  # CPUs to a group, at least, where the host reports no groups
+_MIN_GROUP_SIZE = 8  # CPUs to a group, at least, where the host reports no groups
 
 Limits = tuple[float, float]
 
@@ -201,10 +201,9 @@ def choose_limits(tables: Sequence[npt.ArrayLike]) -> Limits:
     that one slow pair does not take all colours.
 
     tables: from `matrix`. If the values differ by little more than noise, the scale is
-    widened, so that values that differ by noise alone have one hue. Each end is then at
-    a distance of four half intervals from the middle of the scale. This distance is 4 %
-    of the middle at least, as a half interval counts as 1 % at least, and 80 % at most.
-    Return (0, 1) if there are no values.
+    widened, so that values that differ by noise alone have one hue: each end is then
+    _HALF_SCALE times the noise from the middle of the scale, but at most _MAX_HALF of
+    the middle. Return (0, 1) if there are no values.
     """
     values = _list_finite(tables)
     if not len(values):
@@ -254,7 +253,7 @@ def choose_blocks(
         kind = _GROUP_NAMES.get(level, f"{level}s")
         return order.blocks(level), kind
     cpus = order.cpus
-    size = max(_GROUP_OF, math.ceil(len(cpus) / limit))
+    size = max(_MIN_GROUP_SIZE, math.ceil(len(cpus) / limit))
     starts = range(0, len(cpus), size)
     blocks = tuple(cpus[start : start + size] for start in starts)
     return blocks, f"{size} consecutive CPUs each; the host reports no groups"
@@ -271,7 +270,7 @@ def _label_blocks(order: Layout, blocks: tuple[tuple[int, ...], ...]) -> GroupLa
         return ()
     # the number of blocks before each place among the CPUs where a block begins or ends
     blocks_before_place = {
-        place: count for count, place in enumerate(find_block_ends(blocks))
+        place: count for count, place in enumerate(find_block_borders(blocks))
     }
     labels = []
     begin = 0
@@ -285,7 +284,7 @@ def _label_blocks(order: Layout, blocks: tuple[tuple[int, ...], ...]) -> GroupLa
     return (tuple(labels),)
 
 
-def find_block_ends(blocks: Sequence[Sequence[int]]) -> list[int]:
+def find_block_borders(blocks: Sequence[Sequence[int]]) -> list[int]:
     """Return the places where blocks begin and end: 0 and the end of each, so that
     blocks of 4, 4 and 2 CPUs give [0, 4, 8, 10].
     """
@@ -300,8 +299,8 @@ def _compute_block_medians(
     table: a value per pair of CPUs, in the order of the CPUs of all blocks, end to end.
     """
     cells = np.asarray(table, dtype=np.float64)
-    ends = find_block_ends(blocks)
-    slices = [slice(start, end) for start, end in pairwise(ends)]
+    borders = find_block_borders(blocks)
+    slices = [slice(start, end) for start, end in pairwise(borders)]
     medians = np.empty((len(blocks), len(blocks)))
     for row, ping in enumerate(slices):
         for column, pong in enumerate(slices):
