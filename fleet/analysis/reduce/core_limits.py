@@ -18,6 +18,9 @@ others are allowed 6, which Arm announced for the Cortex-X925 (2024).
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+# fp32 operations of two 32-byte vectors in a cycle: of 16 numbers, to multiply and add
+_AVX2_FP32 = 2 * (2 * 32 // 4)
+
 
 class Ports(NamedTuple):
     """The most bytes that a core loads and stores in a cycle."""
@@ -85,11 +88,13 @@ def _make_core(
     fp32 = 2 * numbers  # to multiply and to add are two operations
     operations = {
         "avx512": fp32,
+        # these multiply two or four narrow numbers in the place of one fp32
         "avx512-bf16": 2 * fp32,
         "avx512-vnni": 4 * fp32,
-        "avx2": min(fp32, 32),  # 64 bytes in a cycle at most
-        "amx-bf16": 1024,
-        "amx-int8": 2048,
+        "avx2": min(fp32, _AVX2_FP32),
+        # a product of two tiles, of 16 x 64 bytes each, takes 16 cycles
+        "amx-bf16": 1024,  # 2 * 16 * 16 * 32 operations / 16
+        "amx-int8": 2048,  # 2 * 16 * 16 * 64 operations / 16
         **_compute_arm_operations(pipelines=6),
     }
     return Core(ports, operations)

@@ -87,6 +87,8 @@ def has_cross_checks(
     for name in benchmarks:
         benchmark, _, _ = name.partition("/")
         is_of_cpus = descriptions[name].view in (View.MATRIX, View.CPUS)
+        # of the benchmarks of pairs or single CPUs, only `message` has a check; the
+        # other checks are of benchmarks with points
         if benchmark == "message" or not is_of_cpus:
             return True
     return False
@@ -166,6 +168,7 @@ def _compare_levels(
     level divided by the time of the farther one: above 1, the farther level is faster.
     """
     factor = near["median_ns"] / far["median_ns"]
+    # near 2 ns, far 3 ns: "1.50 times"; near 4 ns, far 2 ns: "1/2.00 of"
     ratio = f"{1 / factor:.2f} times"
     if factor > 1:
         ratio = f"1/{factor:.2f} of"
@@ -280,6 +283,7 @@ def _compare_buffers(
     one_ns = one_buffer["median_ns"].median()
     ratio = float(one_ns / own_ns)
     says = f"{name} CPUs: one buffer takes {ratio:.2f} times as long as own ones"
+    # one row of each is enough to tell how uncertain the medians are
     first_own = to_records(own_buffers)[0]
     first_of_one = to_records(one_buffer)[0]
     is_breach = ratio > _compute_allowed_factor(first_own, first_of_one)
@@ -462,16 +466,16 @@ def _compare_with_peak(
     """
     # both are ns an operation, so that a shorter time is a larger share
     share = peak.ns / row["median_ns"]
-    share *= _compare_frequencies(peak_ghz, row["core_ghz"])
+    share *= _divide_frequencies(peak_ghz, row["core_ghz"])
     product = f"gemm/{row['variant']} {row['point']}"
     says = f"{product}: {share:.0%} of the peak of its unit"
     limit = OVER * (1 + peak.spread + _read_spread(row, 0.0))
     return Comparison(share, says, share > limit)
 
 
-def _compare_frequencies(peak_ghz: float, ghz: float) -> float:
-    """Return the factor that turns a rate measured at `ghz` into the rate at
-    `peak_ghz`; 1 if a frequency is unknown.
+def _divide_frequencies(peak_ghz: float, ghz: float) -> float:
+    """Divide the first frequency by the second: this turns a rate that was measured at
+    `ghz` into the rate at `peak_ghz`. Return 1 if a frequency is unknown.
     """
     if is_none(peak_ghz) or is_none(ghz):
         return 1.0
