@@ -56,6 +56,7 @@ def name_cells(
     """
     cells_of_pairs = _name_pairs(pairs, descriptions)
     parts = [cells_of_pairs]
+    # `_name_pairs` leaves out the rows of points
     has_points = len(cells_of_pairs) < len(pairs)
     if has_points:
         memory = ladders.arrange_memory(pairs, cpus, descriptions)
@@ -72,9 +73,10 @@ def name_cells(
 def name_cells_of_point(
     pairs: pd.DataFrame, point: str, descriptions: Descriptions = SHIPPED
 ) -> pd.DataFrame:
-    """Select the rows of a point, such as "random.512K.huge", as cells. Rows of ladders
-    have the point in `relation`, which tells them from the number of a whole level;
-    other rows keep their relation. Raises UsageError if no row has the point.
+    """Select the rows of a point, such as "random.512K.huge", as cells, which have the
+    columns `about`, `column` and `place` of the overview, too. Rows of ladders get the
+    point as `relation`, which tells them from the number of a whole level; other rows
+    keep their relation. Raises UsageError if no row has the point.
     """
     rows = pairs[pairs["point"] == point]
     if rows.empty:
@@ -87,8 +89,9 @@ def name_cells_of_point(
 def _make_unknown_point_error(pairs: pd.DataFrame, point: str) -> UsageError:
     """Make the error for a point that no row has; it names the points of the rows."""
     points = sorted(pairs["point"].dropna().unique())
+    similar = suggest_similar(point, points)  # with the end of the sentence, "." or "?"
     why = (
-        f"these runs have no such point{suggest_similar(point, points)} There are"
+        f"these runs have no such point{similar} There are"
         f" {list_names(points) or 'none'}."
     )
     return UsageError(one_line(f"point {point}: {why}"))
@@ -142,8 +145,8 @@ def _name_placed_lines(pairs: pd.DataFrame, descriptions: Descriptions) -> pd.Da
 def _name_points(pairs: pd.DataFrame, descriptions: Descriptions) -> list[pd.DataFrame]:
     """Return the cells of the rows whose benchmark is shown by the parameters of its
     points: for each run, benchmark and variant two tables. The first has a cell for
-    each row, "package written.chase.128K"; the second has the rates of the loads, if
-    the benchmark has loads.
+    each row, "package written.chase.128K"; the second has the rates of the loads, and
+    is empty for a benchmark without loads.
     """
     has_points = get_views(pairs["benchmark"], descriptions).isin(_VIEWS_OF_POINTS)
     is_placed = ladders.is_node_placed(pairs, descriptions)
@@ -232,8 +235,8 @@ def _make_load_rates(rows: pd.DataFrame) -> pd.DataFrame:
 def _name_nodes(rows: pd.DataFrame, descriptions: Descriptions) -> list[pd.DataFrame]:
     """Return the cells by NUMA node: for each run, benchmark and variant two tables.
     The first has a cell for each row, "n0-n1 read" for CPUs of node 0 and memory of
-    node 1; the second has the rates of the loads, if the benchmark has loads. rows:
-    `nodes` of a MemoryHierarchy.
+    node 1; the second has the rates of the loads, and is empty for a benchmark without
+    loads. rows: `nodes` of a MemoryHierarchy.
     """
     tables = []
     for _, group in rows.groupby(_KIND, sort=False, observed=True):
@@ -394,11 +397,11 @@ def _choose_shown_of_table(
     """
     nearest = _find_nearest(rows["relation"])
     nearest_rows = rows[rows["relation"] == nearest]
-    table = _select_first(nearest_rows, axes.of_tables)
-    column, words_of_column = _select_column(table, axes.of_columns, benchmark)
+    table = _select_end(nearest_rows, axes.of_tables)
+    shown_rows, words_of_column = _select_column(table, axes.of_columns, benchmark)
     words = _list_words(table, axes.of_tables) + words_of_column
     about = ", ".join(filter(None, [" ".join(words), nearest]))
-    return _name_rows_by_parameter(column, axes.of_rows).assign(about=about)
+    return _name_rows_by_parameter(shown_rows, axes.of_rows).assign(about=about)
 
 
 def _select_column(
@@ -416,7 +419,7 @@ def _select_column(
         rows, name = _select_greatest_load(table, parameters[0])
         return rows, [name]
     takes_last = benchmark.view is View.BLOCKS
-    rows = _select_first(table, parameters, last=takes_last)
+    rows = _select_end(table, parameters, last=takes_last)
     return rows, _list_words(rows, parameters)
 
 
@@ -447,8 +450,9 @@ def _name_rows_by_parameter(rows: pd.DataFrame, parameter: Parameter) -> pd.Data
 
 def _choose_shown_peaks(rows: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:
     """Choose the products of matrices that an overview shows: those on the nearest CPUs
-    with the first value of the first parameter that makes rows, the operation "peak" if
-    measured, and the first value of each parameter that makes tables.
+    with the first value of the first parameter that makes rows, and of each parameter
+    that makes tables. The first of rows is the operation, of which "peak" is the first
+    value.
 
     Return the columns of the overview for these rows, by the index of `rows`: `about`,
     the operation and the threads, "peak x8"; `column`, the variant; and `place`, "",
@@ -456,7 +460,7 @@ def _choose_shown_peaks(rows: pd.DataFrame, benchmark: Benchmark) -> pd.DataFram
     """
     first_of_rows = benchmark.parameters_with_role("row")[:1]
     of_tables = benchmark.parameters_with_role("table")
-    first = _select_first(rows, [*first_of_rows, *of_tables])
+    first = _select_end(rows, [*first_of_rows, *of_tables])
     relation = first["relation"]
     peaks = first[relation == _find_nearest(relation)]
     about = peaks["operation"] + _format_threads(peaks)
@@ -508,12 +512,12 @@ def split_parameters_by_axis(
     return parameters_by_axis
 
 
-def _select_first(
+def _select_end(
     rows: pd.DataFrame, parameters: Sequence[Parameter], *, last: bool = False
 ) -> pd.DataFrame:
-    """Select the rows at the first value of each parameter, or at the last value if
-    `last`. The next parameter's values are those of the rows that are left. Parameters
-    that no row has a value of are passed over.
+    """Select the rows at one end of each parameter: at its first value, or at its last
+    if `last`. The next parameter's values are those of the rows that are left.
+    Parameters that no row has a value of are passed over.
     """
     choose = max if last else min
     for parameter in parameters:

@@ -89,8 +89,8 @@ def select_pairs_of_cpus(
 
 def _parse_choice(text: str, pairs: pd.DataFrame, cpus: pd.DataFrame) -> CpuChoice:
     """Parse the words of -c: "0-7,P,llc" names CPUs 0 to 7, the kind of core P, and the
-    relation llc. Raises UsageError for a word that is none of these; its message lists
-    what `pairs` and `cpus` have.
+    relation llc; "cores" names one CPU of each core. Raises UsageError for a word that
+    is none of these; its message lists what `pairs` and `cpus` have.
     """
     numbers = set[int]()
     groups = set[str]()

@@ -183,14 +183,14 @@ def _has_doubtful_smt_relation(
     nearer than usual for their relation. Rows that `is_at_usual_point` does not report
     are not marked.
     """
-    is_single = is_at_usual_point(pairs, descriptions)
-    single = pairs[is_single]
-    choices = number_groups(single, RUN_AND_CHOICE)
+    is_usual = is_at_usual_point(pairs, descriptions)
+    usual_pairs = pairs[is_usual]
+    choices = number_groups(usual_pairs, RUN_AND_CHOICE)
     # how many times farther than its sibling the next CPU is; NaN if not siblings
-    nearness = compute_sibling_nearness(single, choices)
+    nearness = compute_sibling_nearness(usual_pairs, choices)
     is_doubtful_sibling = nearness < SIBLING_NEARER
     marks = np.zeros(len(pairs), dtype=bool)
-    marks[is_single] = is_doubtful_sibling | _is_far_nearer(single)
+    marks[is_usual] = is_doubtful_sibling | _is_far_nearer(usual_pairs)
     return marks
 
 

@@ -76,8 +76,8 @@ def select_overview(numbers: pd.DataFrame, descriptions: Descriptions) -> pd.Dat
     variant = rows["variant"].mask(are_peaks, "")
     rows = rows.assign(relation=rows["column"], variant=variant)
     keys = ["run_id", *OVERVIEW]
-    do_nodes_share_columns = rows.duplicated(keys).any()
-    if do_nodes_share_columns:
+    has_several_per_column = rows.duplicated(keys).any()  # those of nodes
+    if has_several_per_column:
         return _join_cells(rows, keys)
     return rows
 
@@ -195,8 +195,9 @@ def _match_relations(
         first_words = [_get_first_word(name) for name in names]
         choices = list(dict.fromkeys(first_words + names))
         similar = suggest_similar(text, choices)
+        of_benchmark = str(Only(benchmark))  # " of cas", or ""
         raise UsageError(
-            f"relation {text}: no such relation{Only(benchmark)}{similar}"
+            f"relation {text}: no such relation{of_benchmark}{similar}"
             f" There are {list_names(choices) or 'none'}."
         )
     return matches
@@ -241,8 +242,8 @@ def is_memory_level(text: str) -> bool:
 def summarize_hosts(
     rows: pd.DataFrame, comparable: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Return a row per host and column of the overview. A host and a column are called
-    a number here.
+    """Return a row per host and column of the overview. Such a row is called a number
+    here; each run of the host has a value of it.
 
     rows: from `load_overview`, perhaps marked by `mark_usual`: rows from before the
     last change of the host are not usual and left out. comparable: from
@@ -256,6 +257,7 @@ def summarize_hosts(
     first), `bursts` and `flagged_bursts` (sums over all runs).
     """
     rows = _select_usual(rows)
+    # `number` counts the combinations of host and column, from 0
     rows = rows.assign(number=number_groups(rows, _KEYS))
     by_number = rows.groupby("number")
     levels = summarize_levels(rows, ["number"])
@@ -302,6 +304,7 @@ def _estimate_halves(
         has_comparable = predicted["runs_of_half"] >= MIN_RUNS
         is_predicted = has_few & has_comparable
         halves.loc[is_predicted] = predicted
+    # of the number's own runs, or of those that predict its interval
     has_enough = halves["runs_of_half"] >= MIN_RUNS
     if has_enough.any():
         halves.loc[~has_enough, "half"] = np.nan
@@ -382,8 +385,10 @@ def _predict_halves(levels: pd.DataFrame, comparable: pd.DataFrame) -> pd.DataFr
     """
     comparable_levels = summarize_levels(comparable, _KEYS)
     by_level = comparable_levels.set_index([*_KEYS, "run_level"])
-    level_of_number = by_level.reindex(pd.MultiIndex.from_frame(levels))
+    # `levels` has these columns in this order; a row of it without comparable runs gets
+    # a row of NaN
+    summary_of_number = by_level.reindex(pd.MultiIndex.from_frame(levels))
     # the rows are in the order of `levels`: its index tells the caller their numbers
-    level_of_number.index = levels.index
-    halves = level_of_number[["run_half", "runs"]]
+    summary_of_number.index = levels.index
+    halves = summary_of_number[["run_half", "runs"]]
     return halves.set_axis(["half", "runs_of_half"], axis="columns")

@@ -41,8 +41,8 @@ _NUMBERS = (
     "p99_ns",
     "core_ghz",
 )
-_INSIDE = 2  # times smaller than a cache is a size that lies well inside
-_OUTSIDE = 2  # times larger than a cache is a size that lies well outside
+_TIMES_INSIDE = 2  # times smaller than a cache is a size that lies well inside
+_TIMES_OUTSIDE = 2  # times larger than a cache is a size that lies well outside
 STEP = 1.5  # times slower, at least, is another level
 NODE_CELL = ["benchmark", "variant", "setting", "cpu_node", "memory_node"]
 _ABOVE_PEAK = (
@@ -314,11 +314,11 @@ def _split_levels(
     reports.
     """
     time_by_size = _compute_relative_curve(group)
-    largest_cache = 0  # of the caches so far, in bytes
-    sizes_behind_step: list[int] = []  # in the last cache so far
+    largest_cache = 0  # of the caches nearer than `level`, in bytes
+    sizes_behind_step: list[int] = []  # of the last cache that was looked at
     for level in caches:
-        smallest_size = _OUTSIDE * largest_cache
-        largest_size = level.share_bytes // _INSIDE
+        smallest_size = _TIMES_OUTSIDE * largest_cache
+        largest_size = level.share_bytes // _TIMES_INSIDE
         sizes = [size for size in time_by_size if smallest_size <= size <= largest_size]
         end = _find_step_up([time_by_size[size] for size in sizes])
         sizes_behind_step = sizes[end:]
@@ -341,7 +341,9 @@ def _find_memory_sizes(
     that should fit into the last cache, but are so slow that they miss it.
     """
     if largest_cache:
-        sizes_outside = {size for size in sizes if size >= _OUTSIDE * largest_cache}
+        sizes_outside = {
+            size for size in sizes if size >= _TIMES_OUTSIDE * largest_cache
+        }
         if sizes_outside:
             return sizes_outside
     if not sizes_behind_step:
@@ -386,6 +388,7 @@ def name_setting(point: str, size: int) -> str:
     """
     pages = {"base", "huge"}
     words_left_out = {format_size(size), *pages, "own"}
+    # read.full.x2.8M.huge.n0-n1 -> read.full.x2.8M.huge.load on node 1
     point = _NODE_OF_LOAD.sub(".load on node ", point)
     words = []
     for word in point.split("."):
@@ -408,6 +411,7 @@ def select_node_cells(
     """
     rows = pairs[is_node_placed(pairs, descriptions)]
     if rows.empty:
+        # `memory_node` and `threads` are columns of `pairs` already
         return rows.assign(cpu_node=0, setting="")
     nodes_by_cpu = _map_cpus_to_nodes(cpus)
     node_columns = _find_node_columns(rows, descriptions)
@@ -583,7 +587,7 @@ def _find_node_of_memory(
     relation, _, _ = row["relation"].partition(" ")  # "package P-E": without kinds
     if is_single_node or row["relation"] == Relation.SYSTEM:
         return _MACHINE
-    # the CPUs of a package may be of several nodes, and each allocates on its own
+    # the CPUs of a package may be of several nodes, and each allocates on its own node
     if relation in (Relation.PACKAGE, Relation.UNKNOWN):
         return None
     return node_of_cpu.get(row["ping_cpu"])

@@ -20,7 +20,9 @@ _OUTLIER = 4.5  # times the median deviation: three standard deviations
 _MIN_ERRORS = 3  # standard errors that a share must be above 0
 _MAX_SAMPLES = 1_000_000  # that are read for it
 _LINE_BYTES = 64
-_COLOURS = 16  # of physical pages: those whose numbers are equal modulo 16 share one
+_PAGE_COLOURS = (
+    16  # of physical pages: those whose numbers are equal modulo 16 share one
+)
 _PAIR = ["benchmark", "variant", "point", "ping_cpu", "pong_cpu"]
 _COLUMNS = (
     "run_id",
@@ -107,7 +109,8 @@ def _find_influential_places(bursts: pd.DataFrame) -> Iterator[_Influence]:
     residuals = _compute_residuals(bursts)
     places_by_kind = {"offset in its page": bursts["line_offset"] // _LINE_BYTES}
     if bursts["line_physical"].notna().all():
-        colours = bursts["line_physical"] % _COLOURS
+        physical_page = bursts["line_physical"]
+        colours = physical_page % _PAGE_COLOURS
         # the last comma closes an apposition: "the line's physical page, …, explains"
         places_by_kind["physical page, modulo 16,"] = colours
     for kind, places in places_by_kind.items():

@@ -348,9 +348,10 @@ def compute_sample_latencies(
     latency in ns, one way; the number of its burst's row in `samples`, from 0; and
     whether it is a warm-up. samples: a row per burst.
     """
-    lists = arrow_schema("samples", ("ticks", "other_ticks"))
-    columns = samples.reindex(columns=lists.names)
-    table = pa.Table.from_pandas(columns, lists, preserve_index=False)
+    list_schema = arrow_schema("samples", ("ticks", "other_ticks"))
+    # if `samples` has no `other_ticks`, reindex adds this column, without values
+    columns = samples.reindex(columns=list_schema.names)
+    table = pa.Table.from_pandas(columns, list_schema, preserve_index=False)
     latency, counts, is_warmup = convert_ticks(samples, table, descriptions)
     bursts = np.arange(len(samples))
     burst_of_sample = np.repeat(bursts, counts)
