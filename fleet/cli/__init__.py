@@ -31,7 +31,8 @@ def main() -> None:
     """
     try:
         _prepare_streams()
-        warnings.showwarning = partial(_warn, set())
+        texts_printed = set[str]()  # of warnings: each is printed once
+        warnings.showwarning = partial(_warn, texts_printed)
         try:
             # also for `python -m fleet`: completion asks by this name
             cli.app(prog_name="fleet")
@@ -40,6 +41,7 @@ def main() -> None:
             # error is explained, not at the end of Python, where it is not.
             sys.stdout.flush()
     except PrintError as err:
+        # else Python would write the rest at its end, and fail again
         _silence(_STDOUT)
         if err.reader_left:
             sys.exit(errors.EXIT_READER_LEFT)
@@ -102,18 +104,18 @@ def _end(message: str, code: int) -> NoReturn:
 
 
 def _warn(
-    shown: set[str],
+    texts_printed: set[str],
     message: Warning | str,
     category: type[Warning],
     *_where: object,
     **_how: object,
 ) -> None:
-    """Print each StoreWarning once; hide all other warnings. shown: the texts printed
-    so far.
+    """Print each StoreWarning once; hide all other warnings. Add its text to
+    `texts_printed`.
     """
     text = str(message)
-    if not issubclass(category, errors.StoreWarning) or text in shown:
+    if not issubclass(category, errors.StoreWarning) or text in texts_printed:
         return
-    shown.add(text)
+    texts_printed.add(text)
     errors.print_traceback_if_debugging(getattr(message, "__cause__", None))
     cli.print_text(f"fleet: warning: {text}", err=True)

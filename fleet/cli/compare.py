@@ -78,34 +78,47 @@ def compare_runs(
     only = reduce.Only(cli.join_lists(benchmark), cli.join_lists(cpus))
     show = partial(_print_answer, json=json, csv=csv)
     limits = {"threshold": read_share(threshold), "only": only}
-    has_summary = cli.has_summary(sides)
-    is_over_time = len(sides) < 2 and not siblings and not has_summary
-    is_of_sides = not siblings and not is_over_time
-    has_point_or_blocks = point is not None or blocks is not None
-    if has_point_or_blocks and not is_of_sides:
-        raise UsageError("--point and --blocks: only for two or more sides.")
-    if since is not None and not is_over_time:
-        raise UsageError("--since: only for what changed when, of a single selection.")
-    code = None  # no verdict
     if siblings:
+        _refuse_point_and_blocks(point, blocks)
+        _refuse_since(since)
         code = _print_siblings(root, sides, show, **limits)
-    elif is_over_time:
-        code = _print_changes(root, sides, show, since, **limits)
-    elif has_summary:
-        # it is shown whole, without verdicts
-        selects_part = only != reduce.Only()
-        if selects_part or has_point_or_blocks or threshold is not None:
-            raise UsageError(
-                "--benchmark, --cpus, --point, --blocks and --threshold: not for a"
-                " summary."
-            )
+    elif cli.has_summary(sides):
+        _refuse_since(since)
+        _refuse_parts_of_summary(only, point, blocks, threshold)
         _print_beside_summaries(root, sides, show)
+        code = None  # no verdict
+    elif len(sides) == 1:
+        _refuse_point_and_blocks(point, blocks)
+        code = _print_changes(root, sides, show, since, **limits)
     else:
+        _refuse_since(since)
         code = _print_comparisons(
             root, sides, show, **limits, point=point, blocks=blocks
         )
     if fail_on_change:
         _exit_with_verdict(code)
+
+
+def _refuse_point_and_blocks(point: str | None, blocks: str | None) -> None:
+    if point is not None or blocks is not None:
+        raise UsageError("--point and --blocks: only for two or more sides.")
+
+
+def _refuse_since(since: timedelta | None) -> None:
+    if since is not None:
+        raise UsageError("--since: only for what changed when, of a single selection.")
+
+
+def _refuse_parts_of_summary(
+    only: "reduce.Only", point: str | None, blocks: str | None, threshold: str | None
+) -> None:
+    """Refuse options that a summary cannot take: it is shown whole, and not judged."""
+    selects_part = only != reduce.Only()
+    options = (point, blocks, threshold)
+    if selects_part or any(option is not None for option in options):
+        raise UsageError(
+            "--benchmark, --cpus, --point, --blocks and --threshold: not for a summary."
+        )
 
 
 def _exit_with_verdict(code: int | None) -> NoReturn:
@@ -264,17 +277,19 @@ def accept(
     cli.refuse_json_with_csv(json=json, csv=csv)
     path = expected or inventory.parent / EXPECTED
     only = reduce.Only(cli.join_lists(benchmark), cli.join_lists(cpus))
+    selected: Sequence[str] = select or ("all",)
     code_of_run = 0
     if run:
         plan_texts = {"benchmarks": only.benchmark, "cpus": only.cpus}
-        select, code_of_run = _measure(
+        run_ids, code_of_run = _measure(
             inventory, results, select, plan_texts, quiet=quiet
         )
+        selected = run_ids  # judge the runs just stored, not earlier ones
     root = cli.open_listing(results)
     judge = partial(
         compare.judge_last_runs,
         root,
-        select or ("all",),
+        selected,
         load_tables=partial(exchange.compute_model_medians, root),
         only=only,
     )

@@ -83,8 +83,9 @@ def write_report(
         )
     runs = list[store.RunSummary]()
     heading = ""
-    is_of_summaries_alone = summaries and not (words and root.runs)
-    if not is_of_summaries_alone:
+    # A site of summaries has runs, too, if words name some and any are stored.
+    adds_runs_to_summaries = words and root.runs
+    if not summaries or adds_runs_to_summaries:
         runs, heading = _select_runs_with_heading(root, words, sides, benchmarks)
     ranges = _read_ranges(root, runs)
     if to_folder:
@@ -311,6 +312,8 @@ def _import_scheduler_steps_and_exit(
     started = time.monotonic()
     root = store.Store(results)
     root.require_writable()
+    # Files are imported as hosts are measured: several at once, each with an outcome.
+    # That takes an access to hosts, though nothing connects to one.
     access = HostAccess(connect=connect, emit=lambda _: None, parallel=4)
     outcomes = import_step_files(files, root, labels, access)
     hints = replace(make_hints(results, cli.INVENTORY, ""), resumes=False)
@@ -419,8 +422,9 @@ def _export_whole_runs(
     """
     from fleet.analysis.exchange.run_files import export_runs
 
-    run_ids = _select_run_ids(root, select)
-    if output.suffix != ".zip":
+    if output.suffix == ".zip":
+        run_ids = _select_run_ids(root, select)
+    else:
         run_ids = [_select_last_run_id(root, select)]
     text = export_runs(root, run_ids, output, keep, medians=medians)
     cli.print_text(text)
@@ -436,10 +440,12 @@ def _format_matrix(
     """Format the matrix of a summary, or of the last selected run."""
     from fleet.analysis.exchange.export import export_matrix
 
-    name = " ".join(select or ())
-    if not name.startswith(SUMMARY):
-        name = _select_last_run_id(root, select, benchmarks)
-    return export_matrix(root, name, format_, benchmarks, value)
+    words = " ".join(select or ())
+    if words.startswith(SUMMARY):
+        # several words are no summary's name, and the error repeats them all
+        return export_matrix(root, words, format_, benchmarks, value)
+    run_id = _select_last_run_id(root, select, benchmarks)
+    return export_matrix(root, run_id, format_, benchmarks, value)
 
 
 def _format_hosts(
@@ -505,12 +511,14 @@ def _write(
     """Write text to a file or to stdout. progress: what a terminal shows meanwhile."""
     from fleet.store.files import write_output
 
-    is_to_stdout = output is None or str(output) == "-"
-    if is_to_stdout and sys.stdout.isatty():  # text on a terminal is progress enough
+    file = output
+    if str(output) == "-":
+        file = None  # stdout
+    if file is None and sys.stdout.isatty():  # text on a terminal is progress enough
         sys.stdout.writelines(text)
         return
     with show_elapsed(progress):
-        if output is None or is_to_stdout:
-            sys.stdout.writelines(text)
+        if file is None:
+            sys.stdout.writelines(text)  # which escapes control characters by itself
         else:
-            write_output(output, (printable(piece, kept="\n\t") for piece in text))
+            write_output(file, (printable(piece, kept="\n\t") for piece in text))

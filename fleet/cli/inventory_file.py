@@ -29,7 +29,7 @@ def find_inventory() -> Path:
     return Path(os.environ.get("FLEET_INVENTORY") or INVENTORY)
 
 
-def read_inventory(path: Path) -> "InventoryFile | None":
+def read_inventory_if_there(path: Path) -> "InventoryFile | None":
     """Read the inventory once for the running command; None if there is no such file.
     Raises InventoryError.
     """
@@ -51,7 +51,7 @@ def load_settings(path: Path) -> dict[str, Any]:
     """Return option defaults by parameter name from an inventory's table `fleet:`.
     Raises InventoryError.
     """
-    file = read_inventory(path)
+    file = read_inventory_if_there(path)
     return file.read_settings() if file else {}
 
 
@@ -73,13 +73,13 @@ def load_inventory(
     None: ask the program. Pass {} to skip them where a command only names hosts: then
     the file need not be trusted.
     """
-    from fleet.inventory.reader import read_inventory as read_existing
+    from fleet.inventory import reader
     from fleet.inventory.select import load_hosts, make_local_inventory
 
-    file = read_inventory(path)
+    file = read_inventory_if_there(path)
     if file is None and path != INVENTORY:
-        # a file that is named must exist: its reader says that there is none
-        file = read_existing(path, is_named=True)
+        # A file that is named must exist. Read it to raise the error that says so.
+        file = reader.read_inventory(path, is_named=True)
     if file is not None:
         return load_hosts(file, listed_hosts)
     typer.echo(
@@ -104,6 +104,8 @@ def select_hosts(
     within_limit = loaded.select(limit or (), last_runs)
     selected = loaded.select(select or (), last_runs)
     hosts = tuple(host for host in selected if host in within_limit)
+    # Each selection has hosts, else `select` raises; without --limit, within_limit has
+    # all. So if no host is in both, --limit excludes those selected.
     if not hosts:
         raise UsageError(
             f"--limit {','.join(limit or ())}: leaves none of these hosts. See `fleet"
@@ -143,7 +145,7 @@ def expand_group_names(
     """
     if context.resilient_parsing or not texts:
         return texts
-    file = read_inventory(find_inventory())
+    file = read_inventory_if_there(find_inventory())
     if file is None:
         return texts
     words = set[str]()

@@ -44,15 +44,18 @@ class Command(TyperCommand):
     """
 
     def __init__(self, *names: Any, **settings: Any) -> None:
-        """Make the command, with a variable for each option that has a value."""
+        """Make the command. Let an environment variable set each option that has a
+        value.
+        """
         super().__init__(*names, **settings)
         for parameter in self.params:
             if parameter.param_type_name == "argument":
                 self._restore_help(parameter)
                 continue
             parameter.secondary_opts = []  # not also the negated form, --no-json
-            # Eager options, such as --help, act at once. The inventory is eager since
-            # it has the defaults of the others.
+            # Eager options are parsed before the others. They act, as --help does, and
+            # have no value; only the inventory has one, which is parsed first because
+            # the file holds defaults of the others.
             is_action = parameter.is_eager and parameter.name != "inventory"
             if not is_action:
                 self._add_variable(parameter)
@@ -216,22 +219,23 @@ class Program(typer.Typer):
         return super().command(name, cls=Command, **settings)
 
 
-def whole_help_option(title: str, rows: Sequence[tuple[str, str]]) -> Any:
-    """Return the option --help-all, which lists hidden options too, then these rows
-    below a title.
+def whole_help_option(last_title: str, last_rows: Sequence[tuple[str, str]]) -> Any:
+    """Return the option --help-all, which lists hidden options too, and as the last
+    section these rows below their title.
     """
 
     def print_whole_help(context: typer.Context, is_asked: bool) -> None:
+        """Print the help with all options, then the last section, and exit."""
         if not is_asked:
             return
         _reveal_options(context.command)
         formatter = context.make_formatter()
-        with formatter.section(title):
-            formatter.write_dl(rows)
+        with formatter.section(last_title):
+            formatter.write_dl(last_rows)
         typer.echo(f"{context.get_help()}\n\n{formatter.getvalue()}", nl=False)
         raise typer.Exit
 
-    text = f"Show every option, and {title.lower()}."
+    text = f"Show every option, and {last_title.lower()}."
     return typer.Option(_HELP_ALL, is_eager=True, callback=print_whole_help, help=text)
 
 
@@ -299,12 +303,12 @@ class _Completion(shell_completion.ShellComplete):
     def complete(self) -> str:
         """Return a line per completion that adds only plain text to the word typed.
 
-        A line replaces _FLEET_WORD, the end of the command line as it is typed. That
-        need not be the whole word: after --sort=h, "host" replaces "h" in bash, and
-        "--sort=host" replaces the word in other shells.
+        A line begins with what it replaces: _FLEET_WORD, the end of the command line as
+        it is typed. After --sort=h, bash replaces "h" alone, and the line is "host";
+        other shells replace the whole word, and the line is "--sort=host".
         """
         args, typed = self.get_completion_args()
-        # of --sort=h, only "h" is the beginning of a word
+        # completions begin with the value: with "h" of --sort=h
         typed_value = typed
         if typed.startswith("-") and "=" in typed:
             _, _, typed_value = typed.partition("=")
@@ -313,7 +317,7 @@ class _Completion(shell_completion.ShellComplete):
         for item in self.get_completions(args, typed):
             if item.type != "plain" or not item.value.startswith(typed_value):
                 continue
-            added = item.value.removeprefix(typed_value)
+            added = item.value.removeprefix(typed_value)  # "ost", of "host"
             if _PLAIN.fullmatch(added):
                 lines.append(f"{word_to_replace}{added}{self.format_completion(item)}")
         return "\n".join(lines)

@@ -60,8 +60,11 @@ def add_plan_options(
 
     @wraps(command)
     def parse_and_run(**arguments: Any) -> None:
-        texts = {name: arguments.pop(name) for name in _list_own_options()}
-        texts |= parse_plan_words(arguments.pop("plan") or ())
+        # `_make_parameters` gave the command a parameter for each option with a flag,
+        # and `plan` for the words NAME=VALUE of the others
+        texts = {name: arguments.pop(name) for name in _list_options_with_flag()}
+        words = arguments.pop("plan") or ()
+        texts |= parse_plan_words(words)
         texts["benchmarks"] = join_lists(texts["benchmarks"])
         command(requested=parse_requested(texts), **arguments)
 
@@ -87,8 +90,10 @@ def _make_parameters(listed: Collection[str]) -> list[Parameter]:
     return [*parameters, _make_plan_parameter()]
 
 
-def _list_own_options() -> list[str]:
-    """Return the names of the plan options that are options of the command line."""
+def _list_options_with_flag() -> list[str]:
+    """Return the names of the plan options that have a flag of their own on the command
+    line; --plan sets the others.
+    """
     return [option.name for option in OFFERED if not option.is_rare]
 
 

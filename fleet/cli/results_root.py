@@ -99,11 +99,12 @@ def skip_damaged(command: _Function) -> _Function:
     def run_without_damaged(**arguments: Any) -> None:
         from fleet.store.runs import skip_damaged_runs
 
-        # Also a command that ends by a wrong option or an exit code has been carried
-        # out. So catch that here and raise it below: if it were raised within
-        # `skip_damaged_runs`, the warnings of damaged runs would be lost.
+        # `skip_damaged_runs` warns of damaged runs only if its work returns. So a
+        # command's exit, by a code or for a wrong option, is returned from the work,
+        # and raised after it.
         @skip_damaged_runs
         def call_command() -> Exception | None:
+            """Call the command; return the exception with which it exits, if any."""
             try:
                 command(**arguments)
             except (ParserError, typer.Exit) as exit_of_command:

@@ -258,6 +258,8 @@ def resume(
         hosts = resume.hosts_to_resume(remaining, {}, partial=True)
     else:
         hosts = _load_hosts_to_resume(remaining, inventory)
+        # remaining.hosts names those without a journal; a host that has begun was
+        # checked then
         hosts_not_begun = [host for host in hosts if host.name in remaining.hosts]
     cli.require_usable(hosts_not_begun, intent.requested)
     started = time.monotonic()
@@ -339,12 +341,12 @@ def show_progress(
     json: bool,
     as_map: bool = False,
 ) -> Iterator["EventHandler"]:
-    """Yield a handler that shows events on stderr. A second signal ends the program at
-    once. With `json`, the outcomes are printed before; a host that is not done counts
-    as interrupted in these.
+    """Yield a handler that shows events on stderr. At a first signal, end the session;
+    at a second one, end the program at once.
 
-    earlier: outcomes of the passes over all hosts that are done, also for this JSON.
-    as_map: draw heat maps.
+    json: at the second signal, print the outcomes as JSON before the end; a host that
+    has not ended counts as interrupted. earlier: outcomes of earlier passes over the
+    hosts, which this JSON has, too. as_map: draw heat maps.
     """
     from fleet.console.progress import progress
     from fleet.console.rows import Rows
@@ -352,7 +354,8 @@ def show_progress(
 
     rows = Rows(hosts)
 
-    def print_json() -> None:
+    def print_json_if_asked() -> None:
+        """Print the outcomes so far, at the second signal."""
         if not json:
             return
         unfinished = [row.make_interrupted_outcome() for row in rows.by_name.values()]
@@ -366,7 +369,7 @@ def show_progress(
             rows.update(event)
             show(event)
 
-        with cli.stop_on_signals(print_json, announce):
+        with cli.stop_on_signals(print_json_if_asked, announce):
             yield on_event
 
 

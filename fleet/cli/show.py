@@ -154,11 +154,8 @@ def show(
     """
     _refuse_conflicts(pair, cpus_of, json=json, csv=csv, ways=ways)
     if cli.has_summary(select or ()):
-        options_of_runs = (
-            *(benchmark, cpus, csv, ladder, map_, ways),
-            *(pair, cpus_of, closest),
-        )
-        if any(options_of_runs):
+        refused = (benchmark, cpus, csv, ladder, map_, ways, pair, cpus_of, closest)
+        if any(refused):
             raise typer.BadParameter(
                 "a summary is shown whole; of the options only --json applies."
             )
@@ -167,9 +164,12 @@ def show(
     root = cli.open_listing(results)
     only = reduce.Only(cli.join_lists(benchmark), cli.join_lists(cpus))
     to_show = views.select_runs_to_show(root, select or (), only.benchmark)
+    # to_show has a host's last run even if it lacks the benchmark: the table of hosts
+    # has a row for it. JSON, CSV and closest sets leave such runs out.
     runs_with_benchmark = base.filter_runs(root, to_show.runs, only.benchmark)
     run_ids = [run.run_id for run in runs_with_benchmark]
     if cpus_of is not None:
+        # a host's CPUs are those of its last run
         _print_cpus(root, to_show.latest, cpus_of, json=json)
     elif pair is not None:
         _print_pair(root, to_show.runs, pair, only, json=json, csv=csv)

@@ -76,6 +76,8 @@ def _render_host(check: CheckedHost, *, findings: bool) -> str:
     lines = []
     if check.facts is not None:
         lines.append(f"{name}: {_describe_machine(check.facts)}")
+    # A host can fail after its machine is known. Then it has two lines that begin with
+    # its name.
     if check.facts is not None and check.intended is not None:
         run = _describe_run(check.facts, check.intended)
         lines += [f"  {line}" for line in run]

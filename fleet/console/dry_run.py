@@ -77,8 +77,9 @@ def _describe_settings(plan: Plan) -> tuple[str, ...]:
 
 def _describe_sampling(plan: Plan) -> str:
     """Describe rounds, precision, samples and pairs in a line: "20 rounds, 50 samples,
-    both directions", or "as quick does, 60 s, less once nine in ten are ±1%". Only
-    rounds and precision are named with their defaults.
+    both directions", or "as quick does, 60 s, less once nine in ten are ±1%". Rounds
+    and precision are described even if they are defaults; the others only if the plan
+    sets them.
     """
     resolved = resolve_defaults(plan)
     parts = []
@@ -86,7 +87,7 @@ def _describe_sampling(plan: Plan) -> str:
         parts.append(f"as {plan.preset} does")
     parts.append(_describe_rounds(plan))
     if plan.spread_s:
-        parts.append(f"over {resolved.spread_s:g} s")
+        parts.append(f"over {plan.spread_s:g} s")
     if resolved.precision:
         parts.append(_describe_precision(plan, resolved.precision))
     if plan.samples is not None:
@@ -115,18 +116,25 @@ def _describe_rounds(plan: Plan) -> str:
     its name says how many.
     """
     resolved = resolve_defaults(plan)
-    are_requested = plan.rounds is not None
-    if not are_requested and plan.preset is not None:
-        return ""
-    if not are_requested and resolved.precision:
-        # without a budget in the plan, name that which the agent takes
-        if plan.time_budget_s is None:
-            return BY_NAME["time_budget_s"].usual_words
-        return f"{plan.time_budget_s:g} s"
+    if plan.rounds is None:
+        if plan.preset is not None:
+            return ""
+        if resolved.precision:
+            return _describe_time_budget(plan)
     rounds = format_count(resolved.rounds, "round")
     if resolved.precision:
         rounds += " or more"
     return rounds
+
+
+def _describe_time_budget(plan: Plan) -> str:
+    """Describe the time that the plan allows or, if it says nothing, the agent's
+    default.
+    """
+    if plan.time_budget_s is None:
+        option = BY_NAME["time_budget_s"]
+        return option.usual_words
+    return f"{plan.time_budget_s:g} s"
 
 
 def _describe_pairs(choice: PairChoice) -> str:

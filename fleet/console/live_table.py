@@ -311,12 +311,12 @@ def choose_rows(rows: Collection[Row], count: int) -> list[Row]:
     at_work = [row for row in rows if _is_at_work(row)]
     at_work.sort(key=lambda row: row.started)
     half = count // 2
-    free = count - len(at_work)
-    failures_shown = max(half, free)
-    failures_hidden = max(len(failures) - failures_shown, 0)
-    last_failures = failures[failures_hidden:]
-    rows_to_show = [*last_failures, *at_work]
-    return rows_to_show[:count]
+    free = count - len(at_work)  # negative if not even the hosts at work have room
+    room_for_failures = max(half, free)
+    first_shown = max(len(failures) - room_for_failures, 0)
+    last_failures = failures[first_shown:]
+    room_for_hosts_at_work = count - len(last_failures)
+    return [*last_failures, *at_work[:room_for_hosts_at_work]]
 
 
 def _has_failed(row: Row) -> bool:

@@ -19,7 +19,7 @@ from fleet.session import events
 from fleet.session.events import Outcome, State
 from fleet.text import console_class, format_count
 
-TALLIES = 10  # lines that count the hosts of a large session
+TALLIES = 10  # lines that count the hosts of a large session, one at each tenth
 FAILURES_NAMED = 50
 SILENCE_S = 10.0  # at most, on a pipe
 _BEFORE = "before"  # the stage in which a host's commands run before it measures
@@ -94,16 +94,16 @@ class _LineWriter:
 
     @contextmanager
     def breaking_silence(self) -> Iterator[None]:
-        """Return a context in which a thread calls `break_silence` each time that a
-        line is due: after as many seconds as its last call returned.
+        """Return a context in which a thread writes a line whenever there was none for
+        SILENCE_S. Between two lines it waits as long as `break_silence` tells it.
         """
         ended = threading.Event()
 
         def watch() -> None:
             has_ended = False
             while not has_ended:
-                wait_s = self.break_silence()
-                has_ended = ended.wait(wait_s)
+                seconds_until_due = self.break_silence()
+                has_ended = ended.wait(seconds_until_due)
 
         with futures.ThreadPoolExecutor(1, "progress") as pool:
             watching = pool.submit(watch)
@@ -146,11 +146,12 @@ class Lines(_LineWriter):
             case events.StageEntered():
                 self._write_stage(event, previous_stage)
             case events.BurstsReceived():
-                self._write_tenths(event)
+                self._write_bursts_at_tenth(event)
                 self._announce_further_rounds(event)
-            case events.CommandEnded() | events.DurationEstimated():
-                # its output is in the log; the agent's own estimate arrives as a note
-                pass
+            case events.CommandEnded():
+                pass  # the log has what the command printed
+            case events.DurationEstimated():
+                pass  # a long one also arrives as a note, with advice
             case events.NoteAdded(host, text):
                 if self._with_notes:
                     self._write(host, strip_host_name(host, text))
@@ -172,7 +173,7 @@ class Lines(_LineWriter):
         elif entered.stage != previous_stage or entered.stage == _BEFORE:
             self._write(entered.host, f"{entered.stage}: {entered.detail}")
 
-    def _write_tenths(self, event: events.BurstsReceived) -> None:
+    def _write_bursts_at_tenth(self, event: events.BurstsReceived) -> None:
         """Print the count of bursts and the medians when another tenth of the bursts is
         done.
         """
@@ -209,7 +210,7 @@ class Tallies(_LineWriter):
     ) -> None:
         super().__init__(hosts, clock)
         self._counting = threading.Lock()
-        self._step_written = 0
+        self._tenths_written = 0
         self._failures = 0
 
     def __call__(self, event: events.Event) -> None:
@@ -220,8 +221,8 @@ class Tallies(_LineWriter):
                 self._write_finished(event.outcome)
 
     def _write_finished(self, outcome: Outcome) -> None:
-        """Name a failure, if it is one of the first. Count the hosts each time that a
-        tenth more of them has ended: TALLIES times, however many hosts there are.
+        """Name a failure, if it is one of the first. Print the counts of hosts when
+        another tenth of them has ended.
         """
         if outcome.state is not State.COMPLETE:
             self._name_failure(outcome)
@@ -229,10 +230,10 @@ class Tallies(_LineWriter):
             rows = self.rows.by_name.values()
             ended = sum(row.state is not None for row in rows)
             counts = tally(rows)
-        step_reached = TALLIES * ended // len(rows)
-        if step_reached > self._step_written:
+        tenths_ended = TALLIES * ended // len(rows)
+        if tenths_ended > self._tenths_written:
             self.write(counts)
-        self._step_written = step_reached
+        self._tenths_written = tenths_ended
 
     def _name_failure(self, outcome: Outcome) -> None:
         """Name the host and how it ended, of the first FAILURES_NAMED failures."""

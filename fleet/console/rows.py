@@ -58,12 +58,13 @@ class Row:
         """The bursts as "5/12", "12+" when further rounds follow, or "" when the total
         is unknown.
         """
-        if self.state is None and self.stage == "measure" and self._has_planned_bursts:
+        is_measuring = self.state is None and self.stage == "measure"
+        if is_measuring and self._are_planned_bursts_done:
             return f"{self.done}+"
         return f"{self.done}/{self.total}" if self.total else ""
 
     @property
-    def _has_planned_bursts(self) -> bool:
+    def _are_planned_bursts_done(self) -> bool:
         """Report whether all bursts that were planned are done; further rounds may
         follow.
         """
@@ -78,8 +79,10 @@ class Row:
         if self.stage == WAITING:
             end = "not begun."
         else:
-            end = f"left in stage {self.stage}; `fleet resume` finishes what it has"
-            end += " begun."
+            end = (
+                f"left in stage {self.stage};"
+                " `fleet resume` finishes what it has begun."
+            )
         return Outcome(
             self.host,
             State.INTERRUPTED,
@@ -99,7 +102,7 @@ class Row:
         is the estimate.
         """
         elapsed_s = now - self.entered
-        if self._has_planned_bursts and self.expected is not None:
+        if self._are_planned_bursts_done and self.expected is not None:
             longest_left_s = _compute_longest_left_s(self.expected, elapsed_s)
             return TimeLeft(longest_left_s, _format_longest(longest_left_s))
         if self.done:

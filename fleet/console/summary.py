@@ -34,8 +34,8 @@ class Hints:
     to suggest resume.
     """
 
-    results: str = ""
-    inventory: str = ""
+    results_option: str = ""
+    inventory_option: str = ""
     logs: str = ""
     resumes: bool = True
 
@@ -53,9 +53,9 @@ def render_outcomes(
     """Render a row per host, or per state and stage for many hosts; then failures,
     notes and next steps.
 
-    seconds: that the session took. medians: from `render_medians`, the table of the
-    numbers of the complete hosts. With it, only other hosts have rows of their own; the
-    counts by state and stage have all hosts.
+    seconds: that the session took. medians: the table that `render_medians` returns of
+    the complete hosts. It replaces their rows: only hosts that are not complete have
+    rows of their own then, and if there are none, there is no table of endings.
     """
     parts = []
     outcomes_to_tell = outcomes
@@ -63,10 +63,12 @@ def render_outcomes(
         outcomes_to_tell = [
             outcome for outcome in outcomes if outcome.state is not State.COMPLETE
         ]
-    if outcomes_to_tell and len(outcomes) > MANY:
-        parts.append(_tabulate_endings(outcomes))
-    elif outcomes_to_tell:
-        parts.append(_tabulate_hosts(outcomes_to_tell, width))
+    if outcomes_to_tell:
+        if len(outcomes) > MANY:
+            endings = _tabulate_endings(outcomes)  # counts, so of all hosts
+        else:
+            endings = _tabulate_hosts(outcomes_to_tell, width)
+        parts.append(endings)
     parts += render_failures(outcomes)
     if medians:
         parts.append(medians)
@@ -183,14 +185,15 @@ def _suggest_commands(
     """Yield lines on the commands that show what was stored, and that measure the
     rest.
     """
+    # `fleet resume` has nothing to do for a host that is settled
     are_settled = all(outcome.is_settled for outcome in outcomes)
     if stored:
-        yield f"Next: fleet show {hints.results}"
+        yield f"Next: fleet show {hints.results_option}"
     if stored and are_settled and len(outcomes) > 1:
         name = stored[0].host.name
-        yield f"  fleet show {name} {hints.results}"
+        yield f"  fleet show {name} {hints.results_option}"
     if not are_settled and hints.resumes:
-        options = f"{hints.results} {hints.inventory}".strip()
+        options = f"{hints.results_option} {hints.inventory_option}".strip()
         yield f"To measure what is missing: fleet resume {options}"
 
 
