@@ -431,7 +431,9 @@ def _lost_outcome(host: Host, error: Exception) -> Outcome:
 
 
 def _withdrawn_outcome(host: Host) -> Outcome:
-    """Return the outcome of a host whose shard Ctrl-C has withdrawn."""
+    """Return the outcome of a host whose shard Ctrl-C has withdrawn. The
+    workers that fleet has started on this machine end then; those elsewhere go on.
+    """
     text = (
         f"{host.name}: stopped. A worker elsewhere that is measuring it finishes and"
         " stores it; what one on this machine measured is in the journal, for `fleet"
