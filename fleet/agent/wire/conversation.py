@@ -1,15 +1,20 @@
 """Follows the agent's output (docs/wire.md) and refuses what is not allowed. Pure."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from statistics import median
 from typing import NamedTuple
 
 from fleet.agent.wire.asked import (
     ROUNDS_FOR_PRECISION,
     check_hello,
     count_visits_per_round,
+)
+from fleet.agent.wire.burst_checks import (
+    check_counters,
+    check_latency,
+    check_sampling_of_hello,
+    check_sampling_of_plan,
 )
 from fleet.agent.wire.done import Done, get_planned_point
 from fleet.agent.wire.records import (
@@ -31,12 +36,10 @@ from fleet.model import (
     Hello,
     Note,
     Parameters,
-    Plan,
     Run,
     Shape,
     View,
 )
-from fleet.text import format_count
 
 BurstName = tuple[str | int | None, ...]
 """Benchmark, variant, point, round, ping, pong, and the number of the attempt."""
@@ -76,8 +79,6 @@ NO_HELLO = "the agent sent no hello record"
 # longer than a link stays up.
 CLOCK_SHARE = 0.1
 CLOCK_SLACK_S = 30.0
-# No CPU reads a clock or hands a line over in less; it would be shown as 0.0.
-MIN_NS = 0.1
 
 
 class _OutputBytes:
@@ -496,16 +497,16 @@ class Reader:
         benchmark = hello.get_benchmark_or_shipped(burst.benchmark)
         if why := benchmark.find_mismatch(burst):
             raise WireError(f"burst: {why}")
-        _check_sampling_of_hello(burst, hello)
+        check_sampling_of_hello(burst, hello)
         if self._run is not None:
-            _check_sampling_of_plan(burst, self._run.plan)
+            check_sampling_of_plan(burst, self._run.plan)
         self._check_time(burst, hello, benchmark.shape)
         if burst.parameters is not None:
             self._check_parameters(burst, burst.parameters)
         if benchmark.view in (View.MATRIX, View.CPUS):
-            _check_latency(burst, hello, benchmark.unit)
+            check_latency(burst, hello, benchmark.unit)
         if burst.counters is not None:
-            _check_counters(burst, burst.counters, len(hello.counters))
+            check_counters(burst, burst.counters, len(hello.counters))
 
     def _check_parameters(self, burst: Burst, parameters: Parameters) -> None:
         """Raise WireError if the burst's point had other parameters before. Pages and
@@ -573,55 +574,6 @@ def _list_parts(point: PlannedPoint) -> list[str]:
 def _get_monotonic_ns(hello: Hello) -> int:
     """Return the host's clock at hello; 0 if unknown."""
     return hello.raw.get("monotonic_ns") or 0
-
-
-def _check_sampling_of_hello(burst: Burst, hello: Hello) -> None:
-    """Raise WireError if the burst has other warm-ups, or more samples, than the plan
-    in its hello. A benchmark may take fewer samples than the plan has.
-    """
-    planned = hello.raw["plan"]
-    samples = len(burst.ticks) - burst.warmup
-    planned_samples = planned.get("samples") or samples
-    if planned.get("warmup") not in (None, burst.warmup):
-        raise WireError(
-            f"burst: {burst.warmup} warm-ups, and the plan has {planned['warmup']}"
-        )
-    if samples > planned_samples:
-        raise WireError(f"burst: {samples} samples, and the plan has {planned_samples}")
-
-
-def _check_sampling_of_plan(burst: Burst, plan: Plan) -> None:
-    """Raise WireError if the burst has other samples or iterations than we asked for. A
-    burst with a point has as many iterations as its point needs.
-    """
-    samples = len(burst.ticks) - burst.warmup
-    if plan.samples not in (None, samples):
-        raise WireError(f"burst: {samples} samples, not {plan.samples}")
-    if burst.point is None and plan.iterations not in (None, burst.iterations):
-        raise WireError(f"burst: {burst.iterations} iterations, not {plan.iterations}")
-
-
-def _check_latency(burst: Burst, hello: Hello, unit: str) -> None:
-    """Raise WireError if an iteration took less time than a CPU can take. unit: the
-    benchmark's word for an iteration.
-    """
-    ticks = median(burst.ticks[burst.warmup :])
-    ns = ticks * 1e9 / hello.ticks_per_second / burst.iterations
-    if ns < MIN_NS:
-        raise WireError(f"burst: {ns:.2g} ns a {unit}, less than a CPU can take")
-
-
-def _check_counters(
-    burst: Burst, counters: Sequence[Sequence[object]], events: int
-) -> None:
-    """Raise WireError unless each of the burst's threads has a count of each event."""
-    cpus = burst.cpus or {burst.ping_cpu, burst.pong_cpu}
-    threads = len(cpus)
-    lengths = [len(counts) for counts in counters]
-    if lengths != [events] * threads:
-        lists = format_count(threads, "list")
-        counts = format_count(events, "count")
-        raise WireError(f"burst: counters must be {lists} of {counts}")
 
 
 def _add_clock_error(seconds: float) -> float:
