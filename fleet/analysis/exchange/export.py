@@ -110,6 +110,7 @@ def _export_summary(
     rows = find_summary(root, name)
     choice_of_row = name_benchmarks(rows)
     choices = choice_of_row.unique()
+    # SHIPPED describes this version's benchmarks; others count as without a matrix
     matrices = [choice for choice in choices if SHIPPED[choice].view is View.MATRIX]
     matrix = _find_named_choice(matrices, benchmark, name)
     grid = make_grid(rows[choice_of_row == matrix])
@@ -160,8 +161,8 @@ def export_samples(
             choices = select_choices(benchmark, measured)
         for rows in _read_samples(root, run_id, choices):
             samples = rows
-            # all samples of a choice, such as "chase/mov", are read; `benchmark` may
-            # name only one setting, as "chase random"
+            # a choice, such as "chase/mov", may have several settings; `benchmark` may
+            # name only one of them, as "chase random" does
             if benchmark is not None:
                 samples = rows[load.is_chosen_benchmark(rows, benchmark)]
             if len(samples):
@@ -253,11 +254,12 @@ def _load_grid(
     """
     choice, node = _split_matrix_name(matrix)
     all_pairs = reduce_run(root, run_id, choice, ordered=ordered)
-    pairs = _select_line_node(all_pairs, node)
+    pairs = _select_lines_on_node(all_pairs, node)
     if pairs.empty:
         raise UsageError(f"{run_id}: has no samples of {matrix} to export.")
     cells = collect_cells(pairs, column)
     if not ordered:
+        # a key is (row, column): swapped, a pair is in the row of its higher CPU
         cells = _move_below_diagonal(cells)
     benchmark = pairs["benchmark"].iloc[0]
     return Grid(list_cpus(cells), cells, benchmark)
@@ -281,7 +283,7 @@ def _split_matrix_name(matrix: str) -> tuple[str, str]:
     return choice, node
 
 
-def _select_line_node(pairs: pd.DataFrame, node: str) -> pd.DataFrame:
+def _select_lines_on_node(pairs: pd.DataFrame, node: str) -> pd.DataFrame:
     """Select the pairs whose lines lie on a requested node; without one, those whose
     lines are not placed.
     """
@@ -335,10 +337,11 @@ def _number_pus(cpus: pd.DataFrame) -> dict[int, int]:
     is_online = cpus["online"].astype(bool)
     online = cpus[is_online]
     levels = ["package", "node", "die", "llc", "cluster", "core", "cpu"]
-    tree = online[levels].fillna(0)  # all CPUs without a group share one
     cpus_by_node = online.groupby("node", dropna=False)["cpu"]
-    tree["node"] = cpus_by_node.transform("min")  # the lowest CPU of the row's node
-    in_order = tree.sort_values(levels)
+    lowest_cpu_of_node = cpus_by_node.transform("min")  # for each row
+    tree = online[levels].assign(node=lowest_cpu_of_node)
+    # CPUs whose groups are unknown are alike at that level; the levels below order them
+    in_order = tree.fillna(0).sort_values(levels)
     numbers = {}
     for number, cpu in enumerate(in_order["cpu"]):
         numbers[int(cpu)] = number
@@ -387,14 +390,14 @@ def _find_named_choice(choices: Sequence[str], benchmark: str | None, what: str)
             f"{what}: has no pairs of CPUs to export. `fleet show` lists what it has."
         )
     matching = choices
-    unlike = ""
+    hint = ""  # the end of the message
     if benchmark:
         names = parse_benchmark_names(benchmark)
         matching = [choice for choice in choices if _is_named(choice, names)]
-        unlike = f", not {benchmark!r}; `fleet show --csv` has the points of others"
+        hint = f", not {benchmark!r}; `fleet show --csv` has the points of others"
     if len(matching) != 1:
         raise UsageError(
-            f"{what}: --benchmark must name one of {', '.join(choices)}{unlike}."
+            f"{what}: --benchmark must name one of {', '.join(choices)}{hint}."
         )
     return matching[0]
 
@@ -439,12 +442,13 @@ def _cut_into_samples(
     """
     lengths = bursts["ticks"].map(len)
     longest = max(lengths, default=1)
+    # A batch of so many bursts has at most SAMPLES_AT_ONCE samples. Only a batch of a
+    # single burst can have more, and is then cut.
     bursts_at_once = max(1, SAMPLES_AT_ONCE // longest)
     for begin in range(0, len(bursts), bursts_at_once):
         end = begin + bursts_at_once
         batch = bursts.iloc[begin:end]
         longest_of_batch = max(lengths.iloc[begin:end])
-        # the first cut has all samples, unless the batch is a single, longer burst
         for first in range(0, longest_of_batch, SAMPLES_AT_ONCE):
             cut = slice(first, first + SAMPLES_AT_ONCE)
             yield _list_samples(batch, cut, descriptions)

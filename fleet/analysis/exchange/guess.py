@@ -168,7 +168,8 @@ def _cut_at_jumps(linkage: Floats) -> Iterator[_Level]:
     A row of a linkage joins two groups of CPUs. Its third number is the log latency
     between the two, by which rows are sorted. A jump is where the latency of a row is
     more than APART times that of the row before. The groups joined before a jump are a
-    level, whose latency is the median of all joins before the jump.
+    level. Its latency is the median of all joins before the jump, those of lower levels
+    among them.
     """
     from scipy.cluster import hierarchy  # noqa: PLC0415
 
@@ -177,10 +178,11 @@ def _cut_at_jumps(linkage: Floats) -> Iterator[_Level]:
     log_ratios = np.diff(log_latencies)
     is_before_jump = log_ratios > np.log(APART)
     for last_below in np.flatnonzero(is_before_jump):
-        first_above = last_below + 1
+        first_above = last_below + 1  # the rows around the jump
         middle_of_jump = (log_latencies[last_below] + log_latencies[first_above]) / 2
         groups = hierarchy.fcluster(linkage, middle_of_jump, "distance")
-        median_log = np.median(log_latencies[:first_above])
+        logs_before_jump = log_latencies[:first_above]
+        median_log = np.median(logs_before_jump)
         median_ns = float(np.exp(median_log))
         yield _Level(median_ns, groups)
 

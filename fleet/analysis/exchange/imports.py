@@ -57,7 +57,7 @@ RELATIONS, GUESSED = "relations", "guessed"  # key and value of a label
 _SUGGESTED = 4  # names of summaries
 _NOT_OF_MODEL = re.compile(r"\((r|tm)\)|\b(cpu|processor|\w+-core|\d+th gen)\b|@.*")
 _SHIPPED = Folder(Path(str(files("fleet"))) / "published")
-_NEAR = (
+_LEVELS_FROM_NEAREST = (
     Relation.SMT,
     Relation.CLUSTER,
     Relation.LLC,
@@ -112,7 +112,9 @@ def require_free_name(name: str) -> None:
         require_key(name, "summary")
     except StoreError as err:
         raise UsageError(f"--name: {err}") from err
-    if _SHIPPED.stamp(f"{name}.parquet"):
+    # only a file that is there has a stamp
+    is_shipped = bool(_SHIPPED.stamp(f"{name}.parquet"))
+    if is_shipped:
         raise UsageError(
             f"--name {name}: fleet ships a summary of this name; choose another."
         )
@@ -379,12 +381,12 @@ def derive_cpus(rows: pd.DataFrame) -> pd.DataFrame:
     kinds = _find_kinds(cpus, rows, kinds_of_row)
     table = pd.DataFrame({"cpu": cpus, "kind": kinds})
     levels_so_far = list[str]()
-    for level in _NEAR:  # nearest first: what two CPUs of a pair may share
+    for level in _LEVELS_FROM_NEAREST:
         levels_so_far.append(level)
         # CPUs that share a nearer level share this one as well
         pairs_within = rows[level_of_row.isin(levels_so_far)]
         column = _name_group_column(level)
-        table[column] = _find_lowest_reached(cpus, pairs_within)
+        table[column] = _find_lowest_of_group(cpus, pairs_within)
     if (level_of_row == Relation.UNKNOWN).all():
         return table[:0]  # the columns without rows
     return table
@@ -415,9 +417,9 @@ def _name_group_column(level: Relation) -> str:
     return level
 
 
-def _find_lowest_reached(cpus: Ints, near: pd.DataFrame) -> Ints:
-    """Return for each CPU the lowest one that a chain of `near` pairs leads to: with
-    the pairs 4-2 and 2-0, CPU 0 for all three. CPUs with the same one form a group.
+def _find_lowest_of_group(cpus: Ints, near: pd.DataFrame) -> Ints:
+    """Return for each CPU the lowest one of its group. CPUs that a chain of `near`
+    pairs joins are a group: with the pairs 4-2 and 2-0, all three have CPU 0.
 
     cpus: ascending. near: rows with `ping_cpu` and `pong_cpu`.
     """

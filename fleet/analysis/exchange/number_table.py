@@ -69,8 +69,8 @@ def tabulate_numbers(usual: UsualNumbers) -> pd.DataFrame:
 
     Columns: `host`, `benchmark`, `relation`, `number`, `low` and `high` (the ends of
     its 95 % interval, NaN without one), `unit`, `runs`. The unit is that of `show`:
-    "ns" for a time; for a rate, what it counts, such as "GB/s". Both are stored as
-    times.
+    "ns" for a time; for a rate, what it counts, such as "GB/s". In `usual`, a rate is
+    the time in ns that one unit takes.
     """
     table = usual.table
     benchmarks = _list_benchmarks(usual)
@@ -96,12 +96,12 @@ def _compute_ends(
     """Return the lower and the upper end of each number's interval, in the unit of
     `show`; NaN without one. benchmarks: that of each row.
     """
-    # half an interval, as a share of the number: from 1 on, the lower end would be no
-    # number above 0, and both ends are left out
+    # `half` is a share of the number. From 1 on, the interval reaches down to 0, which
+    # no time can be: then both ends are left out.
     half = table["half"].where(table["half"] < 1)
     shortest = _convert_all(benchmarks, table["median_ns"] * (1 - half))
     longest = _convert_all(benchmarks, table["median_ns"] * (1 + half))
-    # the shortest time is the highest rate
+    # the shortest time is the lowest number of ns, but the highest rate
     return np.minimum(shortest, longest), np.maximum(shortest, longest)
 
 

@@ -166,7 +166,7 @@ def _list_latencies(table: pd.DataFrame) -> Iterator[_Family]:
     """Yield the families of latencies between CPUs, and when they were measured."""
     latencies = []
     moments = []
-    for row in _read(table):
+    for row in _list_rows(table):
         latencies.append(_make_sample(row, ("relation",), row["median_ns"]))
         moment = _format_moment(row["measured_utc"])
         moments.append((_label(row, ("relation",)), moment))
@@ -189,7 +189,7 @@ def _list_others(table: pd.DataFrame, descriptions: Descriptions) -> Iterator[_F
     family of times, and one of rates for each unit; each with its intervals.
     """
     samples_by_unit = defaultdict[str, list[_Sample]](list)
-    for row in _read(table):
+    for row in _list_rows(table):
         benchmark = descriptions[row["benchmark"]]
         number = text.convert_to_shown(benchmark, row["median_ns"])
         sample = _make_sample(row, ("setting", "relation"), float(number))
@@ -230,7 +230,10 @@ class _Sample:
         return self.labels, f"{value:.6g}"
 
 
-def _read(table: pd.DataFrame) -> list[dict[str, Any]]:
+def _list_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows as dicts; `about` is also there as `setting`, as its label is
+    called.
+    """
     return text.to_records(table.assign(setting=table["about"]))
 
 

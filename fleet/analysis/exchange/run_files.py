@@ -73,12 +73,12 @@ def export_runs(
     if output.suffix != ".zip":
         runs = runs[-1:]
     try:
-        rows = _write_runs(listing, runs, output, keep, medians=medians)
+        anonymized_rows = _write_runs(listing, runs, output, keep, medians=medians)
     except OSError as err:
         raise StoreError(
             f"{output}: cannot be written: {err.strerror or err}. Name another place."
         ) from err
-    new_names = _list_new_names(runs, rows)
+    new_names = _list_new_names(runs, anonymized_rows)
     count = format_count(len(runs), "run")
     megabytes = output.stat().st_size / 1e6
     size = f"{output}: {count}, {megabytes:.1f} MB"
@@ -86,12 +86,12 @@ def export_runs(
 
 
 def _list_new_names(
-    runs: Sequence[RunSummary], rows: Sequence[Mapping[str, Any]]
+    runs: Sequence[RunSummary], anonymized_rows: Sequence[Mapping[str, Any]]
 ) -> Iterator[str]:
     """Yield a line on the new names of each of the first _NAMED runs, and one line on
-    all others. rows: the anonymized row of each run, which has its new names.
+    all others. anonymized_rows: a row for each run, which has its new names.
     """
-    runs_and_rows = list(zip(runs, rows, strict=True))
+    runs_and_rows = list(zip(runs, anonymized_rows, strict=True))
     for run, row in runs_and_rows[:_NAMED]:
         yield f"{run.run_id} as {row['run_id']} of {row['host_name']}"
     others = len(runs_and_rows) - _NAMED
@@ -143,13 +143,13 @@ class _Drafts:
         """Write a run, or a summary of its medians; return the run's anonymized row.
         Raises UsageError if there are no medians.
 
-        The anonymized row has a new run ID, by which the file is named. `export_run`
-        tells this ID when it has written the file: until then, the run's own ID is the
-        name.
+        The anonymized row has a new run ID, by which the file is named.
         """
         place = self._listing.place
         name = samples_name(run.host_id, run.run_id)
         record = TableFile(place, name, "samples").record
+        # `export_run` returns the new ID only when it has written the file, so the file
+        # has the run's own ID first
         draft = self._folder / run.run_id
         if medians:
             row = anonymize(record, self._keep).row
@@ -391,7 +391,8 @@ def _unpack(file: Path, folder: str) -> dict[Path, str]:
             members = [entry for entry in archive.infolist() if not entry.is_dir()]
             _check_members(file, members)
             for number, member in enumerate(members):
-                # the member's own name may be a path that leads out of the folder
+                # The member's own name may be a path that leads out of the folder. With
+                # the ~, `_name_by_title` takes no other word of a message for this one.
                 path = own_folder / f"~{number}.parquet"
                 title = f"{file}: {one_line(member.filename)}"
                 titles[path] = title

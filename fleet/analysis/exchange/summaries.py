@@ -63,10 +63,11 @@ def render_cpu_model(cpu_model: str, rows: pd.DataFrame) -> str:
     `find_summaries_of_model`.
     """
     medians = imports.compute_medians(rows)
-    machines = list(medians["summary"].unique())
-    count = format_count(len(machines), "table")
-    heading = one_line(f"{cpu_model}: {count}, {join_names(machines)}")
+    summaries = list(medians["summary"].unique())
+    count = format_count(len(summaries), "table")
+    heading = one_line(f"{cpu_model}: {count}, {join_names(summaries)}")
     parts = [heading]
+    # "cas/" is a benchmark whose variant is not known
     choice_of_row = name_benchmarks(medians).str.rstrip("/")
     for choice, medians_of_choice in medians.groupby(choice_of_row, sort=False):
         machines_table = _tabulate_machines(str(choice), medians_of_choice)
@@ -120,6 +121,7 @@ def _find_named(root: Root, names: Sequence[str]) -> Iterator[tuple[str, pd.Data
     """Yield each name, without `summary:`, and the rows of the summary of that name, or
     of all summaries of the CPU model of that name. Raises UsageError.
     """
+    # of several names, one without `summary:` is taken for a run
     are_summaries = all(name.startswith(PREFIX) for name in names)
     if len(names) > 1 and not are_summaries:
         command = format_command("fleet", "compare", *names)
@@ -257,7 +259,7 @@ def tabulate_side_medians(root: Root, sides: Sequence[str]) -> pd.DataFrame:
     has no pairs.
     """
     texts_of_runs = [text for text in sides if not text.startswith(PREFIX)]
-    sides_of_runs = dict[str, ComparisonSide]()
+    sides_of_runs = dict[str, ComparisonSide]()  # by text, which is the side's name
     if texts_of_runs:
         for side in resolve_sides(root, texts_of_runs):
             sides_of_runs[side.name] = side
@@ -281,11 +283,13 @@ def _tabulate_side(
     medians = _compute_relation_medians(pairs)
     if side_of_runs is not None:
         medians = _take_usual_numbers(root, side_of_runs, medians)
+    run_count = pairs["runs"].iloc[0]  # the same in all rows
+    summary_count = pairs["summary"].nunique()  # 0 for runs, whose pairs have none
+    estimator = pairs["estimator"].iloc[0]  # of several summaries, that of the first
     medians["side"] = text
-    # `runs` and `estimator` are the same in all rows; `summary` is missing in runs
-    medians["runs"] = pairs["runs"].iloc[0]
-    medians["tables"] = pairs["summary"].nunique()
-    medians["of"] = pairs["estimator"].iloc[0]
+    medians["runs"] = run_count
+    medians["tables"] = summary_count
+    medians["of"] = estimator
     return medians
 
 
@@ -320,6 +324,7 @@ def _load_pairs_of_runs(root: Root, side: ComparisonSide) -> pd.DataFrame:
     # grouping by categories would make a group of each of their combinations
     pairs = pairs.astype(dict.fromkeys(NUMBER_KEY, "object"))
     by_pair = pairs.groupby(PAIR_KEY, sort=False)
+    # a pair's `spread` is half its interval, as a share of its number
     medians = by_pair.agg(
         latency_ns=("median_ns", "median"),
         half=("spread", "median"),

@@ -400,8 +400,9 @@ def _read_core_to_core(text: str) -> list[Grid]:
         csv_matrices += _parse_csv_block(block)
     if not csv_matrices:
         return output.screens
-    # matrices of which only the CPU numbers and benchmarks are used, which a CSV lacks
-    heads = output.screens or _name_csv_matrices(output.head, csv_matrices)
+    heads = output.screens  # of these, all but the cells is used
+    if not heads:
+        heads = _describe_csv_matrices(output.head, csv_matrices)
     if _count_cpus(csv_matrices) != _count_cpus(heads):
         raise InputError(
             f"{len(heads)} matrices on the screen but {len(csv_matrices)} in the CSV."
@@ -413,9 +414,9 @@ def _read_core_to_core(text: str) -> list[Grid]:
     return grids
 
 
-def _name_csv_matrices(head: Grid, matrices: Sequence[Grid]) -> list[Grid]:
-    """Return for each matrix of a CSV that came without the screen what is known of it:
-    its CPUs, numbered from 0, and its benchmark.
+def _describe_csv_matrices(head: Grid, matrices: Sequence[Grid]) -> list[Grid]:
+    """Describe each matrix of a CSV that came without the screen by a Grid without
+    cells: `head` with the matrix's CPUs, numbered from 0, and its benchmark.
 
     Matrices come in the order of _SECTION_BENCHMARKS. If there are fewer matrices than
     benchmarks, any may be missing, and the benchmark of each matrix is None.
@@ -464,9 +465,8 @@ def _split_core_to_core(text: str) -> _CoreToCoreOutput:
     """Parse the matrices on the screen, and find the blocks of CSV among its lines.
     Raises InputError.
 
-    Lines of the screen say what the matrices below them are of; `head` collects that.
-    _CSV matches single numbers and empty lines, too: so a block is CSV only if a line
-    has a separator.
+    A line of the screen may say something of all matrices below it, such as how many
+    samples they have; `head` collects that.
     """
     plain = _COLOR.sub("", text).removeprefix("\ufeff")
     lines = [line.strip() for line in plain.splitlines()]
@@ -486,6 +486,7 @@ def _split_core_to_core(text: str) -> _CoreToCoreOutput:
             next_number = first_row + len(cpus)
         elif _CSV.fullmatch(line):
             block = _take_csv_block(lines, number)
+            # _CSV matches empty lines and single numbers, too, which may be of no CSV
             if _has_separator(block):
                 csv_blocks.append(block)
             next_number = number + len(block)
@@ -501,9 +502,11 @@ def _add_property(head: Grid, line: str) -> Grid:
     """Return `head` with what a line tells of the matrices below it, if anything."""
     if line.startswith("CPU: "):
         return replace(head, cpu_model=line.removeprefix("CPU: "))
+    # such as "Num samples: 300"
     if count := _COUNTS.match(line):
         name, digits = count.groups()
         return _set_count(head, name, digits)
+    # such as "1) CAS latency on a single shared cache line"
     if section := _SECTION.match(line):
         number = int(section[1])  # from 1
         benchmark = _SECTION_BENCHMARKS[number - 1]
@@ -605,6 +608,8 @@ def _pad_if_triangle(rows: list[Row]) -> list[Row]:
     grows_by_one = lengths == list(range(shortest, longest))
     if not grows_by_one or shortest > 2:
         return rows
+    # Only the first picture begins with the row of the first CPU: an empty cell alone.
+    # The second begins with a number, the third with two cells.
     has_first_row = shortest == 1 and _is_empty(first.words[0])
     if not has_first_row:
         first_row = Row(first.line, [""])
