@@ -209,8 +209,8 @@ def make_card(
     ranges: what is expected of machines. heading: "" for the CPU model. Raises
     StoreError, and UsageError if the run has neither kind of benchmark.
     """
-    # `run` is the only row of the second value, the table `runs`, decoded
-    (run,), _, cpus = read_runs(root, [run_id])
+    runs, _, cpus = read_runs(root, [run_id])
+    (run,) = runs
     # one acceptance, since the run is of one host; none if nothing can be compared
     acceptances = judge_hosts(root, [run_id], ranges)
     return lay_out_card(
@@ -402,19 +402,21 @@ def _make_node_subject(
     descriptions = read_descriptions(run["hello"])
     overview = select_overview(select_choice(numbers, choice), descriptions)
     first = overview.iloc[0]
-    cells = cells[cells["setting"] == first["setting"]]
+    cells_of_setting = cells[cells["setting"] == first["setting"]]
     ns_column = estimator_column(run)
     measured_cpus = cpus["cpu"][cpus["measured"]]
-    node_matrix = lay_out_node_matrix(cells, ns_column)
+    cpu_nodes, memory_nodes, ns_by_nodes = lay_out_node_matrix(
+        cells_of_setting, ns_column
+    )
     return _Subject(
         choice=choice,
         benchmark=descriptions[choice],
-        pairs=cells,
+        pairs=cells_of_setting,
         relations=overview.sort_values("median_ns", kind="stable"),
         ns_column=ns_column,
         name=f"{choice.rstrip('/')} {first['about']}",
         order=make_layout(cpus, measured_cpus.tolist()),
-        drawn=map_nodes(*node_matrix),
+        drawn=map_nodes(cpu_nodes, memory_nodes, ns_by_nodes),
         by_node=True,
     )
 

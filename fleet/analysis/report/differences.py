@@ -20,6 +20,7 @@ from fleet.analysis.reduce.load import select_choice
 from fleet.analysis.reduce.matrices import lay_out_matrices, matrix
 from fleet.analysis.reduce.topology import Layout
 from fleet.analysis.report.figures import (
+    AROUND_LINES,
     PANEL,
     choose_margins_for_names,
     draw,
@@ -41,7 +42,7 @@ _LINE_PX = 20  # of a host in a picture of changes
 @dataclass(frozen=True, slots=True)
 class _ComparedRuns:
     """The runs of a comparison's sides, and their rows of `pairs`, with a column `run`,
-    an index into `readings`.
+    an index into `readings`. a: the runs of the baseline. b: those of the other side.
     """
 
     a: Sequence[Reading]
@@ -221,7 +222,7 @@ def _draw_forest(
     return draw(
         element,
         f"Changes of {title} with 95% intervals: {'; '.join(words)}",
-        size=(PANEL, 62 + _LINE_PX * len(rows)),
+        size=(PANEL, AROUND_LINES + _LINE_PX * len(rows)),
         onto=partial(forest, table, threshold=comparison.threshold),
         margins=choose_margins_for_names(table["name"]),
     )
@@ -263,7 +264,8 @@ def _map_residuals(
     URI, an SVG, or None if the page shows the map as numbers.
     """
     residuals = []
-    for part in runs.a[0].parts:
+    first_run = runs.readings[0]
+    for part in first_run.parts:  # a part that this run lacks is not in all runs
         pairs = _select_pairs(runs, part)
         if pairs is not None:
             residual = _map_part(comparison, runs, part, pairs, small=small)
@@ -308,7 +310,8 @@ def _map_part(
     before, after = _compute_sides(pairs, runs)
     ratio_by_relation = _index_ratios(comparison, part)
     change = _compute_residuals(pairs, ratio_by_relation, after / before, order)
-    limits = _estimate_chance_limits(pairs, len(runs.a), order)
+    run_count_of_a = len(runs.a)
+    limits = _estimate_chance_limits(pairs, run_count_of_a, order)
     drawn = map_changes(change, order, limits)
     data = ""
     if not small:

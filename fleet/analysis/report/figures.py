@@ -44,12 +44,13 @@ FILE_STYLE["savefig.facecolor"] = "white"
 _NOTHING: Any = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 _NO_SOFTWARE: Any = {"Software": None}
 PANEL = 340  # CSS pixels: as wide as a telephone shows without scrolling
+AROUND_LINES = 62  # CSS pixels above and below the lines of hosts in a panel
 _SHORT = 20  # characters
 _SIDE = 640  # CSS pixels of a map
 _MAX_CELL = 26  # CSS pixels of a cell of a map
 _TEXT = 9.5  # CSS pixels of a line of labels
-_DIGIT = 6.0  # CSS pixels of a digit
-_TIER = 16  # CSS pixels of a line of names
+_DIGIT_WIDTH = 6.0  # CSS pixels of a digit
+_TIER_HEIGHT = 16  # CSS pixels of a line of names
 _CHARACTER = 7  # CSS pixels, of a name beside a picture
 _POINTER = re.compile(r"(?:url\(|^)#([\w-]+)")  # to an ID
 _LONG_FRACTION = re.compile(r"-?\d+\.\d{3,}")
@@ -190,12 +191,13 @@ def draw_map(
     step = max(1, math.ceil(_TEXT / layout.cell))
     # labels above the map stand upright if they are wider than the room of one
     are_upright = _measure_longest(any_map.labels) + 2 > layout.cell * step
+    total_side = layout.margin + layout.side + 2  # with the labels
     svg = render_template(
         "map.svg",
         title=title,
-        whole=f"{layout.margin + layout.side + 2:.0f}",
+        total_side=f"{total_side:.0f}",
         margin=layout.margin,
-        near=layout.margin - 4,
+        end_of_labels=layout.margin - 4,
         size=layout.side,
         labels=_place_labels(any_map, layout)[::step],
         upright=are_upright,
@@ -215,13 +217,13 @@ def _lay_out_map(drawn: Heatmap, most: int) -> _MapLayout:
         cell=cell,
         side=cell * count,
         label_room=label_room,
-        margin=label_room + _TIER * len(drawn.group_labels),
+        margin=label_room + _TIER_HEIGHT * len(drawn.group_labels),
     )
 
 
 def _measure_longest(labels: Sequence[str]) -> float:
     """Return how wide the longest of the labels is, in CSS pixels."""
-    return _DIGIT * max(map(len, labels))
+    return _DIGIT_WIDTH * max(map(len, labels))
 
 
 def _place_labels(drawn: Heatmap, layout: _MapLayout) -> list[tuple[str, float]]:
@@ -359,9 +361,9 @@ def _convert_attributes(
     """
     converted = {}
     for key, value in element.attrib.items():
-        own = _drop_namespace(key)
-        if own != "id" or value in targets:
-            converted[own] = _convert_attribute(own, value, name)
+        plain_key = _drop_namespace(key)
+        if plain_key != "id" or value in targets:
+            converted[plain_key] = _convert_attribute(plain_key, value, name)
     return converted
 
 
@@ -395,8 +397,7 @@ def _round_number(match: re.Match[str]) -> str:
 
 def _move_style_to_group(group: ET.Element) -> None:
     """Move a style that all marks of a group share to the group. This halves the size
-    of a scatter plot. The marks still have the style as matplotlib wrote it, for a
-    group is rewritten before its children; so the style is converted here.
+    of a scatter plot.
     """
     if len(group) < 2 or "style" in group.attrib:
         return
@@ -407,6 +408,7 @@ def _move_style_to_group(group: ET.Element) -> None:
     style = styles.pop()
     if not style:
         return
+    # a group is rewritten before its children: their style is still matplotlib's
     no_prefix = ""  # the style of a mark points to no ID
     group.set("style", _convert_attribute("style", style, no_prefix))
     for child in group:
@@ -425,13 +427,14 @@ def _place_group_names(drawn: Heatmap, layout: _MapLayout) -> list[PlacedName]:
     # a level is a tuple of groups, each as its name and its number of CPUs
     innermost_first = reversed(drawn.group_labels)
     for tier, groups in enumerate(innermost_first):
-        line = layout.innermost_line - _TIER * tier
+        # from the upper edge, and as much from the left one
+        line = layout.innermost_line - _TIER_HEIGHT * tier
         first = 0
         for name, count in groups:
             after_last = first + count
             begin = first * layout.cell + layout.margin
             end = after_last * layout.cell + layout.margin
-            fits = len(name) * _DIGIT + 4 <= end - begin
+            fits = len(name) * _DIGIT_WIDTH + 4 <= end - begin
             if name:
                 name_shown = name if fits else ""
                 placed.append(PlacedName(name_shown, begin, end, line))

@@ -145,7 +145,7 @@ def judge_hosts(
     selection: the runs, as on the command line. ranges: what is expected, set by hand.
     only: the numbers to compare.
     """
-    # from a CPU model to the medians of its imported summaries, if they are needed
+    # called, if needed, with a CPU model: loads the medians of its summaries
     load_tables = partial(compute_model_medians, root)
     with suppress(UsageError):  # the runs have no numbers that are compared
         return judge_last_runs(
@@ -361,11 +361,11 @@ def _draw_nights(
     log_by_night, far_nights = _select_nights(past, change, host)
     log_before = _compute_level_before(log_by_night, far_nights, change)
     # the change and the ends of its interval, each relative: 0.1 for 10 % more
-    changes = convert_change(change, descriptions)
+    change_and_ends = convert_change(change, descriptions)
     # the level that each of the three leads to: log(level * (1 + change))
-    log_after, low, high = log_before + np.log1p(changes)
-    # log_after is between low and high
-    logs_shown = [*log_by_night, log_before, low, high]
+    log_after, log_low, log_high = log_before + np.log1p(change_and_ends)
+    # log_after is between log_low and log_high
+    logs_shown = [*log_by_night, log_before, log_low, log_high]
     axes = _Axes(
         first=log_by_night.index[0],
         last=log_by_night.index[-1],
@@ -384,7 +384,7 @@ def _draw_nights(
         words=words,
         nights=nights,
         levels=_place_levels(axes, change, log_before, log_after),
-        band=(axes.place_log(high), axes.place_log(low)),
+        band=(axes.place_log(log_high), axes.place_log(log_low)),
         ticks=_list_ticks(past, host, axes),
         scale=_label_scale(axes, change, descriptions),
         ends=(axes.first, axes.last),
@@ -428,29 +428,27 @@ def _select_nights(
     """Return the log of the number of a host in each night, and the nights in which it
     is far from those around.
 
-    past: `past.odd` has a row per night in which a number is far off. change: a row of
-    `past.changes`. If one relation changed, the number is that of this relation. If
-    several changed, the benchmark of the change is "", and the number is the mean of
-    all logs of the host, each relative to the median of its relation.
-
-    `past.log_ns` are logs of times. A greater log in the result is a greater number as
-    it is shown, so the log of a rate, 1 / time, has the opposite sign.
+    A greater log is a greater number as it is shown. past: `past.odd` has a row per
+    night in which a number is far off. change: a row of `past.changes`.
     """
     far_off = past.odd[past.odd["host"] == host]
     benchmark = change["benchmark"]
     # past.log_ns has a row per host, benchmark, variant and relation, a column per
     # night
     if benchmark:
+        # one relation changed: the number is that of this relation
         key = [change[name] for name in NUMBER_KEY]
         log_ns = past.log_ns.loc[[(host, *key)]]
         is_of_relation = (far_off[NUMBER_KEY] == key).all(axis=1)
         far_off = far_off[is_of_relation]
     else:
+        # several relations changed: the number is the mean of all relations, which
+        # differ in size, so each is taken relative to its median over nights
         log_ns = past.log_ns.loc[[host]]
-        # relations differ in size, so each is taken relative to its median over nights
         medians = log_ns.median(axis=1)
         log_ns = log_ns.sub(medians, axis=0)
     log_by_night = log_ns.mean().dropna()
+    # log_ns is of times: the log of a rate, 1 / time, has the opposite sign
     sign = _choose_sign(benchmark, past.descriptions)
     return log_by_night * sign, set(far_off["night"])
 

@@ -171,12 +171,12 @@ def _encode_figure(figure: Figure, suffix: str) -> bytes:
         buffer,
         format=suffix.removeprefix("."),
         dpi=_DPI[suffix],
-        metadata=_make_mark(suffix),
+        metadata=_make_metadata(suffix),
     )
     return buffer.getvalue()
 
 
-def _make_mark(suffix: str) -> Any:
+def _make_metadata(suffix: str) -> Any:
     """Return the metadata by which fleet knows the file for its own."""
     if suffix == ".png":
         return {"Software": CARD}

@@ -147,7 +147,7 @@ def _build_size_ladders(
     steps and levels of one benchmark, variant, number of threads and combination of
     kinds of cores.
     """
-    # the keys of both are these four
+    # the keys of both are benchmark, variant, number of threads and kinds of cores
     level_groups = group_by_core_kinds(levels, "benchmark", "variant")
     groups = group_by_core_kinds(rows, "benchmark", "variant")
     for key, part in groups.items():
@@ -207,7 +207,8 @@ def _list_values(ladder: Ladder, *, rate: bool) -> list[figures.Value]:
     """List the numbers of a ladder's steps, each with words for the script to show:
     "read one, 32K: 1.52 ns". rate: whether the numbers are GB/s, not ns.
     """
-    numbers = plots.convert_steps(ladder.steps, ladder.over, rate=rate)
+    x_column = ladder.over
+    numbers = plots.convert_steps(ladder.steps, x_column, rate=rate)
     unit = "GB/s" if rate else "ns"
     values = []
     for row in to_records(numbers):

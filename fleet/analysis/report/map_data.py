@@ -97,13 +97,14 @@ def encode_changes(
     rows and columns are the CPUs of `order`.
     """
     relation_indices, relations = pd.factorize(pairs["relation"])
-    # the two sets of flags: none, and that chance may explain the change
+    # the two sets of flags, by the index that a pair has: 0 for none, 1 if chance may
+    # explain the change
     flags = [{}, _CHANCE]
     document = _describe_map(order, drawn, list(relations), flags)
     unknown = np.full_like(drawn.values, np.nan)
     with_index = pairs.assign(index=relation_indices)
     relation = lay_out_matrix(with_index, order.cpus, "index")
-    # as an array of the pairs, false and true become 0 and 1, the indices into `flags`
+    # of each pair; false and true are written as 0 and 1, the indices into `flags`
     is_chance = drawn.faint
     if is_chance is None:
         is_chance = np.zeros(drawn.values.shape, dtype=bool)
@@ -268,7 +269,8 @@ def _encode_pairs(reading: Reading, part: Part, relation: Ints, flags: Ints) -> 
     and `flags` are the lists that these are indices into.
     """
     ns_column = reading.ns_column
-    # a column per array; it replaces the column of this name that the pairs have
+    # a column per array: `spread`, `relation` and others replace what the pairs have
+    # under these names
     columns: dict[str, Any] = {
         ns_column: part.pairs[ns_column],
         "spread": _choose_spread(part.pairs, ns_column),

@@ -54,7 +54,8 @@ _MIN_MAP = 4  # CPUs; a smaller map shows nothing
 _FRONT = 300  # CSS pixels of a map on the first screen
 _FEW_MAPS = 10  # runs in detail; with more, pairs have no number of their own
 _HOST_LINE = 24  # CSS pixels of a host's line in a panel of dots
-_OVERVIEW_COLUMN = OVERVIEW[:4]  # what makes a column: not the order, `place`
+# the key of a column of the overview: all but the column's `place` among the others
+_OVERVIEW_KEY = OVERVIEW[:4]
 
 _RunMatrix = tuple[Reading, pd.DataFrame]
 Affected = tuple[Reading, str]  # a run that a warning applies to, and how much of it
@@ -109,11 +110,11 @@ def render(  # noqa: PLR0913  what a page may be asked for, and its progress
     else:
         only_these_runs = [",".join(run_ids)]
         findings = find(listing, selection or only_these_runs, benchmark, ranges)
-    # `usual` has a row per host, `overall` a row per run
-    usual, overall, _ = load_usual_numbers(listing, runs, Only(benchmark))
+    # `usual` has a row per number of a host, `numbers_by_run` one per number of a run
+    usual, numbers_by_run, _ = load_usual_numbers(listing, runs, Only(benchmark))
     dots: DotsByTitle = {}
     if len(readings) > 1:
-        dots = _draw_dots_by_title(overall, usual, readings, descriptions)
+        dots = _draw_dots_by_title(numbers_by_run, usual, readings, descriptions)
     return render_template(
         "page.html",
         title=title,
@@ -433,9 +434,9 @@ def _draw_dots_by_title(
     `usual` a row per host and column.
     """
     panels = defaultdict[str, dict[str, Markup]](dict)
-    usual_by_column = dict(iter(usual.groupby(_OVERVIEW_COLUMN)))
+    usual_by_column = dict(iter(usual.groupby(_OVERVIEW_KEY)))
     in_order_of_runs = _sort_by_run(rows, readings)
-    columns = sort_overview(in_order_of_runs).groupby(_OVERVIEW_COLUMN, sort=False)
+    columns = sort_overview(in_order_of_runs).groupby(_OVERVIEW_KEY, sort=False)
     for key, rows_of_column in columns:
         if len(rows_of_column) < 2:  # there is nothing to compare
             continue
@@ -449,7 +450,7 @@ def _draw_dots_by_title(
             relation,
             rows_of_column,
             rounds=_collect_rounds(readings, choice, relation),
-            bars=_list_bars(usual_by_column[key], description),
+            usual_by_host=_list_usual_by_host(usual_by_column[key], description),
             benchmark=description,
             readings=readings,
         )
@@ -488,33 +489,33 @@ def _draw_dots(
     relation: str,
     rows: pd.DataFrame,
     rounds: pd.DataFrame | None,
-    bars: Mapping[str, float],
+    usual_by_host: Mapping[str, float],
     benchmark: Benchmark,
     readings: Sequence[Reading],
 ) -> Markup:
     """Draw a panel about a relation, with a line per host.
 
-    rows: a row per run. rounds: from `_collect_rounds`. bars: the number of each host's
-    runs together, as it is shown, by the host's shortened name. readings: those of the
-    page, from which runs have their names.
+    rows: a row per run. rounds: from `_collect_rounds`. usual_by_host: from
+    `_list_usual_by_host`; each number is drawn as a bar. readings: those of the page,
+    from which runs have their names.
     """
     runs = rows.assign(
         host=rows["host_name"].map(figures.shorten_middle),
         ns=text.convert_to_shown(benchmark, rows["median_ns"]),
     )
     hosts = runs["host"].unique()
-    own_bars = {host: bars[host] for host in hosts if host in bars}
+    usual = {host: usual_by_host[host] for host in hosts if host in usual_by_host}
     plot = partial(
         plots.run_dots,
         runs,
         rounds,
-        usual=own_bars,
+        usual=usual,
         unit=benchmark.label,
     )
     return figures.draw(
         f"dots-{title.replace('/', '-')}-{relation}",
-        f"Run medians of {title}, {relation}: {_list_in_words(own_bars, benchmark)}",
-        size=(figures.PANEL, 62 + _HOST_LINE * len(hosts)),
+        f"Run medians of {title}, {relation}: {_list_in_words(usual, benchmark)}",
+        size=(figures.PANEL, figures.AROUND_LINES + _HOST_LINE * len(hosts)),
         onto=plot,
         margins=figures.choose_margins_for_names(hosts),
         values=_list_values_of_runs(runs, readings),
@@ -543,8 +544,10 @@ def _list_values_of_runs(
     return values
 
 
-def _list_bars(usual: pd.DataFrame, benchmark: Benchmark) -> dict[str, float]:
-    """Return each host's number as it is shown, by its shortened name."""
+def _list_usual_by_host(usual: pd.DataFrame, benchmark: Benchmark) -> dict[str, float]:
+    """Return the number of each host's runs together, as it is shown, by the host's
+    shortened name. usual: a row per host.
+    """
     hosts = usual["host_name"].map(figures.shorten_middle)
     numbers = text.convert_to_shown(benchmark, usual["median_ns"])
     return dict(zip(hosts, numbers.tolist(), strict=True))
@@ -559,17 +562,13 @@ def _build_map(
     """Return the map of a part for the template.
 
     Keys: `limits` of the scale; the format of a `number`; `data`, `zooms` and `reach`
-    for the script; `cells`, a map shown as numbers, or None; `picture` or None.
+    (see `find_reach`) for the script; `cells`, a map shown as numbers, or None;
+    `picture` or None.
 
-    If the numbers of the pairs fit into the map, and few runs are in detail, `cells`
-    are the pairs, and there is no picture. Else there is a picture. Beside the picture
-    of a map too large for numbers, `cells` are groups of CPUs. If only one run of the
-    page is in detail, the script also shows the bursts of a pair.
-
-    shared: the limits of a colour scale for all maps of a part, by the part's name.
-    readings: those of the whole page.
+    part: one of pairs of CPUs, so that it has a table. shared: the limits of a colour
+    scale for all maps of a part, by the part's name. readings: those of the whole page.
     """
-    assert part.table is not None  # noqa: S101  (asked for pairs only)
+    assert part.table is not None  # noqa: S101  (see `part`)
     order = reading.order
     drawn = heatmap.map_cpus(part.table, order)
     _, highest = drawn.limits
@@ -577,10 +576,11 @@ def _build_map(
     if len(readings) > 1:
         common_limits = shared[part.name]
     detailed_count = sum(other.detailed for other in readings)
+    # the script shows the bursts of a pair if only one run of the page is in detail
     bursts = part.bursts
     if detailed_count > 1:
         bursts = bursts[:0]  # none
-    about = {
+    values = {
         "limits": drawn.limits,
         "number": "{:.1f}" if highest < 1000 else "{:.0f}",
         "data": encode_map(reading, part, drawn, common_limits, bursts),
@@ -590,12 +590,13 @@ def _build_map(
     fits = len(order.cpus) <= heatmap.MAX_NUMBERS
     are_few = detailed_count <= _FEW_MAPS
     if fits and are_few:
-        return about | {"cells": drawn, "picture": None}
-    grouped = None
-    if not fits:
-        grouped = heatmap.map_groups(part.table, order)
+        return values | {"cells": drawn, "picture": None}
     picture = _draw_picture(reading, part, drawn, common_limits)
-    return about | {"cells": grouped, "picture": picture}
+    if fits:
+        return values | {"cells": None, "picture": picture}
+    # too large for a number per pair: the numbers are those of groups of CPUs
+    grouped = heatmap.map_groups(part.table, order)
+    return values | {"cells": grouped, "picture": picture}
 
 
 def _draw_picture(
@@ -629,7 +630,7 @@ def _draw_captioned_cover(reading: Reading) -> tuple[str, Markup] | None:
     if reading.ladders:
         ladder = reading.ladders[0]
         caption = f"{ladder.name}: {ladder.heading} by {ladder.axis}"
-        return caption, draw_ladder(reading, ladder, 0)
+        return caption, draw_ladder(reading, ladder, place=0)
     for part in reading.parts:
         if part.curves:
             return f"{part.name}: all samples", _draw_ecdf(reading, part, "front")
@@ -637,8 +638,8 @@ def _draw_captioned_cover(reading: Reading) -> tuple[str, Markup] | None:
 
 
 def _draw_cover_map(reading: Reading, part: Part) -> Markup:
-    """Draw the map of a part for the first screen."""
-    assert part.table is not None  # noqa: S101  (asked for pairs only)
+    """Draw the map of a part for the first screen. part: one that has a table."""
+    assert part.table is not None  # noqa: S101  (see `part`)
     drawn = heatmap.map_cpus(part.table, reading.order)
     title = (
         f"Map of {part.name} on {reading.name}, small; the section of the run has it"

@@ -41,6 +41,7 @@ _LARGEST_NUMBER = 9.0  # points
 _SMALLEST_NUMBER = 3.0
 _MAX_HORIZONTAL = 16  # CPUs whose labels fit above a map; those of more are upright
 _MAX_TICKS = 24  # CPUs named along an axis, where there is no room for all
+_TICK_STEPS = (1, 2, 2.5, 5, 10)  # between two ticks, times a power of ten
 _WIDTH_OF_DIGIT = 0.64  # of the size of the font
 # ratio of the largest to the smallest value beyond which an axis is logarithmic
 LOG_BEYOND = 20
@@ -257,7 +258,7 @@ def run_dots(
         _draw_runs(axes, runs_of_host["ns"], place)
     middle = float(runs["ns"].median())
     _widen(axes, _MIN_WIDTH * middle)
-    _set_up_named_lines(axes, hosts, [1, 2, 2.5, 5, 10], unit)
+    _set_up_named_lines(axes, hosts, _TICK_STEPS, unit)
     return axes
 
 
@@ -297,7 +298,7 @@ def host_dots(
     # else the axis would show hosts far apart that are nearly equal
     middle = float(rows["number"].median())
     _widen(axes, _HOST_WIDTH * middle)
-    _set_up_named_lines(axes, hosts, [1, 2, 2.5, 5, 10], unit)
+    _set_up_named_lines(axes, hosts, _TICK_STEPS, unit)
     return axes
 
 
@@ -479,17 +480,18 @@ def _convert_to_shown(ns: npt.ArrayLike, *, rate: bool) -> Floats:
 def convert_steps(steps: pd.DataFrame, over: str, *, rate: bool) -> pd.DataFrame:
     """Convert the steps of a ladder to what is drawn, a row per step.
 
-    Columns: `setting`; `x`, the value of the column `over`; the `median`; `begin` and
-    `end`, the ends of its interval, NaN if unknown. rate: the numbers are GB/s, not ns;
-    `begin`, the end that has the shorter time, is then the higher rate.
+    Columns: `setting`; `x`, the value of the column `over`; the `median`; and the ends
+    of its interval, NaN if unknown: `at_low_ns`, that of the shorter time, and
+    `at_high_ns`. rate: the numbers are GB/s, not ns; the shorter time is the higher
+    rate.
     """
     # an interval may reach down to 0 ns, which would be an infinite rate
-    begin_ns = steps["low_ns"].clip(lower=_LEAST_NS)
-    end_ns = steps["high_ns"].clip(lower=_LEAST_NS)
+    low_ns = steps["low_ns"].clip(lower=_LEAST_NS)
+    high_ns = steps["high_ns"].clip(lower=_LEAST_NS)
     numbers = steps[["setting"]].assign(x=steps[over])
     numbers["median"] = _convert_to_shown(steps["median_ns"], rate=rate)
-    numbers["begin"] = _convert_to_shown(begin_ns, rate=rate)
-    numbers["end"] = _convert_to_shown(end_ns, rate=rate)
+    numbers["at_low_ns"] = _convert_to_shown(low_ns, rate=rate)
+    numbers["at_high_ns"] = _convert_to_shown(high_ns, rate=rate)
     return numbers
 
 
@@ -500,12 +502,12 @@ def _draw_setting(
     are known, cut off at the ends of the vertical axis. line: its colour and dash.
     """
     colour, dash = line
-    bounded = numbers[numbers["begin"].notna()]
+    bounded = numbers[numbers["at_low_ns"].notna()]
     low, high = axes.get_ylim()
     axes.fill_between(
         bounded["x"],
-        bounded["begin"].clip(low, high),
-        bounded["end"].clip(low, high),
+        bounded["at_low_ns"].clip(low, high),
+        bounded["at_high_ns"].clip(low, high),
         color=colour,
         alpha=0.18,
         linewidth=0,

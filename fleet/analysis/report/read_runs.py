@@ -145,8 +145,8 @@ def load_readings(
         listing=listing,
         benchmark=benchmark,
         cpus=cpus,
-        detailed=_choose_detailed(runs),
-        earlier=_load_earlier_medians(listing, runs),
+        detailed_run_ids=_choose_detailed(runs),
+        earlier_medians=_load_earlier_medians(listing, runs),
     )
     readings = list[Reading]()
     pairs_of_batches = list[pd.DataFrame]()
@@ -180,15 +180,15 @@ def _make_tables(
 @dataclass(frozen=True, slots=True)
 class _Sources:
     """Where the tables of every batch of runs come from. benchmark: the only one to
-    read, or None. cpus: rows of all runs. detailed: IDs of the runs with a section.
-    earlier: medians of past runs, by run ID.
+    read, or None. cpus: rows of all runs. detailed_run_ids: of the runs with a section.
+    earlier_medians: those of past runs, by the ID of a run of the page.
     """
 
     listing: Listing
     benchmark: str | None
     cpus: pd.DataFrame
-    detailed: Set[str]
-    earlier: Mapping[str, topology_check.Medians]
+    detailed_run_ids: Set[str]
+    earlier_medians: Mapping[str, topology_check.Medians]
 
 
 def _load_pairs(
@@ -379,7 +379,7 @@ def _load_batch(sources: _Sources, runs: Sequence[dict[str, Any]]) -> _Batch:
     pairs = _load_pairs(listing, runs, benchmark)
     burst_counts = {run["run_id"]: run["bursts"] for run in runs}
     run_ids = list(burst_counts)
-    bursts = _load_bursts_for_warnings(listing, run_ids, sources.detailed)
+    bursts = _load_bursts_for_warnings(listing, run_ids, sources.detailed_run_ids)
     # the row numbers of each run in `pairs`, by run ID
     rows_by_run = pairs.groupby("run_id", sort=False, observed=True).indices
     measured = _list_measured_cpus(pairs, rows_by_run, run_ids)
@@ -388,13 +388,15 @@ def _load_batch(sources: _Sources, runs: Sequence[dict[str, Any]]) -> _Batch:
         cpus=sources.cpus,
         counters=load.load_counters(listing, run_id=run_ids),
         descriptions=descriptions,
-        detailed=sources.detailed,
+        detailed=sources.detailed_run_ids,
         layouts=make_layouts(sources.cpus, measured),
         rows_by_run=rows_by_run,
         choices=_list_choices(pairs),
         relations=_load_relations(listing, runs, benchmark, descriptions),
         marked=marked_rows.select_marked_rows(pairs, bursts, burst_counts),
-        findings=topology_check.check_runs(pairs, sources.earlier, descriptions),
+        findings=topology_check.check_runs(
+            pairs, sources.earlier_medians, descriptions
+        ),
     )
 
 
@@ -662,19 +664,20 @@ def _add_rounds_and_curves(
     bursts: a row per burst of the part, some bursts at a time, from `_load_bursts`.
     """
     steps = _choose_steps(part)  # n, by relation
-    # by relation, the samples kept of each table of bursts
+    # by relation, the samples to draw of each table of bursts
     drawn = {relation: list[Floats]() for relation in steps}
     medians_of_bursts = []
     for rows in bursts:
         # per sample: its ns, the number of its burst's row, and whether it warmed up
-        ns, burst_row, is_warmup = load.compute_sample_latencies(rows, descriptions)
+        ns, row_of_sample, is_warmup = load.compute_sample_latencies(rows, descriptions)
         ns = ns[~is_warmup]
-        burst_row = burst_row[~is_warmup]
+        row_of_sample = row_of_sample[~is_warmup]
         relation_of_row = rows["relation"].astype(str).to_numpy()
         for relation, step in steps.items():
-            own = _select_samples(ns, burst_row, relation_of_row == relation)
-            drawn[relation].append(_thin(own, step))
-        medians_of_rows = _compute_burst_medians(rows, ns, burst_row)
+            is_own_row = relation_of_row == relation
+            ns_of_relation = _select_samples(ns, row_of_sample, is_own_row)
+            drawn[relation].append(_take_each_nth(ns_of_relation, step))
+        medians_of_rows = _compute_burst_medians(rows, ns, row_of_sample)
         medians_of_bursts.append(medians_of_rows)
     medians = pd.concat(medians_of_bursts)
     if len(medians) <= _MAX_BURSTS:
@@ -685,9 +688,8 @@ def _add_rounds_and_curves(
 
 
 def _choose_steps(part: Part) -> dict[str, int]:
-    """Return by relation how many of its samples are drawn: n stands for each n-th
-    sample in rising order. n is 1 below _MAX_DRAWN samples, and grows with their
-    number.
+    """Return by relation the step n: every n-th of its samples, in rising order, is
+    drawn. n is 1 below _MAX_DRAWN samples, and grows with their number.
     """
     totals = part.pairs.groupby("relation", observed=True)["samples"].sum()
     steps = {}
@@ -697,17 +699,19 @@ def _choose_steps(part: Part) -> dict[str, int]:
     return steps
 
 
-def _select_samples(latencies: Floats, burst_row: Ints, is_own_row: Bools) -> Floats:
+def _select_samples(
+    latencies: Floats, row_of_sample: Ints, is_own_row: Bools
+) -> Floats:
     """Select the latencies of the samples of some bursts.
 
-    burst_row: for each sample, the number of its burst's row. is_own_row: whether the
-    burst of each row is one of them.
+    row_of_sample: for each sample, the number of its burst's row. is_own_row: whether
+    the burst of each row is one of them.
     """
-    is_own_sample = is_own_row[burst_row]
+    is_own_sample = is_own_row[row_of_sample]
     return latencies[is_own_sample]
 
 
-def _thin(latencies: Floats, step: int) -> Floats:
+def _take_each_nth(latencies: Floats, step: int) -> Floats:
     """Return each `step`-th latency in rising order."""
     in_order = np.sort(latencies)
     return in_order[::step].copy()  # a view would keep them all
@@ -724,13 +728,14 @@ def _compute_curves(drawn: Mapping[str, Sequence[Floats]]) -> dict[str, Floats]:
 
 
 def _compute_burst_medians(
-    bursts: pd.DataFrame, latencies: Floats, burst_row: Ints
+    bursts: pd.DataFrame, latencies: Floats, row_of_sample: Ints
 ) -> pd.DataFrame:
     """Return `relation`, `round`, CPUs and the median `ns` of each burst.
 
-    bursts: a row per burst. burst_row: for each latency, the number of its burst's row.
+    bursts: a row per burst. row_of_sample: for each latency, the number of its burst's
+    row.
     """
-    median_by_row = pd.Series(latencies).groupby(burst_row).median()
+    median_by_row = pd.Series(latencies).groupby(row_of_sample).median()
     columns = ["relation", "round", "ping_cpu", "pong_cpu"]
     rows = bursts.iloc[median_by_row.index][columns]
     relations = rows["relation"].astype(str)

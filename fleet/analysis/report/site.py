@@ -192,15 +192,15 @@ class _Machine:
 class _News:
     """What the site does not have yet, or has differently.
 
-    keys: as in `_StoredState`, of all pages. machines: those to be made anew. findings:
-    of each CPU model to be made anew, by slug. hosts: the findings about the machines
-    of these models, by host.
+    keys: as in `_StoredState`, of all pages. changed_machines: those to be made anew.
+    findings: of each CPU model to be made anew, by slug. findings_by_host: those about
+    the machines of these models.
     """
 
     keys: dict[str, str]
-    machines: Sequence[_Machine]
+    changed_machines: Sequence[_Machine]
     findings: Mapping[str, Findings]
-    hosts: Mapping[str, HostFindings]
+    findings_by_host: Mapping[str, HostFindings]
 
 
 def write_site(
@@ -225,7 +225,7 @@ def write_site(
     files_before = site_before["files"]
     machines = _list_machines(runs, summaries)
     news = _find_news(listing, machines, ranges, site_before["keys"])
-    _require_own_files(folder, news.machines, files_before)
+    _require_own_files(folder, news.changed_machines, files_before)
 
     site = _keep_unchanged(site_before, news)
     _write_machines(listing, folder, site, news)
@@ -239,7 +239,7 @@ def write_site(
     _remove_files(folder, files_before.keys() - site["files"].keys())
     _write_state(folder, site)
     machine_count = format_count(len(rows), "machine")
-    anew_count = len(news.machines)
+    anew_count = len(news.changed_machines)
     file_count = len(site["files"])
     return (
         f"{folder}: {machine_count}, {anew_count} of them made anew, {file_count} files"
@@ -340,26 +340,23 @@ def _find_news(
     # all imported summaries count: runs of any model may be compared with them
     imported = load_imports(listing).to_csv()
     key_by_slug = dict[str, str]()
-    key_by_host = dict[str, str]()
     findings = dict[str, Findings]()
     findings_by_host = dict[str, HostFindings]()
     for slug, members in _group_by_model(machines).items():
         digests = [machine.digest for machine in members]
-        key = _digest(digests, ranges, imported)
-        key_by_slug[slug] = key
-        if keys_before.get(slug) == key:
-            # the key of the model has the digests of its machines and all that findings
-            # are made from, so the keys of its machines are as before, too
-            for machine in members:
-                key_by_host[machine.host] = keys_before[machine.host]
-            continue
-        findings_of_model = _find_findings(listing, members, ranges)
-        findings[slug] = findings_of_model
-        for machine in members:
-            host = machine.host
-            own_findings = findings_of_model.hosts.get(host, HostFindings())
-            findings_by_host[host] = own_findings
-            key_by_host[host] = _digest(machine.digest, own_findings)
+        key_by_slug[slug] = _digest(digests, ranges, imported)
+        if keys_before.get(slug) != key_by_slug[slug]:
+            findings[slug] = _find_findings(listing, members, ranges)
+            findings_by_host |= _share_out_findings(findings[slug], members)
+    key_by_host = dict[str, str]()
+    for machine in machines:
+        host = machine.host
+        if host in findings_by_host:
+            key_by_host[host] = _digest(machine.digest, findings_by_host[host])
+        else:
+            # the key of its model is as before; that key has the machine's digest and
+            # all that findings are made from, so the machine's key is as before, too
+            key_by_host[host] = keys_before[host]
     changed = [
         machine
         for machine in machines
@@ -367,9 +364,9 @@ def _find_news(
     ]
     return _News(
         keys=key_by_slug | key_by_host,
-        machines=changed,
+        changed_machines=changed,
         findings=findings,
-        hosts=findings_by_host,
+        findings_by_host=findings_by_host,
     )
 
 
@@ -387,6 +384,19 @@ def _find_findings(
     """Find what there is to say of the runs of all these machines."""
     run_ids = [run.run_id for machine in machines for run in machine.runs]
     return find(listing, [",".join(run_ids)], ranges=ranges)
+
+
+def _share_out_findings(
+    findings: Findings, machines: Sequence[_Machine]
+) -> dict[str, HostFindings]:
+    """Return the findings about each of these machines, by host; empty ones for a
+    machine that nothing is said of.
+    """
+    findings_by_host = {}
+    for machine in machines:
+        own_findings = findings.hosts.get(machine.host, HostFindings())
+        findings_by_host[machine.host] = own_findings
+    return findings_by_host
 
 
 def _require_own_files(
@@ -412,12 +422,12 @@ def _keep_unchanged(before: State, news: _News) -> State:
     All the tables have names of pages as keys: the host of a machine, or the slug of a
     CPU model. A file of a page is called after it: "card/rome.svg".
     """
-    changed_hosts = {machine.host for machine in news.machines}
+    changed_hosts = {machine.host for machine in news.changed_machines}
     changed_slugs = news.findings.keys()
     all_pages = news.keys.keys()
     unchanged = all_pages - changed_hosts - changed_slugs
     site = _make_empty_state()
-    site["keys"] = news.keys
+    site["keys"] = news.keys  # of the pages that are made anew, too
     for table in ("rows", "changes"):
         for page, content in before[table].items():
             if page in unchanged:
@@ -438,12 +448,12 @@ def _render_changed(listing: Listing, news: _News) -> Iterator[tuple[Row, Files]
     """Yield the index row and the files of each machine to be made anew."""
     runs_by_host = {}
     summaries = {}
-    for machine in news.machines:
+    for machine in news.changed_machines:
         if machine.summary is None:
             runs_by_host[machine.host] = machine.runs
         else:
             summaries[machine.host] = machine.summary
-    yield from _render_machines(listing, runs_by_host, news.hosts)
+    yield from _render_machines(listing, runs_by_host, news.findings_by_host)
     for host, rows in summaries.items():
         yield _render_summary(host, rows)
 
@@ -504,7 +514,8 @@ def _render_index(
     "package".
     """
     rows_by_model = groupby(rows, key=itemgetter("model"))
-    # the texts of the cells, by host and relation
+    # the texts of the cells, by host and relation; `shared` is text of all medians,
+    # such as "smt 6.0, package P-P 37.7"
     medians = {row["host"]: _group_medians(row["shared"]) for row in rows}
     measured = set(chain.from_iterable(medians.values()))  # names of relations
     days = [row["date"] for row in rows]
@@ -537,7 +548,7 @@ def _render_changes(changes: Sequence[_Change]) -> str:
         lines.append((link, *change.cells))
     section = _Section(
         heading="",
-        # the changes of a model were found together, with one limit on false ones
+        # the rate of false changes is limited for the changes of a model together
         note="Of each CPU model at one error rate.",
         titles=("CPU model", *CHANGE_TITLES),
         lines=lines,
@@ -839,7 +850,7 @@ def _make_row(
     is_summary = run["runs"] == 0
     choice = card.choice if card else ""
     medians = select_choice(usual, choice).sort_values("median_ns", kind="stable")
-    slowest, far = _find_slowest(medians)
+    slowest_relation, slowest_ns = _find_slowest(medians)
     return {
         "host": run["host_id"],
         "name": one_line(run["host_name"]),
@@ -851,10 +862,10 @@ def _make_row(
         "kernel": one_line(run["kernel"] or ""),
         "benchmark": choice,
         "shared": _list_medians(medians, descriptions),
-        "far": far,
+        "far": slowest_ns,
         "memory": _find_best_memory_number(usual, "chase", descriptions),
         "bandwidth": _find_best_memory_number(usual, "bandwidth", descriptions),
-        "course": _describe_course(run, past, choice, slowest),
+        "course": _describe_course(run, past, choice, slowest_relation),
         "runs": run["runs"],
         "has_map": card is not None,
     }
@@ -982,6 +993,7 @@ def _render_summary(host: str, rows: pd.DataFrame) -> tuple[Row, Files]:
     pairs = _make_pairs(rows, run["run_id"])
     run["benchmarks"] = name_benchmarks(pairs).unique().tolist()
     run["interval"] = _describe_intervals(rows, pairs)
+    # what number each pair has, whether it has an interval, and so on
     notes = [run[name] for name in ("number", "interval", "conditions", "source")]
     cpus = derive_cpus(rows)
     numbers = compute_numbers(pairs, cpus, SHIPPED)
@@ -1035,9 +1047,6 @@ def _make_pairs(rows: pd.DataFrame, run_id: str) -> pd.DataFrame:
     pairs = pairs.reindex(columns=all_columns)
     pairs["run_id"] = run_id
     pairs["flags"] = ""
-    # a summary does not tell these
-    for unknown in ("bursts", "flagged_bursts", "p99_ns"):
-        pairs[unknown] = float("nan")
     return pairs
 
 
