@@ -250,8 +250,9 @@ def _number_cpus_of_choices(
     """
     ping = get_ints(pairs, "ping_cpu")
     pong = get_ints(pairs, "pong_cpu")
-    cpus_a_choice = max(ping.max(initial=0), pong.max(initial=0)) + 1
-    first_of_choice = choice_numbers * cpus_a_choice
+    # as many for each choice as the highest CPU of all needs
+    numbers_per_choice = max(ping.max(initial=0), pong.max(initial=0)) + 1
+    first_of_choice = choice_numbers * numbers_per_choice
     return first_of_choice + ping, first_of_choice + pong
 
 

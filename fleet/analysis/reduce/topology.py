@@ -231,8 +231,9 @@ def _find_group_numbers(
     """Return the number of the core's group at each level of GROUPS; -1 without a
     group. numbers_by_level: from `_number_groups_of_levels`.
     """
+    # both have an entry for each level: the numbers of all groups, and the core's group
     levels = zip(numbers_by_level, core.groups, strict=True)
-    return tuple(numbers.get(group, -1) for numbers, group in levels)
+    return tuple(number_by_group.get(group, -1) for number_by_group, group in levels)
 
 
 def _number_groups_of_levels(cores: Mapping[int, _Core]) -> list[dict[Any, int]]:
