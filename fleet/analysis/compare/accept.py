@@ -1180,6 +1180,8 @@ def _make_acceptance(
     flagged = run.get("flagged_bursts") or 0
     # how many bursts did not fail; 1 stands for none, so that nothing is divided by 0
     bursts = run.get("bursts") or 1
+    # benchmarks that only earlier runs have
+    older_benchmarks = tuple(machine.dropped_benchmarks)
     return Acceptance(
         host=machine.host,
         run_id=machine.last_id,
@@ -1188,6 +1190,6 @@ def _make_acceptance(
         descriptions=descriptions,
         failed=failed / (bursts + failed),
         flagged=flagged / bursts,
-        older=tuple(machine.dropped_benchmarks),
+        older=older_benchmarks,
         empty=machine.empty_run_id,
     )

@@ -235,8 +235,8 @@ def _list_schemes(a: ComparisonSide, b: ComparisonSide) -> list[str]:
         if preset:
             schemes.add(f"{preset} ({estimator})")
         else:
-            # all of these runs drew samples alike: the estimator of such a run only
-            # chooses the number that is shown
+            # without a preset, the estimator only chooses the number that is shown: it
+            # does not change how samples are drawn
             schemes.add("default (median)")
     return sorted(schemes)
 
