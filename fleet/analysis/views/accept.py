@@ -25,7 +25,7 @@ _LISTED = 3  # numbers named for each machine
 # share of a run's bursts that failed or are flagged, from which on the line says so
 _MANY = 0.1
 _LONGEST = 240  # characters of a line, if there is a choice
-NEEDS = (
+WHAT_A_NUMBER_NEEDS = (
     "a number needs 3 runs before the last, 3 equal machines or 3 tables, on a virtual"
     " machine at its level, or a range in expected.yaml"
 )
@@ -86,15 +86,15 @@ def _list_first(reasons: Sequence[str], count: int) -> str:
 
 def _list_reasons(acceptance: Acceptance, rows: Sequence[Row]) -> list[str]:
     """Return the reasons of an outcome, the clearest first. If all is as expected, the
-    first says what the numbers were held against; the next ones give those held against
-    tables, as many as the line has room for.
+    first reason counts the numbers and what they were held against. After it come some
+    of the numbers that were held against tables, for _LISTED reasons at most.
     """
     if acceptance.is_disturbed:
         return ["other work disturbed the run, measure again when the host is quiet"]
     outcome = acceptance.outcome
     if outcome is Outcome.CANNOT_TELL:
         return _explain_no_outcome(acceptance, rows)
-    deciding = [row for row in rows if _is_alike(row["outcome"], outcome)]
+    deciding = [row for row in rows if _supports_outcome(row, outcome)]
     if outcome is Outcome.AS_EXPECTED:
         against_tables = [row for row in deciding if _is_against_tables(row)]
         first_rows = against_tables[: _LISTED - 1]
@@ -116,8 +116,8 @@ def _get_false_alarm_chance(row: Row) -> float:
 
 def _explain_no_outcome(acceptance: Acceptance, rows: Sequence[Row]) -> list[str]:
     """Return the reasons why a machine cannot be judged, at most _LISTED. The last one
-    says what is lacking. Before it stand numbers that have an expectation, though one
-    that cannot tell.
+    says what a number needs to be judged. Before it stand the numbers that have an
+    expectation: theirs is too uncertain to judge them.
 
     rows: a row per number and expectation; `source` is "" without an expectation.
     """
@@ -126,10 +126,11 @@ def _explain_no_outcome(acceptance: Acceptance, rows: Sequence[Row]) -> list[str
     with_source = [row for row in rows if row["source"]]
     reasons = _describe_numbers(with_source[: _LISTED - 1], acceptance)
     model = acceptance.cpu_model
+    # an expectation may come from a table, so only without any is a table missing
     if reasons or model is None:
-        reasons.append(NEEDS)
+        reasons.append(WHAT_A_NUMBER_NEEDS)
     else:
-        reasons.append(f"no table of {model} is here; {NEEDS}")
+        reasons.append(f"no table of {model} is here; {WHAT_A_NUMBER_NEEDS}")
     return reasons
 
 
@@ -196,14 +197,16 @@ def _is_off(outcome: str) -> bool:
     return parsed.is_worse or parsed.is_better
 
 
-def _is_alike(outcome: str, other: Outcome) -> bool:
-    """Report whether two outcomes are the same, or both worse, or both better."""
-    parsed = Outcome(outcome)
-    if parsed.is_worse:
-        return other.is_worse
-    if parsed.is_better:
-        return other.is_better
-    return parsed is other
+def _supports_outcome(row: Row, outcome: Outcome) -> bool:
+    """Report whether the outcome of a row is this outcome, or both are worse, or both
+    are better.
+    """
+    own_outcome = Outcome(row["outcome"])
+    if own_outcome.is_worse:
+        return outcome.is_worse
+    if own_outcome.is_better:
+        return outcome.is_better
+    return own_outcome is outcome
 
 
 def _name_source(source: str, count: float | None) -> str:
@@ -319,7 +322,7 @@ def propose_ranges(acceptances: Sequence[Acceptance]) -> str:
     for model, same_model in by_model.items():
         lines += _propose_ranges_of_model(model, same_model)
     if not lines:
-        raise UsageError(f"no ranges to write: {NEEDS}.")
+        raise UsageError(f"no ranges to write: {WHAT_A_NUMBER_NEEDS}.")
     heading = (
         "# Ranges in the units of `fleet show` (docs/comparing.md). The first that"
         " applies counts."

@@ -143,20 +143,23 @@ def _describe_moved_levels(history: History) -> str:
 def _format_moved_level(row: Mapping[str, Any], history: History) -> list[str]:
     """Format the level of a relation before a night, and the level since, as shown.
 
-    row: of `history.elsewhere`. `night` is the first one at the later level. `ratio` is
-    the later level divided by the earlier one. `history.log_ns` has a row per host and
-    relation and a column per night: logarithms of ns, NaN without a number, which the
-    median leaves out.
+    The later level is the median of the nights since. The earlier level follows from
+    it, as `ratio` of the row is the later level divided by the earlier one.
+
+    row: of `history.elsewhere`. `night` is the first one at the later level.
+    `history.log_ns` has a row per host and relation and a column per night: logarithms
+    of ns, NaN without a number, which the median leaves out.
     """
     columns_of_key = ("host", *NUMBER_KEY)
     host_and_relation = tuple(row[name] for name in columns_of_key)
     logs_since = history.log_ns.loc[host_and_relation, row["night"] :]
     # the lower median is a night's own number; a mean of two could lie between levels
-    median_log = logs_since.quantile(interpolation="lower")
+    median_log = logs_since.quantile(0.5, interpolation="lower")
     after_ns = float(np.exp(median_log))
+    before_ns = after_ns / row["ratio"]
     levels = {
         "benchmark": row["benchmark"],
-        "before_ns": after_ns / row["ratio"],
+        "before_ns": before_ns,
         "after_ns": after_ns,
     }
     return text.format_values(levels, ("before_ns", "after_ns"), history.descriptions)
@@ -181,9 +184,10 @@ def format_changes(history: History) -> list[tuple[str, ...]]:
 def _format_when(row: Mapping[str, Any]) -> str:
     """Say in which night a change was, or over which nights.
 
-    row: a change. A gradual change has no date, only the nights compared, `begin` to
-    `end`. A dated change lies between the nights `before` and `after`. `first` to
-    `last` is the interval of `after`; both are `after` if that night is certain.
+    row: a change. A gradual one has no date: `begin` and `end` are the two nights that
+    were compared. A dated one is in `after`, the first night of the new numbers;
+    `before` is the last night of the old ones. If the date is uncertain, `after` may be
+    any night from `first` to `last`; else these two are equal.
     """
     if not row["dated"]:
         return f"gradual, {_format_span(row['begin'], row['end'])}"
@@ -191,8 +195,9 @@ def _format_when(row: Mapping[str, Any]) -> str:
     is_certain = row["first"] == row["last"]
     if is_certain:
         return _format_span(row["before"], night)
-    first = _format_day(row["first"], night)
-    last = _format_day(row["last"], night)
+    # "2026-03-05 (03-02 to 03-07)": a year is written only if it is another one
+    first = _format_day(row["first"], reference=night)
+    last = _format_day(row["last"], reference=night)
     return f"{night} ({first} to {last})"
 
 

@@ -235,10 +235,12 @@ def _name_rows(
     comparisons: Sequence[Comparison],
 ) -> list[tuple[str, Sequence[Mapping[str, Any]]]]:
     """Return the rows of all tables, the rows of each table with the name to show
-    beside them. The first rows are about all hosts of a pair of sides and named "all
-    5". Then come the rows of each comparison, named by its host, or by its side B if it
-    is alone. If there are several pairs of sides, names end in side B: "all 5,
-    kernel=6.13".
+    beside them. First come the rows about all hosts of each pair of sides, then the
+    rows of each comparison.
+
+    The name is "all 5" or the host, "lucca". If there are several pairs of sides, it
+    ends in side B: "all 5, kernel=6.13", "lucca, kernel=6.13". A comparison that is the
+    only one of its sides has the name of side B alone: "kernel=6.13".
     """
     groups = group_by_sides(comparisons)
     about_all_hosts = []
@@ -249,8 +251,8 @@ def _name_rows(
         about_all_hosts.append((f"all {len(group)}{suffix}", fleet_rows))
         for comparison in group:
             name = _name_in_group(comparison, len(group))
-            # a comparison that is alone is already named by side B
-            if name != b:
+            is_named_by_side = name == b  # it is the only comparison of its sides
+            if not is_named_by_side:
                 name += suffix
             about_comparisons.append((name, comparison.rows))
     return about_all_hosts + about_comparisons
@@ -310,7 +312,8 @@ def _render_multi_host_summary(
     yield "\n".join(render_headlines_by_sides(ordered))
     lines = []
     for name, cells in format_not_equivalent(ordered):
-        lines.append((name, *_drop_pairs(cells)))
+        # the host's name takes the room of the count of pairs
+        lines.append((name, *_drop_pair_count(cells)))
     if lines:
         yield _tabulate_not_equivalent(lines, width)
     for (a, b), group in group_by_sides(ordered).items():
@@ -321,7 +324,7 @@ def _render_multi_host_summary(
             yield f"{title}\n{body}"
 
 
-def _drop_pairs(cells: tuple[str, ...]) -> tuple[str, ...]:
+def _drop_pair_count(cells: tuple[str, ...]) -> tuple[str, ...]:
     """Return the cells of COLUMNS without the count of pairs."""
     place = COLUMNS.index("pairs")
     return cells[:place] + cells[place + 1 :]
@@ -335,7 +338,7 @@ def _tabulate_not_equivalent(rows: Sequence[tuple[str, ...]], width: int | None)
     width: of the terminal; None: unlimited.
     """
     laid_out = table(
-        ("host", *_drop_pairs(COLUMNS)),
+        ("host", *_drop_pair_count(COLUMNS)),
         rows[:_RELATIONS_LISTED],
         right={3, 4, 5, 6},  # A, B, change and its interval
         width=width,
@@ -358,7 +361,7 @@ def _tabulate_fleet(
         line = (
             cells.benchmark,
             cells.relation,
-            cells.pairs,
+            cells.pairs,  # in rows about all hosts, the count of hosts
             cells.change,
             cells.interval,
             cells.verdict,
@@ -477,8 +480,8 @@ def _render_environment(
     differences: Sequence[_Difference], width: int | None, title_end: str = ""
 ) -> Iterator[str]:
     """Yield a table of the facts that differ between the sides, then one of the facts
-    that vary between the runs of one side. A table that is too wide becomes a list. Of
-    unlike machines, the most telling facts are listed and the others counted.
+    that vary between the runs of one side. A table that is too wide becomes a list. If
+    `_choose_telling` leaves out facts, as it does of unlike machines, count them.
 
     title_end: ends the titles, such as ", on each host alike".
     """
@@ -574,27 +577,29 @@ def _render_legend(comparisons: Sequence[Comparison]) -> str:
     rows = pd.concat(tables)
     first = comparisons[0]
     units = dict.fromkeys(comparison.unit for comparison in comparisons)
-    # "run", or "runs or host": the sentences below add an s to it
-    unit = "s or ".join(units)
-    sides = text.explain_a_and_b(rows["benchmark"], unit, first.descriptions)
+    plurals = " or ".join(f"{unit}s" for unit in units)  # "runs" or "runs or hosts"
+    # `explain_a_and_b` adds the last s itself
+    per_unit = plurals.removesuffix("s")
+    sides = text.explain_a_and_b(rows["benchmark"], per_unit, first.descriptions)
     explanation = _WITHIN_A_RUN
     if first.has_verdict:
-        explanation = "".join(_explain_verdicts(comparisons, rows, unit))
+        explanation = "".join(_explain_verdicts(comparisons, rows, plurals))
     numbers = f"A, B: {sides}.{explanation}"
     meanings = "; ".join(_explain_relation_names(rows["relation"]))
     return f"{meanings}\n{numbers}" if meanings else numbers
 
 
 def _explain_verdicts(
-    comparisons: Sequence[Comparison], rows: pd.DataFrame, unit: str
+    comparisons: Sequence[Comparison], rows: pd.DataFrame, units: str
 ) -> Iterator[str]:
     """Yield a sentence on the interval and one on the threshold; then a sentence for
-    each further word that the verdicts of `rows` use.
+    each further word that the verdicts of `rows` use. Each begins with a space, as it
+    is appended to the legend.
 
-    unit: "run", "host" or "runs or host", to which an s is added. `why` of a row is the
-    reason beside its verdict, such as "would show a change of 4.1% or more".
+    units: "runs", "hosts" or "runs or hosts". `why` of a row is the reason beside its
+    verdict: "slower than all hosts", "would show a change of 4.1% or more".
     """
-    yield f" Interval: of the change, from the variation between {unit}s."
+    yield f" Interval: of the change, from the variation between {units}."
     shares = [f"±{comparison.threshold * 100:g}%" for comparison in comparisons]
     yield f" Threshold: {' or '.join(dict.fromkeys(shares))}."
     yield explain_scatter(rows)
@@ -617,9 +622,11 @@ def _explain_relation_names(relations: "pd.Series[str]") -> Iterator[str]:
     P-E"; the levels of memory, as in "L2 read"; the number of threads, as in "mem x4".
     An explanation is left out if no relation needs it.
     """
+    # a name of pairs is kept whole, with its kinds of cores; of others, such as "L2
+    # read", the first word is taken
+    is_pair = are_pairs(relations)
     first_words = relations.str.partition(" ")[0]
-    # only names of pairs keep their second word, the kinds of cores
-    names_to_explain = relations.where(are_pairs(relations), first_words)
+    names_to_explain = relations.where(is_pair, first_words)
     explanation = text.explain_relations(names_to_explain)
     if explanation:
         yield explanation
@@ -642,7 +649,8 @@ def explain_scatter(rows: pd.DataFrame) -> str:
         return ""
     borrowed = moderated["borrowed"].median()
     freedom = f"{borrowed:.0f} further degrees of freedom"
-    # a verdict may advise "about 8 runs a side", which depends on this estimate
+    # A verdict may advise "about 8 runs a side". That follows from this estimate, which
+    # depends on what other relations the command compares.
     advises_runs = rows["why"].str.contains("about").any()
     remark = ""
     if advises_runs:
@@ -691,9 +699,11 @@ def _select_changed_pairs(comparison: Comparison) -> pd.DataFrame:
 
 
 def _tabulate_pairs(pairs: pd.DataFrame, descriptions: Descriptions) -> str:
-    """Tabulate pairs, from `_select_changed_pairs`: the numbers of both sides, how much
-    the pair changed, and how much its relation did. `ratio` and `usual` of a row: B to
-    A, of the pair and of its relation.
+    """Tabulate pairs: the numbers of both sides, how much the pair changed, and how
+    much its relation did.
+
+    pairs: from `_select_changed_pairs`. `ratio`: B divided by A, of the pair. `usual`:
+    the same of its relation.
     """
     lines = []
     for row in text.to_records(pairs):

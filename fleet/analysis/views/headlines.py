@@ -16,11 +16,6 @@ from fleet.text import format_count, one_line
 Row = Mapping[str, Any]  # of the relations of a comparison
 NAMES_LENGTH = 60  # characters of host names in a sentence
 # a change may hide between several levels
-_OPEN = (
-    Verdict.EQUIVALENT,
-    Verdict.CANNOT_TELL,
-    Verdict.NONE,
-)
 
 
 def is_finding(row: Row) -> bool:
@@ -148,8 +143,8 @@ def _count_verdicts(
 ) -> list[str]:
     """Return phrases: the number of rows, then of each verdict how many rows have it,
     and its note: "44 relations", "1 changed (at most +5.1%, llc)". A last phrase counts
-    the rows whose verdict is one of _OPEN and whose runs are at several levels, behind
-    which a change may hide.
+    the rows that are no findings and whose runs are at several levels: their levels may
+    hide a change.
 
     rows: a relation each. comparison: gives the threshold and the units. notes: by
     verdict, beside the two notes that every headline has.
@@ -167,10 +162,12 @@ def _count_verdicts(
             note = every_note.get(verdict)
             phrase = f"{counts[verdict]} {verdict}"
             phrases.append(phrase if note is None else f"{phrase} ({note})")
-    split = [row for row in rows if row["verdict"] in _OPEN and row["levels"] > 1]
-    if split:
-        levels = _describe_common_levels(split, descriptions)
-        phrases.append(f"{len(split)} of them at several levels ({levels})")
+    no_findings = [row for row in rows if not is_finding(row)]
+    at_several_levels = [row for row in no_findings if row["levels"] > 1]
+    if at_several_levels:
+        levels = _describe_compared_levels(at_several_levels, descriptions)
+        count = len(at_several_levels)
+        phrases.append(f"{count} of them at several levels ({levels})")
     return phrases
 
 
@@ -196,16 +193,16 @@ def _measure_distance(row: Row) -> float:
     return abs(float(np.log(ratio)))
 
 
-def _describe_common_levels(rows: Sequence[Row], descriptions: Descriptions) -> str:
-    """Describe the row whose sides have the most unlike shares of their runs at the
-    level that was compared: "smt: 3 of 4 runs of A at 8.1, 1 of 4 of B at 8.2". If rows
-    have no verdict, add how many runs a side would give them one.
+def _describe_compared_levels(rows: Sequence[Row], descriptions: Descriptions) -> str:
+    """Say of one row how many runs of each side are at the level that was compared:
+    "smt: 3 of 4 runs of A at 8.1, 1 of 4 of B at 8.2". Take the row whose sides differ
+    most in this share. If rows have no verdict, add how many runs they need for one.
 
     rows: relations whose runs are at several levels. `a_units` of a row: how many runs
     A has. `a_compared`: how many of these runs are at the compared level. `a_ns`: the
     mean of these. `b_units`, `b_compared` and `b_ns` are the same of B.
     """
-    most_unlike = max(rows, key=_compare_shares)
+    most_unlike = max(rows, key=_measure_difference_of_shares)
     a, b = text.format_values(most_unlike, ("a_ns", "b_ns"), descriptions)
     a_runs = f"{most_unlike['a_compared']} of {most_unlike['a_units']} runs of A at {a}"
     b_runs = f"{most_unlike['b_compared']} of {most_unlike['b_units']} of B at {b}"
@@ -216,7 +213,7 @@ def _describe_common_levels(rows: Sequence[Row], descriptions: Descriptions) -> 
     return words
 
 
-def _compare_shares(row: Row) -> float:
+def _measure_difference_of_shares(row: Row) -> float:
     """Return by how much the shares of the sides' runs that are at the compared level
     differ.
     """

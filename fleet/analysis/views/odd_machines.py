@@ -88,6 +88,7 @@ def _explain_numbers(groups: Sequence[Siblings]) -> str:
     if (relations == MEAN).any():
         legend += "; all: the mean over relations"
     if relations.str.startswith("CPU ").any():
+        # of a CPU, what all CPUs of its node are off is taken out
         legend += "; a CPU: against the same CPU of the others, beside its machine"
     words = text.explain_relations(name for name in relations if name != MEAN)
     return "\n".join(filter(None, (words, f"{legend}.")))
@@ -133,8 +134,11 @@ def render_siblings_headline(group: Siblings) -> str:
 
 
 def format_odd_numbers(group: Siblings) -> list[OddNumberCells]:
-    """Format each number of an odd machine, host by host. The numbers of a host are in
-    the order of their p: the least likely to be chance first.
+    """Format each number of an odd machine, host by host. The numbers of a host that
+    are least likely to be chance come first.
+
+    `_select_odd_numbers` sorts them so, by p. The cell `q` is p corrected for the count
+    of numbers that were tested.
     """
     rows = []
     for row in text.to_records(_select_odd_numbers(group)):

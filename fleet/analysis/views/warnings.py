@@ -20,6 +20,7 @@ from fleet.analysis.reduce import cross_checks
 from fleet.analysis.reduce.flags import (
     MEANINGS,
     MINOR_IF_FEW,
+    PAIR_FLAGS,
     SIBLING_NEARER,
     count_flags,
 )
@@ -109,8 +110,8 @@ _KINDS_OF_NOTES = {
     " numbers are known to ": "not_converged",
 }
 _SAME_FACT = {"busy": "busy_cpu", "hypervisor": "steal"}
-# By flag of a pair: the column that ranks the pairs, and what to show of one.
-_MEASURES: Mapping[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
+# By key of a warning about pairs: the column that ranks them, and what to show of one.
+_MEASURES_OF_PAIRS: Mapping[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     "multimodal": (
         "other_share",
         lambda row: f"{format_share(row['other_share'])} of bursts",
@@ -123,8 +124,9 @@ _MEASURES: Mapping[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     "underfed": ("other_rate", lambda row: f"{row['other_rate']:.1f} GB/s"),
     "outliers": ("outliers", lambda row: format_share(row["outliers"])),
     "not_converged": ("spread", lambda row: format_half_width(row["spread"])),
+    "wide": ("spread", lambda row: format_half_width(row["spread"])),
 }
-# Flags of pairs that are too fast or get too little; of others, the largest is worst.
+# Keys for pairs that are too fast or get too little; of others, the largest is worst.
 _SMALLEST_IS_WORST = ("smt_pair", "underfed")
 
 
@@ -210,23 +212,25 @@ def _merge_notes(
     the other notes, which only inform.
 
     A note is a sentence that is stored with the run. It warns if `_find_kind` finds a
-    kind of warning in it, such as "busy"; else its kind is "". Leave out forecasts.
-    Leave out also the note that pairs did not converge, if a warning, made from the
-    flags of these pairs, says so already.
+    kind of warning in it, such as "busy"; else its kind is "". Leave out forecasts. The
+    note that pairs did not converge only informs; leave it out if a warning, made from
+    the flags of these pairs, says so already.
 
     by_key: the warnings, each by its key.
     """
     plain_notes = []
     for note in notes:
-        kind = _find_kind(note)
-        is_told = kind == "not_converged" and kind in by_key
-        if is_told or note.startswith(FORECAST):
+        if note.startswith(FORECAST):
             continue
-        # without the warning of the flags, this note stands as it is
-        if kind in ("", "not_converged"):
-            plain_notes.append(RunWarning("", note))
-        else:
+        kind = _find_kind(note)
+        if kind == "not_converged":
+            is_told = kind in by_key  # by the warning made from flags
+            if not is_told:
+                plain_notes.append(RunWarning("", note))
+        elif kind:
             _add_note(by_key, kind, note.removesuffix("."))
+        else:
+            plain_notes.append(RunWarning("", note))
     return plain_notes
 
 
@@ -385,15 +389,15 @@ def _warn_about_flags(run: dict[str, Any], rows: MarkedRows) -> Iterator[RunWarn
     """Yield one warning per flag that occurs. If pairs have the flag, the warning is
     about the pairs, else about the bursts.
 
-    The flags of a pair include those of its bursts. Only the flags of _MEASURES are
-    about a pair as a whole, so pairs are searched only for these.
+    The flags of a pair include those of its bursts. PAIR_FLAGS are about a pair as a
+    whole, so pairs are searched only for these.
     """
     burst_counts = {}
     if len(rows.bursts):
         burst_counts = count_flags(rows.bursts["flags"])
     for flag, text in MEANINGS.items():
         pairs = []
-        if flag in _MEASURES:
+        if flag in PAIR_FLAGS:
             pairs = [row for row in rows.pairs if _has_flag(row["flags"], flag)]
         if pairs:
             yield from _warn_about_pairs(flag, text, run, pairs, rows.pair_count)
@@ -418,8 +422,7 @@ def _warn_about_wide_pairs(rows: MarkedRows) -> Iterator[RunWarning]:
             "wide",
             f"pairs have an interval wider than {format_half_width(WIDE)}",
             extent=f"{len(wide)} of {rows.pair_count}",
-            # name the pairs by their intervals, as `not_converged` does
-            worst=_format_worst_pairs(wide, "not_converged"),
+            worst=_format_worst_pairs(wide, "wide"),
         )
 
 
@@ -427,31 +430,30 @@ def _warn_about_bursts(
     flag: str, text: str, count: int, rows: MarkedRows
 ) -> Iterator[RunWarning]:
     """Yield a warning about bursts with a flag. Yield none about busy CPUs if a
-    hypervisor took the time of all such bursts, for then the warning `steal` says so.
+    hypervisor took CPU time from all such bursts, for then the warning `steal` says so.
 
     flag, text: a key of MEANINGS and its sentence. count: of the bursts with the flag.
     rows: of the run; `burst_count` is of all its bursts.
     """
     cause = ""
-    if flag == "busy_cpu":  # a hypervisor, not other work, may have taken the time
-        bursts, stolen = _count_busy_and_stolen(rows)
-        if stolen == bursts:
+    if flag == "busy_cpu":
+        # not other work but a hypervisor may have taken the CPU time
+        stolen = _count_stolen_of_busy(rows)
+        if stolen == count:
             return
         if stolen:
-            busy = format_count(bursts, "burst")
+            busy = format_count(count, "burst")
             cause = f"the hypervisor took it from {stolen} of {busy}"
     share = count / rows.burst_count
     minor = flag in MINOR_IF_FEW and share <= _FEW_BURSTS
     yield RunWarning(flag, text, format_share(share), cause, minor=minor)
 
 
-def _count_busy_and_stolen(rows: MarkedRows) -> tuple[int, int]:
-    """Count the bursts whose CPUs were busy, and those of them from which a hypervisor
-    took the time.
-    """
+def _count_stolen_of_busy(rows: MarkedRows) -> int:
+    """Count the bursts whose CPUs were busy because a hypervisor took their time."""
     is_busy = [_has_flag(flags, "busy_cpu") for flags in rows.bursts["flags"]]
     shares = _compute_steal_shares(rows.bursts[is_busy])
-    return len(shares), int((shares >= _LACK).sum())
+    return int((shares >= _LACK).sum())
 
 
 def _compute_steal_shares(bursts: pd.DataFrame) -> Floats:
@@ -539,14 +541,14 @@ def _warn_about_pairs(
         yield RunWarning(flag, text, extent, _format_worst_pairs(pairs, flag))
 
 
-def _format_worst_pairs(pairs: list[dict[str, Any]], flag: str) -> str:
-    """Format the worst pairs that have a flag: "cas 3-17 (31% of bursts), cas 4-9 (12%
-    of bursts)". The column of the flag in _MEASURES ranks the pairs; pairs without a
-    number in it are left out.
+def _format_worst_pairs(pairs: list[dict[str, Any]], key: str) -> str:
+    """Format the worst pairs of a warning: "cas 3-17 (31% of bursts), cas 4-9 (12% of
+    bursts)". The column of its key in _MEASURES_OF_PAIRS ranks the pairs; pairs without
+    a number in it are left out.
     """
-    column, describe = _MEASURES[flag]
+    column, describe = _MEASURES_OF_PAIRS[key]
     measured_pairs = [row for row in pairs if row[column] is not None]
-    is_largest_worst = flag not in _SMALLEST_IS_WORST
+    is_largest_worst = key not in _SMALLEST_IS_WORST
     worst_first = sorted(
         measured_pairs, key=lambda row: abs(row[column]), reverse=is_largest_worst
     )
