@@ -15,15 +15,15 @@ class RunsToShow:
 
     left_out: if nothing was selected, how many hosts have runs but were not in the last
     session. missing: selected hosts that the session of the last run, or a later one,
-    could not measure. others: lines on selected runs of a single host that are not
-    shown but have what the last run lacks, or no samples.
+    could not measure. lines_on_other_runs: on selected runs of a single host that are
+    not shown but have what the last run lacks, or no samples.
     """
 
     runs: tuple[RunSummary, ...]
     latest: tuple[str, ...]
     left_out: int = 0
     missing: tuple[selection.MissingHost, ...] = ()
-    others: tuple[str, ...] = ()
+    lines_on_other_runs: tuple[str, ...] = ()
 
 
 def select_runs_to_show(
@@ -45,11 +45,11 @@ def select_runs_to_show(
         last_run_ids.append(comparable[-1].run_id)
         run_ids.update(run.run_id for run in comparable)
     runs = tuple(run for run in root.runs if run.run_id in run_ids)
-    others = tuple[str, ...]()
+    lines_on_other_runs = tuple[str, ...]()
     # a page about one host has room for lines on its runs that are not shown
     is_whole_page_of_host = len(last_run_ids) == 1 and benchmark is None
     if is_whole_page_of_host:
-        others = tuple(_describe_others(selected, last=runs[-1]))
+        lines_on_other_runs = tuple(_describe_others(selected, last=runs[-1]))
     left_out = 0
     if not texts:
         left_out = _count_other_hosts(root, runs_by_host)
@@ -58,7 +58,7 @@ def select_runs_to_show(
         latest=tuple(last_run_ids),
         left_out=left_out,
         missing=_list_missing_hosts(root, texts, runs),
-        others=others,
+        lines_on_other_runs=lines_on_other_runs,
     )
 
 

@@ -201,9 +201,9 @@ class _Drawing:
         shades = self.heatmap.choose_shades()
         last_sign = len(_SIGNS) - 1
         last_shade = heatmap.SHADES - 1
-        places = shades * last_sign // last_shade
-        # the shade -1, nothing measured, has the place -1: that of the space
-        signs = np.array([*_SIGNS, " "])[places]
+        places = shades * last_sign // last_shade  # from 0 to last_sign
+        signs = np.array([*_SIGNS])[places]
+        signs[shades == _NO_SHADE] = " "
         signs[self.marks] = "x"
         return signs
 
@@ -465,9 +465,10 @@ class _GroupDrawing:
 
     def write_title(self, cpu_count: int, quantity: str) -> Text:
         """Return the lines above the numbers."""
+        kind_of_groups = self.groups.groups  # such as "NUMA nodes"
         return Text(
             f"{cpu_count} CPUs as {len(self.groups.labels)} groups"
-            f" ({self.groups.groups}):\n"
+            f" ({kind_of_groups}):\n"
             f"{quantity}; median of the pairs between two groups, on the diagonal"
             " within one\n"
         )

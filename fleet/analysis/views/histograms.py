@@ -32,23 +32,16 @@ def find_main_level(bursts: pd.DataFrame) -> Bools:
 def make_bins(values: Floats, grain: float) -> Floats:
     """Return the edges of up to _BINS bins, in rising order; there is an edge more than
     bins. The bins are of equal width. Where the largest value is more than _LOG_BEYOND
-    times the smallest, they are of equal ratio instead, without a least width.
+    times the smallest, as many bins are of equal ratio instead.
 
     values: the numbers of bursts, as shown; at least one, none NaN. grain: by how much
-    a step of the clock changes such a value, NaN if unknown. Bins of equal width are no
-    narrower than the grain, for the clock cannot tell such values apart. Nor are they
-    narrower than a _BINS-th of _MIN_SPAN times the smallest value, so that noise is not
-    spread over many bins. Where both are 0 or unknown, the least width is 1.
+    a step of the clock changes such a value, NaN if unknown.
     """
     low = float(values.min())
     high = float(values.max())
-    grain_width = np.nan_to_num(grain)  # an unknown grain sets no least width
-    noise_width = _MIN_SPAN * low / _BINS
-    min_width = max(grain_width, noise_width)
-    if min_width == 0:  # the smallest value is 0, too
-        min_width = 1
-    max_bins = min(_BINS, max(len(values) // 2, 1))  # two values a bin on average
+    min_width = _find_min_width(low, grain)
     fitting_bins = (high - low) / min_width
+    max_bins = min(_BINS, max(len(values) // 2, 1))  # two values a bin on average
     count = int(np.clip(fitting_bins, 1, max_bins))
     is_wide = low > 0 and high > _LOG_BEYOND * low
     edges: Floats
@@ -58,6 +51,21 @@ def make_bins(values: Floats, grain: float) -> Floats:
         end = max(high, low + min_width)  # equal values have a bin, too
         edges = np.linspace(low, end, count + 1)
     return edges
+
+
+def _find_min_width(smallest: float, grain: float) -> float:
+    """Return the least width of bins of equal width.
+
+    The clock cannot tell values apart that differ by less than its grain. Noise spreads
+    the values, too: _BINS bins are together no narrower than _MIN_SPAN of the smallest
+    value, so that it does not fill many of them. If both widths are 0, return 1.
+    """
+    grain_width = float(np.nan_to_num(grain))  # an unknown grain sets no least width
+    noise_width = _MIN_SPAN * smallest / _BINS
+    min_width = max(grain_width, noise_width)
+    if min_width == 0:
+        return 1.0
+    return min_width
 
 
 def render_histograms(bursts: pd.DataFrame, descriptions: Descriptions) -> str:

@@ -24,9 +24,9 @@ _COLUMNS = [
     "other_ticks",
 ]
 _PAIR = ["variant", "point", "low", "high"]
-# How the bursts of a pair are reduced, by column. The offset is within the bounds of
+# How each column of the bursts of a pair is reduced. The offset is within the bounds of
 # each burst, so the narrowest bounds hold.
-_REDUCTIONS = {
+_REDUCER_BY_COLUMN = {
     "up_ns": "median",
     "down_ns": "median",
     "least_ns": "max",
@@ -58,9 +58,9 @@ def compute_message_directions(root: Root, run_id: str) -> pd.DataFrame:
     and `most_ns`: by how much the clock of `high` may be ahead of that of `low`.
     """
     reduced = [_reduce_burst(row) for row in _iter_bursts(root, run_id)]
-    bursts = pd.DataFrame(reduced, columns=[*_PAIR, *_REDUCTIONS])
+    bursts = pd.DataFrame(reduced, columns=[*_PAIR, *_REDUCER_BY_COLUMN])
     by_pair = bursts.groupby(_PAIR, sort=True)
-    pairs = by_pair.agg(_REDUCTIONS).reset_index()
+    pairs = by_pair.agg(_REDUCER_BY_COLUMN).reset_index()
     pairs["mean_ns"] = (pairs["up_ns"] + pairs["down_ns"]) / 2
     return pairs
 
@@ -168,10 +168,10 @@ def _explain_offset(rows: pd.DataFrame, run: Mapping[str, Any]) -> str:
     rows: from `compute_message_directions`. `clock_quantum_ticks` of the run is the
     smallest step of its clock, None if unknown.
     """
-    # the agent takes `monotonic_raw` where it found the counters of two CPUs apart
+    # the agent reads a counter, unless it found the counters of two CPUs apart
     uses_counter = run["clock"] != "monotonic_raw"
-    # all CPUs read the same counter, so there is no offset
-    if run["arch"] in _ONE_COUNTER and uses_counter:
+    all_read_one_counter = run["arch"] in _ONE_COUNTER and uses_counter
+    if all_read_one_counter:  # so there is no offset
         return _ONE_FOR_ALL
     quantum_ticks = run["clock_quantum_ticks"]
     if quantum_ticks is None:
@@ -181,5 +181,6 @@ def _explain_offset(rows: pd.DataFrame, run: Mapping[str, Any]) -> str:
     # directions differ by twice the offset.
     differences = (rows["up_ns"] - rows["down_ns"]).abs()
     largest_offset_ns = differences.max() / 2
+    # so few steps of the clock are no difference
     are_alike = largest_offset_ns < _STEPS * quantum_ns
     return _ALIKE if are_alike else _NOT_DISTINGUISHABLE

@@ -155,9 +155,9 @@ def _read_pair_bursts(
     """Yield tables with a row per burst of two CPUs in a run: what is stored of it,
     with `burst_ns`, `samples`, `grain_ns` and `sample_ns`.
 
-    `burst_ns` is the median of a burst's samples. All numbers are in ns per unit of
-    work. quantum_ticks: a step of the run's clock; `grain_ns` is what one step more
-    adds to a sample, which is little where a sample has many units of work.
+    `burst_ns` is the median of a burst's samples. `grain_ns` is what a step of the
+    run's clock changes a sample by. All numbers are in ns per unit of work, so that the
+    grain is the smaller, the more units a sample has. quantum_ticks: the step.
     """
     file = TableFile(place, samples_name(*run.key), "samples")
     filters = load.make_filters(benchmark=benchmarks)
@@ -167,7 +167,7 @@ def _read_pair_bursts(
         is_chosen = pa.array(cpus.match(ping_cpus, pong_cpus))
         bursts = read_bursts(samples.filter(is_chosen), run.descriptions)
         medians, _ = compute_medians_and_outliers(bursts)
-        stored_facts = bursts.about  # a row per burst
+        stored_facts = bursts.about  # a row per burst: its columns but the samples
         ns_per_tick = load.compute_latency_ns_per_tick(stored_facts, run.descriptions)
         yield stored_facts.assign(
             burst_ns=medians,
@@ -200,12 +200,13 @@ def _add_pair_numbers(bursts: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame
 
 def _describe_measured_pairs(pairs: pd.DataFrame) -> str:
     """Name some measured pairs in a sentence, or only the CPUs if all their pairs were
-    measured.
+    measured. The sentence follows one that says which pair was not measured.
     """
     if pairs.empty:
         return "No pair was."
     cpu_pairs = _list_cpu_pairs(pairs)
     cpus = sorted({cpu for ends in cpu_pairs for cpu in ends})
+    # a CPU that was measured by itself is no pair of two
     pair_count = sum(ends.low != ends.high for ends in cpu_pairs)
     possible_count = len(cpus) * (len(cpus) - 1) // 2
     if pair_count == possible_count > 0:

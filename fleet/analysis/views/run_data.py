@@ -54,13 +54,13 @@ class RunData:
         loaded = select_relations(self.relations, pairs)
         if len(loaded):
             return loaded
-        # Of pairs, only the usual point is loaded: the point that a benchmark is mostly
-        # shown at. These pairs are of another point, so their numbers are computed
-        # here. That leaves out all but the usual point, so their point is removed:
-        # pairs without a point pass for those of the usual one.
-        as_usual_point = pairs.assign(point=None)
+        # Of a benchmark of pairs, only the numbers of the usual point are loaded: the
+        # point whose number stands for the pair. These pairs are of another point, so
+        # their numbers are computed here. `compute_numbers` skips every other point
+        # than the usual one, but not pairs that have none, so the point is removed.
+        without_point = pairs.assign(point=None)
         numbers = compute_numbers(
-            as_usual_point, self.cpus, self.descriptions, self.number_column
+            without_point, self.cpus, self.descriptions, self.number_column
         )
         return list_relations(numbers, self.descriptions)
 

@@ -198,12 +198,12 @@ def _tabulate_usual_numbers(usual: UsualNumbers) -> str:
         "oldest to newest",
     )
     by_number = usual.rows.groupby(_NUMBER, sort=False)
-    medians_by_number = dict(iter(by_number["median_ns"]))
+    medians_of_runs = by_number["median_ns"]
     rows = []
     for row in text.to_records(usual.table):
         number = tuple(row[name] for name in _NUMBER)
         benchmark = usual.descriptions[row["benchmark"]]
-        medians = medians_by_number[number]
+        medians = medians_of_runs.get_group(number)
         rows.append(_describe_usual_number(row, medians, benchmark))
     number_columns = {2, 3, 4, 5, 6}  # from "usual" to "max"
     return table(titles, rows, number_columns)
@@ -214,8 +214,8 @@ def _describe_usual_number(
 ) -> tuple[str, ...]:
     """Return the cells of a number.
 
-    row: of `summarize_hosts`; its `levels` are those between the host's runs, the main
-    level, that of most runs, first. medians: of each run, in ns, oldest first.
+    row: of `summarize_hosts`; `levels` are the levels at which the host's runs lie, the
+    main level first, at which most are. medians: of each run, in ns, oldest first.
     """
     choice = f"{row['benchmark']}/{row['variant']}".rstrip("/")
     ends = [medians.min(), medians.max()]

@@ -95,14 +95,14 @@ class RunPage:
         choices = load.name_benchmarks(pairs)
         matrices = []
         for choice, pairs_of_choice in pairs.groupby(choices, sort=False):
-            name = str(choice)
+            name = str(choice)  # "cas/c11"; the lookup ignores the variant
             if descriptions[name].view is View.MATRIX:
                 matrices.append((name, pairs_of_choice))
         return matrices
 
     def _list_placed_matrices(self) -> list[tuple[str, pd.DataFrame]]:
-        """List each point of pairs whose line was placed, with its pairs: "cas/c11
-        n0".
+        """List the pairs whose cache line was placed on a chosen NUMA node, each node
+        and its pairs, named like "cas/c11 n0".
         """
         data = self.data
         pairs = ladders.select_line_placed_pairs(data.pairs, data.descriptions)
@@ -245,6 +245,7 @@ class RunPage:
         if tables is None:
             return ""
         count = sum(len(part.lines) for part in tables.tables)
+        # --ladder asks for all events as it asks for all sizes
         if self.detail.all_sizes or count <= _MAX_EVENTS:
             return render_tables(tables, self.canvas.width)
         return f"{tables.name}: {tables.legend}; --ladder prints them: {count} lines"

@@ -160,6 +160,7 @@ def show_runs(
     )
     if not to_show.missing:
         return page
+    # the page is of one run; only a heading names the hosts that are missing
     heading = overview.render_heading(to_show.runs, to_show.left_out, to_show.missing)
     return f"{heading}\n\n{page}"
 
@@ -230,7 +231,7 @@ def show_run(
     page = RunPage(data, canvas, detail)
     parts = [page.render_head()]
     if among:
-        parts.append("\n".join(among.others))
+        parts.append("\n".join(among.lines_on_other_runs))
         parts.append(_render_history(root, among, only))
     parts += page.render_sections()
     if detail.both_ways:

@@ -29,10 +29,13 @@ def list_cpu_groups(root: Root, run_id: str, group: str) -> list[str]:
     per core in one list. Raises UsageError if the host does not report these groups.
     """
     order = _load_online_layout(root, run_id)
-    level = "core" if group in ("smt", CORES) else group
-    depth = GROUPS.index(level)
-    # the numbers of each CPU's groups; -1: not reported
-    if all(numbers[depth] < 0 for numbers in order.groups):
+    level = group
+    if group in ("smt", CORES):
+        level = "core"
+    place_of_level = GROUPS.index(level)
+    # of each CPU, the number of its group at this level; -1: not reported
+    group_numbers = [groups[place_of_level] for groups in order.groups]
+    if all(number < 0 for number in group_numbers):
         raise UsageError(
             f"--cpus-of {group}: the host of {run_id} does not report these groups."
         )

@@ -41,12 +41,12 @@ def load_usual_numbers(
     only: Only = ALL,
     earlier: Sequence[RunSummary] = (),
 ) -> UsualNumbers:
-    """Load the numbers of hosts from these runs. Without `earlier`, a host's runs
-    before its last proved change do not count: `is_usual` is false for them.
+    """Load the numbers of hosts from these runs. A host's runs before its last proved
+    change do not count, unless `earlier` is given: then all of `runs` count.
 
-    earlier: runs that are comparable with `runs`, but give no number themselves. With
-    them, all of `runs` count, even those before a change. A host with too few runs in
-    `runs` for an interval gets the interval that the usual rows of both predict.
+    earlier: runs that are comparable with `runs`, but give no number themselves. If a
+    host has too few runs in `runs` for an interval, they help to predict it: the
+    interval then comes from all runs, earlier or not, since the host's last change.
     """
     every_run = [*earlier, *runs]
     descriptions = merge_descriptions(every_run)
@@ -56,10 +56,10 @@ def load_usual_numbers(
         return UsualNumbers(summarize_hosts(every_row), every_row, descriptions)
     run_ids = {run.run_id for run in runs}
     rows = every_row[every_row["run_id"].isin(run_ids)]
-    # without these columns, all rows count
+    # `summarize_hosts` counts all rows if they lack these columns
     unmarked = rows.drop(columns=["since", "is_usual"])
-    comparable = every_row[every_row["is_usual"]]
-    table = summarize_hosts(unmarked, comparable)
+    since_last_change = every_row[every_row["is_usual"]]
+    table = summarize_hosts(unmarked, comparable=since_last_change)
     return UsualNumbers(table, rows, descriptions)
 
 
