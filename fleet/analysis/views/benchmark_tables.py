@@ -24,12 +24,13 @@ def describe_bursts(rows: pd.DataFrame) -> str:
 def group_by_core_kinds(rows: pd.DataFrame, *by: str) -> dict[Any, pd.DataFrame]:
     """Group rows by the columns `by`, then by number of threads and by kinds of cores:
     the kinds of the relation "package P-E" are P and E. A key is the tuple of all these
-    values.
+    values, each kind as its number: faster kinds have lower ones.
     """
     kinds: Any = []
     for relation in rows["relation"]:
-        _, kinds_of_cores = relation_sort_key(str(relation))
-        kinds.append(tuple(kinds_of_cores))
+        # the sort key ends in the numbers of the kinds
+        _, kind_numbers = relation_sort_key(str(relation))
+        kinds.append(tuple(kind_numbers))
     with_kinds = rows.assign(kinds=kinds)
     keys = [*by, "threads", "kinds"]
     groups = {}
@@ -54,8 +55,8 @@ def describe_cpus(rows: pd.DataFrame) -> str:
     """
     threads = int(rows["threads"].iloc[0])
     relation = str(rows["relation"].iloc[0])
-    _, _, kind = relation.partition(" ")  # P of "package P"
-    suffix = f" ({kind})" if kind else ""
+    _, _, core_kinds = relation.partition(" ")  # "package P-E" -> "P-E"; "" without
+    suffix = f" ({core_kinds})" if core_kinds else ""
     ends = zip(rows["ping_cpu"], rows["pong_cpu"], strict=True)
     groups = sorted(set(ends))
     if threads == 1:

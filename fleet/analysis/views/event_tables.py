@@ -131,15 +131,18 @@ def _sort_as_planned(names: Container[str], hello: Mapping[str, Any]) -> list[st
 def _tabulate_by_relation(
     events: pd.DataFrame, names: Sequence[str], hello: Mapping[str, Any]
 ) -> list[PointTable]:
-    """Return a table per relation; one of all relations if they have no points. names:
-    of the events that are columns. A line is named by its point and thread, but not by
-    one that is the same in all lines.
+    """Return a table per relation, or one of all relations if the events are not of
+    several points. A line is named by its point and thread, but not by one that is the
+    same in all lines.
+
+    names: of the events that are columns.
     """
     row_keys = [name for name in ("point", "thread") if events[name].nunique() > 1]
+    has_several_points = "point" in row_keys
     if not row_keys:
         row_keys = ["thread"]  # a line needs a name
     rows_by_relation = _group_by_relation(events, hello)
-    if "point" in row_keys or len(rows_by_relation) == 1:
+    if has_several_points or len(rows_by_relation) == 1:
         return [
             _tabulate(relation, rows, row_keys, names)
             for relation, rows in rows_by_relation.items()

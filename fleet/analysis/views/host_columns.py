@@ -64,8 +64,9 @@ def group_columns(
     `about`: the settings that the number is for, such as "random" of chase. table: from
     `summarize_hosts`.
     """
-    variants = _find_variants_to_separate(table)
-    keys = ["benchmark", variants, "about"]
+    # the variant of each row, "" where no host has several
+    variant_if_several = _find_variants_to_separate(table)
+    keys = ["benchmark", variant_if_several, "about"]
     groups = []
     for (name, *_), rows in table.groupby(keys, sort=False):
         benchmark = descriptions[str(name)]

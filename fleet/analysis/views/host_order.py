@@ -67,10 +67,10 @@ def _rate_hosts(table: pd.DataFrame) -> "pd.Series[float]":
 
 
 def _find_numbers(table: pd.DataFrame, column: str) -> tuple[str, "pd.Series[float]"]:
-    """Find a column by any of the three names that `_name_columns` gives it. If several
-    columns have that name, take the first. Return the whole name of the column, and by
-    host the fastest of its numbers: a host that measured several variants has one of
-    each.
+    """Find a column by one of its names: its relation "mem", its short name "chase mem"
+    or its whole name "chase random mem". If several columns have that name, take the
+    first. Return the whole name of the column, and by host the fastest of its numbers:
+    a host that measured several variants has one of each.
     """
     title = " ".join(column.split())
     names_of_rows = _name_columns(table)

@@ -224,7 +224,8 @@ def _tabulate_settings(
     of cycles stands behind each setting; there is none if numbers are rates, or if no
     frequency is known.
 
-    rows_by_names: for each line its names, and the rows whose median each number is.
+    rows_by_names: for each line its names, and its rows. A number is the median of the
+    rows of its setting.
     """
     every_row = pd.concat(rows_by_names.values())
     benchmark = descriptions[every_row["benchmark"].iloc[0]]

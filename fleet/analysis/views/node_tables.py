@@ -258,7 +258,8 @@ def _compare_remote_with_local(benchmark: Benchmark, matrix: ladders.NodeMatrix)
     ratios = _compute_remote_ratios(benchmark, matrix)
     if not ratios:
         return ""
-    # a rate is worst where its ratio is smallest, so the farthest from 1 is sought
+    # Remote memory is taken to be the worse: its times have ratios above 1, its rates
+    # below. So the worst ratio of either is the farthest from 1.
     distances = {place: abs(math.log(ratio)) for place, ratio in ratios.items()}
     worst = max(distances, key=distances.__getitem__)
     cpu_node, memory_node = worst

@@ -94,8 +94,8 @@ def render_extremes(
             row = (group.title, column, *extremes)
             rows.append(row)
     number_columns = {2, 3, 4, 6}  # hosts, median, min and max
-    dropped = ("hosts", "fastest")
-    body = laid_out(titles, rows, number_columns, width=width, drop=dropped)
+    dropped_if_too_wide = ("hosts", "fastest")
+    body = laid_out(titles, rows, number_columns, width=width, drop=dropped_if_too_wide)
     further_words = "; median, min, max: of the hosts"
     legend = _explain_numbers(table, descriptions, further_words)
     return "\n".join([body, *legend])

@@ -30,9 +30,11 @@ def _has_pair_flag(flags: str) -> bool:
 
 
 def tabulate_relations(relations: pd.DataFrame, pairs: pd.DataFrame) -> str:
-    """Tabulate the numbers of each relation, and the count of its flagged pairs if any
-    pair is flagged. relations: from `list_relations`, of one benchmark, variant and
-    point. pairs: the pairs that these numbers are of.
+    """Tabulate the numbers of each relation. One of them is the share of its bursts
+    that have a flag. If any pair has a flag of its own, add a column of how many do.
+
+    relations: from `list_relations`, of one benchmark, variant and point. pairs: the
+    pairs that these numbers are of.
     """
     flagged = find_flagged_pairs(pairs)
     titles = ["relation", "pairs", "median", "min", "max", "p99", "±95%", "flagged"]
@@ -59,7 +61,12 @@ def _format_ns(row: Mapping[str, Any], *names: str) -> list[str]:
 
 
 def explain_relation_table(pairs: pd.DataFrame) -> list[str]:
-    """Return the legend of `tabulate_relations`: the relations, then the titles."""
+    """Return the legend of `tabulate_relations`: the relations, then the titles.
+
+    The median, the smallest and the largest are of the relation's pairs. `p99` is that
+    of the median pair. `±95%` is the interval of the median, from its scatter between
+    rounds. `flagged` is a share of bursts.
+    """
     titles = (
         "median, min, max: of pairs; p99: of the median pair; ±95%: of the median, by"
         " rounds; flagged: of bursts"
@@ -158,7 +165,7 @@ def _list_extremes(pairs: pd.DataFrame, number: str) -> list[_Extremes]:
                 slowest=_format_pairs(backwards.head(_LISTED), number),
             )
         )
-    return sorted(extremes)
+    return sorted(extremes)  # by the first field, the median
 
 
 def _format_pairs(pairs: pd.DataFrame, number: str) -> list[str]:

@@ -52,8 +52,8 @@ def _list_quantiles(samples: Floats, benchmark: Benchmark) -> dict[str, str]:
     """Return the text of each quantile by its name, such as "p99", and of the slowest
     sample, as "max". A quantile of too few samples is "-".
 
-    _QUANTILES has for each name the share of samples below it, and the samples needed
-    for one to lie beyond it. samples: in ns.
+    _QUANTILES has for each name the share of samples below the quantile, and the fewest
+    samples of which one lies beyond it. samples: in ns.
     """
     values = {}
     for name, (share, needed) in _QUANTILES.items():

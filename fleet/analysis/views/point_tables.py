@@ -40,6 +40,8 @@ class _Relations(Parameter):
 
 _RELATION: Parameter = _Relations("relation", "word")
 _POINT = Parameter("point", "name")
+# how None and other values of a parameter sort, as the two cannot be compared
+_NONE_FIRST, _VALUE, _NONE_LAST = range(3)
 Key = tuple[Any, ...]  # the values of some parameters
 Cells = dict[Key, dict[Key, float]]  # the numbers of a table by row, then by column
 
@@ -94,11 +96,12 @@ def tabulate_points(
     """
     benchmark = descriptions[str(pairs["benchmark"].iloc[0])]
     axes = _choose_axes(benchmark, pairs)
-    work_columns = _list_work_columns(pairs)
-    tables = _tabulate_keys(pairs, benchmark, axes, work_columns)
+    # columns that say what other threads did meanwhile
+    other_work_columns = _list_other_work_columns(pairs)
+    tables = _tabulate_keys(pairs, benchmark, axes, other_work_columns)
     legend = [f"{benchmark.heading}, median of pairs"]
     legend += _explain_axis_parameters(pairs, [*axes.rows, *axes.columns])
-    has_other_work = len(work_columns) > 0
+    has_other_work = len(other_work_columns) > 0
     notes = [
         describe_bursts(pairs),
         *_list_notes(benchmark, has_other_work=has_other_work),
@@ -118,16 +121,16 @@ def _tabulate_keys(
     pairs: pd.DataFrame,
     benchmark: Benchmark,
     axes: _Axes,
-    work_columns: Sequence[str],
+    other_work_columns: Sequence[str],
 ) -> list[PointTable]:
     """Return a table for each table key. A key is a tuple of values of parameters; a
     table key has the values of the parameters whose values have tables of their own.
 
-    work_columns: the columns of `pairs` that say what other threads did. They give each
-    table further cells, which stand below its numbers.
+    other_work_columns: the columns of `pairs` that say what other threads did. They
+    give each table further cells, which stand below its numbers.
     """
     numbers_by_table = _compute_cells(pairs, "median_ns", axes)
-    work_by_table = [_compute_cells(pairs, name, axes) for name in work_columns]
+    work_by_table = [_compute_cells(pairs, name, axes) for name in other_work_columns]
     tables = []
     for table_key in _sort_keys(numbers_by_table, axes.tables):
         numbers = numbers_by_table[table_key]
@@ -153,7 +156,7 @@ def _choose_axes(benchmark: Benchmark, pairs: pd.DataFrame) -> _Axes:
     return _Axes([*tables], rows or [_POINT], columns)
 
 
-def _list_work_columns(pairs: pd.DataFrame) -> list[str]:
+def _list_other_work_columns(pairs: pd.DataFrame) -> list[str]:
     """List the columns that say what other threads did, if they have numbers."""
     present = [name for name in WORK_COLUMNS if name in pairs]
     return [name for name in present if pairs[name].notna().any()]
@@ -258,10 +261,12 @@ def _format_shared_ratio(grid: _Grid, row: Key) -> str:
 
 
 def _format_boundary(grid: _Grid, row: Key) -> str:
-    """Format in ns what each end of a block costs. Two threads write alternate blocks
-    of one stretch of memory. A line of such a shared block takes longer than a line of
-    a thread's own memory, since hardware fetches lines of the other thread beyond the
-    ends. So the cost is that difference times the lines of a block.
+    """Format in ns what the end of a block costs. Two threads write alternate blocks of
+    one stretch of memory. Hardware fetches lines beyond the end of a block, which are
+    the other thread's. So a line takes longer than in memory of a thread's own.
+
+    A thread comes to such an end once a block, so the end costs what the lines of one
+    block take longer in all: (shared - own) * lines.
 
     row: its key is the size of its blocks in bytes.
     """
@@ -270,8 +275,8 @@ def _format_boundary(grid: _Grid, row: Key) -> str:
     if own_ns_per_line is None or shared_ns_per_line is None:
         return "-"
     block_bytes, *_ = row
-    lines = block_bytes / _LINE
-    boundary_ns = (shared_ns_per_line - own_ns_per_line) * lines
+    lines_of_block = block_bytes / _LINE
+    boundary_ns = (shared_ns_per_line - own_ns_per_line) * lines_of_block
     return f"{round(boundary_ns, 1) + 0.0:.1f}"  # no -0.0
 
 
@@ -284,6 +289,7 @@ def _format_knee(grid: _Grid, row: Key) -> str:
     nothing was measured without other threads, or if the row was measured only without
     them.
     """
+    # the time without other threads is that of another row, such as "idle"
     idle_rate, idle_ns = _find_lowest_rate(grid)
     was_measured_idle = idle_rate == 0
     if not was_measured_idle:
@@ -296,7 +302,9 @@ def _format_knee(grid: _Grid, row: Key) -> str:
             part = (limit_ns - ns) / (next_ns - ns)
             return f"{rate + part * (next_rate - rate):.1f}"
         rate, ns = next_rate, next_ns
-    return "not reached" if rate else "-"
+    highest_rate = rate
+    was_measured_only_idle = highest_rate == 0
+    return "-" if was_measured_only_idle else "not reached"
 
 
 def _iter_rates(grid: _Grid, row: Key) -> Iterator[tuple[float, float]]:
@@ -358,6 +366,7 @@ def _list_notes(benchmark: Benchmark, *, has_other_work: bool) -> Iterator[str]:
             " shares of the mean"
         )
     if benchmark.view is View.BLOCKS:
+        # two threads write blocks of one stretch by turns; `_format_boundary` explains
         yield "boundary: what each end of a block costs, (shared - own) times its lines"
 
 
@@ -395,18 +404,17 @@ def _sort_keys(keys: Iterable[Key], parameters: Sequence[Parameter]) -> list[Key
     """
 
     def compute_place(key: Key) -> list[tuple[Any, ...]]:
-        """Return a tuple for each value. It begins with a truth value that parts None
-        from other values, as the two cannot be compared.
-        """
+        """Return a tuple for each value of a key."""
         places: list[tuple[Any, ...]] = []
         for parameter, value in zip(parameters, key, strict=True):
-            is_none_last = bool(parameter.none)
-            if value is None:
-                places.append((is_none_last,))
-                continue
-            # `mix-75` ranks like `mix`: the shorter of the two comes first
-            length = len(str(value))
-            places.append((not is_none_last, parameter.sort_key(value), length))
+            if value is not None:
+                # the sort keys of `mix` and `mix-75` are equal: the shorter comes first
+                length = len(str(value))
+                places.append((_VALUE, parameter.sort_key(value), length))
+            elif parameter.none:
+                places.append((_NONE_LAST,))
+            else:
+                places.append((_NONE_FIRST,))
         return places
 
     return sorted(keys, key=compute_place)
@@ -440,11 +448,12 @@ def _explain_axis_parameters(
     the CPUs share", "columns: load, GB/s each", or the meanings of its words.
     """
     for parameter in parameters:
+        # such as "full", for a load without a limit; so far only rates have such a word
         has_word_for_missing = bool(parameter.none)
         if parameter is _RELATION:
             yield "columns: what the CPUs share"
         elif has_word_for_missing:
-            # a number such as load_mbps; its word "full" means without a limit
+            # "load_mbps" -> "load, GB/s each"
             title = parameter.name.replace(_RATE_SUFFIX, ", GB/s each")
             yield f"columns: {title}"
         elif meanings := _explain_words(parameter, pairs[parameter.name]):

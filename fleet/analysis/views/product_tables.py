@@ -108,16 +108,17 @@ def _find_shape(point: str) -> str:
 
 
 def _sort_by_operation(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
-    """Sort rows by operation, in the order that the first benchmark gives its
-    operations: those are the values of its parameter with the role "row". Rows of one
-    operation keep their order.
+    """Sort rows by operation. Rows of one operation keep their order.
+
+    The operation is a benchmark's parameter with the role "row". The first benchmark
+    that has such a parameter gives the order of the operations.
     """
-    parameters: list[Parameter] = []
+    row_parameters: list[Parameter] = []
     for name in rows["benchmark"].unique():
-        parameters += descriptions[name].parameters_with_role("row")
+        row_parameters += descriptions[name].parameters_with_role("row")
     names = rows["operation"].unique().tolist()
-    if parameters:
-        operation = parameters[0]
+    if row_parameters:
+        operation = row_parameters[0]
         names.sort(key=operation.sort_key)
     places = rows["operation"].map(names.index).to_numpy(dtype=int)
     order = np.argsort(places, kind="stable")
@@ -158,12 +159,16 @@ def _format_product(row: Mapping[str, Any], threads: int) -> dict[str, str]:
 
 
 def _name_product(row: Mapping[str, Any]) -> str:
-    """Name a product by its operation and the size, where one was asked for: .64M of
-    stream.256x256x256.64M.huge.x1.
+    """Name a product by its operation and the size, where one was asked for.
+
+    The point stream.256x256x256.huge.x1 is named "stream": its settings are the shape,
+    the pages and the threads. stream.256x256x256.64M.huge.x1 is named "stream.64M": the
+    size stands behind the shape.
     """
     operation: str = row["operation"]
     settings = row["point"].removeprefix(f"{operation}.").split(".")
-    if len(settings) <= 3:  # only the shape, the pages and the threads
+    has_size = len(settings) > 3
+    if not has_size:
         return operation
     _shape, size, *_ = settings
     return f"{operation}.{size}"

@@ -30,14 +30,14 @@ def add_values(
 
 def add_limits(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
     """Add `value`, `value_low`, `value_high` and `value_unit` to rows with `ns` and its
-    limits `low` and `high`, all in ns. The added columns are as shown, and `value_low`
-    is the lower limit also of a rate.
+    limits `low` and `high`, all in ns. The added columns are as shown. The limits of a
+    rate are swapped: the longest time, `high`, gives the lowest rate, `value_low`.
     """
     is_rate = rows["benchmark"].isin(descriptions.rates)
     low_ns = rows["low"]
     high_ns = rows["high"]
     ends = rows.assign(
-        # the longest time is the lowest rate
+        # limits of a rate are swapped
         ns_of_low=low_ns.mask(is_rate, high_ns),
         ns_of_high=high_ns.mask(is_rate, low_ns),
     )
