@@ -402,6 +402,7 @@ def _make_node_subject(
     descriptions = read_descriptions(run["hello"])
     overview = select_overview(select_choice(numbers, choice), descriptions)
     first = overview.iloc[0]
+    # `setting` is a value of the cells, `about` says it in words
     cells_of_setting = cells[cells["setting"] == first["setting"]]
     ns_column = estimator_column(run)
     measured_cpus = cpus["cpu"][cpus["measured"]]

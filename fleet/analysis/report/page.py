@@ -317,7 +317,7 @@ def _list_warnings_of_runs(readings: Sequence[Reading]) -> list[PageWarning]:
     for (key, words), affected in _group_by_warning(readings).items():
         listed = affected
         if are_many:
-            listed = list(_group_by_host(affected, readings))
+            listed = list(_summarize_by_host(affected, readings))
         advice = ADVICE.get(key, "")
         warnings.append(PageWarning(key, words, listed, advice))
     return sorted(warnings, key=lambda warning: ORDER.index(warning.key))
@@ -393,7 +393,7 @@ def _group_variants(readings: Sequence[Reading]) -> dict[str, list[str]]:
     return variants_by_benchmark
 
 
-def _group_by_host(
+def _summarize_by_host(
     affected: Sequence[Affected], readings: Sequence[Reading]
 ) -> Iterator[Affected]:
     """Yield the last run of each affected host, and how many of the host's runs are

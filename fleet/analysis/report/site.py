@@ -573,8 +573,10 @@ def _format_machine_cells(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
         link = _LINK.format(f"../m/{row['host']}.html", row["name"])
         memory = _format_memory_number(row["memory"])
         bandwidth = _format_memory_number(row["bandwidth"])
+        runs = str(row["runs"])
         is_summary = row["runs"] == 0
-        runs = row["course"] if is_summary else str(row["runs"])
+        if is_summary:
+            runs = row["course"]  # such as "no interval"
         yield (
             link,
             str(row["cpus"]),
