@@ -442,7 +442,7 @@ def _format_matrix(
 
     words = " ".join(select or ())
     if words.startswith(SUMMARY):
-        # several words are no summary's name, and the error repeats them all
+        # several words are no summary's name: the error suggests names that have all
         return export_matrix(root, words, format_, benchmarks, value)
     run_id = _select_last_run_id(root, select, benchmarks)
     return export_matrix(root, run_id, format_, benchmarks, value)
