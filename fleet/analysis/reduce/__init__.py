@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from fleet.analysis.reduce.ladders import (
         MemoryHierarchy,
         arrange_memory,
+        describe_memory,
         find_plateaus,
         format_size,
         name_setting,

@@ -585,7 +585,7 @@ def _find_node_of_memory(
     if "memory_node" in row:
         return row["memory_node"]
     relation, _, _ = row["relation"].partition(" ")  # "package P-E": without kinds
-    if is_single_node or row["relation"] == Relation.SYSTEM:
+    if is_single_node or relation == Relation.SYSTEM:
         return _MACHINE
     # the CPUs of a package may be of several nodes, and each allocates on its own node
     if relation in (Relation.PACKAGE, Relation.UNKNOWN):

@@ -8,8 +8,10 @@ import pandas as pd
 import pytest
 
 from fleet.analysis.reduce import (
+    MemoryHierarchy,
     Only,
     as_float64,
+    describe_memory,
     find_plateaus,
     format_size,
     load_cpus,
@@ -175,3 +177,25 @@ def test_other_benchmarks_have_no_ladders(tmp_path: Path) -> None:
 def test_sizes_are_written_as_in_the_names_of_points() -> None:
     sizes = [format_size(size) for size in (4096, 1536 * K, 3 * M, 1 << 30, 1 << 41, 5)]
     assert sizes == ["4K", "1536K", "3M", "1G", "2048G", "5"]
+
+
+@pytest.mark.parametrize("relation", ["system", "system P-E"])
+def test_cpus_of_several_nodes_share_the_peak_of_the_machine(relation: str) -> None:
+    level = {
+        "benchmark": "bandwidth",
+        "setting": "read",
+        "unit": "byte",
+        "level": "mem",
+        "relation": relation,
+        "threads": 4,
+        "ping_cpu": 0,
+        "median_ns": 1 / 90,
+    }
+    run = {
+        "memory": {"peak_mbps": 240_000},
+        "nodes": [{"node": node, "peak_mbps": 120_000} for node in (0, 1)],
+    }
+    cpus = pd.DataFrame({"cpu": range(4), "node": [0, 0, 1, 1]})
+    hierarchy = MemoryHierarchy(pd.DataFrame(), pd.DataFrame([level]), pd.DataFrame())
+    lines = describe_memory(run, hierarchy, cpus)
+    assert lines == ["memory, bandwidth read of 4 CPUs: 90.0 of 240.0 GB/s, 38%"]
