@@ -240,7 +240,8 @@ def _explain_no_start(
         # an agent refuses a plan that the host cannot measure
         if not run_so_far.done.visits:
             return RefusedError(f"{name}: {message}")
-        # an earlier agent took the plan, so it is not at fault: the user may try again
+        # an earlier agent took the plan, so the plan is not at fault: the user may try
+        # again
         return AgentError(
             f"{name}: {message}. If it happens again, `fleet resume --publish-partial`"
             " stores what was measured."

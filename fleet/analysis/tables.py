@@ -34,7 +34,6 @@ def publish(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def call(*arguments: P.args, **keywords: P.kwargs) -> R:
-        # inside fleet, functions compute with plain dtypes
         plain: Any = [_drop_dtypes_of_table(argument) for argument in arguments]
         named: Any = {
             name: _drop_dtypes_of_table(value) for name, value in keywords.items()

@@ -189,7 +189,7 @@ def _list_costs(names_by_cost: Mapping[_CostText, Sequence[str]]) -> list[str]:
 
     names_by_cost: the names of the hosts with each cost.
     """
-    in_order = sorted(names_by_cost)  # by the number of CPUs
+    in_order = sorted(names_by_cost)  # those of measured machines by number of CPUs
     measured = [cost for cost in in_order if cost.was_measured]
     assumed = [cost for cost in in_order if not cost.was_measured]
     costs = [*measured, *assumed]

@@ -235,7 +235,9 @@ class _Widths:
         self._needed = list(_LEAST_WIDTHS)
 
     def make_room(self, rows: Sequence[_Cells]) -> None:
-        """Make each column as wide as its longest cell; no room for dim words."""
+        """Make each column as wide as its longest cell; no room for dim words, but
+        for a stage.
+        """
         for row in rows:
             for place, cell in enumerate(row):
                 is_stage = place == 0

@@ -189,8 +189,8 @@ def parse_smbios_table(lines: Collection[str]) -> bytes:
         body, _, strings = structure.partition("Strings:")
         _rest_of_handle_line, *body_lines = body.splitlines()
         string_lines = strings.splitlines()[1:]  # without the rest of "Strings:"
-        # each string ends with a zero, as printed; and so does their list, even an
-        # empty one
+        # Each string ends with a zero, as printed, and then their list with another.
+        # Without strings there are two zeros.
         ended_strings = _read_hex(_drop_texts(string_lines))
         table += _read_hex(body_lines)
         table += ended_strings or b"\0"

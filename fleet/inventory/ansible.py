@@ -201,9 +201,8 @@ def _add_host(host: str, variables: Mapping[str, Any], result: _Result) -> None:
 
 
 def _leave_out_variable(variable: str, value: Any, host: str, result: _Result) -> None:
-    """Record a variable that we do not use: the variable, with the names of the hosts
-    that have it. The variables that are not about connecting are recorded as one thing
-    left out, with the names of the variables.
+    """Record a variable that we do not use, with the name of its host. Variables that
+    are not about connecting are recorded as one thing left out, with their own names.
     """
     if schema.SECRET.search(variable) or "pass" in variable:
         result.leave_out(f"the secret {variable}", host)
@@ -249,7 +248,7 @@ def _read_text(
         return ""
     value = _unwrap_unsafe(value)
     is_encrypted = "__ansible_vault" in _mapping_or_empty(value)
-    # a number, such as a port, counts as text; a bool is an int, but no number
+    # an int, such as a port, counts as text; a bool, though an int, does not
     is_text = isinstance(value, str | int) and not isinstance(value, bool)
     text = _HOST_NAME.sub(lambda _: host, str(value))
     if is_encrypted:
@@ -288,7 +287,7 @@ def _add_ssh_options(
         value = argument
         if letter == "-o":  # its argument is such as ProxyJump=HOST
             keyword, value = _split_ssh_setting(argument)
-        # the setting is "" where our inventory has no key for this one of ssh
+        # the setting is "" where our inventory has nothing for this one of ssh
         key, setting = _convert_ssh_setting(keyword.lower(), value)
         if setting:
             entry[key] = setting

@@ -86,8 +86,8 @@ class Document:
 
     def require_no_problems(self, table: str = "") -> None:
         """Raise InventoryError if there are problems; list each once, in file order,
-        with `file:line: `. table: the only top-level key whose problems matter; "": all
-        do.
+        with `file:line: `. table: leave out problems of other top-level keys; "": leave
+        out none.
         """
         problems = sorted(self.problems, key=attrgetter("line"))
         if table:

@@ -181,8 +181,8 @@ def _override_settings(
     # An older ssh refuses settings that it does not know, so set only those that the
     # user has changed: ssh knows them.
     for key, default in _DEFAULTS_OF_NEWER_SSH.items():
-        has_user_changed = key in user_settings and user_settings[key] != (default,)
-        if has_user_changed:
+        is_set_otherwise = key in user_settings and user_settings[key] != (default,)
+        if is_set_otherwise:
             settings[key] = default
     return settings
 

@@ -37,7 +37,7 @@ def end_stdin_at_stop_line(command: str, size: int) -> str:
     loader.sh runs the text. In it, $0 is the mark, and the variable fleet_n a newline.
     With most of the details left out, the text for 3 bytes is:
 
-        { dd bs=1 count=3; while read LINE; do [ LINE = stop ] && break; done; } |
+        { dd bs=1 count=3; while read LINE; do [ "$LINE" = stop ] && break; done; } |
         { ( COMMAND ); echo END-MARKS; }
     """
     # $fleet_t is `-t 60` if the shell's `read` has a time limit, else empty. At

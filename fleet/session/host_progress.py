@@ -218,7 +218,8 @@ class HostProgress:
 
 def find_cause(err: Exception, prefix: str) -> errors.FleetError | None:
     """Return the error to show: fleet's own, else one that explains the system's; None
-    for a bug. prefix: of the explanation, whose message does not name the host.
+    for a bug. prefix: put before an explanation of the system's error, which does not
+    name the host.
     """
     if isinstance(err, errors.FleetError):
         return err

@@ -120,7 +120,7 @@ def _find_unfinished_and_end_done(store: Store) -> Mapping[str, Remaining]:
     sessions_with_journal = {run.session_id for run in begun}
     remaining = {}
     for session_id in intents.keys() | sessions_with_journal:
-        # the intent is gone: no host is left to begin, only runs are to be stored
+        # without an intent that can be read, only the runs with a journal are known
         no_hosts = Intent(session_id, ())
         intent = intents.get(session_id, no_hosts)
         runs = tuple(run for run in begun if run.session_id == session_id)

@@ -239,8 +239,8 @@ class BurstColumns:
     def _make_counter_texts(
         self, run: Run, numbers: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return the text columns of event counts, by name. numbers: columns
-        with a value for each count. `event` is the index of its event in the hello's
+        """Return the text columns of event counts, by name. numbers: columns with a
+        value for each count. `event` is the index of its event in the hello's
         `counters`; `words_number` is the number of the _Words that have its benchmark
         and variant.
         """

@@ -184,8 +184,8 @@ class Reader:
         # CPUs are the bits of an integer: 1 << N stands for the hello's Nth CPU.
         self._pongs_of_round = defaultdict[tuple[PlannedPoint, int], int](int)
         self._index_by_cpu: dict[int, int] = {}  # in the hello's list of CPUs
-        # how many bursts of a visit were disturbed so far; set to 0 by an attempt that
-        # was not
+        # how many bursts of a visit were disturbed so far; set to 0 by a later attempt
+        # that was not
         self._disturbed_by_visit: dict[BurstName, int] = {}
         self._parameters_by_point: dict[PlannedPoint, Parameters] = {}
 

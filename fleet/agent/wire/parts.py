@@ -181,7 +181,7 @@ def _has_ordered_pairs(hello: Hello) -> bool:
 
 
 def _find_shape_of_benchmark(reader: Reader, record: Burst | Failed) -> Shape:
-    """Return how many CPUs a visit of the record's benchmark uses: one, two or more."""
+    """Return the shape of the record's benchmark: how many CPUs a visit uses."""
     assert reader.hello is not None  # noqa: S101 - for the type checker
     return reader.hello.get_benchmark_or_shipped(record.benchmark).shape
 

@@ -249,9 +249,9 @@ def find_run(all_runs: Sequence[RunSummary], text: str, place: Place) -> str:
 
 
 def _explain_no_run(all_runs: Sequence[RunSummary], text: str, place: Place) -> str:
-    """Say why no run is meant by `text`: a session has missed this host, nothing is
-    stored, or there is no such name. Raises DamagedFileError if `text` means a stored
-    run that cannot be read.
+    """Say why no run is meant by `text`: a session has missed the host of this name,
+    nothing is stored, or there is no such name. Raises DamagedFileError if `text` means
+    a stored run that cannot be read.
     """
     for host in list_missing_hosts(all_runs, place):
         if host.name == text:
@@ -341,8 +341,8 @@ def select_like_last_run(
     for runs in group_by_host(selected_runs).values():
         comparable_runs += keep_comparable_with_last(root, runs, benchmark)
     if not comparable_runs:
-        # if no run measured the benchmark, this raises the error that says so;
-        # otherwise, all runs that did are unfinished
+        # If no run measured the benchmark, this raises the error that says so. If some
+        # did, all are unfinished, or lack samples beside runs that have some.
         return filter_runs(root, selected_runs, benchmark)
     return comparable_runs
 

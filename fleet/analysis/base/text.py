@@ -166,8 +166,8 @@ def format_share(share: float | None) -> str:
     """
     if share is None or is_none(share):
         return "-"
-    is_below_10_percent = 0 < share < 0.0995  # as it is rounded
-    if is_below_10_percent:
+    needs_decimal = 0 < share < 0.0995  # as it is rounded
+    if needs_decimal:
         return f"{share:.1%}"
     return f"{share:.0%}"
 

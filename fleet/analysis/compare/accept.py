@@ -529,8 +529,8 @@ def _keep_own_or_main_level(log_ns: Floats, levels: Ints) -> Floats:
     """
     is_used = ~np.isnan(log_ns)
     levels_of_used = np.where(is_used, levels, -1)  # -1 does not count as a level
-    # for each number: the level of the last run, how many used runs are there, and the
-    # level of most used runs
+    # for each number: the level of the last run, how many used runs are at that level,
+    # and the level of most used runs
     level_of_last_run = levels[:, -1]
     is_at_level_of_last = is_used & (levels == level_of_last_run[:, None])
     runs_at_level_of_last = is_at_level_of_last.sum(axis=1)

@@ -235,8 +235,8 @@ def _list_schemes(a: ComparisonSide, b: ComparisonSide) -> list[str]:
         if preset:
             schemes.add(f"{preset} ({estimator})")
         else:
-            # without a preset, the estimator only chooses the number that is shown: it
-            # does not change how samples are drawn
+            # without a preset, the number is the median; the estimator serves only the
+            # matrix that the agent itself prints
             schemes.add("default (median)")
     return sorted(schemes)
 

@@ -859,8 +859,8 @@ def _reduce_again(
     """
     has_lost_pairs = relations["comparison"].isin(comparisons)
     unchanged = relations[~has_lost_pairs]
-    is_left = pairs["comparison"].isin(comparisons)
-    reduced = verdicts.reduce_to_relations(pairs[is_left])
+    is_reduced_again = pairs["comparison"].isin(comparisons)
+    reduced = verdicts.reduce_to_relations(pairs[is_reduced_again])
     all_relations = pd.concat([unchanged, reduced])
     return _sort_by_side(all_relations)
 

@@ -252,7 +252,6 @@ def _compute_unbiased_logs(variances: Floats, freedom: Floats) -> Floats:
     """
     half_freedom = freedom / 2
     digamma: Floats = special.digamma(half_freedom)
-    # the logarithms minus their bias, which is digamma - log(half_freedom)
     return np.log(variances) - digamma + np.log(half_freedom)
 
 

@@ -392,8 +392,8 @@ def _is_last_lasting(level_of_stay: Ints, is_rare: Bools) -> bool:
 
 
 def _are_other_levels_rare(level_of_stay: Ints, is_rare: Bools) -> bool:
-    """Report whether all levels besides those of the last two stays are rare: then the
-    row has some odd nights, and a step at its last stay.
+    """Report whether there are levels besides those of the last two stays, and all of
+    these are rare: then the row has some odd nights, and a step at its last stay.
 
     level_of_stay: the level of each stay (nights one after another at one level), in
     order of time. is_rare: whether each level has few nights.
@@ -876,8 +876,8 @@ class _ProvedCuts:
         `values`. Cuts at 10 and 25 of 40 values give (0, 10, 25) and (10, 25, 40).
         """
         cuts = np.searchsorted(self.nights, self.first_nights).tolist()
-        before_cuts = [0, *cuts[:-1]]
-        after_cuts = [*cuts[1:], len(self.nights)]
+        before_cuts = [0, *cuts][:-1]
+        after_cuts = [*cuts, len(self.nights)][1:]
         return list(zip(before_cuts, cuts, after_cuts, strict=True))
 
     def _measure(self, begin: int, cut: int, end: int) -> Change:
@@ -1141,7 +1141,7 @@ def _are_alike(one: Change, other: Change) -> bool:
     """Report whether two changes have one sign and are at most two nights apart."""
     begin, end = _find_time(one)
     other_begin, other_end = _find_time(other)
-    # one of them is negative if they overlap
+    # neither is positive if they overlap; else it is the positive one
     nights_apart = max(begin - other_end, other_begin - end)
     return _go_same_way(one, other) and nights_apart <= _MAX_NIGHTS_APART
 

@@ -400,7 +400,7 @@ def _read_core_to_core(text: str) -> list[Grid]:
         csv_matrices += _parse_csv_block(block)
     if not csv_matrices:
         return output.screens
-    heads = output.screens  # of these, all but the cells is used
+    heads = output.screens  # the cells of the CSV replace theirs
     if not heads:
         heads = _describe_csv_matrices(output.head, csv_matrices)
     if _count_cpus(csv_matrices) != _count_cpus(heads):

@@ -177,7 +177,7 @@ def summarize_bursts(
 
 
 def _count_in_rows(is_counted: Bools, row_of_burst: Ints, row_count: int) -> Ints:
-    """Count the bursts of each row that are counted."""
+    """Count the bursts of each row for which `is_counted` is true."""
     counts: Ints = np.bincount(row_of_burst, is_counted, row_count).astype(np.int64)
     return counts
 
@@ -190,9 +190,9 @@ def _summarize_main_bursts(medians: Floats, counts: Ints) -> dict[str, Floats]:
     each row has.
     """
     median, mean, half_width = _summarize_rows(medians, counts)
-    # a skewed row may have its median outside the interval of its mean
     spread = np.full(len(counts), np.nan)
     np.divide(half_width, mean, out=spread, where=mean > 0)
+    # a skewed row may have its median outside the interval of its mean
     return {
         "median_ns": median,
         "low_ns": np.minimum(mean - half_width, median),
@@ -376,7 +376,7 @@ def _are_intervals_apart(mean: Floats, half_width: Floats) -> Bools:
     """
     low_of_lower, low_of_higher = _split_directions(mean - half_width)
     high_of_lower, high_of_higher = _split_directions(mean + half_width)
-    # NaN compares as False
+    # of the direction where the higher CPU pings; NaN compares as False
     is_slower = low_of_higher > high_of_lower
     is_faster = high_of_higher < low_of_lower
     return is_slower | is_faster

@@ -65,9 +65,9 @@ def read_bursts(table: Any, descriptions: Descriptions = SHIPPED) -> Bursts:
     """
     bursts = _drop_warmups(table, descriptions)
 
-    # So far each latency is that of the first thread. Each step changes some of them in
-    # place to those of all threads together: the first step where other threads have
-    # ticks of their own, the second where all threads count the same unit.
+    # So far each latency is that of the first thread, or of a pair. Each step changes
+    # some of them in place to those of all threads together: the first step where other
+    # threads have ticks of their own, the second where all threads count the same unit.
     other_ticks = Lists(table.column("other_ticks").combine_chunks())
     _combine_thread_times_in_place(bursts, other_ticks, descriptions)
     other_units = Lists(table.column("other_units").combine_chunks())

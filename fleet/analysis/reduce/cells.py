@@ -56,7 +56,7 @@ def name_cells(
     """
     cells_of_pairs = _name_pairs(pairs, descriptions)
     parts = [cells_of_pairs]
-    # `_name_pairs` leaves out the rows of points
+    # `_name_pairs` leaves out the rows at other than the usual point
     has_points = len(cells_of_pairs) < len(pairs)
     if has_points:
         memory = ladders.arrange_memory(pairs, cpus, descriptions)

@@ -134,8 +134,8 @@ def _is_not_converged(pairs: pd.DataFrame, precision: Floats | float | None) -> 
     is_requested = ~np.isnan(requested)
     # an unknown spread is NaN, which is not within any precision
     is_precise = get_floats(pairs, "spread") <= requested
-    is_at_one_level = get_floats(pairs, "other_share") <= HALF
-    has_converged = is_precise & is_at_one_level
+    is_mostly_at_level = get_floats(pairs, "other_share") <= HALF
+    has_converged = is_precise & is_mostly_at_level
     marks: Bools = is_requested & ~has_converged
     return marks
 

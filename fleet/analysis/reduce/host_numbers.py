@@ -76,7 +76,8 @@ def select_overview(numbers: pd.DataFrame, descriptions: Descriptions) -> pd.Dat
     variant = rows["variant"].mask(are_peaks, "")
     rows = rows.assign(relation=rows["column"], variant=variant)
     keys = ["run_id", *OVERVIEW]
-    has_several_per_column = rows.duplicated(keys).any()  # those of nodes
+    # only numbers of nodes share a column
+    has_several_per_column = rows.duplicated(keys).any()
     if has_several_per_column:
         return _join_cells(rows, keys)
     return rows
@@ -304,7 +305,7 @@ def _estimate_halves(
         has_comparable = predicted["runs_of_half"] >= MIN_RUNS
         is_predicted = has_few & has_comparable
         halves.loc[is_predicted] = predicted
-    # of the number's own runs, or of those that predict its interval
+    # `runs_of_half` counts the number's own runs, or those that predict its interval
     has_enough = halves["runs_of_half"] >= MIN_RUNS
     if has_enough.any():
         halves.loc[~has_enough, "half"] = np.nan

@@ -20,9 +20,7 @@ _OUTLIER = 4.5  # times the median deviation: three standard deviations
 _MIN_ERRORS = 3  # standard errors that a share must be above 0
 _MAX_SAMPLES = 1_000_000  # that are read for it
 _LINE_BYTES = 64
-_PAGE_COLOURS = (
-    16  # of physical pages: those whose numbers are equal modulo 16 share one
-)
+_PAGE_COLOURS = 16  # physical pages of equal number modulo 16 share a colour
 _PAIR = ["benchmark", "variant", "point", "ping_cpu", "pong_cpu"]
 _COLUMNS = (
     "run_id",

@@ -134,7 +134,8 @@ class _Derivation:
         keys_to_derive = set(run_keys)
         self.left_out |= keys_to_derive
         runs = [run for run in self._runs if run.key in keys_to_derive]
-        # it is an error if all wanted runs are damaged, those in the index included
+        # it is an error if all wanted runs are damaged; those in the index are wanted
+        # runs, too
         batches = _derive_runs(self._place, runs, wanted_runs=len(self._runs))
         for keys, rows in batches:
             self.left_out.difference_update(keys)
@@ -218,7 +219,7 @@ def _derive_runs(
 
     wanted_runs: how many runs the user has chosen; `runs` are those of them that the
     index lacks. If all that the user has chosen are damaged, nothing is left: raise the
-    first DamagedFileError. 0: never raise it.
+    first DamagedFileError. 0: never raise it, as when runs are verified.
     """
     damaged = list[DamagedFileError]()
     for batch in split_into_batches(runs):

@@ -43,7 +43,6 @@ def iter_slices(
     if samples <= slice_samples:
         yield file.read(SAMPLE_COLUMNS, where)
         return
-    # a class: the pairs of one relation, of one benchmark or of some visited together
     bursts_by_class = _count_bursts_by_class(file, where, descriptions)
     samples_per_burst = samples / file.rows
     slice_bursts = slice_samples / samples_per_burst

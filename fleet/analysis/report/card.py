@@ -402,7 +402,6 @@ def _make_node_subject(
     descriptions = read_descriptions(run["hello"])
     overview = select_overview(select_choice(numbers, choice), descriptions)
     first = overview.iloc[0]
-    # `setting` is a value of the cells, `about` says it in words
     cells_of_setting = cells[cells["setting"] == first["setting"]]
     ns_column = estimator_column(run)
     measured_cpus = cpus["cpu"][cpus["measured"]]
@@ -918,8 +917,8 @@ def _draw_text(draw: ImageDraw.ImageDraw, text: Text, fonts: Path) -> None:
 def _place_upright_text(
     text: Text, font: ImageFont.FreeTypeFont
 ) -> tuple[float, float]:
-    """Return the upper left corner of an upright text, by which Pillow places it: it
-    has no anchor as other texts do. The middle of the text is at its place.
+    """Return the upper left corner of an upright text, as Pillow takes no anchor for
+    it. The middle of the text is at the height `y`; it begins its own size left of `x`.
     """
     length = font.getlength(text.words)
     return text.x - text.size, text.y - length / 2

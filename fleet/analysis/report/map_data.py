@@ -269,8 +269,7 @@ def _encode_pairs(reading: Reading, part: Part, relation: Ints, flags: Ints) -> 
     and `flags` are the lists that these are indices into.
     """
     ns_column = reading.ns_column
-    # a column per array: `spread`, `relation` and others replace what the pairs have
-    # under these names
+    # a column per array; it replaces the column of this name, if the pairs have one
     columns: dict[str, Any] = {
         ns_column: part.pairs[ns_column],
         "spread": _choose_spread(part.pairs, ns_column),

@@ -217,7 +217,7 @@ def _plot_gemm_rates(rates: Sequence[GemmRates], axes: Axes) -> None:
 def _draw_legend(axes: Axes, rates: Sequence[GemmRates]) -> None:
     """Draw the legend above the axes."""
     entries = _list_legend_entries(rates)
-    no_data: list[float] = []  # a line of the legend alone
+    no_data: list[float] = []  # these lines are only in the legend
     axes.legend(
         handles=[Line2D(no_data, no_data, **entry) for entry in entries],
         ncols=_LEGEND_COLUMNS,

@@ -995,7 +995,7 @@ def _render_summary(host: str, rows: pd.DataFrame) -> tuple[Row, Files]:
     pairs = _make_pairs(rows, run["run_id"])
     run["benchmarks"] = name_benchmarks(pairs).unique().tolist()
     run["interval"] = _describe_intervals(rows, pairs)
-    # what number each pair has, whether it has an interval, and so on
+    # what the number of each pair is, whether it has an interval, and so on
     notes = [run[name] for name in ("number", "interval", "conditions", "source")]
     cpus = derive_cpus(rows)
     numbers = compute_numbers(pairs, cpus, SHIPPED)
@@ -1006,7 +1006,7 @@ def _render_summary(host: str, rows: pd.DataFrame) -> tuple[Row, Files]:
         numbers=numbers,
         foot=one_line(" · ".join(filter(None, notes))),
     )
-    # it is like a single run, whose numbers are also the usual ones
+    # a summary is like a single run: its numbers are also the usual ones
     usual = _make_usual_numbers(numbers)
     no_findings = HostFindings()
     return _render_machine(run, card, past=usual, usual=usual, findings=no_findings)

@@ -126,7 +126,8 @@ def _explain_no_outcome(acceptance: Acceptance, rows: Sequence[Row]) -> list[str
     with_source = [row for row in rows if row["source"]]
     reasons = _describe_numbers(with_source[: _LISTED - 1], acceptance)
     model = acceptance.cpu_model
-    # an expectation may come from a table, so only without any is a table missing
+    # an expectation may come from a table, so a missing table is named only if there is
+    # no expectation
     if reasons or model is None:
         reasons.append(WHAT_A_NUMBER_NEEDS)
     else:

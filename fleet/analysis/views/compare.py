@@ -594,7 +594,7 @@ def _explain_verdicts(
 ) -> Iterator[str]:
     """Yield a sentence on the interval and one on the threshold; then a sentence for
     each further word that the verdicts of `rows` use. Each begins with a space, as it
-    is appended to the legend.
+    is appended to the legend, or is empty.
 
     units: "runs", "hosts" or "runs or hosts". `why` of a row is the reason beside its
     verdict: "slower than all hosts", "would show a change of 4.1% or more".

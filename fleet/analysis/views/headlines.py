@@ -15,7 +15,6 @@ from fleet.text import format_count, one_line
 
 Row = Mapping[str, Any]  # of the relations of a comparison
 NAMES_LENGTH = 60  # characters of host names in a sentence
-# a change may hide between several levels
 
 
 def is_finding(row: Row) -> bool:

@@ -201,7 +201,8 @@ class _Drawing:
         shades = self.heatmap.choose_shades()
         last_sign = len(_SIGNS) - 1
         last_shade = heatmap.SHADES - 1
-        places = shades * last_sign // last_shade  # from 0 to last_sign
+        # from 0 to last_sign; -1 where nothing was measured, which is replaced below
+        places = shades * last_sign // last_shade
         signs = np.array([*_SIGNS])[places]
         signs[shades == _NO_SHADE] = " "
         signs[self.marks] = "x"

@@ -168,7 +168,8 @@ def _explain_offset(rows: pd.DataFrame, run: Mapping[str, Any]) -> str:
     rows: from `compute_message_directions`. `clock_quantum_ticks` of the run is the
     smallest step of its clock, None if unknown.
     """
-    # the agent reads a counter, unless it found the counters of two CPUs apart
+    # `monotonic_raw` is the clock where no counter can be read, or where those of two
+    # CPUs are apart
     uses_counter = run["clock"] != "monotonic_raw"
     all_read_one_counter = run["arch"] in _ONE_COUNTER and uses_counter
     if all_read_one_counter:  # so there is no offset
@@ -181,6 +182,6 @@ def _explain_offset(rows: pd.DataFrame, run: Mapping[str, Any]) -> str:
     # directions differ by twice the offset.
     differences = (rows["up_ns"] - rows["down_ns"]).abs()
     largest_offset_ns = differences.max() / 2
-    # so few steps of the clock are no difference
+    # an offset of fewer than _STEPS steps of the clock cannot be told from none
     are_alike = largest_offset_ns < _STEPS * quantum_ns
     return _ALIKE if are_alike else _NOT_DISTINGUISHABLE

@@ -88,7 +88,7 @@ def _explain_numbers(groups: Sequence[Siblings]) -> str:
     if (relations == MEAN).any():
         legend += "; all: the mean over relations"
     if relations.str.startswith("CPU ").any():
-        # of a CPU, what all CPUs of its node are off is taken out
+        # the distance of its node is subtracted from that of a CPU
         legend += "; a CPU: against the same CPU of the others, beside its machine"
     words = text.explain_relations(name for name in relations if name != MEAN)
     return "\n".join(filter(None, (words, f"{legend}.")))

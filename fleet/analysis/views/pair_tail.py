@@ -76,7 +76,9 @@ def _tabulate_largest(bursts: pd.DataFrame, benchmark: Benchmark) -> str:
     slowest_ns = bursts["sample_ns"].map(np.max).astype(float)
     with_slowest = bursts.assign(slowest=slowest_ns)
     slowest_first = with_slowest.sort_values("slowest", ascending=False, kind="stable")
-    records = text.to_records(slowest_first.head(_LARGEST))
+    # without the samples, of which only the slowest is shown
+    shown_bursts = slowest_first.head(_LARGEST).drop(columns="sample_ns")
+    records = text.to_records(shown_bursts)
     rows = [_describe_burst(row, benchmark) for row in records]
     number_columns = {0, 3}  # the slowest sample and the round
     return table(titles, rows, number_columns)

@@ -448,7 +448,8 @@ def _explain_axis_parameters(
     the CPUs share", "columns: load, GB/s each", or the meanings of its words.
     """
     for parameter in parameters:
-        # such as "full", for a load without a limit; so far only rates have such a word
+        # such as "full", for a load without a limit; of the parameters of rows and
+        # columns, only rates have such a word so far
         has_word_for_missing = bool(parameter.none)
         if parameter is _RELATION:
             yield "columns: what the CPUs share"

@@ -37,7 +37,6 @@ def add_limits(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
     low_ns = rows["low"]
     high_ns = rows["high"]
     ends = rows.assign(
-        # limits of a rate are swapped
         ns_of_low=low_ns.mask(is_rate, high_ns),
         ns_of_high=high_ns.mask(is_rate, low_ns),
     )

@@ -212,9 +212,9 @@ def _merge_notes(
     the other notes, which only inform.
 
     A note is a sentence that is stored with the run. It warns if `_find_kind` finds a
-    kind of warning in it, such as "busy"; else its kind is "". Leave out forecasts. The
-    note that pairs did not converge only informs; leave it out if a warning, made from
-    the flags of these pairs, says so already.
+    kind of warning in it, such as "busy", other than "not_converged": the note that
+    pairs did not converge only informs. Leave it out if a warning, made from the flags
+    of these pairs, says so already. Leave out forecasts.
 
     by_key: the warnings, each by its key.
     """

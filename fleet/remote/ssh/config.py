@@ -148,7 +148,7 @@ def _depends_on_name(settings: Settings, name: str) -> bool:
         has_token = any(map(_TOKEN_OR_VARIABLE.search, settings.get(key, ())))
         if has_token:
             return True
-    # In all other settings, `ssh -G` has replaced the tokens: by the name if it was %h.
+    # in all other settings, `ssh -G` has replaced each token: %h by the name
     for key, texts in settings.items():
         has_name = any(name in text for text in texts)
         if has_name and key not in ("host", "hostname"):
