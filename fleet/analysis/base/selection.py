@@ -260,7 +260,8 @@ def _explain_no_run(all_runs: Sequence[RunSummary], text: str, place: Place) -> 
         return _describe_empty_root(place)
     _require_readable(all_runs, text, place)
     hosts = sorted({run.host_name for run in all_runs})
-    choices = f"{suggest_similar(text, hosts)} Hosts: {_list_newest(hosts)}"
+    suggestion = suggest_similar(text, hosts)  # "; did you mean 'node7'?", or "."
+    choices = f"{suggestion} Hosts: {_list_newest(hosts)}"
     return f"no run and no host {text!r} in {place}{choices}. `fleet runs` lists all."
 
 
@@ -341,8 +342,9 @@ def select_like_last_run(
     for runs in group_by_host(selected_runs).values():
         comparable_runs += keep_comparable_with_last(root, runs, benchmark)
     if not comparable_runs:
-        # If no run measured the benchmark, this raises the error that says so. If some
-        # did, all are unfinished, or lack samples beside runs that have some.
+        # Raises the error that says so if no run measured the benchmark. Else returns
+        # those that did: they are unfinished, or lack samples that other runs of their
+        # host have.
         return filter_runs(root, selected_runs, benchmark)
     return comparable_runs
 

@@ -88,11 +88,11 @@ def reorder_rows(values: Floats, counts: Ints, order: Ints) -> Floats:
     new_counts = counts[order]
     new_starts = find_starts(new_counts)
     old_starts = find_starts(counts)[order]
-    # a value's old place is its new place plus a step back, the same for all of its
-    # row: in the example, 3 stands at place 0 now, 2 places before its old place 2
-    steps_back = old_starts - new_starts
+    # all values of a row are as far from their old places: in the example, 3 moves from
+    # place 2 to place 0, so that its old place is the new place + 2
+    shift_of_row = old_starts - new_starts
     new_places = np.arange(new_counts.sum())
-    old_places = new_places + np.repeat(steps_back, new_counts)
+    old_places = new_places + np.repeat(shift_of_row, new_counts)
     reordered: Floats = values[old_places]
     return reordered
 

@@ -166,7 +166,8 @@ def format_share(share: float | None) -> str:
     """
     if share is None or is_none(share):
         return "-"
-    needs_decimal = 0 < share < 0.0995  # as it is rounded
+    # 0.0995 and more would round to "10.0%"
+    needs_decimal = 0 < share < 0.0995
     if needs_decimal:
         return f"{share:.1%}"
     return f"{share:.0%}"

@@ -80,8 +80,8 @@ def find_main_bursts(
 ) -> Bools:
     """Report which bursts are at the main level of their pair, where most bursts are.
 
-    A row is a pair and benchmark. A visit measures one pair by several benchmarks, by a
-    burst each. The rows of a group are the benchmarks of one pair that share visits.
+    A visit measures one pair by several benchmarks, by a burst each. A row holds the
+    bursts of one pair and benchmark; a group is the rows of one pair that share visits.
 
     medians: the median of each burst in ns, the bursts of all rows end to end.
     burst_counts: how many bursts each row has. visits: for each burst, the number of
@@ -125,11 +125,11 @@ def _number_visits(visits: Ints, groups: Ints) -> tuple[Ints, Ints]:
     each burst's group, from 0. Bursts of groups 0, 0, 1, 1 with the visits 2, 5, 2, 2
     have the visit numbers 0, 1, 2, 2, and the groups have 2 and 1 visits.
     """
-    # a key for each group and visit, which sorts by the group, then by the visit
-    visits_a_group = visits.max(initial=0) + 1
-    keys = groups * visits_a_group + visits
+    # group and visit as the two digits of one key, which sorts by the group first
+    base = visits.max(initial=0) + 1
+    keys = groups * base + visits
     distinct_keys, visit_of_burst = np.unique(keys, return_inverse=True)
-    group_of_visit = distinct_keys // visits_a_group
+    group_of_visit = distinct_keys // base
     _, visits_per_group = np.unique(group_of_visit, return_counts=True)
     return visit_of_burst, visits_per_group
 

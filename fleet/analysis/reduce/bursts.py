@@ -155,7 +155,7 @@ def _summarize_work_in_place(
             columns["other_rate"][row] = rate
             continue
         units_of_first = np.full(len(latencies), iterations[row])
-        counts_another_unit = bool(unit)  # than the first thread
+        counts_another_unit = bool(unit)  # without `other_unit`, all count the same
         if counts_another_unit:
             units_by_thread = np.stack(units_of_others)  # threads x samples
             shares = units_by_thread.sum(axis=1) / units_of_first.sum()

@@ -202,7 +202,7 @@ def _append_loads(rows: pd.DataFrame) -> "pd.Series[Any]":
         name = f"{row['relation']} {load}"
         if has_sizes:
             name += f" {ladders.format_size(size)}"
-        is_limited = bool(row["load_mbps"])
+        is_limited = bool(row["load_mbps"])  # None: no limit; 0: no load
         if has_thread_counts or is_limited:
             threads = row["threads"] or 0
             name += f" x{threads:.0f}"
@@ -388,9 +388,10 @@ class _Axes(NamedTuple):
 def _choose_shown_of_table(
     rows: pd.DataFrame, axes: _Axes, benchmark: Benchmark
 ) -> pd.DataFrame:
-    """Choose as `_choose_shown` does, for a benchmark with a parameter that makes the
-    rows of its own table. Its values become the columns of the overview. Choose one
-    value of each other parameter, and the nearest relation.
+    """Choose the rows that an overview shows, and return its columns `about`, `column`
+    and `place` for them, by the index of `rows`. The values of `axes.of_rows` become
+    the columns of the overview. Of tables, relations and columns, choose one each: the
+    first value of each parameter of tables, the nearest relation, and a column.
 
     Of `memcpy`, a row with `about` "aligned, self", `column` "4K" and `place`
     "00000000000000004096" is the number for aligned copies of 4 KiB.
@@ -414,10 +415,13 @@ def _select_column(
     column of the greatest load is chosen. Otherwise it is the last column if the
     benchmark has the view BLOCKS, and the first column if not.
     """
-    # of these parameters, only a load has a word for rows without a value
-    if parameters and parameters[0].none:
+    # of the parameters that make columns, only a load has the word `none`, which stands
+    # for rows without a value
+    begins_with_load = bool(parameters) and bool(parameters[0].none)
+    if begins_with_load:
         rows, name = _select_greatest_load(table, parameters[0])
         return rows, [name]
+    # the columns of BLOCKS are `own` and `shared`: it is about `shared`
     takes_last = benchmark.view is View.BLOCKS
     rows = _select_end(table, parameters, last=takes_last)
     return rows, _list_words(rows, parameters)
@@ -449,18 +453,18 @@ def _name_rows_by_parameter(rows: pd.DataFrame, parameter: Parameter) -> pd.Data
 
 
 def _choose_shown_peaks(rows: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:
-    """Choose the products of matrices that an overview shows: those on the nearest CPUs
-    with the first value of the first parameter that makes rows, and of each parameter
-    that makes tables. The first of rows is the operation, of which "peak" is the first
-    value.
+    """Choose the products of matrices that an overview shows: those of the first
+    operation, which is "peak" if it was measured, and of the first value of each
+    parameter that makes tables; of these, the ones on the nearest CPUs.
 
     Return the columns of the overview for these rows, by the index of `rows`: `about`,
     the operation and the threads, "peak x8"; `column`, the variant; and `place`, "",
     since rows of one variant make one column.
     """
-    first_of_rows = benchmark.parameters_with_role("row")[:1]
+    # the first parameter that makes rows
+    operation = benchmark.parameters_with_role("row")[:1]
     of_tables = benchmark.parameters_with_role("table")
-    first = _select_end(rows, [*first_of_rows, *of_tables])
+    first = _select_end(rows, [*operation, *of_tables])
     relation = first["relation"]
     peaks = first[relation == _find_nearest(relation)]
     about = peaks["operation"] + _format_threads(peaks)

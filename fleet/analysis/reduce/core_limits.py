@@ -70,9 +70,9 @@ def _make_core(
     avx512, avx, sse2: what the core loads and stores with these instructions. others:
     the same for more variants, by name.
 
-    The core also gets the operations of Arm's variants, with the six pipelines of Arm's
-    widest core: an Arm core that is not listed has the limits of the widest core of
-    all, which is made here, too.
+    Every core gets the operations of Arm's variants, too, with six pipelines. Only the
+    widest core of all needs them, since it stands for Arm cores that are not listed;
+    an x86 core never measures these variants.
     """
     ports = {
         "avx512": avx512,

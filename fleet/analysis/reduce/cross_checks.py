@@ -86,7 +86,7 @@ def has_cross_checks(
     """
     for name in benchmarks:
         benchmark, _, _ = name.partition("/")
-        is_of_cpus = descriptions[name].view in (View.MATRIX, View.CPUS)
+        is_of_cpus = descriptions[benchmark].view in (View.MATRIX, View.CPUS)
         # of the benchmarks of pairs or single CPUs, only `message` has a check; the
         # other checks are of benchmarks with points
         if benchmark == "message" or not is_of_cpus:
@@ -469,7 +469,8 @@ def _compare_with_peak(
     share *= _divide_frequencies(peak_ghz, row["core_ghz"])
     product = f"gemm/{row['variant']} {row['point']}"
     says = f"{product}: {share:.0%} of the peak of its unit"
-    limit = OVER * (1 + peak.spread + _read_spread(row, 0.0))
+    spread = _read_spread(row, unknown=0.0)  # as that of the peak, if unknown
+    limit = OVER * (1 + peak.spread + spread)
     return Comparison(share, says, share > limit)
 
 

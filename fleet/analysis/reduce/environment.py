@@ -25,7 +25,7 @@ _DESCRIBED = (*ENVIRONMENT, *(f"{name}_json" for name in _OBJECTS))
 _NO_EFFECT = {"seed", "deadline_s"}  # of a plan, on the measurement
 _CLOCK_RATE_DIGITS = 3  # two calibrations of one clock differ beyond these
 _NAMES_WIDTH = 60  # characters of host names
-_ALSO = (
+_BESIDE_ENVIRONMENT = (  # columns of `runs` that are properties, too
     "started_utc",
     "ended_utc",
     "state",
@@ -328,10 +328,10 @@ def _count_runs_by_host(hosts: Sequence[str]) -> str:
 
 
 def list_properties(runs: Sequence[dict[str, Any]]) -> list[Property]:
-    """List the properties that are known of a run at least, those that differ between
+    """List the properties that are known of one run or more, those that differ between
     runs first. Their values are in the order of `runs`.
     """
-    texts_by_name = describe_facts_by_name(runs, _ALSO)
+    texts_by_name = describe_facts_by_name(runs, _BESIDE_ENVIRONMENT)
     if len(runs) > 1:
         texts_by_name["cpu_flags"] = _describe_cpu_flags(runs)
     properties = []

@@ -94,10 +94,11 @@ def _estimate_error_of_median(values: Floats, sigma: Floats) -> float:
 
     Let m be the median of `values`. If all were measured again, each value would be
     below m with a probability p of its own, and the count of values below m would
-    scatter by sqrt(sum(p (1 - p))). Half of the values are below the new median. If the
-    count is c more than half, the new median is therefore so far below m that c values
-    lie between the two: by c / `growth`, where `growth` is by how many values the count
-    grows if m grows by 1.
+    scatter by sqrt(sum(p (1 - p))).
+
+    Where c values too many are below m, the median moves down past c values. A move by
+    1 passes `growth` values, so the median moves by c / `growth`. Its error is
+    therefore the scatter of the count divided by `growth`.
 
     The error is at most that of the value nearest to the median. If all other values
     are far away, the count hardly grows with m, and the quotient is too large.

@@ -162,13 +162,13 @@ def map_groups(table: npt.ArrayLike, order: Layout, limit: int = MAX_GROUPS) -> 
     of the pairs with ping in the one group and pong in the other. table: as in
     `map_cpus`.
     """
-    blocks, groups = choose_blocks(order, limit)
+    blocks, kind = choose_blocks(order, limit)  # kind: "NUMA nodes"
     return Heatmap(
         labels=tuple(format_cpus(block) for block in blocks),
         borders=(False,) * len(blocks),
         values=_compute_block_medians(table, blocks),
         limits=choose_limits([table]),
-        groups=groups,
+        groups=kind,
         group_labels=_label_blocks(order, blocks),
     )
 
@@ -268,7 +268,8 @@ def _label_blocks(order: Layout, blocks: tuple[tuple[int, ...], ...]) -> GroupLa
     levels = order.label_groups()
     if not levels or len(levels[0]) >= len(blocks):
         return ()
-    # the number of blocks before each place among the CPUs where a block begins or ends
+    # by each place among the CPUs where a block begins or ends, the number of blocks
+    # before it: of two blocks of 8 CPUs, {0: 0, 8: 1, 16: 2}
     blocks_before_place = {
         place: count for count, place in enumerate(find_block_borders(blocks))
     }

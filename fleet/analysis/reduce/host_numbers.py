@@ -262,6 +262,7 @@ def summarize_hosts(
     rows = rows.assign(number=number_groups(rows, _KEYS))
     by_number = rows.groupby("number")
     levels = summarize_levels(rows, ["number"])
+    # the main level of a number comes first
     main_levels = levels.drop_duplicates("number").set_index("number")
 
     # a row per number; pandas aligns the columns that are added by the number

@@ -52,11 +52,10 @@ def estimate_autocorrelation(deviations: Floats) -> Floats:
     """
     squares = (deviations**2).sum(axis=1)
     sum_above_lag_0 = _sum_products_above_lag_0(deviations, squares)
-    # The correlation at a lag is the sum of products divided by the sum of squares. Let
-    # t be the sum of the correlations at lags above 0. If lag k has the correlation
-    # r**k, then t = r / (1 - r), so that r = t / (1 + t): the sum above lag 0 divided
-    # by the sum of all lags. If t is below 0, t itself is taken for r: the sum above
-    # lag 0 divided by the squares alone.
+    # The correlation at a lag is its sum of products divided by `squares`. Let t be the
+    # sum of the correlations at lags above 0: t = sum_above_lag_0 / squares. If lag k
+    # has the correlation r**k, then t = r / (1 - r), so that r = t / (1 + t):
+    # r = sum_above_lag_0 / sum_of_all_lags. If t is below 0, r is taken to be t.
     sum_of_all_lags = squares + sum_above_lag_0
     denominator = np.where(sum_above_lag_0 > 0, sum_of_all_lags, squares)
     correlation: Floats = np.full(len(deviations), -1.0)
@@ -73,7 +72,9 @@ def _sum_products_above_lag_0(deviations: Floats, squares: Floats) -> Floats:
     Stat. Sci. 7 (1992)). squares: the sum of squares of each row.
     """
     count = deviations.shape[1]
-    # the loop adds lag 0, too, which is the sum of squares: subtract it beforehand
+    # The loop adds lag 0, too, which is the sum of squares: subtract it beforehand.
+    # Every row adds it, unless all its values are 0, since lag 1 is never as far below
+    # 0 as lag 0 is above.
     sum_above_lag_0 = -squares
     is_summing = squares > 0
     for lag in range(0, count - 1, 2):

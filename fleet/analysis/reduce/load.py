@@ -102,7 +102,7 @@ def open_samples(place: Place, run: RunSummary) -> TableFile:
 
 def load_runs(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
     """Read the `runs` table: one row per published run."""
-    return _make_runs(_read_records(root, **which))
+    return _make_runs_table(_read_records(root, **which))
 
 
 RUN_COLUMNS = ("host_name", "started_utc", "cpu_model", "kernel", "labels")
@@ -152,7 +152,7 @@ def read_runs(
         if run_id not in runs_by_id:
             raise _find_why_missing(listing, root, run_id)
     runs = [runs_by_id[run_id] for run_id in run_ids]
-    return runs, _make_runs(records), _make_cpus(records)
+    return runs, _make_runs_table(records), _make_cpus_table(records)
 
 
 def _find_why_missing(listing: Listing, root: Root, run_id: str) -> StoreError:
@@ -192,12 +192,12 @@ def _make_runs_rows(records: _Records) -> list[dict[str, Any]]:
     ]
 
 
-def _make_runs(records: _Records) -> pd.DataFrame:
+def _make_runs_table(records: _Records) -> pd.DataFrame:
     rows = _make_runs_rows(records)
     return to_pandas(pa.Table.from_pylist(rows, arrow_schema("runs")))
 
 
-def _make_cpus(records: _Records) -> pd.DataFrame:
+def _make_cpus_table(records: _Records) -> pd.DataFrame:
     rows = list[Mapping[str, Any]]()
     for _, record in records:
         rows += record.cpus
@@ -224,7 +224,7 @@ def decode_run_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def load_cpus(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:
     """Read the `cpus` table: one row per run and CPU."""
-    return _make_cpus(_read_records(root, **which))
+    return _make_cpus_table(_read_records(root, **which))
 
 
 def load_runs_and_cpus(
@@ -234,7 +234,7 @@ def load_runs_and_cpus(
     records only once.
     """
     records = _read_records(root, **which)
-    return _make_runs(records), _make_cpus(records)
+    return _make_runs_table(records), _make_cpus_table(records)
 
 
 def load_counters(root: Root, **which: Unpack[Runs]) -> pd.DataFrame:

@@ -84,9 +84,9 @@ def reduce_bursts(
     bursts = _sort_by_pair(bursts, ordered=ordered)
     about = bursts.about
     pair_of_burst = number_groups(about, PAIR)
-    names = _select_names_of_pairs(about, pair_of_burst)
+    pair_rows = _select_names_of_pairs(about, pair_of_burst)
     medians, outlier_counts = compute_medians_and_outliers(bursts)
-    is_main = _find_main_bursts(medians, pair_of_burst, about, names, descriptions)
+    is_main = _find_main_bursts(medians, pair_of_burst, about, pair_rows, descriptions)
 
     columns = _summarize_medians(medians, pair_of_burst, about, is_main)
     columns |= _join_flags(about["flags"], pair_of_burst)
@@ -97,7 +97,7 @@ def reduce_bursts(
     outliers = np.bincount(pair_of_burst, weights=outlier_counts)  # a sum by pair
     columns["outliers"] = outliers / columns["samples"]
 
-    pairs, row_of_pair = _sort_pairs(names.assign(**columns))
+    pairs, row_of_pair = _sort_pairs(pair_rows.assign(**columns))
     row_of_burst = row_of_pair[pair_of_burst]
     rounds = get_ints(about, "round")
     return pairs, BurstMedians(medians, row_of_burst, rounds, is_main)
@@ -233,9 +233,9 @@ def _find_nearer_half(distances: Floats, groups: Ints) -> Ints:
 
     groups: the group of each distance, ascending from 0.
     """
-    nearest_first = np.lexsort((distances, groups))  # group by group
-    # `groups` ascends, so that sorting leaves each group where it was: the value at
-    # place i of `nearest_first` is of the group groups[i]
+    # sorted by group, then by distance. `groups` ascends, so each group stays where it
+    # is, and groups[i] is also the group of nearest_first[i].
+    nearest_first = np.lexsort((distances, groups))
     sizes = np.bincount(groups)
     start_of_group = find_starts(sizes)
     rank_in_group = np.arange(len(groups)) - start_of_group[groups]

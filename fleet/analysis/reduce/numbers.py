@@ -297,6 +297,7 @@ def load_pair_numbers(
         columns = list({*_COMPARED, *numbers})
     ids = [run.run_id for run in runs]
     pairs = load_pairs(root, run_id=ids, columns=columns)
+    # without benchmarks that their run describes otherwise than `descriptions`
     pairs = load.drop_contradicting(pairs, runs, descriptions)
     return as_float64(pairs)
 

@@ -216,9 +216,9 @@ def estimate_scatter(rows: Floats) -> float:
 
 def measure_distances_within(rows: Floats) -> Floats:
     """Measure how far each value is from the mean of its level in its row, widened a
-    little, since few values draw their mean near. The distance is NaN for a value that
-    is missing or is the only value of its level. Another level begins at each gap of
-    more than 8 %.
+    little, since the mean of few values is too near to them. The distance is NaN for a
+    value that is missing or is the only value of its level. Another level begins at
+    each gap of more than 8 %.
 
     rows: logarithms, a row per number, a column per run.
     """
@@ -232,6 +232,7 @@ def measure_distances_within(rows: Floats) -> Floats:
         is_counted = is_at_level[has_several]
         from_mean = _measure_distances_from_mean(rows[has_several], is_counted)
         is_measured = is_at_level & has_several.reshape(-1, 1)
+        # both masks select the same values, row by row
         distances[is_measured] = from_mean[is_counted]
     return distances
 

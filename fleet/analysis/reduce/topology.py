@@ -65,7 +65,7 @@ class Layout:
         """
         for cpus_per_group in (4, 2):
             max_groups = len(self.cpus) // cpus_per_group
-            level = self.choose_finest_level(max_groups)
+            level = self.choose_finest_level(max_groups)  # never "core"
             if level is not None:
                 return level
         cores = len(self._list_groups_and_sizes("core"))

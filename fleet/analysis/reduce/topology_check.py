@@ -78,9 +78,12 @@ def check_runs(
     each finding. pairs: of these runs. past: by the ID of a run, the medians of all
     earlier runs that it is compared with, joined.
     """
+    # a row is left per run, benchmark, variant, and pair of CPUs or CPU
     pairs = drop_points(pairs, descriptions)
     medians_by_run = _compute_medians_by_run(pairs)
 
+    # a run's findings are in the order of these checks, of which two take all runs at
+    # once, and two take one run
     findings: dict[str, list[tuple[object, ...]]] = defaultdict(list)
     for run_id, *finding in _check_siblings(pairs):
         findings[run_id].append(tuple(finding))
