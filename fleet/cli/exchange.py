@@ -83,7 +83,7 @@ def write_report(
         )
     runs = list[store.RunSummary]()
     heading = ""
-    # A site of summaries has runs, too, if words name some and any are stored.
+    # Summaries make a site alone; words beside them add runs, if any are stored.
     adds_runs_to_summaries = words and root.runs
     if not summaries or adds_runs_to_summaries:
         runs, heading = _select_runs_with_heading(root, words, sides, benchmarks)
@@ -168,8 +168,8 @@ def _read_ranges(
     path = Path(EXPECTED)
     if not path.exists():
         return []
-    # Ranges may name variants that only a stored run knows. Without runs to report on,
-    # as on a site of summaries, do not read those of the root.
+    # Ranges may name variants that only a stored run knows. A site of summaries alone
+    # reports on no runs, so the root's are not read for that.
     runs_with_variants = root.runs if runs else ()
     return read_expected(path, runs_with_variants)
 
@@ -265,6 +265,8 @@ def import_(
     from fleet.plan import benchmark_names, grammars, options
 
     if agent:
+        # `fleet check --script` prints a script that a scheduler, such as Slurm, runs
+        # as a step on each host; a file has the output of one step
         labels = options.parse_labels(label or [])
         _import_scheduler_steps_and_exit(files, results, labels)
     if all(file.suffix in run_files.SUFFIXES for file in files):
@@ -402,6 +404,7 @@ def export(
         runs = base.select_runs(root.runs, select or ["all"], root)
         count = Count("writing", len(runs))
         pieces = exports.export_rows(root, runs, format_, benchmarks, count.step)
+        # numbers are formatted all at once, and never step the count
         if format_ == exports.SAMPLES:
             progress = count
     else:
@@ -442,7 +445,8 @@ def _format_matrix(
 
     words = " ".join(select or ())
     if words.startswith(SUMMARY):
-        # several words are no summary's name: the error suggests names that have all
+        # Several words are no summary's name: `export_matrix` then raises UsageError
+        # and suggests the names that contain all of these words.
         return export_matrix(root, words, format_, benchmarks, value)
     run_id = _select_last_run_id(root, select, benchmarks)
     return export_matrix(root, run_id, format_, benchmarks, value)
@@ -519,6 +523,7 @@ def _write(
         return
     with show_elapsed(progress):
         if file is None:
-            sys.stdout.writelines(text)  # which escapes control characters by itself
+            # the program has made stdout escape control characters, as `printable` does
+            sys.stdout.writelines(text)
         else:
             write_output(file, (printable(piece, kept="\n\t") for piece in text))

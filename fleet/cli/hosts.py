@@ -210,6 +210,7 @@ def check(
     if json:
         typer.echo(render_checks_json(checks))
     else:
+        # without -v only the findings that disturb, not those that only inform
         render = render_checks if verbose else render_without_information
         cli.print_text(render(checks))
     raise typer.Exit(events.exit_code([result.outcome for result in checks]))

@@ -312,6 +312,7 @@ class _Completion(shell_completion.ShellComplete):
         typed_value = typed
         if typed.startswith("-") and "=" in typed:
             _, _, typed_value = typed.partition("=")
+        # the beginning of each line: "h" in bash, "--sort=h" in other shells
         word_to_replace = os.environ.get("_FLEET_WORD", typed)
         lines = []
         for item in self.get_completions(args, typed):

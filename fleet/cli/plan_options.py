@@ -27,7 +27,7 @@ PANELS: Mapping[str, str] = {  # of the help, each with its plan options
     HOW_MUCH: "samples rounds precision time_budget_s",
     _HOW: "line nodes governor boost",
 }
-_FRONT_BENCHMARKS = "cas, readwrite, message, chase, bandwidth, loaded, contend, gemm"
+_BENCHMARKS_OF_HELP = "cas, readwrite, message, chase, bandwidth, loaded, contend, gemm"
 BENCHMARK_QUESTIONS = [
     (name, benchmark.question) for name, benchmark in BENCHMARKS.items()
 ]
@@ -60,15 +60,16 @@ def add_plan_options(
 
     @wraps(command)
     def parse_and_run(**arguments: Any) -> None:
-        # `_make_parameters` gave the command a parameter for each option with a flag,
-        # and `plan` for the words NAME=VALUE of the others
+        # Replace the arguments that typer passes for `requested`, see below: one for
+        # each option with a flag, and `plan`, the words NAME=VALUE of the others.
         texts = {name: arguments.pop(name) for name in _list_options_with_flag()}
         words = arguments.pop("plan") or ()
         texts |= parse_plan_words(words)
         texts["benchmarks"] = join_lists(texts["benchmarks"])
         command(requested=parse_requested(texts), **arguments)
 
-    # typer reads a command's options from its signature
+    # Typer reads a command's options from its signature: list the plan options there in
+    # place of `requested`.
     described = signature(command)
     parameters: list[Parameter] = []
     for parameter in described.parameters.values():
@@ -149,5 +150,6 @@ def _describe_values(plan_option: Option) -> str:
         return default
     allowed = plan_option.grammar.allowed
     if plan_option.name == "benchmarks":
-        allowed = f"{_FRONT_BENCHMARKS}, …"
+        # there are more; --help-all describes each
+        allowed = f"{_BENCHMARKS_OF_HELP}, …"
     return f"{allowed}; {default}"

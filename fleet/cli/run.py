@@ -119,7 +119,8 @@ def run(
     store = Store(results)
     store.require_writable()
     outcomes: list[events.Outcome] = []
-    # a pass over all hosts for each; before a pass, this runs the command of --switch
+    # Measure all hosts once for each label. Where the value of the label changes, the
+    # iterator runs the command of --switch before it yields.
     for labels_of_side in alternate_labels(sides, repeat):
         with show_progress(
             hosts, outcomes, quiet=quiet, json=json, as_map=map_
@@ -255,12 +256,13 @@ def resume(
     intent = remaining.intent
     hosts_not_begun: Sequence[Host] = ()
     if publish_partial:
-        hosts = resume.hosts_to_resume(remaining, {}, partial=True)
+        # hosts are as their journals have them, so no inventory is needed
+        hosts = resume.hosts_to_resume(remaining, inventory={}, partial=True)
     else:
         hosts = _load_hosts_to_resume(remaining, inventory)
-        # remaining.hosts names those without a journal; a host that has begun was
-        # checked then
-        hosts_not_begun = [host for host in hosts if host.name in remaining.hosts]
+        # a host that has begun was checked then, and has a journal since
+        names_without_journal = remaining.hosts
+        hosts_not_begun = [host for host in hosts if host.name in names_without_journal]
     cli.require_usable(hosts_not_begun, intent.requested)
     started = time.monotonic()
     store.require_writable()

@@ -159,7 +159,8 @@ def _render_costs(plans: Sequence[PlannedHost]) -> str:
         for cost in planned.costs:
             key = _CostText(planned.was_measured, cost.cpus, _describe_cost(cost))
             names_by_cost[key].append(planned.host.name)
-    # a plan for a kind of CPUs has no cost on a machine whose CPUs are unknown
+    # No host has a cost if each plan is for a kind of CPUs, such as P cores, and no
+    # host was measured before: nobody knows how many CPUs of that kind there are.
     if not names_by_cost:
         return (
             "`fleet check` counts the CPUs of that kind, and forecasts how long it"
@@ -194,6 +195,7 @@ def _list_costs(names_by_cost: Mapping[_CostText, Sequence[str]]) -> list[str]:
     assumed = [cost for cost in in_order if not cost.was_measured]
     costs = [*measured, *assumed]
     if _are_equal_guesses(costs):
+        # such as "12 s, 300 points", "under 1 s", or a reason with a full stop
         duration = costs[0].text.removesuffix(".")
         if not duration.startswith("under"):
             duration = f"about {duration}"

@@ -24,11 +24,11 @@ _COLOURS = {State.COMPLETE: "green", State.FAILED: "red"}  # of others: yellow
 _LINES_BESIDE_TABLE = 3
 _TITLES = ("host", "stage", "bursts", "time")
 _NUMBERS = ("bursts", "time")  # titles of columns aligned to the right
-_LEAST_NAME = 10
+_LEAST_NAME_WIDTH = 10
 _LEAST_WIDTHS = (9, 6, 6, 0)  # of the columns after the names
 _GAP = 2  # between columns
 # At the end of a line the terminal shows ^C; wrapped, it would tear the table.
-_ECHO = len("^C")
+_ROOM_FOR_ECHO = len("^C")
 _one_line = partial(Text, no_wrap=True, overflow="ellipsis")
 
 
@@ -235,8 +235,8 @@ class _Widths:
         self._needed = list(_LEAST_WIDTHS)
 
     def make_room(self, rows: Sequence[_Cells]) -> None:
-        """Make each column as wide as its longest cell; no room for dim words, but
-        for a stage.
+        """Make each column as wide as its longest cell. Dim words behind the stage
+        widen none: they stand there only until medians come, and may be cut off.
         """
         for row in rows:
             for place, cell in enumerate(row):
@@ -251,9 +251,10 @@ class _Widths:
         """
         *middle_widths, last = self._needed
         gaps = _GAP * len(self._needed)
-        # the names and the last column share what the others leave
-        room = total - _ECHO - sum(middle_widths) - gaps
-        shortest_name = min(longest_name, _LEAST_NAME)
+        # The names and the last column share what the others leave. The room for an
+        # echo is for the ^C that a user types.
+        room = total - _ROOM_FOR_ECHO - sum(middle_widths) - gaps
+        shortest_name = min(longest_name, _LEAST_NAME_WIDTH)
         name_that_fits = min(longest_name, room - last)
         name = max(name_that_fits, shortest_name)
         rest = max(room - name, 1)

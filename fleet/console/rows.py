@@ -99,7 +99,7 @@ class Row:
 
         Once all planned bursts are done, further rounds follow, as many as the
         precision needs. Nobody knows how many, so that the longest time of the forecast
-        is the estimate.
+        is the estimate; without a forecast it is 0.
         """
         elapsed_s = now - self.entered
         if self._are_planned_bursts_done and self.expected is not None:
@@ -111,6 +111,7 @@ class Row:
             return TimeLeft(left_s, f"{left_s:.0f} s left")
         if self.expected is None:
             return TimeLeft(0.0, "")
+        # the text has the whole forecast, such as "20 s to 60 s"
         longest_left_s = _compute_longest_left_s(self.expected, elapsed_s)
         return TimeLeft(longest_left_s, f"about {self.expected}")
 
