@@ -115,20 +115,20 @@ def _get_false_alarm_chance(row: Row) -> float:
 
 
 def _explain_no_outcome(acceptance: Acceptance, rows: Sequence[Row]) -> list[str]:
-    """Return the reasons why a machine cannot be judged, at most _LISTED. The last one
-    says what a number needs to be judged. Before it stand the numbers that have an
-    expectation: theirs is too uncertain to judge them.
+    """Return the reasons why a machine cannot be judged, at most _LISTED: the numbers
+    whose expectation is too uncertain to judge them, then what a number needs to be
+    judged.
 
     rows: a row per number and expectation; `source` is "" without an expectation.
     """
     if not rows:
         return ["it has not measured this"]
-    with_source = [row for row in rows if row["source"]]
-    reasons = _describe_numbers(with_source[: _LISTED - 1], acceptance)
+    with_expectation = [row for row in rows if row["source"]]
+    reasons = _describe_numbers(with_expectation[: _LISTED - 1], acceptance)
     model = acceptance.cpu_model
-    # an expectation may come from a table, so a missing table is named only if there is
-    # no expectation
-    if reasons or model is None:
+    # An expectation may come from a table of the CPU model. Only if no number has one,
+    # such a table is surely missing.
+    if with_expectation or model is None:
         reasons.append(WHAT_A_NUMBER_NEEDS)
     else:
         reasons.append(f"no table of {model} is here; {WHAT_A_NUMBER_NEEDS}")
@@ -170,6 +170,7 @@ def _list_remarks(acceptance: Acceptance, rows: Sequence[Row]) -> Iterator[str]:
     # a machine better than expected may have other settings than before
     if outcome.is_better:
         yield "other settings?"
+    # a change that nobody has accepted: the command accepts it
     has_open_change = any(map(_has_open_change, rows))
     if has_open_change and not acceptance.is_disturbed:
         command = format_command("fleet", "accept", acceptance.host, "--write")
@@ -183,8 +184,9 @@ def _list_remarks(acceptance: Acceptance, rows: Sequence[Row]) -> Iterator[str]:
         yield f"{acceptance.flagged:.0%} of bursts are flagged"
     if acceptance.older:
         yield f"only in older runs: {', '.join(acceptance.older)}"
-    if acceptance.empty:
-        yield f"no burst of {acceptance.empty} gave a number"
+    empty_run_id = acceptance.empty
+    if empty_run_id:
+        yield f"no burst of {empty_run_id} gave a number"
 
 
 def _has_open_change(row: Row) -> bool:
@@ -286,7 +288,7 @@ def acceptances_as_json(acceptances: Sequence[Acceptance]) -> str:
     names = "host run_id outcome failed flagged older empty"
     machines = select_fields(acceptances, names)
     for machine, acceptance in zip(machines, acceptances, strict=True):
-        machine["rows"] = _add_shown(acceptance)
+        machine["rows"] = _get_rows_as_shown(acceptance)
     return text.format_document("accept", machines)
 
 
@@ -294,14 +296,14 @@ def acceptances_as_csv(acceptances: Sequence[Acceptance]) -> str:
     """Render CSV with a row per machine, number and expectation."""
     tables = []
     for acceptance in acceptances:
-        table = _add_shown(acceptance)
+        table = _get_rows_as_shown(acceptance)
         table.insert(0, "host", acceptance.host)
         table.insert(1, "run_id", acceptance.run_id)
         tables.append(table)
     return text.format_csv(pd.concat(tables)).rstrip("\n")
 
 
-def _add_shown(acceptance: Acceptance) -> pd.DataFrame:
+def _get_rows_as_shown(acceptance: Acceptance) -> pd.DataFrame:
     """Return a machine's rows, with numbers, ranges and changes as they are shown."""
     descriptions = acceptance.descriptions
     rows = add_limits(acceptance.rows, descriptions)

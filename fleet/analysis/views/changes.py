@@ -90,8 +90,8 @@ def render_changes_headline(history: History) -> str:
 
 def _count_changes(history: History) -> list[str]:
     """Return phrases that count dated changes, then other kinds: "2 changes", "1
-    gradual", "3 below 3%", "1 odd night". The first is there even for none; each other
-    phrase only if its count is not 0.
+    gradual", "3 below 3%", "1 odd night", "2 at another level (…)". The first is there
+    even for none; each other phrase only if its count is not 0.
     """
     counts = _count_kinds_of_changes(history)
     phrases = [format_count(counts["dated"], "change")]
@@ -104,6 +104,7 @@ def _count_changes(history: History) -> list[str]:
     odd_nights = history.odd["night"].nunique()
     if odd_nights:
         phrases.append(format_count(odd_nights, "odd night"))
+    # the relations with a lasting switch to another level
     if len(history.elsewhere):
         phrases.append(_describe_moved_levels(history))
     return phrases

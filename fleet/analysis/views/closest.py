@@ -71,8 +71,8 @@ def load_closest_sets(
     root: Root, runs: Sequence[RunSummary], count: int, only: Only = ALL
 ) -> ClosestSets:
     """Find the closest sets of `count` CPUs in a host's last run. Count for each set
-    the earlier runs in which it was as good, so that it could not be told from the best
-    of these sets.
+    the earlier runs in which it was as good as the best of these sets: the intervals of
+    their slowest pairs met.
 
     runs: of one host, oldest first. Raises UsageError for several hosts, or if there
     are too few CPUs.
@@ -169,7 +169,9 @@ def _list_cpus(pairs: pd.DataFrame, count: int) -> list[int]:
 def _load_matrices(
     root: Root, runs: Sequence[RunSummary], only: Only, descriptions: Descriptions
 ) -> pd.DataFrame:
-    """Load the pairs of benchmarks between CPUs whose lines are not placed."""
+    """Load the pairs of the benchmarks that have a matrix, without pairs whose cache
+    line was placed on a NUMA node (`memory_node`).
+    """
     every_pair, cpus = load_pairs_and_cpus(root, runs, descriptions)
     selected = only.select(every_pair, cpus)
     pairs = load.drop_points(selected, descriptions)

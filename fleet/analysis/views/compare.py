@@ -251,7 +251,8 @@ def _name_rows(
         about_all_hosts.append((f"all {len(group)}{suffix}", fleet_rows))
         for comparison in group:
             name = _name_in_group(comparison, len(group))
-            is_named_by_side = name == b  # it is the only comparison of its sides
+            # the only comparison of its sides has the name of side B alone, no suffix
+            is_named_by_side = name == b
             if not is_named_by_side:
                 name += suffix
             about_comparisons.append((name, comparison.rows))
@@ -578,7 +579,7 @@ def _render_legend(comparisons: Sequence[Comparison]) -> str:
     first = comparisons[0]
     units = dict.fromkeys(comparison.unit for comparison in comparisons)
     plurals = " or ".join(f"{unit}s" for unit in units)  # "runs" or "runs or hosts"
-    # `explain_a_and_b` adds the last s itself
+    # `explain_a_and_b` adds an s: "run" becomes "runs", "runs or host" "runs or hosts"
     per_unit = plurals.removesuffix("s")
     sides = text.explain_a_and_b(rows["benchmark"], per_unit, first.descriptions)
     explanation = _WITHIN_A_RUN
@@ -604,11 +605,13 @@ def _explain_verdicts(
     yield f" Threshold: {' or '.join(dict.fromkeys(shares))}."
     yield explain_scatter(rows)
     if (rows["verdict"] == Verdict.AT_ANOTHER_LEVEL).any():
+        # most runs of A are at one level, and most runs of B at another
         yield (
             " At another level: most runs of the sides are, which may be chance;"
             " more runs tell."
         )
     if rows["why"].str.contains("all hosts").any():
+        # each change is relative to the median change of all hosts
         yield (
             " Than all hosts: beside the median change of all measured together,"
             " which is taken out."
@@ -649,8 +652,8 @@ def explain_scatter(rows: pd.DataFrame) -> str:
         return ""
     borrowed = moderated["borrowed"].median()
     freedom = f"{borrowed:.0f} further degrees of freedom"
-    # A verdict may advise "about 8 runs a side". That follows from this estimate, which
-    # depends on what other relations the command compares.
+    # A verdict may advise "for 3%, about 8 runs a side". How many follows from the
+    # scatter, which depends on what other relations the command compares.
     advises_runs = rows["why"].str.contains("about").any()
     remark = ""
     if advises_runs:
@@ -787,6 +790,6 @@ def _format_burst_levels(
         *numbers,
         text.format_share(row["a_share"]),
         text.format_share(row["b_share"]),
-        text.format_change(row["moved"], 0),
-        text.format_interval(row["moved_low"], row["moved_high"], 0),
+        text.format_change(row["moved"], digits=0),
+        text.format_interval(row["moved_low"], row["moved_high"], digits=0),
     )

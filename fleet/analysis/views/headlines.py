@@ -161,8 +161,8 @@ def _count_verdicts(
             note = every_note.get(verdict)
             phrase = f"{counts[verdict]} {verdict}"
             phrases.append(phrase if note is None else f"{phrase} ({note})")
-    no_findings = [row for row in rows if not is_finding(row)]
-    at_several_levels = [row for row in no_findings if row["levels"] > 1]
+    rows_without_finding = [row for row in rows if not is_finding(row)]
+    at_several_levels = [row for row in rows_without_finding if row["levels"] > 1]
     if at_several_levels:
         levels = _describe_compared_levels(at_several_levels, descriptions)
         count = len(at_several_levels)

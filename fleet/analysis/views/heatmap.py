@@ -201,10 +201,10 @@ class _Drawing:
         shades = self.heatmap.choose_shades()
         last_sign = len(_SIGNS) - 1
         last_shade = heatmap.SHADES - 1
-        # from 0 to last_sign; -1 where nothing was measured, which is replaced below
-        places = shades * last_sign // last_shade
-        signs = np.array([*_SIGNS])[places]
-        signs[shades == _NO_SHADE] = " "
+        is_measured = shades != _NO_SHADE
+        places = shades[is_measured] * last_sign // last_shade  # from 0 to last_sign
+        signs = np.full(shades.shape, " ")
+        signs[is_measured] = np.array([*_SIGNS])[places]
         signs[self.marks] = "x"
         return signs
 

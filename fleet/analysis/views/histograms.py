@@ -40,7 +40,7 @@ def make_bins(values: Floats, grain: float) -> Floats:
     low = float(values.min())
     high = float(values.max())
     min_width = _find_min_width(low, grain)
-    fitting_bins = (high - low) / min_width
+    fitting_bins = (high - low) / min_width  # of equal width, or as many of equal ratio
     max_bins = min(_BINS, max(len(values) // 2, 1))  # two values a bin on average
     count = int(np.clip(fitting_bins, 1, max_bins))
     is_wide = low > 0 and high > _LOG_BEYOND * low
@@ -57,8 +57,8 @@ def _find_min_width(smallest: float, grain: float) -> float:
     """Return the least width of bins of equal width.
 
     The clock cannot tell values apart that differ by less than its grain. Noise spreads
-    the values, too: _BINS bins are together no narrower than _MIN_SPAN of the smallest
-    value, so that it does not fill many of them. If both widths are 0, return 1.
+    the values, too: so that noise alone fills few bins, _BINS bins are together no
+    narrower than _MIN_SPAN of the smallest value. If both widths are 0, return 1.
     """
     grain_width = float(np.nan_to_num(grain))  # an unknown grain sets no least width
     noise_width = _MIN_SPAN * smallest / _BINS

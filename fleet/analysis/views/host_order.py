@@ -73,6 +73,7 @@ def _find_numbers(table: pd.DataFrame, column: str) -> tuple[str, "pd.Series[flo
     a host that measured several variants has one of each.
     """
     title = " ".join(column.split())
+    # three names of each row's column: `relation`, `short` and `whole`
     names_of_rows = _name_columns(table)
     is_named = (names_of_rows == title).any(axis="columns")
     if not is_named.any():

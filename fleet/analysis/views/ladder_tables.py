@@ -66,6 +66,7 @@ def _render_levels(
     yield from explain_marks(levels)
     spread = levels["spread"]
     if spread.notna().any():
+        # such as "half the plateaus within ±1.2%, all within ±3.4%"
         widths = text.describe_half_widths(
             "half the plateaus", spread.median(), spread.max()
         )

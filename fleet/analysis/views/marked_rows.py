@@ -67,10 +67,10 @@ def _derive_marked_bursts(
 ) -> Iterator[tuple[list[Key], Any]]:
     """Yield one tuple: the keys of the runs whose samples can be read, and an Arrow
     table of all their bursts that may be worth a warning. Yield nothing if no samples
-    can be read.
+    can be read. keys: of the runs to read.
 
-    It is an iterator because `load_derived` takes any number of tuples. keys: of the
-    runs to read.
+    `load_derived` takes the runs in any number of parts, a tuple each; here all runs
+    are one part.
     """
     keys_by_file = {samples_name(*key): key for key in keys}
     read = partial(_read_marked_bursts, place)

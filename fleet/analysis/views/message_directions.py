@@ -23,7 +23,7 @@ _COLUMNS = [
     "ticks",
     "other_ticks",
 ]
-_PAIR = ["variant", "point", "low", "high"]
+_KEYS_OF_PAIR = ["variant", "point", "low", "high"]
 # How each column of the bursts of a pair is reduced. The offset is within the bounds of
 # each burst, so the narrowest bounds hold.
 _REDUCER_BY_COLUMN = {
@@ -58,8 +58,8 @@ def compute_message_directions(root: Root, run_id: str) -> pd.DataFrame:
     and `most_ns`: by how much the clock of `high` may be ahead of that of `low`.
     """
     reduced = [_reduce_burst(row) for row in _iter_bursts(root, run_id)]
-    bursts = pd.DataFrame(reduced, columns=[*_PAIR, *_REDUCER_BY_COLUMN])
-    by_pair = bursts.groupby(_PAIR, sort=True)
+    bursts = pd.DataFrame(reduced, columns=[*_KEYS_OF_PAIR, *_REDUCER_BY_COLUMN])
+    by_pair = bursts.groupby(_KEYS_OF_PAIR, sort=True)
     pairs = by_pair.agg(_REDUCER_BY_COLUMN).reset_index()
     pairs["mean_ns"] = (pairs["up_ns"] + pairs["down_ns"]) / 2
     return pairs
@@ -103,10 +103,10 @@ def _reduce_burst(row: Mapping[str, Any]) -> dict[str, Any]:
         "high": high,
         "up_ns": float(np.median(up)),
         "down_ns": float(np.median(down)),
-        # A message is timed from the sender's clock to the receiver's. So up is its
-        # time plus the offset, and down its time less the offset. A time is above 0, so
-        # in each sample offset < up and offset > -down. The smallest samples give the
-        # closest bounds.
+        # A message is timed from the sender's clock to the receiver's. The clock of the
+        # higher CPU is ahead by `offset`, so up = time + offset, down = time - offset.
+        # A time is above 0, so in each sample offset < up and offset > -down. The
+        # smallest samples give the closest bounds.
         "least_ns": float(-down.min()),
         "most_ns": float(up.min()),
     }

@@ -88,7 +88,8 @@ def _explain_numbers(groups: Sequence[Siblings]) -> str:
     if (relations == MEAN).any():
         legend += "; all: the mean over relations"
     if relations.str.startswith("CPU ").any():
-        # the distance of its node is subtracted from that of a CPU
+        # "beside its machine": how far a CPU is from that CPU of other machines, less
+        # how far its NUMA node is from theirs
         legend += "; a CPU: against the same CPU of the others, beside its machine"
     words = text.explain_relations(name for name in relations if name != MEAN)
     return "\n".join(filter(None, (words, f"{legend}.")))

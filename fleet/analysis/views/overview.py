@@ -181,7 +181,8 @@ def _explain_absence(run: RunSummary, benchmarks: Collection[str], only: Only) -
     """Say what a table lacks of a run's host; "" if nothing. benchmarks: those of which
     the table has a number of this host. only: what is shown, ALL if all.
     """
-    # a restricted table lacks most benchmarks of a run, as was asked for
+    # A restricted table lacks most benchmarks of a run, as was asked for. As a text,
+    # `only` is the end of a sentence: " of cas of CPUs 0-7".
     if only != ALL:
         return "" if benchmarks else f"nothing was measured{only}"
     run_benchmarks = {choice.split("/")[0] for choice in run.benchmarks}

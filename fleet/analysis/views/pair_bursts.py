@@ -166,11 +166,12 @@ def _read_pair_bursts(
         pong_cpus = samples.column("pong_cpu").to_numpy()
         is_chosen = pa.array(cpus.match(ping_cpus, pong_cpus))
         bursts = read_bursts(samples.filter(is_chosen), run.descriptions)
-        medians, _ = compute_medians_and_outliers(bursts)
+        # bursts are read in ns; only the clock's step is still in ticks
+        medians_ns, _ = compute_medians_and_outliers(bursts)
         stored_facts = bursts.about  # a row per burst: its columns but the samples
         ns_per_tick = load.compute_latency_ns_per_tick(stored_facts, run.descriptions)
         yield stored_facts.assign(
-            burst_ns=medians,
+            burst_ns=medians_ns,
             samples=bursts.counts,
             grain_ns=ns_per_tick * quantum_ticks,
             sample_ns=_split_by_burst(bursts),

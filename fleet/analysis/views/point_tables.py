@@ -123,8 +123,8 @@ def _tabulate_keys(
     axes: _Axes,
     other_work_columns: Sequence[str],
 ) -> list[PointTable]:
-    """Return a table for each table key. A key is a tuple of values of parameters; a
-    table key has the values of the parameters whose values have tables of their own.
+    """Return a table for each table key. A key is a tuple of values of parameters. A
+    table key has those of `axes.tables`: (4,), if each number of threads has a table.
 
     other_work_columns: the columns of `pairs` that say what other threads did. They
     give each table further cells, which stand below its numbers.
@@ -232,8 +232,10 @@ def _format_numbers(grid: _Grid, row: Key, benchmark: Benchmark) -> list[str]:
 
 def _choose_derived_columns(benchmark: Benchmark, grid: _Grid) -> list[_DerivedColumn]:
     """Choose the columns that are computed from the numbers of a row and stand behind
-    them. Some compare two columns by their labels: threads that write `words` of one
-    line, and threads that have a line of their `own`.
+    them. The ratio and the boundary compare memory that threads share with memory of
+    their own. The knee is the rate of other threads from which a row is much slower.
+    False sharing compares threads that write `words` of one line with threads that have
+    a line of their `own`.
     """
     if benchmark.view is View.BLOCKS:
         return [_RATIO, _BOUNDARY]
@@ -261,12 +263,12 @@ def _format_shared_ratio(grid: _Grid, row: Key) -> str:
 
 
 def _format_boundary(grid: _Grid, row: Key) -> str:
-    """Format in ns what the end of a block costs. Two threads write alternate blocks of
-    one stretch of memory. Hardware fetches lines beyond the end of a block, which are
-    the other thread's. So a line takes longer than in memory of a thread's own.
+    """Format in ns what the end of a block costs: (shared - own) * lines of a block.
 
-    A thread comes to such an end once a block, so the end costs what the lines of one
-    block take longer in all: (shared - own) * lines.
+    Two threads write alternate blocks of one stretch of memory. Hardware fetches lines
+    beyond the end of a block, which are the other thread's. So a line takes longer,
+    `shared`, than in memory of a thread's own, `own`. A thread comes to one such end in
+    each block, so it costs what all lines of the block together take longer.
 
     row: its key is the size of its blocks in bytes.
     """
@@ -289,7 +291,8 @@ def _format_knee(grid: _Grid, row: Key) -> str:
     nothing was measured without other threads, or if the row was measured only without
     them.
     """
-    # the time without other threads is that of another row, such as "idle"
+    # Often just one row of the grid, such as "idle", is measured without other threads.
+    # So its time is what all rows are held against.
     idle_rate, idle_ns = _find_lowest_rate(grid)
     was_measured_idle = idle_rate == 0
     if not was_measured_idle:
@@ -366,7 +369,8 @@ def _list_notes(benchmark: Benchmark, *, has_other_work: bool) -> Iterator[str]:
             " shares of the mean"
         )
     if benchmark.view is View.BLOCKS:
-        # two threads write blocks of one stretch by turns; `_format_boundary` explains
+        # A line takes `shared` ns where two threads write alternate blocks, `own` ns in
+        # memory of one thread alone. `_format_boundary` computes it.
         yield "boundary: what each end of a block costs, (shared - own) times its lines"
 
 
@@ -411,7 +415,7 @@ def _sort_keys(keys: Iterable[Key], parameters: Sequence[Parameter]) -> list[Key
                 # the sort keys of `mix` and `mix-75` are equal: the shorter comes first
                 length = len(str(value))
                 places.append((_VALUE, parameter.sort_key(value), length))
-            elif parameter.none:
+            elif parameter.none:  # its word for None
                 places.append((_NONE_LAST,))
             else:
                 places.append((_NONE_FIRST,))
@@ -448,8 +452,8 @@ def _explain_axis_parameters(
     the CPUs share", "columns: load, GB/s each", or the meanings of its words.
     """
     for parameter in parameters:
-        # such as "full", for a load without a limit; of the parameters of rows and
-        # columns, only rates have such a word so far
+        # Such as "full", for a load without a limit. Of the parameters of rows and
+        # columns, only rates have such a word so far: the parameter is a rate.
         has_word_for_missing = bool(parameter.none)
         if parameter is _RELATION:
             yield "columns: what the CPUs share"

@@ -56,8 +56,8 @@ class RunData:
             return loaded
         # Of a benchmark of pairs, only the numbers of the usual point are loaded: the
         # point whose number stands for the pair. These pairs are of another point, so
-        # their numbers are computed here. `compute_numbers` skips every other point
-        # than the usual one, but not pairs that have none, so the point is removed.
+        # their numbers are computed here. `compute_numbers` takes only pairs of the
+        # usual point or without a point, so these pairs are given to it without.
         without_point = pairs.assign(point=None)
         numbers = compute_numbers(
             without_point, self.cpus, self.descriptions, self.number_column

@@ -203,7 +203,9 @@ class RunPage:
         return f"{name}: {heading}, by what two CPUs share"
 
     def _render_matrix(self, pairs: pd.DataFrame) -> str:
-        """Render the matrix of one benchmark and variant, flagged pairs marked."""
+        """Render the matrix of one benchmark and variant, flagged pairs marked. If the
+        matrix is drawn by groups of CPUs, their intervals come from those of the pairs.
+        """
         data = self.data
         values = lay_out_matrix(pairs, data.order.cpus, data.number_column)
         benchmark = data.descriptions[pairs["benchmark"].iloc[0]]
@@ -214,13 +216,13 @@ class RunPage:
             label=benchmark.label,
             marked=_list_ends(find_flagged_pairs(pairs)),
             as_map=self.detail.as_map,
-            halves=self._lay_out_halves(pairs),
+            halves=self._lay_out_half_widths(pairs),
         )
         canvas = self.canvas
         rendered = text.render_rich(drawn, canvas.width, colour=canvas.colour)
         return rendered.rstrip("\n")
 
-    def _lay_out_halves(self, pairs: pd.DataFrame) -> PairHalves | None:
+    def _lay_out_half_widths(self, pairs: pd.DataFrame) -> PairHalves | None:
         """Lay out the half-widths of the pairs' intervals: `own` from noise in the pair
         itself, `shared` from noise in all pairs of its relation. Return None if the
         run's number of a pair is not the median, for then it has no interval.

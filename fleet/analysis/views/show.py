@@ -257,6 +257,7 @@ def _render_run_warnings(root: Root, data: RunData) -> str:
     comparisons = check_run(run, data.pairs, data.memory, data.descriptions)
     history = load_host_history(root, run)
     findings = check_topology(data.pairs, history, data.descriptions)
+    # counted here, since `select_marked_rows` may also be given marked bursts only
     burst_counts = {run_id: len(data.bursts)}
     marked_rows_by_run = select_marked_rows(data.pairs, data.bursts, burst_counts)
     marked_rows = marked_rows_by_run[run_id]

@@ -46,8 +46,10 @@ def add_limits(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
 
 
 def add_changes(rows: pd.DataFrame, descriptions: Descriptions) -> pd.DataFrame:
-    """Add `change`, `change_low` and `change_high`, shares of the numbers shown, to
-    rows with `ratio`, `low` and `high` of times.
+    """Add `change`, `change_low` and `change_high` to rows, as shares: the change of
+    the time or, for a benchmark that is shown as a rate, of the rate.
+
+    rows: `ratio`, `low` and `high` are the ratio of times and the ends of its interval.
     """
     changes = []
     for row in text.to_records(rows):

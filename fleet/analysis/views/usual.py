@@ -56,7 +56,7 @@ def load_usual_numbers(
         return UsualNumbers(summarize_hosts(every_row), every_row, descriptions)
     run_ids = {run.run_id for run in runs}
     rows = every_row[every_row["run_id"].isin(run_ids)]
-    # `summarize_hosts` counts all rows if they lack these columns
+    # without these columns, `summarize_hosts` counts rows from before a change, too
     unmarked = rows.drop(columns=["since", "is_usual"])
     since_last_change = every_row[every_row["is_usual"]]
     table = summarize_hosts(unmarked, comparable=since_last_change)

@@ -211,10 +211,10 @@ def _merge_notes(
     """Merge the notes that warn into the warnings `by_key`, which this changes. Return
     the other notes, which only inform.
 
-    A note is a sentence that is stored with the run. It warns if `_find_kind` finds a
-    kind of warning in it, such as "busy", other than "not_converged": the note that
-    pairs did not converge only informs. Leave it out if a warning, made from the flags
-    of these pairs, says so already. Leave out forecasts.
+    A note is a sentence that is stored with the run. Forecasts are left out. The note
+    that pairs did not converge only informs, and is left out if a warning, made from
+    the flags of these pairs, says so already. Any other note in which `_find_kind`
+    finds a kind of warning, such as "busy", warns. All other notes only inform.
 
     by_key: the warnings, each by its key.
     """
@@ -583,9 +583,11 @@ def _sort_findings(findings: pd.DataFrame) -> pd.DataFrame:
     """Sort findings by how far they are from usual, the farthest first, and name the
     benchmark in what each says.
     """
-    values = findings["value"].to_numpy(dtype=float)
+    # Of siblings: how many times nearer they are than other CPUs, usually
+    # SIBLING_NEARER or more. Else: the ratio of two times, usually about 1.
+    ratios = findings["value"].to_numpy(dtype=float)
     usual = np.where(findings["check"] == "siblings", SIBLING_NEARER, 1.0)
-    distances = np.abs(np.log(values / usual))
+    distances = np.abs(np.log(ratios / usual))
     farthest_first = np.argsort(-distances, kind="stable")
     says_with_benchmark = findings["benchmark"] + " " + findings["says"]
     named = findings.assign(says=says_with_benchmark)
