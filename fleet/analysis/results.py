@@ -265,6 +265,7 @@ class Results:
         # of the benchmarks that are shown as matrices, the one asked for or all
         is_matrix = load.get_views(pairs["benchmark"], descriptions) == View.MATRIX
         chosen = load.select_benchmark(pairs[is_matrix], benchmark)
+        # a matrix shows one point, a setting of the benchmark's parameters
         rows = _keep_one_point(chosen, descriptions)
         if rows.empty:
             raise UsageError(f"{run_id}: has no pairs of CPUs.")

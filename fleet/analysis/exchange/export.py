@@ -254,12 +254,12 @@ def _load_grid(
     """
     choice, node = _split_matrix_name(matrix)
     all_pairs = reduce_run(root, run_id, choice, ordered=ordered)
-    pairs = _select_lines_on_node(all_pairs, node)
+    pairs = _select_pairs_by_node(all_pairs, node)
     if pairs.empty:
         raise UsageError(f"{run_id}: has no samples of {matrix} to export.")
     cells = collect_cells(pairs, column)
     if not ordered:
-        # a key is (row, column): swapped, a pair is in the row of its higher CPU
+        # put each pair into the row of its higher CPU
         cells = _move_below_diagonal(cells)
     benchmark = pairs["benchmark"].iloc[0]
     return Grid(list_cpus(cells), cells, benchmark)
@@ -283,7 +283,7 @@ def _split_matrix_name(matrix: str) -> tuple[str, str]:
     return choice, node
 
 
-def _select_lines_on_node(pairs: pd.DataFrame, node: str) -> pd.DataFrame:
+def _select_pairs_by_node(pairs: pd.DataFrame, node: str) -> pd.DataFrame:
     """Select the pairs whose lines lie on a requested node; without one, those whose
     lines are not placed.
     """

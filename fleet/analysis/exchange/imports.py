@@ -517,6 +517,7 @@ def import_files(
         list(rows_by_benchmark),
         matrices[-1].grid,  # its size stands for all: they are of one machine
         is_new=is_new,
+        # not only if guessed now: the user's own labels may have it, too
         has_guesses=RELATIONS in labels,
     )
 

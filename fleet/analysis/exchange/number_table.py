@@ -74,12 +74,12 @@ def tabulate_numbers(usual: UsualNumbers) -> pd.DataFrame:
     """
     table = usual.table
     benchmarks = _list_benchmarks(usual)
-    settings = [_name_setting(row) for row in text.to_records(table)]
+    benchmark_names = [_name_setting(row) for row in text.to_records(table)]
     low, high = _compute_ends(table, benchmarks)
     return pd.DataFrame(
         {
             "host": table["host_name"],
-            "benchmark": settings,
+            "benchmark": benchmark_names,
             "relation": table["relation"],
             "number": _convert_all(benchmarks, table["median_ns"]),
             "low": low,

@@ -196,10 +196,11 @@ def import_runs(root: Root, files: Sequence[Path], name: str | None) -> str:
     address = open_listing(root).place.address
     lines = []
     with tempfile.TemporaryDirectory() as folder, _Child() as child:
-        titles = dict[Path, str]()
+        titles = dict[Path, str]()  # by path: what errors call the file
         for file in files:
             titles |= _unpack(file, folder)
         summaries = set[Path]()
+        # `call` takes the title for its own errors; the function gets the rest
         for path, title in titles.items():
             table_name = child.call(_read_table_name, path, title)
             if table_name == "summaries":
@@ -391,8 +392,9 @@ def _unpack(file: Path, folder: str) -> dict[Path, str]:
             members = [entry for entry in archive.infolist() if not entry.is_dir()]
             _check_members(file, members)
             for number, member in enumerate(members):
-                # The member's own name may be a path that leads out of the folder. With
-                # the ~, `_name_by_title` takes no other word of a message for this one.
+                # The member's own name may be a path that leads out of the folder. In a
+                # message, `_name_by_title` replaces our name for the member. The ~ is
+                # there so that no other word of the message is equal to it.
                 path = own_folder / f"~{number}.parquet"
                 title = f"{file}: {one_line(member.filename)}"
                 titles[path] = title

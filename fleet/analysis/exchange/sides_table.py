@@ -70,7 +70,9 @@ def _list_common_cells(sides: _Sides) -> list[_Cell]:
 
 
 def _describe_sides(rows: pd.DataFrame, names: Mapping[str, str]) -> Iterator[str]:
-    """Yield a heading, and a line on each side."""
+    """Yield a heading, and a line on each side. names: the title of each side in the
+    tables, from `_name_sides`.
+    """
     yield one_line(
         f"{' beside '.join(names)}: no verdict is possible, since a summary is of one"
         " run."

@@ -400,8 +400,8 @@ def _read_core_to_core(text: str) -> list[Grid]:
         csv_matrices += _parse_csv_block(block)
     if not csv_matrices:
         return output.screens
-    heads = output.screens  # the cells of the CSV replace theirs
-    if not heads:
+    heads = output.screens  # a grid for each matrix; its cells are not used
+    if not heads:  # there is only CSV
         heads = _describe_csv_matrices(output.head, csv_matrices)
     if _count_cpus(csv_matrices) != _count_cpus(heads):
         raise InputError(
@@ -415,8 +415,9 @@ def _read_core_to_core(text: str) -> list[Grid]:
 
 
 def _describe_csv_matrices(head: Grid, matrices: Sequence[Grid]) -> list[Grid]:
-    """Describe each matrix of a CSV that came without the screen by a Grid without
-    cells: `head` with the matrix's CPUs, numbered from 0, and its benchmark.
+    """Describe each matrix of a CSV that came without what the tool shows on the
+    screen. Return a Grid without cells for each: `head` with the matrix's CPUs,
+    numbered from 0, and its benchmark.
 
     Matrices come in the order of _SECTION_BENCHMARKS. If there are fewer matrices than
     benchmarks, any may be missing, and the benchmark of each matrix is None.
@@ -604,8 +605,8 @@ def _pad_if_triangle(rows: list[Row]) -> list[Row]:
     first = rows[0]
     shortest = len(first.words)
     lengths = [len(row.words) for row in rows]
-    longest = shortest + len(rows)
-    grows_by_one = lengths == list(range(shortest, longest))
+    after_longest = shortest + len(rows)
+    grows_by_one = lengths == list(range(shortest, after_longest))
     if not grows_by_one or shortest > 2:
         return rows
     # Only the first picture begins with the row of the first CPU: an empty cell alone.

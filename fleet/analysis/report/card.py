@@ -346,9 +346,9 @@ def _make_pair_subject(
 ) -> _Subject:
     """Return the subject of a card that shows pairs of CPUs.
 
-    If the lines of the pairs lie on several requested nodes, it has those of the first
-    node, and its name says so: "cas/cmpxchg n0, the first of 2 nodes". pairs, choice:
-    of one benchmark and variant.
+    If the cache lines of the pairs lie on several requested nodes, it has the pairs of
+    the first node, and its name says so: "cas/cmpxchg n0, the first of 2 nodes". pairs,
+    choice: of one benchmark and variant.
     """
     descriptions = read_descriptions(run["hello"])
     pairs, node_words = _select_first_node(pairs)
@@ -395,8 +395,8 @@ def _make_node_subject(
     overview's numbers of local and remote memory.
 
     cells: a row per CPU node, memory node and setting of one benchmark and variant,
-    `choice`. The overview has the numbers of one setting only, whose words are its
-    column `about`. The matrix has the cells of the same setting. numbers: from
+    `choice`. The overview has the numbers of one setting only; its column `about`
+    describes that setting. The matrix has the cells of the same setting. numbers: from
     `load_shown_numbers`.
     """
     descriptions = read_descriptions(run["hello"])
@@ -747,7 +747,7 @@ def _place_numbers(values: Floats, shades: Ints, middle: float) -> Iterator[Text
         x = _X + (column + 0.5) * cell
         ink = "black" if is_light_shade(shade) else "white"
         value = values[column]
-        # a map, unlike its scale, decides on decimals cell by cell
+        # `largest` decides on the decimals: on a map, each number for itself
         number = _format_number(value, largest=value)
         yield Text(x, baseline, size, ink, "middle", number)
 
@@ -756,8 +756,8 @@ def _place_scale_numbers(drawn: Heatmap, benchmark: Benchmark) -> Iterator[Text]
     """Yield the numbers beside the colour scale, the number at its upper end first,
     and their unit.
 
-    The limits of the scale are in ns; the numbers are as they are shown. Of a rate, the
-    limit of the longest time is the lowest number.
+    The limits of the scale are in ns, the lower end first; the numbers are as they are
+    shown. So the upper end of a rate's scale, the longest time, has the lowest number.
     """
     ends = [convert_to_shown(benchmark, end) for end in drawn.limits]
     highest = max(ends)

@@ -302,8 +302,9 @@ def _map_part(
     """Map how much more each pair of a part changed than its relation did. Return one
     of the results of `_map_residuals`.
 
-    pairs: from `_select_pairs`, a row per pair and run. small: draw only a small
-    picture, without data for the script.
+    pairs: from `_select_pairs`, a row per pair and run. Their column `run` numbers the
+    runs from 0, those of A first. small: draw only a small picture, without data for
+    the script.
     """
     order = runs.order
     # the rows and columns of the matrices below are the CPUs of `order`
@@ -346,6 +347,7 @@ def _draw_residuals(
         return None
     between = f"from {comparison.a.name} to {comparison.b.name}"
     title = f"Change of {choice} {between} relative to its relation, in %"
+    # "own": only with the colour scale of this map
     return draw_map(title, [("own", drawn)], colours=CHANGES)
 
 

@@ -408,7 +408,7 @@ def _move_style_to_group(group: ET.Element) -> None:
     style = styles.pop()
     if not style:
         return
-    # a group is rewritten before its children: their style is still matplotlib's
+    # the children come after their group, so their style is not converted yet
     no_prefix = ""  # the style of a mark points to no ID
     group.set("style", _convert_attribute("style", style, no_prefix))
     for child in group:
@@ -427,8 +427,8 @@ def _place_group_names(drawn: Heatmap, layout: _MapLayout) -> list[PlacedName]:
     # a level is a tuple of groups, each as its name and its number of CPUs
     innermost_first = reversed(drawn.group_labels)
     for tier, groups in enumerate(innermost_first):
-        # from the upper edge, and as much from the left one
-        line = layout.innermost_line - _TIER_HEIGHT * tier
+        # of the tier's lines from the upper edge, and as much from the left one
+        distance = layout.innermost_line - _TIER_HEIGHT * tier
         first = 0
         for name, count in groups:
             after_last = first + count
@@ -437,6 +437,6 @@ def _place_group_names(drawn: Heatmap, layout: _MapLayout) -> list[PlacedName]:
             fits = len(name) * _DIGIT_WIDTH + 4 <= end - begin
             if name:
                 name_shown = name if fits else ""
-                placed.append(PlacedName(name_shown, begin, end, line))
+                placed.append(PlacedName(name_shown, begin, end, distance))
             first = after_last
     return placed

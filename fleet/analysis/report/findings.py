@@ -448,7 +448,8 @@ def _select_nights(
         medians = log_ns.median(axis=1)
         log_ns = log_ns.sub(medians, axis=0)
     log_by_night = log_ns.mean().dropna()
-    # log_ns is of times: the log of a rate, 1 / time, has the opposite sign
+    # log_ns is of times: the log of a rate, 1 / time, has the opposite sign; a mean of
+    # several relations stays one of times
     sign = _choose_sign(benchmark, past.descriptions)
     return log_by_night * sign, set(far_off["night"])
 

@@ -67,7 +67,7 @@ def lay_out_host_picture(usual: UsualNumbers, title: str | None) -> HostPicture:
     names = _name_settings(numbers)  # of each row, such as "bandwidth read"
     name, others = _choose_setting(numbers, names)
     own_numbers = numbers[names == name]
-    in_order = own_numbers.sort_values("place")
+    in_order = own_numbers.sort_values("place")  # of the relation in the overview
     relations = in_order["relation"].unique().tolist()
     drawn = _select_what_fits(own_numbers, relations)
     drawn_usual = usual._replace(table=drawn)

@@ -68,6 +68,7 @@ def encode_map(
     if common:
         document["scales"]["common"] = _describe_scale(common)
     document["unit"] = "ns"
+    # which data attributes of the page list the colours of cells, and of marks on them
     document["colours"] = ["shades", "inks"]
     if len(bursts):
         document |= _encode_bursts(bursts, reading.order.cpus)
@@ -200,10 +201,11 @@ def _group_by_number(cpus: Sequence[str]) -> list[tuple[str, int]]:
 
 def find_reach(drawn: heatmap.Heatmap) -> float:
     """Return where the highest number of a map is on its colour scale: 0 is the lower
-    limit, 1 the upper. So far can the reader move the scale's end.
+    limit, 1 the upper. This is the maximum of the page's slider that moves the upper
+    end of the scale.
 
-    The result is rounded up to hundredths, the step of the page's slider. It is 1 at
-    least, for all numbers may lie below the upper limit.
+    The result is rounded up to hundredths, the slider's step. It is 1 at least, for all
+    numbers may lie below the upper limit.
     """
     low, high = drawn.limits
     is_number = np.isfinite(drawn.values)

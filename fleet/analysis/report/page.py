@@ -645,6 +645,7 @@ def _draw_cover_map(reading: Reading, part: Part) -> Markup:
         f"Map of {part.name} on {reading.name}, small; the section of the run has it"
         " with numbers"
     )
+    # "own": only with the colour scale of this map
     return figures.draw_map(title, [("own", drawn)], side=_FRONT)
 
 

@@ -721,7 +721,8 @@ def _write_numbers(axes: Axes, drawn: Heatmap, colours: Floats) -> None:
 
 def _measure_cell(axes: Axes, drawn: Heatmap) -> float:
     """Return the side of a cell in points."""
-    figure: Any = axes.figure.figure  # the whole one, where the axes are of a part
+    # the root figure, even if axes.figure is a subfigure
+    figure: Any = axes.figure.figure
     figure.draw_without_rendering()  # lays the axes out
     extent = axes.get_window_extent()
     inches = min(extent.width, extent.height) / figure.dpi

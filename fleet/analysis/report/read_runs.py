@@ -360,7 +360,7 @@ class _Batch:
         counters: pd.DataFrame = self.counters[is_of_run]
         return counters
 
-    def tabulate_findings(self, run_id: str) -> pd.DataFrame:
+    def tabulate_odd_topology(self, run_id: str) -> pd.DataFrame:
         """Return what is odd about a run's topology, a row each."""
         findings = self.findings.get(run_id, [])
         columns = list(topology_check.FINDING_COLUMNS)
@@ -494,7 +494,7 @@ def _fill_reading(listing: Listing, reading: Reading, batch: _Batch) -> None:
             counters = batch.select_counters(run_id)
             _fill_points(reading, pairs, cpus, memory, counters, choices)
     marked = batch.marked.get(run_id, marked_rows.NOTHING)
-    odd_topology = batch.tabulate_findings(run_id)
+    odd_topology = batch.tabulate_odd_topology(run_id)
     reading.warnings = list_warnings(run, marked, comparisons, odd_topology)
 
 

@@ -295,7 +295,9 @@ def _plot_roofs(axes: Axes, group: GemmRates, style: str) -> None:
 
 
 def _compute_angle_of_rise(axes: Axes) -> float:
-    """Return the angle, in degrees, of a line whose y grows as its x."""
+    """Return the angle, in degrees, of a line whose y is proportional to its x. Both
+    axes are logarithmic, so all such lines are parallel.
+    """
     left = axes.get_xlim()[0]
     low = axes.get_ylim()[0]
     # in pixels

@@ -192,12 +192,12 @@ class _Machine:
 class _News:
     """What the site does not have yet, or has differently.
 
-    keys: as in `_StoredState`, of all pages. changed_machines: those to be made anew.
-    findings: of each CPU model to be made anew, by slug. findings_by_host: those about
-    the machines of these models.
+    digests: `keys` of `_StoredState`, of all pages. changed_machines: those to be made
+    anew. findings: of each CPU model to be made anew, by slug. findings_by_host: those
+    about the machines of these models.
     """
 
-    keys: dict[str, str]
+    digests: dict[str, str]
     changed_machines: Sequence[_Machine]
     findings: Mapping[str, Findings]
     findings_by_host: Mapping[str, HostFindings]
@@ -351,6 +351,7 @@ def _find_news(
     key_by_host = dict[str, str]()
     for machine in machines:
         host = machine.host
+        # it has all machines of the models whose keys differ
         if host in findings_by_host:
             key_by_host[host] = _digest(machine.digest, findings_by_host[host])
         else:
@@ -363,7 +364,7 @@ def _find_news(
         if keys_before.get(machine.host) != key_by_host[machine.host]
     ]
     return _News(
-        keys=key_by_slug | key_by_host,
+        digests=key_by_slug | key_by_host,
         changed_machines=changed,
         findings=findings,
         findings_by_host=findings_by_host,
@@ -419,15 +420,15 @@ def _require_own_files(
 def _keep_unchanged(before: State, news: _News) -> State:
     """Return the site with what stays of its machines and CPU models.
 
-    All the tables have names of pages as keys: the host of a machine, or the slug of a
-    CPU model. A file of a page is called after it: "card/rome.svg".
+    All the tables but `files` are by page: by the host of a machine, or by the slug of
+    a CPU model. A file of a page is called after it: "card/rome.svg".
     """
     changed_hosts = {machine.host for machine in news.changed_machines}
     changed_slugs = news.findings.keys()
-    all_pages = news.keys.keys()
+    all_pages = news.digests.keys()
     unchanged = all_pages - changed_hosts - changed_slugs
     site = _make_empty_state()
-    site["keys"] = news.keys  # of the pages that are made anew, too
+    site["keys"] = news.digests  # of the pages that are made anew, too
     for table in ("rows", "changes"):
         for page, content in before[table].items():
             if page in unchanged:
@@ -548,7 +549,8 @@ def _render_changes(changes: Sequence[_Change]) -> str:
         lines.append((link, *change.cells))
     section = _Section(
         heading="",
-        # the rate of false changes is limited for the changes of a model together
+        # the share of false changes is limited among those of each model, not among
+        # all lines of the page
         note="Of each CPU model at one error rate.",
         titles=("CPU model", *CHANGE_TITLES),
         lines=lines,
@@ -580,7 +582,7 @@ def _format_machine_cells(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
         yield (
             link,
             str(row["cpus"]),
-            row["shared"],
+            row["shared"],  # the medians
             memory,
             bandwidth,
             row["kernel"],
@@ -846,8 +848,9 @@ def _make_row(
     """Return a machine's row of the index, as `_StoredRow`, without its marks. run,
     usual, past: as in `_render_machine`.
 
-    The row's medians are of the benchmark and variant that the card shows, the fastest
-    relation first. A machine without a card has no medians.
+    The row's medians are of the benchmark and variant that the card shows: `shared`
+    lists them in words, the fastest relation first; `far` is the slowest of them. A
+    machine without a card has no medians.
     """
     is_summary = run["runs"] == 0
     choice = card.choice if card else ""
