@@ -96,7 +96,7 @@ def measure(
     chosen = loaded.select(patterns, last_runs)
     with naming_keywords():
         require_no_conflicts(chosen, requested)
-    check_entries(chosen)
+    check_entries(chosen)  # raises UsageError if the entry of a host cannot work
     store = Store(root)
     store.require_writable()
     # texts of KEY=VALUE, as the inventory's setting is and `parse_labels` takes them

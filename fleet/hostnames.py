@@ -67,8 +67,8 @@ def fold_names(names: Iterable[str]) -> list[str]:
     split_names = [tuple(_DIGITS.split(name)) for name in distinct]
     part_count = max(map(len, split_names), default=0)
     # "r1n02" is split into ("r", "1", "n", "02", ""): its numbers are at the odd
-    # positions, and the last one is before the last text. Fold the last number of the
-    # longest name first.
+    # positions, and the last one is before the last text. If it is the longest name,
+    # names are folded at position 3, then at 1.
     position_of_last_number = part_count - 2
     for position in range(position_of_last_number, 0, -2):
         split_names = _fold_at(position, split_names)
@@ -133,7 +133,7 @@ def group_messages(
     """
     groups: dict[str, list[tuple[Host, str]]] = {}
     for host, text in messages:
-        key = _hide_what_differs(host, text)
+        key = _hide_own_words(host, text)
         if numbers_alike:
             key = _NUMBER.sub("…", key)
         groups.setdefault(key, []).append((host, text))
@@ -148,10 +148,10 @@ def group_messages(
 def _merge_numbers(group: Sequence[tuple[Host, str]]) -> str:
     """Return one text for a group of hosts and their texts, which are equal but for
     numbers and for what is of one host: "took 1.3 s", "took 2.4 s" -> "took 1.3 to
-    2.4 s". What is of one host is hidden by "…", unless no number differs: then the
-    first text is returned as it is.
+    2.4 s". What is of one host is hidden by "…". But if no number differs, the first
+    text is returned as it is.
     """
-    hidden_texts = [_hide_what_differs(host, text) for host, text in group]
+    hidden_texts = [_hide_own_words(host, text) for host, text in group]
     if len(set(hidden_texts)) == 1:
         _, first_text = group[0]
         return first_text
@@ -173,7 +173,7 @@ def _join_least_and_greatest(numbers: Iterable[str]) -> str:
     return f"{ordered[0]} to {ordered[-1]}"
 
 
-def _hide_what_differs(host: Host, text: str) -> str:
+def _hide_own_words(host: Host, text: str) -> str:
     """Replace the host's name, address and port, and what is of one run, by "…"."""
     words = {host.name, host.address, str(host.port or 22)} - {""}
     # the longest first: one may be part of another

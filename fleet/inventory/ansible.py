@@ -287,7 +287,7 @@ def _add_ssh_options(
         value = argument
         if letter == "-o":  # its argument is such as ProxyJump=HOST
             keyword, value = _split_ssh_setting(argument)
-        # the setting is "" where our inventory has nothing for this one of ssh
+        # setting: "" for an option of ssh that has no counterpart in our inventory
         key, setting = _convert_ssh_setting(keyword.lower(), value)
         if setting:
             entry[key] = setting

@@ -200,7 +200,8 @@ def _find_relation_problem(benchmark: str, relation: str) -> str | None:
         if SHIPPED[benchmark].view is View.LADDER:
             return _find_setting_problem(benchmark, name, setting)
         return None
-    # what follows the name of a relation, as P-E in "package P-E", is not checked
+    # What follows the name of a relation, as P-E in "package P-E", is not checked. The
+    # relations of NUMA nodes have names such as "n0-n1".
     relations = [str(item) for item in Relation]
     if name in relations or _NODES.fullmatch(name):
         return None

@@ -52,6 +52,8 @@ def read_inventory(path: Path, *, is_named: bool) -> InventoryFile:
     """Read and convert an inventory. Raises InventoryError if it cannot be read, or if
     its text or its table `fleet:` is not YAML that fleet takes. Other mistakes are
     raised when the settings or the hosts are asked for.
+
+    is_named: the user named the file, so it may be a pipe, and needs no other trust.
     """
     document = read_yaml(
         path, "`fleet init` writes one to start from.", is_named=is_named

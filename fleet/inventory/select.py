@@ -98,6 +98,7 @@ class Inventory:
         pattern_of_hosts = condition.hosts if condition else pattern
         try:
             is_of_age = parse_age_condition(pattern)
+            # an age has no range: it is expanded only to itself
             globs = expand_range(pattern_of_hosts)
         except InputError as err:
             raise UsageError(f"{self.path}: the selection {pattern!r}: {err}") from err
@@ -201,6 +202,7 @@ def load_hosts(
     if "hosts_from" in declared:
         declared["hosts"] = _add_listed_hosts(document, declared, listed_hosts)
         if wants_names_only:
+            # a name that is not declared may be that of a host which it would list
             unasked_program = _name_program(declared["hosts_from"])
     # each step adds its problems to the document, and the next relies on their absence
     resolver = _Resolver(document, declared, unasked_program)
@@ -375,6 +377,7 @@ class _Resolver:
         for group in self.groups:
             if not NAME.fullmatch(group):
                 self.add_problem(("groups", group), NAME_ADVICE)
+            # `all`, which selects every host, counts as the name of a host
             elif group in self.entries or group == ALL:
                 self.add_problem(
                     ("groups", group), "is also the name of a host; rename the group"

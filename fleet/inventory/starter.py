@@ -143,6 +143,7 @@ def _read_origins_and_aliases(
     depth: how many Includes lead to this file.
     """
     try:
+        # only a file that the user named may be a pipe
         raw = read_bounded(path, _SIZE_LIMIT_BYTES, is_named=False)
     except OSError as err:
         why = err.strerror or err

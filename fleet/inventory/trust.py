@@ -80,6 +80,7 @@ def _describe_content(document: Document) -> str:
     lines = [f"{digest}  {document.path.name}\n"]
     for name in list_named_files(document):
         try:
+            # only a file that the user named may be a pipe
             content = read_bounded(
                 document.folder / name, _PROGRAM_LIMIT_BYTES, is_named=False
             )

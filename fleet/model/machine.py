@@ -491,8 +491,8 @@ class Topology:
         groups_of_other = self._groups.get(other)
         if not groups_of_one or not groups_of_other:
             return Relation.UNKNOWN
-        # the core is looked at first: a group with the same CPUs, such as the package
-        # of a single core, comes before the core among the groups
+        # A CPU's groups are in order, the smallest first. The core is looked at before:
+        # a group with the same CPUs, such as the package of a single core, precedes it.
         core = groups_of_one.get(Relation.SMT)
         if core is not None and core == groups_of_other.get(Relation.SMT):
             return Relation.SMT

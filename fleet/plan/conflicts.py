@@ -92,8 +92,8 @@ def _find_broken_rules(
             yield Conflict((name, other_name), rule.why)
         if rule.relation == "needs" and not getattr(resolved, other_name):
             # One rule is of this kind: a time budget needs a precision. That is on by
-            # default, so its own option or a number of rounds has turned it off. Name
-            # the one that did.
+            # default, so its own option has turned it off, or else `rounds` has, which
+            # the user or the preset sets. Name the option that did.
             deciding_name = other_name
             if not is_other_requested:
                 deciding_name = _find_deciding_option(options, "rounds")

@@ -69,7 +69,7 @@ def parse_pairs(text: str) -> tuple[tuple[int, int], ...]:
                 " pair"
             )
         pairs[lower, higher] = None
-    require_formattable(pairs)
+    require_formattable(pairs)  # not too many for a program's argument
     return tuple(pairs)
 
 

@@ -68,7 +68,8 @@ def _resolve_pairs(
     count = choice.per_relation
     sampled = sample_pairs_per_relation(count, facts, cpus, seed)
     try:
-        require_formattable(sampled.listed)  # only for its error
+        # raise its error if there are too many pairs for a program's argument
+        require_formattable(sampled.listed)
     except model.InputError as err:
         raise UsageError(f"{where} per-relation:{count}: {err}") from err
     return sampled

@@ -224,6 +224,7 @@ def _make_option(name: str) -> Option:
     if agent_option.usual is not None:
         usual = grammar.read(agent_option.usual)
     help_text = _OWN_HELP.get(name, agent_option.help)
+    # the default in words, where its value says less, or is not fixed
     usual_words = _OWN_USUAL_WORDS.get(name, agent_option.usual_words) or ""
     return Option(name, grammar, help_text, usual, usual_words)
 
@@ -285,7 +286,7 @@ def resolve_defaults(options: model.RequestedOptions) -> EffectiveOptions:
     if options.preset is not None:
         requested = model.override_options(PRESETS[options.preset], options)
     defaults = DEFAULTS
-    if requested.rounds is not None:
+    if requested.rounds is not None:  # then the precision is off by default
         defaults = _DEFAULTS_WITH_ROUNDS
     return model.override_options(defaults, requested)
 

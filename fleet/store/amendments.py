@@ -243,7 +243,7 @@ def _read_each_file(
 def read_amendment(place: Place, name: str) -> AmendmentFile:
     """Read one amendment file. Raises StoreError."""
     with damage_errors(f"{place}: {name} cannot be read as an amendment", _REMEDY):
-        if isinstance(place, Folder):  # without pyarrow, slower for small files
+        if isinstance(place, Folder):  # not by pyarrow, which is slower for small files
             data = read_regular(place.root / name)
         else:
             with place.filesystem.open_input_file(place.path(name)) as file:

@@ -63,7 +63,8 @@ class BurstColumns:
         """
         self.flagged = 0  # bursts with flags
         self.other_samples = 0  # of the threads other than ping
-        self._number_by_words: dict[_Words, int] = {}  # counted from 0
+        # what bursts have in common, such as the benchmark, and its number, from 0
+        self._number_by_words: dict[_Words, int] = {}
         self._numbers = array("q")  # for each burst, the values of _NUMBERS
         self._counters = array("q")  # for each event count, those of _COUNTER_NUMBERS
         self._ticks = array("q")  # for each burst, the ticks of its samples
@@ -134,7 +135,8 @@ class BurstColumns:
         """Add the values of _COUNTER_NUMBERS for each event count of a burst. counters:
         for each CPU the count of each event, None for an event that the CPU lacks.
         """
-        burst_number = len(self)  # as the burst itself is added after its counts
+        # `len` counts the bursts whose ticks were added; those of this one come last
+        burst_number = len(self)
         cpus = burst.cpus
         if not cpus:  # it has two threads, which may share a CPU
             cpus = tuple(dict.fromkeys((burst.ping_cpu, burst.pong_cpu)))
@@ -217,7 +219,8 @@ class BurstColumns:
         if not self._counters:
             return None
         # Numbers and texts by column, with a value for each count. A column that the
-        # counts lack, such as the round, has the value of each count's burst.
+        # counts lack, such as the round, has the value of each count's burst. The
+        # words_number of a burst says which _Words it has.
         numbers = _name_columns(_COUNTER_NUMBERS, self._counters)
         burst_of_count = numbers["burst"]
         numbers_of_bursts = self._collect_numbers()
@@ -289,10 +292,10 @@ def _make_relation_column(
     topology: Topology, words_by_number: Sequence[_Words], numbers: Mapping[str, Any]
 ) -> Any:
     """Return a column with the relation of each burst, such as "LLC". words_by_number:
-    the distinct _Words, of which `words_number` is the index. numbers: the columns
-    _NUMBERS of the bursts, by name.
+    the distinct _Words, which are the benchmark, variant, flags and CPUs of bursts;
+    `words_number` is the index. numbers: the columns _NUMBERS of the bursts, by name.
     """
-    # Many bursts have the same words, ping and pong, and so the same relation. Name it
+    # Many bursts have equal _Words, ping and pong, and so the same relation. Name it
     # for the first burst of each such combination, then repeat it for the others.
     first_bursts, combination_of_burst = _number_combinations(numbers)
     relations = []
@@ -300,20 +303,23 @@ def _make_relation_column(
         words = words_by_number[numbers["words_number"][burst]]
         ping = int(numbers["ping_cpu"][burst])
         pong = int(numbers["pong_cpu"][burst])
-        # a burst of three or more CPUs, which its words list, counts as far apart as
-        # ping and the CPU that is farthest from it
+        # a burst of three or more CPUs has them in words.cpus; it counts as far apart
+        # as ping and the CPU that is farthest from it
         relation = _name_farthest_relation(topology, words.cpus, ping, pong)
         relations.append(relation)
     return pa.array(relations, pa.string()).take(combination_of_burst)
 
 
 def _number_combinations(numbers: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Number the combinations of words, ping and pong. Return two arrays: for each
-    combination the first burst that has it, and for each burst its combination.
+    """Number the combinations of `words_number`, ping and pong. Return two arrays: for
+    each combination the first burst that has it, and for each burst its combination.
+
+    numbers: the columns _NUMBERS of the bursts. `words_number` says which of the
+    distinct _Words a burst has.
     """
     ping = numbers["ping_cpu"]
     pong = numbers["pong_cpu"]
-    # words, ping and pong as the digits of one number, which is quicker to compare
+    # the three as the digits of one number, which is quicker to compare
     possible_pings = ping.max(initial=0) + 1
     possible_pongs = pong.max(initial=0) + 1
     words_and_ping = numbers["words_number"] * possible_pings + ping

@@ -130,7 +130,7 @@ class Folder:
         first, *others = pattern.split("/")
         # with other parts below it, the first part is a folder's name, without `*`
         names = [first] if others else fnmatch.filter(list_folder(self.root), first)
-        # go down by one part at a time: `names` match the pattern up to the part before
+        # go down by one part at a time; at depth 0, `names` has only the first folder
         for depth, part in enumerate(others):
             is_first_folder = depth == 0
             names_below = list[str]()

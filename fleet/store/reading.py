@@ -549,7 +549,7 @@ def _open_parquet(source: Any, table: str) -> Any:
             )
         except KeyError as err:
             # pyarrow's error has a name of `read_dictionary`, as bytes. The column is
-            # missing; or it holds lists, whose values have a longer name.
+            # missing; or it holds lists, which pyarrow calls NAME.list.element.
             name = err.args[0].decode()
             raise DataError(
                 f"it has no column {name}, or one that is not text"

@@ -144,6 +144,7 @@ def make_runs_row(run: Run, contents: Mapping[str, Any]) -> dict[str, Any]:
     row = _pick_values(run, "run_id", "session_id", "fleet_version")
     row |= contents
     row |= _pick_values(hello, *_HELLO_COLUMNS)
+    # run.end is None if the agent did not come to its end; then so are these columns
     row |= _pick_values(run.end, "converged", "unconverged")
     row |= {
         "host_id": run.host.host_id,
@@ -155,7 +156,6 @@ def make_runs_row(run: Run, contents: Mapping[str, Any]) -> dict[str, Any]:
         "cpus_measured": len(hello.cpus),
         "failed_bursts": len(run.missing),
         "estimator": str(hello.estimator),
-        # None if the agent did not come to its end
         "precision_reached": run.end and run.end.reached,
         "target": f"{facts.os}-{facts.arch}",
         "agent_build": run.agent.build,
@@ -258,8 +258,8 @@ def decode(decoder: msgspec.json.Decoder[_Model], value: object) -> _Model:
 
 
 def _drop_env(value: Any) -> Any:
-    """Drop the key `env` from an object, and from the hosts that are in it. Only the
-    names of an environment's variables are stored, and a model's `env` needs values.
+    """Drop the key `env` from an object, and from the hosts that are in it. It is a
+    list of names: the values of variables are not stored, and `Host.env` needs them.
     """
     if not isinstance(value, dict):
         return value

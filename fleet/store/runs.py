@@ -226,9 +226,9 @@ class Listing:
         that `skip_damaged_runs` hides, and warn of these. Raises DamagedFileError if
         all runs with these IDs are damaged or hidden.
         """
-        # A cached property is in __dict__ once it was read. Reading `all_runs` has
-        # warned of damaged runs, and left them and the hidden ones out; `runs` are
-        # those of `all_runs` that were not withdrawn.
+        # The cached property `all_runs` is in __dict__ once it was read. It has warned
+        # of the damaged runs then, and lacks them and the hidden ones. `runs` lacks the
+        # withdrawn ones, too.
         are_all_read = "all_runs" in self.__dict__
         if are_all_read:
             return [run for run in self.runs if run.run_id in run_ids]
@@ -375,8 +375,8 @@ class Listing:
         try:
             with store_errors("complete the tables runs and cpus", self.place):
                 files = list_tables(self.place)
-                # if a file is gone since the index saw it, any run may lack rows: the
-                # index notes that, before it lists the runs that may lack some
+                # If a file is gone since the index saw it, any run may lack rows. The
+                # index notes that here, before it is asked which runs may lack some.
                 self.index.note_table_files(files["cpus"] + files["runs"])
                 keys = self._list_ended_not_in_tables()
                 run_ids = [run_id for _, run_id in keys]
@@ -399,7 +399,8 @@ class Listing:
         keys = []
         for key in self.index.list_not_in_tables():
             stamp = self.stamps.get(key)  # None if the samples file is gone
-            # a bucket has no locks: the session of a new run may be adding its rows
+            # False for a new run in a bucket, which has no locks: the run's session may
+            # still be adding the rows
             if stamp is not None and self.place.can_add_rows(stamp):
                 keys.append(key)
         return keys
@@ -461,8 +462,9 @@ def skip_damaged_runs(work: Callable[_P, _Result]) -> Callable[_P, _Result]:
     that run; at the end, warn of the damaged runs. Raises DamagedFileError if nothing
     is left to read.
 
-    Values of samples are not checked as they are read. Where a mistake ends the work,
-    runs with impossible values count as damaged; without such runs it is a bug.
+    Values of samples are not checked as they are read. If one of _MISTAKES, such as
+    TypeError, ends the work, runs with impossible values count as damaged; without such
+    runs it is a bug.
     """
 
     @wraps(work)
@@ -489,6 +491,7 @@ def skip_damaged_runs(work: Callable[_P, _Result]) -> Callable[_P, _Result]:
                 impossible_runs = _find_impossible_runs(returned_runs)
                 if not impossible_runs:
                     raise  # a bug
+                # left out from now on, so the next pass finds others or none
                 damaged_runs |= impossible_runs
             else:
                 for damage in damaged_runs.values():

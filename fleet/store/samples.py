@@ -215,7 +215,7 @@ def _hash_validity(digest: Any, column: Any) -> None:
 
 
 def _hash_numbers(digest: Any, column: Any) -> None:
-    """Hash the bytes of numbers, with 0 for null."""
+    """Hash the bytes of numbers, with 0 for null; take a short cut if all are null."""
     if _is_all_null(column):
         digest.update(bytes(len(column) * column.type.bit_width // 8))  # zeros
     elif column.null_count:

@@ -477,8 +477,8 @@ def _make_note(path: Path, intent: Intent) -> bytes:
 
 @contextmanager
 def _refusing_unreadable(what: str) -> Iterator[None]:
-    """Raise StoreError, "WHAT: reason", for an error that says that no reader would
-    take what is to be stored.
+    """Raise StoreError, "WHAT: reason", if the block finds that readers would refuse
+    what it is to store.
     """
     try:
         yield

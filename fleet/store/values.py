@@ -231,8 +231,8 @@ def _select_distinct_rows(table: Any) -> list[dict[str, Any]]:
     checked for all that have them in common.
     """
     # Make `keys`, a table with a row for each row of `table`: its names and parameters,
-    # and what shows the number of threads, which is the lengths of the lists, and
-    # whether ping and pong are on one CPU.
+    # then whether ping and pong are on one CPU, and the lengths of the lists. These two
+    # show the number of threads.
     keys = table.select(_POINT_NAMES)
     # pyarrow groups a column of texts only if its chunks have one dictionary
     keys = keys.unify_dictionaries()

@@ -164,6 +164,8 @@ def _list_files(place: Place) -> "_Files":
     tables = dict[str, list[str]]()
     with store_errors("verify the results", place):
         stamps = place.stamps(unreadable)
+        # `place.files` raises the error of a pattern's first folder, here samples/;
+        # `_list_matching` adds that of another folder to `unreadable`
         for pattern in _SAMPLES_PATTERNS:
             names = place.files(pattern, unreadable)
             below_samples.update(names)
@@ -356,7 +358,7 @@ def _verify_table(
     except StoreError as err:
         return _CheckedTable(keys, [str(err)])
     problems = list[str]()
-    # a file is named after what it holds, so a misnamed one is a copy
+    # fleet names a file after what it holds, so one with another name is a copy
     if keys and Path(name).stem != file_name(keys):
         problems.append(_COPY.format(name))
     for run_id, columns in comparison.find_differences():

@@ -64,6 +64,8 @@ def add_runs(place: Place, records: Sequence[RunRecord]) -> None:
     if not records:
         return
     record_by_run = {record.row["run_id"]: record for record in records}
+    # Sessions share the lock, since each writes files of its own; they write even if
+    # there are no locks. Whoever completes or prunes the tables wants them alone.
     with lock_tables(place, exclusive=False):
         for table in TABLES_OF_RUNS:
             names = list_table_files(place, table)
@@ -167,7 +169,7 @@ def _write_rows(place: Place, table: str, records: Sequence[RunRecord]) -> None:
     if len(rows) > 1:
         bounds = ["run_id", "host_id", "session_id"]
     # All rows are one row group. Its size must be 1 or more, even if there is no row:
-    # `cpus` has none of runs without CPUs.
+    # runs of hosts without known CPUs add none to `cpus`.
     group_rows = max(len(rows), 1)
     with draft_path(place.state_dir, f"{name}-{table}") as path:
         write_table(
