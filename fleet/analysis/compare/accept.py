@@ -319,7 +319,7 @@ def _make_machine(
             runs=[],
             last_id=newest.run_id,
             dropped_benchmarks=[],
-            empty_run_id=newest.run_id,
+            empty_run_id=newest.run_id,  # it gave no number to judge
         )
     judged = candidates[-1]
     judged_index = all_runs.index(judged)
@@ -1005,11 +1005,11 @@ class _EqualMachines:
         is_other = group.hosts != run["host_id"]
         values = group.log_ns[:, is_other]
         is_virtual = run["hypervisor"] is not None
-        # odd numbers were left out when the group was made
+        # without virtual machines, odd numbers were left out when the group was made
         if not is_virtual and not group.has_virtual:
             return values
-        # virtual machines may be at different levels: only machines at the level of
-        # this machine are comparable, and only among these a machine can be odd
+        # a virtual machine may be at another level than its equals: it is comparable
+        # only with machines at its own level, and odd ones are looked for among these
         if is_virtual:
             columns = self.table.select([run["run_id"]])
             own = columns[:, 0]
@@ -1150,20 +1150,20 @@ def _tabulate_summaries(
     keys: Sequence[tuple[str, str, str]],
     cpu_model: str,
 ) -> Floats:
-    """Return the logarithms of the medians of a CPU model's tables: a row per key, a
-    column per table, NaN where a table lacks a number.
+    """Return the logarithms of the medians in the summaries of a CPU model, tables that
+    others published: a row per key, a column per summary, NaN where it lacks a number.
 
-    load_tables: as of `judge_last_runs`; None: there are no tables. keys: benchmark,
+    load_tables: as of `judge_last_runs`; None: there are no summaries. keys: benchmark,
     variant and relation.
     """
     if load_tables is None:
         return np.empty((len(keys), 0))
     rows = load_tables(cpu_model)
-    by_number_and_table = rows.set_index([*NUMBER_KEY, "summary"])
-    medians = by_number_and_table["median_ns"].unstack("summary")
+    by_number_and_summary = rows.set_index([*NUMBER_KEY, "summary"])
+    medians = by_number_and_summary["median_ns"].unstack("summary")
     numbers = pd.MultiIndex.from_tuples(keys, names=NUMBER_KEY)
-    table = medians.reindex(numbers)
-    log_ns: Floats = np.log(table.to_numpy(dtype=float))
+    medians = medians.reindex(numbers)
+    log_ns: Floats = np.log(medians.to_numpy(dtype=float))
     return log_ns
 
 
@@ -1174,12 +1174,12 @@ def _make_acceptance(
     descriptions: Descriptions,
 ) -> Acceptance:
     """Return the acceptance of a machine. run: the judged run's row of the table
-    `runs`, empty if it cannot be read. rows: the machine's judged numbers.
+    `runs`, {} if it cannot be read. rows: the machine's judged numbers.
     """
     failed = run.get("failed_bursts") or 0
     flagged = run.get("flagged_bursts") or 0
-    # how many bursts did not fail; 1 stands for none, so that nothing is divided by 0
-    bursts = run.get("bursts") or 1
+    # bursts that did not fail; 1 stands for none, so that nothing is divided by 0
+    succeeded = run.get("bursts") or 1
     # benchmarks that only earlier runs have
     older_benchmarks = tuple(machine.dropped_benchmarks)
     return Acceptance(
@@ -1188,8 +1188,8 @@ def _make_acceptance(
         cpu_model=run.get("cpu_model"),
         rows=rows.reset_index(drop=True),
         descriptions=descriptions,
-        failed=failed / (bursts + failed),
-        flagged=flagged / bursts,
+        failed=failed / (succeeded + failed),
+        flagged=flagged / succeeded,
         older=older_benchmarks,
         empty=machine.empty_run_id,
     )

@@ -234,12 +234,13 @@ class HostRuns:
         no_change = len(self.runs)
         first_run = np.full(count, no_change)
         ratio = np.full(count, np.nan)
-        for step in self.find_steps():
+        for step in self.find_steps():  # oldest first
             if step.night <= accepted_night:
                 continue
             # the first run of that night
             run_after_step = self.nights.index(step.night)
-            # for each number, whether no step before this one changed it
+            # whether no step before this one changed the number; if one did, its run is
+            # not later than this one
             is_first_change = first_run > run_after_step
             # a step with a row is of this number only; a step without is of all numbers
             if step.row is not None:

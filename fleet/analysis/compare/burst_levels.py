@@ -123,7 +123,9 @@ class _PairRuns(NamedTuple):
 
     @classmethod
     def read(cls, rows: pd.DataFrame) -> "_PairRuns":
-        """Take the runs of rows of `pairs`, one pair after another."""
+        """Take the runs of rows of `pairs`, one pair after another: of each its median,
+        the median of its bursts at other levels than the main one, and their share.
+        """
         return cls(
             is_b=rows["is_b"].to_numpy(),
             ns=rows["median_ns"].to_numpy(dtype=np.float64),

@@ -233,8 +233,8 @@ def compare(
         message = _describe_left_out(left_out, only)
         raise UsageError(f"{message} `fleet runs` lists what each run has.")
     layout = _lay_out_comparisons(matches, measured, blocks)
-    # if only some CPUs are compared, a ladder may be missing since none of these
-    # measured it, which is not what the caveat says
+    # The caveats say of a ladder that no level of memory is known. If only some CPUs
+    # are compared, it may also be missing since none of these CPUs measured it.
     if not only.cpus:
         layout.add_caveats_of_ladders(measured, only.benchmark)
     if left_out:
@@ -299,12 +299,12 @@ def _read_measured(
     else:
         summaries = list_published(listing, run_id=run_ids)
         numbers = select_numbers(listing, summaries, only, tables.descriptions)
-    pair_keys = verdicts.number_keys(pairs, PAIR_KEY)
-    number_keys = verdicts.number_keys(numbers, NUMBER_KEY)
+    keys_of_pairs = verdicts.number_keys(pairs, PAIR_KEY)
+    keys_of_numbers = verdicts.number_keys(numbers, NUMBER_KEY)
     return _Measured(
         runs=_add_topologies_and_turns(runs, cpus),
-        pairs=pairs.assign(key=pair_keys),
-        numbers=numbers.assign(key=number_keys),
+        pairs=pairs.assign(key=keys_of_pairs),
+        numbers=numbers.assign(key=keys_of_numbers),
         descriptions=tables.descriptions,
     )
 
@@ -573,6 +573,7 @@ def _lay_out_comparisons(
     relations = _reduce_numbers_of_hosts(numbers, matches)
     caveats = _list_caveats(matches, pairs)
     has_one_topology = np.array([match.has_one_topology for match in matches])
+    # pairs that a run lacks can be dropped only where they are the same on both sides
     is_incomplete = has_one_topology & _find_incomplete(numbers, len(matches))
     if is_incomplete.any():
         pairs, lost_counts = _keep_common_pairs(pairs, is_incomplete)
@@ -734,8 +735,10 @@ def _reduce_hosts(numbers: pd.DataFrame) -> pd.DataFrame:
     at the host's main level, that of most of its runs. numbers: a row per run and
     relation, whose `unit` is the host.
     """
+    # `_select_main_level` looks at each `host_id` by itself
     main = _select_main_level(numbers.assign(host_id=numbers["unit"]))
     main["log"] = np.log(main["ns"])
+    # `key` is one number for the values of NUMBER_KEY: it is here to be kept
     keys = [*SIDE, "unit", *NUMBER_KEY, "key"]
     runs_of_host = main.groupby(keys, sort=False, observed=True)
     hosts = runs_of_host.agg(
@@ -971,8 +974,8 @@ def _average_variants(rows: pd.DataFrame) -> pd.DataFrame:
     benchmark, relation, side and variant. rows: numbers of the runs of one comparison.
     """
     letters = rows["is_b"].map({False: "a", True: "b"})
-    # levels are told apart among the runs of a host: here, a side stands for a host, so
-    # that each side has a main level of its own
+    # `_select_main_level` looks at each `host_id` by itself: with the side as host_id,
+    # each side has a main level of its own
     rows = rows.assign(side=letters, host_id=letters)
     main = _select_main_level(rows)
     main["log"] = np.log(main["ns"])
@@ -990,7 +993,8 @@ def _judge_layout(
     discoveries. A Comparison has its relations twice: as a table in `relations`, and as
     plain records in `rows`.
     """
-    # relations are one question, which pairs have changed another
+    # which relations have changed is one question, which pairs have is another: the 5 %
+    # of false discoveries are divided between them
     questions = 2 if layout.has_pair_tests else 1
     rates = measured.descriptions.rates
     relations, fleets = verdicts.judge_comparisons(

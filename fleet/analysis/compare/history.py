@@ -545,7 +545,9 @@ def _list_fact_steps(
     all runs but the first.
     """
     texts_by_fact = describe_table_facts_by_name(runs)
-    texts_by_fact.pop(f"label.{ACCEPTED[0]}", None)  # it says nothing of the host
+    accepted_key, _ = ACCEPTED
+    # this label says nothing of the host
+    texts_by_fact.pop(f"label.{accepted_key}", None)
     for fact, texts in texts_by_fact.items():
         neighbours = pairwise(texts)
         for night, (before, after) in zip(nights, neighbours, strict=True):
@@ -555,8 +557,9 @@ def _list_fact_steps(
 
 def _explain_night(hosts: Sequence[str], night: date, facts: Facts) -> Iterator[str]:
     """Yield each fact that changed on some of `hosts` that night, the commonest first:
-    "kernel 6.1 → 6.2 (2 of 3 hosts; 1 other without this change)". The "others" are
-    hosts besides `hosts` on which this fact changed in the same way, on any night.
+    "kernel 6.1 → 6.2 (2 of 3 hosts; 1 other without this change)". `hosts` are those
+    whose numbers changed. An "other" is not one of them, though the fact changed there
+    in the same way, on any night.
     facts: by host and night, which facts changed.
     """
     counts = Counter[Step]()

@@ -414,9 +414,10 @@ def _limit_by_runs(a: Floats, b: Floats, alpha: float) -> Floats:
 
 
 def _limit_by_pairs(changes: Floats, alpha: float) -> float:
-    """Return the one limit of all pairs of a relation. Their changes are taken to
-    scatter as Student's t with six degrees of freedom: a change beyond the limit, on
-    either side, has the probability `alpha`.
+    """Return how far the change of a pair may be from the median change, one limit for
+    all pairs of a relation. Changes are taken to scatter about their median as
+    Student's t with six degrees of freedom: with the probability `alpha`, one is
+    farther away than the limit, on either side.
     """
     median = np.median(changes)
     distances = np.abs(changes - median)
@@ -725,8 +726,8 @@ def _choose_main_levels(
     is_used = levels == main_of_side
     has_number = levels >= 0
     is_at_other_level = has_number & ~is_used
-    # without the runs at other levels, a pass, or a block that the user asked for, may
-    # lack a side, and would be left out: instead, all runs are in one block, 0
+    # once the runs at other levels are dropped, a pass, or a block that the user asked
+    # for, may lack a side, and would be left out: instead, all runs are in one block, 0
     if is_at_other_level.any():
         blocks = np.zeros_like(blocks)
     common_blocks = _keep_common_blocks(blocks, is_used, is_b)

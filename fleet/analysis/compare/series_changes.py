@@ -306,15 +306,17 @@ class _Leveled:
         stays_at_level = np.bincount(level_of_stay)
         recurs = stays_at_level.max() > 1
         if not may_switch and not recurs:
-            return self.series
+            return self.series  # the first case
         nights_at_level = np.bincount(self.labels)
         is_rare = self._are_rare(nights_at_level)
         means = self._average_levels(len(nights_at_level))
         has_new_level = _is_last_lasting(level_of_stay, is_rare)
         may_be_change = has_new_level and not may_switch
         if may_be_change and _are_other_levels_rare(level_of_stay, is_rare):
+            # the second case
             level_before = level_of_stay[-2]
             return self._move_rare(cleaned, is_rare, means, means[level_before])
+        # the third case
         if has_new_level:
             level_before, last_level = level_of_stay[-2:]
             change = float(means[last_level] - means[level_before])
@@ -657,7 +659,7 @@ def measure_parts(
     # in a first-order autoregression, nights k apart have the correlation r**k, and the
     # variance of a mean of many nights is multiplied by 1 + 2 (r + r**2 + ...)
     inflation = (1 + correlation) / (1 - correlation)
-    # the splits leave only a share of the variance of a night
+    # a split that is chosen as the best leaves only a share of the variance of a night
     share_left = by_chance.compute_variance_left(correlation)
     variance, freedom = _estimate_variances(fits.variance / share_left, counts)
     # 1 / (nights before) + 1 / (nights after): a change is a difference of two means
@@ -666,6 +668,7 @@ def measure_parts(
     error = np.sqrt(variance_of_change)
     t = np.abs(fits.change) / error
     p_of_one_split = judge.compute_p(t, freedom)
+    # the best of so many splits had as many chances to be this unlikely
     p = np.minimum(p_of_one_split * by_chance.splits, 1.0)
     return BestSplits(p, fits.cuts, inflation)
 
@@ -1074,8 +1077,8 @@ def drop_changes_of_parts(changes: Sequence[Change], pool: Pooled) -> list[Chang
     row.
     - A change of a mean is dropped if fewer than 75 % of the members of the mean, the
       series that it averages, share the change.
-    - A change is dropped if it is part of a wider change, which stays: if a mean of all
-      series of its row, and of others, changed the same way at the same time.
+    - A change is dropped if it is part of a wider change, which stays: if a mean over
+      the series of its row and further series changed the same way at the same time.
     """
     member_counts = pool.members.sum(axis=1)
     widest_first = sorted(changes, key=lambda change: -member_counts[change.row])

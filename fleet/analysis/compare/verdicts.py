@@ -184,10 +184,11 @@ def lay_out_relations(numbers: pd.DataFrame, orders: Sequence[Order]) -> list[Si
     is_b = numbers["is_b"]
     numbers_of_a = numbers[~is_b]
     numbers_of_b = numbers[is_b]
-    # a choice: a benchmark with its variant, in the order of side A; numbers of B get
-    # NaN, since each row of the table takes the choice of its numbers of A
+    # a choice: a benchmark with its variant, in the order of side A
     choice_of_a = number_groups(numbers_of_a, ["comparison", *CHOICE_KEY])
     choices = pd.Series(choice_of_a, numbers_of_a.index)
+    # pandas joins by the index, so numbers of B get NaN; none is needed, since a row of
+    # the table takes its choice from side A
     numbers = numbers.assign(choice=choices)
     table = _tabulate_units(numbers, orders)
     rows = _join_spreads(table.rows, numbers_of_a, numbers_of_b)
@@ -376,8 +377,8 @@ def _fit_rows(
             [levels[number] for number in group],
             [session_of_each[number] for number in group],
         )
-        # a group lists its comparisons in the order of `comparisons`: so its rows are
-        # found in the order of `columns`
+        # the places of these rows among those of all comparisons: both are in the order
+        # of `comparisons`
         is_in_group = np.isin(comparison_of_row, group)
         rows_of_group = np.flatnonzero(is_in_group)
         fits = pd.DataFrame(columns, index=rows_of_group)
@@ -549,8 +550,8 @@ def _test_levels(rows: pd.DataFrame, is_tested: Bools) -> pd.DataFrame:
     """Add two columns:
     - `chance`: the probability that chance makes the main levels of the sides differ; 0
       where no level of A was compared with another level of B;
-    - `more`: how many runs of each side, with those it has, a row at several levels
-      needs for a verdict; NaN for rows at one level, and for more than 200 runs.
+    - `more`: how many runs each side must have in all for a verdict on a row at several
+      levels; NaN for rows at one level, and for more than 200 runs.
 
     rows: with the columns of `judge_rows`. is_tested: whether each row has a change.
     The rate at which runs are at another level than most of their side is estimated
@@ -699,9 +700,9 @@ def _count_runs_to_tell(rows: pd.DataFrame, rate: float, tests: int) -> Floats:
     at_main_level, all_runs = _read_counts(rows)  # rows x sides
     divisor = np.maximum(all_runs, 1)
     shares_at_main = at_main_level / divisor
-    # arrays of rows x 1: the lower share of the two sides, since the side that has it
-    # needs more runs; and the runs of the larger side, since more are to be advised
+    # arrays of rows x 1; the side with fewer of its runs at its main level needs more
     lower_share = shares_at_main.min(axis=1, keepdims=True)
+    # more runs than the larger side has are to be advised
     most_runs = all_runs.max(axis=1, keepdims=True)
     are_apart = rows[["are_apart"]].to_numpy()
     # the numbers of runs to try; the arrays below are rows x these numbers
@@ -730,13 +731,13 @@ def _can_prove_levels_differ(
     differ: with so many, chance hardly ever puts so large a share of a side's runs at
     another level, in any of `tests` rows.
 
-    share: how large a share, a column with a value per row. runs: the numbers of runs
-    to try. rate: how often a run is at another level. Return an array of rows x numbers
-    of runs.
+    share: this share, a column with a value per row. runs: the numbers of runs to try.
+    rate: how often a run is at another level. Return an array of rows x numbers of
+    runs.
     """
-    runs_at_level = np.ceil(share * runs)
+    runs_at_another = np.ceil(share * runs)
     rates = np.full(share.shape, rate)
-    chance_of_a_side = _compute_chance_of_side(runs_at_level, runs, rates)
+    chance_of_a_side = _compute_chance_of_side(runs_at_another, runs, rates)
     # either side may be the one at another level, so there are two chances
     chance = 2 * chance_of_a_side
     limit = ALPHA / max(tests, 1)  # by Bonferroni
@@ -856,10 +857,11 @@ def _tabulate_units(numbers: pd.DataFrame, orders: Sequence[Order]) -> _Table:
     # units are numbered over all comparisons, in the order of `units`
     unit_of_number = number_groups(numbers, unit_names)
     numbers = numbers.assign(column=unit_of_number)
+    # adds `row`, a number per comparison and key; drops keys that only one side has
     numbers = _number_shared_keys(numbers)
     rows = _select_first_of_each_row(numbers)
     # which of `rows` are of each comparison
-    row_ranges = _find_row_ranges(rows, len(orders))
+    row_ranges = _find_ranges_by_comparison(rows, len(orders))
     units_of_comparisons = _lay_out_units(numbers, units, row_ranges, orders)
     return _Table(rows, row_ranges, units_of_comparisons)
 
@@ -880,9 +882,9 @@ def _lay_out_units(
     cells = _Cells.read(numbers)
     is_b = units["is_b"].to_numpy()
     names = units["unit"].tolist()
-    # which columns, and which of `numbers`, each comparison has
-    column_ranges = _find_row_ranges(units, len(orders))
-    cell_ranges = _find_row_ranges(numbers, len(orders))
+    # which columns, each a row of `units`, and which of `numbers` a comparison has
+    column_ranges = _find_ranges_by_comparison(units, len(orders))
+    cell_ranges = _find_ranges_by_comparison(numbers, len(orders))
     units_of_comparisons = []
     for number, order in enumerate(orders):
         own_cells = cell_ranges[number]
@@ -903,9 +905,9 @@ def _select_first_of_each_row(numbers: pd.DataFrame) -> pd.DataFrame:
     return first_rows.sort_values("row", ignore_index=True)
 
 
-def _find_row_ranges(table: pd.DataFrame, count: int) -> list[slice]:
-    """Return the rows of a table that each of `count` comparisons has, by whose number
-    it is sorted.
+def _find_ranges_by_comparison(table: pd.DataFrame, count: int) -> list[slice]:
+    """Return which rows of a table each of `count` comparisons has. The table is sorted
+    by `comparison`, the number of the comparison.
     """
     comparisons = table["comparison"].to_numpy()
     return _find_ranges(comparisons, count)
@@ -923,8 +925,8 @@ class _Cells(NamedTuple):
     def lay_out(self, cells: slice, rows: slice, columns: slice) -> Floats:
         """Return the array of one comparison, NaN where a number is missing.
 
-        cells: which numbers are of the comparison. rows, columns: which of the array of
-        all comparisons; a number's place in its own array counts from their starts.
+        cells: which numbers are of the comparison. rows, columns: its part of the array
+        of all comparisons, in which `row` and `column` count.
         """
         row_count = rows.stop - rows.start
         column_count = columns.stop - columns.start
@@ -1256,7 +1258,8 @@ def _explain_no_answer(row: Mapping[Any, Any], threshold: float, tests: int) -> 
     """
     if are_shares_unlike(row, threshold):
         return _describe_shares(row)
-    # significant, and yet not changed: so its ratio is within the threshold
+    # significant, but neither changed nor equivalent: the ratio is within the
+    # threshold, and its interval reaches beyond
     if row["q"] < ALPHA:
         return f"a change, but perhaps below {threshold * 100:g}%"
     if row["levels"] > 1:
