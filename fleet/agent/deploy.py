@@ -218,6 +218,7 @@ def _deploy_finished_or_build(
     the host, or for a compiler there.
     """
     if job.agent_on_host() is not None and job.compiler is not None:
+        # compiles nothing, as the agent is present
         return _build_unless_present(connection, job, job.compiler.command)
     agent = _send_static_agent(connection, job, notify)
     if agent is not None:

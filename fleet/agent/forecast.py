@@ -160,8 +160,8 @@ def choose_deadline_s(
     """
     if requested.deadline_s is not None:
         return requested.deadline_s
-    requested_s = (plan.time_budget_s or 0) + (plan.spread_s or 0)
-    longest_s = DAY_S + math.ceil(DEADLINE_TIMES * requested_s)
+    planned_s = (plan.time_budget_s or 0) + (plan.spread_s or 0)
+    longest_s = DAY_S + math.ceil(DEADLINE_TIMES * planned_s)
     if forecast.ms_max > 1000 * longest_s:
         raise RefusedError(
             f"{host.name}: the run would take {forecast.duration}. Without a deadline"

@@ -176,7 +176,9 @@ def _raise_if_compiler_hangs(
         _ask_version(connection, does_nothing)
     except LinkError:
         return  # the host itself does not answer
-    compilers = [host.toolchain.cc or does_nothing, *_COMPILERS]
+    compilers = list(_COMPILERS)
+    if host.toolchain.cc:
+        compilers.insert(0, host.toolchain.cc)
     try:
         for compiler in compilers:
             _ask_version(connection, compiler)

@@ -319,6 +319,7 @@ def _find_available_memory_and_limit(
     """Return the bytes that we may still use: the fewest that the machine, a control
     group or a limit of the process leaves. The second value is a text on the limit, or
     None if the machine leaves the fewest bytes. Both are None if nothing is known.
+    noise: lines of the probe, some of which are on control groups.
     """
     available = topology.parse_kib(files.get("proc/meminfo:MemAvailable", ""))
     limits = []
@@ -661,8 +662,7 @@ def find_tightest_cpu_quota(lines: Iterable[str]) -> tuple[float, str] | None:
     if tightest is None:
         return None
     cpus, _ = tightest
-    # No kernel allows a quota of 0: no kernel has written such a line, and the quota is
-    # unknown.
+    # no kernel allows a quota of 0: who wrote it may have made up the other lines too
     if cpus == 0:
         return None
     return tightest
@@ -807,7 +807,7 @@ def _find_hypervisor_without_flag(
     """Return the hypervisor of a machine that is not x86; None without one. text: what
     firmware says of the machine's maker. guess: the hypervisor that it names, if any.
     """
-    # "c7g.metal": a whole machine, though its maker is a cloud, as that of a guest
+    # such as "c7g.metal": no guest, though its maker is a cloud, as a guest's is
     if any(word in text for word in _BARE_METAL):
         return None
     if guess is not None:

@@ -529,12 +529,14 @@ def _read_data_width(device: _Structure) -> int | None:
     """Return the width of a module's data in bits, without error correction. Return
     None if it is unknown, or more than the width with error correction.
     """
-    # a width of 0, as of an empty slot, is unknown as well; _UNKNOWN, the largest
-    # number of 16 bits, is no less than any width
+    # a width of 0, as of an empty slot, is unknown as well
     total = device.number(*_DEVICE_ALL_BITS) or _UNKNOWN
-    told = device.number(*_DEVICE_DATA_BITS) or _UNKNOWN
-    data = _DATA_BITS.get(told, told)  # 72, with error correction, becomes 64
-    if data == _UNKNOWN or data > total:
+    width = device.number(*_DEVICE_DATA_BITS) or _UNKNOWN
+    if width == _UNKNOWN:
+        return None
+    data = _DATA_BITS.get(width, width)  # 72, with error correction, becomes 64
+    is_total_known = total != _UNKNOWN
+    if is_total_known and data > total:
         return None
     return data
 
@@ -552,7 +554,7 @@ def _name_channel(place: str, socket: int | None) -> str | None:
     if socket is not None:
         words.append(f"P{socket}")
     node = _NODE.search(place)
-    # if the place names no socket, the caller took the node's number as `socket`
+    # if the place names no socket, `socket`, the P above, is the node's number already
     if node and _SOCKET.search(place):
         words.append(f"N{node[1]}")
     if controller := _CONTROLLER.search(place):

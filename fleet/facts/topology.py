@@ -118,13 +118,14 @@ def parse_cpus(sections: Sections, files: Files) -> tuple[tuple[Cpu, ...], Group
     has a sentence on it, under "cpuinfo", "online" or "nodes".
     """
     groups = _read_groups(sections)
-    groups.nodes = _map_cpus_to_nodes(files, groups.contradictions)
+    contradictions = groups.contradictions  # each step that takes it may add to it
+    groups.nodes = _map_cpus_to_nodes(files, contradictions)
     models = _parse_cpu_models(sections)
     online_in_sysfs = set(_read_cpu_list(files, "sys/devices/system/cpu/online"))
     listed = online_in_sysfs or set(models)
     sets = _find_cpu_sets(files, listed, groups.with_topology)
-    models = _correct_models(models, sets.online, groups.contradictions)
-    _note_unlisted_cpus(sets, online_in_sysfs, groups.contradictions)
+    models = _correct_models(models, sets.online, contradictions)
+    _note_unlisted_cpus(sets, online_in_sysfs, contradictions)
 
     isolated = _find_isolated_cpus(files)
     kinds = _map_cpus_to_kinds(files)
@@ -154,10 +155,8 @@ class _CpuSets(NamedTuple):
 def _find_cpu_sets(files: Files, listed: set[int], with_topology: set[int]) -> _CpuSets:
     """Return which CPUs are present, which are online, and which we may run on.
 
-    Containers may show a list of CPUs online that is made up (lxcfs). If the affinity
-    mask (proc.rst) contradicts it, `_find_online_cpus` returns other CPUs. The list of
-    CPUs present is then made up as well: only the CPUs online are known to be present.
-    Without a mask, all CPUs are allowed.
+    Containers may show a list of CPUs online that is made up (lxcfs). The affinity mask
+    (proc.rst) may contradict it. Without a mask, all CPUs are allowed.
 
     listed: the CPUs that the host lists as online. with_topology: the CPUs whose
     topology the kernel shows.
@@ -166,8 +165,9 @@ def _find_cpu_sets(files: Files, listed: set[int], with_topology: set[int]) -> _
     affinity = _read_cpu_list(files, "proc/self/status:Cpus_allowed_list")
     allowed = set(affinity) or present
     online = _find_online_cpus(listed, allowed, with_topology)
-    is_list_made_up = online != listed
+    is_list_made_up = online != listed  # as the mask shows
     if is_list_made_up:
+        # so is the list of CPUs present: only those online are known to be present
         present = online
     return _CpuSets(present, online, allowed)
 
@@ -248,14 +248,14 @@ def _find_online_cpus(
 ) -> set[int]:
     """Return the CPUs listed as online, unless the affinity mask contradicts the list.
 
-    A mask may have offline CPUs: it contradicts the list by an unlisted CPU with a
-    topology, or without a listed CPU.
+    A mask may have offline CPUs. So it contradicts the list only if it has a CPU that
+    the list lacks though it has a topology, or if it has CPUs but none of the list.
     """
-    unlisted = allowed & (with_topology - listed)
-    if not unlisted and not allowed & listed:
-        unlisted = allowed
-    if unlisted:
-        return unlisted | with_topology
+    unlisted = with_topology - listed
+    if not allowed.isdisjoint(unlisted):
+        return with_topology
+    if allowed and allowed.isdisjoint(listed):
+        return allowed | with_topology
     return listed
 
 

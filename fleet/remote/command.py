@@ -74,7 +74,7 @@ class CommandConnection(Connection):
         # without end-of-file, the host counts the bytes of stdin to find its end
         if stdin and not self.client.passes_on_end_of_file:
             command = shell.limit_stdin(command, len(stdin))
-        # all that follows a command with stdin is its own, so no command can follow
+        # a command with stdin ends its session: all that is sent after it is its stdin
         is_last = bool(stdin)
         session = self._take_session(last=is_last)
         deadline = time.monotonic() + timeout_s
@@ -230,7 +230,9 @@ class CommandConnection(Connection):
         """
         if self._closed:
             return LinkError(f"{self.host_name}: {CLOSED}")
-        if self.client.own_exit_code in (None, session.ended_with):
+        own_code = self.client.own_exit_code
+        may_link_have_broken = own_code is None or own_code == session.ended_with
+        if may_link_have_broken:
             log = _make_log_suffix(session.log_text())
             return LinkError(
                 f"{self.host_name}: the {self.client.program} session broke{log}. What"
@@ -292,7 +294,8 @@ class _Session(Process):
                 return done
         finally:
             self.client_messages = [bytes(err.data)]
-            # the first command prints nothing, so what is on stdout is the client's
+            # errors quote these messages: the first command prints nothing itself, so
+            # the client printed what is on stdout
             if first:
                 self.client_messages.append(bytes(out.data))
         self.ended_with = self.wait(max(0.0, deadline - time.monotonic()))
@@ -344,7 +347,8 @@ class _Session(Process):
         stdout_tail = b""
         for is_stderr, data in received:
             if not is_stderr:
-                # Cutting loses no mark of ours: both come last, in far fewer bytes.
+                # Cutting loses no mark of ours: the first command prints nothing, so
+                # both marks end stdout, in far fewer bytes than _SHOWN.
                 stdout_tail = (stdout_tail + data)[-_SHOWN:]
                 has_too_many_marks = stdout_tail.count(mark) > 2
                 if has_too_many_marks or spoilt_mark.search(stdout_tail):
@@ -389,13 +393,13 @@ class ClientStream(Stream):
         self._connection = connection
         self._session = session
         self._mark = session.mark
-        # If the client keeps end-of-file from the command, a line ends its stdin. The
-        # length tells where `stdin` ends and such lines begin.
+        # If the client does not pass on end-of-file, a line ends the command's stdin.
+        # The length tells where `stdin` ends and such lines begin.
         if not connection.client.passes_on_end_of_file:
             command = shell.end_stdin_at_stop_line(command, len(stdin))
         script = shell.render_command(command, connection._env, session.mark, last=True)
-        # The command is sent now, not when the first line is read: a stop before that
-        # is to find it running.
+        # The command is sent now, not when the first line is read, so that `stop` can
+        # end it before a line is read.
         try:
             session.write_all(script, time.monotonic() + idle_timeout_s)
         except TimeoutError:
@@ -421,6 +425,7 @@ class ClientStream(Stream):
             # without these lines the host would take us for gone, and end stdin
             session.heartbeat = b"\n"
         if client.reading_pause_s:
+            # the pipe holds what the client prints while we pause
             session.hold_more_output()
         received = session.exchange(
             self._stdin,

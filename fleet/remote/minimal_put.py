@@ -45,14 +45,14 @@ class MinimalPut:
         """Put the file. The exit code is 0 only if all of it arrived; otherwise stderr
         has the reason.
         """
-        if self._keep_or_remove():
+        if self._is_in_place_else_remove():
             return Completed(0, b"", b"")
         sent = self._send_and_cksum()
         if sent.exit_code != 0:
             return sent
         return self._move_into_place(sent)
 
-    def _keep_or_remove(self) -> bool:
+    def _is_in_place_else_remove(self) -> bool:
         """Report whether an identical file of ours is already there and can be run.
         Remove any other file there.
         """
@@ -127,7 +127,7 @@ class MinimalPut:
         placed = self._run_step("place")
         if placed.exit_code == 0:
             return Completed(0, b"", b"")
-        if placed.exit_code == _COPIED:
+        if placed.exit_code == _COPIED:  # and the step has removed `_new`
             if self._has_arrived(placed, self._path):
                 return Completed(0, b"", b"")
             self._remove(self._path)

@@ -116,8 +116,8 @@ def collect_answer(
             if done is not None:
                 return done
     except TimeoutError:
-        missing_name = _find_missing_output(out, err)
-        if missing_name is None:
+        missing_name = _find_only_missing_output(out, err)
+        if missing_name is None:  # both are missing
             raise
         raise LinkError(
             f"{out.host_name}: a command ended, but nothing came on its {missing_name},"
@@ -142,7 +142,7 @@ def _join_outputs(out: Answer, err: Answer) -> Completed | None:
     return Completed(parse_exit_code(exit_code), stdout, stderr)
 
 
-def _find_missing_output(out: Answer, err: Answer) -> str | None:
+def _find_only_missing_output(out: Answer, err: Answer) -> str | None:
     """Return the name of the output whose end mark did not come although the other
     output's did; None if both came or neither.
     """

@@ -50,8 +50,8 @@ def end_stdin_at_stop_line(command: str, size: int) -> str:
     wait_for_stop = (
         "while IFS= read -r $fleet_t fleet_l;do case $fleet_l in stop)break;;esac;done;"
     )
-    # The end marks are printed here. The loader's own would come too late: it waits for
-    # both sides of the pipe, so also for STOP.
+    # The end marks are printed here, as soon as the command ends. The loader waits for
+    # both sides of the pipe, so also for STOP, before it prints its own.
     print_end_marks = 'fleet_c=$?;echo "$fleet_n$0 $fleet_c";echo "$fleet_n$0" >&2;'
     feed = f"{{ {pass_stdin}{wait_for_stop} }} 2>/dev/null"
     run = f"{{ (\n{command}\n);{print_end_marks} }}"

@@ -34,8 +34,8 @@ class Alternation:
         """
         chance = random.Random(seed)
         one_pass = len(self.values)
-        # This ends: one pass has no period, and several passes have none if, for
-        # instance, only the last differs from the others.
+        # This ends, as there are two values or more: a single pass has no period, and
+        # several passes have none if, for instance, only the last one differs.
         while True:
             drawn: list[str] = []
             for _ in range(repeat):

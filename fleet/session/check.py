@@ -118,7 +118,7 @@ class _Check:
             intended = _preview_run(
                 connection, host, facts, self._requested, self._forecaster
             )
-        # once nothing can fail any more: beside a plan, no failure is shown
+        # set last: a result with an intended run is shown without its failure
         result.intended = intended
         return progress.completed_outcome()
 

@@ -102,7 +102,8 @@ class HostProgress:
         if isinstance(record, Burst):
             self._update_medians(record, hello)
         visits = earlier.visits + reader.visits
-        # each visit is to give one burst; later rounds may add visits to those planned
+        # `hello.bursts` counts the planned visits, each of which is to give one burst;
+        # later rounds may add visits
         planned_visits = earlier.visits + hello.bursts
         progress = events.BurstsReceived(
             self.host,

@@ -226,8 +226,8 @@ class Measurement:
         stored. Raises StoreError.
         """
         link = self._link
-        if self.run_so_far.failed:  # whether bursts are lacking is read from `done`
-            self._read_journal()  # adds the visits of the last agent to `done`
+        if self.run_so_far.failed:  # then `done` tells whether bursts are lacking
+            self._read_journal()  # adds the last agent's visits, which `done` lacks yet
         run = complete_run(self._run, self.run_so_far, link.progress)
         # even if the session is cancelled: a complete run is stored
         link.progress.enter("store")

@@ -168,13 +168,13 @@ def resume_session(
         prune_logs(store)
         outcomes = measure_each(hosts_to_finish, context, begun_runs, partial=partial)
         store.complete_tables(remaining.session_id)
-        names_still_expected = unfinished_names
+        names_that_must_settle = unfinished_names
         if partial and not _has_begun_runs(store, remaining.session_id):
             # All journals are published, and the hosts without one are given up. So
             # the session is over, whatever became of its hosts.
-            names_still_expected = set()
+            names_that_must_settle = set()
         is_over = end_if_settled(
-            store, remaining.intent, outcomes, names_still_expected
+            store, remaining.intent, outcomes, names_that_must_settle
         )
     if not is_over:
         return outcomes

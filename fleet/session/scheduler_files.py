@@ -100,12 +100,13 @@ class _Attempt:
         while True:
             line = self.stream.readline(longest_piece)
             is_whole = line.endswith(b"\n")
-            is_overlong = len(line) > LINE_LIMIT_BYTES
+            text = line.removesuffix(b"\n")
+            is_overlong = len(text) > LINE_LIMIT_BYTES
             bytes_left -= len(line)
             is_beyond_part = bytes_left < 0
             if is_beyond_part or not (is_whole or is_overlong):
                 return
-            yield line.removesuffix(b"\n")
+            yield text
 
 
 def _store_run(

@@ -123,6 +123,7 @@ class Builder:
             )
         build = tc.build_id(sources, toolchain)
         installed = replace(toolchain, command=command)
+        # makes a context in which a cancelled session calls the function given to it
         end_on_cancel = self.cancellation.call_on_close_all
         try:
             binary = compile_here(installed, sources, build, end_on_cancel)
@@ -171,7 +172,8 @@ class Builder:
         if name in self._built_by_name:
             return self._built_by_name[name]
         path = (folder or self._cache) / name
-        if not os.path.isfile(path):  # noqa: PTH113  Path.is_file raises there
+        # Path.is_file may raise if we may not enter the folder
+        if not os.path.isfile(path):  # noqa: PTH113
             return None
         if folder is SHIPPED:
             toolchain = replace(toolchain, name=f"zig, shipped with fleet {VERSION}")

@@ -174,7 +174,7 @@ def _render_compilation(toolchain: tc.Toolchain, sources: tc.Sources) -> str:
     compile_merged = (
         f"(cd 0 && {cc} {tc.FAST_COMPILE_FLAG} -I.. -c {' '.join(merged_files)})"
     )
-    compile_timed = f"(cd 1 && {cc}  -I.. -c {' '.join(timed_files)})"
+    compile_timed = f"(cd 1 && {cc} -I.. -c {' '.join(timed_files)})"
     # sh links only if both compilers succeeded: `one` is the process ID of the first,
     # `two` the exit code of the second
     start_both = f"{compile_merged} & one=$!; {compile_timed}; two=$?"

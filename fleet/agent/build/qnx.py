@@ -354,7 +354,7 @@ def _plan_controller(job: Job) -> tuple[Preview, _PutAgent]:
     planned = on_host.preview_agent_on_host(job.facts, job.find_agent(toolchain))
     if planned is None:
         planned = Preview(f"would be built with {toolchain.name} and sent")
-    # takes a function that ends qcc, and calls it if the session is cancelled
+    # makes a context in which a cancelled session calls the function given to it
     end_on_cancel = job.builder.cancellation.call_on_close_all
     compile_agent = partial(
         _check_variant_and_compile, toolchain, job.sources, end_on_cancel

@@ -46,8 +46,9 @@ class Toolchain:
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def files_to_compile(self, sources: Sources, build: str) -> dict[str, bytes]:
-        """Return the agent's files, the merged C files, which are compiled instead of
-        the untimed ones, and a header that defines the build ID and the flags.
+        """Return the agent's files, the C files of `merge_untimed_files`, which are
+        compiled instead of those that they include, and a header that defines the build
+        ID and the flags.
 
         A header defines them because qcc may split the value of a -D option at its
         blanks.
@@ -80,9 +81,10 @@ class Toolchain:
 
     def merge_untimed_files(self, sources: Sources) -> dict[str, bytes]:
         """Return for each folder of the sources one C file that includes the folder's
-        untimed C files, those that do not run while the time is taken. For the folder
-        "plan" that is "room_plan.c", with lines such as `#include "plan/make.c"`. Few
-        compilations ("unity builds") end sooner than many.
+        untimed C files, those that do not run while the time is taken. Each folder is a
+        room of the agent: for the folder "plan" that is "room_plan.c", with lines such
+        as `#include "plan/make.c"`. Few compilations ("unity builds") end sooner than
+        many.
         """
         c_files = {name for name in sources if name.endswith(".c")}
         untimed_files = c_files.difference(self.list_timed_files(sources))

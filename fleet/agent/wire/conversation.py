@@ -93,8 +93,8 @@ class _OutputBytes:
         self._other_bytes = 0
 
     def count_line(self, line: bytes) -> None:
-        """Count a line, which has not been decoded, as no visit's. For a visit's line,
-        `exempt_visit_line` takes the count back. Raises WireError beyond a limit.
+        """Count a line's bytes towards the limit of lines that are no visits; for a
+        visit's, `exempt_visit_line` takes them back. Raises WireError beyond a limit.
         """
         if len(line) > LINE_LIMIT_BYTES:
             raise WireError(
@@ -254,7 +254,7 @@ class Reader:
             return NO_HELLO
         visits = self.visits
         if self.end is None:
-            # the hello promises a range of visits: more than its minimum may have come
+            # `bursts` to `bursts_max` visits are promised: never say fewer than came
             minimum = max(self.hello.bursts, visits)
             promised = _format_at_least(minimum, self.hello.bursts_max)
             return f"cut after {visits} of {promised} bursts"
@@ -458,8 +458,8 @@ class Reader:
         """Keep a failed burst; drop its samples if those kept before have too many
         bytes. Raises WireError for too many failed bursts. length: the record's bytes.
         """
-        # Samples count towards a limit of their own. What else the record has counts as
-        # text.
+        # Samples count towards a limit of their own. What else the record then has
+        # counts as FAILED_BYTES of text.
         text_length = length
         if record.ticks is not None:
             text_length = FAILED_BYTES
@@ -534,7 +534,7 @@ class Reader:
                 f"burst: {earlier_bursts_s:.0f} s of ticks came before it, but it began"
                 f" {began_s:.0f} s after hello"
             )
-        # its samples follow one another, so it took their sum, or longer
+        # sums the ticks of its samples, which follow one another: it took no less
         ticks = sum(burst.average_pair_ticks(shape))
         ended_s = began_s + ticks / hello.ticks_per_second
         if self._measure_elapsed_s is not None:

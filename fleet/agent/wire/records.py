@@ -407,7 +407,7 @@ def _check_threads(wire: _Burst) -> None:
         )
     _check_lists(wire, cpus, "other_ticks", others)
     _check_lists(wire, cpus, "other_units", wire.other_units or ())
-    # `begin_ns` has a time for ping and for each thread that has a list
+    # `begin_ns` has a time for ping and for each thread in `other_ticks`
     threads = 1 + len(others)
     if wire.begin_ns is not None and len(wire.begin_ns) != threads:
         raise WireError(

@@ -122,7 +122,8 @@ def _ask_once_for_like_names(query: _Query) -> Settings | None:
     key = (query.ssh, query.user, query.file, query.stamps, *matches)
     with _shared_lock:
         if key not in _shared_settings:
-            # without the port, which callers take from their own query
+            # without the port, which callers take from their own query; with a command,
+            # as one setting is an error without any
             settings = _run_ssh(replace(query, port=None), *_ANY_COMMAND)
             _shared_settings[key] = settings
             if _depends_on_name(settings, name):
@@ -137,8 +138,10 @@ def _depends_on_name(settings: Settings, name: str) -> bool:
     """Report whether another name that matches the same `Host` lines may have other
     settings than these of `name`, apart from `hostname`.
     """
+    # Without a HostName line, `ssh -G` prints the name itself. Such a line may contain
+    # %h, the name.
     has_host_name_line = settings.get("hostname") != (name,)
-    if has_host_name_line:  # which may contain %h, the name
+    if has_host_name_line:
         return True
     # ssh would complete the name by a domain, then look up the new name
     if settings.get("canonicalizehostname", ("false",)) != ("false",):
@@ -248,16 +251,18 @@ def _ask_ssh(query: _Query) -> Settings:
     identity_files = settings.get("identityfile", ())
     paths = [*identity_files, *settings.get("certificatefile", ())]
     hops = [get_last(settings, key) for key in _HOP_KEYS]
-    if any(map(_TOKEN_OR_VARIABLE.search, paths)):
-        options = [*_set_remote_command(hops), *_set_control_path(paths)]
-        answer = _run_ssh(query, *options)
+    paths_have_tokens = any(map(_TOKEN_OR_VARIABLE.search, paths))
+    hops_have_tokens = any(map(_TOKEN_OR_VARIABLE.search, hops))
+    if not paths_have_tokens and not hops_have_tokens:
+        return settings
+    options = [*_set_remote_command(hops)]
+    if paths_have_tokens:
+        options += _set_control_path(paths)
+    answer = _run_ssh(query, *options)
+    if paths_have_tokens:
         paths = answer["controlpath"][0].split(_SEPARATOR)
         settings["identityfile"] = tuple(paths[: len(identity_files)])
         settings["certificatefile"] = tuple(paths[len(identity_files) :])
-    elif any(map(_TOKEN_OR_VARIABLE.search, hops)):
-        answer = _run_ssh(query, *_set_remote_command(hops))
-    else:
-        return settings
     hops = answer["remotecommand"][0].split(_SEPARATOR)
     for key, hop in zip(_HOP_KEYS, hops, strict=True):
         settings[key] = (hop,)
@@ -345,7 +350,7 @@ def _ask_paramiko(file: str, name: str, user: str | None, port: int | None) -> S
             " line."
         )
     # paramiko replaces tokens, but leaves the %% that stands for %
-    proxy_command = get_last(settings, "proxycommand")
+    proxy_command = get_last(settings, "proxycommand", "none")
     settings["proxycommand"] = (proxy_command.replace("%%", "%"),)
     return settings
 

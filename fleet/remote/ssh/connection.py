@@ -75,7 +75,7 @@ class SshConnection(Connection):
         command had stdin or the shell has ended.
         """
         mark = self._mark
-        # all that follows a command with stdin is its own, so no command can follow
+        # a command with stdin ends its shell: all that is sent after it is its stdin
         is_last = bool(stdin)
         script = shell.render_command(command, self._env, mark, last=is_last)
         out = Answer(self.host_name, mark)
@@ -141,7 +141,7 @@ class SshConnection(Connection):
         with self._limit(timeout_s, too_late):
             try:
                 yield
-            except LOST as err:
+            except LOST as err:  # a refusal raises the same errors as a lost link
                 if not self._transport.is_active():
                     raise
                 raise RefusedError(str(err) or type(err).__name__) from err
@@ -315,7 +315,7 @@ def _start_command(
     request.add_string("exec")
     request.add_boolean(True)  # we want an answer, and take it whenever it comes
     request.add_string(command)
-    # the answer will set the channel's event_ready
+    # clears the channel's event_ready, which the answer will set
     channel._event_pending()  # type: ignore[attr-defined]  # not in the stubs
     transport._send_user_message(request)  # type: ignore[attr-defined]
     return channel
@@ -349,7 +349,7 @@ def _exchange(
         left_s = deadline - time.monotonic()
         if left_s <= 0:
             raise TimeoutError
-        # a closed channel is sent to as well: `_send` tells whether the link is lost
+        # send to a closed channel, too: `_send` raises if the link is lost
         can_send = channel.closed or channel.send_ready()
         if unsent and can_send:
             unsent = _send(channel, unsent)

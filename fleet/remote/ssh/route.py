@@ -68,7 +68,8 @@ def resolve_route(host: Host) -> tuple[Endpoint, ...]:
     if not jump:
         return (target,)
     hops = _resolve_hops(host, jump)
-    return (*hops, _reach_through_hop(target))
+    # reached through the last hop, not by a ProxyCommand of its own
+    return (*hops, _drop_proxy_command(target))
 
 
 def _resolve_hops(host: Host, jump: Sequence[str]) -> list[Endpoint]:
@@ -89,16 +90,17 @@ def _resolve_hops(host: Host, jump: Sequence[str]) -> list[Endpoint]:
             )
         first, *others = [_resolve_hop(host, hop) for hop in earlier_hops]
         earlier_hops = first.jump
-        if earlier_hops:  # `first` is reached through them
-            first = _reach_through_hop(first)
-        resolved_hops = [first, *map(_reach_through_hop, others)]
+        # a hop behind another is reached through it, not by its own ProxyCommand
+        if earlier_hops:
+            first = _drop_proxy_command(first)
+        resolved_hops = [first, *map(_drop_proxy_command, others)]
         hops = resolved_hops + hops
     return hops
 
 
-def _reach_through_hop(endpoint: Endpoint) -> Endpoint:
-    """Return an endpoint that is reached through the jump host before it, so that its
-    own ProxyCommand, another way to reach it, is dropped.
+def _drop_proxy_command(endpoint: Endpoint) -> Endpoint:
+    """Return an endpoint without its ProxyCommand, since it is reached through the jump
+    host before it instead.
     """
     return replace(endpoint, proxy_command=None)
 
@@ -141,7 +143,7 @@ def _make_endpoint(
             settings, "globalknownhostsfile", "/etc/ssh/ssh_known_hosts"
         ),
         hash_known_hosts=get_last(settings, "hashknownhosts") == "yes",
-        known_hosts_command=get_last(settings, "knownhostscommand") != "none",
+        known_hosts_command=get_last(settings, "knownhostscommand", "none") != "none",
         address_family=_FAMILIES.get(
             get_last(settings, "addressfamily"), socket.AF_UNSPEC
         ),
