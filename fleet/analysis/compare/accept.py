@@ -312,14 +312,15 @@ def _make_machine(
     # last candidate has none either
     candidates = keep_comparable_with_last(listing, selected, benchmark)
     has_judged_run = bool(candidates and candidates[-1].samples)
-    newest = selected[-1]  # it may have no samples, or lack the benchmark
+    newest = selected[-1]
     if not has_judged_run:
+        has_samples = bool(newest.samples)  # but not the benchmark
         return _Machine(
             host=newest.host_id,
             runs=[],
             last_id=newest.run_id,
             dropped_benchmarks=[],
-            empty_run_id=newest.run_id,  # it gave no number to judge
+            empty_run_id=None if has_samples else newest.run_id,
         )
     judged = candidates[-1]
     judged_index = all_runs.index(judged)

@@ -577,6 +577,19 @@ def test_the_last_run_is_the_last_that_has_the_benchmark(tmp_path: Path) -> None
     assert "only in older runs: cas" in render_acceptance(machine)
 
 
+def test_a_host_without_the_benchmark_is_not_said_to_have_no_burst(
+    tmp_path: Path,
+) -> None:
+    publish_nights(tmp_path, [1.0] * 5)
+    cpus = simulated.desktop("h1").cpus
+    run_id = "r20260301T000000Z-0badcaf1"
+    other = builders.a_run(cpus, run_id, Host("h1", ""), ("clock",))
+    Store(tmp_path).publish(other, builders.make_bursts(other))
+    _, machine = judge_last_runs(tmp_path, ["h0", "h1"], only=Only("cas"))
+    assert machine.outcome is Outcome.CANNOT_TELL
+    assert render_acceptance(machine) == "h1: cannot tell: it has not measured this"
+
+
 def test_rows_that_are_slower_at_the_end_begin_where_they_leave_what_was_before() -> (
     None
 ):
