@@ -394,15 +394,9 @@ def _build_with_working_compiler(
     """Build with the compiler that built the agent that is already on the host. If none
     is there, build with the first compiler that works. Raises BuildError.
     """
-    commands_of_present_agents = [
-        command
-        for command in commands
-        if job.find_agent_of_compiler(command) is not None
-    ]
-    if commands_of_present_agents:
-        # `build_on_host` then uses the agent that is there, and compiles nothing
-        working_command = commands_of_present_agents[0]
-    else:
+    # with such a compiler, `build_on_host` uses the agent there, and compiles nothing
+    working_command = next(filter(job.find_agent_of_compiler, commands), None)
+    if working_command is None:
         working_command = _prove_compiler(job, commands, connection)
     cancellation = job.builder.cancellation
     return on_host.build_on_host(

@@ -72,7 +72,8 @@ class Done:
         """
         short = 0
         for outcomes in self._outcomes.values():
-            bursts = sum(map(_is_good_burst, outcomes))
+            # an outcome above _DISTURBED is that of a visit without a good burst
+            bursts = sum(outcome <= _DISTURBED for outcome in outcomes)
             if bursts < rounds:
                 short += 1
         return short
@@ -160,13 +161,6 @@ def _encode_failed(failed: Failed) -> int:
         bursts = failed.attempt + 1  # this one and those before
         return _DISTURBED + bursts
     return _CODE_BY_GIVEN_UP[failed.given_up]
-
-
-def _is_good_burst(outcome: int) -> bool:
-    """Report whether an outcome is the ticks of a burst. The codes of visits that were
-    disturbed or failed are all above _DISTURBED.
-    """
-    return outcome <= _DISTURBED
 
 
 def _decode_disturbed(outcome: int) -> int:

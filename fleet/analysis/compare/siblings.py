@@ -699,7 +699,7 @@ def _estimate_noise(runs: Floats, machine_of_run: Ints) -> Floats:
     # a table of machines x numbers: how many runs of each machine have the number
     groups = _group_by_machine(runs, machine_of_run)
     counts = groups.count()
-    variances_of_runs = _estimate_variances_of_runs(groups)
+    variances_of_runs = _estimate_variances_of_runs(groups, counts)
     # from the variance of a run to that of the median of as many runs as a machine has
     runs_per_number = counts.mean(axis=1)
     at_least_one = runs_per_number.clip(lower=1)
@@ -707,13 +707,15 @@ def _estimate_noise(runs: Floats, machine_of_run: Ints) -> Floats:
     return np.asarray(variances_of_runs * share)
 
 
-def _estimate_variances_of_runs(groups: Any) -> Floats:
+def _estimate_variances_of_runs(groups: Any, counts: pd.DataFrame) -> Floats:
     """Estimate for each machine the variance of its runs; NaN for a machine with a
     single run of each number. All numbers of a machine together estimate one variance,
-    since there are few runs of each. groups: the runs, from `_group_by_machine`.
+    since there are few runs of each.
+
+    groups: the runs, from `_group_by_machine`. counts: how many of them there are, a
+    table of machines x numbers.
     """
     # tables of machines x numbers
-    counts = groups.count()
     squares = groups.var(ddof=0) * counts  # sums of squares around the mean
     freedom = (counts - 1).clip(lower=0)
     # arrays of machines
